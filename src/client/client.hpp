@@ -1,0 +1,160 @@
+// What a rank does without MPI: find its service process, describe memory, post operations, see them end.
+//
+// Used by the preload library, by tests and by anything else that wants to speak for a rank. Preloaded into users'
+// programs, so: no threads, no logging, no exceptions out of it, few dependencies.
+//
+// Thread rule: every member may be called from any thread.
+// Blocking: attach(), allocate() and growth of argument memory wait for the keeper (bounded by timeouts). post() and
+// poll() never wait for anybody.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol/collective.hpp"
+#include "protocol/control.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/memory.hpp"
+#include "protocol/result.hpp"
+
+namespace outrigger::client {
+
+struct KeeperOptions {
+  std::string daemon_path;               // of outriggerd
+  std::uint32_t world_size = 0;
+  std::uint32_t local_size = 0;          // ranks that will say hello
+  std::uint32_t services = 0;            // service processes to start; 0: by itself
+  std::string service_cpus;              // "7" or "6,7": cores to pin them to; empty: cores free of ranks
+  std::uint32_t reach_allowed = kReachAll;
+  std::uint32_t hello_timeout_ms = 10000;  // for all local ranks to appear
+};
+
+// Where a node's ranks meet their keeper. Plain data, to be broadcast among the ranks of a node.
+struct KeeperAddress {
+  std::array<char, 64> name{};  // abstract Unix socket, without the leading NUL, NUL terminated
+  Secret secret{};
+};
+
+// Starts a keeper (double fork, own session, no inherited descriptors or preload, affinity reset) and returns once it
+// listens. The keeper ends by itself when no rank comes or all ranks have gone.
+[[nodiscard]] Result<KeeperAddress> start_keeper(const KeeperOptions& options);
+
+struct AttachOptions {
+  KeeperAddress keeper;
+  WorldRank world_rank;
+  std::uint32_t world_size = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_size = 0;
+  std::uint32_t timeout_ms = 15000;
+};
+
+// One side of an operation: where this rank's blocks are. Peer i's block is base + i * stride_bytes, block_bytes long;
+// or, when `extents` is not empty (one per group member), base + extents[i].offset_bytes. The extents are copied by
+// post(); the blocks must stay valid until the operation is done.
+struct BufferLayout {
+  const void* base = nullptr;
+  std::int64_t stride_bytes = 0;
+  std::uint64_t block_bytes = 0;
+  std::span<const PairExtent> extents;
+};
+
+// A communicator that operations are posted on. Made by Client::define_group; shared by the operations in flight.
+class Group;
+
+struct OperationRequest {
+  std::shared_ptr<const Group> group;
+  std::uint64_t sequence = 0;
+  Collective collective = Collective::ialltoall;
+  Algorithm algorithm = Algorithm::ring_pull;
+  std::uint32_t root = 0;
+  std::uint64_t configuration = 0;  // digest of what must be equal on every rank; part of the operation's digest
+  BufferLayout send;
+  BufferLayout receive;
+  bool own_block_done = false;  // the caller copies its own block
+};
+
+struct OperationResult {
+  CompletionStatus status = CompletionStatus::ok;
+  std::array<std::uint64_t, kReachCount> bytes_by_reach{};
+  std::uint32_t late_announcements = 0;
+};
+
+// An operation in flight. Owned by the caller, who polls it until done and then drops it. Dropping an operation that is
+// not done is allowed at the end of the program only: its memory is then kept until the client is destroyed.
+class PendingOperation;
+struct PendingOperationDeleter {
+  void operator()(PendingOperation* operation) const;
+};
+using PendingOperationPtr = std::unique_ptr<PendingOperation, PendingOperationDeleter>;
+
+class ClientState;
+
+class Client {
+ public:
+  // Connects to the keeper and waits until the service processes know this rank.
+  [[nodiscard]] static Result<std::unique_ptr<Client>> attach(const AttachOptions& options);
+  // Says goodbye. Operations that are not done are abandoned.
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  [[nodiscard]] const WelcomeBody& welcome() const;
+  // Service processes can read and write this rank's private memory.
+  [[nodiscard]] bool cma() const;
+
+  // Memory that the node's service processes map too: zeroed, page aligned. nullptr: not to be had (limit of regions,
+  // no memory); use ordinary memory then. After fork() a child gets its own private view of it.
+  [[nodiscard]] void* allocate(std::uint64_t bytes);
+  // False: not from allocate(), nothing was done.
+  bool release(void* memory);
+  // The region that holds the whole range, or kPrivateRegion.
+  [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes) const;
+
+  // Temporary memory of the same kind for packing and unpacking (any size, no alignment beyond 64 bytes), cached.
+  [[nodiscard]] void* allocate_staging(std::uint64_t bytes);
+  void release_staging(void* memory);
+
+  // `members[i]` is the world rank of group rank i. The group's memory is kept until the last pointer is dropped; then
+  // the service processes are told to forget it.
+  [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, std::vector<WorldRank> members, GroupRank me);
+
+  // Hands an operation to the service process, or keeps it until a slot is free. Never blocks, never fails for want of
+  // slots; nullptr only when no memory is left for its arguments.
+  // A layout in private memory requires cma(); the caller packs into staging where that is not so.
+  [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
+
+  // Is it done? One load of the rank's own memory in the common case; posts what is waiting for slots.
+  [[nodiscard]] bool poll(PendingOperation& operation);
+  // Of an operation that is done.
+  [[nodiscard]] OperationResult result(const PendingOperation& operation) const;
+
+  // Sleeps until an operation of this rank is done or the time is over.
+  void wait_for_completion(std::chrono::microseconds at_most);
+
+  // The text of what ended the job (a lost service process or keeper); empty while all is well. Looks at the
+  // connection at most every few milliseconds, so it may be called in a waiting loop.
+  [[nodiscard]] std::optional<std::string> fatal();
+
+  // For tests and the leak check: slots, staging and argument bytes in use.
+  struct Usage {
+    std::size_t slots = 0;
+    std::size_t waiting_for_slots = 0;
+    std::uint64_t argument_bytes = 0;
+    std::uint64_t staging_bytes = 0;
+    std::size_t regions = 0;
+  };
+  [[nodiscard]] Usage usage() const;
+
+ private:
+  explicit Client(std::unique_ptr<ClientState> state);
+  std::unique_ptr<ClientState> state_;
+};
+
+}  // namespace outrigger::client

@@ -1,0 +1,118 @@
+// The engine of one service process: what its ranks have posted and what peers have announced go in, moves, messages,
+// marks and completions come out through the fabric. Pure: no MPI, sockets, threads or clock. The same object runs in
+// outriggerd, in the simulator and in tests.
+//
+// Thread rule: one thread. Entry points only queue work; run() does it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/fabric.hpp"
+#include "protocol/collective.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/memory.hpp"
+
+namespace outrigger::engine {
+
+class Registry;
+class EngineState;
+
+// Every queue, window and table of the engine, by name. What happens at a limit stands beside it.
+struct EngineLimits {
+  // Moves in flight per service process. At the limit a block waits in ring order; only moves with both ends posted
+  // hold a slot, so a full window always drains.
+  std::uint32_t window_moves = 16;
+  // Operations announced to one peer service process per group and not yet released by it. At the limit further
+  // announcements of that group to that peer wait here, in sequence order. At least one.
+  std::uint32_t announce_credits = 64;
+  // Largest message to a peer, in bytes. Longer announcements (v-forms to a peer that serves many ranks) are split.
+  std::uint32_t message_bytes = 32768;
+};
+
+struct EngineConfig {
+  SpId self;
+  Epoch epoch{1};
+  std::vector<SpId> sp_of_rank;        // indexed by world rank: the service process that serves it
+  EngineLimits limits;
+  const Registry* registry = nullptr;  // null: the built-in algorithms
+};
+
+// Where a rank's blocks for its peers are. `extents` empty: peer i's block is `block_bytes` at base + i * stride.
+// Otherwise extents[i] gives it (offset from base). Plain data, owned by the operation.
+struct BlockLayout {
+  MemoryRef base;
+  std::int64_t stride_bytes = 0;
+  std::uint64_t block_bytes = 0;
+  std::vector<PairExtent> extents;
+
+  [[nodiscard]] Block block(GroupRank peer) const;
+};
+
+// A collective that a local rank has posted, decoded and bounds-checked by the service.
+struct PostedOperation {
+  WorldRank rank;
+  SlotIndex slot;
+  OperationId id;
+  std::shared_ptr<const std::vector<WorldRank>> members;  // the group, indexed by group rank
+  GroupRank me;
+  Collective collective = Collective::ialltoall;
+  Algorithm algorithm = Algorithm::ring_pull;
+  std::uint32_t root = 0;
+  std::uint64_t digest = 0;
+  BlockLayout send;
+  BlockLayout receive;
+  bool own_block_done = false;          // the rank copies its own block itself
+  std::vector<std::uint8_t> delivered;  // marks found at a replay, one per group rank; empty: none
+};
+
+class Engine {
+ public:
+  Engine(EngineConfig config, fabric::Fabric& fabric);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // A local rank has posted. Sequence numbers of one rank on one group come in order; groups in any order. What the
+  // engine cannot accept (unknown algorithm, wrong order, members out of range) is completed as `rejected`.
+  void post(PostedOperation operation);
+
+  // After a restart: `rank` has completed every operation of `group` below `next_sequence` except those that are
+  // posted again. Lets a peer's late question about a finished operation be answered.
+  void restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence);
+
+  // A peer's message. False: malformed; nothing was changed and the caller drops the peer.
+  [[nodiscard]] bool receive(SpId from, std::span<const std::byte> message);
+
+  // A peer service process has been replaced by a new incarnation that knows nothing. What it may have lost is said
+  // again; what the old one said and has not arrived is ignored by its epoch.
+  void peer_restarted(SpId peer, Epoch epoch);
+
+  // A local rank is gone: its operations are dropped, their moves cancelled, nothing is completed.
+  void drop_rank(WorldRank rank);
+
+  // A local rank has freed a communicator. When the last local member has, the group's state is dropped.
+  void forget_group(WorldRank rank, GroupId group);
+
+  // Resumes what is ready until nothing is. True when anything ran.
+  bool run();
+
+  // Operations with a local part posted and not completed, or announced and not yet posted.
+  [[nodiscard]] std::size_t open_operations() const;
+
+  // Checks the engine's own invariants (counts against states, window against moves in flight). Empty when all hold.
+  [[nodiscard]] std::optional<std::string> broken_invariant() const;
+
+  // True when no operation, task, window slot or credit is held.
+  [[nodiscard]] bool idle() const;
+
+ private:
+  std::unique_ptr<EngineState> state_;
+};
+
+}  // namespace outrigger::engine

@@ -1,0 +1,79 @@
+// The one seam under the engine: everything the engine can ask of the world.
+//
+// Behind it stand host/ (same-node memory), sim/ (virtual time) and later ucx/ (the wire). The engine chooses *what*
+// moves; the fabric chooses *how* (one memcpy, one cross-memory copy, a relay in pipelined chunks, RDMA). The engine
+// never stages.
+//
+// Thread rule: one engine, one fabric, one thread. Nothing here blocks, and no completion is delivered from inside
+// the call that started it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "protocol/collective.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/memory.hpp"
+
+namespace outrigger::fabric {
+
+enum class MoveStatus : std::uint8_t {
+  ok = 0,
+  memory_fault = 1,  // a range is not readable or writable, or not the owner's
+  owner_lost = 2,    // the process that owns a range is gone
+};
+
+struct MoveOutcome {
+  MoveStatus status = MoveStatus::ok;
+  Reach reach = Reach::mapped;
+};
+
+// Receives the end of one move. Owned by the caller of move(); must stay where it is until moved() has been called or
+// cancel() has returned.
+class MoveCompletion {
+ public:
+  MoveCompletion() = default;
+  MoveCompletion(const MoveCompletion&) = delete;
+  MoveCompletion& operator=(const MoveCompletion&) = delete;
+  virtual void moved(const MoveOutcome& outcome) = 0;
+
+ protected:
+  ~MoveCompletion() = default;
+};
+
+// What a rank is told of an operation that has ended.
+struct CompletionRecord {
+  CompletionStatus status = CompletionStatus::ok;
+  std::array<std::uint64_t, kReachCount> bytes_by_reach{};  // bytes received by this rank, index Reach
+  std::uint32_t late_announcements = 0;  // peers' announcements that were here before this rank posted
+};
+
+class Fabric {
+ public:
+  Fabric() = default;
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+  virtual ~Fabric() = default;
+
+  // Copies `from.bytes` bytes (never 0) to `to`; `to.bytes` equals `from.bytes`. The memory at both ends stays
+  // untouched by others until `completion.moved()` has been called, exactly once.
+  virtual void move(const Block& from, const Block& to, MoveCompletion& completion) = 0;
+
+  // Forgets a move: after the return no byte of it is read or written any more and moved() will not be called.
+  virtual void cancel(MoveCompletion& completion) = 0;
+
+  // Hands a message to another service process (never to itself). Ordered per pair, not lost while both live. The
+  // bytes are copied before the return.
+  virtual void send(SpId to, std::span<const std::byte> message) = 0;
+
+  // Writes the delivered mark of `source`'s block into the destination rank's memory, which outlives this service
+  // process. Called after the bytes are placed and before the source is released.
+  virtual void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) = 0;
+
+  // Makes the end of an operation visible to its rank, which polls its own memory. Called once per posted slot.
+  virtual void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
+};
+
+}  // namespace outrigger::fabric

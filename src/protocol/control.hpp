@@ -1,0 +1,228 @@
+// Control messages over Unix SOCK_SEQPACKET sockets: rank <-> keeper and keeper <-> service process. They set things up
+// and tear them down; nothing of an operation passes here.
+//
+//   rank                        keeper                              service process (child of the keeper)
+//    | hello {secret, rank, affinity, probe}                              |
+//    |--------------------------->| (all ranks of the node are here)      |
+//    |                            | configure {sp, cpu, ...}  ----------->|   socket inherited as a descriptor
+//    |                            | peer_ring {sp} + 3 fds     ---------->|   one per other service process
+//    |                            | rank_joined + segment fd  ----------->|   every service process, every rank
+//    |                            |<----------- rank_attached {reach bits}|
+//    |<-- welcome {sp, reach bits} + segment fd, doorbell fd              |
+//    | region_add {id, base, bytes} + fd --> region_add ----------------->|   sealed memfd
+//    |<-- region_added {id, ok}  <------------ region_added {id, ok}      |   answered when every one has mapped it
+//    | region_drop {id} --------->| region_drop ------------------------->|
+//    | goodbye ------------------>| rank_left --------------------------->|
+//
+// One message, one packet: a fixed struct, the descriptors as SCM_RIGHTS. A packet of the wrong size, an unknown kind,
+// a wrong version, an unexpected number of descriptors or a field out of range costs its sender the connection.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol/ids.hpp"
+#include "protocol/result.hpp"
+#include "protocol/unique_fd.hpp"
+
+namespace outrigger {
+
+inline constexpr std::uint32_t kControlMagic = 0x4F555452;  // "OUTR"
+inline constexpr std::uint32_t kMaxServices = 64;           // service processes per node
+inline constexpr std::uint32_t kMaxLocalRanks = 1024;       // ranks per node
+inline constexpr std::uint32_t kMaxCpus = 1024;             // bits of an affinity mask that we look at
+inline constexpr std::uint32_t kMaxRegionsPerRank = 4096;   // at the limit MPI_Alloc_mem stays native
+inline constexpr std::size_t kMaxControlFds = 3;
+inline constexpr std::size_t kSecretBytes = 16;
+inline constexpr std::size_t kReasonBytes = 256;
+
+using Secret = std::array<std::uint8_t, kSecretBytes>;
+
+enum class ControlKind : std::uint32_t {
+  hello = 1,
+  welcome = 2,
+  refused = 3,
+  region_add = 4,
+  region_added = 5,
+  region_drop = 6,
+  goodbye = 7,
+  configure = 8,
+  peer_ring = 9,
+  rank_joined = 10,
+  rank_attached = 11,
+  rank_left = 12,
+  protest = 13,
+};
+
+// How the service processes of the node can touch a rank's memory.
+inline constexpr std::uint32_t kReachMapped = 1U << 0;
+inline constexpr std::uint32_t kReachCma = 1U << 1;
+
+// Which reaches a user allows (OUTRIGGER_REACH); bounce is always allowed, it is what is left.
+inline constexpr std::uint32_t kReachAll = kReachMapped | kReachCma;
+
+struct HelloBody {
+  Secret secret{};
+  std::uint32_t world_rank = 0;
+  std::uint32_t world_size = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_size = 0;
+  std::uint64_t probe_address = 0;  // a 64-bit word in the rank's private memory ...
+  std::uint64_t probe_value = 0;    // ... and what stands there; the service process reads it, adds 1 and writes it back
+  std::array<std::uint64_t, kMaxCpus / 64> affinity{};
+};
+
+struct WelcomeBody {
+  std::uint32_t sp = 0;
+  std::uint32_t sp_count = 0;
+  std::uint32_t reach = 0;         // kReach* bits that hold for every service process of the node
+  std::int32_t cpu = -1;           // the core its service process runs on; -1: not pinned
+  std::uint32_t core_is_free = 0;  // 1: no rank of the node may run on that core
+  std::uint32_t reserved = 0;
+};
+
+struct RefusedBody {
+  std::array<char, kReasonBytes> reason{};
+};
+
+struct RegionBody {
+  std::uint32_t world_rank = 0;  // filled in by the keeper, ignored from a rank
+  std::uint32_t region = 0;
+  std::uint64_t base = 0;  // in the rank's address space, page aligned
+  std::uint64_t bytes = 0;
+};
+
+struct RegionAddedBody {
+  std::uint32_t world_rank = 0;
+  std::uint32_t region = 0;
+  std::uint32_t ok = 0;
+  std::uint32_t reserved = 0;
+};
+
+struct ConfigureBody {
+  std::uint32_t sp = 0;
+  std::uint32_t sp_count = 0;
+  std::uint32_t world_size = 0;
+  std::uint32_t local_size = 0;
+  std::int32_t cpu = -1;
+  std::uint32_t core_is_free = 0;
+  std::uint32_t reach_allowed = kReachAll;
+  std::uint32_t epoch = 1;
+  std::uint32_t spin_us = 0;  // how long to poll after the last event before sleeping
+  std::uint32_t window_moves = 0;
+};
+
+// With three descriptors: ring this process writes, ring it reads, the peer's doorbell.
+struct PeerRingBody {
+  std::uint32_t sp = 0;
+  std::uint32_t reserved = 0;
+};
+
+// With two descriptors: the rank's segment and (for the service process that serves it, else a duplicate) its doorbell.
+struct RankJoinedBody {
+  std::uint32_t world_rank = 0;
+  std::uint32_t sp = 0;  // the service process that serves it
+  std::int32_t pid = 0;  // as the kernel told the keeper
+  std::uint32_t reserved = 0;
+  std::uint64_t probe_address = 0;
+  std::uint64_t probe_value = 0;
+};
+
+struct RankAttachedBody {
+  std::uint32_t world_rank = 0;
+  std::uint32_t reach = 0;
+};
+
+struct RankBody {
+  std::uint32_t world_rank = 0;
+  std::uint32_t reserved = 0;
+};
+
+// A service process will have nothing to do with this rank any more; the reason is for people.
+struct ProtestBody {
+  std::uint32_t world_rank = 0;
+  std::array<char, kReasonBytes> reason{};
+};
+
+struct ControlHeader {
+  std::uint32_t magic = kControlMagic;
+  std::uint32_t version = 0;
+  std::uint32_t kind = 0;
+  std::uint32_t body_bytes = 0;
+};
+
+// A decoded packet: the kind, the raw body (exactly the size of the kind's struct) and the descriptors that came along.
+class ControlMessage {
+ public:
+  [[nodiscard]] ControlKind kind() const { return kind_; }
+  // T must be the struct of kind(); checked.
+  template <class T>
+  [[nodiscard]] T body() const;
+  [[nodiscard]] std::vector<UniqueFd>& fds() { return fds_; }
+
+ private:
+  friend Result<ControlMessage> decode_control(std::span<const std::byte> packet, std::vector<UniqueFd> fds);
+  ControlKind kind_ = ControlKind::goodbye;
+  std::vector<std::byte> body_;
+  std::vector<UniqueFd> fds_;
+};
+
+// Checks magic, version, kind, sizes and the number of descriptors. Never reads outside `packet`.
+[[nodiscard]] Result<ControlMessage> decode_control(std::span<const std::byte> packet, std::vector<UniqueFd> fds);
+
+// The packet for a message of `kind` with `body` (one of the structs above).
+[[nodiscard]] std::vector<std::byte> encode_control(ControlKind kind, std::span<const std::byte> body);
+
+template <class T>
+[[nodiscard]] std::vector<std::byte> encode_control(ControlKind kind, const T& body) {
+  return encode_control(kind, std::as_bytes(std::span<const T, 1>(&body, 1)));
+}
+
+// One end of a connected SOCK_SEQPACKET socket. Not thread safe. Sends and receives whole messages; never raises
+// SIGPIPE; received descriptors are close-on-exec.
+class ControlSocket {
+ public:
+  enum class Event { message, nothing, closed, malformed };
+  struct Received {
+    Event event = Event::nothing;
+    std::optional<ControlMessage> message;
+    std::string problem;  // for malformed
+  };
+
+  ControlSocket() = default;
+  explicit ControlSocket(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] bool open() const { return fd_.valid(); }
+  void close() { fd_.reset(); }
+
+  // False: the peer is gone or takes nothing any more (after `timeout_ms` of a full socket).
+  [[nodiscard]] bool send_packet(std::span<const std::byte> packet, std::span<const int> fds, int timeout_ms = 2000);
+  template <class T>
+  [[nodiscard]] bool send(ControlKind kind, const T& body, std::span<const int> fds = {}) {
+    return send_packet(encode_control(kind, body), fds);
+  }
+
+  // Waits up to `timeout_ms` (0: not at all) for one message.
+  [[nodiscard]] Received receive(int timeout_ms);
+
+ private:
+  UniqueFd fd_;
+};
+
+template <class T>
+T ControlMessage::body() const {
+  T value{};
+  if (body_.size() != sizeof(T)) std::abort();  // asked for the struct of another kind: a bug of ours
+  std::memcpy(&value, body_.data(), sizeof(T));
+  return value;
+}
+
+}  // namespace outrigger

@@ -1,0 +1,73 @@
+// Names of things, one type each, so that a world rank is never passed where a group rank is meant.
+//
+// All are plain values: trivially copyable, comparable, hashable, no ownership, safe from any thread.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace outrigger {
+
+template <class Tag, class Rep>
+class StrongId {
+ public:
+  using Representation = Rep;
+  constexpr StrongId() = default;
+  constexpr explicit StrongId(Rep value) : value_(value) {}
+  [[nodiscard]] constexpr Rep value() const { return value_; }
+  constexpr auto operator<=>(const StrongId&) const = default;
+
+ private:
+  Rep value_ = 0;
+};
+
+using WorldRank = StrongId<struct WorldRankTag, std::uint32_t>;  // rank in the program's MPI_COMM_WORLD
+using GroupRank = StrongId<struct GroupRankTag, std::uint32_t>;  // rank in a group (communicator)
+using SpId = StrongId<struct SpIdTag, std::uint32_t>;            // service process, unique in the job
+using SlotIndex = StrongId<struct SlotIndexTag, std::uint32_t>;  // operation slot in a rank's segment
+using RegionId = StrongId<struct RegionIdTag, std::uint32_t>;    // range of a rank's memory, unique per rank
+using Epoch = StrongId<struct EpochTag, std::uint32_t>;          // incarnation of a service process, from 1
+
+// Private memory: not shared with service processes, reachable by cross-memory attach only.
+inline constexpr RegionId kPrivateRegion{0};
+// The arena inside the rank's own control segment.
+inline constexpr RegionId kArenaRegion{1};
+// The first id a client gives to a region it adds. Ids are never reused.
+inline constexpr RegionId kFirstAddedRegion{2};
+
+// A communicator as the service processes know it. Never reused within a job.
+struct GroupId {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  constexpr auto operator<=>(const GroupId&) const = default;
+};
+
+// One collective on one group; `sequence` counts the group's offloaded collectives from 0.
+struct OperationId {
+  GroupId group;
+  std::uint64_t sequence = 0;
+  constexpr auto operator<=>(const OperationId&) const = default;
+};
+
+}  // namespace outrigger
+
+template <class Tag, class Rep>
+struct std::hash<outrigger::StrongId<Tag, Rep>> {
+  std::size_t operator()(const outrigger::StrongId<Tag, Rep>& id) const noexcept { return std::hash<Rep>{}(id.value()); }
+};
+
+template <>
+struct std::hash<outrigger::GroupId> {
+  std::size_t operator()(const outrigger::GroupId& id) const noexcept {
+    return static_cast<std::size_t>(id.high ^ (id.low * 0x9E3779B97F4A7C15ULL));
+  }
+};
+
+template <>
+struct std::hash<outrigger::OperationId> {
+  std::size_t operator()(const outrigger::OperationId& id) const noexcept {
+    return std::hash<outrigger::GroupId>{}(id.group) ^ static_cast<std::size_t>(id.sequence * 0xC2B2AE3D27D4EB4FULL);
+  }
+};

@@ -1,0 +1,43 @@
+// Where bytes are: a range of one rank's memory, in that rank's own virtual addresses.
+//
+// Plain values. Naming a range gives no right to it: whoever moves bytes checks the range against the regions that
+// the owner has registered, and the owner is known from the connection, never from the message alone.
+#pragma once
+
+#include <cstdint>
+
+#include "protocol/ids.hpp"
+
+namespace outrigger {
+
+struct MemoryRef {
+  WorldRank owner;
+  RegionId region = kPrivateRegion;
+  std::uint64_t address = 0;  // in the owner's address space
+  constexpr bool operator==(const MemoryRef&) const = default;
+};
+
+// The bytes one rank owes another within an operation.
+struct Block {
+  MemoryRef memory;
+  std::uint64_t bytes = 0;
+  constexpr bool operator==(const Block&) const = default;
+};
+
+// One peer's block within a v-form buffer: `offset_bytes` from the buffer's base (may be negative).
+struct PairExtent {
+  std::int64_t offset_bytes = 0;
+  std::uint64_t bytes = 0;
+  constexpr bool operator==(const PairExtent&) const = default;
+};
+static_assert(sizeof(PairExtent) == 16);
+
+// How bytes travelled. Counted per operation for the report.
+enum class Reach : std::uint8_t {
+  mapped = 0,  // one memcpy by the service process between shared mappings
+  cma = 1,     // one cross-memory copy, the other side mapped
+  relay = 2,   // two cross-memory copies through the service process's staging
+};
+inline constexpr std::uint32_t kReachCount = 3;
+
+}  // namespace outrigger

@@ -1,0 +1,176 @@
+// A rank's control segment: one sealed memfd per rank, mapped by the rank and by every service process of its node, and
+// held by the keeper so that it outlives them. Posting, delivered marks and completion go through it without a
+// system call.
+//
+//   +--------+--------------+------------------+---------------------------------------------+
+//   | header | post ring    | operation slots  | arena: arguments, group members, marks, ... |
+//   +--------+--------------+------------------+---------------------------------------------+
+//
+// Who writes what:
+//   rank     header.rank_*, ring, slots while `free`, the arena
+//   service  slot results and `state = done`, delivered marks, header.service_*
+//   keeper   the constants of the header before anybody else maps it, header.fatal_*
+//
+// A slot goes free -> posted (rank) -> done (service) -> free (rank). The ring holds indexes of posted slots; it has as
+// many entries as there are slots, and a slot is in it at most once, so it cannot overflow. When no slot is free the
+// client keeps the operation on its heap and posts it later: posting never blocks.
+//
+// The service trusts nothing here: it copies a slot once, checks every field of the copy, and checks every range
+// against the regions registered by the same rank. Only lock-free 32-bit atomics are shared.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "protocol/collective.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/memory.hpp"
+
+namespace outrigger {
+
+inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+inline constexpr std::uint32_t kSlotCount = 1024;  // operations one rank has in the service's hands; power of two
+inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
+inline constexpr std::size_t kFatalTextBytes = 480;
+// Largest group an operation may name. At the limit the communicator stays native.
+inline constexpr std::uint32_t kMaxGroupSize = 1U << 20;
+
+// A range in one of the posting rank's own regions.
+struct LocalRef {
+  std::uint32_t region = 0;  // RegionId
+  std::uint32_t reserved = 0;
+  std::uint64_t address = 0;  // in the rank's address space
+};
+static_assert(sizeof(LocalRef) == 16);
+
+// Mirrors engine::BlockLayout. `extents.region != 0`: a PairExtent[group_size] is there and stride/block are unused.
+struct SlotLayout {
+  LocalRef base;
+  std::int64_t stride_bytes = 0;
+  std::uint64_t block_bytes = 0;
+  LocalRef extents;
+};
+static_assert(sizeof(SlotLayout) == 48);
+
+enum class SlotState : std::uint32_t { free = 0, posted = 1, done = 2 };
+
+// What a slot asks for.
+enum class SlotRequest : std::uint16_t {
+  operation = 1,
+  forget_group = 2,  // uses group_high, group_low only; completed at once
+};
+
+inline constexpr std::uint32_t kSlotOwnBlockDone = 1U << 0;  // flags: the rank copies its own block itself
+
+// What the rank asks, plain data: the service copies it out before it looks at it.
+struct SlotRequestBody {
+  std::uint16_t request = 0;     // SlotRequest
+  std::uint16_t collective = 0;  // Collective
+  std::uint16_t algorithm = 0;   // Algorithm
+  std::uint16_t reserved = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t root = 0;
+  std::uint64_t group_high = 0;
+  std::uint64_t group_low = 0;
+  std::uint64_t sequence = 0;
+  std::uint64_t digest = 0;
+  std::uint32_t group_size = 0;
+  std::uint32_t group_rank = 0;
+  LocalRef members;  // std::uint32_t[group_size]: world ranks
+  LocalRef marks;    // std::uint8_t[group_size]: zeroed by the rank, set by the service
+  SlotLayout send;
+  SlotLayout receive;
+};
+static_assert(sizeof(SlotRequestBody) == 184);
+
+// What the service answers, valid once the state is `done`.
+struct SlotResult {
+  std::uint32_t status = 0;  // CompletionStatus
+  std::uint32_t late_announcements = 0;
+  std::array<std::uint64_t, kReachCount> bytes_by_reach{};
+};
+static_assert(sizeof(SlotResult) == 32);
+
+struct alignas(64) OperationSlot {
+  std::atomic<std::uint32_t> state;  // SlotState
+  std::uint32_t reserved = 0;
+  SlotResult result;
+  alignas(64) SlotRequestBody body;
+};
+static_assert(sizeof(OperationSlot) == 256);
+
+struct alignas(64) SegmentHeader {
+  // Constants, written by the keeper.
+  std::uint64_t magic = 0;
+  std::uint32_t version = 0;
+  std::uint32_t world_rank = 0;
+  std::uint32_t world_size = 0;
+  std::uint32_t slot_count = 0;
+  std::uint64_t ring_offset = 0;
+  std::uint64_t slots_offset = 0;
+  std::uint64_t arena_offset = 0;
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t segment_bytes = 0;
+
+  // Written by the rank. `rank_base_address` (where the rank has mapped the segment) before its first post.
+  alignas(64) std::atomic<std::uint32_t> ring_tail;  // entries ever put in, modulo 2^32
+  std::atomic<std::uint32_t> rank_sleeping;          // not 0: wake `completions` by futex after a completion
+  std::atomic<std::uint64_t> rank_base_address;
+
+  // Written by the service process that serves the rank.
+  alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done; the futex word
+  std::atomic<std::uint32_t> service_sleeping;         // not 0: after a post, ring the doorbell (eventfd)
+  std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
+
+  // Written by the keeper when the job cannot go on. `fatal` after the text.
+  alignas(64) std::atomic<std::uint32_t> fatal;
+  std::uint32_t fatal_reserved = 0;
+  std::array<char, kFatalTextBytes> fatal_text{};
+};
+static_assert(sizeof(SegmentHeader) % 64 == 0);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
+
+// Typed views of a mapped segment of at least segment_bytes(). Owns nothing.
+class SegmentView {
+ public:
+  SegmentView() = default;
+  explicit SegmentView(std::byte* base) : base_(base) {}
+
+  [[nodiscard]] static constexpr std::uint64_t ring_offset() { return round_up(sizeof(SegmentHeader), 4096); }
+  [[nodiscard]] static constexpr std::uint64_t slots_offset() {
+    return round_up(ring_offset() + kSlotCount * sizeof(std::uint32_t), 4096);
+  }
+  [[nodiscard]] static constexpr std::uint64_t arena_offset() {
+    return round_up(slots_offset() + kSlotCount * sizeof(OperationSlot), 4096);
+  }
+  [[nodiscard]] static constexpr std::uint64_t segment_bytes() { return arena_offset() + kArenaBytes; }
+
+  [[nodiscard]] explicit operator bool() const { return base_ != nullptr; }
+  [[nodiscard]] std::byte* base() const { return base_; }
+  [[nodiscard]] SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(base_); }
+  [[nodiscard]] std::atomic<std::uint32_t>& ring_entry(std::uint32_t position) const {
+    return reinterpret_cast<std::atomic<std::uint32_t>*>(base_ + ring_offset())[position % kSlotCount];
+  }
+  // `slot` must be below kSlotCount.
+  [[nodiscard]] OperationSlot& slot(SlotIndex slot) const {
+    return reinterpret_cast<OperationSlot*>(base_ + slots_offset())[slot.value()];
+  }
+  [[nodiscard]] std::byte* arena() const { return base_ + arena_offset(); }
+
+  // Keeper only: writes the constants into a fresh, zeroed mapping.
+  void initialize(WorldRank rank, std::uint32_t world_size) const;
+  // Everybody else: does the mapping hold a segment of this version, for this rank?
+  [[nodiscard]] bool valid_for(WorldRank rank) const;
+
+ private:
+  [[nodiscard]] static constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
+    return (value + unit - 1) / unit * unit;
+  }
+  std::byte* base_ = nullptr;
+};
+
+}  // namespace outrigger
