@@ -29,8 +29,15 @@ struct EngineLimits {
   // hold a slot, so a full window always drains.
   std::uint32_t window_moves = 16;
   // Operations announced to one peer service process per group and not yet released by it. At the limit further
-  // announcements of that group to that peer wait here, in sequence order. At least one.
+  // announcements of that group to that peer wait here, in sequence order; a sequence not above one already announced
+  // goes at once, so that a rank that is ahead never holds up one that is behind. At least one.
   std::uint32_t announce_credits = 64;
+  // Peers' announcements without any bytes that wait, per group, for a local rank to post. They need no credit; beyond
+  // the limit they are dropped, and only the named error for ranks that disagree is lost.
+  std::uint32_t waiting_announcements = 65536;
+  // Freed groups remembered, so that a restarted peer's late question about one is answered. Beyond it the oldest is
+  // forgotten, and such a question waits for ever.
+  std::uint32_t forgotten_groups = 4096;
   // Largest message to a peer, in bytes. Longer announcements (v-forms to a peer that serves many ranks) are split.
   std::uint32_t message_bytes = 32768;
 };
@@ -83,7 +90,9 @@ class Engine {
   void post(PostedOperation operation);
 
   // After a restart: `rank` has completed every operation of `group` below `next_sequence` except those that are
-  // posted again. Lets a peer's late question about a finished operation be answered.
+  // posted again. Lets a peer's late question about a finished operation be answered. Call it after the posts of
+  // `rank` that are replayed, or before them with no receive() in between. Groups that the rank has freed are restored
+  // too, and then forgotten by forget_group().
   void restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence);
 
   // A peer's message. False: malformed; nothing was changed and the caller drops the peer.

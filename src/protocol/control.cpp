@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include "protocol/segment.hpp"
 
@@ -40,12 +42,18 @@ static_assert(sizeof(ControlHeader) + sizeof(HelloBody) <= kMaxPacketBytes);
 static_assert(sizeof(ControlHeader) + sizeof(ProtestBody) <= kMaxPacketBytes);
 
 bool wait_for(int fd, short events, int timeout_ms) {
-  pollfd poll_fd{fd, events, 0};
-  int ready = 0;
-  do {
-    ready = ::poll(&poll_fd, 1, timeout_ms);
-  } while (ready < 0 && errno == EINTR);
-  return ready > 0;
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  int left_ms = timeout_ms;
+  while (true) {
+    pollfd poll_fd{fd, events, 0};
+    const int ready = ::poll(&poll_fd, 1, left_ms);
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+    // A program with a timer signal must not wait for ever.
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    left_ms = static_cast<int>(std::max<decltype(left)>(left, 0));
+  }
 }
 
 std::vector<UniqueFd> take_fds(msghdr& message) {

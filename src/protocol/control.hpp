@@ -182,7 +182,7 @@ class ControlMessage {
 
 template <class T>
 [[nodiscard]] std::vector<std::byte> encode_control(ControlKind kind, const T& body) {
-  return encode_control(kind, std::as_bytes(std::span<const T, 1>(&body, 1)));
+  return encode_control(kind, std::span<const std::byte>(std::as_bytes(std::span<const T, 1>(&body, 1))));
 }
 
 // One end of a connected SOCK_SEQPACKET socket. Not thread safe. Sends and receives whole messages; never raises

@@ -1,0 +1,76 @@
+// An ordinary all-to-all benchmark in the manner of OSU's nonblocking ones: for each size the latency of the collective
+// alone, and the time of posting it, computing and waiting for it. It knows nothing of Outrigger.
+//
+// To compare two MPIs, or one with and without help, by equal work, give the second run the first one's --work.
+#include <mpi.h>
+#include <stdio.h>
+
+#include "barrier.h"
+#include "options.h"
+#include "probe.h"
+#include "work.h"
+#include "workload.h"
+
+static double iterations_per_us;
+
+static double pure_latency_us(const Workload* workload, const Options* options) {
+  const Probe probe = {.kind = kProbePure, .comm = MPI_COMM_WORLD};
+  ProbeResult result;
+  const int rounds = rounds_within(workload, &probe, 1, 0.3 * options->seconds, 5, options->iterations);
+  measure(workload, &probe, 1, rounds, &result);
+  MPI_Bcast(&result.elapsed_us, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  return result.elapsed_us;
+}
+
+static void print_row(const Workload* workload, double pure_us, uint64_t iterations, const ProbeResult* total,
+                      const ProbeResult* alone) {
+  printf("%-10s %10d %12.1f %12.1f %12.1f %12.1f %14.2f %14llu\n", collective_name(workload->collective),
+         workload->bytes, pure_us, alone->elapsed_us, total->elapsed_us, total->elapsed_us - alone->elapsed_us,
+         total->cpu_us, (unsigned long long)iterations);
+  fflush(stdout);
+}
+
+static void run_configuration(const Options* options, Collective collective, Memory memory, int bytes,
+                              const uint64_t* given_work) {
+  Workload workload;
+  workload_open(&workload, collective, memory, bytes);
+  workload_validate(&workload, MPI_COMM_WORLD, "", 1);
+  const double pure_us = pure_latency_us(&workload, options);
+  const uint64_t iterations = given_work ? *given_work : (uint64_t)(pure_us * iterations_per_us);
+  const Probe probes[2] = {{.kind = kProbeOverlap, .comm = MPI_COMM_WORLD, .work = iterations},
+                           {.kind = kProbeWork, .work = iterations}};
+  ProbeResult results[2];
+  const int rounds = rounds_within(&workload, probes, 2, 0.7 * options->seconds, 5, options->iterations);
+  measure(&workload, probes, 2, rounds, results);
+  workload_validate(&workload, MPI_COMM_WORLD, "", 2);
+  if (workload.rank == 0) print_row(&workload, pure_us, iterations, &results[0], &results[1]);
+  workload_close(&workload);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const Options options = options_parse(argc, argv, "alltoall_bench: latency and overlap of nonblocking all-to-all.");
+  int rank;
+  int ranks;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  barrier_open(MPI_COMM_WORLD);
+  iterations_per_us = work_iterations_per_us();
+  if (rank == 0) {
+    printf("# %d ranks; times in microseconds, medians\n", ranks);
+    printf("# %-8s %10s %12s %12s %12s %12s %14s %14s\n", "collective", "bytes", "pure", "work", "total", "exposed",
+           "cpu_in_mpi", "work_count");
+  }
+  const uint64_t* work_given = options.work_count ? options.work : NULL;
+  for (int c = 0; c < options.collective_count; c++) {
+    for (int m = 0; m < options.memory_count; m++) {
+      for (int s = 0; s < options.size_count; s++) {
+        run_configuration(&options, options.collectives[c], options.memories[m], options.sizes[s], work_given);
+        if (work_given) work_given++;
+      }
+    }
+  }
+  barrier_close();
+  MPI_Finalize();
+  return 0;
+}

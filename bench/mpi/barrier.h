@@ -1,0 +1,15 @@
+// A barrier for measuring: its own cost is small and it yields, so that ranks which share a core start together and a
+// rank that has finished lets the others finish, whatever the MPI under test does while it waits.
+#pragma once
+
+#include <mpi.h>
+#include <stdbool.h>
+
+// Collective over MPI_COMM_WORLD. On one node the barrier is a counter in shared memory; over several it is MPI_Barrier
+// on `fallback`.
+void barrier_open(MPI_Comm fallback);
+void barrier(void);
+void barrier_close(void);
+
+// All ranks are on one node, so their monotonic clocks are one clock.
+bool barrier_one_node(void);

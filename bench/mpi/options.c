@@ -1,0 +1,113 @@
+#include "options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+
+static const char kUsage[] =
+    "  --collectives LIST  of ialltoall,ialltoallv (ialltoall)\n"
+    "  --memory LIST       of alloc_mem,malloc: where the buffers come from (alloc_mem)\n"
+    "  --sizes LIST        bytes per pair of ranks (16384,65536,262144,1048576)\n"
+    "  --iterations N      at most so many per configuration (200)\n"
+    "  --seconds S         at most about so long per configuration (3)\n"
+    "  --work LIST         iterations of work, one per configuration; unless given, as long as the pure latency\n";
+
+static long parse_number(const char* text, long least, long most, const char* option) {
+  char* end;
+  errno = 0;
+  const long value = strtol(text, &end, 10);
+  if (errno || end == text || *end || value < least || value > most) {
+    fail("%s: '%s' is not a number from %ld to %ld", option, text, least, most);
+  }
+  return value;
+}
+
+static Collective parse_collective(const char* text) {
+  for (Collective c = kIalltoall; c <= kIalltoallv; c++) {
+    if (strcmp(text, collective_name(c)) == 0) return c;
+  }
+  fail("--collectives: '%s' is neither ialltoall nor ialltoallv", text);
+}
+
+static Memory parse_memory(const char* text) {
+  for (Memory m = kAllocMem; m <= kMalloc; m++) {
+    if (strcmp(text, memory_name(m)) == 0) return m;
+  }
+  fail("--memory: '%s' is neither alloc_mem nor malloc", text);
+}
+
+static void parse_list(Options* options, const char* option, char* list) {
+  char* rest = NULL;
+  for (char* item = strtok_r(list, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+    if (strcmp(option, "--collectives") == 0) {
+      if (options->collective_count == 2) fail("--collectives: there are only two");
+      options->collectives[options->collective_count++] = parse_collective(item);
+    } else if (strcmp(option, "--memory") == 0) {
+      if (options->memory_count == 2) fail("--memory: there are only two kinds");
+      options->memories[options->memory_count++] = parse_memory(item);
+    } else if (strcmp(option, "--sizes") == 0) {
+      if (options->size_count == kMaxSizes) fail("--sizes: more than %d sizes", kMaxSizes);
+      options->sizes[options->size_count++] = (int)parse_number(item, 1, 1 << 28, option);
+    } else {
+      if (options->work_count == kMaxWork) fail("--work: more than %d values", kMaxWork);
+      options->work[options->work_count++] = (uint64_t)parse_number(item, 0, LONG_MAX, option);
+    }
+  }
+}
+
+static void set_defaults(Options* options) {
+  if (!options->collective_count) options->collectives[options->collective_count++] = kIalltoall;
+  if (!options->memory_count) options->memories[options->memory_count++] = kAllocMem;
+  if (!options->size_count) {
+    for (int bytes = 16384; bytes <= 1 << 20; bytes *= 4) options->sizes[options->size_count++] = bytes;
+  }
+  const int configurations = options->collective_count * options->memory_count * options->size_count;
+  if (options->work_count && options->work_count != configurations) {
+    fail("--work: %d values for %d configurations", options->work_count, configurations);
+  }
+}
+
+static void check_buffers(const Options* options) {
+  int ranks;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (int i = 0; i < options->size_count; i++) {
+    if ((long)options->sizes[i] * ranks > INT_MAX) {
+      fail("--sizes: %d bytes for each of %d ranks is more than the displacements of MPI can say", options->sizes[i],
+           ranks);
+    }
+  }
+}
+
+Options options_parse(int argc, char** argv, const char* about) {
+  Options options = {.iterations = 200, .seconds = 3};
+  for (int i = 1; i < argc; i++) {
+    const char* option = argv[i];
+    if (strcmp(option, "--help") == 0) {
+      int rank;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      if (rank == 0) printf("%s\n\n%s", about, kUsage);
+      MPI_Finalize();
+      exit(0);
+    }
+    char* value = i + 1 < argc ? argv[++i] : NULL;
+    if (!value) fail("%s: unknown option, or its value is missing; --help lists the options", option);
+    if (strcmp(option, "--iterations") == 0) {
+      options.iterations = (int)parse_number(value, 1, 1000000, option);
+    } else if (strcmp(option, "--seconds") == 0) {
+      options.seconds = (double)parse_number(value, 1, 3600, option);
+    } else if (strcmp(option, "--collectives") == 0 || strcmp(option, "--memory") == 0 ||
+               strcmp(option, "--sizes") == 0 || strcmp(option, "--work") == 0) {
+      parse_list(&options, option, value);
+    } else {
+      fail("unknown option '%s'; --help lists the options", option);
+    }
+  }
+  set_defaults(&options);
+  check_buffers(&options);
+  return options;
+}

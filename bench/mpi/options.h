@@ -1,0 +1,24 @@
+// The command line that the benchmark programs share.
+#pragma once
+
+#include <stdint.h>
+
+#include "workload.h"
+
+enum { kMaxSizes = 32, kMaxWork = 128 };
+
+typedef struct {
+  Collective collectives[2];
+  int collective_count;
+  Memory memories[2];
+  int memory_count;
+  int sizes[kMaxSizes];
+  int size_count;
+  int iterations;           // at most
+  double seconds;           // at most, per configuration
+  uint64_t work[kMaxWork];  // iterations of work per configuration in the order of running; none: from the latency
+  int work_count;
+} Options;
+
+// Ends the program with a message when an argument is wrong, and with a description for --help.
+Options options_parse(int argc, char** argv, const char* about);

@@ -1,0 +1,160 @@
+// Native against offloaded all-to-all in one run, in turn: pure latency, the overlap figure as OSU computes it, and by
+// equal work the total, the exposed time and the CPU time inside MPI. One line of JSON per configuration.
+//
+// An ordinary MPI program. Two duplicates of MPI_COMM_WORLD carry the info key "outrigger": "off" stays native, "on" is
+// offloaded when the program runs under Outrigger, and native otherwise.
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "barrier.h"
+#include "options.h"
+#include "probe.h"
+#include "work.h"
+#include "workload.h"
+
+enum { kNative, kOffloaded, kSides };
+
+static const char* const kSideNames[kSides] = {"native", "offloaded"};
+
+typedef struct {
+  double pure_us;
+  double total_us;
+  double exposed_us;
+  double overlap_percent;
+  double cpu_us;
+} Figures;
+
+static MPI_Comm sides[kSides];
+static double iterations_per_us;
+
+static MPI_Comm duplicate_with(const char* value) {
+  MPI_Info info;
+  MPI_Comm comm;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "outrigger", value);
+  MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+  MPI_Info_free(&info);
+  return comm;
+}
+
+static void measure_pure(const Workload* workload, const Options* options, Figures* figures) {
+  const Probe probes[kSides] = {{.kind = kProbePure, .comm = sides[kNative]},
+                                {.kind = kProbePure, .comm = sides[kOffloaded]}};
+  ProbeResult results[kSides];
+  const int rounds = rounds_within(workload, probes, kSides, 0.3 * options->seconds, 5, options->iterations);
+  measure(workload, probes, kSides, rounds, results);
+  for (int side = 0; side < kSides; side++) figures[side].pure_us = results[side].elapsed_us;
+  double pure[kSides] = {figures[kNative].pure_us, figures[kOffloaded].pure_us};
+  MPI_Bcast(pure, kSides, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  for (int side = 0; side < kSides; side++) figures[side].pure_us = pure[side];
+}
+
+// As OSU: 100 % when computing for as long as the pure latency adds nothing to the computation.
+static double overlap_percent(double pure_us, double work_us, double total_us) {
+  const double percent = 100.0 * (1.0 - (total_us - work_us) / pure_us);
+  return percent < 0 ? 0 : percent > 100 ? 100 : percent;
+}
+
+// Work of both sides: `equal` iterations. For OSU's figure each side works as long as its own pure latency; for native
+// that is the same unless the work was given.
+static int measure_overlap(const Workload* workload, const Options* options, uint64_t equal, Figures* figures,
+                           double* work_us) {
+  enum {
+    kEqualNative,
+    kEqualOffloaded,
+    kEqualWork,
+    kOwnNative,
+    kOwnNativeWork,
+    kOwnOffloaded,
+    kOwnOffloadedWork,
+    kCount
+  };
+  const uint64_t own[kSides] = {(uint64_t)(figures[kNative].pure_us * iterations_per_us),
+                                (uint64_t)(figures[kOffloaded].pure_us * iterations_per_us)};
+  const Probe probes[kCount] = {
+      [kEqualNative] = {kProbeOverlap, sides[kNative], equal},
+      [kEqualOffloaded] = {kProbeOverlap, sides[kOffloaded], equal},
+      [kEqualWork] = {kProbeWork, MPI_COMM_NULL, equal},
+      [kOwnNative] = {kProbeOverlap, sides[kNative], own[kNative]},
+      [kOwnNativeWork] = {kProbeWork, MPI_COMM_NULL, own[kNative]},
+      [kOwnOffloaded] = {kProbeOverlap, sides[kOffloaded], own[kOffloaded]},
+      [kOwnOffloadedWork] = {kProbeWork, MPI_COMM_NULL, own[kOffloaded]},
+  };
+  ProbeResult results[kCount];
+  const int rounds = rounds_within(workload, probes, kCount, 0.7 * options->seconds, 5, options->iterations);
+  measure(workload, probes, kCount, rounds, results);
+  *work_us = results[kEqualWork].elapsed_us;
+  for (int side = 0; side < kSides; side++) {
+    const ProbeResult* total = &results[side == kNative ? kEqualNative : kEqualOffloaded];
+    const ProbeResult* own_total = &results[side == kNative ? kOwnNative : kOwnOffloaded];
+    const ProbeResult* own_work = &results[side == kNative ? kOwnNativeWork : kOwnOffloadedWork];
+    figures[side].total_us = total->elapsed_us;
+    figures[side].exposed_us = total->elapsed_us - *work_us;
+    figures[side].cpu_us = total->cpu_us;
+    figures[side].overlap_percent = overlap_percent(figures[side].pure_us, own_work->elapsed_us, own_total->elapsed_us);
+  }
+  return rounds;
+}
+
+static void print_figures(const char* name, const Figures* figures) {
+  printf(
+      ", \"%s\": {\"pure_us\": %.2f, \"total_us\": %.2f, \"exposed_us\": %.2f, \"overlap_percent\": %.1f, "
+      "\"cpu_us\": %.3f}",
+      name, figures->pure_us, figures->total_us, figures->exposed_us, figures->overlap_percent, figures->cpu_us);
+}
+
+static void run_configuration(const Options* options, Collective collective, Memory memory, int bytes,
+                              const uint64_t* given_work) {
+  Workload workload;
+  Figures figures[kSides];
+  double work_us = 0;
+  workload_open(&workload, collective, memory, bytes);
+  for (int side = 0; side < kSides; side++) {
+    workload_validate(&workload, sides[side], kSideNames[side], 1 + (unsigned)side);
+  }
+  measure_pure(&workload, options, figures);
+  const uint64_t equal = given_work ? *given_work : (uint64_t)(figures[kNative].pure_us * iterations_per_us);
+  const int rounds = measure_overlap(&workload, options, equal, figures, &work_us);
+  for (int side = 0; side < kSides; side++) {
+    workload_validate(&workload, sides[side], kSideNames[side], 11 + (unsigned)side);
+  }
+  if (workload.rank == 0) {
+    printf(
+        "{\"collective\": \"%s\", \"memory\": \"%s\", \"bytes\": %d, \"ranks\": %d, \"rounds\": %d, "
+        "\"work_iterations\": %llu, \"work_us\": %.2f",
+        collective_name(collective), memory_name(memory), bytes, workload.ranks, rounds, (unsigned long long)equal,
+        work_us);
+    for (int side = 0; side < kSides; side++) print_figures(kSideNames[side], &figures[side]);
+    printf("}\n");
+    fflush(stdout);
+  }
+  workload_close(&workload);
+}
+
+static void run_all(const Options* options) {
+  const uint64_t* work_given = options->work_count ? options->work : NULL;
+  for (int c = 0; c < options->collective_count; c++) {
+    for (int m = 0; m < options->memory_count; m++) {
+      for (int s = 0; s < options->size_count; s++) {
+        run_configuration(options, options->collectives[c], options->memories[m], options->sizes[s], work_given);
+        if (work_given) work_given++;
+      }
+    }
+  }
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const Options options =
+      options_parse(argc, argv, "orbench: native against offloaded all-to-all, one line of JSON per configuration.");
+  sides[kNative] = duplicate_with("off");
+  sides[kOffloaded] = duplicate_with("on");
+  barrier_open(sides[kNative]);
+  iterations_per_us = work_iterations_per_us();
+  run_all(&options);
+  barrier_close();
+  for (int side = 0; side < kSides; side++) MPI_Comm_free(&sides[side]);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,133 @@
+#include "probe.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "barrier.h"
+#include "fail.h"
+#include "work.h"
+
+typedef struct {
+  double start_s;
+  double end_s;
+  double cpu_s;
+} Sample;
+
+static double clock_s(clockid_t clock) {
+  struct timespec time;
+  clock_gettime(clock, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+double now_s(void) {
+  return clock_s(CLOCK_MONOTONIC);
+}
+
+static double cpu_s(void) {
+  return clock_s(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static Sample run_pure(const Workload* workload, const Probe* probe) {
+  Sample sample = {.start_s = now_s()};
+  MPI_Request request;
+  workload_post(workload, probe->comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  sample.end_s = now_s();
+  return sample;
+}
+
+static Sample run_overlap(const Workload* workload, const Probe* probe) {
+  Sample sample = {.start_s = now_s()};
+  const double before_post = cpu_s();
+  MPI_Request request;
+  workload_post(workload, probe->comm, &request);
+  const double after_post = cpu_s();
+  work(probe->work);
+  const double before_wait = cpu_s();
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  sample.cpu_s = (cpu_s() - before_wait) + (after_post - before_post);
+  sample.end_s = now_s();
+  return sample;
+}
+
+static Sample run_work(const Probe* probe) {
+  Sample sample = {.start_s = now_s()};
+  work(probe->work);
+  sample.end_s = now_s();
+  return sample;
+}
+
+static Sample run(const Workload* workload, const Probe* probe) {
+  barrier();
+  switch (probe->kind) {
+    case kProbePure: return run_pure(workload, probe);
+    case kProbeOverlap: return run_overlap(workload, probe);
+    default: return run_work(probe);
+  }
+}
+
+static int ascending(const void* left, const void* right) {
+  const double a = *(const double*)left;
+  const double b = *(const double*)right;
+  return (a > b) - (a < b);
+}
+
+static double median(double* values, int count) {
+  qsort(values, (size_t)count, sizeof(double), ascending);
+  return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+// Rank 0 gets, for each round, the smallest (MPI_MIN) or largest (MPI_MAX) value of all ranks.
+static void over_ranks(double* values, int count, MPI_Op operation) {
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Reduce(rank == 0 ? MPI_IN_PLACE : values, values, count, MPI_DOUBLE, operation, 0, MPI_COMM_WORLD);
+}
+
+static ProbeResult summarize(const Sample* samples, int stride, int rounds) {
+  double* start = allocate_or_fail((size_t)rounds * sizeof(double));
+  double* end = allocate_or_fail((size_t)rounds * sizeof(double));
+  double* cpu = allocate_or_fail((size_t)rounds * sizeof(double));
+  for (int i = 0; i < rounds; i++) {
+    const Sample* sample = &samples[(size_t)i * (size_t)stride];
+    start[i] = barrier_one_node() ? sample->start_s : 0;
+    end[i] = barrier_one_node() ? sample->end_s : sample->end_s - sample->start_s;
+    cpu[i] = sample->cpu_s;
+  }
+  over_ranks(start, rounds, MPI_MIN);
+  over_ranks(end, rounds, MPI_MAX);
+  over_ranks(cpu, rounds, MPI_MAX);
+  for (int i = 0; i < rounds; i++) end[i] -= start[i];
+  const ProbeResult result = {.elapsed_us = 1e6 * median(end, rounds), .cpu_us = 1e6 * median(cpu, rounds)};
+  free(start);
+  free(end);
+  free(cpu);
+  return result;
+}
+
+void measure(const Workload* workload, const Probe* probes, int probe_count, int rounds, ProbeResult* results) {
+  Sample* samples = allocate_or_fail((size_t)rounds * (size_t)probe_count * sizeof(Sample));
+  memset(samples, 0, (size_t)rounds * (size_t)probe_count * sizeof(Sample));
+  Sample* next = samples;
+  for (int round = 0; round < rounds; round++) {
+    for (int i = 0; i < probe_count; i++) *next++ = run(workload, &probes[i]);
+  }
+  barrier();
+  for (int i = 0; i < probe_count; i++) results[i] = summarize(samples + i, probe_count, rounds);
+  free(samples);
+}
+
+int rounds_within(const Workload* workload, const Probe* probes, int probe_count, double seconds, int least, int most) {
+  enum { kTrial = 4 };
+  ProbeResult ignored[8];
+  if (probe_count > 8) fail("at most 8 probes at a time");
+  barrier();
+  const double start = now_s();
+  measure(workload, probes, probe_count, kTrial, ignored);
+  const double round_s = (now_s() - start) / kTrial;
+  const double fit = seconds / round_s;
+  int rounds = fit < least ? least : fit > most ? most : (int)fit;
+  MPI_Bcast(&rounds, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return rounds;
+}

@@ -1,0 +1,35 @@
+// Timing of single operations, several kinds in turn, so that what disturbs the machine disturbs all kinds alike.
+#pragma once
+
+#include <stdint.h>
+
+#include "workload.h"
+
+typedef enum {
+  kProbePure,     // post, wait
+  kProbeOverlap,  // post, work, wait
+  kProbeWork,     // work alone
+} ProbeKind;
+
+typedef struct {
+  ProbeKind kind;
+  MPI_Comm comm;  // unused by kProbeWork
+  uint64_t work;  // iterations; unused by kProbePure
+} Probe;
+
+typedef struct {
+  // Median over the rounds. On one node: from the first rank's start to the last rank's end, which is what counts when
+  // ranks share a core. Over several nodes: the largest of the ranks' own times.
+  double elapsed_us;
+  // Median over the rounds of the largest rank's CPU time inside MPI calls. 0 unless kProbeOverlap.
+  double cpu_us;
+} ProbeResult;
+
+// Runs `rounds` rounds of all probes in turn, after a barrier each. Collective over MPI_COMM_WORLD; the results are
+// valid on rank 0 only. `workload` may be NULL when all probes are kProbeWork.
+void measure(const Workload* workload, const Probe* probes, int probe_count, int rounds, ProbeResult* results);
+
+// How many rounds fit into `seconds`, within [least, most]: runs a few to see. The same on every rank.
+int rounds_within(const Workload* workload, const Probe* probes, int probe_count, double seconds, int least, int most);
+
+double now_s(void);

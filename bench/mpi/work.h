@@ -1,0 +1,11 @@
+// A fixed amount of computation without memory traffic.
+#pragma once
+
+#include <stdint.h>
+
+// Takes time in proportion to `iterations` and touches no memory.
+void work(uint64_t iterations);
+
+// How many iterations take one microsecond when all ranks work at the same time where they are placed: on a core shared
+// by two ranks half of what one rank alone would do. Collective over MPI_COMM_WORLD; the same on every rank.
+double work_iterations_per_us(void);

@@ -1,0 +1,1 @@
+"""Measuring native against offloaded collectives: running orbench, the table and the plot."""

@@ -1,0 +1,80 @@
+"""What orbench measured, as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from outrigger.errors import UserError
+
+
+@dataclass(frozen=True)
+class Side:
+    """The figures of native or offloaded. Times are medians in microseconds."""
+
+    pure_us: float
+    total_us: float
+    exposed_us: float
+    overlap_percent: float
+    cpu_us: float
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One collective of one size with one kind of memory."""
+
+    collective: str
+    memory: str
+    bytes: int
+    ranks: int
+    rounds: int
+    work_iterations: int
+    work_us: float
+    native: Side
+    offloaded: Side
+
+    @property
+    def total_ratio(self) -> float:
+        """Offloaded total over native total, by equal work."""
+        return self.offloaded.total_us / self.native.total_us
+
+    @property
+    def cpu_ratio(self) -> float:
+        """Native CPU time in MPI over offloaded CPU time in MPI: how many times less."""
+        return self.native.cpu_us / self.offloaded.cpu_us if self.offloaded.cpu_us else float("inf")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A run of the benchmark under one MPI."""
+
+    family: str
+    title: str
+    command: str
+    offloaded: bool
+    """The library says that the offloaded side was offloaded."""
+    why_native: str
+    configurations: tuple[Configuration, ...]
+
+
+def read_line(line: str) -> Configuration | None:
+    """One line of orbench's output; None for a line that is not its."""
+    line = line.strip()
+    if not line.startswith("{"):
+        return None
+    try:
+        fields: Mapping[str, Any] = json.loads(line)
+        return Configuration(
+            **{key: value for key, value in fields.items() if key not in ("native", "offloaded")},
+            native=Side(**fields["native"]),
+            offloaded=Side(**fields["offloaded"]),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(f"the benchmark printed a line that cannot be read ({error}): {line}") from error
+
+
+def as_json(measurements: list[Measurement]) -> str:
+    """For --json: a list, one object per MPI."""
+    return json.dumps([asdict(measurement) for measurement in measurements], indent=2)

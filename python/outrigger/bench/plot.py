@@ -1,0 +1,128 @@
+"""Figures as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from outrigger.bench.figures import Configuration, Measurement
+from outrigger.errors import UserError
+from outrigger.sizes import format_size
+
+WORK, NATIVE, OFFLOADED, INK, GRID = "#c9ced6", "#d1603d", "#2a7f8e", "#22262b", "#e4e7eb"
+_MEMORY = {"alloc_mem": "MPI_Alloc_mem", "malloc": "malloc"}
+
+
+def _style(axis: Any, title: str) -> None:
+    axis.set_title(title, loc="left", fontsize=10, color=INK, pad=8)
+    axis.grid(axis="y", color=GRID, linewidth=0.8)
+    axis.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axis.spines[side].set_visible(False)
+    axis.spines["bottom"].set_color("#9aa2ad")
+    axis.tick_params(colors=INK, labelsize=8, length=0)
+
+
+def _label_sizes(axis: Any, configurations: Sequence[Configuration]) -> None:
+    axis.set_xticks(range(len(configurations)), [_size(c.bytes) for c in configurations])
+    axis.tick_params(axis="x", labelsize=7)
+    axis.set_xlabel("bytes per pair of ranks", fontsize=8, color=INK)
+
+
+def draw_totals(axis: Any, configurations: Sequence[Configuration], title: str) -> None:
+    """Total by equal work relative to native's: the part that is work, and what the collective adds."""
+    width = 0.36
+    for index, configuration in enumerate(configurations):
+        native = configuration.native.total_us
+        work = configuration.work_us / native
+        for offset, total, color in (
+            (-width / 2 - 0.01, 1.0, NATIVE),
+            (width / 2 + 0.01, configuration.total_ratio, OFFLOADED),
+        ):
+            axis.bar(index + offset, min(work, total), width, color=WORK)
+            axis.bar(index + offset, max(total - work, 0), width, bottom=work, color=color)
+            text = f"{total:.2f}" if color == OFFLOADED else _time(native)
+            axis.text(index + offset, total + 0.02, text, ha="center", va="bottom", fontsize=7.5, color=INK)
+    _style(axis, title)
+    _label_sizes(axis, configurations)
+    axis.set_ylim(0, max([1.0, *(c.total_ratio for c in configurations)]) * 1.15)
+    axis.set_ylabel("total time / native's total", fontsize=8, color=INK)
+
+
+def draw_cpu(axis: Any, configurations: Sequence[Configuration], title: str) -> None:
+    """A rank's CPU time inside MPI calls."""
+    positions = range(len(configurations))
+    for name, color in (("native", NATIVE), ("offloaded", OFFLOADED)):
+        values = [max(getattr(c, name).cpu_us, 0.01) for c in configurations]
+        axis.plot(positions, values, marker="o", markersize=5, linewidth=1.8, color=color, label=name)
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.tick_params(which="minor", length=0)
+    _style(axis, title)
+    _label_sizes(axis, configurations)
+    axis.set_ylabel("CPU in MPI calls per operation (µs)", fontsize=8, color=INK)
+    axis.margins(x=0.12, y=0.15)
+
+
+def _size(size: int) -> str:
+    text = format_size(size)
+    return f"{text[:-1]} {text[-1]}iB" if text[-1].isalpha() else f"{text} B"
+
+
+def _time(microseconds: float) -> str:
+    return f"{microseconds / 1000:.1f} ms" if microseconds >= 1000 else f"{microseconds:.0f} µs"
+
+
+def _groups(measurements: Sequence[Measurement]) -> list[tuple[Measurement, str, str, list[Configuration]]]:
+    result = []
+    for measurement in measurements:
+        keys = dict.fromkeys((c.collective, c.memory) for c in measurement.configurations)
+        for collective, memory in keys:
+            chosen = [c for c in measurement.configurations if (c.collective, c.memory) == (collective, memory)]
+            result.append((measurement, collective, memory, chosen))
+    return result
+
+
+def save(measurements: Sequence[Measurement], path: Path, heading: str) -> None:
+    """Draws a row for each MPI, collective and kind of memory: totals on the left, CPU time on the right."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.patches import Patch
+
+    rows = _groups(measurements)
+    figure, axes = pyplot.subplots(
+        len(rows),
+        2,
+        figsize=(10, 1.1 + 2.9 * len(rows)),
+        squeeze=False,
+        width_ratios=(3, 2),
+        layout=ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.1),
+    )
+    for (left, right), (measurement, collective, memory, chosen) in zip(axes, rows, strict=True):
+        what = f"MPI_{collective.capitalize()}, {_MEMORY[memory]}, {measurement.title}"
+        draw_totals(left, chosen, what)
+        draw_cpu(right, chosen, "rank CPU time inside MPI")
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+    figure.legend(
+        handles=[
+            Patch(color=WORK, label="the ranks' own work, the same on both sides"),
+            Patch(color=NATIVE, label="native"),
+            Patch(color=OFFLOADED, label="offloaded"),
+        ],
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150, facecolor="white")
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot write the plot to {path}: {error}") from error
+    finally:
+        pyplot.close(figure)

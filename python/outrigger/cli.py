@@ -1,0 +1,197 @@
+"""The `outrigger` command."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from outrigger import artifacts, cores, demo, info, launch, mpis, report, settings, sizes
+from outrigger.errors import UserError
+
+app = typer.Typer(
+    help="Runs MPI programs with their collectives on service processes, measures the gain, says what was found.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+BuildOption = Annotated[
+    Path | None, typer.Option("--build", help="Build directory to use.", show_default="build/release")
+]
+MpiOption = Annotated[str, typer.Option("--mpi", help="openmpi, mpich, or auto: what the program is linked to.")]
+ServicesOption = Annotated[int | None, typer.Option("--services", help="Service processes per node.")]
+AlgorithmOption = Annotated[
+    list[str] | None, typer.Option("--algorithm", help="COLLECTIVE=ALGORITHM, like ialltoall=ring_pull.")
+]
+ReachOption = Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,cma,bounce.")]
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=130)
+
+
+def _note(text: str) -> None:
+    print(f"outrigger: {text}", file=sys.stderr, flush=True)
+
+
+# Set on the command itself, so that `--report` may stand without a file.
+_REPORT_TO_TERMINAL = "-"
+
+
+def _split_report(arguments: list[str]) -> list[str]:
+    """Lets --report stand alone: typer's options always take a value."""
+    result: list[str] = []
+    for index, argument in enumerate(arguments):
+        if argument == "--":
+            return result + arguments[index:]
+        result.append(argument)
+        if argument == "--report":
+            following = arguments[index + 1] if index + 1 < len(arguments) else "--"
+            if not following.endswith(".json"):
+                result.append(_REPORT_TO_TERMINAL)
+    return result
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def run(
+    program: Annotated[
+        list[str], typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]...")
+    ],
+    ranks: Annotated[int, typer.Option("-n", help="Number of ranks.")] = 1,
+    mpi: MpiOption = "auto",
+    services: ServicesOption = None,
+    algorithm: AlgorithmOption = None,
+    reach: ReachOption = None,
+    report_to: Annotated[
+        str | None,
+        typer.Option(
+            "--report", metavar="[FILE.json]", help="Say what was offloaded: as tables, or as JSON in a file."
+        ),
+    ] = None,
+    no_bind: Annotated[bool, typer.Option("--no-bind", help="Neither keep cores nor bind ranks.")] = False,
+    native: Annotated[bool, typer.Option("--native", help="Leave Outrigger out, with the same placement.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command and end.")] = False,
+    build: BuildOption = None,
+) -> None:
+    """Start an MPI program with its collectives on service processes.
+
+    The last core of the node is kept for the service process, the ranks are bound to the others. The exit code is the
+    program's.
+    """
+    chosen = settings.make(services, algorithm or [], reach)
+    if native and report_to:
+        raise UserError("--native leaves the library out, so there is nothing to report")
+    choice = mpis.choose(mpi, mpis.find_program(program[0]), mpis.find_mpis())
+    found = artifacts.find(build)
+    with tempfile.TemporaryDirectory(prefix="outrigger-") as directory:
+        written = _report_path(report_to, Path(directory))
+        job = launch.Job(tuple(program), ranks, choice.mpi, chosen, native, not no_bind, written)
+        plan = launch.make_plan(job, found, cores.allowed_cores())
+        if dry_run:
+            print(launch.as_shell(plan))
+            return
+        for note in filter(None, (choice.note, *plan.notes)):
+            _note(note)
+        code, _ = launch.run(plan)
+        if report_to == _REPORT_TO_TERMINAL and written is not None:
+            _show_report(written)
+    raise typer.Exit(code)
+
+
+def _report_path(report_to: str | None, directory: Path) -> Path | None:
+    if report_to is None:
+        return None
+    if report_to == _REPORT_TO_TERMINAL:
+        return directory / "report.json"
+    path = Path(report_to).absolute()
+    if not path.parent.is_dir():
+        raise UserError(f"--report {report_to}: there is no directory {path.parent}")
+    return path
+
+
+def _show_report(written: Path) -> None:
+    if not written.exists():
+        _note("there is no report: the program did not reach MPI_Finalize under the library")
+        return
+    report.show(_console(), report.read(written))
+
+
+@app.command("info")
+def show_info(
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    build: BuildOption = None,
+) -> None:
+    """Say what was found: MPIs, cores, how memory can be reached, and why not better."""
+    try:
+        found = artifacts.find(build)
+    except UserError:
+        if build is not None:
+            raise
+        found = None
+    data = info.collect(found)
+    if json:
+        print(json_module.dumps(data, indent=2))
+    else:
+        info.show(_console(), data)
+
+
+@app.command("bench")
+def measure(
+    collectives: Annotated[
+        list[str] | None, typer.Argument(help="Of ialltoall, ialltoallv.", show_default="both")
+    ] = None,
+    size_list: Annotated[str, typer.Option("--sizes", help="Bytes per pair of ranks, like 4K,16K:1M.")] = "16K:1M",
+    ranks: Annotated[int, typer.Option("-n", help="Number of ranks.")] = 2,
+    mpi: Annotated[str, typer.Option("--mpi", help="openmpi, mpich, or auto: each that is found.")] = "auto",
+    memory: Annotated[
+        str, typer.Option("--memory", help="Of alloc_mem,malloc: where buffers come from.")
+    ] = "alloc_mem",
+    iterations: Annotated[int, typer.Option("--iterations", help="At most, for each size.")] = 200,
+    seconds: Annotated[int, typer.Option("--seconds", help="At most about so long for each size.")] = 3,
+    services: ServicesOption = None,
+    algorithm: AlgorithmOption = None,
+    reach: ReachOption = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the figures into this PNG.")] = None,
+    build: BuildOption = None,
+) -> None:
+    """Measure native against offloaded, in turn in one run, by latency, overlap and equal work."""
+    from outrigger.bench import command, runner
+
+    request = runner.Request(
+        command.parse_collectives(collectives or []),
+        command.parse_memories(memory),
+        tuple(sizes.parse_sizes(size_list)),
+        ranks,
+        iterations,
+        seconds,
+        settings.make(services, algorithm or [], reach),
+    )
+    command.run(_console(), request, command.choose_mpis(mpi), artifacts.find(build), json, plot)
+
+
+@app.command("demo", hidden=True)
+def show_demo(
+    ranks: Annotated[int, typer.Option("--ranks", "-n", help="Number of ranks.")] = 4,
+    out: Annotated[Path, typer.Option("--out", help="Directory for the plot.")] = Path("demo-out"),
+    build: BuildOption = None,
+) -> None:
+    """An unmodified all-to-all benchmark, native and offloaded side by side."""
+    demo.run(_console(), artifacts.find(build), cores.allowed_cores(), mpis.find_mpis(), ranks, out)
+
+
+def main() -> None:
+    """Entry point: errors of users become one message and exit code 2."""
+    try:
+        app(args=_split_report(sys.argv[1:]), prog_name="outrigger")
+    except UserError as error:
+        _note(str(error))
+        sys.exit(2)

@@ -1,0 +1,161 @@
+"""What was found on this machine, and why not better."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from outrigger.artifacts import Artifacts
+from outrigger.cores import allowed_cores, format_cpu_list, place
+from outrigger.errors import UserError
+from outrigger.mpis import NAMES, find_mpis
+from outrigger.settings import VARIABLES
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: what, how it is, and a remark."""
+
+    name: str
+    good: bool
+    value: str
+    remark: str = ""
+
+
+def _mpis(artifacts: Artifacts | None) -> list[dict[str, Any]]:
+    result = []
+    for mpi in find_mpis():
+        reason = "no build was found"
+        if artifacts is not None:
+            try:
+                artifacts.preload(mpi.family)
+                reason = ""
+            except UserError as error:
+                reason = str(error)
+        result.append(
+            {
+                "family": mpi.family,
+                "version": mpi.version,
+                "launcher": str(mpi.launcher),
+                "library": str(mpi.library) if mpi.library else None,
+                "served": not reason,
+                "reason": reason,
+            }
+        )
+    return result
+
+
+def find_ucx() -> str | None:
+    """The version of UCX, or None."""
+    try:
+        library = ctypes.CDLL("libucp.so.0")
+        library.ucp_get_version_string.restype = ctypes.c_char_p
+        version: bytes = library.ucp_get_version_string()
+    except (OSError, AttributeError):
+        return None
+    return version.decode()
+
+
+def _daemon(artifacts: Artifacts | None) -> dict[str, Any]:
+    """What outriggerd says of this machine."""
+    if artifacts is None:
+        return {"path": None, "problem": "no build was found; run ./dev build"}
+    try:
+        path = artifacts.daemon
+        result = subprocess.run([path, "info", "--json"], capture_output=True, text=True, timeout=20, check=False)
+        if result.returncode != 0:
+            return {"path": str(path), "problem": result.stderr.strip() or f"exit code {result.returncode}"}
+        return {"path": str(path), "info": json.loads(result.stdout)}
+    except (UserError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return {"path": None, "problem": str(error)}
+
+
+def collect(artifacts: Artifacts | None) -> dict[str, Any]:
+    """Everything that `outrigger info` knows, as plain data."""
+    cores = allowed_cores()
+    placement = place(cores, 1, None)
+    return {
+        "mpis": _mpis(artifacts),
+        "ucx": find_ucx(),
+        "cores": {
+            "allowed": [list(core) for core in cores],
+            "ranks": list(placement.rank_cpus),
+            "services": list(placement.service_cpus),
+        },
+        "daemon": _daemon(artifacts),
+        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+    }
+
+
+def _mpi_findings(data: dict[str, Any]) -> list[Finding]:
+    findings = []
+    for family, title in NAMES.items():
+        found = next((mpi for mpi in data["mpis"] if mpi["family"] == family), None)
+        if found is None:
+            findings.append(Finding(title, False, "not found", "its mpirun is not on PATH"))
+        else:
+            where = found["library"] or "its libmpi was not found by ldconfig"
+            remark = where if found["served"] else f"cannot be served: {found['reason']}"
+            findings.append(Finding(title, found["served"], found["version"], remark))
+    return findings
+
+
+def _core_finding(data: dict[str, Any]) -> Finding:
+    cores = data["cores"]
+    ranks = f"ranks on CPUs {format_cpu_list(cores['ranks'])}"
+    if not cores["services"]:
+        return Finding("cores", False, ranks, "only one core may be used: service processes share it with the ranks")
+    kept = f"service process on CPU {format_cpu_list(cores['services'])}"
+    return Finding("cores", True, f"{ranks}, {kept}", "as outrigger run places them")
+
+
+def _daemon_findings(data: dict[str, Any]) -> list[Finding]:
+    daemon = data["daemon"]
+    if "info" not in daemon:
+        return [Finding("outriggerd", False, daemon["path"] or "not found", daemon["problem"])]
+    return [Finding("outriggerd", True, daemon["path"]), *reach_findings(daemon["info"])]
+
+
+def reach_findings(info: dict[str, Any]) -> list[Finding]:
+    """How service processes can touch the ranks' memory, best first."""
+    reach = info["reach"]
+    cma = bool(reach["cma"])
+    return [
+        Finding("reach mapped", bool(reach["mapped"]), _yes(reach["mapped"]), "buffers from MPI_Alloc_mem"),
+        Finding("reach cma", cma, _yes(cma), "any other buffer" if cma else reach["cma_why_not"]),
+        Finding("reach bounce", True, "yes", "scattered small pieces" if cma else "what cma cannot do: ranks copy"),
+    ]
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def findings(data: dict[str, Any]) -> list[Finding]:
+    """The lines of `outrigger info`."""
+    ucx = data["ucx"]
+    result = [*_mpi_findings(data), _core_finding(data), *_daemon_findings(data)]
+    result.append(Finding("UCX", True, ucx or "not found", "not used between processes of one node"))
+    for name, value in data["environment"].items():
+        result.append(Finding(name, True, value, VARIABLES[name]))
+    return result
+
+
+def show(console: Console, data: dict[str, Any]) -> None:
+    """Prints the lines as a table."""
+    table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(style="dim", overflow="fold")
+    for finding in findings(data):
+        mark = "[green]●[/]" if finding.good else "[yellow]○[/]"
+        table.add_row(mark, finding.name, finding.value, finding.remark)
+    console.print(table)

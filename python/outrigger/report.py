@@ -1,0 +1,187 @@
+"""The library's report: reading the JSON it writes at MPI_Finalize, and showing it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from outrigger.errors import UserError
+
+VERSION = 1
+_REACHES = ("mapped", "cma", "relay", "own", "bounce")
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A sum over the ranks with the smallest and the largest."""
+
+    sum: float
+    min: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Collective:
+    """The figures of one collective on one communicator, of all ranks together."""
+
+    collective: str
+    communicator: str
+    size: int
+    calls: int
+    offloaded: int
+    native: Mapping[str, int]
+    bytes: Mapping[str, int]
+    late_announcements: int
+    post_seconds: Spread
+    completion_seconds: Spread
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the library wrote."""
+
+    mpi: str
+    ranks: int
+    service: Mapping[str, Any]
+    collectives: tuple[Collective, ...]
+    offloaded_calls_cpu: Spread
+    process_cpu: Spread
+
+
+def _collective(entry: Mapping[str, Any]) -> Collective:
+    return Collective(
+        collective=str(entry["collective"]),
+        communicator=str(entry["communicator"]),
+        size=int(entry["size"]),
+        calls=int(entry["calls"]),
+        offloaded=int(entry["offloaded"]),
+        native={str(reason): int(calls) for reason, calls in entry["native"].items()},
+        bytes={str(reach): int(count) for reach, count in entry["bytes"].items()},
+        late_announcements=int(entry["late_announcements"]),
+        post_seconds=Spread(**entry["post_seconds"]),
+        completion_seconds=Spread(**entry["completion_seconds"]),
+    )
+
+
+def parse(text: str) -> Report:
+    """A report from its JSON."""
+    try:
+        data = json.loads(text)
+        if data["version"] != VERSION:
+            raise UserError(f"the report has version {data['version']}, this command reads version {VERSION}")
+        cpu = data["rank_cpu_seconds"]
+        return Report(
+            mpi=str(data["mpi"]),
+            ranks=int(data["ranks"]),
+            service=dict(data["service"]),
+            collectives=tuple(map(_collective, data["collectives"])),
+            offloaded_calls_cpu=Spread(**cpu["offloaded_calls"]),
+            process_cpu=Spread(**cpu["process"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"the report cannot be read: {type(error).__name__}: {error}") from error
+
+
+def read(path: Path) -> Report:
+    """A report from its file."""
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"the report {path} cannot be read: {error.strerror}") from error
+
+
+def offload_verdict(report: Report, collectives: Sequence[str]) -> str:
+    """Empty when each of the collectives was offloaded on some communicator, else why not."""
+    for name in collectives:
+        entries = [entry for entry in report.collectives if entry.collective == name]
+        if any(entry.offloaded for entry in entries):
+            continue
+        reasons = dict.fromkeys(reason for entry in entries for reason in entry.native)
+        return f"{name} stayed native: {', '.join(reasons) or 'it was not called'}"
+    return ""
+
+
+def format_bytes(count: int) -> str:
+    """Three figures with a binary unit: 1.50 MiB."""
+    for size, unit in _UNITS:
+        if count >= size:
+            value = count / size
+            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return f"{count} B"
+
+
+def format_seconds(seconds: float) -> str:
+    """Three figures with a unit: 12.3 ms."""
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= size:
+            value = seconds / size
+            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return "0" if seconds <= 0 else f"{seconds * 1e9:.0f} ns"
+
+
+def _spread(spread: Spread, ranks: int) -> str:
+    return f"{format_seconds(spread.sum / max(ranks, 1))} ({format_seconds(spread.max)})"
+
+
+def _why_native(entry: Collective) -> str:
+    return "\n".join(f"{calls:,} {reason}" for reason, calls in entry.native.items() if calls) or "-"
+
+
+def collectives_table(report: Report) -> Table:
+    """A row for each collective and communicator."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
+    table.add_column("collective\ncommunicator", no_wrap=True)
+    for name in ("calls\nall ranks", "offloaded"):
+        table.add_column(name, justify="right")
+    table.add_column("native, why")
+    table.add_column("received by reach")
+    for name in ("in the call\nmean (max)", "in waits\nmean (max)", "late\narrivals"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for entry in report.collectives:
+        style = "green" if entry.offloaded == entry.calls else "yellow"
+        reaches = [f"{format_bytes(entry.bytes[name])} {name}" for name in _REACHES if entry.bytes.get(name)]
+        table.add_row(
+            f"{entry.collective}\n[dim]{entry.communicator}, {entry.size} ranks[/]",
+            f"{entry.calls:,}",
+            Text(f"{entry.offloaded:,}", style=style),
+            _why_native(entry),
+            "\n".join(reaches) or "-",
+            _spread(entry.post_seconds, entry.size),
+            _spread(entry.completion_seconds, entry.size),
+            f"{entry.late_announcements:,}",
+        )
+    return table
+
+
+def summary(report: Report) -> str:
+    """The lines under the table."""
+    service = report.service
+    count = int(service.get("processes", 0))
+    processes = "1 service process" if count == 1 else f"{count} service processes"
+    where = f" on CPU {service['core']}" if int(service.get("core", -1)) >= 0 else ""
+    if where and not service.get("core_is_free", True):
+        where += ", which ranks use too"
+    cma = "" if service.get("cross_memory_attach") else "; cross-memory attach is not available"
+    return (
+        f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{cma}.\n"
+        f"CPU time of a rank, mean (max): {_spread(report.offloaded_calls_cpu, report.ranks)} in offloaded calls and "
+        f"their waits, of {_spread(report.process_cpu, report.ranks)} in all."
+    )
+
+
+def show(console: Console, report: Report) -> None:
+    """Prints the report."""
+    if report.collectives:
+        console.print(collectives_table(report))
+    else:
+        console.print("No collective that can be offloaded was called.")
+    console.print(summary(report))

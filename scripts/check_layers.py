@@ -1,0 +1,118 @@
+"""Checks that includes follow the one direction of dependencies between the layers of src/.
+
+Prints each arrow that must not be, as file:line, and exits with 1 when there is one.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+# What a file may include with quotes, by the longest matching layer of its own path: prefixes of paths under src/.
+# A layer's own files are always allowed.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "protocol": (),
+    "fabric": ("protocol/",),
+    "fabric/host": ("fabric/fabric.hpp", "protocol/"),
+    "fabric/sim": ("fabric/fabric.hpp", "protocol/"),
+    "engine": ("protocol/", "fabric/fabric.hpp"),
+    "client": ("protocol/",),
+    "service": ("protocol/", "engine/", "fabric/"),
+    "sim": ("engine/", "fabric/sim/", "fabric/fabric.hpp", "protocol/"),
+    "mpi": ("client/", "protocol/"),
+}
+
+# The engine knows no threads, clocks, files or sockets; the simulator must replay exactly.
+IMPURE = (
+    r"thread|mutex|shared_mutex|condition_variable|future|stop_token|semaphore|latch|barrier|chrono|ctime|time\.h"
+    r"|random|filesystem|fstream|iostream|cstdio|stdio\.h|pthread\.h|unistd\.h|fcntl\.h|poll\.h|netdb\.h|signal\.h"
+    r"|sys/.*|linux/.*|netinet/.*|arpa/.*"
+)
+FORBIDDEN_SYSTEM: dict[str, str] = {"engine": IMPURE}
+
+# Everywhere but in src/mpi.
+MPI_HEADER = r"mpi\.h|mpio\.h|mpi/.*"
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<ours>[^"]+)"|<(?P<system>[^>]+)>)')
+SUFFIXES = {".hpp", ".cpp", ".h", ".c", ".inc", ".ipp"}
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An include that the layers do not allow."""
+
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+def layer_of(relative: str) -> str | None:
+    """The layer that a path under src/ belongs to: the longest that fits."""
+    fitting = [layer for layer in ALLOWED if relative.startswith(layer + "/")]
+    return max(fitting, key=len, default=None)
+
+
+def check_ours(layer: str, included: str, source: Path) -> str | None:
+    """Why a quoted include is not allowed, or None."""
+    target = included
+    if not (source / included).exists():
+        return f'"{included}" is not a path under src/; includes are written from there'
+    own = target.startswith(layer + "/") and layer_of(target) == layer
+    if own or any(target.startswith(prefix) for prefix in ALLOWED[layer]):
+        return None
+    allowed = ", ".join(ALLOWED[layer]) or "nothing"
+    return f'{layer} must not include "{included}" (it may include its own files and: {allowed})'
+
+
+def check_system(layer: str, header: str) -> str | None:
+    """Why an include in angle brackets is not allowed, or None."""
+    if layer != "mpi" and re.fullmatch(MPI_HEADER, header):
+        return f"<{header}>: only src/mpi knows MPI"
+    if layer in FORBIDDEN_SYSTEM and re.fullmatch(FORBIDDEN_SYSTEM[layer], header):
+        return f"<{header}>: {layer} has no threads, clocks, files or sockets"
+    return None
+
+
+def check_file(path: Path, source: Path) -> list[Violation]:
+    """The violations in one file under `source`."""
+    layer = layer_of(path.relative_to(source).as_posix())
+    if layer is None:
+        return [Violation(path, 1, "belongs to no layer; add its directory to scripts/check_layers.py")]
+    violations = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        match = INCLUDE.match(line)
+        if match is None:
+            continue
+        ours, system = match["ours"], match["system"]
+        message = check_ours(layer, ours, source) if ours else check_system(layer, system)
+        if message:
+            violations.append(Violation(path, number, message))
+    return violations
+
+
+def check_tree(source: Path) -> tuple[int, list[Violation]]:
+    """The number of files under `source` that were looked at, and their violations."""
+    files = sorted(path for path in source.rglob("*") if path.suffix in SUFFIXES)
+    return len(files), [violation for path in files for violation in check_file(path, source)]
+
+
+def main() -> int:
+    """Checks the directory given, or this project's src/."""
+    source = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "src"
+    count, violations = check_tree(source)
+    if count == 0:
+        print(f"{source}: no source files found", file=sys.stderr)
+        return 1
+    for violation in violations:
+        print(violation, file=sys.stderr)
+    print(f"{count} files, {len(violations)} includes against the layers")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# See it work: an unmodified all-to-all benchmark on 4 ranks, native and offloaded side by side.
+#
+# usage: ./dev demo [--ranks N] [--out DIR]
+#
+# Installs what is missing, builds, runs the benchmark under each MPI found (about a minute) and prints a table and the
+# path of a plot.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+ensure_setup
+build_preset release
+exec "$VENV/bin/outrigger" demo --build "$ROOT/build/release" "$@"

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Run the libFuzzer targets against everything that decodes what another process wrote.
+#
+# usage: ./dev fuzz [--seconds N] [TARGET...]
+#
+#   --seconds N   for all targets together (60)
+#
+# Needs clang 16 (the clang preset, sanitized). Inputs that were found are kept in build/corpus/TARGET; a crash is
+# written to build/crashes and ends the run.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+seconds=60 targets=()
+while (($#)); do
+  case "$1" in
+    --seconds)
+      [[ "${2:-}" =~ ^[0-9]+$ ]] || die "fuzz: --seconds wants a whole number, not '${2:-}'"
+      seconds="$2"
+      shift 2
+      ;;
+    -*) die "fuzz: unknown option '$1'; see ./dev fuzz --help" ;;
+    *)
+      targets+=("$1")
+      shift
+      ;;
+  esac
+done
+
+ensure_setup
+if ((${#targets[@]} == 0)); then
+  mapfile -t targets < <(fuzz_targets)
+fi
+((${#targets[@]})) || die "fuzz: the clang preset has no target named fuzz_*"
+build_preset clang "${targets[@]}"
+
+each=$((seconds / ${#targets[@]}))
+((each >= 1)) || each=1
+mkdir -p "$ROOT/build/crashes"
+for target in "${targets[@]}"; do
+  corpus="$ROOT/build/corpus/$target"
+  mkdir -p "$corpus"
+  say "Fuzzing $target for ${each} s"
+  timeout $((each + 60)) "$(find "$ROOT/build/clang" -type f -name "$target" -perm -u+x | head -n 1)" "$corpus" \
+    -max_total_time="$each" -artifact_prefix="$ROOT/build/crashes/$target-" -rss_limit_mb=2048 -print_final_stats=1 \
+    2>&1 | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse|RELOAD)|^\s*NEW_FUNC' || die "fuzz: $target found something; the input is in build/crashes"
+done
+say "${#targets[@]} fuzzers ran without a finding: ${targets[*]}"

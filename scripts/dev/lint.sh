@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Check formatting, clang-tidy, Python style and types, shell scripts and the arrows between the layers.
+#
+# usage: ./dev lint [--fast]
+#
+#   --fast   leave out clang-tidy
+#
+# Every finding is an error. clang-tidy remembers what it has found clean until a file or a header of it changes.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+fast=false
+case "${1:-}" in
+  "") ;;
+  --fast) fast=true ;;
+  *) die "lint: unknown option '$1'; see ./dev lint --help" ;;
+esac
+
+ensure_setup
+cd "$ROOT"
+failed=()
+check() {
+  local title="$1"
+  shift
+  quiet_step "$title" "$@" || failed+=("$title")
+}
+format_check() { c_sources | xargs -0 clang-format-16 --dry-run -Werror; }
+shell_check() { shellcheck -x -P SCRIPTDIR -s bash dev .ci/run scripts/lib.sh scripts/dev/*.sh; }
+configure_clang() { cmake --preset clang -S "$ROOT"; }
+
+check "clang-format" format_check
+check "layers" "$VENV/bin/python" scripts/check_layers.py
+check "ruff check" "$VENV/bin/ruff" check python scripts tests
+check "ruff format" "$VENV/bin/ruff" format --check python scripts tests
+check "mypy" "$VENV/bin/mypy" python/outrigger scripts
+check "shellcheck" shell_check
+if ! $fast; then
+  check "configure for clang-tidy" configure_clang
+  say "clang-tidy"
+  "$VENV/bin/python" scripts/tidy.py --build build/clang --jobs "$JOBS" || failed+=("clang-tidy")
+fi
+((${#failed[@]} == 0)) || die "lint: failed: ${failed[*]}"
+say "No findings."

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Install what building and testing need: Debian packages, and a Python environment in .venv.
+#
+# usage: ./dev setup [--quiet] [--force]
+#
+#   --quiet   say nothing when everything is there
+#   --force   install again even when everything seems to be there
+#
+# Installs only what is missing (scripts/packages.txt, pyproject.toml). Installing packages needs root or sudo; without
+# either it names what to install and ends. A second run takes a fraction of a second.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+quiet=false force=false
+for argument in "$@"; do
+  case "$argument" in
+    --quiet) quiet=true ;;
+    --force) force=true ;;
+    *) die "setup: unknown option '$argument'; see ./dev setup --help" ;;
+  esac
+done
+
+missing_packages() {
+  local package
+  while read -r package; do
+    [[ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" == installed ]] || echo "$package"
+  done < <(grep -v '^#' "$ROOT/scripts/packages.txt")
+}
+
+install_packages() {
+  if ! command -v apt-get >/dev/null; then
+    die "setup: this is not a Debian-like system (no apt-get). Install the equivalents of: $*
+       Then run: ./dev setup"
+  fi
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null ||
+      die "setup: these packages are missing and there is neither root nor sudo to install them: $*
+       Ask an administrator for: apt-get install $*"
+    as_root=(sudo)
+    sudo -v || die "setup: sudo refused. As root: apt-get install $*"
+  fi
+  quiet_step "Fetching package lists" "${as_root[@]}" apt-get update
+  quiet_step "Installing $# packages" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@"
+}
+
+find_python() {
+  local candidate
+  for candidate in python3 python3.13 python3.12 python3.11 /usr/bin/python3; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  die "setup: no Python of 3.11 or later with the venv module was found. Install one (Debian 12: python3-venv)."
+}
+
+mapfile -t missing < <(missing_packages)
+if $force && ((${#missing[@]} == 0)); then mapfile -t missing < <(grep -v '^#' "$ROOT/scripts/packages.txt"); fi
+if ((${#missing[@]})); then install_packages "${missing[@]}"; fi
+
+stamp="$VENV/.outrigger-setup"
+wanted="$(sha256sum <"$ROOT/pyproject.toml")"
+if $force || [[ ! -x "$VENV/bin/outrigger" || "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]]; then
+  python="$(find_python)"
+  if [[ ! -x "$VENV/bin/python" ]] || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
+    quiet_step "Making .venv with $("$python" --version)" "$python" -m venv --clear "$VENV"
+  fi
+  quiet_step "Installing Python packages" "$VENV/bin/python" -m pip install --disable-pip-version-check -e "${ROOT}[dev]"
+  echo "$wanted" >"$stamp"
+elif ! $quiet && ((${#missing[@]} == 0)); then
+  note "Everything is installed."
+fi

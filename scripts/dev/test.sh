@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Build and run every test, and sum up.
+#
+# usage: ./dev test [--quick] [PRESET]
+#
+#   --quick   leave out what takes more than a few seconds
+#   PRESET    release (unless named): unit tests, the MPI programs, the command line, the layer check
+#             dev, asan, tsan, clang: the unit tests of that build
+#
+# Every suite runs even when one before it failed; the exit code says whether all passed.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+quick=false preset=release
+for argument in "$@"; do
+  case "$argument" in
+    --quick) quick=true ;;
+    -*) die "test: unknown option '$argument'; see ./dev test --help" ;;
+    *) preset="$argument" ;;
+  esac
+done
+is_preset "$preset" || die "test: there is no preset '$preset'. There are: $(presets | paste -sd' ')"
+
+ensure_setup
+build_preset "$preset"
+cd "$ROOT"
+mkdir -p "$LOGS"
+
+summary=() failures=0
+# suite TITLE PATTERN-OF-THE-CLOSING-LINE command...
+suite() {
+  local title="$1" closing="$2" log status=0 started=$SECONDS line mark="${GREEN}passed${PLAIN}"
+  shift 2
+  log="$LOGS/test-$preset-${title// /-}.log"
+  say "== $title"
+  "$@" 2>&1 </dev/null | tee "$log" || status=$?
+  line="$(sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -E "$closing" | tail -n 1 | sed 's/^=* *//;s/ *=*$//')"
+  if ((status)); then
+    mark="${RED}FAILED${PLAIN}"
+    failures=$((failures + 1))
+  fi
+  summary+=("$(printf '%s  %-22s %s  (%ds)' "$mark" "$title" "${line:-exit code $status}" $((SECONDS - started)))")
+}
+
+ctest_arguments=(--preset "$preset" --parallel "$JOBS")
+pytest_arguments=(-q --color=auto)
+if $quick; then
+  ctest_arguments+=(--label-exclude slow)
+  pytest_arguments+=(-m "not slow")
+fi
+
+# ThreadSanitizer of gcc 12 cannot place its memory where the kernel randomizes addresses widely.
+runner=()
+if [[ "$preset" == tsan ]] && setarch -R true 2>/dev/null; then runner=(setarch -R); fi
+export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
+suite "unit tests" 'tests passed' "${runner[@]}" ctest "${ctest_arguments[@]}"
+if [[ "$preset" == release ]]; then
+  suite "layer arrows" 'files' "$VENV/bin/python" scripts/check_layers.py
+  suite "command line" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/python "${pytest_arguments[@]}"
+  OUTRIGGER_BUILD="$ROOT/build/$preset" \
+    suite "MPI programs" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/mpi "${pytest_arguments[@]}"
+fi
+
+printf '\n'
+say "Tests of $preset:"
+printf '  %s\n' "${summary[@]}"
+((failures == 0)) || die "$failures of ${#summary[@]} suites failed; their output is in build/logs."
+say "All ${#summary[@]} suites passed."

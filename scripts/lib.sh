@@ -1,0 +1,82 @@
+# Shared by the verbs in scripts/dev and by .ci/run: messages, steps with progress, where things are.
+# shellcheck shell=bash disable=SC2034
+
+ROOT="${ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}"
+VENV="$ROOT/.venv"
+LOGS="$ROOT/build/logs"
+JOBS="${OUTRIGGER_JOBS:-$(nproc)}"
+
+if [[ -t 1 && "${TERM:-dumb}" != dumb ]]; then
+  BOLD=$'\e[1m' DIM=$'\e[2m' RED=$'\e[31m' GREEN=$'\e[32m' PLAIN=$'\e[0m'
+else
+  BOLD='' DIM='' RED='' GREEN='' PLAIN=''
+fi
+
+say() { printf '%s%s%s\n' "$BOLD" "$*" "$PLAIN"; }
+note() { printf '%s%s%s\n' "$DIM" "$*" "$PLAIN"; }
+die() {
+  printf '%s%s%s\n' "$RED" "$*" "$PLAIN" >&2
+  exit 1
+}
+
+# Runs a command whose output nobody wants to read unless it fails: one line with the time it took, a moving clock and
+# the newest line of output on a terminal.   quiet_step "Title" command...
+quiet_step() {
+  local title="$1" log started pid status=0 line
+  shift
+  mkdir -p "$LOGS"
+  log="$LOGS/$(tr -cs 'a-zA-Z0-9' '-' <<<"$title" | sed 's/-*$//').log"
+  started=$SECONDS
+  [[ -t 1 ]] || printf '%s ...\n' "$title"
+  "$@" >"$log" 2>&1 </dev/null &
+  pid=$!
+  if [[ -t 1 ]]; then
+    while kill -0 "$pid" 2>/dev/null; do
+      line="$(tail -n 1 "$log" | tr -cd '[:print:]' | cut -c1-60)"
+      printf '\r\e[K%s  %3ds  %s%s%s' "$title" $((SECONDS - started)) "$DIM" "$line" "$PLAIN"
+      sleep 0.3
+    done
+    printf '\r\e[K'
+  fi
+  wait "$pid" || status=$?
+  if ((status == 0)); then
+    printf '%sdone%s  %s  (%ds)\n' "$GREEN" "$PLAIN" "$title" $((SECONDS - started))
+    return 0
+  fi
+  printf '%sfailed%s  %s  (%ds, exit code %d). The end of its output:\n' "$RED" "$PLAIN" "$title" $((SECONDS - started)) \
+    "$status" >&2
+  tail -n 40 "$log" >&2
+  printf 'All of it: %s\n' "$log" >&2
+  return "$status"
+}
+
+# Set up on demand: instant when all is there.
+ensure_setup() { bash "$ROOT/scripts/dev/setup.sh" --quiet; }
+
+# Configures and builds one preset (all targets, or those named).   build_preset release [target...]
+build_preset() {
+  local preset="$1"
+  shift
+  if [[ ! -f "$ROOT/build/$preset/build.ninja" ]]; then
+    quiet_step "Configuring $preset" cmake --preset "$preset" -S "$ROOT" || return 1
+  fi
+  local arguments=(--build "$ROOT/build/$preset" --parallel "$JOBS")
+  if (($#)); then arguments+=(--target "$@"); fi
+  NINJA_STATUS="[$preset %f/%t %es] " cmake "${arguments[@]}"
+}
+
+is_preset() { grep -q "\"name\": \"$1\", \"configurePreset\"" "$ROOT/CMakePresets.json"; }
+
+presets() { sed -n 's/.*"name": "\([a-z]*\)", "configurePreset": "[a-z]*" }.*/\1/p' "$ROOT/CMakePresets.json" | sort -u; }
+
+# The C and C++ files, NUL separated.
+c_sources() {
+  find src tests bench \( -name '*.cpp' -o -name '*.hpp' -o -name '*.c' -o -name '*.h' \) -type f -print0
+}
+
+# The libFuzzer targets of the clang preset: its programs with fuzz in their names.
+fuzz_targets() {
+  [[ -f "$ROOT/build/clang/build.ninja" ]] || quiet_step "Configuring clang" cmake --preset clang -S "$ROOT" >&2
+  ninja -C "$ROOT/build/clang" -t targets all | sed -n 's/.*EXECUTABLE_LINKER__\([A-Za-z0-9_]*fuzz[A-Za-z0-9_]*\)_[A-Za-z]*$/\1/p' |
+    sort -u
+}

@@ -1,0 +1,106 @@
+"""Runs clang-tidy on every source of a compilation database, in parallel, and remembers what was clean.
+
+A file is looked at again when it, a header it includes, its command line or .clang-tidy has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TIDY = "clang-tidy-16"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One entry of the compilation database."""
+
+    path: Path
+    directory: Path
+    arguments: tuple[str, ...]
+
+
+def read_database(build: Path) -> list[Source]:
+    """The C and C++ sources of this project, each once."""
+    found: dict[Path, Source] = {}
+    for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
+        path = Path(entry["directory"], entry["file"]).resolve()
+        if path.suffix in {".cpp", ".c"} and path.is_relative_to(ROOT) and not path.is_relative_to(build):
+            found.setdefault(path, Source(path, Path(entry["directory"]), tuple(shlex.split(entry["command"]))))
+    return [found[path] for path in sorted(found)]
+
+
+def dependencies(source: Source) -> list[Path]:
+    """The source and the headers of this project that it includes, as its compiler names them."""
+    arguments = [word for word in source.arguments if "ccache" not in Path(word).name]
+    output = arguments.index("-o")
+    del arguments[output : output + 2]
+    result = subprocess.run(
+        [*arguments, "-MM", "-MF", "-"], cwd=source.directory, capture_output=True, text=True, check=False
+    )
+    if result.returncode != 0:
+        raise RuntimeError(f"{source.path}: {result.stderr.strip()}")
+    words = result.stdout.replace("\\\n", " ").split()[1:]
+    return sorted({Path(source.directory, word).resolve() for word in words})
+
+
+def fingerprint(source: Source) -> str:
+    """A digest of all that clang-tidy's answer depends on."""
+    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+    digest.update(repr(source.arguments).encode())
+    for path in dependencies(source):
+        digest.update(str(path).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def tidy(source: Source, build: Path, cache: Path) -> str:
+    """The findings in one source; empty when it is clean."""
+    mark = cache / fingerprint(source)
+    if mark.exists():
+        return ""
+    result = subprocess.run(
+        [TIDY, "--quiet", "-p", str(build), str(source.path)], capture_output=True, text=True, check=False
+    )
+    if result.returncode == 0:
+        mark.touch()
+        return ""
+    return result.stdout.strip() or result.stderr.strip() or f"{source.path}: exit code {result.returncode}"
+
+
+def main() -> int:
+    """Prints the findings as they come; 1 when there were any."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=Path, required=True, help="directory with compile_commands.json")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    build = options.build.resolve()
+    cache = build / "tidy-clean"
+    cache.mkdir(exist_ok=True)
+    sources = read_database(build)
+    failed = 0
+    with ThreadPoolExecutor(options.jobs) as pool:
+        running = {pool.submit(tidy, source, build, cache): source for source in sources}
+        for done, future in enumerate(as_completed(running), start=1):
+            findings = future.result()
+            name = running[future].path.relative_to(ROOT)
+            if sys.stdout.isatty():
+                print(f"\r\x1b[K[{done}/{len(sources)}] {name}", end="", flush=True)
+            if findings:
+                failed += 1
+                print(f"\n{findings}", flush=True)
+    if sys.stdout.isatty():
+        print("\r\x1b[K", end="")
+    print(f"clang-tidy: {len(sources)} files, {failed} with findings")
+    return 1 if failed or not sources else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+// The public face: nothing thrown below gets out.
+#include "client/client.hpp"
+
+#include <exception>
+
+#include "client/attach.hpp"
+#include "client/core.hpp"
+
+namespace outrigger::client {
+namespace {
+
+// What `call` returns, or `otherwise` when memory runs out or a lock fails.
+template <class Call, class Value>
+Value guarded(Value otherwise, Call&& call) noexcept try {
+  return call();
+} catch (...) {
+  return otherwise;
+}
+
+}  // namespace
+
+class ClientState {
+ public:
+  explicit ClientState(CoreParts parts) : core(std::make_shared<Core>(std::move(parts))) {}
+  const std::shared_ptr<Core> core;
+};
+
+Client::Client(std::unique_ptr<ClientState> state) : state_(std::move(state)) {}
+
+Client::~Client() {
+  guarded(false, [this] {
+    state_->core->shut_down();
+    return true;
+  });
+}
+
+Result<std::unique_ptr<Client>> Client::attach(const AttachOptions& options) try {
+  Result<CoreParts> parts = join_keeper(options);
+  if (!parts) return Error{parts.error()};
+  std::unique_ptr<Client> client(new Client(std::make_unique<ClientState>(std::move(parts).value())));
+  watch_forks(*client->state_->core);
+  return client;
+} catch (const std::exception& exception) {
+  return Error{std::string("cannot attach to the keeper: ") + exception.what()};
+}
+
+const WelcomeBody& Client::welcome() const { return state_->core->welcome(); }
+
+bool Client::cma() const { return state_->core->cma(); }
+
+void* Client::allocate(std::uint64_t bytes) {
+  return guarded(static_cast<void*>(nullptr), [&] { return state_->core->allocate(bytes); });
+}
+
+bool Client::release(void* memory) {
+  return guarded(false, [&] { return state_->core->release(memory); });
+}
+
+RegionId Client::region_of(const void* begin, std::uint64_t bytes) const {
+  return guarded(kPrivateRegion, [&] { return state_->core->region_of(begin, bytes); });
+}
+
+void* Client::allocate_staging(std::uint64_t bytes) {
+  return guarded(static_cast<void*>(nullptr), [&] { return state_->core->allocate_staging(bytes); });
+}
+
+void Client::release_staging(void* memory) {
+  guarded(false, [&] {
+    state_->core->release_staging(memory);
+    return true;
+  });
+}
+
+std::shared_ptr<const Group> Client::define_group(GroupId id, std::vector<WorldRank> members, GroupRank me) {
+  return guarded(std::shared_ptr<const Group>(), [&] { return state_->core->define_group(id, members, me); });
+}
+
+PendingOperationPtr Client::post(const OperationRequest& request) {
+  return guarded(PendingOperationPtr(), [&] { return state_->core->post(request); });
+}
+
+bool Client::poll(PendingOperation& operation) {
+  return guarded(false, [&] { return state_->core->poll(operation); });
+}
+
+OperationResult Client::result(const PendingOperation& operation) const { return operation.result; }
+
+void Client::wait_for_completion(std::chrono::microseconds at_most) {
+  guarded(false, [&] {
+    state_->core->wait_for_completion(at_most);
+    return true;
+  });
+}
+
+std::optional<std::string> Client::fatal() {
+  return guarded(std::optional<std::string>(), [&] { return state_->core->fatal(); });
+}
+
+Client::Usage Client::usage() const {
+  return guarded(Usage{}, [&] { return state_->core->usage(); });
+}
+
+void PendingOperationDeleter::operator()(PendingOperation* operation) const {
+  operation->group->core().drop(std::unique_ptr<PendingOperation>(operation));
+}
+
+}  // namespace outrigger::client

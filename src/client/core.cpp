@@ -1,0 +1,52 @@
+#include "client/core.hpp"
+
+#include <utility>
+
+namespace outrigger::client {
+namespace {
+
+std::uint64_t next_serial() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+Core::Core(CoreParts parts)
+    : serial_(next_serial()),
+      welcome_(parts.welcome),
+      probe_(std::move(parts.probe)),
+      segment_(std::move(parts.segment)),
+      doorbell_(std::move(parts.doorbell)),
+      control_(std::move(parts.socket), parts.world_rank) {
+  const SegmentView& view = segment_.view();
+  view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()), std::memory_order_release);
+  ring_tail_ = view.header().ring_tail.load(std::memory_order_relaxed);
+  arguments_.add_chunk(kArenaRegion, reinterpret_cast<std::uintptr_t>(view.arena()), kArenaBytes);
+  free_slots_.reserve(kSlotCount);
+  in_slot_.resize(kSlotCount);
+  for (std::uint32_t slot = kSlotCount; slot > 0; --slot) free_slots_.emplace_back(slot - 1);
+}
+
+void Core::shut_down() {
+  unwatch_forks(*this);
+  std::vector<std::unique_ptr<PendingOperation>> abandoned;  // destroyed without the lock: groups take it
+  {
+    const Lock lock(mutex_);
+    if (inert_.exchange(true)) return;  // a forked child: nothing here is its own
+    abandoned.swap(abandoned_);
+    waiting_.clear();
+    waiting_forgets_.clear();
+  }
+  control_.goodbye();
+  if (growth_) growth_->unmap();
+  for (Region& region : regions_.all()) {
+    // The program may go on reading what it got from allocate(): that becomes ordinary memory.
+    if (region.use != RegionUse::program || !region.make_private()) region.unmap();
+  }
+  regions_.all().clear();
+  segment_.unmap();
+  doorbell_.reset();
+}
+
+}  // namespace outrigger::client

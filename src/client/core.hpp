@@ -1,0 +1,171 @@
+// What a client is made of. It outlives the Client as an inert shell when groups or operations do, and it is inert in
+// forked children: then nothing shared is touched any more.
+//
+// Locks: `mutex_` guards everything below it and is held for a few hundred nanoseconds (longer only when argument memory
+// grows: no waiting for others then either). The control channel has its own; it is taken under `mutex_` only by
+// attempts that do not wait.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "client/client.hpp"
+#include "client/control_channel.hpp"
+#include "client/group.hpp"
+#include "client/mapped_segment.hpp"
+#include "client/pending_operation.hpp"
+#include "client/range_allocator.hpp"
+#include "client/region.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::client {
+
+// The word in private memory by which a service process proves that it reaches this very process.
+struct Probe {
+  std::atomic<std::uint64_t> word{0};
+};
+
+struct CoreParts {
+  ControlSocket socket;
+  WorldRank world_rank;
+  std::uint32_t world_size = 0;
+  WelcomeBody welcome;
+  MappedSegment segment;
+  UniqueFd doorbell;
+  std::unique_ptr<Probe> probe;
+};
+
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  explicit Core(CoreParts parts);
+  ~Core() = default;
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // Goodbye; afterwards inert. Once, by ~Client.
+  void shut_down();
+
+  [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
+  [[nodiscard]] bool cma() const { return (welcome_.reach & kReachCma) != 0; }
+
+  // memory.cpp
+  [[nodiscard]] void* allocate(std::uint64_t bytes);
+  bool release(void* memory);
+  [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes);
+  [[nodiscard]] void* allocate_staging(std::uint64_t bytes);
+  void release_staging(void* memory);
+
+  // groups.cpp
+  [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, const std::vector<WorldRank>& members,
+                                                          GroupRank me);
+  void retire_group(const Group& group) noexcept;
+
+  // post.cpp
+  [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
+
+  // completion.cpp
+  [[nodiscard]] bool poll(PendingOperation& operation);
+  void drop(std::unique_ptr<PendingOperation> operation) noexcept;
+  [[nodiscard]] Client::Usage usage();
+
+  // wait.cpp
+  void wait_for_completion(std::chrono::microseconds at_most);
+  [[nodiscard]] std::optional<std::string> fatal();
+
+  // Called around fork() by fork.cpp.
+  void before_fork() { mutex_.lock(); }
+  void after_fork_in_parent() { mutex_.unlock(); }
+  void after_fork_in_child();
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  [[nodiscard]] bool inert() const { return inert_.load(std::memory_order_acquire); }
+  [[nodiscard]] SegmentHeader& header() const { return segment_.view().header(); }
+
+  // Creates a region, within the limit of regions.
+  [[nodiscard]] std::optional<Region> new_region(RegionUse use, std::uint64_t bytes);
+  // The same, and waits until the service processes have mapped it. Without the lock.
+  [[nodiscard]] std::optional<Region> add_region_and_wait(RegionUse use, std::uint64_t bytes);
+  // Without the lock.
+  void drop_region(Region region);
+  void discard_unannounced(Region region);
+  [[nodiscard]] std::optional<MemoryRange> allocate_in_chunks(RangeAllocator& chunks, std::uint64_t bytes);
+  [[nodiscard]] std::optional<MemoryRange> take_idle_staging(std::uint64_t bytes);
+
+  // Under the lock, from here on.
+  [[nodiscard]] bool fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled) const;
+  // Puts the request into a slot. False: no slot, or no argument memory at present.
+  [[nodiscard]] bool place(PendingOperation& operation, SlotRequestBody body, const OperationArguments& arguments);
+  [[nodiscard]] std::optional<MemoryRange> copy_arguments(SlotRequestBody& body, const OperationArguments& arguments);
+  void publish(SlotIndex slot, const SlotRequestBody& body);
+  // Posts what waits, in order, as far as it goes.
+  void post_waiting();
+  void post_forget(const GroupId& group);
+  void finish_locally(PendingOperation& operation, CompletionStatus status);
+  bool collect_if_done(PendingOperation& operation);
+  void free_slot(SlotIndex slot);
+  // Takes back every slot that is done, whether or not somebody polls its operation. Called when slots or arguments run
+  // short: a program may wait for its last operation first.
+  // True when there was any.
+  bool reap();
+  void note_waiting() { waiting_count_.store(waiting_.size() + waiting_forgets_.size(), std::memory_order_relaxed); }
+
+  // Argument memory grows without waiting: announced now, used once the service processes have answered.
+  void start_growth(std::uint64_t bytes);
+  void finish_growth();
+  [[nodiscard]] bool nothing_can_be_placed() const { return growth_failed_ && !growth_ && posted_operations_ == 0; }
+
+  // Unlocks, then rings the service process's doorbell if it slept when something was published.
+  void unlock_and_ring(Lock& lock);
+
+  const std::uint64_t serial_;  // of all cores of this process, from 1
+  const WelcomeBody welcome_;
+  const std::unique_ptr<Probe> probe_;
+  std::atomic<bool> inert_{false};
+  MappedSegment segment_;
+  UniqueFd doorbell_;
+  ControlChannel control_;
+  std::atomic<std::uint32_t> live_regions_{0};
+  std::atomic<std::size_t> waiting_count_{0};  // to be read without the lock
+
+  std::mutex mutex_;
+  RegionTable regions_;
+
+  RangeAllocator arguments_;
+  std::optional<Region> growth_;  // not yet answered
+  bool growth_announced_ = false;
+  std::chrono::steady_clock::time_point growth_deadline_;
+  bool growth_failed_ = false;  // until memory comes back
+
+  RangeAllocator staging_;
+  std::unordered_map<const void*, MemoryRange> staging_in_use_;
+  std::vector<MemoryRange> staging_idle_;  // ranges with a region of their own, kept for the next time
+  std::uint64_t staging_idle_bytes_ = 0;
+  std::uint64_t staging_bytes_ = 0;  // in use
+
+  bool doorbell_due_ = false;
+  std::uint32_t ring_tail_ = 0;
+  std::vector<SlotIndex> free_slots_;
+  std::size_t posted_operations_ = 0;
+  std::deque<PendingOperation*> waiting_;
+  std::deque<GroupId> waiting_forgets_;
+  std::vector<PendingOperation*> in_slot_;  // by slot; null: free, or a forget_group request
+  std::uint32_t reaped_completions_ = 0;
+  std::vector<std::unique_ptr<PendingOperation>> abandoned_;
+};
+
+// fork.cpp: which cores fork() concerns.
+void watch_forks(Core& core);
+void unwatch_forks(Core& core);
+
+}  // namespace outrigger::client

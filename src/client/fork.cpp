@@ -1,0 +1,67 @@
+// fork(): a child must not talk to the keeper or the service processes, and must not change its parent's memory.
+#include <pthread.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "client/core.hpp"
+
+namespace outrigger::client {
+namespace {
+
+struct Watched {
+  std::mutex mutex;
+  std::vector<Core*> cores;
+};
+
+// Never destroyed: a program may fork while it exits.
+Watched& watched() {
+  static auto* const instance = new Watched;
+  return *instance;
+}
+
+// All locks are held while the process is copied, so that the child finds tables in order and locks that it may unlock.
+void before_fork() {
+  watched().mutex.lock();
+  for (Core* core : watched().cores) core->before_fork();
+}
+
+void after_fork_in_parent() {
+  for (Core* core : watched().cores) core->after_fork_in_parent();
+  watched().mutex.unlock();
+}
+
+void after_fork_in_child() {
+  for (Core* core : watched().cores) core->after_fork_in_child();
+  watched().cores.clear();  // the child's own children inherit ordinary private memory
+  watched().mutex.unlock();
+}
+
+}  // namespace
+
+void watch_forks(Core& core) {
+  static const int registered = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  static_cast<void>(registered);
+  const std::lock_guard lock(watched().mutex);
+  watched().cores.push_back(&core);
+}
+
+void unwatch_forks(Core& core) {
+  const std::lock_guard lock(watched().mutex);
+  std::erase(watched().cores, &core);
+}
+
+void Core::after_fork_in_child() {
+  inert_.store(true, std::memory_order_release);
+  control_.close_in_child();
+  doorbell_.reset();
+  segment_.forget();
+  for (Region& region : regions_.all()) {
+    // Where no private view is to be had the child shares the memory, which is better than to crash it.
+    if (region.use == RegionUse::program) static_cast<void>(region.make_private());
+  }
+  mutex_.unlock();
+}
+
+}  // namespace outrigger::client

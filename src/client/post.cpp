@@ -1,0 +1,222 @@
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "client/core.hpp"
+
+namespace outrigger::client {
+namespace {
+
+// Offsets from the buffer's base that hold every block.
+struct Span {
+  std::int64_t low = 0;
+  std::int64_t high = 0;  // behind the last byte
+  [[nodiscard]] bool empty() const { return low == high; }
+};
+
+bool extend(Span& span, bool& any, std::int64_t offset, std::uint64_t bytes) {
+  if (bytes == 0) return true;
+  std::int64_t end = 0;
+  if (__builtin_add_overflow(offset, bytes, &end)) return false;
+  span.low = any ? std::min(span.low, offset) : offset;
+  span.high = any ? std::max(span.high, end) : end;
+  any = true;
+  return true;
+}
+
+// Nothing when the offsets overflow.
+std::optional<Span> span_of(const BufferLayout& layout, std::uint32_t group_size) {
+  Span span;
+  bool any = false;
+  if (!layout.extents.empty()) {
+    for (const PairExtent& extent : layout.extents) {
+      if (!extend(span, any, extent.offset_bytes, extent.bytes)) return std::nullopt;
+    }
+    return span;
+  }
+  std::int64_t last = 0;
+  if (__builtin_mul_overflow(layout.stride_bytes, static_cast<std::int64_t>(group_size) - 1, &last)) return std::nullopt;
+  if (!extend(span, any, 0, layout.block_bytes) || !extend(span, any, last, layout.block_bytes)) return std::nullopt;
+  return span;
+}
+
+bool fits_group(const BufferLayout& layout, const Group& group) {
+  return layout.extents.empty() || layout.extents.size() == group.size();
+}
+
+SlotRequestBody describe(const OperationRequest& request) {
+  const Group& group = *request.group;
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(SlotRequest::operation);
+  body.collective = static_cast<std::uint16_t>(request.collective);
+  body.algorithm = static_cast<std::uint16_t>(request.algorithm);
+  body.flags = request.own_block_done ? kSlotOwnBlockDone : 0;
+  body.root = request.root;
+  body.group_high = group.id().high;
+  body.group_low = group.id().low;
+  body.sequence = request.sequence;
+  body.digest =
+      operation_digest(request.collective, request.algorithm, request.root, group.size(), request.configuration);
+  body.group_size = group.size();
+  body.group_rank = group.me().value();
+  body.members = LocalRef{group.members().region.value(), 0, group.members().address};
+  return body;
+}
+
+std::unique_ptr<DeferredRequest> keep(const SlotRequestBody& body, const OperationArguments& arguments) {
+  auto kept = std::make_unique<DeferredRequest>();
+  kept->body = body;
+  kept->send_extents.assign(arguments.send_extents.begin(), arguments.send_extents.end());
+  kept->receive_extents.assign(arguments.receive_extents.begin(), arguments.receive_extents.end());
+  return kept;
+}
+
+}  // namespace
+
+bool Core::fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled) const {
+  const std::optional<Span> span = span_of(layout, group_size);
+  if (!span) return false;
+  if (span->empty()) return true;  // nothing to move: private, address 0, blocks of no bytes
+  const std::uint64_t base = reinterpret_cast<std::uintptr_t>(layout.base);
+  const std::uint64_t begin = base + static_cast<std::uint64_t>(span->low);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(span->high) - static_cast<std::uint64_t>(span->low);
+  const Region* region = regions_.find(begin, bytes);
+  if (region == nullptr && !cma()) return false;
+  filled.base = LocalRef{region == nullptr ? kPrivateRegion.value() : region->id.value(), 0, base};
+  if (layout.extents.empty()) {
+    filled.stride_bytes = layout.stride_bytes;
+    filled.block_bytes = layout.block_bytes;
+  }
+  return true;
+}
+
+PendingOperationPtr Core::post(const OperationRequest& request) {
+  if (inert() || !request.group || &request.group->core() != this) return nullptr;
+  const Group& group = *request.group;
+  if (!fits_group(request.send, group) || !fits_group(request.receive, group)) return nullptr;
+  SlotRequestBody body = describe(request);
+  PendingOperationPtr operation(new PendingOperation(request.group));
+  Lock lock(mutex_);
+  if (!fill_layout(request.send, group.size(), body.send) ||
+      !fill_layout(request.receive, group.size(), body.receive)) {
+    lock.unlock();
+    return nullptr;
+  }
+  // A side without bytes needs no extents either.
+  OperationArguments arguments;
+  if (body.send.base.address != 0) arguments.send_extents = request.send.extents;
+  if (body.receive.base.address != 0) arguments.receive_extents = request.receive.extents;
+  if (!waiting_.empty()) post_waiting();
+  if (!waiting_.empty() || !place(*operation, body, arguments)) {
+    if (waiting_.empty() && nothing_can_be_placed()) {
+      lock.unlock();
+      return nullptr;
+    }
+    operation->deferred = keep(body, arguments);
+    waiting_.push_back(operation.get());
+    note_waiting();
+  }
+  unlock_and_ring(lock);
+  return operation;
+}
+
+bool Core::place(PendingOperation& operation, SlotRequestBody body, const OperationArguments& arguments) {
+  if (free_slots_.empty() && !reap()) return false;
+  const std::optional<MemoryRange> copied = copy_arguments(body, arguments);
+  if (!copied) return false;
+  operation.arguments = *copied;
+  operation.slot = free_slots_.back();
+  free_slots_.pop_back();
+  in_slot_[operation.slot.value()] = &operation;
+  ++posted_operations_;
+  operation.group->mark_used();
+  publish(operation.slot, body);
+  operation.phase.store(PendingOperation::Phase::posted, std::memory_order_release);
+  return true;
+}
+
+// One range for all: send extents, receive extents, marks.
+std::optional<MemoryRange> Core::copy_arguments(SlotRequestBody& body, const OperationArguments& arguments) {
+  const std::uint64_t bytes =
+      arguments.send_extents.size_bytes() + arguments.receive_extents.size_bytes() + body.group_size;
+  std::optional<MemoryRange> range = arguments_.allocate(bytes);
+  if (!range && reap()) range = arguments_.allocate(bytes);
+  if (!range) {
+    start_growth(bytes);
+    return std::nullopt;
+  }
+  std::uint64_t address = range->address;
+  const auto copy = [&](std::span<const PairExtent> extents) {
+    if (extents.empty()) return LocalRef{};
+    const LocalRef ref{range->region.value(), 0, address};
+    std::memcpy(reinterpret_cast<void*>(address), extents.data(), extents.size_bytes());
+    address += extents.size_bytes();
+    return ref;
+  };
+  body.send.extents = copy(arguments.send_extents);
+  body.receive.extents = copy(arguments.receive_extents);
+  body.marks = LocalRef{range->region.value(), 0, address};
+  std::memset(reinterpret_cast<void*>(address), 0, body.group_size);
+  return range;
+}
+
+void Core::publish(SlotIndex index, const SlotRequestBody& body) {
+  const SegmentView& view = segment_.view();
+  OperationSlot& slot = view.slot(index);
+  slot.body = body;
+  slot.state.store(static_cast<std::uint32_t>(SlotState::posted), std::memory_order_release);
+  view.ring_entry(ring_tail_).store(index.value(), std::memory_order_relaxed);
+  ++ring_tail_;
+  // The service process says that it sleeps and then looks at the tail; here it is the other way round, both in the
+  // one order of sequentially consistent operations, so one of the two notices.
+  header().ring_tail.store(ring_tail_, std::memory_order_seq_cst);
+  if (header().service_sleeping.load(std::memory_order_seq_cst) != 0) doorbell_due_ = true;
+}
+
+void Core::unlock_and_ring(Lock& lock) {
+  const bool due = std::exchange(doorbell_due_, false);
+  lock.unlock();
+  if (!due) return;
+  const std::uint64_t one = 1;
+  ssize_t written = 0;
+  do {
+    written = ::write(doorbell_.get(), &one, sizeof(one));
+  } while (written < 0 && errno == EINTR);
+}
+
+void Core::post_waiting() {
+  finish_growth();
+  while (!waiting_.empty()) {
+    PendingOperation& operation = *waiting_.front();
+    if (place(operation, operation.deferred->body, operation.deferred->arguments())) {
+      operation.deferred.reset();
+    } else if (!free_slots_.empty() && nothing_can_be_placed()) {
+      // Nothing will come back that it could wait for: an end with a name, not a hang.
+      finish_locally(operation, CompletionStatus::rejected);
+    } else {
+      break;
+    }
+    waiting_.pop_front();
+  }
+  while (!waiting_forgets_.empty()) {
+    if (free_slots_.empty() && !reap()) break;
+    post_forget(waiting_forgets_.front());
+    waiting_forgets_.pop_front();
+  }
+  note_waiting();
+}
+
+void Core::post_forget(const GroupId& group) {
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(SlotRequest::forget_group);
+  body.group_high = group.high;
+  body.group_low = group.low;
+  const SlotIndex slot = free_slots_.back();
+  free_slots_.pop_back();
+  publish(slot, body);
+}
+
+}  // namespace outrigger::client

@@ -1,0 +1,64 @@
+// Hands out ranges of memory that lies in a few chunks. First fit with coalescing, and in front of it a short stack per
+// power of two, so that the common small sizes cost a few nanoseconds. All bookkeeping is outside of the managed memory,
+// which other processes can write.
+//
+// Thread rule: the owner locks.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "protocol/ids.hpp"
+
+namespace outrigger::client {
+
+struct MemoryRange {
+  RegionId region = kPrivateRegion;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;  // as rounded by the allocator; 0: nothing
+};
+
+class RangeAllocator {
+ public:
+  RangeAllocator();
+
+  // `address` and `bytes` are multiples of 64.
+  void add_chunk(RegionId region, std::uint64_t address, std::uint64_t bytes);
+  // Takes a chunk out again. Nothing of it may be in use.
+  void remove_chunk(RegionId region);
+
+  // 64-byte aligned. Nothing when no chunk has room.
+  [[nodiscard]] std::optional<MemoryRange> allocate(std::uint64_t bytes);
+  void release(const MemoryRange& range);
+
+  [[nodiscard]] std::uint64_t bytes_in_use() const { return bytes_in_use_; }
+
+  // Requests are rounded up to this; a chunk of that size is certain to hold the request.
+  [[nodiscard]] static std::uint64_t rounded(std::uint64_t bytes);
+
+ private:
+  static constexpr std::uint64_t kAlignment = 64;
+  static constexpr std::size_t kSmallClasses = 11;  // 64 bytes to 64 KiB
+  static constexpr std::uint64_t kLargestSmall = kAlignment << (kSmallClasses - 1);
+  static constexpr std::size_t kCachedPerClass = 64;
+
+  struct Free {
+    std::uint64_t bytes = 0;
+    RegionId region;
+  };
+
+  [[nodiscard]] static std::size_t class_of(std::uint64_t rounded_bytes);
+  [[nodiscard]] std::optional<MemoryRange> first_fit(std::uint64_t rounded_bytes);
+  void coalesce(const MemoryRange& range);
+  void flush_small();
+
+  std::map<std::uint64_t, Free> free_;  // by address
+  std::array<std::vector<MemoryRange>, kSmallClasses> small_;
+  std::uint64_t bytes_in_use_ = 0;
+};
+
+}  // namespace outrigger::client

@@ -1,0 +1,81 @@
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <thread>
+
+#include "client/completion_watch.hpp"
+#include "client/core.hpp"
+
+namespace outrigger::client {
+namespace {
+
+using std::chrono::microseconds;
+
+// While argument memory grows the answer comes through the socket, which wakes nobody.
+constexpr microseconds kSleepWhileGrowing{100};
+
+timespec to_timespec(microseconds duration) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
+  timespec spec{};
+  spec.tv_sec = seconds.count();
+  spec.tv_nsec = std::chrono::nanoseconds(duration - seconds).count();
+  return spec;
+}
+
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, microseconds at_most) {
+  const timespec timeout = to_timespec(at_most);
+  // Shared between processes, so not FUTEX_PRIVATE_FLAG. Whatever ends it, the caller looks again.
+  static_cast<void>(::syscall(SYS_futex, &word, FUTEX_WAIT, expected, &timeout, nullptr, 0));
+}
+
+std::string fatal_text(const SegmentHeader& header) {
+  const std::size_t length = ::strnlen(header.fatal_text.data(), header.fatal_text.size());
+  if (length == 0) return "the keeper of this node ended the job without saying why";
+  return {header.fatal_text.data(), length};
+}
+
+}  // namespace
+
+CompletionWatch& completion_watch() {
+  constinit static thread_local CompletionWatch watch;
+  return watch;
+}
+
+void Core::wait_for_completion(microseconds at_most) {
+  if (at_most.count() <= 0) return;
+  if (inert()) {
+    std::this_thread::sleep_for(at_most);
+    return;
+  }
+  CompletionWatch& watch = completion_watch();
+  SegmentHeader& shared = header();
+  const std::uint32_t known =
+      watch.client == serial_ ? watch.completions : shared.completions.load(std::memory_order_acquire);
+  watch.client = 0;
+  if (waiting_count_.load(std::memory_order_relaxed) != 0) {
+    Lock lock(mutex_);
+    post_waiting();
+    if (!waiting_.empty() && growth_) at_most = std::min(at_most, kSleepWhileGrowing);
+    unlock_and_ring(lock);
+  }
+  // The service process counts the completion and then looks whether somebody sleeps; here it is the other way round.
+  shared.rank_sleeping.fetch_add(1, std::memory_order_seq_cst);
+  if (shared.completions.load(std::memory_order_seq_cst) == known) futex_wait(shared.completions, known, at_most);
+  shared.rank_sleeping.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+std::optional<std::string> Core::fatal() {
+  if (inert()) return std::nullopt;
+  const SegmentHeader& shared = header();
+  if (shared.fatal.load(std::memory_order_acquire) != 0) return fatal_text(shared);
+  std::optional<std::string> lost = control_.lost();
+  // The keeper writes its reason before it closes the connection.
+  if (lost && shared.fatal.load(std::memory_order_acquire) != 0) return fatal_text(shared);
+  return lost;
+}
+
+}  // namespace outrigger::client

@@ -1,0 +1,485 @@
+#include "engine/engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+
+#include "engine/operation.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+struct Inbound {
+  SpId from;
+  peer::Message message;
+};
+
+struct Rejected {
+  WorldRank rank;
+  SlotIndex slot;
+};
+
+struct Restored {
+  WorldRank rank;
+  GroupId group;
+};
+
+}  // namespace
+
+class EngineState {
+ public:
+  EngineState(EngineConfig config, fabric::Fabric& fabric) : context_(config, fabric) {}
+
+  void post(PostedOperation operation);
+  void restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence);
+  [[nodiscard]] bool receive(SpId from, std::span<const std::byte> bytes);
+  void peer_restarted(SpId peer, Epoch epoch);
+  void drop_rank(WorldRank rank);
+  void forget_group(WorldRank rank, GroupId group);
+  bool run();
+  [[nodiscard]] std::size_t open_operations() const;
+  [[nodiscard]] std::optional<std::string> broken_invariant() const;
+  [[nodiscard]] bool idle() const;
+
+ private:
+  // A group that every local member has freed. Its ranks have completed everything; a peer that is replayed may still
+  // ask.
+  struct Forgotten {
+    std::vector<WorldRank> ranks;
+  };
+
+  [[nodiscard]] Group& group(GroupId id);
+  [[nodiscard]] Group* find_group(GroupId id);
+  [[nodiscard]] AlgorithmFunction check_shape(const PostedOperation& operation) const;
+  [[nodiscard]] bool in_order(const PostedOperation& operation) const;
+  void reject(const PostedOperation& operation);
+  [[nodiscard]] bool claims_hold(SpId from, const peer::Message& message);
+  void dispatch(Inbound inbound);
+  [[nodiscard]] bool answer_forgotten(SpId from, const OperationId& operation, const peer::Announce& announce);
+  void tell_of_restored(const Restored& restored);
+  void say_again(SpId peer);
+  void remove_ended();
+  void close_if_over(Group& group, std::uint64_t sequence);
+  void close_if_freed(Group& group);
+  void remember_forgotten(GroupId id, WorldRank rank);
+  void tell_peers_of_drop(Operation& operation, const Membership& membership, WorldRank rank);
+
+  Context context_;
+  std::unordered_map<GroupId, std::unique_ptr<Group>> groups_;
+  std::unordered_map<GroupId, Forgotten> forgotten_;
+  std::deque<GroupId> forgotten_order_;
+  std::deque<Inbound> inbound_;
+  std::vector<SpId> restarted_;
+  std::vector<Rejected> rejected_;
+  std::vector<Restored> restored_;
+};
+
+Group& EngineState::group(GroupId id) {
+  std::unique_ptr<Group>& found = groups_[id];
+  if (found != nullptr) return *found;
+  found = std::make_unique<Group>(context_, id);
+  // After a restart ranks come back one by one: some may have freed the group before others are known again.
+  if (const auto forgotten = forgotten_.find(id); forgotten != forgotten_.end()) {
+    for (const WorldRank rank : forgotten->second.ranks) {
+      found->progress(rank).complete_below(~std::uint64_t{0});
+      found->progress(rank).freed = true;
+    }
+  }
+  return *found;
+}
+
+Group* EngineState::find_group(GroupId id) {
+  const auto found = groups_.find(id);
+  return found == groups_.end() ? nullptr : found->second.get();
+}
+
+// ---------------------------------------------------------------- posting
+
+AlgorithmFunction EngineState::check_shape(const PostedOperation& operation) const {
+  if (!context_.is_local(operation.rank) || context_.is_dropped(operation.rank)) return nullptr;
+  if (operation.members == nullptr || operation.me.value() >= operation.members->size()) return nullptr;
+  if ((*operation.members)[operation.me.value()] != operation.rank) return nullptr;
+  const std::size_t size = operation.members->size();
+  for (const BlockLayout* layout : {&operation.send, &operation.receive}) {
+    if (layout->base.owner != operation.rank) return nullptr;
+    if (!layout->extents.empty() && layout->extents.size() != size) return nullptr;
+    const auto reserved = [](const PairExtent& extent) { return extent.bytes == peer::kSettled; };
+    if (std::any_of(layout->extents.begin(), layout->extents.end(), reserved)) return nullptr;
+    if (layout->block_bytes == peer::kSettled) return nullptr;
+  }
+  if (!operation.delivered.empty() && operation.delivered.size() != size) return nullptr;
+  if (operation.id.sequence == ~std::uint64_t{0}) return nullptr;
+  return context_.registry.find(operation.collective, operation.algorithm);
+}
+
+// A first incarnation sees every post of a rank in turn. A later one sees those that are replayed first.
+bool EngineState::in_order(const PostedOperation& operation) const {
+  const auto found = groups_.find(operation.id.group);
+  if (found == groups_.end()) return operation.id.sequence == 0 || context_.config.epoch > Epoch{1};
+  const std::map<WorldRank, Progress>& all = found->second->all_progress();
+  const auto progress = all.find(operation.rank);
+  const std::uint64_t next = progress == all.end() ? 0 : progress->second.next_post;
+  const std::uint64_t restored_below = progress == all.end() ? 0 : progress->second.restored_below;
+  if (operation.id.sequence == next) return true;
+  if (context_.config.epoch == Epoch{1}) return false;
+  return operation.id.sequence > next || operation.id.sequence < restored_below;
+}
+
+void EngineState::reject(const PostedOperation& operation) {
+  rejected_.push_back(Rejected{operation.rank, operation.slot});
+  if (!context_.is_local(operation.rank) || !in_order(operation)) return;
+  // Peers learn of it when they announce.
+  Group& known = group(operation.id.group);
+  Progress& progress = known.progress(operation.rank);
+  progress.next_post = std::max(progress.next_post, operation.id.sequence + 1);
+  progress.complete(operation.id.sequence, CompletionStatus::rejected);
+  restored_.push_back(Restored{operation.rank, operation.id.group});
+}
+
+void EngineState::post(PostedOperation operation) {
+  const AlgorithmFunction algorithm = check_shape(operation);
+  if (algorithm == nullptr || !in_order(operation)) return reject(operation);
+  const std::uint64_t sequence = operation.id.sequence;
+  Group& known = group(operation.id.group);
+  if (!known.set_members(operation.members)) return reject(operation);
+  if (Operation* open = known.find_operation(sequence); open != nullptr && open->find(operation.me) != nullptr) {
+    rejected_.push_back(Rejected{operation.rank, operation.slot});
+    return;
+  }
+  Progress& progress = known.progress(operation.rank);
+  progress.reopen(sequence);
+  progress.next_post = std::max(progress.next_post, sequence + 1);
+  known.operation(sequence).add(std::move(operation), algorithm);
+}
+
+void EngineState::restore_progress(WorldRank rank, GroupId id, std::uint64_t next_sequence) {
+  if (!context_.is_local(rank)) return;
+  Group& known = group(id);
+  Progress& progress = known.progress(rank);
+  progress.next_post = std::max(progress.next_post, next_sequence);
+  progress.restored_below = std::max(progress.restored_below, next_sequence);
+  progress.complete_below(next_sequence);
+  // What is open has been posted before: not complete after all.
+  const Membership* membership = known.membership();
+  const std::optional<GroupRank> me = membership == nullptr ? std::nullopt : membership->find(rank);
+  for (const auto& [sequence, operation] : known.operations()) {
+    if (me && operation->find(*me) != nullptr) progress.reopen(sequence);
+  }
+  // Others are told when everything that is replayed with this has been posted.
+  restored_.push_back(Restored{rank, id});
+}
+
+void EngineState::tell_of_restored(const Restored& restored) {
+  Group* known = find_group(restored.group);
+  if (known == nullptr) return;
+  std::vector<std::uint64_t> sequences;
+  for (const auto& [sequence, operation] : known->operations()) sequences.push_back(sequence);
+  for (const std::uint64_t sequence : sequences) {
+    known->find_operation(sequence)->restored(restored.rank);
+    close_if_over(*known, sequence);
+  }
+}
+
+// ---------------------------------------------------------------- messages
+
+bool EngineState::claims_hold(SpId from, const peer::Message& message) {
+  const auto served_by_sender = [&](WorldRank rank) {
+    return context_.knows(rank) && context_.service_of(rank) == from;
+  };
+  if (const auto* finished = std::get_if<peer::Finished>(&message.body)) return served_by_sender(finished->rank);
+  if (const auto* announce = std::get_if<peer::Announce>(&message.body)) {
+    if (!served_by_sender(announce->rank)) return false;
+  }
+  const Group* known = find_group(message.header.operation.group);
+  const Membership* membership = known == nullptr ? nullptr : known->membership();
+  if (membership == nullptr) return true;  // checked again when the members are known
+  const auto pair = [&](GroupRank theirs, GroupRank ours) {
+    return membership->contains(theirs) && membership->contains(ours) && served_by_sender(membership->world(theirs)) &&
+           context_.is_local(membership->world(ours));
+  };
+  if (const auto* announce = std::get_if<peer::Announce>(&message.body)) {
+    return membership->contains(announce->group_rank) && membership->world(announce->group_rank) == announce->rank &&
+           announce->members == membership->local().size();
+  }
+  if (const auto* delivered = std::get_if<peer::Delivered>(&message.body)) {
+    return pair(delivered->source, delivered->destination);
+  }
+  if (const auto* release = std::get_if<peer::Release>(&message.body)) {
+    return pair(release->destination, release->source);
+  }
+  if (const auto* refusal = std::get_if<peer::Refusal>(&message.body)) return pair(refusal->from, refusal->to);
+  return true;
+}
+
+bool EngineState::receive(SpId from, std::span<const std::byte> bytes) {
+  if (from == context_.config.self) return false;
+  std::optional<peer::Message> message = peer::decode(bytes);
+  if (!message || !claims_hold(from, *message)) return false;
+  inbound_.push_back(Inbound{from, std::move(*message)});
+  return true;
+}
+
+// True when every rank of ours has freed the group, so that nobody else is to come.
+bool EngineState::answer_forgotten(SpId from, const OperationId& operation, const peer::Announce& announce) {
+  const auto forgotten = forgotten_.find(operation.group);
+  if (forgotten == forgotten_.end() || find_group(operation.group) != nullptr) return false;
+  if (forgotten->second.ranks.size() < announce.members) return false;
+  for (const WorldRank rank : forgotten->second.ranks) {
+    context_.send(from, operation, peer::Finished{rank, CompletionStatus::ok});
+  }
+  return true;
+}
+
+void EngineState::dispatch(Inbound inbound) {
+  const peer::Header& header = inbound.message.header;
+  const Epoch known_epoch = context_.epoch_of(inbound.from);
+  if (header.from_epoch < known_epoch) return;
+  if (header.to_epoch != Epoch{0} && header.to_epoch != context_.config.epoch) return;  // meant for an older self
+  if (header.from_epoch > known_epoch) peer_restarted(inbound.from, header.from_epoch);
+  if (!claims_hold(inbound.from, inbound.message)) return;  // the members may be known only now
+  const GroupId id = header.operation.group;
+  const std::uint64_t sequence = header.operation.sequence;
+  if (auto* announce = std::get_if<peer::Announce>(&inbound.message.body)) {
+    if (answer_forgotten(inbound.from, header.operation, *announce)) return;
+    Group& known = group(id);
+    known.operation(sequence).on_announce(inbound.from, std::move(*announce));
+    close_if_over(known, sequence);
+    return;
+  }
+  Group* known = find_group(id);
+  if (known == nullptr || known->membership() == nullptr) return;
+  if (const auto* delivered = std::get_if<peer::Delivered>(&inbound.message.body)) {
+    known->operation(sequence).on_delivered(inbound.from, *delivered);
+    close_if_over(*known, sequence);
+    return;
+  }
+  Operation* operation = known->find_operation(sequence);
+  if (operation == nullptr) return;
+  if (const auto* release = std::get_if<peer::Release>(&inbound.message.body)) {
+    operation->on_release(inbound.from, *release);
+  } else if (const auto* finished = std::get_if<peer::Finished>(&inbound.message.body)) {
+    operation->on_finished(finished->rank, finished->status);
+  } else if (const auto* refusal = std::get_if<peer::Refusal>(&inbound.message.body)) {
+    operation->on_refusal(inbound.from, *refusal);
+  }
+}
+
+void EngineState::peer_restarted(SpId peer, Epoch epoch) {
+  Epoch& known = context_.peer_epochs[peer];
+  if (epoch <= known) return;
+  const bool replaced = epoch > Epoch{1};
+  known = epoch;
+  if (!replaced) return;
+  std::vector<std::pair<Group*, std::uint64_t>> touched;
+  for (const auto& [id, known_group] : groups_) {
+    for (const auto& [sequence, operation] : known_group->operations()) {
+      operation->forget_waiting_from(peer);
+      touched.emplace_back(known_group.get(), sequence);
+    }
+  }
+  for (const auto& [known_group, sequence] : touched) close_if_over(*known_group, sequence);
+  restarted_.push_back(peer);
+}
+
+void EngineState::say_again(SpId peer) {
+  for (const auto& [id, known] : groups_) {
+    const Membership* membership = known->membership();
+    if (membership == nullptr) continue;
+    for (std::uint32_t index = 0; index < membership->peers().size(); ++index) {
+      if (membership->peers()[index].sp != peer) continue;
+      for (const auto& [sequence, operation] : known->operations()) operation->say_again(index);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- ranks and groups that go
+
+void EngineState::tell_peers_of_drop(Operation& operation, const Membership& membership, WorldRank rank) {
+  for (const Membership::Peer& peer : membership.peers()) {
+    context_.send(peer.sp, operation.id(), peer::Finished{rank, CompletionStatus::peer_lost});
+  }
+  operation.on_finished(rank, CompletionStatus::peer_lost);
+}
+
+void EngineState::drop_rank(WorldRank rank) {
+  if (!context_.is_local(rank) || !context_.dropped_ranks.insert(rank).second) return;
+  std::vector<std::pair<Group*, std::uint64_t>> touched;
+  for (const auto& [id, known] : groups_) {
+    const Membership* membership = known->membership();
+    const std::optional<GroupRank> me = membership == nullptr ? std::nullopt : membership->find(rank);
+    if (!me) continue;
+    const auto own = known->all_progress().find(rank);
+    for (const auto& [sequence, operation] : known->operations()) {
+      const bool had_completed = own != known->all_progress().end() && own->second.is_complete(sequence);
+      operation->drop(*me);
+      if (!had_completed) tell_peers_of_drop(*operation, *membership, rank);
+      touched.emplace_back(known.get(), sequence);
+    }
+  }
+  for (const auto& [known, sequence] : touched) close_if_over(*known, sequence);
+  std::vector<GroupId> ids;
+  for (const auto& [id, known] : groups_) ids.push_back(id);
+  for (const GroupId id : ids) close_if_freed(*groups_.at(id));
+}
+
+void EngineState::remember_forgotten(GroupId id, WorldRank rank) {
+  const auto [found, added] = forgotten_.try_emplace(id);
+  std::vector<WorldRank>& ranks = found->second.ranks;
+  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  if (!added) return;
+  forgotten_order_.push_back(id);
+  if (forgotten_order_.size() <= context_.config.limits.forgotten_groups) return;
+  forgotten_.erase(forgotten_order_.front());
+  forgotten_order_.pop_front();
+}
+
+void EngineState::forget_group(WorldRank rank, GroupId id) {
+  Group* known = find_group(id);
+  if (known == nullptr || !context_.is_local(rank)) return;
+  known->progress(rank).freed = true;
+  close_if_freed(*known);
+}
+
+void EngineState::close_if_freed(Group& known) {
+  if (!known.operations().empty() || known.all_progress().empty()) return;
+  const Membership* membership = known.membership();
+  for (const auto& [rank, progress] : known.all_progress()) {
+    if (!progress.freed && !context_.is_dropped(rank)) return;
+  }
+  if (membership != nullptr) {
+    for (const GroupRank local : membership->local()) {
+      const WorldRank world = membership->world(local);
+      if (!known.all_progress().contains(world) && !context_.is_dropped(world)) return;
+    }
+  }
+  const GroupId id = known.id();
+  for (const auto& [rank, progress] : known.all_progress()) remember_forgotten(id, rank);
+  groups_.erase(id);
+}
+
+void EngineState::close_if_over(Group& known, std::uint64_t sequence) {
+  const auto found = known.operations().find(sequence);
+  if (found == known.operations().end() || !found->second->is_over()) return;
+  known.operations().erase(found);
+}
+
+void EngineState::remove_ended() {
+  std::vector<OperationId> ended = std::move(context_.ended_parts);
+  context_.ended_parts.clear();
+  for (const OperationId& id : ended) {
+    Group* known = find_group(id.group);
+    if (known == nullptr) continue;
+    if (Operation* operation = known->find_operation(id.sequence)) operation->remove_completed();
+    close_if_over(*known, id.sequence);
+    close_if_freed(*known);
+  }
+  ended.clear();
+  if (context_.ended_parts.empty()) context_.ended_parts = std::move(ended);  // keep the capacity
+}
+
+// ---------------------------------------------------------------- running and checking
+
+bool EngineState::run() {
+  bool ran = false;
+  for (;;) {
+    bool progressed = false;
+    while (!rejected_.empty()) {
+      const Rejected rejected = rejected_.back();
+      rejected_.pop_back();
+      fabric::CompletionRecord record;
+      record.status = CompletionStatus::rejected;
+      context_.fabric.complete(rejected.rank, rejected.slot, record);
+      progressed = true;
+    }
+    while (!restored_.empty()) {
+      const Restored restored = restored_.back();
+      restored_.pop_back();
+      tell_of_restored(restored);
+      progressed = true;
+    }
+    progressed = context_.scheduler.run() || progressed;
+    if (!inbound_.empty()) {
+      Inbound inbound = std::move(inbound_.front());
+      inbound_.pop_front();
+      dispatch(std::move(inbound));
+      progressed = true;
+    }
+    while (!restarted_.empty()) {
+      const SpId peer = restarted_.back();
+      restarted_.pop_back();
+      say_again(peer);
+      progressed = true;
+    }
+    if (!context_.ended_parts.empty()) remove_ended();
+    if (!progressed) return ran;
+    ran = true;
+  }
+}
+
+std::size_t EngineState::open_operations() const {
+  std::size_t open = 0;
+  for (const auto& [id, known] : groups_) open += known->operations().size();
+  return open;
+}
+
+std::optional<std::string> EngineState::broken_invariant() const {
+  std::uint32_t slots = 0;
+  for (const auto& [id, known] : groups_) {
+    std::vector<std::uint32_t> in_use(known->credit_lines().size(), 0);
+    for (const auto& [sequence, operation] : known->operations()) {
+      if (std::optional<std::string> broken = operation->broken_invariant()) return broken;
+      slots += operation->window_slots();
+      for (std::uint32_t peer = 0; operation->has_parts() && peer < in_use.size(); ++peer) {
+        if (operation->holds_credit(peer)) ++in_use[peer];
+      }
+    }
+    for (std::size_t peer = 0; peer < in_use.size(); ++peer) {
+      const CreditLine& line = known->credit_lines()[peer];
+      if (line.in_use != in_use[peer]) return fmt::format("{} credits counted, {} kept", in_use[peer], line.in_use);
+      if (!line.waiting.empty() && line.in_use == 0) return "announcements wait although credits are free";
+    }
+  }
+  // Slots handed to a coroutine that has not run yet belong to no rank until it has.
+  const std::uint32_t held = context_.window.held();
+  if (held > context_.window.limit()) return fmt::format("{} window slots held of {}", held, context_.window.limit());
+  if (context_.scheduler.idle() && held != slots) {
+    return fmt::format("window slot leaked: {} held, {} accounted for by ranks' moves", held, slots);
+  }
+  if (context_.scheduler.idle() && context_.window.has_waiters() && held < context_.window.limit()) {
+    return "a move waits although the window has room";
+  }
+  return std::nullopt;
+}
+
+bool EngineState::idle() const {
+  const auto at_rest = [](const auto& entry) {
+    const std::vector<CreditLine>& lines = entry.second->credit_lines();
+    return entry.second->operations().empty() && entry.second->waiting_announcements == 0 &&
+           std::all_of(lines.begin(), lines.end(),
+                       [](const CreditLine& line) { return line.in_use == 0 && line.waiting.empty(); });
+  };
+  return std::all_of(groups_.begin(), groups_.end(), at_rest) && context_.window.held() == 0 && inbound_.empty() &&
+         restarted_.empty() && rejected_.empty() && restored_.empty() && context_.scheduler.idle();
+}
+
+// ---------------------------------------------------------------- the public face
+
+Engine::Engine(EngineConfig config, fabric::Fabric& fabric)
+    : state_(std::make_unique<EngineState>(std::move(config), fabric)) {}
+Engine::~Engine() = default;
+void Engine::post(PostedOperation operation) { state_->post(std::move(operation)); }
+void Engine::restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence) {
+  state_->restore_progress(rank, group, next_sequence);
+}
+bool Engine::receive(SpId from, std::span<const std::byte> message) { return state_->receive(from, message); }
+void Engine::peer_restarted(SpId peer, Epoch epoch) { state_->peer_restarted(peer, epoch); }
+void Engine::drop_rank(WorldRank rank) { state_->drop_rank(rank); }
+void Engine::forget_group(WorldRank rank, GroupId group) { state_->forget_group(rank, group); }
+bool Engine::run() { return state_->run(); }
+std::size_t Engine::open_operations() const { return state_->open_operations(); }
+std::optional<std::string> Engine::broken_invariant() const { return state_->broken_invariant(); }
+bool Engine::idle() const { return state_->idle(); }
+
+}  // namespace outrigger::engine

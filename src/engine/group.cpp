@@ -1,0 +1,88 @@
+#include "engine/group.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "engine/operation.hpp"
+
+namespace outrigger::engine {
+
+std::unique_ptr<const Membership> Membership::make(const Context& context, Members members) {
+  auto made = std::make_unique<Membership>();
+  made->peer_of_.reserve(members->size());
+  made->number_at_peer_.reserve(members->size());
+  std::unordered_map<SpId, std::uint32_t> peer_index;
+  std::unordered_set<WorldRank> seen;
+  for (std::size_t i = 0; i < members->size(); ++i) {
+    const WorldRank rank = (*members)[i];
+    if (!context.knows(rank) || !seen.insert(rank).second) return nullptr;
+    const SpId service = context.service_of(rank);
+    if (service == context.config.self) {
+      made->peer_of_.push_back(kSelf);
+      made->number_at_peer_.push_back(static_cast<std::uint32_t>(made->local_.size()));
+      made->local_.push_back(group_rank(i));
+      continue;
+    }
+    const auto [found, added] = peer_index.try_emplace(service, static_cast<std::uint32_t>(made->peers_.size()));
+    if (added) made->peers_.push_back(Peer{service, {}});
+    Peer& peer = made->peers_[found->second];
+    made->peer_of_.push_back(found->second);
+    made->number_at_peer_.push_back(static_cast<std::uint32_t>(peer.ranks.size()));
+    peer.ranks.push_back(group_rank(i));
+  }
+  made->members_ = std::move(members);
+  return made;
+}
+
+std::optional<GroupRank> Membership::find(WorldRank rank) const {
+  const auto found = std::find(members_->begin(), members_->end(), rank);
+  if (found == members_->end()) return std::nullopt;
+  return group_rank(static_cast<std::size_t>(found - members_->begin()));
+}
+
+Group::Group(Context& context, GroupId id) : context_(context), id_(id) {}
+Group::~Group() = default;
+
+bool Group::set_members(const Membership::Members& members) {
+  if (membership_ != nullptr) return &membership_->members() == members.get() || membership_->members() == *members;
+  std::unique_ptr<const Membership> made = Membership::make(context_, members);
+  if (made == nullptr) return false;
+  membership_ = std::move(made);
+  credit_lines_.resize(membership_->peers().size());
+  return true;
+}
+
+std::optional<CompletionStatus> Group::finished(WorldRank rank, std::uint64_t sequence) const {
+  if (context_.is_dropped(rank)) return CompletionStatus::peer_lost;
+  const auto found = progress_.find(rank);
+  if (found == progress_.end() || !found->second.is_complete(sequence)) return std::nullopt;
+  return found->second.status_of(sequence);
+}
+
+Operation& Group::operation(std::uint64_t sequence) {
+  std::unique_ptr<Operation>& operation = operations_[sequence];
+  if (operation == nullptr) operation = std::make_unique<Operation>(context_, *this, sequence);
+  return *operation;
+}
+
+Operation* Group::find_operation(std::uint64_t sequence) {
+  const auto found = operations_.find(sequence);
+  return found == operations_.end() ? nullptr : found->second.get();
+}
+
+void Group::send_waiting(std::uint32_t peer) {
+  CreditLine& line = credit_lines_[peer];
+  const std::uint32_t limit = std::max(1U, context_.config.limits.announce_credits);
+  while (!line.waiting.empty()) {
+    const auto [sequence, rank] = *line.waiting.begin();
+    Operation* operation = find_operation(sequence);
+    const bool holds_credit = operation != nullptr && operation->holds_credit(peer);
+    if (sequence >= line.next && line.in_use >= limit) return;
+    line.waiting.erase(line.waiting.begin());
+    if (operation == nullptr || !operation->announce_with_credit(rank, peer)) continue;
+    if (!holds_credit) ++line.in_use;
+    line.next = std::max(line.next, sequence + 1);
+  }
+}
+
+}  // namespace outrigger::engine

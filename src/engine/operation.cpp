@@ -1,0 +1,610 @@
+#include "engine/operation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace outrigger::engine {
+namespace {
+
+CompletionStatus status_of(const fabric::MoveOutcome& outcome) {
+  switch (outcome.status) {
+    case fabric::MoveStatus::ok: return CompletionStatus::ok;
+    case fabric::MoveStatus::memory_fault: return CompletionStatus::memory_fault;
+    case fabric::MoveStatus::owner_lost: return CompletionStatus::peer_lost;
+  }
+  return CompletionStatus::memory_fault;
+}
+
+// The block that an announcement names for the receiver's rank `number`, which is `rank` in the group.
+RemoteBlock announced_block(const peer::Announce& announce, std::uint32_t number, GroupRank rank) {
+  RemoteBlock remote;
+  remote.region = announce.region;
+  if (announce.extents.empty()) {
+    remote.address = announce.base + static_cast<std::uint64_t>(announce.stride_bytes) * rank.value();
+    remote.bytes = announce.block_bytes;
+    return remote;
+  }
+  const PairExtent& extent = announce.extents[number - announce.first];
+  remote.address = announce.base + static_cast<std::uint64_t>(extent.offset_bytes);
+  remote.bytes = extent.bytes;
+  return remote;
+}
+
+bool covers(const peer::Announce& announce, std::uint32_t number) {
+  return number >= announce.first && number - announce.first < announce.count;
+}
+
+bool names_bytes(const peer::Announce& announce) {
+  if (announce.extents.empty()) return announce.block_bytes != 0;
+  return std::any_of(announce.extents.begin(), announce.extents.end(),
+                     [](const PairExtent& extent) { return extent.bytes != 0; });
+}
+
+RemoteBlock as_remote(const Block& block, Epoch epoch) {
+  RemoteBlock remote;
+  remote.address = block.memory.address;
+  remote.region = block.memory.region;
+  remote.bytes = block.bytes;
+  remote.invite_epoch = epoch;
+  return remote;
+}
+
+}  // namespace
+
+Operation::Operation(Context& context, Group& group, std::uint64_t sequence)
+    : context_(context), group_(group), sequence_(sequence) {}
+
+Operation::~Operation() {
+  parts_.clear();
+  while (!waiting_.empty()) remove_waiting(waiting_.size() - 1);
+}
+
+OperationId Operation::id() const { return OperationId{group_.id(), sequence_}; }
+
+LocalRank* Operation::find(GroupRank rank) {
+  for (const std::unique_ptr<LocalRank>& part : parts_) {
+    if (part->me() == rank && !part->completed_) return part.get();
+  }
+  return nullptr;
+}
+
+// ---------------------------------------------------------------- posting and completion
+
+void Operation::add(PostedOperation posted, AlgorithmFunction algorithm) {
+  const Membership& membership = *group_.membership();
+  outstanding_.resize(membership.peers().size(), 0);
+  auto part = std::make_unique<LocalRank>(context_, *this, std::move(posted), membership);
+  const std::uint32_t number = membership.number_at_peer(part->me());
+  for (const Waiting& waiting : waiting_) part->record_.late_announcements += covers(waiting.announce, number) ? 1 : 0;
+  for (const std::unique_ptr<LocalRank>& other : parts_) part->record_.late_announcements += other->has_announced() ? 1 : 0;
+  LocalRank& rank = *part;
+  parts_.push_back(std::move(part));
+  Task task = algorithm(*this, rank);
+  rank.spawn(std::move(task));
+}
+
+void Operation::complete(LocalRank& rank) {
+  assert(rank.is_settled() && !rank.completed_);
+  rank.completed_ = true;
+  give_back_credits(rank);
+  group_.progress(rank.world()).complete(sequence_, rank.status_);
+  rank.record_.status = rank.status_;
+  context_.ended_parts.push_back(id());
+  context_.fabric.complete(rank.world(), rank.posted_.slot, rank.record_);
+}
+
+void Operation::remove_completed() {
+  std::erase_if(parts_, [](const std::unique_ptr<LocalRank>& part) { return part->completed_; });
+}
+
+void Operation::drop(GroupRank rank) {
+  LocalRank* part = find(rank);
+  if (part == nullptr) return;
+  give_back_credits(*part);
+  std::erase_if(parts_, [part](const std::unique_ptr<LocalRank>& other) { return other.get() == part; });
+}
+
+bool Operation::is_over() const {
+  if (!parts_.empty()) return false;
+  if (waiting_.empty()) return true;
+  const Membership* membership = group_.membership();
+  if (membership == nullptr) return false;
+  return std::all_of(membership->local().begin(), membership->local().end(), [&](GroupRank rank) {
+    return group_.finished(membership->world(rank), sequence_).has_value();
+  });
+}
+
+// ---------------------------------------------------------------- announcing
+
+void Operation::announce(LocalRank& rank, peer::Side side) {
+  rank.begin(side);
+  meet_local_ranks(rank);
+  meet_waiting(rank);
+  for (std::uint32_t peer = 0; peer < outstanding_.size(); ++peer) announce_to(rank, peer);
+}
+
+// Ranks of the same service process need no messages: their parts are here.
+void Operation::meet_local_ranks(LocalRank& rank) {
+  const Membership& membership = *group_.membership();
+  for (const std::unique_ptr<LocalRank>& part : parts_) {
+    LocalRank& other = *part;
+    if (other.completed_ || !other.has_announced()) continue;
+    if (other.posted_.digest != rank.posted_.digest || other.side_ != rank.side_) {
+      refused(rank, other.me());
+      refused(other, rank.me());
+      continue;
+    }
+    const auto meet = [this](LocalRank& announcer, LocalRank& reader) {
+      const Epoch epoch = context_.config.epoch;
+      if (announcer.side_ == peer::Side::send) {
+        offer(reader, announcer.me(), as_remote(announcer.posted_.send.block(reader.me()), epoch));
+        return;
+      }
+      RemoteBlock remote = as_remote(announcer.posted_.receive.block(reader.me()), epoch);
+      if (remote.bytes != 0 && announcer.pair_settled(reader.me())) remote.bytes = peer::kSettled;
+      invite(reader, announcer.me(), remote);
+    };
+    meet(rank, other);
+    if (&other != &rank) meet(other, rank);
+  }
+  for (const GroupRank local : membership.local()) {
+    if (local == rank.me()) continue;
+    const std::optional<CompletionStatus> status = group_.finished(membership.world(local), sequence_);
+    if (status) finished_at(rank, local, *status);
+  }
+}
+
+void Operation::meet_waiting(LocalRank& rank) {
+  for (const Waiting& waiting : waiting_) {
+    if (fits(waiting.announce, waiting.from)) apply(waiting.announce, waiting.from, rank);
+  }
+  forget_useless_waiting();
+}
+
+// Kept until the last local rank that it concerns has met it; all local ranks meet all announcements, so they go
+// together.
+void Operation::forget_useless_waiting() {
+  if (waiting_.empty()) return;
+  const Membership& membership = *group_.membership();
+  for (const GroupRank local : membership.local()) {
+    const LocalRank* part = find(local);
+    if (part != nullptr ? !part->has_announced() : !group_.finished(membership.world(local), sequence_)) return;
+  }
+  while (!waiting_.empty()) remove_waiting(waiting_.size() - 1);
+}
+
+void Operation::remove_waiting(std::size_t index) {
+  if (!names_bytes(waiting_[index].announce)) --group_.waiting_announcements;
+  waiting_[index] = std::move(waiting_.back());
+  waiting_.pop_back();
+}
+
+void Operation::announce_to(LocalRank& rank, std::uint32_t peer) {
+  if (rank.unsettled_at_peer_[peer] == 0) {
+    rank.announced_[peer] = LocalRank::Announced::yes;  // nothing to wait for: no credit needed
+    send_announcement(rank, peer, false);
+    return;
+  }
+  group_.credit_lines()[peer].waiting.emplace(sequence_, rank.me());
+  group_.send_waiting(peer);
+}
+
+bool Operation::announce_with_credit(GroupRank rank, std::uint32_t peer) {
+  LocalRank* part = find(rank);
+  if (part == nullptr) return false;
+  const bool with_credit = part->unsettled_at_peer_[peer] != 0;
+  part->announced_[peer] = with_credit ? LocalRank::Announced::with_credit : LocalRank::Announced::yes;
+  if (with_credit) ++outstanding_[peer];
+  send_announcement(*part, peer, false);
+  return with_credit;
+}
+
+void Operation::settled_at(LocalRank& rank, std::uint32_t peer) {
+  if (rank.announced_[peer] != LocalRank::Announced::with_credit) return;
+  rank.announced_[peer] = LocalRank::Announced::yes;
+  if (--outstanding_[peer] != 0) return;
+  --group_.credit_lines()[peer].in_use;
+  group_.send_waiting(peer);
+}
+
+void Operation::give_back_credits(LocalRank& rank) {
+  for (std::uint32_t peer = 0; peer < rank.announced_.size(); ++peer) {
+    if (rank.announced_[peer] == LocalRank::Announced::no) {
+      group_.credit_lines()[peer].waiting.erase({sequence_, rank.me()});
+    }
+    settled_at(rank, peer);
+  }
+}
+
+// Written from the state of this moment: an announcement that is repeated, or that has waited for a credit, says
+// which pairs are settled by now.
+void Operation::send_announcement(LocalRank& rank, std::uint32_t peer, bool again) {
+  const Membership::Peer& service = group_.membership()->peers()[peer];
+  const bool sends = rank.side_ == peer::Side::send;
+  const BlockLayout& layout = sends ? rank.posted_.send : rank.posted_.receive;
+  peer::Announce announce;
+  announce.side = *rank.side_;
+  announce.again = again || context_.config.epoch > Epoch{1};
+  announce.rank = rank.world();
+  announce.group_rank = rank.me();
+  announce.collective = rank.posted_.collective;
+  announce.algorithm = rank.posted_.algorithm;
+  announce.root = rank.posted_.root;
+  announce.digest = rank.posted_.digest;
+  announce.region = layout.base.region;
+  announce.base = layout.base.address;
+  announce.members = static_cast<std::uint32_t>(service.ranks.size());
+  const auto settled = [&](GroupRank other) { return layout.block(other).bytes != 0 && rank.pair_settled(other); };
+  const bool regular = layout.extents.empty() && std::none_of(service.ranks.begin(), service.ranks.end(), settled);
+  if (regular) {
+    announce.stride_bytes = layout.stride_bytes;
+    announce.block_bytes = layout.block_bytes;
+    announce.count = announce.members;
+    context_.send(service.sp, id(), std::move(announce));
+    return;
+  }
+  const std::size_t limit = context_.config.limits.message_bytes;
+  const std::size_t fixed = peer::announce_bytes();
+  const std::size_t most = limit > fixed + peer::kExtentBytes ? (limit - fixed) / peer::kExtentBytes : 1;
+  for (std::size_t first = 0; first < service.ranks.size(); first += most) {
+    const std::size_t count = std::min(most, service.ranks.size() - first);
+    peer::Announce piece = announce;
+    piece.first = static_cast<std::uint32_t>(first);
+    piece.count = static_cast<std::uint32_t>(count);
+    for (std::size_t i = first; i < first + count; ++i) {
+      const Block block = layout.block(service.ranks[i]);
+      PairExtent extent;
+      extent.offset_bytes = static_cast<std::int64_t>(block.memory.address - layout.base.address);
+      extent.bytes = settled(service.ranks[i]) ? peer::kSettled : block.bytes;
+      piece.extents.push_back(extent);
+    }
+    context_.send(service.sp, id(), std::move(piece));
+  }
+}
+
+void Operation::say_again(std::uint32_t peer) {
+  for (const std::unique_ptr<LocalRank>& part : parts_) {
+    if (part->completed_ || !part->has_announced() || part->announced_[peer] == LocalRank::Announced::no) continue;
+    send_announcement(*part, peer, true);
+  }
+}
+
+// ---------------------------------------------------------------- announcements received
+
+bool Operation::fits(const peer::Announce& announce, SpId from) const {
+  const Membership& membership = *group_.membership();
+  return membership.contains(announce.group_rank) && membership.world(announce.group_rank) == announce.rank &&
+         context_.service_of(announce.rank) == from && announce.members == membership.local().size();
+}
+
+void Operation::on_announce(SpId from, peer::Announce announce) {
+  const Membership* membership = group_.membership();
+  bool waits = false;
+  if (membership == nullptr) {
+    // Only ranks that were restored are known; the others will post or be restored.
+    std::uint32_t finished = 0;
+    for (const auto& [rank, progress] : group_.all_progress()) {
+      const std::optional<CompletionStatus> status = group_.finished(rank, sequence_);
+      if (!status) continue;
+      ++finished;
+      context_.send(from, id(), peer::Finished{rank, *status});
+    }
+    waits = finished < announce.members;
+  } else {
+    if (!fits(announce, from)) return;
+    for (std::uint32_t number = announce.first; number < announce.first + announce.count; ++number) {
+      const GroupRank local = membership->local()[number];
+      LocalRank* part = find(local);
+      if (part != nullptr && part->has_announced()) {
+        apply(announce, from, *part);
+        continue;
+      }
+      const WorldRank world = membership->world(local);
+      const std::optional<CompletionStatus> status = group_.finished(world, sequence_);
+      if (part != nullptr || !status) {
+        waits = true;
+      } else if (announce.again || announced_block(announce, number, local).bytes != 0) {
+        context_.send(from, id(), peer::Finished{world, *status});
+      }
+    }
+  }
+  if (!waits) return;
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    const peer::Announce& other = waiting_[i].announce;
+    if (other.rank != announce.rank || other.first != announce.first) continue;
+    remove_waiting(i);  // said again
+    break;
+  }
+  if (!names_bytes(announce)) {
+    if (group_.waiting_announcements >= context_.config.limits.waiting_announcements) return;
+    ++group_.waiting_announcements;
+  }
+  waiting_.push_back(Waiting{from, std::move(announce)});
+}
+
+void Operation::apply(const peer::Announce& announce, SpId from, LocalRank& rank) {
+  const std::uint32_t number = group_.membership()->number_at_peer(rank.me());
+  if (!covers(announce, number)) return;
+  if (announce.digest != rank.posted_.digest || announce.side != rank.side_) {
+    refuse(rank, announce.group_rank);
+    return;
+  }
+  RemoteBlock remote = announced_block(announce, number, rank.me());
+  remote.invite_epoch = context_.epoch_of(from);
+  if (announce.side == peer::Side::send) {
+    offer(rank, announce.group_rank, remote);
+    return;
+  }
+  // A source that has been restarted does not know which of its blocks are here.
+  if (announce.again && rank.receive_state(announce.group_rank) == ReceiveState::filled) {
+    send_release(rank, announce.group_rank, CompletionStatus::ok);
+  }
+  invite(rank, announce.group_rank, remote);
+}
+
+// A source's block may be pulled.
+void Operation::offer(LocalRank& destination, GroupRank source, const RemoteBlock& remote) {
+  if (source == destination.me() && destination.posted_.own_block_done) return;
+  const ReceiveState state = destination.receive_state(source);
+  if (remote.bytes == peer::kSettled) {
+    // The source needs no answer. That it was released while our mark is missing happens after a failed move only.
+    if (state != ReceiveState::waiting) return;
+    destination.fail(CompletionStatus::memory_fault);
+    destination.set_filled(source);
+    return;
+  }
+  if (remote.bytes > destination.expected_bytes(source)) destination.fail(CompletionStatus::truncated);
+  if (state == ReceiveState::waiting && remote.bytes != 0) {
+    destination.set_ready(source, remote);
+  } else if (state == ReceiveState::waiting) {
+    destination.set_filled(source);
+  } else if (state == ReceiveState::filled && remote.bytes != 0) {
+    send_release(destination, source, CompletionStatus::ok);
+  }
+}
+
+// A destination's buffer may be written.
+void Operation::invite(LocalRank& source, GroupRank destination, const RemoteBlock& remote) {
+  if (destination == source.me() && source.posted_.own_block_done) return;
+  if (remote.bytes == peer::kSettled) {
+    released_at(source, destination, CompletionStatus::ok);
+    return;
+  }
+  RemoteBlock& known = source.remote_[index_of(destination)];
+  switch (source.send_state(destination)) {
+    case SendState::waiting:
+      if (remote.bytes != 0) {
+        source.set_ready(destination, remote);
+        return;
+      }
+      known = remote;
+      source.ready_.erase(destination);
+      source.send_[index_of(destination)] = SendState::pushed;  // no room there: nothing to move, only to report
+      --source.untaken_;
+      source.notify();
+      pushed(source, destination);
+      return;
+    case SendState::ready:
+    case SendState::moving: known.invite_epoch = remote.invite_epoch; return;
+    case SendState::pushed:
+      known.invite_epoch = remote.invite_epoch;
+      pushed(source, destination);
+      return;
+    case SendState::released:
+      if (remote.bytes == 0) return;
+      if (source.owed_bytes(destination) == 0) {
+        known = remote;
+      } else if (known.bytes == 0) {
+        return;  // released without a push of this incarnation: the destination has its mark
+      }
+      known.invite_epoch = remote.invite_epoch;
+      pushed(source, destination);
+      return;
+  }
+}
+
+// ---------------------------------------------------------------- pulls
+
+void Operation::mark_delivered(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {
+  if (outcome.status != fabric::MoveStatus::ok) return;
+  context_.fabric.mark_delivered(destination.world(), destination.posted_.slot, source);
+}
+
+void Operation::release(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {
+  send_release(destination, source, status_of(outcome));
+}
+
+void Operation::count_filled(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {
+  const CompletionStatus status = status_of(outcome);
+  if (status == CompletionStatus::ok) {
+    const std::uint64_t bytes = destination.pull_to(source).bytes;
+    destination.record_.bytes_by_reach[static_cast<std::size_t>(outcome.reach)] += bytes;
+  } else {
+    destination.fail(status);
+  }
+  destination.end_move();
+  destination.set_filled(source);
+}
+
+// ---------------------------------------------------------------- pushes
+
+void Operation::report_delivered(LocalRank& source, GroupRank destination, const fabric::MoveOutcome& outcome) {
+  RemoteBlock& remote = source.remote_[index_of(destination)];
+  remote.status = status_of(outcome);
+  remote.reach = outcome.reach;
+  source.end_move();
+  source.send_[index_of(destination)] = SendState::pushed;
+  pushed(source, destination);
+  source.notify();
+}
+
+void Operation::pushed(LocalRank& source, GroupRank destination) {
+  const RemoteBlock& remote = source.remote_[index_of(destination)];
+  peer::Delivered delivered;
+  delivered.source = source.me();
+  delivered.destination = destination;
+  delivered.invite_epoch = remote.invite_epoch;
+  delivered.status = remote.status;
+  delivered.reach = remote.reach;
+  delivered.sent_bytes = source.owed_bytes(destination);
+  if (remote.status == CompletionStatus::ok) delivered.moved_bytes = std::min(remote.bytes, delivered.sent_bytes);
+  const std::uint32_t peer = group_.membership()->peer_of(destination);
+  if (peer != Membership::kSelf) {
+    context_.send(group_.membership()->peers()[peer].sp, id(), delivered);
+    return;
+  }
+  if (LocalRank* part = find(destination)) {
+    delivered_to(*part, delivered);
+  } else if (const auto status = group_.finished(group_.membership()->world(destination), sequence_)) {
+    finished_at(source, destination, *status);
+  }
+}
+
+void Operation::on_delivered(SpId from, const peer::Delivered& delivered) {
+  LocalRank* part = find(delivered.destination);
+  if (part != nullptr && part->has_announced()) {
+    if (delivered.invite_epoch == context_.config.epoch) delivered_to(*part, delivered);
+    return;
+  }
+  const WorldRank world = group_.membership()->world(delivered.destination);
+  const std::optional<CompletionStatus> status = group_.finished(world, sequence_);
+  if (part == nullptr && status) context_.send(from, id(), peer::Finished{world, *status});
+}
+
+void Operation::delivered_to(LocalRank& destination, const peer::Delivered& delivered) {
+  if (destination.side_ != peer::Side::receive) return;
+  const GroupRank source = delivered.source;
+  const std::uint64_t expected = destination.expected_bytes(source);
+  if (delivered.sent_bytes > expected) destination.fail(CompletionStatus::truncated);
+  if (destination.receive_state(source) == ReceiveState::filled) {
+    if (delivered.sent_bytes != 0) send_release(destination, source, CompletionStatus::ok);
+    return;
+  }
+  CompletionStatus status = delivered.status;
+  if (status == CompletionStatus::ok && delivered.moved_bytes != std::min(delivered.sent_bytes, expected)) {
+    status = CompletionStatus::mismatch;
+  }
+  if (status == CompletionStatus::ok && delivered.moved_bytes != 0) {
+    context_.fabric.mark_delivered(destination.world(), destination.posted_.slot, source);
+    destination.record_.bytes_by_reach[static_cast<std::size_t>(delivered.reach)] += delivered.moved_bytes;
+  }
+  if (status != CompletionStatus::ok) destination.fail(status);
+  if (delivered.sent_bytes != 0) send_release(destination, source, status);
+  destination.set_filled(source);
+}
+
+// ---------------------------------------------------------------- releases and ends
+
+void Operation::send_release(LocalRank& destination, GroupRank source, CompletionStatus status) {
+  const std::uint32_t peer = group_.membership()->peer_of(source);
+  if (peer == Membership::kSelf) {
+    if (LocalRank* part = find(source)) released_at(*part, destination.me(), status);
+    return;
+  }
+  context_.send(group_.membership()->peers()[peer].sp, id(), peer::Release{source, destination.me(), status});
+}
+
+void Operation::on_release(SpId /*from*/, const peer::Release& release) {
+  LocalRank* part = find(release.source);
+  if (part != nullptr && part->has_announced()) released_at(*part, release.destination, release.status);
+}
+
+void Operation::released_at(LocalRank& source, GroupRank destination, CompletionStatus status) {
+  const SendState state = source.send_state(destination);
+  // A push in flight is never cut short: its own report gets a release of its own.
+  if (state == SendState::released || state == SendState::moving) return;
+  if (status != CompletionStatus::ok) source.fail(status);
+  source.set_released(destination);
+}
+
+void Operation::on_finished(WorldRank rank, CompletionStatus status) {
+  const Membership* membership = group_.membership();
+  const std::optional<GroupRank> finished = membership == nullptr ? std::nullopt : membership->find(rank);
+  if (!finished) return;
+  for (const std::unique_ptr<LocalRank>& part : parts_) {
+    if (!part->completed_ && part->has_announced() && part->me() != *finished) finished_at(*part, *finished, status);
+  }
+}
+
+// A rank completes only when its blocks are released, so what is still waited for from it was empty (or it failed).
+void Operation::finished_at(LocalRank& rank, GroupRank finished, CompletionStatus status) {
+  bool open = false;
+  if (rank.receive_state(finished) == ReceiveState::waiting) {
+    open = true;
+    rank.set_filled(finished);
+  }
+  const SendState state = rank.send_state(finished);
+  if (state != SendState::released && state != SendState::moving) {
+    open = true;
+    rank.set_released(finished);
+  }
+  if (open && status != CompletionStatus::ok && status != CompletionStatus::truncated) rank.fail(status);
+}
+
+void Operation::refuse(LocalRank& rank, GroupRank other) {
+  refused(rank, other);
+  const std::uint32_t peer = group_.membership()->peer_of(other);
+  context_.send(group_.membership()->peers()[peer].sp, id(), peer::Refusal{rank.me(), other});
+}
+
+void Operation::refused(LocalRank& rank, GroupRank other) {
+  rank.fail(CompletionStatus::mismatch);
+  const ReceiveState receive = rank.receive_state(other);
+  if (receive == ReceiveState::waiting || receive == ReceiveState::ready) rank.set_filled(other);
+  const SendState send = rank.send_state(other);
+  if (send != SendState::released && send != SendState::moving) rank.set_released(other);
+}
+
+void Operation::on_refusal(SpId /*from*/, const peer::Refusal& refusal) {
+  LocalRank* part = find(refusal.to);
+  if (part != nullptr && part->has_announced()) refused(*part, refusal.from);
+}
+
+// ---------------------------------------------------------------- restarts and checks
+
+void Operation::restored(WorldRank rank) {
+  const std::optional<CompletionStatus> status = group_.finished(rank, sequence_);
+  if (!status) return;
+  on_finished(rank, *status);
+  std::set<SpId> told;
+  for (const Waiting& waiting : waiting_) {
+    if (told.insert(waiting.from).second) context_.send(waiting.from, id(), peer::Finished{rank, *status});
+  }
+  if (group_.membership() != nullptr) return;
+  const auto finished = static_cast<std::uint32_t>(
+      std::count_if(group_.all_progress().begin(), group_.all_progress().end(),
+                    [&](const auto& entry) { return group_.finished(entry.first, sequence_).has_value(); }));
+  for (std::size_t i = waiting_.size(); i-- > 0;) {
+    if (waiting_[i].announce.members <= finished) remove_waiting(i);
+  }
+}
+
+void Operation::forget_waiting_from(SpId peer) {
+  for (std::size_t i = waiting_.size(); i-- > 0;) {
+    if (waiting_[i].from == peer) remove_waiting(i);
+  }
+}
+
+std::uint32_t Operation::window_slots() const {
+  std::uint32_t slots = 0;
+  for (const std::unique_ptr<LocalRank>& part : parts_) slots += part->window_slots_;
+  return slots;
+}
+
+std::optional<std::string> Operation::broken_invariant() const {
+  std::vector<std::uint32_t> outstanding(outstanding_.size(), 0);
+  for (const std::unique_ptr<LocalRank>& part : parts_) {
+    if (std::optional<std::string> broken = part->broken_invariant()) {
+      return fmt::format("operation {}: {}", sequence_, *broken);
+    }
+    for (std::size_t peer = 0; peer < outstanding.size(); ++peer) {
+      if (part->announced_[peer] == LocalRank::Announced::with_credit) ++outstanding[peer];
+    }
+  }
+  if (outstanding != outstanding_) return fmt::format("operation {}: credits miscounted", sequence_);
+  return std::nullopt;
+}
+
+}  // namespace outrigger::engine

@@ -1,0 +1,281 @@
+// One collective on one group as this service process sees it, and one local rank's part in it: what algorithms are
+// written against. An algorithm sees only this file, task.hpp and window.hpp.
+//
+// Order of events for every block, which algorithms keep: bytes placed, delivered mark, release to the source, then
+// completion of either rank.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/context.hpp"
+#include "engine/group.hpp"
+#include "engine/ready_set.hpp"
+#include "engine/task.hpp"
+
+namespace outrigger::engine {
+
+// What a local rank still needs from a peer's block for it.
+enum class ReceiveState : std::uint8_t {
+  waiting,  // nothing known (receiver-driven), or announced to the source and not yet delivered (sender-driven)
+  ready,    // the peer has announced it: may be pulled
+  moving,   // taken by the algorithm: waits for the window, or is in flight
+  filled,   // placed, or nothing to place
+};
+
+// What a local rank's block for a peer still needs.
+enum class SendState : std::uint8_t {
+  waiting,   // not yet asked for
+  ready,     // the peer has announced where it goes: may be pushed
+  moving,    // taken by the algorithm
+  pushed,    // written and reported, not yet released
+  released,  // not needed any more, or nothing to send
+};
+
+// The other end of a pair, as announced by the peer, and how the push there ended.
+struct RemoteBlock {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  RegionId region;
+  Epoch invite_epoch;
+  CompletionStatus status = CompletionStatus::ok;
+  Reach reach = Reach::mapped;
+};
+
+// One local rank's part in one operation. O(group) memory.
+class LocalRank {
+ public:
+  LocalRank(Context& context, Operation& operation, PostedOperation posted, const Membership& membership);
+  LocalRank(const LocalRank&) = delete;
+  LocalRank& operator=(const LocalRank&) = delete;
+  ~LocalRank();
+
+  // Awaited: the next peer whose block may move, in ring order from the rank after this one (then from the last
+  // taken), among those that have arrived. Nothing when all have been taken or need no move.
+  class NextReady : private Suspension {
+   public:
+    explicit NextReady(LocalRank& rank) : rank_(rank) {}
+    NextReady(const NextReady&) = delete;
+    NextReady& operator=(const NextReady&) = delete;
+    ~NextReady() = default;
+    [[nodiscard]] bool await_ready() const { return rank_.ready_.any() || rank_.untaken_ == 0; }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      handle = waiter;
+      rank_.peer_ready_.wait(*this);
+    }
+    [[nodiscard]] std::optional<GroupRank> await_resume() { return rank_.take_next(); }
+
+   private:
+    LocalRank& rank_;
+  };
+  [[nodiscard]] NextReady next_ready_peer() { return NextReady(*this); }
+
+  // Awaited: every receive block is filled, every send block released, nothing is in flight.
+  class Settled : private Suspension {
+   public:
+    explicit Settled(LocalRank& rank) : rank_(rank) {}
+    Settled(const Settled&) = delete;
+    Settled& operator=(const Settled&) = delete;
+    ~Settled() = default;
+    [[nodiscard]] bool await_ready() const { return rank_.is_settled(); }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      handle = waiter;
+      rank_.settled_.wait(*this);
+    }
+    void await_resume() const {}
+
+   private:
+    LocalRank& rank_;
+  };
+  [[nodiscard]] Settled filled_and_released() { return Settled(*this); }
+
+  // Starts a coroutine that belongs to this rank's part.
+  void spawn(Task task) { tasks_.spawn(std::move(task)); }
+
+  [[nodiscard]] GroupRank me() const { return posted_.me; }
+  [[nodiscard]] WorldRank world() const { return posted_.rank; }
+
+  // Both ends of the pair's move, trimmed to what fits; never empty for a peer that was ready.
+  [[nodiscard]] Block pull_from(GroupRank source) const;
+  [[nodiscard]] Block pull_to(GroupRank source) const;
+  [[nodiscard]] Block push_from(GroupRank destination) const;
+  [[nodiscard]] Block push_to(GroupRank destination) const;
+
+  // --- For the operation, not for algorithms. ---
+  [[nodiscard]] const PostedOperation& posted() const { return posted_; }
+  [[nodiscard]] bool has_announced() const { return side_.has_value(); }
+  [[nodiscard]] bool is_settled() const { return unfilled_ == 0 && unreleased_ == 0 && moving_ == 0; }
+  [[nodiscard]] std::optional<std::string> broken_invariant() const;
+
+ private:
+  friend class Operation;
+
+  [[nodiscard]] std::optional<GroupRank> take_next();
+  [[nodiscard]] ReceiveState receive_state(GroupRank peer) const { return receive_[index_of(peer)]; }
+  [[nodiscard]] SendState send_state(GroupRank peer) const { return send_[index_of(peer)]; }
+  [[nodiscard]] std::uint64_t expected_bytes(GroupRank source) const { return posted_.receive.block(source).bytes; }
+  [[nodiscard]] std::uint64_t owed_bytes(GroupRank destination) const { return posted_.send.block(destination).bytes; }
+  [[nodiscard]] Block remote_block(GroupRank peer, std::uint64_t bytes) const;
+  // Whether the pair needs nothing more on the announced side.
+  [[nodiscard]] bool pair_settled(GroupRank peer) const;
+  void begin(peer::Side side);
+  void set_ready(GroupRank peer, const RemoteBlock& remote);
+  void set_filled(GroupRank source);
+  void set_released(GroupRank destination);
+  void end_move();
+  void fail(CompletionStatus status);
+  void notify();
+  void unsettle_peer(GroupRank peer);  // one pair of the announced side has been settled
+
+  Operation& operation_;
+  const Membership& membership_;
+  const PostedOperation posted_;
+  std::optional<peer::Side> side_;  // set when the algorithm has announced
+  std::vector<ReceiveState> receive_;
+  std::vector<SendState> send_;
+  std::vector<RemoteBlock> remote_;
+  ReadySet ready_;
+  std::uint32_t unfilled_ = 0;
+  std::uint32_t unreleased_ = 0;
+  std::uint32_t moving_ = 0;   // taken and not ended
+  std::uint32_t untaken_ = 0;  // pairs of the moving side that may still have to move
+  std::uint32_t window_slots_ = 0;
+  bool completed_ = false;
+  CompletionStatus status_ = CompletionStatus::ok;
+  fabric::CompletionRecord record_;
+  // Per peer service process.
+  std::vector<std::uint32_t> unsettled_at_peer_;
+  enum class Announced : std::uint8_t { no, yes, with_credit };
+  std::vector<Announced> announced_;
+  Signal peer_ready_;
+  Signal settled_;
+  Window& window_;
+  TaskList tasks_;  // last: its tasks refer to everything above
+};
+
+class Operation {
+ public:
+  Operation(Context& context, Group& group, std::uint64_t sequence);
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  ~Operation();
+
+  // --- For algorithms. ---
+
+  // Tells every service process with members where the rank's blocks are, and meets those that were first.
+  void announce_send_blocks(LocalRank& rank) { announce(rank, peer::Side::send); }
+  void announce_receive_blocks(LocalRank& rank) { announce(rank, peer::Side::receive); }
+
+  [[nodiscard]] Window::Enter enter_window(LocalRank& rank) { return context_.window.enter(rank.window_slots_); }
+  void leave_window(LocalRank& rank) { context_.window.leave(rank.window_slots_); }
+
+  // Awaited: copies a block. Dropping the coroutine cancels the move.
+  class Move : private Suspension, private fabric::MoveCompletion {
+   public:
+    Move(Context& context, const Block& from, const Block& to) : context_(context), from_(from), to_(to) {}
+    Move(const Move&) = delete;
+    Move& operator=(const Move&) = delete;
+    ~Move() {
+      if (in_flight_) context_.fabric.cancel(*this);
+    }
+    [[nodiscard]] bool await_ready() const { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      handle = waiter;
+      in_flight_ = true;
+      context_.fabric.move(from_, to_, *this);
+    }
+    [[nodiscard]] fabric::MoveOutcome await_resume() const { return outcome_; }
+
+   private:
+    void moved(const fabric::MoveOutcome& outcome) override {
+      outcome_ = outcome;
+      in_flight_ = false;
+      context_.scheduler.make_ready(*this);
+    }
+    Context& context_;
+    Block from_;
+    Block to_;
+    fabric::MoveOutcome outcome_;
+    bool in_flight_ = false;
+  };
+  [[nodiscard]] Move move(const Block& from, const Block& to) { return Move(context_, from, to); }
+
+  // After a pull, in this order.
+  void mark_delivered(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
+  void release(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
+  void count_filled(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
+
+  // After a push: the destination's service process marks, counts and releases.
+  void report_delivered(LocalRank& source, GroupRank destination, const fabric::MoveOutcome& outcome);
+
+  // The last step of an algorithm: the rank is told.
+  void complete(LocalRank& rank);
+
+  // --- For the engine. ---
+  [[nodiscard]] OperationId id() const;
+  [[nodiscard]] LocalRank* find(GroupRank rank);
+  void add(PostedOperation posted, AlgorithmFunction algorithm);
+  void remove_completed();
+  void drop(GroupRank rank);
+  // A local rank is known to have completed this operation before a restart.
+  void restored(WorldRank rank);
+  [[nodiscard]] bool is_over() const;
+
+  void on_announce(SpId from, peer::Announce announce);
+  void on_delivered(SpId from, const peer::Delivered& delivered);
+  void on_release(SpId from, const peer::Release& release);
+  void on_finished(WorldRank rank, CompletionStatus status);
+  void on_refusal(SpId from, const peer::Refusal& refusal);
+
+  void forget_waiting_from(SpId peer);
+  void say_again(std::uint32_t peer);
+  // Announces to a peer now that there is a credit. False: nothing was left to say.
+  [[nodiscard]] bool announce_with_credit(GroupRank rank, std::uint32_t peer);
+  [[nodiscard]] bool holds_credit(std::uint32_t peer) const { return outstanding_[peer] != 0; }
+  void settled_at(LocalRank& rank, std::uint32_t peer);
+
+  [[nodiscard]] bool has_parts() const { return !parts_.empty(); }
+  [[nodiscard]] std::uint32_t window_slots() const;
+  [[nodiscard]] std::optional<std::string> broken_invariant() const;
+
+ private:
+  struct Waiting {
+    SpId from;
+    peer::Announce announce;
+  };
+
+  void announce(LocalRank& rank, peer::Side side);
+  void meet_local_ranks(LocalRank& rank);
+  void meet_waiting(LocalRank& rank);
+  void announce_to(LocalRank& rank, std::uint32_t peer);
+  void send_announcement(LocalRank& rank, std::uint32_t peer, bool again);
+  [[nodiscard]] bool fits(const peer::Announce& announce, SpId from) const;
+  void apply(const peer::Announce& announce, SpId from, LocalRank& rank);
+  void answer_again(const peer::Announce& announce, LocalRank& rank);
+  void offer(LocalRank& destination, GroupRank source, const RemoteBlock& remote);
+  void invite(LocalRank& source, GroupRank destination, const RemoteBlock& remote);
+  void source_settled(LocalRank& destination, GroupRank source);
+  void pushed(LocalRank& source, GroupRank destination);
+  void delivered_to(LocalRank& destination, const peer::Delivered& delivered);
+  void released_at(LocalRank& source, GroupRank destination, CompletionStatus status);
+  void send_release(LocalRank& destination, GroupRank source, CompletionStatus status);
+  void finished_at(LocalRank& rank, GroupRank finished, CompletionStatus status);
+  void refuse(LocalRank& rank, GroupRank other);
+  void refused(LocalRank& rank, GroupRank other);
+  [[nodiscard]] bool needed_by_others(const peer::Announce& announce) const;
+  void give_back_credits(LocalRank& rank);
+  void forget_useless_waiting();
+  void remove_waiting(std::size_t index);
+
+  Context& context_;
+  Group& group_;
+  std::uint64_t sequence_;
+  std::vector<std::unique_ptr<LocalRank>> parts_;  // local ranks that have posted and not completed
+  std::vector<Waiting> waiting_;                   // announcements that a local rank has not met yet
+  std::vector<std::uint32_t> outstanding_;         // per peer: announcements holding the operation's credit
+};
+
+}  // namespace outrigger::engine

@@ -1,0 +1,27 @@
+#include "engine/registry.hpp"
+
+namespace outrigger::engine {
+
+bool Registry::add(Collective collective, Algorithm algorithm, AlgorithmFunction function) {
+  const Key key{collective, algorithm};
+  return functions_.insert_or_assign(key, function).second;
+}
+
+AlgorithmFunction Registry::find(Collective collective, Algorithm algorithm) const {
+  const auto found = functions_.find(Key{collective, algorithm});
+  return found == functions_.end() ? nullptr : found->second;
+}
+
+const Registry& built_in_algorithms() {
+  static const Registry registry = [] {
+    Registry built_in;
+    for (const Collective collective : {Collective::ialltoall, Collective::ialltoallv}) {
+      built_in.add(collective, Algorithm::ring_pull, alltoall_ring_pull);
+      built_in.add(collective, Algorithm::scatter_dest, alltoall_scatter_dest);
+    }
+    return built_in;
+  }();
+  return registry;
+}
+
+}  // namespace outrigger::engine

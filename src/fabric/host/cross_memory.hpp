@@ -1,0 +1,19 @@
+// Copies between this process and another one's private memory (process_vm_readv, process_vm_writev).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "fabric/fabric.hpp"
+
+namespace outrigger::fabric {
+
+// Copies all of `to` from `remote_address` in process `pid`. Partial transfers are continued; a range that is not all
+// there is a memory_fault, a process that is not there owner_lost. On failure `to` may be partly overwritten.
+[[nodiscard]] MoveStatus read_from_process(pid_t pid, std::uint64_t remote_address, std::span<std::byte> to);
+[[nodiscard]] MoveStatus write_to_process(pid_t pid, std::uint64_t remote_address, std::span<const std::byte> from);
+
+}  // namespace outrigger::fabric

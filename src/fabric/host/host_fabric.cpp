@@ -1,0 +1,207 @@
+#include "fabric/host/host_fabric.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "fabric/host/cross_memory.hpp"
+#include "fabric/host/futex.hpp"
+
+namespace outrigger::fabric {
+namespace {
+
+constexpr std::uint64_t kStagingBytes = 256U << 10;  // half of a usual second-level cache
+
+}  // namespace
+
+HostFabric::HostFabric(HostFabricOptions options) : options_(options) {
+  options_.chunk_bytes = std::max<std::uint64_t>(options_.chunk_bytes, 4096);
+  options_.progress_moves = std::max<std::uint32_t>(options_.progress_moves, 1);
+}
+
+void HostFabric::add_rank(WorldRank rank, RankMemory memory) {
+  if (rank.value() >= ranks_.size()) ranks_.resize(std::size_t{rank.value()} + 1);
+  ranks_[rank.value()].emplace(Rank{std::move(memory), std::vector<OpenSlot>(kSlotCount)});
+}
+
+HostFabric::Rank* HostFabric::find(WorldRank rank) {
+  if (rank.value() >= ranks_.size() || !ranks_[rank.value()]) return nullptr;
+  return &*ranks_[rank.value()];
+}
+
+RankMemory* HostFabric::rank(WorldRank rank) {
+  Rank* found = find(rank);
+  return found != nullptr ? &found->memory : nullptr;
+}
+
+void HostFabric::drop_rank(WorldRank rank) {
+  if (rank.value() < ranks_.size()) ranks_[rank.value()].reset();
+}
+
+void HostFabric::add_peer(SpId peer, Mapping ring, UniqueFd doorbell) {
+  ByteRingWriter writer(ring.base());
+  peers_.insert_or_assign(peer, Peer{std::move(ring), writer, std::move(doorbell), {}});
+}
+
+bool HostFabric::open_slot(WorldRank rank, SlotIndex slot) {
+  Rank* found = find(rank);
+  if (found == nullptr || slot.value() >= kSlotCount || found->slots[slot.value()].open) return false;
+  found->slots[slot.value()] = OpenSlot{true, {}, 0};
+  return true;
+}
+
+void HostFabric::set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size) {
+  Rank* found = find(rank);
+  if (found == nullptr || slot.value() >= kSlotCount) return;
+  found->slots[slot.value()].marks = marks;
+  found->slots[slot.value()].group_size = group_size;
+}
+
+void HostFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
+  if (from.bytes == 0 || from.bytes != to.bytes) std::abort();  // against the contract: a bug of ours
+  moves_.push_back(Move{from, to, 0, Reach::mapped, &completion});
+}
+
+void HostFabric::cancel(MoveCompletion& completion) {
+  std::erase_if(moves_, [&](const Move& move) { return move.completion == &completion; });
+}
+
+bool HostFabric::progress() {
+  bool worked = false;
+  if (messages_waiting_ != 0) {
+    for (auto& [id, peer] : peers_) worked |= send_waiting(peer);
+  }
+  std::uint64_t budget = options_.progress_bytes;
+  for (std::uint32_t turns = 0; turns < options_.progress_moves && !moves_.empty(); ++turns) {
+    Move move = moves_.front();
+    const std::uint64_t bytes = std::min(options_.chunk_bytes, move.from.bytes - move.done_bytes);
+    if (turns != 0 && bytes > budget) break;
+    moves_.pop_front();
+    const MoveStatus status = copy_chunk(move, bytes);
+    move.done_bytes += bytes;
+    budget -= std::min(budget, bytes);
+    worked = true;
+    if (status == MoveStatus::ok && move.done_bytes < move.from.bytes) {
+      moves_.push_back(move);
+      continue;
+    }
+    // Not in the queue any more: the callee may start and cancel moves as it likes.
+    move.completion->moved(MoveOutcome{status, move.reach});
+  }
+  return worked;
+}
+
+MoveStatus HostFabric::copy_chunk(Move& move, std::uint64_t bytes) {
+  const MemoryRef& from = move.from.memory;
+  const MemoryRef& to = move.to.memory;
+  const RankMemory* source = rank(from.owner);
+  const RankMemory* destination = rank(to.owner);
+  if (source == nullptr || destination == nullptr) return MoveStatus::owner_lost;
+  // Whole ranges, so that nothing is copied of a block that is partly out of bounds.
+  std::byte* read = source->mapped(from.region, from.address, move.from.bytes);
+  std::byte* write = destination->mapped(to.region, to.address, move.to.bytes);
+  if ((read == nullptr && !source->accessible(from.region, from.address, move.from.bytes)) ||
+      (write == nullptr && !destination->accessible(to.region, to.address, move.to.bytes))) {
+    return MoveStatus::memory_fault;
+  }
+  if (read != nullptr) read += move.done_bytes;
+  if (write != nullptr) write += move.done_bytes;
+  const std::uint64_t from_address = from.address + move.done_bytes;
+  const std::uint64_t to_address = to.address + move.done_bytes;
+  if (read != nullptr && write != nullptr) {
+    move.reach = Reach::mapped;
+    if (from.owner == to.owner) {
+      std::memmove(write, read, bytes);  // one owner's ranges may overlap
+    } else {
+      std::memcpy(write, read, bytes);
+    }
+    return MoveStatus::ok;
+  }
+  if (write != nullptr) {
+    move.reach = Reach::cma;
+    return read_from_process(source->pid(), from_address, std::span(write, bytes));
+  }
+  if (read != nullptr) {
+    move.reach = Reach::cma;
+    return write_to_process(destination->pid(), to_address, std::span<const std::byte>(read, bytes));
+  }
+  move.reach = Reach::relay;
+  return relay(*source, from_address, *destination, to_address, bytes);
+}
+
+MoveStatus HostFabric::relay(const RankMemory& from, std::uint64_t from_address, const RankMemory& to,
+                             std::uint64_t to_address, std::uint64_t bytes) {
+  if (staging_.empty()) staging_.resize(kStagingBytes);
+  while (bytes > 0) {
+    const std::span<std::byte> part(staging_.data(), std::min(bytes, kStagingBytes));
+    const MoveStatus read = read_from_process(from.pid(), from_address, part);
+    if (read != MoveStatus::ok) return read;
+    const MoveStatus written = write_to_process(to.pid(), to_address, part);
+    if (written != MoveStatus::ok) return written;
+    from_address += part.size();
+    to_address += part.size();
+    bytes -= part.size();
+  }
+  return MoveStatus::ok;
+}
+
+void HostFabric::send(SpId to, std::span<const std::byte> message) {
+  const auto found = peers_.find(to);
+  if (found == peers_.end() || message.size() > kByteRingMaxMessage) std::abort();  // a bug of ours
+  Peer& peer = found->second;
+  if (peer.waiting.empty() && peer.ring.write(message)) {
+    wake(peer);
+    return;
+  }
+  peer.waiting.emplace_back(message.begin(), message.end());
+  ++messages_waiting_;
+}
+
+bool HostFabric::send_waiting(Peer& peer) {
+  bool sent = false;
+  while (!peer.waiting.empty() && peer.ring.write(peer.waiting.front())) {
+    peer.waiting.pop_front();
+    --messages_waiting_;
+    sent = true;
+  }
+  if (sent) wake(peer);
+  return sent;
+}
+
+void HostFabric::wake(Peer& peer) {
+  if (!peer.ring.reader_sleeps()) return;
+  const std::uint64_t one = 1;
+  // Fails only when the counter is full, and then the peer is being woken anyway.
+  [[maybe_unused]] const ssize_t written = ::write(peer.doorbell.get(), &one, sizeof(one));
+}
+
+void HostFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
+  Rank* found = find(destination);
+  if (found == nullptr || slot.value() >= kSlotCount) return;
+  const OpenSlot& open = found->slots[slot.value()];
+  if (!open.open || source.value() >= open.group_size) return;
+  std::byte* mark = found->memory.mapped(RegionId{open.marks.region}, open.marks.address + source.value(), 1);
+  if (mark == nullptr) return;  // the rank has dropped the region under its own operation
+  std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t*>(mark)).store(1, std::memory_order_release);
+}
+
+void HostFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
+  Rank* found = find(rank);
+  if (found == nullptr || slot.value() >= kSlotCount || !found->slots[slot.value()].open) return;
+  found->slots[slot.value()].open = false;
+  const SegmentView segment = found->memory.segment();
+  OperationSlot& shared = segment.slot(slot);
+  shared.result.status = static_cast<std::uint32_t>(record.status);
+  shared.result.late_announcements = record.late_announcements;
+  shared.result.bytes_by_reach = record.bytes_by_reach;
+  shared.state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
+  SegmentHeader& header = segment.header();
+  header.completions.fetch_add(1, std::memory_order_seq_cst);
+  if (header.rank_sleeping.load(std::memory_order_seq_cst) != 0) futex_wake_all(header.completions);
+}
+
+}  // namespace outrigger::fabric

@@ -1,0 +1,56 @@
+#include "fabric/host/rank_memory.hpp"
+
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace outrigger::fabric {
+namespace {
+
+constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kHighestAddress = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+RankMemory::RankMemory(pid_t pid, Mapping segment, bool private_reachable)
+    : pid_(pid), segment_(std::move(segment)), private_reachable_(private_reachable) {}
+
+Status RankMemory::add_region(RegionId region, std::uint64_t base, Mapping mapping) {
+  const std::string name = "region " + std::to_string(region.value());
+  if (region < kFirstAddedRegion) return Error{name + " cannot be added: the id is reserved"};
+  if (regions_.contains(region)) return Error{name + " cannot be added: the id is in use"};
+  if (base % kPageBytes != 0) return Error{name + " does not start at a page"};
+  if (mapping.bytes() > kHighestAddress - base) return Error{name + " is beyond the address space"};
+  regions_.emplace(region, Region{base, std::move(mapping)});
+  return Done{};
+}
+
+bool RankMemory::drop_region(RegionId region) { return regions_.erase(region) != 0; }
+
+std::byte* RankMemory::mapped(RegionId region, std::uint64_t address, std::uint64_t bytes) const {
+  std::uint64_t first = 0;
+  std::uint64_t size = 0;
+  std::byte* ours = nullptr;
+  if (region == kArenaRegion) {
+    // The base is the rank's own word for it. Whatever it says, the offset below stays inside the arena.
+    first = segment().header().rank_base_address.load(std::memory_order_relaxed) + SegmentView::arena_offset();
+    size = kArenaBytes;
+    ours = segment().arena();
+  } else {
+    const auto found = regions_.find(region);
+    if (found == regions_.end()) return nullptr;
+    first = found->second.base;
+    size = found->second.mapping.bytes();
+    ours = found->second.mapping.base();
+  }
+  const std::uint64_t offset = address - first;  // wraps to something huge below the region
+  if (offset > size || bytes > size - offset) return nullptr;
+  return ours + offset;
+}
+
+bool RankMemory::accessible(RegionId region, std::uint64_t address, std::uint64_t bytes) const {
+  if (region == kPrivateRegion) return private_reachable_ && bytes <= kHighestAddress - address;
+  return mapped(region, address, bytes) != nullptr;
+}
+
+}  // namespace outrigger::fabric

@@ -1,0 +1,54 @@
+// What this service process knows of one rank's memory: its segment, its regions, and whether its private memory can be
+// reached. The one place where a rank's addresses become pointers of ours.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "fabric/host/shared_memory.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/result.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::fabric {
+
+// Not thread safe. Pointers it gives out are valid until the region is dropped.
+class RankMemory {
+ public:
+  // `segment` must hold a valid segment of segment_bytes(). `private_reachable`: cross-memory attach works and is
+  // allowed.
+  RankMemory(pid_t pid, Mapping segment, bool private_reachable);
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] SegmentView segment() const { return SegmentView(segment_.base()); }
+  [[nodiscard]] bool private_reachable() const { return private_reachable_; }
+
+  // Errors: an id that is reserved or in use, an address that is not page aligned, a range beyond the address space.
+  [[nodiscard]] Status add_region(RegionId region, std::uint64_t base, Mapping mapping);
+  // False: no such region.
+  bool drop_region(RegionId region);
+  [[nodiscard]] std::size_t regions() const { return regions_.size(); }
+
+  // Our pointer to [address, address + bytes) of the rank, or nullptr when that range is not wholly inside `region`, or
+  // `region` is kPrivateRegion or unknown.
+  [[nodiscard]] std::byte* mapped(RegionId region, std::uint64_t address, std::uint64_t bytes) const;
+
+  // May the range be moved at all: inside its region, or private, reachable and within the address space?
+  [[nodiscard]] bool accessible(RegionId region, std::uint64_t address, std::uint64_t bytes) const;
+
+ private:
+  struct Region {
+    std::uint64_t base = 0;
+    Mapping mapping;
+  };
+
+  pid_t pid_;
+  Mapping segment_;
+  bool private_reachable_;
+  std::unordered_map<RegionId, Region> regions_;
+};
+
+}  // namespace outrigger::fabric

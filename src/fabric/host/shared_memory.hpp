@@ -1,0 +1,42 @@
+// Shared memory between processes of a node: anonymous memfds, sealed so that nobody can shrink them under a reader
+// (which would be a SIGBUS), and mappings that unmap themselves. No file is ever created.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "protocol/result.hpp"
+#include "protocol/unique_fd.hpp"
+
+namespace outrigger::fabric {
+
+// A shared read-write mapping. Owns the address range, not the descriptor.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+
+  // Maps `bytes` from the start of `fd`. Children made by fork() do not inherit the range.
+  [[nodiscard]] static Result<Mapping> map(int fd, std::uint64_t bytes);
+
+  [[nodiscard]] std::byte* base() const { return base_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] bool valid() const { return base_ != nullptr; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+// A zeroed memfd of `bytes` that can neither shrink nor grow, close-on-exec. `name` is for /proc only.
+[[nodiscard]] Result<UniqueFd> create_sealed_memory(const std::string& name, std::uint64_t bytes);
+
+// Is `fd`, from another process, safe to map for `bytes`: sealed against shrinking and large enough?
+[[nodiscard]] Status check_sealed_memory(int fd, std::uint64_t bytes);
+
+}  // namespace outrigger::fabric

@@ -1,0 +1,69 @@
+// Every fault the simulation can make, in one place.
+#pragma once
+
+#include "fabric/sim/random.hpp"
+
+namespace outrigger::fabric::sim {
+
+struct FaultOptions {
+  // Time until a message arrives. Between two service processes order is kept; between pairs it is not.
+  Range message_delay_ns{1000, 1000};
+  // A move copies chunks of this many bytes (at least 1), each after this delay.
+  Range chunk_bytes{1, 4096};
+  Range chunk_delay_ns{500, 500};
+  // Time until a service process looks at what has arrived, and its chance to stall much longer instead.
+  Range step_delay_ns{100, 100};
+  double service_stall_chance = 0;
+  Range service_stall_ns{0, 0};
+  // Time between a rank's posts, and its chance to come very late.
+  Range post_delay_ns{0, 1000};
+  double late_post_chance = 0;
+  Range late_post_ns{0, 0};
+  // Whether ranks may post different communicators in different orders.
+  bool differing_post_orders = false;
+  // Service processes that crash, at most, over the whole run, when, and how long they stay away.
+  std::uint64_t most_crashes = 0;
+  Range crash_time_ns{0, 0};
+  Range restart_delay_ns{0, 0};
+  Range reattach_delay_ns{0, 0};  // until each rank is replayed
+  Range notice_delay_ns{0, 0};    // until each peer hears of the new incarnation
+  // Programs that are wrong: sizes that differ between sender and receiver, ranks that call something else.
+  double differing_sizes_chance = 0;
+  double differing_kinds_chance = 0;
+};
+
+[[nodiscard]] inline FaultOptions no_faults() { return {}; }
+
+[[nodiscard]] inline FaultOptions delays() {
+  FaultOptions faults;
+  faults.message_delay_ns = {100, 50'000};
+  faults.chunk_bytes = {1, 1024};
+  faults.chunk_delay_ns = {10, 20'000};
+  faults.step_delay_ns = {10, 2'000};
+  faults.service_stall_chance = 0.02;
+  faults.service_stall_ns = {10'000, 500'000};
+  faults.post_delay_ns = {0, 20'000};
+  faults.late_post_chance = 0.1;
+  faults.late_post_ns = {50'000, 1'000'000};
+  faults.differing_post_orders = true;
+  return faults;
+}
+
+[[nodiscard]] inline FaultOptions crashes() {
+  FaultOptions faults = delays();
+  faults.most_crashes = 4;
+  faults.crash_time_ns = {0, 600'000};
+  faults.restart_delay_ns = {0, 200'000};
+  faults.reattach_delay_ns = {0, 50'000};
+  faults.notice_delay_ns = {0, 100'000};
+  return faults;
+}
+
+[[nodiscard]] inline FaultOptions all_faults() {
+  FaultOptions faults = crashes();
+  faults.differing_sizes_chance = 0.1;
+  faults.differing_kinds_chance = 0.05;
+  return faults;
+}
+
+}  // namespace outrigger::fabric::sim

@@ -1,0 +1,144 @@
+#include "fabric/sim/sim_fabric.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <vector>
+
+namespace outrigger::fabric::sim {
+namespace {
+
+constexpr unsigned kOffsetBits = 32;
+
+}  // namespace
+
+std::uint32_t RankMemory::add(std::size_t bytes) {
+  buffers_.emplace_back(bytes);
+  return static_cast<std::uint32_t>(buffers_.size() - 1);
+}
+
+
+std::uint64_t RankMemory::address_of(std::uint32_t index, std::uint64_t offset) {
+  return ((std::uint64_t{index} + 1) << kOffsetBits) + offset;
+}
+
+std::uint32_t RankMemory::buffer_of(std::uint64_t address) {
+  return static_cast<std::uint32_t>((address >> kOffsetBits) - 1);
+}
+
+std::span<std::byte> RankMemory::resolve(std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t slot = address >> kOffsetBits;
+  const std::uint64_t offset = address & ((std::uint64_t{1} << kOffsetBits) - 1);
+  if (slot == 0 || slot > buffers_.size()) return {};
+  std::vector<std::byte>& buffer = buffers_[slot - 1];
+  if (offset > buffer.size() || bytes > buffer.size() - offset) return {};
+  return std::span(buffer).subspan(offset, bytes);
+}
+
+void World::send(SpId from, SpId to, std::span<const std::byte> message) {
+  observer.sent(from, to, message);
+  Pair& pair = pairs_[{from, to}];
+  const std::uint64_t arrival = time.now_ns() + random.within(faults.message_delay_ns);
+  pair.last_arrival_ns = std::max(pair.last_arrival_ns, arrival);
+  const std::uint64_t id = next_letter_++;
+  pair.letters.push_back(Letter{id, std::vector<std::byte>(message.begin(), message.end())});
+  time.at(pair.last_arrival_ns, [this, from, to, id] { arrive(from, to, id); });
+}
+
+void World::arrive(SpId from, SpId to, std::uint64_t id) {
+  Pair& pair = pairs_[{from, to}];
+  if (pair.letters.empty() || pair.letters.front().id != id) return;  // lost
+  std::vector<std::byte> message = std::move(pair.letters.front().message);
+  pair.letters.pop_front();
+  observer.arrived(from, to, std::move(message));
+}
+
+void World::lose_messages_of(SpId crashed) {
+  for (auto& [ends, pair] : pairs_) {
+    if (ends.second == crashed) pair.letters.clear();
+    if (ends.first == crashed && !pair.letters.empty()) pair.letters.resize(random.below(pair.letters.size() + 1));
+  }
+}
+
+std::size_t World::messages_in_flight() const {
+  std::size_t count = 0;
+  for (const auto& [ends, pair] : pairs_) count += pair.letters.size();
+  return count;
+}
+
+void SimFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
+  assert(from.bytes != 0 && from.bytes == to.bytes);
+  const std::uint64_t id = next_move_++;
+  const bool added = moves_.try_emplace(&completion, MoveState{id, from, to, 0}).second;
+  assert(added);
+  static_cast<void>(added);
+  schedule_chunk(completion, id);
+}
+
+void SimFabric::schedule_chunk(MoveCompletion& completion, std::uint64_t id) {
+  const std::uint64_t delay = world_.random.within(world_.faults.chunk_delay_ns);
+  world_.time.after(delay, [this, alive = std::weak_ptr<bool>(alive_), &completion, id] {
+    const std::shared_ptr<bool> here = alive.lock();
+    if (here != nullptr && *here) chunk(completion, id);
+  });
+}
+
+bool SimFabric::copy(MoveState& move, std::uint64_t bytes) {
+  const auto at = [this, &move, bytes](const Block& block) -> std::span<std::byte> {
+    if (block.memory.owner.value() >= world_.memory.size()) return {};
+    return world_.memory[block.memory.owner.value()].resolve(block.memory.address + move.done_bytes, bytes);
+  };
+  const std::span<std::byte> source = at(move.from);
+  const std::span<std::byte> target = at(move.to);
+  if (source.size() != bytes || target.size() != bytes) return false;
+  world_.observer.chunk_moves(self_, move.from, move.to);
+  std::memmove(target.data(), source.data(), bytes);
+  move.done_bytes += bytes;
+  return true;
+}
+
+void SimFabric::chunk(MoveCompletion& completion, std::uint64_t id) {
+  const auto found = moves_.find(&completion);
+  if (found == moves_.end() || found->second.id != id) return;  // cancelled
+  MoveState& move = found->second;
+  const std::uint64_t rest = move.from.bytes - move.done_bytes;
+  MoveOutcome outcome;
+  if (!copy(move, std::min(rest, std::max<std::uint64_t>(1, world_.random.within(world_.faults.chunk_bytes))))) {
+    outcome.status = MoveStatus::memory_fault;
+  } else if (move.done_bytes < move.from.bytes) {
+    return schedule_chunk(completion, id);
+  }
+  outcome.reach = static_cast<Reach>(world_.random.below(kReachCount));
+  moves_.erase(found);
+  completion.moved(outcome);
+  world_.observer.move_ended(self_);
+}
+
+void SimFabric::cancel(MoveCompletion& completion) { moves_.erase(&completion); }
+
+void SimFabric::crash() {
+  *alive_ = false;
+  std::vector<MoveState> moves;
+  for (auto& [completion, move] : moves_) moves.push_back(move);
+  std::sort(moves.begin(), moves.end(), [](const MoveState& a, const MoveState& b) { return a.id < b.id; });
+  for (MoveState& move : moves) {
+    const std::uint64_t more = world_.random.below(move.from.bytes - move.done_bytes + 1);
+    if (more != 0) static_cast<void>(copy(move, more));
+  }
+  moves_.clear();
+}
+
+void SimFabric::send(SpId to, std::span<const std::byte> message) {
+  assert(to != self_);
+  world_.send(self_, to, message);
+}
+
+void SimFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
+  world_.observer.marked(self_, destination, slot, source);
+}
+
+void SimFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
+  world_.observer.completed(self_, rank, slot, record);
+}
+
+}  // namespace outrigger::fabric::sim

@@ -1,0 +1,118 @@
+// The fabric in virtual time: moves copy real bytes of simulated ranks in chunks, messages take time and keep their
+// order per pair of service processes, and a service process can die in the middle of both.
+//
+// Thread rule: one thread. A World owns all memory and everything in flight; a SimFabric is one incarnation's view.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "fabric/fabric.hpp"
+#include "fabric/sim/options.hpp"
+#include "fabric/sim/random.hpp"
+#include "fabric/sim/virtual_time.hpp"
+
+namespace outrigger::fabric::sim {
+
+// One rank's memory: buffers that never overlap and are told apart by their addresses.
+class RankMemory {
+ public:
+  [[nodiscard]] std::uint32_t add(std::size_t bytes);
+  [[nodiscard]] std::span<std::byte> buffer(std::uint32_t index) { return buffers_[index]; }
+  [[nodiscard]] static std::uint64_t address_of(std::uint32_t index, std::uint64_t offset);
+  [[nodiscard]] static std::uint32_t buffer_of(std::uint64_t address);
+  // Empty when the range is not within one buffer.
+  [[nodiscard]] std::span<std::byte> resolve(std::uint64_t address, std::uint64_t bytes);
+
+ private:
+  std::vector<std::vector<std::byte>> buffers_;
+};
+
+// Sees everything that matters at the moment it happens.
+class Observer {
+ public:
+  virtual void chunk_moves(SpId by, const Block& from, const Block& to) = 0;  // before the bytes are touched
+  virtual void move_ended(SpId by) = 0;                                       // the engine has to run
+  virtual void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source) = 0;
+  virtual void completed(SpId by, WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
+  virtual void arrived(SpId from, SpId to, std::vector<std::byte> message) = 0;
+  virtual void sent(SpId from, SpId to, std::span<const std::byte> message) = 0;
+
+ protected:
+  ~Observer() = default;
+};
+
+class World {
+ public:
+  World(std::uint64_t seed, const FaultOptions& fault_options, std::size_t ranks, Observer& watcher)
+      : random(seed), faults(fault_options), memory(ranks), observer(watcher) {}
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  VirtualTime time;
+  Random random;
+  FaultOptions faults;
+  std::vector<RankMemory> memory;  // by world rank
+  Observer& observer;
+
+  void send(SpId from, SpId to, std::span<const std::byte> message);
+  // Both ends of a crash: what was on its way to it is lost, what it sent arrives up to some message.
+  void lose_messages_of(SpId crashed);
+  [[nodiscard]] std::size_t messages_in_flight() const;
+
+ private:
+  struct Letter {
+    std::uint64_t id;
+    std::vector<std::byte> message;
+  };
+  struct Pair {
+    std::uint64_t last_arrival_ns = 0;
+    std::deque<Letter> letters;
+  };
+  void arrive(SpId from, SpId to, std::uint64_t id);
+
+  std::map<std::pair<SpId, SpId>, Pair> pairs_;
+  std::uint64_t next_letter_ = 0;
+};
+
+class SimFabric final : public Fabric {
+ public:
+  SimFabric(World& world, SpId self) : world_(world), self_(self), alive_(std::make_shared<bool>(true)) {}
+  ~SimFabric() override { *alive_ = false; }
+
+  void move(const Block& from, const Block& to, MoveCompletion& completion) override;
+  void cancel(MoveCompletion& completion) override;
+  void send(SpId to, std::span<const std::byte> message) override;
+  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
+
+  // The process dies: its moves stop at some byte, nothing it does any more has an effect.
+  void crash();
+  [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size(); }
+
+ private:
+  struct MoveState {
+    std::uint64_t id;
+    Block from;
+    Block to;
+    std::uint64_t done_bytes = 0;
+  };
+  void schedule_chunk(MoveCompletion& completion, std::uint64_t id);
+  void chunk(MoveCompletion& completion, std::uint64_t id);
+  // False when a range is bad.
+  [[nodiscard]] bool copy(MoveState& move, std::uint64_t bytes);
+
+  World& world_;
+  SpId self_;
+  std::shared_ptr<bool> alive_;
+  std::unordered_map<MoveCompletion*, MoveState> moves_;
+  std::uint64_t next_move_ = 0;
+};
+
+}  // namespace outrigger::fabric::sim

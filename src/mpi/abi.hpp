@@ -1,0 +1,51 @@
+// The only place that includes mpi.h, and only for its types and numbers. This source is compiled once per MPI ABI.
+//
+// The library must load into processes without any MPI, so it may refer to no symbol of one. Functions are called
+// through real(). Under Open MPI the predefined handles are addresses of data symbols: their macros are redirected to a
+// look-up here, and only constants.cpp uses them; everybody else takes them from constants().
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#if defined(OUTRIGGER_ABI_OPENMPI)
+#if !defined(OMPI_MAJOR_VERSION)
+#error "the library for Open MPI is compiled with the header of another MPI"
+#endif
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, global) (static_cast<type>(::outrigger::mpi::data_symbol(#global)))
+#elif defined(OUTRIGGER_ABI_MPICH)
+#if !defined(MPICH_NUMVERSION)
+#error "the library for MPICH is compiled with the header of another MPI"
+#endif
+#else
+#error "no MPI ABI chosen"
+#endif
+
+// Calls that came with MPI 4: large counts, idup_with_info.
+#define OUTRIGGER_MPI4 (MPI_VERSION >= 4)
+
+namespace outrigger::mpi {
+
+#if defined(OUTRIGGER_ABI_OPENMPI)
+inline constexpr const char* kAbiName = "Open MPI";
+#else
+inline constexpr const char* kAbiName = "MPICH";
+#endif
+
+// The address of a data symbol of the loaded libmpi; ends the program when there is none.
+[[nodiscard]] void* data_symbol(const char* name);
+
+// A handle as a number, to be hashed and compared.
+template <class Handle>
+[[nodiscard]] std::uint64_t handle_key(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>) {
+    return reinterpret_cast<std::uintptr_t>(handle);
+  } else {
+    return static_cast<std::uint32_t>(handle);
+  }
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,50 @@
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+
+#include "mpi/constants.hpp"
+#include "mpi/entry.hpp"
+#include "mpi/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+// Smaller requests stay native: a region of its own for each would cost more than it saves.
+constexpr std::uint64_t kSharedFromBytes = 16384;
+constexpr long kPageBytes = 4096;  // what Client::allocate aligns to
+
+bool wants_more_alignment(MPI_Info info) {
+  if (info == constants().info_null) return false;
+  std::array<char, 32> text{};
+  int found = 0;
+  const int code = real().Info_get(info, "mpi_minimum_memory_alignment", static_cast<int>(text.size()) - 1, text.data(),
+                                   &found);
+  return code != MPI_SUCCESS || (found != 0 && std::strtol(text.data(), nullptr, 10) > kPageBytes);
+}
+
+// Memory that the service processes map too, or nullptr.
+void* shared_memory(Job& job, MPI_Aint bytes, MPI_Info info) {
+  if (bytes < 0 || static_cast<std::uint64_t>(bytes) < kSharedFromBytes || wants_more_alignment(info)) return nullptr;
+  return job.client->allocate(static_cast<std::uint64_t>(bytes));
+}
+
+}  // namespace
+
+OUTRIGGER_ENTRY(Alloc_mem, (Word bytes, Word info, Word result)) {
+  Job* job = current_job();
+  if (job != nullptr && result != 0 && !OUTRIGGER_CALLED_BY_MPI()) {
+    if (void* memory = shared_memory(*job, argument<MPI_Aint>(bytes), argument<MPI_Info>(info))) {
+      *argument<void**>(result) = memory;
+      return MPI_SUCCESS;
+    }
+  }
+  return pass(Call::Alloc_mem, bytes, info, result);
+}
+
+OUTRIGGER_ENTRY(Free_mem, (Word memory)) {
+  Job* job = current_job();
+  if (job != nullptr && memory != 0 && job->client->release(argument<void*>(memory))) return MPI_SUCCESS;
+  return pass(Call::Free_mem, memory);
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,100 @@
+// One side of a collective: the blocks in a user's buffer, and what is handed to the service process for them: either
+// the buffer itself or staging memory that the blocks are packed into (or unpacked from).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "client/client.hpp"
+#include "mpi/abi.hpp"
+#include "mpi/datatype.hpp"
+
+namespace outrigger::mpi {
+
+class Blocks {
+ public:
+  // Peer i's block: `count` elements at i * count elements from the buffer.
+  void set_regular(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
+                   std::uint32_t peers);
+  // Peer i's block: counts[i] elements at displacements[i] extents from the buffer. Both are copied.
+  template <class Count, class Displacement>
+  void set_irregular(const void* buffer, const Count* counts, const Displacement* displacements, MPI_Datatype type,
+                     const TypeShape& shape, std::uint32_t peers);
+  // Forgets buffers and type references; keeps the memory of the lists.
+  void reset(client::Client* client);
+
+  [[nodiscard]] std::uint64_t bytes_of(std::uint32_t peer) const {
+    return static_cast<std::uint64_t>(count_of(peer) * shape_.size);
+  }
+  [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
+  // Blocks need no packing: each is one dense piece of memory.
+  [[nodiscard]] bool dense() const { return dense_; }
+  // All blocks lie in one range that the service processes map. Only for dense blocks.
+  [[nodiscard]] bool mapped(const client::Client& client) const;
+
+  // Chooses the buffer itself. Only for dense blocks.
+  void use_buffer();
+  // Chooses staging memory of the blocks' size. False: there is none.
+  [[nodiscard]] bool use_staging(client::Client& client);
+  [[nodiscard]] bool staged() const { return staging_ != nullptr; }
+
+  // Between the user's buffer and staging; peer `skip` (or none: peers()) is left out.
+  void pack(MPI_Comm comm, std::uint32_t skip);
+  void unpack(MPI_Comm comm, std::uint32_t skip);
+
+  // What is handed over. Valid until reset.
+  [[nodiscard]] client::BufferLayout layout() const;
+  // Where peer's block is handed over.
+  [[nodiscard]] std::byte* handed(std::uint32_t peer) const;
+  [[nodiscard]] std::uint32_t peers() const { return peers_; }
+
+  // The type must outlive the call that started the operation.
+  void keep_type();
+
+ private:
+  [[nodiscard]] std::int64_t count_of(std::uint32_t peer) const { return irregular_ ? counts_[peer] : count_; }
+  [[nodiscard]] std::int64_t offset_of(std::uint32_t peer) const {
+    return irregular_ ? offsets_[peer] : static_cast<std::int64_t>(peer) * count_ * shape_.extent;
+  }
+  // Adding to an address that may be MPI_BOTTOM.
+  [[nodiscard]] static std::byte* at(std::uintptr_t base, std::int64_t offset) {
+    return reinterpret_cast<std::byte*>(base + static_cast<std::uintptr_t>(offset));
+  }
+  void sum_up();
+
+  std::uintptr_t buffer_ = 0;
+  MPI_Datatype type_{};
+  TypeShape shape_;
+  std::uint32_t peers_ = 0;
+  bool irregular_ = false;
+  bool dense_ = false;
+  bool type_kept_ = false;
+  std::int64_t count_ = 0;
+  std::uint64_t total_bytes_ = 0;
+  std::vector<std::int64_t> counts_;   // irregular: elements per peer
+  std::vector<std::int64_t> offsets_;  // irregular: bytes from the buffer
+  std::byte* staging_ = nullptr;
+  std::uint64_t staging_stride_ = 0;          // regular
+  std::vector<PairExtent> extents_;  // irregular: what is handed over
+};
+
+template <class Count, class Displacement>
+void Blocks::set_irregular(const void* buffer, const Count* counts, const Displacement* displacements,
+                           MPI_Datatype type, const TypeShape& shape, std::uint32_t peers) {
+  buffer_ = reinterpret_cast<std::uintptr_t>(buffer);
+  type_ = type;
+  shape_ = shape;
+  peers_ = peers;
+  irregular_ = true;
+  counts_.resize(peers);
+  offsets_.resize(peers);
+  for (std::uint32_t i = 0; i < peers; ++i) {
+    counts_[i] = static_cast<std::int64_t>(counts[i]);
+    offsets_[i] = static_cast<std::int64_t>(displacements[i]) * shape.extent;
+  }
+  sum_up();
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,160 @@
+#include "mpi/config.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "protocol/segment.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view{} : std::string_view{value};
+}
+
+Error bad(std::string_view name, std::string_view value, std::string_view valid) {
+  return Error{std::string(name) + "=" + std::string(value) + " is not valid: " + std::string(valid)};
+}
+
+// Leaves `number` alone when the variable is not set.
+template <class Number>
+Status read_number(const char* name, Number& number) {
+  const std::string_view text = variable(name);
+  if (text.empty()) return Done{};
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return bad(name, text, "a number was expected");
+  number = value;
+  return Done{};
+}
+
+// Calls `visit` with each comma-separated word; stops at the first that is refused and returns it.
+template <class Visit>
+std::optional<std::string_view> refused_word(std::string_view text, const Visit& visit) {
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const std::string_view word = text.substr(0, comma);
+    if (!visit(word)) return word;
+    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+  }
+  return std::nullopt;
+}
+
+bool choose_algorithm(Config& config, std::string_view word) {
+  const auto equals = word.find('=');
+  if (equals == std::string_view::npos) return false;
+  const auto collective = collective_named(word.substr(0, equals));
+  const auto algorithm = algorithm_named(word.substr(equals + 1));
+  if (!collective || !algorithm) return false;
+  (*collective == Collective::ialltoall ? config.ialltoall : config.ialltoallv) = *algorithm;
+  return true;
+}
+
+Status read_algorithms(Config& config) {
+  constexpr const char* kName = "OUTRIGGER_ALGORITHM";
+  const auto refused =
+      refused_word(variable(kName), [&config](std::string_view word) { return choose_algorithm(config, word); });
+  if (!refused) return Done{};
+  return bad(kName, *refused,
+             "use <collective>=<algorithm>, separated by commas; collectives: ialltoall, ialltoallv; algorithms: "
+             "ring_pull, scatter_dest");
+}
+
+bool allow_reach(std::uint32_t& reach, std::string_view word) {
+  if (word == "mapped") {
+    reach |= kReachMapped;
+  } else if (word == "cma") {
+    reach |= kReachCma;
+  } else if (word != "bounce") {
+    return false;
+  }
+  return true;
+}
+
+Status read_reach(Config& config) {
+  constexpr const char* kName = "OUTRIGGER_REACH";
+  const std::string_view text = variable(kName);
+  if (text.empty()) return Done{};
+  std::uint32_t reach = 0;
+  const auto refused = refused_word(text, [&reach](std::string_view word) { return allow_reach(reach, word); });
+  if (refused) return bad(kName, *refused, "use mapped, cma, bounce, separated by commas");
+  config.reach = reach;
+  return Done{};
+}
+
+// Beside this library as it is built and installed: <prefix>/lib/<this> and <prefix>/bin/outriggerd.
+std::string daemon_beside_library() {
+  Dl_info info{};
+  static const char anchor = 0;
+  if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return {};
+  const std::string library(info.dli_fname);
+  const auto slash = library.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : library.substr(0, slash);
+  for (const char* relative : {"/../bin/outriggerd", "/outriggerd", "/../../bin/outriggerd"}) {
+    std::string path = directory + relative;
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return {};
+}
+
+Status read_daemon(Config& config) {
+  config.daemon_path = variable("OUTRIGGER_DAEMON");
+  if (config.daemon_path.empty()) config.daemon_path = daemon_beside_library();
+  if (config.daemon_path.empty()) {
+    return Error{"no outriggerd beside the preload library; set OUTRIGGER_DAEMON to its path"};
+  }
+  if (access(config.daemon_path.c_str(), X_OK) != 0) {
+    return Error{"OUTRIGGER_DAEMON=" + config.daemon_path + " is not an executable file"};
+  }
+  return Done{};
+}
+
+}  // namespace
+
+bool enabled_by_environment() {
+  const std::string_view value = variable("OUTRIGGER_ENABLE");
+  return value != "0" && value != "off" && value != "no";
+}
+
+Result<Config> read_config() {
+  Config config;
+  config.service_cpus = variable("OUTRIGGER_SERVICE_CPUS");
+  config.report = variable("OUTRIGGER_REPORT");
+  const std::string_view verbose = variable("OUTRIGGER_VERBOSE");
+  config.verbose = !verbose.empty() && verbose != "0";
+  for (const Status& status :
+       {read_number("OUTRIGGER_SERVICES", config.services), read_number("OUTRIGGER_MIN_BYTES", config.min_bytes),
+        read_number("OUTRIGGER_INIT_TIMEOUT_MS", config.init_timeout_ms), read_algorithms(config), read_reach(config),
+        read_daemon(config)}) {
+    if (!status) return Error{status.error()};
+  }
+  if (config.services > kMaxServices) {
+    return Error{"OUTRIGGER_SERVICES=" + std::to_string(config.services) + " is not valid: at most " +
+                 std::to_string(kMaxServices)};
+  }
+  return config;
+}
+
+std::uint64_t Config::digest() const {
+  std::uint64_t digest = 0xCBF29CE484222325ULL;
+  const auto mix = [&digest](std::uint64_t word) {
+    digest = (digest ^ word) * 0x9E3779B97F4A7C15ULL;
+    digest ^= digest >> 31;
+  };
+  mix(kProtocolVersion);
+  for (const char letter : std::string_view(OUTRIGGER_VERSION)) mix(static_cast<std::uint64_t>(letter));
+  mix(static_cast<std::uint64_t>(ialltoall));
+  mix(static_cast<std::uint64_t>(ialltoallv));
+  mix(reach);
+  mix(min_bytes);
+  mix(report.empty() ? 0 : 1);
+  return digest;
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,44 @@
+// The running program as the library sees it, from MPI_Init to MPI_Finalize. There is none while the program runs
+// natively; entry points then pass everything on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "client/client.hpp"
+#include "mpi/abi.hpp"
+#include "mpi/config.hpp"
+
+namespace outrigger::mpi {
+
+struct Job {
+  Config config;
+  std::uint64_t digest = 0;  // of the configuration
+  std::unique_ptr<client::Client> client;
+  std::uint32_t world_rank = 0;
+  std::uint32_t world_size = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_size = 0;
+  bool crowded = false;  // ranks share cores: a waiting rank gives its core away at once
+  bool reporting = false;
+  MPI_Comm internal_comm{};  // a duplicate of the world; errors return
+  MPI_Comm node_comm{};
+  MPI_Group world_group{};
+  int comm_keyval = MPI_KEYVAL_INVALID;
+  int type_keyval = MPI_KEYVAL_INVALID;
+};
+
+namespace detail {
+extern constinit std::atomic<Job*> current_job;
+}
+
+// nullptr: native. Valid until MPI_Finalize.
+[[nodiscard]] inline Job* current_job() { return detail::current_job.load(std::memory_order_acquire); }
+
+// After a successful PMPI_Init. Collective; all ranks get a job or none does. Says in one line why not.
+void start_job();
+// Before PMPI_Finalize. Collective.
+void end_job();
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,49 @@
+#include "mpi/message.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+
+#include "mpi/constants.hpp"
+#include "mpi/real.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+void write_line(const char* format, std::va_list arguments) {
+  std::array<char, 1024> line{};
+  int length = std::snprintf(line.data(), line.size(), "outrigger: ");
+  length += std::vsnprintf(line.data() + length, line.size() - static_cast<std::size_t>(length), format, arguments);
+  auto bytes = static_cast<std::size_t>(length);
+  if (bytes > line.size() - 1) bytes = line.size() - 1;
+  line[bytes] = '\n';
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), bytes + 1);
+}
+
+}  // namespace
+
+void print(const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  write_line(format, arguments);
+  va_end(arguments);
+}
+
+void die(const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  write_line(format, arguments);
+  va_end(arguments);
+  abort_job();
+}
+
+void abort_job() {
+  real().Abort(constants().comm_world, 1);
+  std::_Exit(1);
+}
+
+}  // namespace outrigger::mpi

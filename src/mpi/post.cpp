@@ -1,0 +1,72 @@
+#include "mpi/post.hpp"
+
+#include "mpi/job.hpp"
+#include "mpi/message.hpp"
+#include "mpi/report.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+NativeReason why_native(const Job& job, const CommState* comm, std::optional<std::uint64_t> block_bytes) {
+  if (comm == nullptr) return NativeReason::unknown_communicator;
+  if (comm->size() == 1) return NativeReason::group_of_one;
+  if (comm->size() > kMaxGroupSize) return NativeReason::group_too_large;
+  if (comm->off()) return NativeReason::switched_off;
+  if (block_bytes && *block_bytes < job.config.min_bytes) return NativeReason::small_blocks;
+  return NativeReason::none;
+}
+
+enum class Placement { mapped, private_memory, staged };
+
+// Service processes touch the buffer itself where they can; else it goes through staging.
+Placement place(Job& job, Blocks& blocks) {
+  if (blocks.dense()) {
+    const bool mapped = blocks.mapped(*job.client);
+    if (mapped || job.client->cma()) {
+      blocks.use_buffer();
+      return mapped ? Placement::mapped : Placement::private_memory;
+    }
+  }
+  if (!blocks.use_staging(*job.client)) {
+    die("no memory left to stage %llu bytes of a collective", static_cast<unsigned long long>(blocks.total_bytes()));
+  }
+  return Placement::staged;
+}
+
+// The receive buffer is also the source: it is copied away, so that nobody waits for anybody and it can be read again.
+void stage_in_place(Job& job, Operation& operation) {
+  if (!operation.send.use_staging(*job.client)) {
+    die("no memory left to stage %llu bytes of a collective in place",
+        static_cast<unsigned long long>(operation.send.total_bytes()));
+  }
+  operation.send.pack(job.internal_comm, operation.comm->me().value());
+}
+
+}  // namespace
+
+CommState* offload_on(const Job& job, MPI_Comm comm, Collective collective, std::optional<std::uint64_t> block_bytes) {
+  CommState* state = state_of(job, comm);
+  const NativeReason reason = why_native(job, state, block_bytes);
+  if (reason == NativeReason::none) return state;
+  if (job.reporting) count_native(job, collective, state, reason);
+  return nullptr;
+}
+
+void post_operation(Job& job, Operation& operation) {
+  const Placement receive = place(job, operation.receive);
+  if (receive == Placement::staged && !operation.receive.dense()) operation.receive.keep_type();
+  if (operation.in_place) {
+    stage_in_place(job, operation);
+  } else {
+    const Placement send = place(job, operation.send);
+    if (send == Placement::staged) operation.send.pack(job.internal_comm, operation.send.peers());
+    // A rank's own block in private memory is copied by the rank: cheaper than any cross-memory copy.
+    operation.copies_own_block = send == Placement::private_memory || receive == Placement::private_memory;
+  }
+  operation.own_block_by_rank = operation.copies_own_block || operation.in_place;  // in place it is there already
+  if (job.reporting) count_post(operation);
+  launch(job, operation, operation.comm->next_sequence(), job.config.algorithm_of(operation.collective));
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,139 @@
+#include "mpi/real.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "mpi/constants.hpp"
+#include "mpi/message.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+#if defined(OUTRIGGER_ABI_OPENMPI)
+constexpr std::array kSameAbi{"libmpi.so.40"};
+constexpr std::array kOtherAbi{"libmpich.so.12", "libmpi.so.12", "libmpi_abi.so.0"};
+#else
+constexpr std::array kSameAbi{"libmpich.so.12", "libmpi.so.12"};
+constexpr std::array kOtherAbi{"libmpi.so.40", "libmpi_abi.so.0"};
+#endif
+
+constexpr std::array kCallNames{
+#define OUTRIGGER_NAME(name) "PMPI_" #name,
+    OUTRIGGER_INTERCEPTED(OUTRIGGER_NAME)
+#undef OUTRIGGER_NAME
+};
+
+struct Library {
+  void* handle = nullptr;
+  bool matches = false;
+};
+
+constinit std::mutex resolve_mutex;
+constinit std::atomic<bool> resolved = false;
+constinit Library library;
+
+template <std::size_t count>
+void* loaded_library(const std::array<const char*, count>& names) {
+  for (const char* name : names) {
+    if (void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return handle;
+  }
+  return nullptr;
+}
+
+// Looks a name up in the library and what it was linked with, but takes no definition of our own.
+void* symbol(const char* name) {
+  return library.handle != nullptr ? dlsym(library.handle, name) : dlsym(RTLD_NEXT, name);
+}
+
+template <class Function>
+bool resolve_typed(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(symbol(name));
+  return function != nullptr;
+}
+
+// Before MPI can be asked: the launchers tell a process its rank. At worst every rank says the line.
+bool speaks_for_all() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}) {
+    const char* rank = std::getenv(name);
+    if (rank != nullptr && std::strcmp(rank, "0") != 0) return false;
+  }
+  return true;
+}
+
+const char* first_missing(Real& table) {
+#define OUTRIGGER_RESOLVE(name) \
+  if (!resolve_typed("PMPI_" #name, table.name)) return "PMPI_" #name;
+  OUTRIGGER_USED(OUTRIGGER_RESOLVE)
+  OUTRIGGER_INTERCEPTED_MPI3(OUTRIGGER_RESOLVE)
+#undef OUTRIGGER_RESOLVE
+#if OUTRIGGER_MPI4
+  static_cast<void>(resolve_typed("PMPI_Ialltoall_c", table.Ialltoall_c));
+  static_cast<void>(resolve_typed("PMPI_Ialltoallv_c", table.Ialltoallv_c));
+  static_cast<void>(resolve_typed("PMPI_Comm_create_from_group", table.Comm_create_from_group));
+#endif
+  return nullptr;
+}
+
+void resolve_all() {
+  const std::scoped_lock lock(resolve_mutex);
+  if (resolved.load(std::memory_order_relaxed)) return;
+  library.handle = loaded_library(kSameAbi);
+  library.matches = library.handle != nullptr;
+  if (!library.matches) {
+    library.handle = loaded_library(kOtherAbi);
+    if (speaks_for_all()) print("this library is for %s, the program uses another MPI: running natively", kAbiName);
+  }
+  for (std::size_t i = 0; i < kCallNames.size(); ++i) {
+    detail::addresses[i].store(symbol(kCallNames[i]), std::memory_order_release);
+  }
+  if (library.matches) {
+    if (const char* missing = first_missing(detail::table)) {
+      print("this %s has no %s: running natively", kAbiName, missing);
+      library.matches = false;
+    }
+  }
+  if (library.matches) detail::fill_constants();
+  resolved.store(true, std::memory_order_release);
+}
+
+}  // namespace
+
+namespace detail {
+
+constinit std::array<std::atomic<void*>, static_cast<std::size_t>(Call::count)> addresses{};
+constinit Real table{};
+
+void* resolve(Call call) {
+  resolve_all();
+  const auto index = static_cast<std::size_t>(call);
+  void* address = addresses[index].load(std::memory_order_acquire);
+  if (address == nullptr) {
+    print("%s was called, but no loaded MPI library defines it", kCallNames[index]);
+    std::abort();
+  }
+  return address;
+}
+
+}  // namespace detail
+
+bool abi_matches() {
+  if (!resolved.load(std::memory_order_acquire)) resolve_all();
+  return library.matches;
+}
+
+void* data_symbol(const char* name) {
+  // An executable may hold its own copy of a library's data, which the library then uses too: it comes first in the
+  // global scope. Where the library was loaded privately there is no such copy.
+  void* address = dlsym(RTLD_DEFAULT, name);
+  if (address == nullptr) address = symbol(name);
+  if (address == nullptr) {
+    print("the loaded %s has no symbol %s", kAbiName, name);
+    std::abort();
+  }
+  return address;
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,62 @@
+#include "mpi/waiting.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "mpi/constants.hpp"
+#include "mpi/job.hpp"
+#include "mpi/message.hpp"
+#include "mpi/real.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+constexpr std::uint32_t kSpinRounds = 2000;   // tens of microseconds; none when ranks share cores
+constexpr std::uint32_t kSpinsPerDrive = 16;  // looking at the own memory is cheap, the native MPI is not
+constexpr std::uint32_t kYieldRounds = 100;
+constexpr std::uint32_t kRoundsPerCheck = 64;
+constexpr std::chrono::microseconds kLongestSleep{1000};
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+}  // namespace
+
+void drive_native(MPI_Request request) {
+  int flag = 0;
+  real().Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+}
+
+void end_if_lost(Job& job) {
+  if (job.client->fatal()) abort_job();  // the keeper has printed why
+}
+
+void Waiter::drive() {
+  if (request_ != constants().request_null) drive_native(request_);
+}
+
+void Waiter::pause() {
+  const std::uint32_t spins = job_.crowded ? 0 : kSpinRounds;
+  ++rounds_;
+  if (rounds_ % kRoundsPerCheck == 0) end_if_lost(job_);
+  if (rounds_ < spins) {
+    if (rounds_ % kSpinsPerDrive == 0) drive();
+    relax();
+    return;
+  }
+  drive();
+  if (rounds_ < spins + kYieldRounds) {
+    sched_yield();
+    return;
+  }
+  job_.client->wait_for_completion(sleep_);
+  sleep_ = std::min(sleep_ * 2, kLongestSleep);
+}
+
+}  // namespace outrigger::mpi

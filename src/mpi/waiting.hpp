@@ -1,0 +1,38 @@
+// How a rank waits for its service process: it keeps the native MPI going, and is considerate of ranks that share its
+// core: spin briefly, then yield, then sleep for growing, small times.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "mpi/abi.hpp"
+
+namespace outrigger::mpi {
+
+struct Job;
+
+class Waiter {
+ public:
+  // `request`: one of ours that is not complete; asking for its state makes the native MPI progress. MPI_REQUEST_NULL:
+  // the caller does that itself.
+  Waiter(Job& job, MPI_Request request) : job_(job), request_(request) {}
+  void drive_with(MPI_Request request) { request_ = request; }
+  // Call after every unsuccessful look. Ends the program when the service process is lost.
+  void pause();
+
+ private:
+  void drive();
+
+  Job& job_;
+  MPI_Request request_;
+  std::uint32_t rounds_ = 0;
+  std::chrono::microseconds sleep_{50};
+};
+
+// Ends the program with what the keeper says when the service process is lost. Cheap enough for every waiting round.
+void end_if_lost(Job& job);
+
+// One look at a request that is ours and unfinished: gives the native MPI a chance to progress.
+void drive_native(MPI_Request request);
+
+}  // namespace outrigger::mpi

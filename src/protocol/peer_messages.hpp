@@ -1,0 +1,112 @@
+// What service processes say to each other about operations. Fixed-width, little-endian, versioned; every field is
+// checked by decode() before anything uses it, and claims about ranks are checked by the engine against what it knows.
+//
+// All messages are idempotent: they name what they are about by (operation, source, destination), and saying one
+// twice changes nothing. That is what replay after a restart rests on.
+//
+// Plain values without ownership ties; safe from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "protocol/collective.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/memory.hpp"
+
+namespace outrigger::peer {
+
+inline constexpr std::uint16_t kVersion = 1;
+
+// In an announcement, in place of a pair's bytes: this pair needs nothing any more.
+inline constexpr std::uint64_t kSettled = ~std::uint64_t{0};
+
+// Which of its buffers a rank announces.
+enum class Side : std::uint8_t {
+  send = 1,     // "my send blocks may be read": the receiver of the announcement pulls
+  receive = 2,  // "my receive blocks may be written": the receiver of the announcement pushes
+};
+
+// Stands before every message.
+struct Header {
+  Epoch from_epoch;  // incarnation of the sender; what an older one said is ignored
+  Epoch to_epoch;    // incarnation the message is meant for; 0: the sender does not know
+  OperationId operation;
+};
+
+// A rank has posted: where its blocks for (or from) the ranks that the receiver serves are. Those ranks are numbered
+// by ascending group rank, and the announcement covers `count` of them from number `first` on. One announcement per
+// (rank, receiving service process) unless it has to be split.
+struct Announce {
+  Side side = Side::send;
+  bool again = false;  // may have been said before: answer with what has become of it
+  WorldRank rank;
+  GroupRank group_rank;
+  Collective collective = Collective::ialltoall;
+  Algorithm algorithm = Algorithm::ring_pull;
+  std::uint32_t root = 0;
+  std::uint64_t digest = 0;
+  // The memory is `rank`'s by construction: no message can name another owner.
+  RegionId region;
+  std::uint64_t base = 0;
+  // Regular: the block for group rank i is `block_bytes` at base + i * stride_bytes; `extents` is empty.
+  std::int64_t stride_bytes = 0;
+  std::uint64_t block_bytes = 0;
+  std::uint32_t members = 0;  // how many ranks of the group the receiver serves
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  std::vector<PairExtent> extents;  // otherwise `count` of them, offset from base; bytes may be kSettled
+};
+
+// The block of `source` is in `destination`'s buffer (scatter_dest: said by the source's side, which wrote it).
+struct Delivered {
+  GroupRank source;
+  GroupRank destination;
+  Epoch invite_epoch;  // incarnation of the destination's service process whose announcement this answers
+  CompletionStatus status = CompletionStatus::ok;
+  Reach reach = Reach::mapped;
+  std::uint64_t sent_bytes = 0;   // what the source had to send; more than moved: truncated
+  std::uint64_t moved_bytes = 0;  // what was written
+};
+
+// `destination` needs nothing more from `source`'s buffer (said by the destination's side).
+struct Release {
+  GroupRank source;
+  GroupRank destination;
+  CompletionStatus status = CompletionStatus::ok;
+};
+
+// `rank` has completed the operation: whatever is still open between it and the receiver's ranks needs nothing more.
+struct Finished {
+  WorldRank rank;
+  CompletionStatus status = CompletionStatus::ok;
+};
+
+// `from` and `to` disagree about what the operation is: nothing moves between them in either direction.
+struct Refusal {
+  GroupRank from;
+  GroupRank to;
+};
+
+using Body = std::variant<Announce, Delivered, Release, Finished, Refusal>;
+
+struct Message {
+  Header header;
+  Body body;
+};
+
+// Bytes of an announcement without extents, and of each extent.
+[[nodiscard]] std::size_t announce_bytes();
+inline constexpr std::size_t kExtentBytes = 16;
+
+// Appends the encoded message to `out`.
+void encode(const Message& message, std::vector<std::byte>& out);
+
+// Nothing for anything that encode() would not have written.
+[[nodiscard]] std::optional<Message> decode(std::span<const std::byte> bytes);
+
+}  // namespace outrigger::peer

@@ -1,0 +1,135 @@
+#include "service/info.hpp"
+
+#include <hwloc.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "protocol/segment.hpp"
+#include "protocol/unique_fd.hpp"
+#include "service/topology.hpp"
+
+namespace outrigger::service {
+namespace {
+
+constexpr std::uint64_t kProbeValue = 0x0123456789ABCDEFULL;
+
+std::string read_word(const char* path) {
+  std::ifstream file(path);
+  std::string word;
+  file >> word;
+  return word;
+}
+
+std::string reason_of(int error) {
+  if (error == ENOSYS) return "the kernel has no process_vm_readv (CONFIG_CROSS_MEMORY_ATTACH)";
+  if (error != EPERM && error != EACCES) return std::strerror(error);
+  const std::string scope = read_word("/proc/sys/kernel/yama/ptrace_scope");
+  if (!scope.empty() && scope != "0") {
+    return "not permitted: kernel.yama.ptrace_scope is " + scope +
+           "; ranks allow it for their own service processes where the scope is 1, an administrator has to lower it "
+           "where it is 2 or 3";
+  }
+  return "not permitted: a seccomp filter or a missing ptrace right (in a container try --cap-add=SYS_PTRACE)";
+}
+
+// In the child: read the parent's word, write it back plus one. Exits with 0 or the errno.
+[[noreturn]] void probe_as_child(pid_t parent, std::uint64_t* word, int go) {
+  char byte = 0;
+  (void)!::read(go, &byte, 1);
+  std::uint64_t seen = 0;
+  const iovec here{&seen, sizeof(seen)};
+  const iovec there{word, sizeof(seen)};
+  if (::process_vm_readv(parent, &here, 1, &there, 1, 0) != sizeof(seen)) ::_exit(errno);
+  ++seen;
+  if (::process_vm_writev(parent, &here, 1, &there, 1, 0) != sizeof(seen)) ::_exit(errno);
+  ::_exit(0);
+}
+
+std::vector<int> own_affinity() {
+  std::vector<int> cpus;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+nlohmann::json describe_cores() {
+  nlohmann::json cores;
+  Result<Topology> topology = read_topology();
+  if (!topology) {
+    cores["error"] = topology.error();
+    return cores;
+  }
+  cores["count"] = topology.value().cores.size();
+  for (const Core& core : topology.value().cores) cores["list"].push_back(core.cpus);
+  cores["affinity"] = own_affinity();
+  CpuMask kept_for_ranks;  // the usual choice: the last core is kept for service processes
+  for (std::size_t i = 0; i + 1 < topology.value().cores.size(); ++i) {
+    for (const int cpu : topology.value().cores[i].cpus) kept_for_ranks.set(static_cast<std::size_t>(cpu));
+  }
+  cores["for_services"] = topology.value().cores.size() > 1 ? free_cpus(topology.value(), kept_for_ranks)
+                                                             : std::vector<int>{};
+  return cores;
+}
+
+}  // namespace
+
+std::string why_no_cross_memory() {
+  std::array<int, 2> go{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go.data()) != 0) return std::strerror(errno);
+  const UniqueFd parent_end(go[0]);
+  const UniqueFd child_end(go[1]);
+  volatile std::uint64_t word = kProbeValue;
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) return std::strerror(errno);
+  if (child == 0) probe_as_child(parent, const_cast<std::uint64_t*>(&word), child_end.get());
+  (void)::prctl(PR_SET_PTRACER, child, 0, 0, 0);  // as ranks do for their service processes
+  (void)!::write(parent_end.get(), "g", 1);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  (void)::prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+  if (WIFSIGNALED(status)) return "a seccomp filter killed the process that tried";
+  if (WEXITSTATUS(status) != 0) return reason_of(WEXITSTATUS(status));
+  return word == kProbeValue + 1 ? "" : "the memory did not change";
+}
+
+std::string describe_machine() {
+  nlohmann::json info;
+  info["version"] = OUTRIGGER_VERSION;
+  info["protocol"] = kProtocolVersion;
+  utsname system{};
+  if (::uname(&system) == 0) {
+    info["kernel"] = system.release;
+    info["machine"] = system.machine;
+    info["node"] = system.nodename;
+  }
+  const unsigned hwloc = hwloc_get_api_version();
+  info["hwloc"] = std::to_string(hwloc >> 16) + "." + std::to_string((hwloc >> 8) & 0xFFU) + "." +
+                  std::to_string(hwloc & 0xFFU);
+  info["cores"] = describe_cores();
+  const std::string reason = why_no_cross_memory();
+  info["reach"]["mapped"] = true;
+  info["reach"]["cma"] = reason.empty();
+  info["reach"]["cma_why_not"] = reason;
+  info["yama_ptrace_scope"] = read_word("/proc/sys/kernel/yama/ptrace_scope");
+  return info.dump(2);
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,299 @@
+// The keeper's side of its service processes: starting them, introducing ranks, and what happens when one dies.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "protocol/byte_ring.hpp"
+#include "service/fatal.hpp"
+#include "service/job_protest.hpp"
+#include "service/keeper.hpp"
+#include "service/log.hpp"
+#include "service/rank_stderr.hpp"
+
+namespace outrigger::service {
+namespace {
+
+CpuMask mask_of(const HelloBody& hello) {
+  CpuMask mask;
+  for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+    if ((hello.affinity[cpu / 64] >> (cpu % 64) & 1U) != 0) mask.set(cpu);
+  }
+  if (mask.none()) mask.set();  // unknown: it may run anywhere
+  return mask;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "unknown";
+}
+
+Result<UniqueFd> make_ring() {
+  Result<UniqueFd> fd = fabric::create_sealed_memory("outrigger-ring", byte_ring_bytes());
+  if (!fd) return fd;
+  Result<fabric::Mapping> mapping = fabric::Mapping::map(fd.value().get(), byte_ring_bytes());
+  if (!mapping) return Error{mapping.error()};
+  initialize_byte_ring(mapping.value().base());
+  return fd;
+}
+
+}  // namespace
+
+void Keeper::start_services() {
+  phase_ = Phase::attaching;
+  phase_began_ = Clock::now();
+  Result<Topology> topology = read_topology();
+  if (!topology) return refuse_everybody(topology.error());
+  PlacementRequest request;
+  request.local_size = config_.local_size;
+  request.services = config_.services;
+  request.service_cpus = config_.service_cpus;
+  for (const Rank& rank : ranks_) request.used_by_ranks |= mask_of(rank.hello);
+  for (const ServicePlace& place : place_services(request, topology.value())) {
+    if (const Status started = start_service(place); !started) return refuse_everybody(started.error());
+  }
+  for (std::uint32_t sp = 0; sp < services_.size(); ++sp) configure_service(sp);
+  if (const Status connected = connect_services(); !connected) return refuse_everybody(connected.error());
+  if (const Status introduced = introduce_ranks(); !introduced) return refuse_everybody(introduced.error());
+}
+
+Status Keeper::start_service(const ServicePlace& place) {
+  const auto sp = static_cast<std::uint32_t>(services_.size());
+  Result<StartedService> started = starter_.start();
+  if (!started) return Error{started.error()};
+  ServiceProcess service;
+  service.process = std::move(started).value();
+  service.socket = ControlSocket(std::move(service.process.control));
+  service.place = place;
+  service.doorbell.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!service.doorbell.valid()) return Error{std::string("cannot make a doorbell: ") + std::strerror(errno)};
+  watch(service.socket.fd(), Watched::service, sp);
+  if (service.process.exit_event.valid()) watch(service.process.exit_event.get(), Watched::service_exit, sp);
+  spdlog::info("service process {} (pid {}) on cpu {}{}", sp, service.process.pid, place.cpu,
+               place.core_is_free ? ", a core free of ranks" : "");
+  services_.push_back(std::move(service));
+  return Done{};
+}
+
+void Keeper::configure_service(std::uint32_t sp) {
+  const ServicePlace& place = services_[sp].place;
+  ConfigureBody body;
+  body.sp = sp;
+  body.sp_count = static_cast<std::uint32_t>(services_.size());
+  body.world_size = config_.world_size;
+  body.local_size = config_.local_size;
+  body.cpu = place.cpu;
+  body.core_is_free = place.core_is_free ? 1 : 0;
+  body.reach_allowed = config_.reach_allowed;
+  body.spin_us = config_.spin_us;
+  body.window_moves = config_.window_moves;
+  tell_service(sp, ControlKind::configure, body);
+}
+
+// A ring for every ordered pair.
+Status Keeper::connect_services() {
+  for (std::uint32_t a = 0; a < services_.size(); ++a) {
+    for (std::uint32_t b = a + 1; b < services_.size(); ++b) {
+      Result<UniqueFd> forth = make_ring();
+      if (!forth) return Error{forth.error()};
+      Result<UniqueFd> back = make_ring();
+      if (!back) return Error{back.error()};
+      const std::array<int, 3> for_a{forth.value().get(), back.value().get(), services_[b].doorbell.get()};
+      const std::array<int, 3> for_b{back.value().get(), forth.value().get(), services_[a].doorbell.get()};
+      tell_service(a, ControlKind::peer_ring, PeerRingBody{b, 0}, for_a);
+      tell_service(b, ControlKind::peer_ring, PeerRingBody{a, 0}, for_b);
+      rings_.push_back(std::move(forth).value());
+      rings_.push_back(std::move(back).value());
+    }
+  }
+  return Done{};
+}
+
+Status Keeper::introduce_ranks() {
+  for (std::uint32_t local_rank = 0; local_rank < ranks_.size(); ++local_rank) {
+    Rank& rank = ranks_[local_rank];
+    rank.sp = static_cast<std::uint32_t>(std::uint64_t{local_rank} * services_.size() / config_.local_size);
+    Result<UniqueFd> fd = fabric::create_sealed_memory("outrigger-rank", SegmentView::segment_bytes());
+    if (!fd) return Error{fd.error()};
+    Result<fabric::Mapping> mapping = fabric::Mapping::map(fd.value().get(), SegmentView::segment_bytes());
+    if (!mapping) return Error{mapping.error()};
+    rank.segment_fd = std::move(fd).value();
+    rank.segment = std::move(mapping).value();
+    SegmentView(rank.segment.base()).initialize(WorldRank{rank.hello.world_rank}, config_.world_size);
+    RankJoinedBody joined;
+    joined.world_rank = rank.hello.world_rank;
+    joined.sp = rank.sp;
+    joined.pid = rank.pid;
+    joined.probe_address = rank.hello.probe_address;
+    joined.probe_value = rank.hello.probe_value;
+    const std::array<int, 2> fds{rank.segment_fd.get(), services_[rank.sp].doorbell.get()};
+    tell_services(ControlKind::rank_joined, joined, fds);
+  }
+  return Done{};
+}
+
+// A socket that is full now is written to later: a service process that waits for us to read must not wait for ever.
+void Keeper::send_to_service(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {
+  ServiceProcess& service = services_[sp];
+  if (!service.socket.open()) return;
+  if (service.waiting.empty() && service.socket.send_packet(packet, fds, 0)) return;
+  QueuedPacket queued;
+  queued.packet = std::move(packet);
+  for (const int fd : fds) queued.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  service.waiting.push_back(std::move(queued));
+  watch(service.socket.fd(), Watched::service, sp, true);
+}
+
+void Keeper::flush_service(std::uint32_t sp) {
+  ServiceProcess& service = services_[sp];
+  if (service.waiting.empty()) return;
+  while (!service.waiting.empty()) {
+    std::vector<int> fds;
+    for (const UniqueFd& fd : service.waiting.front().fds) fds.push_back(fd.get());
+    if (!service.socket.send_packet(service.waiting.front().packet, fds, 0)) return;
+    service.waiting.pop_front();
+  }
+  watch(service.socket.fd(), Watched::service, sp);
+}
+
+void Keeper::read_service(std::uint32_t sp) {
+  ServiceProcess& service = services_[sp];
+  flush_service(sp);
+  for (int i = 0; i < 64 && service.socket.open() && phase_ != Phase::over; ++i) {
+    ControlSocket::Received received = service.socket.receive(0);
+    if (received.event == ControlSocket::Event::nothing) return;
+    if (received.event != ControlSocket::Event::message) return service_lost(sp);
+    handle_service(sp, *received.message);
+  }
+}
+
+void Keeper::handle_service(std::uint32_t sp, ControlMessage& message) {
+  switch (message.kind()) {
+    case ControlKind::rank_attached: return rank_attached(message.body<RankAttachedBody>());
+    case ControlKind::region_added: return region_added(message.body<RegionAddedBody>());
+    case ControlKind::protest: {
+      auto body = message.body<ProtestBody>();
+      body.reason.back() = '\0';
+      if (body.world_rank == kWholeJob) {
+        services_[sp].last_words = body.reason.data();
+      } else if (const auto local_rank = local_rank_of(body.world_rank)) {
+        disconnect_rank(*local_rank, body.reason.data());
+      }
+      return;
+    }
+    default: spdlog::error("service process {} sent a message of kind {}", sp, static_cast<int>(message.kind()));
+  }
+}
+
+void Keeper::rank_attached(const RankAttachedBody& body) {
+  const auto local_rank = local_rank_of(body.world_rank);
+  if (phase_ != Phase::attaching || !local_rank) return;
+  ranks_[*local_rank].attached += 1;
+  ranks_[*local_rank].reach &= body.reach;
+  welcome_when_attached();
+}
+
+void Keeper::welcome_when_attached() {
+  const bool all = std::all_of(ranks_.begin(), ranks_.end(),
+                               [&](const Rank& rank) { return rank.attached == services_.size(); });
+  if (!all) return;
+  phase_ = Phase::running;
+  phase_began_ = Clock::now();
+  listener_.reset();  // nobody else is expected
+  for (Rank& rank : ranks_) {
+    if (rank.present) welcome(rank);
+  }
+}
+
+void Keeper::welcome(Rank& rank) {
+  const ServiceProcess& service = services_[rank.sp];
+  WelcomeBody body;
+  body.sp = rank.sp;
+  body.sp_count = static_cast<std::uint32_t>(services_.size());
+  body.reach = rank.reach;
+  body.cpu = service.place.cpu;
+  body.core_is_free = service.place.core_is_free ? 1 : 0;
+  const std::array<int, 2> fds{rank.segment_fd.get(), service.doorbell.get()};
+  if (!rank.socket.send_packet(encode_control(ControlKind::welcome, body), fds, 0)) {
+    disconnect_rank(rank.hello.local_rank, "it took no welcome");
+  }
+}
+
+void Keeper::region_added(const RegionAddedBody& body) {
+  const auto local_rank = local_rank_of(body.world_rank);
+  if (!local_rank) return;  // it has left
+  Rank& rank = ranks_[*local_rank];
+  const auto found = rank.regions.find(body.region);
+  if (found == rank.regions.end()) return;  // dropped again
+  Region& region = found->second;
+  region.answers += 1;
+  region.ok = region.ok && body.ok != 0;
+  if (region.answers != services_.size()) return;
+  const bool ok = region.ok;
+  if (!ok) {
+    tell_services(ControlKind::region_drop, RegionBody{body.world_rank, body.region, region.base, region.bytes});
+    rank.regions.erase(found);
+  }
+  answer_region(rank, body.region, ok);
+}
+
+void Keeper::service_lost(std::uint32_t sp) {
+  ServiceProcess& service = services_[sp];
+  if (!service.socket.open()) return;  // known already
+  while (service.last_words.empty()) {
+    ControlSocket::Received received = service.socket.receive(0);
+    if (received.event != ControlSocket::Event::message) break;
+    if (received.message->kind() == ControlKind::protest) handle_service(sp, *received.message);
+  }
+  unwatch(service.socket.fd());
+  unwatch(service.process.exit_event.get());
+  service.socket.close();
+  service.waiting.clear();
+  std::string how = starter_.how_it_ended(sp);
+  if (!service.last_words.empty()) how += " (" + service.last_words + ")";
+  const std::string name = "service process " + std::to_string(sp) + " (pid " + std::to_string(service.process.pid) +
+                           ") on node " + host_name() + " " + how;
+  if (phase_ == Phase::attaching) return refuse_everybody(name);
+  if (phase_ == Phase::running) end_job("outrigger: " + name + "; the job cannot go on");
+}
+
+// Ranks that wait end by themselves when they see the text; the others are ended a little later.
+void Keeper::end_job(const std::string& text) {
+  spdlog::critical("{}", text);
+  phase_ = Phase::ending;
+  phase_began_ = Clock::now();
+  exit_status_ = 1;
+  print_for_people(text);
+  for (Rank& rank : ranks_) {
+    if (rank.present) write_fatal(SegmentView(rank.segment.base()), text);
+  }
+  end_when_empty();
+}
+
+void Keeper::print_for_people(const std::string& text) {
+  if (leader_.valid() && print_on_stderr_of(config_.leader_pid, leader_.get(), text)) return;
+  for (const Rank& rank : ranks_) {
+    if (rank.present && rank.pid > 0 && rank.pid != ::getpid() &&
+        print_on_stderr_of(rank.pid, rank.exit_event.get(), text)) {
+      return;
+    }
+  }
+}
+
+void Keeper::signal_ranks(int signal) {
+  last_signal_ = signal;
+  if (!config_.end_ranks) return;
+  for (const Rank& rank : ranks_) {
+    if (!rank.present || !rank.exit_event.valid() || rank.pid == ::getpid()) continue;
+    (void)::syscall(SYS_pidfd_send_signal, rank.exit_event.get(), signal, nullptr, 0);
+  }
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,13 @@
+// Debug log of keeper and service processes: off unless OUTRIGGER_LOG names a level and OUTRIGGER_LOG_FILE a file.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+
+namespace outrigger::service {
+
+// `who` stands in every line. Never fails: without a usable file there is no log.
+void start_log(const std::string& who);
+
+}  // namespace outrigger::service

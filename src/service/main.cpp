@@ -1,0 +1,96 @@
+// outriggerd: keeper, service process, and two small tools around them.
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "protocol/unique_fd.hpp"
+#include "service/bind_exec.hpp"
+#include "service/info.hpp"
+#include "service/keep.hpp"
+#include "service/log.hpp"
+#include "service/service.hpp"
+
+namespace {
+
+using namespace outrigger::service;
+
+constexpr int kControlFd = 3;
+constexpr int kUsageError = 2;
+
+int complain(const std::string& text) {
+  std::cerr << "outriggerd: " << text << '\n';
+  return kUsageError;
+}
+
+struct KeepArguments {
+  KeeperConfig config;
+  std::string service_cpus;
+  std::string reach = "mapped,cma";
+};
+
+void add_keep_options(CLI::App& command, KeepArguments& arguments) {
+  KeeperConfig& config = arguments.config;
+  const CLI::Range ranks(1U, outrigger::kMaxLocalRanks);
+  command.add_option("--world-size", config.world_size, "Ranks of the job")->required()->check(ranks);
+  command.add_option("--local-size", config.local_size, "Ranks of this node")->required()->check(ranks);
+  command.add_option("--services", config.services, "Service processes to start; 0: by itself")
+      ->check(CLI::Range(0U, outrigger::kMaxServices));
+  command.add_option("--service-cpus", arguments.service_cpus, "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
+  command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory: mapped,cma or none");
+  command.add_option("--hello-timeout-ms", config.hello_timeout_ms, "For all ranks to appear");
+  command.add_option("--spin-us", config.spin_us, "How long an idle service process polls; 0: by itself");
+  command.add_option("--window-moves", config.window_moves, "Moves in flight per service process; 0: by itself");
+  command.add_option("--leader-pid", config.leader_pid, "The rank that started the keeper");
+}
+
+int run_keep(KeepArguments arguments) {
+  outrigger::Result<std::vector<int>> cpus = parse_cpu_list(arguments.service_cpus);
+  if (!cpus) return complain(cpus.error());
+  outrigger::Result<std::uint32_t> reach = parse_reach(arguments.reach);
+  if (!reach) return complain(reach.error());
+  arguments.config.service_cpus = std::move(cpus).value();
+  arguments.config.reach_allowed = reach.value();
+  return keep(std::move(arguments.config));
+}
+
+int run_serve() {
+  (void)::signal(SIGPIPE, SIG_IGN);
+  start_log("service");
+  Service service{outrigger::UniqueFd(kControlFd)};
+  return service.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Service processes of Outrigger. Programs start them by themselves; info and exec are for people."};
+  app.set_version_flag("--version", "outriggerd " OUTRIGGER_VERSION);
+  app.require_subcommand(1);
+
+  KeepArguments keep_arguments;
+  CLI::App* keep_command = app.add_subcommand("keep", "Keep a node's service processes (started by a rank)");
+  add_keep_options(*keep_command, keep_arguments);
+
+  CLI::App* serve_command = app.add_subcommand("serve", "Be a service process (started by the keeper)");
+
+  bool json = false;
+  CLI::App* info_command = app.add_subcommand("info", "Say what this machine offers");
+  info_command->add_flag("--json", json, "The only format; accepted for clarity");
+
+  BindExecOptions exec_options;
+  CLI::App* exec_command = app.add_subcommand("exec", "Bind to this local rank's cpus and run a program");
+  exec_command->add_option("--cpus", exec_options.cpus, "One list per local rank: '0;1;2-3'");
+  exec_command->add_option("--preload", exec_options.preload, "Library to put in front of LD_PRELOAD");
+  exec_command->add_option("command", exec_options.command, "Program and arguments, after --")->required();
+
+  CLI11_PARSE(app, argc, argv);
+  if (keep_command->parsed()) return run_keep(std::move(keep_arguments));
+  if (serve_command->parsed()) return run_serve();
+  if (exec_command->parsed()) return complain(bind_and_exec(exec_options).text);
+  std::cout << describe_machine() << '\n';
+  return 0;
+}

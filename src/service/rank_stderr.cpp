@@ -1,0 +1,35 @@
+#include "service/rank_stderr.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "protocol/unique_fd.hpp"
+
+namespace outrigger::service {
+namespace {
+
+UniqueFd open_stderr(pid_t pid, int pidfd) {
+  UniqueFd fd;
+  if (pidfd >= 0) fd.reset(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, STDERR_FILENO, 0)));
+  if (fd.valid()) return fd;
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/2";
+  fd.reset(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  return fd;
+}
+
+}  // namespace
+
+bool print_on_stderr_of(pid_t pid, int pidfd, const std::string& line) {
+  const UniqueFd fd = open_stderr(pid, pidfd);
+  if (!fd.valid()) return false;
+  // The open file may be shared with the program, so its flags are left alone; short lines fit once it is writable.
+  constexpr int kPatienceMs = 200;
+  pollfd ready{fd.get(), POLLOUT, 0};
+  if (::poll(&ready, 1, kPatienceMs) <= 0) return false;
+  const std::string text = line + "\n";
+  return ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+}  // namespace outrigger::service

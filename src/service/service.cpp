@@ -1,0 +1,350 @@
+#include "service/service.hpp"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "fabric/host/cross_memory.hpp"
+#include "service/fatal.hpp"
+#include "service/job_protest.hpp"
+#include "service/log.hpp"
+#include "service/slot_decoder.hpp"
+#include "service/topology.hpp"
+
+namespace outrigger::service {
+namespace {
+
+constexpr std::uint32_t kPostsPerTurn = 64;     // of one rank, before the next one's turn
+constexpr std::uint32_t kMessagesPerTurn = 64;  // of one peer
+constexpr std::uint32_t kTurnsPerClock = 16;    // turns between looks at the clock
+constexpr std::chrono::microseconds kControlInterval{200};
+constexpr std::chrono::microseconds kSpinOnFreeCore{1000};
+constexpr std::chrono::microseconds kSpinOnSharedCore{50};
+constexpr int kRetryMessagesMs = 1;  // while a peer's ring is full: nobody tells us when it has room
+constexpr int kNoTimeout = -1;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void watch(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  (void)::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+}  // namespace
+
+Service::Service(UniqueFd control) : control_(std::move(control)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  watch(epoll_.get(), control_.fd());
+}
+
+Service::~Service() = default;
+
+int Service::run() {
+  while (!ended_) {
+    const bool worked = turn();
+    if (!misbehaved_.empty()) {
+      for (const WorldRank rank : std::exchange(misbehaved_, {})) remove_rank(rank);
+    }
+    if (worked) {
+      idle_ = false;
+    } else {
+      yield_ ? static_cast<void>(::sched_yield()) : relax();
+    }
+    if (++turns_ % kTurnsPerClock == 0 || !engine_) rest(Clock::now());
+  }
+  return exit_status_;
+}
+
+bool Service::turn() {
+  if (!engine_) return false;
+  bool worked = take_posts();
+  worked |= take_messages();
+  worked |= engine_->run();
+  worked |= fabric_.progress();
+  return worked;
+}
+
+// Control messages now and then; sleep after a while without work.
+void Service::rest(Clock::time_point now) {
+  if (!engine_) {
+    sleep();
+    return;
+  }
+  if (now - control_read_ > kControlInterval) {
+    control_read_ = now;
+    if (read_control()) {
+      idle_ = false;  // what it said may have left work for the engine
+      return;
+    }
+  }
+  if (!idle_) {
+    idle_ = true;  // until the next turn that works
+    idle_since_ = now;
+  } else if (now - idle_since_ > spin_) {
+    sleep();
+    idle_ = false;
+  }
+}
+
+void Service::sleep() {
+  announce_sleep(true);
+  if (!anything_pending()) {
+    std::array<epoll_event, 4> events{};
+    const int timeout_ms = fabric_.messages_waiting() ? kRetryMessagesMs : kNoTimeout;
+    (void)::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+    std::uint64_t count = 0;
+    if (doorbell_.valid()) {
+      [[maybe_unused]] const ssize_t drained = ::read(doorbell_.get(), &count, sizeof(count));
+    }
+  }
+  announce_sleep(false);
+  (void)read_control();
+  control_read_ = Clock::now();
+}
+
+void Service::announce_sleep(bool sleeping) {
+  for (const ServedRank& served : served_) {
+    served.segment.header().service_sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst);
+  }
+  for (InboundPeer& peer : peers_) peer.ring.set_sleeping(sleeping);
+}
+
+bool Service::anything_pending() const {
+  if (!engine_) return false;
+  if (fabric_.moves_in_flight() != 0) return true;
+  for (const ServedRank& served : served_) {
+    if (served.segment.header().ring_tail.load(std::memory_order_seq_cst) != served.head) return true;
+  }
+  return std::any_of(peers_.begin(), peers_.end(), [](const InboundPeer& peer) { return !peer.ring.empty(); });
+}
+
+bool Service::take_posts() {
+  bool any = false;
+  for (ServedRank& served : served_) any |= take_posts_of(served);
+  return any;
+}
+
+bool Service::take_posts_of(ServedRank& served) {
+  SegmentHeader& header = served.segment.header();
+  const std::uint32_t posted = header.ring_tail.load(std::memory_order_acquire) - served.head;
+  if (posted == 0) return false;
+  if (posted > kSlotCount) {
+    protest(served.rank, "its post ring says that " + std::to_string(posted) + " slots are posted");
+    return false;
+  }
+  for (std::uint32_t i = 0; i < std::min(posted, kPostsPerTurn); ++i) {
+    const SlotIndex slot{served.segment.ring_entry(served.head).load(std::memory_order_relaxed)};
+    ++served.head;
+    header.ring_head.store(served.head, std::memory_order_release);
+    if (!fabric_.open_slot(served.rank, slot)) {
+      protest(served.rank, "it posted slot " + std::to_string(slot.value()) + ", which is in use or does not exist");
+      return false;
+    }
+    take_slot(served, slot);
+  }
+  return true;
+}
+
+void Service::take_slot(const ServedRank& served, SlotIndex slot) {
+  SlotRequestBody body;
+  std::memcpy(&body, &served.segment.slot(slot).body, sizeof(body));
+  Result<DecodedSlot> decoded =
+      decode_slot(body, served.rank, slot, *fabric_.rank(served.rank), configuration_->world_size, *groups_);
+  fabric::CompletionRecord record;
+  if (!decoded) {
+    spdlog::warn("rank {}, slot {}: rejected: {}", served.rank.value(), slot.value(), decoded.error());
+    record.status = CompletionStatus::rejected;
+    fabric_.complete(served.rank, slot, record);
+    return;
+  }
+  if (const auto* forget = std::get_if<ForgetGroup>(&decoded.value())) {
+    engine_->forget_group(served.rank, forget->group);
+    groups_->forget(served.rank, forget->group);
+    fabric_.complete(served.rank, slot, record);
+    return;
+  }
+  fabric_.set_marks(served.rank, slot, body.marks, body.group_size);
+  engine_->post(std::get<engine::PostedOperation>(std::move(decoded).value()));
+}
+
+bool Service::take_messages() {
+  bool any = false;
+  for (InboundPeer& peer : peers_) {
+    for (std::uint32_t i = 0; i < kMessagesPerTurn; ++i) {
+      const ByteRingReader::Event event = peer.ring.read(message_);
+      if (event == ByteRingReader::Event::empty) break;
+      if (event == ByteRingReader::Event::broken || !engine_->receive(peer.sp, message_)) {
+        fail("service process " + std::to_string(peer.sp.value()) + " sent a malformed message");
+        return any;
+      }
+      any = true;
+    }
+  }
+  return any;
+}
+
+bool Service::read_control() {
+  bool any = false;
+  while (!ended_) {
+    ControlSocket::Received received = control_.receive(0);
+    switch (received.event) {
+      case ControlSocket::Event::nothing: return any;
+      case ControlSocket::Event::closed: keeper_lost(); return any;
+      case ControlSocket::Event::malformed: fail("malformed message from the keeper: " + received.problem); return any;
+      case ControlSocket::Event::message: handle(*received.message);
+    }
+    any = true;
+  }
+  return any;
+}
+
+void Service::handle(ControlMessage& message) {
+  if (!configuration_ && message.kind() != ControlKind::configure) return fail("the keeper did not configure first");
+  switch (message.kind()) {
+    case ControlKind::configure: return configure(message.body<ConfigureBody>());
+    case ControlKind::peer_ring: return add_peer(message.body<PeerRingBody>(), message.fds());
+    case ControlKind::rank_joined: return add_rank(message.body<RankJoinedBody>(), message.fds());
+    case ControlKind::rank_left: return remove_rank(WorldRank{message.body<RankBody>().world_rank});
+    case ControlKind::region_add: return add_region(message.body<RegionBody>(), message.fds());
+    case ControlKind::region_drop: {
+      const auto body = message.body<RegionBody>();
+      if (fabric::RankMemory* memory = fabric_.rank(WorldRank{body.world_rank})) {
+        memory->drop_region(RegionId{body.region});
+      }
+      return;
+    }
+    default: return fail("unexpected message from the keeper");
+  }
+}
+
+void Service::configure(const ConfigureBody& body) {
+  configuration_ = body;
+  groups_.emplace(body.world_size);
+  sp_of_rank_.resize(body.world_size);
+  yield_ = body.core_is_free == 0;
+  spin_ = yield_ ? kSpinOnSharedCore : kSpinOnFreeCore;
+  if (body.spin_us != 0) spin_ = std::chrono::microseconds(body.spin_us);
+  if (body.cpu < 0) return;
+  const Status bound = bind_thread_to_cpu(body.cpu);
+  if (!bound) spdlog::warn("{}", bound.error());  // slower, not wrong
+}
+
+void Service::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
+  Result<fabric::Mapping> outbound = fabric::Mapping::map(fds[0].get(), byte_ring_bytes());
+  Result<fabric::Mapping> inbound = fabric::Mapping::map(fds[1].get(), byte_ring_bytes());
+  if (!outbound || !inbound) return fail(outbound ? inbound.error() : outbound.error());
+  if (!valid_byte_ring(outbound.value().base()) || !valid_byte_ring(inbound.value().base())) {
+    return fail("the ring to service process " + std::to_string(body.sp) + " is not one");
+  }
+  fabric_.add_peer(SpId{body.sp}, std::move(outbound).value(), std::move(fds[2]));
+  ByteRingReader reader(inbound.value().base());
+  peers_.push_back(InboundPeer{SpId{body.sp}, std::move(inbound).value(), reader});
+}
+
+void Service::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
+  const WorldRank rank{body.world_rank};
+  if (body.world_rank >= configuration_->world_size || sp_of_rank_[body.world_rank]) {
+    return fail("the keeper named rank " + std::to_string(body.world_rank) + " wrongly");
+  }
+  Result<fabric::Mapping> segment = fabric::Mapping::map(fds[0].get(), SegmentView::segment_bytes());
+  if (!segment) return fail(segment.error());
+  const SegmentView view(segment.value().base());
+  if (!view.valid_for(rank)) return fail("the segment of rank " + std::to_string(rank.value()) + " is not one");
+  const std::uint32_t reach = probe_reach(body);
+  fabric_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (reach & kReachCma) != 0));
+  if (body.sp == configuration_->sp) {
+    if (!doorbell_.valid()) {
+      doorbell_ = std::move(fds[1]);
+      watch(epoll_.get(), doorbell_.get());
+    }
+    served_.push_back(ServedRank{rank, view, view.header().ring_head.load(std::memory_order_relaxed)});
+  }
+  sp_of_rank_[body.world_rank] = SpId{body.sp};
+  ++ranks_known_;
+  start_engine_when_complete();
+  if (!control_.send(ControlKind::rank_attached, RankAttachedBody{body.world_rank, reach})) keeper_lost();
+}
+
+std::uint32_t Service::probe_reach(const RankJoinedBody& body) const {
+  std::uint32_t reach = configuration_->reach_allowed & kReachMapped;
+  if ((configuration_->reach_allowed & kReachCma) == 0) return reach;
+  std::uint64_t word = 0;
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&word, 1));
+  const auto status = fabric::read_from_process(body.pid, body.probe_address, bytes);
+  // Every service process of the node adds one, in any order.
+  if (status != fabric::MoveStatus::ok || word - body.probe_value > configuration_->sp_count) return reach;
+  ++word;
+  if (fabric::write_to_process(body.pid, body.probe_address, bytes) == fabric::MoveStatus::ok) reach |= kReachCma;
+  return reach;
+}
+
+void Service::start_engine_when_complete() {
+  if (ranks_known_ != configuration_->world_size) return;
+  engine::EngineConfig config;
+  config.self = SpId{configuration_->sp};
+  config.epoch = Epoch{configuration_->epoch};
+  for (const auto& sp : sp_of_rank_) config.sp_of_rank.push_back(*sp);
+  if (configuration_->window_moves != 0) config.limits.window_moves = configuration_->window_moves;
+  static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
+  engine_ = std::make_unique<engine::Engine>(std::move(config), fabric_);
+}
+
+void Service::add_region(const RegionBody& body, std::vector<UniqueFd>& fds) {
+  RegionAddedBody answer{body.world_rank, body.region, 0, 0};
+  fabric::RankMemory* memory = fabric_.rank(WorldRank{body.world_rank});
+  if (memory != nullptr && memory->regions() < kMaxRegionsPerRank) {
+    Status added = fabric::check_sealed_memory(fds[0].get(), body.bytes);
+    if (added) {
+      Result<fabric::Mapping> mapping = fabric::Mapping::map(fds[0].get(), body.bytes);
+      added = mapping ? memory->add_region(RegionId{body.region}, body.base, std::move(mapping).value())
+                      : Status(Error{mapping.error()});
+    }
+    answer.ok = added ? 1 : 0;
+    if (!added) spdlog::warn("rank {}, region {}: {}", body.world_rank, body.region, added.error());
+  }
+  if (!control_.send(ControlKind::region_added, answer)) keeper_lost();
+}
+
+void Service::remove_rank(WorldRank rank) {
+  if (engine_) engine_->drop_rank(rank);
+  if (groups_) groups_->forget_rank(rank);
+  fabric_.drop_rank(rank);
+  std::erase_if(served_, [&](const ServedRank& served) { return served.rank == rank; });
+}
+
+void Service::protest(WorldRank rank, const std::string& reason) {
+  spdlog::error("rank {}: {}", rank.value(), reason);
+  misbehaved_.push_back(rank);
+  if (!control_.send(ControlKind::protest, make_protest(rank.value(), reason))) keeper_lost();
+}
+
+void Service::fail(const std::string& reason) {
+  spdlog::critical("{}", reason);
+  (void)control_.send(ControlKind::protest, make_protest(kWholeJob, reason));
+  ended_ = true;
+  exit_status_ = 1;
+}
+
+void Service::keeper_lost() {
+  if (ended_) return;
+  for (const ServedRank& served : served_) {
+    write_fatal(served.segment, "outrigger: the keeper of this node is gone (killed?); the job cannot go on");
+  }
+  ended_ = true;
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,101 @@
+// A service process: one event loop that takes operations from its ranks, runs the engine and moves the bytes.
+//
+// No threads, no locks. It spins while there was work a moment ago, then says in shared memory that it sleeps, looks
+// once more, and blocks until a doorbell or the keeper wakes it. It ends when its keeper does.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "fabric/host/host_fabric.hpp"
+#include "protocol/byte_ring.hpp"
+#include "protocol/control.hpp"
+#include "protocol/segment.hpp"
+#include "protocol/unique_fd.hpp"
+#include "service/group_cache.hpp"
+
+namespace outrigger::service {
+
+// Thread rule: everything on one thread, which calls run().
+class Service {
+ public:
+  // `control`: this end of the socket pair to the keeper, which starts by sending `configure`.
+  explicit Service(UniqueFd control);
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  // Serves until the keeper is gone (0) or something is broken that cannot be answered to a rank (not 0; the keeper has
+  // been told why).
+  [[nodiscard]] int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // A rank that this service process serves.
+  struct ServedRank {
+    WorldRank rank;
+    SegmentView segment;
+    std::uint32_t head = 0;  // ring entries taken
+  };
+  struct InboundPeer {
+    SpId sp;
+    fabric::Mapping mapping;
+    ByteRingReader ring;
+  };
+
+  // One turn of the loop; true when anything was done.
+  [[nodiscard]] bool turn();
+  [[nodiscard]] bool take_posts();
+  [[nodiscard]] bool take_posts_of(ServedRank& served);
+  void take_slot(const ServedRank& served, SlotIndex slot);
+  [[nodiscard]] bool take_messages();
+  void rest(Clock::time_point now);
+  void sleep();
+  void announce_sleep(bool sleeping);
+  [[nodiscard]] bool anything_pending() const;
+
+  // True when there was a message.
+  bool read_control();
+  void handle(ControlMessage& message);
+  void configure(const ConfigureBody& body);
+  void add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds);
+  void add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds);
+  void add_region(const RegionBody& body, std::vector<UniqueFd>& fds);
+  void remove_rank(WorldRank rank);
+  [[nodiscard]] std::uint32_t probe_reach(const RankJoinedBody& body) const;
+  void start_engine_when_complete();
+  // Has nothing to do with this rank any more, and says why.
+  void protest(WorldRank rank, const std::string& reason);
+  void fail(const std::string& reason);
+  void keeper_lost();
+
+  ControlSocket control_;
+  UniqueFd epoll_;
+  UniqueFd doorbell_;
+  std::optional<ConfigureBody> configuration_;
+  std::vector<std::optional<SpId>> sp_of_rank_;
+  std::uint32_t ranks_known_ = 0;
+  std::optional<GroupCache> groups_;
+  fabric::HostFabric fabric_;
+  std::unique_ptr<engine::Engine> engine_;  // after every rank is known; refers to fabric_
+  std::vector<ServedRank> served_;
+  std::vector<WorldRank> misbehaved_;  // removed after the current sweep
+  std::vector<InboundPeer> peers_;
+  std::vector<std::byte> message_;
+
+  std::chrono::microseconds spin_{0};
+  bool yield_ = false;  // the core belongs to ranks as well
+  bool idle_ = false;
+  Clock::time_point idle_since_;
+  Clock::time_point control_read_;
+  std::uint32_t turns_ = 0;
+  bool ended_ = false;
+  int exit_status_ = 0;
+};
+
+}  // namespace outrigger::service

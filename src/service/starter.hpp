@@ -1,0 +1,66 @@
+// How a keeper gets its service processes: real processes, or threads inside a test.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "protocol/result.hpp"
+#include "protocol/unique_fd.hpp"
+
+namespace outrigger::service {
+
+struct StartedService {
+  UniqueFd control;     // the keeper's end of a SOCK_SEQPACKET pair
+  UniqueFd exit_event;  // becomes readable when the process ends; invalid for threads, whose control closes
+  pid_t pid = 0;        // 0 for threads
+};
+
+// Used by the keeper's thread only.
+class ServiceStarter {
+ public:
+  ServiceStarter() = default;
+  ServiceStarter(const ServiceStarter&) = delete;
+  ServiceStarter& operator=(const ServiceStarter&) = delete;
+  virtual ~ServiceStarter() = default;
+
+  // Starts the next one: the first call makes number 0.
+  [[nodiscard]] virtual Result<StartedService> start() = 0;
+  // After exit_event or the end of control: "was killed by signal 9 (Killed)", "exited with status 1", ...
+  [[nodiscard]] virtual std::string how_it_ended(std::uint32_t sp) = 0;
+  // Ends them all and waits for them. Their control sockets have been closed by the keeper.
+  virtual void stop_all() = 0;
+};
+
+// Children of this process that run `outriggerd serve` and never outlive it.
+class ProcessStarter final : public ServiceStarter {
+ public:
+  // `daemon_path`: the program; empty: the one that is running.
+  explicit ProcessStarter(std::string daemon_path = {});
+  ~ProcessStarter() override;
+  [[nodiscard]] Result<StartedService> start() override;
+  [[nodiscard]] std::string how_it_ended(std::uint32_t sp) override;
+  void stop_all() override;
+
+ private:
+  std::string daemon_path_;
+  std::vector<pid_t> pids_;  // -1 once reaped
+};
+
+// Threads of this process, for tests.
+class ThreadStarter final : public ServiceStarter {
+ public:
+  ~ThreadStarter() override;
+  [[nodiscard]] Result<StartedService> start() override;
+  [[nodiscard]] std::string how_it_ended(std::uint32_t sp) override;
+  void stop_all() override;
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace outrigger::service

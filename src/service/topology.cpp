@@ -1,0 +1,153 @@
+#include "service/topology.hpp"
+
+#include <fmt/format.h>
+#include <hwloc.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace outrigger::service {
+namespace {
+
+struct TopologyDeleter {
+  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+};
+using HwlocTopology = std::unique_ptr<hwloc_topology, TopologyDeleter>;
+
+struct BitmapDeleter {
+  void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+using HwlocBitmap = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
+
+HwlocTopology load_topology() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return nullptr;
+  HwlocTopology topology(raw);
+  if (hwloc_topology_load(raw) != 0) return nullptr;
+  return topology;
+}
+
+Status bind_to(const std::vector<int>& cpus, int flags) {
+  const HwlocTopology topology = load_topology();
+  const HwlocBitmap set(hwloc_bitmap_alloc());
+  if (!topology || !set) return Error{"hwloc cannot read this machine's topology"};
+  std::string names;
+  for (const int cpu : cpus) {
+    (void)hwloc_bitmap_set(set.get(), static_cast<unsigned>(cpu));
+    names += fmt::format("{}{}", names.empty() ? "" : ",", cpu);
+  }
+  if (hwloc_set_cpubind(topology.get(), set.get(), flags) != 0) {
+    return Error{"cannot bind to cpu " + names + ": " + std::strerror(errno) +
+                 "; see `outriggerd info --json` for the cpus that may be used"};
+  }
+  return Done{};
+}
+
+bool parse_number(std::string_view text, int& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() && number >= 0 &&
+         number < static_cast<int>(kMaxCpus);
+}
+
+const Core* core_of(const Topology& topology, int cpu) {
+  for (const Core& core : topology.cores) {
+    if (std::find(core.cpus.begin(), core.cpus.end(), cpu) != core.cpus.end()) return &core;
+  }
+  return nullptr;
+}
+
+bool untouched(const Core& core, const CpuMask& mask) {
+  return std::none_of(core.cpus.begin(), core.cpus.end(),
+                      [&](int cpu) { return cpu < static_cast<int>(kMaxCpus) && mask.test(static_cast<std::size_t>(cpu)); });
+}
+
+}  // namespace
+
+Result<Topology> read_topology() {
+  const HwlocTopology hwloc = load_topology();
+  if (!hwloc) return Error{"hwloc cannot read this machine's topology"};
+  const hwloc_const_bitmap_t allowed = hwloc_topology_get_allowed_cpuset(hwloc.get());
+  Topology topology;
+  hwloc_obj_t object = nullptr;
+  while ((object = hwloc_get_next_obj_by_type(hwloc.get(), HWLOC_OBJ_CORE, object)) != nullptr) {
+    Core core;
+    for (int cpu = hwloc_bitmap_first(object->cpuset); cpu >= 0; cpu = hwloc_bitmap_next(object->cpuset, cpu)) {
+      if (hwloc_bitmap_isset(allowed, static_cast<unsigned>(cpu)) != 0) core.cpus.push_back(cpu);
+    }
+    if (!core.cpus.empty()) topology.cores.push_back(std::move(core));
+  }
+  if (topology.cores.empty()) return Error{"hwloc sees no core that this process may use"};
+  return topology;
+}
+
+Status bind_thread_to_cpu(int cpu) { return bind_to({cpu}, HWLOC_CPUBIND_THREAD); }
+
+Status bind_process_to_cpus(const std::vector<int>& cpus) { return bind_to(cpus, HWLOC_CPUBIND_PROCESS); }
+
+void reset_process_affinity() {
+  cpu_set_t every;
+  std::memset(&every, 0xFF, sizeof(every));
+  (void)::sched_setaffinity(0, sizeof(every), &every);  // the kernel keeps what the cpuset allows
+}
+
+Result<std::vector<int>> parse_cpu_list(const std::string& text) {
+  std::vector<int> cpus;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest = part.size() == rest.size() ? std::string_view() : rest.substr(part.size() + 1);
+    const std::size_t dash = part.find('-');
+    int first = 0;
+    int last = 0;
+    const bool good = parse_number(part.substr(0, dash), first) &&
+                      (dash == std::string_view::npos ? (last = first, true) : parse_number(part.substr(dash + 1), last));
+    if (!good || last < first) {
+      return Error{fmt::format("'{}' is not a list of cpus; write for example 7 or 6,7 or 4-7", text)};
+    }
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::vector<int> free_cpus(const Topology& topology, const CpuMask& used_by_ranks) {
+  std::vector<int> cpus;
+  for (auto core = topology.cores.rbegin(); core != topology.cores.rend(); ++core) {
+    if (untouched(*core, used_by_ranks)) cpus.push_back(core->cpus.front());
+  }
+  return cpus;
+}
+
+bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_ranks) {
+  const Core* core = core_of(topology, cpu);
+  return core != nullptr && untouched(*core, used_by_ranks);
+}
+
+std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology) {
+  constexpr std::uint32_t kRanksPerService = 8;
+  const std::vector<int> candidates =
+      request.service_cpus.empty() ? free_cpus(topology, request.used_by_ranks) : request.service_cpus;
+  std::uint32_t count = request.services;
+  if (count == 0) {
+    count = (request.local_size + kRanksPerService - 1) / kRanksPerService;
+    if (!candidates.empty()) count = std::min(count, static_cast<std::uint32_t>(candidates.size()));
+  }
+  count = std::clamp<std::uint32_t>(count, 1, std::max(1U, std::min(request.local_size, kMaxServices)));
+  std::vector<ServicePlace> places(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (i < candidates.size()) {
+      places[i] = {candidates[i], core_is_free(topology, candidates[i], request.used_by_ranks)};
+    } else if (!request.service_cpus.empty()) {
+      places[i] = {candidates[i % candidates.size()], false};  // as asked for, though shared with another
+      places[i % candidates.size()].core_is_free = false;
+    }
+  }
+  return places;
+}
+
+}  // namespace outrigger::service

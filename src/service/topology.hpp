@@ -1,0 +1,57 @@
+// Which cores there are, which of them ranks leave free, and binding to one (hwloc).
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "protocol/control.hpp"
+#include "protocol/result.hpp"
+
+namespace outrigger::service {
+
+using CpuMask = std::bitset<kMaxCpus>;
+
+struct Core {
+  std::vector<int> cpus;  // its hardware threads that this process may use, lowest first
+};
+
+struct Topology {
+  std::vector<Core> cores;  // that this process may use, in hwloc's logical order
+};
+
+// Errors: hwloc cannot read this machine.
+[[nodiscard]] Result<Topology> read_topology();
+
+// Binds the calling thread. Errors: the cpu does not exist or is not allowed.
+[[nodiscard]] Status bind_thread_to_cpu(int cpu);
+[[nodiscard]] Status bind_process_to_cpus(const std::vector<int>& cpus);
+// Back to every cpu that the machine or container allows, whatever was inherited.
+void reset_process_affinity();
+
+// "0,2-4": cpu numbers in the order written.
+[[nodiscard]] Result<std::vector<int>> parse_cpu_list(const std::string& text);
+
+// One hardware thread of each core that no bit of `used_by_ranks` touches, the last core first.
+[[nodiscard]] std::vector<int> free_cpus(const Topology& topology, const CpuMask& used_by_ranks);
+// Is no hardware thread of the core with this cpu in `used_by_ranks`?
+[[nodiscard]] bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_ranks);
+
+struct ServicePlace {
+  int cpu = -1;  // -1: not pinned
+  bool core_is_free = false;
+};
+
+struct PlacementRequest {
+  std::uint32_t local_size = 0;
+  std::uint32_t services = 0;     // 0: by itself
+  std::vector<int> service_cpus;  // empty: cores free of ranks
+  CpuMask used_by_ranks;
+};
+
+// How many service processes there are (at least one, never more than ranks) and where each runs.
+[[nodiscard]] std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology);
+
+}  // namespace outrigger::service

@@ -1,0 +1,151 @@
+#include "sim/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace outrigger::sim {
+namespace {
+
+std::uint64_t some_bytes(Random& random) {
+  switch (random.below(6)) {
+    case 0: return 0;
+    case 1: return 1 + random.below(8);
+    case 2: return 1 + random.below(4096);
+    default: return 1 + random.below(200);
+  }
+}
+
+std::vector<WorldRank> some_members(Random& random, std::uint32_t ranks) {
+  std::vector<WorldRank> members;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) members.emplace_back(rank);
+  const std::uint64_t shape = random.below(5);
+  if (shape == 1) std::reverse(members.begin(), members.end());
+  if (shape >= 2) {
+    random.shuffle(members);
+    members.resize(1 + random.below(ranks));
+  }
+  if (shape == 3) std::sort(members.begin(), members.end());
+  return members;
+}
+
+using Matrix = std::vector<std::vector<std::uint64_t>>;
+
+Matrix regular(Random& random, std::size_t size) {
+  return Matrix(size, std::vector<std::uint64_t>(size, some_bytes(random)));
+}
+
+Matrix irregular(Random& random, std::size_t size) {
+  const double zero_chance = random.chance(0.3) ? 0.8 : 0.2;
+  Matrix bytes(size, std::vector<std::uint64_t>(size, 0));
+  for (auto& row : bytes) {
+    for (std::uint64_t& cell : row) cell = random.chance(zero_chance) ? 0 : some_bytes(random);
+  }
+  return bytes;
+}
+
+OperationPlan make_operation(Random& random, std::size_t size, const FaultOptions& faults) {
+  OperationPlan plan;
+  plan.collective = random.chance(0.5) ? Collective::ialltoall : Collective::ialltoallv;
+  plan.sent = plan.collective == Collective::ialltoall ? regular(random, size) : irregular(random, size);
+  plan.expected = plan.sent;
+  if (random.chance(faults.differing_sizes_chance) && plan.collective == Collective::ialltoallv) {
+    for (auto& row : plan.expected) {
+      for (std::uint64_t& cell : row) {
+        if (random.chance(0.3)) cell = some_bytes(random);
+      }
+    }
+  }
+  plan.differs.assign(size, 0);
+  if (random.chance(faults.differing_kinds_chance)) {
+    plan.wrong_kinds = true;
+    plan.differs[random.below(size)] = 1;
+  }
+  for (std::size_t i = 0; i < size; ++i) plan.own_block_done.push_back(random.chance(0.5) ? 1 : 0);
+  return plan;
+}
+
+// Merges the groups' sequences; each group's own order stays.
+std::vector<Step> interleave(Random& random, std::vector<std::vector<Step>> queues, bool differing) {
+  std::vector<Step> merged;
+  std::vector<std::size_t> next(queues.size(), 0);
+  for (;;) {
+    std::vector<std::size_t> open;
+    for (std::size_t i = 0; i < queues.size(); ++i) {
+      if (next[i] < queues[i].size()) open.push_back(i);
+    }
+    if (open.empty()) return merged;
+    const std::size_t pick = differing ? open[random.below(open.size())] : open.front();
+    merged.push_back(queues[pick][next[pick]++]);
+  }
+}
+
+std::vector<Step> make_steps(Random& random, const Scenario& scenario, WorldRank rank, std::uint32_t rounds,
+                             const FaultOptions& faults) {
+  std::vector<Step> steps;
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    std::vector<std::vector<Step>> queues;
+    for (std::uint32_t group = 0; group < scenario.groups.size(); ++group) {
+      const GroupPlan& plan = scenario.groups[group];
+      if (std::find(plan.members->begin(), plan.members->end(), rank) == plan.members->end()) continue;
+      std::vector<Step> queue;
+      const std::size_t count = plan.operations.size();
+      for (std::uint64_t sequence = round * count / rounds; sequence < (round + 1) * count / rounds; ++sequence) {
+        queue.push_back(Step{group, sequence, round});
+      }
+      queues.push_back(std::move(queue));
+    }
+    const std::vector<Step> merged = interleave(random, std::move(queues), faults.differing_post_orders);
+    steps.insert(steps.end(), merged.begin(), merged.end());
+  }
+  return steps;
+}
+
+}  // namespace
+
+Scenario make_scenario(std::uint64_t seed, const FaultOptions& faults) {
+  Random random(seed ^ 0x5CE4A210ULL);
+  Scenario scenario;
+  scenario.nodes = static_cast<std::uint32_t>(1 + random.below(4));
+  const auto per_node = static_cast<std::uint32_t>(1 + random.below(3));
+  const auto ranks = static_cast<std::uint32_t>(1 + random.below(12));
+  scenario.services = scenario.nodes * per_node;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const std::uint32_t node = rank * scenario.nodes / ranks;
+    scenario.sp_of_rank.emplace_back(node * per_node + rank % per_node);
+  }
+  scenario.limits.window_moves = static_cast<std::uint32_t>(1 + random.below(random.chance(0.5) ? 3 : 16));
+  scenario.limits.announce_credits = static_cast<std::uint32_t>(1 + random.below(3));
+  scenario.limits.message_bytes = random.chance(0.5) ? 32768 : static_cast<std::uint32_t>(64 + random.below(200));
+  const std::uint64_t groups = 1 + random.below(4);
+  for (std::uint64_t index = 0; index < groups; ++index) {
+    GroupPlan group;
+    group.id = GroupId{seed, index + 1};
+    group.members = std::make_shared<const std::vector<WorldRank>>(some_members(random, ranks));
+    const std::uint64_t count = 1 + random.below(5);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      group.operations.push_back(make_operation(random, group.members->size(), faults));
+    }
+    scenario.groups.push_back(std::move(group));
+  }
+  const auto rounds = static_cast<std::uint32_t>(1 + random.below(3));
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    scenario.steps.push_back(make_steps(random, scenario, WorldRank{rank}, rounds, faults));
+  }
+  return scenario;
+}
+
+std::string Scenario::describe() const {
+  std::string text = fmt::format("{} nodes, {} service processes, {} ranks, window {}, credits {}, messages of {} bytes",
+                                 nodes, services, ranks(), limits.window_moves, limits.announce_credits,
+                                 limits.message_bytes);
+  for (std::size_t index = 0; index < groups.size(); ++index) {
+    text += fmt::format("\n  group {}:", index);
+    for (const WorldRank member : *groups[index].members) text += fmt::format(" {}", member.value());
+    text += fmt::format("  ({} operations)", groups[index].operations.size());
+  }
+  return text;
+}
+
+}  // namespace outrigger::sim

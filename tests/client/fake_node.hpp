@@ -1,0 +1,123 @@
+// A keeper and a service process in threads of the test, so that the client is tested without the daemon: speaks the
+// control messages, maps segment and regions, and completes slots when told to.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/client.hpp"
+#include "protocol/control.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::client::test {
+
+struct FakeNodeOptions {
+  bool answer_hello = true;
+  std::string refusal;  // not empty: refuse with this
+  bool touch_probe = true;
+  bool answer_regions = true;
+  bool accept_regions = true;
+  bool seal_segment = true;
+  std::uint64_t segment_bytes = SegmentView::segment_bytes();
+  std::uint32_t segment_rank = 3;  // the rank is 3 of 8
+  std::uint32_t reach = kReachAll;
+};
+
+class FakeNode {
+ public:
+  explicit FakeNode(FakeNodeOptions options = {});
+  ~FakeNode();
+  FakeNode(const FakeNode&) = delete;
+  FakeNode& operator=(const FakeNode&) = delete;
+
+  [[nodiscard]] AttachOptions attach_options(std::uint32_t timeout_ms = 5000) const;
+  // Attaches, or fails the test and returns null.
+  [[nodiscard]] std::unique_ptr<Client> attach() const;
+
+  // The service process's side. One thread at a time; not while serving.
+  [[nodiscard]] std::optional<SlotIndex> take_post(std::chrono::milliseconds at_most = std::chrono::seconds(5));
+  [[nodiscard]] SlotRequestBody body(SlotIndex slot) const;
+  void complete(SlotIndex slot, CompletionStatus status = CompletionStatus::ok, std::uint32_t late = 0);
+  // Completes everything that is posted, until stop_serving(). With `sleepy` it sleeps for the doorbell in between.
+  void start_serving(bool sleepy = false);
+  void stop_serving();
+  [[nodiscard]] std::uint64_t served() const { return served_.load(); }
+  [[nodiscard]] std::uint64_t doorbells() const { return doorbells_.load(); }
+  // What is known of the memory at `ref`: null when it is not all in one shared region.
+  [[nodiscard]] std::byte* at(LocalRef ref, std::uint64_t bytes) const;
+  [[nodiscard]] SegmentHeader& header() const { return segment_.header(); }
+
+  // The keeper's side.
+  void set_fatal(const std::string& text);
+  void hang_up();
+  void set_accept_regions(bool accept);
+  void send(ControlKind kind, std::span<const std::byte> body);
+  [[nodiscard]] std::optional<HelloBody> hello() const;
+  [[nodiscard]] std::size_t regions() const;
+  [[nodiscard]] std::size_t regions_ever() const { return regions_ever_.load(); }
+  [[nodiscard]] bool said_goodbye() const { return goodbye_.load(); }
+  [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  struct Region {
+    std::uint64_t base = 0;
+    std::uint64_t bytes = 0;
+    std::byte* mapping = nullptr;
+  };
+
+  void keep();
+  void handle(ControlMessage message);
+  void welcome(const HelloBody& hello);
+  void add_region(const RegionBody& body, const UniqueFd& fd);
+  void serve(bool sleepy);
+
+  FakeNodeOptions options_;
+  KeeperAddress address_;
+  UniqueFd listener_;
+  UniqueFd stop_;
+  UniqueFd segment_fd_;
+  UniqueFd doorbell_;
+  SegmentView segment_;
+  std::uint32_t head_ = 0;
+  mutable std::mutex mutex_;
+  ControlSocket socket_;
+  std::optional<HelloBody> hello_;
+  std::map<std::uint32_t, Region> regions_;
+  std::uint32_t highest_region_ = 1;
+  std::vector<std::string> problems_;
+  std::atomic<std::size_t> regions_ever_{0};
+  std::atomic<bool> goodbye_{false};
+  std::atomic<bool> serving_{false};
+  std::atomic<std::uint64_t> served_{0};
+  std::atomic<std::uint64_t> doorbells_{0};
+  std::thread keeper_;
+  std::thread service_;
+};
+
+// Polls until done or the time is over.
+[[nodiscard]] bool finish(Client& client, PendingOperation& operation,
+                          std::chrono::milliseconds at_most = std::chrono::seconds(10));
+// Waits until `condition()` holds; false when it never did.
+template <class Condition>
+[[nodiscard]] bool eventually(Condition condition, std::chrono::milliseconds at_most = std::chrono::seconds(5)) {
+  const auto deadline = std::chrono::steady_clock::now() + at_most;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+[[nodiscard]] std::vector<WorldRank> world(std::uint32_t size);
+
+}  // namespace outrigger::client::test

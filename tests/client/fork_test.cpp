@@ -1,0 +1,135 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+
+#include "fake_node.hpp"
+
+namespace outrigger::client::test {
+namespace {
+
+// Runs `body` in a forked child, which ends with the number it returns.
+template <class Body>
+int in_child(Body body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(body());
+  int status = 0;
+  if (pid < 0 || ::waitpid(pid, &status, 0) != pid) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+class Fork : public ::testing::Test {
+ protected:
+  Fork() : client_(node_.attach()), group_(client_->define_group(GroupId{1, 1}, world(8), GroupRank(3))) {}
+
+  OperationRequest request() {
+    OperationRequest made;
+    made.group = group_;
+    made.send = BufferLayout{bytes_.data(), 1, 1, {}};
+    made.receive = BufferLayout{bytes_.data(), 1, 1, {}};
+    return made;
+  }
+
+  std::array<std::byte, 8> bytes_{};
+  FakeNode node_;
+  std::unique_ptr<Client> client_;
+  std::shared_ptr<const Group> group_;
+};
+
+TEST_F(Fork, ChildIsInert) {
+  auto operation = client_->post(request());
+  const int failed_step = in_child([&] {
+    if (client_->post(request()) != nullptr) return 1;
+    if (client_->poll(*operation)) return 2;
+    if (client_->fatal()) return 3;
+    if (client_->allocate(4096) != nullptr) return 4;
+    if (client_->allocate_staging(64) != nullptr) return 5;
+    if (client_->define_group(GroupId{2, 2}, world(2), GroupRank(0)) != nullptr) return 6;
+    client_->wait_for_completion(std::chrono::milliseconds(1));
+    if (client_->usage().slots != 0) return 7;
+    operation.reset();
+    group_.reset();
+    client_.reset();
+    return 0;
+  });
+  EXPECT_EQ(failed_step, 0);
+  EXPECT_FALSE(node_.said_goodbye());
+  // The parent goes on as if nothing had been.
+  EXPECT_EQ(client_->fatal(), std::nullopt);
+  node_.complete(node_.take_post().value());
+  EXPECT_TRUE(client_->poll(*operation));
+  EXPECT_FALSE(node_.take_post(std::chrono::milliseconds(5)));
+}
+
+TEST_F(Fork, ChildSeesAPrivateCopy) {
+  auto* memory = static_cast<int*>(client_->allocate(8192));
+  ASSERT_NE(memory, nullptr);
+  memory[0] = 41;
+  memory[1500] = 42;
+  const int failed_step = in_child([&] {
+    if (memory[0] != 41 || memory[1500] != 42) return 1;
+    memory[0] = 99;
+    memory[1500] = 99;
+    // Children of the child have their own view of it, too.
+    const int grandchild = in_child([&] {
+      if (memory[0] != 99) return 1;
+      memory[0] = 100;
+      return 0;
+    });
+    if (grandchild != 0) return 2;
+    if (memory[0] != 99) return 3;
+    if (!client_->release(memory)) return 4;
+    if (client_->release(memory)) return 5;
+    return 0;
+  });
+  EXPECT_EQ(failed_step, 0);
+  EXPECT_EQ(memory[0], 41);
+  EXPECT_EQ(memory[1500], 42);
+  EXPECT_EQ(node_.regions(), 1U);
+  EXPECT_TRUE(client_->release(memory));
+}
+
+TEST_F(Fork, NothingOfOursIsOpenAfterExec) {
+  void* memory = client_->allocate(4096);
+  void* staging = client_->allocate_staging(64);
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
+    if (target.find("outrigger") == std::string::npos && target.find("socket:") == std::string::npos) continue;
+    const int fd = std::stoi(entry.path().filename().string());
+    EXPECT_NE(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << target;
+  }
+  client_->release_staging(staging);
+  EXPECT_TRUE(client_->release(memory));
+}
+
+TEST_F(Fork, WhileOtherThreadsPostAndAllocate) {
+  node_.start_serving();
+  std::atomic<bool> stop{false};
+  std::thread poster([&] {
+    while (!stop) {
+      const auto operation = client_->post(request());
+      EXPECT_TRUE(finish(*client_, *operation));
+    }
+  });
+  std::thread allocator([&] {
+    while (!stop) {
+      void* memory = client_->allocate(4096);
+      EXPECT_NE(memory, nullptr);
+      EXPECT_TRUE(client_->release(memory));
+    }
+  });
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_EQ(in_child([&] { return client_->post(request()) == nullptr ? 0 : 1; }), 0);
+  }
+  stop = true;
+  poster.join();
+  allocator.join();
+  EXPECT_EQ(client_->fatal(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace outrigger::client::test

@@ -1,0 +1,146 @@
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "client/client.hpp"
+
+namespace outrigger::client::test {
+namespace {
+
+// A directory with a script in the place of outriggerd.
+class KeeperStart : public ::testing::Test {
+ protected:
+  KeeperStart() {
+    std::string pattern = ::testing::TempDir() + "outrigger-XXXXXX";
+    directory_ = ::mkdtemp(pattern.data());
+    options_.daemon_path = directory_ + "/outriggerd";
+    options_.world_size = 4;
+    options_.local_size = 2;
+  }
+  ~KeeperStart() override { std::filesystem::remove_all(directory_); }
+
+  void write_script(const std::string& text) {
+    std::ofstream(options_.daemon_path) << "#!/bin/sh\ncd " << directory_ << "\n" << text << "\n";
+    ASSERT_EQ(::chmod(options_.daemon_path.c_str(), 0700), 0);
+  }
+  [[nodiscard]] std::string read(const std::string& name) const {
+    std::stringstream text;
+    text << std::ifstream(directory_ + "/" + name).rdbuf();
+    return text.str();
+  }
+
+  std::string directory_;
+  KeeperOptions options_;
+};
+
+TEST_F(KeeperStart, GivesArgumentsSecretSocketAndNothingElse) {
+  write_script(R"(echo "$@" > arguments
+env > environment
+head -c 16 <&4 > secret
+ls -l /proc/$$/fd > descriptors
+ps -o pid=,sid= -p $$ > session
+exit 0)");
+  options_.services = 2;
+  options_.service_cpus = "6,7";
+  options_.reach_allowed = kReachMapped;
+  options_.hello_timeout_ms = 1234;
+  ::setenv("LD_PRELOAD", "", 1);
+  ::setenv("OUTRIGGER_ENABLE", "1", 1);
+  ::setenv("OUTRIGGER_LOG", "debug", 1);
+  ::setenv("KEEPER_START_TEST", "kept", 1);
+  const auto address = start_keeper(options_);
+  ::unsetenv("LD_PRELOAD");
+  ASSERT_TRUE(address.ok()) << address.error();
+  EXPECT_EQ(read("arguments"), "keep --world-size 4 --local-size 2 --services 2 --reach mapped --hello-timeout-ms 1234 "
+                               "--leader-pid " +
+                                   std::to_string(::getpid()) + " --service-cpus 6,7\n");
+  const Secret& secret = address.value().secret;
+  EXPECT_EQ(read("secret"), std::string(secret.begin(), secret.end()));
+  const std::string environment = read("environment");
+  EXPECT_EQ(environment.find("LD_PRELOAD"), std::string::npos);
+  EXPECT_EQ(environment.find("OUTRIGGER_ENABLE"), std::string::npos);
+  EXPECT_NE(environment.find("OUTRIGGER_LOG=debug"), std::string::npos);
+  EXPECT_NE(environment.find("KEEPER_START_TEST=kept"), std::string::npos);
+  const std::string descriptors = read("descriptors");
+  EXPECT_NE(descriptors.find(" 0 -> /dev/null"), std::string::npos) << descriptors;
+  EXPECT_NE(descriptors.find(" 2 -> /dev/null"), std::string::npos) << descriptors;
+  EXPECT_NE(descriptors.find(" 3 -> socket:"), std::string::npos) << descriptors;
+  EXPECT_NE(descriptors.find(" 4 -> pipe:"), std::string::npos) << descriptors;
+  EXPECT_EQ(descriptors.find(" 5 -> "), std::string::npos) << descriptors;
+  const std::string name(address.value().name.data());
+  EXPECT_TRUE(name.starts_with("outrigger-" + std::to_string(::geteuid()) + "-")) << name;
+  std::istringstream session(read("session"));
+  pid_t pid = 0;
+  pid_t sid = -1;
+  session >> pid >> sid;
+  EXPECT_EQ(pid, sid);
+}
+
+TEST_F(KeeperStart, EveryAddressIsAnother) {
+  write_script("exit 0");
+  const auto first = start_keeper(options_);
+  const auto second = start_keeper(options_);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_NE(first.value().name, second.value().name);
+  EXPECT_NE(first.value().secret, second.value().secret);
+}
+
+TEST_F(KeeperStart, MissingProgramIsNamed) {
+  const auto address = start_keeper(options_);
+  ASSERT_FALSE(address.ok());
+  EXPECT_NE(address.error().find(options_.daemon_path), std::string::npos) << address.error();
+  EXPECT_NE(address.error().find("No such file"), std::string::npos) << address.error();
+}
+
+TEST_F(KeeperStart, FailingProgramIsNamed) {
+  write_script("exit 5");
+  const auto address = start_keeper(options_);
+  ASSERT_FALSE(address.ok());
+  EXPECT_NE(address.error().find(options_.daemon_path + " ended with status 5"), std::string::npos) << address.error();
+}
+
+TEST_F(KeeperStart, KilledProgramIsNamed) {
+  write_script("kill -9 $$");
+  const auto address = start_keeper(options_);
+  ASSERT_FALSE(address.ok());
+  EXPECT_NE(address.error().find("was killed by signal 9"), std::string::npos) << address.error();
+}
+
+TEST_F(KeeperStart, ProgramThatIgnoresChildrenIsNoProblem) {
+  write_script("exit 0");
+  struct sigaction ignore {};
+  struct sigaction before {};
+  ignore.sa_handler = SIG_IGN;
+  ASSERT_EQ(::sigaction(SIGCHLD, &ignore, &before), 0);
+  const auto address = start_keeper(options_);
+  ASSERT_EQ(::sigaction(SIGCHLD, &before, nullptr), 0);
+  EXPECT_TRUE(address.ok()) << address.error();
+}
+
+TEST_F(KeeperStart, NoPathIsAnError) {
+  options_.daemon_path.clear();
+  EXPECT_FALSE(start_keeper(options_).ok());
+}
+
+// The socket exists before the keeper runs: ranks may connect at once; it ends with the last descriptor of it.
+TEST_F(KeeperStart, SocketEndsWithTheKeeper) {
+  write_script("exit 0");
+  const auto address = start_keeper(options_);
+  ASSERT_TRUE(address.ok());
+  AttachOptions options;
+  options.keeper = address.value();
+  options.timeout_ms = 50;
+  const auto client = Client::attach(options);
+  ASSERT_FALSE(client.ok());
+  EXPECT_NE(client.error().find("no keeper listens"), std::string::npos) << client.error();
+}
+
+}  // namespace
+}  // namespace outrigger::client::test

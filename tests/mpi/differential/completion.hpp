@@ -1,0 +1,22 @@
+// Completes requests with every call MPI has for it, chosen at random.
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "random.hpp"
+
+namespace differential {
+
+// Completes all of `requests`; null and inactive ones may be among them. `done(index, status)` is called once for each
+// request that was active; the status is null where it was ignored.
+using Done = std::function<void(std::size_t index, const MPI_Status* status)>;
+void complete(std::span<MPI_Request> requests, const std::vector<bool>& active, Random& random, const Done& done);
+
+// Tests a few requests without waiting for any. Requests that complete are reported and marked inactive.
+void poke(std::span<MPI_Request> requests, std::vector<bool>& active, Random& random, const Done& done);
+
+}  // namespace differential

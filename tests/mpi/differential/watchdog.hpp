@@ -1,0 +1,42 @@
+// Ends the program with a list of what is outstanding when nothing has advanced for a while.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace differential {
+
+class Watchdog {
+ public:
+  Watchdog(int rank, int limit_s);
+  ~Watchdog();
+
+  // What `thread` is about to do next; replaces what it said before.
+  void now(int thread, std::string what, std::vector<std::string> requests);
+  // The request at `index` of the list has completed.
+  void done(int thread, std::size_t index);
+  void advanced() { progress_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  struct Activity {
+    std::string what;
+    std::vector<std::string> outstanding;  // emptied one by one
+  };
+  void watch(int limit_s);
+  [[noreturn]] void give_up(int limit_s);
+
+  int rank_;
+  std::atomic<std::uint64_t> progress_{0};
+  std::mutex mutex_;
+  std::condition_variable stopping_;
+  bool stop_ = false;
+  std::vector<Activity> activities_;
+  std::thread thread_;
+};
+
+}  // namespace differential

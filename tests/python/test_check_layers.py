@@ -1,0 +1,72 @@
+"""The layer check finds what it is there to find, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_layers.py"
+
+CLEAN = {
+    "protocol/ids.hpp": "#include <cstdint>\n",
+    "fabric/fabric.hpp": '#include "protocol/ids.hpp"\n',
+    "fabric/host/host.cpp": '#include "fabric/fabric.hpp"\n#include <sys/uio.h>\n',
+    "fabric/sim/sim.hpp": '#include "fabric/fabric.hpp"\n',
+    "engine/engine.hpp": '#include "fabric/fabric.hpp"\n#include <coroutine>\n',
+    "client/client.hpp": '#include "protocol/ids.hpp"\n#include <mutex>\n',
+    "service/service.cpp": '#include "engine/engine.hpp"\n#include "fabric/fabric.hpp"\n',
+    "sim/sim.cpp": '#include "engine/engine.hpp"\n#include "fabric/sim/sim.hpp"\n',
+    "mpi/init.cpp": '#include <mpi.h>\n#include "client/client.hpp"\n',
+}
+
+
+def check(source: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    for name, text in files.items():
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return subprocess.run([sys.executable, SCRIPT, source], capture_output=True, text=True, check=False)
+
+
+def test_a_clean_tree_passes(tmp_path: Path) -> None:
+    result = check(tmp_path, CLEAN)
+    assert result.returncode == 0, result.stderr
+    assert f"{len(CLEAN)} files, 0 includes against the layers" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("protocol/ids.hpp", '#include "engine/engine.hpp"'),
+        ("engine/engine.hpp", '#include "service/service.cpp"'),
+        ("engine/engine.hpp", '#include "fabric/host/host.cpp"'),
+        ("engine/engine.hpp", "#include <thread>"),
+        ("engine/engine.hpp", "#include <chrono>"),
+        ("engine/engine.hpp", "#include <sys/socket.h>"),
+        ("fabric/host/host.cpp", '#include "engine/engine.hpp"'),
+        ("fabric/host/host.cpp", '#include "fabric/sim/sim.hpp"'),
+        ("client/client.hpp", '#include "engine/engine.hpp"'),
+        ("client/client.hpp", "#include <mpi.h>"),
+        ("service/service.cpp", '#include "client/client.hpp"'),
+        ("sim/sim.cpp", '#include "fabric/host/host.cpp"'),
+        ("mpi/init.cpp", '#include "engine/engine.hpp"'),
+        ("mpi/init.cpp", '  #  include "service/service.cpp"'),
+        ("mpi/init.cpp", '#include "client.hpp"'),
+    ],
+)
+def test_a_planted_arrow_is_found(tmp_path: Path, file: str, line: str) -> None:
+    result = check(tmp_path, CLEAN | {file: CLEAN[file] + line + "\n"})
+    assert result.returncode == 1
+    assert f"{tmp_path / file}:{CLEAN[file].count(chr(10)) + 1}: " in result.stderr
+
+
+def test_an_empty_tree_is_not_a_pass(tmp_path: Path) -> None:
+    assert check(tmp_path, {}).returncode == 1
+
+
+def test_this_project_keeps_its_layers() -> None:
+    result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,125 @@
+// A node inside one test process: keeper and service processes as threads, ranks as clients.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/client.hpp"
+#include "service/keeper.hpp"
+#include "service/starter.hpp"
+
+namespace outrigger::testing {
+
+inline std::string fresh_socket_name() {
+  static std::atomic<unsigned> next{0};
+  return "outrigger-test-" + std::to_string(::getpid()) + "-" + std::to_string(next++);
+}
+
+inline sockaddr_un abstract_address(const std::string& name, socklen_t& bytes) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+inline UniqueFd listen_on(const std::string& name) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  socklen_t bytes = 0;
+  const sockaddr_un address = abstract_address(name, bytes);
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0 || ::listen(fd.get(), 64) != 0) fd.reset();
+  return fd;
+}
+
+inline UniqueFd connect_to(const std::string& name) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  socklen_t bytes = 0;
+  const sockaddr_un address = abstract_address(name, bytes);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) fd.reset();
+  return fd;
+}
+
+struct NodeOptions {
+  std::uint32_t ranks = 2;
+  std::uint32_t services = 1;
+  std::vector<int> service_cpus;
+  std::uint32_t reach_allowed = kReachAll;
+  std::uint32_t hello_timeout_ms = 10000;
+};
+
+class Node {
+ public:
+  explicit Node(const NodeOptions& options) : options_(options) {
+    const std::string name = fresh_socket_name();
+    std::memcpy(address_.name.data(), name.data(), name.size());
+    for (std::size_t i = 0; i < kSecretBytes; ++i) address_.secret[i] = static_cast<std::uint8_t>(i * 7 + 1);
+    service::KeeperConfig config;
+    config.world_size = options.ranks;
+    config.local_size = options.ranks;
+    config.services = options.services;
+    config.service_cpus = options.service_cpus;
+    config.reach_allowed = options.reach_allowed;
+    config.hello_timeout_ms = options.hello_timeout_ms;
+    config.end_ranks = false;
+    config.secret = address_.secret;
+    keeper_ = std::make_unique<service::Keeper>(std::move(config), listen_on(name), starter_);
+    thread_ = std::thread([this] { status_ = keeper_->run(); });
+  }
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  ~Node() {
+    keeper_->stop();
+    finish();
+  }
+
+  [[nodiscard]] const client::KeeperAddress& address() const { return address_; }
+  [[nodiscard]] std::string name() const { return address_.name.data(); }
+
+  [[nodiscard]] client::AttachOptions attach_options(std::uint32_t rank) const {
+    client::AttachOptions attach;
+    attach.keeper = address_;
+    attach.world_rank = WorldRank{rank};
+    attach.world_size = options_.ranks;
+    attach.local_rank = rank;
+    attach.local_size = options_.ranks;
+    return attach;
+  }
+
+  // All ranks, side by side, for attach() waits for everybody.
+  [[nodiscard]] std::vector<Result<std::unique_ptr<client::Client>>> attach_all() const {
+    std::vector<Result<std::unique_ptr<client::Client>>> clients;
+    for (std::uint32_t i = 0; i < options_.ranks; ++i) clients.emplace_back(Error{"not attached"});
+    std::vector<std::thread> threads;
+    for (std::uint32_t i = 0; i < options_.ranks; ++i) {
+      threads.emplace_back([&, i] { clients[i] = client::Client::attach(attach_options(i)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return clients;
+  }
+
+  // Waits for the keeper to end by itself.
+  int finish() {
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
+
+ private:
+  NodeOptions options_;
+  client::KeeperAddress address_;
+  service::ThreadStarter starter_;
+  std::unique_ptr<service::Keeper> keeper_;
+  std::thread thread_;
+  int status_ = 0;
+};
+
+}  // namespace outrigger::testing
