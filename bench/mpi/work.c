@@ -14,7 +14,8 @@ __attribute__((noinline)) void work(uint64_t iterations) {
 
 double work_iterations_per_us(void) {
   enum { kRounds = 301 };
-  const Probe probe = {.kind = kProbeWork, .work = 50000};  // some 100 us: rarely interrupted by the rest of the machine
+  const Probe probe = {.kind = kProbeWork,
+                       .work = 50000};  // some 100 us: rarely interrupted by the rest of the machine
   ProbeResult result;
   measure(NULL, &probe, 1, kRounds, &result);
   double rate = (double)probe.work / result.elapsed_us;

@@ -94,7 +94,8 @@ HelloBody make_hello(const AttachOptions& options, const Probe& probe) {
   return hello;
 }
 
-Result<ControlMessage> wait_for_welcome(ControlSocket& socket, const AttachOptions& options, Clock::time_point deadline) {
+Result<ControlMessage> wait_for_welcome(ControlSocket& socket, const AttachOptions& options,
+                                        Clock::time_point deadline) {
   ControlSocket::Received received = socket.receive(std::max(1, milliseconds_left(deadline)));
   switch (received.event) {
     case ControlSocket::Event::nothing:

@@ -44,9 +44,13 @@ Result<std::unique_ptr<Client>> Client::attach(const AttachOptions& options) try
   return Error{std::string("cannot attach to the keeper: ") + exception.what()};
 }
 
-const WelcomeBody& Client::welcome() const { return state_->core->welcome(); }
+const WelcomeBody& Client::welcome() const {
+  return state_->core->welcome();
+}
 
-bool Client::cma() const { return state_->core->cma(); }
+bool Client::cma() const {
+  return state_->core->cma();
+}
 
 void* Client::allocate(std::uint64_t bytes) {
   return guarded(static_cast<void*>(nullptr), [&] { return state_->core->allocate(bytes); });
@@ -83,7 +87,9 @@ bool Client::poll(PendingOperation& operation) {
   return guarded(false, [&] { return state_->core->poll(operation); });
 }
 
-OperationResult Client::result(const PendingOperation& operation) const { return operation.result; }
+OperationResult Client::result(const PendingOperation& operation) const {
+  return operation.result;
+}
 
 void Client::wait_for_completion(std::chrono::microseconds at_most) {
   guarded(false, [&] {

@@ -4,8 +4,10 @@
 // programs, so: no threads, no logging, no exceptions out of it, few dependencies.
 //
 // Thread rule: every member may be called from any thread.
-// Blocking: attach(), allocate() and growth of argument memory wait for the keeper (bounded by timeouts). post() and
-// poll() never wait for anybody.
+// Blocking: attach(), allocate(), allocate_staging() and define_group() may wait for the keeper (bounded by timeouts).
+// post() and poll() never wait for anybody: an operation whose arguments need more memory waits until it is there.
+// fork(): in a child the client is inert. It posts and allocates nothing (null pointers), poll() is false, fatal() is
+// empty, its destructor says nothing to anybody; release() gives back the child's own view.
 #pragma once
 
 #include <array>
@@ -27,11 +29,11 @@
 namespace outrigger::client {
 
 struct KeeperOptions {
-  std::string daemon_path;               // of outriggerd
+  std::string daemon_path;  // of outriggerd
   std::uint32_t world_size = 0;
-  std::uint32_t local_size = 0;          // ranks that will say hello
-  std::uint32_t services = 0;            // service processes to start; 0: by itself
-  std::string service_cpus;              // "7" or "6,7": cores to pin them to; empty: cores free of ranks
+  std::uint32_t local_size = 0;  // ranks that will say hello
+  std::uint32_t services = 0;    // service processes to start; 0: by itself
+  std::string service_cpus;      // "7" or "6,7": cores to pin them to; empty: cores free of ranks
   std::uint32_t reach_allowed = kReachAll;
   std::uint32_t hello_timeout_ms = 10000;  // for all local ranks to appear
 };
@@ -100,7 +102,8 @@ class Client {
  public:
   // Connects to the keeper and waits until the service processes know this rank.
   [[nodiscard]] static Result<std::unique_ptr<Client>> attach(const AttachOptions& options);
-  // Says goodbye. Operations that are not done are abandoned.
+  // Says goodbye. Operations that are not done are abandoned. Memory from allocate() that was not released stays where
+  // it is, as ordinary private memory.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -110,7 +113,7 @@ class Client {
   [[nodiscard]] bool cma() const;
 
   // Memory that the node's service processes map too: zeroed, page aligned. nullptr: not to be had (limit of regions,
-  // no memory); use ordinary memory then. After fork() a child gets its own private view of it.
+  // no memory, half of the program's descriptors taken, reach `mapped` not allowed); use ordinary memory then. After fork() a child gets its own private view of it.
   [[nodiscard]] void* allocate(std::uint64_t bytes);
   // False: not from allocate(), nothing was done.
   bool release(void* memory);
@@ -126,8 +129,10 @@ class Client {
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, std::vector<WorldRank> members, GroupRank me);
 
   // Hands an operation to the service process, or keeps it until a slot is free. Never blocks, never fails for want of
-  // slots; nullptr only when no memory is left for its arguments.
-  // A layout in private memory requires cma(); the caller packs into staging where that is not so.
+  // slots; nullptr only when no memory is left for its arguments, or for a request that makes no sense: no group or
+  // another client's, extents that are not one per member, offsets that overflow, or a layout in private memory (a range
+  // over all blocks that is not inside one region) without cma(); the caller packs into staging where that is so.
+  // An operation that waited for arguments in vain ends as `rejected`.
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
 
   // Is it done? One load of the rank's own memory in the common case; posts what is waiting for slots.

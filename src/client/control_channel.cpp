@@ -122,7 +122,9 @@ bool ControlChannel::receive_one(int timeout_ms) {
   switch (received.event) {
     case ControlSocket::Event::nothing: return false;
     case ControlSocket::Event::closed: lose("the keeper of this node is gone"); return false;
-    case ControlSocket::Event::malformed: lose("the keeper of this node sent nonsense: " + received.problem); return false;
+    case ControlSocket::Event::malformed:
+      lose("the keeper of this node sent nonsense: " + received.problem);
+      return false;
     case ControlSocket::Event::message: break;
   }
   switch (received.message->kind()) {

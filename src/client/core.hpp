@@ -1,8 +1,8 @@
 // What a client is made of. It outlives the Client as an inert shell when groups or operations do, and it is inert in
 // forked children: then nothing shared is touched any more.
 //
-// Locks: `mutex_` guards everything below it and is held for a few hundred nanoseconds (longer only when argument memory
-// grows: no waiting for others then either). The control channel has its own; it is taken under `mutex_` only by
+// Locks: `mutex_` guards everything below it and is held for a few hundred nanoseconds (longer only when argument
+// memory grows: no waiting for others then either). The control channel has its own; it is taken under `mutex_` only by
 // attempts that do not wait.
 #pragma once
 

@@ -4,6 +4,8 @@
 
 namespace outrigger::client {
 
-Group::~Group() { core_->retire_group(*this); }
+Group::~Group() {
+  core_->retire_group(*this);
+}
 
 }  // namespace outrigger::client

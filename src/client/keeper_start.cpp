@@ -29,7 +29,9 @@ constexpr int kAboveTargets = 16;
 // outriggerd becomes a daemon within milliseconds; on a loaded machine it may take longer.
 constexpr std::chrono::seconds kDaemonizeTimeout{10};
 
-Error failure(const std::string& what, int reason) { return Error{what + ": " + std::strerror(reason)}; }
+Error failure(const std::string& what, int reason) {
+  return Error{what + ": " + std::strerror(reason)};
+}
 
 bool fill_random(void* bytes, std::size_t count) {
   auto* place = static_cast<std::byte*>(bytes);
@@ -59,7 +61,9 @@ Result<KeeperAddress> random_address() {
   return address;
 }
 
-UniqueFd above_targets(const UniqueFd& fd) { return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kAboveTargets)); }
+UniqueFd above_targets(const UniqueFd& fd) {
+  return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kAboveTargets));
+}
 
 // A pipe with the secret in it. Command lines and environments can be read by others, a pipe cannot.
 Result<UniqueFd> pipe_with(const Secret& secret) {
@@ -106,7 +110,8 @@ std::vector<std::string> command_line(const KeeperOptions& options) {
 bool for_ranks_only(std::string_view entry) {
   constexpr std::array<std::string_view, 3> kLoader = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE="};
   if (entry.starts_with("OUTRIGGER_")) return !entry.starts_with("OUTRIGGER_LOG");
-  return std::any_of(kLoader.begin(), kLoader.end(), [entry](std::string_view name) { return entry.starts_with(name); });
+  return std::any_of(kLoader.begin(), kLoader.end(),
+                     [entry](std::string_view name) { return entry.starts_with(name); });
 }
 
 std::vector<char*> keeper_environment() {

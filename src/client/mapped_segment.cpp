@@ -29,7 +29,8 @@ Result<MappedSegment> MappedSegment::map(const UniqueFd& fd, WorldRank rank, std
   }
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || status.st_size != static_cast<off_t>(SegmentView::segment_bytes())) {
-    return Error{"the keeper sent a control segment of the wrong size; use the library and outriggerd of one installation"};
+    return Error{
+        "the keeper sent a control segment of the wrong size; use the library and outriggerd of one installation"};
   }
   void* base = ::mmap(nullptr, SegmentView::segment_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return Error{std::string("cannot map the control segment: ") + std::strerror(errno)};

@@ -13,10 +13,16 @@ constexpr std::uint64_t kLargestStagingInChunk = 512ULL << 10;
 // Regions for large staging that are kept although nobody uses them. Beyond it the oldest goes.
 constexpr std::uint64_t kIdleStagingBytes = 64ULL << 20;
 
-std::uint64_t address_of(const Region& region) { return reinterpret_cast<std::uintptr_t>(region.base); }
-void* pointer_to(const MemoryRange& range) { return reinterpret_cast<void*>(range.address); }
+std::uint64_t address_of(const Region& region) {
+  return reinterpret_cast<std::uintptr_t>(region.base);
+}
+void* pointer_to(const MemoryRange& range) {
+  return reinterpret_cast<void*>(range.address);
+}
 
-std::uint64_t chunk_bytes_for(std::uint64_t bytes) { return std::max(kChunkBytes, RangeAllocator::rounded(bytes)); }
+std::uint64_t chunk_bytes_for(std::uint64_t bytes) {
+  return std::max(kChunkBytes, RangeAllocator::rounded(bytes));
+}
 
 }  // namespace
 

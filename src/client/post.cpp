@@ -38,7 +38,8 @@ std::optional<Span> span_of(const BufferLayout& layout, std::uint32_t group_size
     return span;
   }
   std::int64_t last = 0;
-  if (__builtin_mul_overflow(layout.stride_bytes, static_cast<std::int64_t>(group_size) - 1, &last)) return std::nullopt;
+  if (__builtin_mul_overflow(layout.stride_bytes, static_cast<std::int64_t>(group_size) - 1, &last))
+    return std::nullopt;
   if (!extend(span, any, 0, layout.block_bytes) || !extend(span, any, last, layout.block_bytes)) return std::nullopt;
   return span;
 }

@@ -1,6 +1,6 @@
 // Hands out ranges of memory that lies in a few chunks. First fit with coalescing, and in front of it a short stack per
-// power of two, so that the common small sizes cost a few nanoseconds. All bookkeeping is outside of the managed memory,
-// which other processes can write.
+// power of two, so that the common small sizes cost a few nanoseconds. All bookkeeping is outside of the managed
+// memory, which other processes can write.
 //
 // Thread rule: the owner locks.
 #pragma once

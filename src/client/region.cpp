@@ -9,10 +9,14 @@
 #include <iterator>
 #include <limits>
 
+#include "client/available_memory.hpp"
+
 namespace outrigger::client {
 namespace {
 
-std::uint64_t address_of(const Region& region) { return reinterpret_cast<std::uintptr_t>(region.base); }
+std::uint64_t address_of(const Region& region) {
+  return reinterpret_cast<std::uintptr_t>(region.base);
+}
 
 std::uint64_t whole_pages(std::uint64_t bytes) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -24,6 +28,12 @@ bool leaves_descriptors_for_the_program(int fd) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
   return static_cast<rlim_t>(fd) < limit.rlim_cur / 2;
+}
+
+// Shared memory that is not there is not refused by the kernel: it ends processes until it is.
+bool memory_is_there(std::uint64_t bytes) {
+  constexpr std::uint64_t kNotWorthALook = 1ULL << 20;
+  return bytes <= kNotWorthALook || bytes <= available_memory_bytes() / 4 * 3;
 }
 
 UniqueFd create_sealed_memory(std::uint64_t bytes) {
@@ -58,7 +68,7 @@ bool Region::make_private() {
 
 std::optional<Region> create_region(RegionUse use, std::uint64_t bytes) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()) / 2;
-  if (bytes == 0 || bytes > kMost) return std::nullopt;
+  if (bytes == 0 || bytes > kMost || !memory_is_there(bytes)) return std::nullopt;
   Region region{RegionId(), use, nullptr, whole_pages(bytes), UniqueFd()};
   region.fd = create_sealed_memory(region.bytes);
   if (!region.fd.valid()) return std::nullopt;
@@ -73,8 +83,9 @@ std::optional<Region> create_region(RegionUse use, std::uint64_t bytes) {
 }
 
 void RegionTable::insert(Region region) {
-  const auto place = std::upper_bound(regions_.begin(), regions_.end(), address_of(region),
-                                      [](std::uint64_t address, const Region& other) { return address < address_of(other); });
+  const auto place =
+      std::upper_bound(regions_.begin(), regions_.end(), address_of(region),
+                       [](std::uint64_t address, const Region& other) { return address < address_of(other); });
   regions_.insert(place, std::move(region));
 }
 
@@ -89,8 +100,9 @@ std::optional<Region> RegionTable::take(const void* base, RegionUse use) {
 }
 
 const Region* RegionTable::find(std::uint64_t address, std::uint64_t bytes) const {
-  const auto after = std::upper_bound(regions_.begin(), regions_.end(), address,
-                                      [](std::uint64_t wanted, const Region& region) { return wanted < address_of(region); });
+  const auto after =
+      std::upper_bound(regions_.begin(), regions_.end(), address,
+                       [](std::uint64_t wanted, const Region& region) { return wanted < address_of(region); });
   if (after == regions_.begin()) return nullptr;
   const Region& region = *std::prev(after);
   const std::uint64_t offset = address - address_of(region);

@@ -272,14 +272,6 @@ void EngineState::peer_restarted(SpId peer, Epoch epoch) {
   const bool replaced = epoch > Epoch{1};
   known = epoch;
   if (!replaced) return;
-  std::vector<std::pair<Group*, std::uint64_t>> touched;
-  for (const auto& [id, known_group] : groups_) {
-    for (const auto& [sequence, operation] : known_group->operations()) {
-      operation->forget_waiting_from(peer);
-      touched.emplace_back(known_group.get(), sequence);
-    }
-  }
-  for (const auto& [known_group, sequence] : touched) close_if_over(*known_group, sequence);
   restarted_.push_back(peer);
 }
 

@@ -161,8 +161,9 @@ void LocalRank::unsettle_peer(GroupRank peer) {
 
 void LocalRank::end_move() { --moving_; }
 
+// The first failure counts; a truncation, where bytes did arrive, gives way to whatever is worse.
 void LocalRank::fail(CompletionStatus status) {
-  if (status_ == CompletionStatus::ok) status_ = status;
+  if (status_ == CompletionStatus::ok || status_ == CompletionStatus::truncated) status_ = status;
 }
 
 void LocalRank::notify() {

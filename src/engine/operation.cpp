@@ -64,10 +64,8 @@ Operation::~Operation() {
 OperationId Operation::id() const { return OperationId{group_.id(), sequence_}; }
 
 LocalRank* Operation::find(GroupRank rank) {
-  for (const std::unique_ptr<LocalRank>& part : parts_) {
-    if (part->me() == rank && !part->completed_) return part.get();
-  }
-  return nullptr;
+  if (open_.empty() || group_.membership()->peer_of(rank) != Membership::kSelf) return nullptr;
+  return open_[group_.membership()->number_at_peer(rank)];
 }
 
 // ---------------------------------------------------------------- posting and completion
@@ -81,6 +79,8 @@ void Operation::add(PostedOperation posted, AlgorithmFunction algorithm) {
   for (const std::unique_ptr<LocalRank>& other : parts_) part->record_.late_announcements += other->has_announced() ? 1 : 0;
   LocalRank& rank = *part;
   parts_.push_back(std::move(part));
+  open_.resize(membership.local().size(), nullptr);
+  open_[number] = &rank;
   Task task = algorithm(*this, rank);
   rank.spawn(std::move(task));
 }
@@ -88,6 +88,7 @@ void Operation::add(PostedOperation posted, AlgorithmFunction algorithm) {
 void Operation::complete(LocalRank& rank) {
   assert(rank.is_settled() && !rank.completed_);
   rank.completed_ = true;
+  open_[group_.membership()->number_at_peer(rank.me())] = nullptr;
   give_back_credits(rank);
   group_.progress(rank.world()).complete(sequence_, rank.status_);
   rank.record_.status = rank.status_;
@@ -100,21 +101,16 @@ void Operation::remove_completed() {
 }
 
 void Operation::drop(GroupRank rank) {
-  LocalRank* part = find(rank);
-  if (part == nullptr) return;
-  give_back_credits(*part);
-  std::erase_if(parts_, [part](const std::unique_ptr<LocalRank>& other) { return other.get() == part; });
+  if (LocalRank* part = find(rank)) {
+    give_back_credits(*part);
+    open_[group_.membership()->number_at_peer(rank)] = nullptr;
+    std::erase_if(parts_, [part](const std::unique_ptr<LocalRank>& other) { return other.get() == part; });
+  }
+  forget_useless_waiting();
 }
 
-bool Operation::is_over() const {
-  if (!parts_.empty()) return false;
-  if (waiting_.empty()) return true;
-  const Membership* membership = group_.membership();
-  if (membership == nullptr) return false;
-  return std::all_of(membership->local().begin(), membership->local().end(), [&](GroupRank rank) {
-    return group_.finished(membership->world(rank), sequence_).has_value();
-  });
-}
+// What waits is answered before the operation goes, by forget_useless_waiting() and restored().
+bool Operation::is_over() const { return parts_.empty() && waiting_.empty(); }
 
 // ---------------------------------------------------------------- announcing
 
@@ -305,23 +301,26 @@ void Operation::on_announce(SpId from, peer::Announce announce) {
       const std::optional<CompletionStatus> status = group_.finished(world, sequence_);
       if (part != nullptr || !status) {
         waits = true;
-      } else if (announce.again || announced_block(announce, number, local).bytes != 0) {
+      } else if (announce.again || context_.config.epoch > Epoch{1} ||
+                 announced_block(announce, number, local).bytes != 0) {
         context_.send(from, id(), peer::Finished{world, *status});
       }
     }
   }
   if (!waits) return;
-  for (std::size_t i = 0; i < waiting_.size(); ++i) {
-    const peer::Announce& other = waiting_[i].announce;
-    if (other.rank != announce.rank || other.first != announce.first) continue;
-    remove_waiting(i);  // said again
-    break;
+  // Said again: by the same incarnation piece by piece, by a new one all of it. What an old incarnation said stays true
+  // until then, and of a rank that has completed it is all that will ever be said.
+  const Epoch epoch = context_.epoch_of(from);
+  for (std::size_t i = waiting_.size(); i-- > 0;) {
+    const Waiting& other = waiting_[i];
+    if (other.announce.rank != announce.rank) continue;
+    if (other.epoch != epoch || other.announce.first == announce.first) remove_waiting(i);
   }
   if (!names_bytes(announce)) {
     if (group_.waiting_announcements >= context_.config.limits.waiting_announcements) return;
     ++group_.waiting_announcements;
   }
-  waiting_.push_back(Waiting{from, std::move(announce)});
+  waiting_.push_back(Waiting{from, epoch, std::move(announce)});
 }
 
 void Operation::apply(const peer::Announce& announce, SpId from, LocalRank& rank) {
@@ -572,18 +571,12 @@ void Operation::restored(WorldRank rank) {
   for (const Waiting& waiting : waiting_) {
     if (told.insert(waiting.from).second) context_.send(waiting.from, id(), peer::Finished{rank, *status});
   }
-  if (group_.membership() != nullptr) return;
+  if (group_.membership() != nullptr) return forget_useless_waiting();
   const auto finished = static_cast<std::uint32_t>(
       std::count_if(group_.all_progress().begin(), group_.all_progress().end(),
                     [&](const auto& entry) { return group_.finished(entry.first, sequence_).has_value(); }));
   for (std::size_t i = waiting_.size(); i-- > 0;) {
     if (waiting_[i].announce.members <= finished) remove_waiting(i);
-  }
-}
-
-void Operation::forget_waiting_from(SpId peer) {
-  for (std::size_t i = waiting_.size(); i-- > 0;) {
-    if (waiting_[i].from == peer) remove_waiting(i);
   }
 }
 

@@ -230,7 +230,6 @@ class Operation {
   void on_finished(WorldRank rank, CompletionStatus status);
   void on_refusal(SpId from, const peer::Refusal& refusal);
 
-  void forget_waiting_from(SpId peer);
   void say_again(std::uint32_t peer);
   // Announces to a peer now that there is a credit. False: nothing was left to say.
   [[nodiscard]] bool announce_with_credit(GroupRank rank, std::uint32_t peer);
@@ -244,6 +243,7 @@ class Operation {
  private:
   struct Waiting {
     SpId from;
+    Epoch epoch;
     peer::Announce announce;
   };
 
@@ -274,6 +274,7 @@ class Operation {
   Group& group_;
   std::uint64_t sequence_;
   std::vector<std::unique_ptr<LocalRank>> parts_;  // local ranks that have posted and not completed
+  std::vector<LocalRank*> open_;                   // the same, by number among the group's local ranks
   std::vector<Waiting> waiting_;                   // announcements that a local rank has not met yet
   std::vector<std::uint32_t> outstanding_;         // per peer: announcements holding the operation's credit
 };

@@ -34,6 +34,37 @@ void in_chunks(std::int64_t count, std::int64_t element_bytes, const Step& step)
   }
 }
 
+// Elements at an address as PMPI_Pack takes them. MPICH refuses a null address even where the type's displacements are
+// addresses; then the same bytes are described from another place.
+class Elements {
+ public:
+  Elements(std::byte* address, int count, MPI_Datatype type) : address_(address), count_(count), type_(type) {
+    if (address != nullptr) return;
+    const MPI_Aint back = -kShift;
+    const bool made = real().Type_create_hindexed(1, &count, &back, type, &type_) == MPI_SUCCESS &&
+                      real().Type_commit(&type_) == MPI_SUCCESS;
+    if (!made) die("%s cannot describe data at MPI_BOTTOM", kAbiName);
+    address_ = reinterpret_cast<std::byte*>(kShift);
+    count_ = 1;
+    shifted_ = true;
+  }
+  Elements(const Elements&) = delete;
+  Elements& operator=(const Elements&) = delete;
+  ~Elements() {
+    if (shifted_) real().Type_free(&type_);
+  }
+  [[nodiscard]] std::byte* address() const { return address_; }
+  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] MPI_Datatype type() const { return type_; }
+
+ private:
+  static constexpr MPI_Aint kShift = 4096;
+  std::byte* address_;
+  int count_;
+  MPI_Datatype type_;
+  bool shifted_ = false;
+};
+
 }  // namespace
 
 void Blocks::sum_up() {
@@ -91,9 +122,14 @@ bool Blocks::mapped(const client::Client& client) const {
 void Blocks::use_buffer() {
   if (!irregular_) return;
   extents_.resize(peers_);
+  bool found = false;
   for (std::uint32_t i = 0; i < peers_; ++i) {
     const std::uint64_t bytes = bytes_of(i);
-    extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape_.first, bytes};
+    if (bytes != 0 && !found) {
+      origin_ = offset_of(i) + shape_.first;
+      found = true;
+    }
+    extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape_.first - origin_, bytes};
   }
 }
 
@@ -123,9 +159,10 @@ void Blocks::pack(MPI_Comm comm, std::uint32_t skip) {
       continue;
     }
     in_chunks(count_of(peer), shape_.size, [&](std::int64_t first, int elements, int chunk_bytes) {
+      const Elements from(at(buffer_, offset_of(peer) + first * shape_.extent), elements, type_);
       int position = 0;
-      const int code = real().Pack(at(buffer_, offset_of(peer) + first * shape_.extent), elements, type_,
-                                   to + first * shape_.size, chunk_bytes, &position, comm);
+      const int code = real().Pack(from.address(), from.count(), from.type(), to + first * shape_.size, chunk_bytes,
+                                   &position, comm);
       check_packed(code, position, chunk_bytes);
     });
   }
@@ -141,9 +178,10 @@ void Blocks::unpack(MPI_Comm comm, std::uint32_t skip) {
       continue;
     }
     in_chunks(count_of(peer), shape_.size, [&](std::int64_t first, int elements, int chunk_bytes) {
+      const Elements to(at(buffer_, offset_of(peer) + first * shape_.extent), elements, type_);
       int position = 0;
-      const int code = real().Unpack(from + first * shape_.size, chunk_bytes, &position,
-                                     at(buffer_, offset_of(peer) + first * shape_.extent), elements, type_, comm);
+      const int code = real().Unpack(from + first * shape_.size, chunk_bytes, &position, to.address(), to.count(),
+                                     to.type(), comm);
       check_packed(code, position, chunk_bytes);
     });
   }
@@ -156,7 +194,7 @@ client::BufferLayout Blocks::layout() const {
     return layout;
   }
   if (irregular_) {
-    layout.base = staged() ? static_cast<const void*>(staging_) : reinterpret_cast<const void*>(buffer_);
+    layout.base = staged() ? static_cast<const void*>(staging_) : at(buffer_, origin_);
     layout.extents = extents_;
     return layout;
   }

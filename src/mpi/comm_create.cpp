@@ -1,5 +1,4 @@
-// The blocking constructors. Duplicates need nothing here: the attribute's copy callback sees every one of them, whoever
-// makes it. dup_with_info is the exception, for its info.
+// The constructors of communicators. Duplicates get their state from the attribute's copy callback, the others here.
 #include "mpi/comm_state.hpp"
 #include "mpi/constants.hpp"
 #include "mpi/entry.hpp"
@@ -17,8 +16,27 @@ int adopted(int code, Word made) {
 
 }  // namespace
 
+OUTRIGGER_ENTRY(Comm_dup, (Word comm, Word made)) {
+  const DuplicateScope scope(!OUTRIGGER_CALLED_BY_MPI());
+  return pass(Call::Comm_dup, comm, made);
+}
+
+OUTRIGGER_ENTRY(Comm_idup, (Word comm, Word made, Word request)) {
+  const DuplicateScope scope(!OUTRIGGER_CALLED_BY_MPI());
+  return pass(Call::Comm_idup, comm, made, request);
+}
+
+#if OUTRIGGER_MPI4
+// Nothing collective may block here, so the info cannot be agreed on: the parent's choice holds.
+OUTRIGGER_ENTRY(Comm_idup_with_info, (Word comm, Word info, Word made, Word request)) {
+  const DuplicateScope scope(!OUTRIGGER_CALLED_BY_MPI());
+  return pass(Call::Comm_idup_with_info, comm, info, made, request);
+}
+#endif
+
 OUTRIGGER_ENTRY(Comm_dup_with_info, (Word comm, Word info, Word made)) {
   const bool inside = OUTRIGGER_CALLED_BY_MPI();
+  const DuplicateScope scope(!inside);
   const int code = pass(Call::Comm_dup_with_info, comm, info, made);
   Job* job = current_job();
   if (code == MPI_SUCCESS && job != nullptr && !inside) {

@@ -35,7 +35,11 @@ GroupId mix(GroupId id, std::uint64_t kind, std::uint64_t ordinal) {
   return mixed;
 }
 
+constinit thread_local bool duplicating = false;
+
 int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* value, void* copy, int* flag) {
+  *flag = 0;
+  if (!duplicating) return MPI_SUCCESS;
   CommState* derived = static_cast<CommState*>(value)->derive();
   std::memcpy(copy, static_cast<void*>(&derived), sizeof derived);
   *flag = 1;
@@ -151,6 +155,10 @@ void forget_communicators(Job& job) {
   real().Comm_delete_attr(constants().comm_world, job.comm_keyval);
   real().Comm_free_keyval(&job.comm_keyval);
 }
+
+DuplicateScope::DuplicateScope(bool by_program) : before_(std::exchange(duplicating, by_program)) {}
+
+DuplicateScope::~DuplicateScope() { duplicating = before_; }
 
 CommState* state_of(const Job& job, MPI_Comm comm) {
   void* value = nullptr;

@@ -2,8 +2,10 @@
 //
 // Every rank of a communicator must give it the same GroupId without asking anybody inside a nonblocking call:
 //   MPI_COMM_WORLD          a constant
-//   dup, idup, ...          mixed from the parent's id and the how-manieth dup of the parent this is (the attribute's
-//                           copy callback runs on every rank for every dup, in the same order)
+//   dup, idup, ...          mixed from the parent's id and the how-manieth dup of the parent this is: the attribute's
+//                           copy callback runs on every rank for every dup, in the same order. It counts only inside
+//                           the program's own calls (DuplicateScope): Open MPI also copies attributes for create_group,
+//                           on its members alone
 //   other constructors      rank 0 of the new communicator broadcasts an id made of its world rank and a counter
 // A communicator without the attribute (an intercommunicator, members outside our world) is native for everyone.
 #pragma once
@@ -85,6 +87,18 @@ void forget_communicators(Job& job);
 
 // The state of a communicator; nullptr where it has none.
 [[nodiscard]] CommState* state_of(const Job& job, MPI_Comm comm);
+
+// While it lives, this thread's attribute copies are of a duplicate that the program asked for.
+class DuplicateScope {
+ public:
+  explicit DuplicateScope(bool by_program);
+  DuplicateScope(const DuplicateScope&) = delete;
+  DuplicateScope& operator=(const DuplicateScope&) = delete;
+  ~DuplicateScope();
+
+ private:
+  bool before_;
+};
 
 // After a blocking constructor other than dup. Collective over the new communicator (nothing is done for the null one).
 void adopt(Job& job, MPI_Comm comm);

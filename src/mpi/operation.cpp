@@ -167,7 +167,6 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence, Algorithm al
   request.send = operation.send.layout();
   request.receive = operation.receive.layout();
   request.own_block_done = operation.own_block_by_rank;
-  print("DBG rank %u group %llx size %u me %u seq %llu %s staged %d%d own %d", job.world_rank, (unsigned long long)operation.comm->id().high, operation.comm->size(), operation.comm->me().value(), (unsigned long long)sequence, name_of(operation.collective).data(), operation.send.staged(), operation.receive.staged(), request.own_block_done);
   operation.pending = request.group == nullptr ? nullptr : job.client->post(request);
   if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(operation.collective).data());
   operation.comm->retain();

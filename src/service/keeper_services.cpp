@@ -1,5 +1,6 @@
 // The keeper's side of its service processes: starting them, introducing ranks, and what happens when one dies.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -51,6 +52,12 @@ void Keeper::start_services() {
   phase_began_ = Clock::now();
   Result<Topology> topology = read_topology();
   if (!topology) return refuse_everybody(topology.error());
+  for (const int cpu : config_.service_cpus) {
+    if (!may_use(topology.value(), cpu)) {
+      return refuse_everybody(fmt::format(
+          "cpu {} for service processes does not exist or may not be used here; see `outriggerd info --json`", cpu));
+    }
+  }
   PlacementRequest request;
   request.local_size = config_.local_size;
   request.services = config_.services;

@@ -1,5 +1,6 @@
 // outriggerd: keeper, service process, and two small tools around them.
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -59,6 +60,11 @@ int run_keep(KeepArguments arguments) {
 
 int run_serve() {
   (void)::signal(SIGPIPE, SIG_IGN);
+  int type = 0;
+  socklen_t bytes = sizeof(type);
+  if (::getsockopt(kControlFd, SOL_SOCKET, SO_TYPE, &type, &bytes) != 0 || type != SOCK_SEQPACKET) {
+    return complain("descriptor 3 is not a control socket; the keeper starts service processes by itself");
+  }
   start_log("service");
   Service service{outrigger::UniqueFd(kControlFd)};
   return service.run();

@@ -123,6 +123,8 @@ std::vector<int> free_cpus(const Topology& topology, const CpuMask& used_by_rank
   return cpus;
 }
 
+bool may_use(const Topology& topology, int cpu) { return core_of(topology, cpu) != nullptr; }
+
 bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_ranks) {
   const Core* core = core_of(topology, cpu);
   return core != nullptr && untouched(*core, used_by_ranks);

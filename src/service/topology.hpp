@@ -36,6 +36,8 @@ void reset_process_affinity();
 
 // One hardware thread of each core that no bit of `used_by_ranks` touches, the last core first.
 [[nodiscard]] std::vector<int> free_cpus(const Topology& topology, const CpuMask& used_by_ranks);
+// Is it one of the cpus that this process may use?
+[[nodiscard]] bool may_use(const Topology& topology, int cpu);
 // Is no hardware thread of the core with this cpu in `used_by_ranks`?
 [[nodiscard]] bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_ranks);
 

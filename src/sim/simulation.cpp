@@ -204,6 +204,8 @@ void Simulation::sent(SpId from, SpId to, std::span<const std::byte> message) {
                          name_of(delivered->status));
   } else if (const auto* finished = std::get_if<peer::Finished>(&decoded->body)) {
     detail = fmt::format("world rank {} {}", finished->rank.value(), name_of(finished->status));
+  } else if (const auto* refusal = std::get_if<peer::Refusal>(&decoded->body)) {
+    detail = fmt::format("of {} by {}", refusal->to.value(), refusal->from.value());
   }
   trace("service {} -> {}: {} group {} operation {} {}", from.value(), to.value(), kNames[decoded->body.index()], group,
         sequence, detail);

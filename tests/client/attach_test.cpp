@@ -75,7 +75,9 @@ TEST(Attach, NoKeeperTimesOut) {
   EXPECT_NE(client.error().find("no keeper listens at @" + name), std::string::npos) << client.error();
 }
 
-TEST(Attach, EmptyAddressIsAnError) { EXPECT_FALSE(Client::attach(AttachOptions{}).ok()); }
+TEST(Attach, EmptyAddressIsAnError) {
+  EXPECT_FALSE(Client::attach(AttachOptions{}).ok());
+}
 
 TEST(Attach, ProbeThatWasNotTouchedMeansNoCma) {
   FakeNodeOptions options;

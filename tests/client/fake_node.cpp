@@ -87,7 +87,9 @@ std::optional<SlotIndex> FakeNode::take_post(std::chrono::milliseconds at_most) 
   return slot;
 }
 
-SlotRequestBody FakeNode::body(SlotIndex slot) const { return segment_.slot(slot).body; }
+SlotRequestBody FakeNode::body(SlotIndex slot) const {
+  return segment_.slot(slot).body;
+}
 
 void FakeNode::complete(SlotIndex index, CompletionStatus status, std::uint32_t late) {
   OperationSlot& slot = segment_.slot(index);
@@ -145,7 +147,8 @@ std::byte* FakeNode::at(LocalRef ref, std::uint64_t bytes) const {
   const auto found = regions_.find(ref.region);
   if (found == regions_.end()) return nullptr;
   const std::uint64_t offset = ref.address - found->second.base;
-  return offset <= found->second.bytes && bytes <= found->second.bytes - offset ? found->second.mapping + offset : nullptr;
+  return offset <= found->second.bytes && bytes <= found->second.bytes - offset ? found->second.mapping + offset
+                                                                                : nullptr;
 }
 
 void FakeNode::set_fatal(const std::string& text) {

@@ -58,9 +58,10 @@ exit 0)");
   const auto address = start_keeper(options_);
   ::unsetenv("LD_PRELOAD");
   ASSERT_TRUE(address.ok()) << address.error();
-  EXPECT_EQ(read("arguments"), "keep --world-size 4 --local-size 2 --services 2 --reach mapped --hello-timeout-ms 1234 "
-                               "--leader-pid " +
-                                   std::to_string(::getpid()) + " --service-cpus 6,7\n");
+  EXPECT_EQ(read("arguments"),
+            "keep --world-size 4 --local-size 2 --services 2 --reach mapped --hello-timeout-ms 1234 "
+            "--leader-pid " +
+                std::to_string(::getpid()) + " --service-cpus 6,7\n");
   const Secret& secret = address.value().secret;
   EXPECT_EQ(read("secret"), std::string(secret.begin(), secret.end()));
   const std::string environment = read("environment");

@@ -113,7 +113,8 @@ TEST_F(Post, ExtentsAreCopied) {
   const auto slot = node_.take_post();
   ASSERT_TRUE(slot);
   const SlotRequestBody body = node_.body(*slot);
-  const auto* copied_send = reinterpret_cast<const PairExtent*>(node_.at(body.send.extents, kSize * sizeof(PairExtent)));
+  const auto* copied_send =
+      reinterpret_cast<const PairExtent*>(node_.at(body.send.extents, kSize * sizeof(PairExtent)));
   const auto* copied_receive =
       reinterpret_cast<const PairExtent*>(node_.at(body.receive.extents, kSize * sizeof(PairExtent)));
   ASSERT_NE(copied_send, nullptr);

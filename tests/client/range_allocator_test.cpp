@@ -32,8 +32,7 @@ TEST(RangeAllocator, RandomUseNeverOverlapsAndEverythingComesBack) {
     ASSERT_LE(range->address + range->bytes, chunk + (1 << 20));
     const auto next = used.lower_bound(range->address);
     ASSERT_TRUE(next == used.end() || range->address + range->bytes <= next->first);
-    ASSERT_TRUE(next == used.begin() ||
-                std::prev(next)->first + std::prev(next)->second.bytes <= range->address);
+    ASSERT_TRUE(next == used.begin() || std::prev(next)->first + std::prev(next)->second.bytes <= range->address);
     used.emplace(range->address, *range);
   }
   for (const auto& [address, range] : used) allocator.release(range);
@@ -44,7 +43,9 @@ TEST(RangeAllocator, RandomUseNeverOverlapsAndEverythingComesBack) {
   EXPECT_FALSE(allocator.allocate(1));
 }
 
-TEST(RangeAllocator, NothingWithoutChunks) { EXPECT_FALSE(RangeAllocator().allocate(1)); }
+TEST(RangeAllocator, NothingWithoutChunks) {
+  EXPECT_FALSE(RangeAllocator().allocate(1));
+}
 
 }  // namespace
 }  // namespace outrigger::client

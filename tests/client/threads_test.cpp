@@ -18,8 +18,7 @@ TEST(Threads, PostPollAllocateAndForgetTogether) {
     threads.emplace_back([&, t] {
       std::array<std::byte, 8> bytes{};
       for (std::uint64_t round = 0; round < 60; ++round) {
-        const auto group =
-            client->define_group(GroupId{static_cast<std::uint64_t>(t), round}, world(8), GroupRank(3));
+        const auto group = client->define_group(GroupId{static_cast<std::uint64_t>(t), round}, world(8), GroupRank(3));
         ASSERT_NE(group, nullptr);
         void* memory = round % 4 == 0 ? client->allocate(4096) : nullptr;
         void* staging = client->allocate_staging(64 << (round % 16));

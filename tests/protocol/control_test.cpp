@@ -19,7 +19,9 @@ std::vector<UniqueFd> make_fds(std::size_t count) {
   return fds;
 }
 
-bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
+bool is_open(int fd) {
+  return ::fcntl(fd, F_GETFD) >= 0;
+}
 
 struct Case {
   ControlKind kind;
@@ -56,8 +58,8 @@ std::vector<std::byte> random_bytes(std::size_t count) {
 template <class... Bodies>
 constexpr bool kNoPadding = (std::has_unique_object_representations_v<Bodies> && ...);
 // Padding would carry bytes of our memory to the other side.
-static_assert(kNoPadding<HelloBody, WelcomeBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody, RankJoinedBody,
-                         RankAttachedBody, RankBody, ControlHeader, SlotRequestBody, SlotResult>);
+static_assert(kNoPadding<HelloBody, WelcomeBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
+                         RankJoinedBody, RankAttachedBody, RankBody, ControlHeader, SlotRequestBody, SlotResult>);
 
 TEST(Control, EveryKindGoesRoundAndKeepsItsDescriptors) {
   for (const Case& c : cases()) {

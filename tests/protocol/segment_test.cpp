@@ -15,7 +15,8 @@ struct FreeDeleter {
 
 class Segment : public ::testing::Test {
  protected:
-  Segment() : memory_(std::aligned_alloc(4096, SegmentView::segment_bytes())), view_(static_cast<std::byte*>(memory_.get())) {
+  Segment()
+      : memory_(std::aligned_alloc(4096, SegmentView::segment_bytes())), view_(static_cast<std::byte*>(memory_.get())) {
     std::memset(memory_.get(), 0, SegmentView::segment_bytes());
     view_.initialize(WorldRank(5), 8);
   }

@@ -16,6 +16,7 @@
 
 #include "client/client.hpp"
 #include "service/keeper.hpp"
+#include "service/log.hpp"
 #include "service/starter.hpp"
 
 namespace outrigger::testing {
@@ -60,6 +61,7 @@ struct NodeOptions {
 class Node {
  public:
   explicit Node(const NodeOptions& options) : options_(options) {
+    service::start_log("test");
     const std::string name = fresh_socket_name();
     std::memcpy(address_.name.data(), name.data(), name.size());
     for (std::size_t i = 0; i < kSecretBytes; ++i) address_.secret[i] = static_cast<std::uint8_t>(i * 7 + 1);

@@ -46,13 +46,14 @@ struct Options {
   int stall_s = 60;
   bool verbose = false;
   bool careful = false;
+  bool spoil = false;
 };
 
 [[noreturn]] void usage(const char* problem) {
   std::fprintf(stderr,
                "differential: %s\n"
                "usage: differential [--seed S] [--operations N] [--max-bytes B] [--threads 1|2] [--window W]\n         "
-               "           [--stall-s S] [--verbose 1] [--careful 1]\n",
+               "           [--stall-s S] [--verbose 1] [--careful 1] [--spoil 1]\n",
                problem);
   std::exit(2);
 }
@@ -77,6 +78,8 @@ Options read_options(int argc, char** argv) {
       options.verbose = value != 0;
     } else if (name == "--careful") {
       options.careful = value != 0;
+    } else if (name == "--spoil") {
+      options.spoil = value != 0;
     } else if (name == "--window" && value >= 0) {
       options.only_window = static_cast<int>(value);
     } else {
@@ -159,6 +162,7 @@ class Window {
     }
     for (std::unique_ptr<Operation>& operation : planned_) {
       if (operation == nullptr) continue;
+      if (options_.spoil) operation->spoil();
       const std::optional<std::string> difference = operation->difference();
       if (difference) good = fail(operation->describe() + "\n  " + *difference);
     }

@@ -28,7 +28,6 @@ struct Plan {
   int empty_percent = 0;     // how many of the blocks of alltoallv are empty
   bool typed = false;        // derived datatypes
   bool coarse = false;       // of long pieces only
-  bool careful = false;
 
   // `careful` leaves out what the native MPIs of Debian 12 do wrong themselves.
   static Plan make(std::uint64_t seed, int group_size, std::int64_t max_bytes, bool careful);
@@ -46,6 +45,8 @@ class Operation {
   // Says what is different, if anything is.
   [[nodiscard]] std::optional<std::string> difference() const;
   [[nodiscard]] std::string describe() const;
+  // Changes a byte of what was received, to see that it is noticed.
+  void spoil() { received_.base()[receive_side_.low] ^= std::byte{1}; }
 
  private:
   // The arguments of one side.

@@ -1,0 +1,303 @@
+// Unusual but legal programs. Each is a mode of its own:
+//
+//   odd fork          forks and runs commands while operations are outstanding
+//   odd free_communicator  frees a communicator with operations outstanding on it
+//   odd free_type     frees a type with an operation outstanding on it
+//   odd zero          zero counts everywhere, with types, in place and null buffers
+//   odd alone         groups of one
+//   odd churn N       N times: duplicates, splits, one operation on each, frees (default 1000)
+//   odd inside        the program's attributes, names and duplicates are what they would be
+//   odd late_finalize completes everything in MPI_Finalize's last moment, with free_mem after the operations
+//   odd no_finalize   exits without MPI_Finalize
+//   odd mismatch      ranks disagree about the counts: an error or an end, never a hang or an overrun
+
+#include <mpi.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace {
+
+int rank = 0;
+int size = 0;
+
+[[noreturn]] void fail(const char* what) {
+  std::fprintf(stderr, "odd: rank %d: %s\n", rank, what);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+// One all-to-all on any communicator, with data that is checked.
+class Exchange {
+ public:
+  Exchange(MPI_Comm communicator, int block) : block_(block) {
+    MPI_Comm_rank(communicator, &rank_);
+    MPI_Comm_size(communicator, &size_);
+    const auto elements = static_cast<std::size_t>(block * size_);
+    for (std::size_t i = 0; i < elements; ++i) send_.push_back(rank_ * 1000 + static_cast<int>(i) / block);
+    receive_.assign(elements, -1);
+    MPI_Ialltoall(send_.data(), block, MPI_INT, receive_.data(), block, MPI_INT, communicator, &request);
+  }
+  void wait() {
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check();
+  }
+  void check() const {
+    for (std::size_t i = 0; i < receive_.size(); ++i) {
+      if (receive_[i] != static_cast<int>(i) / block_ * 1000 + rank_) fail("wrong data");
+    }
+  }
+  MPI_Request request = MPI_REQUEST_NULL;
+
+ private:
+  int block_;
+  int rank_ = 0;
+  int size_ = 0;
+  std::vector<int> send_, receive_;
+};
+
+void fork_mode(int) {
+  for (int round = 0; round < 10; ++round) {
+    Exchange a(MPI_COMM_WORLD, 20'000);
+    Exchange b(MPI_COMM_WORLD, 5);
+    const pid_t child = fork();
+    if (child == 0) _exit(7);  // the child of an MPI program may not call MPI
+    if (child < 0) fail("fork failed");
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 7) fail("child went wrong");
+    if (std::system("exit 3") == -1) fail("system failed");
+    FILE* pipe = popen("echo hello", "r");
+    char text[16] = {};
+    if (pipe == nullptr || std::fgets(text, sizeof text, pipe) == nullptr || std::string(text) != "hello\n") {
+      fail("a command's output is not what it printed");
+    }
+    pclose(pipe);
+    b.wait();
+    a.wait();
+  }
+  // No other children may appear beside those that the program made.
+  if (waitpid(-1, nullptr, WNOHANG) != -1) fail("there is a child that the program did not start");
+}
+
+void free_communicator_mode(int) {
+  for (int round = 0; round < 50; ++round) {
+    MPI_Comm communicator;
+    MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
+    Exchange a(communicator, 100);
+    Exchange b(communicator, 30'000);
+    MPI_Comm_free(&communicator);
+    if (communicator != MPI_COMM_NULL) fail("MPI_Comm_free left a handle");
+    MPI_Request all[2] = {a.request, b.request};
+    MPI_Waitall(2, all, MPI_STATUSES_IGNORE);
+    a.check();
+    b.check();
+  }
+}
+
+void free_type_mode(int) {
+  for (int round = 0; round < 50; ++round) {
+    MPI_Datatype pairs;
+    MPI_Type_vector(2, 1, 2, MPI_INT, &pairs);
+    MPI_Type_commit(&pairs);
+    const auto elements = static_cast<std::size_t>(3 * size);
+    std::vector<int> send(elements, rank), receive(elements, -1);
+    MPI_Request request;
+    MPI_Ialltoall(send.data(), 1, pairs, receive.data(), 1, pairs, MPI_COMM_WORLD, &request);
+    MPI_Type_free(&pairs);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int peer = 0; peer < size; ++peer) {
+      const auto at = static_cast<std::size_t>(3 * peer);
+      if (receive[at] != peer || receive[at + 1] != -1 || receive[at + 2] != peer) fail("wrong data by a freed type");
+    }
+  }
+}
+
+void zero_mode(int) {
+  const auto n = static_cast<std::size_t>(size);
+  std::vector<int> zeros(n, 0), displacements(n, 3), receive(n, -1);
+  MPI_Datatype empty, strided;
+  MPI_Type_contiguous(0, MPI_INT, &empty);
+  MPI_Type_commit(&empty);
+  MPI_Type_vector(3, 1, 2, MPI_INT, &strided);
+  MPI_Type_commit(&strided);
+  const int* z = zeros.data();
+  const int* d = displacements.data();
+  MPI_Request requests[6];
+  MPI_Ialltoall(nullptr, 0, MPI_INT, nullptr, 0, MPI_INT, MPI_COMM_WORLD, &requests[0]);
+  MPI_Ialltoallv(nullptr, z, d, MPI_INT, receive.data(), z, d, MPI_DOUBLE, MPI_COMM_WORLD, &requests[1]);
+  MPI_Ialltoall(receive.data(), 0, strided, receive.data() + 1, 0, strided, MPI_COMM_WORLD, &requests[2]);
+  MPI_Ialltoall(zeros.data(), 5, empty, receive.data(), 0, MPI_INT, MPI_COMM_WORLD, &requests[3]);
+  MPI_Ialltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, receive.data(), 0, MPI_INT, MPI_COMM_WORLD, &requests[4]);
+  MPI_Ialltoallv(MPI_IN_PLACE, z, d, MPI_DATATYPE_NULL, receive.data(), z, d, MPI_INT, MPI_COMM_WORLD, &requests[5]);
+  MPI_Waitall(6, requests, MPI_STATUSES_IGNORE);
+  for (int value : receive) {
+    if (value != -1) fail("an empty operation wrote something");
+  }
+  // Only each rank's block to itself.
+  std::vector<int> one(n, 0), alone(n, -1), own = zeros;
+  own[static_cast<std::size_t>(rank)] = 1;
+  MPI_Request request;
+  MPI_Ialltoallv(one.data(), own.data(), z, MPI_INT, alone.data(), own.data(), z, MPI_INT, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (alone[0] != 0) fail("a rank's block to itself did not arrive");
+  MPI_Type_free(&empty);
+  MPI_Type_free(&strided);
+  Exchange(MPI_COMM_WORLD, 7).wait();
+}
+
+void alone_mode(int) {
+  MPI_Comm single, copy;
+  MPI_Comm_split(MPI_COMM_WORLD, rank, 0, &single);
+  MPI_Comm_dup(MPI_COMM_SELF, &copy);
+  for (MPI_Comm communicator : {MPI_COMM_SELF, single, copy}) {
+    Exchange small(communicator, 1);
+    Exchange large(communicator, 100'000);
+    large.wait();
+    small.wait();
+    int value = rank;
+    MPI_Request request;
+    MPI_Ialltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, &value, 1, MPI_INT, communicator, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (value != rank) fail("in place alone changed something");
+  }
+  MPI_Comm_free(&single);
+  MPI_Comm_free(&copy);
+}
+
+void churn_mode(int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    MPI_Comm copy, part;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_split(copy, round % 3 == 0 ? rank % 2 : 0, -rank, &part);
+    Exchange a(copy, 1 + round % 30);
+    Exchange b(part, 1 + round % 40);
+    if (round % 4 == 0) MPI_Comm_free(&copy);
+    b.wait();
+    a.wait();
+    if (copy != MPI_COMM_NULL) MPI_Comm_free(&copy);
+    MPI_Comm_free(&part);
+  }
+}
+
+int copies = 0;
+int deletions = 0;
+int copy_attribute(MPI_Comm, int, void*, void* value, void* copied, int* flag) {
+  ++copies;
+  *static_cast<void**>(copied) = value;
+  *flag = 1;
+  return MPI_SUCCESS;
+}
+int delete_attribute(MPI_Comm, int, void*, void*) {
+  ++deletions;
+  return MPI_SUCCESS;
+}
+
+void inside_mode(int) {
+  int key;
+  MPI_Comm_create_keyval(copy_attribute, delete_attribute, &key, nullptr);
+  MPI_Comm first, second, third;
+  MPI_Comm_dup(MPI_COMM_WORLD, &first);
+  MPI_Comm_set_attr(first, key, &rank);
+  MPI_Comm_set_name(first, "ours");
+  MPI_Comm_set_errhandler(first, MPI_ERRORS_RETURN);
+  MPI_Comm_dup(first, &second);
+  MPI_Request request;
+  MPI_Comm_idup(second, &third, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (copies != 2) fail("the program's attribute was not copied twice");
+  void* value = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(third, key, &value, &found);
+  if (found == 0 || value != &rank) fail("the program's attribute is not the same");
+  char name[MPI_MAX_OBJECT_NAME] = {};
+  int length = 0;
+  MPI_Comm_get_name(first, name, &length);
+  if (std::string(name) != "ours") fail("the program's name was changed");
+  int result = 0;
+  MPI_Comm_compare(first, third, &result);
+  if (result != MPI_CONGRUENT) fail("a duplicate is not congruent");
+  for (MPI_Comm communicator : {first, second, third}) Exchange(communicator, 9).wait();
+  MPI_Comm_free(&first);
+  MPI_Comm_free(&second);
+  MPI_Comm_free(&third);
+  if (deletions != 3) fail("the program's attribute was not deleted three times");
+  MPI_Comm_free_keyval(&key);
+}
+
+void late_finalize_mode(int) {
+  int* memory = nullptr;
+  MPI_Alloc_mem(static_cast<MPI_Aint>(sizeof(int)) * 2 * size, MPI_INFO_NULL, &memory);
+  for (int i = 0; i < 2 * size; ++i) memory[i] = rank;
+  MPI_Request request;
+  MPI_Ialltoall(memory, 1, MPI_INT, memory + size, 1, MPI_INT, MPI_COMM_WORLD, &request);
+  for (int done = 0; done == 0;) {
+    MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE);
+    sched_yield();
+  }
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Free_mem(memory);
+  // Finalize comes right after, while other ranks may still be at it.
+}
+
+void no_finalize_mode(int) {
+  Exchange(MPI_COMM_WORLD, 1000).wait();
+  std::printf("odd: leaving without MPI_Finalize\n");
+  std::fflush(stdout);
+  std::exit(0);
+}
+
+// Rank 0 sends twice as much as the others expect. What happens is up to the MPI, within limits.
+void mismatch_mode(int) {
+  alarm(30);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int expected = 1000;
+  const int block = rank == 0 ? 2 * expected : expected;
+  const auto elements = static_cast<std::size_t>(2 * expected * size);
+  std::vector<int> send(elements, rank), receive(elements + 100, -7);
+  MPI_Request request;
+  int code = MPI_Ialltoall(send.data(), block, MPI_INT, receive.data(), expected, MPI_INT, MPI_COMM_WORLD, &request);
+  if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  for (std::size_t i = static_cast<std::size_t>(expected * size); i < receive.size(); ++i) {
+    if (receive[i] != -7) fail("a mismatch wrote beyond the receive buffer");
+  }
+  int error_class = MPI_SUCCESS;
+  MPI_Error_class(code, &error_class);
+  std::printf("odd: rank %d: mismatch gives %s\n", rank,
+              error_class == MPI_ERR_TRUNCATE ? "MPI_ERR_TRUNCATE" : std::to_string(error_class).c_str());
+  std::fflush(stdout);
+  MPI_Abort(MPI_COMM_WORLD, 5);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const std::map<std::string, std::function<void(int)>> modes = {{"fork", fork_mode},
+                                                                 {"free_communicator", free_communicator_mode},
+                                                                 {"free_type", free_type_mode},
+                                                                 {"zero", zero_mode},
+                                                                 {"alone", alone_mode},
+                                                                 {"churn", churn_mode},
+                                                                 {"inside", inside_mode},
+                                                                 {"late_finalize", late_finalize_mode},
+                                                                 {"no_finalize", no_finalize_mode},
+                                                                 {"mismatch", mismatch_mode}};
+  const auto mode = modes.find(argc > 1 ? argv[1] : "");
+  if (mode == modes.end()) {
+    if (rank == 0) std::fprintf(stderr, "odd: which? See the head of odd.cpp for the modes.\n");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+  mode->second(argc > 2 ? std::atoi(argv[2]) : 1000);
+  MPI_Finalize();
+  if (rank == 0) std::printf("odd: %s: all right\n", argv[1]);
+  return 0;
+}

@@ -1,0 +1,121 @@
+// Stays at work for a while, so that something can be killed or measured meanwhile.
+//
+//   steady operations SECONDS   operations without pause
+//   steady compute SECONDS      one operation outstanding, ranks compute without MPI, over and over for a second each
+//   steady wait SECONDS         ranks but the last sit in MPI_Wait for an operation that the last one enters at the end
+//   steady idle SECONDS         nothing outstanding, ranks asleep
+//
+// Every rank prints "steady: rank R is process P" and, when at work, "steady: ready".
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int rank = 0;
+int size = 0;
+
+void say_ready() {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    std::printf("steady: ready\n");
+    std::fflush(stdout);
+  }
+}
+
+void compute_until(Clock::time_point end) {
+  volatile double value = 1;
+  while (Clock::now() < end) {
+    for (int i = 0; i < 10'000; ++i) value = value * 1.0000001 + 1e-9;
+  }
+}
+
+class Exchange {
+ public:
+  explicit Exchange(int block) : block_(block) {
+    const auto elements = static_cast<std::size_t>(block * size);
+    send_.assign(elements, rank);
+    receive_.assign(elements, -1);
+  }
+  void post() {
+    MPI_Ialltoall(send_.data(), block_, MPI_INT, receive_.data(), block_, MPI_INT, MPI_COMM_WORLD, &request_);
+  }
+  void wait() {
+    MPI_Wait(&request_, MPI_STATUS_IGNORE);
+    for (int peer = 0; peer < size; ++peer) {
+      const auto first = static_cast<std::size_t>(peer * block_);
+      if (receive_[first] != peer || receive_[first + static_cast<std::size_t>(block_) - 1] != peer) {
+        std::printf("steady: WRONG DATA\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+      }
+    }
+    receive_.assign(receive_.size(), -1);
+  }
+
+ private:
+  int block_;
+  std::vector<int> send_, receive_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+// All ranks make the same number of rounds: rank 0 decides when to stop.
+bool go_on(Clock::time_point end) {
+  int more = Clock::now() < end ? 1 : 0;
+  MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return more != 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const std::string mode = argc > 1 ? argv[1] : "operations";
+  const int seconds = argc > 2 ? std::atoi(argv[2]) : 10;
+  std::printf("steady: rank %d is process %d\n", rank, static_cast<int>(getpid()));
+  std::fflush(stdout);
+  Exchange first(20'000);
+  first.post();
+  first.wait();
+  say_ready();
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
+  if (mode == "operations") {
+    Exchange exchange(30'000);
+    do {
+      for (int i = 0; i < 20; ++i) {
+        exchange.post();
+        exchange.wait();
+      }
+    } while (go_on(end));
+  } else if (mode == "compute") {
+    Exchange exchange(1000);
+    do {
+      // The last rank is late, so the operation stays outstanding while the others compute.
+      if (rank != size - 1) exchange.post();
+      compute_until(Clock::now() + std::chrono::seconds(seconds < 20 ? seconds : 20));
+      if (rank == size - 1) exchange.post();
+      exchange.wait();
+    } while (go_on(end));
+  } else if (mode == "wait") {
+    Exchange exchange(30'000);
+    if (rank == size - 1) sleep(static_cast<unsigned>(seconds));
+    exchange.post();
+    exchange.wait();
+  } else if (mode == "idle") {
+    sleep(static_cast<unsigned>(seconds));
+  } else {
+    std::fprintf(stderr, "steady: unknown mode %s\n", mode.c_str());
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,184 @@
+#include "cluster.hpp"
+
+#include <cstring>
+
+namespace outrigger::engine::testing {
+namespace {
+
+constexpr GroupId kWorldGroup{1, 1};
+
+std::byte* pointer(const MemoryRef& memory) {
+  return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(memory.address));
+}
+
+}  // namespace
+
+void ClusterFabric::move(const Block& from, const Block& to, fabric::MoveCompletion& completion) {
+  moves.push_back(MoveInFlight{from, to, &completion});
+  cluster_.most_moves_in_flight = std::max(cluster_.most_moves_in_flight, moves.size());
+}
+
+void ClusterFabric::cancel(fabric::MoveCompletion& completion) {
+  std::erase_if(moves, [&](const MoveInFlight& move) { return move.completion == &completion; });
+}
+
+void ClusterFabric::send(SpId to, std::span<const std::byte> message) {
+  ++cluster_.messages_sent;
+  cluster_.letters.push_back(Cluster::Letter{self_, to, {message.begin(), message.end()}});
+}
+
+// Slots are numbered by sequence here.
+void ClusterFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
+  cluster_.marks_[{destination.value(), slot.value()}].sources.push_back(source.value());
+}
+
+void ClusterFabric::complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) {
+  Cluster::Completion& completion = cluster_.completions_[{rank.value(), slot.value()}];
+  ++completion.count;
+  completion.record = record;
+}
+
+Cluster::Cluster(std::vector<std::uint32_t> sp_of_rank, EngineLimits limits, const Registry* registry)
+    : limits_(limits), registry_(registry) {
+  std::vector<WorldRank> members;
+  std::uint32_t services = 0;
+  for (const std::uint32_t sp : sp_of_rank) {
+    members.emplace_back(static_cast<std::uint32_t>(members.size()));
+    sp_of_rank_.emplace_back(sp);
+    services = std::max(services, sp + 1);
+  }
+  members_ = std::make_shared<const std::vector<WorldRank>>(std::move(members));
+  services_.resize(services);
+  for (std::uint32_t sp = 0; sp < services; ++sp) start(sp);
+}
+
+void Cluster::start(std::uint32_t sp) {
+  EngineConfig config;
+  config.self = SpId{sp};
+  config.epoch = Epoch{services_[sp].epoch};
+  config.sp_of_rank = sp_of_rank_;
+  config.limits = limits_;
+  config.registry = registry_;
+  services_[sp].engine.reset();
+  services_[sp].fabric = std::make_unique<ClusterFabric>(*this, SpId{sp});
+  services_[sp].engine = std::make_unique<Engine>(config, *services_[sp].fabric);
+}
+
+void Cluster::restart(std::uint32_t sp) {
+  std::erase_if(letters, [sp](const Letter& letter) { return letter.to == SpId{sp} || letter.from == SpId{sp}; });
+  ++services_[sp].epoch;
+  start(sp);
+  for (std::uint32_t other = 0; other < services_.size(); ++other) {
+    if (other != sp) services_[other].engine->peer_restarted(SpId{sp}, Epoch{services_[sp].epoch});
+  }
+}
+
+std::byte Cluster::pattern(std::uint32_t source, std::uint32_t destination, std::uint64_t index) {
+  return static_cast<std::byte>(source * 37 + destination * 11 + index * 3 + 1);
+}
+
+PostedOperation Cluster::operation(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                   Algorithm algorithm) {
+  Buffers& mine = buffers_[{rank, sequence}];
+  if (mine.send.empty()) {
+    mine.send.resize(bytes * ranks() + 1);
+    mine.receive.assign(bytes * ranks() + 1, std::byte{0xEE});
+    for (std::uint32_t peer = 0; peer < ranks(); ++peer) {
+      for (std::uint64_t i = 0; i < bytes; ++i) mine.send[peer * bytes + i] = pattern(rank, peer, i);
+    }
+  }
+  PostedOperation posted;
+  posted.rank = WorldRank{rank};
+  posted.slot = SlotIndex{static_cast<std::uint32_t>(sequence)};
+  posted.id = OperationId{kWorldGroup, sequence};
+  posted.members = members_;
+  posted.me = GroupRank{rank};
+  posted.algorithm = algorithm;
+  posted.digest = operation_digest(Collective::ialltoall, algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
+  const auto layout = [&](std::vector<std::byte>& buffer) {
+    BlockLayout blocks;
+    blocks.base.owner = WorldRank{rank};
+    blocks.base.address = reinterpret_cast<std::uintptr_t>(buffer.data());
+    blocks.stride_bytes = static_cast<std::int64_t>(bytes);
+    blocks.block_bytes = bytes;
+    return blocks;
+  };
+  posted.send = layout(mine.send);
+  posted.receive = layout(mine.receive);
+  return posted;
+}
+
+void Cluster::post(PostedOperation operation) {
+  const SpId sp = sp_of_rank_[operation.rank.value()];
+  services_[sp.value()].engine->post(std::move(operation));
+}
+
+bool Cluster::deliver_one() {
+  if (hold_messages || letters.empty()) return false;
+  const Letter letter = std::move(letters.front());
+  letters.pop_front();
+  if (!services_[letter.to.value()].engine->receive(letter.from, letter.message)) std::abort();
+  return true;
+}
+
+bool Cluster::move_one(Service& service) {
+  if (hold_moves || service.fabric->moves.empty()) return false;
+  const ClusterFabric::MoveInFlight move = service.fabric->moves.front();
+  service.fabric->moves.pop_front();
+  fabric::MoveOutcome outcome;
+  if (faulty_source == move.from.memory.owner) {
+    outcome.status = fabric::MoveStatus::memory_fault;
+  } else {
+    std::memcpy(pointer(move.to.memory), pointer(move.from.memory), move.from.bytes);
+  }
+  ++moves_done;
+  move.completion->moved(outcome);
+  return true;
+}
+
+void Cluster::settle() {
+  for (bool progressed = true; progressed;) {
+    progressed = false;
+    for (Service& service : services_) {
+      progressed = service.engine->run() || progressed;
+      progressed = move_one(service) || progressed;
+    }
+    progressed = deliver_one() || progressed;
+  }
+}
+
+const Cluster::Completion& Cluster::completion(std::uint32_t rank, std::uint64_t sequence) {
+  return completions_[{rank, sequence}];
+}
+
+bool Cluster::all_completed(std::uint64_t sequence) {
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+    if (!completed(rank, sequence)) return false;
+  }
+  return true;
+}
+
+bool Cluster::bytes_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes) {
+  const std::vector<std::byte>& receive = buffers_[{rank, sequence}].receive;
+  for (std::uint32_t peer = 0; peer < ranks(); ++peer) {
+    for (std::uint64_t i = 0; i < bytes; ++i) {
+      if (receive[peer * bytes + i] != pattern(peer, rank, i)) return false;
+    }
+  }
+  return receive.back() == std::byte{0xEE};
+}
+
+bool Cluster::idle() {
+  return std::all_of(services_.begin(), services_.end(), [](const Service& service) {
+    return service.engine->idle() && service.engine->open_operations() == 0 && service.fabric->moves.empty();
+  });
+}
+
+std::optional<std::string> Cluster::broken() {
+  for (Service& service : services_) {
+    if (auto broken = service.engine->broken_invariant()) return broken;
+  }
+  return std::nullopt;
+}
+
+}  // namespace outrigger::engine::testing

@@ -1,0 +1,128 @@
+// A few engines in one thread with real bytes and no delays, driven step by step: what tests of single situations use.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "fabric/fabric.hpp"
+#include "protocol/peer_messages.hpp"
+
+namespace outrigger::engine::testing {
+
+class Cluster;
+
+class ClusterFabric final : public fabric::Fabric {
+ public:
+  ClusterFabric(Cluster& cluster, SpId self) : cluster_(cluster), self_(self) {}
+  void move(const Block& from, const Block& to, fabric::MoveCompletion& completion) override;
+  void cancel(fabric::MoveCompletion& completion) override;
+  void send(SpId to, std::span<const std::byte> message) override;
+  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
+
+  struct MoveInFlight {
+    Block from;
+    Block to;
+    fabric::MoveCompletion* completion;
+  };
+  std::deque<MoveInFlight> moves;
+
+ private:
+  Cluster& cluster_;
+  SpId self_;
+};
+
+// One rank's buffers for one operation; addresses are real.
+struct Buffers {
+  std::vector<std::byte> send;
+  std::vector<std::byte> receive;
+};
+
+class Cluster {
+ public:
+  explicit Cluster(std::vector<std::uint32_t> sp_of_rank, EngineLimits limits = {}, const Registry* registry = nullptr);
+
+  [[nodiscard]] Engine& engine(std::uint32_t sp) { return *services_[sp].engine; }
+  [[nodiscard]] ClusterFabric& fabric(std::uint32_t sp) { return *services_[sp].fabric; }
+  [[nodiscard]] std::size_t services() const { return services_.size(); }
+
+  // A regular operation of `bytes` a block on all ranks; the caller may change it before posting.
+  [[nodiscard]] PostedOperation operation(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                          Algorithm algorithm);
+  void post(PostedOperation operation);
+
+  // Runs engines, moves and messages until nothing is left to do. Moves stop when `hold_moves`.
+  void settle();
+  bool hold_moves = false;
+  bool hold_messages = false;
+  // Fails the moves whose source is this rank.
+  std::optional<WorldRank> faulty_source;
+
+  // A new incarnation that knows nothing.
+  void restart(std::uint32_t sp);
+
+  struct Completion {
+    std::uint32_t count = 0;
+    fabric::CompletionRecord record;
+  };
+  [[nodiscard]] const Completion& completion(std::uint32_t rank, std::uint64_t sequence);
+  [[nodiscard]] bool completed(std::uint32_t rank, std::uint64_t sequence) { return completion(rank, sequence).count == 1; }
+  [[nodiscard]] bool all_completed(std::uint64_t sequence);
+  [[nodiscard]] bool bytes_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
+  [[nodiscard]] Buffers& buffers(std::uint32_t rank, std::uint64_t sequence) { return buffers_[{rank, sequence}]; }
+  [[nodiscard]] bool marked(std::uint32_t rank, std::uint64_t sequence, std::uint32_t source) {
+    return marks_[{rank, sequence}].contains(source);
+  }
+  [[nodiscard]] std::size_t ranks() const { return sp_of_rank_.size(); }
+  [[nodiscard]] bool idle();
+  [[nodiscard]] std::optional<std::string> broken();
+  [[nodiscard]] static std::byte pattern(std::uint32_t source, std::uint32_t destination, std::uint64_t index);
+
+  struct Letter {
+    SpId from;
+    SpId to;
+    std::vector<std::byte> message;
+  };
+  std::deque<Letter> letters;
+  std::uint64_t messages_sent = 0;
+  std::uint64_t moves_done = 0;
+  std::size_t most_moves_in_flight = 0;
+
+ private:
+  friend class ClusterFabric;
+  struct Service {
+    std::unique_ptr<ClusterFabric> fabric;
+    std::unique_ptr<Engine> engine;
+    std::uint32_t epoch = 1;
+  };
+  void start(std::uint32_t sp);
+  bool deliver_one();
+  bool move_one(Service& service);
+
+  std::vector<SpId> sp_of_rank_;
+  EngineLimits limits_;
+  const Registry* registry_;
+  std::shared_ptr<const std::vector<WorldRank>> members_;
+  std::vector<Service> services_;
+  using Key = std::pair<std::uint32_t, std::uint64_t>;
+  std::map<Key, Buffers> buffers_;
+  std::map<Key, Completion> completions_;
+  struct Marks {
+    std::vector<std::uint32_t> sources;
+    [[nodiscard]] bool contains(std::uint32_t source) const {
+      return std::find(sources.begin(), sources.end(), source) != sources.end();
+    }
+  };
+  std::map<Key, Marks> marks_;
+};
+
+}  // namespace outrigger::engine::testing

@@ -1,0 +1,69 @@
+#include "engine/progress.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "engine/ready_set.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+TEST(Progress, AgreesWithASetOfNumbers) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    Progress progress;
+    std::set<std::uint64_t> model;
+    for (int step = 0; step < 60; ++step) {
+      const std::uint64_t sequence = random() % 24;
+      switch (random() % 8) {
+        case 0:
+          progress.complete_below(sequence);
+          for (std::uint64_t i = 0; i < sequence; ++i) model.insert(i);
+          break;
+        case 1:
+          progress.reopen(sequence);
+          model.erase(sequence);
+          break;
+        default: progress.complete(sequence); model.insert(sequence);
+      }
+      for (std::uint64_t i = 0; i < 30; ++i) ASSERT_EQ(progress.is_complete(i), model.contains(i)) << i;
+    }
+  }
+}
+
+TEST(Progress, RemembersFailuresUpToALimit) {
+  Progress progress;
+  for (std::uint64_t i = 0; i < 1000; ++i) progress.complete(i, CompletionStatus::mismatch);
+  EXPECT_EQ(progress.status_of(999), CompletionStatus::mismatch);
+  EXPECT_EQ(progress.status_of(0), CompletionStatus::ok);
+}
+
+TEST(ReadySet, TakesInRingOrderAfterOneself) {
+  for (const std::size_t size : {1U, 5U, 64U, 65U, 200U}) {
+    for (std::uint32_t me = 0; me < size; ++me) {
+      ReadySet ready(size, GroupRank{me});
+      for (std::uint32_t rank = 0; rank < size; ++rank) ready.insert(GroupRank{rank});
+      for (std::size_t i = 0; i < size; ++i) {
+        ASSERT_TRUE(ready.any());
+        ASSERT_EQ(ready.take().value(), (me + 1 + i) % size);
+      }
+      ASSERT_FALSE(ready.any());
+    }
+  }
+}
+
+TEST(ReadySet, GoesOnFromTheLastTaken) {
+  ReadySet ready(8, GroupRank{2});
+  ready.insert(GroupRank{5});
+  ready.insert(GroupRank{1});
+  EXPECT_EQ(ready.take(), GroupRank{5});
+  ready.insert(GroupRank{4});
+  EXPECT_EQ(ready.take(), GroupRank{1});
+  EXPECT_EQ(ready.take(), GroupRank{4});
+}
+
+}  // namespace
+}  // namespace outrigger::engine

@@ -1,0 +1,87 @@
+// What a move costs the engine. The limits here are far above what is measured: they catch a step that has become
+// proportional to the group, not a slow machine.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "engine/engine.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+// Every move ends as soon as the engine has run; messages are looped to nobody, as one service process serves all.
+class InstantFabric final : public fabric::Fabric {
+ public:
+  void move(const Block& /*from*/, const Block& /*to*/, fabric::MoveCompletion& completion) override {
+    moves_.push_back(&completion);
+  }
+  void cancel(fabric::MoveCompletion& /*completion*/) override {}
+  void send(SpId /*to*/, std::span<const std::byte> /*message*/) override { ++sent; }
+  void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override { ++marks; }
+  void complete(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {
+    ++completions;
+  }
+  bool progress() {
+    if (moves_.empty()) return false;
+    std::swap(moves_, ending_);
+    for (fabric::MoveCompletion* completion : ending_) completion->moved(fabric::MoveOutcome());
+    ending_.clear();
+    return true;
+  }
+  std::uint64_t marks = 0;
+  std::uint64_t completions = 0;
+  std::uint64_t sent = 0;
+
+ private:
+  std::vector<fabric::MoveCompletion*> moves_;
+  std::vector<fabric::MoveCompletion*> ending_;
+};
+
+double run_ns_per_move(std::uint32_t ranks, std::uint64_t operations, Algorithm algorithm) {
+  InstantFabric fabric;
+  EngineConfig config;
+  config.sp_of_rank.assign(ranks, SpId{0});
+  Engine engine(config, fabric);
+  std::vector<WorldRank> list;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) list.emplace_back(rank);
+  const auto members = std::make_shared<const std::vector<WorldRank>>(list);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::uint64_t sequence = 0; sequence < operations; ++sequence) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      PostedOperation posted;
+      posted.rank = WorldRank{rank};
+      posted.id = OperationId{GroupId{1, 1}, sequence};
+      posted.members = members;
+      posted.me = GroupRank{rank};
+      posted.algorithm = algorithm;
+      posted.send.base.owner = posted.receive.base.owner = WorldRank{rank};
+      posted.send.block_bytes = posted.receive.block_bytes = 64;
+      posted.own_block_done = true;
+      engine.post(std::move(posted));
+    }
+    while (engine.run() || fabric.progress()) {
+    }
+  }
+  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+  const std::uint64_t moves = std::uint64_t{ranks} * (ranks - 1) * operations;
+  EXPECT_EQ(fabric.marks, moves);
+  EXPECT_EQ(fabric.completions, ranks * operations);
+  EXPECT_EQ(fabric.sent, 0U);
+  EXPECT_TRUE(engine.idle());
+  return spent.count() / static_cast<double>(moves);
+}
+
+TEST(Scale, AMillionMoves) {
+  for (const Algorithm algorithm : {Algorithm::ring_pull, Algorithm::scatter_dest}) {
+    const double large = run_ns_per_move(1000, 1, algorithm);
+    const double small = run_ns_per_move(8, 2000, algorithm);
+    std::printf("%s: %.0f ns a move in a group of 1000, %.0f ns in groups of 8 (%.1f us an operation of 8 ranks)\n",
+                std::string(name_of(algorithm)).c_str(), large, small, small * 56 / 1000);
+    EXPECT_LT(large, 10'000);
+    EXPECT_LT(small, 10'000);
+  }
+}
+
+}  // namespace
+}  // namespace outrigger::engine

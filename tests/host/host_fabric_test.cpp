@@ -1,0 +1,338 @@
+#include "fabric/host/host_fabric.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "fabric/host/cross_memory.hpp"
+#include "fabric_fixture.hpp"
+#include "ring_memory.hpp"
+
+namespace outrigger {
+namespace {
+
+using fabric::HostFabric;
+using fabric::MoveStatus;
+using testing::Ended;
+using testing::kSegmentBase;
+using testing::make_rank;
+using testing::map_fresh;
+
+constexpr WorldRank kLeft{0};
+constexpr WorldRank kRight{1};
+constexpr RegionId kRegion{2};
+constexpr std::uint64_t kLeftBase = 0x1000'0000;
+constexpr std::uint64_t kRightBase = 0x2000'0000;
+constexpr std::uint64_t kBytes = 1 << 20;
+
+// A process with private memory of `kBytes`: a child that does nothing.
+class Child {
+ public:
+  Child() {
+    memory_ = static_cast<std::byte*>(
+        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    for (std::uint64_t i = 0; i < kBytes; ++i) memory_[i] = byte_at(i);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      while (true) ::pause();
+    }
+    // From here on the two see different memory at the same address.
+    std::memset(memory_, 0, kBytes);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    end();
+    ::munmap(memory_, kBytes);
+  }
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  static std::byte byte_at(std::uint64_t i) { return static_cast<std::byte>(i * 7 + (i >> 9)); }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(memory_); }
+  [[nodiscard]] std::vector<std::byte> read(std::uint64_t offset, std::uint64_t bytes) const {
+    std::vector<std::byte> copy(bytes);
+    EXPECT_EQ(fabric::read_from_process(pid_, address() + offset, copy), MoveStatus::ok);
+    return copy;
+  }
+
+ private:
+  std::byte* memory_;
+  pid_t pid_;
+};
+
+class HostFabricTest : public ::testing::Test {
+ protected:
+  HostFabricTest() {
+    add(kLeft, left_child_.pid(), kLeftBase);
+    add(kRight, right_child_.pid(), kRightBase);
+  }
+
+  void add(WorldRank rank, pid_t pid, std::uint64_t base) {
+    fabric_.add_rank(rank, make_rank(rank, pid));
+    ASSERT_TRUE(fabric_.rank(rank)->add_region(kRegion, base, map_fresh(kBytes)));
+    std::byte* memory = fabric_.rank(rank)->mapped(kRegion, base, kBytes);
+    for (std::uint64_t i = 0; i < kBytes; ++i) memory[i] = static_cast<std::byte>(i * 3 + rank.value());
+  }
+
+  std::byte* left() { return fabric_.rank(kLeft)->mapped(kRegion, kLeftBase, kBytes); }
+  std::byte* right() { return fabric_.rank(kRight)->mapped(kRegion, kRightBase, kBytes); }
+
+  static Block block(WorldRank owner, RegionId region, std::uint64_t address, std::uint64_t bytes) {
+    return Block{MemoryRef{owner, region, address}, bytes};
+  }
+
+  MoveStatus move(const Block& from, const Block& to, std::optional<Reach> reach = std::nullopt) {
+    Ended ended;
+    fabric_.move(from, to, ended);
+    EXPECT_FALSE(ended.ended()) << "ended inside the call that started it";
+    for (int i = 0; i < 1000 && !ended.ended(); ++i) (void)fabric_.progress();
+    EXPECT_TRUE(ended.ended());
+    EXPECT_EQ(fabric_.moves_in_flight(), 0U);
+    if (ended.ended() && reach) {
+      EXPECT_EQ(ended.reach(), *reach);
+    }
+    return ended.ended() ? ended.status() : MoveStatus::memory_fault;
+  }
+
+  Child left_child_;
+  Child right_child_;
+  HostFabric fabric_;
+};
+
+TEST_F(HostFabricTest, MappedToMapped) {
+  ASSERT_EQ(move(block(kLeft, kRegion, kLeftBase + 5, kBytes - 9), block(kRight, kRegion, kRightBase + 3, kBytes - 9),
+                 Reach::mapped),
+            MoveStatus::ok);
+  EXPECT_EQ(std::memcmp(right() + 3, left() + 5, kBytes - 9), 0);
+  EXPECT_EQ(right()[2], static_cast<std::byte>(2 * 3 + 1)) << "before the block";
+  EXPECT_EQ(right()[kBytes - 6], static_cast<std::byte>(((kBytes - 6) * 3 + 1) & 0xFF)) << "behind the block";
+}
+
+TEST_F(HostFabricTest, PrivateToMapped) {
+  ASSERT_EQ(move(block(kLeft, kPrivateRegion, left_child_.address() + 11, kBytes - 11),
+                 block(kRight, kRegion, kRightBase, kBytes - 11), Reach::cma),
+            MoveStatus::ok);
+  for (std::uint64_t i = 0; i < kBytes - 11; ++i) ASSERT_EQ(right()[i], Child::byte_at(i + 11)) << i;
+}
+
+TEST_F(HostFabricTest, MappedToPrivate) {
+  ASSERT_EQ(move(block(kLeft, kRegion, kLeftBase, kBytes - 5),
+                 block(kRight, kPrivateRegion, right_child_.address() + 5, kBytes - 5), Reach::cma),
+            MoveStatus::ok);
+  const auto copy = right_child_.read(5, kBytes - 5);
+  EXPECT_EQ(std::memcmp(copy.data(), left(), copy.size()), 0);
+}
+
+TEST_F(HostFabricTest, PrivateToPrivateIsRelayed) {
+  ASSERT_EQ(move(block(kLeft, kPrivateRegion, left_child_.address() + 3, kBytes - 3),
+                 block(kRight, kPrivateRegion, right_child_.address(), kBytes - 3), Reach::relay),
+            MoveStatus::ok);
+  const auto copy = right_child_.read(0, kBytes - 3);
+  for (std::uint64_t i = 0; i < copy.size(); ++i) ASSERT_EQ(copy[i], Child::byte_at(i + 3)) << i;
+}
+
+TEST_F(HostFabricTest, OverlappingRangesOfOneRank) {
+  const std::vector<std::byte> before(left(), left() + 1000);
+  ASSERT_EQ(move(block(kLeft, kRegion, kLeftBase, 1000), block(kLeft, kRegion, kLeftBase + 10, 1000)), MoveStatus::ok);
+  EXPECT_EQ(std::memcmp(left() + 10, before.data(), 1000), 0);
+}
+
+TEST_F(HostFabricTest, HostileRangesFaultAndNothingIsWritten) {
+  const std::vector<std::byte> before(right(), right() + kBytes);
+  const std::uint64_t max = ~std::uint64_t{0};
+  const Block good_to = block(kRight, kRegion, kRightBase, 4096);
+  for (const Block& from : {
+           block(kLeft, kRegion, kLeftBase - 1, 4096),
+           block(kLeft, kRegion, kLeftBase + kBytes - 4095, 4096),
+           block(kLeft, kRegion, max - 100, 4096),
+           block(kLeft, kRegion, kRightBase, 4096),          // another rank's region
+           block(kLeft, RegionId{77}, kLeftBase, 4096),      // no such region
+           block(kLeft, kArenaRegion, kSegmentBase, 4096),   // the segment outside the arena
+           block(kLeft, kPrivateRegion, 0, 4096),            // nothing there
+           block(kLeft, kPrivateRegion, max - 100, 4096),    // wraps
+           block(kLeft, kPrivateRegion, 0xFFFF'8000'0000'0000, 4096),  // the kernel's half
+       }) {
+    EXPECT_EQ(move(from, good_to), MoveStatus::memory_fault) << std::hex << from.memory.address;
+  }
+  EXPECT_EQ(std::memcmp(before.data(), right(), kBytes), 0);
+  const Block good_from = block(kLeft, kRegion, kLeftBase, 4096);
+  EXPECT_EQ(move(good_from, block(kRight, kRegion, kRightBase + kBytes - 1, 4096)), MoveStatus::memory_fault);
+  EXPECT_EQ(move(good_from, block(kRight, kPrivateRegion, 4096, 4096)), MoveStatus::memory_fault);
+  EXPECT_EQ(move(good_from, block(WorldRank{3}, kRegion, kRightBase, 4096)), MoveStatus::owner_lost);
+  EXPECT_EQ(move(good_from, block(WorldRank{0xFFFFFFFF}, kRegion, kRightBase, 4096)), MoveStatus::owner_lost);
+}
+
+TEST_F(HostFabricTest, PrivateRangeThatEndsInAHoleFaults) {
+  // The child's mapping and nothing behind it: the end of the stack is far, so a huge range must fail.
+  EXPECT_EQ(move(block(kLeft, kPrivateRegion, left_child_.address(), std::uint64_t{1} << 46),
+                 block(kRight, kPrivateRegion, right_child_.address(), std::uint64_t{1} << 46)),
+            MoveStatus::memory_fault);
+}
+
+TEST_F(HostFabricTest, DeadOwnerIsLost) {
+  left_child_.end();
+  EXPECT_EQ(move(block(kLeft, kPrivateRegion, left_child_.address(), 4096), block(kRight, kRegion, kRightBase, 4096)),
+            MoveStatus::owner_lost);
+}
+
+TEST_F(HostFabricTest, PrivateMemoryWithoutReachFaults) {
+  fabric_.add_rank(WorldRank{2}, make_rank(WorldRank{2}, left_child_.pid(), false));
+  EXPECT_EQ(move(block(WorldRank{2}, kPrivateRegion, left_child_.address(), 64), block(kRight, kRegion, kRightBase, 64)),
+            MoveStatus::memory_fault);
+}
+
+TEST_F(HostFabricTest, LongMoveDoesNotHoldUpAShortOne) {
+  Ended long_one;
+  Ended short_one;
+  fabric_.move(block(kLeft, kRegion, kLeftBase, kBytes), block(kRight, kRegion, kRightBase, kBytes), long_one);
+  fabric_.move(block(kRight, kRegion, kRightBase, 64), block(kLeft, kRegion, kLeftBase, 64), short_one);
+  for (int i = 0; i < 2; ++i) (void)fabric_.progress();
+  EXPECT_TRUE(short_one.ended());
+  EXPECT_FALSE(long_one.ended());
+  fabric_.cancel(long_one);
+  EXPECT_EQ(fabric_.moves_in_flight(), 0U);
+}
+
+TEST_F(HostFabricTest, ManyShortMovesEndInOneProgress) {
+  std::array<Ended, 32> ends;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    fabric_.move(block(kLeft, kRegion, kLeftBase + i, 64), block(kRight, kRegion, kRightBase + 64 * i, 64), ends[i]);
+  }
+  EXPECT_TRUE(fabric_.progress());
+  for (const Ended& end : ends) EXPECT_TRUE(end.ended());
+  EXPECT_FALSE(fabric_.progress());
+}
+
+TEST_F(HostFabricTest, CancelledMoveWritesNothingMore) {
+  Ended ended;
+  fabric_.move(block(kLeft, kRegion, kLeftBase, kBytes), block(kRight, kRegion, kRightBase, kBytes), ended);
+  EXPECT_TRUE(fabric_.progress());
+  fabric_.cancel(ended);
+  const std::vector<std::byte> before(right(), right() + kBytes);
+  EXPECT_FALSE(fabric_.progress());
+  EXPECT_FALSE(ended.ended());
+  EXPECT_EQ(std::memcmp(before.data(), right(), kBytes), 0);
+}
+
+TEST_F(HostFabricTest, RegionDroppedUnderAMoveFaults) {
+  Ended ended;
+  fabric_.move(block(kLeft, kRegion, kLeftBase, kBytes), block(kRight, kRegion, kRightBase, kBytes), ended);
+  EXPECT_TRUE(fabric_.progress());
+  ASSERT_TRUE(fabric_.rank(kLeft)->drop_region(kRegion));
+  EXPECT_TRUE(fabric_.progress());
+  ASSERT_TRUE(ended.ended());
+  EXPECT_EQ(ended.status(), MoveStatus::memory_fault);
+}
+
+TEST_F(HostFabricTest, CompletionReportsResultsAndWakesTheRank) {
+  const SegmentView segment = fabric_.rank(kLeft)->segment();
+  const SlotIndex slot{5};
+  ASSERT_TRUE(fabric_.open_slot(kLeft, slot));
+  EXPECT_FALSE(fabric_.open_slot(kLeft, slot)) << "open already";
+  EXPECT_FALSE(fabric_.open_slot(kLeft, SlotIndex{kSlotCount}));
+  EXPECT_FALSE(fabric_.open_slot(WorldRank{9}, slot));
+  fabric::CompletionRecord record;
+  record.status = CompletionStatus::truncated;
+  record.bytes_by_reach = {1, 2, 3};
+  record.late_announcements = 4;
+  fabric_.complete(kLeft, slot, record);
+  EXPECT_EQ(segment.slot(slot).state.load(), static_cast<std::uint32_t>(SlotState::done));
+  EXPECT_EQ(segment.slot(slot).result.status, static_cast<std::uint32_t>(CompletionStatus::truncated));
+  EXPECT_EQ(segment.slot(slot).result.bytes_by_reach, record.bytes_by_reach);
+  EXPECT_EQ(segment.header().completions.load(), 1U);
+  fabric_.complete(kLeft, slot, record);
+  EXPECT_EQ(segment.header().completions.load(), 1U) << "not open any more";
+  EXPECT_TRUE(fabric_.open_slot(kLeft, slot));
+}
+
+TEST_F(HostFabricTest, MarksStayInsideTheirArray) {
+  const SegmentView segment = fabric_.rank(kLeft)->segment();
+  const std::uint64_t arena = kSegmentBase + SegmentView::arena_offset();
+  const SlotIndex slot{0};
+  ASSERT_TRUE(fabric_.open_slot(kLeft, slot));
+  fabric_.set_marks(kLeft, slot, LocalRef{kArenaRegion.value(), 0, arena + kArenaBytes - 4}, 4);
+  fabric_.mark_delivered(kLeft, slot, GroupRank{3});
+  EXPECT_EQ(segment.arena()[kArenaBytes - 1], std::byte{1});
+  EXPECT_EQ(segment.arena()[kArenaBytes - 2], std::byte{0});
+  fabric_.mark_delivered(kLeft, slot, GroupRank{4});
+  fabric_.mark_delivered(kLeft, slot, GroupRank{0xFFFFFFFF});
+  fabric_.mark_delivered(kLeft, SlotIndex{1}, GroupRank{0});
+  fabric_.mark_delivered(kLeft, SlotIndex{kSlotCount}, GroupRank{0});
+  // A rank that moves its base away under the service.
+  segment.header().rank_base_address.store(0);
+  fabric_.mark_delivered(kLeft, slot, GroupRank{0});
+  EXPECT_EQ(segment.arena()[kArenaBytes - 4], std::byte{0});
+}
+
+class PeerMessages : public ::testing::Test {
+ protected:
+  PeerMessages() {
+    auto fd = fabric::create_sealed_memory("outrigger-test", byte_ring_bytes());
+    inbound_ = std::move(fabric::Mapping::map(fd.value().get(), byte_ring_bytes())).value();
+    initialize_byte_ring(inbound_.base());
+    auto outbound = std::move(fabric::Mapping::map(fd.value().get(), byte_ring_bytes())).value();
+    doorbell_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    fabric_.add_peer(SpId{1}, std::move(outbound), UniqueFd(::dup(doorbell_.get())));
+    reader_ = std::make_unique<ByteRingReader>(inbound_.base());
+  }
+  bool rung() {
+    std::uint64_t count = 0;
+    return ::read(doorbell_.get(), &count, sizeof(count)) == sizeof(count);
+  }
+  fabric::Mapping inbound_;
+  UniqueFd doorbell_;
+  HostFabric fabric_;
+  std::unique_ptr<ByteRingReader> reader_;
+};
+
+TEST_F(PeerMessages, FullRingKeepsOrder) {
+  std::uint32_t sent = 0;
+  while (sent < 200) {
+    std::array<std::byte, 4000> message{};
+    std::memcpy(message.data(), &sent, sizeof(sent));
+    fabric_.send(SpId{1}, message);
+    ++sent;
+  }
+  EXPECT_TRUE(fabric_.messages_waiting());
+  std::vector<std::byte> out;
+  for (std::uint32_t number = 0; number < sent; ++number) {
+    if (reader_->empty()) {
+      EXPECT_TRUE(fabric_.progress());
+    }
+    ASSERT_EQ(reader_->read(out), ByteRingReader::Event::message);
+    std::uint32_t seen = 0;
+    std::memcpy(&seen, out.data(), sizeof(seen));
+    ASSERT_EQ(seen, number);
+  }
+  EXPECT_FALSE(fabric_.messages_waiting());
+}
+
+TEST_F(PeerMessages, DoorbellOnlyWhenTheReaderSleeps) {
+  const std::array<std::byte, 8> message{};
+  fabric_.send(SpId{1}, message);
+  EXPECT_FALSE(rung());
+  reader_->set_sleeping(true);
+  fabric_.send(SpId{1}, message);
+  EXPECT_TRUE(rung());
+  reader_->set_sleeping(false);
+  fabric_.send(SpId{1}, message);
+  EXPECT_FALSE(rung());
+}
+
+}  // namespace
+}  // namespace outrigger

@@ -1,0 +1,306 @@
+"""Launches MPI programs under each MPI, native and offloaded, and looks for what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+MPIS = ("openmpi", "mpich")
+SETTLE_S = 10.0
+"""How long processes of ours may take to go away after a job's end."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--native-only", action="store_true", help="run the programs without Outrigger: they must pass on plain MPI"
+    )
+    parser.addoption("--seed", type=int, default=None, help="first seed of the differential test (default: 1000)")
+
+
+def build_directory() -> Path:
+    given = os.environ.get("OUTRIGGER_BUILD", "")
+    if not given:
+        raise pytest.UsageError("set OUTRIGGER_BUILD to a build directory, e.g. OUTRIGGER_BUILD=build/release")
+    build = Path(given).resolve()
+    if not (build / "tests" / "mpi").is_dir():
+        raise pytest.UsageError(f"{build} holds no MPI test programs: build the target mpi_programs there")
+    return build
+
+
+# --- what is running ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    command: tuple[str, ...]
+
+    @property
+    def role(self) -> str:
+        """What an outriggerd does: serve or keep."""
+        return self.command[1] if len(self.command) > 1 else ""
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def alive(self) -> bool:
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+
+def processes_under(directory: Path) -> list[Process]:
+    """All processes whose executable lies in a directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            executable = os.readlink(entry / "exe").removesuffix(" (deleted)")
+            if not Path(executable).is_relative_to(directory):
+                continue
+            command = (entry / "cmdline").read_bytes().rstrip(b"\0").decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        found.append(Process(int(entry.name), tuple(command)))
+    return found
+
+
+def shared_memory_files() -> set[str]:
+    return {name for name in os.listdir("/dev/shm") if "outrigger" in name.lower()}
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
+
+
+# --- running --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Result:
+    command: str
+    returncode: int
+    out: str
+    seconds: float
+    report: dict | None = None
+
+    def ok(self) -> Result:
+        assert self.returncode == 0, f"{self.command}\nreturned {self.returncode}\n{self.out}"
+        return self
+
+
+class Job:
+    """A running mpirun. Its output is kept in a file, its process group dies with it."""
+
+    def __init__(self, command: list[str], env: dict[str, str], directory: Path) -> None:
+        self.command = " ".join(command)
+        self.directory = directory
+        self.output = directory / "output"
+        self.started = time.monotonic()
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                command,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=directory,
+                start_new_session=True,
+            )
+
+    def text(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    def wait_for(self, text: str, timeout_s: float = 30) -> None:
+        seen = wait_until(lambda: text in self.text() or self.process.poll() is not None, timeout_s)
+        assert seen and text in self.text(), f"{self.command}\nnever printed {text!r}\n{self.text()}"
+
+    def rank_pids(self) -> list[int]:
+        """Of `steady`, by rank."""
+        lines = [line.split() for line in self.text().splitlines() if " is process " in line]
+        return [int(words[-1]) for words in sorted(lines, key=lambda words: int(words[2]))]
+
+    def wait(self, timeout_s: float) -> Result:
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            pytest.fail(f"{self.command}\nstill running after {timeout_s} s; its output:\n{self.text()}")
+        seconds = time.monotonic() - self.started
+        report = self.directory / "report.json"
+        return Result(
+            self.command, code, self.text(), seconds, json.loads(report.read_text()) if report.exists() else None
+        )
+
+    def kill(self) -> None:
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
+@dataclass
+class Mpi:
+    """One MPI, and how programs run under it: natively or offloaded, where and with how many service processes."""
+
+    name: str
+    build: Path
+    directory: Path
+    native_only: bool
+    jobs: list[Job] = field(default_factory=list)
+
+    @property
+    def programs(self) -> Path:
+        return self.build / "tests" / "mpi" / self.name
+
+    @property
+    def library(self) -> Path:
+        return self.build / "lib" / f"liboutrigger-{self.name}.so"
+
+    @property
+    def daemon(self) -> Path:
+        return self.build / "bin" / "outriggerd"
+
+    def start(
+        self,
+        n: int,
+        program: list[str],
+        *,
+        services: int | None = 1,
+        env: dict[str, str] | None = None,
+        cpus: str | None = None,
+    ) -> Job:
+        """Starts `program` (a name, or a path, and arguments) on n ranks; services=None runs it without Outrigger."""
+        executable = self.programs / program[0] if "/" not in program[0] else Path(program[0])
+        assert executable.exists(), f"{executable} is not built: build the target mpi_programs"
+        for_ranks = dict(env or {})
+        directory = Path(tempfile.mkdtemp(dir=self.directory))
+        if services is not None:
+            self._require_library()
+            for_ranks |= self._preload()
+            for_ranks |= {"OUTRIGGER_SERVICES": str(services), "OUTRIGGER_MIN_BYTES": "0"}
+            for_ranks |= {"OUTRIGGER_REPORT": str(directory / "report.json")}
+            for_ranks |= env or {}
+        command = ["taskset", "-c", cpus] if cpus else []
+        command += self._launcher(n, for_ranks) + [str(executable), *program[1:]]
+        job = Job(command, self._environment(), directory)
+        self.jobs.append(job)
+        return job
+
+    def run(self, n: int, program: list[str], *, timeout_s: float = 60, **options) -> Result:
+        """Runs to the end, and checks that nothing stays behind."""
+        result = self.start(n, program, **options).wait(timeout_s)
+        self.nothing_left()
+        return result
+
+    def daemons(self, role: str | None = None) -> list[Process]:
+        found = [p for p in processes_under(self.build / "bin") if Path(p.command[0]).name == "outriggerd"]
+        return [process for process in found if role is None or process.role == role]
+
+    def leftovers(self) -> list[str]:
+        processes = self.daemons() + processes_under(self.build / "tests" / "mpi")
+        alive = [f"process {p.pid}: {' '.join(p.command)}" for p in processes if p.alive()]
+        return alive + [f"/dev/shm/{name}" for name in shared_memory_files()]
+
+    def nothing_left(self, timeout_s: float = SETTLE_S) -> None:
+        gone = wait_until(lambda: not self.leftovers(), timeout_s)
+        assert gone, f"left behind {timeout_s} s after the end: {self.leftovers()}"
+
+    def clean_up(self) -> None:
+        """Kills what a failed test left, so that the next one starts clean."""
+        for job in self.jobs:
+            if job.process.poll() is None:
+                job.kill()
+        if not wait_until(lambda: not self.leftovers(), SETTLE_S):
+            for process in self.daemons() + processes_under(self.build / "tests" / "mpi"):
+                os.kill(process.pid, signal.SIGKILL)
+
+    def _require_library(self) -> None:
+        assert self.library.exists(), f"{self.library} is not built"
+        assert self.daemon.exists(), f"{self.daemon} is not built"
+
+    def _preload(self) -> dict[str, str]:
+        cache = (self.build / "CMakeCache.txt").read_text()
+        wanted = [str(self.library)]
+        if "OUTRIGGER_SANITIZE:STRING=address" in cache:  # its runtime must be the first library
+            runtime = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True).strip()
+            wanted.insert(0, runtime)
+        # The native MPIs leak at exit, which is not what is looked for.
+        return {"LD_PRELOAD": ":".join(wanted), "ASAN_OPTIONS": "detect_leaks=0"}
+
+    def _launcher(self, n: int, for_ranks: dict[str, str]) -> list[str]:
+        if self.name == "openmpi":
+            exports = [word for key, value in for_ranks.items() for word in ("-x", f"{key}={value}")]
+            # Shared memory of ranks that are killed is removed with the test's directory.
+            backing = ["--mca", "btl_vader_backing_directory", self._shared_directory()]
+            return ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", *backing, "-n", str(n), *exports]
+        settings = [word for key, value in for_ranks.items() for word in ("-genv", key, value)]
+        return ["mpirun.mpich", "-n", str(n), *settings]
+
+    def _shared_directory(self) -> str:
+        path = Path("/dev/shm") / f"mpi-tests-{os.getpid()}"
+        path.mkdir(exist_ok=True)
+        return str(path)
+
+    def _environment(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("OUTRIGGER_", "LD_PRELOAD"))}
+        return kept | {
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        }
+
+
+@pytest.fixture(scope="session")
+def build() -> Path:
+    return build_directory()
+
+
+@pytest.fixture(params=MPIS)
+def mpi(request: pytest.FixtureRequest, build: Path, tmp_path: Path) -> Iterator[Mpi]:
+    if not (build / "tests" / "mpi" / request.param).is_dir():
+        pytest.skip(f"{request.param} is not installed")
+    result = Mpi(request.param, build, tmp_path, request.config.getoption("--native-only"))
+    yield result
+    result.clean_up()
+
+
+@pytest.fixture
+def offload(mpi: Mpi) -> Mpi:
+    """For tests that mean something only with service processes."""
+    if mpi.native_only:
+        pytest.skip("only with Outrigger")
+    return mpi
+
+
+@pytest.fixture
+def services(mpi: Mpi) -> int | None:
+    """One service process, or none where --native-only says so."""
+    return None if mpi.native_only else 1
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _remove_shared_directory() -> Iterator[None]:
+    yield
+    shutil.rmtree(Path("/dev/shm") / f"mpi-tests-{os.getpid()}", ignore_errors=True)

@@ -1,0 +1,52 @@
+"""Random operations, offloaded and native, must give the same bytes. At least 2,000 operations per MPI."""
+
+import pytest
+
+# ranks, operations, threads, environment of the ranks
+CASES = [
+    (1, 150, 1, {}),
+    (2, 400, 1, {}),
+    (2, 150, 1, {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=scatter_dest"}),
+    (2, 150, 1, {"OUTRIGGER_REACH": "bounce"}),
+    (2, 150, 1, {"OUTRIGGER_REACH": "mapped,bounce"}),
+    (2, 150, 1, {"OUTRIGGER_SERVICES": "2"}),
+    (3, 250, 1, {}),
+    (3, 150, 1, {"OUTRIGGER_SERVICES": "2", "OUTRIGGER_ALGORITHM": "ialltoall=ring_pull,ialltoallv=scatter_dest"}),
+    (4, 200, 1, {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=ring_pull"}),
+    (4, 150, 1, {"OUTRIGGER_SERVICES": "2"}),
+    (5, 100, 1, {}),
+    (7, 60, 1, {"OUTRIGGER_SERVICES": "3"}),
+    (8, 100, 1, {}),
+    (2, 200, 2, {}),
+    (3, 150, 2, {"OUTRIGGER_SERVICES": "2"}),
+    (4, 100, 2, {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=scatter_dest"}),
+]
+
+
+def name_of(case: tuple) -> str:
+    ranks, _, threads, env = case
+    settings = "-".join(value.replace("ialltoall", "") for value in env.values())
+    return f"{ranks}ranks-{threads}threads-{settings or 'defaults'}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_no_difference(mpi, services, request, case):
+    ranks, operations, threads, env = case
+    seed = (request.config.getoption("--seed") or 1000) + CASES.index(case)
+    program = ["differential", "--seed", str(seed), "--operations", str(operations), "--threads", str(threads)]
+    if services is None:
+        program += ["--careful", "1"]
+    result = mpi.run(ranks, program, services=services, env=env, timeout_s=150).ok()
+    assert "no difference" in result.out
+
+
+def test_case_count():
+    assert sum(operations for _, operations, _, _ in CASES) >= 2000
+
+
+def test_a_difference_is_found(mpi, services):
+    """The comparison itself works: a program that is told to spoil one byte must report it and fail."""
+    program = ["differential", "--seed", "3", "--operations", "40", "--spoil", "1"]
+    result = mpi.run(2, program, services=services, env={}, timeout_s=60)
+    assert result.returncode != 0
+    assert "DIFFERENCE" in result.out and "replay: differential --seed 3" in result.out

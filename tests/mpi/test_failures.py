@@ -1,0 +1,117 @@
+"""Killed at any moment, nothing hangs and nothing stays behind; idle, nothing burns."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+ENDS_WITHIN_S = 5.0
+GONE_WITHIN_S = 10.0
+
+MODES = ("operations", "compute", "wait")
+
+
+def start(mpi, mode: str, *, ranks: int = 3, seconds: int = 60, services: int = 1, cpus: str | None = None):
+    job = mpi.start(ranks, ["steady", mode, str(seconds)], services=services, cpus=cpus)
+    job.wait_for("steady: ready")
+    assert len(mpi.daemons("serve")) == services, f"service processes: {mpi.daemons()}\n{job.text()}"
+    assert len(mpi.daemons("keep")) == 1, f"keeper: {mpi.daemons()}\n{job.text()}"
+    return job
+
+
+def must_end(mpi, job, within_s: float = ENDS_WITHIN_S):
+    """The job ends in time with a failure, and everything of it goes away."""
+    since = time.monotonic()
+    result = job.wait(within_s + 30)
+    took = time.monotonic() - since
+    assert took < within_s, f"the job took {took:.1f} s to end\n{result.out}"
+    assert result.returncode != 0, result.out
+    mpi.nothing_left(GONE_WITHIN_S)
+    return result
+
+
+@pytest.mark.parametrize("services", (1, 2))
+@pytest.mark.parametrize("mode", MODES)
+def test_service_process_is_killed(offload, mode, services):
+    job = start(offload, mode, services=services)
+    time.sleep(0.5)
+    victim = offload.daemons("serve")[-1]
+    os.kill(victim.pid, signal.SIGKILL)
+    result = must_end(offload, job)
+    said = [line for line in result.out.splitlines() if "outrigger" in line]
+    assert any(str(victim.pid) in line for line in said), f"no line names the service process\n{result.out}"
+    assert any("SIGKILL" in line or "signal 9" in line for line in said), f"no line names the signal\n{result.out}"
+
+
+def test_service_process_is_killed_at_random_moments(offload):
+    moments = random.Random(20)
+    for _ in range(8):
+        job = start(offload, "operations", ranks=2)
+        time.sleep(moments.uniform(0, 0.4))
+        os.kill(offload.daemons("serve")[0].pid, signal.SIGKILL)
+        result = must_end(offload, job)
+        assert "WRONG DATA" not in result.out
+
+
+def test_service_process_crashes(offload):
+    job = start(offload, "operations", ranks=2)
+    os.kill(offload.daemons("serve")[0].pid, signal.SIGSEGV)
+    result = must_end(offload, job)
+    assert "SIGSEGV" in result.out or "signal 11" in result.out
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("victim", (0, 1))
+def test_rank_is_killed(offload, mode, victim):
+    job = start(offload, mode)
+    time.sleep(0.3)
+    os.kill(job.rank_pids()[victim], signal.SIGKILL)
+    must_end(offload, job, GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_all_ranks_are_killed(offload, mode):
+    job = start(offload, mode)
+    for pid in job.rank_pids():
+        os.kill(pid, signal.SIGKILL)
+    must_end(offload, job, GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("mode", ("operations", "wait"))
+def test_launcher_is_killed(offload, mode):
+    """Ranks whose launcher is gone may run on under some MPIs, but our processes must not outlive the ranks."""
+    job = start(offload, mode, seconds=20)
+    os.kill(job.process.pid, signal.SIGKILL)
+    job.process.wait()
+    time.sleep(0.5)
+    for pid in job.rank_pids():  # what a user or a batch system would do with them
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    job.kill()
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_keeper_is_killed(offload, mode):
+    """The job ends, or goes on to its right end; either way nothing stays behind."""
+    job = start(offload, mode, seconds=4)
+    os.kill(offload.daemons("keep")[0].pid, signal.SIGKILL)
+    result = job.wait(40)
+    assert "WRONG DATA" not in result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("mode", ("idle", "compute", "wait"))
+def test_idle_service_process_burns_nothing(offload, mode):
+    """Below 1% of a core over 10 s, also while ranks compute with an operation outstanding."""
+    start(offload, mode, ranks=2, seconds=16)
+    time.sleep(2)
+    processes = offload.daemons()
+    before = {process.pid: process.cpu_seconds() for process in processes}
+    time.sleep(10)
+    used = {f"{process.role} {process.pid}": process.cpu_seconds() - before[process.pid] for process in processes}
+    assert max(used.values()) < 0.1, f"CPU seconds in 10 s: {used}"

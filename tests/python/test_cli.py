@@ -1,0 +1,56 @@
+"""The command itself: its arguments, its errors, its exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outrigger.cli import _split_report
+
+
+@pytest.mark.parametrize(
+    ("given", "parsed"),
+    [
+        (["run", "--report", "--", "p"], ["run", "--report", "-", "--", "p"]),
+        (["run", "--report", "-n", "2", "p"], ["run", "--report", "-", "-n", "2", "p"]),
+        (["run", "--report", "f.json", "--", "p"], ["run", "--report", "f.json", "--", "p"]),
+        (["run", "--", "p", "--report"], ["run", "--", "p", "--report"]),
+        (["run", "-n", "2", "p"], ["run", "-n", "2", "p"]),
+    ],
+)
+def test_report_may_stand_alone(given: list[str], parsed: list[str]) -> None:
+    assert _split_report(given) == parsed
+
+
+def outrigger(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "outrigger", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "--", "/no/such/program"), "/no/such/program: no such program"),
+        (("run", "--algorithm", "x", "--", "true"), "--algorithm x: write COLLECTIVE=ALGORITHM"),
+        (("run", "--native", "--report", "--", "true"), "--native leaves the library out"),
+        (("bench", "ibcast"), "collective 'ibcast'"),
+        (("bench", "--sizes", "1M:16K"), "ends before it begins"),
+        (("info", "--build", "/no/such/directory"), "--build /no/such/directory: no such directory"),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:
+    result = outrigger(*arguments)
+    assert result.returncode == 2
+    assert result.stderr.startswith("outrigger: ")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_info_works_without_a_build(tmp_path: Path) -> None:
+    result = outrigger("info", "--json", "--build", str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    assert "is missing" in result.stdout

@@ -1,0 +1,157 @@
+#include "service/slot_decoder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "slot_fixture.hpp"
+
+namespace outrigger {
+namespace {
+
+using testing::SlotFixture;
+
+TEST(SlotDecoder, GoodSlotIsAccepted) {
+  SlotFixture slot;
+  const auto decoded = slot.decode(SlotFixture::good());
+  ASSERT_TRUE(decoded) << decoded.error();
+  const auto& operation = std::get<engine::PostedOperation>(decoded.value());
+  EXPECT_EQ(operation.rank, SlotFixture::kMe);
+  EXPECT_EQ(operation.members->size(), SlotFixture::kWorld);
+  EXPECT_EQ(operation.send.block(GroupRank{3}).memory.address, SlotFixture::kRegionBase + 3000);
+}
+
+TEST(SlotDecoder, ForgetGroupNeedsNothingElse) {
+  SlotFixture slot;
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(SlotRequest::forget_group);
+  body.group_low = 9;
+  const auto decoded = slot.decode(body);
+  ASSERT_TRUE(decoded) << decoded.error();
+  EXPECT_EQ(std::get<service::ForgetGroup>(decoded.value()).group, (GroupId{0, 9}));
+}
+
+struct Spoiled {
+  const char* name;
+  std::function<void(SlotFixture&, SlotRequestBody&)> spoil;
+};
+
+class SlotDecoderRejects : public ::testing::TestWithParam<Spoiled> {};
+
+TEST_P(SlotDecoderRejects, TheSpoiledField) {
+  SlotFixture slot;
+  SlotRequestBody body = SlotFixture::good();
+  ASSERT_TRUE(slot.decode(body)) << "good before it is spoiled";
+  GetParam().spoil(slot, body);
+  EXPECT_FALSE(slot.decode(body));
+}
+
+constexpr std::int64_t kMostNegative = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kMostPositive = std::numeric_limits<std::int64_t>::max();
+
+std::vector<Spoiled> spoiled_fields() {
+  using F = SlotFixture;
+  using Body = SlotRequestBody;
+  const auto with_extents = [](F& slot, Body& body) {
+    for (std::uint32_t i = 0; i < F::kWorld; ++i) slot.extents()[i] = PairExtent{static_cast<std::int64_t>(i) * 100, 100};
+    body.send.extents = F::arena(4096);
+  };
+  return {
+      {"request", [](F&, Body& b) { b.request = 77; }},
+      {"collective", [](F&, Body& b) { b.collective = 0; }},
+      {"algorithm", [](F&, Body& b) { b.algorithm = 99; }},
+      {"flags", [](F&, Body& b) { b.flags = 0x80; }},
+      {"no_members", [](F&, Body& b) { b.group_size = 0; }},
+      {"too_many_members", [](F&, Body& b) { b.group_size = F::kWorld + 1; }},
+      {"huge_group", [](F&, Body& b) { b.group_size = 0xFFFFFFFF; }},
+      {"group_rank", [](F&, Body& b) { b.group_rank = F::kWorld; }},
+      {"other_rank", [](F&, Body& b) { b.group_rank = 1; }},
+      {"root", [](F&, Body& b) { b.root = F::kWorld; }},
+      {"members_private", [](F&, Body& b) { b.members.region = 0; }},
+      {"members_outside", [](F&, Body& b) { b.members = F::arena(kArenaBytes - 8); }},
+      {"members_unaligned", [](F&, Body& b) { b.members = F::arena(2); }},
+      {"members_changed", [](F& slot, Body&) { std::swap(slot.members()[0], slot.members()[1]); }},
+      {"member_outside_world",
+       [](F& slot, Body& b) {
+         b.group_low = 3;
+         slot.members()[0] = F::kWorld;
+       }},
+      {"member_twice",
+       [](F& slot, Body& b) {
+         b.group_low = 3;
+         slot.members()[0] = 1;
+       }},
+      {"marks_private", [](F&, Body& b) { b.marks.region = 0; }},
+      {"marks_outside", [](F&, Body& b) { b.marks = F::arena(kArenaBytes - 3); }},
+      {"marks_wrap", [](F&, Body& b) { b.marks.address = ~std::uint64_t{0}; }},
+      {"send_outside", [](F&, Body& b) { b.send.base = F::region(F::kRegionBytes - 3999); }},
+      {"send_before", [](F&, Body& b) { b.send.base = F::region(0), b.send.stride_bytes = -1; }},
+      {"send_block_huge", [](F&, Body& b) { b.send.block_bytes = ~std::uint64_t{0}; }},
+      {"stride_overflow", [](F&, Body& b) { b.send.stride_bytes = kMostPositive; }},
+      {"stride_underflow", [](F&, Body& b) { b.receive.stride_bytes = kMostNegative; }},
+      {"receive_unknown_region", [](F&, Body& b) { b.receive.base.region = 50; }},
+      {"private_wraps",
+       [](F&, Body& b) {
+         b.receive.base = LocalRef{0, 0, ~std::uint64_t{0} - 100};
+       }},
+      {"extents_private_array", [=](F& s, Body& b) { with_extents(s, b), b.send.extents.region = 9; }},
+      {"extents_array_outside", [=](F& s, Body& b) { with_extents(s, b), b.send.extents = F::arena(kArenaBytes - 16); }},
+      {"extent_outside", [=](F& s, Body& b) { with_extents(s, b), s.extents()[2].offset_bytes = F::kRegionBytes; }},
+      {"extent_negative", [=](F& s, Body& b) { with_extents(s, b), s.extents()[2].offset_bytes = -1; }},
+      {"extent_most_negative", [=](F& s, Body& b) { with_extents(s, b), s.extents()[1].offset_bytes = kMostNegative; }},
+      {"extent_huge", [=](F& s, Body& b) { with_extents(s, b), s.extents()[0].bytes = ~std::uint64_t{0}; }},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Fields, SlotDecoderRejects, ::testing::ValuesIn(spoiled_fields()),
+                         [](const auto& spoiled) { return std::string(spoiled.param.name); });
+
+TEST(SlotDecoder, EmptyBlocksMayBeAnywhere) {
+  SlotFixture slot;
+  SlotRequestBody body = SlotFixture::good();
+  body.send.base = LocalRef{0, 0, 0};
+  body.send.block_bytes = 0;
+  EXPECT_TRUE(slot.decode(body));
+}
+
+TEST(SlotDecoder, RandomGarbageIsRejectedOrHarmless) {
+  SlotFixture slot;
+  std::mt19937_64 random(11);
+  std::uint32_t accepted = 0;
+  for (int round = 0; round < 200'000; ++round) {
+    SlotRequestBody body = SlotFixture::good();
+    std::array<std::byte, sizeof(body)> raw{};
+    std::memcpy(raw.data(), &body, sizeof(body));
+    for (std::uint64_t spoils = random() % 4; spoils > 0; --spoils) {
+      const std::uint64_t word = random() >> (random() % 64);
+      std::memcpy(raw.data() + random() % (raw.size() - 8), &word, 1 + random() % 8);
+    }
+    std::memcpy(&body, raw.data(), sizeof(body));
+    const auto decoded = slot.decode(body);
+    if (!decoded) continue;
+    ++accepted;
+    testing::check_decoded(decoded.value(), slot.memory());
+  }
+  EXPECT_GT(accepted, 0U);
+}
+
+TEST(GroupCache, GroupsGoWithTheirLastUser) {
+  service::GroupCache cache(3);
+  const std::array<std::uint32_t, 3> members{0, 1, 2};
+  const GroupId group{1, 1};
+  const auto first = cache.intern(WorldRank{0}, group, members, GroupRank{0});
+  const auto second = cache.intern(WorldRank{1}, group, members, GroupRank{1});
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(first.value(), second.value()) << "shared";
+  cache.forget(WorldRank{0}, group);
+  cache.forget(WorldRank{2}, group);
+  EXPECT_EQ(cache.size(), 1U);
+  cache.forget_rank(WorldRank{1});
+  EXPECT_EQ(cache.size(), 0U);
+}
+
+}  // namespace
+}  // namespace outrigger

@@ -1,0 +1,98 @@
+#include "service/topology.hpp"
+
+#include <gtest/gtest.h>
+
+#include "service/info.hpp"
+#include "service/keep.hpp"
+
+namespace outrigger::service {
+namespace {
+
+// Four cores of two hardware threads: (0,4) (1,5) (2,6) (3,7).
+Topology four_cores() { return Topology{{Core{{0, 4}}, Core{{1, 5}}, Core{{2, 6}}, Core{{3, 7}}}}; }
+
+CpuMask mask_of(std::initializer_list<std::size_t> cpus) {
+  CpuMask mask;
+  for (const std::size_t cpu : cpus) mask.set(cpu);
+  return mask;
+}
+
+PlacementRequest request_of(std::uint32_t ranks, std::uint32_t services, CpuMask used) {
+  PlacementRequest request;
+  request.local_size = ranks;
+  request.services = services;
+  request.used_by_ranks = used;
+  return request;
+}
+
+TEST(Placement, TakesTheLastCoresThatRanksLeaveFree) {
+  const auto places = place_services(request_of(2, 1, mask_of({0, 1})), four_cores());
+  ASSERT_EQ(places.size(), 1U);
+  EXPECT_EQ(places[0].cpu, 3);
+  EXPECT_TRUE(places[0].core_is_free);
+}
+
+TEST(Placement, HardwareThreadOfARankMakesTheCoreBusy) {
+  EXPECT_EQ(free_cpus(four_cores(), mask_of({0, 5, 7})), (std::vector<int>{2}));
+  EXPECT_FALSE(core_is_free(four_cores(), 3, mask_of({7})));
+}
+
+TEST(Placement, NoFreeCoreMeansNotPinned) {
+  CpuMask all;
+  all.set();
+  const auto places = place_services(request_of(4, 0, all), four_cores());
+  ASSERT_EQ(places.size(), 1U);
+  EXPECT_EQ(places[0].cpu, -1);
+  EXPECT_FALSE(places[0].core_is_free);
+}
+
+TEST(Placement, OneServiceProcessForEightRanksWhereCoresAreFree) {
+  EXPECT_EQ(place_services(request_of(8, 0, mask_of({0, 1})), four_cores()).size(), 1U);
+  EXPECT_EQ(place_services(request_of(9, 0, mask_of({0, 1})), four_cores()).size(), 2U);
+  EXPECT_EQ(place_services(request_of(64, 0, mask_of({0, 1})), four_cores()).size(), 2U) << "no more cores are free";
+}
+
+TEST(Placement, NeverMoreServiceProcessesThanRanks) {
+  EXPECT_EQ(place_services(request_of(2, 8, mask_of({0})), four_cores()).size(), 2U);
+}
+
+TEST(Placement, NamedCpusAreTakenAndSharedWhenTooFew) {
+  PlacementRequest request = request_of(4, 2, mask_of({0, 1}));
+  request.service_cpus = {3};
+  const auto places = place_services(request, four_cores());
+  ASSERT_EQ(places.size(), 2U);
+  EXPECT_EQ(places[0].cpu, 3);
+  EXPECT_EQ(places[1].cpu, 3);
+  EXPECT_FALSE(places[0].core_is_free);
+  EXPECT_FALSE(places[1].core_is_free);
+}
+
+TEST(CpuList, RangesAndNumbers) {
+  EXPECT_EQ(parse_cpu_list("7").value(), (std::vector<int>{7}));
+  EXPECT_EQ(parse_cpu_list("6,2-4").value(), (std::vector<int>{6, 2, 3, 4}));
+  EXPECT_TRUE(parse_cpu_list("").value().empty());
+  for (const char* bad : {"x", "1-", "-1", "4-2", "1,,2", "99999", "1 2"}) EXPECT_FALSE(parse_cpu_list(bad)) << bad;
+}
+
+TEST(Reach, Lists) {
+  EXPECT_EQ(parse_reach("mapped,cma").value(), kReachAll);
+  EXPECT_EQ(parse_reach("cma").value(), kReachCma);
+  EXPECT_EQ(parse_reach("none").value(), 0U);
+  EXPECT_FALSE(parse_reach("rdma"));
+}
+
+TEST(Topology, ThisMachineHasCores) {
+  const auto topology = read_topology();
+  ASSERT_TRUE(topology) << topology.error();
+  EXPECT_FALSE(topology.value().cores.empty());
+}
+
+TEST(Info, SaysWhatThereIs) {
+  const std::string info = describe_machine();
+  for (const char* word : {"\"version\"", "\"cores\"", "\"reach\"", "\"kernel\""}) {
+    EXPECT_NE(info.find(word), std::string::npos) << word;
+  }
+}
+
+}  // namespace
+}  // namespace outrigger::service

@@ -1,0 +1,77 @@
+// The simulation finds planted bugs, and says with which seed.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "planted.hpp"
+#include "sim/simulation.hpp"
+
+namespace outrigger::sim {
+namespace {
+
+struct Found {
+  std::uint64_t seed = 0;
+  std::string invariant;
+};
+
+std::optional<Found> search(engine::AlgorithmFunction bug, std::uint64_t seeds, SimulationOptions options) {
+  engine::Registry registry;
+  registry.add(Collective::ialltoall, Algorithm::ring_pull, bug);
+  registry.add(Collective::ialltoallv, Algorithm::ring_pull, bug);
+  options.registry = &registry;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    options.seed = seed;
+    const SimulationResult result = simulate(options);
+    if (result.broken) return Found{seed, *result.broken};
+  }
+  return std::nullopt;
+}
+
+void report(const char* bug, const Found& found) {
+  std::printf("%s: found with seed %llu: %s\n", bug, static_cast<unsigned long long>(found.seed),
+              found.invariant.c_str());
+}
+
+TEST(PlantedBugs, AnEarlyReleaseIsFound) {
+  SimulationOptions options;
+  options.faults = fabric::sim::delays();
+  const std::optional<Found> found = search(planted_early_release, 50, options);
+  ASSERT_TRUE(found.has_value());
+  report("early release", *found);
+  EXPECT_NE(found->invariant.find("released too early"), std::string::npos) << found->invariant;
+}
+
+TEST(PlantedBugs, ALostMarkIsFoundAtOnce) {
+  SimulationOptions options;
+  options.faults = fabric::sim::delays();
+  const std::optional<Found> found = search(planted_lost_mark, 50, options);
+  ASSERT_TRUE(found.has_value());
+  report("lost mark", *found);
+  EXPECT_NE(found->invariant.find("not marked"), std::string::npos) << found->invariant;
+}
+
+// Without looking at the marks themselves: what a crash makes of the lost one.
+TEST(PlantedBugs, ALostMarkIsFoundByItsConsequences) {
+  SimulationOptions options;
+  options.check_marks_at_completion = false;
+  options.faults = fabric::sim::delays();
+  EXPECT_FALSE(search(planted_lost_mark, 100, options).has_value()) << "without crashes a mark is never read";
+  options.faults = fabric::sim::crashes();
+  const std::optional<Found> found = search(planted_lost_mark, 500, options);
+  ASSERT_TRUE(found.has_value());
+  report("lost mark, by its consequences", *found);
+}
+
+TEST(PlantedBugs, ALeakedWindowSlotIsFound) {
+  SimulationOptions options;
+  options.faults = fabric::sim::delays();
+  const std::optional<Found> found = search(planted_leaked_slot, 50, options);
+  ASSERT_TRUE(found.has_value());
+  report("leaked window slot", *found);
+  EXPECT_NE(found->invariant.find("window slot"), std::string::npos) << found->invariant;
+}
+
+}  // namespace
+}  // namespace outrigger::sim

@@ -1,0 +1,67 @@
+// Random schedules under each kind of fault, and that a seed is a replay.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "sim/simulation.hpp"
+
+namespace outrigger::sim {
+namespace {
+
+struct Faults {
+  const char* name;
+  fabric::sim::FaultOptions (*make)();
+  std::uint64_t seeds;
+};
+
+class Schedules : public ::testing::TestWithParam<std::tuple<Algorithm, Faults>> {};
+
+TEST_P(Schedules, KeepEveryInvariant) {
+  const auto& [algorithm, faults] = GetParam();
+  std::uint64_t crashes = 0;
+  std::uint64_t replayed = 0;
+  for (std::uint64_t seed = 1; seed <= faults.seeds; ++seed) {
+    SimulationOptions options;
+    options.seed = seed;
+    options.algorithm = algorithm;
+    options.faults = faults.make();
+    const SimulationResult result = simulate(options);
+    ASSERT_FALSE(result.broken.has_value())
+        << *result.broken << "\nreplay: outrigger-sim --algorithm " << name_of(algorithm) << " --faults " << faults.name
+        << " --seed " << seed << " --trace";
+    ASSERT_NE(result.operations, 0U);
+    crashes += result.crashes;
+    replayed += result.replayed_posts;
+  }
+  // The faults must be there to be survived.
+  EXPECT_EQ(crashes != 0, faults.make().most_crashes != 0);
+  EXPECT_EQ(replayed != 0, faults.make().most_crashes != 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulation, Schedules,
+                         ::testing::Combine(::testing::Values(Algorithm::ring_pull, Algorithm::scatter_dest),
+                                            ::testing::Values(Faults{"none", fabric::sim::no_faults, 200},
+                                                              Faults{"delays", fabric::sim::delays, 400},
+                                                              Faults{"crashes", fabric::sim::crashes, 700},
+                                                              Faults{"all", fabric::sim::all_faults, 700})),
+                         [](const auto& parameter) {
+                           return std::string(name_of(std::get<0>(parameter.param))) + "_" + std::get<1>(parameter.param).name;
+                         });
+
+TEST(Simulation, ASeedIsAReplay) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SimulationOptions options;
+    options.seed = seed;
+    options.faults = fabric::sim::all_faults();
+    const SimulationResult first = simulate(options);
+    const SimulationResult second = simulate(options);
+    EXPECT_EQ(first.messages, second.messages);
+    EXPECT_EQ(first.moved_chunks, second.moved_chunks);
+    EXPECT_EQ(first.virtual_ns, second.virtual_ns);
+    EXPECT_EQ(first.operations, second.operations);
+  }
+}
+
+}  // namespace
+}  // namespace outrigger::sim
