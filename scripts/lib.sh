@@ -74,9 +74,9 @@ c_sources() {
   find src tests bench \( -name '*.cpp' -o -name '*.hpp' -o -name '*.c' -o -name '*.h' \) -type f -print0
 }
 
-# The libFuzzer targets of the clang preset: its programs with fuzz in their names.
+# The libFuzzer targets of the fuzz preset: its programs with fuzz in their names.
 fuzz_targets() {
-  [[ -f "$ROOT/build/clang/build.ninja" ]] || quiet_step "Configuring clang" cmake --preset clang -S "$ROOT" >&2
-  ninja -C "$ROOT/build/clang" -t targets all | sed -n 's/.*EXECUTABLE_LINKER__\([A-Za-z0-9_]*fuzz[A-Za-z0-9_]*\)_[A-Za-z]*$/\1/p' |
+  [[ -f "$ROOT/build/fuzz/build.ninja" ]] || quiet_step "Configuring fuzz" cmake --preset fuzz -S "$ROOT" >&2
+  ninja -C "$ROOT/build/fuzz" -t targets all | sed -n 's/.*EXECUTABLE_LINKER__\([A-Za-z0-9_]*fuzz[A-Za-z0-9_]*\)_[A-Za-z]*$/\1/p' |
     sort -u
 }

@@ -5,8 +5,8 @@
 #
 #   --seconds N   for all targets together (60)
 #
-# Needs clang 16 (the clang preset, sanitized). Inputs that were found are kept in build/corpus/TARGET; a crash is
-# written to build/crashes and ends the run.
+# Built by clang 16 with the address and undefined behaviour sanitizers (the fuzz preset). Inputs that were found are
+# kept in build/corpus/TARGET; a crash is written to build/crashes and ends the run.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -30,8 +30,8 @@ ensure_setup
 if ((${#targets[@]} == 0)); then
   mapfile -t targets < <(fuzz_targets)
 fi
-((${#targets[@]})) || die "fuzz: the clang preset has no target named fuzz_*"
-build_preset clang "${targets[@]}"
+((${#targets[@]})) || die "fuzz: the fuzz preset has no program with fuzz in its name"
+build_preset fuzz "${targets[@]}"
 
 each=$((seconds / ${#targets[@]}))
 ((each >= 1)) || each=1
@@ -40,7 +40,7 @@ for target in "${targets[@]}"; do
   corpus="$ROOT/build/corpus/$target"
   mkdir -p "$corpus"
   say "Fuzzing $target for ${each} s"
-  timeout $((each + 60)) "$(find "$ROOT/build/clang" -type f -name "$target" -perm -u+x | head -n 1)" "$corpus" \
+  timeout $((each + 60)) "$(find "$ROOT/build/fuzz" -type f -name "$target" -perm -u+x | head -n 1)" "$corpus" \
     -max_total_time="$each" -artifact_prefix="$ROOT/build/crashes/$target-" -rss_limit_mb=2048 -print_final_stats=1 \
     2>&1 | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse|RELOAD)|^\s*NEW_FUNC' || die "fuzz: $target found something; the input is in build/crashes"
 done

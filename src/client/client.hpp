@@ -113,7 +113,8 @@ class Client {
   [[nodiscard]] bool cma() const;
 
   // Memory that the node's service processes map too: zeroed, page aligned. nullptr: not to be had (limit of regions,
-  // no memory, half of the program's descriptors taken, reach `mapped` not allowed); use ordinary memory then. After fork() a child gets its own private view of it.
+  // no memory, half of the program's descriptors taken, reach `mapped` not allowed); use ordinary memory then. After
+  // fork() a child gets its own private view of it.
   [[nodiscard]] void* allocate(std::uint64_t bytes);
   // False: not from allocate(), nothing was done.
   bool release(void* memory);
@@ -130,8 +131,8 @@ class Client {
 
   // Hands an operation to the service process, or keeps it until a slot is free. Never blocks, never fails for want of
   // slots; nullptr only when no memory is left for its arguments, or for a request that makes no sense: no group or
-  // another client's, extents that are not one per member, offsets that overflow, or a layout in private memory (a range
-  // over all blocks that is not inside one region) without cma(); the caller packs into staging where that is so.
+  // another client's, extents that are not one per member, offsets that overflow, or a layout in private memory (a
+  // range over all blocks that is not inside one region) without cma(); the caller packs into staging where that is so.
   // An operation that waited for arguments in vain ends as `rejected`.
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
 

@@ -44,10 +44,10 @@ class EngineState {
   [[nodiscard]] bool idle() const;
 
  private:
-  // A group that every local member has freed. Its ranks have completed everything; a peer that is replayed may still
-  // ask.
+  // A group that every local member has freed or is gone. A peer that is replayed may still ask.
   struct Forgotten {
     std::vector<WorldRank> ranks;
+    bool freed = true;  // by all of them, so that everything has been completed
   };
 
   [[nodiscard]] Group& group(GroupId id);
@@ -63,7 +63,7 @@ class EngineState {
   void remove_ended();
   void close_if_over(Group& group, std::uint64_t sequence);
   void close_if_freed(Group& group);
-  void remember_forgotten(GroupId id, WorldRank rank);
+  void remember_forgotten(GroupId id, WorldRank rank, bool freed);
   void tell_peers_of_drop(Operation& operation, const Membership& membership, WorldRank rank);
 
   Context context_;
@@ -227,7 +227,8 @@ bool EngineState::answer_forgotten(SpId from, const OperationId& operation, cons
   if (forgotten == forgotten_.end() || find_group(operation.group) != nullptr) return false;
   if (forgotten->second.ranks.size() < announce.members) return false;
   for (const WorldRank rank : forgotten->second.ranks) {
-    context_.send(from, operation, peer::Finished{rank, CompletionStatus::ok});
+    const bool lost = context_.is_dropped(rank) && !forgotten->second.freed;
+    context_.send(from, operation, peer::Finished{rank, lost ? CompletionStatus::peer_lost : CompletionStatus::ok});
   }
   return true;
 }
@@ -316,8 +317,9 @@ void EngineState::drop_rank(WorldRank rank) {
   for (const GroupId id : ids) close_if_freed(*groups_.at(id));
 }
 
-void EngineState::remember_forgotten(GroupId id, WorldRank rank) {
+void EngineState::remember_forgotten(GroupId id, WorldRank rank, bool freed) {
   const auto [found, added] = forgotten_.try_emplace(id);
+  found->second.freed = found->second.freed && freed;
   std::vector<WorldRank>& ranks = found->second.ranks;
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
   if (!added) return;
@@ -347,7 +349,7 @@ void EngineState::close_if_freed(Group& known) {
     }
   }
   const GroupId id = known.id();
-  for (const auto& [rank, progress] : known.all_progress()) remember_forgotten(id, rank);
+  for (const auto& [rank, progress] : known.all_progress()) remember_forgotten(id, rank, progress.freed);
   groups_.erase(id);
 }
 
@@ -461,17 +463,35 @@ bool EngineState::idle() const {
 Engine::Engine(EngineConfig config, fabric::Fabric& fabric)
     : state_(std::make_unique<EngineState>(std::move(config), fabric)) {}
 Engine::~Engine() = default;
-void Engine::post(PostedOperation operation) { state_->post(std::move(operation)); }
+void Engine::post(PostedOperation operation) {
+  state_->post(std::move(operation));
+}
 void Engine::restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence) {
   state_->restore_progress(rank, group, next_sequence);
 }
-bool Engine::receive(SpId from, std::span<const std::byte> message) { return state_->receive(from, message); }
-void Engine::peer_restarted(SpId peer, Epoch epoch) { state_->peer_restarted(peer, epoch); }
-void Engine::drop_rank(WorldRank rank) { state_->drop_rank(rank); }
-void Engine::forget_group(WorldRank rank, GroupId group) { state_->forget_group(rank, group); }
-bool Engine::run() { return state_->run(); }
-std::size_t Engine::open_operations() const { return state_->open_operations(); }
-std::optional<std::string> Engine::broken_invariant() const { return state_->broken_invariant(); }
-bool Engine::idle() const { return state_->idle(); }
+bool Engine::receive(SpId from, std::span<const std::byte> message) {
+  return state_->receive(from, message);
+}
+void Engine::peer_restarted(SpId peer, Epoch epoch) {
+  state_->peer_restarted(peer, epoch);
+}
+void Engine::drop_rank(WorldRank rank) {
+  state_->drop_rank(rank);
+}
+void Engine::forget_group(WorldRank rank, GroupId group) {
+  state_->forget_group(rank, group);
+}
+bool Engine::run() {
+  return state_->run();
+}
+std::size_t Engine::open_operations() const {
+  return state_->open_operations();
+}
+std::optional<std::string> Engine::broken_invariant() const {
+  return state_->broken_invariant();
+}
+bool Engine::idle() const {
+  return state_->idle();
+}
 
 }  // namespace outrigger::engine

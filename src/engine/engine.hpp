@@ -45,7 +45,7 @@ struct EngineLimits {
 struct EngineConfig {
   SpId self;
   Epoch epoch{1};
-  std::vector<SpId> sp_of_rank;        // indexed by world rank: the service process that serves it
+  std::vector<SpId> sp_of_rank;  // indexed by world rank: the service process that serves it
   EngineLimits limits;
   const Registry* registry = nullptr;  // null: the built-in algorithms
 };
@@ -58,7 +58,17 @@ struct BlockLayout {
   std::uint64_t block_bytes = 0;
   std::vector<PairExtent> extents;
 
-  [[nodiscard]] Block block(GroupRank peer) const;
+  [[nodiscard]] Block block(GroupRank peer) const {
+    // Unsigned arithmetic wraps without harm: the fabric checks every range against what its owner registered.
+    Block result{base, block_bytes};
+    if (extents.empty()) {
+      result.memory.address += static_cast<std::uint64_t>(stride_bytes) * peer.value();
+    } else {
+      result.memory.address += static_cast<std::uint64_t>(extents[peer.value()].offset_bytes);
+      result.bytes = extents[peer.value()].bytes;
+    }
+    return result;
+  }
 };
 
 // A collective that a local rank has posted, decoded and bounds-checked by the service.

@@ -53,10 +53,10 @@ bool Group::set_members(const Membership::Members& members) {
 }
 
 std::optional<CompletionStatus> Group::finished(WorldRank rank, std::uint64_t sequence) const {
-  if (context_.is_dropped(rank)) return CompletionStatus::peer_lost;
   const auto found = progress_.find(rank);
-  if (found == progress_.end() || !found->second.is_complete(sequence)) return std::nullopt;
-  return found->second.status_of(sequence);
+  if (found != progress_.end() && found->second.is_complete(sequence)) return found->second.status_of(sequence);
+  if (context_.is_dropped(rank)) return CompletionStatus::peer_lost;
+  return std::nullopt;
 }
 
 Operation& Group::operation(std::uint64_t sequence) {

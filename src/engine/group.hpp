@@ -18,8 +18,12 @@ namespace outrigger::engine {
 
 class Operation;
 
-[[nodiscard]] constexpr std::size_t index_of(GroupRank rank) { return rank.value(); }
-[[nodiscard]] constexpr GroupRank group_rank(std::size_t index) { return GroupRank{static_cast<std::uint32_t>(index)}; }
+[[nodiscard]] constexpr std::size_t index_of(GroupRank rank) {
+  return rank.value();
+}
+[[nodiscard]] constexpr GroupRank group_rank(std::size_t index) {
+  return GroupRank{static_cast<std::uint32_t>(index)};
+}
 
 // Who is in a group and who serves whom. Constant once made; O(group).
 class Membership {
@@ -62,7 +66,7 @@ class Membership {
 // announcing, since the peer's ranks may be waiting for just that before they post more.
 struct CreditLine {
   std::uint32_t in_use = 0;
-  std::uint64_t next = 0;  // one above the highest sequence announced with a credit
+  std::uint64_t next = 0;                                 // one above the highest sequence announced with a credit
   std::set<std::pair<std::uint64_t, GroupRank>> waiting;  // (sequence, local rank)
 };
 

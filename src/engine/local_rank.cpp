@@ -6,21 +6,6 @@
 
 namespace outrigger::engine {
 
-Block BlockLayout::block(GroupRank peer) const {
-  Block result;
-  result.memory = base;
-  if (extents.empty()) {
-    // Unsigned arithmetic wraps without harm: the fabric checks every range against what its owner registered.
-    result.memory.address += static_cast<std::uint64_t>(stride_bytes) * peer.value();
-    result.bytes = block_bytes;
-    return result;
-  }
-  const PairExtent& extent = extents[peer.value()];
-  result.memory.address += static_cast<std::uint64_t>(extent.offset_bytes);
-  result.bytes = extent.bytes;
-  return result;
-}
-
 LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation posted, const Membership& membership)
     : operation_(operation),
       membership_(membership),
@@ -159,7 +144,9 @@ void LocalRank::unsettle_peer(GroupRank peer) {
   if (--unsettled_at_peer_[service] == 0) operation_.settled_at(*this, service);
 }
 
-void LocalRank::end_move() { --moving_; }
+void LocalRank::end_move() {
+  --moving_;
+}
 
 // The first failure counts; a truncation, where bytes did arrive, gives way to whatever is worse.
 void LocalRank::fail(CompletionStatus status) {
@@ -187,7 +174,8 @@ std::optional<std::string> LocalRank::broken_invariant() const {
     if (receive == ReceiveState::moving || send == SendState::moving) ++moving;
     if (receive == ReceiveState::ready || send == SendState::ready) {
       ++ready;
-      if (!ready_.contains(peer)) return fmt::format("rank {}: peer {} ready but not in the ready set", world().value(), i);
+      if (!ready_.contains(peer))
+        return fmt::format("rank {}: peer {} ready but not in the ready set", world().value(), i);
     }
     if (side_ == peer::Side::send && (receive == ReceiveState::waiting || receive == ReceiveState::ready)) ++untaken;
     if (side_ == peer::Side::receive && (send == SendState::waiting || send == SendState::ready)) ++untaken;

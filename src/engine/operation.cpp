@@ -61,7 +61,9 @@ Operation::~Operation() {
   while (!waiting_.empty()) remove_waiting(waiting_.size() - 1);
 }
 
-OperationId Operation::id() const { return OperationId{group_.id(), sequence_}; }
+OperationId Operation::id() const {
+  return OperationId{group_.id(), sequence_};
+}
 
 LocalRank* Operation::find(GroupRank rank) {
   if (open_.empty() || group_.membership()->peer_of(rank) != Membership::kSelf) return nullptr;
@@ -76,7 +78,8 @@ void Operation::add(PostedOperation posted, AlgorithmFunction algorithm) {
   auto part = std::make_unique<LocalRank>(context_, *this, std::move(posted), membership);
   const std::uint32_t number = membership.number_at_peer(part->me());
   for (const Waiting& waiting : waiting_) part->record_.late_announcements += covers(waiting.announce, number) ? 1 : 0;
-  for (const std::unique_ptr<LocalRank>& other : parts_) part->record_.late_announcements += other->has_announced() ? 1 : 0;
+  for (const std::unique_ptr<LocalRank>& other : parts_)
+    part->record_.late_announcements += other->has_announced() ? 1 : 0;
   LocalRank& rank = *part;
   parts_.push_back(std::move(part));
   open_.resize(membership.local().size(), nullptr);
@@ -110,7 +113,9 @@ void Operation::drop(GroupRank rank) {
 }
 
 // What waits is answered before the operation goes, by forget_useless_waiting() and restored().
-bool Operation::is_over() const { return parts_.empty() && waiting_.empty(); }
+bool Operation::is_over() const {
+  return parts_.empty() && waiting_.empty();
+}
 
 // ---------------------------------------------------------------- announcing
 
@@ -146,7 +151,7 @@ void Operation::meet_local_ranks(LocalRank& rank) {
     if (&other != &rank) meet(other, rank);
   }
   for (const GroupRank local : membership.local()) {
-    if (local == rank.me()) continue;
+    if (find(local) != nullptr) continue;
     const std::optional<CompletionStatus> status = group_.finished(membership.world(local), sequence_);
     if (status) finished_at(rank, local, *status);
   }

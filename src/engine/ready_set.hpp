@@ -18,7 +18,9 @@ class ReadySet {
 
   [[nodiscard]] bool any() const { return count_ != 0; }
   [[nodiscard]] std::size_t count() const { return count_; }
-  [[nodiscard]] bool contains(GroupRank rank) const { return (words_[rank.value() / 64] >> (rank.value() % 64) & 1) != 0; }
+  [[nodiscard]] bool contains(GroupRank rank) const {
+    return (words_[rank.value() / 64] >> (rank.value() % 64) & 1) != 0;
+  }
 
   void insert(GroupRank rank) {
     if (contains(rank)) return;

@@ -146,18 +146,20 @@ Agreement agree_at_init(std::uint64_t digest, const std::string& reason, std::ui
   vote.digest = digest;
   if (!reason.empty()) refuse(vote, reason.c_str());
   tree.gather(vote, start + limit);
+  bool speaks = tree.rank() == 0;
   if (tree.rank() != 0) {
     tree.send_up(vote);
     Vote decision;
     if (tree.receive_down(decision, start + limit + limit / 2)) {
       vote = decision;
     } else {
-      vote.willing = 0;
+      refuse(vote, "rank 0 has not answered in MPI_Init: is the library preloaded there?");
+      speaks = tree.rank() == 1;
     }
   }
   tree.send_down(vote);
   tree.drain(Clock::now() + std::chrono::milliseconds(2000));
-  return Agreement{vote.willing != 0, std::string(vote.reason.data())};
+  return Agreement{vote.willing != 0, speaks, std::string(vote.reason.data())};
 }
 
 }  // namespace outrigger::mpi

@@ -12,7 +12,8 @@ namespace outrigger::mpi {
 
 struct Agreement {
   bool all = false;
-  std::string reason;  // why not
+  bool speaks = false;  // this rank tells the user
+  std::string reason;   // why not
 };
 
 // Collective over the ranks that have the library. `reason` empty: this rank is willing.

@@ -148,10 +148,6 @@ void describe(const Job& job) {
         job.client->cma() ? "available" : "not available: private buffers are packed");
 }
 
-void run_natively(const Job& job, const std::string& reason) {
-  if (job.world_rank == 0) print("running natively: %s", reason.c_str());
-}
-
 }  // namespace
 
 namespace detail {
@@ -168,13 +164,13 @@ void start_job() {
   const Agreement agreement =
       agree_at_init(job->digest, config ? std::string() : config.error(), job->config.init_timeout_ms);
   if (!agreement.all) {
-    run_natively(*job, agreement.reason.empty() ? "the ranks could not agree in MPI_Init" : agreement.reason);
+    if (agreement.speaks) print("running natively: %s", agreement.reason.c_str());
     return;
   }
   make_internal_comms(*job);
   const std::string problem = first_problem(*job, set_up(*job));
   if (!problem.empty()) {
-    run_natively(*job, problem);
+    if (job->world_rank == 0) print("running natively: %s", problem.c_str());
     job->client.reset();
     if (job->type_keyval != MPI_KEYVAL_INVALID) forget_datatypes(*job);
     free_internal_comms(*job);

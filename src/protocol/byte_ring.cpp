@@ -6,10 +6,14 @@
 namespace outrigger {
 namespace {
 
-constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 7) & ~std::uint64_t{7}; }
+constexpr std::uint64_t padded(std::uint64_t bytes) {
+  return (bytes + 7) & ~std::uint64_t{7};
+}
 constexpr std::uint64_t kLengthBytes = sizeof(std::uint32_t);
 
-ByteRingHeader* header_of(std::byte* memory) { return reinterpret_cast<ByteRingHeader*>(memory); }
+ByteRingHeader* header_of(std::byte* memory) {
+  return reinterpret_cast<ByteRingHeader*>(memory);
+}
 
 }  // namespace
 
@@ -49,7 +53,9 @@ bool ByteRingWriter::write(std::span<const std::byte> message) {
   return true;
 }
 
-bool ByteRingWriter::reader_sleeps() const { return header_->reader_sleeping.load(std::memory_order_seq_cst) != 0; }
+bool ByteRingWriter::reader_sleeps() const {
+  return header_->reader_sleeping.load(std::memory_order_seq_cst) != 0;
+}
 
 void ByteRingWriter::put(std::uint64_t position, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
@@ -82,7 +88,9 @@ ByteRingReader::Event ByteRingReader::read(std::vector<std::byte>& message) {
   return Event::message;
 }
 
-bool ByteRingReader::empty() const { return header_->tail.load(std::memory_order_seq_cst) == head_; }
+bool ByteRingReader::empty() const {
+  return header_->tail.load(std::memory_order_seq_cst) == head_;
+}
 
 void ByteRingReader::set_sleeping(bool sleeping) {
   header_->reader_sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst);

@@ -24,7 +24,7 @@
 namespace outrigger {
 
 inline constexpr std::uint32_t kByteRingMagic = 0x52425554;
-inline constexpr std::uint32_t kByteRingCapacity = 128U << 10;           // bytes of data; power of two
+inline constexpr std::uint32_t kByteRingCapacity = 128U << 10;               // bytes of data; power of two
 inline constexpr std::uint32_t kByteRingMaxMessage = kByteRingCapacity / 2;  // larger messages are refused
 
 struct alignas(64) ByteRingHeader {
@@ -35,7 +35,9 @@ struct alignas(64) ByteRingHeader {
   std::atomic<std::uint32_t> reader_sleeping;   // by the reader
 };
 
-[[nodiscard]] constexpr std::uint64_t byte_ring_bytes() { return 4096 + kByteRingCapacity; }
+[[nodiscard]] constexpr std::uint64_t byte_ring_bytes() {
+  return 4096 + kByteRingCapacity;
+}
 inline constexpr std::size_t kByteRingDataOffset = 4096;
 static_assert(sizeof(ByteRingHeader) <= kByteRingDataOffset);
 

@@ -71,8 +71,7 @@ class Reader {
 
 void put_body(Writer& out, const Announce& announce) {
   out.put(static_cast<std::uint8_t>(announce.side));
-  out.put(static_cast<std::uint8_t>((announce.again ? kFlagAgain : 0) |
-                                    (announce.extents.empty() ? 0 : kFlagExtents)));
+  out.put(static_cast<std::uint8_t>((announce.again ? kFlagAgain : 0) | (announce.extents.empty() ? 0 : kFlagExtents)));
   out.put(static_cast<std::uint16_t>(announce.collective));
   out.put(static_cast<std::uint16_t>(announce.algorithm));
   out.put(std::uint16_t{0});
@@ -122,7 +121,9 @@ void put_body(Writer& out, const Refusal& refusal) {
   out.put(refusal.to);
 }
 
-[[nodiscard]] Type type_of(const Body& body) { return static_cast<Type>(body.index() + 1); }
+[[nodiscard]] Type type_of(const Body& body) {
+  return static_cast<Type>(body.index() + 1);
+}
 
 [[nodiscard]] std::optional<Body> get_announce(Reader& in) {
   Announce announce;
@@ -227,7 +228,9 @@ constexpr std::size_t kAnnounceBodyBytes = 72;
 
 }  // namespace
 
-std::size_t announce_bytes() { return kHeaderBytes + kAnnounceBodyBytes; }
+std::size_t announce_bytes() {
+  return kHeaderBytes + kAnnounceBodyBytes;
+}
 
 void encode(const Message& message, std::vector<std::byte>& out) {
   Writer writer(out);

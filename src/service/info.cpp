@@ -82,8 +82,8 @@ nlohmann::json describe_cores() {
   for (std::size_t i = 0; i + 1 < topology.value().cores.size(); ++i) {
     for (const int cpu : topology.value().cores[i].cpus) kept_for_ranks.set(static_cast<std::size_t>(cpu));
   }
-  cores["for_services"] = topology.value().cores.size() > 1 ? free_cpus(topology.value(), kept_for_ranks)
-                                                             : std::vector<int>{};
+  cores["for_services"] =
+      topology.value().cores.size() > 1 ? free_cpus(topology.value(), kept_for_ranks) : std::vector<int>{};
   return cores;
 }
 
@@ -121,8 +121,8 @@ std::string describe_machine() {
     info["node"] = system.nodename;
   }
   const unsigned hwloc = hwloc_get_api_version();
-  info["hwloc"] = std::to_string(hwloc >> 16) + "." + std::to_string((hwloc >> 8) & 0xFFU) + "." +
-                  std::to_string(hwloc & 0xFFU);
+  info["hwloc"] =
+      std::to_string(hwloc >> 16) + "." + std::to_string((hwloc >> 8) & 0xFFU) + "." + std::to_string(hwloc & 0xFFU);
   info["cores"] = describe_cores();
   const std::string reason = why_no_cross_memory();
   info["reach"]["mapped"] = true;

@@ -59,7 +59,8 @@ Result<std::uint32_t> parse_reach(const std::string& text) {
 int keep(KeeperConfig config) {
   UniqueFd listener(kKeeperListenerFd);
   if (!is_listener(listener.get())) {
-    std::fprintf(stderr, "outriggerd keep: descriptor %d is not a listening socket; ranks start the keeper by themselves\n",
+    std::fprintf(stderr,
+                 "outriggerd keep: descriptor %d is not a listening socket; ranks start the keeper by themselves\n",
                  kKeeperListenerFd);
     return 2;
   }

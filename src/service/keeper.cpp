@@ -56,8 +56,7 @@ Keeper::~Keeper() {
 int Keeper::run() {
   std::array<epoll_event, 64> events{};
   while (phase_ != Phase::over) {
-    const int count =
-        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), next_timeout_ms());
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), next_timeout_ms());
     for (int i = 0; i < count && phase_ != Phase::over; ++i) {
       handle_event(events[static_cast<std::size_t>(i)].data.u64);
     }
@@ -156,7 +155,8 @@ void Keeper::end_when_empty() {
 }
 
 std::uint32_t Keeper::ranks_present() const {
-  return static_cast<std::uint32_t>(std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.present; }));
+  return static_cast<std::uint32_t>(
+      std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.present; }));
 }
 
 }  // namespace outrigger::service

@@ -41,7 +41,7 @@ struct KeeperConfig {
   std::uint32_t spin_us = 0;                // 0: by itself
   std::uint32_t window_moves = 0;           // 0: by itself
   pid_t leader_pid = 0;                     // 0: none; the job's messages for people go to its standard error
-  bool end_ranks = true;  // SIGTERM and SIGKILL for ranks that stay after a service process has died
+  bool end_ranks = true;                    // SIGTERM and SIGKILL for ranks that stay after a service process has died
   Secret secret{};
 };
 

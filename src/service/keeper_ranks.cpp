@@ -75,7 +75,8 @@ std::optional<std::string> Keeper::problem_of_hello(const HelloBody& hello) cons
   }
   if (hello.world_rank >= config_.world_size || hello.local_rank >= config_.local_size) return "rank out of range";
   if (ranks_[hello.local_rank].present) return "local rank " + std::to_string(hello.local_rank) + " is here already";
-  if (local_of_world_.contains(hello.world_rank)) return "rank " + std::to_string(hello.world_rank) + " is here already";
+  if (local_of_world_.contains(hello.world_rank))
+    return "rank " + std::to_string(hello.world_rank) + " is here already";
   return std::nullopt;
 }
 

@@ -208,8 +208,8 @@ void Keeper::rank_attached(const RankAttachedBody& body) {
 }
 
 void Keeper::welcome_when_attached() {
-  const bool all = std::all_of(ranks_.begin(), ranks_.end(),
-                               [&](const Rank& rank) { return rank.attached == services_.size(); });
+  const bool all =
+      std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.attached == services_.size(); });
   if (!all) return;
   phase_ = Phase::running;
   phase_began_ = Clock::now();

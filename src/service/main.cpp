@@ -40,7 +40,8 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
   command.add_option("--local-size", config.local_size, "Ranks of this node")->required()->check(ranks);
   command.add_option("--services", config.services, "Service processes to start; 0: by itself")
       ->check(CLI::Range(0U, outrigger::kMaxServices));
-  command.add_option("--service-cpus", arguments.service_cpus, "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
+  command.add_option("--service-cpus", arguments.service_cpus,
+                     "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
   command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory: mapped,cma or none");
   command.add_option("--hello-timeout-ms", config.hello_timeout_ms, "For all ranks to appear");
   command.add_option("--spin-us", config.spin_us, "How long an idle service process polls; 0: by itself");

@@ -69,7 +69,9 @@ std::string describe(int status) {
 ProcessStarter::ProcessStarter(std::string daemon_path)
     : daemon_path_(daemon_path.empty() ? own_path() : std::move(daemon_path)) {}
 
-ProcessStarter::~ProcessStarter() { stop_all(); }
+ProcessStarter::~ProcessStarter() {
+  stop_all();
+}
 
 Result<StartedService> ProcessStarter::start() {
   Result<SocketPair> sockets = make_socket_pair();
@@ -111,7 +113,9 @@ void ProcessStarter::stop_all() {
   }
 }
 
-ThreadStarter::~ThreadStarter() { stop_all(); }
+ThreadStarter::~ThreadStarter() {
+  stop_all();
+}
 
 Result<StartedService> ThreadStarter::start() {
   Result<SocketPair> sockets = make_socket_pair();
@@ -125,7 +129,9 @@ Result<StartedService> ThreadStarter::start() {
   return started;
 }
 
-std::string ThreadStarter::how_it_ended(std::uint32_t) { return "ended"; }
+std::string ThreadStarter::how_it_ended(std::uint32_t) {
+  return "ended";
+}
 
 void ThreadStarter::stop_all() {
   for (std::thread& thread : threads_) {

@@ -51,8 +51,7 @@ Status bind_to(const std::vector<int>& cpus, int flags) {
 
 bool parse_number(std::string_view text, int& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() && number >= 0 &&
-         number < static_cast<int>(kMaxCpus);
+  return error == std::errc{} && end == text.data() + text.size() && number >= 0 && number < static_cast<int>(kMaxCpus);
 }
 
 const Core* core_of(const Topology& topology, int cpu) {
@@ -63,8 +62,9 @@ const Core* core_of(const Topology& topology, int cpu) {
 }
 
 bool untouched(const Core& core, const CpuMask& mask) {
-  return std::none_of(core.cpus.begin(), core.cpus.end(),
-                      [&](int cpu) { return cpu < static_cast<int>(kMaxCpus) && mask.test(static_cast<std::size_t>(cpu)); });
+  return std::none_of(core.cpus.begin(), core.cpus.end(), [&](int cpu) {
+    return cpu < static_cast<int>(kMaxCpus) && mask.test(static_cast<std::size_t>(cpu));
+  });
 }
 
 }  // namespace
@@ -86,9 +86,13 @@ Result<Topology> read_topology() {
   return topology;
 }
 
-Status bind_thread_to_cpu(int cpu) { return bind_to({cpu}, HWLOC_CPUBIND_THREAD); }
+Status bind_thread_to_cpu(int cpu) {
+  return bind_to({cpu}, HWLOC_CPUBIND_THREAD);
+}
 
-Status bind_process_to_cpus(const std::vector<int>& cpus) { return bind_to(cpus, HWLOC_CPUBIND_PROCESS); }
+Status bind_process_to_cpus(const std::vector<int>& cpus) {
+  return bind_to(cpus, HWLOC_CPUBIND_PROCESS);
+}
 
 void reset_process_affinity() {
   cpu_set_t every;
@@ -105,8 +109,9 @@ Result<std::vector<int>> parse_cpu_list(const std::string& text) {
     const std::size_t dash = part.find('-');
     int first = 0;
     int last = 0;
-    const bool good = parse_number(part.substr(0, dash), first) &&
-                      (dash == std::string_view::npos ? (last = first, true) : parse_number(part.substr(dash + 1), last));
+    const bool good =
+        parse_number(part.substr(0, dash), first) &&
+        (dash == std::string_view::npos ? (last = first, true) : parse_number(part.substr(dash + 1), last));
     if (!good || last < first) {
       return Error{fmt::format("'{}' is not a list of cpus; write for example 7 or 6,7 or 4-7", text)};
     }
@@ -123,7 +128,9 @@ std::vector<int> free_cpus(const Topology& topology, const CpuMask& used_by_rank
   return cpus;
 }
 
-bool may_use(const Topology& topology, int cpu) { return core_of(topology, cpu) != nullptr; }
+bool may_use(const Topology& topology, int cpu) {
+  return core_of(topology, cpu) != nullptr;
+}
 
 bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_ranks) {
   const Core* core = core_of(topology, cpu);

@@ -73,10 +73,11 @@ bool run_many(const Arguments& arguments, Algorithm algorithm) {
       std::fflush(stdout);
     }
   }
-  fmt::print("{}{:<13} {} schedules, faults {}: every invariant held ({} completions, {} messages, {} crashes, {} posts "
-             "replayed, {:.1f} s)\n",
-             terminal ? "\r" : "", name_of(algorithm), arguments.seeds, arguments.faults, totals.operations,
-             totals.messages, totals.crashes, totals.replayed, seconds());
+  fmt::print(
+      "{}{:<13} {} schedules, faults {}: every invariant held ({} completions, {} messages, {} crashes, {} posts "
+      "replayed, {:.1f} s)\n",
+      terminal ? "\r" : "", name_of(algorithm), arguments.seeds, arguments.faults, totals.operations, totals.messages,
+      totals.crashes, totals.replayed, seconds());
   return true;
 }
 
@@ -85,7 +86,9 @@ bool run_many(const Arguments& arguments, Algorithm algorithm) {
 int main(int argc, char** argv) {
   CLI::App app{"Runs the engine in virtual time on random small jobs and checks its invariants after every step."};
   Arguments arguments;
-  app.add_option("--seeds", arguments.seeds, "how many random schedules")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--seeds", arguments.seeds, "how many random schedules")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--first-seed", arguments.first_seed, "seed of the first one")->capture_default_str();
   auto* one = app.add_option("--seed", arguments.seed, "run only this one");
   app.add_option("--algorithm", arguments.algorithm, "which algorithm")

@@ -198,7 +198,8 @@ void Simulation::sent(SpId from, SpId to, std::span<const std::byte> message) {
   if (const auto* announce = std::get_if<peer::Announce>(&decoded->body)) {
     detail = fmt::format("of rank {}{}", announce->group_rank.value(), announce->again ? ", again" : "");
   } else if (const auto* release = std::get_if<peer::Release>(&decoded->body)) {
-    detail = fmt::format("{} -> {} {}", release->source.value(), release->destination.value(), name_of(release->status));
+    detail =
+        fmt::format("{} -> {} {}", release->source.value(), release->destination.value(), name_of(release->status));
   } else if (const auto* delivered = std::get_if<peer::Delivered>(&decoded->body)) {
     detail = fmt::format("{} -> {} {}", delivered->source.value(), delivered->destination.value(),
                          name_of(delivered->status));
@@ -260,7 +261,8 @@ void Simulation::fill(const Slot& slot, WorldRank rank) {
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     const Block block = slot.send.block(GroupRank{static_cast<std::uint32_t>(peer)});
     const std::span<std::byte> bytes = memory.resolve(block.memory.address, block.bytes);
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(slot.group, slot.sequence, slot.me.value(), peer, i);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = pattern(slot.group, slot.sequence, slot.me.value(), peer, i);
   }
 }
 
@@ -324,7 +326,8 @@ void Simulation::post_next(WorldRank rank) {
   if (state.next_step == steps.size()) return;
   const Step& step = steps[state.next_step];
   const bool new_round = state.next_step != 0 && steps[state.next_step - 1].round != step.round;
-  const bool open = std::any_of(state.slots.begin(), state.slots.end(), [](const Slot& slot) { return !slot.completed; });
+  const bool open =
+      std::any_of(state.slots.begin(), state.slots.end(), [](const Slot& slot) { return !slot.completed; });
   if (new_round && open) return;  // completed() comes back here
   ++state.next_step;
   const std::size_t slot = make_slot(rank, step);
@@ -340,9 +343,8 @@ void Simulation::post_next(WorldRank rank) {
 void Simulation::free_group(WorldRank rank, std::uint32_t group) {
   ranks_[rank.value()].freed[group] = true;
   if (!ranks_[rank.value()].attached) return;
-  tell(service_of(rank), [rank, id = scenario_.groups[group].id](engine::Engine& engine) {
-    engine.forget_group(rank, id);
-  });
+  tell(service_of(rank),
+       [rank, id = scenario_.groups[group].id](engine::Engine& engine) { engine.forget_group(rank, id); });
 }
 
 // ---------------------------------------------------------------- crashes
@@ -375,9 +377,8 @@ void Simulation::restart(Service& service) {
                       });
     // The new one may be told which incarnations the others are, or find out by their messages.
     if (world_.random.chance(0.5)) {
-      tell(service, [id = peer.id, epoch = peer.epoch](engine::Engine& engine) {
-        engine.peer_restarted(id, Epoch{epoch});
-      });
+      tell(service,
+           [id = peer.id, epoch = peer.epoch](engine::Engine& engine) { engine.peer_restarted(id, Epoch{epoch}); });
     }
   }
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -396,8 +397,8 @@ void Simulation::reattach(WorldRank rank, std::uint32_t epoch) {
   for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {
     if (state.slots[slot].completed) continue;
     replayed.push_back(posted(rank, slot));
-    if (world_.random.chance(0.9) ||
-        std::any_of(state.slots[slot].delivered.begin(), state.slots[slot].delivered.end(), [](auto m) { return m != 0; })) {
+    if (world_.random.chance(0.9) || std::any_of(state.slots[slot].delivered.begin(), state.slots[slot].delivered.end(),
+                                                 [](auto m) { return m != 0; })) {
       replayed.back().delivered = state.slots[slot].delivered;
     }
   }
@@ -461,7 +462,8 @@ void Simulation::marked(SpId by, WorldRank destination, SlotIndex slot_index, Gr
   const Block block = slot.receive.block(source);
   const std::uint64_t bytes = std::min(block.bytes, plan_of(slot).sent[source.value()][slot.me.value()]);
   const std::uint64_t offset = block.memory.address - RankMemory::address_of(slot.receive_buffer, 0);
-  const std::span<std::byte> here = world_.memory[destination.value()].buffer(slot.receive_buffer).subspan(offset, bytes);
+  const std::span<std::byte> here =
+      world_.memory[destination.value()].buffer(slot.receive_buffer).subspan(offset, bytes);
   if (bytes != 0 && std::memcmp(here.data(), slot.image.data() + offset, bytes) != 0) {
     broken(fmt::format("rank {}: block of {} marked before its bytes are there", destination.value(), source.value()));
   }
@@ -518,7 +520,8 @@ void Simulation::check_completion(WorldRank rank, const Slot& slot, const Comple
       broken(fmt::format("{}: completed while the block of {} is not marked as delivered", what, peer));
     }
   }
-  const std::uint64_t counted = std::accumulate(record.bytes_by_reach.begin(), record.bytes_by_reach.end(), std::uint64_t{0});
+  const std::uint64_t counted =
+      std::accumulate(record.bytes_by_reach.begin(), record.bytes_by_reach.end(), std::uint64_t{0});
   if (result_.crashes == 0 && counted != received) {
     broken(fmt::format("{}: {} bytes received, {} counted", what, received, counted));
   }
@@ -543,7 +546,8 @@ void Simulation::completed(SpId by, WorldRank rank, SlotIndex slot_index, const 
     world_.time.after(world_.random.within(world_.faults.post_delay_ns),
                       [this, rank, group = slot.group] { free_group(rank, group); });
   }
-  const bool open = std::any_of(state.slots.begin(), state.slots.end(), [](const Slot& other) { return !other.completed; });
+  const bool open =
+      std::any_of(state.slots.begin(), state.slots.end(), [](const Slot& other) { return !other.completed; });
   if (!open) schedule_post(rank);
 }
 
@@ -558,7 +562,8 @@ void Simulation::check_end() {
         broken(fmt::format("deadlock: rank {} group {} operation {} never completes", rank, slot.group, slot.sequence));
       }
       if (!image_holds(WorldRank{rank}, slot)) {
-        broken(fmt::format("rank {} group {} operation {}: bytes changed after completion", rank, slot.group, slot.sequence));
+        broken(fmt::format("rank {} group {} operation {}: bytes changed after completion", rank, slot.group,
+                           slot.sequence));
       }
     }
   }
@@ -599,6 +604,8 @@ SimulationResult Simulation::run() {
 
 }  // namespace
 
-SimulationResult simulate(const SimulationOptions& options) { return Simulation(options).run(); }
+SimulationResult simulate(const SimulationOptions& options) {
+  return Simulation(options).run();
+}
 
 }  // namespace outrigger::sim

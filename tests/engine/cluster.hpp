@@ -75,7 +75,9 @@ class Cluster {
     fabric::CompletionRecord record;
   };
   [[nodiscard]] const Completion& completion(std::uint32_t rank, std::uint64_t sequence);
-  [[nodiscard]] bool completed(std::uint32_t rank, std::uint64_t sequence) { return completion(rank, sequence).count == 1; }
+  [[nodiscard]] bool completed(std::uint32_t rank, std::uint64_t sequence) {
+    return completion(rank, sequence).count == 1;
+  }
   [[nodiscard]] bool all_completed(std::uint64_t sequence);
   [[nodiscard]] bool bytes_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
   [[nodiscard]] Buffers& buffers(std::uint32_t rank, std::uint64_t sequence) { return buffers_[{rank, sequence}]; }

@@ -11,7 +11,8 @@ class BothAlgorithms : public ::testing::TestWithParam<Algorithm> {};
 INSTANTIATE_TEST_SUITE_P(Engine, BothAlgorithms, ::testing::Values(Algorithm::ring_pull, Algorithm::scatter_dest),
                          [](const auto& parameter) { return std::string(name_of(parameter.param)); });
 
-const std::vector<std::vector<std::uint32_t>> kShapes = {{0}, {0, 0, 0, 0}, {0, 1}, {0, 1, 0, 1, 2}, {2, 2, 1, 1, 0, 0}};
+const std::vector<std::vector<std::uint32_t>> kShapes = {
+    {0}, {0, 0, 0, 0}, {0, 1}, {0, 1, 0, 1, 2}, {2, 2, 1, 1, 0, 0}};
 
 TEST_P(BothAlgorithms, MovesEveryByte) {
   for (const auto& shape : kShapes) {

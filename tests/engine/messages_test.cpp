@@ -118,16 +118,16 @@ TEST(PeerMessages, TheEngineChecksClaims) {
     return changed;
   };
   EXPECT_FALSE(refused(announce));
-  EXPECT_TRUE(refused(announce, 2));                                                   // another's rank
-  EXPECT_TRUE(refused(announce, 0));                                                   // from itself
-  EXPECT_TRUE(refused(with([](Announce& a) { a.rank = WorldRank{100}; })));            // no such rank
-  EXPECT_TRUE(refused(with([](Announce& a) { a.group_rank = GroupRank{2}; })));        // another's place
-  EXPECT_TRUE(refused(with([](Announce& a) { a.group_rank = GroupRank{4}; })));        // outside the group
-  EXPECT_TRUE(refused(with([](Announce& a) { a.members = 3; })));                      // not how many are here
-  EXPECT_TRUE(refused(with([](Announce& a) { a.count = 3; })));                        // beyond them
+  EXPECT_TRUE(refused(announce, 2));                                             // another's rank
+  EXPECT_TRUE(refused(announce, 0));                                             // from itself
+  EXPECT_TRUE(refused(with([](Announce& a) { a.rank = WorldRank{100}; })));      // no such rank
+  EXPECT_TRUE(refused(with([](Announce& a) { a.group_rank = GroupRank{2}; })));  // another's place
+  EXPECT_TRUE(refused(with([](Announce& a) { a.group_rank = GroupRank{4}; })));  // outside the group
+  EXPECT_TRUE(refused(with([](Announce& a) { a.members = 3; })));                // not how many are here
+  EXPECT_TRUE(refused(with([](Announce& a) { a.count = 3; })));                  // beyond them
   EXPECT_FALSE(refused(Release{GroupRank{0}, GroupRank{1}, CompletionStatus::ok}));
-  EXPECT_TRUE(refused(Release{GroupRank{0}, GroupRank{2}, CompletionStatus::ok}));     // another's destination
-  EXPECT_TRUE(refused(Release{GroupRank{2}, GroupRank{1}, CompletionStatus::ok}));     // not our source
+  EXPECT_TRUE(refused(Release{GroupRank{0}, GroupRank{2}, CompletionStatus::ok}));  // another's destination
+  EXPECT_TRUE(refused(Release{GroupRank{2}, GroupRank{1}, CompletionStatus::ok}));  // not our source
   EXPECT_TRUE(refused(Release{GroupRank{9}, GroupRank{1}, CompletionStatus::ok}));
   EXPECT_TRUE(refused(Delivered{GroupRank{2}, GroupRank{0}, Epoch{1}, CompletionStatus::ok, Reach::mapped, 8, 8}));
   EXPECT_TRUE(refused(Finished{WorldRank{2}, CompletionStatus::ok}));

@@ -30,7 +30,8 @@ TEST_P(Replay, AnOperationSurvivesTheRestartOfEitherSide) {
     EXPECT_EQ(before, 9U);
     cluster.restart(victim);
     for (std::uint32_t rank : {0U, 1U, 2U}) {
-      if (cluster.operation(rank, 0, 32, GetParam()).rank.value() / 2 == victim) cluster.post(replayed(cluster, rank, 0));
+      if (cluster.operation(rank, 0, 32, GetParam()).rank.value() / 2 == victim)
+        cluster.post(replayed(cluster, rank, 0));
     }
     cluster.settle();
     EXPECT_EQ(cluster.moves_done, before);  // marked blocks are not moved again

@@ -2,8 +2,8 @@
 // proportional to the group, not a slow machine.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 
 #include "engine/engine.hpp"
 
@@ -46,7 +46,7 @@ double run_ns_per_move(std::uint32_t ranks, std::uint64_t operations, Algorithm 
   std::vector<WorldRank> list;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) list.emplace_back(rank);
   const auto members = std::make_shared<const std::vector<WorldRank>>(list);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // processor time: the machine may be busy
   for (std::uint64_t sequence = 0; sequence < operations; ++sequence) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       PostedOperation posted;
@@ -63,13 +63,13 @@ double run_ns_per_move(std::uint32_t ranks, std::uint64_t operations, Algorithm 
     while (engine.run() || fabric.progress()) {
     }
   }
-  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+  const double spent_ns = static_cast<double>(std::clock() - start) * 1e9 / CLOCKS_PER_SEC;
   const std::uint64_t moves = std::uint64_t{ranks} * (ranks - 1) * operations;
   EXPECT_EQ(fabric.marks, moves);
   EXPECT_EQ(fabric.completions, ranks * operations);
   EXPECT_EQ(fabric.sent, 0U);
   EXPECT_TRUE(engine.idle());
-  return spent.count() / static_cast<double>(moves);
+  return spent_ns / static_cast<double>(moves);
 }
 
 TEST(Scale, AMillionMoves) {
@@ -78,8 +78,8 @@ TEST(Scale, AMillionMoves) {
     const double small = run_ns_per_move(8, 2000, algorithm);
     std::printf("%s: %.0f ns a move in a group of 1000, %.0f ns in groups of 8 (%.1f us an operation of 8 ranks)\n",
                 std::string(name_of(algorithm)).c_str(), large, small, small * 56 / 1000);
-    EXPECT_LT(large, 10'000);
-    EXPECT_LT(small, 10'000);
+    EXPECT_LT(large, 5'000);
+    EXPECT_LT(small, 5'000);
   }
 }
 

@@ -31,8 +31,8 @@ engine::PostedOperation posted(std::uint64_t sequence, Algorithm algorithm) {
   engine::PostedOperation operation;
   operation.rank = WorldRank{0};
   operation.id = OperationId{GroupId{1, 2}, sequence};
-  operation.members = std::make_shared<const std::vector<WorldRank>>(
-      std::vector<WorldRank>{WorldRank{0}, WorldRank{1}, WorldRank{2}});
+  operation.members =
+      std::make_shared<const std::vector<WorldRank>>(std::vector<WorldRank>{WorldRank{0}, WorldRank{1}, WorldRank{2}});
   operation.algorithm = algorithm;
   operation.digest = 7;
   operation.send.stride_bytes = operation.receive.stride_bytes = 64;

@@ -38,8 +38,8 @@ constexpr std::uint64_t kBytes = 1 << 20;
 class Child {
  public:
   Child() {
-    memory_ = static_cast<std::byte*>(
-        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    memory_ =
+        static_cast<std::byte*>(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     for (std::uint64_t i = 0; i < kBytes; ++i) memory_[i] = byte_at(i);
     pid_ = ::fork();
     if (pid_ == 0) {
@@ -157,14 +157,12 @@ TEST_F(HostFabricTest, HostileRangesFaultAndNothingIsWritten) {
   const std::uint64_t max = ~std::uint64_t{0};
   const Block good_to = block(kRight, kRegion, kRightBase, 4096);
   for (const Block& from : {
-           block(kLeft, kRegion, kLeftBase - 1, 4096),
-           block(kLeft, kRegion, kLeftBase + kBytes - 4095, 4096),
-           block(kLeft, kRegion, max - 100, 4096),
-           block(kLeft, kRegion, kRightBase, 4096),          // another rank's region
-           block(kLeft, RegionId{77}, kLeftBase, 4096),      // no such region
-           block(kLeft, kArenaRegion, kSegmentBase, 4096),   // the segment outside the arena
-           block(kLeft, kPrivateRegion, 0, 4096),            // nothing there
-           block(kLeft, kPrivateRegion, max - 100, 4096),    // wraps
+           block(kLeft, kRegion, kLeftBase - 1, 4096), block(kLeft, kRegion, kLeftBase + kBytes - 4095, 4096),
+           block(kLeft, kRegion, max - 100, 4096), block(kLeft, kRegion, kRightBase, 4096),  // another rank's region
+           block(kLeft, RegionId{77}, kLeftBase, 4096),                                      // no such region
+           block(kLeft, kArenaRegion, kSegmentBase, 4096),             // the segment outside the arena
+           block(kLeft, kPrivateRegion, 0, 4096),                      // nothing there
+           block(kLeft, kPrivateRegion, max - 100, 4096),              // wraps
            block(kLeft, kPrivateRegion, 0xFFFF'8000'0000'0000, 4096),  // the kernel's half
        }) {
     EXPECT_EQ(move(from, good_to), MoveStatus::memory_fault) << std::hex << from.memory.address;
@@ -192,8 +190,9 @@ TEST_F(HostFabricTest, DeadOwnerIsLost) {
 
 TEST_F(HostFabricTest, PrivateMemoryWithoutReachFaults) {
   fabric_.add_rank(WorldRank{2}, make_rank(WorldRank{2}, left_child_.pid(), false));
-  EXPECT_EQ(move(block(WorldRank{2}, kPrivateRegion, left_child_.address(), 64), block(kRight, kRegion, kRightBase, 64)),
-            MoveStatus::memory_fault);
+  EXPECT_EQ(
+      move(block(WorldRank{2}, kPrivateRegion, left_child_.address(), 64), block(kRight, kRegion, kRightBase, 64)),
+      MoveStatus::memory_fault);
 }
 
 TEST_F(HostFabricTest, LongMoveDoesNotHoldUpAShortOne) {

@@ -107,6 +107,11 @@ class Result:
         assert self.returncode == 0, f"{self.command}\nreturned {self.returncode}\n{self.out}"
         return self
 
+    def offloaded(self) -> int:
+        """Calls that service processes ran, as rank 0 reports."""
+        assert self.report is not None, f"{self.command}\nwrote no report: was anything offloaded?\n{self.out}"
+        return sum(entry["offloaded"] for entry in self.report["collectives"])
+
 
 class Job:
     """A running mpirun. Its output is kept in a file, its process group dies with it."""

@@ -98,12 +98,11 @@ TEST(HostileHello, GarbageCostsTheConnectionOnly) {
 struct Attached {
   explicit Attached(Node& node) : rank(node) {
     if (!rank.socket().send(ControlKind::hello, RawRank::hello(node, 1, 2))) std::abort();
-    std::thread other([&] {
-      client = std::move(client::Client::attach(node.attach_options(0))).value();
-    });
+    std::thread other([&] { client = std::move(client::Client::attach(node.attach_options(0))).value(); });
     ControlSocket::Received received = rank.socket().receive(10000);
     other.join();
-    if (received.event != ControlSocket::Event::message || received.message->kind() != ControlKind::welcome) std::abort();
+    if (received.event != ControlSocket::Event::message || received.message->kind() != ControlKind::welcome)
+      std::abort();
     segment = std::move(fabric::Mapping::map(received.message->fds()[0].get(), SegmentView::segment_bytes())).value();
     doorbell = std::move(received.message->fds()[1]);
   }
@@ -163,13 +162,15 @@ TEST(HostileRank, UnsealedRegionIsNotAccepted) {
   const UniqueFd fd(::memfd_create("outrigger-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(fd.get(), 8192), 0);
   const int raw = fd.get();
-  ASSERT_TRUE(attached.rank.socket().send(ControlKind::region_add, RegionBody{0, 2, 0x10000, 8192}, std::span(&raw, 1)));
+  ASSERT_TRUE(
+      attached.rank.socket().send(ControlKind::region_add, RegionBody{0, 2, 0x10000, 8192}, std::span(&raw, 1)));
   ControlSocket::Received received = attached.rank.socket().receive(5000);
   ASSERT_EQ(received.event, ControlSocket::Event::message);
   ASSERT_EQ(received.message->kind(), ControlKind::region_added);
   EXPECT_EQ(received.message->body<RegionAddedBody>().ok, 0U);
   // An id that is reserved or not new is nonsense.
-  ASSERT_TRUE(attached.rank.socket().send(ControlKind::region_add, RegionBody{0, 2, 0x10000, 8192}, std::span(&raw, 1)));
+  ASSERT_TRUE(
+      attached.rank.socket().send(ControlKind::region_add, RegionBody{0, 2, 0x10000, 8192}, std::span(&raw, 1)));
   EXPECT_NE(attached.rank.refusal().find("not new"), std::string::npos);
   attached.expect_other_served();
 }

@@ -38,7 +38,8 @@ inline UniqueFd listen_on(const std::string& name) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   socklen_t bytes = 0;
   const sockaddr_un address = abstract_address(name, bytes);
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0 || ::listen(fd.get(), 64) != 0) fd.reset();
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0 || ::listen(fd.get(), 64) != 0)
+    fd.reset();
   return fd;
 }
 

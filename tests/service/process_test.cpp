@@ -91,7 +91,9 @@ bool within(std::chrono::milliseconds limit, const Condition& condition) {
   return true;
 }
 
-bool alive(pid_t pid) { return ::kill(pid, 0) == 0 && stat_field(pid, 3) != "Z"; }
+bool alive(pid_t pid) {
+  return ::kill(pid, 0) == 0 && stat_field(pid, 3) != "Z";
+}
 
 // ---- ranks as forked children ---------------------------------------------------------------------------------------
 
@@ -110,8 +112,8 @@ class Job {
   using Body = std::function<int(Job&, Client&, std::uint32_t)>;
 
   Job(std::uint32_t ranks, std::uint32_t services, std::uint32_t reach = kReachAll) : ranks_(ranks) {
-    board_ = static_cast<Board*>(
-        ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    board_ =
+        static_cast<Board*>(::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     client::KeeperOptions options;
     options.daemon_path = OUTRIGGER_DAEMON;
     options.world_size = ranks;
@@ -264,7 +266,9 @@ int waiting_rank(Job& job, Client& client, std::uint32_t me) {
   return 1;
 }
 
-bool everything_gone() { return keepers().empty(); }
+bool everything_gone() {
+  return keepers().empty();
+}
 
 void expect_clean_exit(Job& job) {
   for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {

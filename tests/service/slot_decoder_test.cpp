@@ -55,7 +55,8 @@ std::vector<Spoiled> spoiled_fields() {
   using F = SlotFixture;
   using Body = SlotRequestBody;
   const auto with_extents = [](F& slot, Body& body) {
-    for (std::uint32_t i = 0; i < F::kWorld; ++i) slot.extents()[i] = PairExtent{static_cast<std::int64_t>(i) * 100, 100};
+    for (std::uint32_t i = 0; i < F::kWorld; ++i)
+      slot.extents()[i] = PairExtent{static_cast<std::int64_t>(i) * 100, 100};
     body.send.extents = F::arena(4096);
   };
   return {
@@ -97,7 +98,8 @@ std::vector<Spoiled> spoiled_fields() {
          b.receive.base = LocalRef{0, 0, ~std::uint64_t{0} - 100};
        }},
       {"extents_private_array", [=](F& s, Body& b) { with_extents(s, b), b.send.extents.region = 9; }},
-      {"extents_array_outside", [=](F& s, Body& b) { with_extents(s, b), b.send.extents = F::arena(kArenaBytes - 16); }},
+      {"extents_array_outside",
+       [=](F& s, Body& b) { with_extents(s, b), b.send.extents = F::arena(kArenaBytes - 16); }},
       {"extent_outside", [=](F& s, Body& b) { with_extents(s, b), s.extents()[2].offset_bytes = F::kRegionBytes; }},
       {"extent_negative", [=](F& s, Body& b) { with_extents(s, b), s.extents()[2].offset_bytes = -1; }},
       {"extent_most_negative", [=](F& s, Body& b) { with_extents(s, b), s.extents()[1].offset_bytes = kMostNegative; }},

@@ -9,7 +9,9 @@ namespace outrigger::service {
 namespace {
 
 // Four cores of two hardware threads: (0,4) (1,5) (2,6) (3,7).
-Topology four_cores() { return Topology{{Core{{0, 4}}, Core{{1, 5}}, Core{{2, 6}}, Core{{3, 7}}}}; }
+Topology four_cores() {
+  return Topology{{Core{{0, 4}}, Core{{1, 5}}, Core{{2, 6}}, Core{{3, 7}}}};
+}
 
 CpuMask mask_of(std::initializer_list<std::size_t> cpus) {
   CpuMask mask;

@@ -1,10 +1,10 @@
 // Random schedules under each kind of fault, and that a seed is a replay.
+#include "sim/simulation.hpp"
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <tuple>
-
-#include "sim/simulation.hpp"
 
 namespace outrigger::sim {
 namespace {
@@ -46,7 +46,8 @@ INSTANTIATE_TEST_SUITE_P(Simulation, Schedules,
                                                               Faults{"crashes", fabric::sim::crashes, 700},
                                                               Faults{"all", fabric::sim::all_faults, 700})),
                          [](const auto& parameter) {
-                           return std::string(name_of(std::get<0>(parameter.param))) + "_" + std::get<1>(parameter.param).name;
+                           return std::string(name_of(std::get<0>(parameter.param))) + "_" +
+                                  std::get<1>(parameter.param).name;
                          });
 
 TEST(Simulation, ASeedIsAReplay) {

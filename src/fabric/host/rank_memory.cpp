@@ -25,7 +25,9 @@ Status RankMemory::add_region(RegionId region, std::uint64_t base, Mapping mappi
   return Done{};
 }
 
-bool RankMemory::drop_region(RegionId region) { return regions_.erase(region) != 0; }
+bool RankMemory::drop_region(RegionId region) {
+  return regions_.erase(region) != 0;
+}
 
 std::byte* RankMemory::mapped(RegionId region, std::uint64_t address, std::uint64_t bytes) const {
   std::uint64_t first = 0;

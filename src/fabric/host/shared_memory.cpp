@@ -13,7 +13,9 @@
 namespace outrigger::fabric {
 namespace {
 
-Error system_error(const std::string& what) { return Error{what + ": " + std::strerror(errno)}; }
+Error system_error(const std::string& what) {
+  return Error{what + ": " + std::strerror(errno)};
+}
 
 }  // namespace
 

@@ -32,7 +32,9 @@ struct FaultOptions {
   double differing_kinds_chance = 0;
 };
 
-[[nodiscard]] inline FaultOptions no_faults() { return {}; }
+[[nodiscard]] inline FaultOptions no_faults() {
+  return {};
+}
 
 [[nodiscard]] inline FaultOptions delays() {
   FaultOptions faults;

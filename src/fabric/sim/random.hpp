@@ -24,9 +24,7 @@ class Random {
   // Below `limit`, which is not 0.
   [[nodiscard]] std::uint64_t below(std::uint64_t limit) { return next() % limit; }
   [[nodiscard]] std::uint64_t within(Range range) { return range.least + below(range.most - range.least + 1); }
-  [[nodiscard]] bool chance(double probability) {
-    return static_cast<double>(next() >> 11U) * 0x1.0p-53 < probability;
-  }
+  [[nodiscard]] bool chance(double probability) { return static_cast<double>(next() >> 11U) * 0x1.0p-53 < probability; }
   template <class T>
   void shuffle(std::vector<T>& values) {
     for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[below(i)]);

@@ -17,7 +17,6 @@ std::uint32_t RankMemory::add(std::size_t bytes) {
   return static_cast<std::uint32_t>(buffers_.size() - 1);
 }
 
-
 std::uint64_t RankMemory::address_of(std::uint32_t index, std::uint64_t offset) {
   return ((std::uint64_t{index} + 1) << kOffsetBits) + offset;
 }
@@ -114,7 +113,9 @@ void SimFabric::chunk(MoveCompletion& completion, std::uint64_t id) {
   world_.observer.move_ended(self_);
 }
 
-void SimFabric::cancel(MoveCompletion& completion) { moves_.erase(&completion); }
+void SimFabric::cancel(MoveCompletion& completion) {
+  moves_.erase(&completion);
+}
 
 void SimFabric::crash() {
   *alive_ = false;

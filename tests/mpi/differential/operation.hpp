@@ -40,7 +40,7 @@ class Operation {
   Operation(const Plan& plan, const Communicator& communicator);
 
   void post(MPI_Request* request);
-  // Runs the same on the native twin, never in place: collective and blocking.
+  // Runs the same on the native twin, never in place nor to MPI_BOTTOM: collective and blocking.
   void run_native();
   // Says what is different, if anything is.
   [[nodiscard]] std::optional<std::string> difference() const;
@@ -65,6 +65,7 @@ class Operation {
   [[nodiscard]] Datatype type_at(const Side& side, const Buffer& buffer) const;
   void start(const Side& from, bool large, MPI_Comm communicator, const void* send, MPI_Datatype send_type,
              void* receive, MPI_Datatype receive_type, MPI_Request* request);
+  void correct_own_block(const Side& from);
   void run_native_patiently(const Side& from, const void* send, MPI_Datatype send_type, void* receive,
                             MPI_Datatype receive_type);
 
@@ -77,7 +78,6 @@ class Operation {
   Buffer expected_;
   Datatype send_absolute_;
   Datatype receive_absolute_;
-  Datatype expected_absolute_;
   bool large_form_ = false;
   bool blocking_reference_ = false;
   std::uint64_t send_content_ = 0;

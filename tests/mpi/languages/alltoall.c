@@ -17,7 +17,9 @@ static int32_t value(int rank, int index, int salt) {
 }
 
 /* Elements that rank `from` sends to rank `to` in the v-form. */
-static int v_count(int from, int to, int block) { return (from * 3 + to * 5) % 4 * block / 3; }
+static int v_count(int from, int to, int block) {
+  return (from * 3 + to * 5) % 4 * block / 3;
+}
 
 static void* from_mpi(size_t bytes) {
   void* memory;
