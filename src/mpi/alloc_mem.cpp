@@ -17,8 +17,8 @@ bool wants_more_alignment(MPI_Info info) {
   if (info == constants().info_null) return false;
   std::array<char, 32> text{};
   int found = 0;
-  const int code = real().Info_get(info, "mpi_minimum_memory_alignment", static_cast<int>(text.size()) - 1, text.data(),
-                                   &found);
+  const int code =
+      real().Info_get(info, "mpi_minimum_memory_alignment", static_cast<int>(text.size()) - 1, text.data(), &found);
   return code != MPI_SUCCESS || (found != 0 && std::strtol(text.data(), nullptr, 10) > kPageBytes);
 }
 

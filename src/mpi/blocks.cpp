@@ -12,12 +12,14 @@ namespace {
 constexpr std::uint64_t kStagingAlignment = 16;
 constexpr std::int64_t kPackChunkBytes = 1LL << 30;  // PMPI_Pack counts bytes in int
 
-std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment; }
+std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
+}
 
 void check_packed(int code, int position, int expected) {
   if (code == MPI_SUCCESS && position == expected) return;
-  die("%s packed %d bytes where %d were expected (code %d): cannot continue the collective", kAbiName, position, expected,
-      code);
+  die("%s packed %d bytes where %d were expected (code %d): cannot continue the collective", kAbiName, position,
+      expected, code);
 }
 
 // Calls step(first element, elements, bytes) in chunks that MPI can count.
@@ -180,8 +182,8 @@ void Blocks::unpack(MPI_Comm comm, std::uint32_t skip) {
     in_chunks(count_of(peer), shape_.size, [&](std::int64_t first, int elements, int chunk_bytes) {
       const Elements to(at(buffer_, offset_of(peer) + first * shape_.extent), elements, type_);
       int position = 0;
-      const int code = real().Unpack(from + first * shape_.size, chunk_bytes, &position, to.address(), to.count(),
-                                     to.type(), comm);
+      const int code =
+          real().Unpack(from + first * shape_.size, chunk_bytes, &position, to.address(), to.count(), to.type(), comm);
       check_packed(code, position, chunk_bytes);
     });
   }

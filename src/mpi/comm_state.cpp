@@ -87,7 +87,8 @@ bool agree_on_id(const Job& job, MPI_Comm comm, int me, GroupId& id) {
     const GroupId made = mix(GroupId{job.world_rank + 1ULL, 0}, 2, created.fetch_add(1, std::memory_order_relaxed));
     words = {made.high, made.low};
   }
-  if (real().Bcast(words.data(), static_cast<int>(sizeof words), constants().byte, 0, comm) != MPI_SUCCESS) return false;
+  if (real().Bcast(words.data(), static_cast<int>(sizeof words), constants().byte, 0, comm) != MPI_SUCCESS)
+    return false;
   id = GroupId{words[0], words[1]};
   return true;
 }
@@ -122,7 +123,9 @@ MPI_Comm CommState::error_comm() const {
   return freed_.load(std::memory_order_acquire) || comm_ == MPI_Comm{} ? constants().comm_world : comm_;
 }
 
-void CommState::attached_to(MPI_Comm comm) { comm_ = comm; }
+void CommState::attached_to(MPI_Comm comm) {
+  comm_ = comm;
+}
 
 std::shared_ptr<const client::Group> CommState::group(client::Client& client) {
   const std::scoped_lock lock(list_mutex);
@@ -130,7 +133,9 @@ std::shared_ptr<const client::Group> CommState::group(client::Client& client) {
   return group_;
 }
 
-void CommState::drop_group() { group_.reset(); }
+void CommState::drop_group() {
+  group_.reset();
+}
 
 CommState* CommState::derive() {
   const std::uint64_t ordinal = dups_.fetch_add(1, std::memory_order_relaxed);
@@ -158,7 +163,9 @@ void forget_communicators(Job& job) {
 
 DuplicateScope::DuplicateScope(bool by_program) : before_(std::exchange(duplicating, by_program)) {}
 
-DuplicateScope::~DuplicateScope() { duplicating = before_; }
+DuplicateScope::~DuplicateScope() {
+  duplicating = before_;
+}
 
 CommState* state_of(const Job& job, MPI_Comm comm) {
   void* value = nullptr;

@@ -22,8 +22,8 @@ class OurRequests {
     std::size_t index = 0;  // in the array
     Operation* operation = nullptr;
     bool done = false;
-    int error = MPI_SUCCESS;       // of the operation, once done
-    CommState* comm = nullptr;     // with a reference, when there is an error
+    int error = MPI_SUCCESS;    // of the operation, once done
+    CommState* comm = nullptr;  // with a reference, when there is an error
   };
   ~OurRequests();
   OurRequests(const OurRequests&) = delete;

@@ -24,6 +24,8 @@ extern constinit Constants constants;
 void fill_constants();
 }  // namespace detail
 
-[[nodiscard]] inline const Constants& constants() { return detail::constants; }
+[[nodiscard]] inline const Constants& constants() {
+  return detail::constants;
+}
 
 }  // namespace outrigger::mpi

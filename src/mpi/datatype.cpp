@@ -12,8 +12,8 @@
 namespace outrigger::mpi {
 namespace {
 
-// Predefined types live for ever, so what is known of them may too. Direct mapped, replaced never: later types that fall
-// on a taken entry are looked at anew each time.
+// Predefined types live for ever, so what is known of them may too. Direct mapped, replaced never: later types that
+// fall on a taken entry are looked at anew each time.
 struct Predefined {
   std::uint64_t key;
   TypeShape shape;
@@ -245,7 +245,9 @@ bool register_datatypes(Job& job) {
   return real().Type_create_keyval(&copy_attribute, &delete_attribute, &job.type_keyval, nullptr) == MPI_SUCCESS;
 }
 
-void forget_datatypes(Job& job) { real().Type_free_keyval(&job.type_keyval); }
+void forget_datatypes(Job& job) {
+  real().Type_free_keyval(&job.type_keyval);
+}
 
 TypeShape shape_of(const Job& job, MPI_Datatype type) {
   std::atomic<const Predefined*>& entry = cache_entry(type);

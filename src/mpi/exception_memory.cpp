@@ -26,10 +26,16 @@ void* __cxa_allocate_exception(std::size_t bytes) noexcept {
   return static_cast<std::byte*>(zeroed(kHeaderRoom + bytes)) + kHeaderRoom;
 }
 
-void __cxa_free_exception(void* object) noexcept { std::free(static_cast<std::byte*>(object) - kHeaderRoom); }
+void __cxa_free_exception(void* object) noexcept {
+  std::free(static_cast<std::byte*>(object) - kHeaderRoom);
+}
 
-void* __cxa_allocate_dependent_exception() noexcept { return zeroed(kHeaderRoom); }
+void* __cxa_allocate_dependent_exception() noexcept {
+  return zeroed(kHeaderRoom);
+}
 
-void __cxa_free_dependent_exception(void* exception) noexcept { std::free(exception); }
+void __cxa_free_dependent_exception(void* exception) noexcept {
+  std::free(exception);
+}
 
 }  // extern "C"

@@ -8,12 +8,11 @@ namespace {
 template <class Count>
 bool offloaded(Word send_buffer, Word send_count, Word send_type, Word receive_buffer, Word receive_count,
                Word receive_type, Word comm, Word request) {
-  return offload_alltoall(
-      *current_job(),
-      AlltoallArguments<Count>{argument<const void*>(send_buffer), argument<Count>(send_count),
-                               argument<MPI_Datatype>(send_type), argument<void*>(receive_buffer),
-                               argument<Count>(receive_count), argument<MPI_Datatype>(receive_type),
-                               argument<MPI_Comm>(comm), argument<MPI_Request*>(request)});
+  return offload_alltoall(*current_job(),
+                          AlltoallArguments<Count>{argument<const void*>(send_buffer), argument<Count>(send_count),
+                                                   argument<MPI_Datatype>(send_type), argument<void*>(receive_buffer),
+                                                   argument<Count>(receive_count), argument<MPI_Datatype>(receive_type),
+                                                   argument<MPI_Comm>(comm), argument<MPI_Request*>(request)});
 }
 
 }  // namespace

@@ -46,14 +46,16 @@ bool offload_alltoall(Job& job, const AlltoallArguments<Count>& call) {
     return false;
   }
   const TypeShape receive_shape = shape_of(job, call.receive_type);
-  const auto block_bytes = static_cast<std::uint64_t>(call.receive_count) * static_cast<std::uint64_t>(receive_shape.size);
+  const auto block_bytes =
+      static_cast<std::uint64_t>(call.receive_count) * static_cast<std::uint64_t>(receive_shape.size);
   CommState* comm = offload_on(job, call.comm, Collective::ialltoall, block_bytes);
   if (comm == nullptr) return false;
   Operation& operation = *make_operation();
   operation.collective = Collective::ialltoall;
   operation.comm = comm;
   operation.in_place = in_place;
-  operation.receive.set_regular(call.receive_buffer, call.receive_count, call.receive_type, receive_shape, comm->size());
+  operation.receive.set_regular(call.receive_buffer, call.receive_count, call.receive_type, receive_shape,
+                                comm->size());
   if (in_place) {
     operation.send.set_regular(call.receive_buffer, call.receive_count, call.receive_type, receive_shape, comm->size());
   } else {
@@ -74,7 +76,8 @@ bool offload_alltoallv(Job& job, const AlltoallvArguments<Count, Displacement>& 
   const bool in_place = call.send_buffer == MPI_IN_PLACE;
   const std::uint32_t peers = comm->size();
   if (call.request == nullptr ||
-      !valid_sides(job, call.receive_buffer, call.receive_counts, call.receive_displacements, call.receive_type, peers) ||
+      !valid_sides(job, call.receive_buffer, call.receive_counts, call.receive_displacements, call.receive_type,
+                   peers) ||
       (!in_place &&
        !valid_sides(job, call.send_buffer, call.send_counts, call.send_displacements, call.send_type, peers)) ||
       (!in_place && aliased(call.send_buffer, call.receive_buffer, 1))) {
@@ -86,11 +89,11 @@ bool offload_alltoallv(Job& job, const AlltoallvArguments<Count, Displacement>& 
   operation.comm = comm;
   operation.in_place = in_place;
   const TypeShape receive_shape = shape_of(job, call.receive_type);
-  operation.receive.set_irregular(call.receive_buffer, call.receive_counts, call.receive_displacements, call.receive_type,
-                                  receive_shape, peers);
+  operation.receive.set_irregular(call.receive_buffer, call.receive_counts, call.receive_displacements,
+                                  call.receive_type, receive_shape, peers);
   if (in_place) {
-    operation.send.set_irregular(call.receive_buffer, call.receive_counts, call.receive_displacements, call.receive_type,
-                                 receive_shape, peers);
+    operation.send.set_irregular(call.receive_buffer, call.receive_counts, call.receive_displacements,
+                                 call.receive_type, receive_shape, peers);
   } else {
     operation.send.set_irregular(call.send_buffer, call.send_counts, call.send_displacements, call.send_type,
                                  shape_of(job, call.send_type), peers);

@@ -18,9 +18,9 @@ bool offloaded(Word send_buffer, Word send_counts, Word send_displacements, Word
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Ialltoallv, (Word send_buffer, Word send_counts, Word send_displacements, Word send_type,
-                             Word receive_buffer, Word receive_counts, Word receive_displacements, Word receive_type,
-                             Word comm, Word request)) {
+OUTRIGGER_ENTRY(Ialltoallv,
+                (Word send_buffer, Word send_counts, Word send_displacements, Word send_type, Word receive_buffer,
+                 Word receive_counts, Word receive_displacements, Word receive_type, Word comm, Word request)) {
   if (current_job() != nullptr && !OUTRIGGER_CALLED_BY_MPI() &&
       offloaded<int, int>(send_buffer, send_counts, send_displacements, send_type, receive_buffer, receive_counts,
                           receive_displacements, receive_type, comm, request)) {
@@ -31,9 +31,9 @@ OUTRIGGER_ENTRY(Ialltoallv, (Word send_buffer, Word send_counts, Word send_displ
 }
 
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Ialltoallv_c, (Word send_buffer, Word send_counts, Word send_displacements, Word send_type,
-                               Word receive_buffer, Word receive_counts, Word receive_displacements, Word receive_type,
-                               Word comm, Word request)) {
+OUTRIGGER_ENTRY(Ialltoallv_c,
+                (Word send_buffer, Word send_counts, Word send_displacements, Word send_type, Word receive_buffer,
+                 Word receive_counts, Word receive_displacements, Word receive_type, Word comm, Word request)) {
   if (current_job() != nullptr && !OUTRIGGER_CALLED_BY_MPI() &&
       offloaded<MPI_Count, MPI_Aint>(send_buffer, send_counts, send_displacements, send_type, receive_buffer,
                                      receive_counts, receive_displacements, receive_type, comm, request)) {

@@ -34,7 +34,9 @@ extern constinit std::atomic<Job*> current_job;
 }
 
 // nullptr: native. Valid until MPI_Finalize.
-[[nodiscard]] inline Job* current_job() { return detail::current_job.load(std::memory_order_acquire); }
+[[nodiscard]] inline Job* current_job() {
+  return detail::current_job.load(std::memory_order_acquire);
+}
 
 // After a successful PMPI_Init. Collective; all ranks get a job or none does. Says in one line why not.
 void start_job();

@@ -77,7 +77,9 @@ int release(void* state) {
 }
 
 // A collective cannot be cancelled.
-int cancel(void* /*state*/, int /*complete*/) { return MPI_SUCCESS; }
+int cancel(void* /*state*/, int /*complete*/) {
+  return MPI_SUCCESS;
+}
 
 int error_code(CompletionStatus status) {
   switch (status) {
@@ -207,7 +209,8 @@ void drain_operations(Job& job) {
   for (std::vector<Operation*> left = snapshot(false); !left.empty(); left = snapshot(false)) {
     for (Operation* operation : left) static_cast<void>(progress(job, *operation));
     if (std::chrono::steady_clock::now() > deadline) {
-      print("rank %u: MPI_Finalize was called while %zu offloaded collectives had not ended", job.world_rank, left.size());
+      print("rank %u: MPI_Finalize was called while %zu offloaded collectives had not ended", job.world_rank,
+            left.size());
       return;
     }
     waiter.pause();

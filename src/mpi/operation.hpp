@@ -1,7 +1,7 @@
 // One offloaded collective of this rank, from the call that starts it to the call that collects its request.
 //
-// The request is a generalized one. When the service process has finished, the first completion call that looks unpacks,
-// marks the request complete, and the MPI's own Wait or Test then collects it.
+// The request is a generalized one. When the service process has finished, the first completion call that looks
+// unpacks, marks the request complete, and the MPI's own Wait or Test then collects it.
 #pragma once
 
 #include <atomic>
@@ -25,9 +25,9 @@ struct Operation {
   Blocks send;
   Blocks receive;
   bool in_place = false;
-  bool copies_own_block = false;  // this rank has to, and has not yet
+  bool copies_own_block = false;   // this rank has to, and has not yet
   bool own_block_by_rank = false;  // ... or has
-  bool freed_by_user = false;     // MPI_Request_free before the end
+  bool freed_by_user = false;      // MPI_Request_free before the end
   std::atomic<bool> busy = false;  // a thread is looking at it
   std::atomic<bool> done = false;  // the request is marked complete, `error` is final
   int error = MPI_SUCCESS;

@@ -12,8 +12,8 @@ namespace outrigger::mpi {
 
 struct Job;
 
-// The communicator's state when the call is to be offloaded, else nullptr (and the reason is counted). Uses only what all
-// ranks of the communicator know alike. `block_bytes`: where MPI makes it equal on all ranks.
+// The communicator's state when the call is to be offloaded, else nullptr (and the reason is counted). Uses only what
+// all ranks of the communicator know alike. `block_bytes`: where MPI makes it equal on all ranks.
 [[nodiscard]] CommState* offload_on(const Job& job, MPI_Comm comm, Collective collective,
                                     std::optional<std::uint64_t> block_bytes);
 

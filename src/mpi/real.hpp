@@ -12,15 +12,14 @@
 #include "mpi/abi.hpp"
 
 // What is intercepted and therefore also passed on.
-#define OUTRIGGER_INTERCEPTED_MPI3(X)                                                                          \
-  X(Init) X(Init_thread) X(Finalize)                                                                           \
-  X(Ialltoall) X(Ialltoallv)                                                                                   \
-  X(Comm_dup) X(Comm_dup_with_info) X(Comm_idup) X(Comm_split)   X(Comm_split_type) X(Comm_create) X(Comm_create_group)                   \
-  X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) X(Dist_graph_create_adjacent)                \
-  X(Intercomm_merge)                                                                                           \
-  X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall) X(Testany) X(Testsome)                          \
-  X(Request_get_status) X(Request_free)                                                                        \
+// clang-format off
+#define OUTRIGGER_INTERCEPTED_MPI3(X)                                                                                \
+  X(Init) X(Init_thread) X(Finalize) X(Ialltoall) X(Ialltoallv) X(Comm_dup) X(Comm_dup_with_info) X(Comm_idup)       \
+  X(Comm_split) X(Comm_split_type) X(Comm_create) X(Comm_create_group) X(Cart_create) X(Cart_sub)                    \
+  X(Graph_create) X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Intercomm_merge) X(Wait) X(Waitall)           \
+  X(Waitany) X(Waitsome) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status) X(Request_free)             \
   X(Alloc_mem) X(Free_mem)
+// clang-format on
 #if OUTRIGGER_MPI4
 #define OUTRIGGER_INTERCEPTED(X) \
   OUTRIGGER_INTERCEPTED_MPI3(X) X(Ialltoall_c) X(Ialltoallv_c) X(Comm_create_from_group) X(Comm_idup_with_info)
@@ -29,15 +28,17 @@
 #endif
 
 // What the library itself uses besides.
-#define OUTRIGGER_USED(X)                                                                                       \
-  X(Abort) X(Allgather) X(Allreduce) X(Bcast) X(Cancel) X(Comm_call_errhandler) X(Comm_create_keyval)           \
-  X(Comm_delete_attr) X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_name)            \
-  X(Comm_group) X(Comm_rank) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter)            \
-  X(Gather) X(Gatherv) X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size)                       \
-  X(Group_translate_ranks) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Status_set_cancelled)        \
-  X(Status_set_elements) X(Type_commit) X(Type_create_hindexed) X(Type_create_keyval) X(Type_dup) X(Type_free) X(Type_free_keyval) X(Type_get_attr)    \
-  X(Type_get_contents) X(Type_get_envelope) X(Type_get_extent) X(Type_get_true_extent) X(Type_set_attr)         \
+// clang-format off
+#define OUTRIGGER_USED(X)                                                                                            \
+  X(Abort) X(Allgather) X(Allreduce) X(Bcast) X(Cancel) X(Comm_call_errhandler) X(Comm_create_keyval)                \
+  X(Comm_delete_attr) X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_name) X(Comm_group)               \
+  X(Comm_rank) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter) X(Gather) X(Gatherv)          \
+  X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size) X(Group_translate_ranks) X(Info_get)            \
+  X(Irecv) X(Isend) X(Pack) X(Status_set_cancelled) X(Status_set_elements) X(Type_commit)                            \
+  X(Type_create_hindexed) X(Type_create_keyval) X(Type_dup) X(Type_free) X(Type_free_keyval) X(Type_get_attr)        \
+  X(Type_get_contents) X(Type_get_envelope) X(Type_get_extent) X(Type_get_true_extent) X(Type_set_attr)              \
   X(Type_size_x) X(Unpack)
+// clang-format on
 
 namespace outrigger::mpi {
 
@@ -47,7 +48,7 @@ enum class Call : std::size_t {
 #define OUTRIGGER_ENUMERATOR(name) name,
   OUTRIGGER_INTERCEPTED(OUTRIGGER_ENUMERATOR)
 #undef OUTRIGGER_ENUMERATOR
-  count
+      count
 };
 
 struct Real {
@@ -78,6 +79,8 @@ int pass(Call call, Words... words) {
 // the library uses; real() and constants() may be used.
 [[nodiscard]] bool abi_matches();
 
-[[nodiscard]] inline const Real& real() { return detail::table; }
+[[nodiscard]] inline const Real& real() {
+  return detail::table;
+}
 
 }  // namespace outrigger::mpi

@@ -87,7 +87,9 @@ std::int64_t now_ns(clockid_t clock) {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-std::size_t index_of(Collective collective) { return collective == Collective::ialltoall ? 0 : 1; }
+std::size_t index_of(Collective collective) {
+  return collective == Collective::ialltoall ? 0 : 1;
+}
 
 Stats& stats_of(const CommState* comm, Collective collective) {
   CommRecord* record = comm == nullptr ? nullptr : comm->record();
@@ -176,7 +178,8 @@ std::string quoted(const std::string& text) {
 
 std::string json(const Spread& spread) {
   std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), R"({"sum": %.9f, "min": %.9f, "max": %.9f})", spread.sum, spread.min, spread.max);
+  std::snprintf(text.data(), text.size(), R"({"sum": %.9f, "min": %.9f, "max": %.9f})", spread.sum, spread.min,
+                spread.max);
   return text.data();
 }
 
@@ -212,13 +215,12 @@ std::string json_row(std::size_t collective, const Merged& row) {
 
 std::string json(const Job& job, const Summary& summary) {
   const WelcomeBody& welcome = job.client->welcome();
-  std::string text = "{\n  \"version\": 1,\n  \"mpi\": " + quoted(kAbiName) +
-                     ",\n  \"ranks\": " + std::to_string(job.world_size) +
-                     ",\n  \"service\": {\"processes\": " + std::to_string(welcome.sp_count) +
-                     ", \"core\": " + std::to_string(welcome.cpu) +
-                     ", \"core_is_free\": " + (welcome.core_is_free != 0 ? "true" : "false") +
-                     ", \"cross_memory_attach\": " + (job.client->cma() ? "true" : "false") +
-                     "},\n  \"collectives\": [";
+  std::string text =
+      "{\n  \"version\": 1,\n  \"mpi\": " + quoted(kAbiName) + ",\n  \"ranks\": " + std::to_string(job.world_size) +
+      ",\n  \"service\": {\"processes\": " + std::to_string(welcome.sp_count) +
+      ", \"core\": " + std::to_string(welcome.cpu) +
+      ", \"core_is_free\": " + (welcome.core_is_free != 0 ? "true" : "false") +
+      ", \"cross_memory_attach\": " + (job.client->cma() ? "true" : "false") + "},\n  \"collectives\": [";
   const char* separator = "\n";
   for (const auto& [key, row] : summary.rows) {
     text += separator + json_row(key.first, row);
@@ -314,7 +316,9 @@ std::vector<RankTimes> gather_times(const Job& job) {
 
 }  // namespace
 
-void start_report(const Job& job) { counting = job.reporting; }
+void start_report(const Job& job) {
+  counting = job.reporting;
+}
 
 CommRecord* report_communicator(GroupId id, std::uint32_t size) {
   if (!counting) return nullptr;

@@ -10,10 +10,10 @@
 //        "calls": 40,               // of all ranks together
 //        "offloaded": 40,
 //        "native": {"<reason>": calls, ...},
-//        "bytes": {"mapped": n, "cma": n, "relay": n, "own": n, "bounce": n},   // received; bounce: packed and unpacked
-//        "late_announcements": n,   // peers that were ready before this rank posted
-//        "post_seconds":       {"sum": s, "min": s, "max": s},                  // inside the starting calls, per rank
-//        "completion_seconds": {"sum": s, "min": s, "max": s}}],                // inside Wait, Test, ...
+//        "bytes": {"mapped": n, "cma": n, "relay": n, "own": n, "bounce": n},   // received; bounce: packed and
+//        unpacked "late_announcements": n,   // peers that were ready before this rank posted "post_seconds": {"sum":
+//        s, "min": s, "max": s},                  // inside the starting calls, per rank "completion_seconds": {"sum":
+//        s, "min": s, "max": s}}],                // inside Wait, Test, ...
 //     "rank_cpu_seconds": {"offloaded_calls": {"sum":, "min":, "max":}, "process": {"sum":, "min":, "max":}}
 //   }
 #pragma once

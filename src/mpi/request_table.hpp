@@ -21,7 +21,9 @@ extern constinit std::atomic<std::uint32_t> outstanding;
 }
 
 // The one question that every completion call asks first.
-[[nodiscard]] inline bool nothing_outstanding() { return detail::outstanding.load(std::memory_order_relaxed) == 0; }
+[[nodiscard]] inline bool nothing_outstanding() {
+  return detail::outstanding.load(std::memory_order_relaxed) == 0;
+}
 
 void insert_request(MPI_Request request, Operation& operation);
 void erase_request(MPI_Request request);

@@ -187,9 +187,10 @@ class Window {
       const auto which = static_cast<std::size_t>((shift + random.below(different)) % static_cast<int>(all.size()));
       const Communicator& communicator = all[which];
       // Groups may differ between ranks ("halves"), so everyone plans as if all of them were in it.
-      const Plan plan = Plan::make(random.next(), size_, std::max<std::int64_t>(1, std::min(options_.max_bytes, left)),
-                                   options_.careful);
+      Plan plan = Plan::make(random.next(), size_, std::max<std::int64_t>(1, std::min(options_.max_bytes, left)),
+                             options_.careful);
       left -= plan.longest * plan.quantum * unit_bytes(plan.unit) * size_;
+      if (communicator.size == 1) plan.keep_small();  // stays native in a group of one, faults and all
       planned_.push_back(communicator.member() ? std::make_unique<Operation>(plan, communicator) : nullptr);
       const bool barrier_before = random.chance(8);
       if (communicator.member()) {

@@ -50,13 +50,18 @@ Plan Plan::make(std::uint64_t seed, int group_size, std::int64_t max_bytes, bool
   constexpr std::array<int, 9> quanta = {1, 1, 2, 3, 4, 6, 8, 12, 24};
   plan.quantum = plan.typed ? quanta[static_cast<std::size_t>(random.below(static_cast<int>(quanta.size())))] : 1;
   const std::int64_t limit = random.chance(4) ? max_bytes : std::min<std::int64_t>(max_bytes, 384 << 10);
-  std::int64_t bytes = random.log_uniform(std::max<std::int64_t>(1, limit / group_size));
-  if (careful && plan.typed) bytes = std::min<std::int64_t>(bytes, 60'000);  // a rank's own block, in Open MPI 4.1
+  const std::int64_t bytes = random.log_uniform(std::max<std::int64_t>(1, limit / group_size));
   plan.longest = std::max<std::int64_t>(1, bytes / (plan.quantum * unit_bytes(plan.unit)));
+  if (careful && plan.typed) plan.keep_small();
   if (random.chance(4)) plan.longest = 0;
   plan.empty_percent = random.chance(50) ? 0 : random.below(90);
   plan.coarse = plan.longest * plan.quantum * group_size > most_pieces;
   return plan;
+}
+
+void Plan::keep_small() {
+  constexpr std::int64_t most_bytes = 60'000;
+  longest = std::min(longest, std::max<std::int64_t>(1, most_bytes / (quantum * unit_bytes(unit))));
 }
 
 std::int64_t Plan::block(int from, int to) const {
