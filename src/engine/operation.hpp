@@ -257,7 +257,6 @@ class Operation {
   void answer_again(const peer::Announce& announce, LocalRank& rank);
   void offer(LocalRank& destination, GroupRank source, const RemoteBlock& remote);
   void invite(LocalRank& source, GroupRank destination, const RemoteBlock& remote);
-  void source_settled(LocalRank& destination, GroupRank source);
   void pushed(LocalRank& source, GroupRank destination);
   void delivered_to(LocalRank& destination, const peer::Delivered& delivered);
   void released_at(LocalRank& source, GroupRank destination, CompletionStatus status);
@@ -265,7 +264,6 @@ class Operation {
   void finished_at(LocalRank& rank, GroupRank finished, CompletionStatus status);
   void refuse(LocalRank& rank, GroupRank other);
   void refused(LocalRank& rank, GroupRank other);
-  [[nodiscard]] bool needed_by_others(const peer::Announce& announce) const;
   void give_back_credits(LocalRank& rank);
   void forget_useless_waiting();
   void remove_waiting(std::size_t index);
