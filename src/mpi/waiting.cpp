@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::uint32_t kSpinRounds = 2000;   // tens of microseconds; none when ranks share cores
 constexpr std::uint32_t kSpinsPerDrive = 16;  // looking at the own memory is cheap, the native MPI is not
-constexpr std::uint32_t kYieldRounds = 100;
+constexpr std::uint32_t kYieldRounds = 8;
+constexpr std::uint32_t kYieldsPerDrive = 4;
 constexpr std::uint32_t kRoundsPerCheck = 64;
 constexpr std::chrono::microseconds kLongestSleep{1000};
 
@@ -50,8 +51,11 @@ void Waiter::pause() {
     relax();
     return;
   }
-  drive();
-  if (rounds_ < spins + kYieldRounds) {
+  const bool yields = rounds_ < spins + kYieldRounds;
+  // The first turns go to the ranks that share the core: often one of them has yet to post, and looking at the native
+  // MPI costs as much as a turn.
+  if (!yields || rounds_ % kYieldsPerDrive == 0) drive();
+  if (yields) {
     sched_yield();
     return;
   }

@@ -14,11 +14,11 @@ enum class Algorithm : std::uint16_t { ring_pull = 1, scatter_dest = 2 };
 
 enum class CompletionStatus : std::uint32_t {
   ok = 0,
-  truncated = 1,      // a peer sent more than this rank has room for (MPI_ERR_TRUNCATE)
-  mismatch = 2,       // ranks disagree on collective, algorithm, root or configuration
-  rejected = 3,       // the service process could not accept the posted slot (malformed, out of bounds)
-  memory_fault = 4,   // a named range could not be read or written
-  peer_lost = 5,      // a rank or service process that this operation needs is gone
+  truncated = 1,     // a peer sent more than this rank has room for (MPI_ERR_TRUNCATE)
+  mismatch = 2,      // ranks disagree on collective, algorithm, root or configuration
+  rejected = 3,      // the service process could not accept the posted slot (malformed, out of bounds)
+  memory_fault = 4,  // a named range could not be read or written
+  peer_lost = 5,     // a rank or service process that this operation needs is gone
 };
 
 [[nodiscard]] constexpr std::string_view name_of(Collective collective) {

@@ -75,7 +75,7 @@ struct HelloBody {
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 0;
   std::uint64_t probe_address = 0;  // a 64-bit word in the rank's private memory ...
-  std::uint64_t probe_value = 0;    // ... and what stands there; the service process reads it, adds 1 and writes it back
+  std::uint64_t probe_value = 0;  // ... and what stands there; the service process reads it, adds 1 and writes it back
   std::array<std::uint64_t, kMaxCpus / 64> affinity{};
 };
 

@@ -55,7 +55,9 @@ struct OperationId {
 
 template <class Tag, class Rep>
 struct std::hash<outrigger::StrongId<Tag, Rep>> {
-  std::size_t operator()(const outrigger::StrongId<Tag, Rep>& id) const noexcept { return std::hash<Rep>{}(id.value()); }
+  std::size_t operator()(const outrigger::StrongId<Tag, Rep>& id) const noexcept {
+    return std::hash<Rep>{}(id.value());
+  }
 };
 
 template <>

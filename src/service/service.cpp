@@ -25,7 +25,7 @@ constexpr std::uint32_t kPostsPerTurn = 64;     // of one rank, before the next 
 constexpr std::uint32_t kMessagesPerTurn = 64;  // of one peer
 constexpr std::uint32_t kTurnsPerClock = 16;    // turns between looks at the clock
 constexpr std::chrono::microseconds kControlInterval{200};
-constexpr std::chrono::microseconds kSpinOnFreeCore{1000};
+constexpr std::chrono::microseconds kSpinOnFreeCore{5000};
 constexpr std::chrono::microseconds kSpinOnSharedCore{50};
 constexpr int kRetryMessagesMs = 1;  // while a peer's ring is full: nobody tells us when it has room
 constexpr int kNoTimeout = -1;

@@ -1,6 +1,6 @@
 """The program of alltoall.c with mpi4py.
 
-    python alltoall.py PREFIX
+python alltoall.py PREFIX
 """
 
 import sys
