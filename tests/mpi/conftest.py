@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -157,10 +158,8 @@ class Job:
         )
 
     def kill(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
 
 
@@ -207,7 +206,7 @@ class Mpi:
             for_ranks |= {"OUTRIGGER_REPORT": str(directory / "report.json")}
             for_ranks |= env or {}
         command = ["taskset", "-c", cpus] if cpus else []
-        command += self._launcher(n, for_ranks) + [str(executable), *program[1:]]
+        command += [*self._launcher(n, for_ranks), str(executable), *program[1:]]
         job = Job(command, self._environment(), directory)
         self.jobs.append(job)
         return job

@@ -1,5 +1,6 @@
 """Killed at any moment, nothing hangs and nothing stays behind; idle, nothing burns."""
 
+import contextlib
 import os
 import random
 import signal
@@ -87,10 +88,8 @@ def test_launcher_is_killed(offload, mode):
     job.process.wait()
     time.sleep(0.5)
     for pid in job.rank_pids():  # what a user or a batch system would do with them
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
     job.kill()
     offload.nothing_left(GONE_WITHIN_S)
 
