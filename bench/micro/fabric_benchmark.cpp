@@ -59,7 +59,7 @@ void alltoall_moves(benchmark::State& state) {
     }
     while (counter.ended != std::size_t{ranks} * ranks) (void)fabric.progress();
   }
-  state.SetBytesProcessed(static_cast<std::int64_t>(ranks * ranks * block_bytes) * state.iterations());
+  state.SetBytesProcessed(static_cast<std::int64_t>(std::uint64_t{ranks} * ranks * block_bytes) * state.iterations());
 }
 
 BENCHMARK(alltoall_moves)

@@ -46,8 +46,8 @@ class Ranks {
       if (!attached) std::abort();
       clients_.push_back(std::move(attached).value());
     }
-    const std::uint64_t bytes = count * block_bytes;
-    private_.resize(shared ? 0 : 2 * count * bytes);
+    const std::uint64_t bytes = std::uint64_t{count} * block_bytes;
+    private_.resize(shared ? 0 : 2 * std::uint64_t{count} * bytes);
     for (std::uint32_t i = 0; i < count; ++i) {
       groups_.push_back(clients_[i]->define_group(GroupId{3, 3}, members, GroupRank{i}));
       for (std::vector<std::byte*>* side : {&send_, &receive_}) {

@@ -5,7 +5,7 @@
 #
 #   --quick   leave out what takes more than a few seconds
 #   PRESET    release (unless named): unit tests, the MPI programs, the command line, the layer check
-#             dev, asan, tsan, clang: the unit tests of that build
+#             dev, asan, tsan, clang, fuzz (clang with sanitizers): the unit tests of that build
 #
 # Every suite runs even when one before it failed; the exit code says whether all passed.
 set -euo pipefail

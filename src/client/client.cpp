@@ -98,6 +98,10 @@ void Client::wait_for_completion(std::chrono::microseconds at_most) {
   });
 }
 
+bool Client::fatal_was_said() const {
+  return state_->core->fatal_was_said();
+}
+
 std::optional<std::string> Client::fatal() {
   return guarded(std::optional<std::string>(), [&] { return state_->core->fatal(); });
 }

@@ -147,6 +147,8 @@ class Client {
   // The text of what ended the job (a lost service process or keeper); empty while all is well. Looks at the
   // connection at most every few milliseconds, so it may be called in a waiting loop.
   [[nodiscard]] std::optional<std::string> fatal();
+  // Has the keeper printed that text? Otherwise it is for the caller to tell.
+  [[nodiscard]] bool fatal_was_said() const;
 
   // For tests and the leak check: slots, staging and argument bytes in use.
   struct Usage {

@@ -80,6 +80,7 @@ class Core : public std::enable_shared_from_this<Core> {
   // wait.cpp
   void wait_for_completion(std::chrono::microseconds at_most);
   [[nodiscard]] std::optional<std::string> fatal();
+  [[nodiscard]] bool fatal_was_said() const;
 
   // Called around fork() by fork.cpp.
   void before_fork() { mutex_.lock(); }
@@ -103,7 +104,8 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] std::optional<MemoryRange> take_idle_staging(std::uint64_t bytes);
 
   // Under the lock, from here on.
-  [[nodiscard]] bool fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled) const;
+  enum class Filled { impossible, without_bytes, with_bytes };
+  [[nodiscard]] Filled fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled) const;
   // Puts the request into a slot. False: no slot, or no argument memory at present.
   [[nodiscard]] bool place(PendingOperation& operation, SlotRequestBody body, const OperationArguments& arguments);
   [[nodiscard]] std::optional<MemoryRange> copy_arguments(SlotRequestBody& body, const OperationArguments& arguments);

@@ -13,9 +13,6 @@ constexpr std::uint64_t kLargestStagingInChunk = 512ULL << 10;
 // Regions for large staging that are kept although nobody uses them. Beyond it the oldest goes.
 constexpr std::uint64_t kIdleStagingBytes = 64ULL << 20;
 
-std::uint64_t address_of(const Region& region) {
-  return reinterpret_cast<std::uintptr_t>(region.base);
-}
 void* pointer_to(const MemoryRange& range) {
   return reinterpret_cast<void*>(range.address);
 }
@@ -94,7 +91,7 @@ std::optional<MemoryRange> Core::allocate_in_chunks(RangeAllocator& chunks, std:
   std::optional<Region> region = add_region_and_wait(RegionUse::internal, chunk_bytes_for(bytes));
   if (!region) return std::nullopt;
   const Lock lock(mutex_);
-  chunks.add_chunk(region->id, address_of(*region), region->bytes);
+  chunks.add_chunk(region->id, region->address(), region->bytes);
   regions_.insert(std::move(*region));
   return chunks.allocate(bytes);
 }
@@ -120,7 +117,7 @@ void* Core::allocate_staging(std::uint64_t bytes) {
   } else if (range = take_idle_staging(bytes); !range) {
     std::optional<Region> region = add_region_and_wait(RegionUse::internal, bytes);
     if (!region) return nullptr;
-    range = MemoryRange{region->id, address_of(*region), region->bytes};
+    range = MemoryRange{region->id, region->address(), region->bytes};
     const Lock lock(mutex_);
     regions_.insert(std::move(*region));
   }
@@ -178,7 +175,7 @@ void Core::finish_growth() {
   Region region = std::move(*growth_);
   growth_.reset();
   if (answer == RegionAnswer::accepted) {
-    arguments_.add_chunk(region.id, address_of(region), region.bytes);
+    arguments_.add_chunk(region.id, region.address(), region.bytes);
     regions_.insert(std::move(region));
     return;
   }

@@ -77,21 +77,21 @@ std::unique_ptr<DeferredRequest> keep(const SlotRequestBody& body, const Operati
 
 }  // namespace
 
-bool Core::fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled) const {
+Core::Filled Core::fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled) const {
   const std::optional<Span> span = span_of(layout, group_size);
-  if (!span) return false;
-  if (span->empty()) return true;  // nothing to move: private, address 0, blocks of no bytes
+  if (!span) return Filled::impossible;
+  if (span->empty()) return Filled::without_bytes;  // private, address 0, blocks of no bytes
   const std::uint64_t base = reinterpret_cast<std::uintptr_t>(layout.base);
   const std::uint64_t begin = base + static_cast<std::uint64_t>(span->low);
   const std::uint64_t bytes = static_cast<std::uint64_t>(span->high) - static_cast<std::uint64_t>(span->low);
   const Region* region = regions_.find(begin, bytes);
-  if (region == nullptr && !cma()) return false;
+  if (region == nullptr && !cma()) return Filled::impossible;
   filled.base = LocalRef{region == nullptr ? kPrivateRegion.value() : region->id.value(), 0, base};
   if (layout.extents.empty()) {
     filled.stride_bytes = layout.stride_bytes;
     filled.block_bytes = layout.block_bytes;
   }
-  return true;
+  return Filled::with_bytes;
 }
 
 PendingOperationPtr Core::post(const OperationRequest& request) {
@@ -101,15 +101,16 @@ PendingOperationPtr Core::post(const OperationRequest& request) {
   SlotRequestBody body = describe(request);
   PendingOperationPtr operation(new PendingOperation(request.group));
   Lock lock(mutex_);
-  if (!fill_layout(request.send, group.size(), body.send) ||
-      !fill_layout(request.receive, group.size(), body.receive)) {
+  const Filled send = fill_layout(request.send, group.size(), body.send);
+  const Filled receive = fill_layout(request.receive, group.size(), body.receive);
+  if (send == Filled::impossible || receive == Filled::impossible) {
     lock.unlock();
     return nullptr;
   }
   // A side without bytes needs no extents either.
   OperationArguments arguments;
-  if (body.send.base.address != 0) arguments.send_extents = request.send.extents;
-  if (body.receive.base.address != 0) arguments.receive_extents = request.receive.extents;
+  if (send == Filled::with_bytes) arguments.send_extents = request.send.extents;
+  if (receive == Filled::with_bytes) arguments.receive_extents = request.receive.extents;
   if (!waiting_.empty()) post_waiting();
   if (!waiting_.empty() || !place(*operation, body, arguments)) {
     if (waiting_.empty() && nothing_can_be_placed()) {

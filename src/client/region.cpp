@@ -14,16 +14,12 @@
 namespace outrigger::client {
 namespace {
 
-std::uint64_t address_of(const Region& region) {
-  return reinterpret_cast<std::uintptr_t>(region.base);
-}
-
 std::uint64_t whole_pages(std::uint64_t bytes) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
 }
 
-// The descriptors belong to the program: regions take from the lower half of what it may open.
+// The descriptors belong to the program: regions that keep theirs take from the lower half of what it may open.
 bool leaves_descriptors_for_the_program(int fd) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
@@ -36,9 +32,10 @@ bool memory_is_there(std::uint64_t bytes) {
   return bytes <= kNotWorthALook || bytes <= available_memory_bytes() / 4 * 3;
 }
 
-UniqueFd create_sealed_memory(std::uint64_t bytes) {
+UniqueFd create_sealed_memory(RegionUse use, std::uint64_t bytes) {
   UniqueFd fd(::memfd_create("outrigger-region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid() || !leaves_descriptors_for_the_program(fd.get())) return UniqueFd();
+  if (!fd.valid()) return UniqueFd();
+  if (use == RegionUse::program && !leaves_descriptors_for_the_program(fd.get())) return UniqueFd();
   const auto size = static_cast<off_t>(bytes);
   if (::ftruncate(fd.get(), size) != 0) return UniqueFd();
   int allocated = 0;
@@ -70,7 +67,7 @@ std::optional<Region> create_region(RegionUse use, std::uint64_t bytes) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()) / 2;
   if (bytes == 0 || bytes > kMost || !memory_is_there(bytes)) return std::nullopt;
   Region region{RegionId(), use, nullptr, whole_pages(bytes), UniqueFd()};
-  region.fd = create_sealed_memory(region.bytes);
+  region.fd = create_sealed_memory(use, region.bytes);
   if (!region.fd.valid()) return std::nullopt;
   void* base = ::mmap(nullptr, region.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd.get(), 0);
   if (base == MAP_FAILED) return std::nullopt;
@@ -84,8 +81,8 @@ std::optional<Region> create_region(RegionUse use, std::uint64_t bytes) {
 
 void RegionTable::insert(Region region) {
   const auto place =
-      std::upper_bound(regions_.begin(), regions_.end(), address_of(region),
-                       [](std::uint64_t address, const Region& other) { return address < address_of(other); });
+      std::upper_bound(regions_.begin(), regions_.end(), region.address(),
+                       [](std::uint64_t address, const Region& other) { return address < other.address(); });
   regions_.insert(place, std::move(region));
 }
 
@@ -102,10 +99,10 @@ std::optional<Region> RegionTable::take(const void* base, RegionUse use) {
 const Region* RegionTable::find(std::uint64_t address, std::uint64_t bytes) const {
   const auto after =
       std::upper_bound(regions_.begin(), regions_.end(), address,
-                       [](std::uint64_t wanted, const Region& region) { return wanted < address_of(region); });
+                       [](std::uint64_t wanted, const Region& region) { return wanted < region.address(); });
   if (after == regions_.begin()) return nullptr;
   const Region& region = *std::prev(after);
-  const std::uint64_t offset = address - address_of(region);
+  const std::uint64_t offset = address - region.address();
   if (offset > region.bytes || bytes > region.bytes - offset) return nullptr;
   return &region;
 }

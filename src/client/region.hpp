@@ -19,8 +19,9 @@ enum class RegionUse {
   internal,  // arguments and staging: not in the child
 };
 
-// A mapped, sealed memfd. The descriptor is kept for fork() and for turning the memory private at the end. Does not
-// unmap itself: who still uses the memory is known to the owner only.
+// A mapped, sealed memfd. The descriptor is kept for fork() and for turning the memory private at the end; internal
+// regions need neither and lose theirs once announced. Does not unmap itself: who still uses the memory is known to the
+// owner only.
 struct Region {
   RegionId id;  // given when it is announced
   RegionUse use = RegionUse::internal;
@@ -28,6 +29,8 @@ struct Region {
   std::uint64_t bytes = 0;  // whole pages
   UniqueFd fd;
 
+  // In this process's address space, as the service processes know it.
+  [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(base); }
   // Gives the memory back.
   void unmap();
   // The same addresses and contents, but writes are seen by this process only. Uses system calls only, so it may be

@@ -68,6 +68,10 @@ void Core::wait_for_completion(microseconds at_most) {
   shared.rank_sleeping.fetch_sub(1, std::memory_order_seq_cst);
 }
 
+bool Core::fatal_was_said() const {
+  return !inert() && header().fatal.load(std::memory_order_acquire) == static_cast<std::uint32_t>(FatalState::said);
+}
+
 std::optional<std::string> Core::fatal() {
   if (inert()) return std::nullopt;
   const SegmentHeader& shared = header();

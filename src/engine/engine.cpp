@@ -30,7 +30,7 @@ struct Restored {
 
 class EngineState {
  public:
-  EngineState(EngineConfig config, fabric::Fabric& fabric) : context_(config, fabric) {}
+  EngineState(const EngineConfig& config, fabric::Fabric& fabric) : context_(config, fabric) {}
 
   void post(PostedOperation operation);
   void restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence);
@@ -301,7 +301,15 @@ void EngineState::drop_rank(WorldRank rank) {
   std::vector<std::pair<Group*, std::uint64_t>> touched;
   for (const auto& [id, known] : groups_) {
     const Membership* membership = known->membership();
-    const std::optional<GroupRank> me = membership == nullptr ? std::nullopt : membership->find(rank);
+    if (membership == nullptr) {
+      // Nobody here has posted on the group, so whether the rank is a member only those who announced know.
+      for (const auto& [sequence, operation] : known->operations()) {
+        operation->restored(rank);
+        touched.emplace_back(known.get(), sequence);
+      }
+      continue;
+    }
+    const std::optional<GroupRank> me = membership->find(rank);
     if (!me) continue;
     const auto own = known->all_progress().find(rank);
     for (const auto& [sequence, operation] : known->operations()) {
@@ -460,8 +468,8 @@ bool EngineState::idle() const {
 
 // ---------------------------------------------------------------- the public face
 
-Engine::Engine(EngineConfig config, fabric::Fabric& fabric)
-    : state_(std::make_unique<EngineState>(std::move(config), fabric)) {}
+Engine::Engine(const EngineConfig& config, fabric::Fabric& fabric)
+    : state_(std::make_unique<EngineState>(config, fabric)) {}
 Engine::~Engine() = default;
 void Engine::post(PostedOperation operation) {
   state_->post(std::move(operation));

@@ -90,7 +90,7 @@ struct PostedOperation {
 
 class Engine {
  public:
-  Engine(EngineConfig config, fabric::Fabric& fabric);
+  Engine(const EngineConfig& config, fabric::Fabric& fabric);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -292,6 +292,11 @@ void Operation::on_announce(SpId from, peer::Announce announce) {
       ++finished;
       context_.send(from, id(), peer::Finished{rank, *status});
     }
+    // Who has left without a post may be a member; the sender knows.
+    for (const WorldRank rank : context_.dropped_ranks) {
+      if (group_.all_progress().contains(rank)) continue;
+      context_.send(from, id(), peer::Finished{rank, CompletionStatus::peer_lost});
+    }
     waits = finished < announce.members;
   } else {
     if (!fits(announce, from)) return;
@@ -306,8 +311,9 @@ void Operation::on_announce(SpId from, peer::Announce announce) {
       const std::optional<CompletionStatus> status = group_.finished(world, sequence_);
       if (part != nullptr || !status) {
         waits = true;
-      } else if (announce.again || context_.config.epoch > Epoch{1} ||
+      } else if (announce.again || context_.config.epoch > Epoch{1} || *status != CompletionStatus::ok ||
                  announced_block(announce, number, local).bytes != 0) {
+        // After a failure the sender is told even if this side of the pair is empty: the other side may not be.
         context_.send(from, id(), peer::Finished{world, *status});
       }
     }

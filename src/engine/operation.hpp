@@ -220,7 +220,7 @@ class Operation {
   void add(PostedOperation posted, AlgorithmFunction algorithm);
   void remove_completed();
   void drop(GroupRank rank);
-  // A local rank is known to have completed this operation before a restart.
+  // A local rank is known to have completed this operation, before a restart or by being gone: peers are told.
   void restored(WorldRank rank);
   [[nodiscard]] bool is_over() const;
 

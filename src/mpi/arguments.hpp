@@ -34,13 +34,15 @@ template <class Count, class Displacement>
   return valid_buffer(job, buffer, type, has_data);
 }
 
-// Both buffers begin at the same place, and the loaded MPI looks for that.
-template <class Count>
-[[nodiscard]] bool aliased(const void* send_buffer, const void* receive_buffer, Count count) {
+// Both sides are the same, and the loaded MPI looks for that. The same buffer alone proves nothing: other counts,
+// displacements or types may choose other parts of it. `same_counts`: equal and not zero, or for v-forms one array.
+[[nodiscard]] inline bool aliased(const void* send_buffer, MPI_Datatype send_type, const void* receive_buffer,
+                                  MPI_Datatype receive_type, bool same_counts) {
 #if defined(OUTRIGGER_ABI_MPICH)
-  return send_buffer == receive_buffer && send_buffer != MPI_BOTTOM && count > 0;
+  return send_buffer == receive_buffer && send_buffer != MPI_BOTTOM && send_type == receive_type && same_counts;
 #else
-  static_cast<void>(send_buffer), static_cast<void>(receive_buffer), static_cast<void>(count);
+  static_cast<void>(send_buffer), static_cast<void>(send_type), static_cast<void>(receive_buffer);
+  static_cast<void>(receive_type), static_cast<void>(same_counts);
   return false;
 #endif
 }

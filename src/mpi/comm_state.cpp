@@ -40,8 +40,7 @@ constinit thread_local bool duplicating = false;
 int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* value, void* copy, int* flag) {
   *flag = 0;
   if (!duplicating) return MPI_SUCCESS;
-  CommState* derived = static_cast<CommState*>(value)->derive();
-  std::memcpy(copy, static_cast<void*>(&derived), sizeof derived);
+  *static_cast<CommState**>(copy) = static_cast<CommState*>(value)->derive();
   *flag = 1;
   return MPI_SUCCESS;
 }

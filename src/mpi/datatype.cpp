@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,41 @@ bool is_predefined(int combiner) {
   return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX ||
          combiner == MPI_COMBINER_F90_INTEGER;
 }
+
+// How a type was made. A type made with large counts may be asked with large counts only: the other question is an
+// error there.
+struct Envelope {
+  int integers = 0;
+  int addresses = 0;
+  int types = 0;
+  int combiner = 0;
+  bool large_counts = false;  // its contents are not looked at: not known to be dense
+
+  explicit Envelope(MPI_Datatype type) {
+#if OUTRIGGER_MPI4
+    if (real().Type_get_envelope_c != nullptr) {
+      ask_with_large_counts(type);
+      return;
+    }
+#endif
+    real().Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+  }
+
+ private:
+#if OUTRIGGER_MPI4
+  void ask_with_large_counts(MPI_Datatype type) {
+    MPI_Count numbers = 0;
+    MPI_Count displacements = 0;
+    MPI_Count counts = 0;
+    MPI_Count parts = 0;
+    real().Type_get_envelope_c(type, &numbers, &displacements, &counts, &parts, &combiner);
+    integers = static_cast<int>(numbers);
+    addresses = static_cast<int>(displacements);
+    types = static_cast<int>(parts);
+    large_counts = counts != 0;
+  }
+#endif
+};
 
 // Sizes and extents as MPI tells them.
 TypeShape measure(MPI_Datatype type) {
@@ -93,12 +129,7 @@ class Contents {
   Contents& operator=(const Contents&) = delete;
   ~Contents() {
     for (MPI_Datatype& type : types_) {
-      int integers = 0;
-      int addresses = 0;
-      int types = 0;
-      int combiner = 0;
-      real().Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-      if (!is_predefined(combiner)) real().Type_free(&type);
+      if (!is_predefined(Envelope(type).combiner)) real().Type_free(&type);
     }
   }
 
@@ -191,14 +222,6 @@ bool append_derived(Run& run, int combiner, const Contents& contents) {
   }
 }
 
-struct Envelope {
-  int integers = 0;
-  int addresses = 0;
-  int types = 0;
-  int combiner = 0;
-  explicit Envelope(MPI_Datatype type) { real().Type_get_envelope(type, &integers, &addresses, &types, &combiner); }
-};
-
 // Nothing when the type is not dense or is made in a way not known here.
 std::optional<TypeShape> dense_shape(MPI_Datatype type) {
   const Envelope envelope(type);
@@ -206,6 +229,7 @@ std::optional<TypeShape> dense_shape(MPI_Datatype type) {
     const TypeShape shape = measure(type);
     return shape.dense ? std::optional(shape) : std::nullopt;
   }
+  if (envelope.large_counts) return std::nullopt;
   const Contents contents(type, envelope.integers, envelope.addresses, envelope.types);
   Run run;
   if (envelope.types == 0 || !append_derived(run, envelope.combiner, contents)) return std::nullopt;
@@ -227,6 +251,16 @@ TypeShape analyse(const Job& job, MPI_Datatype type) {
   const std::optional<TypeShape> walked = dense_shape(type);
   shape.dense = walked && (shape.size == 0 || (walked->size == shape.size && walked->first == shape.first));
   return shape;
+}
+
+// The first to come keeps the attribute: another thread may be reading what it has set.
+void remember(const Job& job, MPI_Datatype type, const TypeShape& shape) {
+  static constinit std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  void* value = nullptr;
+  int found = 0;
+  real().Type_get_attr(type, job.type_keyval, static_cast<void*>(&value), &found);
+  if (found == 0) real().Type_set_attr(type, job.type_keyval, new TypeShape(shape));
 }
 
 int delete_attribute(MPI_Datatype /*type*/, int /*keyval*/, void* value, void* /*extra*/) {
@@ -264,7 +298,7 @@ TypeShape shape_of(const Job& job, MPI_Datatype type) {
     const Predefined* empty = nullptr;
     if (!entry.compare_exchange_strong(empty, fresh, std::memory_order_acq_rel)) delete fresh;
   } else if (shape.committed) {
-    real().Type_set_attr(type, job.type_keyval, new TypeShape(shape));
+    remember(job, type, shape);
   }
   return shape;
 }

@@ -41,7 +41,8 @@ bool offload_alltoall(Job& job, const AlltoallArguments<Count>& call) {
   const bool in_place = call.send_buffer == MPI_IN_PLACE;
   if (call.request == nullptr || !valid_side(job, call.receive_buffer, call.receive_count, call.receive_type) ||
       (!in_place && !valid_side(job, call.send_buffer, call.send_count, call.send_type)) ||
-      (!in_place && aliased(call.send_buffer, call.receive_buffer, call.receive_count))) {
+      (!in_place && aliased(call.send_buffer, call.send_type, call.receive_buffer, call.receive_type,
+                            call.send_count == call.receive_count && call.send_count != 0))) {
     count_native(job, Collective::ialltoall, nullptr, NativeReason::invalid_arguments);
     return false;
   }
@@ -80,7 +81,8 @@ bool offload_alltoallv(Job& job, const AlltoallvArguments<Count, Displacement>& 
                    peers) ||
       (!in_place &&
        !valid_sides(job, call.send_buffer, call.send_counts, call.send_displacements, call.send_type, peers)) ||
-      (!in_place && aliased(call.send_buffer, call.receive_buffer, 1))) {
+      (!in_place && aliased(call.send_buffer, call.send_type, call.receive_buffer, call.receive_type,
+                            call.send_counts == call.receive_counts))) {
     count_native(job, Collective::ialltoallv, comm, NativeReason::invalid_arguments);
     return false;
   }

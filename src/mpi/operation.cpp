@@ -192,8 +192,9 @@ bool progress(Job& job, Operation& operation) {
 }
 
 void free_by_user(Operation& operation) {
-  freed_count.fetch_add(1, std::memory_order_relaxed);
+  const std::scoped_lock lock(list_mutex);  // other threads look for it in the list
   operation.freed_by_user = true;
+  freed_count.fetch_add(1, std::memory_order_relaxed);
 }
 
 void progress_freed(Job& job) {
@@ -206,13 +207,16 @@ void progress_freed(Job& job) {
 void drain_operations(Job& job) {
   const auto deadline = std::chrono::steady_clock::now() + kDrainLimit;
   Waiter waiter(job, constants().request_null);
-  for (std::vector<Operation*> left = snapshot(false); !left.empty(); left = snapshot(false)) {
-    for (Operation* operation : left) static_cast<void>(progress(job, *operation));
+  while (true) {
+    for (Operation* operation : snapshot(false)) static_cast<void>(progress(job, *operation));
+    const std::vector<Operation*> left = snapshot(false);
+    if (left.empty()) return;
     if (std::chrono::steady_clock::now() > deadline) {
       print("rank %u: MPI_Finalize was called while %zu offloaded collectives had not ended", job.world_rank,
             left.size());
       return;
     }
+    waiter.drive_with(left.front()->request);  // a peer may wait for native messages of this rank first
     waiter.pause();
   }
 }

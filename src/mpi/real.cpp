@@ -74,6 +74,7 @@ const char* first_missing(Real& table) {
   static_cast<void>(resolve_typed("PMPI_Ialltoallv_c", table.Ialltoallv_c));
   static_cast<void>(resolve_typed("PMPI_Comm_create_from_group", table.Comm_create_from_group));
   static_cast<void>(resolve_typed("PMPI_Comm_idup_with_info", table.Comm_idup_with_info));
+  static_cast<void>(resolve_typed("PMPI_Type_get_envelope_c", table.Type_get_envelope_c));
 #endif
   return nullptr;
 }

@@ -52,10 +52,14 @@ enum class Call : std::size_t {
 };
 
 struct Real {
-#define OUTRIGGER_MEMBER(name) decltype(&PMPI_##name) name = nullptr;
+#define OUTRIGGER_MEMBER(name) \
+  decltype(&PMPI_##name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a member's name
   OUTRIGGER_INTERCEPTED(OUTRIGGER_MEMBER)
   OUTRIGGER_USED(OUTRIGGER_MEMBER)
 #undef OUTRIGGER_MEMBER
+#if OUTRIGGER_MPI4
+  decltype(&PMPI_Type_get_envelope_c) Type_get_envelope_c = nullptr;  // nullptr where the loaded MPI has none
+#endif
 };
 
 namespace detail {

@@ -3,6 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "mpi/constants.hpp"
 #include "mpi/job.hpp"
@@ -35,7 +38,11 @@ void drive_native(MPI_Request request) {
 }
 
 void end_if_lost(Job& job) {
-  if (job.client->fatal()) abort_job();  // the keeper has printed why
+  const std::optional<std::string> text = job.client->fatal();
+  if (!text) return;
+  if (job.client->fatal_was_said()) abort_job();
+  constexpr std::string_view kPrefix = "outrigger: ";  // print() has it too
+  die("%s", text->c_str() + (text->starts_with(kPrefix) ? kPrefix.size() : 0));
 }
 
 void Waiter::drive() {

@@ -29,7 +29,8 @@ class Waiter {
   std::chrono::microseconds sleep_{50};
 };
 
-// Ends the program with what the keeper says when the service process is lost. Cheap enough for every waiting round.
+// Ends the program when the service process or the keeper is lost; says why unless the keeper has. Cheap enough for
+// every waiting round.
 void end_if_lost(Job& job);
 
 // One look at a request that is ours and unfinished: gives the native MPI a chance to progress.

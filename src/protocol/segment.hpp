@@ -64,6 +64,13 @@ enum class SlotRequest : std::uint16_t {
   forget_group = 2,  // uses group_high, group_low only; completed at once
 };
 
+// Why the job cannot go on stands in fatal_text, and whether people have been told.
+enum class FatalState : std::uint32_t {
+  none = 0,
+  said = 1,    // the keeper prints it
+  unsaid = 2,  // nobody has: ranks that notice print it
+};
+
 inline constexpr std::uint32_t kSlotOwnBlockDone = 1U << 0;  // flags: the rank copies its own block itself
 
 // What the rank asks, plain data: the service copies it out before it looks at it.
@@ -126,8 +133,9 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint32_t> service_sleeping;         // not 0: after a post, ring the doorbell (eventfd)
   std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
 
-  // Written by the keeper when the job cannot go on. `fatal` after the text.
-  alignas(64) std::atomic<std::uint32_t> fatal;
+  // Written by the keeper (or by the service process when the keeper is gone) when the job cannot go on: the text, then
+  // `fatal`, then `completions` counts up, so that a rank about to sleep looks again.
+  alignas(64) std::atomic<std::uint32_t> fatal;  // FatalState
   std::uint32_t fatal_reserved = 0;
   std::array<char, kFatalTextBytes> fatal_text{};
 };

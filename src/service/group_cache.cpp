@@ -56,6 +56,11 @@ Result<Members> GroupCache::read_members(std::span<const std::uint32_t> members)
   return Members(std::move(list));
 }
 
+bool GroupCache::uses(WorldRank rank, GroupId group) const {
+  const auto found = groups_.find(group);
+  return found != groups_.end() && found->second.users.contains(rank);
+}
+
 void GroupCache::forget(WorldRank rank, GroupId group) {
   const auto found = groups_.find(group);
   if (found == groups_.end() || found->second.users.erase(rank) == 0) return;

@@ -27,6 +27,8 @@ class GroupCache {
   // Errors: a member outside the world or named twice, other members than before, or members[me] is not `rank`.
   [[nodiscard]] Result<Members> intern(WorldRank rank, GroupId group, std::span<const std::uint32_t> members,
                                        GroupRank me);
+  // Has the rank posted on the group, and not forgotten it?
+  [[nodiscard]] bool uses(WorldRank rank, GroupId group) const;
   void forget(WorldRank rank, GroupId group);
   void forget_rank(WorldRank rank);
   [[nodiscard]] std::size_t size() const { return groups_.size(); }

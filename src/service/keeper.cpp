@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "service/job_protest.hpp"
@@ -44,7 +45,11 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
   watch(stop_event_.get(), Watched::stop, 0);
   if (config_.leader_pid > 0) {
     leader_.reset(static_cast<int>(::syscall(SYS_pidfd_open, config_.leader_pid, 0)));
-    if (leader_.valid()) watch(leader_.get(), Watched::leader, 0);
+    if (leader_.valid()) {
+      watch(leader_.get(), Watched::leader, 0);
+    } else if (errno == ESRCH) {
+      refuse_everybody("the process that started the keeper has ended");
+    }
   }
 }
 
@@ -117,7 +122,7 @@ int Keeper::next_timeout_ms() const {
   }
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
-  return static_cast<int>(std::clamp<long long>(left, 0, 3600 * 1000));
+  return static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
 }
 
 void Keeper::handle_timers() {

@@ -96,6 +96,9 @@ class Keeper {
     std::vector<std::byte> packet;
     std::vector<UniqueFd> fds;
   };
+  // Packets that wait for a service process's full socket. At the limit ranks' further regions are not accepted; what
+  // else is sent (drops of regions that were, ranks that leave) is bounded by what has been accepted before.
+  static constexpr std::size_t kMaxWaitingPackets = 1024;
   struct ServiceProcess {
     StartedService process;
     ControlSocket socket;
@@ -150,6 +153,7 @@ class Keeper {
   void tell_services(ControlKind kind, const T& body, std::span<const int> fds = {}) {
     for (std::uint32_t sp = 0; sp < services_.size(); ++sp) tell_service(sp, kind, body, fds);
   }
+  [[nodiscard]] bool services_backlogged() const;
   void flush_service(std::uint32_t sp);
   void service_lost(std::uint32_t sp);
   void end_job(const std::string& text);

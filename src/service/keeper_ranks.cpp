@@ -1,9 +1,11 @@
 // The keeper's side of its ranks: hello, regions, goodbye.
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "service/job_protest.hpp"
@@ -14,8 +16,16 @@ namespace outrigger::service {
 namespace {
 
 constexpr std::chrono::seconds kStrangerPatience{5};
-constexpr std::size_t kMaxStrangers = 2 * kMaxLocalRanks;
+constexpr std::size_t kMaxStrangers = std::size_t{2} * kMaxLocalRanks;
 constexpr std::uint64_t kPageBytes = 4096;
+// Kept free of regions, so that further messages with descriptors can be received and answered.
+constexpr rlim_t kSpareDescriptors = 64;
+
+// New descriptors are the lowest that are free: this one tells how many there are.
+bool near_descriptor_limit(int fd) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) + kSpareDescriptors >= limit.rlim_cur;
+}
 
 // A rank that takes no messages is not waited for.
 template <class T>
@@ -138,6 +148,10 @@ void Keeper::add_region(std::uint32_t local_rank, const RegionBody& body, std::v
     problem = "its range is not one of whole pages";
   } else if (rank.regions.size() >= kMaxRegionsPerRank) {
     problem = "the rank has too many regions";
+  } else if (near_descriptor_limit(fds[0].get())) {
+    problem = "the keeper has hardly any descriptors left (ulimit -Hn)";
+  } else if (services_backlogged()) {
+    problem = "a service process does not take its messages";
   } else if (const Status sealed = fabric::check_sealed_memory(fds[0].get(), body.bytes); !sealed) {
     problem = sealed.error();
   }

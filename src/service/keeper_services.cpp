@@ -158,6 +158,11 @@ void Keeper::send_to_service(std::uint32_t sp, std::vector<std::byte> packet, st
   watch(service.socket.fd(), Watched::service, sp, true);
 }
 
+bool Keeper::services_backlogged() const {
+  return std::any_of(services_.begin(), services_.end(),
+                     [](const ServiceProcess& service) { return service.waiting.size() >= kMaxWaitingPackets; });
+}
+
 void Keeper::flush_service(std::uint32_t sp) {
   ServiceProcess& service = services_[sp];
   if (service.waiting.empty()) return;
@@ -279,18 +284,18 @@ void Keeper::end_job(const std::string& text) {
   exit_status_ = 1;
   print_for_people(text);
   for (Rank& rank : ranks_) {
-    if (rank.present) write_fatal(SegmentView(rank.segment.base()), text);
+    if (rank.present) write_fatal(SegmentView(rank.segment.base()), text, FatalState::said);
   }
   end_when_empty();
 }
 
+// Tries a few only: each that takes no text costs time, and the job is to end soon.
 void Keeper::print_for_people(const std::string& text) {
   if (leader_.valid() && print_on_stderr_of(config_.leader_pid, leader_.get(), text)) return;
+  int tries = 3;
   for (const Rank& rank : ranks_) {
-    if (rank.present && rank.pid > 0 && rank.pid != ::getpid() &&
-        print_on_stderr_of(rank.pid, rank.exit_event.get(), text)) {
-      return;
-    }
+    if (!rank.present || rank.pid <= 0 || rank.pid == ::getpid()) continue;
+    if (print_on_stderr_of(rank.pid, rank.exit_event.get(), text) || --tries == 0) return;
   }
 }
 

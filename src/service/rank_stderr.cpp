@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "protocol/unique_fd.hpp"
 
 namespace outrigger::service {
@@ -13,7 +15,7 @@ namespace {
 UniqueFd open_stderr(pid_t pid, int pidfd) {
   UniqueFd fd;
   if (pidfd >= 0) fd.reset(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, STDERR_FILENO, 0)));
-  if (fd.valid()) return fd;
+  if (fd.valid() || (pidfd >= 0 && errno == ESRCH)) return fd;  // gone: its pid may be another's by now
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/2";
   fd.reset(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   return fd;

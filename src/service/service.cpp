@@ -55,9 +55,10 @@ Service::~Service() = default;
 
 int Service::run() {
   while (!ended_) {
-    const bool worked = turn();
+    bool worked = turn();
     if (!misbehaved_.empty()) {
       for (const WorldRank rank : std::exchange(misbehaved_, {})) remove_rank(rank);
+      worked = true;  // peers' parts may have ended with it: not to sleep on that
     }
     if (worked) {
       idle_ = false;
@@ -71,7 +72,7 @@ int Service::run() {
 
 bool Service::turn() {
   if (!engine_) return false;
-  bool worked = take_posts();
+  bool worked = !fabric_.backlogged() && take_posts();
   worked |= take_messages();
   worked |= engine_->run();
   worked |= fabric_.progress();
@@ -96,7 +97,7 @@ void Service::rest(Clock::time_point now) {
     idle_since_ = now;
   } else if (now - idle_since_ > spin_) {
     sleep();
-    idle_ = false;
+    idle_ = fabric_.messages_waiting();  // a peer that does not read is no reason to poll
   }
 }
 
@@ -127,6 +128,7 @@ bool Service::anything_pending() const {
   if (!engine_) return false;
   if (fabric_.moves_in_flight() != 0) return true;
   for (const ServedRank& served : served_) {
+    if (fabric_.backlogged()) break;  // what is posted has to wait
     if (served.segment.header().ring_tail.load(std::memory_order_seq_cst) != served.head) return true;
   }
   return std::any_of(peers_.begin(), peers_.end(), [](const InboundPeer& peer) { return !peer.ring.empty(); });
@@ -167,6 +169,16 @@ void Service::take_slot(const ServedRank& served, SlotIndex slot) {
   fabric::CompletionRecord record;
   if (!decoded) {
     spdlog::warn("rank {}, slot {}: rejected: {}", served.rank.value(), slot.value(), decoded.error());
+    const GroupId group{body.group_high, body.group_low};
+    if (body.request == static_cast<std::uint16_t>(SlotRequest::operation) && groups_->uses(served.rank, group)) {
+      // The engine rejects it and tells the others of the group, who would wait for ever.
+      engine::PostedOperation unusable;
+      unusable.rank = served.rank;
+      unusable.slot = slot;
+      unusable.id = OperationId{group, body.sequence};
+      engine_->post(std::move(unusable));
+      return;
+    }
     record.status = CompletionStatus::rejected;
     fabric_.complete(served.rank, slot, record);
     return;
@@ -342,7 +354,8 @@ void Service::fail(const std::string& reason) {
 void Service::keeper_lost() {
   if (ended_) return;
   for (const ServedRank& served : served_) {
-    write_fatal(served.segment, "outrigger: the keeper of this node is gone (killed?); the job cannot go on");
+    write_fatal(served.segment, "outrigger: the keeper of this node is gone (killed?); the job cannot go on",
+                FatalState::unsaid);
   }
   ended_ = true;
 }

@@ -74,8 +74,11 @@ Result<Topology> read_topology() {
   if (!hwloc) return Error{"hwloc cannot read this machine's topology"};
   const hwloc_const_bitmap_t allowed = hwloc_topology_get_allowed_cpuset(hwloc.get());
   Topology topology;
+  // Where the system does not say which cpus make a core, each is one.
+  const bool cores_known = hwloc_get_nbobjs_by_type(hwloc.get(), HWLOC_OBJ_CORE) > 0;
+  const hwloc_obj_type_t type = cores_known ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
   hwloc_obj_t object = nullptr;
-  while ((object = hwloc_get_next_obj_by_type(hwloc.get(), HWLOC_OBJ_CORE, object)) != nullptr) {
+  while ((object = hwloc_get_next_obj_by_type(hwloc.get(), type, object)) != nullptr) {
     Core core;
     for (int cpu = hwloc_bitmap_first(object->cpuset); cpu >= 0; cpu = hwloc_bitmap_next(object->cpuset, cpu)) {
       if (hwloc_bitmap_isset(allowed, static_cast<unsigned>(cpu)) != 0) core.cpus.push_back(cpu);
@@ -152,9 +155,12 @@ std::vector<ServicePlace> place_services(const PlacementRequest& request, const 
     if (i < candidates.size()) {
       places[i] = {candidates[i], core_is_free(topology, candidates[i], request.used_by_ranks)};
     } else if (!request.service_cpus.empty()) {
-      places[i] = {candidates[i % candidates.size()], false};  // as asked for, though shared with another
-      places[i % candidates.size()].core_is_free = false;
+      places[i].cpu = candidates[i % candidates.size()];  // as asked for, though shared with another
     }
+  }
+  for (ServicePlace& place : places) {
+    const auto same_cpu = [&](const ServicePlace& other) { return other.cpu == place.cpu; };
+    if (std::count_if(places.begin(), places.end(), same_cpu) > 1) place.core_is_free = false;
   }
   return places;
 }

@@ -21,7 +21,7 @@ TEST(Threads, PostPollAllocateAndForgetTogether) {
         const auto group = client->define_group(GroupId{static_cast<std::uint64_t>(t), round}, world(8), GroupRank(3));
         ASSERT_NE(group, nullptr);
         void* memory = round % 4 == 0 ? client->allocate(4096) : nullptr;
-        void* staging = client->allocate_staging(64 << (round % 16));
+        void* staging = client->allocate_staging(std::uint64_t{64} << (round % 16));
         std::vector<PendingOperationPtr> operations;
         for (std::uint64_t i = 0; i < 16; ++i) {
           OperationRequest request;

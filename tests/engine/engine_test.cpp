@@ -259,6 +259,50 @@ TEST_P(BothAlgorithms, ADroppedRankEndsItsOperationsAndItsPeersWait) {
   EXPECT_TRUE(cluster.idle());
 }
 
+TEST_P(BothAlgorithms, ARankThatLeavesWithoutPostingDoesNotHangItsPeers) {
+  for (const bool leaves_first : {true, false}) {
+    Cluster cluster({0, 1});
+    if (leaves_first) cluster.engine(1).drop_rank(WorldRank{1});
+    cluster.post(cluster.operation(0, 0, 8, GetParam()));
+    cluster.settle();
+    if (!leaves_first) {
+      EXPECT_FALSE(cluster.completed(0, 0));
+      cluster.engine(1).drop_rank(WorldRank{1});
+      cluster.settle();
+    }
+    ASSERT_TRUE(cluster.completed(0, 0)) << leaves_first;
+    EXPECT_EQ(cluster.completion(0, 0).record.status, CompletionStatus::peer_lost);
+    EXPECT_EQ(cluster.broken(), std::nullopt);
+  }
+}
+
+TEST_P(BothAlgorithms, ARankThatFailsOrLeavesIsMissedAlsoByThoseThatExchangeNothingOneWay) {
+  for (const bool leaves : {true, false}) {
+    for (const bool sends : {true, false}) {
+      Cluster cluster({0, 1});
+      for (std::uint32_t rank = 0; rank < 2; ++rank) cluster.post(cluster.operation(rank, 0, 8, GetParam()));
+      cluster.settle();
+      ASSERT_TRUE(cluster.all_completed(0));
+      if (leaves) {
+        cluster.engine(1).drop_rank(WorldRank{1});
+      } else {
+        PostedOperation bad = cluster.operation(1, 1, 8, GetParam());
+        bad.receive.base.owner = WorldRank{0};
+        cluster.post(std::move(bad));
+      }
+      cluster.settle();
+      PostedOperation one_way = cluster.operation(0, 1, 8, GetParam());
+      (sends ? one_way.receive : one_way.send).block_bytes = 0;
+      one_way.own_block_done = true;
+      cluster.post(std::move(one_way));
+      cluster.settle();
+      ASSERT_TRUE(cluster.completed(0, 1)) << leaves << sends;
+      EXPECT_EQ(cluster.completion(0, 1).record.status,
+                leaves ? CompletionStatus::peer_lost : CompletionStatus::rejected);
+    }
+  }
+}
+
 TEST(Engine, RejectsWhatItCannotAccept) {
   const auto status_of = [](auto change) {
     Cluster cluster({0, 0});

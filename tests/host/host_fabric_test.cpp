@@ -280,7 +280,13 @@ TEST_F(HostFabricTest, MarksStayInsideTheirArray) {
 
 class PeerMessages : public ::testing::Test {
  protected:
-  PeerMessages() {
+  static constexpr std::size_t kWaitingMessages = 8;
+  static fabric::HostFabricOptions few_waiting_messages() {
+    fabric::HostFabricOptions options;
+    options.waiting_messages = kWaitingMessages;
+    return options;
+  }
+  PeerMessages() : fabric_(few_waiting_messages()) {
     auto fd = fabric::create_sealed_memory("outrigger-test", byte_ring_bytes());
     inbound_ = std::move(fabric::Mapping::map(fd.value().get(), byte_ring_bytes())).value();
     initialize_byte_ring(inbound_.base());
@@ -298,6 +304,21 @@ class PeerMessages : public ::testing::Test {
   HostFabric fabric_;
   std::unique_ptr<ByteRingReader> reader_;
 };
+
+TEST_F(PeerMessages, ABacklogIsSeenUntilThePeerReads) {
+  const std::vector<std::byte> message(kByteRingMaxMessage / 2);
+  std::size_t sent = 0;
+  for (; !fabric_.backlogged(); ++sent) {
+    ASSERT_LT(sent, 100U);
+    fabric_.send(SpId{1}, message);
+  }
+  EXPECT_GE(sent, kWaitingMessages);
+  std::vector<std::byte> out;
+  ASSERT_EQ(reader_->read(out), ByteRingReader::Event::message);
+  EXPECT_TRUE(fabric_.progress());
+  EXPECT_FALSE(fabric_.backlogged());
+  EXPECT_TRUE(fabric_.messages_waiting());
+}
 
 TEST_F(PeerMessages, FullRingKeepsOrder) {
   std::uint32_t sent = 0;

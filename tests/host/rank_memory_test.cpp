@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <random>
@@ -93,6 +94,18 @@ TEST(RankMemory, RegionIdsAreCheckedAndDroppedRegionsAreGone) {
   EXPECT_TRUE(memory.drop_region(kRegion));
   EXPECT_FALSE(memory.drop_region(kRegion));
   EXPECT_EQ(memory.mapped(kRegion, kBase, 1), nullptr);
+}
+
+TEST(SharedMemory, ALimitOnFileSizesIsAnErrorAndNotASignal) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 4096;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
+  const auto memory = fabric::create_sealed_memory("outrigger-test", 8192);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_FALSE(memory);
+  EXPECT_NE(memory.error().find("ulimit -f"), std::string::npos) << memory.error();
 }
 
 TEST(SharedMemory, OnlySealedMemfdsOfTheAnnouncedSizeAreAccepted) {

@@ -32,11 +32,20 @@ def test_threads(mpi, services, ranks, service_processes):
     assert "all right" in result.out
 
 
-@pytest.mark.parametrize("mode", ("fork", "free_type", "zero", "alone", "inside", "late_finalize"))
+ODD_MODES = ("fork", "free_type", "zero", "alone", "inside", "large_counts", "late_finalize")
+
+
+@pytest.mark.parametrize("mode", ODD_MODES)
 @pytest.mark.parametrize("ranks", (1, 2, 3))
 def test_odd_programs(mpi, services, mode, ranks):
     result = mpi.run(ranks, ["odd", mode], services=services, timeout_s=60).ok()
     assert "all right" in result.out
+
+
+@pytest.mark.parametrize("ranks", (2, 3))
+def test_one_buffer_for_both_sides(offload, ranks):
+    """Legal where the parts are disjoint. A native Open MPI 4.1 takes it for MPI_IN_PLACE and gives wrong data."""
+    offload.run(ranks, ["odd", "one_buffer"], timeout_s=60).ok()
 
 
 def test_communicator_freed_early(mpi, services):

@@ -1,6 +1,8 @@
 // Ranks that send nonsense: it costs them their connection, the others are served.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <functional>
@@ -209,6 +211,70 @@ TEST(HostileRank, MalformedSlotIsRejectedAndTheRankServedOn) {
     EXPECT_EQ(slot.result.status, static_cast<std::uint32_t>(CompletionStatus::rejected));
   }
   attached.expect_other_served();
+}
+
+// A slot of rank 1 in the group of both, at sequence `sequence`.
+SlotRequestBody slot_of_both(const Attached& attached, std::uint64_t sequence) {
+  const SegmentView view(attached.segment.base());
+  view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()));
+  const auto address = reinterpret_cast<std::uintptr_t>(view.arena());
+  auto* members = reinterpret_cast<std::uint32_t*>(view.arena());
+  members[0] = 0;
+  members[1] = 1;
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(SlotRequest::operation);
+  body.collective = static_cast<std::uint16_t>(Collective::ialltoall);
+  body.algorithm = static_cast<std::uint16_t>(Algorithm::ring_pull);
+  body.group_high = body.group_low = 9;
+  body.sequence = sequence;
+  body.digest = operation_digest(Collective::ialltoall, Algorithm::ring_pull, 0, 2, 0);
+  body.group_size = 2;
+  body.group_rank = 1;
+  body.members = LocalRef{kArenaRegion.value(), 0, address};
+  body.marks = LocalRef{kArenaRegion.value(), 0, address + 4096};
+  return body;
+}
+
+TEST(HostileRank, ASlotThatIsRejectedDoesNotHangTheOthersOfItsGroup) {
+  NodeOptions options = two_ranks();
+  for (const std::uint32_t services : {1U, 2U}) {
+    options.services = services;
+    Node node(options);
+    Attached attached(node);
+    SlotRequestBody body = slot_of_both(attached, 0);
+    body.send = SlotLayout{LocalRef{kArenaRegion.value(), 0, 4096}, 100, 100, {}};  // not in the arena
+    SegmentView(attached.segment.base()).slot(SlotIndex{0}).body = body;
+    attached.put_in_ring(0);
+
+    const auto group = attached.client->define_group(GroupId{9, 9}, {WorldRank{0}, WorldRank{1}}, GroupRank{0});
+    std::array<std::byte, 200> send{};
+    std::array<std::byte, 200> receive{};
+    client::OperationRequest request;
+    request.group = group;
+    request.send.base = send.data();
+    request.receive.base = receive.data();
+    request.send.block_bytes = request.receive.block_bytes = 100;
+    request.send.stride_bytes = request.receive.stride_bytes = 100;
+    const auto operation = attached.client->post(request);
+    ASSERT_NE(operation, nullptr);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!attached.client->poll(*operation)) ASSERT_LT(std::chrono::steady_clock::now(), deadline) << services;
+    EXPECT_EQ(attached.client->result(*operation).status, CompletionStatus::rejected);
+    attached.expect_other_served();
+  }
+}
+
+TEST(Starting, ALeaderThatHasGoneIsNotWaitedFor) {
+  const pid_t gone = ::fork();
+  if (gone == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(gone, nullptr, 0), gone);
+  service::ThreadStarter starter;
+  service::KeeperConfig config;
+  config.world_size = config.local_size = 2;
+  config.leader_pid = gone;
+  config.hello_timeout_ms = 60000;
+  service::Keeper keeper(config, listen_on(fresh_socket_name()), starter);
+  EXPECT_EQ(keeper.run(), 1);
 }
 
 TEST(Starting, CpuThatDoesNotExistIsRefusedWithAReason) {

@@ -69,6 +69,16 @@ TEST(Placement, NamedCpusAreTakenAndSharedWhenTooFew) {
   EXPECT_FALSE(places[1].core_is_free);
 }
 
+TEST(Placement, ACpuThatIsNamedTwiceIsShared) {
+  PlacementRequest request = request_of(4, 3, mask_of({0, 1}));
+  request.service_cpus = {3, 3, 2};
+  const auto places = place_services(request, four_cores());
+  ASSERT_EQ(places.size(), 3U);
+  EXPECT_FALSE(places[0].core_is_free);
+  EXPECT_FALSE(places[1].core_is_free);
+  EXPECT_TRUE(places[2].core_is_free);
+}
+
 TEST(CpuList, RangesAndNumbers) {
   EXPECT_EQ(parse_cpu_list("7").value(), (std::vector<int>{7}));
   EXPECT_EQ(parse_cpu_list("6,2-4").value(), (std::vector<int>{6, 2, 3, 4}));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <tuple>
 
@@ -14,6 +15,19 @@ struct Faults {
   fabric::sim::FaultOptions (*make)();
   std::uint64_t seeds;
 };
+
+void PrintTo(const Faults& faults, std::ostream* out) {
+  *out << faults.seeds << " seeds";
+}
+
+// Sanitizers make a schedule ten times as long; the plain build runs the many.
+constexpr std::uint64_t seeds(std::uint64_t many) {
+#if defined(OUTRIGGER_SANITIZED)
+  return many / 10;
+#else
+  return many;
+#endif
+}
 
 class Schedules : public ::testing::TestWithParam<std::tuple<Algorithm, Faults>> {};
 
@@ -41,10 +55,10 @@ TEST_P(Schedules, KeepEveryInvariant) {
 
 INSTANTIATE_TEST_SUITE_P(Simulation, Schedules,
                          ::testing::Combine(::testing::Values(Algorithm::ring_pull, Algorithm::scatter_dest),
-                                            ::testing::Values(Faults{"none", fabric::sim::no_faults, 200},
-                                                              Faults{"delays", fabric::sim::delays, 400},
-                                                              Faults{"crashes", fabric::sim::crashes, 700},
-                                                              Faults{"all", fabric::sim::all_faults, 700})),
+                                            ::testing::Values(Faults{"none", fabric::sim::no_faults, seeds(200)},
+                                                              Faults{"delays", fabric::sim::delays, seeds(400)},
+                                                              Faults{"crashes", fabric::sim::crashes, seeds(700)},
+                                                              Faults{"all", fabric::sim::all_faults, seeds(700)})),
                          [](const auto& parameter) {
                            return std::string(name_of(std::get<0>(parameter.param))) + "_" +
                                   std::get<1>(parameter.param).name;

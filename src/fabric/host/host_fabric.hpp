@@ -31,6 +31,9 @@ struct HostFabricOptions {
   std::uint64_t chunk_bytes = 256U << 10;     // of one move before the next one's turn
   std::uint64_t progress_bytes = 256U << 10;  // copied by one progress(); at least one chunk is
   std::uint32_t progress_moves = 64;          // ended by one progress()
+  // Messages that wait for room in peers' rings. At the limit the caller takes no further posts until peers have read;
+  // what follows from earlier posts and from peers' messages is still sent.
+  std::size_t waiting_messages = 16384;
 };
 
 class HostFabric final : public Fabric {
@@ -56,6 +59,8 @@ class HostFabric final : public Fabric {
   [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size(); }
   // Messages that wait for room in a peer's ring; nobody tells us when there is some, so look again soon.
   [[nodiscard]] bool messages_waiting() const { return messages_waiting_ != 0; }
+  // HostFabricOptions::waiting_messages is reached: take no further posts.
+  [[nodiscard]] bool backlogged() const { return messages_waiting_ >= options_.waiting_messages; }
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
@@ -84,7 +89,7 @@ class HostFabric final : public Fabric {
     Mapping mapping;
     ByteRingWriter ring;
     UniqueFd doorbell;
-    std::deque<std::vector<std::byte>> waiting;  // in order; bounded by the engine's credits
+    std::deque<std::vector<std::byte>> waiting;  // in order
   };
 
   [[nodiscard]] Rank* find(WorldRank rank);

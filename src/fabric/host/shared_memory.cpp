@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +50,12 @@ Result<Mapping> Mapping::map(int fd, std::uint64_t bytes) {
 Result<UniqueFd> create_sealed_memory(const std::string& name, std::uint64_t bytes) {
   UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return system_error("cannot create shared memory (memfd_create)");
+  // The limit holds for memory files too, and beyond it the kernel sends SIGXFSZ, which would end the process.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) {
+    return Error{"the limit on file sizes (ulimit -f) is below the " + std::to_string(bytes) +
+                 " bytes of shared memory that are needed; raise it"};
+  }
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return system_error("cannot give shared memory " + std::to_string(bytes) + " bytes");
   }

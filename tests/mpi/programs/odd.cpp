@@ -7,7 +7,10 @@
 //   odd alone         groups of one
 //   odd churn N       N times: duplicates, splits, one operation on each, frees (default 1000)
 //   odd inside        the program's attributes, names and duplicates are what they would be
+//   odd one_buffer    on rank 0 both sides are parts of one buffer
+//   odd large_counts  types made with large counts, where the MPI has them
 //   odd late_finalize completes everything in MPI_Finalize's last moment, with free_mem after the operations
+//                     and from an attribute's callback inside MPI_Finalize
 //   odd no_finalize   exits without MPI_Finalize
 //   odd mismatch      ranks disagree about the counts: an error or an end, never a hang or an overrun
 
@@ -231,7 +234,72 @@ void inside_mode(int) {
   MPI_Comm_free_keyval(&key);
 }
 
+void one_buffer_mode(int) {
+  const auto n = static_cast<std::size_t>(size);
+  std::vector<int> buffer(2 * n, -1), other(2 * n, -1);
+  std::vector<int>& receive = rank == 0 ? buffer : other;
+  std::vector<int> send_counts(n, 1), receive_counts(n, 1), send_at, receive_at;
+  for (int i = 0; i < size; ++i) {
+    send_at.push_back(2 * i);
+    receive_at.push_back(2 * i + 1);
+    buffer[static_cast<std::size_t>(2 * i)] = rank * 1000 + i;
+  }
+  const auto check = [&] {
+    for (std::size_t i = 0; i < n; ++i) {
+      if (receive[2 * i + 1] != static_cast<int>(i) * 1000 + rank) fail("wrong data");
+      receive[2 * i + 1] = -1;
+    }
+  };
+  MPI_Request request;
+  MPI_Ialltoallv(buffer.data(), send_counts.data(), send_at.data(), MPI_INT, receive.data(), receive_counts.data(),
+                 receive_at.data(), MPI_INT, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  check();
+  MPI_Datatype types[2];
+  for (int odd = 0; odd < 2; ++odd) {  // every other element, from the first or the second on
+    MPI_Datatype element;
+    MPI_Type_create_indexed_block(1, 1, &odd, MPI_INT, &element);
+    MPI_Type_create_resized(element, 0, 2 * sizeof(int), &types[odd]);
+    MPI_Type_commit(&types[odd]);
+    MPI_Type_free(&element);
+  }
+  MPI_Ialltoall(buffer.data(), 1, types[0], receive.data(), 1, types[1], MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  check();
+  for (MPI_Datatype& type : types) MPI_Type_free(&type);
+}
+
+void large_counts_mode(int) {
+#if MPI_VERSION >= 4
+  constexpr std::size_t kSpan = 8;  // ints that a block may take
+  MPI_Datatype types[2];
+  MPI_Type_contiguous_c(3, MPI_INT, &types[0]);
+  MPI_Type_vector_c(4, 1, 2, MPI_INT, &types[1]);
+  for (MPI_Datatype& type : types) {
+    MPI_Type_commit(&type);
+    std::vector<int> send(kSpan * static_cast<std::size_t>(size)), receive(send.size(), -1), expected = receive;
+    for (std::size_t i = 0; i < send.size(); ++i) send[i] = rank * 1000 + static_cast<int>(i);
+    MPI_Request request;
+    MPI_Ialltoall(send.data(), 1, type, receive.data(), 1, type, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Alltoall(send.data(), 1, type, expected.data(), 1, type, MPI_COMM_WORLD);
+    if (receive != expected) fail("wrong data");
+    MPI_Type_free(&type);
+  }
+#endif
+}
+
+int free_memory(MPI_Comm, int, void* memory, void*) {
+  return MPI_Free_mem(memory);
+}
+
 void late_finalize_mode(int) {
+  void* until_finalize = nullptr;
+  int keyval = MPI_KEYVAL_INVALID;
+  MPI_Alloc_mem(1 << 20, MPI_INFO_NULL, &until_finalize);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_memory, &keyval, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, keyval, until_finalize);
+  MPI_Comm_free_keyval(&keyval);
   int* memory = nullptr;
   MPI_Alloc_mem(static_cast<MPI_Aint>(sizeof(int)) * 2 * size, MPI_INFO_NULL, &memory);
   for (int i = 0; i < 2 * size; ++i) memory[i] = rank;
@@ -288,6 +356,8 @@ int main(int argc, char** argv) {
                                                                  {"alone", alone_mode},
                                                                  {"churn", churn_mode},
                                                                  {"inside", inside_mode},
+                                                                 {"one_buffer", one_buffer_mode},
+                                                                 {"large_counts", large_counts_mode},
                                                                  {"late_finalize", late_finalize_mode},
                                                                  {"no_finalize", no_finalize_mode},
                                                                  {"mismatch", mismatch_mode}};
