@@ -4,8 +4,8 @@
 // programs, so: no threads, no logging, no exceptions out of it, few dependencies.
 //
 // Thread rule: every member may be called from any thread.
-// Blocking: attach(), allocate(), allocate_staging() and define_group() may wait for the keeper (bounded by timeouts).
-// post() and poll() never wait for anybody: an operation whose arguments need more memory waits until it is there.
+// Blocking: attach(), allocate(), allocate_staging() and define_group() may wait for the keeper (bounded by timeouts),
+// and so does post() when argument memory has to grow. Neither post() nor poll() waits for another rank or for a slot.
 // fork(): in a child the client is inert. It posts and allocates nothing (null pointers), poll() is false, fatal() is
 // empty, its destructor says nothing to anybody; release() gives back the child's own view.
 #pragma once

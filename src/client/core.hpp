@@ -124,6 +124,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // Argument memory grows without waiting: announced now, used once the service processes have answered.
   void start_growth(std::uint64_t bytes);
+  void wait_for_growth();  // without the lock
   void finish_growth();
   [[nodiscard]] bool nothing_can_be_placed() const { return growth_failed_ && !growth_ && posted_operations_ == 0; }
 

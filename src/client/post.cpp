@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "client/core.hpp"
 
@@ -121,8 +123,24 @@ PendingOperationPtr Core::post(const OperationRequest& request) {
     waiting_.push_back(operation.get());
     note_waiting();
   }
+  const bool growing = growth_.has_value();
   unlock_and_ring(lock);
+  if (growing) wait_for_growth();
   return operation;
+}
+
+// Left on the heap, the operation would wait for the program's next call, which may be a long one into the native MPI.
+// The keeper answers in a fraction of a millisecond, and finish_growth() knows when not to wait any longer.
+void Core::wait_for_growth() {
+  constexpr std::chrono::microseconds kBetweenLooks{20};
+  while (true) {
+    Lock lock(mutex_);
+    post_waiting();
+    const bool growing = growth_.has_value();
+    unlock_and_ring(lock);
+    if (!growing) return;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
 }
 
 bool Core::place(PendingOperation& operation, SlotRequestBody body, const OperationArguments& arguments) {

@@ -13,7 +13,7 @@
 //
 // A slot goes free -> posted (rank) -> done (service) -> free (rank). The ring holds indexes of posted slots; it has as
 // many entries as there are slots, and a slot is in it at most once, so it cannot overflow. When no slot is free the
-// client keeps the operation on its heap and posts it later: posting never blocks.
+// client keeps the operation on its heap and posts it at the program's next call: posting never blocks.
 //
 // The service trusts nothing here: it copies a slot once, checks every field of the copy, and checks every range
 // against the regions registered by the same rank. Only lock-free 32-bit atomics are shared.
@@ -33,7 +33,7 @@ namespace outrigger {
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
-inline constexpr std::uint32_t kSlotCount = 1024;  // operations one rank has in the service's hands; power of two
+inline constexpr std::uint32_t kSlotCount = 4096;  // operations one rank has in the service's hands; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
 inline constexpr std::size_t kFatalTextBytes = 480;
 // Largest group an operation may name. At the limit the communicator stays native.
