@@ -15,8 +15,9 @@ from pathlib import Path
 ALLOWED: dict[str, tuple[str, ...]] = {
     "protocol": (),
     "fabric": ("protocol/",),
-    "fabric/host": ("fabric/fabric.hpp", "protocol/"),
+    "fabric/host": ("fabric/fabric.hpp", "fabric/node_memory.hpp", "protocol/"),
     "fabric/sim": ("fabric/fabric.hpp", "protocol/"),
+    "fabric/ucx": ("fabric/fabric.hpp", "fabric/node_memory.hpp", "protocol/"),
     "engine": ("protocol/", "fabric/fabric.hpp"),
     "client": ("protocol/",),
     "service": ("protocol/", "engine/", "fabric/"),

@@ -71,7 +71,7 @@ presets() { sed -n 's/.*"name": "\([a-z]*\)", "configurePreset": "[a-z]*" }.*/\1
 
 # The C and C++ files, NUL separated.
 c_sources() {
-  find src tests bench \( -name '*.cpp' -o -name '*.hpp' -o -name '*.c' -o -name '*.h' \) -type f -print0
+  find src tests bench examples \( -name '*.cpp' -o -name '*.hpp' -o -name '*.c' -o -name '*.h' \) -type f -print0
 }
 
 # The libFuzzer targets of the fuzz preset: its programs with fuzz in their names.

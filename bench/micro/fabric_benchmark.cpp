@@ -22,10 +22,10 @@ class Counter final : public fabric::MoveCompletion {
   std::size_t ended = 0;
 };
 
-fabric::Mapping map_fresh(std::uint64_t bytes) {
-  auto fd = fabric::create_sealed_memory("outrigger-bench", bytes);
+Mapping map_fresh(std::uint64_t bytes) {
+  auto fd = create_sealed_memory("outrigger-bench", bytes, Backing::on_touch);
   if (!fd) std::abort();
-  auto mapping = fabric::Mapping::map(fd.value().get(), bytes);
+  auto mapping = Mapping::map(fd.value().get(), bytes);
   if (!mapping) std::abort();
   std::memset(mapping.value().base(), 1, bytes);
   return std::move(mapping).value();

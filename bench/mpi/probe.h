@@ -21,7 +21,8 @@ typedef struct {
   // Median over the rounds. On one node: from the first rank's start to the last rank's end, which is what counts when
   // ranks share a core. Over several nodes: the largest of the ranks' own times.
   double elapsed_us;
-  // Median over the rounds of the largest rank's CPU time inside MPI calls. 0 unless kProbeOverlap.
+  // Median over the rounds of the largest rank's CPU time inside MPI calls, post and wait. 0 unless kProbeOverlap. What
+  // reading the clock costs is measured once and taken off each of the two calls, never below 0.
   double cpu_us;
 } ProbeResult;
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -11,7 +12,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from outrigger import artifacts, cores, demo, info, launch, mpis, report, settings, sizes
+from outrigger import artifacts, binding, cores, demo, info, launch, launchers, mpis, report, settings, sizes
+from outrigger import run as running
+from outrigger.bench import fft3d
+from outrigger.cluster import commands as cluster_commands
 from outrigger.errors import UserError
 
 app = typer.Typer(
@@ -21,6 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(cluster_commands.app, name="cluster")
 
 BuildOption = Annotated[
     Path | None, typer.Option("--build", help="Build directory to use.", show_default="build/release")
@@ -33,13 +39,15 @@ AlgorithmOption = Annotated[
 ReachOption = Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,cma,bounce.")]
 
 
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=130)
+_MANY_NODES = "Many nodes"
+_BINDING = "Binding"
 
 
-def _note(text: str) -> None:
-    print(f"outrigger: {text}", file=sys.stderr, flush=True)
+def _console(*, stderr: bool = False) -> Console:
+    console = Console(highlight=False, stderr=stderr)
+    if console.is_terminal or "COLUMNS" in os.environ:
+        return console
+    return Console(highlight=False, width=130, stderr=stderr)
 
 
 # Set on the command itself, so that `--report` may stand without a file.
@@ -76,30 +84,113 @@ def run(
             "--report", metavar="[FILE.json]", help="Say what was offloaded: as tables, or as JSON in a file."
         ),
     ] = None,
-    no_bind: Annotated[bool, typer.Option("--no-bind", help="Neither keep cores nor bind ranks.")] = False,
+    hostfile: Annotated[
+        Path | None,
+        typer.Option("--hostfile", metavar="FILE", help="Hosts, HOST:SLOTS a line.", rich_help_panel=_MANY_NODES),
+    ] = None,
+    dpufile: Annotated[
+        Path | None,
+        typer.Option(
+            "--dpufile", metavar="FILE", help="DPUs, a name a line, in the hosts' order.", rich_help_panel=_MANY_NODES
+        ),
+    ] = None,
+    dpu_pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--dpu-pattern",
+            metavar="RE",
+            help="In a Slurm allocation: nodes with such a name are DPUs.",
+            rich_help_panel=_MANY_NODES,
+        ),
+    ] = None,
+    oversubscribe: Annotated[
+        bool, typer.Option("--oversubscribe", help="Allow more ranks than slots.", rich_help_panel=_MANY_NODES)
+    ] = False,
+    launcher: Annotated[
+        str,
+        typer.Option(
+            "--launcher",
+            help="mpiexec, srun, or auto: srun in a Slurm allocation without --hostfile.",
+            rich_help_panel=_MANY_NODES,
+        ),
+    ] = "auto",
+    agent: Annotated[
+        str,
+        typer.Option(
+            "--launch-agent",
+            metavar="CMD",
+            help="What starts a command on another host: CMD HOST COMMAND.",
+            rich_help_panel=_MANY_NODES,
+        ),
+    ] = launchers.SSH,
+    variable: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-x", metavar="NAME[=VALUE]", help="A variable for the ranks of all hosts.", rich_help_panel=_MANY_NODES
+        ),
+    ] = None,
+    pretend_nodes: Annotated[
+        int,
+        typer.Option(
+            "--pretend-nodes",
+            metavar="N",
+            help="For tests: split this machine's ranks into N nodes.",
+            rich_help_panel=_MANY_NODES,
+        ),
+    ] = 1,
+    bind: Annotated[
+        str,
+        typer.Option(
+            "--bind",
+            metavar="HOW",
+            help="bunch (consecutive cores), scatter (one of each NUMA domain in turn), hybrid (a block of cores a "
+            "rank), none, or CPUs: 0,2,4 (one a rank), 0-1:2-3 (a list a rank).",
+            rich_help_panel=_BINDING,
+        ),
+    ] = "bunch",
+    no_bind: Annotated[
+        bool, typer.Option("--no-bind", help="Neither keep cores nor bind ranks.", rich_help_panel=_BINDING)
+    ] = False,
+    show_binding: Annotated[
+        bool,
+        typer.Option("--show-binding", help="Draw each node: ranks and service processes.", rich_help_panel=_BINDING),
+    ] = False,
     native: Annotated[bool, typer.Option("--native", help="Leave Outrigger out, with the same placement.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command and end.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the command and what it adds to the environment; start nothing.")
+    ] = False,
     build: BuildOption = None,
 ) -> None:
     """Start an MPI program with its collectives on service processes.
 
-    The last core of the node is kept for the service process, the ranks are bound to the others. The exit code is the
-    program's.
+    The last cores of each node are kept for service processes, one for eight ranks; the ranks are bound to the others.
+    The exit code is the program's.
     """
     chosen = settings.make(services, algorithm or [], reach)
+    policy = "none" if no_bind else binding.parse_bind(bind)
+    variables, passed = running.parse_variables(variable or [])
     if native and report_to:
         raise UserError("--native leaves the library out, so there is nothing to report")
-    choice = mpis.choose(mpi, mpis.find_program(program[0]), mpis.find_mpis())
+    if native and pretend_nodes > 1:
+        raise UserError("--native leaves the library out, and only that knows --pretend-nodes")
+    choice = mpis.choose(mpi, mpis.find_program(program[0]), mpis.find_all_mpis())
     found = artifacts.find(build)
-    with tempfile.TemporaryDirectory(prefix="outrigger-") as directory:
+    hosts = running.Hosts(hostfile, dpufile, dpu_pattern, launcher, agent, oversubscribe, pretend_nodes)
+    where = running.find_where(hosts, ranks, choice.mpi.family, os.environ)
+    with tempfile.TemporaryDirectory(prefix="outrigger-", dir=running.report_directory(where)) as directory:
         written = _report_path(report_to, Path(directory))
-        job = launch.Job(tuple(program), ranks, choice.mpi, chosen, native, not no_bind, written)
-        plan = launch.make_plan(job, found, cores.allowed_cores())
+        job = launch.Job(
+            tuple(program), ranks, choice.mpi, chosen, native, policy != "none", written, policy, where, pretend_nodes,
+            variables, passed,
+        )  # fmt: skip
+        plan = launch.make_plan(job, found)
+        for note in filter(None, (choice.note, running.dpu_note(where), *plan.notes)):
+            running.note(note)
+        if show_binding:
+            running.show_binding(_console(stderr=not dry_run), job, found, ask_hosts=not dry_run)
         if dry_run:
             print(launch.as_shell(plan))
             return
-        for note in filter(None, (choice.note, *plan.notes)):
-            _note(note)
         code, _ = launch.run(plan)
         if report_to == _REPORT_TO_TERMINAL and written is not None:
             _show_report(written)
@@ -119,7 +210,7 @@ def _report_path(report_to: str | None, directory: Path) -> Path | None:
 
 def _show_report(written: Path) -> None:
     if not written.exists():
-        _note("there is no report: the program did not reach MPI_Finalize under the library")
+        running.note("there is no report: the program did not reach MPI_Finalize under the library")
         return
     report.show(_console(), report.read(written))
 
@@ -146,7 +237,8 @@ def show_info(
 @app.command("bench")
 def measure(
     collectives: Annotated[
-        list[str] | None, typer.Argument(help="Of ialltoall, ialltoallv.", show_default="both")
+        list[str] | None,
+        typer.Argument(help="Of ialltoall, ialltoallv; or startup: MPI_Init.", show_default="both collectives"),
     ] = None,
     size_list: Annotated[str, typer.Option("--sizes", help="Bytes per pair of ranks, like 4K,16K:1M.")] = "16K:1M",
     ranks: Annotated[int, typer.Option("-n", help="Number of ranks.")] = 2,
@@ -164,8 +256,12 @@ def measure(
     build: BuildOption = None,
 ) -> None:
     """Measure native against offloaded, in turn in one run, by latency, overlap and equal work."""
-    from outrigger.bench import command, runner
+    from outrigger.bench import command, runner, startup
 
+    if collectives == ["startup"]:
+        chosen = settings.make(services, algorithm or [], reach)
+        startup.run(_console(), ranks, chosen, command.choose_mpis(mpi), artifacts.find(build), json)
+        return
     request = runner.Request(
         command.parse_collectives(collectives or []),
         command.parse_memories(memory),
@@ -188,10 +284,22 @@ def show_demo(
     demo.run(_console(), artifacts.find(build), cores.allowed_cores(), mpis.find_mpis(), ranks, out)
 
 
+# Commands of two words; "bench" alone is one of its own.
+_TWO_WORDS = {"bench fft3d": fft3d.measure_fft3d}
+for _name, _command in _TWO_WORDS.items():
+    app.command(_name)(_command)
+
+
+def _join_words(arguments: list[str]) -> list[str]:
+    """The two words of a command as the one that typer knows."""
+    joined = " ".join(arguments[:2])
+    return [joined, *arguments[2:]] if joined in _TWO_WORDS else arguments
+
+
 def main() -> None:
     """Entry point: errors of users become one message and exit code 2."""
     try:
-        app(args=_split_report(sys.argv[1:]), prog_name="outrigger")
+        app(args=_join_words(_split_report(sys.argv[1:])), prog_name="outrigger")
     except UserError as error:
-        _note(str(error))
+        running.note(str(error))
         sys.exit(2)

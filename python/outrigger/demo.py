@@ -15,7 +15,7 @@ from rich.text import Text
 from outrigger import launch
 from outrigger.artifacts import Artifacts
 from outrigger.bench import plot
-from outrigger.bench.figures import Configuration, Measurement, Side
+from outrigger.bench.figures import Configuration, Measurement, Row, Side, read_rows
 from outrigger.bench.table import microseconds
 from outrigger.cores import Core
 from outrigger.errors import UserError
@@ -25,36 +25,6 @@ from outrigger.sizes import format_size
 SIZES = (16384, 65536, 262144, 1048576)
 _SECONDS = 2
 _TIME_LIMIT_S = 120.0
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of alltoall_bench. Times in microseconds."""
-
-    collective: str
-    bytes: int
-    pure_us: float
-    work_us: float
-    total_us: float
-    exposed_us: float
-    cpu_us: float
-    work_iterations: int
-
-
-def read_rows(output: str) -> list[Row]:
-    """The table that alltoall_bench prints."""
-    rows = []
-    for line in output.splitlines():
-        if line.startswith("#") or not line.strip():
-            continue
-        words = line.split()
-        try:
-            collective, size, *times, work = words
-            pure, work_us, total, exposed, cpu = map(float, times)
-            rows.append(Row(collective, int(size), pure, work_us, total, exposed, cpu, int(work)))
-        except ValueError:
-            raise UserError(f"the benchmark printed a line that cannot be read: {line}") from None
-    return rows
 
 
 @dataclass(frozen=True)
@@ -78,7 +48,7 @@ class Demo:
         self.ranks = ranks
 
     def _run(self, job: launch.Job, what: str) -> tuple[list[Row], str]:
-        plan = launch.make_plan(job, self.artifacts, self.cores)
+        plan = launch.make_plan(job, self.artifacts)
         with self.console.status(f"{job.mpi.title}: {what}"):
             code, output = launch.run(plan, capture=True, timeout_s=_TIME_LIMIT_S)
         rows = read_rows(output) if code == 0 else []
@@ -146,9 +116,11 @@ def as_measurement(comparison: Comparison, ranks: int) -> Measurement:
     configurations = tuple(
         Configuration(
             native.collective, "alloc_mem", native.bytes, ranks, 0, native.work_iterations, native.work_us,
-            _side(native), _side(offloaded),
+            _side(native), _side(offloaded), all_cores.all_cores,
         )
-        for native, offloaded in zip(comparison.native, comparison.offloaded, strict=True)
+        for native, all_cores, offloaded in zip(
+            comparison.native, comparison.native_all_cores, comparison.offloaded, strict=True
+        )
     )  # fmt: skip
     return Measurement(comparison.mpi.family, comparison.mpi.title, comparison.command, True, "", configurations)
 
@@ -180,7 +152,7 @@ def run(
         comparisons.append(demo.compare(mpi))
         console.print(table(comparisons[-1], ranks))
         console.print()
-    sample = launch.make_plan(launch.Job(("x",), ranks, mpis[0]), artifacts, cores)
+    sample = launch.make_plan(launch.Job(("x",), ranks, mpis[0]), artifacts)
     console.print(explanation(sample), style="dim")
     path = out / "alltoall.png"
     plot.save(

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from outrigger.artifacts import Artifacts
-from outrigger.cores import allowed_cores, format_cpu_list, place
+from outrigger.cores import allowed_cores, format_cpu_list
 from outrigger.errors import UserError
-from outrigger.mpis import NAMES, find_mpis
+from outrigger.mpis import INTEL, INTEL_NAME, NAMES, find_all_mpis
 from outrigger.settings import VARIABLES
 
 
@@ -31,7 +31,7 @@ class Finding:
 
 def _mpis(artifacts: Artifacts | None) -> list[dict[str, Any]]:
     result = []
-    for mpi in find_mpis():
+    for mpi in find_all_mpis():
         reason = "no build was found"
         if artifacts is not None:
             try:
@@ -42,6 +42,7 @@ def _mpis(artifacts: Artifacts | None) -> list[dict[str, Any]]:
         result.append(
             {
                 "family": mpi.family,
+                "vendor": mpi.vendor,
                 "version": mpi.version,
                 "launcher": str(mpi.launcher),
                 "library": str(mpi.library) if mpi.library else None,
@@ -80,31 +81,32 @@ def _daemon(artifacts: Artifacts | None) -> dict[str, Any]:
 def collect(artifacts: Artifacts | None) -> dict[str, Any]:
     """Everything that `outrigger info` knows, as plain data."""
     cores = allowed_cores()
-    placement = place(cores, 1, None)
+    kept = cores[-1:] if len(cores) > 1 else []
     return {
         "mpis": _mpis(artifacts),
         "ucx": find_ucx(),
         "cores": {
             "allowed": [list(core) for core in cores],
-            "ranks": list(placement.rank_cpus),
-            "services": list(placement.service_cpus),
+            "ranks": [cpu for core in cores if core not in kept for cpu in core],
+            "services": [core[0] for core in kept],
         },
         "daemon": _daemon(artifacts),
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
     }
 
 
+def _mpi_finding(title: str, found: dict[str, Any] | None) -> Finding:
+    if found is None:
+        return Finding(title, False, "not found", "its mpirun is not on PATH")
+    where = found["library"] or "its libmpi was not found by ldconfig"
+    remark = where if found["served"] else f"cannot be served: {found['reason']}"
+    return Finding(title, found["served"], found["version"], remark)
+
+
 def _mpi_findings(data: dict[str, Any]) -> list[Finding]:
-    findings = []
-    for family, title in NAMES.items():
-        found = next((mpi for mpi in data["mpis"] if mpi["family"] == family), None)
-        if found is None:
-            findings.append(Finding(title, False, "not found", "its mpirun is not on PATH"))
-        else:
-            where = found["library"] or "its libmpi was not found by ldconfig"
-            remark = where if found["served"] else f"cannot be served: {found['reason']}"
-            findings.append(Finding(title, found["served"], found["version"], remark))
-    return findings
+    found = {mpi["vendor"] or mpi["family"]: mpi for mpi in data["mpis"]}
+    findings = [_mpi_finding(title, found.get(family)) for family, title in NAMES.items()]
+    return [*findings, _mpi_finding(INTEL_NAME, found[INTEL])] if INTEL in found else findings
 
 
 def _core_finding(data: dict[str, Any]) -> Finding:
@@ -113,7 +115,7 @@ def _core_finding(data: dict[str, Any]) -> Finding:
     if not cores["services"]:
         return Finding("cores", False, ranks, "only one core may be used: service processes share it with the ranks")
     kept = f"service process on CPU {format_cpu_list(cores['services'])}"
-    return Finding("cores", True, f"{ranks}, {kept}", "as outrigger run places them")
+    return Finding("cores", True, f"{ranks}, {kept}", "as outrigger run places up to eight ranks")
 
 
 def _daemon_findings(data: dict[str, Any]) -> list[Finding]:

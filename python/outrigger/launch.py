@@ -7,17 +7,37 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from outrigger import binding, launchers
 from outrigger.artifacts import Artifacts
-from outrigger.cores import Core, Placement, format_cpu_list, place
+from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
+from outrigger.hostfile import is_this_host
 from outrigger.mpis import Mpi, is_python
+from outrigger.plan import Share
 from outrigger.settings import Settings
 
 _SECONDS_TO_END = 5.0
+# What ranks on another host get from this environment beside what is ours.
+_PASSED_IF_SET = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+_PASSED_PREFIXES = ("OUTRIGGER_", "OMP_", "UCX_")
+_NOT_PASSED = ("OUTRIGGER_BUILD",)  # for this command alone
+
+
+@dataclass(frozen=True)
+class Where:
+    """Hosts, and how they are reached."""
+
+    shares: tuple[Share, ...] = ()
+    """Empty: all ranks here."""
+    agent: str = launchers.SSH
+    slurm: bool = False
+    """Start with srun, within the allocation."""
+    mpi_type: str | None = None
+    """srun's --mpi."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +53,19 @@ class Job:
     bind: bool = True
     report: Path | None = None
     """Where the library writes its report, as JSON."""
+    policy: str = "bunch"
+    """How `bind` places ranks, see binding.parse_bind."""
+    where: Where = field(default_factory=Where)
+    pretend_nodes: int = 1
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """For the ranks, as asked for with -x."""
+    passed: tuple[str, ...] = ()
+    """Names of further variables that ranks on other hosts must have."""
+
+    @property
+    def bind_policy(self) -> str:
+        """For `outriggerd exec` and `outriggerd place`."""
+        return self.policy if self.bind else "none"
 
 
 @dataclass(frozen=True)
@@ -41,34 +74,23 @@ class Plan:
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
-    placement: Placement
+    placement: NodeBinding
+    """Of this machine; empty where all ranks are on others."""
     notes: tuple[str, ...] = field(default=())
 
 
-def _launcher_options(mpi: Mpi, ranks: int) -> list[str]:
-    options = [str(mpi.launcher), "-n", str(ranks)]
-    if mpi.family == "openmpi":
-        options += ["--bind-to", "none", "--oversubscribe"]
-    return options
+def _mpi_environment(mpi: Mpi) -> dict[str, str]:
+    if mpi.family == "openmpi" and os.geteuid() == 0:
+        return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return {}
 
 
-def _mpi_environment(mpi: Mpi, placement: Placement) -> dict[str, str]:
-    """What the MPI needs to be at its best in this placement."""
-    variables: dict[str, str] = {}
-    if mpi.family == "openmpi":
-        if os.geteuid() == 0:
-            variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        if placement.oversubscribed:
-            variables["OMPI_MCA_mpi_yield_when_idle"] = "1"
-    return variables
-
-
-def _offload_environment(job: Job, artifacts: Artifacts, placement: Placement) -> dict[str, str]:
+def _offload_environment(job: Job, artifacts: Artifacts) -> dict[str, str]:
     if job.native:
         return {"OUTRIGGER_ENABLE": "0"}
     variables = {"OUTRIGGER_DAEMON": str(artifacts.daemon), **job.settings.environment()}
-    if placement.service_cpus:
-        variables["OUTRIGGER_SERVICE_CPUS"] = ",".join(map(str, placement.service_cpus))
+    if job.pretend_nodes > 1:
+        variables["OUTRIGGER_PRETEND_NODES"] = str(job.pretend_nodes)
     if job.report is not None:
         variables["OUTRIGGER_REPORT"] = str(job.report)
     return variables
@@ -84,44 +106,76 @@ def _mpi4py_environment(job: Job) -> dict[str, str]:
     return variables
 
 
-def _wrapper(job: Job, artifacts: Artifacts, placement: Placement) -> list[str]:
-    """Put before the program, so that the launcher itself is neither bound nor preloaded."""
+def _wrapper(job: Job, artifacts: Artifacts) -> list[str]:
+    """Put before the program: binds on the node itself, and keeps the launcher from being bound or preloaded."""
     words = [str(artifacts.daemon), "exec"]
     if job.bind:
-        lists = placement.core_of_rank or (placement.rank_cpus,)
-        words += ["--cpus", ";".join(map(format_cpu_list, lists))]
+        words += ["--bind", job.policy]
+        if job.settings.services is not None:
+            words += ["--services", str(job.settings.services)]
     if not job.native:
         words += ["--preload", str(artifacts.preload(job.mpi.family))]
     return [*words, "--"] if len(words) > 2 else []
 
 
-def _notes(job: Job, cores: Sequence[Core], placement: Placement) -> list[str]:
-    notes = []
-    if job.bind and not placement.service_cpus and not job.native:
-        notes.append("only one core may be used here: service processes share it with the ranks")
-    wanted = job.settings.services or 1
-    if job.bind and not job.native and placement.service_cpus and len(placement.service_cpus) < wanted:
-        notes.append(f"{wanted} service processes share {len(placement.service_cpus)} of {len(cores)} cores")
-    return notes
+def _notes(job: Job, node: NodeBinding) -> list[str]:
+    """What the user should know of the placement."""
+    if not job.bind or job.native or not any(rank.cpus for rank in node.ranks):
+        return []
+    if not node.service_cpus and node.cores == 1:
+        return ["only one core may be used here: service processes share it with the ranks"]
+    if not node.service_cpus:
+        return ["the ranks leave no core free: service processes share theirs"]
+    cpus = {service.cpu for service in node.services}
+    if job.settings.services is not None and len(cpus) < len(node.services):
+        return [f"{len(node.services)} service processes share {len(cpus)} of {node.cores} cores"]
+    return []
 
 
-def make_plan(job: Job, artifacts: Artifacts, cores: Sequence[Core]) -> Plan:
-    """The command for a job on cores that may be used."""
+def _passed(job: Job, environment: Mapping[str, str]) -> list[str]:
+    """The variables that Open MPI must be told to carry. Those of its own go by themselves."""
+    names = {name for name in environment if not name.startswith("OMPI_")} | set(job.passed)
+    if job.where.shares:
+        names |= {name for name in os.environ if name in _PASSED_IF_SET or name.startswith(_PASSED_PREFIXES)}
+    return sorted(names.difference(_NOT_PASSED))
+
+
+def _start(job: Job, artifacts: Artifacts, environment: Mapping[str, str]) -> launchers.Started:
+    where = job.where
+    program = (*_wrapper(job, artifacts), *job.program)
+    start = launchers.Start(job.mpi, job.ranks, program, where.shares, where.agent, _passed(job, environment))
+    return launchers.srun(start, where.mpi_type) if where.slurm else launchers.mpiexec(start)
+
+
+def _ranks_here(job: Job) -> int:
+    """How many ranks this machine gets."""
+    if not job.where.shares:
+        return job.ranks
+    return sum(share.ranks for share in job.where.shares if is_this_host(share.host.name))
+
+
+def _place_here(job: Job, artifacts: Artifacts) -> NodeBinding:
+    """The placement on this machine; other hosts find theirs by themselves, from their own cores."""
+    ranks = _ranks_here(job)
+    if ranks == 0:
+        return NodeBinding((), (), (), ())
+    nodes = job.pretend_nodes
+    return binding.ask(binding.place_command(artifacts.daemon, job.bind_policy, job.settings.services, ranks, nodes))
+
+
+def make_plan(job: Job, artifacts: Artifacts) -> Plan:
+    """The command for a job."""
     if job.ranks < 1:
         raise UserError(f"-n {job.ranks}: at least one rank is needed")
-    placement = place(cores, job.ranks, job.settings.services, bind=job.bind)
+    node = _place_here(job, artifacts)
     environment = {
-        **_mpi_environment(job.mpi, placement),
+        **_mpi_environment(job.mpi),
         **_mpi4py_environment(job),
-        **_offload_environment(job, artifacts, placement),
+        **_offload_environment(job, artifacts),
+        **job.variables,
     }
-    command = _launcher_options(job.mpi, job.ranks)
-    if job.mpi.family == "openmpi":
-        for name in sorted(environment):
-            if not name.startswith("OMPI_"):
-                command += ["-x", name]
-    command += [*_wrapper(job, artifacts, placement), *job.program]
-    return Plan(tuple(command), environment, placement, tuple(_notes(job, cores, placement)))
+    started = _start(job, artifacts, environment)
+    return Plan(started.command, {**environment, **started.environment}, node, tuple(_notes(job, node)))
 
 
 def exit_code(returncode: int) -> int:

@@ -13,6 +13,8 @@ from outrigger.errors import UserError
 
 FAMILIES = ("openmpi", "mpich")
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+INTEL = "intel"
+INTEL_NAME = "Intel MPI"
 
 # The sonames by which a program's libmpi is known. Intel MPI and MVAPICH share MPICH's.
 _SONAMES = {
@@ -31,11 +33,13 @@ class Mpi:
     version: str
     launcher: Path
     library: Path | None
+    vendor: str = ""
+    """intel: of the MPICH family, with a launcher of its own."""
 
     @property
     def title(self) -> str:
         """Name and version for people."""
-        return f"{NAMES[self.family]} {self.version}"
+        return f"{INTEL_NAME if self.vendor == INTEL else NAMES[self.family]} {self.version}"
 
 
 def _output(command: Sequence[str | Path]) -> str:
@@ -50,9 +54,11 @@ def _output(command: Sequence[str | Path]) -> str:
 
 
 def identify_launcher(version_text: str) -> tuple[str, str] | None:
-    """Family and version from what `mpirun --version` prints."""
-    if match := re.search(r"\(Open MPI\)\s+(\S+)", version_text):
+    """Family (or intel) and version from what `mpirun --version` prints."""
+    if match := re.search(r"\((?:Open MPI|OpenRTE)\)\s+(\S+)", version_text):
         return "openmpi", match[1]
+    if match := re.search(r"Intel\(R\) MPI Library.*?Version (\S+)", version_text):
+        return INTEL, match[1]
     if "HYDRA" in version_text and (match := re.search(r"Version:\s*(\S+)", version_text)):
         return "mpich", match[1]
     return None
@@ -75,18 +81,39 @@ def _find_library(family: str) -> Path | None:
     return None
 
 
-def find_mpis() -> list[Mpi]:
-    """The MPIs with a launcher on PATH, one per family."""
+def _intel_library(launcher: Path) -> Path | None:
+    """Beside the launcher, as Intel MPI is installed."""
+    prefix = launcher.resolve().parent.parent
+    candidates = (prefix / "lib" / "libmpi.so.12", prefix / "lib" / "release" / "libmpi.so.12")
+    return next((path for path in candidates if path.exists()), None)
+
+
+def _identified(launcher: Path) -> tuple[str, Mpi] | None:
+    identity = identify_launcher(_output([launcher, "--version"]))
+    if identity is None:
+        return None
+    name, version = identity
+    if name == INTEL:
+        return name, Mpi("mpich", version, launcher, _intel_library(launcher), INTEL)
+    return name, Mpi(name, version, launcher, _find_library(name))
+
+
+def find_all_mpis() -> list[Mpi]:
+    """The MPIs with a launcher on PATH: one Open MPI, one MPICH, one Intel MPI."""
     found: dict[str, Mpi] = {}
     for name in ("mpirun.openmpi", "mpirun.mpich", "mpirun", "mpiexec", "mpiexec.hydra"):
         launcher = shutil.which(name)
-        if launcher is None:
-            continue
-        identity = identify_launcher(_output([launcher, "--version"]))
-        if identity is not None and identity[0] not in found:
-            family, version = identity
-            found[family] = Mpi(family, version, Path(launcher), _find_library(family))
-    return [found[family] for family in FAMILIES if family in found]
+        if launcher is not None and (identified := _identified(Path(launcher))) is not None:
+            found.setdefault(*identified)
+    return [found[name] for name in (*FAMILIES, INTEL) if name in found]
+
+
+def find_mpis() -> list[Mpi]:
+    """One MPI per family, those with a launcher on PATH."""
+    found: dict[str, Mpi] = {}
+    for mpi in find_all_mpis():
+        found.setdefault(mpi.family, mpi)
+    return list(found.values())
 
 
 def _interpreter(program: Path) -> list[str] | None:
@@ -168,28 +195,49 @@ class Choice:
     """Something the user should know about how it was chosen."""
 
 
-def choose(wanted: str, program: Path, installed: Sequence[Mpi]) -> Choice:
-    """The MPI to start `program` with; `wanted` is auto or a family."""
-    if not installed:
-        raise UserError("no MPI was found: neither mpirun of Open MPI nor of MPICH is on PATH")
-    by_family = {mpi.family: mpi for mpi in installed}
-    if wanted != "auto" and wanted not in FAMILIES:
-        raise UserError(f"--mpi {wanted}: there are auto, {', '.join(FAMILIES)}")
+def _vendor(program: Path, installed: Sequence[Mpi]) -> str:
+    """Which of the MPICH family a program would load its libmpi from: intel, or nothing."""
+    for mpi in installed:
+        if mpi.vendor and mpi.library is not None and str(mpi.library.parent) in _output(["ldd", program]):
+            return mpi.vendor
+    return ""
+
+
+def _name(mpi: Mpi) -> str:
+    return mpi.vendor or mpi.family
+
+
+def _detected(wanted: str, program: Path) -> str | None:
     try:
-        detected = detect_family(program)
+        return detect_family(program)
     except UserError:
         if wanted == "auto":
             raise
-        detected = None
+        return None
+
+
+def choose(wanted: str, program: Path, installed: Sequence[Mpi]) -> Choice:
+    """The MPI to start `program` with; `wanted` is auto or a name."""
+    if not installed:
+        raise UserError("no MPI was found: neither mpirun of Open MPI nor of MPICH is on PATH")
+    names = (*FAMILIES, INTEL)
+    if wanted != "auto" and wanted not in names:
+        raise UserError(f"--mpi {wanted}: there are auto, {', '.join(names)}")
+    detected = _detected(wanted, program)
     if wanted != "auto":
-        if detected is not None and detected != wanted:
+        family = "mpich" if wanted == INTEL else wanted
+        if detected is not None and detected != family:
             raise UserError(f"{program} is linked to {NAMES[detected]}, but --mpi {wanted} was asked for")
-        if wanted not in by_family:
-            raise UserError(f"--mpi {wanted}: its mpirun is not on PATH (found: {', '.join(by_family)})")
-        return Choice(by_family[wanted], None)
+        chosen = next((mpi for mpi in installed if _name(mpi) == wanted), None)
+        if chosen is None:
+            found = ", ".join(map(_name, installed))
+            raise UserError(f"--mpi {wanted}: its mpirun is not on PATH (found: {found})")
+        return Choice(chosen, None)
     if detected is None:
         mpi = installed[0]
         return Choice(mpi, f"{program.name} does not show its MPI; taking {mpi.title} (choose with --mpi)")
-    if detected not in by_family:
+    fitting = [mpi for mpi in installed if mpi.family == detected]
+    if not fitting:
         raise UserError(f"{program} is linked to {NAMES[detected]}, whose mpirun is not on PATH")
-    return Choice(by_family[detected], None)
+    vendor = _vendor(program, fitting)
+    return Choice(next((mpi for mpi in fitting if mpi.vendor == vendor), fitting[0]), None)

@@ -23,6 +23,7 @@ VARIABLES = {
     "OUTRIGGER_DAEMON": "path of outriggerd",
     "OUTRIGGER_VERBOSE": "1 says what was found",
     "OUTRIGGER_LOG": "log level of keeper and service processes, with OUTRIGGER_LOG_FILE",
+    "OUTRIGGER_PRETEND_NODES": "for tests: split the ranks of one machine into so many nodes",
     "OUTRIGGER_BUILD": "build directory that the outrigger command uses",
 }
 

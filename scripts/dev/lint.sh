@@ -31,9 +31,9 @@ configure_lint() { cmake --preset clang -S "$ROOT" -B "$ROOT/build/lint" -DOUTRI
 
 check "clang-format" format_check
 check "layers" "$VENV/bin/python" scripts/check_layers.py
-check "ruff check" "$VENV/bin/ruff" check python scripts tests
-check "ruff format" "$VENV/bin/ruff" format --check python scripts tests
-check "mypy" "$VENV/bin/mypy" python/outrigger scripts
+check "ruff check" "$VENV/bin/ruff" check python scripts tests examples
+check "ruff format" "$VENV/bin/ruff" format --check python scripts tests examples
+check "mypy" "$VENV/bin/mypy" python/outrigger scripts examples
 check "shellcheck" shell_check
 if ! $fast; then
   check "configure for clang-tidy" configure_lint

@@ -52,6 +52,18 @@ bool Client::cma() const {
   return state_->core->cma();
 }
 
+Result<std::vector<std::byte>> Client::node_card(std::uint32_t timeout_ms) try {
+  return state_->core->node_card(timeout_ms);
+} catch (const std::exception& exception) {
+  return Error{std::string("cannot take this node's card: ") + exception.what()};
+}
+
+Status Client::take_roster(std::span<const std::byte> cards, std::uint32_t node, std::uint32_t timeout_ms) try {
+  return state_->core->take_roster(cards, node, timeout_ms);
+} catch (const std::exception& exception) {
+  return Error{std::string("cannot pass on the roster of nodes: ") + exception.what()};
+}
+
 void* Client::allocate(std::uint64_t bytes) {
   return guarded(static_cast<void*>(nullptr), [&] { return state_->core->allocate(bytes); });
 }

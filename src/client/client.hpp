@@ -32,6 +32,9 @@ struct KeeperOptions {
   std::string daemon_path;  // of outriggerd
   std::uint32_t world_size = 0;
   std::uint32_t local_size = 0;  // ranks that will say hello
+  std::uint32_t nodes = 1;        // of the job
+  std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be
+  std::uint32_t number_here = 0;   // which of them this is, from 0
   std::uint32_t services = 0;    // service processes to start; 0: by itself
   std::string service_cpus;      // "7" or "6,7": cores to pin them to; empty: cores free of ranks
   std::uint32_t reach_allowed = kReachAll;
@@ -111,6 +114,11 @@ class Client {
   [[nodiscard]] const WelcomeBody& welcome() const;
   // Service processes can read and write this rank's private memory.
   [[nodiscard]] bool cma() const;
+
+  // In a job of several nodes, for the first rank of each, right after attach(): what the other nodes need to know of
+  // this one. To be exchanged; take_roster() gets all nodes' cards, one after the other, and `node` says which is ours.
+  [[nodiscard]] Result<std::vector<std::byte>> node_card(std::uint32_t timeout_ms);
+  [[nodiscard]] Status take_roster(std::span<const std::byte> cards, std::uint32_t node, std::uint32_t timeout_ms);
 
   // Memory that the node's service processes map too: zeroed, page aligned. nullptr: not to be had (limit of regions,
   // no memory, half of the program's descriptors taken, reach `mapped` not allowed); use ordinary memory then. After

@@ -94,6 +94,27 @@ void ControlChannel::drop_region(RegionId region, bool may_wait) {
   if (socket_.open()) lose("the keeper of this node takes no messages any more");
 }
 
+Result<ControlMessage> ControlChannel::wait_for(ControlKind kind, std::chrono::milliseconds at_most) {
+  const Clock::time_point deadline = Clock::now() + at_most;
+  while (true) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = expected_.find(kind); found != expected_.end()) {
+      ControlMessage message = std::move(found->second);
+      expected_.erase(found);
+      return message;
+    }
+    if (!socket_.open()) return Error{lost_reason_};
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) return Error{"the keeper of this node does not answer"};
+    receive_one(static_cast<int>(std::min(left, kWaitSlice).count()));
+  }
+}
+
+bool ControlChannel::send_roster(std::uint64_t bytes, std::uint32_t node, int fd) {
+  const std::lock_guard lock(mutex_);
+  return socket_.open() && socket_.send(ControlKind::roster, SharedBytesBody{bytes, node, 0}, std::span(&fd, 1));
+}
+
 void ControlChannel::goodbye() {
   const std::lock_guard lock(mutex_);
   if (!socket_.open()) return;
@@ -137,6 +158,10 @@ bool ControlChannel::receive_one(int timeout_ms) {
       if (found != answers_.end()) found->second = body.ok != 0 ? RegionAnswer::accepted : RegionAnswer::refused;
       return true;
     }
+    case ControlKind::node_card:
+    case ControlKind::roster_taken:
+      expected_.insert_or_assign(received.message->kind(), std::move(*received.message));
+      return true;
     case ControlKind::refused:
       lose("the keeper of this node ended the connection: " + reason_text(received.message->body<RefusedBody>()));
       return false;

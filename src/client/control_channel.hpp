@@ -33,6 +33,10 @@ class ControlChannel {
   // With `may_wait` false it may go unsaid; the service processes then keep their mapping until the rank leaves.
   void drop_region(RegionId region, bool may_wait);
 
+  // The next message of that kind, which the keeper sends once. Errors: lost, or not within the time.
+  [[nodiscard]] Result<ControlMessage> wait_for(ControlKind kind, std::chrono::milliseconds at_most);
+  [[nodiscard]] bool send_roster(std::uint64_t bytes, std::uint32_t node, int fd);
+
   void goodbye();
   // In a forked child, where other threads may have held the lock for ever: closes without locking.
   void close_in_child() { socket_.close(); }
@@ -54,6 +58,7 @@ class ControlChannel {
   ControlSocket socket_;
   const WorldRank rank_;
   std::unordered_map<std::uint32_t, RegionAnswer> answers_;  // of regions announced and not yet given out
+  std::unordered_map<ControlKind, ControlMessage> expected_;  // node_card and roster_taken, until taken
   std::uint32_t next_region_ = kFirstAddedRegion.value();
   std::string lost_reason_;
   std::atomic<bool> is_lost_{false};

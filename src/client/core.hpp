@@ -57,6 +57,10 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
   [[nodiscard]] bool cma() const { return (welcome_.reach & kReachCma) != 0; }
 
+  // roster.cpp
+  [[nodiscard]] Result<std::vector<std::byte>> node_card(std::uint32_t timeout_ms);
+  [[nodiscard]] Status take_roster(std::span<const std::byte> cards, std::uint32_t node, std::uint32_t timeout_ms);
+
   // memory.cpp
   [[nodiscard]] void* allocate(std::uint64_t bytes);
   bool release(void* memory);

@@ -91,6 +91,12 @@ std::vector<std::string> command_line(const KeeperOptions& options) {
                                     std::to_string(options.world_size),
                                     "--local-size",
                                     std::to_string(options.local_size),
+                                    "--nodes",
+                                    std::to_string(options.nodes),
+                                    "--keepers-here",
+                                    std::to_string(options.keepers_here),
+                                    "--number-here",
+                                    std::to_string(options.number_here),
                                     "--services",
                                     std::to_string(options.services),
                                     "--reach",
@@ -109,7 +115,7 @@ std::vector<std::string> command_line(const KeeperOptions& options) {
 // What of the program's environment is meant for its ranks only: the preload above all.
 bool for_ranks_only(std::string_view entry) {
   constexpr std::array<std::string_view, 3> kLoader = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE="};
-  if (entry.starts_with("OUTRIGGER_")) return !entry.starts_with("OUTRIGGER_LOG");
+  if (entry.starts_with("OUTRIGGER_")) return !entry.starts_with("OUTRIGGER_LOG") && !entry.starts_with("OUTRIGGER_UCX_");
   return std::any_of(kLoader.begin(), kLoader.end(),
                      [entry](std::string_view name) { return entry.starts_with(name); });
 }

@@ -1,15 +1,15 @@
 #include "client/region.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <iterator>
 #include <limits>
+#include <utility>
 
-#include "client/available_memory.hpp"
+#include "protocol/shared_memory.hpp"
 
 namespace outrigger::client {
 namespace {
@@ -19,32 +19,13 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-// The descriptors belong to the program: regions that keep theirs take from the lower half of what it may open.
-bool leaves_descriptors_for_the_program(int fd) {
+// The descriptors belong to the program: regions that keep theirs take from the lower half of what it may open. Asked
+// before the region is created, as creating it is expensive.
+bool leaves_descriptors_for_the_program() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
-  return static_cast<rlim_t>(fd) < limit.rlim_cur / 2;
-}
-
-// Shared memory that is not there is not refused by the kernel: it ends processes until it is.
-bool memory_is_there(std::uint64_t bytes) {
-  constexpr std::uint64_t kNotWorthALook = 1ULL << 20;
-  return bytes <= kNotWorthALook || bytes <= available_memory_bytes() / 4 * 3;
-}
-
-UniqueFd create_sealed_memory(RegionUse use, std::uint64_t bytes) {
-  UniqueFd fd(::memfd_create("outrigger-region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid()) return UniqueFd();
-  if (use == RegionUse::program && !leaves_descriptors_for_the_program(fd.get())) return UniqueFd();
-  const auto size = static_cast<off_t>(bytes);
-  if (::ftruncate(fd.get(), size) != 0) return UniqueFd();
-  int allocated = 0;
-  do {
-    allocated = ::fallocate(fd.get(), 0, 0, size);
-  } while (allocated != 0 && errno == EINTR);
-  if (allocated != 0) return UniqueFd();
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) return UniqueFd();
-  return fd;
+  const UniqueFd next(::memfd_create("outrigger-probe", MFD_CLOEXEC));
+  return next.valid() && static_cast<rlim_t>(next.get()) < limit.rlim_cur / 2;
 }
 
 }  // namespace
@@ -65,10 +46,12 @@ bool Region::make_private() {
 
 std::optional<Region> create_region(RegionUse use, std::uint64_t bytes) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()) / 2;
-  if (bytes == 0 || bytes > kMost || !memory_is_there(bytes)) return std::nullopt;
+  if (bytes == 0 || bytes > kMost) return std::nullopt;
+  if (use == RegionUse::program && !leaves_descriptors_for_the_program()) return std::nullopt;
   Region region{RegionId(), use, nullptr, whole_pages(bytes), UniqueFd()};
-  region.fd = create_sealed_memory(use, region.bytes);
-  if (!region.fd.valid()) return std::nullopt;
+  Result<UniqueFd> fd = create_sealed_memory("outrigger-region", region.bytes, Backing::reserved);
+  if (!fd) return std::nullopt;
+  region.fd = std::move(fd).value();
   void* base = ::mmap(nullptr, region.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd.get(), 0);
   if (base == MAP_FAILED) return std::nullopt;
   region.base = static_cast<std::byte*>(base);

@@ -1,14 +1,10 @@
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 #include <thread>
 
 #include "client/completion_watch.hpp"
 #include "client/core.hpp"
+#include "protocol/futex.hpp"
 
 namespace outrigger::client {
 namespace {
@@ -17,20 +13,6 @@ using std::chrono::microseconds;
 
 // While argument memory grows the answer comes through the socket, which wakes nobody.
 constexpr microseconds kSleepWhileGrowing{100};
-
-timespec to_timespec(microseconds duration) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
-  timespec spec{};
-  spec.tv_sec = seconds.count();
-  spec.tv_nsec = std::chrono::nanoseconds(duration - seconds).count();
-  return spec;
-}
-
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, microseconds at_most) {
-  const timespec timeout = to_timespec(at_most);
-  // Shared between processes, so not FUTEX_PRIVATE_FLAG. Whatever ends it, the caller looks again.
-  static_cast<void>(::syscall(SYS_futex, &word, FUTEX_WAIT, expected, &timeout, nullptr, 0));
-}
 
 std::string fatal_text(const SegmentHeader& header) {
   const std::size_t length = ::strnlen(header.fatal_text.data(), header.fatal_text.size());

@@ -1,6 +1,7 @@
 // What every operation of one engine shares: the fabric, the scheduler, the window, and how to speak to peers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "engine/pool.hpp"
 #include "engine/registry.hpp"
 #include "engine/scheduler.hpp"
 #include "engine/window.hpp"
@@ -43,16 +45,24 @@ class Context {
     message.header.operation = operation;
     message.body = std::move(body);
     peer::encode(message, buffer);
+    EngineCounters::Messages& sent = counters.sent[message.body.index()];
+    ++sent.count;
+    sent.bytes += buffer.size();
     fabric.send(to, buffer);
   }
 
+  static void raise(std::uint64_t& highest, std::uint64_t value) { highest = std::max(highest, value); }
+
   const EngineConfig config;
   fabric::Fabric& fabric;
+  Pool frames;  // of coroutines
+  Pool memory;  // of operations and ranks' parts in them
   Scheduler scheduler;
   Window window;
   const Registry& registry;
   std::unordered_map<SpId, Epoch> peer_epochs;
   std::unordered_set<WorldRank> dropped_ranks;
+  EngineCounters counters;
   std::vector<OperationId> ended_parts;  // operations in which a rank has completed since the last look
 
  private:

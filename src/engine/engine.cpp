@@ -11,6 +11,8 @@
 namespace outrigger::engine {
 namespace {
 
+static_assert(EngineCounters::kMessageKinds == std::variant_size_v<peer::Body>);
+
 struct Inbound {
   SpId from;
   peer::Message message;
@@ -32,7 +34,7 @@ class EngineState {
  public:
   EngineState(const EngineConfig& config, fabric::Fabric& fabric) : context_(config, fabric) {}
 
-  void post(PostedOperation operation);
+  void post(PostedOperation&& operation);
   void restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence);
   [[nodiscard]] bool receive(SpId from, std::span<const std::byte> bytes);
   void peer_restarted(SpId peer, Epoch epoch);
@@ -42,6 +44,11 @@ class EngineState {
   [[nodiscard]] std::size_t open_operations() const;
   [[nodiscard]] std::optional<std::string> broken_invariant() const;
   [[nodiscard]] bool idle() const;
+  [[nodiscard]] EngineCounters counters() const {
+    EngineCounters counters = context_.counters;
+    counters.most_frames = context_.frames.most_live();
+    return counters;
+  }
 
  private:
   // A group that every local member has freed or is gone. A peer that is replayed may still ask.
@@ -53,7 +60,7 @@ class EngineState {
   [[nodiscard]] Group& group(GroupId id);
   [[nodiscard]] Group* find_group(GroupId id);
   [[nodiscard]] AlgorithmFunction check_shape(const PostedOperation& operation) const;
-  [[nodiscard]] bool in_order(const PostedOperation& operation) const;
+  [[nodiscard]] bool in_order(const Group* known, const PostedOperation& operation) const;
   void reject(const PostedOperation& operation);
   [[nodiscard]] bool claims_hold(SpId from, const peer::Message& message);
   void dispatch(Inbound inbound);
@@ -115,21 +122,20 @@ AlgorithmFunction EngineState::check_shape(const PostedOperation& operation) con
 }
 
 // A first incarnation sees every post of a rank in turn. A later one sees those that are replayed first.
-bool EngineState::in_order(const PostedOperation& operation) const {
-  const auto found = groups_.find(operation.id.group);
-  if (found == groups_.end()) return operation.id.sequence == 0 || context_.config.epoch > Epoch{1};
-  const std::map<WorldRank, Progress>& all = found->second->all_progress();
+bool EngineState::in_order(const Group* known, const PostedOperation& operation) const {
+  const std::uint64_t sequence = operation.id.sequence;
+  if (known == nullptr) return sequence == 0 || context_.config.epoch > Epoch{1};
+  const std::map<WorldRank, Progress>& all = known->all_progress();
   const auto progress = all.find(operation.rank);
   const std::uint64_t next = progress == all.end() ? 0 : progress->second.next_post;
-  const std::uint64_t restored_below = progress == all.end() ? 0 : progress->second.restored_below;
-  if (operation.id.sequence == next) return true;
+  if (sequence == next) return true;
   if (context_.config.epoch == Epoch{1}) return false;
-  return operation.id.sequence > next || operation.id.sequence < restored_below;
+  return sequence > next || (progress != all.end() && sequence < progress->second.restored_below);
 }
 
 void EngineState::reject(const PostedOperation& operation) {
   rejected_.push_back(Rejected{operation.rank, operation.slot});
-  if (!context_.is_local(operation.rank) || !in_order(operation)) return;
+  if (!context_.is_local(operation.rank) || !in_order(find_group(operation.id.group), operation)) return;
   // Peers learn of it when they announce.
   Group& known = group(operation.id.group);
   Progress& progress = known.progress(operation.rank);
@@ -138,20 +144,22 @@ void EngineState::reject(const PostedOperation& operation) {
   restored_.push_back(Restored{operation.rank, operation.id.group});
 }
 
-void EngineState::post(PostedOperation operation) {
+void EngineState::post(PostedOperation&& operation) {
   const AlgorithmFunction algorithm = check_shape(operation);
-  if (algorithm == nullptr || !in_order(operation)) return reject(operation);
+  Group* found = find_group(operation.id.group);
+  if (algorithm == nullptr || !in_order(found, operation)) return reject(operation);
   const std::uint64_t sequence = operation.id.sequence;
-  Group& known = group(operation.id.group);
+  Group& known = found != nullptr ? *found : group(operation.id.group);
   if (!known.set_members(operation.members)) return reject(operation);
-  if (Operation* open = known.find_operation(sequence); open != nullptr && open->find(operation.me) != nullptr) {
+  Operation& open = known.operation(sequence);
+  if (open.find(operation.me) != nullptr) {
     rejected_.push_back(Rejected{operation.rank, operation.slot});
     return;
   }
   Progress& progress = known.progress(operation.rank);
   progress.reopen(sequence);
   progress.next_post = std::max(progress.next_post, sequence + 1);
-  known.operation(sequence).add(std::move(operation), algorithm);
+  open.add(std::move(operation), algorithm);
 }
 
 void EngineState::restore_progress(WorldRank rank, GroupId id, std::uint64_t next_sequence) {
@@ -217,7 +225,11 @@ bool EngineState::receive(SpId from, std::span<const std::byte> bytes) {
   if (from == context_.config.self) return false;
   std::optional<peer::Message> message = peer::decode(bytes);
   if (!message || !claims_hold(from, *message)) return false;
+  EngineCounters::Messages& received = context_.counters.received[message->body.index()];
+  ++received.count;
+  received.bytes += bytes.size();
   inbound_.push_back(Inbound{from, std::move(*message)});
+  Context::raise(context_.counters.most_inbound, inbound_.size());
   return true;
 }
 
@@ -370,7 +382,10 @@ void EngineState::close_if_over(Group& known, std::uint64_t sequence) {
 void EngineState::remove_ended() {
   std::vector<OperationId> ended = std::move(context_.ended_parts);
   context_.ended_parts.clear();
+  const OperationId* before = nullptr;
   for (const OperationId& id : ended) {
+    if (before != nullptr && *before == id) continue;  // ranks of one operation end together
+    before = &id;
     Group* known = find_group(id.group);
     if (known == nullptr) continue;
     if (Operation* operation = known->find_operation(id.sequence)) operation->remove_completed();
@@ -500,6 +515,10 @@ std::optional<std::string> Engine::broken_invariant() const {
 }
 bool Engine::idle() const {
   return state_->idle();
+}
+
+EngineCounters Engine::counters() const {
+  return state_->counters();
 }
 
 }  // namespace outrigger::engine

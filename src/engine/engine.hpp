@@ -5,6 +5,7 @@
 // Thread rule: one thread. Entry points only queue work; run() does it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -58,15 +59,17 @@ struct BlockLayout {
   std::uint64_t block_bytes = 0;
   std::vector<PairExtent> extents;
 
+  [[nodiscard]] std::uint64_t bytes(GroupRank peer) const {
+    return extents.empty() ? block_bytes : extents[peer.value()].bytes;
+  }
+  // Unsigned arithmetic wraps without harm: the fabric checks every range against what its owner registered.
+  [[nodiscard]] std::uint64_t address(GroupRank peer) const {
+    return base.address + (extents.empty() ? static_cast<std::uint64_t>(stride_bytes) * peer.value()
+                                           : static_cast<std::uint64_t>(extents[peer.value()].offset_bytes));
+  }
   [[nodiscard]] Block block(GroupRank peer) const {
-    // Unsigned arithmetic wraps without harm: the fabric checks every range against what its owner registered.
-    Block result{base, block_bytes};
-    if (extents.empty()) {
-      result.memory.address += static_cast<std::uint64_t>(stride_bytes) * peer.value();
-    } else {
-      result.memory.address += static_cast<std::uint64_t>(extents[peer.value()].offset_bytes);
-      result.bytes = extents[peer.value()].bytes;
-    }
+    Block result{base, bytes(peer)};
+    result.memory.address = address(peer);
     return result;
   }
 };
@@ -86,6 +89,23 @@ struct PostedOperation {
   BlockLayout receive;
   bool own_block_done = false;          // the rank copies its own block itself
   std::vector<std::uint8_t> delivered;  // marks found at a replay, one per group rank; empty: none
+};
+
+// What one engine has done and held since it was made. Totals and highest values; nothing here is per rank or per peer.
+struct EngineCounters {
+  struct Messages {
+    std::uint64_t count = 0;
+    std::uint64_t bytes = 0;
+  };
+  static constexpr std::size_t kMessageKinds = 5;  // announce, delivered, release, finished, refusal
+  std::array<Messages, kMessageKinds> sent{};
+  std::array<Messages, kMessageKinds> received{};
+  std::uint64_t moves = 0;
+  std::uint64_t moved_bytes = 0;
+  std::uint64_t most_inbound = 0;                // messages received and not yet looked at
+  std::uint64_t most_kept_announcements = 0;     // of one operation, for local ranks that have not posted
+  std::uint64_t most_announcements_waiting = 0;  // of ours to one peer, for a credit
+  std::uint64_t most_frames = 0;                 // coroutines alive
 };
 
 class Engine {
@@ -129,6 +149,8 @@ class Engine {
 
   // True when no operation, task, window slot or credit is held.
   [[nodiscard]] bool idle() const;
+
+  [[nodiscard]] EngineCounters counters() const;
 
  private:
   std::unique_ptr<EngineState> state_;

@@ -12,10 +12,11 @@ std::unique_ptr<const Membership> Membership::make(const Context& context, Membe
   made->peer_of_.reserve(members->size());
   made->number_at_peer_.reserve(members->size());
   std::unordered_map<SpId, std::uint32_t> peer_index;
-  std::unordered_set<WorldRank> seen;
+  std::vector<bool> seen(context.config.sp_of_rank.size(), false);
   for (std::size_t i = 0; i < members->size(); ++i) {
     const WorldRank rank = (*members)[i];
-    if (!context.knows(rank) || !seen.insert(rank).second) return nullptr;
+    if (!context.knows(rank) || seen[rank.value()]) return nullptr;
+    seen[rank.value()] = true;
     const SpId service = context.service_of(rank);
     if (service == context.config.self) {
       made->peer_of_.push_back(kSelf);
@@ -35,6 +36,8 @@ std::unique_ptr<const Membership> Membership::make(const Context& context, Membe
 }
 
 std::optional<GroupRank> Membership::find(WorldRank rank) const {
+  // In groups like the world each rank is where it is first looked for.
+  if (rank.value() < size() && (*members_)[rank.value()] == rank) return GroupRank{rank.value()};
   const auto found = std::find(members_->begin(), members_->end(), rank);
   if (found == members_->end()) return std::nullopt;
   return group_rank(static_cast<std::size_t>(found - members_->begin()));
@@ -61,7 +64,7 @@ std::optional<CompletionStatus> Group::finished(WorldRank rank, std::uint64_t se
 
 Operation& Group::operation(std::uint64_t sequence) {
   std::unique_ptr<Operation>& operation = operations_[sequence];
-  if (operation == nullptr) operation = std::make_unique<Operation>(context_, *this, sequence);
+  if (operation == nullptr) operation.reset(new (context_.memory) Operation(context_, *this, sequence));
   return *operation;
 }
 

@@ -6,35 +6,39 @@
 
 namespace outrigger::engine {
 
-LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation posted, const Membership& membership)
-    : operation_(operation),
+LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& posted, const Membership& membership)
+    : memory_(context.memory),
+      operation_(operation),
       membership_(membership),
       posted_(std::move(posted)),
-      receive_(membership.size(), ReceiveState::waiting),
-      send_(membership.size(), SendState::waiting),
-      remote_(membership.size()),
-      ready_(membership.size(), posted_.me),
-      unsettled_at_peer_(membership.peers().size(), 0),
-      announced_(membership.peers().size(), Announced::no),
+      pairs_(context.memory, membership.size(), PairState()),
+      ready_(context.memory, membership.size(), posted_.me),
+      peers_(context.memory, membership.peers().size(), PeerState()),
       peer_ready_(context.scheduler),
       settled_(context.scheduler),
       window_(context.window),
       tasks_(context.scheduler) {
-  for (std::size_t i = 0; i < membership.size(); ++i) {
-    const GroupRank peer = group_rank(i);
+  unfilled_ = unreleased_ = static_cast<std::uint32_t>(membership.size());
+  const auto look_at = [this](GroupRank peer) {
     const bool own_done = posted_.own_block_done && peer == posted_.me;
-    const bool marked = !posted_.delivered.empty() && posted_.delivered[i] != 0;
+    const bool marked = !posted_.delivered.empty() && posted_.delivered[index_of(peer)] != 0;
     if (own_done || marked || expected_bytes(peer) == 0) {
-      receive_[i] = ReceiveState::filled;
-    } else {
-      ++unfilled_;
+      pairs_[index_of(peer)].receive = ReceiveState::filled;
+      --unfilled_;
     }
     if (own_done || owed_bytes(peer) == 0) {
-      send_[i] = SendState::released;
-    } else {
-      ++unreleased_;
+      pairs_[index_of(peer)].send = SendState::released;
+      --unreleased_;
     }
+  };
+  const auto all_have_bytes = [](const BlockLayout& layout) {
+    return layout.extents.empty() && layout.block_bytes != 0;
+  };
+  if (all_have_bytes(posted_.send) && all_have_bytes(posted_.receive) && posted_.delivered.empty()) {
+    look_at(posted_.me);
+    return;
   }
+  for (std::size_t i = 0; i < membership.size(); ++i) look_at(group_rank(i));
 }
 
 LocalRank::~LocalRank() {
@@ -46,9 +50,9 @@ LocalRank::~LocalRank() {
 void LocalRank::begin(peer::Side side) {
   side_ = side;
   untaken_ = side == peer::Side::send ? unfilled_ : unreleased_;
-  for (std::uint32_t peer = 0; peer < membership_.peers().size(); ++peer) {
+  for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
     for (const GroupRank rank : membership_.peers()[peer].ranks) {
-      if (!pair_settled(rank)) ++unsettled_at_peer_[peer];
+      if (!pair_settled(rank)) ++peers_[peer].unsettled;
     }
   }
 }
@@ -62,9 +66,9 @@ std::optional<GroupRank> LocalRank::take_next() {
   if (!ready_.any()) return std::nullopt;
   const GroupRank peer = ready_.take();
   if (side_ == peer::Side::send) {
-    receive_[index_of(peer)] = ReceiveState::moving;
+    pairs_[index_of(peer)].receive = ReceiveState::moving;
   } else {
-    send_[index_of(peer)] = SendState::moving;
+    pairs_[index_of(peer)].send = SendState::moving;
   }
   --untaken_;
   ++moving_;
@@ -72,48 +76,65 @@ std::optional<GroupRank> LocalRank::take_next() {
 }
 
 Block LocalRank::remote_block(GroupRank peer, std::uint64_t bytes) const {
-  const RemoteBlock& remote = remote_[index_of(peer)];
+  const RemoteBlock end = remote(peer);
   Block block;
   block.memory.owner = membership_.world(peer);
-  block.memory.region = remote.region;
-  block.memory.address = remote.address;
-  block.bytes = bytes;
+  block.memory.region = operation_.remote_buffer(peer).region;
+  block.memory.address = end.address;
+  block.bytes = std::min(end.bytes, bytes);
   return block;
 }
 
+std::uint64_t LocalRank::pull_bytes(GroupRank source) const {
+  return std::min(remote(source).bytes, expected_bytes(source));
+}
+
 Block LocalRank::pull_from(GroupRank source) const {
-  return remote_block(source, std::min(remote_[index_of(source)].bytes, expected_bytes(source)));
+  return remote_block(source, expected_bytes(source));
 }
 
 Block LocalRank::pull_to(GroupRank source) const {
   Block block = posted_.receive.block(source);
-  block.bytes = std::min(remote_[index_of(source)].bytes, block.bytes);
+  block.bytes = pull_bytes(source);
   return block;
 }
 
 Block LocalRank::push_from(GroupRank destination) const {
   Block block = posted_.send.block(destination);
-  block.bytes = std::min(remote_[index_of(destination)].bytes, block.bytes);
+  block.bytes = std::min(remote(destination).bytes, block.bytes);
   return block;
 }
 
 Block LocalRank::push_to(GroupRank destination) const {
-  return remote_block(destination, std::min(remote_[index_of(destination)].bytes, owed_bytes(destination)));
+  return remote_block(destination, owed_bytes(destination));
 }
 
-void LocalRank::set_ready(GroupRank peer, const RemoteBlock& remote) {
-  remote_[index_of(peer)] = remote;
+void LocalRank::set_ready(GroupRank peer, const RemoteBlock& remote, bool by_extent) {
+  PairState& pair = pairs_[index_of(peer)];
+  pair.announced = 1;
+  if (by_extent) {
+    if (extents_.empty()) extents_.make(memory_, membership_.size(), RemoteBlock());
+    extents_[index_of(peer)] = remote;
+    pair.by_extent = 1;
+  }
   if (side_ == peer::Side::send) {
-    receive_[index_of(peer)] = ReceiveState::ready;
+    pair.receive = ReceiveState::ready;
   } else {
-    send_[index_of(peer)] = SendState::ready;
+    pair.send = SendState::ready;
   }
   ready_.insert(peer);
   peer_ready_.notify();
 }
 
+void LocalRank::set_pushed(GroupRank destination, CompletionStatus status, Reach reach) {
+  PairState& pair = pairs_[index_of(destination)];
+  pair.send = SendState::pushed;
+  pair.pushed_status = static_cast<std::uint8_t>(status) & 0x7U;
+  pair.pushed_reach = static_cast<std::uint8_t>(reach) & 0x7U;
+}
+
 void LocalRank::set_filled(GroupRank source) {
-  ReceiveState& state = receive_[index_of(source)];
+  ReceiveState& state = pairs_[index_of(source)].receive;
   if (state == ReceiveState::filled) return;
   if (side_ == peer::Side::send && state != ReceiveState::moving) {
     ready_.erase(source);
@@ -126,7 +147,7 @@ void LocalRank::set_filled(GroupRank source) {
 }
 
 void LocalRank::set_released(GroupRank destination) {
-  SendState& state = send_[index_of(destination)];
+  SendState& state = pairs_[index_of(destination)].send;
   if (state == SendState::released) return;
   if (side_ == peer::Side::receive && state != SendState::pushed) {
     ready_.erase(destination);
@@ -141,7 +162,7 @@ void LocalRank::set_released(GroupRank destination) {
 void LocalRank::unsettle_peer(GroupRank peer) {
   const std::uint32_t service = membership_.peer_of(peer);
   if (service == Membership::kSelf) return;
-  if (--unsettled_at_peer_[service] == 0) operation_.settled_at(*this, service);
+  if (--peers_[service].unsettled == 0) operation_.settled_at(*this, service);
 }
 
 void LocalRank::end_move() {
@@ -164,23 +185,25 @@ std::optional<std::string> LocalRank::broken_invariant() const {
   std::uint32_t moving = 0;
   std::uint32_t ready = 0;
   std::uint32_t untaken = 0;
-  std::vector<std::uint32_t> unsettled(unsettled_at_peer_.size(), 0);
+  std::vector<std::uint32_t> unsettled(peers_.size(), 0);
   for (std::size_t i = 0; i < membership_.size(); ++i) {
     const GroupRank peer = group_rank(i);
-    const ReceiveState receive = receive_[i];
-    const SendState send = send_[i];
+    const ReceiveState receive = pairs_[i].receive;
+    const SendState send = pairs_[i].send;
     if (receive != ReceiveState::filled) ++unfilled;
     if (send != SendState::released) ++unreleased;
     if (receive == ReceiveState::moving || send == SendState::moving) ++moving;
     if (receive == ReceiveState::ready || send == SendState::ready) {
       ++ready;
-      if (!ready_.contains(peer))
+      if (!ready_.contains(peer)) {
         return fmt::format("rank {}: peer {} ready but not in the ready set", world().value(), i);
+      }
+      if (remote(peer).bytes == 0) return fmt::format("rank {}: peer {} ready without bytes", world().value(), i);
     }
     if (side_ == peer::Side::send && (receive == ReceiveState::waiting || receive == ReceiveState::ready)) ++untaken;
     if (side_ == peer::Side::receive && (send == SendState::waiting || send == SendState::ready)) ++untaken;
     const std::uint32_t service = membership_.peer_of(peer);
-    if (side_ && service != Membership::kSelf && !pair_settled(peer)) ++unsettled[service];
+    if (has_announced() && service != Membership::kSelf && !pair_settled(peer)) ++unsettled[service];
   }
   const auto differ = [this](const char* what, std::uint32_t counted, std::uint32_t kept) {
     return fmt::format("rank {}: {} pairs {}, counter says {}", world().value(), counted, what, kept);
@@ -189,8 +212,10 @@ std::optional<std::string> LocalRank::broken_invariant() const {
   if (unreleased != unreleased_) return differ("unreleased", unreleased, unreleased_);
   if (moving != moving_) return differ("moving", moving, moving_);
   if (ready != ready_.count()) return differ("ready", ready, static_cast<std::uint32_t>(ready_.count()));
-  if (side_ && untaken != untaken_) return differ("untaken", untaken, untaken_);
-  if (unsettled != unsettled_at_peer_) return fmt::format("rank {}: unsettled pairs miscounted", world().value());
+  if (has_announced() && untaken != untaken_) return differ("untaken", untaken, untaken_);
+  const auto kept = [](std::uint32_t counted, const PeerState& peer) { return counted == peer.unsettled; };
+  if (!std::equal(unsettled.begin(), unsettled.end(), peers_.begin(), peers_.end(), kept))
+    return fmt::format("rank {}: unsettled pairs miscounted", world().value());
   if (window_slots_ > moving_) {
     return fmt::format("rank {}: {} window slots held for {} moves", world().value(), window_slots_, moving_);
   }

@@ -20,7 +20,6 @@ CompletionStatus status_of(const fabric::MoveOutcome& outcome) {
 // The block that an announcement names for the receiver's rank `number`, which is `rank` in the group.
 RemoteBlock announced_block(const peer::Announce& announce, std::uint32_t number, GroupRank rank) {
   RemoteBlock remote;
-  remote.region = announce.region;
   if (announce.extents.empty()) {
     remote.address = announce.base + static_cast<std::uint64_t>(announce.stride_bytes) * rank.value();
     remote.bytes = announce.block_bytes;
@@ -42,15 +41,6 @@ bool names_bytes(const peer::Announce& announce) {
                      [](const PairExtent& extent) { return extent.bytes != 0; });
 }
 
-RemoteBlock as_remote(const Block& block, Epoch epoch) {
-  RemoteBlock remote;
-  remote.address = block.memory.address;
-  remote.region = block.memory.region;
-  remote.bytes = block.bytes;
-  remote.invite_epoch = epoch;
-  return remote;
-}
-
 }  // namespace
 
 Operation::Operation(Context& context, Group& group, std::uint64_t sequence)
@@ -58,7 +48,7 @@ Operation::Operation(Context& context, Group& group, std::uint64_t sequence)
 
 Operation::~Operation() {
   parts_.clear();
-  while (!waiting_.empty()) remove_waiting(waiting_.size() - 1);
+  while (!waiting_.empty()) remove_waiting(waiting_.begin());
 }
 
 OperationId Operation::id() const {
@@ -72,17 +62,22 @@ LocalRank* Operation::find(GroupRank rank) {
 
 // ---------------------------------------------------------------- posting and completion
 
-void Operation::add(PostedOperation posted, AlgorithmFunction algorithm) {
+void Operation::add(PostedOperation&& posted, AlgorithmFunction algorithm) {
   const Membership& membership = *group_.membership();
-  outstanding_.resize(membership.peers().size(), 0);
-  auto part = std::make_unique<LocalRank>(context_, *this, std::move(posted), membership);
+  if (open_.empty()) {
+    open_.make(context_.memory, membership.local().size(), nullptr);
+    remote_.make(context_.memory, membership.size(), RemoteBuffer());
+    outstanding_.make(context_.memory, membership.peers().size(), 0);
+    parts_.reserve(membership.local().size());
+  }
+  std::unique_ptr<LocalRank> part(new (context_.memory) LocalRank(context_, *this, std::move(posted), membership));
   const std::uint32_t number = membership.number_at_peer(part->me());
-  for (const Waiting& waiting : waiting_) part->record_.late_announcements += covers(waiting.announce, number) ? 1 : 0;
+  for (const auto& [key, waiting] : waiting_)
+    part->record_.late_announcements += covers(waiting.announce, number) ? 1 : 0;
   for (const std::unique_ptr<LocalRank>& other : parts_)
     part->record_.late_announcements += other->has_announced() ? 1 : 0;
   LocalRank& rank = *part;
   parts_.push_back(std::move(part));
-  open_.resize(membership.local().size(), nullptr);
   open_[number] = &rank;
   Task task = algorithm(*this, rank);
   rank.spawn(std::move(task));
@@ -121,6 +116,8 @@ bool Operation::is_over() const {
 
 void Operation::announce(LocalRank& rank, peer::Side side) {
   rank.begin(side);
+  const BlockLayout& layout = side == peer::Side::send ? rank.posted_.send : rank.posted_.receive;
+  learn_buffer(rank.me(), layout, context_.config.epoch);
   meet_local_ranks(rank);
   meet_waiting(rank);
   for (std::uint32_t peer = 0; peer < outstanding_.size(); ++peer) announce_to(rank, peer);
@@ -138,14 +135,12 @@ void Operation::meet_local_ranks(LocalRank& rank) {
       continue;
     }
     const auto meet = [this](LocalRank& announcer, LocalRank& reader) {
-      const Epoch epoch = context_.config.epoch;
-      if (announcer.side_ == peer::Side::send) {
-        offer(reader, announcer.me(), as_remote(announcer.posted_.send.block(reader.me()), epoch));
-        return;
-      }
-      RemoteBlock remote = as_remote(announcer.posted_.receive.block(reader.me()), epoch);
+      const bool sends = announcer.side_ == peer::Side::send;
+      const BlockLayout& layout = sends ? announcer.posted_.send : announcer.posted_.receive;
+      RemoteBlock remote{layout.address(reader.me()), layout.bytes(reader.me())};
+      if (sends) return offer(reader, announcer.me(), remote, !layout.extents.empty());
       if (remote.bytes != 0 && announcer.pair_settled(reader.me())) remote.bytes = peer::kSettled;
-      invite(reader, announcer.me(), remote);
+      invite(reader, announcer.me(), remote, !layout.extents.empty());
     };
     meet(rank, other);
     if (&other != &rank) meet(other, rank);
@@ -158,7 +153,7 @@ void Operation::meet_local_ranks(LocalRank& rank) {
 }
 
 void Operation::meet_waiting(LocalRank& rank) {
-  for (const Waiting& waiting : waiting_) {
+  for (const auto& [key, waiting] : waiting_) {
     if (fits(waiting.announce, waiting.from)) apply(waiting.announce, waiting.from, rank);
   }
   forget_useless_waiting();
@@ -173,46 +168,47 @@ void Operation::forget_useless_waiting() {
     const LocalRank* part = find(local);
     if (part != nullptr ? !part->has_announced() : !group_.finished(membership.world(local), sequence_)) return;
   }
-  while (!waiting_.empty()) remove_waiting(waiting_.size() - 1);
+  while (!waiting_.empty()) remove_waiting(waiting_.begin());
 }
 
-void Operation::remove_waiting(std::size_t index) {
-  if (!names_bytes(waiting_[index].announce)) --group_.waiting_announcements;
-  waiting_[index] = std::move(waiting_.back());
-  waiting_.pop_back();
+Operation::WaitingAnnouncements::iterator Operation::remove_waiting(WaitingAnnouncements::iterator waiting) {
+  if (!names_bytes(waiting->second.announce)) --group_.waiting_announcements;
+  return waiting_.erase(waiting);
 }
 
 void Operation::announce_to(LocalRank& rank, std::uint32_t peer) {
-  if (rank.unsettled_at_peer_[peer] == 0) {
-    rank.announced_[peer] = LocalRank::Announced::yes;  // nothing to wait for: no credit needed
+  if (rank.peers_[peer].unsettled == 0) {
+    rank.peers_[peer].announced = LocalRank::Announced::yes;  // nothing to wait for: no credit needed
     send_announcement(rank, peer, false);
     return;
   }
-  group_.credit_lines()[peer].waiting.emplace(sequence_, rank.me());
+  std::set<std::pair<std::uint64_t, GroupRank>>& waiting = group_.credit_lines()[peer].waiting;
+  waiting.emplace(sequence_, rank.me());
+  Context::raise(context_.counters.most_announcements_waiting, waiting.size());
   group_.send_waiting(peer);
 }
 
 bool Operation::announce_with_credit(GroupRank rank, std::uint32_t peer) {
   LocalRank* part = find(rank);
   if (part == nullptr) return false;
-  const bool with_credit = part->unsettled_at_peer_[peer] != 0;
-  part->announced_[peer] = with_credit ? LocalRank::Announced::with_credit : LocalRank::Announced::yes;
+  const bool with_credit = part->peers_[peer].unsettled != 0;
+  part->peers_[peer].announced = with_credit ? LocalRank::Announced::with_credit : LocalRank::Announced::yes;
   if (with_credit) ++outstanding_[peer];
   send_announcement(*part, peer, false);
   return with_credit;
 }
 
 void Operation::settled_at(LocalRank& rank, std::uint32_t peer) {
-  if (rank.announced_[peer] != LocalRank::Announced::with_credit) return;
-  rank.announced_[peer] = LocalRank::Announced::yes;
+  if (rank.peers_[peer].announced != LocalRank::Announced::with_credit) return;
+  rank.peers_[peer].announced = LocalRank::Announced::yes;
   if (--outstanding_[peer] != 0) return;
   --group_.credit_lines()[peer].in_use;
   group_.send_waiting(peer);
 }
 
 void Operation::give_back_credits(LocalRank& rank) {
-  for (std::uint32_t peer = 0; peer < rank.announced_.size(); ++peer) {
-    if (rank.announced_[peer] == LocalRank::Announced::no) {
+  for (std::uint32_t peer = 0; peer < rank.peers_.size(); ++peer) {
+    if (rank.peers_[peer].announced == LocalRank::Announced::no) {
       group_.credit_lines()[peer].waiting.erase({sequence_, rank.me()});
     }
     settled_at(rank, peer);
@@ -226,7 +222,7 @@ void Operation::send_announcement(LocalRank& rank, std::uint32_t peer, bool agai
   const bool sends = rank.side_ == peer::Side::send;
   const BlockLayout& layout = sends ? rank.posted_.send : rank.posted_.receive;
   peer::Announce announce;
-  announce.side = *rank.side_;
+  announce.side = rank.side_;
   announce.again = again || context_.config.epoch > Epoch{1};
   announce.rank = rank.world();
   announce.group_rank = rank.me();
@@ -267,7 +263,8 @@ void Operation::send_announcement(LocalRank& rank, std::uint32_t peer, bool agai
 
 void Operation::say_again(std::uint32_t peer) {
   for (const std::unique_ptr<LocalRank>& part : parts_) {
-    if (part->completed_ || !part->has_announced() || part->announced_[peer] == LocalRank::Announced::no) continue;
+    if (part->completed_ || !part->has_announced() || part->peers_[peer].announced == LocalRank::Announced::no)
+      continue;
     send_announcement(*part, peer, true);
   }
 }
@@ -322,16 +319,18 @@ void Operation::on_announce(SpId from, peer::Announce announce) {
   // Said again: by the same incarnation piece by piece, by a new one all of it. What an old incarnation said stays true
   // until then, and of a rank that has completed it is all that will ever be said.
   const Epoch epoch = context_.epoch_of(from);
-  for (std::size_t i = waiting_.size(); i-- > 0;) {
-    const Waiting& other = waiting_[i];
-    if (other.announce.rank != announce.rank) continue;
-    if (other.epoch != epoch || other.announce.first == announce.first) remove_waiting(i);
+  for (auto other = waiting_.lower_bound({announce.rank, 0});
+       other != waiting_.end() && other->first.first == announce.rank;) {
+    const bool replaced = other->second.epoch != epoch || other->first.second == announce.first;
+    other = replaced ? remove_waiting(other) : std::next(other);
   }
   if (!names_bytes(announce)) {
     if (group_.waiting_announcements >= context_.config.limits.waiting_announcements) return;
     ++group_.waiting_announcements;
   }
-  waiting_.push_back(Waiting{from, epoch, std::move(announce)});
+  const std::pair key{announce.rank, announce.first};
+  waiting_.emplace(key, Waiting{from, epoch, std::move(announce)});
+  Context::raise(context_.counters.most_kept_announcements, waiting_.size());
 }
 
 void Operation::apply(const peer::Announce& announce, SpId from, LocalRank& rank) {
@@ -341,21 +340,38 @@ void Operation::apply(const peer::Announce& announce, SpId from, LocalRank& rank
     refuse(rank, announce.group_rank);
     return;
   }
-  RemoteBlock remote = announced_block(announce, number, rank.me());
-  remote.invite_epoch = context_.epoch_of(from);
+  BlockLayout layout;
+  layout.base.region = announce.region;
+  layout.base.address = announce.base;
+  layout.stride_bytes = announce.stride_bytes;
+  if (announce.extents.empty()) layout.block_bytes = announce.block_bytes;
+  learn_buffer(announce.group_rank, layout, context_.epoch_of(from));
+  const RemoteBlock remote = announced_block(announce, number, rank.me());
+  const bool by_extent = !announce.extents.empty();
   if (announce.side == peer::Side::send) {
-    offer(rank, announce.group_rank, remote);
+    offer(rank, announce.group_rank, remote, by_extent);
     return;
   }
   // A source that has been restarted does not know which of its blocks are here.
   if (announce.again && rank.receive_state(announce.group_rank) == ReceiveState::filled) {
     send_release(rank, announce.group_rank, CompletionStatus::ok);
   }
-  invite(rank, announce.group_rank, remote);
+  invite(rank, announce.group_rank, remote, by_extent);
+}
+
+// What is known stays: a rank's buffers do not change within an operation, and moves may be under way.
+void Operation::learn_buffer(GroupRank rank, const BlockLayout& layout, Epoch epoch) {
+  RemoteBuffer& buffer = remote_[index_of(rank)];
+  buffer.epoch = epoch;
+  buffer.region = layout.base.region;
+  if (buffer.block_bytes != 0 || !layout.extents.empty()) return;
+  buffer.base = layout.base.address;
+  buffer.stride_bytes = layout.stride_bytes;
+  buffer.block_bytes = layout.block_bytes;
 }
 
 // A source's block may be pulled.
-void Operation::offer(LocalRank& destination, GroupRank source, const RemoteBlock& remote) {
+void Operation::offer(LocalRank& destination, GroupRank source, const RemoteBlock& remote, bool by_extent) {
   if (source == destination.me() && destination.posted_.own_block_done) return;
   const ReceiveState state = destination.receive_state(source);
   if (remote.bytes == peer::kSettled) {
@@ -367,7 +383,7 @@ void Operation::offer(LocalRank& destination, GroupRank source, const RemoteBloc
   }
   if (remote.bytes > destination.expected_bytes(source)) destination.fail(CompletionStatus::truncated);
   if (state == ReceiveState::waiting && remote.bytes != 0) {
-    destination.set_ready(source, remote);
+    destination.set_ready(source, remote, by_extent);
   } else if (state == ReceiveState::waiting) {
     destination.set_filled(source);
   } else if (state == ReceiveState::filled && remote.bytes != 0) {
@@ -376,40 +392,29 @@ void Operation::offer(LocalRank& destination, GroupRank source, const RemoteBloc
 }
 
 // A destination's buffer may be written.
-void Operation::invite(LocalRank& source, GroupRank destination, const RemoteBlock& remote) {
+void Operation::invite(LocalRank& source, GroupRank destination, const RemoteBlock& remote, bool by_extent) {
   if (destination == source.me() && source.posted_.own_block_done) return;
   if (remote.bytes == peer::kSettled) {
     released_at(source, destination, CompletionStatus::ok);
     return;
   }
-  RemoteBlock& known = source.remote_[index_of(destination)];
-  switch (source.send_state(destination)) {
+  PairState& pair = source.pairs_[index_of(destination)];
+  switch (pair.send) {
     case SendState::waiting:
-      if (remote.bytes != 0) {
-        source.set_ready(destination, remote);
-        return;
-      }
-      known = remote;
+      if (remote.bytes != 0) return source.set_ready(destination, remote, by_extent);
       source.ready_.erase(destination);
-      source.send_[index_of(destination)] = SendState::pushed;  // no room there: nothing to move, only to report
+      pair.send = SendState::pushed;  // no room there: nothing to move, only to report
       --source.untaken_;
       source.notify();
       pushed(source, destination);
       return;
     case SendState::ready:
-    case SendState::moving: known.invite_epoch = remote.invite_epoch; return;
-    case SendState::pushed:
-      known.invite_epoch = remote.invite_epoch;
-      pushed(source, destination);
-      return;
+    case SendState::moving: return;  // reported when it has moved
+    case SendState::pushed: pushed(source, destination); return;
     case SendState::released:
       if (remote.bytes == 0) return;
-      if (source.owed_bytes(destination) == 0) {
-        known = remote;
-      } else if (known.bytes == 0) {
-        return;  // released without a push of this incarnation: the destination has its mark
-      }
-      known.invite_epoch = remote.invite_epoch;
+      // Released without a push of this incarnation: the destination has its mark.
+      if (source.owed_bytes(destination) != 0 && pair.announced == 0) return;
       pushed(source, destination);
       return;
   }
@@ -429,8 +434,7 @@ void Operation::release(LocalRank& destination, GroupRank source, const fabric::
 void Operation::count_filled(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {
   const CompletionStatus status = status_of(outcome);
   if (status == CompletionStatus::ok) {
-    const std::uint64_t bytes = destination.pull_to(source).bytes;
-    destination.record_.bytes_by_reach[static_cast<std::size_t>(outcome.reach)] += bytes;
+    destination.record_.bytes_by_reach[static_cast<std::size_t>(outcome.reach)] += destination.pull_bytes(source);
   } else {
     destination.fail(status);
   }
@@ -441,25 +445,24 @@ void Operation::count_filled(LocalRank& destination, GroupRank source, const fab
 // ---------------------------------------------------------------- pushes
 
 void Operation::report_delivered(LocalRank& source, GroupRank destination, const fabric::MoveOutcome& outcome) {
-  RemoteBlock& remote = source.remote_[index_of(destination)];
-  remote.status = status_of(outcome);
-  remote.reach = outcome.reach;
+  source.set_pushed(destination, status_of(outcome), outcome.reach);
   source.end_move();
-  source.send_[index_of(destination)] = SendState::pushed;
   pushed(source, destination);
   source.notify();
 }
 
 void Operation::pushed(LocalRank& source, GroupRank destination) {
-  const RemoteBlock& remote = source.remote_[index_of(destination)];
+  const PairState& pair = source.pairs_[index_of(destination)];
   peer::Delivered delivered;
   delivered.source = source.me();
   delivered.destination = destination;
-  delivered.invite_epoch = remote.invite_epoch;
-  delivered.status = remote.status;
-  delivered.reach = remote.reach;
+  delivered.invite_epoch = remote_buffer(destination).epoch;
+  delivered.status = static_cast<CompletionStatus>(pair.pushed_status);
+  delivered.reach = static_cast<Reach>(pair.pushed_reach);
   delivered.sent_bytes = source.owed_bytes(destination);
-  if (remote.status == CompletionStatus::ok) delivered.moved_bytes = std::min(remote.bytes, delivered.sent_bytes);
+  if (delivered.status == CompletionStatus::ok) {
+    delivered.moved_bytes = std::min(source.remote(destination).bytes, delivered.sent_bytes);
+  }
   const std::uint32_t peer = group_.membership()->peer_of(destination);
   if (peer != Membership::kSelf) {
     context_.send(group_.membership()->peers()[peer].sp, id(), delivered);
@@ -579,15 +582,16 @@ void Operation::restored(WorldRank rank) {
   if (!status) return;
   on_finished(rank, *status);
   std::set<SpId> told;
-  for (const Waiting& waiting : waiting_) {
+  for (const auto& [key, waiting] : waiting_) {
     if (told.insert(waiting.from).second) context_.send(waiting.from, id(), peer::Finished{rank, *status});
   }
   if (group_.membership() != nullptr) return forget_useless_waiting();
   const auto finished = static_cast<std::uint32_t>(
       std::count_if(group_.all_progress().begin(), group_.all_progress().end(),
                     [&](const auto& entry) { return group_.finished(entry.first, sequence_).has_value(); }));
-  for (std::size_t i = waiting_.size(); i-- > 0;) {
-    if (waiting_[i].announce.members <= finished) remove_waiting(i);
+  for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
+    const bool met = waiting->second.announce.members <= finished;
+    waiting = met ? remove_waiting(waiting) : std::next(waiting);
   }
 }
 
@@ -604,10 +608,11 @@ std::optional<std::string> Operation::broken_invariant() const {
       return fmt::format("operation {}: {}", sequence_, *broken);
     }
     for (std::size_t peer = 0; peer < outstanding.size(); ++peer) {
-      if (part->announced_[peer] == LocalRank::Announced::with_credit) ++outstanding[peer];
+      if (part->peers_[peer].announced == LocalRank::Announced::with_credit) ++outstanding[peer];
     }
   }
-  if (outstanding != outstanding_) return fmt::format("operation {}: credits miscounted", sequence_);
+  if (!std::equal(outstanding.begin(), outstanding.end(), outstanding_.begin(), outstanding_.end()))
+    return fmt::format("operation {}: credits miscounted", sequence_);
   return std::nullopt;
 }
 

@@ -6,13 +6,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/context.hpp"
 #include "engine/group.hpp"
+#include "engine/pool.hpp"
 #include "engine/ready_set.hpp"
 #include "engine/task.hpp"
 
@@ -35,20 +38,41 @@ enum class SendState : std::uint8_t {
   released,  // not needed any more, or nothing to send
 };
 
-// The other end of a pair, as announced by the peer, and how the push there ended.
+// The other end of a pair, as its rank has announced it.
 struct RemoteBlock {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  RegionId region;
-  Epoch invite_epoch;
-  CompletionStatus status = CompletionStatus::ok;
-  Reach reach = Reach::mapped;
 };
 
-// One local rank's part in one operation. O(group) memory.
-class LocalRank {
+// What a rank of the group has announced to all local ranks alike. One each, shared by the local ranks, so that the
+// regular collectives need no addresses per pair.
+struct RemoteBuffer {
+  // Regular: the block for (or from) group rank i is `block_bytes` at base + i * stride_bytes. 0 bytes: not known.
+  std::uint64_t base = 0;
+  std::int64_t stride_bytes = 0;
+  std::uint64_t block_bytes = 0;
+  RegionId region;
+  Epoch epoch;  // incarnation of the rank's service process that has announced last
+};
+
+// One pair of a local rank and a rank of the group. This is what a large group multiplies: a few bytes.
+struct PairState {
+  ReceiveState receive = ReceiveState::waiting;
+  SendState send = SendState::waiting;
+  std::uint8_t announced : 1 = 0;  // the pair was ready once: its other end is known
+  std::uint8_t by_extent : 1 = 0;  // from an extent of its own, not from the RemoteBuffer
+  // How the push ended, for a report that is asked for again.
+  std::uint8_t pushed_reach : 3 = 0;
+  std::uint8_t pushed_status : 3 = 0;
+};
+static_assert(sizeof(PairState) == 3 && kReachCount <= 8);
+static_assert(static_cast<std::uint32_t>(CompletionStatus::peer_lost) < 8, "peer_lost is the last one");
+
+// One local rank's part in one operation. Memory: 3 bytes and 1 bit for each rank of the group; 16 bytes more where
+// peers announce extents, and what the rank has posted.
+class LocalRank final : public Pooled {
  public:
-  LocalRank(Context& context, Operation& operation, PostedOperation posted, const Membership& membership);
+  LocalRank(Context& context, Operation& operation, PostedOperation&& posted, const Membership& membership);
   LocalRank(const LocalRank&) = delete;
   LocalRank& operator=(const LocalRank&) = delete;
   ~LocalRank();
@@ -98,6 +122,8 @@ class LocalRank {
   [[nodiscard]] GroupRank me() const { return posted_.me; }
   [[nodiscard]] WorldRank world() const { return posted_.rank; }
 
+  // What a pull from the source moves.
+  [[nodiscard]] std::uint64_t pull_bytes(GroupRank source) const;
   // Both ends of the pair's move, trimmed to what fits; never empty for a peer that was ready.
   [[nodiscard]] Block pull_from(GroupRank source) const;
   [[nodiscard]] Block pull_to(GroupRank source) const;
@@ -106,7 +132,7 @@ class LocalRank {
 
   // --- For the operation, not for algorithms. ---
   [[nodiscard]] const PostedOperation& posted() const { return posted_; }
-  [[nodiscard]] bool has_announced() const { return side_.has_value(); }
+  [[nodiscard]] bool has_announced() const { return side_ != kNotAnnounced; }
   [[nodiscard]] bool is_settled() const { return unfilled_ == 0 && unreleased_ == 0 && moving_ == 0; }
   [[nodiscard]] std::optional<std::string> broken_invariant() const;
 
@@ -114,15 +140,19 @@ class LocalRank {
   friend class Operation;
 
   [[nodiscard]] std::optional<GroupRank> take_next();
-  [[nodiscard]] ReceiveState receive_state(GroupRank peer) const { return receive_[index_of(peer)]; }
-  [[nodiscard]] SendState send_state(GroupRank peer) const { return send_[index_of(peer)]; }
-  [[nodiscard]] std::uint64_t expected_bytes(GroupRank source) const { return posted_.receive.block(source).bytes; }
-  [[nodiscard]] std::uint64_t owed_bytes(GroupRank destination) const { return posted_.send.block(destination).bytes; }
+  [[nodiscard]] ReceiveState receive_state(GroupRank peer) const { return pairs_[index_of(peer)].receive; }
+  [[nodiscard]] SendState send_state(GroupRank peer) const { return pairs_[index_of(peer)].send; }
+  [[nodiscard]] std::uint64_t expected_bytes(GroupRank source) const { return posted_.receive.bytes(source); }
+  [[nodiscard]] std::uint64_t owed_bytes(GroupRank destination) const { return posted_.send.bytes(destination); }
+  // 0 bytes while the pair has not been ready.
+  [[nodiscard]] RemoteBlock remote(GroupRank peer) const;
   [[nodiscard]] Block remote_block(GroupRank peer, std::uint64_t bytes) const;
   // Whether the pair needs nothing more on the announced side.
   [[nodiscard]] bool pair_settled(GroupRank peer) const;
   void begin(peer::Side side);
-  void set_ready(GroupRank peer, const RemoteBlock& remote);
+  // `by_extent`: the peer's RemoteBuffer does not say where its end is.
+  void set_ready(GroupRank peer, const RemoteBlock& remote, bool by_extent);
+  void set_pushed(GroupRank destination, CompletionStatus status, Reach reach);
   void set_filled(GroupRank source);
   void set_released(GroupRank destination);
   void end_move();
@@ -130,13 +160,20 @@ class LocalRank {
   void notify();
   void unsettle_peer(GroupRank peer);  // one pair of the announced side has been settled
 
+  enum class Announced : std::uint8_t { no, yes, with_credit };
+  struct PeerState {
+    std::uint32_t unsettled = 0;
+    Announced announced = Announced::no;
+  };
+
+  Pool& memory_;
   Operation& operation_;
   const Membership& membership_;
   const PostedOperation posted_;
-  std::optional<peer::Side> side_;  // set when the algorithm has announced
-  std::vector<ReceiveState> receive_;
-  std::vector<SendState> send_;
-  std::vector<RemoteBlock> remote_;
+  static constexpr peer::Side kNotAnnounced{0};
+  peer::Side side_ = kNotAnnounced;   // what the algorithm has announced
+  PooledArray<PairState> pairs_;      // by group rank
+  PooledArray<RemoteBlock> extents_;  // by group rank, where pairs say `by_extent`
   ReadySet ready_;
   std::uint32_t unfilled_ = 0;
   std::uint32_t unreleased_ = 0;
@@ -146,17 +183,14 @@ class LocalRank {
   bool completed_ = false;
   CompletionStatus status_ = CompletionStatus::ok;
   fabric::CompletionRecord record_;
-  // Per peer service process.
-  std::vector<std::uint32_t> unsettled_at_peer_;
-  enum class Announced : std::uint8_t { no, yes, with_credit };
-  std::vector<Announced> announced_;
+  PooledArray<PeerState> peers_;  // as Membership::peers()
   Signal peer_ready_;
   Signal settled_;
   Window& window_;
   TaskList tasks_;  // last: its tasks refer to everything above
 };
 
-class Operation {
+class Operation final : public Pooled {
  public:
   Operation(Context& context, Group& group, std::uint64_t sequence);
   Operation(const Operation&) = delete;
@@ -185,6 +219,8 @@ class Operation {
     void await_suspend(std::coroutine_handle<> waiter) {
       handle = waiter;
       in_flight_ = true;
+      ++context_.counters.moves;
+      context_.counters.moved_bytes += from_.bytes;
       context_.fabric.move(from_, to_, *this);
     }
     [[nodiscard]] fabric::MoveOutcome await_resume() const { return outcome_; }
@@ -214,10 +250,14 @@ class Operation {
   // The last step of an algorithm: the rank is told.
   void complete(LocalRank& rank);
 
+  // Where the frames of its coroutines come from.
+  [[nodiscard]] Pool& frames() { return context_.frames; }
+
   // --- For the engine. ---
   [[nodiscard]] OperationId id() const;
   [[nodiscard]] LocalRank* find(GroupRank rank);
-  void add(PostedOperation posted, AlgorithmFunction algorithm);
+  [[nodiscard]] const RemoteBuffer& remote_buffer(GroupRank rank) const { return remote_[index_of(rank)]; }
+  void add(PostedOperation&& posted, AlgorithmFunction algorithm);
   void remove_completed();
   void drop(GroupRank rank);
   // A local rank is known to have completed this operation, before a restart or by being gone: peers are told.
@@ -247,6 +287,9 @@ class Operation {
     peer::Announce announce;
   };
 
+  // By (rank, first of the ranks that the piece is for).
+  using WaitingAnnouncements = std::map<std::pair<WorldRank, std::uint32_t>, Waiting>;
+
   void announce(LocalRank& rank, peer::Side side);
   void meet_local_ranks(LocalRank& rank);
   void meet_waiting(LocalRank& rank);
@@ -255,8 +298,9 @@ class Operation {
   [[nodiscard]] bool fits(const peer::Announce& announce, SpId from) const;
   void apply(const peer::Announce& announce, SpId from, LocalRank& rank);
   void answer_again(const peer::Announce& announce, LocalRank& rank);
-  void offer(LocalRank& destination, GroupRank source, const RemoteBlock& remote);
-  void invite(LocalRank& source, GroupRank destination, const RemoteBlock& remote);
+  void learn_buffer(GroupRank rank, const BlockLayout& layout, Epoch epoch);
+  void offer(LocalRank& destination, GroupRank source, const RemoteBlock& remote, bool by_extent);
+  void invite(LocalRank& source, GroupRank destination, const RemoteBlock& remote, bool by_extent);
   void pushed(LocalRank& source, GroupRank destination);
   void delivered_to(LocalRank& destination, const peer::Delivered& delivered);
   void released_at(LocalRank& source, GroupRank destination, CompletionStatus status);
@@ -266,15 +310,27 @@ class Operation {
   void refused(LocalRank& rank, GroupRank other);
   void give_back_credits(LocalRank& rank);
   void forget_useless_waiting();
-  void remove_waiting(std::size_t index);
+  WaitingAnnouncements::iterator remove_waiting(WaitingAnnouncements::iterator waiting);
 
   Context& context_;
   Group& group_;
   std::uint64_t sequence_;
   std::vector<std::unique_ptr<LocalRank>> parts_;  // local ranks that have posted and not completed
-  std::vector<LocalRank*> open_;                   // the same, by number among the group's local ranks
-  std::vector<Waiting> waiting_;                   // announcements that a local rank has not met yet
-  std::vector<std::uint32_t> outstanding_;         // per peer: announcements holding the operation's credit
+  PooledArray<LocalRank*> open_;                   // the same, by number among the group's local ranks
+  PooledArray<RemoteBuffer> remote_;               // by group rank
+  WaitingAnnouncements waiting_;                   // that a local rank has not met yet
+  PooledArray<std::uint32_t> outstanding_;         // per peer: announcements holding the operation's credit
 };
+
+inline RemoteBlock LocalRank::remote(GroupRank peer) const {
+  const PairState& pair = pairs_[index_of(peer)];
+  if (pair.announced == 0) return RemoteBlock();
+  if (pair.by_extent != 0) return extents_[index_of(peer)];
+  const RemoteBuffer& buffer = operation_.remote_buffer(peer);
+  RemoteBlock block;
+  block.address = buffer.base + static_cast<std::uint64_t>(buffer.stride_bytes) * me().value();
+  block.bytes = buffer.block_bytes;
+  return block;
+}
 
 }  // namespace outrigger::engine

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <coroutine>
+#include <cstddef>
 #include <exception>
 #include <utility>
 
+#include "engine/pool.hpp"
 #include "engine/scheduler.hpp"
 
 namespace outrigger::engine {
@@ -25,6 +27,15 @@ class [[nodiscard]] Task {
     std::suspend_never final_suspend() noexcept { return {}; }  // destroys the frame, which leaves the list
     void return_void() {}
     void unhandled_exception() { std::terminate(); }
+
+    // The frame comes from the pool of the coroutine's first argument where that has one (an operation).
+    template <class Owner, class... Rest>
+      requires requires(Owner& owner) { owner.frames(); }
+    static void* operator new(std::size_t bytes, Owner& owner, Rest&... /*rest*/) {
+      return owner.frames().allocate(bytes);
+    }
+    static void* operator new(std::size_t bytes) { return Pool::allocate_alone(bytes); }
+    static void operator delete(void* frame) { Pool::release(frame); }
   };
 
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}

@@ -124,14 +124,9 @@ bool Blocks::mapped(const client::Client& client) const {
 void Blocks::use_buffer() {
   if (!irregular_) return;
   extents_.resize(peers_);
-  bool found = false;
   for (std::uint32_t i = 0; i < peers_; ++i) {
     const std::uint64_t bytes = bytes_of(i);
-    if (bytes != 0 && !found) {
-      origin_ = offset_of(i) + shape_.first;
-      found = true;
-    }
-    extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape_.first - origin_, bytes};
+    extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape_.first, bytes};
   }
 }
 
@@ -191,15 +186,12 @@ void Blocks::unpack(MPI_Comm comm, std::uint32_t skip) {
 
 client::BufferLayout Blocks::layout() const {
   client::BufferLayout layout;
-  if (total_bytes_ == 0) {  // no address is looked at; the lengths still are
-    if (irregular_) layout.extents = extents_;
-    return layout;
-  }
   if (irregular_) {
-    layout.base = staged() ? static_cast<const void*>(staging_) : at(buffer_, origin_);
+    layout.base = staged() ? static_cast<const void*>(staging_) : at(buffer_, 0);
     layout.extents = extents_;
     return layout;
   }
+  if (total_bytes_ == 0) return layout;
   layout.base = handed(0);
   layout.block_bytes = bytes_of(0);
   layout.stride_bytes = staged() ? static_cast<std::int64_t>(staging_stride_) : count_ * shape_.extent;

@@ -77,10 +77,7 @@ class Blocks {
   std::vector<std::int64_t> offsets_;  // irregular: bytes from the buffer
   std::byte* staging_ = nullptr;
   std::uint64_t staging_stride_ = 0;  // regular
-  std::vector<PairExtent> extents_;   // irregular: what is handed over
-  // Irregular, the buffer itself: the first block's place. Extents are counted from it, because the buffer may be
-  // MPI_BOTTOM, and then only a block's address is an address.
-  std::int64_t origin_ = 0;
+  std::vector<PairExtent> extents_;   // irregular: what is handed over, from the buffer or staging
 };
 
 template <class Count, class Displacement>

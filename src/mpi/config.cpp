@@ -130,10 +130,12 @@ Result<Config> read_config() {
   config.verbose = !verbose.empty() && verbose != "0";
   for (const Status& status :
        {read_number("OUTRIGGER_SERVICES", config.services), read_number("OUTRIGGER_MIN_BYTES", config.min_bytes),
-        read_number("OUTRIGGER_INIT_TIMEOUT_MS", config.init_timeout_ms), read_algorithms(config), read_reach(config),
+        read_number("OUTRIGGER_INIT_TIMEOUT_MS", config.init_timeout_ms),
+        read_number("OUTRIGGER_PRETEND_NODES", config.pretend_nodes), read_algorithms(config), read_reach(config),
         read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
+  if (config.pretend_nodes == 0) return bad("OUTRIGGER_PRETEND_NODES", "0", "at least 1");
   if (config.services > kMaxServices) {
     return Error{"OUTRIGGER_SERVICES=" + std::to_string(config.services) + " is not valid: at most " +
                  std::to_string(kMaxServices)};
@@ -153,6 +155,7 @@ std::uint64_t Config::digest() const {
   mix(static_cast<std::uint64_t>(ialltoallv));
   mix(reach);
   mix(min_bytes);
+  mix(pretend_nodes);
   mix(report.empty() ? 0 : 1);
   return digest;
 }

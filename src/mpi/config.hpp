@@ -10,6 +10,7 @@
 //   OUTRIGGER_REPORT=FILE|-       write a report at MPI_Finalize (-: a table on stderr)
 //   OUTRIGGER_INIT_TIMEOUT_MS=N   how long ranks wait for each other's answer in MPI_Init
 //   OUTRIGGER_DAEMON=PATH         of outriggerd
+//   OUTRIGGER_PRETEND_NODES=N     split every machine's ranks into N nodes that share no memory (for tests)
 //   OUTRIGGER_VERBOSE=1           say what was found
 #pragma once
 
@@ -33,6 +34,7 @@ struct Config {
   std::string report;  // empty: none
   std::uint32_t init_timeout_ms = 20000;
   std::string daemon_path;
+  std::uint32_t pretend_nodes = 1;
   bool verbose = false;
 
   [[nodiscard]] Algorithm algorithm_of(Collective collective) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -37,22 +38,55 @@ void set_world(Job& job) {
   job.world_size = static_cast<std::uint32_t>(size);
 }
 
+std::uint32_t rank_in(MPI_Comm comm) {
+  int rank = 0;
+  real().Comm_rank(comm, &rank);
+  return static_cast<std::uint32_t>(rank);
+}
+
+std::uint32_t size_of(MPI_Comm comm) {
+  int size = 0;
+  real().Comm_size(comm, &size);
+  return static_cast<std::uint32_t>(size);
+}
+
+// Splits the ranks of this machine into as many nodes as the user wants it to pretend to be.
+void pretend_nodes(Job& job) {
+  job.keepers_here = std::min(job.config.pretend_nodes, job.local_size);
+  if (job.keepers_here == 1) return;
+  job.number_here = static_cast<std::uint32_t>(std::uint64_t{job.local_rank} * job.keepers_here / job.local_size);
+  MPI_Comm part{};
+  real().Comm_split(job.node_comm, static_cast<int>(job.number_here), 0, &part);
+  real().Comm_free(&job.node_comm);
+  job.node_comm = part;
+  job.local_rank = rank_in(part);
+  job.local_size = size_of(part);
+}
+
+void number_nodes(Job& job) {
+  real().Comm_split(job.internal_comm, job.local_rank == 0 ? 0 : MPI_UNDEFINED, 0, &job.first_ranks);
+  std::array<std::uint32_t, 2> numbers{};
+  if (job.local_rank == 0) numbers = {size_of(job.first_ranks), rank_in(job.first_ranks)};
+  real().Bcast(numbers.data(), static_cast<int>(sizeof numbers), constants().byte, 0, job.node_comm);
+  job.nodes = numbers[0];
+  job.node = numbers[1];
+}
+
 // Communicators for the library's own use: the program's must not see its messages.
 void make_internal_comms(Job& job) {
-  int rank = 0;
-  int size = 0;
   real().Comm_dup(constants().comm_world, &job.internal_comm);
   real().Comm_set_errhandler(job.internal_comm, constants().errors_return);
   real().Comm_split_type(job.internal_comm, MPI_COMM_TYPE_SHARED, 0, constants().info_null, &job.node_comm);
-  real().Comm_rank(job.node_comm, &rank);
-  real().Comm_size(job.node_comm, &size);
   real().Comm_group(constants().comm_world, &job.world_group);
-  job.local_rank = static_cast<std::uint32_t>(rank);
-  job.local_size = static_cast<std::uint32_t>(size);
+  job.local_rank = rank_in(job.node_comm);
+  job.local_size = size_of(job.node_comm);
+  pretend_nodes(job);
+  number_nodes(job);
 }
 
 void free_internal_comms(Job& job) {
   real().Group_free(&job.world_group);
+  if (job.local_rank == 0) real().Comm_free(&job.first_ranks);
   real().Comm_free(&job.node_comm);
   real().Comm_free(&job.internal_comm);
 }
@@ -99,6 +133,9 @@ Meeting meet(const Job& job) {
     options.daemon_path = job.config.daemon_path;
     options.world_size = job.world_size;
     options.local_size = job.local_size;
+    options.nodes = job.nodes;
+    options.keepers_here = job.keepers_here;
+    options.number_here = job.number_here;
     options.services = job.config.services;
     options.service_cpus = job.config.service_cpus;
     options.reach_allowed = job.config.reach;
@@ -132,17 +169,46 @@ std::string attach_to_service(Job& job) {
 
 // Empty: this rank has everything that it needs.
 std::string set_up(Job& job) {
-  if (job.local_size != job.world_size) {
-    return "the program runs on more than one node; this version serves one node";
-  }
   if (std::string problem = attach_to_service(job); !problem.empty()) return problem;
   if (!register_datatypes(job)) return "MPI gives out no type attribute";
   return {};
 }
 
+// All nodes' cards, in the order of the nodes. Collective over the nodes' first ranks.
+std::vector<std::byte> exchange_cards(const Job& job, const std::vector<std::byte>& mine) {
+  const int bytes = static_cast<int>(mine.size());
+  std::vector<int> counts(job.nodes);
+  real().Allgather(&bytes, 1, constants().int32, counts.data(), 1, constants().int32, job.first_ranks);
+  std::vector<int> offsets(job.nodes);
+  std::uint64_t total = 0;
+  for (std::size_t node = 0; node < offsets.size(); ++node) {
+    offsets[node] = static_cast<int>(total);
+    total += static_cast<std::uint64_t>(counts[node]);
+  }
+  // Too many bytes for MPI to count, or a node without a card: everybody sees the same.
+  if (total > std::numeric_limits<int>::max() || std::ranges::find(counts, 0) != counts.end()) return {};
+  std::vector<std::byte> all(total);
+  real().Allgatherv(mine.data(), bytes, constants().byte, all.data(), counts.data(), offsets.data(), constants().byte,
+                    job.first_ranks);
+  return all;
+}
+
+// The service processes of all nodes get to know each other. Empty: they have, as far as this rank knows.
+std::string introduce_nodes(const Job& job) {
+  if (job.nodes == 1 || job.local_rank != 0) return {};
+  const Result<std::vector<std::byte>> card = job.client->node_card(job.config.init_timeout_ms);
+  // Collective: also without a card.
+  const std::vector<std::byte> cards = exchange_cards(job, card ? card.value() : std::vector<std::byte>{});
+  if (!card) return card.error();
+  if (cards.empty()) return "a node has no card";
+  const Status taken = job.client->take_roster(cards, job.node, job.config.init_timeout_ms);
+  return taken ? std::string() : taken.error();
+}
+
 void describe(const Job& job) {
   if (!job.config.verbose || job.world_rank != 0) return;
   const WelcomeBody& welcome = job.client->welcome();
+  if (job.nodes > 1) print("offloading on %u nodes; the first has %u of the ranks", job.nodes, job.local_size);
   print("offloading: %u ranks, %u service process(es), core %d%s, cross-memory attach %s", job.world_size,
         welcome.sp_count, welcome.cpu, welcome.core_is_free != 0 ? "" : " (shared with ranks)",
         job.client->cma() ? "available" : "not available: private buffers are packed");
@@ -168,7 +234,8 @@ void start_job() {
     return;
   }
   make_internal_comms(*job);
-  const std::string problem = first_problem(*job, set_up(*job));
+  std::string problem = first_problem(*job, set_up(*job));
+  if (problem.empty()) problem = first_problem(*job, introduce_nodes(*job));
   if (!problem.empty()) {
     if (job->world_rank == 0) print("running natively: %s", problem.c_str());
     job->client.reset();

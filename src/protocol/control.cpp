@@ -33,6 +33,10 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::rank_attached: return Shape{sizeof(RankAttachedBody), 0};
     case ControlKind::rank_left: return Shape{sizeof(RankBody), 0};
     case ControlKind::protest: return Shape{sizeof(ProtestBody), 0};
+    case ControlKind::wire_address:
+    case ControlKind::node_card:
+    case ControlKind::roster: return Shape{sizeof(SharedBytesBody), 1};
+    case ControlKind::roster_taken: return Shape{sizeof(RosterTakenBody), 0};
   }
   return std::nullopt;
 }

@@ -14,6 +14,13 @@
 //    | region_drop {id} --------->| region_drop ------------------------->|
 //    | goodbye ------------------>| rank_left --------------------------->|
 //
+// In a job of several nodes, before and after the welcome; the first rank of a node speaks for it:
+//
+//    |                            |<---------- wire_address + fd            |   after configure
+//    |<-- node_card + fd ---------|                                         |   who serves whom here, and where
+//    | roster + fd -------------->| roster + fd  -------------------------->|   all nodes' cards
+//    |<-- roster_taken {ok} <------------- roster_taken {ok}                |   answered when every one has it
+//
 // One message, one packet: a fixed struct, the descriptors as SCM_RIGHTS. A packet of the wrong size, an unknown kind,
 // a wrong version, an unexpected number of descriptors or a field out of range costs its sender the connection.
 #pragma once
@@ -59,6 +66,10 @@ enum class ControlKind : std::uint32_t {
   rank_attached = 11,
   rank_left = 12,
   protest = 13,
+  wire_address = 14,
+  node_card = 15,
+  roster = 16,
+  roster_taken = 17,
 };
 
 // How the service processes of the node can touch a rank's memory.
@@ -117,6 +128,8 @@ struct ConfigureBody {
   std::uint32_t epoch = 1;
   std::uint32_t spin_us = 0;  // how long to poll after the last event before sleeping
   std::uint32_t window_moves = 0;
+  std::uint32_t nodes = 1;  // of the job
+  std::uint32_t reserved = 0;
 };
 
 // With three descriptors: ring this process writes, ring it reads, the peer's doorbell.
@@ -143,6 +156,18 @@ struct RankAttachedBody {
 struct RankBody {
   std::uint32_t world_rank = 0;
   std::uint32_t reserved = 0;
+};
+
+// With one descriptor: sealed memory that holds the bytes (an address on the wire, a card, a roster).
+struct SharedBytesBody {
+  std::uint64_t bytes = 0;
+  std::uint32_t node = 0;  // of a roster: which of its nodes this one is
+  std::uint32_t reserved = 0;
+};
+
+struct RosterTakenBody {
+  std::uint32_t ok = 0;
+  std::array<char, kReasonBytes> reason{};
 };
 
 // A service process will have nothing to do with this rank any more; the reason is for people.

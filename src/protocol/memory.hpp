@@ -37,7 +37,8 @@ enum class Reach : std::uint8_t {
   mapped = 0,  // one memcpy by the service process between shared mappings
   cma = 1,     // one cross-memory copy, the other side mapped
   relay = 2,   // two cross-memory copies through the service process's staging
+  wire = 3,    // between nodes, through the network
 };
-inline constexpr std::uint32_t kReachCount = 3;
+inline constexpr std::uint32_t kReachCount = 4;
 
 }  // namespace outrigger

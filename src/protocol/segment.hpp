@@ -100,7 +100,7 @@ struct SlotResult {
   std::uint32_t late_announcements = 0;
   std::array<std::uint64_t, kReachCount> bytes_by_reach{};
 };
-static_assert(sizeof(SlotResult) == 32);
+static_assert(sizeof(SlotResult) == 40);
 
 struct alignas(64) OperationSlot {
   std::atomic<std::uint32_t> state;  // SlotState

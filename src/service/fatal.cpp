@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "fabric/host/futex.hpp"
+#include "protocol/futex.hpp"
 
 namespace outrigger::service {
 
@@ -16,7 +16,7 @@ void write_fatal(SegmentView segment, std::string_view text, FatalState state) {
   header.fatal.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
   // Counting up makes a rank that is about to sleep on the old value come back at once.
   header.completions.fetch_add(1, std::memory_order_seq_cst);
-  fabric::futex_wake_all(header.completions);
+  futex_wake_all(header.completions);
 }
 
 }  // namespace outrigger::service

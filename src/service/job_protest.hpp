@@ -11,6 +11,8 @@ namespace outrigger::service {
 
 // Instead of a world rank: the service process itself cannot go on.
 inline constexpr std::uint32_t kWholeJob = 0xFFFFFFFF;
+// Instead of a world rank: another node is lost; the reason names it.
+inline constexpr std::uint32_t kOtherNode = 0xFFFFFFFE;
 
 [[nodiscard]] inline ProtestBody make_protest(std::uint32_t world_rank, std::string_view reason) {
   ProtestBody body;

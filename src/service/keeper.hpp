@@ -21,9 +21,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fabric/host/shared_memory.hpp"
 #include "protocol/control.hpp"
 #include "protocol/segment.hpp"
+#include "protocol/shared_memory.hpp"
 #include "protocol/unique_fd.hpp"
 #include "service/starter.hpp"
 #include "service/topology.hpp"
@@ -33,6 +33,9 @@ namespace outrigger::service {
 struct KeeperConfig {
   std::uint32_t world_size = 0;
   std::uint32_t local_size = 0;
+  std::uint32_t nodes = 1;             // of the job
+  std::uint32_t keepers_here = 1;      // nodes that this machine pretends to be; they share its cores
+  std::uint32_t number_here = 0;       // which of them this is
   std::uint32_t services = 0;     // 0: by itself
   std::vector<int> service_cpus;  // empty: cores free of ranks
   std::uint32_t reach_allowed = kReachAll;
@@ -85,7 +88,7 @@ class Keeper {
     pid_t pid = 0;
     UniqueFd exit_event;  // pidfd
     UniqueFd segment_fd;
-    fabric::Mapping segment;
+    Mapping segment;
     std::unordered_map<std::uint32_t, Region> regions;
     std::uint32_t highest_region = 0;
     std::uint32_t sp = 0;
@@ -106,6 +109,7 @@ class Keeper {
     ServicePlace place;
     std::deque<QueuedPacket> waiting;  // its socket is full
     std::string last_words;            // its protest about the whole job
+    std::vector<std::byte> address;    // on the wire, in a job of several nodes
   };
 
   // keeper.cpp: the loop and the phases
@@ -127,6 +131,7 @@ class Keeper {
   void read_rank(std::uint32_t local_rank);
   void add_region(std::uint32_t local_rank, const RegionBody& body, std::vector<UniqueFd>& fds);
   void drop_region(std::uint32_t local_rank, const RegionBody& body);
+  void pass_roster(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd);
   void answer_region(Rank& rank, std::uint32_t region, bool ok);
   void disconnect_rank(std::uint32_t local_rank, const std::string& reason);
   void rank_left(std::uint32_t local_rank, const std::string& how);
@@ -136,11 +141,15 @@ class Keeper {
   void start_services();
   [[nodiscard]] Status start_service(const ServicePlace& place);
   [[nodiscard]] Status connect_services();
+  void assign_services(const Topology& topology);
   [[nodiscard]] Status introduce_ranks();
   void configure_service(std::uint32_t sp);
   void read_service(std::uint32_t sp);
   void handle_service(std::uint32_t sp, ControlMessage& message);
   void rank_attached(const RankAttachedBody& body);
+  void wire_address(std::uint32_t sp, const SharedBytesBody& body, const UniqueFd& fd);
+  [[nodiscard]] Status send_card();
+  void roster_taken(const RosterTakenBody& body);
   void region_added(const RegionAddedBody& body);
   void welcome_when_attached();
   void welcome(Rank& rank);
@@ -174,6 +183,8 @@ class Keeper {
   std::unordered_map<std::uint32_t, std::uint32_t> local_of_world_;
   std::vector<ServiceProcess> services_;
   std::vector<UniqueFd> rings_;  // kept for a restarted service process
+  bool roster_passed_ = false;
+  std::uint32_t rosters_taken_ = 0;
   int last_signal_ = 0;
   int exit_status_ = 0;
 };

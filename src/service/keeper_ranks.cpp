@@ -77,9 +77,6 @@ void Keeper::read_stranger(std::uint32_t index) {
 std::optional<std::string> Keeper::problem_of_hello(const HelloBody& hello) const {
   if (!same_secret(hello.secret, config_.secret)) return "wrong secret: this keeper belongs to another job";
   if (phase_ != Phase::gathering) return "the ranks of this node have gathered already";
-  if (hello.world_size != hello.local_size || config_.world_size != config_.local_size) {
-    return "ranks on several nodes: this version serves jobs on one node";
-  }
   if (hello.world_size != config_.world_size || hello.local_size != config_.local_size) {
     return "the job has " + std::to_string(config_.world_size) + " ranks, not " + std::to_string(hello.world_size);
   }
@@ -131,6 +128,7 @@ void Keeper::read_rank(std::uint32_t local_rank) {
     switch (message.kind()) {
       case ControlKind::region_add: add_region(local_rank, message.body<RegionBody>(), message.fds()); break;
       case ControlKind::region_drop: drop_region(local_rank, message.body<RegionBody>()); break;
+      case ControlKind::roster: pass_roster(local_rank, message.body<SharedBytesBody>(), message.fds()[0]); break;
       default: return disconnect_rank(local_rank, "a message that ranks do not send");
     }
   }
@@ -152,7 +150,7 @@ void Keeper::add_region(std::uint32_t local_rank, const RegionBody& body, std::v
     problem = "the keeper has hardly any descriptors left (ulimit -Hn)";
   } else if (services_backlogged()) {
     problem = "a service process does not take its messages";
-  } else if (const Status sealed = fabric::check_sealed_memory(fds[0].get(), body.bytes); !sealed) {
+  } else if (const Status sealed = check_sealed_memory(fds[0].get(), body.bytes); !sealed) {
     problem = sealed.error();
   }
   if (!problem.empty()) {
@@ -173,6 +171,15 @@ void Keeper::drop_region(std::uint32_t local_rank, const RegionBody& body) {
   RegionBody forwarded = body;
   forwarded.world_rank = rank.hello.world_rank;
   tell_services(ControlKind::region_drop, forwarded);
+}
+
+// The service processes look at what is in it.
+void Keeper::pass_roster(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd) {
+  if (local_rank != 0 || config_.nodes == 1 || std::exchange(roster_passed_, true)) {
+    return disconnect_rank(local_rank, "a roster that was not asked for");
+  }
+  const int shared = fd.get();
+  tell_services(ControlKind::roster, body, std::span(&shared, 1));
 }
 
 void Keeper::answer_region(Rank& rank, std::uint32_t region, bool ok) {

@@ -13,10 +13,12 @@
 #include <utility>
 
 #include "protocol/byte_ring.hpp"
+#include "protocol/roster.hpp"
 #include "service/fatal.hpp"
 #include "service/job_protest.hpp"
 #include "service/keeper.hpp"
 #include "service/log.hpp"
+#include "service/placement.hpp"
 #include "service/rank_stderr.hpp"
 
 namespace outrigger::service {
@@ -37,9 +39,9 @@ std::string host_name() {
 }
 
 Result<UniqueFd> make_ring() {
-  Result<UniqueFd> fd = fabric::create_sealed_memory("outrigger-ring", byte_ring_bytes());
+  Result<UniqueFd> fd = create_sealed_memory("outrigger-ring", byte_ring_bytes(), Backing::on_touch);
   if (!fd) return fd;
-  Result<fabric::Mapping> mapping = fabric::Mapping::map(fd.value().get(), byte_ring_bytes());
+  Result<Mapping> mapping = Mapping::map(fd.value().get(), byte_ring_bytes());
   if (!mapping) return Error{mapping.error()};
   initialize_byte_ring(mapping.value().base());
   return fd;
@@ -63,9 +65,12 @@ void Keeper::start_services() {
   request.services = config_.services;
   request.service_cpus = config_.service_cpus;
   for (const Rank& rank : ranks_) request.used_by_ranks |= mask_of(rank.hello);
+  request.keepers_here = config_.keepers_here;
+  request.number_here = config_.number_here;
   for (const ServicePlace& place : place_services(request, topology.value())) {
     if (const Status started = start_service(place); !started) return refuse_everybody(started.error());
   }
+  assign_services(topology.value());
   for (std::uint32_t sp = 0; sp < services_.size(); ++sp) configure_service(sp);
   if (const Status connected = connect_services(); !connected) return refuse_everybody(connected.error());
   if (const Status introduced = introduce_ranks(); !introduced) return refuse_everybody(introduced.error());
@@ -101,6 +106,7 @@ void Keeper::configure_service(std::uint32_t sp) {
   body.reach_allowed = config_.reach_allowed;
   body.spin_us = config_.spin_us;
   body.window_moves = config_.window_moves;
+  body.nodes = config_.nodes;
   tell_service(sp, ControlKind::configure, body);
 }
 
@@ -123,13 +129,31 @@ Status Keeper::connect_services() {
   return Done{};
 }
 
+// Ranks and service processes of one NUMA domain together, as far as that goes.
+void Keeper::assign_services(const Topology& topology) {
+  std::vector<int> rank_domains;
+  for (const Rank& rank : ranks_) {
+    std::vector<int> cpus;
+    const CpuMask mask = mask_of(rank.hello);
+    for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+      if (mask.test(cpu)) cpus.push_back(static_cast<int>(cpu));
+    }
+    rank_domains.push_back(domain_of_cpus(topology, cpus));
+  }
+  std::vector<int> service_domains;
+  for (const ServiceProcess& service : services_) {
+    service_domains.push_back(service.place.cpu < 0 ? -1 : domain_of_cpus(topology, {service.place.cpu}));
+  }
+  const std::vector<std::uint32_t> services = services_of_ranks(rank_domains, service_domains);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = services[rank];
+}
+
 Status Keeper::introduce_ranks() {
   for (std::uint32_t local_rank = 0; local_rank < ranks_.size(); ++local_rank) {
     Rank& rank = ranks_[local_rank];
-    rank.sp = static_cast<std::uint32_t>(std::uint64_t{local_rank} * services_.size() / config_.local_size);
-    Result<UniqueFd> fd = fabric::create_sealed_memory("outrigger-rank", SegmentView::segment_bytes());
+    Result<UniqueFd> fd = create_sealed_memory("outrigger-rank", SegmentView::segment_bytes(), Backing::on_touch);
     if (!fd) return Error{fd.error()};
-    Result<fabric::Mapping> mapping = fabric::Mapping::map(fd.value().get(), SegmentView::segment_bytes());
+    Result<Mapping> mapping = Mapping::map(fd.value().get(), SegmentView::segment_bytes());
     if (!mapping) return Error{mapping.error()};
     rank.segment_fd = std::move(fd).value();
     rank.segment = std::move(mapping).value();
@@ -190,11 +214,15 @@ void Keeper::handle_service(std::uint32_t sp, ControlMessage& message) {
   switch (message.kind()) {
     case ControlKind::rank_attached: return rank_attached(message.body<RankAttachedBody>());
     case ControlKind::region_added: return region_added(message.body<RegionAddedBody>());
+    case ControlKind::wire_address: return wire_address(sp, message.body<SharedBytesBody>(), message.fds()[0]);
+    case ControlKind::roster_taken: return roster_taken(message.body<RosterTakenBody>());
     case ControlKind::protest: {
       auto body = message.body<ProtestBody>();
       body.reason.back() = '\0';
       if (body.world_rank == kWholeJob) {
         services_[sp].last_words = body.reason.data();
+      } else if (body.world_rank == kOtherNode) {
+        if (phase_ == Phase::running) end_job(std::string("outrigger: ") + body.reason.data() + "; the job cannot go on");
       } else if (const auto local_rank = local_rank_of(body.world_rank)) {
         disconnect_rank(*local_rank, body.reason.data());
       }
@@ -212,7 +240,48 @@ void Keeper::rank_attached(const RankAttachedBody& body) {
   welcome_when_attached();
 }
 
+void Keeper::wire_address(std::uint32_t sp, const SharedBytesBody& body, const UniqueFd& fd) {
+  Result<std::vector<std::byte>> address = read_shared_bytes(fd.get(), body.bytes, kMaxWireAddressBytes);
+  if (!address) return refuse_everybody(address.error());
+  services_[sp].address = std::move(address).value();
+  welcome_when_attached();
+}
+
+// To the first rank, which exchanges it with those of the other nodes.
+Status Keeper::send_card() {
+  NodeCard card;
+  card.name = host_name();
+  if (config_.keepers_here > 1) card.name += "/" + std::to_string(config_.number_here);
+  card.secret = config_.secret;
+  for (const ServiceProcess& service : services_) card.addresses.push_back(service.address);
+  for (const Rank& rank : ranks_) card.ranks.push_back(outrigger::RankPlace{WorldRank{rank.hello.world_rank}, rank.sp});
+  std::vector<std::byte> bytes;
+  encode_card(card, bytes);
+  const Result<UniqueFd> shared = share_bytes("outrigger-card", bytes);
+  if (!shared) return Error{shared.error()};
+  const int fd = shared.value().get();
+  const SharedBytesBody body{bytes.size(), 0, 0};
+  if (!ranks_[0].socket.send_packet(encode_control(ControlKind::node_card, body), std::span(&fd, 1), 0)) {
+    disconnect_rank(0, "it took no card");
+  }
+  return Done{};
+}
+
+void Keeper::roster_taken(const RosterTakenBody& body) {
+  if (!ranks_[0].present || !ranks_[0].socket.open()) return;
+  // The first refusal is an answer, later ones say no more.
+  const bool last = ++rosters_taken_ == services_.size();
+  if (body.ok != 0 && !last) return;
+  if (body.ok == 0) rosters_taken_ = kMaxServices;
+  (void)ranks_[0].socket.send_packet(encode_control(ControlKind::roster_taken, body), {}, 0);
+}
+
 void Keeper::welcome_when_attached() {
+  if (phase_ != Phase::attaching) return;
+  const bool reachable =
+      config_.nodes == 1 || std::all_of(services_.begin(), services_.end(),
+                                        [](const ServiceProcess& service) { return !service.address.empty(); });
+  if (!reachable) return;
   const bool all =
       std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.attached == services_.size(); });
   if (!all) return;
@@ -222,6 +291,8 @@ void Keeper::welcome_when_attached() {
   for (Rank& rank : ranks_) {
     if (rank.present) welcome(rank);
   }
+  if (config_.nodes == 1 || !ranks_[0].present) return;
+  if (const Status sent = send_card(); !sent) disconnect_rank(0, sent.error());
 }
 
 void Keeper::welcome(Rank& rank) {

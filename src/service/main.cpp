@@ -36,8 +36,12 @@ struct KeepArguments {
 void add_keep_options(CLI::App& command, KeepArguments& arguments) {
   KeeperConfig& config = arguments.config;
   const CLI::Range ranks(1U, outrigger::kMaxLocalRanks);
-  command.add_option("--world-size", config.world_size, "Ranks of the job")->required()->check(ranks);
+  command.add_option("--world-size", config.world_size, "Ranks of the job")->required()->check(CLI::PositiveNumber);
   command.add_option("--local-size", config.local_size, "Ranks of this node")->required()->check(ranks);
+  command.add_option("--nodes", config.nodes, "Nodes of the job")->check(CLI::PositiveNumber);
+  command.add_option("--keepers-here", config.keepers_here, "Nodes that this machine pretends to be")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--number-here", config.number_here, "Which of them this is, from 0");
   command.add_option("--services", config.services, "Service processes to start; 0: by itself")
       ->check(CLI::Range(0U, outrigger::kMaxServices));
   command.add_option("--service-cpus", arguments.service_cpus,
@@ -57,6 +61,22 @@ int run_keep(KeepArguments arguments) {
   arguments.config.service_cpus = std::move(cpus).value();
   arguments.config.reach_allowed = reach.value();
   return keep(std::move(arguments.config));
+}
+
+void add_bind_options(CLI::App& command, std::string& bind, std::uint32_t& services) {
+  command
+      .add_option("--bind", bind,
+                  "bunch, scatter, hybrid, none, or cpus: 0,2,4-7 (one a rank), 0-1:2-3 (a list a rank)")
+      ->capture_default_str();
+  command.add_option("--services", services, "Service processes of the node; 0: by itself")
+      ->check(CLI::Range(0U, outrigger::kMaxServices));
+}
+
+int run_place(const PlaceOptions& options) {
+  const outrigger::Result<std::string> placement = describe_placement(options);
+  if (!placement) return complain(placement.error());
+  std::cout << placement.value() << '\n';
+  return 0;
 }
 
 int run_serve() {
@@ -89,15 +109,24 @@ int main(int argc, char** argv) {
   info_command->add_flag("--json", json, "The only format; accepted for clarity");
 
   BindExecOptions exec_options;
-  CLI::App* exec_command = app.add_subcommand("exec", "Bind to this local rank's cpus and run a program");
-  exec_command->add_option("--cpus", exec_options.cpus, "One list per local rank: '0;1;2-3'");
+  CLI::App* exec_command = app.add_subcommand("exec", "Bind to this local rank's cores and run a program");
+  add_bind_options(*exec_command, exec_options.bind, exec_options.services);
   exec_command->add_option("--preload", exec_options.preload, "Library to put in front of LD_PRELOAD");
   exec_command->add_option("command", exec_options.command, "Program and arguments, after --")->required();
+
+  PlaceOptions place_options;
+  CLI::App* place_command = app.add_subcommand("place", "Say where exec would put the ranks of this node, as JSON");
+  add_bind_options(*place_command, place_options.bind, place_options.services);
+  place_command->add_option("--ranks", place_options.ranks, "Of this node")
+      ->required()
+      ->check(CLI::Range(1U, outrigger::kMaxLocalRanks));
+  place_command->add_option("--pretend-nodes", place_options.pretend_nodes, "Nodes that this one is split into");
 
   CLI11_PARSE(app, argc, argv);
   if (keep_command->parsed()) return run_keep(std::move(keep_arguments));
   if (serve_command->parsed()) return run_serve();
   if (exec_command->parsed()) return complain(bind_and_exec(exec_options).text);
+  if (place_command->parsed()) return run_place(place_options);
   std::cout << describe_machine() << '\n';
   return 0;
 }

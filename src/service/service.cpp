@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -29,6 +30,8 @@ constexpr std::chrono::microseconds kSpinOnFreeCore{5000};
 constexpr std::chrono::microseconds kSpinOnSharedCore{50};
 constexpr int kRetryMessagesMs = 1;  // while a peer's ring is full: nobody tells us when it has room
 constexpr int kNoTimeout = -1;
+constexpr std::chrono::seconds kPeersInterval{1};     // between looks at the signs of life of other nodes
+constexpr std::chrono::milliseconds kFarewell{300};   // for the last messages to other nodes
 
 void relax() {
 #if defined(__x86_64__)
@@ -67,15 +70,18 @@ int Service::run() {
     }
     if (++turns_ % kTurnsPerClock == 0 || !engine_) rest(Clock::now());
   }
+  leave_wire();
   return exit_status_;
 }
 
 bool Service::turn() {
   if (!engine_) return false;
-  bool worked = !fabric_.backlogged() && take_posts();
+  bool worked = !fabric_.backlogged() && !(wire_ && wire_->backlogged()) && take_posts();
   worked |= take_messages();
+  if (wire_) worked |= take_wire_messages();
   worked |= engine_->run();
   worked |= fabric_.progress();
+  if (wire_) worked |= wire_->progress();
   return worked;
 }
 
@@ -85,6 +91,7 @@ void Service::rest(Clock::time_point now) {
     sleep();
     return;
   }
+  look_after_peers(now);
   if (now - control_read_ > kControlInterval) {
     control_read_ = now;
     if (read_control()) {
@@ -101,12 +108,27 @@ void Service::rest(Clock::time_point now) {
   }
 }
 
+// Other nodes' signs of life count only while something is open.
+void Service::look_after_peers(Clock::time_point now) {
+  if (!wire_ || now - peers_seen_ < kPeersInterval) return;
+  peers_seen_ = now;
+  wire_->tick(engine_->open_operations() != 0 || wire_->moves_in_flight() != 0);
+  if (wire_->failure()) fail(*wire_->failure(), kOtherNode);
+}
+
+int Service::sleep_timeout_ms() const {
+  if (fabric_.messages_waiting()) return kRetryMessagesMs;
+  if (wire_ && engine_ && engine_->open_operations() != 0) {
+    return static_cast<int>(std::chrono::milliseconds(kPeersInterval).count());
+  }
+  return kNoTimeout;
+}
+
 void Service::sleep() {
   announce_sleep(true);
-  if (!anything_pending()) {
+  if (!anything_pending() && (!wire_ || wire_->arm())) {
     std::array<epoll_event, 4> events{};
-    const int timeout_ms = fabric_.messages_waiting() ? kRetryMessagesMs : kNoTimeout;
-    (void)::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+    (void)::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_timeout_ms());
     std::uint64_t count = 0;
     if (doorbell_.valid()) {
       [[maybe_unused]] const ssize_t drained = ::read(doorbell_.get(), &count, sizeof(count));
@@ -199,12 +221,25 @@ bool Service::take_messages() {
     for (std::uint32_t i = 0; i < kMessagesPerTurn; ++i) {
       const ByteRingReader::Event event = peer.ring.read(message_);
       if (event == ByteRingReader::Event::empty) break;
-      if (event == ByteRingReader::Event::broken || !engine_->receive(peer.sp, message_)) {
+      if (event == ByteRingReader::Event::broken || !engine_->receive(SpId{first_sp_ + peer.sp.value()}, message_)) {
         fail("service process " + std::to_string(peer.sp.value()) + " sent a malformed message");
         return any;
       }
       any = true;
     }
+  }
+  return any;
+}
+
+bool Service::take_wire_messages() {
+  bool any = false;
+  SpId from;
+  while (wire_->receive(from, message_)) {
+    if (!engine_->receive(from, message_)) {
+      fail("service process " + std::to_string(from.value()) + " of another node sent a malformed message");
+      return true;
+    }
+    any = true;
   }
   return any;
 }
@@ -230,6 +265,7 @@ void Service::handle(ControlMessage& message) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
     case ControlKind::peer_ring: return add_peer(message.body<PeerRingBody>(), message.fds());
     case ControlKind::rank_joined: return add_rank(message.body<RankJoinedBody>(), message.fds());
+    case ControlKind::roster: return take_roster(message.body<SharedBytesBody>(), message.fds()[0]);
     case ControlKind::rank_left: return remove_rank(WorldRank{message.body<RankBody>().world_rank});
     case ControlKind::region_add: return add_region(message.body<RegionBody>(), message.fds());
     case ControlKind::region_drop: {
@@ -250,14 +286,54 @@ void Service::configure(const ConfigureBody& body) {
   yield_ = body.core_is_free == 0;
   spin_ = yield_ ? kSpinOnSharedCore : kSpinOnFreeCore;
   if (body.spin_us != 0) spin_ = std::chrono::microseconds(body.spin_us);
+  if (body.nodes > 1) open_wire();
   if (body.cpu < 0) return;
   const Status bound = bind_thread_to_cpu(body.cpu);
   if (!bound) spdlog::warn("{}", bound.error());  // slower, not wrong
 }
 
+void Service::open_wire() {
+  fabric::ucx::WireOptions options;
+  if (const char* transports = std::getenv("OUTRIGGER_UCX_TLS")) options.transports = transports;
+  Result<std::unique_ptr<fabric::ucx::Wire>> opened = fabric::ucx::Wire::open(options, fabric_);
+  if (!opened) return fail(opened.error());
+  wire_ = std::move(opened).value();
+  for (const int fd : wire_->event_fds()) watch(epoll_.get(), fd);
+  const std::vector<std::byte> address = wire_->address();
+  const Result<UniqueFd> shared = share_bytes("outrigger-address", address);
+  if (!shared) return fail(shared.error());
+  const int fd = shared.value().get();
+  const SharedBytesBody body{address.size(), 0, 0};
+  if (!control_.send(ControlKind::wire_address, body, std::span(&fd, 1))) keeper_lost();
+}
+
+void Service::take_roster(const SharedBytesBody& body, const UniqueFd& fd) {
+  RosterTakenBody answer;
+  const auto take = [&]() -> Status {
+    if (!wire_ || roster_) return Error{"a roster that was not expected"};
+    Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRosterBytes);
+    if (!bytes) return Error{bytes.error()};
+    Result<Roster> roster = decode_roster(bytes.value(), configuration_->world_size);
+    if (!roster) return Error{roster.error()};
+    if (body.node >= roster.value().nodes.size()) return Error{"the roster does not know this node"};
+    first_sp_ = roster.value().first_sp[body.node];
+    const SpId self{first_sp_ + configuration_->sp};
+    if (Status introduced = wire_->introduce(roster.value(), self); !introduced) return introduced;
+    roster_ = std::move(roster).value();
+    cluster_.emplace(fabric_, *wire_, *roster_, self);
+    start_engine_when_complete();
+    if (!engine_) return Error{"the roster came before the ranks of this node"};
+    return Done{};
+  };
+  const Status taken = take();
+  answer.ok = taken ? 1 : 0;
+  if (!taken) std::copy_n(taken.error().begin(), std::min(taken.error().size(), kReasonBytes - 1), answer.reason.begin());
+  if (!control_.send(ControlKind::roster_taken, answer)) keeper_lost();
+}
+
 void Service::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
-  Result<fabric::Mapping> outbound = fabric::Mapping::map(fds[0].get(), byte_ring_bytes());
-  Result<fabric::Mapping> inbound = fabric::Mapping::map(fds[1].get(), byte_ring_bytes());
+  Result<Mapping> outbound = Mapping::map(fds[0].get(), byte_ring_bytes());
+  Result<Mapping> inbound = Mapping::map(fds[1].get(), byte_ring_bytes());
   if (!outbound || !inbound) return fail(outbound ? inbound.error() : outbound.error());
   if (!valid_byte_ring(outbound.value().base()) || !valid_byte_ring(inbound.value().base())) {
     return fail("the ring to service process " + std::to_string(body.sp) + " is not one");
@@ -272,7 +348,7 @@ void Service::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   if (body.world_rank >= configuration_->world_size || sp_of_rank_[body.world_rank]) {
     return fail("the keeper named rank " + std::to_string(body.world_rank) + " wrongly");
   }
-  Result<fabric::Mapping> segment = fabric::Mapping::map(fds[0].get(), SegmentView::segment_bytes());
+  Result<Mapping> segment = Mapping::map(fds[0].get(), SegmentView::segment_bytes());
   if (!segment) return fail(segment.error());
   const SegmentView view(segment.value().base());
   if (!view.valid_for(rank)) return fail("the segment of rank " + std::to_string(rank.value()) + " is not one");
@@ -305,23 +381,30 @@ std::uint32_t Service::probe_reach(const RankJoinedBody& body) const {
 }
 
 void Service::start_engine_when_complete() {
-  if (ranks_known_ != configuration_->world_size) return;
+  const bool many_nodes = configuration_->nodes > 1;
+  if (ranks_known_ != (many_nodes ? configuration_->local_size : configuration_->world_size)) return;
+  if (many_nodes && !roster_) return;
   engine::EngineConfig config;
-  config.self = SpId{configuration_->sp};
+  config.self = SpId{first_sp_ + configuration_->sp};
   config.epoch = Epoch{configuration_->epoch};
-  for (const auto& sp : sp_of_rank_) config.sp_of_rank.push_back(*sp);
+  if (many_nodes) {
+    config.sp_of_rank = roster_->sp_of_rank;
+  } else {
+    for (const auto& sp : sp_of_rank_) config.sp_of_rank.push_back(*sp);
+  }
   if (configuration_->window_moves != 0) config.limits.window_moves = configuration_->window_moves;
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
-  engine_ = std::make_unique<engine::Engine>(std::move(config), fabric_);
+  engine_ = many_nodes ? std::make_unique<engine::Engine>(std::move(config), *cluster_)
+                        : std::make_unique<engine::Engine>(std::move(config), fabric_);
 }
 
 void Service::add_region(const RegionBody& body, std::vector<UniqueFd>& fds) {
   RegionAddedBody answer{body.world_rank, body.region, 0, 0};
   fabric::RankMemory* memory = fabric_.rank(WorldRank{body.world_rank});
   if (memory != nullptr && memory->regions() < kMaxRegionsPerRank) {
-    Status added = fabric::check_sealed_memory(fds[0].get(), body.bytes);
+    Status added = check_sealed_memory(fds[0].get(), body.bytes);
     if (added) {
-      Result<fabric::Mapping> mapping = fabric::Mapping::map(fds[0].get(), body.bytes);
+      Result<Mapping> mapping = Mapping::map(fds[0].get(), body.bytes);
       added = mapping ? memory->add_region(RegionId{body.region}, body.base, std::move(mapping).value())
                       : Status(Error{mapping.error()});
     }
@@ -344,11 +427,20 @@ void Service::protest(WorldRank rank, const std::string& reason) {
   if (!control_.send(ControlKind::protest, make_protest(rank.value(), reason))) keeper_lost();
 }
 
-void Service::fail(const std::string& reason) {
+void Service::fail(const std::string& reason, std::uint32_t about) {
+  if (ended_) return;
   spdlog::critical("{}", reason);
-  (void)control_.send(ControlKind::protest, make_protest(kWholeJob, reason));
+  (void)control_.send(ControlKind::protest, make_protest(about, reason));
   ended_ = true;
   exit_status_ = 1;
+}
+
+// The others must not take the end of a job that ended well for the loss of a node.
+void Service::leave_wire() {
+  if (!wire_ || !roster_ || exit_status_ != 0) return;
+  const Clock::time_point deadline = Clock::now() + kFarewell;
+  wire_->say_goodbye();
+  while (!wire_->all_sent() && Clock::now() < deadline) (void)wire_->progress();
 }
 
 void Service::keeper_lost() {

@@ -13,11 +13,15 @@
 
 #include "engine/engine.hpp"
 #include "fabric/host/host_fabric.hpp"
+#include "fabric/ucx/cluster_fabric.hpp"
+#include "fabric/ucx/wire.hpp"
 #include "protocol/byte_ring.hpp"
 #include "protocol/control.hpp"
+#include "protocol/roster.hpp"
 #include "protocol/segment.hpp"
 #include "protocol/unique_fd.hpp"
 #include "service/group_cache.hpp"
+#include "service/job_protest.hpp"
 
 namespace outrigger::service {
 
@@ -44,7 +48,7 @@ class Service {
   };
   struct InboundPeer {
     SpId sp;
-    fabric::Mapping mapping;
+    Mapping mapping;
     ByteRingReader ring;
   };
 
@@ -54,7 +58,10 @@ class Service {
   [[nodiscard]] bool take_posts_of(ServedRank& served);
   void take_slot(const ServedRank& served, SlotIndex slot);
   [[nodiscard]] bool take_messages();
+  [[nodiscard]] bool take_wire_messages();
   void rest(Clock::time_point now);
+  void look_after_peers(Clock::time_point now);
+  [[nodiscard]] int sleep_timeout_ms() const;
   void sleep();
   void announce_sleep(bool sleeping);
   [[nodiscard]] bool anything_pending() const;
@@ -63,6 +70,8 @@ class Service {
   bool read_control();
   void handle(ControlMessage& message);
   void configure(const ConfigureBody& body);
+  void open_wire();
+  void take_roster(const SharedBytesBody& body, const UniqueFd& fd);
   void add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds);
   void add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds);
   void add_region(const RegionBody& body, std::vector<UniqueFd>& fds);
@@ -71,7 +80,8 @@ class Service {
   void start_engine_when_complete();
   // Has nothing to do with this rank any more, and says why.
   void protest(WorldRank rank, const std::string& reason);
-  void fail(const std::string& reason);
+  void fail(const std::string& reason, std::uint32_t about = kWholeJob);
+  void leave_wire();
   void keeper_lost();
 
   ControlSocket control_;
@@ -82,7 +92,12 @@ class Service {
   std::uint32_t ranks_known_ = 0;
   std::optional<GroupCache> groups_;
   fabric::HostFabric fabric_;
-  std::unique_ptr<engine::Engine> engine_;  // after every rank is known; refers to fabric_
+  // In a job of several nodes.
+  std::unique_ptr<fabric::ucx::Wire> wire_;  // refers to fabric_
+  std::optional<Roster> roster_;
+  std::optional<fabric::ucx::ClusterFabric> cluster_;  // refers to both
+  std::uint32_t first_sp_ = 0;                         // of this node, in the job
+  std::unique_ptr<engine::Engine> engine_;  // after every rank is known; refers to the above
   std::vector<ServedRank> served_;
   std::vector<WorldRank> misbehaved_;  // removed after the current sweep
   std::vector<InboundPeer> peers_;
@@ -93,6 +108,7 @@ class Service {
   bool idle_ = false;
   Clock::time_point idle_since_;
   Clock::time_point control_read_;
+  Clock::time_point peers_seen_;
   std::uint32_t turns_ = 0;
   bool ended_ = false;
   int exit_status_ = 0;

@@ -64,6 +64,18 @@ std::string describe(int status) {
   return "exited with status " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
+constexpr int kFarewellMs = 500;
+
+// Collects those that have ended.
+bool any_runs(std::vector<pid_t>& pids) {
+  bool any = false;
+  for (pid_t& pid : pids) {
+    if (pid > 0 && ::waitpid(pid, nullptr, WNOHANG) != 0) pid = -1;
+    any = any || pid > 0;
+  }
+  return any;
+}
+
 }  // namespace
 
 ProcessStarter::ProcessStarter(std::string daemon_path)
@@ -103,6 +115,8 @@ std::string ProcessStarter::how_it_ended(std::uint32_t sp) {
 }
 
 void ProcessStarter::stop_all() {
+  // They end by themselves when their control closes, and may have a word to say to other nodes.
+  for (int left_ms = kFarewellMs; left_ms > 0 && any_runs(pids_); --left_ms) ::usleep(1000);
   for (const pid_t pid : pids_) {
     if (pid > 0) (void)::kill(pid, SIGKILL);
   }

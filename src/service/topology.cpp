@@ -67,6 +67,13 @@ bool untouched(const Core& core, const CpuMask& mask) {
   });
 }
 
+// Objects under the same NUMA domain and the same socket have the same key.
+std::pair<int, int> domain_key(hwloc_topology* topology, hwloc_obj* object) {
+  const hwloc_obj* package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
+  return {package == nullptr ? -1 : static_cast<int>(package->logical_index),
+          object->nodeset == nullptr ? -1 : hwloc_bitmap_first(object->nodeset)};
+}
+
 }  // namespace
 
 Result<Topology> read_topology() {
@@ -77,16 +84,41 @@ Result<Topology> read_topology() {
   // Where the system does not say which cpus make a core, each is one.
   const bool cores_known = hwloc_get_nbobjs_by_type(hwloc.get(), HWLOC_OBJ_CORE) > 0;
   const hwloc_obj_type_t type = cores_known ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+  std::vector<std::pair<int, int>> domains;
   hwloc_obj_t object = nullptr;
   while ((object = hwloc_get_next_obj_by_type(hwloc.get(), type, object)) != nullptr) {
     Core core;
     for (int cpu = hwloc_bitmap_first(object->cpuset); cpu >= 0; cpu = hwloc_bitmap_next(object->cpuset, cpu)) {
       if (hwloc_bitmap_isset(allowed, static_cast<unsigned>(cpu)) != 0) core.cpus.push_back(cpu);
     }
-    if (!core.cpus.empty()) topology.cores.push_back(std::move(core));
+    if (core.cpus.empty()) continue;
+    const std::pair<int, int> key = domain_key(hwloc.get(), object);
+    const auto known = std::find(domains.begin(), domains.end(), key);
+    core.domain = static_cast<int>(known - domains.begin());
+    if (known == domains.end()) domains.push_back(key);
+    topology.cores.push_back(std::move(core));
   }
   if (topology.cores.empty()) return Error{"hwloc sees no core that this process may use"};
   return topology;
+}
+
+Topology within_affinity(const Topology& topology) {
+  const HwlocTopology hwloc = load_topology();
+  const HwlocBitmap set(hwloc_bitmap_alloc());
+  // A topology that is not this machine's (HWLOC_SYNTHETIC, HWLOC_XMLFILE) says nothing of this process.
+  if (!hwloc || !set || hwloc_topology_is_thissystem(hwloc.get()) == 0 ||
+      hwloc_get_cpubind(hwloc.get(), set.get(), HWLOC_CPUBIND_PROCESS) != 0) {
+    return topology;
+  }
+  Topology result;
+  for (const Core& core : topology.cores) {
+    Core part{{}, core.domain};
+    for (const int cpu : core.cpus) {
+      if (hwloc_bitmap_isset(set.get(), static_cast<unsigned>(cpu)) != 0) part.cpus.push_back(cpu);
+    }
+    if (!part.cpus.empty()) result.cores.push_back(std::move(part));
+  }
+  return result.cores.empty() ? topology : result;
 }
 
 Status bind_thread_to_cpu(int cpu) {
@@ -151,11 +183,16 @@ std::vector<ServicePlace> place_services(const PlacementRequest& request, const 
   }
   count = std::clamp<std::uint32_t>(count, 1, std::max(1U, std::min(request.local_size, kMaxServices)));
   std::vector<ServicePlace> places(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (i < candidates.size()) {
-      places[i] = {candidates[i], core_is_free(topology, candidates[i], request.used_by_ranks)};
+  const std::uint32_t first = request.number_here * count;
+  const bool shared = request.keepers_here * count > candidates.size();
+  for (std::uint32_t i = 0; i < count && !candidates.empty(); ++i) {
+    const std::uint32_t turn = first + i;
+    if (turn < candidates.size() || request.keepers_here > 1) {
+      const int cpu = candidates[turn % candidates.size()];
+      const bool one_of_many = shared && request.keepers_here > 1;
+      places[i] = {cpu, !one_of_many && core_is_free(topology, cpu, request.used_by_ranks)};
     } else if (!request.service_cpus.empty()) {
-      places[i].cpu = candidates[i % candidates.size()];  // as asked for, though shared with another
+      places[i].cpu = candidates[turn % candidates.size()];  // as asked for, though shared with another
     }
   }
   for (ServicePlace& place : places) {

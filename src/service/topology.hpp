@@ -16,6 +16,7 @@ using CpuMask = std::bitset<kMaxCpus>;
 
 struct Core {
   std::vector<int> cpus;  // its hardware threads that this process may use, lowest first
+  int domain = 0;         // the NUMA domain (or the socket, where those are smaller), counted from 0
 };
 
 struct Topology {
@@ -24,6 +25,8 @@ struct Topology {
 
 // Errors: hwloc cannot read this machine.
 [[nodiscard]] Result<Topology> read_topology();
+// Only the cpus to which this process is bound now; the whole topology where that cannot be asked.
+[[nodiscard]] Topology within_affinity(const Topology& topology);
 
 // Binds the calling thread. Errors: the cpu does not exist or is not allowed.
 [[nodiscard]] Status bind_thread_to_cpu(int cpu);
@@ -51,6 +54,8 @@ struct PlacementRequest {
   std::uint32_t services = 0;     // 0: by itself
   std::vector<int> service_cpus;  // empty: cores free of ranks
   CpuMask used_by_ranks;
+  std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be: each takes its turn at the cores
+  std::uint32_t number_here = 0;
 };
 
 // How many service processes there are (at least one, never more than ranks) and where each runs.

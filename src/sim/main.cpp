@@ -1,4 +1,4 @@
-// outrigger-sim: many random schedules of the real engine in virtual time.
+// outrigger-sim: many random schedules of the real engine in virtual time, and what an operation costs at scale.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/scale_command.hpp"
 #include "sim/simulation.hpp"
 
 namespace {
@@ -99,7 +100,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--trace", arguments.trace, "print what happens, line by line")->needs(one);
   app.add_flag("--quiet", arguments.quiet, "no progress line");
+  const outrigger::sim::ScaleCommand scale(app);
   CLI11_PARSE(app, argc, argv);
+  if (scale.chosen()) return scale.run();
   if (one->count() != 0) {
     arguments.first_seed = arguments.seed;
     arguments.seeds = 1;

@@ -2,18 +2,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 
 #include "client/abstract_socket.hpp"
+#include "protocol/futex.hpp"
 
 namespace outrigger::client::test {
 namespace {
@@ -98,9 +96,7 @@ void FakeNode::complete(SlotIndex index, CompletionStatus status, std::uint32_t 
   slot.result.bytes_by_reach = {1, 2, 3};
   slot.state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
   header().completions.fetch_add(1, std::memory_order_seq_cst);
-  if (header().rank_sleeping.load(std::memory_order_seq_cst) != 0) {
-    ::syscall(SYS_futex, &header().completions, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-  }
+  if (header().rank_sleeping.load(std::memory_order_seq_cst) != 0) futex_wake_all(header().completions);
 }
 
 void FakeNode::start_serving(bool sleepy) {

@@ -59,7 +59,8 @@ exit 0)");
   ::unsetenv("LD_PRELOAD");
   ASSERT_TRUE(address.ok()) << address.error();
   EXPECT_EQ(read("arguments"),
-            "keep --world-size 4 --local-size 2 --services 2 --reach mapped --hello-timeout-ms 1234 "
+            "keep --world-size 4 --local-size 2 --nodes 1 --keepers-here 1 --number-here 0 --services 2 --reach mapped "
+            "--hello-timeout-ms 1234 "
             "--leader-pid " +
                 std::to_string(::getpid()) + " --service-cpus 6,7\n");
   const Secret& secret = address.value().secret;

@@ -105,6 +105,25 @@ TEST_F(Memory, LeavesDescriptorsToTheProgram) {
   EXPECT_EQ(client_->usage().regions, idle);
 }
 
+TEST_F(Memory, BeyondTheLimitOnFileSizesIsNullAndNotASignal) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 4096;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
+  void* too_much = client_->allocate(8192);
+  void* enough = client_->allocate(4096);
+  void* staging = client_->allocate_staging(1 << 20);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(too_much, nullptr);
+  EXPECT_NE(enough, nullptr);
+  EXPECT_EQ(staging, nullptr);
+  EXPECT_TRUE(client_->release(enough));
+  void* afterwards = client_->allocate(8192);
+  EXPECT_NE(afterwards, nullptr);
+  EXPECT_TRUE(client_->release(afterwards));
+}
+
 TEST_F(Memory, StagingIsReusedAndAligned) {
   std::set<void*> seen;
   for (int round = 0; round < 100; ++round) {

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "engine/pool.hpp"
 #include "engine/ready_set.hpp"
 
 namespace outrigger::engine {
@@ -44,7 +45,8 @@ TEST(Progress, RemembersFailuresUpToALimit) {
 TEST(ReadySet, TakesInRingOrderAfterOneself) {
   for (const std::size_t size : {1U, 5U, 64U, 65U, 200U}) {
     for (std::uint32_t me = 0; me < size; ++me) {
-      ReadySet ready(size, GroupRank{me});
+      Pool pool;
+      ReadySet ready(pool, size, GroupRank{me});
       for (std::uint32_t rank = 0; rank < size; ++rank) ready.insert(GroupRank{rank});
       for (std::size_t i = 0; i < size; ++i) {
         ASSERT_TRUE(ready.any());
@@ -56,13 +58,60 @@ TEST(ReadySet, TakesInRingOrderAfterOneself) {
 }
 
 TEST(ReadySet, GoesOnFromTheLastTaken) {
-  ReadySet ready(8, GroupRank{2});
+  Pool pool;
+  ReadySet ready(pool, 8, GroupRank{2});
   ready.insert(GroupRank{5});
   ready.insert(GroupRank{1});
   EXPECT_EQ(ready.take(), GroupRank{5});
   ready.insert(GroupRank{4});
   EXPECT_EQ(ready.take(), GroupRank{1});
   EXPECT_EQ(ready.take(), GroupRank{4});
+}
+
+// As a sorted set would, in groups of several words of summary.
+TEST(ReadySet, FindsTheNextInLargeSparseGroups) {
+  for (const std::uint32_t size : {4096U, 4097U, 12'345U}) {
+    Pool pool;
+    ReadySet ready(pool, size, GroupRank{size - 1});
+    std::set<std::uint32_t> expected;
+    std::uint32_t next = 0;
+    std::uint32_t random = 1;
+    for (int i = 0; i < 3000; ++i) {
+      random = random * 1664525 + 1013904223;
+      const std::uint32_t rank = (random >> 8) % size;
+      if ((random & 0x700U) == 0 && expected.erase(rank) != 0) {
+        ready.erase(GroupRank{rank});
+      } else {
+        ready.insert(GroupRank{rank});
+        expected.insert(rank);
+      }
+      if (i % 2 == 0 || expected.empty()) continue;
+      auto found = expected.lower_bound(next);
+      if (found == expected.end()) found = expected.begin();
+      ASSERT_EQ(ready.take().value(), *found);
+      next = (*found + 1) % size;
+      expected.erase(found);
+      ASSERT_EQ(ready.count(), expected.size());
+    }
+  }
+}
+
+TEST(Pool, HandsOutAgainWhatWasReleased) {
+  Pool pool;
+  void* first = pool.allocate(100);
+  Pool::release(first);
+  void* second = pool.allocate(90);
+  EXPECT_EQ(pool.live(), 1U);
+#if !defined(OUTRIGGER_SANITIZED)
+  EXPECT_EQ(first, second);
+#endif
+  void* large = pool.allocate(Pool::kLargestPooledBytes + 1);
+  EXPECT_EQ(pool.live(), 2U);
+  Pool::release(second);
+  Pool::release(large);
+  EXPECT_EQ(pool.live(), 0U);
+  EXPECT_EQ(pool.most_live(), 2U);
+  Pool::release(Pool::allocate_alone(10));
 }
 
 }  // namespace

@@ -11,10 +11,10 @@
 
 namespace outrigger::testing {
 
-inline fabric::Mapping map_fresh(std::uint64_t bytes) {
-  auto fd = fabric::create_sealed_memory("outrigger-test", bytes);
+inline Mapping map_fresh(std::uint64_t bytes) {
+  auto fd = create_sealed_memory("outrigger-test", bytes, Backing::on_touch);
   EXPECT_TRUE(fd) << fd.error();
-  auto mapping = fabric::Mapping::map(fd.value().get(), bytes);
+  auto mapping = Mapping::map(fd.value().get(), bytes);
   EXPECT_TRUE(mapping) << mapping.error();
   return std::move(mapping).value();
 }
@@ -23,7 +23,7 @@ inline fabric::Mapping map_fresh(std::uint64_t bytes) {
 inline constexpr std::uint64_t kSegmentBase = 0x7000'0000'0000;
 
 inline fabric::RankMemory make_rank(WorldRank rank, pid_t pid, bool private_reachable = true) {
-  fabric::Mapping segment = map_fresh(SegmentView::segment_bytes());
+  Mapping segment = map_fresh(SegmentView::segment_bytes());
   const SegmentView view(segment.base());
   view.initialize(rank, 4);
   view.header().rank_base_address.store(kSegmentBase);

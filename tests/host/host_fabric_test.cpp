@@ -287,10 +287,10 @@ class PeerMessages : public ::testing::Test {
     return options;
   }
   PeerMessages() : fabric_(few_waiting_messages()) {
-    auto fd = fabric::create_sealed_memory("outrigger-test", byte_ring_bytes());
-    inbound_ = std::move(fabric::Mapping::map(fd.value().get(), byte_ring_bytes())).value();
+    auto fd = create_sealed_memory("outrigger-test", byte_ring_bytes(), Backing::on_touch);
+    inbound_ = std::move(Mapping::map(fd.value().get(), byte_ring_bytes())).value();
     initialize_byte_ring(inbound_.base());
-    auto outbound = std::move(fabric::Mapping::map(fd.value().get(), byte_ring_bytes())).value();
+    auto outbound = std::move(Mapping::map(fd.value().get(), byte_ring_bytes())).value();
     doorbell_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     fabric_.add_peer(SpId{1}, std::move(outbound), UniqueFd(::dup(doorbell_.get())));
     reader_ = std::make_unique<ByteRingReader>(inbound_.base());
@@ -299,7 +299,7 @@ class PeerMessages : public ::testing::Test {
     std::uint64_t count = 0;
     return ::read(doorbell_.get(), &count, sizeof(count)) == sizeof(count);
   }
-  fabric::Mapping inbound_;
+  Mapping inbound_;
   UniqueFd doorbell_;
   HostFabric fabric_;
   std::unique_ptr<ByteRingReader> reader_;

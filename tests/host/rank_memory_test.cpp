@@ -1,9 +1,6 @@
 #include "fabric/host/rank_memory.hpp"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <random>
@@ -94,37 +91,6 @@ TEST(RankMemory, RegionIdsAreCheckedAndDroppedRegionsAreGone) {
   EXPECT_TRUE(memory.drop_region(kRegion));
   EXPECT_FALSE(memory.drop_region(kRegion));
   EXPECT_EQ(memory.mapped(kRegion, kBase, 1), nullptr);
-}
-
-TEST(SharedMemory, ALimitOnFileSizesIsAnErrorAndNotASignal) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  rlimit low = before;
-  low.rlim_cur = 4096;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
-  const auto memory = fabric::create_sealed_memory("outrigger-test", 8192);
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  ASSERT_FALSE(memory);
-  EXPECT_NE(memory.error().find("ulimit -f"), std::string::npos) << memory.error();
-}
-
-TEST(SharedMemory, OnlySealedMemfdsOfTheAnnouncedSizeAreAccepted) {
-  const auto sealed = fabric::create_sealed_memory("outrigger-test", 8192);
-  ASSERT_TRUE(sealed) << sealed.error();
-  EXPECT_TRUE(fabric::check_sealed_memory(sealed.value().get(), 8192));
-  EXPECT_FALSE(fabric::check_sealed_memory(sealed.value().get(), 8193));
-  EXPECT_NE(::ftruncate(sealed.value().get(), 4096), 0) << "a sealed memfd must not shrink";
-
-  const UniqueFd unsealed(::memfd_create("outrigger-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(::ftruncate(unsealed.get(), 8192), 0);
-  EXPECT_FALSE(fabric::check_sealed_memory(unsealed.get(), 8192));
-
-  const UniqueFd file(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  EXPECT_FALSE(fabric::check_sealed_memory(file.get(), 1));
-  const UniqueFd unwritable(::memfd_create("outrigger-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(::ftruncate(unwritable.get(), 8192), 0);
-  ASSERT_EQ(::fcntl(unwritable.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_WRITE), 0);
-  EXPECT_FALSE(fabric::check_sealed_memory(unwritable.get(), 8192));
 }
 
 }  // namespace

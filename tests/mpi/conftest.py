@@ -26,6 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--native-only", action="store_true", help="run the programs without Outrigger: they must pass on plain MPI"
     )
+    parser.addoption(
+        "--pretend-nodes", type=int, default=1, help="split the ranks into so many nodes: what crosses them is wired"
+    )
     parser.addoption("--seed", type=int, default=None, help="first seed of the differential test (default: 1000)")
 
 
@@ -171,6 +174,7 @@ class Mpi:
     build: Path
     directory: Path
     native_only: bool
+    pretend_nodes: int = 1
     jobs: list[Job] = field(default_factory=list)
 
     @property
@@ -204,6 +208,7 @@ class Mpi:
             for_ranks |= self._preload()
             for_ranks |= {"OUTRIGGER_SERVICES": str(services), "OUTRIGGER_MIN_BYTES": "0"}
             for_ranks |= {"OUTRIGGER_REPORT": str(directory / "report.json")}
+            for_ranks |= {"OUTRIGGER_PRETEND_NODES": str(self.pretend_nodes)}
             for_ranks |= env or {}
         command = ["taskset", "-c", cpus] if cpus else []
         command += [*self._launcher(n, for_ranks), str(executable), *program[1:]]
@@ -286,6 +291,7 @@ def mpi(request: pytest.FixtureRequest, build: Path, tmp_path: Path) -> Iterator
     if not (build / "tests" / "mpi" / request.param).is_dir():
         pytest.skip(f"{request.param} is not installed")
     result = Mpi(request.param, build, tmp_path, request.config.getoption("--native-only"))
+    result.pretend_nodes = request.config.getoption("--pretend-nodes")
     yield result
     result.clean_up()
 

@@ -17,8 +17,11 @@ MODES = ("operations", "compute", "wait")
 def start(mpi, mode: str, *, ranks: int = 3, seconds: int = 60, services: int = 1, cpus: str | None = None):
     job = mpi.start(ranks, ["steady", mode, str(seconds)], services=services, cpus=cpus)
     job.wait_for("steady: ready")
-    assert len(mpi.daemons("serve")) == services, f"service processes: {mpi.daemons()}\n{job.text()}"
-    assert len(mpi.daemons("keep")) == 1, f"keeper: {mpi.daemons()}\n{job.text()}"
+    nodes = min(mpi.pretend_nodes, ranks)
+    sizes = [sum(rank * nodes // ranks == node for rank in range(ranks)) for node in range(nodes)]
+    expected = sum(min(services, size) for size in sizes)
+    assert len(mpi.daemons("serve")) == expected, f"service processes: {mpi.daemons()}\n{job.text()}"
+    assert len(mpi.daemons("keep")) == nodes, f"keepers: {mpi.daemons()}\n{job.text()}"
     return job
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from outrigger import demo
+from outrigger.artifacts import Artifacts
 from outrigger.bench import command, plot, runner, table
-from outrigger.bench.figures import Configuration, Measurement, as_json, read_line
+from outrigger.bench.figures import AllCores, Configuration, Measurement, Row, as_json, read_line, read_rows
 from outrigger.errors import UserError
+from outrigger.mpis import Mpi
 
 NATIVE = {"pure_us": 300.0, "total_us": 600.0, "exposed_us": 300.0, "overlap_percent": 1.0, "cpu_us": 80.0}
 OFFLOADED = {"pure_us": 320.0, "total_us": 330.0, "exposed_us": 30.0, "overlap_percent": 97.0, "cpu_us": 2.0}
@@ -33,12 +35,16 @@ def configuration(size: int = 1 << 20, **fields: Any) -> Configuration:
     return found
 
 
+def with_all_cores(size: int = 1 << 20, total_us: float = 440.0) -> Configuration:
+    return replace(configuration(size), native_all_cores=AllCores(222.0, total_us, 140.0, 77.0))
+
+
 def measurement(*configurations: Configuration, why_native: str = "") -> Measurement:
     return Measurement("openmpi", "Open MPI 4.1.4", "mpirun ...", not why_native, why_native, configurations)
 
 
 def printed(measured: Measurement) -> str:
-    console = Console(file=io.StringIO(), width=140)
+    console = Console(file=io.StringIO(), width=120)
     table.print_measurement(console, measured)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -64,6 +70,20 @@ def test_the_table_shows_both_sides_and_their_ratios() -> None:
     assert "Not offloaded" not in text
 
 
+def test_native_on_all_cores_has_a_row_with_its_own_ratio() -> None:
+    assert configuration().all_cores_ratio is None
+    assert "all cores" not in printed(measurement(configuration()))
+    row = next(line for line in printed(measurement(with_all_cores())).splitlines() if "all cores" in line)
+    assert row.split() == ["all", "cores", "222", "440", "140", "77.0", "0.75"]
+
+
+def test_wide_figures_fit_into_120_columns() -> None:
+    native = NATIVE | {"pure_us": 12345.0, "total_us": 24600.0, "exposed_us": 12300.0, "overlap_percent": 100.0}
+    text = printed(measurement(replace(with_all_cores(total_us=24600.0), native=configuration(native=native).native)))
+    assert text.count("24 600") == 2
+    assert "…" not in text
+
+
 def test_a_run_that_was_not_offloaded_says_so() -> None:
     text = printed(measurement(configuration(), why_native="the daemon is missing"))
     assert "Not offloaded: the daemon is missing" in text
@@ -73,11 +93,17 @@ def test_json_has_everything() -> None:
     data = json.loads(as_json([measurement(configuration())]))
     assert data[0]["configurations"][0]["offloaded"] == OFFLOADED
     assert data[0]["command"] == "mpirun ..."
+    assert data[0]["configurations"][0]["native_all_cores"] is None
+    data = json.loads(as_json([measurement(with_all_cores())]))
+    assert data[0]["configurations"][0]["native_all_cores"] == {
+        "pure_us": 222.0, "total_us": 440.0, "exposed_us": 140.0, "cpu_us": 77.0,
+    }  # fmt: skip
 
 
 def test_the_plot_is_a_picture(tmp_path: Path) -> None:
     path = tmp_path / "new" / "figure.png"
-    plot.save([measurement(configuration(65536), configuration(memory="malloc"))], path, "Heading")
+    configurations = (configuration(65536), with_all_cores(), configuration(memory="malloc"))
+    plot.save([measurement(*configurations)], path, "Heading")
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -95,6 +121,49 @@ def test_the_command_line_of_the_program() -> None:
     ]  # fmt: skip
 
 
+PLACEMENT = json.dumps({"version": 1, "cores": [], "ranks": [], "services": [], "service_cpus": []})
+
+
+@pytest.fixture
+def fake_build(tmp_path: Path) -> Artifacts:
+    """Programs that print figures at once; each writes its command line beside itself."""
+    programs = {
+        "bin/outriggerd": f"echo '{PLACEMENT}'",
+        "lib/liboutrigger-openmpi.so": "true",
+        "bench/openmpi/orbench": f"echo '{line(65536)}'",
+        "bench/openmpi/alltoall_bench": "echo ialltoall 65536 222.0 300.0 440.0 140.0 77.0 1000",
+        "mpirun": 'while [ "${1#*/bench/}" = "$1" ]; do shift; done; exec "$@"',
+    }
+    for name, body in programs.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> "$0.called"\n{body}\n', encoding="utf-8")
+        path.chmod(0o755)
+    return Artifacts(tmp_path)
+
+
+def test_native_on_all_cores_gets_the_same_work_and_no_library(fake_build: Artifacts) -> None:
+    request = runner.Request(("ialltoall",), ("malloc",), (65536,), 2, 50, 1)
+    mpi = Mpi("openmpi", "4.1.4", fake_build.root / "mpirun", None)
+    measured = runner.measure(request, mpi, fake_build, [(0,), (1,), (2,)])
+    assert measured.configurations[0].native_all_cores == AllCores(222.0, 440.0, 140.0, 77.0)
+    assert measured.configurations[0].all_cores_ratio == pytest.approx(0.75)
+    called = (fake_build.root / "bench/openmpi/alltoall_bench.called").read_text(encoding="utf-8")
+    assert called == "--collectives ialltoall --memory malloc --sizes 65536 --iterations 50 --seconds 1 --work 1000\n"
+    launched = (fake_build.root / "mpirun.called").read_text(encoding="utf-8").splitlines()[-1]
+    assert "-x OUTRIGGER_ENABLE " in launched
+    assert "--bind bunch" not in launched
+    assert "--preload" not in launched
+
+
+def test_other_lines_than_asked_for_are_named(fake_build: Artifacts) -> None:
+    (fake_build.root / "bench/openmpi/alltoall_bench").write_text("#!/bin/sh\n", encoding="utf-8")
+    request = runner.Request(("ialltoall",), ("malloc",), (65536,), 2, 50, 1)
+    mpi = Mpi("openmpi", "4.1.4", fake_build.root / "mpirun", None)
+    with pytest.raises(UserError, match=r"gave other lines than asked for: .*alltoall_bench"):
+        runner.measure(request, mpi, fake_build, [(0,), (1,)])
+
+
 def test_names_are_checked() -> None:
     assert command.parse_collectives([]) == ("ialltoall", "ialltoallv")
     assert command.parse_memories("malloc, alloc_mem,malloc") == ("malloc", "alloc_mem")
@@ -106,6 +175,6 @@ def test_names_are_checked() -> None:
 
 def test_rows_of_the_demo_program_are_read() -> None:
     output = "# 4 ranks\n# collective ...\nialltoall 65536 45.7 44.0 90.1 46.1 23.37 8784\n\n"
-    assert demo.read_rows(output) == [demo.Row("ialltoall", 65536, 45.7, 44.0, 90.1, 46.1, 23.37, 8784)]
+    assert read_rows(output) == [Row("ialltoall", 65536, 45.7, 44.0, 90.1, 46.1, 23.37, 8784)]
     with pytest.raises(UserError, match="cannot be read: ialltoall 65536"):
-        demo.read_rows("ialltoall 65536\n")
+        read_rows("ialltoall 65536\n")

@@ -13,101 +13,212 @@ import pytest
 
 from outrigger import launch, settings
 from outrigger.artifacts import Artifacts
-from outrigger.cores import Placement, place
+from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
+from outrigger.hostfile import Host
+from outrigger.launch import Where
 from outrigger.mpis import Mpi
+from outrigger.plan import Share, assign
 
 OPENMPI = Mpi("openmpi", "4.1.4", Path("/usr/bin/mpirun.openmpi"), Path("/lib/libmpi.so.40"))
 MPICH = Mpi("mpich", "4.0.2", Path("/usr/bin/mpirun.mpich"), None)
-FOUR_CORES = [(0,), (1,), (2,), (3,)]
+INTEL = Mpi("mpich", "2021.18", Path("/opt/mpi/bin/mpiexec"), None, "intel")
+
+# Says what an outriggerd on a machine of CORES cores would: bunch, one core kept.
+DAEMON = """#!{python}
+import json, sys
+ranks, cores = int(sys.argv[sys.argv.index("--ranks") + 1]), {cores}
+kept = [cores - 1] if cores > 1 and sys.argv[sys.argv.index("--bind") + 1] != "none" else []
+free = cores - len(kept)
+print(json.dumps(dict(
+    version=1,
+    cores=[dict(cpus=[cpu], domain=0) for cpu in range(cores)],
+    ranks=[dict(cpus=[rank % free], cores=1, shared=ranks > free, service=0, node=0) for rank in range(ranks)],
+    services=[dict(cpu=kept[0] if kept else -1, core_is_free=bool(kept))] * {services},
+    service_cpus=kept,
+)))
+"""
+
+
+def make_build(root: Path, cores: int = 4, services: int = 1) -> Artifacts:
+    """A build directory with an outriggerd of few words, and empty files where the libraries would be."""
+    for name in ("bin/outriggerd", "lib/liboutrigger-openmpi.so", "lib/liboutrigger-mpich.so"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).touch()
+    (root / "bin/outriggerd").write_text(DAEMON.format(python=sys.executable, cores=cores, services=services))
+    (root / "bin/outriggerd").chmod(0o755)
+    return Artifacts(root)
 
 
 @pytest.fixture
 def build(tmp_path: Path) -> Artifacts:
-    """A build directory with empty files where the real ones would be."""
-    for name in ("bin/outriggerd", "lib/liboutrigger-openmpi.so", "lib/liboutrigger-mpich.so"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    return Artifacts(tmp_path)
+    """Of a machine of four cores."""
+    return make_build(tmp_path)
 
 
-def test_ranks_get_a_core_each_and_the_last_is_kept(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog", "-x"), 3, OPENMPI), build, FOUR_CORES)
+def words_after(plan: launch.Plan, word: str) -> list[str]:
+    return [plan.command[i + 1] for i, given in enumerate(plan.command) if given == word]
+
+
+def test_the_node_itself_binds_and_preloads(build: Artifacts) -> None:
+    plan = launch.make_plan(launch.Job(("./prog", "-x"), 3, OPENMPI, settings.make(2, [], None)), build)
     wrapper = plan.command.index("exec")
-    assert plan.command[: wrapper - 1][:6] == (
-        "/usr/bin/mpirun.openmpi", "-n", "3", "--bind-to", "none", "--oversubscribe",
-    )  # fmt: skip
+    assert plan.command[:6] == ("/usr/bin/mpirun.openmpi", "-n", "3", "--bind-to", "none", "--oversubscribe")
     assert plan.command[wrapper - 1 :] == (
-        str(build.daemon), "exec", "--cpus", "0;1;2", "--preload", str(build.preload("openmpi")), "--", "./prog", "-x",
+        str(build.daemon), "exec", "--bind", "bunch", "--services", "2", "--preload", str(build.preload("openmpi")),
+        "--", "./prog", "-x",
     )  # fmt: skip
-    assert plan.environment["OUTRIGGER_SERVICE_CPUS"] == "3"
-    assert "OMPI_MCA_mpi_yield_when_idle" not in plan.environment
+    assert plan.placement.service_cpus == (3,)
+    assert plan.placement.rank_cpus == (0, 1, 2)
     assert plan.notes == ()
 
 
-def test_more_ranks_than_cores_share_them_and_yield(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 5, OPENMPI), build, FOUR_CORES)
-    assert plan.command[plan.command.index("--cpus") + 1] == "0-2"
-    assert plan.environment["OMPI_MCA_mpi_yield_when_idle"] == "1"
-
-
-def test_one_core_keeps_none_and_says_so(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH), build, [(0,)])
-    assert "OUTRIGGER_SERVICE_CPUS" not in plan.environment
+def test_one_core_keeps_none_and_says_so(tmp_path: Path) -> None:
+    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH), make_build(tmp_path, cores=1))
     assert len(plan.notes) == 1
     assert "only one core" in plan.notes[0]
 
 
+def test_service_processes_that_share_a_core_are_mentioned(tmp_path: Path) -> None:
+    job = launch.Job(("./prog",), 2, MPICH, settings.make(2, [], None))
+    assert launch.make_plan(job, make_build(tmp_path, services=2)).notes == ("2 service processes share 1 of 4 cores",)
+
+
 def test_native_has_the_same_placement_and_no_library(build: Artifacts) -> None:
-    offloaded = launch.make_plan(launch.Job(("./prog",), 2, MPICH), build, FOUR_CORES)
-    native = launch.make_plan(launch.Job(("./prog",), 2, MPICH, native=True), build, FOUR_CORES)
+    offloaded = launch.make_plan(launch.Job(("./prog",), 2, MPICH), build)
+    native = launch.make_plan(launch.Job(("./prog",), 2, MPICH, native=True), build)
     assert native.placement == offloaded.placement
     assert "--preload" in offloaded.command
     assert "--preload" not in native.command
+    assert words_after(native, "--bind") == words_after(offloaded, "--bind") == ["bunch"]
     assert native.environment["OUTRIGGER_ENABLE"] == "0"
 
 
-def test_without_binding_no_cores_are_named(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, bind=False), build, FOUR_CORES)
-    assert "--cpus" not in plan.command
-    assert "OUTRIGGER_SERVICE_CPUS" not in plan.environment
+def test_without_binding_nothing_is_bound(build: Artifacts) -> None:
+    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, bind=False), build)
+    assert "--bind" not in plan.command
+    assert plan.placement.service_cpus == ()
 
 
 def test_native_without_binding_starts_the_program_itself(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, native=True, bind=False), build, FOUR_CORES)
+    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, native=True, bind=False), build)
     assert plan.command == ("/usr/bin/mpirun.mpich", "-n", "2", "./prog")
+
+
+TWO_HOSTS = assign((Host("n0", 2), Host("n1", 2)), 3)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> str:
+    path = tmp_path / "agent"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_open_mpi_on_hosts(build: Artifacts, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/lib")
+    monkeypatch.setenv("OUTRIGGER_LOG", "debug")
+    monkeypatch.setenv("OUTRIGGER_BUILD", "/somewhere")
+    where = Where(TWO_HOSTS, f"{agent} -p 22")
+    job = launch.Job(("./prog",), 3, OPENMPI, where=where, variables={"A": "1,2"}, passed=("B",))
+    plan = launch.make_plan(job, build)
+    assert words_after(plan, "--host") == ["n0:2,n1:1"]
+    assert words_after(plan, "plm_rsh_agent") == [f"{agent} -p 22"]
+    assert "--oversubscribe" not in plan.command
+    passed = set(words_after(plan, "-x"))
+    assert {"A", "B", "PATH", "LD_LIBRARY_PATH", "OUTRIGGER_DAEMON", "OUTRIGGER_LOG"} <= passed
+    assert "OUTRIGGER_BUILD" not in passed
+    assert plan.environment["A"] == "1,2"
+
+
+def test_mpich_on_hosts(build: Artifacts, agent: str) -> None:
+    plan = launch.make_plan(launch.Job(("./prog",), 3, MPICH, where=Where(TWO_HOSTS, f"{agent} -p 22")), build)
+    assert words_after(plan, "-hosts") == ["n0:2,n1:1"]
+    assert words_after(plan, "-launcher-exec") == [agent]
+    assert plan.environment["HYDRA_LAUNCHER_EXTRA_ARGS"] == "-p 22"
+
+
+def test_intel_mpi_on_hosts(build: Artifacts, agent: str) -> None:
+    plan = launch.make_plan(launch.Job(("./prog",), 3, INTEL, where=Where(TWO_HOSTS, f"{agent} -p 22")), build)
+    assert words_after(plan, "-host") == ["n0", "n1"]
+    assert words_after(plan, "-n") == ["2", "1"]
+    assert plan.command.count(":") == 1
+    assert words_after(plan, "--preload") == [str(build.preload("mpich"))] * 2
+    assert words_after(plan, "-launcher-exec") == [agent]
+    assert plan.environment["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-p 22"
+    assert plan.environment["I_MPI_PIN"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("shares", "placed"),
+    [
+        (TWO_HOSTS, ["--nodelist=n0,n0,n1", "--distribution=arbitrary"]),
+        (
+            assign((Host("n0", 2), Host("n1", 2)), 4),
+            ["--nodelist=n0,n1", "--ntasks-per-node=2", "--distribution=block"],
+        ),
+    ],
+)
+def test_srun_in_an_allocation(build: Artifacts, shares: tuple[Share, ...], placed: list[str]) -> None:
+    ranks = sum(share.ranks for share in shares)
+    where = Where(shares, slurm=True, mpi_type="pmix")
+    plan = launch.make_plan(launch.Job(("./prog",), ranks, OPENMPI, where=where), build)
+    assert plan.command[:3] == ("srun", f"--ntasks={ranks}", "--nodes=2")
+    daemon = plan.command.index(str(build.daemon))
+    assert list(plan.command[3:daemon]) == [*placed, "--cpu-bind=none", "--export=ALL", "--mpi=pmix"]
+
+
+def test_an_agent_that_is_no_program_is_named(build: Artifacts) -> None:
+    for agent, word in (("no-such-agent -x", "no-such-agent"), ("", "nothing")):
+        with pytest.raises(UserError, match=f"--launch-agent {agent}: {word} is no program"):
+            launch.make_plan(launch.Job(("./prog",), 3, MPICH, where=Where(TWO_HOSTS, agent)), build)
+
+
+def test_other_hosts_are_not_judged_by_this_one(tmp_path: Path, agent: str) -> None:
+    (tmp_path / "small").mkdir()
+    job = launch.Job(("./prog",), 3, MPICH, where=Where(TWO_HOSTS, agent), policy="40,41")
+    build = make_build(tmp_path / "small", cores=1)
+    (build.root / "bin/outriggerd").write_text("#!/bin/sh\nexit 1\n")
+    plan = launch.make_plan(job, build)
+    assert plan.placement == NodeBinding((), (), (), ())
+    assert plan.notes == ()
+
+
+def test_pretended_nodes_are_told_to_the_ranks(build: Artifacts) -> None:
+    plan = launch.make_plan(launch.Job(("./prog",), 4, MPICH, pretend_nodes=2), build)
+    assert plan.environment["OUTRIGGER_PRETEND_NODES"] == "2"
 
 
 def test_settings_become_variables(build: Artifacts) -> None:
     chosen = settings.make(2, ["ialltoall=scatter_dest"], "mapped, bounce")
-    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, chosen, report=Path("/tmp/r.json")), build, FOUR_CORES)
+    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, chosen, report=Path("/tmp/r.json")), build)
     assert plan.environment["OUTRIGGER_SERVICES"] == "2"
-    assert plan.environment["OUTRIGGER_SERVICE_CPUS"] == "2,3"
     assert plan.environment["OUTRIGGER_ALGORITHM"] == "ialltoall=scatter_dest"
     assert plan.environment["OUTRIGGER_REACH"] == "mapped,bounce"
     assert plan.environment["OUTRIGGER_REPORT"] == "/tmp/r.json"
 
 
 def test_open_mpi_passes_the_variables_to_other_nodes(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 2, OPENMPI), build, FOUR_CORES)
+    plan = launch.make_plan(launch.Job(("./prog",), 2, OPENMPI), build)
     passed = {plan.command[i + 1] for i, word in enumerate(plan.command) if word == "-x"}
     assert passed == {name for name in plan.environment if name.startswith("OUTRIGGER_")}
 
 
 def test_python_is_told_its_mpi(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("python3", "x.py"), 2, OPENMPI), build, FOUR_CORES)
+    plan = launch.make_plan(launch.Job(("python3", "x.py"), 2, OPENMPI), build)
     assert plan.environment["MPI4PY_MPIABI"] == "openmpi"
     assert plan.environment["MPI4PY_LIBMPI"] == "/lib/libmpi.so.40"
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"outriggerd is missing; build it with \./dev build"):
-        launch.make_plan(launch.Job(("./prog",), 2, MPICH), Artifacts(tmp_path), FOUR_CORES)
+        launch.make_plan(launch.Job(("./prog",), 2, MPICH), Artifacts(tmp_path))
 
 
 def test_no_ranks_are_refused(build: Artifacts) -> None:
     with pytest.raises(UserError, match="at least one rank"):
-        launch.make_plan(launch.Job(("./prog",), 0, MPICH), build, FOUR_CORES)
+        launch.make_plan(launch.Job(("./prog",), 0, MPICH), build)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +236,11 @@ def test_bad_settings_are_refused(services: int | None, algorithms: list[str], r
         settings.make(services, algorithms, reach)
 
 
+NOWHERE = NodeBinding((((0,),),), (), (), ())
+
+
 def plan_of(*command: str) -> launch.Plan:
-    placement: Placement = place([(0,)], 1, None)
-    return launch.Plan(command, {}, placement)
+    return launch.Plan(command, {}, NOWHERE)
 
 
 def test_the_exit_code_is_the_programs() -> None:
@@ -149,9 +262,9 @@ def test_what_runs_too_long_is_ended() -> None:
 def test_ctrl_c_ends_the_program(tmp_path: Path) -> None:
     started = tmp_path / "pid"
     code = (
-        "from outrigger import launch; from outrigger.cores import place; import sys;"
+        "from outrigger import launch, binding; import sys;"
         f"plan = launch.Plan(('sh', '-c', 'echo $$ > {started}.new; mv {started}.new {started}; exec sleep 60'), {{}},"
-        " place([(0,)], 1, None)); sys.exit(launch.run(plan)[0])"
+        " binding.NodeBinding((), (), (), ())); sys.exit(launch.run(plan)[0])"
     )
     process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     deadline = time.monotonic() + 20

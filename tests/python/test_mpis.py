@@ -14,6 +14,7 @@ from outrigger.mpis import Mpi, choose, detect_family, family_of_libraries, fami
 
 OPENMPI = Mpi("openmpi", "4.1.4", Path("/usr/bin/mpirun.openmpi"), None)
 MPICH = Mpi("mpich", "4.0.2", Path("/usr/bin/mpirun.mpich"), None)
+INTEL = Mpi("mpich", "2021.18", Path("/opt/mpi/bin/mpiexec"), Path("/opt/mpi/lib/libmpi.so.12"), "intel")
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,9 @@ MPICH = Mpi("mpich", "4.0.2", Path("/usr/bin/mpirun.mpich"), None)
     [
         ("mpirun (Open MPI) 4.1.4\n\nReport bugs to ...", ("openmpi", "4.1.4")),
         ("mpiexec (Open MPI) 5.0.3", ("openmpi", "5.0.3")),
+        ("mpirun.openmpi (OpenRTE) 4.1.4\n", ("openmpi", "4.1.4")),
         ("HYDRA build details:\n    Version:                                 4.0.2\n", ("mpich", "4.0.2")),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.18 Build 20260626 (id: b44)\n", ("intel", "2021.18")),
         ("something else", None),
         ("", None),
     ],
@@ -103,6 +106,16 @@ def test_auto_takes_what_the_program_is_linked_to(monkeypatch: pytest.MonkeyPatc
     assert choose("auto", Path("prog"), [OPENMPI, MPICH]) == mpis.Choice(MPICH, None)
 
 
+def test_intel_mpi_is_told_from_mpich_by_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    detected(monkeypatch, "mpich")
+    fake_ldd(monkeypatch, "\tlibmpi.so.12 => /opt/mpi/lib/libmpi.so.12 (0x00007f)")
+    assert choose("auto", Path("prog"), [OPENMPI, MPICH, INTEL]).mpi == INTEL
+    fake_ldd(monkeypatch, "\tlibmpich.so.12 => /lib/libmpich.so.12 (0x00007f)")
+    assert choose("auto", Path("prog"), [OPENMPI, MPICH, INTEL]).mpi == MPICH
+    assert choose("intel", Path("prog"), [OPENMPI, MPICH, INTEL]).mpi == INTEL
+    assert INTEL.title == "Intel MPI 2021.18"
+
+
 def test_auto_says_so_when_it_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     detected(monkeypatch, None)
     choice = choose("auto", Path("job.sh"), [OPENMPI, MPICH])
@@ -118,7 +131,7 @@ def test_auto_says_so_when_it_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
         ("auto", "openmpi", [MPICH], "linked to Open MPI, whose mpirun is not on PATH"),
         ("mpich", "openmpi", [OPENMPI, MPICH], "linked to Open MPI, but --mpi mpich was asked for"),
         ("mpich", None, [OPENMPI], "--mpi mpich: its mpirun is not on PATH"),
-        ("lam", None, [OPENMPI], "--mpi lam: there are auto, openmpi, mpich"),
+        ("lam", None, [OPENMPI], "--mpi lam: there are auto, openmpi, mpich, intel"),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -63,7 +63,7 @@ TEST(HostileHello, IsRefusedWithAReason) {
   refused([](HelloBody& h) { h.world_rank = 2; }, "out of range");
   refused([](HelloBody& h) { h.local_rank = 0xFFFFFFFF; }, "out of range");
   refused([](HelloBody& h) { h.world_size = h.local_size = 3; }, "has 2 ranks");
-  refused([](HelloBody& h) { h.world_size = 100; }, "several nodes");
+  refused([](HelloBody& h) { h.world_size = 100; }, "has 2 ranks");
   expect_served(node);
 }
 
@@ -105,7 +105,7 @@ struct Attached {
     other.join();
     if (received.event != ControlSocket::Event::message || received.message->kind() != ControlKind::welcome)
       std::abort();
-    segment = std::move(fabric::Mapping::map(received.message->fds()[0].get(), SegmentView::segment_bytes())).value();
+    segment = std::move(Mapping::map(received.message->fds()[0].get(), SegmentView::segment_bytes())).value();
     doorbell = std::move(received.message->fds()[1]);
   }
   // Posts to the ring and wakes the service process.
@@ -142,7 +142,7 @@ struct Attached {
 
   RawRank rank;
   std::unique_ptr<client::Client> client;
-  fabric::Mapping segment;
+  Mapping segment;
   UniqueFd doorbell;
 };
 

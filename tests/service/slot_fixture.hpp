@@ -58,10 +58,10 @@ class SlotFixture {
   }
 
  private:
-  static fabric::Mapping mapped(std::uint64_t bytes) {
-    auto fd = fabric::create_sealed_memory("outrigger-test", bytes);
+  static Mapping mapped(std::uint64_t bytes) {
+    auto fd = create_sealed_memory("outrigger-test", bytes, Backing::on_touch);
     if (!fd) std::abort();
-    auto mapping = fabric::Mapping::map(fd.value().get(), bytes);
+    auto mapping = Mapping::map(fd.value().get(), bytes);
     if (!mapping) std::abort();
     return std::move(mapping).value();
   }

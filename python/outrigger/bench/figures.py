@@ -22,6 +22,16 @@ class Side:
 
 
 @dataclass(frozen=True)
+class AllCores:
+    """Native by the same work with the ranks on all cores, those of service processes too. Medians in microseconds."""
+
+    pure_us: float
+    total_us: float
+    exposed_us: float
+    cpu_us: float
+
+
+@dataclass(frozen=True)
 class Configuration:
     """One collective of one size with one kind of memory."""
 
@@ -34,11 +44,17 @@ class Configuration:
     work_us: float
     native: Side
     offloaded: Side
+    native_all_cores: AllCores | None = None
 
     @property
     def total_ratio(self) -> float:
         """Offloaded total over native total, by equal work."""
         return self.offloaded.total_us / self.native.total_us
+
+    @property
+    def all_cores_ratio(self) -> float | None:
+        """Offloaded total over the total of native on all cores, by equal work."""
+        return self.offloaded.total_us / self.native_all_cores.total_us if self.native_all_cores else None
 
     @property
     def cpu_ratio(self) -> float:
@@ -73,6 +89,41 @@ def read_line(line: str) -> Configuration | None:
         )
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(f"the benchmark printed a line that cannot be read ({error}): {line}") from error
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of alltoall_bench. Times in microseconds."""
+
+    collective: str
+    bytes: int
+    pure_us: float
+    work_us: float
+    total_us: float
+    exposed_us: float
+    cpu_us: float
+    work_iterations: int
+
+    @property
+    def all_cores(self) -> AllCores:
+        """Of a run on all cores."""
+        return AllCores(self.pure_us, self.total_us, self.exposed_us, self.cpu_us)
+
+
+def read_rows(output: str) -> list[Row]:
+    """The table that alltoall_bench prints."""
+    rows = []
+    for line in output.splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        words = line.split()
+        try:
+            collective, size, *times, work = words
+            pure, work_us, total, exposed, cpu = map(float, times)
+            rows.append(Row(collective, int(size), pure, work_us, total, exposed, cpu, int(work)))
+        except ValueError:
+            raise UserError(f"the benchmark printed a line that cannot be read: {line}") from None
+    return rows
 
 
 def as_json(measurements: list[Measurement]) -> str:

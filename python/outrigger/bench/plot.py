@@ -11,6 +11,7 @@ from outrigger.errors import UserError
 from outrigger.sizes import format_size
 
 WORK, NATIVE, OFFLOADED, INK, GRID = "#c9ced6", "#d1603d", "#2a7f8e", "#22262b", "#e4e7eb"
+ALL_CORES = "#e3a587"
 _MEMORY = {"alloc_mem": "MPI_Alloc_mem", "malloc": "malloc"}
 
 
@@ -30,23 +31,38 @@ def _label_sizes(axis: Any, configurations: Sequence[Configuration]) -> None:
     axis.set_xlabel("bytes per pair of ranks", fontsize=8, color=INK)
 
 
+def _bars(configuration: Configuration) -> list[tuple[float, float, str]]:
+    """Of one configuration: work and total, both in native's totals, and a colour."""
+    native = configuration.native.total_us
+    work = configuration.work_us / native
+    bars = [(work, 1.0, NATIVE), (work, configuration.total_ratio, OFFLOADED)]
+    if everywhere := configuration.native_all_cores:
+        # Ranks that share cores elsewhere may have one each here: the same work takes another time.
+        work = (everywhere.total_us - everywhere.exposed_us) / native
+        bars.insert(1, (work, everywhere.total_us / native, ALL_CORES))
+    return bars
+
+
 def draw_totals(axis: Any, configurations: Sequence[Configuration], title: str) -> None:
     """Total by equal work relative to native's: the part that is work, and what the collective adds."""
-    width = 0.36
+    highest = 1.0
+    labelled = (OFFLOADED, ALL_CORES) if len(configurations) <= 5 else (OFFLOADED,)  # as many as there is room for
     for index, configuration in enumerate(configurations):
-        native = configuration.native.total_us
-        work = configuration.work_us / native
-        for offset, total, color in (
-            (-width / 2 - 0.01, 1.0, NATIVE),
-            (width / 2 + 0.01, configuration.total_ratio, OFFLOADED),
-        ):
-            axis.bar(index + offset, min(work, total), width, color=WORK)
-            axis.bar(index + offset, max(total - work, 0), width, bottom=work, color=color)
-            text = f"{total:.2f}" if color == OFFLOADED else _time(native)
-            axis.text(index + offset, total + 0.02, text, ha="center", va="bottom", fontsize=7.5, color=INK)
+        bars = _bars(configuration)
+        step = 0.78 / len(bars)
+        for place, (work, total, color) in enumerate(bars):
+            x = index + (place - (len(bars) - 1) / 2) * step
+            axis.bar(x, min(work, total), step - 0.02, color=WORK)
+            axis.bar(x, max(total - work, 0), step - 0.02, bottom=work, color=color)
+            if color in labelled:
+                axis.text(x, total + 0.015, f"{total:.2f}", ha="center", va="bottom", fontsize=6.5, color=INK)
+            highest = max(highest, total)
     _style(axis, title)
     _label_sizes(axis, configurations)
-    axis.set_ylim(0, max([1.0, *(c.total_ratio for c in configurations)]) * 1.15)
+    labels = [f"{_size(c.bytes)}\n{_time(c.native.total_us)}" for c in configurations]
+    axis.set_xticks(range(len(configurations)), labels)
+    axis.set_xlabel("bytes per pair of ranks, native's total", fontsize=8, color=INK)
+    axis.set_ylim(0, highest * 1.15)
     axis.set_ylabel("total time / native's total", fontsize=8, color=INK)
 
 
@@ -106,15 +122,21 @@ def save(measurements: Sequence[Measurement], path: Path, heading: str) -> None:
         what = f"MPI_{collective.capitalize()}, {_MEMORY[memory]}, {measurement.title}"
         draw_totals(left, chosen, what)
         draw_cpu(right, chosen, "rank CPU time inside MPI")
+    native = [Patch(color=NATIVE, label="native")]
+    if any(c.native_all_cores for _, _, _, chosen in rows for c in chosen):
+        native = [
+            Patch(color=NATIVE, label="native, the same cores"),
+            Patch(color=ALL_CORES, label="native, the service process's core too"),
+        ]
     figure.suptitle(heading, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
     figure.legend(
         handles=[
-            Patch(color=WORK, label="the ranks' own work, the same on both sides"),
-            Patch(color=NATIVE, label="native"),
+            Patch(color=WORK, label="the ranks' own work, the same amount"),
+            *native,
             Patch(color=OFFLOADED, label="offloaded"),
         ],
         loc="outside lower center",
-        ncols=3,
+        ncols=4,
         frameon=False,
         fontsize=9,
         labelcolor=INK,

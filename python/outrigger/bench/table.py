@@ -38,19 +38,33 @@ def _row(configuration: Configuration) -> list[Text]:
     return cells
 
 
+def _row_of_all_cores(configuration: Configuration) -> list[Text]:
+    """Native on all cores: its figures in native's columns, and the ratio to it."""
+    figures, ratio = configuration.native_all_cores, configuration.all_cores_ratio
+    if figures is None or ratio is None:
+        return []
+    cells = [Text("all cores")]
+    for _, name in _GROUPS:
+        cells += [Text(microseconds(getattr(figures, name))), Text("")]
+    return [*cells, Text(""), Text(""), Text(f"{ratio:.2f}")]
+
+
 def table(title: str, configurations: list[Configuration]) -> Table:
     """One collective with one kind of memory, a row per size."""
     result = Table(
-        box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="dim", pad_edge=False
-    )
+        box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="dim", pad_edge=False,
+        collapse_padding=True,
+    )  # fmt: skip
     result.add_column("bytes", justify="right", no_wrap=True)
     for name in [group for group, _ in _GROUPS] + ["overlap"]:
-        result.add_column(f"{name}\nnative", justify="right", no_wrap=True)
+        result.add_column(f"{name}\nnative", justify="right", no_wrap=True, min_width=7)
         result.add_column("\noffload", justify="right", no_wrap=True)
     result.add_column("total\nratio", justify="right", no_wrap=True)
     result.add_column("CPU\nless", justify="right", no_wrap=True)
     for configuration in configurations:
         result.add_row(*_row(configuration))
+        if everywhere := _row_of_all_cores(configuration):
+            result.add_row(*everywhere, style="dim")
     return result
 
 
@@ -59,7 +73,8 @@ def legend() -> str:
     return (
         "Microseconds, medians; bytes per pair of ranks. total: post, work, wait, with the same work on both sides (as "
         "long as native's pure latency); exposed: total less the work alone; CPU: a rank's CPU time inside MPI calls; "
-        "overlap: in percent, as OSU computes it."
+        "overlap: in percent, as OSU computes it. all cores: native by the same work with the ranks spread over all "
+        "cores, the service process's too; its ratio is offloaded's total over this total."
     )
 
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fabric/host/cross_memory.hpp"
-#include "fabric/host/futex.hpp"
+#include "protocol/futex.hpp"
 
 namespace outrigger::fabric {
 namespace {
@@ -146,6 +146,30 @@ MoveStatus HostFabric::relay(const RankMemory& from, std::uint64_t from_address,
     to_address += part.size();
     bytes -= part.size();
   }
+  return MoveStatus::ok;
+}
+
+NodeMemory::View HostFabric::view(const MemoryRef& memory, std::uint64_t bytes) {
+  const RankMemory* owner = rank(memory.owner);
+  if (owner == nullptr) return View{MoveStatus::owner_lost, nullptr, nullptr};
+  if (!owner->accessible(memory.region, memory.address, bytes)) return View{MoveStatus::memory_fault, nullptr, nullptr};
+  std::byte* mapped = owner->mapped(memory.region, memory.address, bytes);
+  return View{MoveStatus::ok, mapped, owner->hold(memory.region)};
+}
+
+MoveStatus HostFabric::read(const MemoryRef& from, std::span<std::byte> to) {
+  const View source = view(from, to.size());
+  if (source.status != MoveStatus::ok) return source.status;
+  if (source.bytes == nullptr) return read_from_process(rank(from.owner)->pid(), from.address, to);
+  std::memcpy(to.data(), source.bytes, to.size());
+  return MoveStatus::ok;
+}
+
+MoveStatus HostFabric::write(const MemoryRef& to, std::span<const std::byte> from) {
+  const View destination = view(to, from.size());
+  if (destination.status != MoveStatus::ok) return destination.status;
+  if (destination.bytes == nullptr) return write_to_process(rank(to.owner)->pid(), to.address, from);
+  std::memcpy(destination.bytes, from.data(), from.size());
   return MoveStatus::ok;
 }
 

@@ -21,8 +21,9 @@
 
 #include "fabric/fabric.hpp"
 #include "fabric/host/rank_memory.hpp"
-#include "fabric/host/shared_memory.hpp"
+#include "fabric/node_memory.hpp"
 #include "protocol/byte_ring.hpp"
+#include "protocol/shared_memory.hpp"
 #include "protocol/unique_fd.hpp"
 
 namespace outrigger::fabric {
@@ -36,7 +37,7 @@ struct HostFabricOptions {
   std::size_t waiting_messages = 16384;
 };
 
-class HostFabric final : public Fabric {
+class HostFabric final : public Fabric, public NodeMemory {
  public:
   explicit HostFabric(HostFabricOptions options = {});
 
@@ -67,6 +68,10 @@ class HostFabric final : public Fabric {
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
+
+  [[nodiscard]] View view(const MemoryRef& memory, std::uint64_t bytes) override;
+  [[nodiscard]] MoveStatus read(const MemoryRef& from, std::span<std::byte> to) override;
+  [[nodiscard]] MoveStatus write(const MemoryRef& to, std::span<const std::byte> from) override;
 
  private:
   struct Move {

@@ -13,7 +13,7 @@ constexpr std::uint64_t kHighestAddress = std::numeric_limits<std::uint64_t>::ma
 }  // namespace
 
 RankMemory::RankMemory(pid_t pid, Mapping segment, bool private_reachable)
-    : pid_(pid), segment_(std::move(segment)), private_reachable_(private_reachable) {}
+    : pid_(pid), segment_(std::make_shared<const Mapping>(std::move(segment))), private_reachable_(private_reachable) {}
 
 Status RankMemory::add_region(RegionId region, std::uint64_t base, Mapping mapping) {
   const std::string name = "region " + std::to_string(region.value());
@@ -21,7 +21,7 @@ Status RankMemory::add_region(RegionId region, std::uint64_t base, Mapping mappi
   if (regions_.contains(region)) return Error{name + " cannot be added: the id is in use"};
   if (base % kPageBytes != 0) return Error{name + " does not start at a page"};
   if (mapping.bytes() > kHighestAddress - base) return Error{name + " is beyond the address space"};
-  regions_.emplace(region, Region{base, std::move(mapping)});
+  regions_.emplace(region, Region{base, std::make_shared<const Mapping>(std::move(mapping))});
   return Done{};
 }
 
@@ -42,12 +42,18 @@ std::byte* RankMemory::mapped(RegionId region, std::uint64_t address, std::uint6
     const auto found = regions_.find(region);
     if (found == regions_.end()) return nullptr;
     first = found->second.base;
-    size = found->second.mapping.bytes();
-    ours = found->second.mapping.base();
+    size = found->second.mapping->bytes();
+    ours = found->second.mapping->base();
   }
   const std::uint64_t offset = address - first;  // wraps to something huge below the region
   if (offset > size || bytes > size - offset) return nullptr;
   return ours + offset;
+}
+
+std::shared_ptr<const void> RankMemory::hold(RegionId region) const {
+  if (region == kArenaRegion) return segment_;
+  const auto found = regions_.find(region);
+  return found != regions_.end() ? found->second.mapping : nullptr;
 }
 
 bool RankMemory::accessible(RegionId region, std::uint64_t address, std::uint64_t bytes) const {

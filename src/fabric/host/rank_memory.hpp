@@ -6,12 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 
-#include "fabric/host/shared_memory.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/result.hpp"
 #include "protocol/segment.hpp"
+#include "protocol/shared_memory.hpp"
 
 namespace outrigger::fabric {
 
@@ -23,7 +24,7 @@ class RankMemory {
   RankMemory(pid_t pid, Mapping segment, bool private_reachable);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  [[nodiscard]] SegmentView segment() const { return SegmentView(segment_.base()); }
+  [[nodiscard]] SegmentView segment() const { return SegmentView(segment_->base()); }
   [[nodiscard]] bool private_reachable() const { return private_reachable_; }
 
   // Errors: an id that is reserved or in use, an address that is not page aligned, a range beyond the address space.
@@ -36,17 +37,20 @@ class RankMemory {
   // `region` is kPrivateRegion or unknown.
   [[nodiscard]] std::byte* mapped(RegionId region, std::uint64_t address, std::uint64_t bytes) const;
 
+  // Keeps what mapped() gives out for the region valid after it has been dropped. Null for what has no mapping.
+  [[nodiscard]] std::shared_ptr<const void> hold(RegionId region) const;
+
   // May the range be moved at all: inside its region, or private, reachable and within the address space?
   [[nodiscard]] bool accessible(RegionId region, std::uint64_t address, std::uint64_t bytes) const;
 
  private:
   struct Region {
     std::uint64_t base = 0;
-    Mapping mapping;
+    std::shared_ptr<const Mapping> mapping;
   };
 
   pid_t pid_;
-  Mapping segment_;
+  std::shared_ptr<const Mapping> segment_;
   bool private_reachable_;
   std::unordered_map<RegionId, Region> regions_;
 };

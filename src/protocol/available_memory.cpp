@@ -1,4 +1,4 @@
-#include "client/available_memory.hpp"
+#include "protocol/available_memory.hpp"
 
 #include <fcntl.h>
 
@@ -12,7 +12,7 @@
 
 #include "protocol/unique_fd.hpp"
 
-namespace outrigger::client {
+namespace outrigger {
 namespace {
 
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
@@ -66,4 +66,4 @@ std::uint64_t available_memory_bytes() {
   return std::min(available_in_machine(), available_in_control_groups());
 }
 
-}  // namespace outrigger::client
+}  // namespace outrigger

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-namespace outrigger::client {
+namespace outrigger {
 
 // What the machine and the control groups of this process leave, in bytes. A look at one
 // moment: others allocate, too.
 [[nodiscard]] std::uint64_t available_memory_bytes();
 
-}  // namespace outrigger::client
+}  // namespace outrigger

@@ -1,0 +1,136 @@
+"""Runs examples/fft3d native and offloaded, in turn, and says what part of the network time is hidden."""
+
+from __future__ import annotations
+
+import json as json_module
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from outrigger import artifacts, settings
+from outrigger.bench.command import choose_mpis
+from outrigger.bench.fft3d_figures import LANES, hidden_percent, legend, network_ms, table
+from outrigger.bench.fft3d_runner import Bench, Request
+from outrigger.errors import UserError
+
+_TIMELINE = Path(__file__).resolve().parents[3] / "examples" / "fft3d" / "timeline.py"
+
+
+def draw_timelines(console: Console, traces: Path, family: str) -> None:
+    """One picture of the lanes that say most, where the script is there."""
+    shown = [lane for lane in LANES if lane.key in ("blocking", "nonblocking", "offloaded")]
+    picture = traces / f"{family}-timeline.png"
+    words = [f"{lane.title}={traces / f'{family}-{lane.key}.json'}" for lane in shown]
+    command = [sys.executable, str(_TIMELINE), "--out", str(picture), *words]
+    if not _TIMELINE.exists():
+        console.print(f"Traces: [bold]{traces}[/]", soft_wrap=True)
+    elif subprocess.run(command, check=False).returncode == 0:
+        console.print(f"Timeline: [bold]{picture}[/]", soft_wrap=True)
+
+
+def launch_options(hostfile: Path | None, agent: str | None, services: int | None) -> tuple[str, ...]:
+    """Options of `outrigger run` for all lanes: native has the offloaded one's placement."""
+    options = {"--hostfile": hostfile, "--launch-agent": agent, "--services": services}
+    return tuple(word for name, value in options.items() if value is not None for word in (name, str(value)))
+
+
+def offload_options(algorithms: Sequence[str], reach: str | None, pretend_nodes: int | None) -> tuple[str, ...]:
+    """Options of `outrigger run` that the native lanes do not get."""
+    words = [word for algorithm in algorithms for word in ("--algorithm", algorithm)]
+    words += ["--reach", reach] if reach is not None else []
+    words += ["--pretend-nodes", str(pretend_nodes)] if pretend_nodes is not None else []
+    return tuple(words)
+
+
+def _prepare(traces: Path | None) -> Path | None:
+    if traces is None:
+        return None
+    try:
+        traces.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--traces {traces}: {error.strerror}") from error
+    return traces.resolve()
+
+
+def _save(json: Path | None, results: Mapping[str, Any]) -> None:
+    if json is None:
+        return
+    try:
+        json.write_text(json_module.dumps(results, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write --json {json}: {error.strerror}") from error
+
+
+def _end_on_sigterm() -> None:
+    """Else a SIGTERM would end this command and leave the launcher and its ranks running."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise SystemExit(143)
+
+    signal.signal(signal.SIGTERM, end)
+
+
+def run(console: Console, benches: Sequence[Bench], traces: Path | None) -> dict[str, Any]:
+    """Measures under each MPI and shows the figures; what --json gets."""
+    results: dict[str, Any] = {}
+    for bench in benches:
+        verdict = bench.why_native()
+        figures = bench.measure(console, traces)
+        request = bench.request
+        what = f"{bench.mpi.title}, {request.ranks} ranks, {request.grid} points, {request.variables} variables"
+        console.print(table(figures, f"{what}, {request.memory}"))
+        if verdict:
+            console.print(f"[bold red]Not offloaded:[/] {verdict}. All lanes are native.")
+        console.print(legend(figures, request.iterations, request.rounds), style="dim")
+        if "--pretend-nodes" in request.offload:
+            console.print(
+                "Only the offloaded lane crosses pretended nodes; the native ones run on one node.", style="dim"
+            )
+        if traces is not None:
+            draw_timelines(console, traces, bench.mpi.family)
+        results[bench.mpi.family] = {
+            "request": asdict(request),
+            "not_offloaded": verdict,
+            "network_ms": network_ms(figures),
+            "hidden_percent": {key: hidden_percent(figures, key) for key in ("nonblocking", "offloaded")},
+            "lanes": {key: asdict(found) for key, found in figures.items()},
+        }
+    return results
+
+
+def measure_fft3d(
+    ranks: Annotated[int, typer.Option("-n", help="Number of ranks.")] = 4,
+    grid: Annotated[str, typer.Option("--grid", help="Points along x, y and z.")] = "96,96,96",
+    variables: Annotated[int, typer.Option("--variables", help="Fields that are transformed.")] = 4,
+    iterations: Annotated[int, typer.Option("--iterations", help="Timed, in each run.")] = 20,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Runs of each lane, in turn.")] = 3,
+    memory: Annotated[str, typer.Option("--memory", help="malloc or alloc_mem.")] = "malloc",
+    mpi: Annotated[str, typer.Option("--mpi", help="openmpi, mpich, or auto: each that is found.")] = "auto",
+    hostfile: Annotated[Path | None, typer.Option("--hostfile", help="As for run.")] = None,
+    agent: Annotated[str | None, typer.Option("--launch-agent", help="As for run.")] = None,
+    pretend_nodes: Annotated[int | None, typer.Option("--pretend-nodes", help="As for run, when offloaded.")] = None,
+    services: Annotated[int | None, typer.Option("--services", help="Service processes per node.")] = None,
+    algorithm: Annotated[list[str] | None, typer.Option("--algorithm", help="COLLECTIVE=ALGORITHM.")] = None,
+    reach: Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,cma,bounce.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    traces: Annotated[Path | None, typer.Option("--traces", help="Directory for traces and a timeline.")] = None,
+    build: Annotated[Path | None, typer.Option("--build", help="Build directory to use.")] = None,
+) -> None:
+    """Time a pipelined 3D FFT: native blocking, native nonblocking and offloaded, in turn."""
+    chosen_settings = settings.make(services, algorithm or [], reach)
+    launch = launch_options(hostfile, agent, services)
+    offload = offload_options(chosen_settings.algorithms, chosen_settings.reach, pretend_nodes)
+    request = Request(ranks, grid, variables, iterations, memory, rounds, launch, offload)
+    found = artifacts.find(build)
+    benches = [Bench(request, chosen, found) for chosen in choose_mpis(mpi)]
+    console = Console(highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=130)
+    _end_on_sigterm()
+    _save(json, run(console, benches, _prepare(traces)))

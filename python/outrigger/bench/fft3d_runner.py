@@ -1,0 +1,108 @@
+"""Runs examples/fft3d in every lane under one MPI."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from outrigger import artifacts, cores, report
+from outrigger.bench.fft3d_figures import LANES, OFFLOADED, Lane, LaneFigures, Run, read_run, summarize
+from outrigger.errors import UserError
+from outrigger.mpis import Mpi
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be run, and how the launcher is to be told."""
+
+    ranks: int
+    grid: str
+    variables: int
+    iterations: int
+    memory: str
+    rounds: int
+    launch: tuple[str, ...] = ()
+    """Options of `outrigger run` for all lanes: hosts and how to reach them."""
+    offload: tuple[str, ...] = ()
+    """Options of `outrigger run` for the offloaded lane."""
+    time_limit_s: int = 300
+    """Of one run."""
+
+    def arguments(self, lane: Lane, trace: Path | None) -> list[str]:
+        """The program's."""
+        words = ["--mode", lane.mode, "--grid", self.grid, "--variables", str(self.variables), "--json"]
+        words += ["--iterations", str(self.iterations), "--memory", self.memory]
+        return [*words, "--trace", str(trace)] if trace else words
+
+
+class Bench:
+    """Runs the lanes under one MPI."""
+
+    def __init__(self, request: Request, mpi: Mpi, found: artifacts.Artifacts) -> None:
+        self.request = request
+        self.mpi = mpi
+        self.found = found
+        self.program = found.root / "examples" / mpi.family / "fft3d"
+        if not self.program.exists():
+            raise UserError(f"{self.program} is missing; build it with ./dev build (it needs FFTW)")
+
+    def command(self, lane: Lane, trace: Path | None, extra: Sequence[str] = ()) -> list[str]:
+        """The `outrigger run` of a lane."""
+        words = ["run", "-n", str(self.request.ranks), "--mpi", self.mpi.family, "--build", str(self.found.root)]
+        words += [*self.request.launch, *extra]
+        words += ["--native"] if lane.native else self.request.offload
+        words += ["--no-bind"] if lane.all_cores else []
+        return [*words, "--", str(self.program), *self.request.arguments(lane, trace)]
+
+    def run(self, lane: Lane, trace: Path | None = None, extra: Sequence[str] = ()) -> Run:
+        """One run, in a launcher of its own: each lane has its own placement and environment."""
+        command = self.command(lane, trace, extra)
+        shown = f"outrigger {shlex.join(command)}"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "outrigger", *command],
+            env=self._environment(lane), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            output, _ = process.communicate(timeout=self.request.time_limit_s)
+        except BaseException as error:  # Ctrl-C too: the launcher passes SIGTERM on to its ranks
+            process.terminate()
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise UserError(f"still running after {self.request.time_limit_s} s, ended: {shown}") from None
+            raise
+        if process.returncode != 0:
+            raise UserError(f"{lane.title} under {self.mpi.title} ended with exit code {process.returncode}: {shown}")
+        return read_run(output.decode(errors="replace"))
+
+    def _environment(self, lane: Lane) -> dict[str, str]:
+        """Unbound ranks are not told to yield by the launcher, which does not know how many share a core."""
+        crowded = self.request.ranks > len(cores.allowed_cores()) or "--hostfile" in self.request.launch
+        yields = {"OMPI_MCA_mpi_yield_when_idle": "1"} if lane.all_cores and crowded else {}
+        return {**os.environ, **yields}
+
+    def why_native(self) -> str:
+        """Empty when the library offloads; a run of its own, because counting for the report costs time."""
+        with tempfile.TemporaryDirectory(prefix="outrigger-") as directory:
+            written = Path(directory) / "report.json"
+            self.run(OFFLOADED, extra=("--report", str(written)))
+            if not written.exists():
+                return "the library wrote no report here; it says why on stderr"
+            return report.offload_verdict(report.read(written), ("ialltoallv",))
+
+    def measure(self, console: Console, traces: Path | None) -> dict[str, LaneFigures]:
+        """All lanes in turn, round after round; every second round the other way round."""
+        runs: dict[str, list[Run]] = {lane.key: [] for lane in LANES}
+        for number in range(self.request.rounds):
+            for lane in LANES if number % 2 == 0 else reversed(LANES):
+                with console.status(f"{self.mpi.title}: round {number + 1} of {self.request.rounds}, {lane.title}"):
+                    trace = traces / f"{self.mpi.family}-{lane.key}.json" if traces else None
+                    runs[lane.key].append(self.run(lane, trace))
+        return {key: summarize(found) for key, found in runs.items()}

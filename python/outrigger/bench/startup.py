@@ -1,0 +1,138 @@
+"""`outrigger bench startup`: what MPI_Init takes, native and offloaded, in turn."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from outrigger import launch
+from outrigger.artifacts import Artifacts
+from outrigger.errors import UserError
+from outrigger.mpis import Mpi
+from outrigger.settings import Settings
+
+_RUNS = 5
+_TIME_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Side:
+    """One run, or the medians of some. Milliseconds."""
+
+    init_max_ms: float
+    """MPI_Init of the rank that took longest."""
+    init_mean_ms: float
+    job_ms: float
+    """From the launcher's start to its end."""
+
+
+@dataclass(frozen=True)
+class Startup:
+    """Both sides under one MPI."""
+
+    mpi: str
+    ranks: int
+    command: str
+    native: Side
+    offloaded: Side
+
+
+def read_output(output: str, ranks: int) -> tuple[float, float]:
+    """The largest and the mean time of MPI_Init from what the program printed."""
+    try:
+        data = json.loads(output.strip().splitlines()[-1])
+        if data["ranks"] != ranks:
+            raise UserError(
+                f"the benchmark ran as a job of {data['ranks']} ranks, not {ranks}: is this its own mpirun?"
+            )
+        return float(data["init_ms"]["max"]), float(data["init_ms"]["mean"])
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise UserError(f"the benchmark's output cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _run(plan: launch.Plan, ranks: int) -> Side:
+    before = time.monotonic()
+    code, output = launch.run(plan, capture=True, timeout_s=_TIME_LIMIT_S)
+    elapsed_ms = (time.monotonic() - before) * 1e3
+    if code != 0:
+        raise UserError(f"the benchmark ended with exit code {code}: {shlex.join(plan.command)}")
+    return Side(*read_output(output, ranks), elapsed_ms)
+
+
+def _side(runs: Sequence[Side]) -> Side:
+    return Side(
+        statistics.median(run.init_max_ms for run in runs),
+        statistics.median(run.init_mean_ms for run in runs),
+        statistics.median(run.job_ms for run in runs),
+    )
+
+
+def measure(mpi: Mpi, ranks: int, settings: Settings, artifacts: Artifacts) -> Startup:
+    """Some runs of each side, in turn; the first pair is not counted."""
+    program = (str(artifacts.benchmark(mpi.family, "startup")),)
+    job = launch.Job(program, ranks, mpi, settings)
+    offloaded = launch.make_plan(job, artifacts)
+    native = launch.make_plan(replace(job, native=True), artifacts)
+    pairs = [(_run(native, ranks), _run(offloaded, ranks)) for _ in range(_RUNS + 1)][1:]
+    return Startup(
+        mpi.title,
+        ranks,
+        shlex.join(offloaded.command),
+        _side([pair[0] for pair in pairs]),
+        _side([pair[1] for pair in pairs]),
+    )
+
+
+def table(results: Sequence[Startup]) -> Table:
+    """A row for each MPI."""
+    result = Table(box=box.SIMPLE_HEAD, header_style="dim", title="MPI_Init, milliseconds", title_justify="left")
+    result.add_column("MPI", no_wrap=True)
+    for name in ("ranks", "slowest\nnative", "\noffloaded", "mean\nnative", "\noffloaded", "added"):
+        result.add_column(name, justify="right")
+    for name in ("job\nnative", "\noffloaded"):
+        result.add_column(name, justify="right")
+    for startup in results:
+        native, offloaded = startup.native, startup.offloaded
+        result.add_row(
+            startup.mpi,
+            str(startup.ranks),
+            f"{native.init_max_ms:.0f}",
+            Text(f"{offloaded.init_max_ms:.0f}", style="bold"),
+            f"{native.init_mean_ms:.0f}",
+            Text(f"{offloaded.init_mean_ms:.0f}", style="bold"),
+            f"{offloaded.init_max_ms - native.init_max_ms:+.0f}",
+            f"{native.job_ms:.0f}",
+            Text(f"{offloaded.job_ms:.0f}", style="bold"),
+        )
+    return result
+
+
+def run(
+    console: Console, ranks: int, settings: Settings, mpis: Sequence[Mpi], artifacts: Artifacts, json_to: Path | None
+) -> None:
+    """Measures under each MPI and shows the figures."""
+    results = []
+    for mpi in mpis:
+        with console.status(f"{mpi.title}: MPI_Init on {ranks} ranks"):
+            results.append(measure(mpi, ranks, settings, artifacts))
+    console.print(table(results))
+    console.print(
+        f"Medians of {_RUNS} jobs of each side, in turn. slowest: of the ranks; added: to it; job: from start to end.",
+        style="dim",
+    )
+    if json_to is not None:
+        try:
+            json_to.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot write --json {json_to}: {error.strerror}") from error
+        console.print(f"Figures: [bold]{json_to}[/]", soft_wrap=True)

@@ -1,0 +1,247 @@
+"""Where the ranks and service processes of a node run: asked of outriggerd on the node, and drawn."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from outrigger.cores import Core, format_cpu_list, parse_cpu_list
+from outrigger.errors import UserError
+
+VERSION = 1
+POLICIES = ("bunch", "scatter", "hybrid", "none")
+_TIMEOUT_S = 20.0
+# Told apart also without colours: each cell has the rank's or the service process's number.
+_COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_cyan", "bright_green")
+_FREE = "grey50"
+
+
+@dataclass(frozen=True)
+class BoundRank:
+    """A rank of the node."""
+
+    cpus: tuple[int, ...]
+    """Empty: it is not bound."""
+    cores: int
+    shared: bool
+    """Other ranks run on its CPUs too."""
+    service: int
+    node: int
+    """Of the nodes that this one is split into for tests, from 0."""
+
+
+@dataclass(frozen=True)
+class BoundService:
+    """A service process of the node."""
+
+    cpu: int
+    """-1: it is not pinned."""
+    core_is_free: bool
+
+
+@dataclass(frozen=True)
+class NodeBinding:
+    """A node: its cores by NUMA domain, its ranks, its service processes."""
+
+    domains: tuple[tuple[Core, ...], ...]
+    ranks: tuple[BoundRank, ...]
+    services: tuple[BoundService, ...]
+    service_cpus: tuple[int, ...]
+    """One CPU of each core kept; empty: none is."""
+
+    @property
+    def rank_cpus(self) -> tuple[int, ...]:
+        """The CPUs of all ranks together."""
+        return tuple(sorted({cpu for rank in self.ranks for cpu in rank.cpus}))
+
+    @property
+    def cores(self) -> int:
+        """How many may be used."""
+        return sum(map(len, self.domains))
+
+    @property
+    def oversubscribed(self) -> bool:
+        """Some ranks share a CPU."""
+        return any(rank.shared for rank in self.ranks)
+
+
+def parse_bind(text: str) -> str:
+    """Checks --bind: a policy, a CPU for each rank (0,2,4-7), or a list for each rank (0-1:2-3)."""
+    if text in POLICIES:
+        return text
+    try:
+        for item in text.split(":"):
+            parse_cpu_list(item)
+    except UserError:
+        raise UserError(
+            f"--bind {text}: write bunch, scatter, hybrid, none, or CPUs: 0,2,4-7 (one a rank) or 0-1:2-3 (a list a "
+            "rank)"
+        ) from None
+    return text
+
+
+def parse(text: str) -> NodeBinding:
+    """What `outriggerd place` prints."""
+    try:
+        data = json.loads(text)
+        if data["version"] != VERSION:
+            raise UserError(f"outriggerd place speaks version {data['version']}, this command version {VERSION}")
+        domains: dict[int, list[Core]] = {}
+        for core in data["cores"]:
+            domains.setdefault(int(core["domain"]), []).append(tuple(map(int, core["cpus"])))
+        return NodeBinding(
+            domains=tuple(tuple(cores) for _, cores in sorted(domains.items())),
+            ranks=tuple(_rank(rank) for rank in data["ranks"]),
+            services=tuple(BoundService(int(sp["cpu"]), bool(sp["core_is_free"])) for sp in data["services"]),
+            service_cpus=tuple(map(int, data["service_cpus"])),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"what outriggerd place printed cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _rank(rank: dict[str, Any]) -> BoundRank:
+    cpus = tuple(map(int, rank["cpus"]))
+    return BoundRank(cpus, int(rank["cores"]), bool(rank["shared"]), int(rank["service"]), int(rank["node"]))
+
+
+def place_command(daemon: Path, bind: str, services: int | None, ranks: int, pretend_nodes: int = 1) -> list[str]:
+    """The command that says where a node's ranks go."""
+    command = [str(daemon), "place", "--bind", bind, "--ranks", str(ranks), "--services", str(services or 0)]
+    return [*command, "--pretend-nodes", str(pretend_nodes)] if pretend_nodes > 1 else command
+
+
+def _problem(command: Sequence[str], result: subprocess.CompletedProcess[str]) -> str:
+    text = (result.stderr.strip() or result.stdout.strip()).removeprefix("outriggerd: ")
+    if "not expected" in text:
+        return f"{command[0]} is older than this command and knows no 'place'; build it again with ./dev build"
+    return text or f"{' '.join(command)} ended with exit code {result.returncode}"
+
+
+def ask(command: Sequence[str]) -> NodeBinding:
+    """Runs a place_command, here or through what reaches another host."""
+    try:
+        result = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_TIMEOUT_S, check=False
+        )
+    except OSError as error:
+        raise UserError(f"cannot run {command[0]}: {error.strerror}") from error
+    except subprocess.TimeoutExpired:
+        raise UserError(f"{' '.join(command)}: no answer within {_TIMEOUT_S:.0f} s") from None
+    if result.returncode != 0:
+        raise UserError(_problem(command, result))
+    return parse(result.stdout)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A core in the drawing."""
+
+    label: str
+    style: str
+
+
+def _colour(index: int) -> str:
+    return _COLOURS[index % len(_COLOURS)]
+
+
+def _cell(core: Core, node: NodeBinding, first: int) -> _Cell:
+    for index, service in enumerate(node.services):
+        if service.cpu in core and service.cpu in node.service_cpus:
+            sharing = [i for i, other in enumerate(node.services) if other.cpu in core]
+            return _Cell("SP" + format_cpu_list(sharing), f"bold black on {_colour(index)}")
+    here = [index for index, rank in enumerate(node.ranks) if set(rank.cpus) & set(core)]
+    if not here:
+        return _Cell("·", _FREE)
+    services = {node.ranks[index].service for index in here}
+    style = _colour(services.pop()) if len(services) == 1 else "white"
+    return _Cell(format_cpu_list([first + index for index in here]), style)
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "es" if what.endswith("s") else "s")
+
+
+def host_ranks(name: str, first: int, ranks: int) -> str:
+    """A host and its ranks, in words."""
+    numbers = f"{first}-{first + ranks - 1}" if ranks > 1 else str(first)
+    return f"[bold]{name}[/]  {_plural(ranks, 'rank')} ({numbers})"
+
+
+def _dpu_words(dpu: str | None) -> str:
+    return "" if dpu is None else f"  [yellow]DPU {dpu} (planned)[/]"
+
+
+def same_as(drawn: str, name: str, first: int, ranks: int, dpu: str | None) -> str:
+    """The line for a host that is like one drawn before."""
+    return f"{host_ranks(name, first, ranks)}, placed as on {drawn}{_dpu_words(dpu)}"
+
+
+def _headline(title: str, node: NodeBinding, first: int, dpu: str | None) -> str:
+    services = _plural(len(node.services), "service process")
+    cores = _plural(node.cores, "core")
+    return f"{host_ranks(title, first, len(node.ranks))}, {services}, {cores}{_dpu_words(dpu)}"
+
+
+def _core_rows(node: NodeBinding, first: int, width: int) -> list[Text]:
+    """Cores as boxes in rows, a label above for each NUMA domain."""
+    rows: list[Text] = []
+    for domain, cores in enumerate(node.domains):
+        cells = [_cell(core, node, first) for core in cores]
+        names = [format_cpu_list(core) for core in cores]
+        wide = max(len(word) for word in [*names, *(cell.label for cell in cells)]) + 2
+        label = f"NUMA {domain} " if len(node.domains) > 1 else "cores "
+        fit = max(1, (width - len(label) - 3) // (wide + 1))
+        per_row = math.ceil(len(cores) / math.ceil(len(cores) / fit))  # rows of the same length
+        for start in range(0, len(cores), per_row):
+            margin = label if start == 0 else " " * len(label)
+            above, below = Text(f"  {' ' * len(label)}"), Text(f"  {margin}", style="dim")
+            for name, cell in zip(names[start : start + per_row], cells[start : start + per_row], strict=True):
+                above.append(name.center(wide) + " ", style="dim")
+                below.append("▕", style="dim")
+                below.append(cell.label.center(wide), style=f"not dim {cell.style}")
+            below.append("▏", style="dim")
+            rows += [above, below]
+    return rows
+
+
+def _service_line(index: int, node: NodeBinding, first: int) -> Text:
+    service = node.services[index]
+    served = [first + rank for rank, place in enumerate(node.ranks) if place.service == index]
+    if service.cpu < 0:
+        where = "on any CPU"
+    else:
+        where = f"on CPU {service.cpu}" + ("" if service.core_is_free else ", which is not its alone")
+    text = Text("  ")
+    text.append(f"SP{index}", style=f"bold {_colour(index)}")
+    return text.append(f" {where}: serves {'rank' if len(served) == 1 else 'ranks'} {format_cpu_list(served)}")
+
+
+def _rank_line(node: NodeBinding) -> Text:
+    if any(not rank.cpus for rank in node.ranks):
+        return Text("  ranks are not bound", style="dim")
+    if node.oversubscribed:
+        return Text("  ranks share cores: those that wait give way to those that compute", style="dim")
+    counts = sorted({rank.cores for rank in node.ranks})
+    threads = "1 core" if counts == [1] else f"{format_cpu_list(counts)} cores, a thread for each"
+    return Text(f"  each rank has {threads}", style="dim")
+
+
+def draw(console: Console, title: str, node: NodeBinding, first: int = 0, dpu: str | None = None) -> None:
+    """Draws one node: its cores with who runs there, and which ranks each service process serves.
+
+    Ranks have the colour of their service process.
+    """
+    console.print(_headline(title, node, first, dpu))
+    for row in _core_rows(node, first, console.width):
+        console.print(row, no_wrap=True, overflow="ellipsis")
+    for index in range(len(node.services)):
+        console.print(_service_line(index, node, first))
+    console.print(_rank_line(node))

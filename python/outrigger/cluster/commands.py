@@ -1,0 +1,122 @@
+"""`outrigger cluster ...`"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from outrigger.cluster import control, units
+from outrigger.cluster.state import DEFAULT_NAME, Spec
+from outrigger.errors import UserError
+
+app = typer.Typer(
+    help="A cluster on this machine: hosts that reach each other by the network alone.", no_args_is_help=True
+)
+
+NameOption = Annotated[str, typer.Option("--name", help="Of the cluster; there may be several.")]
+
+
+def _described(spec: Spec) -> str:
+    rate = "unshaped links" if spec.rate_bits is None else f"links of {units.format_rate(spec.rate_bits)} each way"
+    late = f", {units.format_latency(spec.latency_us)} from host to host" if spec.latency_us else ""
+    return f"{spec.nodes} host{'s' * (spec.nodes != 1)}, {rate}{late}"
+
+
+@app.command()
+def up(
+    nodes: Annotated[int, typer.Option("--nodes", help="How many hosts: n0, n1...")] = 4,
+    rate: Annotated[
+        str, typer.Option("--rate", help="Of every link, each way, like 1gbit or 100mbit; none: as fast as it goes.")
+    ] = "1gbit",
+    latency: Annotated[str, typer.Option("--latency", help="Added from host to host, like 50us.")] = "0us",
+    private: Annotated[
+        list[str] | None,
+        typer.Option("--private", metavar="DIRECTORY", help="Each host's own, empty at first; may be repeated."),
+    ] = None,
+    unprivileged: Annotated[
+        bool, typer.Option("--unprivileged", help="By a user namespace, even if this user needs none.")
+    ] = False,
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Make a cluster."""
+    rate_bits = None if rate == "none" else units.parse_rate(rate)
+    spec = Spec(nodes, rate_bits, units.parse_latency(latency), tuple(private or ()))
+    if control.up(spec, name, unprivileged=unprivileged):
+        print("What was left of a cluster of this name is cleared away.")
+    suffix = "" if name == DEFAULT_NAME else f" --name {name}"
+    print(f"Up: {_described(spec)}.")
+    print(f"  outrigger cluster exec{suffix} n0 -- COMMAND...   runs something on a host")
+    print(f"  outrigger cluster down{suffix}                    ends it all")
+
+
+@app.command("exec", context_settings={"allow_interspersed_args": False})
+def execute(
+    host: Annotated[str, typer.Argument(help="n0, n1...")],
+    words: Annotated[list[str], typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]...")],
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Run a program on a host.
+
+    Input and output, a terminal, signals, environment and working directory pass; the exit code is the program's.
+    """
+    if words[0] == "--":
+        words = words[1:]
+    if not words:
+        raise UserError("exec: a program is needed: outrigger cluster exec n0 -- PROGRAM [ARGS]...")
+    raise typer.Exit(control.execute(host, words, name))
+
+
+@app.command()
+def hostfile(
+    slots: Annotated[int | None, typer.Option("--slots", help="Ranks per host.", show_default="not given")] = None,
+    mpi: Annotated[
+        str, typer.Option("--mpi", help="Whose form: mpich's host:slots, Outrigger's as well, or openmpi's.")
+    ] = "mpich",
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Print the hosts, one a line, for a launcher."""
+    print(control.hostfile(slots, mpi, name), end="")
+
+
+@app.command()
+def agent(name: NameOption = DEFAULT_NAME) -> None:
+    """Print the path of the launch agent: the hosts' ssh, for launchers that want one named."""
+    print(control.agent(name))
+
+
+@app.command()
+def status(name: NameOption = DEFAULT_NAME) -> None:
+    """Show the hosts."""
+    hosts = control.look(name)
+    table = Table(title=f"{name}: {_described(control.spec_of(name))}", title_justify="left")
+    for column in ("host", "address", "state"):
+        table.add_column(column)
+    table.add_column("processes", justify="right")
+    for host in hosts:
+        table.add_row(host.name, host.address, host.state, str(host.processes))
+    Console(highlight=False).print(table)
+
+
+@app.command()
+def link(
+    host: Annotated[str, typer.Argument(help="n0, n1...")],
+    state: Annotated[str, typer.Argument(help="down or up.")],
+    name: NameOption = DEFAULT_NAME,
+) -> None:
+    """Pull a host's network cable, or put it back."""
+    control.set_link(host, state, name)
+
+
+@app.command()
+def kill(host: Annotated[str, typer.Argument(help="n0, n1...")], name: NameOption = DEFAULT_NAME) -> None:
+    """End a host as a power cut does: all its processes at once, and no word to the others."""
+    control.kill(host, name)
+
+
+@app.command()
+def down(name: NameOption = DEFAULT_NAME) -> None:
+    """End every process of a cluster, and leave nothing of it."""
+    print("Down." if control.down(name) else f"There is no cluster '{name}'.")

@@ -1,0 +1,286 @@
+"""Clusters from outside: made, looked at, damaged on purpose, and taken down."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import shlex
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrigger.cluster import messages, session
+from outrigger.cluster.state import DEFAULT_NAME, NODES_AT_MOST, Files, Spec, address, files, host_name, locked
+from outrigger.errors import UserError
+
+_SECONDS_TO_START = 60.0
+_SECONDS_TO_END = 20.0
+_SECONDS_TO_ANSWER = 10.0
+# Mounts over these would take away what the cluster or its programs cannot do without.
+_NOT_PRIVATE = ("/", "/bin", "/dev", "/etc", "/lib", "/proc", "/sys", "/usr")
+
+# How a hostfile says how many ranks a host takes.
+_SLOTS = {"mpich": ":", "openmpi": " slots="}
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host as it is now."""
+
+    name: str
+    address: str
+    state: str
+    processes: int
+
+
+def _hint(name: str, *words: str) -> str:
+    """A command of ours to suggest, for a cluster of this name."""
+    return " ".join(["outrigger cluster", *words, *([] if name == DEFAULT_NAME else ["--name", name])])
+
+
+def _no_cluster(name: str) -> UserError:
+    return UserError(f"there is no cluster '{name}'; make one with: {_hint(name, 'up')}")
+
+
+def _keeper_pid(found: Files) -> int | None:
+    """The keeper's process, as the kernel names it; None when it does not live."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(_SECONDS_TO_END)
+        try:
+            connection.connect(str(found.keeper))
+        except OSError:
+            return None
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid: int = struct.unpack("3i", credentials)[0]
+    if pid == 0:
+        raise UserError("this is a host of the cluster; run it outside, where the cluster was made")
+    return pid
+
+
+def _kill(pid: int) -> None:
+    """Kills the keeper, and waits until the kernel has ended all that it held."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        if not select.select([process], [], [], _SECONDS_TO_END)[0]:
+            raise UserError(f"process {pid}, the cluster's keeper, was killed and has not ended: see /proc/{pid}/stack")
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(process)
+
+
+def _clear(found: Files) -> bool:
+    """Takes away a cluster and its files, whatever state it is in; whether there was something."""
+    pid = _keeper_pid(found)
+    if pid is not None:
+        _kill(pid)
+    if not found.directory.exists():
+        return False
+    shutil.rmtree(found.directory)
+    return True
+
+
+def _whole(found: Files) -> bool:
+    """The keeper answers, and no host of its is dead."""
+    try:
+        answer = messages.ask(str(found.keeper), {"do": "look"}, timeout_s=5.0)
+    except (OSError, messages.ClosedError):
+        return False
+    return "killed" not in answer["states"].values()
+
+
+def _check(spec: Spec, found: Files) -> None:
+    if not 1 <= spec.nodes <= NODES_AT_MOST:
+        raise UserError(f"--nodes {spec.nodes}: 1 to {NODES_AT_MOST} can be made")
+    for directory in spec.private:
+        path = Path(directory)
+        if not path.is_absolute() or not path.is_dir():
+            raise UserError(f"--private {directory}: the absolute path of a directory is needed")
+        if str(path.resolve()) in _NOT_PRIVATE or found.directory.is_relative_to(path.resolve()):
+            raise UserError(f"--private {directory}: this directory is needed on every host as it is")
+    if len(str(found.host(host_name(spec.nodes)))) > 100:
+        raise UserError(f"{found.directory}: too long for the path of a socket; set XDG_RUNTIME_DIR to a shorter one")
+
+
+# -S, -E and -s leave out what Python would look for at its start.
+_AGENT = """#!/bin/sh
+exec {python} -S -E -s -c '
+import sys
+sys.path.insert(0, sys.argv[1])
+from outrigger.cluster.session import agent
+sys.exit(agent(sys.argv[2], sys.argv[3:]))
+' {package} {directory} "$@"
+"""
+
+
+def _write_files(found: Files, spec: Spec) -> None:
+    found.directory.mkdir(mode=0o700)
+    found.temporary.mkdir()
+    found.programs.mkdir()
+    found.write_spec(spec)
+    lines = ["127.0.0.1 localhost", "::1 localhost"]
+    lines += [f"{address(index)} {name}" for index, name in enumerate(spec.hosts())]
+    found.hosts.write_text("\n".join(lines) + "\n")
+    found.hosts.chmod(0o644)
+    paths = {"python": sys.executable, "package": Path(__file__).resolve().parents[2], "directory": found.directory}
+    found.agent.write_text(_AGENT.format(**{name: shlex.quote(str(path)) for name, path in paths.items()}))
+    found.agent.chmod(0o755)
+    (found.programs / "ssh").symlink_to(found.agent)
+
+
+def _start_keeper(found: Files, lock: int, *, unprivileged: bool) -> None:
+    """Starts the keeper, which holds the lock as well until all is set up, so that no half a cluster is overlooked."""
+    command = [sys.executable, "-m", "outrigger.cluster.keeper", str(found.directory), str(lock)]
+    if unprivileged:
+        command.append("unprivileged")
+    with open(found.log, "ab") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd="/", pass_fds=(lock,)
+        )
+    assert process.stdout is not None
+    with process.stdout as output:
+        ready, _, _ = select.select([output], [], [], _SECONDS_TO_START)
+        line = output.readline() if ready else b""
+    process.wait()
+    if not line:
+        last = found.log.read_text(errors="replace").strip().splitlines()[-1:]
+        raise UserError(f"the cluster did not start: {last[0] if last else 'its keeper ended without a word'}")
+    fault = messages.parse(line)["fault"]
+    if fault:
+        raise UserError(fault)
+
+
+def up(spec: Spec, name: str = DEFAULT_NAME, *, unprivileged: bool = False) -> bool:
+    """Makes a cluster; whether the rest of another had to be cleared away first."""
+    with locked(name) as (found, lock):
+        _check(spec, found)
+        if _whole(found):
+            raise UserError(f"the cluster '{name}' is up already; take it down first: {_hint(name, 'down')}")
+        cleared = _clear(found)
+        _write_files(found, spec)
+        try:
+            _start_keeper(found, lock, unprivileged=unprivileged)
+        except BaseException:
+            _clear(found)
+            raise
+    return cleared
+
+
+def down(name: str = DEFAULT_NAME) -> bool:
+    """Ends every process of a cluster and takes its files away; whether there was one."""
+    if not files(name).directory.exists():
+        return False
+    with locked(name) as (found, _):
+        return _clear(found)
+
+
+def _ask_keeper(name: str, message: messages.Message) -> messages.Message:
+    try:
+        answer = messages.ask(str(files(name).keeper), message, _SECONDS_TO_ANSWER)
+    except TimeoutError:
+        raise UserError(f"the cluster '{name}' does not answer; take it down with: {_hint(name, 'down')}") from None
+    except (OSError, messages.ClosedError):
+        if files(name).directory.exists():
+            advice = f"{_hint(name, 'up')}, or {_hint(name, 'down')}"
+            raise UserError(f"the cluster '{name}' has ended by itself; clear it away with: {advice}") from None
+        raise _no_cluster(name) from None
+    if answer.get("fault"):
+        raise UserError(answer["fault"])
+    return answer
+
+
+def spec_of(name: str = DEFAULT_NAME) -> Spec:
+    """What a cluster was made by."""
+    try:
+        return files(name).read_spec()
+    except FileNotFoundError:
+        raise _no_cluster(name) from None
+
+
+def look(name: str = DEFAULT_NAME) -> list[Host]:
+    """Every host as it is now."""
+    states = _ask_keeper(name, {"do": "look"})["states"]
+    hosts = []
+    for index, (host, state) in enumerate(states.items()):
+        processes = 0
+        with contextlib.suppress(OSError, messages.ClosedError):
+            if state != "killed":
+                processes = messages.ask(str(files(name).host(host)), {"do": "look"})["processes"]
+        hosts.append(Host(host, address(index), state, processes))
+    return hosts
+
+
+def kill(host: str, name: str = DEFAULT_NAME) -> None:
+    """Ends a host at once, without a word to the others."""
+    _ask_keeper(name, {"do": "kill", "host": host})
+
+
+def set_link(host: str, state: str, name: str = DEFAULT_NAME) -> None:
+    """Plugs a host's cable out (down) or in (up)."""
+    if state not in ("up", "down"):
+        raise UserError(f"{state}: a link can be set up or down")
+    _ask_keeper(name, {"do": "link", "host": host, "state": state})
+
+
+def hostfile(slots: int | None = None, mpi: str = "mpich", name: str = DEFAULT_NAME) -> str:
+    """The hosts a line each, as an MPI's launcher reads them: MPICH's form is Outrigger's as well."""
+    if slots is not None and slots < 1:
+        raise UserError(f"--slots {slots}: at least one is needed")
+    if mpi not in _SLOTS:
+        raise UserError(f"--mpi {mpi}: there are {', '.join(_SLOTS)}")
+    suffix = "" if slots is None else f"{_SLOTS[mpi]}{slots}"
+    return "".join(f"{host}{suffix}\n" for host in spec_of(name).hosts())
+
+
+def agent(name: str = DEFAULT_NAME) -> Path:
+    """The program that stands in for ssh."""
+    spec_of(name)
+    return files(name).agent
+
+
+def _limits() -> list[tuple[int, int, int]]:
+    kinds = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+    return [(kind, *resource.getrlimit(kind)) for kind in kinds]
+
+
+def _ignored_signals() -> list[int]:
+    """As nohup sets them; Python itself ignores two."""
+    python = (signal.SIGPIPE, signal.SIGXFSZ)
+    every = signal.valid_signals() - set(python)
+    return sorted(number for number in every if signal.getsignal(number) == signal.SIG_IGN)
+
+
+def execute(host: str, words: Sequence[str], name: str = DEFAULT_NAME) -> int:
+    """Runs a program on a host as if it were here; its exit status."""
+    hosts = spec_of(name).hosts()
+    if host not in hosts:
+        raise UserError(f"{host}: there are {hosts[0]} to {hosts[-1]} in the cluster '{name}'")
+    try:
+        directory = os.getcwd()
+    except FileNotFoundError:
+        raise UserError("the working directory is deleted; change to another") from None
+    umask = os.umask(0)
+    os.umask(umask)
+    request = {
+        "do": "run",
+        "words": list(words),
+        "environment": dict(os.environ),
+        "directory": directory,
+        "umask": umask,
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "limits": _limits(),
+        "ignored": _ignored_signals(),
+    }
+    return session.run(str(files(name).host(host)), host, request, may_have_terminal=True)

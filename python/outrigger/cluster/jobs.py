@@ -1,0 +1,159 @@
+"""Processes that are started on a host for a client elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import resource
+import signal
+import socket
+import struct
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from outrigger.cluster import messages
+
+_SECONDS_TO_HANG_UP = 5.0
+_CANNOT_BE_RUN = 126
+_NOT_FOUND = 127
+# What a terminal's keys send goes to the whole process group, as from a terminal; the rest to the process alone.
+_FOR_THE_GROUP = {signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGCONT}
+# What a login would set; a launch agent passes no environment, as ssh does not.
+_LOGIN_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a host adds to the environment of its processes."""
+
+    name: str
+    temporary: str
+    programs: str
+
+
+@dataclass
+class Job:
+    """A process started for a client; it leads a session and a process group."""
+
+    pid: int
+    connection: socket.socket
+    kill_at: float | None = field(default=None)
+    """When to kill what is left, the client being gone."""
+
+    def signal(self, number: int) -> None:
+        """A signal that the client got."""
+        with contextlib.suppress(ProcessLookupError):
+            if number in _FOR_THE_GROUP:
+                os.killpg(self.pid, number)
+            else:
+                os.kill(self.pid, number)
+
+    def hang_up(self) -> None:
+        """The client is gone."""
+        self.signal(signal.SIGHUP)
+        self.signal(signal.SIGCONT)
+        self.kill_at = time.monotonic() + _SECONDS_TO_HANG_UP
+
+    def kill(self) -> None:
+        """By force, what is left of the process group."""
+        self.kill_at = None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def _environment(given: Mapping[str, str] | None, place: Place) -> dict[str, str]:
+    if given is None:
+        given = {name: value for name in _LOGIN_VARIABLES if (value := os.environ.get(name)) is not None}
+    path = given.get("PATH", os.defpath)
+    return {**given, "PATH": f"{place.programs}:{path}", "TMPDIR": place.temporary, "HOSTNAME": place.name}
+
+
+def _apply_limits(request: messages.Message) -> None:
+    """The limits that the client has; those that may not be set stay the host's."""
+    os.umask(request.get("umask", 0o022))
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, request.get("cpus") or os.sched_getaffinity(0))
+    for kind, soft, hard in request.get("limits", []):
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(kind, (soft, hard))
+
+
+def _default_signals(ignored: Sequence[int]) -> None:
+    """What the keeper and Python ignore, programs must not; what the client ignores, they must."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        with contextlib.suppress(OSError):  # SIGKILL, SIGSTOP
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+
+def _become(request: messages.Message, files: Sequence[int], place: Place) -> None:
+    os.setsid()
+    for target, file in enumerate(files):
+        os.dup2(file, target)
+    if request.get("terminal"):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    _default_signals(request.get("ignored", ()))
+    _apply_limits(request)
+    directory = request.get("directory") or os.environ.get("HOME", "/")
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        if request.get("directory"):
+            raise OSError(error.errno, f"directory {directory}: {error.strerror}") from None
+        os.chdir("/")
+    words = request["words"]
+    try:
+        os.execvpe(words[0], words, _environment(request.get("environment"), place))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{words[0]}: no such program") from None
+    except OSError as error:
+        raise OSError(error.errno, f"{words[0]}: {error.strerror}") from None
+
+
+_FAULT = struct.Struct("!B")
+
+
+def _child(request: messages.Message, files: Sequence[int], place: Place, faults: int) -> None:
+    """Becomes the program, or says why not and ends."""
+    code = _CANNOT_BE_RUN
+    try:
+        _become(request, files, place)
+    except FileNotFoundError as error:
+        code = _NOT_FOUND
+        text = str(error)
+    except OSError as error:
+        text = error.strerror or str(error)
+    except BaseException as error:
+        text = repr(error)
+    try:
+        os.write(faults, _FAULT.pack(code) + text.encode(errors="replace")[:4000])
+    finally:
+        os._exit(code)
+
+
+def start(request: messages.Message, files: Sequence[int], place: Place, connection: socket.socket) -> Job | None:
+    """Starts a process on three open files; None after telling the client why it could not be."""
+    faults, faults_of_child = os.pipe()
+    # The three standard descriptors must not be among those that are put in their place.
+    files = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 10) for file in files]
+    pid = os.fork()
+    if pid == 0:
+        _child(request, files, place, faults_of_child)
+    for descriptor in (*files, faults_of_child):
+        os.close(descriptor)
+    with open(faults, "rb") as pipe:
+        fault = pipe.read()
+    if not fault:
+        return Job(pid, connection)
+    (code,) = _FAULT.unpack(fault[: _FAULT.size])
+    os.waitpid(pid, 0)
+    messages.send(connection, {"fault": fault[_FAULT.size :].decode(), "code": code})
+    return None
+
+
+def ending(status: int) -> messages.Message:
+    """What the client is told of a process that ended."""
+    return {"code": os.waitstatus_to_exitcode(status) if not os.WIFSIGNALED(status) else 128 + os.WTERMSIG(status)}

@@ -1,0 +1,315 @@
+"""The process that holds a cluster: the switch is its network namespace, the hosts are its children.
+
+It is the first process of a PID namespace that all hosts' namespaces are nested in: when it ends, by whatever cause,
+the kernel kills every process of the cluster, and with the last of them go the networks and mounts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from outrigger.cluster import host, jobs, kernel, messages, network
+from outrigger.cluster.state import Files, Spec, address, host_name
+from outrigger.errors import UserError
+
+_NAMESPACES = kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC
+_SECONDS_FOR_A_REQUEST = 5.0
+
+
+def _new_user_namespace() -> None:
+    """In which this user may make networks and mounts, and is still himself."""
+    user, group = os.geteuid(), os.getegid()
+    kernel.unshare(kernel.CLONE_NEWUSER)
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def _forbidding_settings() -> Iterator[str]:
+    """The system's settings that stand against namespaces here."""
+    for kind in ("user", "net", "pid", "mnt", "ipc", "uts"):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/sys/user/max_{kind}_namespaces").read_text().strip() == "0":
+                yield f"sysctl user.max_{kind}_namespaces is 0: raise it"
+    for name, bad in (("unprivileged_userns_clone", "0"), ("apparmor_restrict_unprivileged_userns", "1")):
+        with contextlib.suppress(OSError):
+            if Path("/proc/sys/kernel", name).read_text().strip() == bad:
+                yield f"sysctl kernel.{name} is {bad}, which leaves them to root"
+    if not Path("/proc/self/ns/user").exists():
+        yield "the kernel has no user namespaces"
+
+
+def _no_namespaces(error: OSError, settings: list[str]) -> str:
+    settings = settings or [
+        "be root, or allow this user to make user namespaces (in Docker: --cap-add SYS_ADMIN --cap-add NET_ADMIN "
+        "--security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+    ]
+    return (
+        f"a cluster needs namespaces; neither CAP_SYS_ADMIN nor a user namespace is to be had ({error.strerror}): "
+        + "; ".join(settings)
+    )
+
+
+def make_namespaces(*, unprivileged: bool = False) -> None:
+    """Of the calling process, by its privileges or else by a user namespace."""
+    if not unprivileged:
+        try:
+            kernel.unshare(_NAMESPACES)
+            return
+        except OSError:
+            pass  # what is wrong with it will be wrong with a user namespace, too, unless only the privilege lacks
+    settings = list(_forbidding_settings())  # a user namespace has its own
+    try:
+        _new_user_namespace()
+        kernel.unshare(_NAMESPACES)
+    except OSError as error:
+        raise UserError(_no_namespaces(error, settings)) from None
+
+
+def _text(error: BaseException) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
+
+
+def _report(pipe: int, fault: str | None) -> None:
+    os.write(pipe, json.dumps({"fault": fault}).encode()[:4000] + b"\n")
+
+
+def _reported(pipe: int, action: Callable[[], None]) -> None:
+    """Does a part of the setting up, and says whether it succeeded; the process ends if it did not."""
+    try:
+        action()
+        _report(pipe, None)
+    except BaseException as error:
+        _report(pipe, _text(error))
+        os._exit(1)
+
+
+def _close_all_but(*kept: int) -> None:
+    """A host must hold nothing of the switch's or of other hosts'. Standard files stay."""
+    edges = [2, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
+    for low, high in itertools.pairwise(edges):
+        os.closerange(low + 1, high)
+
+
+@dataclass
+class _Host:
+    index: int
+    pid: int
+    """Of its first process."""
+    go: int
+    """A pipe: its cable is there."""
+    reports: int
+    """A pipe with the results of setting it up: one by its first process, one of its network."""
+
+
+def _host_life(files: Files, name: str, spec: Spec, reports: int) -> NoReturn:
+    """The first process of a host."""
+    kernel.set_process_name(f"outrigger-{name}")
+
+    def prepare() -> socket.socket:
+        host.set_up(files, name, spec)
+        return host.listen(files.host(name))
+
+    listeners: list[socket.socket] = []
+    _reported(reports, lambda: listeners.append(prepare()))
+    os.close(reports)
+    place = jobs.Place(name, str(files.temporary), str(files.programs))
+    host.Server(listeners[0], place).run()
+    os._exit(1)
+
+
+def _make_host(files: Files, index: int, spec: Spec, go: int, reports: int, pids: int) -> NoReturn:
+    """Makes a host's namespaces, starts its first process, and connects it when told."""
+
+    def namespaces() -> None:
+        kernel.unshare(host.NAMESPACES)
+        network.prepare_host()
+
+    _reported(reports, namespaces)
+    pid = os.fork()
+    if pid == 0:
+        _close_all_but(reports)
+        _host_life(files, host_name(index), spec, reports)
+    os.write(pids, pid.to_bytes(4))
+    if os.read(go, 1):
+        _reported(reports, lambda: network.configure_host(address(index), spec))
+    os._exit(0)
+
+
+class _Switch:
+    """The keeper at work."""
+
+    def __init__(self, files: Files, spec: Spec) -> None:
+        self._files = files
+        self._spec = spec
+        self._hosts: list[_Host] = []
+        self._links_down: set[int] = set()
+
+    def _start_host(self, index: int) -> _Host:
+        go, go_here = os.pipe()
+        reports_here, reports = os.pipe()
+        pids_here, pids = os.pipe()
+        if os.fork() == 0:
+            _close_all_but(go, reports, pids)
+            _make_host(self._files, index, self._spec, go, reports, pids)
+        for descriptor in (go, reports, pids):
+            os.close(descriptor)
+        with open(pids_here, "rb") as pipe:
+            pid = pipe.read(4)
+        found = _Host(index, int.from_bytes(pid), go_here, reports_here)
+        if not pid:
+            self._check(found)
+        return found
+
+    def _check(self, made: _Host) -> None:
+        """Raises what went wrong in a host, if something did."""
+        with open(made.reports) as pipe:
+            lines = [json.loads(line) for line in pipe]
+        for line in lines:
+            if line["fault"]:
+                raise UserError(f"{host_name(made.index)}: {line['fault']}")
+        if len(lines) < 3:
+            raise UserError(f"{host_name(made.index)}: it ended while it was set up; see {self._files.log}")
+
+    def set_up(self) -> None:
+        """Makes the switch and every host."""
+        network.make_switch()
+        for index in range(self._spec.nodes):
+            self._hosts.append(self._start_host(index))
+        for made in self._hosts:
+            network.connect(made.index, made.pid, self._spec)
+            os.write(made.go, b"!")
+            os.close(made.go)
+        for made in self._hosts:
+            self._check(made)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for made in self._hosts:
+                if made.pid == pid:
+                    made.pid = 0
+
+    def _host(self, name: str) -> _Host:
+        for made in self._hosts:
+            if host_name(made.index) == name:
+                return made
+        raise UserError(f"{name}: there are {host_name(0)} to {host_name(len(self._hosts) - 1)}")
+
+    def _kill(self, name: str) -> None:
+        """As when a host's power is cut: the others hear nothing more of it."""
+        made = self._host(name)
+        if made.pid == 0:
+            raise UserError(f"{name} is killed already")
+        network.set_port(made.index, "down")
+        os.kill(made.pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):  # collected on SIGCHLD
+            os.waitpid(made.pid, 0)
+        made.pid = 0
+
+    def _link(self, name: str, state: str) -> None:
+        made = self._host(name)
+        if made.pid == 0:
+            raise UserError(f"{name} is killed, its link with it")
+        network.set_port(made.index, state)
+        (self._links_down.add if state == "down" else self._links_down.discard)(made.index)
+
+    def _state(self, made: _Host) -> str:
+        if made.pid == 0:
+            return "killed"
+        return "link down" if made.index in self._links_down else "up"
+
+    def _answer(self, request: messages.Message) -> messages.Message:
+        match request["do"]:
+            case "look":
+                return {"states": {host_name(made.index): self._state(made) for made in self._hosts}}
+            case "kill":
+                self._kill(request["host"])
+            case "link":
+                self._link(request["host"], request["state"])
+            case other:
+                raise UserError(f"{other}: unknown request")
+        return {}
+
+    def serve(self, listener: socket.socket) -> NoReturn:
+        """Answers until killed."""
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: self._reap())
+        self._reap()
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(_SECONDS_FOR_A_REQUEST)
+                with contextlib.suppress(messages.ClosedError, OSError, ValueError, KeyError):
+                    request, _ = messages.receive(connection)
+                    try:
+                        answer = self._answer(request)
+                    except (UserError, OSError) as error:
+                        answer = {"fault": _text(error)}
+                    messages.send(connection, answer)
+
+
+def _own_proc() -> None:
+    try:
+        kernel.mount("proc", "/proc", "proc")
+    except PermissionError:
+        raise UserError(
+            "hosts need a /proc of their own, and a container that hides parts of /proc forbids it; "
+            "start the container with --security-opt systempaths=unconfined, or with --privileged"
+        ) from None
+
+
+def _keep(files: Files, spec: Spec, answers: int, lock: int) -> NoReturn:
+    """The life of the keeper, in its namespaces."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    kernel.set_process_name("outrigger-switch")
+    # Mounts of the machine still come and go here; none made here is seen there.
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
+    _own_proc()
+    listener = host.listen(files.keeper)
+    switch = _Switch(files, spec)
+    _reported(answers, switch.set_up)
+    os.close(answers)
+    os.close(lock)
+    switch.serve(listener)
+
+
+def main(arguments: list[str]) -> None:
+    """Starts the keeper of the cluster whose files lie in a directory; what came of it is one line of output."""
+    files, lock = Files(Path(arguments[0])), int(arguments[1])
+    spec = files.read_spec()
+    answers = os.dup(1)
+    os.dup2(2, 1)
+
+    try:
+        make_namespaces(unprivileged="unprivileged" in arguments[2:])
+    except UserError as error:
+        _report(answers, str(error))
+        return
+    if os.fork() == 0:
+        try:
+            _keep(files, spec, answers, lock)
+        except BaseException as error:
+            _report(answers, _text(error))
+            os._exit(1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,122 @@
+"""The cluster's network: a bridge with a port for every host, each shaped both ways."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from outrigger.cluster.state import PREFIX_LENGTH, Spec
+from outrigger.errors import UserError
+
+BRIDGE = "switch"
+INTERFACE = "eth0"
+
+# A full frame is 1514 bytes for the kernel; preamble, checksum and gap make it 1538 on a wire.
+_FRAME_BYTES = 1514
+_FRAME_ON_WIRE_BYTES = 1538
+# What passes at once after a pause: the largest segment that TCP hands to a link, which would otherwise be cut, and at
+# high rates what the timer's delay costs.
+_BURST_BYTES = 72 * 1024
+_BURST_US = 500
+# As a switch with shared buffers has it; TCP fills it, so it bounds the delay that load adds.
+_QUEUE_BYTES = 256 * 1024
+_QUEUE_US = 33_000
+_NETEM_PACKETS = 100_000
+
+
+def port(index: int) -> str:
+    """The bridge's port for a host."""
+    return f"port{index}"
+
+
+def _index(ip: IPRoute, name: str) -> int:
+    found: Any = ip.link_lookup(ifname=name)
+    if not found:
+        raise OSError(errno.ENODEV, f"there is no interface {name}")
+    return int(found[0])
+
+
+@contextlib.contextmanager
+def _needs(what: str, module: str) -> Iterator[None]:
+    """Says what a request to the kernel was for, and which module it takes."""
+    try:
+        yield
+    except NetlinkError as error:
+        if error.code in (errno.ENOENT, errno.EOPNOTSUPP):
+            raise UserError(f"{what} needs {module}, which this kernel does not have; try: modprobe {module}") from None
+        raise OSError(error.code, f"{what}: {error.args[-1]}") from None
+
+
+def _shape(ip: IPRoute, index: int, rate_bits: int | None, latency_us: int) -> None:
+    """tbf keeps the rate; a delay is a queue within it, or stands alone."""
+    parent: dict[str, Any] = {}
+    if rate_bits is not None:
+        rate_bytes = rate_bits * _FRAME_BYTES // (8 * _FRAME_ON_WIRE_BYTES)
+        with _needs("--rate", "sch_tbf"):
+            ip.tc(
+                "add",
+                "tbf",
+                index,
+                handle="1:",
+                rate=rate_bytes,
+                burst=max(_BURST_BYTES, rate_bytes * _BURST_US // 10**6),
+                limit=max(_QUEUE_BYTES, rate_bytes * _QUEUE_US // 10**6),
+            )
+        parent = {"parent": "1:1"}
+    if latency_us:
+        with _needs("--latency", "sch_netem"):
+            ip.tc("add", "netem", index, handle="2:", delay=latency_us, limit=_NETEM_PACKETS, **parent)
+
+
+def _without_ipv6() -> None:
+    """One address per host, so that no MPI has to choose. Loopback keeps ::1."""
+    with contextlib.suppress(FileNotFoundError):
+        Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+
+
+def make_switch() -> None:
+    """The bridge, in the calling process's network namespace."""
+    _without_ipv6()
+    with IPRoute() as ip:
+        with _needs("the switch", "bridge"):
+            ip.link("add", ifname=BRIDGE, kind="bridge", br_stp_state=0)
+        ip.link("set", index=_index(ip, "lo"), state="up")
+        ip.link("set", index=_index(ip, BRIDGE), state="up")
+
+
+def connect(host: int, pid: int, spec: Spec) -> None:
+    """A cable from the bridge to the network namespace of a process, where its end is eth0."""
+    with IPRoute() as ip:
+        with _needs("a link", "veth"):
+            ip.link("add", ifname=port(host), kind="veth", peer={"ifname": INTERFACE, "net_ns_pid": pid})
+        index = _index(ip, port(host))
+        ip.link("set", index=index, master=_index(ip, BRIDGE))
+        _shape(ip, index, spec.rate_bits, 0)
+        ip.link("set", index=index, state="up")
+
+
+def prepare_host() -> None:
+    """Before the calling process's network namespace has a cable."""
+    _without_ipv6()
+
+
+def configure_host(address: str, spec: Spec) -> None:
+    """The interfaces of the calling process's network namespace, once it has its cable."""
+    with IPRoute() as ip:
+        ip.link("set", index=_index(ip, "lo"), state="up")
+        index = _index(ip, INTERFACE)
+        ip.addr("add", index=index, address=address, prefixlen=PREFIX_LENGTH)
+        _shape(ip, index, spec.rate_bits, spec.latency_us)
+        ip.link("set", index=index, state="up")
+
+
+def set_port(host: int, state: str) -> None:
+    """Plugs a host's cable in or out, at the switch: the host sees its carrier come or go."""
+    with IPRoute() as ip:
+        ip.link("set", index=_index(ip, port(host)), state=state)

@@ -1,0 +1,92 @@
+"""Hosts and how many ranks each takes: files as mpirun's users know them, `host:slots` or `host slots=N` a line."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrigger.errors import UserError
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_MAX_SLOTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host by name, and how many ranks it takes."""
+
+    name: str
+    slots: int = 1
+
+
+def is_host_name(text: str) -> bool:
+    """Letters, digits, dots, dashes and underscores: a name or an IPv4 address."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_this_host(name: str) -> bool:
+    """Whether a host's name is this machine's."""
+    here = socket.gethostname()
+    return name in {"localhost", "127.0.0.1", here, here.partition(".")[0]}
+
+
+def meaningful_lines(text: str) -> list[tuple[int, str]]:
+    """The lines with their numbers, without comments and blank ones."""
+    stripped = ((number, line.partition("#")[0].strip()) for number, line in enumerate(text.split("\n"), 1))
+    return [(number, line) for number, line in stripped if line]
+
+
+def _slots(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= _MAX_SLOTS:
+        raise UserError(f"{where}: '{text}' is not a number of slots; write one from 1 up, like node1:32")
+    return int(text)
+
+
+def _host(line: str, where: str) -> Host:
+    first, *settings = line.split()
+    name, colon, count = first.partition(":")
+    if not is_host_name(name):
+        raise UserError(f"{where}: '{name or first}' is not a host name; write HOST:SLOTS, like node1:32")
+    if colon and settings:
+        raise UserError(f"{where}: '{settings[0]}' after {first}; write HOST:SLOTS or HOST slots=N, one host a line")
+    slots = _slots(count, where) if colon else None
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key != "slots" or slots is not None:
+            raise UserError(f"{where}: '{setting}' is not known here; write HOST:SLOTS or HOST slots=N")
+        slots = _slots(value, where)
+    return Host(name, 1 if slots is None else slots)
+
+
+def parse(text: str, source: str) -> tuple[Host, ...]:
+    """The hosts of a file, in its order. A host that is named again takes that many more."""
+    found: dict[str, int] = {}
+    for number, line in meaningful_lines(text):
+        host = _host(line, f"{source}:{number}")
+        found[host.name] = found.get(host.name, 0) + host.slots
+    if not found:
+        raise UserError(f"{source}: no host is named; write HOST:SLOTS on a line of its own for each")
+    return tuple(Host(name, slots) for name, slots in found.items())
+
+
+def read_text(path: Path, option: str) -> str:
+    """What a file holds that an option names."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{option} {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise UserError(f"{option} {path}: this is not a text file") from None
+
+
+def read(path: Path) -> tuple[Host, ...]:
+    """The hosts of a file."""
+    return parse(read_text(path, "--hostfile"), str(path))
+
+
+def render(hosts: Sequence[Host]) -> str:
+    """A file that `parse` reads back."""
+    return "".join(f"{host.name}:{host.slots}\n" for host in hosts)

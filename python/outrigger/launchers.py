@@ -1,0 +1,128 @@
+"""The commands that start ranks: mpiexec of each MPI, and srun."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from outrigger.errors import UserError
+from outrigger.mpis import Mpi
+from outrigger.plan import Share
+
+SSH = "ssh"
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a launcher is to do."""
+
+    mpi: Mpi
+    ranks: int
+    program: tuple[str, ...]
+    shares: tuple[Share, ...] = ()
+    """Empty: all ranks here."""
+    agent: str = SSH
+    """The command that reaches another host: AGENT HOST COMMAND."""
+    passed: Sequence[str] = field(default=())
+    """The variables that ranks on other hosts must have."""
+
+    @property
+    def host_counts(self) -> str:
+        """n0:2,n1:2, as Open MPI and hydra read it."""
+        return ",".join(f"{share.host.name}:{share.ranks}" for share in self.shares)
+
+
+@dataclass(frozen=True)
+class Started:
+    """A command, and what it needs in its environment."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def split_agent(agent: str) -> tuple[str, ...]:
+    """The words of --launch-agent, the first as a path."""
+    try:
+        words = shlex.split(agent)
+    except ValueError as error:
+        raise UserError(f"--launch-agent {agent}: {error}") from None
+    path = shutil.which(words[0]) if words else None
+    if path is None:
+        raise UserError(
+            f"--launch-agent {agent}: {words[0] if words else 'nothing'} is no program on PATH; it is called as "
+            "AGENT HOST COMMAND, like ssh"
+        )
+    return (path, *words[1:])
+
+
+def openmpi(start: Start) -> Started:
+    """mpirun of Open MPI. It binds nothing: that is done on the node."""
+    command = [str(start.mpi.launcher), "-n", str(start.ranks), "--bind-to", "none"]
+    if start.shares:
+        command += ["--host", start.host_counts, "--map-by", "slot"]
+        command += ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", shlex.join(split_agent(start.agent))]
+    else:
+        command.append("--oversubscribe")
+    for name in start.passed:
+        command += ["-x", name]
+    return Started((*command, *start.program))
+
+
+def _agent_options(agent: str, variable: str) -> Started:
+    """Hydra takes a path, and the agent's own arguments from a variable."""
+    path, *arguments = split_agent(agent)
+    environment = {variable: " ".join(arguments)} if arguments else {}
+    return Started(("-launcher", SSH, "-launcher-exec", path), environment)
+
+
+def mpich(start: Start) -> Started:
+    """mpiexec of MPICH. It gives the ranks its whole environment by itself."""
+    command = [str(start.mpi.launcher), "-n", str(start.ranks)]
+    if not start.shares:
+        return Started((*command, *start.program))
+    agent = _agent_options(start.agent, "HYDRA_LAUNCHER_EXTRA_ARGS")
+    return Started((*command, "-hosts", start.host_counts, *agent.command, *start.program), agent.environment)
+
+
+def intel(start: Start) -> Started:
+    """mpiexec of Intel MPI. Its -hosts knows no counts, so that each host is a part of the command."""
+    unbound = {"I_MPI_PIN": "0"}  # binding is done on the node
+    command = [str(start.mpi.launcher)]
+    if not start.shares:
+        return Started((*command, "-n", str(start.ranks), *start.program), unbound)
+    agent = _agent_options(start.agent, "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS")
+    command += agent.command
+    for index, share in enumerate(start.shares):
+        command += [":"] if index else []
+        command += ["-n", str(share.ranks), "-host", share.host.name, *start.program]
+    return Started(tuple(command), {**unbound, **agent.environment})
+
+
+def srun(start: Start, mpi_type: str | None) -> Started:
+    """srun within an allocation. It gives the ranks its whole environment; binding is done on the node."""
+    command = ["srun", f"--ntasks={start.ranks}", f"--nodes={len(start.shares)}"]
+    counts = {share.ranks for share in start.shares}
+    if len(counts) == 1:
+        names = ",".join(share.host.name for share in start.shares)
+        command += [f"--nodelist={names}", f"--ntasks-per-node={counts.pop()}", "--distribution=block"]
+    else:
+        names = ",".join(",".join([share.host.name] * share.ranks) for share in start.shares)  # one for each rank
+        command += [f"--nodelist={names}", "--distribution=arbitrary"]
+    command += ["--cpu-bind=none", "--export=ALL"]
+    if mpi_type is not None:
+        command.append(f"--mpi={mpi_type}")
+    return Started((*command, *start.program))
+
+
+def mpiexec(start: Start) -> Started:
+    """The launcher of the job's own MPI."""
+    if start.mpi.vendor == "intel":
+        return intel(start)
+    return openmpi(start) if start.mpi.family == "openmpi" else mpich(start)
+
+
+def on_host(agent: str, host: str, command: Sequence[str]) -> list[str]:
+    """A command on another host. Like ssh, the agent hands its words to a shell."""
+    return [*split_agent(agent), host, shlex.join(command)]

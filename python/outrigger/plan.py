@@ -1,0 +1,67 @@
+"""Which ranks go to which host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from outrigger.errors import UserError
+from outrigger.hostfile import Host
+
+
+@dataclass(frozen=True)
+class Share:
+    """A host's part of a job: consecutive ranks."""
+
+    host: Host
+    first: int
+    ranks: int
+    dpu: str | None = None
+
+    @property
+    def last(self) -> int:
+        """The last of its ranks."""
+        return self.first + self.ranks - 1
+
+
+def _count_by_host(hosts: Sequence[Host], ranks: int) -> list[int]:
+    """Fills hosts in their order by slots, and begins again with the first while ranks are left."""
+    counts = [0] * len(hosts)
+    rounds, rest = divmod(ranks, sum(host.slots for host in hosts))
+    for index, host in enumerate(hosts):
+        last_round = min(rest, host.slots)
+        rest -= last_round
+        counts[index] = rounds * host.slots + last_round
+    return counts
+
+
+def with_first(shares: Sequence[Share], name: str) -> tuple[Share, ...]:
+    """The same hosts with as many ranks each, but `name`, if it is one of them, has the first ranks.
+
+    So Open MPI's mpirun does it with the host that it runs on.
+    """
+    renumbered: list[Share] = []
+    first = 0
+    for share in sorted(shares, key=lambda share: share.host.name != name):
+        renumbered.append(replace(share, first=first))
+        first += share.ranks
+    return tuple(renumbered)
+
+
+def assign(
+    hosts: Sequence[Host], ranks: int, *, oversubscribe: bool = False, dpus: dict[str, str] | None = None
+) -> tuple[Share, ...]:
+    """The hosts that get ranks, in their order, with consecutive ranks each."""
+    slots = sum(host.slots for host in hosts)
+    if ranks > slots and not oversubscribe:
+        have = f"{hosts[0].name} has" if len(hosts) == 1 else f"the {len(hosts)} hosts have"
+        raise UserError(
+            f"-n {ranks}: {have} {slots} slots; name more hosts or slots, or let ranks share cores with --oversubscribe"
+        )
+    shares: list[Share] = []
+    first = 0
+    for host, count in zip(hosts, _count_by_host(hosts, ranks), strict=True):
+        if count:
+            shares.append(Share(host, first, count, (dpus or {}).get(host.name)))
+        first += count
+    return tuple(shares)

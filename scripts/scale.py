@@ -1,0 +1,141 @@
+"""Runs outrigger-sim scale over sizes, algorithms and forms; writes the tables of docs/scaling.md and docs/scaling.png.
+
+The text of docs/scaling.md stays; what stands between its markers is written anew. Every figure is counted, none is a
+time, so that the same code gives the same tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+NODES = (16, 256, 4096)
+SERVICES = (1, 4)
+CASES = tuple((algorithm, form) for algorithm in ("ring_pull", "scatter_dest") for form in ("regular", "v"))
+BEGIN, END = "<!-- counted: begin -->", "<!-- counted: end -->"
+
+Count = dict[str, Any]
+
+
+def count(program: Path, nodes: int, services: int, algorithm: str, form: str) -> Count:
+    command = [str(program), "scale", "--json", "--nodes", str(nodes), "--services", str(services)]
+    command += ["--algorithm", algorithm, "--form", form]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900)
+    figures: Count = json.loads(done.stdout)
+    return figures
+
+
+def total(messages: dict[str, dict[str, int]], what: str) -> int:
+    return sum(kind[what] for kind in messages.values())
+
+
+def size(count_of_bytes: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count_of_bytes < 1000 or unit == "GB":
+            break
+        count_of_bytes /= 1000
+    return f"{count_of_bytes:.0f} {unit}" if count_of_bytes >= 100 else f"{count_of_bytes:.1f} {unit}"
+
+
+def table(counts: list[Count]) -> str:
+    lines = [
+        "| algorithm | form | nodes | ranks | announcements | reports | releases | control bytes sent | moves "
+        "| memory at most | a pair | coroutines |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for one in counts:
+        sent = one["sent"]
+        kinds = [f"{sent.get(kind, {'count': 0})['count']:,}" for kind in ("announce", "delivered", "release")]
+        lines.append(
+            f"| `{one['algorithm']}` | {one['form']} | {one['nodes']:,} | {one['ranks']:,} | {' | '.join(kinds)} "
+            f"| {size(total(sent, 'bytes'))} | {one['moves']:,} | {size(one['peak_bytes'])} "
+            f"| {one['operation_bytes_per_pair']:.1f} B | {one['most_frames']} |"
+        )
+    return "\n".join(lines)
+
+
+def tables(counts: list[Count]) -> str:
+    parts = []
+    for services in SERVICES:
+        chosen = [one for one in counts if one["services"] == services]
+        each = chosen[0]["local_ranks"]
+        title = "One service process a node" if services == 1 else f"{services} service processes a node"
+        parts.append(f"### {title}, {each} ranks each\n\n{table(chosen)}")
+    return "\n\n".join(parts)
+
+
+def draw(counts: list[Count], path: Path) -> None:
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4), constrained_layout=True)
+    panels: tuple[tuple[str, Callable[[Count], float]], ...] = (
+        ("control messages sent", lambda one: total(one["sent"], "count")),
+        ("control bytes sent", lambda one: total(one["sent"], "bytes")),
+        ("memory at most, bytes", lambda one: one["peak_bytes"]),
+    )
+    colours = {"ring_pull": "tab:blue", "scatter_dest": "tab:orange"}
+    for panel, (title, value) in zip(axes, panels, strict=True):
+        axis: Axes = panel
+        for algorithm, form in CASES:
+            chosen = [one for one in counts if (one["algorithm"], one["form"]) == (algorithm, form)]
+            chosen = [one for one in chosen if one["services"] == 1]
+            style = "-" if form == "regular" else "--"
+            ranks = [one["ranks"] for one in chosen]
+            axis.plot(
+                ranks,
+                [value(one) for one in chosen],
+                style,
+                marker="o",
+                color=colours[algorithm],
+                label=f"{algorithm}, {form}",
+            )
+        ranks = [one["ranks"] for one in counts if one["services"] == 1 and one["form"] == "regular"][:3]
+        start = min(value(one) for one in counts if one["services"] == 1) / 2
+        axis.plot(ranks, [start * rank / ranks[0] for rank in ranks], ":", color="grey", label="proportional to ranks")
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_title(title)
+        axis.set_xlabel("ranks of the job, 32 on a node")
+        axis.grid(True, which="major", alpha=0.3)
+    axes[0].legend(fontsize=8)
+    figure.suptitle("One service process with 32 ranks, one all-to-all")
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", type=Path, required=True, help="outrigger-sim")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where the tables differ")
+    arguments = parser.parse_args()
+    counts = []
+    for services in SERVICES:
+        for algorithm, form in CASES:
+            for nodes in NODES:
+                print(f"{algorithm}, {form}, {nodes} nodes, {services} service processes each", file=sys.stderr)
+                counts.append(count(arguments.program, nodes, services, algorithm, form))
+    page = DOCS / "scaling.md"
+    text = page.read_text()
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    fresh = f"{before}{BEGIN}\n\n{tables(counts)}\n\n{END}{after}"
+    if arguments.check:
+        if fresh != text:
+            print("docs/scaling.md differs from what is counted now: ./dev scale", file=sys.stderr)
+        return int(fresh != text)
+    page.write_text(fresh)
+    draw(counts, DOCS / "scaling.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

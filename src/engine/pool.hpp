@@ -1,0 +1,158 @@
+// Memory for what operations make and drop all the time: coroutine frames, ranks' parts, their small arrays. Freed
+// pieces are kept by size and handed out again, so that an operation costs the allocator nothing once a first one like
+// it has run. Large pieces go straight to the allocator.
+//
+// One per engine; everything allocated from it is released before it goes.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace outrigger::engine {
+
+class Pool {
+ public:
+  static constexpr std::size_t kGrainBytes = 64;
+  static constexpr std::size_t kLargestPooledBytes = 2048;
+  // Free pieces kept of each size; beyond it they are given back.
+  static constexpr std::uint32_t kKeptPieces = 1024;
+
+  Pool() = default;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() {
+    assert(live_ == 0);
+    for (Shelf& shelf : shelves_) {
+      while (Piece* piece = shelf.take()) ::operator delete(piece);
+    }
+  }
+
+  [[nodiscard]] void* allocate(std::size_t bytes) {
+    most_live_ = std::max(most_live_, ++live_);
+    const std::size_t shelf = shelf_of(bytes);
+    void* memory = nullptr;
+    if (shelf < shelves_.size()) memory = shelves_[shelf].take();
+    if (memory == nullptr) memory = ::operator new(piece_bytes(bytes));
+    return new (memory) Header(this, shelf) + 1;
+  }
+
+  // Pieces that are out now, and at most.
+  [[nodiscard]] std::size_t live() const { return live_; }
+  [[nodiscard]] std::size_t most_live() const { return most_live_; }
+
+  // For what may be made without a pool too.
+  [[nodiscard]] static void* allocate_alone(std::size_t bytes) {
+    return new (::operator new(piece_bytes(bytes))) Header(nullptr, kShelves) + 1;
+  }
+
+  // What allocate() or allocate_alone() has returned.
+  static void release(void* memory) noexcept {
+    Header* header = static_cast<Header*>(memory) - 1;
+    Pool* pool = header->pool;
+    const std::size_t shelf = header->shelf;
+    if (pool != nullptr) --pool->live_;
+    if (pool != nullptr && shelf < kShelves && pool->shelves_[shelf].put(header)) return;
+    ::operator delete(header);
+  }
+
+ private:
+  struct alignas(std::max_align_t) Header {
+    Header(Pool* owner, std::size_t number) : pool(owner), shelf(number) {}
+    Pool* pool;
+    std::size_t shelf;
+  };
+  struct Piece {
+    Piece* next;
+  };
+  struct Shelf {
+    [[nodiscard]] Piece* take() {
+      if (first == nullptr) return nullptr;
+      --kept;
+      return std::exchange(first, first->next);
+    }
+    [[nodiscard]] bool put(void* memory) {
+      if (kept == kKeptPieces) return false;
+      ++kept;
+      first = new (memory) Piece{first};
+      return true;
+    }
+    Piece* first = nullptr;
+    std::uint32_t kept = 0;
+  };
+
+#if defined(OUTRIGGER_SANITIZED)
+  static constexpr std::size_t kShelves = 0;  // so that use after release is found
+#else
+  static constexpr std::size_t kShelves = kLargestPooledBytes / kGrainBytes;
+#endif
+
+  static constexpr std::size_t shelf_of(std::size_t bytes) {
+    return (std::max<std::size_t>(bytes, 1) + sizeof(Header) - 1) / kGrainBytes;
+  }
+  static constexpr std::size_t piece_bytes(std::size_t bytes) {
+    const std::size_t shelf = shelf_of(bytes);
+    return shelf < kShelves ? (shelf + 1) * kGrainBytes : bytes + sizeof(Header);
+  }
+
+  std::array<Shelf, kShelves> shelves_{};
+  std::size_t live_ = 0;
+  std::size_t most_live_ = 0;
+};
+
+// A class that derives from this is made by `new (pool) T(...)`.
+class Pooled {
+ public:
+  static void* operator new(std::size_t bytes, Pool& pool) { return pool.allocate(bytes); }
+  static void operator delete(void* memory, Pool& /*pool*/) { Pool::release(memory); }
+  static void operator delete(void* memory) { Pool::release(memory); }
+
+ protected:
+  Pooled() = default;
+  ~Pooled() = default;
+};
+
+// A fixed number of plain values in a pool's memory. Empty until made.
+template <class T>
+class PooledArray {
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+
+ public:
+  PooledArray() = default;
+  PooledArray(Pool& pool, std::size_t size, const T& value) { make(pool, size, value); }
+  PooledArray(const PooledArray&) = delete;
+  PooledArray& operator=(const PooledArray&) = delete;
+  ~PooledArray() {
+    if (values_ != nullptr) Pool::release(values_);
+  }
+
+  // Once.
+  void make(Pool& pool, std::size_t size, const T& value) {
+    assert(values_ == nullptr);
+    if (size == 0) return;
+    values_ = static_cast<T*>(pool.allocate(size * sizeof(T)));
+    size_ = size;
+    std::uninitialized_fill_n(values_, size, value);
+  }
+
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] T& operator[](std::size_t index) { return values_[index]; }
+  [[nodiscard]] const T& operator[](std::size_t index) const { return values_[index]; }
+  [[nodiscard]] T* begin() { return values_; }
+  [[nodiscard]] T* end() { return values_ + size_; }
+  [[nodiscard]] const T* begin() const { return values_; }
+  [[nodiscard]] const T* end() const { return values_ + size_; }
+
+ private:
+  T* values_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace outrigger::engine

@@ -1,0 +1,45 @@
+#include "fabric/ucx/cluster_fabric.hpp"
+
+namespace outrigger::fabric::ucx {
+
+ClusterFabric::ClusterFabric(Fabric& node, Wire& wire, const Roster& roster, SpId self)
+    : node_(node),
+      wire_(wire),
+      sp_of_rank_(roster.sp_of_rank),
+      first_here_(roster.first_sp[roster.node_of(self)]),
+      count_here_(static_cast<std::uint32_t>(roster.nodes[roster.node_of(self)].addresses.size())) {}
+
+void ClusterFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
+  const SpId source = sp_of_rank_[from.memory.owner.value()];
+  const SpId destination = sp_of_rank_[to.memory.owner.value()];
+  if (!is_here(source)) {
+    wire_.pull(source, from, to, completion);
+  } else if (!is_here(destination)) {
+    wire_.push(destination, from, to, completion);
+  } else {
+    node_.move(from, to, completion);
+  }
+}
+
+void ClusterFabric::cancel(MoveCompletion& completion) {
+  node_.cancel(completion);
+  wire_.cancel(completion);
+}
+
+void ClusterFabric::send(SpId to, std::span<const std::byte> message) {
+  if (is_here(to)) {
+    node_.send(SpId{to.value() - first_here_}, message);
+  } else {
+    wire_.send(to, message);
+  }
+}
+
+void ClusterFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
+  node_.mark_delivered(destination, slot, source);
+}
+
+void ClusterFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
+  node_.complete(rank, slot, record);
+}
+
+}  // namespace outrigger::fabric::ucx

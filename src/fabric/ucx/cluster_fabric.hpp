@@ -1,0 +1,36 @@
+// The fabric of a service process in a job of several nodes: what is on its own node goes through the node's fabric,
+// what is not through the wire.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <vector>
+
+#include "fabric/fabric.hpp"
+#include "fabric/ucx/wire.hpp"
+#include "protocol/roster.hpp"
+
+namespace outrigger::fabric::ucx {
+
+class ClusterFabric final : public Fabric {
+ public:
+  // `node`: knows the service processes of the node by their numbers there, from 0. Both must outlive this.
+  ClusterFabric(Fabric& node, Wire& wire, const Roster& roster, SpId self);
+
+  void move(const Block& from, const Block& to, MoveCompletion& completion) override;
+  void cancel(MoveCompletion& completion) override;
+  void send(SpId to, std::span<const std::byte> message) override;
+  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
+
+ private:
+  [[nodiscard]] bool is_here(SpId sp) const { return sp.value() - first_here_ < count_here_; }
+
+  Fabric& node_;
+  Wire& wire_;
+  std::vector<SpId> sp_of_rank_;
+  std::uint32_t first_here_;
+  std::uint32_t count_here_;
+};
+
+}  // namespace outrigger::fabric::ucx

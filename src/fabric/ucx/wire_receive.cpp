@@ -1,0 +1,273 @@
+// What comes in: control messages, requests for chunks, chunks.
+#include <algorithm>
+#include <utility>
+
+#include "fabric/ucx/wire.hpp"
+
+namespace outrigger::fabric::ucx {
+namespace {
+
+constexpr const char* kMalformed = "sends what is not to be understood";
+
+}  // namespace
+
+ucs_status_t Wire::Inlet::arrived(std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) {
+  return wire->arrived(line, header, data, bytes, rendezvous);
+}
+
+// Whoever does not know the job's secret is not listened to.
+Wire::Link* Wire::known_sender(const wire::Header& header) {
+  if (header.secret != secret_ || header.from.value() >= links_.size()) return nullptr;
+  return links_[header.from.value()].get();
+}
+
+ucs_status_t Wire::arrived(Line line, std::span<const std::byte> bytes, void* data, std::size_t count,
+                           bool rendezvous) {
+  if (closing_) return UCS_OK;
+  const std::optional<wire::Header> header = wire::decode_wire(bytes);
+  Link* link = header ? known_sender(*header) : nullptr;
+  if (link == nullptr || link->fault != nullptr) return UCS_OK;
+  link->met = true;
+  link->heard = true;
+  const std::span<const std::byte> payload(static_cast<const std::byte*>(data), rendezvous ? 0 : count);
+  const bool chunk = header->kind == wire::Kind::data || header->kind == wire::Kind::push;
+  if (!chunk) {
+    rendezvous ? break_off(*link, kMalformed) : control_arrived(*link, *header, payload);
+    return UCS_OK;
+  }
+  const bool refusal = header->kind == wire::Kind::data && header->status != 0 && count == 0;
+  if (!refusal && (line != Line::data || count != header->bytes || header->status != 0)) {
+    break_off(*link, kMalformed);
+    return UCS_OK;
+  }
+  if (header->kind == wire::Kind::data) {
+    Transfer* transfer = transfer_of(*link, *header, true);
+    // Not ours any more, or a chunk that comes twice.
+    if (transfer == nullptr || chunk_of(*transfer, header->offset)->state != ChunkState::awaited) return UCS_OK;
+  }
+  if (!rendezvous) {
+    chunk_arrived(*link, *header, payload);
+    return UCS_OK;
+  }
+  if (header->kind == wire::Kind::data) set_chunk_state(*header, ChunkState::offered);
+  offers_.push_back(Offer{link, *header, data});
+  return UCS_INPROGRESS;
+}
+
+void Wire::control_arrived(Link& link, const wire::Header& header, std::span<const std::byte> data) {
+  switch (header.kind) {
+    case wire::Kind::message: return message_arrived(link, header.move, data);
+    case wire::Kind::request:
+      if (link.requests >= options_.requests_of_peer) return break_off(link, "asks for more than it may");
+      ++link.requests;
+      requests_.push_back(Request{&link, header});
+      return;
+    case wire::Kind::stored:
+      if (transfer_of(link, header, false) != nullptr) chunk_ended(header, static_cast<MoveStatus>(header.status));
+      return;
+    case wire::Kind::ping: say(link, this->header(wire::Kind::pong)); return;
+    case wire::Kind::bye:
+      link.departed = true;
+      return give_up_moves(link);
+    default: return;
+  }
+}
+
+// UCX keeps the order only where all goes over one rail.
+void Wire::message_arrived(Link& link, std::uint64_t number, std::span<const std::byte> data) {
+  if (number < link.messages_taken || link.early_messages.size() >= options_.waiting_messages) {
+    return break_off(link, kMalformed);
+  }
+  if (number > link.messages_taken) {
+    link.early_messages.try_emplace(number, data.begin(), data.end());
+    return;
+  }
+  inbox_.push_back(Inbound{link.sp, {data.begin(), data.end()}});
+  ++link.messages_taken;
+  for (auto next = link.early_messages.begin(); next != link.early_messages.end() && next->first == link.messages_taken;
+       ++link.messages_taken) {
+    inbox_.push_back(Inbound{link.sp, std::move(next->second)});
+    next = link.early_messages.erase(next);
+  }
+}
+
+// The transfer of ours that the chunk belongs to; null when there is none such (any more).
+Wire::Transfer* Wire::transfer_of(const Link& link, const wire::Header& header, bool pulls) {
+  const auto found = transfers_.find(header.move);
+  if (found == transfers_.end()) return nullptr;
+  Transfer& transfer = found->second;
+  if (transfer.pulls != pulls || transfer.link != &link || chunk_of(transfer, header.offset) == nullptr ||
+      header.bytes != chunk_at(transfer, header.offset)) {
+    return nullptr;
+  }
+  return &transfer;
+}
+
+Wire::Chunk* Wire::chunk_of(Transfer& transfer, std::uint64_t offset) {
+  const auto found = std::ranges::find(transfer.open_chunks, offset, &Chunk::offset);
+  return found == transfer.open_chunks.end() ? nullptr : &*found;
+}
+
+void Wire::set_chunk_state(const wire::Header& header, ChunkState state) {
+  const auto found = transfers_.find(header.move);
+  if (found == transfers_.end()) return;
+  if (Chunk* chunk = chunk_of(found->second, header.offset)) chunk->state = state;
+}
+
+// A chunk that is here as a whole, or a data message that says why there is none.
+void Wire::chunk_arrived(Link& link, const wire::Header& header, std::span<const std::byte> data) {
+  if (header.kind == wire::Kind::data && header.status != 0) {
+    return chunk_ended(header, static_cast<MoveStatus>(header.status));
+  }
+  MoveStatus status = MoveStatus::owner_lost;
+  if (header.kind == wire::Kind::push) {
+    status = memory_.write(header.memory, data);
+  } else if (const Transfer& transfer = transfers_.at(header.move); transfer.completion != nullptr) {
+    status = memory_.write(local_part(transfer, header.offset), data);
+  }
+  chunk_placed(link, header, status);
+}
+
+void Wire::chunk_placed(Link& link, const wire::Header& header, MoveStatus status) {
+  if (header.kind == wire::Kind::data) return chunk_ended(header, status);
+  wire::Header answer = this->header(wire::Kind::stored);
+  answer.move = header.move;
+  answer.offset = header.offset;
+  answer.bytes = header.bytes;
+  answer.status = static_cast<std::uint16_t>(status);
+  say(link, answer);
+}
+
+bool Wire::accept_offers() {
+  bool any = false;
+  for (std::size_t left = offers_.size(); left > 0; --left) {
+    const Offer offer = offers_.front();
+    offers_.pop_front();
+    if (accept(offer)) {
+      any = true;
+    } else {
+      offers_.push_back(offer);
+    }
+  }
+  return any;
+}
+
+// False: no buffer now.
+bool Wire::accept(const Offer& offer) {
+  MemoryRef to = offer.header.memory;
+  if (offer.header.kind == wire::Kind::data) {
+    const Transfer* transfer = transfer_of(*offer.link, offer.header, true);
+    if (transfer == nullptr || transfer->completion == nullptr) {
+      ucp_am_data_release(data_->get(), offer.descriptor);
+      chunk_ended(offer.header, MoveStatus::owner_lost);
+      return true;
+    }
+    to = local_part(*transfer, offer.header.offset);
+  }
+  NodeMemory::View view = memory_.view(to, offer.header.bytes);
+  if (view.status != MoveStatus::ok) {
+    ucp_am_data_release(data_->get(), offer.descriptor);
+    chunk_placed(*offer.link, offer.header, view.status);
+    return true;
+  }
+  StagingBuffer staging;
+  if (view.bytes == nullptr) {
+    staging = receive_staging_.take();
+    if (!staging.valid()) return false;
+    view.bytes = staging.data();
+  }
+  auto receipt = std::make_unique<Receipt>();
+  receipt->link = offer.link;
+  receipt->header = offer.header;
+  receipt->header.memory = to;
+  receipt->hold = std::move(view.hold);
+  receipt->staging = std::move(staging);
+  receipt->wire = this;
+  ucp_request_param_t parameters{};
+  parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  parameters.cb.recv_am = on_received;
+  parameters.user_data = receipt.get();
+  Receipt* key = receipt.get();
+  if (offer.header.kind == wire::Kind::data && !receipt->staging.valid()) {
+    set_chunk_state(offer.header, ChunkState::landing);
+  }
+  receipts_.emplace(key, std::move(receipt));
+  const ucs_status_ptr_t request =
+      ucp_am_recv_data_nbx(data_->get(), offer.descriptor, view.bytes, offer.header.bytes, &parameters);
+  if (!UCS_PTR_IS_PTR(request)) chunk_received(*key, UCS_PTR_STATUS(request));
+  return true;
+}
+
+void Wire::on_received(void* request, ucs_status_t status, std::size_t /*bytes*/, void* receipt) {
+  auto* done = static_cast<Receipt*>(receipt);
+  done->wire->chunk_received(*done, status);
+  ucp_request_free(request);
+}
+
+void Wire::chunk_received(Receipt& receipt, ucs_status_t status) {
+  const std::unique_ptr<Receipt> done = std::move(receipts_.extract(&receipt).mapped());
+  if (closing_) return;
+  Link& link = *done->link;
+  const wire::Header& header = done->header;
+  if (status != UCS_OK) {
+    // No fault of the memory: the chunk stays under way until tick() has seen what became of the peer.
+    link.broken = true;
+    if (header.kind == wire::Kind::data) set_chunk_state(header, ChunkState::offered);
+    if (link.departed) give_up_moves(link);
+    return;
+  }
+  MoveStatus outcome = MoveStatus::ok;
+  if (done->staging.valid()) {
+    const bool ours = header.kind == wire::Kind::data;
+    const Transfer* transfer = ours ? transfer_of(link, header, true) : nullptr;
+    if (ours && (transfer == nullptr || transfer->completion == nullptr)) {
+      outcome = MoveStatus::owner_lost;  // cancelled meanwhile
+    } else {
+      outcome = memory_.write(header.memory, std::span(done->staging.data(), header.bytes));
+    }
+  }
+  chunk_placed(link, header, outcome);
+}
+
+bool Wire::answer_requests() {
+  bool any = false;
+  while (!requests_.empty() && answer(requests_.front())) {
+    --requests_.front().link->requests;
+    requests_.pop_front();
+    any = true;
+  }
+  return any;
+}
+
+// False: no buffer now.
+bool Wire::answer(const Request& request) {
+  wire::Header data = header(wire::Kind::data);
+  data.move = request.header.move;
+  data.offset = request.header.offset;
+  data.bytes = request.header.bytes;
+  NodeMemory::View view = memory_.view(request.header.memory, data.bytes);
+  StagingBuffer staging;
+  if (view.status == MoveStatus::ok && view.bytes == nullptr) {
+    staging = send_staging_.take();
+    if (!staging.valid()) return false;
+    view.status = memory_.read(request.header.memory, std::span(staging.data(), data.bytes));
+    view.bytes = staging.data();
+  }
+  if (view.status != MoveStatus::ok) {
+    data.status = static_cast<std::uint16_t>(view.status);
+    say(*request.link, data);
+    return true;
+  }
+  send_chunk(*request.link, data, view.bytes, std::move(view.hold), std::move(staging));
+  return true;
+}
+
+bool Wire::receive(SpId& from, std::vector<std::byte>& message) {
+  if (inbox_.empty()) return false;
+  from = inbox_.front().from;
+  message = std::move(inbox_.front().message);
+  inbox_.pop_front();
+  return true;
+}
+
+}  // namespace outrigger::fabric::ucx

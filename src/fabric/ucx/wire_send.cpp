@@ -1,0 +1,111 @@
+// What goes out: control messages and chunks.
+#include <utility>
+
+#include "fabric/ucx/wire.hpp"
+
+namespace outrigger::fabric::ucx {
+
+wire::Header Wire::header(wire::Kind kind) const {
+  wire::Header header;
+  header.kind = kind;
+  header.from = self_;
+  header.secret = secret_;
+  return header;
+}
+
+void Wire::send(SpId to, std::span<const std::byte> message) {
+  Link& link = link_of(to);
+  wire::Header numbered = header(wire::Kind::message);
+  numbered.move = link.messages_sent++;
+  say(link, numbered, message);
+}
+
+void Wire::say(Link& link, const wire::Header& header, std::span<const std::byte> payload) {
+  auto send = std::make_unique<Send>();
+  send->header = wire::encode_wire(header);
+  send->payload.assign(payload.begin(), payload.end());
+  const std::byte* bytes = send->payload.data();
+  hand_over(link, std::move(send), bytes, payload.size(), UCP_AM_SEND_FLAG_EAGER);
+}
+
+void Wire::send_chunk(Link& link, const wire::Header& header, const std::byte* bytes, std::shared_ptr<const void> hold,
+                      StagingBuffer staging) {
+  auto send = std::make_unique<Send>();
+  send->header = wire::encode_wire(header);
+  send->hold = std::move(hold);
+  send->staging = std::move(staging);
+  send->line = Line::data;
+  const bool eager = header.bytes <= options_.eager_bytes;
+  hand_over(link, std::move(send), bytes, header.bytes, eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
+}
+
+ucp_ep_h Wire::endpoint(Link& link, Line line) {
+  std::optional<Endpoint>& endpoint = line == Line::control ? link.control : link.data;
+  if (!endpoint) {
+    const auto& address = line == Line::control ? link.control_address : link.data_address;
+    Result<Endpoint> opened = Endpoint::open(line == Line::control ? *control_ : *data_, address, link.broken);
+    if (!opened) {
+      link.broken = true;
+      failure_ = "node " + link.name + ": " + opened.error();
+      return nullptr;
+    }
+    endpoint.emplace(std::move(opened).value());
+  }
+  return endpoint->get();
+}
+
+// What is for a peer that has gone is dropped: tick() sees to the rest.
+void Wire::hand_over(Link& link, std::unique_ptr<Send> send, const std::byte* bytes, std::size_t count,
+                     unsigned flags) {
+  if (link.broken || link.departed) return;
+  const ucp_ep_h to = endpoint(link, send->line);
+  if (to == nullptr) return;
+  busy_ = true;
+  send->link = &link;
+  send->wire = this;
+  ucp_request_param_t parameters{};
+  parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  parameters.flags = flags;
+  parameters.cb.send = on_sent;
+  parameters.user_data = send.get();
+  const ucs_status_ptr_t request =
+      ucp_am_send_nbx(to, kMessageId, send->header.data(), send->header.size(), bytes, count, &parameters);
+  if (UCS_PTR_IS_ERR(request)) link.broken = true;
+  if (!UCS_PTR_IS_PTR(request)) return;  // gone already
+  if (send->line == Line::control) ++control_sends_;
+  Send* key = send.get();
+  sends_.emplace(key, std::move(send));
+}
+
+void Wire::on_sent(void* request, ucs_status_t status, void* send) {
+  auto* done = static_cast<Send*>(send);
+  if (status != UCS_OK && !done->wire->closing_) done->link->broken = true;
+  done->wire->sent(done);
+  ucp_request_free(request);
+}
+
+void Wire::sent(Send* send) {
+  if (send->line == Line::control) --control_sends_;
+  sends_.erase(send);
+}
+
+void Wire::say_goodbye() {
+  for (const auto& link : links_) {
+    if (link != nullptr && (link->met || link->control || link->data)) say(*link, header(wire::Kind::bye));
+  }
+  // What UCX has taken may still lie in its own buffers.
+  for (const Worker* worker : {&*control_, &*data_}) {
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    parameters.cb.send = on_flushed;
+    parameters.user_data = this;
+    if (UCS_PTR_IS_PTR(ucp_worker_flush_nbx(worker->get(), &parameters))) ++flushes_;
+  }
+}
+
+void Wire::on_flushed(void* request, ucs_status_t /*status*/, void* wire) {
+  --static_cast<Wire*>(wire)->flushes_;
+  ucp_request_free(request);
+}
+
+}  // namespace outrigger::fabric::ucx

@@ -1,0 +1,138 @@
+#include "fabric/ucx/worker.hpp"
+
+#include <utility>
+
+namespace outrigger::fabric::ucx {
+namespace {
+
+// Excludes what reaches only this machine. UCX's own name for all of shared memory: it warns of kinds it does not have.
+constexpr const char* kAllButSharedMemory = "^sm,self";
+
+ucs_status_t message_arrived(void* events, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
+                             const ucp_am_recv_param_t* parameters) {
+  const bool rendezvous = (parameters->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+  return static_cast<WorkerEvents*>(events)->arrived(std::span(static_cast<const std::byte*>(header), header_bytes),
+                                                     data, bytes, rendezvous);
+}
+
+void endpoint_failed(void* broken, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
+  *static_cast<bool*>(broken) = true;
+}
+
+}  // namespace
+
+Error ucx_error(const std::string& what, ucs_status_t status) {
+  return Error{what + ": " + ucs_status_string(status) + " (UCX)"};
+}
+
+Result<Context> Context::open(const std::string& transports) {
+  ucp_config_t* config = nullptr;
+  ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
+  if (status != UCS_OK) return ucx_error("cannot read the settings of UCX (UCX_*)", status);
+  const std::string allowed = transports.empty() ? kAllButSharedMemory : transports;
+  status = ucp_config_modify(config, "TLS", allowed.c_str());
+  ucp_context_h context = nullptr;
+  if (status == UCS_OK) {
+    ucp_params_t parameters{};
+    parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
+    parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+    status = ucp_init(&parameters, config, &context);
+  }
+  ucp_config_release(config);
+  if (status != UCS_OK) return ucx_error("no network transport can be used (transports allowed: " + allowed + ")", status);
+  return Context(context);
+}
+
+Context::Context(Context&& other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
+
+Context::~Context() {
+  if (context_ != nullptr) ucp_cleanup(context_);
+}
+
+Result<Worker> Worker::open(const Context& context, WorkerEvents& events) {
+  ucp_worker_params_t parameters{};
+  parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  parameters.thread_mode = UCS_THREAD_MODE_SINGLE;
+  ucp_worker_h handle = nullptr;
+  ucs_status_t status = ucp_worker_create(context.get(), &parameters, &handle);
+  if (status != UCS_OK) return ucx_error("cannot open the network", status);
+  Worker worker(handle);
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = kMessageId;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+  handler.cb = message_arrived;
+  handler.arg = &events;
+  status = ucp_worker_set_am_recv_handler(handle, &handler);
+  if (status != UCS_OK) return ucx_error("the network takes no active messages", status);
+  status = ucp_worker_get_efd(handle, &worker.event_fd_);
+  if (status != UCS_OK) return ucx_error("the network cannot wake a sleeper", status);
+  ucp_address_t* address = nullptr;
+  std::size_t bytes = 0;
+  status = ucp_worker_get_address(handle, &address, &bytes);
+  if (status != UCS_OK) return ucx_error("the network gives out no address", status);
+  const auto* first = reinterpret_cast<const std::byte*>(address);
+  worker.address_.assign(first, first + bytes);
+  ucp_worker_release_address(handle, address);
+  return worker;
+}
+
+Worker::Worker(Worker&& other) noexcept
+    : worker_(std::exchange(other.worker_, nullptr)),
+      address_(std::move(other.address_)),
+      event_fd_(std::exchange(other.event_fd_, -1)) {}
+
+Worker::~Worker() {
+  if (worker_ != nullptr) ucp_worker_destroy(worker_);
+}
+
+bool Worker::arm() const {
+  return ucp_worker_arm(worker_) == UCS_OK;
+}
+
+Result<Endpoint> Endpoint::open(const Worker& worker, std::span<const std::byte> address, bool& broken) {
+  ucp_ep_params_t parameters{};
+  parameters.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+  parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  parameters.err_handler.cb = endpoint_failed;
+  parameters.err_handler.arg = &broken;
+  Endpoint endpoint(worker);
+  const ucs_status_t status = ucp_ep_create(worker.get(), &parameters, &endpoint.endpoint_);
+  if (status != UCS_OK) return ucx_error("cannot connect", status);
+  return endpoint;
+}
+
+Endpoint::Endpoint(Endpoint&& other) noexcept
+    : worker_(std::exchange(other.worker_, nullptr)), endpoint_(std::exchange(other.endpoint_, nullptr)) {}
+
+Endpoint& Endpoint::operator=(Endpoint&& other) noexcept {
+  if (this != &other) {
+    close();
+    worker_ = std::exchange(other.worker_, nullptr);
+    endpoint_ = std::exchange(other.endpoint_, nullptr);
+  }
+  return *this;
+}
+
+Endpoint::~Endpoint() {
+  close();
+}
+
+void Endpoint::close() {
+  if (endpoint_ == nullptr) return;
+  ucp_request_param_t parameters{};
+  parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint_, &parameters);
+  endpoint_ = nullptr;
+  if (!UCS_PTR_IS_PTR(request)) return;
+  // What was under way is given up at once; a few turns of the worker see to it.
+  constexpr int kTurns = 100'000;
+  for (int i = 0; i < kTurns && ucp_request_check_status(request) == UCS_INPROGRESS; ++i) ucp_worker_progress(worker_);
+  ucp_request_free(request);
+}
+
+}  // namespace outrigger::fabric::ucx

@@ -1,0 +1,95 @@
+// UCX with ownership: a context, a worker with its address, and the endpoints made from it.
+//
+// Thread rule: one thread. UCX's own settings (UCX_*) apply, but for the transports: those through shared memory are
+// left out, because the wire is for what shared memory does not reach.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol/result.hpp"
+
+namespace outrigger::fabric::ucx {
+
+[[nodiscard]] Error ucx_error(const std::string& what, ucs_status_t status);
+
+class Context {
+ public:
+  // `transports`: as UCX_TLS; empty: all but shared memory.
+  [[nodiscard]] static Result<Context> open(const std::string& transports);
+  Context(Context&& other) noexcept;
+  Context& operator=(Context&& other) = delete;
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context();
+  [[nodiscard]] ucp_context_h get() const { return context_; }
+
+ private:
+  explicit Context(ucp_context_h context) : context_(context) {}
+  ucp_context_h context_;
+};
+
+// Receives what UCX calls back with. Called from Worker::progress() only.
+class WorkerEvents {
+ public:
+  // A message has come; `data` is valid during the call only. With `rendezvous` it has not come yet: `data` is to be
+  // given to Worker::receive(), once, at any time, and UCS_INPROGRESS is returned for that.
+  [[nodiscard]] virtual ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes,
+                                             bool rendezvous) = 0;
+
+ protected:
+  ~WorkerEvents() = default;
+};
+
+class Worker {
+ public:
+  // `events` is called for active messages; it must outlive the worker.
+  [[nodiscard]] static Result<Worker> open(const Context& context, WorkerEvents& events);
+  Worker(Worker&& other) noexcept;
+  Worker& operator=(Worker&& other) = delete;
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker();
+
+  [[nodiscard]] ucp_worker_h get() const { return worker_; }
+  [[nodiscard]] const std::vector<std::byte>& address() const { return address_; }
+  // Readable when something has happened since arm().
+  [[nodiscard]] int event_fd() const { return event_fd_; }
+  // False: something has happened already; progress() first.
+  [[nodiscard]] bool arm() const;
+  [[nodiscard]] bool progress() const { return ucp_worker_progress(worker_) != 0; }
+
+ private:
+  explicit Worker(ucp_worker_h worker) : worker_(worker) {}
+  ucp_worker_h worker_;
+  std::vector<std::byte> address_;
+  int event_fd_ = -1;
+};
+
+// The one active message id in use; what a message is stands in its header.
+inline constexpr unsigned kMessageId = 1;
+
+class Endpoint {
+ public:
+  Endpoint() = default;
+  // `broken` is set to true, at some later time, when the peer cannot be reached (any more).
+  [[nodiscard]] static Result<Endpoint> open(const Worker& worker, std::span<const std::byte> address, bool& broken);
+  Endpoint(Endpoint&& other) noexcept;
+  Endpoint& operator=(Endpoint&& other) noexcept;
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+  ~Endpoint();
+  [[nodiscard]] ucp_ep_h get() const { return endpoint_; }
+
+ private:
+  explicit Endpoint(const Worker& worker) : worker_(worker.get()) {}
+  void close();
+  ucp_worker_h worker_ = nullptr;
+  ucp_ep_h endpoint_ = nullptr;
+};
+
+}  // namespace outrigger::fabric::ucx

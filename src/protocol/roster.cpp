@@ -1,0 +1,138 @@
+#include "protocol/roster.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace outrigger {
+namespace {
+
+constexpr std::uint32_t kCardMagic = 0x4352414F;  // "OARC"
+
+void put_u32(std::vector<std::byte>& out, std::uint32_t value) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+  out.insert(out.end(), bytes, bytes + sizeof(value));
+}
+
+void put_bytes(std::vector<std::byte>& out, const void* bytes, std::size_t count) {
+  const auto* first = static_cast<const std::byte*>(bytes);
+  out.insert(out.end(), first, first + count);
+}
+
+// Hands out what is there and remembers when it was not.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] bool at_end() const { return rest_.empty(); }
+  [[nodiscard]] std::size_t left() const { return rest_.size(); }
+
+  std::span<const std::byte> take(std::size_t count) {
+    if (failed_ || count > rest_.size()) {
+      failed_ = true;
+      return {};
+    }
+    const auto taken = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return taken;
+  }
+  std::uint32_t take_u32() {
+    std::uint32_t value = 0;
+    const auto bytes = take(sizeof(value));
+    if (!failed_) std::memcpy(&value, bytes.data(), sizeof(value));
+    return value;
+  }
+
+ private:
+  std::span<const std::byte> rest_;
+  bool failed_ = false;
+};
+
+std::optional<NodeCard> read_card(Reader& reader) {
+  NodeCard card;
+  if (reader.take_u32() != kCardMagic) return std::nullopt;
+  const std::uint32_t name_bytes = reader.take_u32();
+  const std::uint32_t services = reader.take_u32();
+  const std::uint32_t ranks = reader.take_u32();
+  if (reader.failed() || name_bytes > kMaxNodeNameBytes || services == 0 || services > kMaxServices || ranks == 0 ||
+      ranks > kMaxLocalRanks) {
+    return std::nullopt;
+  }
+  const auto name = reader.take(name_bytes);
+  const auto secret = reader.take(card.secret.size());
+  if (reader.failed()) return std::nullopt;
+  card.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
+  std::memcpy(card.secret.data(), secret.data(), secret.size());
+  for (std::uint32_t i = 0; i < services; ++i) {
+    const std::uint32_t bytes = reader.take_u32();
+    if (bytes > kMaxWireAddressBytes) return std::nullopt;
+    const auto address = reader.take(bytes);
+    if (reader.failed()) return std::nullopt;
+    card.addresses.emplace_back(address.begin(), address.end());
+  }
+  for (std::uint32_t i = 0; i < ranks; ++i) {
+    const WorldRank rank{reader.take_u32()};
+    const std::uint32_t sp = reader.take_u32();
+    if (reader.failed() || sp >= services) return std::nullopt;
+    card.ranks.push_back(RankPlace{rank, sp});
+  }
+  return card;
+}
+
+}  // namespace
+
+void encode_card(const NodeCard& card, std::vector<std::byte>& out) {
+  const std::string name = card.name.substr(0, kMaxNodeNameBytes);
+  put_u32(out, kCardMagic);
+  put_u32(out, static_cast<std::uint32_t>(name.size()));
+  put_u32(out, static_cast<std::uint32_t>(card.addresses.size()));
+  put_u32(out, static_cast<std::uint32_t>(card.ranks.size()));
+  put_bytes(out, name.data(), name.size());
+  put_bytes(out, card.secret.data(), card.secret.size());
+  for (const auto& address : card.addresses) {
+    put_u32(out, static_cast<std::uint32_t>(address.size()));
+    put_bytes(out, address.data(), address.size());
+  }
+  for (const RankPlace& place : card.ranks) {
+    put_u32(out, place.rank.value());
+    put_u32(out, place.sp);
+  }
+}
+
+std::uint32_t Roster::node_of(SpId sp) const {
+  const auto after = std::upper_bound(first_sp.begin(), first_sp.end(), sp.value());
+  return static_cast<std::uint32_t>(after - first_sp.begin()) - 1;
+}
+
+const std::vector<std::byte>& Roster::address_of(SpId sp) const {
+  const std::uint32_t node = node_of(sp);
+  return nodes[node].addresses[sp.value() - first_sp[node]];
+}
+
+Result<Roster> decode_roster(std::span<const std::byte> bytes, std::uint32_t world_size) {
+  Roster roster;
+  std::vector<bool> named(world_size, false);
+  roster.sp_of_rank.resize(world_size);
+  std::uint32_t ranks = 0;
+  Reader reader(bytes);
+  while (!reader.at_end()) {
+    std::optional<NodeCard> card = read_card(reader);
+    if (!card) return Error{"the roster of nodes is malformed"};
+    for (const RankPlace& place : card->ranks) {
+      if (place.rank.value() >= world_size || named[place.rank.value()]) {
+        return Error{"the roster of nodes names rank " + std::to_string(place.rank.value()) + " wrongly"};
+      }
+      named[place.rank.value()] = true;
+      roster.sp_of_rank[place.rank.value()] = SpId{roster.sp_count + place.sp};
+      ++ranks;
+    }
+    roster.first_sp.push_back(roster.sp_count);
+    roster.sp_count += static_cast<std::uint32_t>(card->addresses.size());
+    roster.nodes.push_back(std::move(*card));
+  }
+  if (roster.nodes.empty() || ranks != world_size) return Error{"the roster of nodes does not name every rank"};
+  return roster;
+}
+
+}  // namespace outrigger

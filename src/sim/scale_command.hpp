@@ -1,0 +1,29 @@
+// outrigger-sim scale: the command line of count_scale().
+#pragma once
+
+#include <memory>
+
+namespace CLI {
+class App;
+}
+
+namespace outrigger::sim {
+
+class ScaleCommand {
+ public:
+  explicit ScaleCommand(CLI::App& parent);
+  ~ScaleCommand();
+  ScaleCommand(const ScaleCommand&) = delete;
+  ScaleCommand& operator=(const ScaleCommand&) = delete;
+
+  [[nodiscard]] bool chosen() const;
+  // Prints the figures. Returns the exit status of the program.
+  [[nodiscard]] int run() const;
+
+ private:
+  struct Arguments;
+  std::unique_ptr<Arguments> arguments_;
+  CLI::App* command_;
+};
+
+}  // namespace outrigger::sim

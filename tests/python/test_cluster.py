@@ -1,0 +1,301 @@
+"""A cluster on this machine: its hosts share no memory, its links keep their rate, and nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outrigger.cluster import control, state
+from outrigger.cluster.state import Spec
+from outrigger.errors import UserError
+
+NAME = f"t{os.getpid()}"
+RATE_BITS = 200_000_000
+
+_EXECUTE = """
+import sys
+from outrigger.cluster.control import execute
+sys.exit(execute(sys.argv[1], sys.argv[3:], sys.argv[2]))
+"""
+
+
+def make(spec: Spec, name: str = NAME, *, unprivileged: bool = False) -> None:
+    """Skips where no cluster can be had."""
+    try:
+        control.up(spec, name, unprivileged=unprivileged)
+    except UserError as error:
+        if "namespaces" in str(error) or "this kernel does not have" in str(error):
+            pytest.skip(str(error))
+        raise
+
+
+def command(host: str, *words: str, name: str = NAME) -> list[str]:
+    return [sys.executable, "-c", _EXECUTE, host, name, *words]
+
+
+def on(host: str, *words: str, name: str = NAME, **options: object) -> subprocess.CompletedProcess[str]:
+    """Runs a program on a host."""
+    merged = {"capture_output": True, "text": True, "timeout": 20, **options}
+    return subprocess.run(command(host, *words, name=name), check=False, **merged)  # type: ignore[call-overload, no-any-return]
+
+
+def said(host: str, script: str) -> str:
+    result = on(host, "sh", "-c", script)
+    assert result.returncode == 0, result.stderr
+    return str(result.stdout)
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 15
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not come"
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    make(Spec(3, RATE_BITS))
+    yield
+    control.down(NAME)
+
+
+@pytest.fixture
+def spare() -> Iterator[str]:
+    """The name of a cluster to be damaged."""
+    name = f"s{os.getpid()}"
+    yield name
+    control.down(name)
+
+
+def test_hosts_have_names_and_know_each_other(cluster: None) -> None:
+    assert said("n1", "hostname; getent hosts n0 n2 | tr -s ' '; ls /sys/class/net") == (
+        "n1\n10.77.1.1 n0\n10.77.1.3 n2\neth0\nlo\n"
+    )
+    assert [host.state for host in control.look(NAME)] == ["up"] * 3
+
+
+def test_hosts_share_no_memory_processes_or_temporary_files(cluster: None, tmp_path: Path) -> None:
+    before = said(
+        "n0", "echo of n0 >/dev/shm/x; echo of n0 >$TMPDIR/x; ipcmk -Q >/dev/null; cat $TMPDIR/x; echo $TMPDIR"
+    )
+    assert before.splitlines()[0] == "of n0"
+    assert said("n1", "ls /dev/shm $TMPDIR | grep -c x || true").strip() == "0"
+    assert said("n1", "echo $TMPDIR").strip() == before.splitlines()[1]
+    assert len(said("n0", "cat /proc/sysvipc/msg").splitlines()) == 2
+    assert len(said("n1", "cat /proc/sysvipc/msg").splitlines()) == 1
+    own, *all_processes = said("n2", "cd /proc; echo $$ [0-9]*").split()
+    assert all_processes == ["1", own]
+    assert not Path("/dev/shm/x").exists()
+    (tmp_path / "of the user").write_text("seen")
+    assert on("n1", "cat", str(tmp_path / "of the user")).stdout == "seen"
+
+
+def test_input_output_and_status_pass(cluster: None, tmp_path: Path) -> None:
+    result = on("n0", "sh", "-c", 'cat; echo "$ODD" >&2; pwd; umask; exit 7', input="in\n", cwd=tmp_path,
+                env={**os.environ, "ODD": "a\n'b' $c \udcff"}, umask=0o027, errors="surrogateescape")  # fmt: skip
+    assert (result.stdout, result.stderr) == (f"in\n{tmp_path}\n0027\n", "a\n'b' $c \udcff\n")
+    assert result.returncode == 7
+    assert on("n0", "sh", "-c", "kill -9 $$").returncode == 128 + signal.SIGKILL
+
+
+def test_what_cannot_be_run_is_said(cluster: None) -> None:
+    result = on("n2", "no-such-program")
+    assert (result.returncode, result.stderr) == (127, "outrigger: n2: no-such-program: no such program\n")
+    assert on("n2", "/etc").returncode == 126
+    assert "n0 to n2" in on("n9", "true").stderr
+
+
+def test_signals_pass(cluster: None, tmp_path: Path) -> None:
+    script = f"trap 'echo got it; exit 3' TERM; touch {tmp_path}/ready; while :; do sleep 0.02; done"
+    process = subprocess.Popen(command("n0", "sh", "-c", script), stdout=subprocess.PIPE, text=True)
+    wait_for(tmp_path / "ready")
+    process.terminate()
+    assert process.communicate(timeout=15)[0] == "got it\n"
+    assert process.returncode == 3
+
+
+def test_a_program_ends_with_its_killed_client(cluster: None, tmp_path: Path) -> None:
+    process = subprocess.Popen(command("n1", "sh", "-c", f"touch {tmp_path}/ready; sleep 1000; :"))
+    wait_for(tmp_path / "ready")
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 10
+    while control.look(NAME)[1].processes:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_terminal_passes(cluster: None) -> None:
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (17, 71))
+    script = "stty size; trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 0.02; done"
+    process = subprocess.Popen(command("n0", "sh", "-c", script), stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    output = b""
+    interrupted = False
+    while select.select([master], [], [], 15)[0]:
+        try:
+            output += os.read(master, 4096)
+        except OSError:
+            break
+        if b"ready" in output and not interrupted:
+            os.write(master, b"\x03")
+            interrupted = True
+    os.close(master)
+    assert process.wait(15) == 4
+    assert output.startswith(b"17 71\r\nready\r\n") and output.endswith(b"interrupted\r\n")
+
+
+def test_the_agent_is_an_ssh_for_launchers(cluster: None) -> None:
+    agent = control.agent(NAME)
+    assert on("n0", str(agent), "-x", "n1", "X='a  b'; hostname; echo \"$X\"; exit 5").stdout == "n1\na  b\n"
+    assert on("n0", "ssh", "n2", "exit", "5").returncode == 5
+    assert on("n0", "ssh", "me@10.77.1.3", "hostname").stdout == "n2\n"
+    assert on("n0", "ssh", "n1", "echo $SECRET", env={**os.environ, "SECRET": "passed"}).stdout == "\n"
+    unknown = on("n0", "ssh", "elsewhere", "true")
+    assert (unknown.returncode, unknown.stderr) == (255, "outrigger: elsewhere: there is no such host in the cluster\n")
+    subprocess.run([agent, "n0", "true"], check=True, timeout=20)
+
+
+@pytest.mark.parametrize(("mpi", "launcher", "option"), [
+    ("openmpi", "mpirun.openmpi", "--hostfile"), ("mpich", "mpiexec.mpich", "-f"),
+])  # fmt: skip
+def test_launchers_start_ranks_on_every_host(
+    cluster: None, tmp_path: Path, mpi: str, launcher: str, option: str
+) -> None:
+    if shutil.which(launcher) is None:
+        pytest.skip(f"there is no {launcher}")
+    hosts = tmp_path / "hosts"
+    hosts.write_text(control.hostfile(1, mpi, NAME))
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    result = on("n0", launcher, option, str(hosts), "-n", "3", "hostname", env=environment)
+    assert sorted(result.stdout.split()) == ["n0", "n1", "n2"], result.stderr
+
+
+_RECEIVE = """
+import socket, sys, time
+with socket.create_server(("", 5001)) as server:
+    open(sys.argv[1], "w").close()
+    connection, _ = server.accept()
+    count, buffer = 0, bytearray(1 << 20)
+    started = None
+    while got := connection.recv_into(buffer):
+        started = started or time.monotonic()
+        count += got
+print(count / (time.monotonic() - started))
+"""
+_SEND = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 5001)) as connection:
+    for _ in range(12):
+        connection.sendall(bytes(1 << 20))
+"""
+
+
+@pytest.mark.parametrize(("source", "target"), [("n0", "n1"), ("n1", "n0")])
+def test_links_keep_their_rate(cluster: None, tmp_path: Path, source: str, target: str) -> None:
+    ready = tmp_path / "ready"
+    receiver = subprocess.Popen(command(target, sys.executable, "-c", _RECEIVE, str(ready)), stdout=subprocess.PIPE)
+    wait_for(ready)
+    assert on(source, sys.executable, "-c", _SEND, target).returncode == 0
+    bytes_per_second = float(receiver.communicate(timeout=20)[0])
+    # TCP's payload is 0.94 of the wire; the lower bound leaves room for a busy machine.
+    assert 0.6 * RATE_BITS / 8 < bytes_per_second < 0.96 * RATE_BITS / 8
+
+
+_REACHES = "import socket; socket.create_connection(('n1', 22), timeout=1)"
+
+
+def test_a_cable_can_be_pulled_and_put_back(cluster: None) -> None:
+    control.set_link("n1", "down", NAME)
+    assert [host.state for host in control.look(NAME)] == ["up", "link down", "up"]
+    assert re.search("TimeoutError|No route to host", on("n0", sys.executable, "-c", _REACHES).stderr)
+    assert said("n1", "cat /sys/class/net/eth0/carrier").strip() == "0"
+    control.set_link("n1", "up", NAME)
+    assert "Connection refused" in on("n0", sys.executable, "-c", _REACHES).stderr
+
+
+def test_a_killed_host_is_gone_with_its_processes(spare: str, tmp_path: Path) -> None:
+    make(Spec(2, None), spare)
+    process = subprocess.Popen(
+        command("n1", "sh", "-c", f"touch {tmp_path}/ready; sleep 1000; :", name=spare),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(tmp_path / "ready")
+    control.kill("n1", spare)
+    assert process.communicate(timeout=10)[1] == "outrigger: n1: the host went down\n"
+    assert process.returncode == 255
+    assert [(host.state, host.processes) for host in control.look(spare)] == [("up", 0), ("killed", 0)]
+    assert "the host is down" in on("n1", "true", name=spare).stderr
+    with pytest.raises(UserError, match="killed already"):
+        control.kill("n1", spare)
+    assert control.up(Spec(1, None), spare), "the rest is cleared away"
+
+
+def test_a_directory_can_be_each_hosts_own(spare: str, tmp_path: Path) -> None:
+    (tmp_path / "of the user").touch()
+    make(Spec(2, None, private=(str(tmp_path),)), spare)
+    assert on("n0", "sh", "-c", f"touch {tmp_path}/mine; ls {tmp_path}", name=spare).stdout == "mine\n"
+    assert on("n1", "ls", str(tmp_path), name=spare).stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["of the user"]
+
+
+def processes_of(name: str) -> set[str]:
+    """Those that have the cluster's files in their mounts."""
+    found = set()
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(state.files(name).directory) in (directory / "mounts").read_text():
+                found.add(directory.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("unprivileged", [False, True], ids=["as we are", "user namespace"])
+def test_nothing_stays(spare: str, unprivileged: bool) -> None:
+    make(Spec(2, None), spare, unprivileged=unprivileged)
+    with pytest.raises(UserError, match="up already"):
+        control.up(Spec(1, None), spare)
+    # One that ignores what can be ignored, in a session of its own.
+    on("n1", "sh", "-c", "trap '' HUP TERM INT; setsid sleep 1000 >/dev/null 2>&1 &", name=spare)
+    assert len(processes_of(spare)) >= 3
+    assert control.down(spare)
+    assert not processes_of(spare)
+    assert not state.files(spare).directory.exists()
+    assert not control.down(spare)
+
+
+def test_what_a_killed_cluster_leaves_is_cleared_away(spare: str) -> None:
+    make(Spec(2, None), spare)
+    pid = control._keeper_pid(state.files(spare))
+    assert pid is not None
+    on("n1", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &", name=spare)
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while processes_of(spare):
+        assert time.monotonic() < deadline, "the kernel ends the hosts with their keeper"
+        time.sleep(0.02)
+    with pytest.raises(UserError, match=r"has ended by itself.*outrigger cluster down"):
+        control.look(spare)
+    assert control.up(Spec(1, None), spare)
+    assert control.down(spare)
+
+
+def test_a_host_of_the_cluster_cannot_take_it_down(cluster: None) -> None:
+    code = f"from outrigger.cluster import control; control.down({NAME!r})"
+    assert "run it outside" in on("n0", sys.executable, "-c", code).stderr
+    assert [host.state for host in control.look(NAME)] == ["up"] * 3

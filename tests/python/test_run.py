@@ -1,0 +1,156 @@
+"""`outrigger run`: where a job goes, from hosts, files and an allocation; and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outrigger import run
+from outrigger.errors import UserError
+from outrigger.launch import Where
+from outrigger.run import Hosts, find_where, parse_variables
+
+HERE = socket.gethostname()
+ALLOCATED = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2],bf[1-2]", "SLURM_JOB_CPUS_PER_NODE": "2(x4)"}
+
+
+def program(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files to name, and an ssh, a scontrol and an srun first on PATH."""
+    (tmp_path / "hosts").write_text("n1:2\nn2:2\n")
+    (tmp_path / "dpus").write_text("bf1\nbf2\n")
+    (tmp_path / "one").write_text("bf1\n")
+    (tmp_path / "here").write_text(f"{HERE}:4\n")
+    program(tmp_path / "ssh", "exit 1")
+    program(tmp_path / "scontrol", "printf 'n1\\nn2\\nbf1\\nbf2\\n'")
+    program(tmp_path / "srun", "printf 'plugins:\\n\\tpmi2\\n\\tpmix\\n'")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tmp_path
+
+
+def placed(where: Where) -> list[tuple[str, int, int]]:
+    return [(share.host.name, share.first, share.ranks) for share in where.shares]
+
+
+def test_without_hosts_all_is_here() -> None:
+    assert find_where(Hosts(), 4, "openmpi", {}) == Where()
+
+
+def test_hosts_of_a_file_with_their_dpus(files: Path) -> None:
+    where = find_where(Hosts(files / "hosts", files / "dpus"), 3, "mpich", {})
+    assert placed(where) == [("n1", 0, 2), ("n2", 2, 1)]
+    assert [share.dpu for share in where.shares] == ["bf1", "bf2"]
+    note = run.dpu_note(where)
+    assert note is not None
+    assert "2 DPUs planned" in note and "no service processes on DPUs, they run on host cores" in note
+    assert run.dpu_note(Where()) is None
+
+
+def test_open_mpi_begins_with_the_host_it_runs_on(files: Path) -> None:
+    (files / "hosts").write_text(f"n1:2\n{HERE}:1\n")
+    assert placed(find_where(Hosts(files / "hosts"), 3, "openmpi", {})) == [(HERE, 0, 1), ("n1", 1, 2)]
+    assert placed(find_where(Hosts(files / "hosts"), 3, "mpich", {})) == [("n1", 0, 2), (HERE, 2, 1)]
+
+
+def test_an_allocation_is_used_with_srun(files: Path) -> None:
+    where = find_where(Hosts(dpu_pattern="^bf"), 4, "openmpi", ALLOCATED)
+    assert where.slurm
+    assert where.mpi_type == "pmix"
+    assert placed(where) == [("n1", 0, 2), ("n2", 2, 2)]
+    assert [share.dpu for share in where.shares] == ["bf1", "bf2"]
+
+
+def test_in_an_allocation_a_hostfile_means_mpiexec(files: Path) -> None:
+    where = find_where(Hosts(files / "hosts"), 4, "openmpi", ALLOCATED)
+    assert not where.slurm
+    assert find_where(Hosts(files / "hosts", launcher="srun"), 4, "openmpi", ALLOCATED).slurm
+
+
+@pytest.mark.parametrize(
+    ("hosts", "environment", "message"),
+    [
+        (Hosts(Path("hosts")), {}, "-n 9: the 2 hosts have 4 slots; name more hosts or slots, or"),
+        (Hosts(Path("missing")), {}, "--hostfile missing: No such file"),
+        (Hosts(Path("hosts"), Path("one")), {}, "--dpufile one: 1 DPUs for 2 hosts"),
+        (Hosts(dpufile=Path("dpus")), {}, "--dpufile: its DPUs belong to the hosts of a --hostfile"),
+        (
+            Hosts(Path("hosts"), dpu_pattern="bf"),
+            {},
+            "--dpu-pattern finds DPUs in a Slurm allocation, and this is none",
+        ),
+        (Hosts(Path("hosts"), Path("dpus"), "bf"), ALLOCATED, "--dpufile and --dpu-pattern both name DPUs"),
+        (Hosts(launcher="srun"), {}, "--launcher srun: this is no Slurm allocation"),
+        (Hosts(launcher="rsh"), {}, "--launcher rsh: there are auto, mpiexec, srun"),
+        (Hosts(Path("here"), launcher="srun"), ALLOCATED, "is not in the allocation of Slurm job 7"),
+        (Hosts(Path("hosts"), oversubscribe=True, agent="nobody"), {}, "--launch-agent nobody: nobody is no program"),
+        (Hosts(pretend_nodes=0), {}, "--pretend-nodes 0: from 1 to 9"),
+        (Hosts(pretend_nodes=10), {}, "--pretend-nodes 10: from 1 to 9"),
+        (Hosts(Path("hosts"), oversubscribe=True, pretend_nodes=2), {}, "it splits the ranks of one host, but the job"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    files: Path, monkeypatch: pytest.MonkeyPatch, hosts: Hosts, environment: dict[str, str], message: str
+) -> None:
+    monkeypatch.chdir(files)
+    with pytest.raises(UserError) as raised:
+        find_where(hosts, 9, "openmpi", environment)
+    assert message in str(raised.value)
+
+
+def test_variables() -> None:
+    values, names = parse_variables(["A=1=2", "B=", "PATH"])
+    assert values == {"A": "1=2", "B": ""}
+    assert names == ("PATH",)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("1A=2", "'1A' is not the name of a variable"),
+        ("", "''"),
+        ("NOT_SET_ANYWHERE", "write -x NOT_SET_ANYWHERE=VALUE"),
+    ],
+)
+def test_what_is_no_variable_is_named(word: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_variables([word])
+
+
+def test_ranks_are_started_through_srun(files: Path) -> None:
+    """The whole command with an srun that shows how it was called."""
+    log = files / "called"
+    program(
+        files / "srun",
+        f'case "$1" in --mpi=list) printf "\\tpmi2\\n\\tpmix\\n";; *) echo "$OUTRIGGER_DAEMON | $*" >{log};; esac',
+    )
+    build = files / "build"
+    for name in ("bin/outriggerd", "lib/liboutrigger-openmpi.so"):
+        (build / name).parent.mkdir(parents=True, exist_ok=True)
+        program(build / name, 'echo \'{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}\'')
+    program(files / "mpirun.openmpi", "echo 'mpirun (Open MPI) 4.1.4'")
+    program(files / "job.sh", "true")
+    result = subprocess.run(
+        [
+            *(sys.executable, "-m", "outrigger", "run", "-n", "4", "--mpi", "openmpi", "--build", str(build)),
+            *("--dpu-pattern", "bf", "--", str(files / "job.sh"), "x y"),
+        ],
+        env={**os.environ, **ALLOCATED}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "2 DPUs planned" in result.stderr
+    assert log.read_text() == (
+        f"{build}/bin/outriggerd | --ntasks=4 --nodes=2 --nodelist=n1,n2 --ntasks-per-node=2 --distribution=block "
+        f"--cpu-bind=none --export=ALL --mpi=pmix {build}/bin/outriggerd exec --bind bunch "
+        f"--preload {build}/lib/liboutrigger-openmpi.so -- {files}/job.sh x y\n"
+    )

@@ -1,0 +1,104 @@
+// What is on the node goes through the node's fabric, what is not through the wire.
+#include "fabric/ucx/cluster_fabric.hpp"
+
+#include "wires.hpp"
+
+namespace outrigger::testing {
+namespace {
+
+// Notes what it is asked for.
+class NodeFabric final : public fabric::Fabric {
+ public:
+  void move(const Block& from, const Block& to, fabric::MoveCompletion& /*completion*/) override {
+    asked.push_back("move " + std::to_string(from.memory.owner.value()) + std::to_string(to.memory.owner.value()));
+  }
+  void cancel(fabric::MoveCompletion& /*completion*/) override { asked.emplace_back("cancel"); }
+  void send(SpId to, std::span<const std::byte> /*message*/) override {
+    asked.push_back("send " + std::to_string(to.value()));
+  }
+  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {
+    asked.push_back("mark " + std::to_string(destination.value()) + std::to_string(slot.value()) +
+                    std::to_string(source.value()));
+  }
+  void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& /*record*/) override {
+    asked.push_back("complete " + std::to_string(rank.value()) + std::to_string(slot.value()));
+  }
+  std::vector<std::string> take() { return std::exchange(asked, {}); }
+
+ private:
+  std::vector<std::string> asked;
+};
+
+using Asked = std::vector<std::string>;
+
+// Two nodes of two service processes with a rank each; service process 3 is this one.
+class ClusterFabrics : public Wires {
+ protected:
+  void SetUp() override {
+    open(4);
+    std::vector<std::byte> cards;
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      NodeCard card;
+      card.name = "n" + std::to_string(node);
+      card.secret.fill(5);
+      card.addresses = {addresses_[2 * node], addresses_[2 * node + 1]};
+      card.ranks = {RankPlace{WorldRank{2 * node}, 0}, RankPlace{WorldRank{2 * node + 1}, 1}};
+      encode_card(card, cards);
+    }
+    roster_ = std::move(decode_roster(cards, 4)).value();
+    for (std::uint32_t sp = 0; sp < 4; ++sp) ASSERT_TRUE(wire(sp).introduce(roster_, SpId{sp}));
+    cluster_.emplace(node_, wire(3), roster_, SpId{3});
+  }
+  NodeFabric node_;
+  std::optional<fabric::ucx::ClusterFabric> cluster_;
+};
+
+TEST_F(ClusterFabrics, MovesGoWhereTheirRanksAre) {
+  Moved moved;
+  cluster_->move(block(2, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), moved);
+  cluster_->move(block(3, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 20, 10), moved);
+  EXPECT_EQ(node_.take(), (Asked{"move 23", "move 33"}));
+  EXPECT_EQ(wire(3).moves_in_flight(), 0U);
+
+  fill(memory(1).range(kPrivateRegion), 1);
+  Moved pulled;
+  cluster_->move(block(1, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), pulled);
+  ASSERT_TRUE(run_until([&] { return pulled.ended(); }));
+  EXPECT_EQ(memory(3).range(kPrivateRegion)[9], pattern(9, 1));
+  Moved pushed;
+  cluster_->move(block(3, kPrivateRegion, 0, 10), block(0, kPrivateRegion, 0, 10), pushed);
+  ASSERT_TRUE(run_until([&] { return pushed.ended(); }));
+  EXPECT_EQ(memory(0).range(kPrivateRegion)[9], pattern(9, 1));
+  EXPECT_TRUE(node_.take().empty());
+}
+
+TEST_F(ClusterFabrics, CancelReachesBoth) {
+  Moved moved;
+  cluster_->move(block(1, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), moved);
+  cluster_->cancel(moved);
+  EXPECT_EQ(node_.take(), Asked{"cancel"});
+  run_for(std::chrono::milliseconds(30));
+  EXPECT_FALSE(moved.ended());
+}
+
+TEST_F(ClusterFabrics, MessagesGoWhereTheirServiceProcessesAre) {
+  const std::string text = "text";
+  cluster_->send(SpId{2}, std::as_bytes(std::span(text)));
+  EXPECT_EQ(node_.take(), Asked{"send 0"});  // its number on the node
+  for (const std::uint32_t sp : {0U, 1U}) {
+    cluster_->send(SpId{sp}, std::as_bytes(std::span(text)));
+    std::vector<std::pair<SpId, std::string>> heard;
+    ASSERT_TRUE(run_until([&] { return !(heard = messages(sp)).empty(); }));
+    EXPECT_EQ(heard[0], std::make_pair(SpId{3}, text));
+  }
+  EXPECT_TRUE(node_.take().empty());
+}
+
+TEST_F(ClusterFabrics, RanksAreToldByTheNode) {
+  cluster_->mark_delivered(WorldRank{3}, SlotIndex{4}, GroupRank{1});
+  cluster_->complete(WorldRank{3}, SlotIndex{4}, {});
+  EXPECT_EQ(node_.take(), (Asked{"mark 341", "complete 34"}));
+}
+
+}  // namespace
+}  // namespace outrigger::testing

@@ -1,0 +1,213 @@
+// Several nodes in one process for tests of the wire: a service process each, with memory that is mapped or private.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fabric/ucx/wire.hpp"
+
+namespace outrigger::testing {
+
+// A rank's memory: one mapped and one private range, both from kBase on.
+class FakeMemory final : public fabric::NodeMemory {
+ public:
+  static constexpr std::uint64_t kBase = 0x10000;
+  static constexpr RegionId kMapped{2};
+
+  explicit FakeMemory(std::size_t bytes)
+      : mapped_(std::make_shared<std::vector<std::byte>>(bytes)), private_(bytes) {}
+
+  View view(const MemoryRef& memory, std::uint64_t bytes) override {
+    if (lost_) return View{fabric::MoveStatus::owner_lost, nullptr, nullptr};
+    std::byte* place = find(memory, bytes);
+    if (place == nullptr) return View{fabric::MoveStatus::memory_fault, nullptr, nullptr};
+    if (memory.region != kMapped) return View{};
+    return View{fabric::MoveStatus::ok, place, mapped_};
+  }
+  fabric::MoveStatus read(const MemoryRef& from, std::span<std::byte> to) override {
+    return copy(from, to.size(), [&](std::byte* place) { std::memcpy(to.data(), place, to.size()); });
+  }
+  fabric::MoveStatus write(const MemoryRef& to, std::span<const std::byte> from) override {
+    return copy(to, from.size(), [&](std::byte* place) { std::memcpy(place, from.data(), from.size()); });
+  }
+
+  [[nodiscard]] std::vector<std::byte>& range(RegionId region) { return region == kMapped ? *mapped_ : private_; }
+  // Somebody outside keeps the mapped range.
+  [[nodiscard]] bool held() const { return mapped_.use_count() > 1; }
+  void lose() { lost_ = true; }
+
+ private:
+  std::byte* find(const MemoryRef& memory, std::uint64_t bytes) {
+    auto& all = range(memory.region);
+    const std::uint64_t offset = memory.address - kBase;
+    return offset > all.size() || bytes > all.size() - offset ? nullptr : all.data() + offset;
+  }
+  template <class Copy>
+  fabric::MoveStatus copy(const MemoryRef& memory, std::uint64_t bytes, Copy&& how) {
+    if (lost_) return fabric::MoveStatus::owner_lost;
+    std::byte* place = find(memory, bytes);
+    if (place == nullptr) return fabric::MoveStatus::memory_fault;
+    how(place);
+    return fabric::MoveStatus::ok;
+  }
+
+  std::shared_ptr<std::vector<std::byte>> mapped_;
+  std::vector<std::byte> private_;
+  bool lost_ = false;
+};
+
+class Moved final : public fabric::MoveCompletion {
+ public:
+  void moved(const fabric::MoveOutcome& outcome) override {
+    EXPECT_FALSE(outcome_) << "ended twice";
+    EXPECT_EQ(outcome.reach, Reach::wire);
+    outcome_ = outcome;
+  }
+  [[nodiscard]] bool ended() const { return outcome_.has_value(); }
+  [[nodiscard]] fabric::MoveStatus status() const { return outcome_.value().status; }
+
+ private:
+  std::optional<fabric::MoveOutcome> outcome_;
+};
+
+inline fabric::ucx::WireOptions tiny_options() {
+  fabric::ucx::WireOptions options;
+  options.chunk_bytes = 4096;
+  options.eager_bytes = 512;
+  options.peer_window_bytes = 8192;
+  options.window_bytes = 16384;
+  options.send_buffers = 2;
+  options.receive_buffers = 2;
+  return options;
+}
+
+inline Block block(std::uint32_t node, RegionId region, std::uint64_t offset, std::uint64_t bytes) {
+  return Block{MemoryRef{WorldRank{node}, region, FakeMemory::kBase + offset}, bytes};
+}
+
+inline std::byte pattern(std::uint64_t i, std::uint64_t seed) {
+  return static_cast<std::byte>((i + seed) * 0x9E3779B97F4A7C15ULL >> 56);
+}
+
+inline void fill(std::vector<std::byte>& bytes, std::uint64_t seed) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(i, seed);
+}
+
+// Node i serves world rank i with service process i.
+class Wires : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kMemoryBytes = 16U << 20;
+
+  void open(std::size_t nodes, const fabric::ucx::WireOptions& options = {}, std::uint64_t bytes = kMemoryBytes) {
+    open(std::vector<fabric::ucx::WireOptions>(nodes, options), bytes);
+  }
+  void open(const std::vector<fabric::ucx::WireOptions>& options, std::uint64_t bytes = kMemoryBytes) {
+    for (const auto& each : options) {
+      memories_.push_back(std::make_unique<FakeMemory>(bytes));
+      auto opened = fabric::ucx::Wire::open(each, *memories_.back());
+      ASSERT_TRUE(opened) << opened.error();
+      wires_.push_back(std::move(opened).value());
+      addresses_.push_back(wires_.back()->address());
+    }
+  }
+  // After every address is known.
+  void introduce() {
+    roster_ = make_roster();
+    for (std::uint32_t i = 0; i < wires_.size(); ++i) {
+      const Status introduced = wires_[i]->introduce(roster_, SpId{i});
+      ASSERT_TRUE(introduced) << introduced.error();
+    }
+  }
+  void start(std::size_t nodes, const fabric::ucx::WireOptions& options = {}, std::uint64_t bytes = kMemoryBytes) {
+    open(nodes, options, bytes);
+    introduce();
+  }
+  [[nodiscard]] Roster make_roster() const {
+    std::vector<std::byte> cards;
+    for (std::uint32_t i = 0; i < addresses_.size(); ++i) {
+      NodeCard card;
+      card.name = "n" + std::to_string(i);
+      card.secret.fill(static_cast<std::uint8_t>(i + 1));
+      card.addresses = {addresses_[i]};
+      card.ranks = {RankPlace{WorldRank{i}, 0}};
+      encode_card(card, cards);
+    }
+    auto roster = decode_roster(cards, static_cast<std::uint32_t>(addresses_.size()));
+    EXPECT_TRUE(roster) << roster.error();
+    return std::move(roster).value();
+  }
+
+  [[nodiscard]] fabric::ucx::Wire& wire(std::size_t i) { return *wires_[i]; }
+  [[nodiscard]] FakeMemory& memory(std::size_t i) { return *memories_[i]; }
+
+  void progress_all() {
+    for (const auto& each : wires_) {
+      if (each != nullptr) (void)each->progress();
+    }
+  }
+  bool run_until(const std::function<bool()>& done, std::chrono::milliseconds at_most = std::chrono::seconds(60)) {
+    const auto deadline = std::chrono::steady_clock::now() + at_most;
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      progress_all();
+    }
+    return true;
+  }
+  void run_for(std::chrono::milliseconds time) {
+    (void)run_until([] { return false; }, time);
+  }
+  // Node `there` moves its bytes to `here`, by a pull of `here` or a push of `there`.
+  void begin(bool pulls, std::uint32_t there, const Block& from, std::uint32_t here, const Block& to, Moved& moved) {
+    if (pulls) {
+      wire(here).pull(SpId{there}, from, to, moved);
+    } else {
+      wire(there).push(SpId{here}, from, to, moved);
+    }
+  }
+  // A small move forth and back works.
+  void expect_works(std::uint32_t here, std::uint32_t there) {
+    Moved pulled;
+    Moved pushed;
+    wire(here).pull(SpId{there}, block(there, kPrivateRegion, 3, 100), block(here, kPrivateRegion, 5, 100), pulled);
+    wire(here).push(SpId{there}, block(here, FakeMemory::kMapped, 0, 20000),
+                    block(there, FakeMemory::kMapped, 1, 20000), pushed);
+    ASSERT_TRUE(run_until([&] { return pulled.ended() && pushed.ended(); }));
+    EXPECT_EQ(pulled.status(), fabric::MoveStatus::ok);
+    EXPECT_EQ(pushed.status(), fabric::MoveStatus::ok);
+    EXPECT_TRUE(std::equal(memory(here).range(FakeMemory::kMapped).begin(),
+                           memory(here).range(FakeMemory::kMapped).begin() + 20000,
+                           memory(there).range(FakeMemory::kMapped).begin() + 1));
+  }
+  // Messages that have come to node `here`.
+  std::vector<std::pair<SpId, std::string>> messages(std::size_t here) {
+    std::vector<std::pair<SpId, std::string>> all;
+    SpId from;
+    std::vector<std::byte> message;
+    while (wire(here).receive(from, message)) {
+      all.emplace_back(from, std::string(reinterpret_cast<const char*>(message.data()), message.size()));
+    }
+    return all;
+  }
+  void send(std::size_t here, std::uint32_t to, const std::string& text) {
+    wire(here).send(SpId{to}, std::as_bytes(std::span(text)));
+  }
+
+  std::vector<std::unique_ptr<FakeMemory>> memories_;
+  std::vector<std::vector<std::byte>> addresses_;
+  Roster roster_;
+  std::vector<std::unique_ptr<fabric::ucx::Wire>> wires_;
+};
+
+}  // namespace outrigger::testing
