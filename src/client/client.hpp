@@ -31,12 +31,12 @@ namespace outrigger::client {
 struct KeeperOptions {
   std::string daemon_path;  // of outriggerd
   std::uint32_t world_size = 0;
-  std::uint32_t local_size = 0;  // ranks that will say hello
-  std::uint32_t nodes = 1;        // of the job
+  std::uint32_t local_size = 0;    // ranks that will say hello
+  std::uint32_t nodes = 1;         // of the job
   std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be
   std::uint32_t number_here = 0;   // which of them this is, from 0
-  std::uint32_t services = 0;    // service processes to start; 0: by itself
-  std::string service_cpus;      // "7" or "6,7": cores to pin them to; empty: cores free of ranks
+  std::uint32_t services = 0;      // service processes to start; 0: by itself
+  std::string service_cpus;        // "7" or "6,7": cores to pin them to; empty: cores free of ranks
   std::uint32_t reach_allowed = kReachAll;
   std::uint32_t hello_timeout_ms = 10000;  // for all local ranks to appear
 };

@@ -57,7 +57,7 @@ class ControlChannel {
   std::mutex mutex_;
   ControlSocket socket_;
   const WorldRank rank_;
-  std::unordered_map<std::uint32_t, RegionAnswer> answers_;  // of regions announced and not yet given out
+  std::unordered_map<std::uint32_t, RegionAnswer> answers_;   // of regions announced and not yet given out
   std::unordered_map<ControlKind, ControlMessage> expected_;  // node_card and roster_taken, until taken
   std::uint32_t next_region_ = kFirstAddedRegion.value();
   std::string lost_reason_;

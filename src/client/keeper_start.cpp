@@ -115,7 +115,8 @@ std::vector<std::string> command_line(const KeeperOptions& options) {
 // What of the program's environment is meant for its ranks only: the preload above all.
 bool for_ranks_only(std::string_view entry) {
   constexpr std::array<std::string_view, 3> kLoader = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE="};
-  if (entry.starts_with("OUTRIGGER_")) return !entry.starts_with("OUTRIGGER_LOG") && !entry.starts_with("OUTRIGGER_UCX_");
+  if (entry.starts_with("OUTRIGGER_"))
+    return !entry.starts_with("OUTRIGGER_LOG") && !entry.starts_with("OUTRIGGER_UCX_");
   return std::any_of(kLoader.begin(), kLoader.end(),
                      [entry](std::string_view name) { return entry.starts_with(name); });
 }

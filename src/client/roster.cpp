@@ -1,8 +1,9 @@
 // The first rank of a node speaks for it when nodes get to know each other.
+#include "protocol/roster.hpp"
+
 #include <cstring>
 
 #include "client/core.hpp"
-#include "protocol/roster.hpp"
 #include "protocol/shared_memory.hpp"
 
 namespace outrigger::client {

@@ -28,8 +28,8 @@ struct RankPlace {
 };
 
 struct NodeCard {
-  std::string name;  // for people
-  Secret secret{};   // random; the first node's becomes the job's
+  std::string name;                               // for people
+  Secret secret{};                                // random; the first node's becomes the job's
   std::vector<std::vector<std::byte>> addresses;  // where each service process is to be reached; opaque
   std::vector<RankPlace> ranks;
   bool operator==(const NodeCard&) const = default;

@@ -52,8 +52,8 @@ std::optional<Header> decode_wire(std::span<const std::byte> bytes) {
   Plain plain;
   if (bytes.size() != sizeof(plain)) return std::nullopt;
   std::memcpy(&plain, bytes.data(), sizeof(plain));
-  const bool known = plain.kind >= static_cast<std::uint16_t>(Kind::message) &&
-                     plain.kind <= static_cast<std::uint16_t>(Kind::bye);
+  const bool known =
+      plain.kind >= static_cast<std::uint16_t>(Kind::message) && plain.kind <= static_cast<std::uint16_t>(Kind::bye);
   if (plain.magic != kMagic || !known || plain.status >= kStatuses || plain.reserved0 != 0 || plain.reserved1 != 0) {
     return std::nullopt;
   }

@@ -33,11 +33,11 @@ namespace outrigger::service {
 struct KeeperConfig {
   std::uint32_t world_size = 0;
   std::uint32_t local_size = 0;
-  std::uint32_t nodes = 1;             // of the job
-  std::uint32_t keepers_here = 1;      // nodes that this machine pretends to be; they share its cores
-  std::uint32_t number_here = 0;       // which of them this is
-  std::uint32_t services = 0;     // 0: by itself
-  std::vector<int> service_cpus;  // empty: cores free of ranks
+  std::uint32_t nodes = 1;         // of the job
+  std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be; they share its cores
+  std::uint32_t number_here = 0;   // which of them this is
+  std::uint32_t services = 0;      // 0: by itself
+  std::vector<int> service_cpus;   // empty: cores free of ranks
   std::uint32_t reach_allowed = kReachAll;
   std::uint32_t hello_timeout_ms = 10000;   // for all ranks to appear
   std::uint32_t attach_timeout_ms = 10000;  // for the service processes to be ready after that

@@ -222,7 +222,8 @@ void Keeper::handle_service(std::uint32_t sp, ControlMessage& message) {
       if (body.world_rank == kWholeJob) {
         services_[sp].last_words = body.reason.data();
       } else if (body.world_rank == kOtherNode) {
-        if (phase_ == Phase::running) end_job(std::string("outrigger: ") + body.reason.data() + "; the job cannot go on");
+        if (phase_ == Phase::running)
+          end_job(std::string("outrigger: ") + body.reason.data() + "; the job cannot go on");
       } else if (const auto local_rank = local_rank_of(body.world_rank)) {
         disconnect_rank(*local_rank, body.reason.data());
       }

@@ -30,8 +30,8 @@ constexpr std::chrono::microseconds kSpinOnFreeCore{5000};
 constexpr std::chrono::microseconds kSpinOnSharedCore{50};
 constexpr int kRetryMessagesMs = 1;  // while a peer's ring is full: nobody tells us when it has room
 constexpr int kNoTimeout = -1;
-constexpr std::chrono::seconds kPeersInterval{1};     // between looks at the signs of life of other nodes
-constexpr std::chrono::milliseconds kFarewell{300};   // for the last messages to other nodes
+constexpr std::chrono::seconds kPeersInterval{1};    // between looks at the signs of life of other nodes
+constexpr std::chrono::milliseconds kFarewell{300};  // for the last messages to other nodes
 
 void relax() {
 #if defined(__x86_64__)
@@ -75,7 +75,7 @@ int Service::run() {
 }
 
 bool Service::turn() {
-  if (!engine_) return false;
+  if (!engine_) return wire_ && wire_->progress();
   bool worked = !fabric_.backlogged() && !(wire_ && wire_->backlogged()) && take_posts();
   worked |= take_messages();
   if (wire_) worked |= take_wire_messages();
@@ -119,7 +119,8 @@ void Service::look_after_peers(Clock::time_point now) {
 int Service::sleep_timeout_ms() const {
   if (fabric_.messages_waiting()) return kRetryMessagesMs;
   if (wire_ && engine_ && engine_->open_operations() != 0) {
-    return static_cast<int>(std::chrono::milliseconds(kPeersInterval).count());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(peers_seen_ + kPeersInterval - Clock::now());
+    return static_cast<int>(std::max<std::chrono::milliseconds::rep>(left.count(), 0));
   }
   return kNoTimeout;
 }
@@ -307,6 +308,20 @@ void Service::open_wire() {
   if (!control_.send(ControlKind::wire_address, body, std::span(&fd, 1))) keeper_lost();
 }
 
+// Does the roster say of this node what its keeper has said?
+Status Service::fits_this_node(const Roster& roster, std::uint32_t node) const {
+  const Error wrong{"the roster says something else of this node than its keeper"};
+  if (node >= roster.nodes.size() || roster.nodes[node].addresses.size() != configuration_->sp_count ||
+      roster.nodes[node].ranks.size() != ranks_known_) {
+    return wrong;
+  }
+  for (std::size_t rank = 0; rank < sp_of_rank_.size(); ++rank) {
+    if (!sp_of_rank_[rank]) continue;
+    if (roster.sp_of_rank[rank].value() != roster.first_sp[node] + sp_of_rank_[rank]->value()) return wrong;
+  }
+  return Done{};
+}
+
 void Service::take_roster(const SharedBytesBody& body, const UniqueFd& fd) {
   RosterTakenBody answer;
   const auto take = [&]() -> Status {
@@ -315,7 +330,7 @@ void Service::take_roster(const SharedBytesBody& body, const UniqueFd& fd) {
     if (!bytes) return Error{bytes.error()};
     Result<Roster> roster = decode_roster(bytes.value(), configuration_->world_size);
     if (!roster) return Error{roster.error()};
-    if (body.node >= roster.value().nodes.size()) return Error{"the roster does not know this node"};
+    if (Status fits = fits_this_node(roster.value(), body.node); !fits) return fits;
     first_sp_ = roster.value().first_sp[body.node];
     const SpId self{first_sp_ + configuration_->sp};
     if (Status introduced = wire_->introduce(roster.value(), self); !introduced) return introduced;
@@ -327,7 +342,8 @@ void Service::take_roster(const SharedBytesBody& body, const UniqueFd& fd) {
   };
   const Status taken = take();
   answer.ok = taken ? 1 : 0;
-  if (!taken) std::copy_n(taken.error().begin(), std::min(taken.error().size(), kReasonBytes - 1), answer.reason.begin());
+  if (!taken)
+    std::copy_n(taken.error().begin(), std::min(taken.error().size(), kReasonBytes - 1), answer.reason.begin());
   if (!control_.send(ControlKind::roster_taken, answer)) keeper_lost();
 }
 
@@ -395,7 +411,7 @@ void Service::start_engine_when_complete() {
   if (configuration_->window_moves != 0) config.limits.window_moves = configuration_->window_moves;
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
   engine_ = many_nodes ? std::make_unique<engine::Engine>(std::move(config), *cluster_)
-                        : std::make_unique<engine::Engine>(std::move(config), fabric_);
+                       : std::make_unique<engine::Engine>(std::move(config), fabric_);
 }
 
 void Service::add_region(const RegionBody& body, std::vector<UniqueFd>& fds) {

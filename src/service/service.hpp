@@ -71,6 +71,7 @@ class Service {
   void handle(ControlMessage& message);
   void configure(const ConfigureBody& body);
   void open_wire();
+  [[nodiscard]] Status fits_this_node(const Roster& roster, std::uint32_t node) const;
   void take_roster(const SharedBytesBody& body, const UniqueFd& fd);
   void add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds);
   void add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds);
@@ -97,7 +98,7 @@ class Service {
   std::optional<Roster> roster_;
   std::optional<fabric::ucx::ClusterFabric> cluster_;  // refers to both
   std::uint32_t first_sp_ = 0;                         // of this node, in the job
-  std::unique_ptr<engine::Engine> engine_;  // after every rank is known; refers to the above
+  std::unique_ptr<engine::Engine> engine_;             // after every rank is known; refers to the above
   std::vector<ServedRank> served_;
   std::vector<WorldRank> misbehaved_;  // removed after the current sweep
   std::vector<InboundPeer> peers_;

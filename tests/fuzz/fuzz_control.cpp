@@ -33,6 +33,10 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::rank_joined: return touch<RankJoinedBody>(message);
     case ControlKind::rank_attached: return touch<RankAttachedBody>(message);
     case ControlKind::protest: return touch<ProtestBody>(message);
+    case ControlKind::wire_address:
+    case ControlKind::node_card:
+    case ControlKind::roster: return touch<SharedBytesBody>(message);
+    case ControlKind::roster_taken: return touch<RosterTakenBody>(message);
   }
   std::abort();  // an unknown kind was let through
 }

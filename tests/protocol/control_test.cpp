@@ -44,6 +44,10 @@ const std::vector<Case>& cases() {
       {ControlKind::rank_attached, sizeof(RankAttachedBody), 0},
       {ControlKind::rank_left, sizeof(RankBody), 0},
       {ControlKind::protest, sizeof(ProtestBody), 0},
+      {ControlKind::wire_address, sizeof(SharedBytesBody), 1},
+      {ControlKind::node_card, sizeof(SharedBytesBody), 1},
+      {ControlKind::roster, sizeof(SharedBytesBody), 1},
+      {ControlKind::roster_taken, sizeof(RosterTakenBody), 0},
   };
   return all;
 }
@@ -59,7 +63,8 @@ template <class... Bodies>
 constexpr bool kNoPadding = (std::has_unique_object_representations_v<Bodies> && ...);
 // Padding would carry bytes of our memory to the other side.
 static_assert(kNoPadding<HelloBody, WelcomeBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
-                         RankJoinedBody, RankAttachedBody, RankBody, ControlHeader, SlotRequestBody, SlotResult>);
+                         RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RosterTakenBody, ControlHeader, SlotRequestBody,
+                         SlotResult>);
 
 TEST(Control, EveryKindGoesRoundAndKeepsItsDescriptors) {
   for (const Case& c : cases()) {

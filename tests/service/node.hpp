@@ -57,6 +57,11 @@ struct NodeOptions {
   std::vector<int> service_cpus;
   std::uint32_t reach_allowed = kReachAll;
   std::uint32_t hello_timeout_ms = 10000;
+  // In a job of several nodes.
+  std::uint32_t world_size = 0;  // 0: as many as ranks
+  std::uint32_t first_world_rank = 0;
+  std::uint32_t nodes = 1;
+  std::uint32_t number_here = 0;
 };
 
 class Node {
@@ -67,7 +72,10 @@ class Node {
     std::memcpy(address_.name.data(), name.data(), name.size());
     for (std::size_t i = 0; i < kSecretBytes; ++i) address_.secret[i] = static_cast<std::uint8_t>(i * 7 + 1);
     service::KeeperConfig config;
-    config.world_size = options.ranks;
+    config.world_size = world_size();
+    config.nodes = options.nodes;
+    config.keepers_here = options.nodes;
+    config.number_here = options.number_here;
     config.local_size = options.ranks;
     config.services = options.services;
     config.service_cpus = options.service_cpus;
@@ -87,12 +95,13 @@ class Node {
 
   [[nodiscard]] const client::KeeperAddress& address() const { return address_; }
   [[nodiscard]] std::string name() const { return address_.name.data(); }
+  [[nodiscard]] std::uint32_t world_size() const { return options_.world_size == 0 ? options_.ranks : options_.world_size; }
 
   [[nodiscard]] client::AttachOptions attach_options(std::uint32_t rank) const {
     client::AttachOptions attach;
     attach.keeper = address_;
-    attach.world_rank = WorldRank{rank};
-    attach.world_size = options_.ranks;
+    attach.world_rank = WorldRank{options_.first_world_rank + rank};
+    attach.world_size = world_size();
     attach.local_rank = rank;
     attach.local_size = options_.ranks;
     return attach;

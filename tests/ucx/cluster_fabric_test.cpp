@@ -39,7 +39,7 @@ class ClusterFabrics : public Wires {
     std::vector<std::byte> cards;
     for (std::uint32_t node = 0; node < 2; ++node) {
       NodeCard card;
-      card.name = "n" + std::to_string(node);
+      card.name = std::string("n").append(std::to_string(node));
       card.secret.fill(5);
       card.addresses = {addresses_[2 * node], addresses_[2 * node + 1]};
       card.ranks = {RankPlace{WorldRank{2 * node}, 0}, RankPlace{WorldRank{2 * node + 1}, 1}};
@@ -53,7 +53,7 @@ class ClusterFabrics : public Wires {
   std::optional<fabric::ucx::ClusterFabric> cluster_;
 };
 
-TEST_F(ClusterFabrics, MovesGoWhereTheirRanksAre) {
+TEST_P(ClusterFabrics, MovesGoWhereTheirRanksAre) {
   Moved moved;
   cluster_->move(block(2, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), moved);
   cluster_->move(block(3, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 20, 10), moved);
@@ -72,7 +72,7 @@ TEST_F(ClusterFabrics, MovesGoWhereTheirRanksAre) {
   EXPECT_TRUE(node_.take().empty());
 }
 
-TEST_F(ClusterFabrics, CancelReachesBoth) {
+TEST_P(ClusterFabrics, CancelReachesBoth) {
   Moved moved;
   cluster_->move(block(1, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), moved);
   cluster_->cancel(moved);
@@ -81,7 +81,7 @@ TEST_F(ClusterFabrics, CancelReachesBoth) {
   EXPECT_FALSE(moved.ended());
 }
 
-TEST_F(ClusterFabrics, MessagesGoWhereTheirServiceProcessesAre) {
+TEST_P(ClusterFabrics, MessagesGoWhereTheirServiceProcessesAre) {
   const std::string text = "text";
   cluster_->send(SpId{2}, std::as_bytes(std::span(text)));
   EXPECT_EQ(node_.take(), Asked{"send 0"});  // its number on the node
@@ -94,11 +94,13 @@ TEST_F(ClusterFabrics, MessagesGoWhereTheirServiceProcessesAre) {
   EXPECT_TRUE(node_.take().empty());
 }
 
-TEST_F(ClusterFabrics, RanksAreToldByTheNode) {
+TEST_P(ClusterFabrics, RanksAreToldByTheNode) {
   cluster_->mark_delivered(WorldRank{3}, SlotIndex{4}, GroupRank{1});
   cluster_->complete(WorldRank{3}, SlotIndex{4}, {});
   EXPECT_EQ(node_.take(), (Asked{"mark 341", "complete 34"}));
 }
+
+INSTANTIATE_TEST_SUITE_P(Networks, ClusterFabrics, kNetworks, network_name);
 
 }  // namespace
 }  // namespace outrigger::testing

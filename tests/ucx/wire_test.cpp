@@ -23,12 +23,12 @@ using std::chrono::seconds;
 
 constexpr std::array<RegionId, 2> kRegions{FakeMemory::kMapped, kPrivateRegion};
 
-TEST_F(Wires, EverySizeFromAndToMappedAndPrivateMemory) {
+TEST_P(Wires, EverySizeFromAndToMappedAndPrivateMemory) {
   start(2);
   constexpr std::uint64_t kChunk = 256U << 10;
-  for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{4095}, std::uint64_t{8192},
-                                    std::uint64_t{8193}, kChunk - 1, kChunk, kChunk + 1, 5 * kChunk + 77,
-                                    std::uint64_t{5} << 20}) {
+  for (const std::uint64_t bytes :
+       {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{4095}, std::uint64_t{8192}, std::uint64_t{8193}, kChunk - 1,
+        kChunk, kChunk + 1, 5 * kChunk + 77, std::uint64_t{5} << 20}) {
     for (const bool pulls : {true, false}) {
       for (const RegionId from : kRegions) {
         for (const RegionId to : kRegions) {
@@ -109,25 +109,25 @@ class ManyMoves : public Wires {
   }
 };
 
-TEST_F(ManyMoves, FarMoreThanTheWindowsAndStagingHold) {
+TEST_P(ManyMoves, FarMoreThanTheWindowsAndStagingHold) {
   run(2, tiny_options(), 1, 1500);
 }
 
-TEST_F(ManyMoves, WithOneStagingBufferEach) {
+TEST_P(ManyMoves, WithOneStagingBufferEach) {
   WireOptions options = tiny_options();
   options.send_buffers = options.receive_buffers = 0;  // counts as one
   run(2, options, 2, 300);
 }
 
-TEST_F(ManyMoves, BetweenThreeNodes) {
+TEST_P(ManyMoves, BetweenThreeNodes) {
   run(3, tiny_options(), 3, 800);
 }
 
-TEST_F(ManyMoves, BetweenFourNodesAtDefaults) {
+TEST_P(ManyMoves, BetweenFourNodesAtDefaults) {
   run(4, {}, 4, 800);
 }
 
-TEST_F(Wires, APeerMayHaveLongerChunks) {
+TEST_P(Wires, APeerMayHaveLongerChunks) {
   WireOptions longer;
   longer.chunk_bytes = wire::kMaxChunkBytes;
   open({longer, tiny_options()});
@@ -147,7 +147,7 @@ TEST_F(Wires, APeerMayHaveLongerChunks) {
   }
 }
 
-TEST_F(Wires, FaultsOfMemoryAreReportedWithoutTheWire) {
+TEST_P(Wires, FaultsOfMemoryAreReportedWithoutTheWire) {
   start(2);
   for (const std::uint64_t bytes : {std::uint64_t{100}, std::uint64_t{100000}, std::uint64_t{1} << 20}) {
     for (const bool pulls : {true, false}) {
@@ -213,7 +213,7 @@ class Cancelling : public Wires {
   }
 };
 
-TEST_F(Cancelling, AtEveryStageOfAPull) {
+TEST_P(Cancelling, AtEveryStageOfAPull) {
   start(2);
   for (const RegionId region : kRegions) {
     for (int steps = 0; steps < 60; ++steps) cancel_after(steps, true, region, 700000);
@@ -222,7 +222,7 @@ TEST_F(Cancelling, AtEveryStageOfAPull) {
   expect_works(0, 1);
 }
 
-TEST_F(Cancelling, AtEveryStageOfAPush) {
+TEST_P(Cancelling, AtEveryStageOfAPush) {
   start(2);
   for (const RegionId region : kRegions) {
     for (int steps = 0; steps < 40; ++steps) cancel_after(steps, false, region, 700000);
@@ -231,7 +231,7 @@ TEST_F(Cancelling, AtEveryStageOfAPush) {
   expect_works(1, 0);
 }
 
-TEST_F(Cancelling, WhileMovesWaitForWindowsAndStaging) {
+TEST_P(Cancelling, WhileMovesWaitForWindowsAndStaging) {
   start(2, tiny_options());
   for (const RegionId region : kRegions) {
     for (int steps = 0; steps < 40; ++steps) cancel_after(steps, steps % 2 == 0, region, 30000);
@@ -239,7 +239,7 @@ TEST_F(Cancelling, WhileMovesWaitForWindowsAndStaging) {
   expect_works(0, 1);
 }
 
-TEST_F(Wires, AMoveThatHasEndedButWasNotToldCanBeCancelled) {
+TEST_P(Wires, AMoveThatHasEndedButWasNotToldCanBeCancelled) {
   start(2);
   class CancelsOther final : public fabric::MoveCompletion {
    public:
@@ -262,7 +262,7 @@ TEST_F(Wires, AMoveThatHasEndedButWasNotToldCanBeCancelled) {
   EXPECT_EQ(pair[0].calls + pair[1].calls, 1);
 }
 
-TEST_F(Wires, ACalleeThatBeginsAgainWhatFailsDoesNotHoldUpTheTurn) {
+TEST_P(Wires, ACalleeThatBeginsAgainWhatFailsDoesNotHoldUpTheTurn) {
   start(2);
   send(1, 0, "hello");
   ASSERT_TRUE(run_until([&] { return !messages(0).empty(); }));
@@ -290,7 +290,7 @@ TEST_F(Wires, ACalleeThatBeginsAgainWhatFailsDoesNotHoldUpTheTurn) {
   wire(0).cancel(again);
 }
 
-TEST_F(Wires, MessagesComeInOrderAndAreNotHeldUpByData) {
+TEST_P(Wires, MessagesComeInOrderAndAreNotHeldUpByData) {
   start(2);
   std::vector<std::unique_ptr<Moved>> moves;
   for (std::uint64_t i = 0; i < 12; ++i) {
@@ -318,7 +318,7 @@ TEST_F(Wires, MessagesComeInOrderAndAreNotHeldUpByData) {
   ASSERT_TRUE(run_until([&] { return std::ranges::all_of(moves, [](const auto& m) { return m->ended(); }); }));
 }
 
-TEST_F(Wires, MessagesThatWaitAreSeen) {
+TEST_P(Wires, MessagesThatWaitAreSeen) {
   WireOptions options;
   options.waiting_messages = 8;
   start(2, options);
@@ -331,7 +331,7 @@ TEST_F(Wires, MessagesThatWaitAreSeen) {
   EXPECT_FALSE(wire(0).backlogged());
 }
 
-TEST_F(Wires, SleepsOnlyAfterATurnWithoutWork) {
+TEST_P(Wires, SleepsOnlyAfterATurnWithoutWork) {
   start(2);
   ASSERT_TRUE(run_until([&] { return wire(0).arm(); }));
   send(0, 1, "x");
@@ -346,7 +346,7 @@ TEST_F(Wires, SleepsOnlyAfterATurnWithoutWork) {
 }
 
 // One side sleeps whenever it may; the other begins things at its own pace, and sleeps too in half of the rounds.
-TEST_F(Wires, NothingIsMissedBySleepers) {
+TEST_P(Wires, NothingIsMissedBySleepers) {
   WireOptions options = tiny_options();
   start(2, options);
   std::atomic<bool> stop = false;
@@ -405,19 +405,21 @@ TEST_F(Wires, NothingIsMissedBySleepers) {
   EXPECT_GT(slept, 100) << "hardly anybody slept";
 }
 
-TEST_F(Wires, EndsInTheMiddleOfEverything) {
+TEST_P(Wires, EndsInTheMiddleOfEverything) {
   for (int steps = 0; steps < 24; ++steps) {
     wires_.clear();
     memories_.clear();
     addresses_.clear();
     start(3, steps % 2 == 0 ? tiny_options() : WireOptions{}, 4U << 20);
+    // UCX 1.13 aborts when it closes in the middle of making connections.
+    for (std::uint32_t i = 0; i < 3; ++i) expect_works(i, (i + 1) % 3);
     std::vector<std::unique_ptr<Moved>> moves;
     for (std::uint32_t i = 0; i < 24; ++i) {
       const std::uint32_t there = i % 3;
       const std::uint32_t here = (i + 1 + i % 2) % 3;
       moves.push_back(std::make_unique<Moved>());
-      begin(i % 4 < 2, there, block(there, kRegions[i % 2], 0, 400000), here, block(here, kRegions[i / 2 % 2], 0, 400000),
-            *moves.back());
+      begin(i % 4 < 2, there, block(there, kRegions[i % 2], 0, 400000), here,
+            block(here, kRegions[i / 2 % 2], 0, 400000), *moves.back());
       send(there, here, "message");
     }
     for (int i = 0; i < steps; ++i) progress_all();
@@ -425,6 +427,10 @@ TEST_F(Wires, EndsInTheMiddleOfEverything) {
     for (const auto& each : memories_) EXPECT_FALSE(each->held());
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Networks, Wires, kNetworks, network_name);
+INSTANTIATE_TEST_SUITE_P(Networks, ManyMoves, kNetworks, network_name);
+INSTANTIATE_TEST_SUITE_P(Networks, Cancelling, kNetworks, network_name);
 
 }  // namespace
 }  // namespace outrigger::testing

@@ -26,8 +26,7 @@ class FakeMemory final : public fabric::NodeMemory {
   static constexpr std::uint64_t kBase = 0x10000;
   static constexpr RegionId kMapped{2};
 
-  explicit FakeMemory(std::size_t bytes)
-      : mapped_(std::make_shared<std::vector<std::byte>>(bytes)), private_(bytes) {}
+  explicit FakeMemory(std::size_t bytes) : mapped_(std::make_shared<std::vector<std::byte>>(bytes)), private_(bytes) {}
 
   View view(const MemoryRef& memory, std::uint64_t bytes) override {
     if (lost_) return View{fabric::MoveStatus::owner_lost, nullptr, nullptr};
@@ -105,8 +104,14 @@ inline void fill(std::vector<std::byte>& bytes, std::uint64_t seed) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(i, seed);
 }
 
+// Networks that move memory by themselves, and those where processors copy: other protocols, both work over TCP.
+inline const auto kNetworks = ::testing::Bool();
+inline std::string network_name(const ::testing::TestParamInfo<bool>& network) {
+  return network.param ? "MovesMemory" : "Copies";
+}
+
 // Node i serves world rank i with service process i.
-class Wires : public ::testing::Test {
+class Wires : public ::testing::TestWithParam<bool> {
  protected:
   static constexpr std::uint64_t kMemoryBytes = 16U << 20;
 
@@ -114,7 +119,8 @@ class Wires : public ::testing::Test {
     open(std::vector<fabric::ucx::WireOptions>(nodes, options), bytes);
   }
   void open(const std::vector<fabric::ucx::WireOptions>& options, std::uint64_t bytes = kMemoryBytes) {
-    for (const auto& each : options) {
+    for (fabric::ucx::WireOptions each : options) {
+      each.moves_memory = GetParam();
       memories_.push_back(std::make_unique<FakeMemory>(bytes));
       auto opened = fabric::ucx::Wire::open(each, *memories_.back());
       ASSERT_TRUE(opened) << opened.error();
@@ -138,7 +144,7 @@ class Wires : public ::testing::Test {
     std::vector<std::byte> cards;
     for (std::uint32_t i = 0; i < addresses_.size(); ++i) {
       NodeCard card;
-      card.name = "n" + std::to_string(i);
+      card.name = std::string("n").append(std::to_string(i));
       card.secret.fill(static_cast<std::uint8_t>(i + 1));
       card.addresses = {addresses_[i]};
       card.ranks = {RankPlace{WorldRank{i}, 0}};

@@ -26,6 +26,7 @@ MemoryRef part(MemoryRef memory, std::uint64_t offset) {
 
 Result<std::unique_ptr<Wire>> Wire::open(WireOptions options, NodeMemory& memory) {
   options.chunk_bytes = std::clamp<std::uint64_t>(options.chunk_bytes, 4096, wire::kMaxChunkBytes);
+  options.copied_chunk_bytes = std::clamp<std::uint64_t>(options.copied_chunk_bytes, 4096, options.chunk_bytes);
   options.peer_window_bytes = std::max(options.peer_window_bytes, options.chunk_bytes);
   options.window_bytes = std::max(options.window_bytes, options.chunk_bytes);
   options.send_buffers = std::max<std::size_t>(options.send_buffers, 1);
@@ -132,6 +133,8 @@ void Wire::begin(bool pulls, SpId peer, const Block& from, const Block& to, Move
   transfer.to = to;
   transfer.link = &link;
   transfer.completion = &completion;
+  (void)endpoint(link, Line::data);  // what the network can do is known from then on
+  transfer.chunk_bytes = link.moves_memory ? options_.chunk_bytes : options_.copied_chunk_bytes;
   link.ready.push_back(id);
   if (!std::exchange(link.in_turn, true)) turns_.push_back(&link);
 }
@@ -165,8 +168,8 @@ void Wire::await_landing(std::uint64_t id) {
   }
 }
 
-std::uint64_t Wire::chunk_at(const Transfer& transfer, std::uint64_t offset) const {
-  return std::min(options_.chunk_bytes, transfer.from.bytes - offset);
+std::uint64_t Wire::chunk_at(const Transfer& transfer, std::uint64_t offset) {
+  return std::min(transfer.chunk_bytes, transfer.from.bytes - offset);
 }
 
 MemoryRef Wire::local_part(const Transfer& transfer, std::uint64_t offset) {
@@ -326,7 +329,8 @@ void Wire::break_off(Link& link, const char* fault) {
 void Wire::tick(bool interested) {
   for (const auto& link : links_) {
     if (link == nullptr || link->departed || !(link->met || link->control || link->data)) continue;
-    const bool heard = std::exchange(link->heard, false) && !link->broken;  // a broken one may be heard on one line still
+    const bool heard =
+        std::exchange(link->heard, false) && !link->broken;  // a broken one may be heard on one line still
     if (heard || !interested) {
       link->silent_turns = 0;
       continue;

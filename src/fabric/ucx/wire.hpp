@@ -3,15 +3,16 @@
 // Two connections a pair of service processes, so that control never queues behind data:
 //
 //   control   engine messages, requests for chunks, acknowledgements, signs of life     always eager
-//   data      chunks; small ones eager, others by rendezvous: straight into the destination where it is mapped
+//   data      chunks. Where the network moves memory by itself, by rendezvous: straight into the destination where
+//             that is mapped. Where processors copy (TCP), each as one message: rendezvous halves the rate there
 //
 //   pull  destination's side               source's side          push  source's side             destination's side
 //         request {chunk} ---------------->                             data {chunk} -------------->
 //         <--------------- data {chunk}                                 <-------------- stored {chunk}
 //
-// Moves are cut into chunks. What has been asked for or sent, and is not here or stored, is bounded per peer and in all;
-// peers and moves take turns by chunks. UCX reads and writes mapped memory of ranks itself; private memory is staged in
-// a fixed number of buffers. While one chunk is copied the others are on their way.
+// Moves are cut into chunks. What has been asked for or sent, and is not here or stored, is bounded per peer and in
+// all; peers and moves take turns by chunks. UCX reads and writes mapped memory of ranks itself; private memory is
+// staged in a fixed number of buffers. While one chunk is copied the others are on their way.
 //
 // Connections are made when first needed. A peer that has broken off or gives no sign of life is reported by failure();
 // whoever has no business with it need not care.
@@ -40,17 +41,19 @@
 namespace outrigger::fabric::ucx {
 
 struct WireOptions {
-  std::string transports;                       // as UCX_TLS; empty: all but shared memory
-  std::uint64_t chunk_bytes = 256U << 10;       // at most wire::kMaxChunkBytes
-  std::uint64_t eager_bytes = 8U << 10;         // longer chunks go by rendezvous
-  std::uint64_t peer_window_bytes = 1U << 20;   // under way with one peer; beyond it moves wait
-  std::uint64_t window_bytes = 8U << 20;        // under way with all peers; beyond it moves wait
-  std::size_t send_buffers = 16;                // staging; beyond it chunks from private memory wait
-  std::size_t receive_buffers = 16;             // staging; beyond it chunks for private memory wait at their source
-  std::size_t waiting_messages = 16384;         // not yet taken by the network; beyond it backlogged()
-  std::size_t requests_of_peer = 65536;         // not yet answered; beyond it the peer is broken
-  std::uint32_t turns_until_ping = 1;           // of tick(), without a sign of life, before one is asked for
-  std::uint32_t turns_until_lost = 7;           // before the peer counts as lost
+  std::string transports;                        // as UCX_TLS; empty: all but shared memory
+  std::uint64_t chunk_bytes = 256U << 10;        // where the network moves memory; at most wire::kMaxChunkBytes
+  std::uint64_t copied_chunk_bytes = 60U << 10;  // where processors do: a chunk is one message, and not put together
+  std::uint64_t eager_bytes = 8U << 10;          // longer chunks go by rendezvous where the network moves memory
+  std::optional<bool> moves_memory;              // the network; empty: as UCX says
+  std::uint64_t peer_window_bytes = 1U << 20;    // under way with one peer; beyond it moves wait
+  std::uint64_t window_bytes = 8U << 20;         // under way with all peers; beyond it moves wait
+  std::size_t send_buffers = 16;                 // staging; beyond it chunks from private memory wait
+  std::size_t receive_buffers = 16;              // staging; beyond it chunks for private memory wait at their source
+  std::size_t waiting_messages = 16384;          // not yet taken by the network; beyond it backlogged()
+  std::size_t requests_of_peer = 65536;          // not yet answered; beyond it the peer is broken
+  std::uint32_t turns_until_ping = 1;            // of tick(), without a sign of life, before one is asked for
+  std::uint32_t turns_until_lost = 5;            // before the peer counts as lost
 };
 
 class Wire {
@@ -129,6 +132,7 @@ class Wire {
     std::size_t requests = 0;
     std::deque<std::uint64_t> ready;  // transfers with chunks to be started, by turns
     bool in_turn = false;
+    bool moves_memory = false;  // the network, once `data` is open
   };
   enum class ChunkState : std::uint8_t {
     awaited,  // asked for or sent
@@ -145,6 +149,7 @@ class Wire {
     Block to;
     Link* link = nullptr;
     MoveCompletion* completion = nullptr;  // null: cancelled
+    std::uint64_t chunk_bytes = 0;
     std::uint64_t started_bytes = 0;
     std::vector<Chunk> open_chunks;
     MoveStatus status = MoveStatus::ok;
@@ -188,7 +193,7 @@ class Wire {
 
   [[nodiscard]] Link& link_of(SpId sp);
   void begin(bool pulls, SpId peer, const Block& from, const Block& to, MoveCompletion& completion);
-  [[nodiscard]] std::uint64_t chunk_at(const Transfer& transfer, std::uint64_t offset) const;
+  [[nodiscard]] static std::uint64_t chunk_at(const Transfer& transfer, std::uint64_t offset);
   // The part of a rank's memory at this node that a chunk of a transfer is.
   [[nodiscard]] static MemoryRef local_part(const Transfer& transfer, std::uint64_t offset);
 

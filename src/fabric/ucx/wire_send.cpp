@@ -35,7 +35,7 @@ void Wire::send_chunk(Link& link, const wire::Header& header, const std::byte* b
   send->hold = std::move(hold);
   send->staging = std::move(staging);
   send->line = Line::data;
-  const bool eager = header.bytes <= options_.eager_bytes;
+  const bool eager = header.bytes <= (link.moves_memory ? options_.eager_bytes : options_.copied_chunk_bytes);
   hand_over(link, std::move(send), bytes, header.bytes, eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
 }
 
@@ -50,6 +50,7 @@ ucp_ep_h Wire::endpoint(Link& link, Line line) {
       return nullptr;
     }
     endpoint.emplace(std::move(opened).value());
+    if (line == Line::data) link.moves_memory = options_.moves_memory.value_or(endpoint->moves_memory());
   }
   return endpoint->get();
 }

@@ -1,5 +1,8 @@
 #include "fabric/ucx/worker.hpp"
 
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 namespace outrigger::fabric::ucx {
@@ -39,7 +42,8 @@ Result<Context> Context::open(const std::string& transports) {
     status = ucp_init(&parameters, config, &context);
   }
   ucp_config_release(config);
-  if (status != UCS_OK) return ucx_error("no network transport can be used (transports allowed: " + allowed + ")", status);
+  if (status != UCS_OK)
+    return ucx_error("no network transport can be used (transports allowed: " + allowed + ")", status);
   return Context(context);
 }
 
@@ -103,6 +107,19 @@ Result<Endpoint> Endpoint::open(const Worker& worker, std::span<const std::byte>
   const ucs_status_t status = ucp_ep_create(worker.get(), &parameters, &endpoint.endpoint_);
   if (status != UCS_OK) return ucx_error("cannot connect", status);
   return endpoint;
+}
+
+// UCX tells it in words only: the lanes of the endpoint, each with what it would be used for.
+bool Endpoint::moves_memory() const {
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  std::FILE* stream = ::open_memstream(&text, &bytes);
+  if (stream == nullptr) return false;
+  ucp_ep_print_info(endpoint_, stream);
+  (void)std::fclose(stream);
+  const bool found = text != nullptr && std::strstr(text, "rma_bw#") != nullptr;
+  std::free(text);
+  return found;
 }
 
 Endpoint::Endpoint(Endpoint&& other) noexcept

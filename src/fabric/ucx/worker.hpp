@@ -84,6 +84,8 @@ class Endpoint {
   Endpoint& operator=(const Endpoint&) = delete;
   ~Endpoint();
   [[nodiscard]] ucp_ep_h get() const { return endpoint_; }
+  // Does the network move memory to memory by itself (RDMA)? Otherwise both ends' processors copy.
+  [[nodiscard]] bool moves_memory() const;
 
  private:
   explicit Endpoint(const Worker& worker) : worker_(worker.get()) {}

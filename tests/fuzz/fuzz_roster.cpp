@@ -1,0 +1,65 @@
+// The roster's decoder against arbitrary bytes and against rosters that are nearly right; the first byte says how many
+// ranks there are. What is let through must encode to the same bytes, and whatever can be asked of it must be inside
+// it.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "protocol/roster.hpp"
+
+namespace {
+
+using namespace outrigger;
+
+void check(std::span<const std::byte> bytes, std::uint32_t world_size) {
+  const auto decoded = decode_roster(bytes, world_size);
+  if (!decoded) {
+    if (decoded.error().empty()) std::abort();
+    return;
+  }
+  const Roster& roster = decoded.value();
+  if (roster.nodes.empty() || roster.first_sp.size() != roster.nodes.size() || roster.sp_of_rank.size() != world_size) {
+    std::abort();
+  }
+  std::vector<std::byte> again;
+  for (const NodeCard& card : roster.nodes) encode_card(card, again);
+  if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
+  for (std::uint32_t sp = 0; sp < roster.sp_count; ++sp) {
+    if (roster.node_of(SpId{sp}) >= roster.nodes.size()) std::abort();
+    if (roster.address_of(SpId{sp}).size() > kMaxWireAddressBytes) std::abort();
+  }
+  for (const SpId sp : roster.sp_of_rank) {
+    if (sp.value() >= roster.sp_count) std::abort();
+  }
+}
+
+std::vector<std::byte> good_roster() {
+  std::vector<std::byte> bytes;
+  for (std::uint32_t node = 0; node < 2; ++node) {
+    NodeCard card;
+    card.name = "node";
+    card.addresses.assign(node + 1, std::vector<std::byte>(3));
+    card.ranks = {RankPlace{WorldRank{node}, 0}, RankPlace{WorldRank{node + 2}, node}};
+    encode_card(card, bytes);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::uint32_t world_size = data[0] % 17;
+  const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
+  check(bytes, world_size);
+  std::vector<std::byte> nearly = good_roster();
+  for (std::size_t i = 0; i < std::min(bytes.size(), nearly.size()); ++i) nearly[i] ^= bytes[i];
+  check(nearly, 4);
+  if (bytes.size() > nearly.size())
+    nearly.insert(nearly.end(), bytes.begin() + static_cast<std::ptrdiff_t>(nearly.size()), bytes.end());
+  check(nearly, world_size);
+  return 0;
+}

@@ -1,0 +1,33 @@
+// The decoder of what stands before everything on the wire, against arbitrary bytes and against headers that are nearly
+// right. What is let through must encode to the same bytes and keep the limits.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+#include "protocol/wire_messages.hpp"
+
+namespace {
+
+using namespace outrigger;
+
+void check(std::span<const std::byte> bytes) {
+  const auto header = wire::decode_wire(bytes);
+  if (!header) return;
+  if (header->bytes > wire::kMaxChunkBytes || header->offset + header->bytes < header->offset) std::abort();
+  if (header->kind < wire::Kind::message || header->kind > wire::Kind::bye || header->status > 2) std::abort();
+  const auto again = wire::encode_wire(*header);
+  if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  check(bytes);
+  wire::EncodedHeader nearly = wire::encode_wire(wire::Header{});
+  for (std::size_t i = 0; i < std::min(size, nearly.size()); ++i) nearly[i] ^= bytes[i];
+  check(nearly);
+  return 0;
+}

@@ -1,0 +1,131 @@
+#include "protocol/wire_messages.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <random>
+
+namespace outrigger::wire {
+namespace {
+
+Header some_header() {
+  Header header;
+  header.kind = Kind::push;
+  header.status = 2;
+  header.from = SpId{0x01020304};
+  for (std::size_t i = 0; i < header.secret.size(); ++i) header.secret[i] = static_cast<std::uint8_t>(i + 1);
+  header.move = 0x1122334455667788;
+  header.offset = 0x2233445566778899;
+  header.bytes = kMaxChunkBytes;
+  header.memory = MemoryRef{WorldRank{0x0A0B0C0D}, RegionId{0x0E0F1011}, 0xFFEEDDCCBBAA9988};
+  return header;
+}
+
+// Where the fields are: others of other builds read them there.
+constexpr std::size_t kKindAt = 4;
+constexpr std::size_t kStatusAt = 6;
+constexpr std::size_t kFromAt = 8;
+constexpr std::size_t kOwnerAt = 12;
+constexpr std::size_t kSecretAt = 16;
+constexpr std::size_t kMoveAt = 32;
+constexpr std::size_t kOffsetAt = 40;
+constexpr std::size_t kBytesAt = 48;
+constexpr std::size_t kAddressAt = 56;
+constexpr std::size_t kRegionAt = 64;
+constexpr std::size_t kReservedAt = 68;
+
+template <class T>
+T value_at(const EncodedHeader& bytes, std::size_t at) {
+  T value{};
+  std::memcpy(&value, bytes.data() + at, sizeof(value));
+  return value;
+}
+
+template <class T>
+std::optional<Header> decoded_with(std::size_t at, T value) {
+  EncodedHeader bytes = encode_wire(some_header());
+  std::memcpy(bytes.data() + at, &value, sizeof(value));
+  return decode_wire(bytes);
+}
+
+TEST(WireHeader, ComesBackAsItWas) {
+  for (auto kind = static_cast<std::uint16_t>(Kind::message); kind <= static_cast<std::uint16_t>(Kind::bye); ++kind) {
+    Header header = some_header();
+    header.kind = static_cast<Kind>(kind);
+    const auto back = decode_wire(encode_wire(header));
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->kind, header.kind);
+    EXPECT_EQ(back->status, header.status);
+    EXPECT_EQ(back->from, header.from);
+    EXPECT_EQ(back->secret, header.secret);
+    EXPECT_EQ(back->move, header.move);
+    EXPECT_EQ(back->offset, header.offset);
+    EXPECT_EQ(back->bytes, header.bytes);
+    EXPECT_EQ(back->memory, header.memory);
+  }
+}
+
+TEST(WireHeader, FieldsAreWhereTheyAreSaidToBe) {
+  const EncodedHeader bytes = encode_wire(some_header());
+  EXPECT_EQ(value_at<std::uint32_t>(bytes, 0), 0x4F525731U);
+  EXPECT_EQ(value_at<std::uint16_t>(bytes, kKindAt), 4U);
+  EXPECT_EQ(value_at<std::uint16_t>(bytes, kStatusAt), 2U);
+  EXPECT_EQ(value_at<std::uint32_t>(bytes, kFromAt), some_header().from.value());
+  EXPECT_EQ(value_at<std::uint32_t>(bytes, kOwnerAt), some_header().memory.owner.value());
+  EXPECT_EQ(value_at<Secret>(bytes, kSecretAt), some_header().secret);
+  EXPECT_EQ(value_at<std::uint64_t>(bytes, kMoveAt), some_header().move);
+  EXPECT_EQ(value_at<std::uint64_t>(bytes, kOffsetAt), some_header().offset);
+  EXPECT_EQ(value_at<std::uint64_t>(bytes, kBytesAt), some_header().bytes);
+  EXPECT_EQ(value_at<std::uint64_t>(bytes, kAddressAt), some_header().memory.address);
+  EXPECT_EQ(value_at<std::uint32_t>(bytes, kRegionAt), some_header().memory.region.value());
+  for (std::size_t i = kReservedAt; i < kHeaderBytes; ++i) EXPECT_EQ(bytes[i], std::byte{0});
+}
+
+TEST(WireHeader, EveryOtherLengthIsRefused) {
+  const EncodedHeader bytes = encode_wire(some_header());
+  std::vector<std::byte> longer(bytes.begin(), bytes.end());
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(decode_wire(longer));
+  for (std::size_t length = 0; length < kHeaderBytes; ++length) {
+    const std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
+    EXPECT_FALSE(decode_wire(cut)) << length;
+  }
+}
+
+TEST(WireHeader, EveryFieldIsChecked) {
+  ASSERT_TRUE(decode_wire(encode_wire(some_header())));
+  EXPECT_FALSE(decoded_with<std::uint32_t>(0, 0x4F525732));
+  for (const int kind : {0, 9, 0x0104, 0xFFFF}) {
+    EXPECT_FALSE(decoded_with(kKindAt, static_cast<std::uint16_t>(kind))) << kind;
+  }
+  for (const int status : {3, 4, 0x0100, 0xFFFF}) {
+    EXPECT_FALSE(decoded_with(kStatusAt, static_cast<std::uint16_t>(status))) << status;
+  }
+  EXPECT_FALSE(decoded_with<std::uint64_t>(kBytesAt, kMaxChunkBytes + 1));
+  EXPECT_FALSE(decoded_with<std::uint64_t>(kBytesAt, std::numeric_limits<std::uint64_t>::max()));
+  const std::uint64_t last = std::numeric_limits<std::uint64_t>::max() - kMaxChunkBytes;
+  EXPECT_TRUE(decoded_with<std::uint64_t>(kOffsetAt, last));
+  EXPECT_FALSE(decoded_with<std::uint64_t>(kOffsetAt, last + 1));
+  for (std::size_t at = kReservedAt; at < kHeaderBytes; ++at) EXPECT_FALSE(decoded_with(at, std::byte{1})) << at;
+}
+
+TEST(WireHeader, WhatIsLetThroughEncodesToTheSameBytes) {
+  std::mt19937_64 random(9);
+  const EncodedHeader good = encode_wire(some_header());
+  int accepted = 0;
+  for (int round = 0; round < 50000; ++round) {
+    EncodedHeader bytes = good;
+    for (std::uint64_t spoils = 1 + random() % 3; spoils > 0; --spoils) {
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random() % 3 == 0 ? random() % 4 : random());
+    }
+    const auto header = decode_wire(bytes);
+    if (!header) continue;
+    ++accepted;
+    ASSERT_EQ(encode_wire(*header), bytes);
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
+}  // namespace
+}  // namespace outrigger::wire
