@@ -40,7 +40,8 @@ class Pool {
     void* memory = nullptr;
     if (shelf < shelves_.size()) memory = shelves_[shelf].take();
     if (memory == nullptr) memory = ::operator new(piece_bytes(bytes));
-    return new (memory) Header(this, shelf) + 1;
+    auto* header = new (memory) Header(this, shelf);
+    return header + 1;
   }
 
   // Pieces that are out now, and at most.
@@ -49,7 +50,8 @@ class Pool {
 
   // For what may be made without a pool too.
   [[nodiscard]] static void* allocate_alone(std::size_t bytes) {
-    return new (::operator new(piece_bytes(bytes))) Header(nullptr, kShelves) + 1;
+    auto* header = new (::operator new(piece_bytes(bytes))) Header(nullptr, kShelves);
+    return header + 1;
   }
 
   // What allocate() or allocate_alone() has returned.
@@ -136,7 +138,7 @@ class PooledArray {
   void make(Pool& pool, std::size_t size, const T& value) {
     assert(values_ == nullptr);
     if (size == 0) return;
-    values_ = static_cast<T*>(pool.allocate(size * sizeof(T)));
+    values_ = static_cast<T*>(pool.allocate(size * sizeof(T)));  // NOLINT(bugprone-sizeof-expression): may be pointers
     size_ = size;
     std::uninitialized_fill_n(values_, size, value);
   }

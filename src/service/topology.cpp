@@ -184,7 +184,7 @@ std::vector<ServicePlace> place_services(const PlacementRequest& request, const 
   count = std::clamp<std::uint32_t>(count, 1, std::max(1U, std::min(request.local_size, kMaxServices)));
   std::vector<ServicePlace> places(count);
   const std::uint32_t first = request.number_here * count;
-  const bool shared = request.keepers_here * count > candidates.size();
+  const bool shared = std::size_t{request.keepers_here} * count > candidates.size();
   for (std::uint32_t i = 0; i < count && !candidates.empty(); ++i) {
     const std::uint32_t turn = first + i;
     if (turn < candidates.size() || request.keepers_here > 1) {

@@ -123,7 +123,8 @@ void SymbolicPeers::announce(std::uint32_t rank, std::vector<std::byte>& out) co
   for (std::uint32_t local = 0; job_.options().v_form && local < job_.per_service(); ++local) {
     const bool sends = job_.side() == peer::Side::send;
     const std::uint64_t bytes = sends ? job_.block_bytes(rank, local) : job_.block_bytes(local, rank);
-    announce.extents.push_back(PairExtent{static_cast<std::int64_t>(local * 2 * job_.options().block_bytes), bytes});
+    announce.extents.push_back(
+        PairExtent{static_cast<std::int64_t>(std::uint64_t{local} * 2 * job_.options().block_bytes), bytes});
   }
   encode(std::move(announce), out);
 }

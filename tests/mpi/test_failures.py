@@ -79,7 +79,8 @@ def test_rank_is_killed(offload, mode, victim):
 def test_all_ranks_are_killed(offload, mode):
     job = start(offload, mode)
     for pid in job.rank_pids():
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # the launcher ends the others as soon as it sees one go
+            os.kill(pid, signal.SIGKILL)
     must_end(offload, job, GONE_WITHIN_S)
 
 

@@ -63,8 +63,8 @@ template <class... Bodies>
 constexpr bool kNoPadding = (std::has_unique_object_representations_v<Bodies> && ...);
 // Padding would carry bytes of our memory to the other side.
 static_assert(kNoPadding<HelloBody, WelcomeBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
-                         RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RosterTakenBody, ControlHeader, SlotRequestBody,
-                         SlotResult>);
+                         RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RosterTakenBody, ControlHeader,
+                         SlotRequestBody, SlotResult>);
 
 TEST(Control, EveryKindGoesRoundAndKeepsItsDescriptors) {
   for (const Case& c : cases()) {

@@ -95,7 +95,9 @@ class Node {
 
   [[nodiscard]] const client::KeeperAddress& address() const { return address_; }
   [[nodiscard]] std::string name() const { return address_.name.data(); }
-  [[nodiscard]] std::uint32_t world_size() const { return options_.world_size == 0 ? options_.ranks : options_.world_size; }
+  [[nodiscard]] std::uint32_t world_size() const {
+    return options_.world_size == 0 ? options_.ranks : options_.world_size;
+  }
 
   [[nodiscard]] client::AttachOptions attach_options(std::uint32_t rank) const {
     client::AttachOptions attach;

@@ -449,6 +449,7 @@ TEST_P(Wires, APeerThatDiesInTheMiddleOfMovesIsNamed) {
     memories_.clear();
     addresses_.clear();
     start(2, {}, 4U << 20);
+    expect_works(0, 1);  // UCX 1.13 aborts when it is closed while a connection is being made
     std::array<Moved, 6> moves;
     for (std::size_t i = 0; i < moves.size(); ++i) {
       const Block there = block(1, i % 3 == 0 ? kPrivateRegion : FakeMemory::kMapped, 0, 4U << 20);
