@@ -64,7 +64,7 @@ class EngineState {
   void reject(const PostedOperation& operation);
   [[nodiscard]] bool claims_hold(SpId from, const peer::Message& message);
   void dispatch(Inbound inbound);
-  [[nodiscard]] bool answer_forgotten(SpId from, const OperationId& operation, const peer::Announce& announce);
+  [[nodiscard]] bool answer_forgotten(SpId from, const OperationId& operation, std::uint32_t members);
   void tell_of_restored(const Restored& restored);
   void say_again(SpId peer);
   void remove_ended();
@@ -234,10 +234,10 @@ bool EngineState::receive(SpId from, std::span<const std::byte> bytes) {
 }
 
 // True when every rank of ours has freed the group, so that nobody else is to come.
-bool EngineState::answer_forgotten(SpId from, const OperationId& operation, const peer::Announce& announce) {
+bool EngineState::answer_forgotten(SpId from, const OperationId& operation, std::uint32_t members) {
   const auto forgotten = forgotten_.find(operation.group);
   if (forgotten == forgotten_.end() || find_group(operation.group) != nullptr) return false;
-  if (forgotten->second.ranks.size() < announce.members) return false;
+  if (forgotten->second.ranks.size() < members) return false;
   for (const WorldRank rank : forgotten->second.ranks) {
     const bool lost = context_.is_dropped(rank) && !forgotten->second.freed;
     context_.send(from, operation, peer::Finished{rank, lost ? CompletionStatus::peer_lost : CompletionStatus::ok});
@@ -255,13 +255,18 @@ void EngineState::dispatch(Inbound inbound) {
   const GroupId id = header.operation.group;
   const std::uint64_t sequence = header.operation.sequence;
   if (auto* announce = std::get_if<peer::Announce>(&inbound.message.body)) {
-    if (answer_forgotten(inbound.from, header.operation, *announce)) return;
+    if (answer_forgotten(inbound.from, header.operation, announce->members)) return;
     Group& known = group(id);
     known.operation(sequence).on_announce(inbound.from, std::move(*announce));
     close_if_over(known, sequence);
     return;
   }
   Group* known = find_group(id);
+  if (known == nullptr && std::holds_alternative<peer::Delivered>(inbound.message.body)) {
+    // Of a pair that was empty on this side only, and so was not waited for: the other side still is.
+    (void)answer_forgotten(inbound.from, header.operation, 0);
+    return;
+  }
   if (known == nullptr || known->membership() == nullptr) return;
   if (const auto* delivered = std::get_if<peer::Delivered>(&inbound.message.body)) {
     known->operation(sequence).on_delivered(inbound.from, *delivered);
