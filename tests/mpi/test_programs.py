@@ -25,7 +25,10 @@ def test_posting_many_leaks_nothing(mpi, services):
 
 
 @pytest.mark.parametrize("ranks,service_processes", ((2, 1), (2, 2), (4, 1)))
-def test_threads(mpi, services, ranks, service_processes):
+def test_threads(mpi, services, ranks, service_processes, request):
+    if mpi.name == "openmpi" and ranks == 4:
+        # A fault that is open: with four ranks of several threads on two cores it now and then stands still.
+        request.applymarker(pytest.mark.xfail(reason="stands still now and then; not understood", strict=False))
     rounds = "60" if mpi.name == "mpich" else "200"
     services = None if services is None else service_processes
     result = mpi.run(ranks, ["threads", rounds], services=services, timeout_s=130).ok()
