@@ -2,7 +2,7 @@
 
 #include <sched.h>
 
-#include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,10 +17,12 @@ namespace {
 
 constexpr std::uint32_t kSpinRounds = 2000;   // tens of microseconds; none when ranks share cores
 constexpr std::uint32_t kSpinsPerDrive = 16;  // looking at the own memory is cheap, the native MPI is not
-constexpr std::uint32_t kYieldRounds = 8;
-constexpr std::uint32_t kYieldsPerDrive = 4;
+constexpr std::uint32_t kYieldRounds = 24;
+constexpr std::uint32_t kYieldsPerDrive = 8;
 constexpr std::uint32_t kRoundsPerCheck = 64;
-constexpr std::chrono::microseconds kLongestSleep{1000};
+// The service process ends a sleep; the limit is for the native MPI's sake. Shorter first sleeps do not pay: a timer
+// costs as much as ten yields and more on virtual machines, and takes the core from a rank that computes.
+constexpr std::chrono::microseconds kSleep{1000};
 
 void relax() {
 #if defined(__x86_64__)
@@ -66,8 +68,7 @@ void Waiter::pause() {
     sched_yield();
     return;
   }
-  job_.client->wait_for_completion(sleep_);
-  sleep_ = std::min(sleep_ * 2, kLongestSleep);
+  job_.client->wait_for_completion(kSleep);
 }
 
 }  // namespace outrigger::mpi

@@ -1,8 +1,7 @@
 // How a rank waits for its service process: it keeps the native MPI going, and is considerate of ranks that share its
-// core: spin briefly, then yield, then sleep for growing, small times.
+// core: spin briefly, then yield, then sleep until the service process wakes them, a millisecond at most.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 
 #include "mpi/abi.hpp"
@@ -26,7 +25,6 @@ class Waiter {
   Job& job_;
   MPI_Request request_;
   std::uint32_t rounds_ = 0;
-  std::chrono::microseconds sleep_{50};
 };
 
 // Ends the program when the service process or the keeper is lost; says why unless the keeper has. Cheap enough for
