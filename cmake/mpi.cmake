@@ -1,0 +1,91 @@
+# Programs and libraries for the MPIs that are installed. For each one and each language it has,
+#   outrigger_mpi_<mpi>_<c|fortran>   interface target: the include directories, library directories and libraries that
+#                                     the MPI's compiler wrapper adds, or that pkg-config names
+# The wrappers are called by their full names, so it does not matter which MPI is the system's default.
+
+include(CheckLanguage)
+check_language(Fortran)
+if(CMAKE_Fortran_COMPILER)
+  enable_language(Fortran)
+endif()
+
+set(OUTRIGGER_MPIS openmpi mpich)
+set(outrigger_mpi_openmpi_package ompi-c)
+set(outrigger_mpi_mpich_package mpich)
+
+# The words that the compiler wrapper or pkg-config gives; empty where neither knows this MPI.
+function(outrigger_mpi_words mpi language result)
+  set(${result} "" PARENT_SCOPE)
+  set(wrappers mpicc.${mpi})
+  if(language STREQUAL fortran)
+    set(wrappers mpifort.${mpi} mpif90.${mpi})
+  endif()
+  find_program(OUTRIGGER_WRAPPER_${mpi}_${language} NAMES ${wrappers})
+  set(wrapper ${OUTRIGGER_WRAPPER_${mpi}_${language}})
+  if(wrapper)
+    execute_process(COMMAND ${wrapper} -show OUTPUT_VARIABLE line RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(NOT status EQUAL 0)
+      message(FATAL_ERROR "${wrapper} -show failed with ${status}: is its MPI installed completely?")
+    endif()
+  elseif(language STREQUAL c)
+    execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --cflags --libs ${outrigger_mpi_${mpi}_package} OUTPUT_VARIABLE line
+                    RESULT_VARIABLE status ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(NOT status EQUAL 0)
+      set(line "")
+    endif()
+  endif()
+  separate_arguments(words UNIX_COMMAND "${line}")
+  set(${result} ${words} PARENT_SCOPE)
+endfunction()
+
+function(outrigger_find_mpi mpi language)
+  outrigger_mpi_words(${mpi} ${language} words)
+  if(NOT words)
+    message(STATUS "${mpi}: no ${language} compiler wrapper; what needs it is not built")
+    return()
+  endif()
+  set(target outrigger_mpi_${mpi}_${language})
+  add_library(${target} INTERFACE)
+  foreach(word IN LISTS words)
+    if(word MATCHES "^-I(.+)")
+      target_include_directories(${target} SYSTEM INTERFACE ${CMAKE_MATCH_1})
+    elseif(word MATCHES "^-L(.+)")
+      target_link_directories(${target} INTERFACE ${CMAKE_MATCH_1})
+    elseif(word MATCHES "^-l(.+)")
+      target_link_libraries(${target} INTERFACE ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  target_compile_definitions(${target} INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+endfunction()
+
+foreach(mpi IN LISTS OUTRIGGER_MPIS)
+  outrigger_find_mpi(${mpi} c)
+  if(CMAKE_Fortran_COMPILER)
+    outrigger_find_mpi(${mpi} fortran)
+  endif()
+endforeach()
+
+# outrigger_mpi_program(DIRECTORY PREFIX NAME LANGUAGE source...)
+#
+# An ordinary MPI program, once per MPI: target <PREFIX><NAME>_<mpi>, file ${CMAKE_BINARY_DIR}/<DIRECTORY>/<mpi>/<NAME>.
+# Linked to nothing of Outrigger's and without its flags or sanitizers.
+function(outrigger_mpi_program directory prefix name language)
+  foreach(mpi IN LISTS OUTRIGGER_MPIS)
+    if(NOT TARGET outrigger_mpi_${mpi}_${language})
+      continue()
+    endif()
+    set(target ${prefix}${name}_${mpi})
+    add_executable(${target} ${ARGN})
+    target_link_libraries(${target} PRIVATE outrigger_mpi_${mpi}_${language})
+    # gcc takes MPICH's MPI_STATUSES_IGNORE for an array of no elements: no -Wstringop-overflow.
+    target_compile_options(
+      ${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Werror>
+                        $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-stringop-overflow>
+                        $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-stringop-overflow>
+                        $<$<COMPILE_LANGUAGE:Fortran>:-fallow-argument-mismatch;-w>)
+    set_target_properties(
+      ${target} PROPERTIES OUTPUT_NAME ${name}
+                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${directory}/${mpi}
+                           Fortran_MODULE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${target})
+  endforeach()
+endfunction()
