@@ -6,31 +6,10 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "engine/instant_fabric.hpp"
 
 namespace outrigger {
 namespace {
-
-class InstantFabric final : public fabric::Fabric {
- public:
-  void move(const Block& /*from*/, const Block& /*to*/, fabric::MoveCompletion& completion) override {
-    moves_.push_back(&completion);
-  }
-  void cancel(fabric::MoveCompletion& completion) override { std::erase(moves_, &completion); }
-  void send(SpId /*to*/, std::span<const std::byte> /*message*/) override {}
-  void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override {}
-  void complete(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {}
-  bool progress() {
-    if (moves_.empty()) return false;
-    std::swap(moves_, ending_);
-    for (fabric::MoveCompletion* completion : ending_) completion->moved(fabric::MoveOutcome());
-    ending_.clear();
-    return true;
-  }
-
- private:
-  std::vector<fabric::MoveCompletion*> moves_;
-  std::vector<fabric::MoveCompletion*> ending_;
-};
 
 void engine_alltoall(benchmark::State& state) {
   const auto ranks = static_cast<std::uint32_t>(state.range(0));

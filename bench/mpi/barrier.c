@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "machine.h"
+
 typedef struct {
   _Alignas(64) atomic_uint arrived;
   _Alignas(64) atomic_uint generation;
@@ -12,6 +14,7 @@ static MPI_Comm over_nodes;
 static MPI_Win window = MPI_WIN_NULL;
 static Counter* counter;
 static unsigned ranks;
+static bool one_clock;
 
 static bool on_one_node(void) {
   MPI_Comm node;
@@ -29,6 +32,7 @@ static bool on_one_node(void) {
 
 void barrier_open(MPI_Comm fallback) {
   over_nodes = fallback;
+  one_clock = machine_one_clock();
   if (!on_one_node()) return;
   int rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -65,6 +69,10 @@ void barrier_close(void) {
   if (window != MPI_WIN_NULL) MPI_Win_free(&window);
 }
 
-bool barrier_one_node(void) {
+bool barrier_is_sharp(void) {
   return counter != NULL;
+}
+
+bool barrier_one_clock(void) {
+  return one_clock;
 }

@@ -11,5 +11,8 @@ void barrier_open(MPI_Comm fallback);
 void barrier(void);
 void barrier_close(void);
 
-// All ranks are on one node, so their monotonic clocks are one clock.
-bool barrier_one_node(void);
+// All ranks are on one node, and leave the barrier within a microsecond or so of each other if they have a core each.
+bool barrier_is_sharp(void);
+
+// All ranks are on one machine, as one node or as several: their monotonic clocks are one clock.
+bool barrier_one_clock(void);

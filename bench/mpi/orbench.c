@@ -1,5 +1,6 @@
 // Native against offloaded all-to-all in one run, in turn: pure latency, the overlap figure as OSU computes it, and by
-// equal work the total, the exposed time and the CPU time inside MPI. One line of JSON per configuration.
+// equal work the total, the exposed time and the CPU time inside MPI; and the service processes' own CPU time. One line
+// of JSON per configuration.
 //
 // An ordinary MPI program. Two duplicates of MPI_COMM_WORLD carry the info key "outrigger": "off" stays native, "on" is
 // offloaded when the program runs under Outrigger, and native otherwise.
@@ -10,6 +11,7 @@
 #include "barrier.h"
 #include "options.h"
 #include "probe.h"
+#include "service_cpu.h"
 #include "work.h"
 #include "workload.h"
 
@@ -97,6 +99,24 @@ static int measure_overlap(const Workload* workload, const Options* options, uin
   return rounds;
 }
 
+// What service processes spend on the offloaded side of the equal work, in rounds of its own: no other side in between.
+static void measure_service(const Workload* workload, uint64_t equal, int rounds, double work_us,
+                            ServiceFigures* figures) {
+  const Probe probe = {kProbeOverlap, sides[kOffloaded], equal};
+  ProbeResult ignored;
+  service_begin();
+  measure(workload, &probe, 1, rounds, &ignored);
+  service_end(rounds, work_us, workload->bytes, figures);
+}
+
+static void print_service(const ServiceFigures* figures) {
+  printf(
+      ", \"service\": {\"processes\": %d, \"cpus\": %d, \"cpu_us\": %.2f, \"floor_us\": %.2f, \"wire_bytes\": %.0f, "
+      "\"node_wire_bytes\": %.0f}",
+      figures->processes, figures->cpus, figures->cpu_us, figures->floor_us, figures->wire_bytes,
+      figures->node_wire_bytes);
+}
+
 static void print_figures(const char* name, const Figures* figures) {
   printf(
       ", \"%s\": {\"pure_us\": %.2f, \"total_us\": %.2f, \"exposed_us\": %.2f, \"overlap_percent\": %.1f, "
@@ -108,6 +128,7 @@ static void run_configuration(const Options* options, Collective collective, Mem
                               const uint64_t* given_work) {
   Workload workload;
   Figures figures[kSides];
+  ServiceFigures service;
   double work_us = 0;
   workload_open(&workload, collective, memory, bytes);
   for (int side = 0; side < kSides; side++) {
@@ -116,6 +137,7 @@ static void run_configuration(const Options* options, Collective collective, Mem
   measure_pure(&workload, options, figures);
   const uint64_t equal = given_work ? *given_work : (uint64_t)(figures[kNative].pure_us * iterations_per_us);
   const int rounds = measure_overlap(&workload, options, equal, figures, &work_us);
+  measure_service(&workload, equal, rounds, work_us, &service);
   for (int side = 0; side < kSides; side++) {
     workload_validate(&workload, sides[side], kSideNames[side], 11 + (unsigned)side);
   }
@@ -126,6 +148,7 @@ static void run_configuration(const Options* options, Collective collective, Mem
         collective_name(collective), memory_name(memory), bytes, workload.ranks, rounds, (unsigned long long)equal,
         work_us);
     for (int side = 0; side < kSides; side++) print_figures(kSideNames[side], &figures[side]);
+    print_service(&service);
     printf("}\n");
     fflush(stdout);
   }
@@ -151,8 +174,10 @@ int main(int argc, char** argv) {
   sides[kNative] = duplicate_with("off");
   sides[kOffloaded] = duplicate_with("on");
   barrier_open(sides[kNative]);
+  service_open("outriggerd");
   iterations_per_us = work_iterations_per_us();
   run_all(&options);
+  service_close();
   barrier_close();
   for (int side = 0; side < kSides; side++) MPI_Comm_free(&sides[side]);
   MPI_Finalize();

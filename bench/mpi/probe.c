@@ -1,5 +1,6 @@
 #include "probe.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -106,14 +107,20 @@ static void over_ranks(double* values, int count, MPI_Op operation) {
   MPI_Reduce(rank == 0 ? MPI_IN_PLACE : values, values, count, MPI_DOUBLE, operation, 0, MPI_COMM_WORLD);
 }
 
-static ProbeResult summarize(const Sample* samples, int stride, int rounds) {
+// From the first rank's start to the last rank's end, else the largest of the ranks' own times.
+static bool by_one_clock(ProbeKind kind) {
+  return barrier_is_sharp() || (barrier_one_clock() && kind != kProbePure);
+}
+
+static ProbeResult summarize(ProbeKind kind, const Sample* samples, int stride, int rounds) {
+  const bool one_clock = by_one_clock(kind);
   double* start = allocate_or_fail((size_t)rounds * sizeof(double));
   double* end = allocate_or_fail((size_t)rounds * sizeof(double));
   double* cpu = allocate_or_fail((size_t)rounds * sizeof(double));
   for (int i = 0; i < rounds; i++) {
     const Sample* sample = &samples[(size_t)i * (size_t)stride];
-    start[i] = barrier_one_node() ? sample->start_s : 0;
-    end[i] = barrier_one_node() ? sample->end_s : sample->end_s - sample->start_s;
+    start[i] = one_clock ? sample->start_s : 0;
+    end[i] = one_clock ? sample->end_s : sample->end_s - sample->start_s;
     cpu[i] = sample->cpu_s;
   }
   over_ranks(start, rounds, MPI_MIN);
@@ -136,7 +143,7 @@ void measure(const Workload* workload, const Probe* probes, int probe_count, int
     for (int i = 0; i < probe_count; i++) *next++ = run(workload, &probes[i]);
   }
   barrier();
-  for (int i = 0; i < probe_count; i++) results[i] = summarize(samples + i, probe_count, rounds);
+  for (int i = 0; i < probe_count; i++) results[i] = summarize(probes[i].kind, samples + i, probe_count, rounds);
   free(samples);
 }
 

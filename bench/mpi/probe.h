@@ -18,8 +18,9 @@ typedef struct {
 } Probe;
 
 typedef struct {
-  // Median over the rounds. On one node: from the first rank's start to the last rank's end, which is what counts when
-  // ranks share a core. Over several nodes: the largest of the ranks' own times.
+  // Median over the rounds. On one machine: from the first rank's start to the last rank's end, which is what counts
+  // when ranks share a core. Over several machines, and for kProbePure over several nodes of one: the largest of the
+  // ranks' own times, without how much later some leave the barrier. A collective has no end before its last start.
   double elapsed_us;
   // Median over the rounds of the largest rank's CPU time inside MPI calls, post and wait. 0 unless kProbeOverlap. What
   // reading the clock costs is measured once and taken off each of the two calls, never below 0.

@@ -37,7 +37,8 @@ Mode mode_to_check(Mode mode) {
 
 void run(const Options& options) {
   const ProcessGrid grid(options.grid, options.rows, options.columns);
-  Pipeline pipeline(grid, options.memory, options.variables);
+  const int pieces = options.mode == Mode::kTesting ? options.pieces : 1;
+  Pipeline pipeline(grid, options.memory, options.variables, static_cast<std::size_t>(pieces));
   Errors serial{};
   if (options.check) {
     serial = compare_with_serial(grid, pipeline, mode_to_check(options.mode));

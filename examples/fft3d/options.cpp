@@ -15,10 +15,12 @@ constexpr const char* kUsage =
     "fft3d: transforms of several variables on a three-dimensional grid, forward and back, on any number of ranks.\n\n"
     "  --mode MODE            blocking: MPI_Alltoallv, one variable after the other;\n"
     "                         nonblocking: MPI_Ialltoallv of one variable while the others compute (default);\n"
+    "                         testing: the same, with MPI_Test calls between pieces of the computation;\n"
     "                         compute: the computation alone, without its data: how long it takes\n"
     "  --grid NX,NY,NZ        points (96,96,96)\n"
     "  --variables V          (4)\n"
     "  --iterations I         timed (20), after one that is not\n"
+    "  --pieces P             of each transform in mode testing (8)\n"
     "  --memory MEMORY        where arrays come from: malloc (default) or alloc_mem, MPI_Alloc_mem\n"
     "  --process-grid R,C     rows and columns of ranks; unless given, MPI_Dims_create chooses\n"
     "  --check                compare with a serial transform on rank 0 as well, before timing\n"
@@ -49,10 +51,10 @@ std::vector<int> parse_numbers(std::string_view text, std::size_t count, std::st
 }
 
 Mode parse_mode(std::string_view text) {
-  for (const Mode mode : {Mode::kBlocking, Mode::kNonblocking, Mode::kCompute}) {
+  for (const Mode mode : {Mode::kBlocking, Mode::kNonblocking, Mode::kTesting, Mode::kCompute}) {
     if (text == name_of(mode)) return mode;
   }
-  fail("--mode: '" + std::string(text) + "' is none of blocking, nonblocking, compute");
+  fail("--mode: '" + std::string(text) + "' is none of blocking, nonblocking, testing, compute");
 }
 
 Memory parse_memory(std::string_view text) {
@@ -83,6 +85,8 @@ void set_value(Options& options, std::string_view option, std::string_view value
     options.variables = parse_number(value, 1, 1000, option);
   } else if (option == "--iterations") {
     options.iterations = parse_number(value, 1, 1000000, option);
+  } else if (option == "--pieces") {
+    options.pieces = parse_number(value, 1, 1000000, option);
   } else if (option == "--memory") {
     options.memory = parse_memory(value);
   } else if (option == "--process-grid") {
@@ -99,7 +103,12 @@ void set_value(Options& options, std::string_view option, std::string_view value
 }  // namespace
 
 const char* name_of(Mode mode) {
-  return mode == Mode::kBlocking ? "blocking" : mode == Mode::kNonblocking ? "nonblocking" : "compute";
+  switch (mode) {
+    case Mode::kBlocking: return "blocking";
+    case Mode::kNonblocking: return "nonblocking";
+    case Mode::kTesting: return "testing";
+    default: return "compute";
+  }
 }
 
 const char* name_of(Memory memory) {

@@ -14,7 +14,8 @@ struct Options {
   Extents grid = {96, 96, 96};
   int variables = 4;
   int iterations = 20;
-  int rows = 0;  // with columns: 0 leaves it to the MPI
+  int pieces = 8;  // of each transform, in mode kTesting
+  int rows = 0;    // with columns: 0 leaves it to the MPI
   int columns = 0;
   bool check = false;
   bool json = false;

@@ -4,26 +4,26 @@
 
 namespace fft3d {
 
-Pipeline::Pipeline(const ProcessGrid& grid, Memory memory, int variables)
+Pipeline::Pipeline(const ProcessGrid& grid, Memory memory, int variables, std::size_t pieces)
     : grid_(grid), scale_(1.0 / static_cast<double>(product(grid.grid()))) {
   std::size_t points = 0;
   for (const Axis axis : {kX, kY, kZ}) points = std::max(points, grid.pencil(axis).points());
   work_ = allocate(memory, points);
-  add_stage(kX, Direction::kForward, grid.column(), kY);
-  add_stage(kY, Direction::kForward, grid.row(), kZ);
-  add_stage(kZ, Direction::kForward, MPI_COMM_NULL, kZ);
-  add_stage(kZ, Direction::kInverse, grid.row(), kY);
-  add_stage(kY, Direction::kInverse, grid.column(), kX);
-  add_stage(kX, Direction::kInverse, MPI_COMM_NULL, kX);
+  add_stage(kX, Direction::kForward, grid.column(), kY, pieces);
+  add_stage(kY, Direction::kForward, grid.row(), kZ, pieces);
+  add_stage(kZ, Direction::kForward, MPI_COMM_NULL, kZ, pieces);
+  add_stage(kZ, Direction::kInverse, grid.row(), kY, pieces);
+  add_stage(kY, Direction::kInverse, grid.column(), kX, pieces);
+  add_stage(kX, Direction::kInverse, MPI_COMM_NULL, kX, pieces);
   for (int variable = 0; variable < variables; ++variable) {
     variables_.push_back({allocate(memory, grid.pencil(kX).points()), allocate(memory, grid.pencil(kZ).points())});
     transits_.push_back({allocate(memory, points), allocate(memory, points)});
   }
 }
 
-void Pipeline::add_stage(Axis axis, Direction direction, MPI_Comm comm, Axis next) {
+void Pipeline::add_stage(Axis axis, Direction direction, MPI_Comm comm, Axis next, std::size_t pieces) {
   Stage stage{grid_.pencil(axis), nullptr, nullptr};
-  stage.transform = std::make_unique<Transform>(stage.pencil, direction, work_.get());
+  stage.transform = std::make_unique<Transform>(stage.pencil, direction, work_.get(), pieces);
   if (next != axis) stage.exchange = std::make_unique<Exchange>(stage.pencil, grid_.pencil(next), comm);
   stages_.push_back(std::move(stage));
 }
@@ -59,17 +59,34 @@ void Pipeline::run_stages(int first, int last, Mode mode, Trace& trace) {
 
 void Pipeline::run_stage(int variable, int index, Mode mode, Trace& trace) {
   const bool arrives = index > 0 && stages_[static_cast<std::size_t>(index) - 1].exchange != nullptr;
-  if (arrives && mode == Mode::kNonblocking) {
+  if (arrives && (mode == Mode::kNonblocking || mode == Mode::kTesting)) {
     const double begin = trace.now();
     MPI_Wait(&transits_[static_cast<std::size_t>(variable)].request, MPI_STATUS_IGNORE);
     trace.add(Activity::kWait, variable, index, begin);
   }
   const double begin = trace.now();
-  load(variable, index);
-  stages_[static_cast<std::size_t>(index)].transform->run();
-  store(variable, index);
+  compute(variable, index, mode);
   trace.add(Activity::kCompute, variable, index, begin);
   if (stages_[static_cast<std::size_t>(index)].exchange != nullptr) send(variable, index, mode, trace);
+}
+
+void Pipeline::compute(int variable, int index, Mode mode) {
+  const Transform& transform = *stages_[static_cast<std::size_t>(index)].transform;
+  load(variable, index);
+  for (std::size_t piece = 0; piece < transform.pieces(); ++piece) {
+    test_all(mode);
+    transform.run(piece);
+  }
+  test_all(mode);
+  store(variable, index);
+}
+
+void Pipeline::test_all(Mode mode) {
+  if (mode != Mode::kTesting) return;
+  for (Transit& transit : transits_) {
+    int done = 0;
+    if (transit.request != MPI_REQUEST_NULL) MPI_Test(&transit.request, &done, MPI_STATUS_IGNORE);
+  }
 }
 
 Complex* Pipeline::result_of(int variable, Axis axis) {

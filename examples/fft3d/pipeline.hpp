@@ -28,6 +28,7 @@ namespace fft3d {
 enum class Mode {
   kBlocking,     // MPI_Alltoallv, one variable after the other
   kNonblocking,  // MPI_Ialltoallv, pipelined
+  kTesting,      // the same, with MPI_Test of all that is in flight between pieces of the computation
   kCompute,      // the pipeline's computation alone: nothing is exchanged, and the results mean nothing
 };
 
@@ -39,8 +40,8 @@ struct Variable {
 
 class Pipeline {
  public:
-  // Refers to `grid`; destroy before MPI_Finalize.
-  Pipeline(const ProcessGrid& grid, Memory memory, int variables);
+  // Refers to `grid`; destroy before MPI_Finalize. Each transform is computed in so many `pieces`.
+  Pipeline(const ProcessGrid& grid, Memory memory, int variables, std::size_t pieces);
 
   [[nodiscard]] std::vector<Variable>& variables() { return variables_; }
   [[nodiscard]] const std::vector<Variable>& variables() const { return variables_; }
@@ -69,9 +70,12 @@ class Pipeline {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  void add_stage(Axis axis, Direction direction, MPI_Comm comm, Axis next);
+  void add_stage(Axis axis, Direction direction, MPI_Comm comm, Axis next, std::size_t pieces);
   void run_stages(int first, int last, Mode mode, Trace& trace);
   void run_stage(int variable, int index, Mode mode, Trace& trace);
+  void compute(int variable, int index, Mode mode);
+  // In mode kTesting: gives the MPI a chance to move what is in flight.
+  void test_all(Mode mode);
   void load(int variable, int index);
   void store(int variable, int index);
   void send(int variable, int index, Mode mode, Trace& trace);

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 COLORS = ("#2a7f8e", "#7b5ea7", "#4f8f4f", "#c2a83e", "#3f6fb5", "#a85c7f", "#6b7a3a", "#5a8fa0")
-WAIT, POST, INK, BAND = "#d1603d", "#22262b", "#22262b", "#f3f5f7"
+WAIT, POST, INK, BAND = "#e59a80", "#22262b", "#22262b", "#f3f5f7"
 STAGES = {"forward x": "x", "forward y": "y", "forward z": "z", "inverse z": "z'", "inverse y": "y'", "inverse x": "x'"}
 _BUSY_HEIGHT, _FLIGHTS_TOP, _FLIGHTS_HEIGHT = 0.44, 0.5, 0.36
 _NARROWEST_LABEL = 0.016

@@ -3,25 +3,32 @@
 
 #include <fftw3.h>
 
+#include <cstddef>
+
 #include "pencil.hpp"
 
 namespace fft3d {
 
 enum class Direction { kForward, kInverse };
 
-// In place, on the array it was made for. The inverse is not normalized.
+// In place, on the array it was made for, in one or several pieces. The inverse is not normalized.
 class Transform {
  public:
-  // `work` holds the pencil and outlives this; its contents are lost.
-  Transform(const Pencil& pencil, Direction direction, Complex* work);
+  // `work` holds the pencil and outlives this; its contents are lost. At most `pieces`, of whole lines each.
+  Transform(const Pencil& pencil, Direction direction, Complex* work, std::size_t pieces);
   ~Transform();
   Transform(const Transform&) = delete;
   Transform& operator=(const Transform&) = delete;
 
-  void run() const;
+  [[nodiscard]] std::size_t pieces() const { return piece_ == nullptr ? 0 : full_pieces_ + (rest_ == nullptr ? 0 : 1); }
+  void run(std::size_t piece) const;
 
  private:
-  fftw_plan plan_ = nullptr;  // null for a pencil without points
+  fftw_complex* data_;
+  fftw_plan piece_ = nullptr;  // null for a pencil without points
+  fftw_plan rest_ = nullptr;   // of the lines that are left over; null: none are
+  std::size_t full_pieces_ = 0;
+  std::size_t piece_points_ = 0;
 };
 
 }  // namespace fft3d

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from outrigger.captured import captured
 from outrigger.cores import Core, format_cpu_list, parse_cpu_list
 from outrigger.errors import UserError
 
@@ -127,14 +128,7 @@ def _problem(command: Sequence[str], result: subprocess.CompletedProcess[str]) -
 
 def ask(command: Sequence[str]) -> NodeBinding:
     """Runs a place_command, here or through what reaches another host."""
-    try:
-        result = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_TIMEOUT_S, check=False
-        )
-    except OSError as error:
-        raise UserError(f"cannot run {command[0]}: {error.strerror}") from error
-    except subprocess.TimeoutExpired:
-        raise UserError(f"{' '.join(command)}: no answer within {_TIMEOUT_S:.0f} s") from None
+    result = captured(command, _TIMEOUT_S)
     if result.returncode != 0:
         raise UserError(_problem(command, result))
     return parse(result.stdout)

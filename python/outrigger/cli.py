@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from outrigger import artifacts, binding, cores, demo, info, launch, launchers, mpis, report, settings, sizes
+from outrigger import artifacts, binding, demo, info, launch, launchers, mpis, report, settings, sizes
 from outrigger import run as running
 from outrigger.bench import fft3d
 from outrigger.cluster import commands as cluster_commands
@@ -242,7 +242,9 @@ def measure(
     ] = None,
     size_list: Annotated[str, typer.Option("--sizes", help="Bytes per pair of ranks, like 4K,16K:1M.")] = "16K:1M",
     ranks: Annotated[int, typer.Option("-n", help="Number of ranks.")] = 2,
-    mpi: Annotated[str, typer.Option("--mpi", help="openmpi, mpich, or auto: each that is found.")] = "auto",
+    mpi: Annotated[
+        str, typer.Option("--mpi", help="openmpi, mpich, both with a comma between, or auto: each that is found.")
+    ] = "auto",
     memory: Annotated[
         str, typer.Option("--memory", help="Of alloc_mem,malloc: where buffers come from.")
     ] = "alloc_mem",
@@ -251,16 +253,26 @@ def measure(
     services: ServicesOption = None,
     algorithm: AlgorithmOption = None,
     reach: ReachOption = None,
+    hostfile: Annotated[
+        Path | None,
+        typer.Option("--hostfile", metavar="FILE", help="As for run; all MPIs are then compared by the same work."),
+    ] = None,
+    agent: Annotated[str, typer.Option("--launch-agent", metavar="CMD", help="As for run.")] = launchers.SSH,
+    bind: Annotated[str, typer.Option("--bind", metavar="HOW", help="As for run.")] = "bunch",
+    link_rate: Annotated[
+        str | None, typer.Option("--link-rate", help="Of a host's link, like 1gbit: goodput is compared with it.")
+    ] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the figures into this PNG.")] = None,
     build: BuildOption = None,
 ) -> None:
     """Measure native against offloaded, in turn in one run, by latency, overlap and equal work."""
-    from outrigger.bench import command, runner, startup
+    from outrigger.bench import command, jobs, runner, startup
 
+    site = jobs.Site(running.Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
+    chosen = settings.make(services, algorithm or [], reach)
     if collectives == ["startup"]:
-        chosen = settings.make(services, algorithm or [], reach)
-        startup.run(_console(), ranks, chosen, command.choose_mpis(mpi), artifacts.find(build), json)
+        startup.run(_console(), ranks, chosen, command.choose_mpis(mpi), artifacts.find(build), site, json)
         return
     request = runner.Request(
         command.parse_collectives(collectives or []),
@@ -269,9 +281,10 @@ def measure(
         ranks,
         iterations,
         seconds,
-        settings.make(services, algorithm or [], reach),
+        chosen,
     )
-    command.run(_console(), request, command.choose_mpis(mpi), artifacts.find(build), json, plot)
+    output = command.Output(json, plot, command.parse_link_rate(link_rate))
+    command.run(_console(), request, command.choose_mpis(mpi), artifacts.find(build), site, output)
 
 
 @app.command("demo", hidden=True)
@@ -281,7 +294,7 @@ def show_demo(
     build: BuildOption = None,
 ) -> None:
     """An unmodified all-to-all benchmark, native and offloaded side by side."""
-    demo.run(_console(), artifacts.find(build), cores.allowed_cores(), mpis.find_mpis(), ranks, out)
+    demo.run(_console(), artifacts.find(build), mpis.find_mpis(), ranks, out)
 
 
 # Commands of two words; "bench" alone is one of its own.

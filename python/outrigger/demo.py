@@ -17,7 +17,6 @@ from outrigger.artifacts import Artifacts
 from outrigger.bench import plot
 from outrigger.bench.figures import Configuration, Measurement, Row, Side, read_rows
 from outrigger.bench.table import microseconds
-from outrigger.cores import Core
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.sizes import format_size
@@ -41,10 +40,9 @@ class Comparison:
 class Demo:
     """Runs the benchmark under one MPI after the other."""
 
-    def __init__(self, console: Console, artifacts: Artifacts, cores: Sequence[Core], ranks: int) -> None:
+    def __init__(self, console: Console, artifacts: Artifacts, ranks: int) -> None:
         self.console = console
         self.artifacts = artifacts
-        self.cores = cores
         self.ranks = ranks
 
     def _run(self, job: launch.Job, what: str) -> tuple[list[Row], str]:
@@ -116,7 +114,7 @@ def as_measurement(comparison: Comparison, ranks: int) -> Measurement:
     configurations = tuple(
         Configuration(
             native.collective, "alloc_mem", native.bytes, ranks, 0, native.work_iterations, native.work_us,
-            _side(native), _side(offloaded), all_cores.all_cores,
+            _side(native), _side(offloaded), native_all_cores=all_cores.all_cores,
         )
         for native, all_cores, offloaded in zip(
             comparison.native, comparison.native_all_cores, comparison.offloaded, strict=True
@@ -137,16 +135,14 @@ def explanation(plan: launch.Plan) -> str:
     )
 
 
-def run(
-    console: Console, artifacts: Artifacts, cores: Sequence[Core], mpis: Sequence[Mpi], ranks: int, out: Path
-) -> None:
+def run(console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ranks: int, out: Path) -> None:
     """The whole demo: runs, tables, plot."""
     if not mpis:
         raise UserError("no MPI was found: neither mpirun of Open MPI nor of MPICH is on PATH; run ./dev setup")
     console.print(
         f"An ordinary MPI program, [bold]bench/mpi/alltoall_bench.c[/], on {ranks} ranks: native, then offloaded.\n"
     )
-    demo = Demo(console, artifacts, cores, ranks)
+    demo = Demo(console, artifacts, ranks)
     comparisons = []
     for mpi in mpis:
         comparisons.append(demo.compare(mpi))

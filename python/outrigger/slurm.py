@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from outrigger.captured import captured
 from outrigger.errors import UserError
 from outrigger.hostfile import Host
 
@@ -36,14 +36,12 @@ def expand_counts(text: str, variable: str) -> list[int]:
 
 
 def _output(command: Sequence[str]) -> str:
-    try:
-        result = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_TIMEOUT_S, check=False
-        )
-    except OSError as error:
-        raise UserError(f"{command[0]}: {error.strerror}; Slurm's commands must be on PATH in an allocation") from error
-    except subprocess.TimeoutExpired:
-        raise UserError(f"{' '.join(command)}: no answer within {_TIMEOUT_S:.0f} s; is slurmctld running?") from None
+    result = captured(
+        command,
+        _TIMEOUT_S,
+        if_missing="; Slurm's commands must be on PATH in an allocation",
+        if_silent="; is slurmctld running?",
+    )
     if result.returncode != 0:
         raise UserError(f"{' '.join(command)}: {result.stderr.strip() or f'exit code {result.returncode}'}")
     return result.stdout + result.stderr

@@ -75,7 +75,7 @@ std::optional<NodeCard> read_card(Reader& reader) {
     const WorldRank rank{reader.take_u32()};
     const std::uint32_t sp = reader.take_u32();
     if (reader.failed() || sp >= services) return std::nullopt;
-    card.ranks.push_back(RankPlace{rank, sp});
+    card.ranks.push_back(RankAssignment{rank, sp});
   }
   return card;
 }
@@ -94,7 +94,7 @@ void encode_card(const NodeCard& card, std::vector<std::byte>& out) {
     put_u32(out, static_cast<std::uint32_t>(address.size()));
     put_bytes(out, address.data(), address.size());
   }
-  for (const RankPlace& place : card.ranks) {
+  for (const RankAssignment& place : card.ranks) {
     put_u32(out, place.rank.value());
     put_u32(out, place.sp);
   }
@@ -119,7 +119,7 @@ Result<Roster> decode_roster(std::span<const std::byte> bytes, std::uint32_t wor
   while (!reader.at_end()) {
     std::optional<NodeCard> card = read_card(reader);
     if (!card) return Error{"the roster of nodes is malformed"};
-    for (const RankPlace& place : card->ranks) {
+    for (const RankAssignment& place : card->ranks) {
       if (place.rank.value() >= world_size || named[place.rank.value()]) {
         return Error{"the roster of nodes names rank " + std::to_string(place.rank.value()) + " wrongly"};
       }

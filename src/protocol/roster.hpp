@@ -21,17 +21,17 @@ inline constexpr std::size_t kMaxWireAddressBytes = 64U << 10;
 inline constexpr std::uint64_t kMaxRosterBytes = 1ULL << 30;
 
 // A rank of the node and the service process of the node, counted from 0, that serves it.
-struct RankPlace {
+struct RankAssignment {
   WorldRank rank;
   std::uint32_t sp = 0;
-  constexpr bool operator==(const RankPlace&) const = default;
+  constexpr bool operator==(const RankAssignment&) const = default;
 };
 
 struct NodeCard {
   std::string name;                               // for people
   Secret secret{};                                // random; the first node's becomes the job's
   std::vector<std::vector<std::byte>> addresses;  // where each service process is to be reached; opaque
-  std::vector<RankPlace> ranks;
+  std::vector<RankAssignment> ranks;
   bool operator==(const NodeCard&) const = default;
 };
 

@@ -255,7 +255,7 @@ Status Keeper::send_card() {
   if (config_.keepers_here > 1) card.name += "/" + std::to_string(config_.number_here);
   card.secret = config_.secret;
   for (const ServiceProcess& service : services_) card.addresses.push_back(service.address);
-  for (const Rank& rank : ranks_) card.ranks.push_back(outrigger::RankPlace{WorldRank{rank.hello.world_rank}, rank.sp});
+  for (const Rank& rank : ranks_) card.ranks.push_back(RankAssignment{WorldRank{rank.hello.world_rank}, rank.sp});
   std::vector<std::byte> bytes;
   encode_card(card, bytes);
   const Result<UniqueFd> shared = share_bytes("outrigger-card", bytes);

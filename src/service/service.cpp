@@ -1,5 +1,6 @@
 #include "service/service.hpp"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -65,6 +66,9 @@ int Service::run() {
     }
     if (worked) {
       idle_ = false;
+    } else if (awaits_wire_only()) {
+      await_wire();
+      continue;
     } else {
       yield_ ? static_cast<void>(::sched_yield()) : relax();
     }
@@ -125,9 +129,28 @@ int Service::sleep_timeout_ms() const {
   return kNoTimeout;
 }
 
-void Service::sleep() {
+bool Service::awaits_wire_only() const {
+  return yield_ && engine_ && wire_ && wire_->bytes_under_way() != 0 && !fabric_.messages_waiting();
+}
+
+// Other ranks and operations are looked after at every wake-up.
+void Service::await_wire() {
+  const Clock::time_point now = Clock::now();
+  look_after_peers(now);
+  sleep(pace_.pause(now, wire_->bytes_moved(), wire_->bytes_under_way()));
+}
+
+void Service::sleep_for(std::chrono::microseconds pause) const {
+  std::array<pollfd, 2> awaited{pollfd{control_.fd(), POLLIN, 0}, pollfd{doorbell_.get(), POLLIN, 0}};
+  const timespec limit{0, std::chrono::nanoseconds(pause).count()};
+  (void)::ppoll(awaited.data(), awaited.size(), &limit, nullptr);
+}
+
+void Service::sleep(std::chrono::microseconds pause) {
   announce_sleep(true);
-  if (!anything_pending() && (!wire_ || wire_->arm())) {
+  if (pause.count() != 0) {
+    if (!anything_pending()) sleep_for(pause);
+  } else if (!anything_pending() && (!wire_ || wire_->arm())) {
     std::array<epoll_event, 4> events{};
     (void)::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_timeout_ms());
     std::uint64_t count = 0;

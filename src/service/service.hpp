@@ -22,6 +22,7 @@
 #include "protocol/unique_fd.hpp"
 #include "service/group_cache.hpp"
 #include "service/job_protest.hpp"
+#include "service/wire_pace.hpp"
 
 namespace outrigger::service {
 
@@ -62,7 +63,12 @@ class Service {
   void rest(Clock::time_point now);
   void look_after_peers(Clock::time_point now);
   [[nodiscard]] int sleep_timeout_ms() const;
-  void sleep();
+  // Only the network is waited for, on a core that ranks compute on.
+  [[nodiscard]] bool awaits_wire_only() const;
+  void await_wire();
+  // Until a rank, the keeper or the network has something; with `pause`: until a rank or the keeper has, so long at most.
+  void sleep(std::chrono::microseconds pause = {});
+  void sleep_for(std::chrono::microseconds pause) const;
   void announce_sleep(bool sleeping);
   [[nodiscard]] bool anything_pending() const;
 
@@ -110,6 +116,7 @@ class Service {
   Clock::time_point idle_since_;
   Clock::time_point control_read_;
   Clock::time_point peers_seen_;
+  WirePace pace_;
   std::uint32_t turns_ = 0;
   bool ended_ = false;
   int exit_status_ = 0;

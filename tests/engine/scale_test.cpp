@@ -6,37 +6,10 @@
 #include <ctime>
 
 #include "engine/engine.hpp"
+#include "instant_fabric.hpp"
 
 namespace outrigger::engine {
 namespace {
-
-// Every move ends as soon as the engine has run; messages are looped to nobody, as one service process serves all.
-class InstantFabric final : public fabric::Fabric {
- public:
-  void move(const Block& /*from*/, const Block& /*to*/, fabric::MoveCompletion& completion) override {
-    moves_.push_back(&completion);
-  }
-  void cancel(fabric::MoveCompletion& /*completion*/) override {}
-  void send(SpId /*to*/, std::span<const std::byte> /*message*/) override { ++sent; }
-  void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override { ++marks; }
-  void complete(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {
-    ++completions;
-  }
-  bool progress() {
-    if (moves_.empty()) return false;
-    std::swap(moves_, ending_);
-    for (fabric::MoveCompletion* completion : ending_) completion->moved(fabric::MoveOutcome());
-    ending_.clear();
-    return true;
-  }
-  std::uint64_t marks = 0;
-  std::uint64_t completions = 0;
-  std::uint64_t sent = 0;
-
- private:
-  std::vector<fabric::MoveCompletion*> moves_;
-  std::vector<fabric::MoveCompletion*> ending_;
-};
 
 double run_ns_per_move(std::uint32_t ranks, std::uint64_t operations, Algorithm algorithm) {
   InstantFabric fabric;

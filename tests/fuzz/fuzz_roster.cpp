@@ -42,7 +42,7 @@ std::vector<std::byte> good_roster() {
     NodeCard card;
     card.name = "node";
     card.addresses.assign(node + 1, std::vector<std::byte>(3));
-    card.ranks = {RankPlace{WorldRank{node}, 0}, RankPlace{WorldRank{node + 2}, node}};
+    card.ranks = {RankAssignment{WorldRank{node}, 0}, RankAssignment{WorldRank{node + 2}, node}};
     encode_card(card, bytes);
   }
   return bytes;

@@ -18,7 +18,7 @@ NodeCard first_card() {
   card.name = "alpha";
   card.secret.fill(7);
   card.addresses = {bytes_of({1, 2, 3}), bytes_of({4})};
-  card.ranks = {RankPlace{WorldRank{0}, 0}, RankPlace{WorldRank{3}, 1}, RankPlace{WorldRank{1}, 1}};
+  card.ranks = {RankAssignment{WorldRank{0}, 0}, RankAssignment{WorldRank{3}, 1}, RankAssignment{WorldRank{1}, 1}};
   return card;
 }
 
@@ -27,7 +27,7 @@ NodeCard second_card() {
   card.name = "beta";
   card.secret.fill(9);
   card.addresses = {{}};
-  card.ranks = {RankPlace{WorldRank{2}, 0}};
+  card.ranks = {RankAssignment{WorldRank{2}, 0}};
   return card;
 }
 
@@ -112,7 +112,7 @@ TEST(Roster, LimitsHold) {
   card = second_card();
   card.ranks.clear();
   EXPECT_TRUE(refused(card));
-  card.ranks.assign(kMaxLocalRanks + 1, RankPlace{WorldRank{2}, 0});
+  card.ranks.assign(kMaxLocalRanks + 1, RankAssignment{WorldRank{2}, 0});
   EXPECT_TRUE(refused(card));
   card = second_card();
   card.name.assign(1000, 'n');

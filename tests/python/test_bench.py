@@ -14,17 +14,22 @@ from rich.console import Console
 from outrigger.artifacts import Artifacts
 from outrigger.bench import command, plot, runner, table
 from outrigger.bench.figures import AllCores, Configuration, Measurement, Row, as_json, read_line, read_rows
+from outrigger.bench.jobs import Site
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 
 NATIVE = {"pure_us": 300.0, "total_us": 600.0, "exposed_us": 300.0, "overlap_percent": 1.0, "cpu_us": 80.0}
 OFFLOADED = {"pure_us": 320.0, "total_us": 330.0, "exposed_us": 30.0, "overlap_percent": 97.0, "cpu_us": 2.0}
 
+SERVICE = {
+    "processes": 2, "cpus": 2, "cpu_us": 40.0, "floor_us": 20.0, "wire_bytes": 20000.0, "node_wire_bytes": 9000.0,
+}  # fmt: skip
+
 
 def line(size: int = 1 << 20, **fields: Any) -> str:
     data = {
         "collective": "ialltoall", "memory": "alloc_mem", "bytes": size, "ranks": 2, "rounds": 100,
-        "work_iterations": 1000, "work_us": 300.0, "native": NATIVE, "offloaded": OFFLOADED,
+        "work_iterations": 1000, "work_us": 300.0, "native": NATIVE, "offloaded": OFFLOADED, "service": SERVICE,
     }  # fmt: skip
     return json.dumps(data | fields)
 
@@ -145,7 +150,7 @@ def fake_build(tmp_path: Path) -> Artifacts:
 def test_native_on_all_cores_gets_the_same_work_and_no_library(fake_build: Artifacts) -> None:
     request = runner.Request(("ialltoall",), ("malloc",), (65536,), 2, 50, 1)
     mpi = Mpi("openmpi", "4.1.4", fake_build.root / "mpirun", None)
-    measured = runner.measure(request, mpi, fake_build, [(0,), (1,), (2,)])
+    measured = runner.Runner(request, mpi, fake_build, Site()).measure()
     assert measured.configurations[0].native_all_cores == AllCores(222.0, 440.0, 140.0, 77.0)
     assert measured.configurations[0].all_cores_ratio == pytest.approx(0.75)
     called = (fake_build.root / "bench/openmpi/alltoall_bench.called").read_text(encoding="utf-8")
@@ -161,7 +166,7 @@ def test_other_lines_than_asked_for_are_named(fake_build: Artifacts) -> None:
     request = runner.Request(("ialltoall",), ("malloc",), (65536,), 2, 50, 1)
     mpi = Mpi("openmpi", "4.1.4", fake_build.root / "mpirun", None)
     with pytest.raises(UserError, match=r"gave other lines than asked for: .*alltoall_bench"):
-        runner.measure(request, mpi, fake_build, [(0,), (1,)])
+        runner.Runner(request, mpi, fake_build, Site()).measure()
 
 
 def test_names_are_checked() -> None:

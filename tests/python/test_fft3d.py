@@ -94,6 +94,24 @@ def test_lanes_become_launcher_commands(tmp_path: Path) -> None:
     assert commands["blocking"][commands["blocking"].index("--mode") + 1] == "blocking"
 
 
+def test_native_at_its_best_tests_between_pieces(tmp_path: Path) -> None:
+    (lane,) = (lane for lane in LANES if lane.key == "testing")
+    words = bench(tmp_path, pieces=5).command(lane, None)
+    assert words[words.index("--mode") + 1] == "testing"
+    assert words[words.index("--pieces") + 1] == "5"
+    assert "--native" in words
+
+
+def test_without_binding_there_are_no_lanes_on_all_cores(tmp_path: Path) -> None:
+    keys = [lane.key for lane in bench(tmp_path, binds=False).request.lanes]
+    assert keys == ["compute", "blocking", "nonblocking", "testing", "offloaded"]
+    figures = {key: found for key, found in lanes(compute=60).items() if key in keys}
+    console = Console(file=io.StringIO(), width=140)
+    console.print(table(figures, "Title"))
+    assert isinstance(console.file, io.StringIO)
+    assert "all cores" not in console.file.getvalue()
+
+
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="examples/openmpi/fft3d is missing"):
         Bench(bench(tmp_path).request, Mpi("openmpi", "4", Path("mpirun"), None), Artifacts(tmp_path))

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from outrigger.artifacts import Artifacts
 from outrigger.bench import startup
+from outrigger.bench.jobs import Site
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
@@ -50,7 +51,7 @@ def test_both_sides_are_measured_in_turn(tmp_path: Path) -> None:
     text = io.StringIO()
     figures = tmp_path / "figures.json"
     mpis = [Mpi("mpich", "4.0.2", tmp_path / "mpirun", None)]
-    startup.run(Console(file=text, width=100), 2, Settings(), mpis, Artifacts(tmp_path), figures)
+    startup.run(Console(file=text, width=100), 2, Settings(), mpis, Artifacts(tmp_path), Site(), figures)
     (found,) = json.loads(figures.read_text())
     assert found["native"]["init_max_ms"] == 15.0
     assert found["offloaded"]["init_max_ms"] == 40.0

@@ -42,7 +42,7 @@ class ClusterFabrics : public Wires {
       card.name = std::string("n").append(std::to_string(node));
       card.secret.fill(5);
       card.addresses = {addresses_[2 * node], addresses_[2 * node + 1]};
-      card.ranks = {RankPlace{WorldRank{2 * node}, 0}, RankPlace{WorldRank{2 * node + 1}, 1}};
+      card.ranks = {RankAssignment{WorldRank{2 * node}, 0}, RankAssignment{WorldRank{2 * node + 1}, 1}};
       encode_card(card, cards);
     }
     roster_ = std::move(decode_roster(cards, 4)).value();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -104,6 +105,12 @@ inline void fill(std::vector<std::byte>& bytes, std::uint64_t seed) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(i, seed);
 }
 
+// What the tests run over: OUTRIGGER_UCX_TLS as for service processes; empty: all but shared memory.
+inline std::string transports() {
+  const char* wanted = std::getenv("OUTRIGGER_UCX_TLS");
+  return wanted == nullptr ? "" : wanted;
+}
+
 // Networks that move memory by themselves, and those where processors copy: other protocols, both work over TCP.
 inline const auto kNetworks = ::testing::Bool();
 inline std::string network_name(const ::testing::TestParamInfo<bool>& network) {
@@ -121,6 +128,7 @@ class Wires : public ::testing::TestWithParam<bool> {
   void open(const std::vector<fabric::ucx::WireOptions>& options, std::uint64_t bytes = kMemoryBytes) {
     for (fabric::ucx::WireOptions each : options) {
       each.moves_memory = GetParam();
+      if (each.transports.empty()) each.transports = transports();
       memories_.push_back(std::make_unique<FakeMemory>(bytes));
       auto opened = fabric::ucx::Wire::open(each, *memories_.back());
       ASSERT_TRUE(opened) << opened.error();
@@ -147,7 +155,7 @@ class Wires : public ::testing::TestWithParam<bool> {
       card.name = std::string("n").append(std::to_string(i));
       card.secret.fill(static_cast<std::uint8_t>(i + 1));
       card.addresses = {addresses_[i]};
-      card.ranks = {RankPlace{WorldRank{i}, 0}};
+      card.ranks = {RankAssignment{WorldRank{i}, 0}};
       encode_card(card, cards);
     }
     auto roster = decode_roster(cards, static_cast<std::uint32_t>(addresses_.size()));

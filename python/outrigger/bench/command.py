@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
+from rich.markup import escape
 
 from outrigger.artifacts import Artifacts
+from outrigger.bench import jobs, lanes, lanes_plot, table
 from outrigger.bench import plot as plotting
-from outrigger.bench import runner, table
-from outrigger.bench.figures import as_json
-from outrigger.cores import allowed_cores
+from outrigger.bench.figures import Measurement, as_json
+from outrigger.bench.runner import Request, Runner, least_work
+from outrigger.cluster import units
 from outrigger.errors import UserError
 from outrigger.mpis import FAMILIES, Mpi, find_mpis
 from outrigger.settings import COLLECTIVES
 
 MEMORIES = ("alloc_mem", "malloc")
+_EACH_FOUND = "auto"
+T = TypeVar("T")
 
 
 def _of(words: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
@@ -36,43 +42,108 @@ def parse_memories(text: str) -> tuple[str, ...]:
     return _of([word.strip() for word in text.split(",")], MEMORIES, "--memory")
 
 
+def parse_link_rate(text: str | None) -> int | None:
+    """Bits per second."""
+    if text is None:
+        return None
+    try:
+        return units.parse_rate(text)
+    except UserError as error:
+        raise UserError(f"--link-rate{str(error).removeprefix('--rate')}") from None
+
+
 def choose_mpis(wanted: str) -> list[Mpi]:
-    """The MPI asked for, or each that is found."""
+    """The MPIs asked for, with commas between, or each that is found."""
     found = find_mpis()
-    if wanted == "auto":
+    if wanted == _EACH_FOUND:
         if not found:
             raise UserError("no MPI was found: neither mpirun of Open MPI nor of MPICH is on PATH")
         return found
-    _of([wanted], ("auto", *FAMILIES), "--mpi")
-    chosen = [mpi for mpi in found if mpi.family == wanted]
-    if not chosen:
-        raise UserError(f"--mpi {wanted}: its mpirun is not on PATH")
-    return chosen
+    names = _of([word.strip() for word in wanted.split(",")], (_EACH_FOUND, *FAMILIES), "--mpi")
+    if _EACH_FOUND in names:
+        raise UserError(f"--mpi {wanted}: auto stands alone; it means each MPI that is found")
+    by_name = {mpi.family: mpi for mpi in found}
+    for name in names:
+        if name not in by_name:
+            raise UserError(f"--mpi {name}: its mpirun is not on PATH")
+    return [by_name[name] for name in names]
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where figures go beside the terminal."""
+
+    json: Path | None = None
+    plot: Path | None = None
+    link_bits: int | None = None
+    """The rate of a host's link, to compare with."""
+
+
+class _Comparison:
+    """All MPIs by the same work. One that cannot be measured is named, and the others go on."""
+
+    def __init__(self, console: Console, runners: Sequence[Runner]) -> None:
+        self.console = console
+        self.runners = list(runners)
+
+    def _of_each(self, what: str, measure: Callable[[Runner], T]) -> list[T]:
+        results: list[T] = []
+        failed: list[Runner] = []
+        for runner in self.runners:
+            try:
+                with self.console.status(f"{runner.mpi.title}: {what}"):
+                    results.append(measure(runner))
+            except UserError as error:
+                if len(self.runners) - len(failed) == 1:
+                    raise
+                failed.append(runner)
+                self.console.print(f"[bold red]{runner.mpi.title} is left out:[/] {escape(str(error))}")
+        self.runners = [runner for runner in self.runners if runner not in failed]
+        return results
+
+    def measure(self) -> list[Measurement]:
+        """The work is as long as the fastest native takes, for each configuration."""
+        work: list[int] = []
+        if len(self.runners) > 1:
+            work = least_work(self._of_each("how long native takes", lambda runner: runner.native_latency()))
+        request = self.runners[0].request
+        what = f"{request.configurations} configurations, {request.ranks} ranks"
+        return self._of_each(what, lambda runner: runner.measure(work))
+
+
+def _one_by_one(console: Console, runners: Sequence[Runner]) -> list[Measurement]:
+    measurements = []
+    for runner in runners:
+        request = runner.request
+        with console.status(f"{runner.mpi.title}: {request.configurations} configurations, {request.ranks} ranks"):
+            measurements.append(runner.measure())
+        table.print_measurement(console, measurements[-1])
+        console.print()
+    console.print(table.legend(), style="dim")
+    return measurements
+
+
+def _draw(measurements: Sequence[Measurement], ranks: int, path: Path, output: Output, *, side_by_side: bool) -> None:
+    heading = f"All-to-all on {ranks} ranks, native and offloaded"
+    if side_by_side:
+        lanes_plot.save(lanes.groups(measurements), path, heading, output.link_bits)
+    else:
+        plotting.save(measurements, path, heading)
 
 
 def run(
-    console: Console,
-    request: runner.Request,
-    mpis: Sequence[Mpi],
-    artifacts: Artifacts,
-    json: Path | None,
-    plot: Path | None,
+    console: Console, request: Request, mpis: Sequence[Mpi], artifacts: Artifacts, site: jobs.Site, output: Output
 ) -> None:
-    """Measures under each MPI and shows the figures."""
-    measurements = []
-    for mpi in mpis:
-        with console.status(f"{mpi.title}: {request.configurations} configurations, {request.ranks} ranks"):
-            measurement = runner.measure(request, mpi, artifacts, allowed_cores())
-        measurements.append(measurement)
-        table.print_measurement(console, measurement)
-        console.print()
-    console.print(table.legend(), style="dim")
-    if json is not None:
-        try:
-            json.write_text(as_json(measurements) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"cannot write --json {json}: {error.strerror}") from error
-        console.print(f"Figures: [bold]{json}[/]", soft_wrap=True)
-    if plot is not None:
-        plotting.save(measurements, plot, f"All-to-all on {request.ranks} ranks, native and offloaded")
-        console.print(f"Plot: [bold]{plot}[/]", soft_wrap=True)
+    """Measures under each MPI and shows the figures: MPI by MPI, or on several hosts all MPIs side by side."""
+    runners = [Runner(request, mpi, artifacts, site) for mpi in mpis]
+    if site.many:
+        measurements = _Comparison(console, runners).measure()
+        lanes.show(console, measurements, output.link_bits)
+    else:
+        measurements = _one_by_one(console, runners)
+    for note in dict.fromkeys(note for measurement in measurements for note in measurement.notes):
+        console.print(note, style="yellow")
+    jobs.save_json(console, output.json, as_json(measurements))
+    if output.plot is not None:
+        _draw(measurements, request.ranks, output.plot, output, side_by_side=site.many)
+        console.print(f"Plot: [bold]{output.plot}[/]", soft_wrap=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json as json_module
-import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +13,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from outrigger import artifacts, settings
+from outrigger import artifacts, binding, settings
+from outrigger.bench import jobs
 from outrigger.bench.command import choose_mpis
-from outrigger.bench.fft3d_figures import LANES, hidden_percent, legend, network_ms, table
+from outrigger.bench.fft3d_figures import LANES, OVERLAPPING, hidden_percent, legend, network_ms, table
 from outrigger.bench.fft3d_runner import Bench, Request
 from outrigger.errors import UserError
 
@@ -25,7 +25,7 @@ _TIMELINE = Path(__file__).resolve().parents[3] / "examples" / "fft3d" / "timeli
 
 def draw_timelines(console: Console, traces: Path, family: str) -> None:
     """One picture of the lanes that say most, where the script is there."""
-    shown = [lane for lane in LANES if lane.key in ("blocking", "nonblocking", "offloaded")]
+    shown = [lane for lane in LANES if lane.key == "blocking" or lane.key in OVERLAPPING]
     picture = traces / f"{family}-timeline.png"
     words = [f"{lane.title}={traces / f'{family}-{lane.key}.json'}" for lane in shown]
     command = [sys.executable, str(_TIMELINE), "--out", str(picture), *words]
@@ -35,9 +35,11 @@ def draw_timelines(console: Console, traces: Path, family: str) -> None:
         console.print(f"Timeline: [bold]{picture}[/]", soft_wrap=True)
 
 
-def launch_options(hostfile: Path | None, agent: str | None, services: int | None) -> tuple[str, ...]:
+def launch_options(
+    hostfile: Path | None, agent: str | None, services: int | None, bind: str | None = None
+) -> tuple[str, ...]:
     """Options of `outrigger run` for all lanes: native has the offloaded one's placement."""
-    options = {"--hostfile": hostfile, "--launch-agent": agent, "--services": services}
+    options = {"--hostfile": hostfile, "--launch-agent": agent, "--services": services, "--bind": bind}
     return tuple(word for name, value in options.items() if value is not None for word in (name, str(value)))
 
 
@@ -59,24 +61,6 @@ def _prepare(traces: Path | None) -> Path | None:
     return traces.resolve()
 
 
-def _save(json: Path | None, results: Mapping[str, Any]) -> None:
-    if json is None:
-        return
-    try:
-        json.write_text(json_module.dumps(results, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot write --json {json}: {error.strerror}") from error
-
-
-def _end_on_sigterm() -> None:
-    """Else a SIGTERM would end this command and leave the launcher and its ranks running."""
-
-    def end(_number: int, _frame: object) -> None:
-        raise SystemExit(143)
-
-    signal.signal(signal.SIGTERM, end)
-
-
 def run(console: Console, benches: Sequence[Bench], traces: Path | None) -> dict[str, Any]:
     """Measures under each MPI and shows the figures; what --json gets."""
     results: dict[str, Any] = {}
@@ -93,13 +77,15 @@ def run(console: Console, benches: Sequence[Bench], traces: Path | None) -> dict
             console.print(
                 "Only the offloaded lane crosses pretended nodes; the native ones run on one node.", style="dim"
             )
+        if not bench.all_ended:
+            console.print(jobs.unended(bench.mpi), style="yellow")
         if traces is not None:
             draw_timelines(console, traces, bench.mpi.family)
         results[bench.mpi.family] = {
             "request": asdict(request),
             "not_offloaded": verdict,
             "network_ms": network_ms(figures),
-            "hidden_percent": {key: hidden_percent(figures, key) for key in ("nonblocking", "offloaded")},
+            "hidden_percent": {key: hidden_percent(figures, key) for key in OVERLAPPING},
             "lanes": {key: asdict(found) for key, found in figures.items()},
         }
     return results
@@ -117,6 +103,10 @@ def measure_fft3d(
     agent: Annotated[str | None, typer.Option("--launch-agent", help="As for run.")] = None,
     pretend_nodes: Annotated[int | None, typer.Option("--pretend-nodes", help="As for run, when offloaded.")] = None,
     services: Annotated[int | None, typer.Option("--services", help="Service processes per node.")] = None,
+    bind: Annotated[str | None, typer.Option("--bind", metavar="HOW", help="As for run.")] = None,
+    pieces: Annotated[
+        int, typer.Option("--pieces", min=1, help="Of each transform, with MPI_Test between, in that lane.")
+    ] = 8,
     algorithm: Annotated[list[str] | None, typer.Option("--algorithm", help="COLLECTIVE=ALGORITHM.")] = None,
     reach: Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,cma,bounce.")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
@@ -125,12 +115,14 @@ def measure_fft3d(
 ) -> None:
     """Time a pipelined 3D FFT: native blocking, native nonblocking and offloaded, in turn."""
     chosen_settings = settings.make(services, algorithm or [], reach)
-    launch = launch_options(hostfile, agent, services)
+    launch = launch_options(hostfile, agent, services, None if bind is None else binding.parse_bind(bind))
     offload = offload_options(chosen_settings.algorithms, chosen_settings.reach, pretend_nodes)
-    request = Request(ranks, grid, variables, iterations, memory, rounds, launch, offload)
+    request = Request(
+        ranks, grid, variables, iterations, memory, rounds, launch, offload, binds=bind != "none", pieces=pieces
+    )
     found = artifacts.find(build)
     benches = [Bench(request, chosen, found) for chosen in choose_mpis(mpi)]
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=130)
-    _end_on_sigterm()
-    _save(json, run(console, benches, _prepare(traces)))
+    results = run(console, benches, _prepare(traces))
+    jobs.save_json(console, json, json_module.dumps(results, indent=2))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from outrigger import artifacts, cores, report
+from outrigger.bench import jobs
 from outrigger.bench.fft3d_figures import LANES, OFFLOADED, Lane, LaneFigures, Run, read_run, summarize
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
@@ -33,6 +33,10 @@ class Request:
     """Options of `outrigger run` for all lanes: hosts and how to reach them."""
     offload: tuple[str, ...] = ()
     """Options of `outrigger run` for the offloaded lane."""
+    binds: bool = True
+    """Else all lanes have all cores, and the lanes of that name are left out."""
+    pieces: int = 8
+    """Of each transform, between which MPI_Test is called."""
     time_limit_s: int = 300
     """Of one run."""
 
@@ -40,7 +44,13 @@ class Request:
         """The program's."""
         words = ["--mode", lane.mode, "--grid", self.grid, "--variables", str(self.variables), "--json"]
         words += ["--iterations", str(self.iterations), "--memory", self.memory]
+        words += ["--pieces", str(self.pieces)] if lane.mode == "testing" else []
         return [*words, "--trace", str(trace)] if trace else words
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """Those that differ."""
+        return tuple(lane for lane in LANES if self.binds or not lane.all_cores)
 
 
 class Bench:
@@ -53,6 +63,7 @@ class Bench:
         self.program = found.root / "examples" / mpi.family / "fft3d"
         if not self.program.exists():
             raise UserError(f"{self.program} is missing; build it with ./dev build (it needs FFTW)")
+        self.all_ended = True
 
     def command(self, lane: Lane, trace: Path | None, extra: Sequence[str] = ()) -> list[str]:
         """The `outrigger run` of a lane."""
@@ -66,26 +77,22 @@ class Bench:
         """One run, in a launcher of its own: each lane has its own placement and environment."""
         command = self.command(lane, trace, extra)
         shown = f"outrigger {shlex.join(command)}"
-        process = subprocess.Popen(
+        ended = jobs.run_command(
             [sys.executable, "-m", "outrigger", *command],
-            env=self._environment(lane), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        try:
-            output, _ = process.communicate(timeout=self.request.time_limit_s)
-        except BaseException as error:  # Ctrl-C too: the launcher passes SIGTERM on to its ranks
-            process.terminate()
-            process.wait()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise UserError(f"still running after {self.request.time_limit_s} s, ended: {shown}") from None
-            raise
-        if process.returncode != 0:
-            raise UserError(f"{lane.title} under {self.mpi.title} ended with exit code {process.returncode}: {shown}")
-        return read_run(output.decode(errors="replace"))
+            {**os.environ, **self._environment(lane)},
+            jobs.has_json_line,
+            self.request.time_limit_s,
+        )
+        self.all_ended &= ended.by_itself
+        if ended.code != 0:
+            raise UserError(f"{lane.title} under {self.mpi.title} ended with exit code {ended.code}: {shown}")
+        return read_run(ended.output)
 
     def _environment(self, lane: Lane) -> dict[str, str]:
         """Unbound ranks are not told to yield by the launcher, which does not know how many share a core."""
         crowded = self.request.ranks > len(cores.allowed_cores()) or "--hostfile" in self.request.launch
-        yields = {"OMPI_MCA_mpi_yield_when_idle": "1"} if lane.all_cores and crowded else {}
+        unbound = lane.all_cores or not self.request.binds
+        yields = {"OMPI_MCA_mpi_yield_when_idle": "1"} if unbound and crowded else {}
         return {**os.environ, **yields}
 
     def why_native(self) -> str:
@@ -99,9 +106,10 @@ class Bench:
 
     def measure(self, console: Console, traces: Path | None) -> dict[str, LaneFigures]:
         """All lanes in turn, round after round; every second round the other way round."""
-        runs: dict[str, list[Run]] = {lane.key: [] for lane in LANES}
+        lanes = self.request.lanes
+        runs: dict[str, list[Run]] = {lane.key: [] for lane in lanes}
         for number in range(self.request.rounds):
-            for lane in LANES if number % 2 == 0 else reversed(LANES):
+            for lane in lanes if number % 2 == 0 else reversed(lanes):
                 with console.status(f"{self.mpi.title}: round {number + 1} of {self.request.rounds}, {lane.title}"):
                     trace = traces / f"{self.mpi.family}-{lane.key}.json" if traces else None
                     runs[lane.key].append(self.run(lane, trace))

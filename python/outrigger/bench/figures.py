@@ -32,6 +32,29 @@ class AllCores:
 
 
 @dataclass(frozen=True)
+class Service:
+    """What service processes spend on one offloaded operation with the ranks' work, and what the network carries."""
+
+    processes: int
+    """Of the job."""
+    cpus: int
+    """That ranks and service processes of one machine may use."""
+    cpu_us: float
+    """CPU time of all service processes."""
+    floor_us: float
+    """The least that an operation can be exposed while service processes take this CPU time from those CPUs."""
+    wire_bytes: float
+    """Between nodes, each byte once."""
+    node_wire_bytes: float
+    """The most that one node receives."""
+
+    @property
+    def ns_per_byte(self) -> float | None:
+        """CPU time at both ends of the wire for a byte that crosses it."""
+        return 1e3 * self.cpu_us / self.wire_bytes if self.wire_bytes else None
+
+
+@dataclass(frozen=True)
 class Configuration:
     """One collective of one size with one kind of memory."""
 
@@ -44,7 +67,12 @@ class Configuration:
     work_us: float
     native: Side
     offloaded: Side
+    service: Service | None = None
     native_all_cores: AllCores | None = None
+
+    def goodput(self, side: Side) -> float | None:
+        """Of the node that receives most, by the pure latency: bytes per microsecond, which is MB/s."""
+        return self.service.node_wire_bytes / side.pure_us if self.service and self.service.wire_bytes else None
 
     @property
     def total_ratio(self) -> float:
@@ -73,6 +101,8 @@ class Measurement:
     """The library says that the offloaded side was offloaded."""
     why_native: str
     configurations: tuple[Configuration, ...]
+    notes: tuple[str, ...] = ()
+    """What the user should know of the runs."""
 
 
 def read_line(line: str) -> Configuration | None:
@@ -83,9 +113,10 @@ def read_line(line: str) -> Configuration | None:
     try:
         fields: Mapping[str, Any] = json.loads(line)
         return Configuration(
-            **{key: value for key, value in fields.items() if key not in ("native", "offloaded")},
+            **{key: value for key, value in fields.items() if key not in ("native", "offloaded", "service")},
             native=Side(**fields["native"]),
             offloaded=Side(**fields["offloaded"]),
+            service=Service(**fields["service"]),
         )
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(f"the benchmark printed a line that cannot be read ({error}): {line}") from error

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from outrigger.bench.figures import Configuration, Measurement
+from outrigger.bench.table import MEMORY
 from outrigger.errors import UserError
 from outrigger.sizes import format_size
 
 WORK, NATIVE, OFFLOADED, INK, GRID = "#c9ced6", "#d1603d", "#2a7f8e", "#22262b", "#e4e7eb"
 ALL_CORES = "#e3a587"
-_MEMORY = {"alloc_mem": "MPI_Alloc_mem", "malloc": "malloc"}
 
 
-def _style(axis: Any, title: str) -> None:
+def style(axis: Any, title: str) -> None:
     axis.set_title(title, loc="left", fontsize=10, color=INK, pad=8)
     axis.grid(axis="y", color=GRID, linewidth=0.8)
     axis.set_axisbelow(True)
@@ -25,8 +25,8 @@ def _style(axis: Any, title: str) -> None:
     axis.tick_params(colors=INK, labelsize=8, length=0)
 
 
-def _label_sizes(axis: Any, configurations: Sequence[Configuration]) -> None:
-    axis.set_xticks(range(len(configurations)), [_size(c.bytes) for c in configurations])
+def label_sizes(axis: Any, sizes: Sequence[int]) -> None:
+    axis.set_xticks(range(len(sizes)), list(map(size_label, sizes)))
     axis.tick_params(axis="x", labelsize=7)
     axis.set_xlabel("bytes per pair of ranks", fontsize=8, color=INK)
 
@@ -57,9 +57,9 @@ def draw_totals(axis: Any, configurations: Sequence[Configuration], title: str) 
             if color in labelled:
                 axis.text(x, total + 0.015, f"{total:.2f}", ha="center", va="bottom", fontsize=6.5, color=INK)
             highest = max(highest, total)
-    _style(axis, title)
-    _label_sizes(axis, configurations)
-    labels = [f"{_size(c.bytes)}\n{_time(c.native.total_us)}" for c in configurations]
+    style(axis, title)
+    label_sizes(axis, [c.bytes for c in configurations])
+    labels = [f"{size_label(c.bytes)}\n{_time(c.native.total_us)}" for c in configurations]
     axis.set_xticks(range(len(configurations)), labels)
     axis.set_xlabel("bytes per pair of ranks, native's total", fontsize=8, color=INK)
     axis.set_ylim(0, highest * 1.15)
@@ -75,13 +75,13 @@ def draw_cpu(axis: Any, configurations: Sequence[Configuration], title: str) -> 
     axis.set_yscale("log")
     axis.yaxis.set_major_formatter("{x:g}")
     axis.tick_params(which="minor", length=0)
-    _style(axis, title)
-    _label_sizes(axis, configurations)
+    style(axis, title)
+    label_sizes(axis, [c.bytes for c in configurations])
     axis.set_ylabel("CPU in MPI calls per operation (µs)", fontsize=8, color=INK)
     axis.margins(x=0.12, y=0.15)
 
 
-def _size(size: int) -> str:
+def size_label(size: int) -> str:
     text = format_size(size)
     return f"{text[:-1]} {text[-1]}iB" if text[-1].isalpha() else f"{text} B"
 
@@ -119,7 +119,7 @@ def save(measurements: Sequence[Measurement], path: Path, heading: str) -> None:
         layout=ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.1),
     )
     for (left, right), (measurement, collective, memory, chosen) in zip(axes, rows, strict=True):
-        what = f"MPI_{collective.capitalize()}, {_MEMORY[memory]}, {measurement.title}"
+        what = f"MPI_{collective.capitalize()}, {MEMORY[memory]}, {measurement.title}"
         draw_totals(left, chosen, what)
         draw_cpu(right, chosen, "rank CPU time inside MPI")
     native = [Patch(color=NATIVE, label="native")]
@@ -141,6 +141,13 @@ def save(measurements: Sequence[Measurement], path: Path, heading: str) -> None:
         fontsize=9,
         labelcolor=INK,
     )
+    write(figure, path)
+
+
+def write(figure: Any, path: Path) -> None:
+    """Saves a figure and closes it."""
+    from matplotlib import pyplot
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150, facecolor="white")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from outrigger import launch, report
+from outrigger import run as running
 from outrigger.artifacts import Artifacts
-from outrigger.bench.figures import AllCores, Configuration, Measurement, read_line, read_rows
-from outrigger.cores import Core
+from outrigger.bench import jobs
+from outrigger.bench.figures import AllCores, Configuration, Measurement, Row, read_line, read_rows
+from outrigger.bench.jobs import Site
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
@@ -35,77 +37,109 @@ class Request:
         """How many lines the benchmark will print."""
         return len(self.collectives) * len(self.memories) * len(self.sizes)
 
-    def arguments(self) -> list[str]:
-        """The command line of the benchmark programs."""
-        return [
+    def arguments(self, work: Sequence[int] = ()) -> list[str]:
+        """The command line of the benchmark programs; `work` is one amount for each configuration."""
+        words = [
             *("--collectives", ",".join(self.collectives)),
             *("--memory", ",".join(self.memories)),
             *("--sizes", ",".join(map(str, self.sizes))),
             *("--iterations", str(self.iterations)),
             *("--seconds", str(self.seconds)),
         ]
+        return [*words, "--work", ",".join(map(str, work))] if work else words
 
 
 def time_limit_s(request: Request) -> float:
     """Generous: trial rounds and validation come on top of the seconds asked for."""
-    return 60.0 + 5.0 * request.configurations * request.seconds
+    return 90.0 + 10.0 * request.configurations * request.seconds
 
 
-def why_native(request: Request, mpi: Mpi, artifacts: Artifacts, cores: Sequence[Core]) -> str:
-    """Empty when the library offloads the benchmark's collectives; else why not.
-
-    A short run of its own, because counting for the report costs time inside the calls that are to be measured.
-    """
-    short = replace(request, sizes=request.sizes[-1:], iterations=1, seconds=1)
-    with tempfile.TemporaryDirectory(prefix="outrigger-") as directory:
-        written = Path(directory) / "report.json"
-        _run(short, mpi, artifacts, cores, written)
-        if not written.exists():
-            return "the library wrote no report; it says why on stderr"
-        return report.offload_verdict(report.read(written), request.collectives)
+def _lines_in(output: str) -> list[Configuration]:
+    return [found for line in output.splitlines(keepends=True) if line.endswith("\n") and (found := read_line(line))]
 
 
-def _run(
-    request: Request, mpi: Mpi, artifacts: Artifacts, cores: Sequence[Core], report_to: Path | None
-) -> tuple[str, str]:
-    """The command of a run of orbench, and its output."""
-    program = (str(artifacts.benchmark(mpi.family, "orbench")), *request.arguments())
-    job = launch.Job(program, request.ranks, mpi, request.settings, report=report_to)
-    return _start(job, request, artifacts, cores)
+class Runner:
+    """Runs the benchmark programs under one MPI."""
+
+    def __init__(self, request: Request, mpi: Mpi, artifacts: Artifacts, site: Site) -> None:
+        self.request = request
+        self.mpi = mpi
+        self.artifacts = artifacts
+        self.site = site
+        self._all_ended = True
+
+    def _job(self, program: str, arguments: Sequence[str]) -> launch.Job:
+        path = self.artifacts.benchmark(self.mpi.family, program)
+        return self.site.job((str(path), *arguments), self.request.ranks, self.mpi, self.request.settings)
+
+    def _start(self, job: launch.Job, complete: Callable[[str], bool]) -> tuple[str, str]:
+        plan = launch.make_plan(job, self.artifacts)
+        command = shlex.join(plan.command)
+        ended = jobs.run(plan, complete, time_limit_s(self.request))
+        self._all_ended &= ended.by_itself
+        if ended.code != 0:
+            raise UserError(f"the benchmark under {self.mpi.title} ended with exit code {ended.code}: {command}")
+        return command, ended.output
+
+    def _native_rows(self, job: launch.Job, configurations: int) -> list[Row]:
+        """What alltoall_bench prints, natively."""
+
+        def rows(output: str) -> list[Row]:
+            return read_rows(output[: output.rfind("\n") + 1])
+
+        command, output = self._start(replace(job, native=True), lambda text: len(rows(text)) == configurations)
+        request = self.request
+        asked = [(name, size) for name in request.collectives for _ in request.memories for size in request.sizes]
+        found = rows(output)
+        if [(row.collective, row.bytes) for row in found] != asked:
+            raise UserError(f"the benchmark under {self.mpi.title} gave other lines than asked for: {command}")
+        return found
+
+    def why_native(self) -> str:
+        """Empty when the library offloads the benchmark's collectives; else why not.
+
+        A short run of its own, because counting for the report costs time inside the calls that are to be measured.
+        """
+        short = replace(self.request, sizes=self.request.sizes[-1:], iterations=1, seconds=1)
+        job = self._job("orbench", short.arguments())
+        with tempfile.TemporaryDirectory(prefix="outrigger-", dir=running.report_directory(job.where)) as directory:
+            written = Path(directory) / "report.json"
+            self._start(replace(job, report=written), lambda text: len(_lines_in(text)) == short.configurations)
+            if not written.exists():
+                return "the library wrote no report; it says why on stderr"
+            return report.offload_verdict(report.read(written), self.request.collectives)
+
+    def native_latency(self) -> list[Row]:
+        """A short native run: how long each configuration takes, and how much work that is."""
+        job = self._job("alltoall_bench", replace(self.request, seconds=1).arguments())
+        return self._native_rows(job, self.request.configurations)
+
+    def _native_on_all_cores(self, configurations: Sequence[Configuration]) -> list[AllCores]:
+        """A native run on all cores, with the work of each configuration."""
+        work = [configuration.work_iterations for configuration in configurations]
+        job = replace(self._job("alltoall_bench", self.request.arguments(work)), bind=False)
+        return [row.all_cores for row in self._native_rows(job, len(configurations))]
+
+    def measure(self, work: Sequence[int] = ()) -> Measurement:
+        """One run of orbench, native and offloaded in turn; then native on all cores, if that is another placement."""
+        expected = self.request.configurations
+        verdict = self.why_native()
+        job = self._job("orbench", self.request.arguments(work))
+        command, output = self._start(job, lambda text: len(_lines_in(text)) == expected)
+        configurations = _lines_in(output)
+        if len(configurations) != expected:
+            raise UserError(f"the benchmark under {self.mpi.title} gave {len(configurations)} of {expected} lines")
+        if self.site.binds:
+            everywhere = self._native_on_all_cores(configurations)
+            configurations = [
+                replace(c, native_all_cores=figures) for c, figures in zip(configurations, everywhere, strict=True)
+            ]
+        notes = () if self._all_ended else (jobs.unended(self.mpi),)
+        return Measurement(
+            self.mpi.family, self.mpi.title, command, verdict == "", verdict, tuple(configurations), notes
+        )
 
 
-def _start(job: launch.Job, request: Request, artifacts: Artifacts, cores: Sequence[Core]) -> tuple[str, str]:
-    plan = launch.make_plan(job, artifacts)
-    command = shlex.join(plan.command)
-    code, output = launch.run(plan, capture=True, timeout_s=time_limit_s(request))
-    if code != 0:
-        raise UserError(f"the benchmark under {job.mpi.title} ended with exit code {code}: {command}")
-    return command, output
-
-
-def _native_on_all_cores(
-    request: Request, mpi: Mpi, artifacts: Artifacts, cores: Sequence[Core], configurations: Sequence[Configuration]
-) -> list[AllCores]:
-    """A native run on all cores, with the work of each configuration."""
-    work = ",".join(str(configuration.work_iterations) for configuration in configurations)
-    program = (str(artifacts.benchmark(mpi.family, "alltoall_bench")), *request.arguments(), "--work", work)
-    job = launch.Job(program, request.ranks, mpi, native=True, bind=False)
-    command, output = _start(job, request, artifacts, cores)
-    rows = read_rows(output)
-    if [(row.collective, row.bytes) for row in rows] != [(c.collective, c.bytes) for c in configurations]:
-        raise UserError(f"the benchmark under {mpi.title} gave other lines than asked for: {command}")
-    return [row.all_cores for row in rows]
-
-
-def measure(request: Request, mpi: Mpi, artifacts: Artifacts, cores: Sequence[Core]) -> Measurement:
-    """One run of orbench, native and offloaded in turn; then native on all cores."""
-    verdict = why_native(request, mpi, artifacts, cores)
-    command, output = _run(request, mpi, artifacts, cores, None)
-    configurations = tuple(found for line in output.splitlines() if (found := read_line(line)) is not None)
-    if len(configurations) != request.configurations:
-        raise UserError(f"the benchmark under {mpi.title} gave {len(configurations)} of {request.configurations} lines")
-    everywhere = _native_on_all_cores(request, mpi, artifacts, cores, configurations)
-    return Measurement(
-        mpi.family, mpi.title, command, verdict == "", verdict,
-        tuple(replace(c, native_all_cores=figures) for c, figures in zip(configurations, everywhere, strict=True)),
-    )  # fmt: skip
+def least_work(rows: Sequence[Sequence[Row]]) -> list[int]:
+    """For each configuration, as much work as takes as long as the fastest of some native runs of it."""
+    return [min(same, key=lambda row: row.pure_us).work_iterations for same in zip(*rows, strict=True)]

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from outrigger import launch
 from outrigger.artifacts import Artifacts
+from outrigger.bench import jobs
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
@@ -32,8 +33,8 @@ class Side:
     init_max_ms: float
     """MPI_Init of the rank that took longest."""
     init_mean_ms: float
-    job_ms: float
-    """From the launcher's start to its end."""
+    job_ms: float | None
+    """From the launcher's start to its end. None: it had to be ended."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Startup:
     command: str
     native: Side
     offloaded: Side
+    all_ended: bool = True
+    """By themselves."""
 
 
 def read_output(output: str, ranks: int) -> tuple[float, float]:
@@ -62,25 +65,26 @@ def read_output(output: str, ranks: int) -> tuple[float, float]:
 
 def _run(plan: launch.Plan, ranks: int) -> Side:
     before = time.monotonic()
-    code, output = launch.run(plan, capture=True, timeout_s=_TIME_LIMIT_S)
+    ended = jobs.run(plan, jobs.has_json_line, _TIME_LIMIT_S)
     elapsed_ms = (time.monotonic() - before) * 1e3
-    if code != 0:
-        raise UserError(f"the benchmark ended with exit code {code}: {shlex.join(plan.command)}")
-    return Side(*read_output(output, ranks), elapsed_ms)
+    if ended.code != 0:
+        raise UserError(f"the benchmark ended with exit code {ended.code}: {shlex.join(plan.command)}")
+    return Side(*read_output(ended.output, ranks), elapsed_ms if ended.by_itself else None)
 
 
 def _side(runs: Sequence[Side]) -> Side:
+    times = [run.job_ms for run in runs if run.job_ms is not None]
     return Side(
         statistics.median(run.init_max_ms for run in runs),
         statistics.median(run.init_mean_ms for run in runs),
-        statistics.median(run.job_ms for run in runs),
+        statistics.median(times) if times else None,
     )
 
 
-def measure(mpi: Mpi, ranks: int, settings: Settings, artifacts: Artifacts) -> Startup:
+def measure(mpi: Mpi, ranks: int, settings: Settings, artifacts: Artifacts, site: jobs.Site) -> Startup:
     """Some runs of each side, in turn; the first pair is not counted."""
     program = (str(artifacts.benchmark(mpi.family, "startup")),)
-    job = launch.Job(program, ranks, mpi, settings)
+    job = site.job(program, ranks, mpi, settings)
     offloaded = launch.make_plan(job, artifacts)
     native = launch.make_plan(replace(job, native=True), artifacts)
     pairs = [(_run(native, ranks), _run(offloaded, ranks)) for _ in range(_RUNS + 1)][1:]
@@ -90,7 +94,12 @@ def measure(mpi: Mpi, ranks: int, settings: Settings, artifacts: Artifacts) -> S
         shlex.join(offloaded.command),
         _side([pair[0] for pair in pairs]),
         _side([pair[1] for pair in pairs]),
+        all(side.job_ms is not None for pair in pairs for side in pair),
     )
+
+
+def _milliseconds(time_ms: float | None) -> str:
+    return "-" if time_ms is None else f"{time_ms:.0f}"
 
 
 def table(results: Sequence[Startup]) -> Table:
@@ -111,28 +120,32 @@ def table(results: Sequence[Startup]) -> Table:
             f"{native.init_mean_ms:.0f}",
             Text(f"{offloaded.init_mean_ms:.0f}", style="bold"),
             f"{offloaded.init_max_ms - native.init_max_ms:+.0f}",
-            f"{native.job_ms:.0f}",
-            Text(f"{offloaded.job_ms:.0f}", style="bold"),
+            _milliseconds(native.job_ms),
+            Text(_milliseconds(offloaded.job_ms), style="bold"),
         )
     return result
 
 
 def run(
-    console: Console, ranks: int, settings: Settings, mpis: Sequence[Mpi], artifacts: Artifacts, json_to: Path | None
+    console: Console,
+    ranks: int,
+    settings: Settings,
+    mpis: Sequence[Mpi],
+    artifacts: Artifacts,
+    site: jobs.Site,
+    json_to: Path | None,
 ) -> None:
     """Measures under each MPI and shows the figures."""
     results = []
     for mpi in mpis:
         with console.status(f"{mpi.title}: MPI_Init on {ranks} ranks"):
-            results.append(measure(mpi, ranks, settings, artifacts))
+            results.append(measure(mpi, ranks, settings, artifacts, site))
     console.print(table(results))
     console.print(
         f"Medians of {_RUNS} jobs of each side, in turn. slowest: of the ranks; added: to it; job: from start to end.",
         style="dim",
     )
-    if json_to is not None:
-        try:
-            json_to.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"cannot write --json {json_to}: {error.strerror}") from error
-        console.print(f"Figures: [bold]{json_to}[/]", soft_wrap=True)
+    for mpi, result in zip(mpis, results, strict=True):
+        if not result.all_ended:
+            console.print(jobs.unended(mpi), style="yellow")
+    jobs.save_json(console, json_to, json.dumps([asdict(result) for result in results], indent=2))

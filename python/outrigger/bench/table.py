@@ -10,6 +10,7 @@ from rich.text import Text
 from outrigger.bench.figures import Configuration, Measurement
 from outrigger.sizes import format_size
 
+MEMORY = {"alloc_mem": "MPI_Alloc_mem", "malloc": "malloc"}
 _GROUPS = (("pure", "pure_us"), ("total", "total_us"), ("exposed", "exposed_us"), ("CPU", "cpu_us"))
 
 
@@ -87,7 +88,4 @@ def print_measurement(console: Console, measurement: Measurement) -> None:
     for configuration in measurement.configurations:
         groups.setdefault((configuration.collective, configuration.memory), []).append(configuration)
     for (collective, memory), configurations in groups.items():
-        console.print(table(f"MPI_{collective.capitalize()}, buffers from {_MEMORY[memory]}", configurations))
-
-
-_MEMORY = {"alloc_mem": "MPI_Alloc_mem", "malloc": "malloc"}
+        console.print(table(f"MPI_{collective.capitalize()}, buffers from {MEMORY[memory]}", configurations))

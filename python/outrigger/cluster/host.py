@@ -15,7 +15,7 @@ from outrigger.cluster import jobs, kernel, messages
 from outrigger.cluster.state import Files, Spec
 
 NAMESPACES = kernel.CLONE_NEWNET | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID
-_SECONDS_FOR_A_REQUEST = 5.0
+_SECONDS_FOR_A_REQUEST = 20.0
 _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV
 
 

@@ -86,6 +86,9 @@ class Wire {
   // Lets the network work, delivers completions. True when anything was done.
   [[nodiscard]] bool progress();
   [[nodiscard]] std::size_t moves_in_flight() const { return transfers_.size(); }
+  // Of chunks: on their way, as far as this end knows, and arrived or gone so far. For whoever decides when to look.
+  [[nodiscard]] std::uint64_t bytes_under_way() const { return window_used_bytes_ + sending_bytes_; }
+  [[nodiscard]] std::uint64_t bytes_moved() const { return moved_bytes_; }
   // WireOptions::waiting_messages is reached: take no further posts.
   [[nodiscard]] bool backlogged() const { return control_sends_ >= options_.waiting_messages; }
 
@@ -159,6 +162,7 @@ class Wire {
     std::vector<std::byte> payload;
     std::shared_ptr<const void> hold;
     StagingBuffer staging;
+    std::uint64_t chunk_bytes = 0;  // of a chunk
     Line line = Line::control;
     Link* link = nullptr;
     Wire* wire = nullptr;
@@ -250,6 +254,8 @@ class Wire {
   std::unordered_map<Send*, std::unique_ptr<Send>> sends_;
   std::unordered_map<Receipt*, std::unique_ptr<Receipt>> receipts_;
   std::size_t control_sends_ = 0;
+  std::uint64_t sending_bytes_ = 0;
+  std::uint64_t moved_bytes_ = 0;
   std::unordered_map<std::uint64_t, Transfer> transfers_;
   std::uint64_t next_transfer_ = 1;
   std::uint64_t window_used_bytes_ = 0;

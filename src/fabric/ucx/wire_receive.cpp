@@ -127,6 +127,7 @@ void Wire::chunk_arrived(Link& link, const wire::Header& header, std::span<const
 }
 
 void Wire::chunk_placed(Link& link, const wire::Header& header, MoveStatus status) {
+  moved_bytes_ += header.bytes;
   if (header.kind == wire::Kind::data) return chunk_ended(header, status);
   wire::Header answer = this->header(wire::Kind::stored);
   answer.move = header.move;

@@ -35,6 +35,7 @@ void Wire::send_chunk(Link& link, const wire::Header& header, const std::byte* b
   send->hold = std::move(hold);
   send->staging = std::move(staging);
   send->line = Line::data;
+  send->chunk_bytes = header.bytes;
   const bool eager = header.bytes <= (link.moves_memory ? options_.eager_bytes : options_.copied_chunk_bytes);
   hand_over(link, std::move(send), bytes, header.bytes, eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
 }
@@ -72,7 +73,11 @@ void Wire::hand_over(Link& link, std::unique_ptr<Send> send, const std::byte* by
   const ucs_status_ptr_t request =
       ucp_am_send_nbx(to, kMessageId, send->header.data(), send->header.size(), bytes, count, &parameters);
   if (UCS_PTR_IS_ERR(request)) link.broken = true;
-  if (!UCS_PTR_IS_PTR(request)) return;  // gone already
+  if (!UCS_PTR_IS_PTR(request)) {  // gone already
+    moved_bytes_ += send->chunk_bytes;
+    return;
+  }
+  sending_bytes_ += send->chunk_bytes;
   if (send->line == Line::control) ++control_sends_;
   Send* key = send.get();
   sends_.emplace(key, std::move(send));
@@ -87,6 +92,8 @@ void Wire::on_sent(void* request, ucs_status_t status, void* send) {
 
 void Wire::sent(Send* send) {
   if (send->line == Line::control) --control_sends_;
+  sending_bytes_ -= send->chunk_bytes;
+  moved_bytes_ += send->chunk_bytes;
   sends_.erase(send);
 }
 

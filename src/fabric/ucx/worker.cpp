@@ -91,8 +91,9 @@ Worker::~Worker() {
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
 }
 
+// Not every device that speaks verbs tells of what came before it was armed (soft RoCE does not), hence one more look.
 bool Worker::arm() const {
-  return ucp_worker_arm(worker_) == UCS_OK;
+  return ucp_worker_arm(worker_) == UCS_OK && !progress();
 }
 
 Result<Endpoint> Endpoint::open(const Worker& worker, std::span<const std::byte> address, bool& broken) {

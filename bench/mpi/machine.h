@@ -1,0 +1,12 @@
+// Which kernel a rank runs on. Containers and network namespaces of one machine are one machine: they share its cores
+// and its clock.
+#pragma once
+
+#include <mpi.h>
+#include <stdbool.h>
+
+// Ranks of the caller's machine. Collective over MPI_COMM_WORLD.
+MPI_Comm machine_split(void);
+
+// All ranks are on one machine and read one monotonic clock. Collective over MPI_COMM_WORLD.
+bool machine_one_clock(void);

@@ -1,0 +1,196 @@
+"""Where a benchmark runs, and jobs whose figures are complete before they end."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from outrigger import launch
+from outrigger import run as running
+from outrigger.errors import UserError
+from outrigger.mpis import Mpi
+from outrigger.settings import Settings
+
+GRACE_S = 10.0
+"""For a job to end once its figures are there."""
+_SECONDS_TO_END = 5.0
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Site:
+    """Hosts, and how ranks are placed on each."""
+
+    hosts: running.Hosts = field(default_factory=running.Hosts)
+    policy: str = "bunch"
+
+    @property
+    def many(self) -> bool:
+        """Hosts were named."""
+        return self.hosts.hostfile is not None
+
+    @property
+    def binds(self) -> bool:
+        """Ranks are bound, and a core is kept for service processes."""
+        return self.policy != "none"
+
+    def job(self, program: Sequence[str], ranks: int, mpi: Mpi, settings: Settings | None = None) -> launch.Job:
+        """An offloaded job here; native and other variants by `dataclasses.replace`."""
+        where = running.find_where(self.hosts, ranks, mpi.family, os.environ)
+        job = launch.Job(tuple(program), ranks, mpi, settings or Settings(), policy=self.policy, where=where)
+        return replace(job, bind=self.binds, variables=self.variables(mpi))
+
+    def variables(self, mpi: Mpi) -> dict[str, str]:
+        """Nobody knows how many unbound ranks of other hosts share a core: those of Open MPI give way while waiting."""
+        name = "OMPI_MCA_mpi_yield_when_idle"
+        crowded = self.many and not self.binds and mpi.family == "openmpi"
+        return {name: "1"} if crowded and name not in os.environ else {}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended."""
+
+    code: int
+    output: str
+    by_itself: bool
+    """False: its figures were complete, but it had to be ended."""
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a launcher, the leader of a process group, and with it its ranks: kindly, then by force."""
+    process.terminate()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Whatever ends this command, be it Ctrl-C or SIGTERM, ends the launcher and its ranks."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    handled = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, leave) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if process.poll() is None:
+            end(process)
+
+
+class _Output:
+    """What a process prints, read as it comes. Its errors go on to this command's until it is being ended."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.passes_errors = True
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read, self._read_errors)]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.decode(errors="replace"))
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if self.passes_errors:
+                sys.stderr.write(line.decode(errors="replace"))
+                sys.stderr.flush()
+
+    def next_line(self, wait_s: float) -> str:
+        """Empty: nothing new."""
+        try:
+            return self._lines.get(timeout=wait_s) if wait_s else self._lines.get_nowait()
+        except queue.Empty:
+            return ""
+
+    def rest(self) -> str:
+        """Of a process that has ended by itself."""
+        for reader in self._readers:
+            reader.join(_POLL_S)
+        return "".join(iter(lambda: self.next_line(0), ""))
+
+
+def run_command(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    complete: Callable[[str], bool],
+    timeout_s: float,
+    grace_s: float = GRACE_S,
+) -> Ended:
+    """Runs a launcher; ends it when it is still there a while after `complete` says that its output has all figures.
+
+    MPIs are known to hang in MPI_Finalize between hosts; what was measured before that is good.
+    """
+    deadline = time.monotonic() + timeout_s
+    process = subprocess.Popen(
+        command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, process_group=0,
+    )  # fmt: skip
+    printed = _Output(process)
+    output, enough = "", False
+    with _ended_with_us(process):
+        while process.poll() is None:
+            output += printed.next_line(_POLL_S)
+            if not enough and complete(output):
+                enough = True
+                deadline = min(deadline, time.monotonic() + grace_s)
+            if time.monotonic() > deadline:
+                break
+        by_itself = process.poll() is not None
+        printed.passes_errors = by_itself or not enough  # what launchers say of being ended is of no interest
+    output += printed.rest() if by_itself else ""
+    if not by_itself and not enough:
+        raise UserError(f"still running after {timeout_s:.0f} s, ended: {' '.join(command)}")
+    return Ended(launch.exit_code(process.returncode) if by_itself else 0, output, by_itself)
+
+
+def has_json_line(output: str) -> bool:
+    """Whether a whole line of JSON has been printed."""
+    return any(line.startswith("{") and line.endswith("}\n") for line in output.splitlines(keepends=True))
+
+
+def run(plan: launch.Plan, complete: Callable[[str], bool], timeout_s: float) -> Ended:
+    """Starts a plan, see run_command."""
+    return run_command(plan.command, {**os.environ, **plan.environment}, complete, timeout_s)
+
+
+def unended(mpi: Mpi) -> str:
+    """What to say of jobs that had to be ended."""
+    return (
+        f"{mpi.title}: ranks had not left MPI_Finalize {GRACE_S:.0f} s after the last figure, and were ended. "
+        "The figures are complete."
+    )
+
+
+def save_json(console: Console, path: Path | None, text: str) -> None:
+    """For --json; nothing where it was not given."""
+    if path is None:
+        return
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write --json {path}: {error.strerror}") from error
+    console.print(f"Figures: [bold]{path}[/]", soft_wrap=True)

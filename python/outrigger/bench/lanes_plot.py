@@ -1,0 +1,108 @@
+"""Several MPIs side by side as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrigger.bench.lanes import Group, Lane, by_table
+from outrigger.bench.plot import INK, label_sizes, style, write
+from outrigger.bench.table import MEMORY
+
+_NATIVE = ("#d1603d", "#e3a587", "#9c4428", "#f0cdbc")
+_OFFLOADED = ("#2a7f8e", "#7fbac4", "#1b5560", "#bfdde2")
+_FLOOR = "#22262b"
+_HIGHEST_PERCENT = 150
+"""Of bars: one far above would leave no room for the others."""
+
+
+def _colours(groups: Sequence[Group]) -> dict[str, str]:
+    """By label; natives in one family of colours, offloaded ones in another."""
+    lanes = groups[0].lanes
+    native = [lane.label for lane in lanes if not lane.offloaded]
+    offloaded = [lane.label for lane in lanes if lane.offloaded]
+    pairs = [(label, _NATIVE[i % len(_NATIVE)]) for i, label in enumerate(native)]
+    return dict(pairs + [(label, _OFFLOADED[i % len(_OFFLOADED)]) for i, label in enumerate(offloaded)])
+
+
+def _bars(axis: Any, same: Sequence[Group], colours: dict[str, str]) -> None:
+    """What is exposed, with the floor that the service processes' CPU time sets."""
+    step = 0.8 / max(len(group.lanes) for group in same)
+    highest = lowest = 0.0
+    for index, group in enumerate(same):
+        for place, lane in enumerate(group.lanes):
+            x = index + (place - (len(group.lanes) - 1) / 2) * step
+            value = 100 * lane.side.exposed_us / group.best_pure_us
+            shown = min(value, _HIGHEST_PERCENT)
+            axis.bar(x, shown, step - 0.03, color=colours[lane.label])
+            label = f"{value:.0f}" if shown == value else f"↑ {value:.0f}"
+            axis.text(x, max(shown, 0) + 1.5, label, ha="center", va="bottom", fontsize=6.5, color=INK)
+            floor = 100 * lane.service.floor_us / group.best_pure_us if lane.service is not None else 0
+            if lane.service is not None:
+                axis.plot([x - step / 2, x + step / 2], [floor, floor], color=_FLOOR, linewidth=1.3)
+            highest, lowest = max(highest, shown, floor), min(lowest, value)
+    axis.set_ylim(max(1.12 * lowest, -_HIGHEST_PERCENT), 1.12 * max(highest, 10))
+    style(axis, "exposed by equal work, % of the best native's pure latency")
+
+
+def _lines(
+    axis: Any, same: Sequence[Group], colours: dict[str, str], title: str, value: Callable[[Lane], float | None]
+) -> None:
+    for label, colour in colours.items():
+        points = [
+            (index, found)
+            for index, group in enumerate(same)
+            for lane in group.lanes
+            if lane.label == label and (found := value(lane)) is not None
+        ]
+        axis.plot(*zip(*points, strict=True), marker="o", markersize=4.5, linewidth=1.8, color=colour)
+    style(axis, title)
+    axis.margins(x=0.12)
+
+
+def _draw_pure(axis: Any, same: Sequence[Group], colours: dict[str, str], link_bits: int | None) -> None:
+    """Goodput between nodes; on one node the latency."""
+    if any(lane.goodput is None for group in same for lane in group.lanes):
+        _lines(axis, same, colours, "pure latency, ms", lambda lane: 1e-3 * lane.side.pure_us)
+        axis.set_yscale("log")
+        return
+    _lines(axis, same, colours, "goodput of a node, pure, MB/s", lambda lane: lane.goodput)
+    if link_bits is not None:
+        link = link_bits / 8e6
+        axis.axhline(link, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+        axis.text(0.99, link, "link ", transform=axis.get_yaxis_transform(), ha="right", va="bottom", fontsize=7.5)
+    axis.set_ylim(0, None)
+
+
+def save(groups: Sequence[Group], path: Path, heading: str, link_bits: int | None) -> None:
+    """A row for each collective and kind of memory: exposed, goodput, CPU time."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    rows, colours = by_table(groups), _colours(groups)
+    figure, axes = pyplot.subplots(
+        len(rows), 3, figsize=(13, 1.3 + 3.1 * len(rows)), squeeze=False, width_ratios=(5, 3, 3),
+        layout=ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.1),
+    )  # fmt: skip
+    for (left, middle, right), same in zip(axes, rows, strict=True):
+        _bars(left, same, colours)
+        _draw_pure(middle, same, colours, link_bits)
+        _lines(right, same, colours, "rank CPU time in MPI calls, ms", lambda lane: max(1e-3 * lane.side.cpu_us, 1e-4))
+        right.set_yscale("log")
+        right.yaxis.set_major_formatter("{x:g}")
+        right.tick_params(which="minor", length=0)
+        for axis in (left, middle, right):
+            label_sizes(axis, [group.bytes for group in same])
+        left.set_ylabel(f"MPI_{same[0].collective.capitalize()}, {MEMORY[same[0].memory]}", fontsize=9, color=INK)
+    handles: list[Any] = [Patch(color=colour, label=label) for label, colour in colours.items()]
+    if any(lane.service for lane in groups[0].lanes):
+        handles.append(Line2D([], [], color=_FLOOR, label="floor set by the service processes' CPU time"))
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=9, labelcolor=INK)
+    write(figure, path)

@@ -1,0 +1,22 @@
+"""Running a program for what it prints."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+
+from outrigger.errors import UserError
+
+
+def captured(
+    command: Sequence[str], timeout_s: float, *, if_missing: str = "", if_silent: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """What a program printed, and its exit code. UserErrors, with a hint, when it cannot be run or does not end."""
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout_s, check=False
+        )
+    except OSError as error:
+        raise UserError(f"cannot run {command[0]}: {error.strerror}{if_missing}") from error
+    except subprocess.TimeoutExpired:
+        raise UserError(f"{' '.join(command)}: no answer within {timeout_s:.0f} s{if_silent}") from None

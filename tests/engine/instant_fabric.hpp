@@ -1,0 +1,44 @@
+// A fabric for what the engine itself costs: every move ends at the next progress(). Messages reach nobody, as one
+// service process serves all ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace outrigger {
+
+class InstantFabric final : public fabric::Fabric {
+ public:
+  void move(const Block& /*from*/, const Block& /*to*/, fabric::MoveCompletion& completion) override {
+    moves_.push_back(&completion);
+  }
+  void cancel(fabric::MoveCompletion& completion) override { std::erase(moves_, &completion); }
+  void send(SpId /*to*/, std::span<const std::byte> /*message*/) override { ++sent; }
+  void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override { ++marks; }
+  void complete(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {
+    ++completions;
+  }
+
+  // True when a move ended.
+  bool progress() {
+    if (moves_.empty()) return false;
+    std::swap(moves_, ending_);
+    for (fabric::MoveCompletion* completion : ending_) completion->moved(fabric::MoveOutcome());
+    ending_.clear();
+    return true;
+  }
+
+  std::uint64_t marks = 0;
+  std::uint64_t completions = 0;
+  std::uint64_t sent = 0;
+
+ private:
+  std::vector<fabric::MoveCompletion*> moves_;
+  std::vector<fabric::MoveCompletion*> ending_;
+};
+
+}  // namespace outrigger

@@ -1,0 +1,97 @@
+"""Jobs of benchmarks: their hosts, and those whose figures are complete before they end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from outrigger import run as running
+from outrigger.bench import jobs
+from outrigger.bench.jobs import Site, has_json_line, run_command
+from outrigger.errors import UserError
+from outrigger.mpis import Mpi
+
+OPENMPI = Mpi("openmpi", "4.1.4", Path("mpirun"), None)
+MPICH = Mpi("mpich", "4.0.2", Path("mpiexec"), None)
+CHATTY_WHEN_ENDED = """
+import signal, sys, time
+def say(*_):
+    print("===== killed", flush=True)
+    print("process manager error", file=sys.stderr, flush=True)
+    sys.exit(7)
+signal.signal(signal.SIGTERM, say)
+print('{"figures": 1}', flush=True)
+time.sleep(60)
+"""
+
+
+def start(code: str, timeout_s: float = 30, grace_s: float = 0.3) -> jobs.Ended:
+    return run_command([sys.executable, "-c", code], os.environ, has_json_line, timeout_s, grace_s)
+
+
+def test_a_job_that_ends_gives_all_it_printed_and_its_exit_code() -> None:
+    assert start("print('{}'); print('after'); raise SystemExit(3)") == jobs.Ended(3, "{}\nafter\n", True)
+
+
+def test_a_job_that_hangs_after_its_figures_is_ended(capfd: pytest.CaptureFixture[str]) -> None:
+    before = time.monotonic()
+    ended = start(CHATTY_WHEN_ENDED)
+    assert time.monotonic() - before < 15
+    assert ended == jobs.Ended(0, '{"figures": 1}\n', False)
+    assert "process manager" not in capfd.readouterr().err
+    assert "MPICH 4.0.2: ranks had not left MPI_Finalize" in jobs.unended(MPICH)
+
+
+def test_a_job_without_figures_is_ended_with_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="still running after 1 s, ended"):
+        start("import sys, time; print('why', file=sys.stderr, flush=True); time.sleep(60)", timeout_s=1)
+    assert "why" in capfd.readouterr().err
+
+
+def test_a_job_that_ignores_being_ended_is_killed_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_SECONDS_TO_END", 0.2)
+    code = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print('{"child": %d}' % child.pid, flush=True)
+time.sleep(60)
+"""
+    ended = start(code)
+    child = int(ended.output.split()[-1].rstrip("}"))
+    stat = Path(f"/proc/{child}/stat")
+    for _ in range(100):
+        if not stat.exists() or stat.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("the child lives on")
+
+
+def test_only_whole_lines_are_figures() -> None:
+    assert has_json_line('a warning\n{"a": 1}\n')
+    assert not has_json_line('{"a": 1}')
+    assert not has_json_line("")
+
+
+def test_ranks_of_named_hosts_that_are_not_bound_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMPI_MCA_mpi_yield_when_idle", raising=False)
+    hosts = running.Hosts(hostfile=Path("hosts"))
+    assert Site(hosts, "none").variables(OPENMPI) == {"OMPI_MCA_mpi_yield_when_idle": "1"}
+    assert Site(hosts, "none").variables(MPICH) == {}
+    assert Site(hosts, "bunch").variables(OPENMPI) == {}
+    assert Site(policy="none").variables(OPENMPI) == {}
+    monkeypatch.setenv("OMPI_MCA_mpi_yield_when_idle", "0")
+    assert Site(hosts, "none").variables(OPENMPI) == {}
+
+
+def test_a_job_gets_its_hosts_and_binding(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("a:1\nb:1\n")
+    site = Site(running.Hosts(hostfile=tmp_path / "hosts", agent="env"), "none")
+    job = site.job(("program",), 2, MPICH)
+    assert [share.host.name for share in job.where.shares] == ["a", "b"]
+    assert not job.bind and site.many and not site.binds
+    assert Site().job(("program",), 2, MPICH).bind
