@@ -53,10 +53,19 @@ quiet_step() {
 # Set up on demand: instant when all is there.
 ensure_setup() { bash "$ROOT/scripts/dev/setup.sh" --quiet; }
 
+# UCX 1.22, headers and libraries, in build/ucx-1.22: what the preset ucx122 builds against.
+ensure_ucx122() {
+  local place="$ROOT/build/ucx-1.22"
+  [[ -f "$place/libucx/lib/libucp.so" ]] && return
+  quiet_step "Fetching UCX 1.22" "$VENV/bin/python" -m pip install --disable-pip-version-check --no-deps --no-compile \
+    --upgrade --only-binary :all: --target "$place" -r "$ROOT/scripts/ucx-1.22.txt"
+}
+
 # Configures and builds one preset (all targets, or those named).   build_preset release [target...]
 build_preset() {
   local preset="$1"
   shift
+  if [[ "$preset" == ucx122 ]]; then ensure_ucx122 || return 1; fi
   if [[ ! -f "$ROOT/build/$preset/build.ninja" ]]; then
     quiet_step "Configuring $preset" cmake --preset "$preset" -S "$ROOT" || return 1
   fi
@@ -67,7 +76,7 @@ build_preset() {
 
 is_preset() { grep -q "\"name\": \"$1\", \"configurePreset\"" "$ROOT/CMakePresets.json"; }
 
-presets() { sed -n 's/.*"name": "\([a-z]*\)", "configurePreset": "[a-z]*" }.*/\1/p' "$ROOT/CMakePresets.json" | sort -u; }
+presets() { sed -n 's/.*"name": "\([a-z0-9]*\)", "configurePreset": "[a-z0-9]*" }.*/\1/p' "$ROOT/CMakePresets.json" | sort -u; }
 
 # The C and C++ files, NUL separated.
 c_sources() {

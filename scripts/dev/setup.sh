@@ -1,30 +1,40 @@
 #!/usr/bin/env bash
 # Install what building and testing need: Debian packages, and a Python environment in .venv.
 #
-# usage: ./dev setup [--quiet] [--force]
+# usage: ./dev setup [--quiet] [--force] [--with rdma]
 #
-#   --quiet   say nothing when everything is there
-#   --force   install again even when everything seems to be there
+#   --quiet       say nothing when everything is there
+#   --force       install again even when everything seems to be there
+#   --with rdma   also what ./dev rdma needs (scripts/packages-rdma.txt)
 #
 # Installs only what is missing (scripts/packages.txt, pyproject.toml). Installing packages needs root or sudo; without
 # either it names what to install and ends. A second run takes a fraction of a second.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-quiet=false force=false
-for argument in "$@"; do
-  case "$argument" in
+quiet=false force=false lists=("$ROOT/scripts/packages.txt")
+while (($#)); do
+  case "$1" in
     --quiet) quiet=true ;;
     --force) force=true ;;
-    *) die "setup: unknown option '$argument'; see ./dev setup --help" ;;
+    --with)
+      [[ "${2:-}" =~ ^[a-z]+$ && -f "$ROOT/scripts/packages-$2.txt" ]] ||
+        die "setup: --with wants the name of a list of packages, not '${2:-}'; see ./dev setup --help"
+      lists+=("$ROOT/scripts/packages-$2.txt")
+      shift
+      ;;
+    *) die "setup: unknown option '$1'; see ./dev setup --help" ;;
   esac
+  shift
 done
+
+wanted_packages() { grep -hv '^#' "${lists[@]}"; }
 
 missing_packages() {
   local package
   while read -r package; do
     [[ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" == installed ]] || echo "$package"
-  done < <(grep -v '^#' "$ROOT/scripts/packages.txt")
+  done < <(wanted_packages)
 }
 
 install_packages() {
@@ -57,7 +67,7 @@ find_python() {
 }
 
 mapfile -t missing < <(missing_packages)
-if $force && ((${#missing[@]} == 0)); then mapfile -t missing < <(grep -v '^#' "$ROOT/scripts/packages.txt"); fi
+if $force && ((${#missing[@]} == 0)); then mapfile -t missing < <(wanted_packages); fi
 if ((${#missing[@]})); then install_packages "${missing[@]}"; fi
 
 stamp="$VENV/.outrigger-setup"

@@ -6,6 +6,7 @@
 #   --quick   leave out what takes more than a few seconds
 #   PRESET    release (unless named): unit tests, the MPI programs, the command line, the layer check
 #             dev, asan, tsan, clang, fuzz (clang with sanitizers): the unit tests of that build
+#             ucx122: the tests of the wire over UCX 1.22, which is fetched, instead of the system's UCX
 #
 # Every suite runs even when one before it failed; the exit code says whether all passed.
 set -euo pipefail
@@ -22,7 +23,9 @@ done
 is_preset "$preset" || die "test: there is no preset '$preset'. There are: $(presets | paste -sd' ')"
 
 ensure_setup
-build_preset "$preset"
+targets=()
+if [[ "$preset" == ucx122 ]]; then targets=(ucx_test outriggerd); fi
+build_preset "$preset" "${targets[@]}"
 cd "$ROOT"
 mkdir -p "$LOGS"
 
