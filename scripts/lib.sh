@@ -66,7 +66,8 @@ build_preset() {
   local preset="$1"
   shift
   if [[ "$preset" == ucx122 ]]; then ensure_ucx122 || return 1; fi
-  if [[ ! -f "$ROOT/build/$preset/build.ninja" ]]; then
+  local configured="$ROOT/build/$preset/build.ninja"
+  if [[ ! -f "$configured" || "$ROOT/CMakePresets.json" -nt "$configured" ]]; then
     quiet_step "Configuring $preset" cmake --preset "$preset" -S "$ROOT" || return 1
   fi
   local arguments=(--build "$ROOT/build/$preset" --parallel "$JOBS")

@@ -37,6 +37,8 @@ inline constexpr const char* kAbiName = "MPICH";
 
 // The address of a data symbol of the loaded libmpi; ends the program when there is none.
 [[nodiscard]] void* data_symbol(const char* name);
+// A function of the loaded MPI or of what it is linked with, never one of our own. Aborts where there is none.
+[[nodiscard]] void* linked_symbol(const char* name);
 
 // A handle as a number, to be hashed and compared.
 template <class Handle>

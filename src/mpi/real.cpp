@@ -126,16 +126,25 @@ bool abi_matches() {
   return library.matches;
 }
 
+namespace {
+
+void* found(void* address, const char* name) {
+  if (address != nullptr) return address;
+  print("the loaded %s has no symbol %s", kAbiName, name);
+  std::abort();
+}
+
+}  // namespace
+
 void* data_symbol(const char* name) {
   // An executable may hold its own copy of a library's data, which the library then uses too: it comes first in the
   // global scope. Where the library was loaded privately there is no such copy.
   void* address = dlsym(RTLD_DEFAULT, name);
-  if (address == nullptr) address = symbol(name);
-  if (address == nullptr) {
-    print("the loaded %s has no symbol %s", kAbiName, name);
-    std::abort();
-  }
-  return address;
+  return found(address != nullptr ? address : symbol(name), name);
+}
+
+void* linked_symbol(const char* name) {
+  return found(symbol(name), name);
 }
 
 }  // namespace outrigger::mpi

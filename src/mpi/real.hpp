@@ -30,7 +30,8 @@
 // What the library itself uses besides.
 // clang-format off
 #define OUTRIGGER_USED(X)                                                                                            \
-  X(Abort) X(Allgather) X(Allgatherv) X(Allreduce) X(Bcast) X(Cancel) X(Comm_call_errhandler) X(Comm_create_keyval)  \
+  X(Abort) X(Allgather) X(Allgatherv) X(Allreduce) X(Barrier) X(Bcast) X(Cancel) X(Comm_call_errhandler)             \
+  X(Comm_create_keyval)                                                                                              \
   X(Comm_delete_attr) X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_name) X(Comm_group)               \
   X(Comm_rank) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter) X(Gather) X(Gatherv)          \
   X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size) X(Group_translate_ranks) X(Info_get)            \

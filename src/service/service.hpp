@@ -66,7 +66,8 @@ class Service {
   // Only the network is waited for, on a core that ranks compute on.
   [[nodiscard]] bool awaits_wire_only() const;
   void await_wire();
-  // Until a rank, the keeper or the network has something; with `pause`: until a rank or the keeper has, so long at most.
+  // Until a rank, the keeper or the network has something; with `pause`: until a rank or the keeper has, so long at
+  // most.
   void sleep(std::chrono::microseconds pause = {});
   void sleep_for(std::chrono::microseconds pause) const;
   void announce_sleep(bool sleeping);

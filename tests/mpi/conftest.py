@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hosts import Hosts
+
+from outrigger.errors import UserError
 
 HERE = Path(__file__).parent
 MPIS = ("openmpi", "mpich")
@@ -29,7 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--pretend-nodes", type=int, default=1, help="split the ranks into so many nodes: what crosses them is wired"
     )
+    parser.addoption(
+        "--cluster", type=int, default=0, metavar="HOSTS", help="spread the ranks over so many hosts of a cluster"
+    )
     parser.addoption("--seed", type=int, default=None, help="first seed of the differential test (default: 1000)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "one_machine: of no use with --cluster")
 
 
 def build_directory() -> Path:
@@ -175,6 +185,8 @@ class Mpi:
     directory: Path
     native_only: bool
     pretend_nodes: int = 1
+    hosts: Hosts | None = None
+    """Where the ranks run; None: here."""
     jobs: list[Job] = field(default_factory=list)
 
     @property
@@ -201,6 +213,8 @@ class Mpi:
         """Starts `program` (a name, or a path, and arguments) on n ranks; services=None runs it without Outrigger."""
         executable = self.programs / program[0] if "/" not in program[0] else Path(program[0])
         assert executable.exists(), f"{executable} is not built: build the target mpi_programs"
+        if self.hosts is not None and services is None and self.name == "mpich":
+            pytest.skip("MPICH 4.0 over TCP hangs in MPI_Finalize between hosts, natively")
         for_ranks = dict(env or {})
         directory = Path(tempfile.mkdtemp(dir=self.directory))
         if services is not None:
@@ -211,7 +225,7 @@ class Mpi:
             for_ranks |= {"OUTRIGGER_PRETEND_NODES": str(self.pretend_nodes)}
             for_ranks |= env or {}
         command = ["taskset", "-c", cpus] if cpus else []
-        command += [*self._launcher(n, for_ranks), str(executable), *program[1:]]
+        command += [*self._launcher(n, for_ranks, directory), str(executable), *program[1:]]
         job = Job(command, self._environment(), directory)
         self.jobs.append(job)
         return job
@@ -229,7 +243,8 @@ class Mpi:
     def leftovers(self) -> list[str]:
         processes = self.daemons() + processes_under(self.build / "tests" / "mpi")
         alive = [f"process {p.pid}: {' '.join(p.command)}" for p in processes if p.alive()]
-        return alive + [f"/dev/shm/{name}" for name in shared_memory_files()]
+        found = alive + [f"/dev/shm/{name}" for name in shared_memory_files()]
+        return found if found or self.hosts is None else self.hosts.shared_memory_files()
 
     def nothing_left(self, timeout_s: float = SETTLE_S) -> None:
         gone = wait_until(lambda: not self.leftovers(), timeout_s)
@@ -257,7 +272,9 @@ class Mpi:
         # The native MPIs leak at exit, which is not what is looked for.
         return {"LD_PRELOAD": ":".join(wanted), "ASAN_OPTIONS": "detect_leaks=0"}
 
-    def _launcher(self, n: int, for_ranks: dict[str, str]) -> list[str]:
+    def _launcher(self, n: int, for_ranks: dict[str, str], directory: Path) -> list[str]:
+        if self.hosts is not None:
+            return self.hosts.launcher(self.name, n, for_ranks, directory)
         if self.name == "openmpi":
             exports = [word for key, value in for_ranks.items() for word in ("-x", f"{key}={value}")]
             # Shared memory of ranks that are killed is removed with the test's directory.
@@ -286,12 +303,39 @@ def build() -> Path:
     return build_directory()
 
 
+@contextlib.contextmanager
+def made(hosts: Hosts) -> Iterator[Hosts]:
+    """A cluster for a while; where it cannot be had, the tests are skipped."""
+    try:
+        hosts.up()
+    except UserError as error:
+        pytest.skip(str(error))
+    try:
+        yield hosts
+    finally:
+        hosts.down()
+
+
+@pytest.fixture(scope="session")
+def all_on_hosts(request: pytest.FixtureRequest) -> Iterator[Hosts | None]:
+    """What --cluster asks for."""
+    count = request.config.getoption("--cluster")
+    if not count:
+        yield None
+        return
+    with made(Hosts(count)) as hosts:
+        yield hosts
+
+
 @pytest.fixture(params=MPIS)
-def mpi(request: pytest.FixtureRequest, build: Path, tmp_path: Path) -> Iterator[Mpi]:
+def mpi(request: pytest.FixtureRequest, build: Path, tmp_path: Path, all_on_hosts: Hosts | None) -> Iterator[Mpi]:
     if not (build / "tests" / "mpi" / request.param).is_dir():
         pytest.skip(f"{request.param} is not installed")
     result = Mpi(request.param, build, tmp_path, request.config.getoption("--native-only"))
     result.pretend_nodes = request.config.getoption("--pretend-nodes")
+    if all_on_hosts is not None and request.node.get_closest_marker("one_machine"):
+        pytest.skip("means something on one machine only")
+    result.hosts = all_on_hosts
     yield result
     result.clean_up()
 

@@ -1,27 +1,23 @@
 """Ranks on several nodes: what crosses them goes over the wire, and comes out the same.
 
-The nodes are pretended ones of this machine, or hosts of a cluster on it. `pytest tests/mpi --pretend-nodes N` runs
-every other test of this directory across nodes, too.
+The nodes are pretended ones of this machine, or hosts of a cluster on it. `pytest tests/mpi --pretend-nodes N`
+and `--cluster N` run the other tests of this directory across nodes, too.
 """
 
-import hashlib
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from conftest import Mpi
-from test_languages import digests
+from conftest import Mpi, made
+from hosts import Hosts
+from test_languages import digests, expected
 
-from outrigger.cluster import control
-from outrigger.cluster.state import Spec
-from outrigger.errors import UserError
+__all__ = ["expected"]  # a fixture
 
-CLUSTER = f"nodes{os.getpid()}"
+pytestmark = pytest.mark.one_machine
+
 LOST_WITHIN_S = 10.0
 
 # nodes, ranks, operations, threads, environment of the ranks
@@ -91,78 +87,25 @@ def test_service_process_is_stopped(two_nodes):
 # --- on a cluster ---------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def three_hosts() -> Iterator[Hosts]:
+    with made(Hosts(3, f"nodes{os.getpid()}")) as hosts:
+        yield hosts
+
+
 @pytest.fixture
-def cluster() -> Iterator[str]:
-    try:
-        control.up(Spec(nodes=2, rate_bits=1_000_000_000), CLUSTER)
-    except UserError as error:
-        pytest.skip(str(error))
-    yield CLUSTER
-    control.down(CLUSTER)
+def on_hosts(offload: Mpi, three_hosts: Hosts) -> Mpi:
+    offload.hosts = three_hosts
+    return offload
 
 
-def launch(mpi: Mpi, ranks: int, program: list[str]) -> list[str]:
-    """The command that runs a program of tests/mpi on both hosts, offloaded."""
-    hosts = mpi.directory / "hosts"
-    hosts.write_text(control.hostfile(slots=ranks // 2, mpi=mpi.name, name=CLUSTER))
-    words = [str(mpi.programs / program[0]), *program[1:]]
-    report = str(mpi.directory / "report.json")
-    variables = {"LD_PRELOAD": str(mpi.library), "OUTRIGGER_REPORT": report, "OUTRIGGER_MIN_BYTES": "0"}
-    if mpi.name == "openmpi":
-        exports = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
-        start = ["mpirun.openmpi", "--hostfile", str(hosts), "--bind-to", "none", *exports]
-    else:
-        settings = [word for name, value in variables.items() for word in ("-genv", name, value)]
-        start = ["mpiexec.mpich", "-f", str(hosts), *settings]
-    script = (
-        "import sys; from outrigger.cluster import control; sys.exit(control.execute('n0', sys.argv[2:], sys.argv[1]))"
-    )
-    return [sys.executable, "-c", script, CLUSTER, *start, "-n", str(ranks), *words]
+def test_no_difference_between_hosts(on_hosts):
+    program = ["differential", "--seed", "6000", "--operations", "60"]
+    result = on_hosts.run(4, program, env={"OUTRIGGER_SERVICES": "2"}, timeout_s=100).ok()
+    assert "no difference" in result.out
+    assert wire_bytes(result) > 0, result.report
 
 
-def environment() -> dict[str, str]:
-    return os.environ | {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_mpi_yield_when_idle": "1",
-    }
-
-
-def test_two_hosts(offload, cluster):
-    if offload.name == "mpich":
-        pytest.skip("MPICH 4.0 over TCP hangs in MPI_Finalize between hosts, natively")
-    ranks = 4
-    prefix = offload.directory / "over"
-    command = launch(offload, ranks, ["alltoall_c", str(prefix)])
-    result = subprocess.run(
-        command, env=environment(), capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    native = offload.directory / "native"
-    offload.run(ranks, ["alltoall_c", str(native)], services=None).ok()
-    for rank in range(ranks):
-        mine, theirs = (hashlib.sha256(Path(f"{name}.{rank}").read_bytes()).digest() for name in (prefix, native))
-        assert mine == theirs, f"rank {rank} differs"
-    assert (offload.directory / "report.json").exists(), "nothing was offloaded\n" + result.stdout + result.stderr
-    offload.nothing_left()
-
-
-def test_a_link_is_cut(offload, cluster):
-    """Both sides end our processes and their ranks, and say who is lost. What mpirun then does is its own affair."""
-    output = offload.directory / "output"
-    with output.open("wb") as out:
-        process = subprocess.Popen(
-            launch(offload, 2, ["steady", "operations", "60"]), env=environment(), stdin=subprocess.DEVNULL,
-            stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-    try:
-        deadline = time.monotonic() + 30
-        while "steady: ready" not in output.read_text():
-            assert time.monotonic() < deadline and process.poll() is None, output.read_text()
-            time.sleep(0.05)
-        control.set_link("n1", "down", CLUSTER)
-        offload.nothing_left(LOST_WITHIN_S)
-        assert "outrigger: node n1 is lost" in output.read_text(), output.read_text()
-    finally:
-        process.kill()
-        process.wait()
+@pytest.mark.parametrize("language", ("c", "f08", "python"))
+def test_languages_between_hosts(on_hosts, expected, language):
+    assert digests(on_hosts, language, 1) == expected

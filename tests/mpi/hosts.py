@@ -1,0 +1,86 @@
+"""The hosts of a cluster on this machine, as the tests use them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from outrigger.cluster import control
+from outrigger.cluster.state import Spec
+
+_EXECUTE = """
+import sys
+from outrigger.cluster import control
+sys.exit(control.execute(sys.argv[2], sys.argv[3:], sys.argv[1]))
+"""
+
+
+@dataclass
+class Hosts:
+    """A cluster of `count` hosts. Killed hosts stay dead until `renew`."""
+
+    count: int
+    name: str = f"tests{os.getpid()}"
+    _namespaces: dict[str, str] = field(default_factory=dict)
+
+    def up(self) -> None:
+        """Raises UserError where this machine cannot have a cluster."""
+        control.up(Spec(nodes=self.count, rate_bits=1_000_000_000), self.name)
+        self._namespaces = {self.on(name, "readlink /proc/self/ns/uts").strip(): name for name in self.names()}
+
+    def down(self) -> None:
+        control.down(self.name)
+
+    def renew(self) -> None:
+        """Takes it down, with all that runs there, and makes it anew."""
+        self.down()
+        self.up()
+
+    def names(self) -> list[str]:
+        return [f"n{index}" for index in range(self.count)]
+
+    def on(self, host: str, command: str) -> str:
+        """What a shell command on a host prints."""
+        agent = str(control.agent(self.name))
+        return subprocess.run([agent, "-n", host, command], check=True, text=True, stdout=subprocess.PIPE).stdout
+
+    def of(self, pid: int) -> str | None:
+        """The host on which a process of this machine runs."""
+        try:
+            return self._namespaces.get(os.readlink(f"/proc/{pid}/ns/uts"))
+        except OSError:
+            return None
+
+    def pid_there(self, pid: int) -> str:
+        """A process's number on its host."""
+        status = Path(f"/proc/{pid}/status").read_text()
+        return next(line.split()[-1] for line in status.splitlines() if line.startswith("NSpid:"))
+
+    def shared_memory_files(self) -> list[str]:
+        """In /dev/shm of every host that is alive."""
+        alive = [host.name for host in control.look(self.name) if host.state != "killed"]
+        return [f"{name}:/dev/shm/{file}" for name in alive for file in self.on(name, "ls -A /dev/shm").split()]
+
+    def cut_link(self, host: str) -> None:
+        control.set_link(host, "down", self.name)
+
+    def kill(self, host: str) -> None:
+        control.kill(host, self.name)
+
+    def launcher(self, mpi: str, ranks: int, for_ranks: dict[str, str], directory: Path) -> list[str]:
+        """What starts ranks on the hosts: equally many on each, give or take one."""
+        file = directory / "hosts"
+        shares = [ranks // self.count + (index < ranks % self.count) for index in range(self.count)]
+        separator = " slots=" if mpi == "openmpi" else ":"
+        lines = [f"{name}{separator}{share}\n" for name, share in zip(self.names(), shares, strict=True) if share]
+        file.write_text("".join(lines))
+        if mpi == "openmpi":
+            exports = [word for key, value in for_ranks.items() for word in ("-x", f"{key}={value}")]
+            start = ["mpirun.openmpi", "--hostfile", str(file), "--bind-to", "none", *exports]
+        else:
+            settings = [word for key, value in for_ranks.items() for word in ("-genv", key, value)]
+            start = ["mpiexec.mpich", "-f", str(file), *settings]
+        return [sys.executable, "-c", _EXECUTE, self.name, "n0", *start, "-n", str(ranks)]

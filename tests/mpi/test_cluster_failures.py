@@ -1,0 +1,108 @@
+"""On the hosts of a cluster: something is lost in mid-operation, and everywhere else the job ends in time, says what
+was lost, and leaves nothing. What the MPI's own launcher does about a lost host is its own affair."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+from conftest import Job, Mpi, Process, made, processes_under, wait_until
+from hosts import Hosts
+
+pytestmark = pytest.mark.one_machine  # it has hosts of its own
+
+HOSTS = 3
+RANKS = 4
+GONE_WITHIN_S = 10.0
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with made(Hosts(HOSTS, f"failures{os.getpid()}")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def at_work(offload: Mpi, hosts: Hosts) -> Iterator[Job]:
+    """A job on all hosts, amid its operations."""
+    offload.hosts = hosts
+    job = offload.start(RANKS, ["steady", "operations", "60"])
+    job.wait_for("steady: ready")
+    time.sleep(0.3)
+    assert {hosts.of(process.pid) for process in offload.daemons("serve")} == set(hosts.names())
+    yield job
+    job.kill()
+
+
+def ours(mpi: Mpi, host: str) -> list[Process]:
+    """Processes of ours and ranks on a host."""
+    assert mpi.hosts is not None
+    processes = mpi.daemons() + processes_under(mpi.build / "tests" / "mpi")
+    return [process for process in processes if mpi.hosts.of(process.pid) == host]
+
+
+def must_be_gone(mpi: Mpi, since: float) -> None:
+    """On all hosts, a cut-off one included."""
+    gone = wait_until(lambda: not mpi.leftovers(), GONE_WITHIN_S - (time.monotonic() - since))
+    assert gone, f"still there after {GONE_WITHIN_S} s: {mpi.leftovers()}"
+    print(f"gone after {time.monotonic() - since:.1f} s")
+
+
+def must_fail(job: Job) -> None:
+    """The launcher ends by itself, and says by its exit status that something went wrong."""
+    assert wait_until(lambda: job.process.poll() is not None, 3.0), f"the launcher still runs\n{job.text()}"
+    assert job.process.returncode != 0, job.text()
+
+
+def must_fail_if_it_ends(mpi: Mpi, job: Job) -> None:
+    """Open MPI's mpirun waits for ever for a host that it cannot reach."""
+    if mpi.name == "openmpi" and not wait_until(lambda: job.process.poll() is not None, 1.0):
+        job.kill()
+    must_fail(job)
+
+
+def test_service_process_is_killed(offload, at_work, hosts):
+    victim = next(process for process in ours(offload, "n1") if process.role == "serve")
+    pid = hosts.pid_there(victim.pid)
+    since = time.monotonic()
+    os.kill(victim.pid, signal.SIGKILL)
+    must_be_gone(offload, since)
+    must_fail(at_work)
+    said = rf"outrigger: service process \d+ \(pid {pid}\) on node n1 was killed by signal 9"
+    assert re.search(said, at_work.text()), at_work.text()
+
+
+def test_rank_is_killed(offload, at_work):
+    victim = next(process for process in ours(offload, "n1") if "steady" in process.command[0])
+    since = time.monotonic()
+    os.kill(victim.pid, signal.SIGKILL)
+    must_be_gone(offload, since)
+    must_fail(at_work)
+
+
+def test_link_is_cut(offload, at_work, hosts):
+    since = time.monotonic()
+    hosts.cut_link("n1")
+    try:
+        must_be_gone(offload, since)
+        must_fail_if_it_ends(offload, at_work)
+    finally:
+        hosts.renew()
+    assert "outrigger: node n1 is lost" in at_work.text(), at_work.text()
+
+
+def test_host_is_killed(offload, at_work, hosts):
+    since = time.monotonic()
+    hosts.kill("n1")
+    try:
+        must_be_gone(offload, since)
+        must_fail_if_it_ends(offload, at_work)
+    finally:
+        hosts.renew()
+    # Open MPI's mpirun may hear of it by its ssh, and end the job before anybody waits for a sign of life.
+    noticed = ("outrigger: node n1 is lost", "n1: the host went down")
+    assert any(line in at_work.text() for line in noticed[: 2 if offload.name == "openmpi" else 1]), at_work.text()
