@@ -126,8 +126,9 @@ def test_signals_pass(cluster: None, tmp_path: Path) -> None:
     assert process.returncode == 3
 
 
-def test_a_program_ends_with_its_killed_client(cluster: None, tmp_path: Path) -> None:
-    process = subprocess.Popen(command("n1", "sh", "-c", f"touch {tmp_path}/ready; sleep 1000; :"))
+@pytest.mark.parametrize("deaf", ("", "trap '' HUP; "))
+def test_a_program_ends_with_its_killed_client(cluster: None, tmp_path: Path, deaf: str) -> None:
+    process = subprocess.Popen(command("n1", "sh", "-c", f"{deaf}touch {tmp_path}/ready; sleep 1000; :"))
     wait_for(tmp_path / "ready")
     process.kill()
     process.wait()
@@ -135,6 +136,8 @@ def test_a_program_ends_with_its_killed_client(cluster: None, tmp_path: Path) ->
     while control.look(NAME)[1].processes:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    assert on("n1", "sh", "-c", "exit 7").returncode == 7
+    assert "KeyError" not in state.files(NAME).log.read_text()
 
 
 def test_a_terminal_passes(cluster: None) -> None:

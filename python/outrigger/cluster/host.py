@@ -145,10 +145,10 @@ class Server:
                 self._finish(job, status)
 
     def _finish(self, job: jobs.Job, status: int) -> None:
-        if job.kill_at is None:
-            self._selector.unregister(job.connection)
-        else:
+        if job.client_gone:
             job.kill()  # the rest of the group
+        else:
+            self._selector.unregister(job.connection)
         with contextlib.suppress(OSError):
             messages.send(job.connection, jobs.ending(status))
         job.connection.close()

@@ -40,6 +40,7 @@ class Job:
 
     pid: int
     connection: socket.socket
+    client_gone: bool = field(default=False)
     kill_at: float | None = field(default=None)
     """When to kill what is left, the client being gone."""
 
@@ -53,6 +54,7 @@ class Job:
 
     def hang_up(self) -> None:
         """The client is gone."""
+        self.client_gone = True
         self.signal(signal.SIGHUP)
         self.signal(signal.SIGCONT)
         self.kill_at = time.monotonic() + _SECONDS_TO_HANG_UP
