@@ -263,12 +263,13 @@ void remember(const Job& job, MPI_Datatype type, const TypeShape& shape) {
   if (found == 0) real().Type_set_attr(type, job.type_keyval, new TypeShape(shape));
 }
 
-int delete_attribute(MPI_Datatype /*type*/, int /*keyval*/, void* value, void* /*extra*/) {
+int delete_type_attribute(MPI_Datatype /*type*/, int /*keyval*/, void* value, void* /*extra*/) {
   delete static_cast<TypeShape*>(value);
   return MPI_SUCCESS;
 }
 
-int copy_attribute(MPI_Datatype /*type*/, int /*keyval*/, void* /*extra*/, void* /*value*/, void* /*copy*/, int* flag) {
+int copy_type_attribute(MPI_Datatype /*type*/, int /*keyval*/, void* /*extra*/, void* /*value*/, void* /*copy*/,
+                        int* flag) {
   *flag = 0;
   return MPI_SUCCESS;
 }
@@ -276,7 +277,8 @@ int copy_attribute(MPI_Datatype /*type*/, int /*keyval*/, void* /*extra*/, void*
 }  // namespace
 
 bool register_datatypes(Job& job) {
-  return real().Type_create_keyval(&copy_attribute, &delete_attribute, &job.type_keyval, nullptr) == MPI_SUCCESS;
+  return real().Type_create_keyval(&copy_type_attribute, &delete_type_attribute, &job.type_keyval, nullptr) ==
+         MPI_SUCCESS;
 }
 
 void forget_datatypes(Job& job) {

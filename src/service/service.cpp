@@ -106,7 +106,7 @@ void Service::rest(Clock::time_point now) {
   if (!idle_) {
     idle_ = true;  // until the next turn that works
     idle_since_ = now;
-  } else if (now - idle_since_ > spin_) {
+  } else if (now - idle_since_ > spin()) {
     sleep();
     idle_ = fabric_.messages_waiting();  // a peer that does not read is no reason to poll
   }
@@ -129,8 +129,18 @@ int Service::sleep_timeout_ms() const {
   return kNoTimeout;
 }
 
+bool Service::ranks_wait() const {
+  return !served_.empty() && std::ranges::all_of(served_, [](const ServedRank& served) {
+    return served.segment.header().rank_sleeping.load(std::memory_order_relaxed) != 0;
+  });
+}
+
+std::chrono::microseconds Service::spin() const {
+  return yield_ && configuration_->spin_us == 0 && ranks_wait() ? kSpinOnFreeCore : spin_;
+}
+
 bool Service::awaits_wire_only() const {
-  return yield_ && engine_ && wire_ && wire_->bytes_under_way() != 0 && !fabric_.messages_waiting();
+  return yield_ && engine_ && wire_ && wire_->bytes_under_way() != 0 && !fabric_.messages_waiting() && !ranks_wait();
 }
 
 // Other ranks and operations are looked after at every wake-up.

@@ -63,6 +63,9 @@ class Service {
   void rest(Clock::time_point now);
   void look_after_peers(Clock::time_point now);
   [[nodiscard]] int sleep_timeout_ms() const;
+  // All ranks of this service process sleep in a wait: nobody computes on a core that it shares with them.
+  [[nodiscard]] bool ranks_wait() const;
+  [[nodiscard]] std::chrono::microseconds spin() const;
   // Only the network is waited for, on a core that ranks compute on.
   [[nodiscard]] bool awaits_wire_only() const;
   void await_wire();
