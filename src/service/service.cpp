@@ -17,6 +17,7 @@
 #include "service/fatal.hpp"
 #include "service/job_protest.hpp"
 #include "service/log.hpp"
+#include "service/scheduling.hpp"
 #include "service/slot_decoder.hpp"
 #include "service/topology.hpp"
 
@@ -66,8 +67,8 @@ int Service::run() {
     }
     if (worked) {
       idle_ = false;
-    } else if (awaits_wire_only()) {
-      await_wire();
+    } else if (core_is_wanted()) {
+      wait_for_something();
       continue;
     } else {
       yield_ ? static_cast<void>(::sched_yield()) : relax();
@@ -139,15 +140,14 @@ std::chrono::microseconds Service::spin() const {
   return yield_ && configuration_->spin_us == 0 && ranks_wait() ? kSpinOnFreeCore : spin_;
 }
 
-bool Service::awaits_wire_only() const {
-  return yield_ && engine_ && wire_ && wire_->bytes_under_way() != 0 && !fabric_.messages_waiting() && !ranks_wait();
+bool Service::core_is_wanted() const {
+  return yield_ && engine_ && configuration_->spin_us == 0 && !fabric_.messages_waiting() && !ranks_wait();
 }
 
-// Other ranks and operations are looked after at every wake-up.
-void Service::await_wire() {
+void Service::wait_for_something() {
   const Clock::time_point now = Clock::now();
   look_after_peers(now);
-  sleep(pace_.pause(now, wire_->bytes_moved(), wire_->bytes_under_way()));
+  sleep(wire_ ? pace_.pause(now, wire_->bytes_moved(), wire_->bytes_under_way()) : std::chrono::microseconds{0});
 }
 
 void Service::sleep_for(std::chrono::microseconds pause) const {
@@ -320,6 +320,7 @@ void Service::configure(const ConfigureBody& body) {
   yield_ = body.core_is_free == 0;
   spin_ = yield_ ? kSpinOnSharedCore : kSpinOnFreeCore;
   if (body.spin_us != 0) spin_ = std::chrono::microseconds(body.spin_us);
+  if (yield_) ask_for_short_slices();
   if (body.nodes > 1) open_wire();
   if (body.cpu < 0) return;
   const Status bound = bind_thread_to_cpu(body.cpu);

@@ -66,9 +66,10 @@ class Service {
   // All ranks of this service process sleep in a wait: nobody computes on a core that it shares with them.
   [[nodiscard]] bool ranks_wait() const;
   [[nodiscard]] std::chrono::microseconds spin() const;
-  // Only the network is waited for, on a core that ranks compute on.
-  [[nodiscard]] bool awaits_wire_only() const;
-  void await_wire();
+  // Ranks compute on the core: every look that finds nothing is taken from them, and a turn given to them lasts as long
+  // as they like.
+  [[nodiscard]] bool core_is_wanted() const;
+  void wait_for_something();
   // Until a rank, the keeper or the network has something; with `pause`: until a rank or the keeper has, so long at
   // most.
   void sleep(std::chrono::microseconds pause = {});

@@ -180,12 +180,15 @@ std::uint64_t Wire::charge_of(const Transfer& transfer, std::uint64_t offset) co
   return std::max(chunk_at(transfer, offset), kLeastCharge);
 }
 
+// Data that goes out fills the network's queues, where control waits behind it for milliseconds. So what this side asks
+// for goes first, and others' requests are answered a turn later: by then the engine has seen the messages that came
+// with them.
 bool Wire::progress() {
-  bool worked = control_->progress();
+  bool worked = start_chunks();
+  worked |= answer_requests();
+  worked |= control_->progress();
   worked |= data_->progress();
   worked |= accept_offers();
-  worked |= answer_requests();
-  worked |= start_chunks();
   worked |= deliver();
   busy_ = worked;
   return worked;

@@ -102,9 +102,9 @@ class Wire {
   [[nodiscard]] bool arm() const { return !anything_waits() && control_->arm() && data_->arm(); }
 
   // Tells all that were talked to that this end closes as it should. Then call progress() until all_sent(), for a
-  // little while.
+  // little while: what has come and is not read when a connection closes takes along what was sent last.
   void say_goodbye();
-  [[nodiscard]] bool all_sent() const { return sends_.empty() && flushes_ == 0; }
+  [[nodiscard]] bool all_sent() const { return sends_.empty() && flushes_ == 0 && !busy_; }
 
  private:
   enum class Line : std::uint8_t { control, data };
