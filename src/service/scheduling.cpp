@@ -28,7 +28,8 @@ static_assert(sizeof(Attributes) == 48);  // SCHED_ATTR_SIZE_VER0
 
 void ask_for_short_slices() {
   Attributes attributes;
-  if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0 || attributes.policy != SCHED_OTHER) return;
+  if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0 || attributes.policy != SCHED_OTHER)
+    return;
   attributes.runtime_ns = kShortestSliceNs;
   (void)::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
