@@ -12,6 +12,8 @@ SLOW_RENDEZVOUS = {
 @pytest.mark.parametrize("ranks", (2, 3))
 @pytest.mark.parametrize("single_copy", ("default", "none"))
 def test_rendezvous_goes_through(mpi, services, single_copy, ranks):
+    if mpi.hosts is not None and mpi.name == "mpich" and single_copy == "none":
+        pytest.skip("the setting allows shared memory only")
     env = SLOW_RENDEZVOUS[mpi.name] if single_copy == "none" else {}
     result = mpi.run(ranks, ["rendezvous", "16"], services=services, env=env, timeout_s=120).ok()
     assert "all went through" in result.out
