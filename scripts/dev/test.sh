@@ -46,8 +46,6 @@ suite() {
 }
 
 ctest_arguments=(--preset "$preset" --parallel "$JOBS")
-# What tsan is for, threads of both ends, is in the tests of the service; the tests of the wire turn its ends in one thread.
-if [[ "$preset" == tsan ]]; then ctest_arguments+=(--label-exclude ucx); fi
 pytest_arguments=(-q --color=auto)
 if $quick; then
   ctest_arguments+=(--label-exclude slow)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hosts import Hosts
+from hosts import Hosts, exported
 
 from outrigger.errors import UserError
 
@@ -275,13 +275,12 @@ class Mpi:
     def _launcher(self, n: int, for_ranks: dict[str, str], directory: Path) -> list[str]:
         if self.hosts is not None:
             return self.hosts.launcher(self.name, n, for_ranks, directory)
+        exports = exported(self.name, for_ranks)
         if self.name == "openmpi":
-            exports = [word for key, value in for_ranks.items() for word in ("-x", f"{key}={value}")]
             # Shared memory of ranks that are killed is removed with the test's directory.
             backing = ["--mca", "btl_vader_backing_directory", self._shared_directory()]
             return ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", *backing, "-n", str(n), *exports]
-        settings = [word for key, value in for_ranks.items() for word in ("-genv", key, value)]
-        return ["mpirun.mpich", "-n", str(n), *settings]
+        return ["mpirun.mpich", "-n", str(n), *exports]
 
     def _shared_directory(self) -> str:
         path = Path("/dev/shm") / f"mpi-tests-{os.getpid()}"

@@ -9,13 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrigger.cluster import control
-from outrigger.cluster.state import Spec
+from outrigger.cluster.state import Spec, host_name
 
 _EXECUTE = """
 import sys
 from outrigger.cluster import control
 sys.exit(control.execute(sys.argv[2], sys.argv[3:], sys.argv[1]))
 """
+
+
+def exported(mpi: str, for_ranks: dict[str, str]) -> list[str]:
+    """Options of the MPI's launcher that set the ranks' environment."""
+    if mpi == "openmpi":
+        return [word for name, value in for_ranks.items() for word in ("-x", f"{name}={value}")]
+    return [word for name, value in for_ranks.items() for word in ("-genv", name, value)]
 
 
 @dataclass
@@ -40,7 +47,7 @@ class Hosts:
         self.up()
 
     def names(self) -> list[str]:
-        return [f"n{index}" for index in range(self.count)]
+        return [host_name(index) for index in range(self.count)]
 
     def on(self, host: str, command: str) -> str:
         """What a shell command on a host prints."""
@@ -78,9 +85,8 @@ class Hosts:
         lines = [f"{name}{separator}{share}\n" for name, share in zip(self.names(), shares, strict=True) if share]
         file.write_text("".join(lines))
         if mpi == "openmpi":
-            exports = [word for key, value in for_ranks.items() for word in ("-x", f"{key}={value}")]
-            start = ["mpirun.openmpi", "--hostfile", str(file), "--bind-to", "none", *exports]
+            start = ["mpirun.openmpi", "--hostfile", str(file), "--bind-to", "none"]
         else:
-            settings = [word for key, value in for_ranks.items() for word in ("-genv", key, value)]
-            start = ["mpiexec.mpich", "-f", str(file), *settings]
-        return [sys.executable, "-c", _EXECUTE, self.name, "n0", *start, "-n", str(ranks)]
+            start = ["mpiexec.mpich", "-f", str(file)]
+        start += [*exported(mpi, for_ranks), "-n", str(ranks)]
+        return [sys.executable, "-c", _EXECUTE, self.name, "n0", *start]

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from conftest import Job, Mpi, Process, made, processes_under, wait_until
@@ -84,25 +84,24 @@ def test_rank_is_killed(offload, at_work):
     must_fail(at_work)
 
 
-def test_link_is_cut(offload, at_work, hosts):
+def must_end_without(hosts: Hosts, mpi: Mpi, job: Job, damage: Callable[[str], None]) -> None:
+    """n1 is damaged, and the job ends; then the hosts are whole again."""
     since = time.monotonic()
-    hosts.cut_link("n1")
+    damage("n1")
     try:
-        must_be_gone(offload, since)
-        must_fail_if_it_ends(offload, at_work)
+        must_be_gone(mpi, since)
+        must_fail_if_it_ends(mpi, job)
     finally:
         hosts.renew()
+
+
+def test_link_is_cut(offload, at_work, hosts):
+    must_end_without(hosts, offload, at_work, hosts.cut_link)
     assert "outrigger: node n1 is lost" in at_work.text(), at_work.text()
 
 
 def test_host_is_killed(offload, at_work, hosts):
-    since = time.monotonic()
-    hosts.kill("n1")
-    try:
-        must_be_gone(offload, since)
-        must_fail_if_it_ends(offload, at_work)
-    finally:
-        hosts.renew()
+    must_end_without(hosts, offload, at_work, hosts.kill)
     # Open MPI's mpirun may hear of it by its ssh, and end the job before anybody waits for a sign of life.
     noticed = ("outrigger: node n1 is lost", "n1: the host went down")
     assert any(line in at_work.text() for line in noticed[: 2 if offload.name == "openmpi" else 1]), at_work.text()

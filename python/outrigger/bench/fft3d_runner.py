@@ -79,7 +79,7 @@ class Bench:
         shown = f"outrigger {shlex.join(command)}"
         ended = jobs.run_command(
             [sys.executable, "-m", "outrigger", *command],
-            {**os.environ, **self._environment(lane)},
+            self._environment(lane),
             jobs.has_json_line,
             self.request.time_limit_s,
         )
