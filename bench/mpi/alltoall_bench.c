@@ -11,8 +11,6 @@
 #include "work.h"
 #include "workload.h"
 
-static double iterations_per_us;
-
 static double pure_latency_us(const Workload* workload, const Options* options) {
   const Probe probe = {.kind = kProbePure, .comm = MPI_COMM_WORLD};
   ProbeResult result;
@@ -36,7 +34,7 @@ static void run_configuration(const Options* options, Collective collective, Mem
   workload_open(&workload, collective, memory, bytes);
   workload_validate(&workload, MPI_COMM_WORLD, "", 1);
   const double pure_us = pure_latency_us(&workload, options);
-  const uint64_t iterations = given_work ? *given_work : (uint64_t)(pure_us * iterations_per_us);
+  const uint64_t iterations = given_work ? *given_work : work_lasting(pure_us);
   const Probe probes[2] = {{.kind = kProbeOverlap, .comm = MPI_COMM_WORLD, .work = iterations},
                            {.kind = kProbeWork, .work = iterations}};
   ProbeResult results[2];
@@ -55,7 +53,6 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   barrier_open(MPI_COMM_WORLD);
-  iterations_per_us = work_iterations_per_us();
   if (rank == 0) {
     printf("# %d ranks; times in microseconds, medians\n", ranks);
     printf("# %-8s %10s %12s %12s %12s %12s %14s %14s\n", "collective", "bytes", "pure", "work", "total", "exposed",

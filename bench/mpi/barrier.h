@@ -5,8 +5,8 @@
 #include <mpi.h>
 #include <stdbool.h>
 
-// Collective over MPI_COMM_WORLD. On one node the barrier is a counter in shared memory; over several it is MPI_Barrier
-// on `fallback`.
+// Collective over MPI_COMM_WORLD. On one node the barrier is a counter in shared memory; over several nodes of one
+// machine a moment that all agree on over `fallback`; else MPI_Barrier on `fallback`.
 void barrier_open(MPI_Comm fallback);
 void barrier(void);
 void barrier_close(void);

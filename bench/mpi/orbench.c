@@ -25,10 +25,10 @@ typedef struct {
   double exposed_us;
   double overlap_percent;
   double cpu_us;
+  double largest_cpu_us;
 } Figures;
 
 static MPI_Comm sides[kSides];
-static double iterations_per_us;
 
 static MPI_Comm duplicate_with(const char* value) {
   MPI_Info info;
@@ -72,8 +72,7 @@ static int measure_overlap(const Workload* workload, const Options* options, uin
     kOwnOffloadedWork,
     kCount
   };
-  const uint64_t own[kSides] = {(uint64_t)(figures[kNative].pure_us * iterations_per_us),
-                                (uint64_t)(figures[kOffloaded].pure_us * iterations_per_us)};
+  const uint64_t own[kSides] = {work_lasting(figures[kNative].pure_us), work_lasting(figures[kOffloaded].pure_us)};
   const Probe probes[kCount] = {
       [kEqualNative] = {kProbeOverlap, sides[kNative], equal},
       [kEqualOffloaded] = {kProbeOverlap, sides[kOffloaded], equal},
@@ -94,6 +93,7 @@ static int measure_overlap(const Workload* workload, const Options* options, uin
     figures[side].total_us = total->elapsed_us;
     figures[side].exposed_us = total->elapsed_us - *work_us;
     figures[side].cpu_us = total->cpu_us;
+    figures[side].largest_cpu_us = total->largest_cpu_us;
     figures[side].overlap_percent = overlap_percent(figures[side].pure_us, own_work->elapsed_us, own_total->elapsed_us);
   }
   return rounds;
@@ -120,8 +120,9 @@ static void print_service(const ServiceFigures* figures) {
 static void print_figures(const char* name, const Figures* figures) {
   printf(
       ", \"%s\": {\"pure_us\": %.2f, \"total_us\": %.2f, \"exposed_us\": %.2f, \"overlap_percent\": %.1f, "
-      "\"cpu_us\": %.3f}",
-      name, figures->pure_us, figures->total_us, figures->exposed_us, figures->overlap_percent, figures->cpu_us);
+      "\"cpu_us\": %.3f, \"largest_cpu_us\": %.3f}",
+      name, figures->pure_us, figures->total_us, figures->exposed_us, figures->overlap_percent, figures->cpu_us,
+      figures->largest_cpu_us);
 }
 
 static void run_configuration(const Options* options, Collective collective, Memory memory, int bytes,
@@ -135,7 +136,7 @@ static void run_configuration(const Options* options, Collective collective, Mem
     workload_validate(&workload, sides[side], kSideNames[side], 1 + (unsigned)side);
   }
   measure_pure(&workload, options, figures);
-  const uint64_t equal = given_work ? *given_work : (uint64_t)(figures[kNative].pure_us * iterations_per_us);
+  const uint64_t equal = given_work ? *given_work : work_lasting(figures[kNative].pure_us);
   const int rounds = measure_overlap(&workload, options, equal, figures, &work_us);
   measure_service(&workload, equal, rounds, work_us, &service);
   for (int side = 0; side < kSides; side++) {
@@ -175,7 +176,6 @@ int main(int argc, char** argv) {
   sides[kOffloaded] = duplicate_with("on");
   barrier_open(sides[kNative]);
   service_open("outriggerd");
-  iterations_per_us = work_iterations_per_us();
   run_all(&options);
   service_close();
   barrier_close();

@@ -100,7 +100,7 @@ static Sample run(const Workload* workload, const Probe* probe) {
   }
 }
 
-// Rank 0 gets, for each round, the smallest (MPI_MIN) or largest (MPI_MAX) value of all ranks.
+// Rank 0 gets, for each round, the smallest (MPI_MIN), the largest (MPI_MAX) or the sum of all ranks' values.
 static void over_ranks(double* values, int count, MPI_Op operation) {
   int rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -109,7 +109,7 @@ static void over_ranks(double* values, int count, MPI_Op operation) {
 
 // From the first rank's start to the last rank's end, else the largest of the ranks' own times.
 static bool by_one_clock(ProbeKind kind) {
-  return barrier_is_sharp() || (barrier_one_clock() && kind != kProbePure);
+  return barrier_is_sharp() || (barrier_one_clock() && kind != kProbePure && kind != kProbePacedWork);
 }
 
 static ProbeResult summarize(ProbeKind kind, const Sample* samples, int stride, int rounds) {
@@ -117,6 +117,7 @@ static ProbeResult summarize(ProbeKind kind, const Sample* samples, int stride, 
   double* start = allocate_or_fail((size_t)rounds * sizeof(double));
   double* end = allocate_or_fail((size_t)rounds * sizeof(double));
   double* cpu = allocate_or_fail((size_t)rounds * sizeof(double));
+  double* largest_cpu = allocate_or_fail((size_t)rounds * sizeof(double));
   for (int i = 0; i < rounds; i++) {
     const Sample* sample = &samples[(size_t)i * (size_t)stride];
     start[i] = one_clock ? sample->start_s : 0;
@@ -125,12 +126,19 @@ static ProbeResult summarize(ProbeKind kind, const Sample* samples, int stride, 
   }
   over_ranks(start, rounds, MPI_MIN);
   over_ranks(end, rounds, MPI_MAX);
-  over_ranks(cpu, rounds, MPI_MAX);
+  memcpy(largest_cpu, cpu, (size_t)rounds * sizeof(double));
+  over_ranks(cpu, rounds, MPI_SUM);
+  over_ranks(largest_cpu, rounds, MPI_MAX);
   for (int i = 0; i < rounds; i++) end[i] -= start[i];
-  const ProbeResult result = {.elapsed_us = 1e6 * median(end, rounds), .cpu_us = 1e6 * median(cpu, rounds)};
+  int ranks;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const ProbeResult result = {.elapsed_us = 1e6 * median(end, rounds),
+                              .cpu_us = 1e6 * median(cpu, rounds) / ranks,
+                              .largest_cpu_us = 1e6 * median(largest_cpu, rounds)};
   free(start);
   free(end);
   free(cpu);
+  free(largest_cpu);
   return result;
 }
 

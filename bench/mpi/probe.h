@@ -6,9 +6,10 @@
 #include "workload.h"
 
 typedef enum {
-  kProbePure,     // post, wait
-  kProbeOverlap,  // post, work, wait
-  kProbeWork,     // work alone
+  kProbePure,       // post, wait
+  kProbeOverlap,    // post, work, wait
+  kProbeWork,       // work alone
+  kProbePacedWork,  // the same, timed as kProbePure is
 } ProbeKind;
 
 typedef struct {
@@ -19,12 +20,15 @@ typedef struct {
 
 typedef struct {
   // Median over the rounds. On one machine: from the first rank's start to the last rank's end, which is what counts
-  // when ranks share a core. Over several machines, and for kProbePure over several nodes of one: the largest of the
-  // ranks' own times, without how much later some leave the barrier. A collective has no end before its last start.
+  // when ranks share a core. Over several machines, and for kProbePure and kProbePacedWork over several nodes of one:
+  // the largest of the ranks' own times, without how much later some leave the barrier. A collective has no end before
+  // its last start.
   double elapsed_us;
-  // Median over the rounds of the largest rank's CPU time inside MPI calls, post and wait. 0 unless kProbeOverlap. What
-  // reading the clock costs is measured once and taken off each of the two calls, never below 0.
+  // Median over the rounds of a rank's CPU time inside MPI calls, post and wait: the mean of the ranks, as what a job
+  // pays is the sum; and of the rank that has most in a round. 0 unless kProbeOverlap. What reading the clock costs is
+  // measured once and taken off each of the two calls, never below 0.
   double cpu_us;
+  double largest_cpu_us;
 } ProbeResult;
 
 // Runs `rounds` rounds of all probes in turn, after a barrier each. Collective over MPI_COMM_WORLD; the results are

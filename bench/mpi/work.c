@@ -13,14 +13,34 @@ __attribute__((noinline)) void work(uint64_t iterations) {
   sink = state;
 }
 
-double work_iterations_per_us(void) {
-  // Some 100 us: rarely interrupted by the rest of the machine. Over a network ranks do not start together, and the
-  // work has to be long against that.
-  const int rounds = barrier_is_sharp() ? 301 : 21;
-  const Probe probe = {.kind = kProbeWork, .work = barrier_is_sharp() ? 50000 : 10000000};
+static double measured_us(ProbeKind kind, uint64_t iterations, int rounds) {
+  const Probe probe = {.kind = kind, .work = iterations};
   ProbeResult result;
   measure(NULL, &probe, 1, rounds, &result);
-  double rate = (double)probe.work / result.elapsed_us;
-  MPI_Bcast(&rate, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  MPI_Bcast(&result.elapsed_us, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  return result.elapsed_us;
+}
+
+// Long against what disturbs the start: some 100 us where ranks start together, more over a network.
+static double iterations_per_us(void) {
+  static double rate = 0;
+  if (rate > 0) return rate;
+  const uint64_t iterations = barrier_is_sharp() ? 50000 : 10000000;
+  rate = (double)iterations / measured_us(kProbeWork, iterations, barrier_is_sharp() ? 301 : 21);
   return rate;
+}
+
+static double between(double low, double value, double high) {
+  return value < low ? low : value > high ? high : value;
+}
+
+uint64_t work_lasting(double us) {
+  enum { kCorrections = 2 };
+  const int rounds = (int)between(5, 1e5 / us, 101);
+  double iterations = us * iterations_per_us();
+  // Processors are not always as fast as they were.
+  for (int i = 0; i < kCorrections; i++) {
+    iterations *= between(0.8, us / measured_us(kProbePacedWork, (uint64_t)iterations, rounds), 1.25);
+  }
+  return (uint64_t)iterations;
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint32_t kSpinRounds = 2000;   // tens of microseconds; none when ranks share cores
 constexpr std::uint32_t kSpinsPerDrive = 16;  // looking at the own memory is cheap, the native MPI is not
-constexpr std::uint32_t kYieldRounds = 24;
+constexpr std::uint32_t kYieldRounds = 16;
 constexpr std::uint32_t kYieldsPerDrive = 8;
 constexpr std::uint32_t kRoundsPerCheck = 64;
 // The service process ends a sleep; the limit is for the native MPI's sake. Shorter first sleeps do not pay: a timer

@@ -71,7 +71,8 @@ int Service::run() {
       wait_for_something();
       continue;
     } else {
-      yield_ ? static_cast<void>(::sched_yield()) : relax();
+      // Nor does a core that no rank of this job uses belong to us alone: another job's may have found it free as well.
+      yield_ || turns_ % kTurnsPerClock == 0 ? static_cast<void>(::sched_yield()) : relax();
     }
     if (++turns_ % kTurnsPerClock == 0 || !engine_) rest(Clock::now());
   }
