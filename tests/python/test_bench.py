@@ -18,8 +18,22 @@ from outrigger.bench.jobs import Site
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 
-NATIVE = {"pure_us": 300.0, "total_us": 600.0, "exposed_us": 300.0, "overlap_percent": 1.0, "cpu_us": 80.0}
-OFFLOADED = {"pure_us": 320.0, "total_us": 330.0, "exposed_us": 30.0, "overlap_percent": 97.0, "cpu_us": 2.0}
+NATIVE = {
+    "pure_us": 300.0,
+    "total_us": 600.0,
+    "exposed_us": 300.0,
+    "overlap_percent": 1.0,
+    "cpu_us": 80.0,
+    "largest_cpu_us": 90.0,
+}
+OFFLOADED = {
+    "pure_us": 320.0,
+    "total_us": 330.0,
+    "exposed_us": 30.0,
+    "overlap_percent": 97.0,
+    "cpu_us": 2.0,
+    "largest_cpu_us": 3.0,
+}
 
 SERVICE = {
     "processes": 2, "cpus": 2, "cpu_us": 40.0, "floor_us": 20.0, "wire_bytes": 20000.0, "node_wire_bytes": 9000.0,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from outrigger.cluster import control, state
+from outrigger.cluster import control, cpusets, state
 from outrigger.cluster.state import Spec
 from outrigger.errors import UserError
 
@@ -280,6 +280,22 @@ def test_nothing_stays(spare: str, unprivileged: bool) -> None:
     assert not processes_of(spare)
     assert not state.files(spare).directory.exists()
     assert not control.down(spare)
+
+
+def test_cores_of_its_own(spare: str) -> None:
+    cores = os.sched_getaffinity(0)
+    try:
+        make(Spec(2, None, cores_per_host=1), spare)
+    except UserError as error:
+        pytest.skip(str(error))
+    mask = hex(sum(1 << core for core in cores))
+    # Asking for all of them gives no more.
+    script = f"taskset -p {mask} $$ >/dev/null; grep Cpus_allowed_list /proc/self/status"
+    allowed = [on(host, "sh", "-c", script, name=spare).stdout.split()[-1] for host in ("n0", "n1")]
+    assert {int(core) for core in allowed} <= cores
+    assert len(set(allowed)) == min(2, len(cores))
+    assert control.down(spare)
+    assert not [path for path in cpusets.MOUNT.rglob(f"outrigger-{spare}")]
 
 
 def test_what_a_killed_cluster_leaves_is_cleared_away(spare: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from outrigger.cluster import control, session, state, units
+from outrigger.cluster import control, cpusets, session, state, units
 from outrigger.cluster.state import Spec
 from outrigger.errors import UserError
 
@@ -76,3 +79,54 @@ def test_what_does_not_exist_is_named_with_what_to_do() -> None:
 )
 def test_the_agent_knows_the_options_of_ssh(arguments: list[str], rest: list[str], no_input: bool) -> None:
     assert session._skip_options(arguments) == (rest, no_input)
+
+
+def _version_1(mount: Path) -> Path:
+    """Control groups of version 1 as the kernel shows them, with 4 CPUs."""
+    root = mount / "cpuset"
+    root.mkdir(parents=True)
+    for name, value in {"cpuset.cpus": "0-2,7\n", "cpuset.effective_cpus": "0-2,7\n", "cpuset.mems": "0\n"}.items():
+        (root / name).write_text(value)
+    return root
+
+
+def _version_2(mount: Path) -> Path:
+    mount.mkdir()
+    for name, value in {
+        "cgroup.controllers": "cpu cpuset memory\n",
+        "cgroup.subtree_control": "",
+        "cpuset.cpus.effective": "0-2,7\n",
+    }.items():
+        (mount / name).write_text(value)
+    return mount
+
+
+@pytest.mark.parametrize("version", [_version_1, _version_2])
+def test_hosts_take_their_cores_in_turn(tmp_path: Path, version: Callable[[Path], Path]) -> None:
+    mount = tmp_path / "cgroup"
+    root = version(mount)
+    cpusets.make(Spec(3, None, cores_per_host=2), "some", mount)
+    groups = root / "outrigger-some"
+    assert [(groups / f"n{host}" / "cpuset.cpus").read_text() for host in range(3)] == ["0,1", "2,7", "0,1"]
+    if version is _version_1:
+        assert (groups / "n1" / "cpuset.mems").read_text() == "0", "or no process may enter"
+    else:
+        assert (root / "cgroup.subtree_control").read_text() == "+cpuset"
+
+
+def test_cores_that_are_not_there(tmp_path: Path) -> None:
+    mount = tmp_path / "cgroup"
+    root = _version_1(mount)
+    for cores in (0, 5):
+        with pytest.raises(UserError, match=f"--cores-per-host {cores}: this machine has 4"):
+            cpusets.make(Spec(2, None, cores_per_host=cores), "some", mount)
+    with pytest.raises(UserError, match="needs the cpuset controller"):
+        cpusets.make(Spec(2, None, cores_per_host=1), "some", tmp_path)
+    assert not (root / "outrigger-some").exists()
+
+
+def test_hosts_that_are_not_confined_need_no_control_groups(tmp_path: Path) -> None:
+    cpusets.make(Spec(2, None), "some", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    cpusets.enter("some", "n0", tmp_path)
+    cpusets.remove("some", tmp_path)

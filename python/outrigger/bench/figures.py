@@ -19,6 +19,9 @@ class Side:
     exposed_us: float
     overlap_percent: float
     cpu_us: float
+    """Inside MPI calls, the mean of the ranks."""
+    largest_cpu_us: float | None = None
+    """Of the rank that has most in each round."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ NameOption = Annotated[str, typer.Option("--name", help="Of the cluster; there m
 def _described(spec: Spec) -> str:
     rate = "unshaped links" if spec.rate_bits is None else f"links of {units.format_rate(spec.rate_bits)} each way"
     late = f", {units.format_latency(spec.latency_us)} from host to host" if spec.latency_us else ""
-    return f"{spec.nodes} host{'s' * (spec.nodes != 1)}, {rate}{late}"
+    cores = spec.cores_per_host
+    confined = f", {cores} core{'s' * (cores != 1)} each" if cores else ""
+    return f"{spec.nodes} host{'s' * (spec.nodes != 1)}{confined}, {rate}{late}"
 
 
 @app.command()
@@ -36,6 +38,14 @@ def up(
         list[str] | None,
         typer.Option("--private", metavar="DIRECTORY", help="Each host's own, empty at first; may be repeated."),
     ] = None,
+    cores_per_host: Annotated[
+        int | None,
+        typer.Option(
+            "--cores-per-host",
+            metavar="N",
+            help="Confine each host to N cores, in turn; else each has all. Needs root.",
+        ),
+    ] = None,
     unprivileged: Annotated[
         bool, typer.Option("--unprivileged", help="By a user namespace, even if this user needs none.")
     ] = False,
@@ -43,7 +53,7 @@ def up(
 ) -> None:
     """Make a cluster."""
     rate_bits = None if rate == "none" else units.parse_rate(rate)
-    spec = Spec(nodes, rate_bits, units.parse_latency(latency), tuple(private or ()))
+    spec = Spec(nodes, rate_bits, units.parse_latency(latency), tuple(private or ()), cores_per_host)
     if control.up(spec, name, unprivileged=unprivileged):
         print("What was left of a cluster of this name is cleared away.")
     suffix = "" if name == DEFAULT_NAME else f" --name {name}"

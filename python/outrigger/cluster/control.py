@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from outrigger.cluster import messages, session
+from outrigger.cluster import cpusets, messages, session
 from outrigger.cluster.state import DEFAULT_NAME, NODES_AT_MOST, Files, Spec, address, files, host_name, locked
 from outrigger.errors import UserError
 
@@ -86,6 +86,7 @@ def _clear(found: Files) -> bool:
     pid = _keeper_pid(found)
     if pid is not None:
         _kill(pid)
+    cpusets.remove(found.name)
     if not found.directory.exists():
         return False
     shutil.rmtree(found.directory)
@@ -169,8 +170,9 @@ def up(spec: Spec, name: str = DEFAULT_NAME, *, unprivileged: bool = False) -> b
         if _whole(found):
             raise UserError(f"the cluster '{name}' is up already; take it down first: {_hint(name, 'down')}")
         cleared = _clear(found)
-        _write_files(found, spec)
+        cpusets.make(spec, found.name)
         try:
+            _write_files(found, spec)
             _start_keeper(found, lock, unprivileged=unprivileged)
         except BaseException:
             _clear(found)

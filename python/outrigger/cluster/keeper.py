@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from outrigger.cluster import host, jobs, kernel, messages, network
+from outrigger.cluster import cpusets, host, jobs, kernel, messages, network
 from outrigger.cluster.state import Files, Spec, address, host_name
 from outrigger.errors import UserError
 
@@ -117,6 +117,7 @@ def _host_life(files: Files, name: str, spec: Spec, reports: int) -> NoReturn:
     kernel.set_process_name(f"outrigger-{name}")
 
     def prepare() -> socket.socket:
+        cpusets.enter(files.name, name)
         host.set_up(files, name, spec)
         return host.listen(files.host(name))
 

@@ -35,6 +35,8 @@ class Spec:
     """Added on the way from one host to another."""
     private: tuple[str, ...] = ()
     """Directories that are empty at first and each host's own."""
+    cores_per_host: int | None = None
+    """Cores that a host is confined to; hosts take them in turn. None: every host has all of the machine's."""
 
     def hosts(self) -> list[str]:
         """The hosts' names."""
@@ -87,6 +89,11 @@ class Files:
     directory: Path
 
     @property
+    def name(self) -> str:
+        """The cluster's."""
+        return self.directory.name
+
+    @property
     def keeper(self) -> Path:
         """The socket of the keeper."""
         return self.directory / "keeper"
@@ -132,7 +139,7 @@ class Files:
     def read_spec(self) -> Spec:
         """What was asked for."""
         data = json.loads(self.spec.read_text())
-        return Spec(data["nodes"], data["rate_bits"], data["latency_us"], tuple(data["private"]))
+        return Spec(**{**data, "private": tuple(data["private"])})
 
 
 def files(name: str) -> Files:
