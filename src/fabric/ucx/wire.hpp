@@ -33,10 +33,12 @@
 
 #include "fabric/fabric.hpp"
 #include "fabric/node_memory.hpp"
+#include "fabric/ucx/route.hpp"
 #include "fabric/ucx/staging.hpp"
 #include "fabric/ucx/worker.hpp"
 #include "protocol/roster.hpp"
 #include "protocol/wire_messages.hpp"
+#include "protocol/wire_route.hpp"
 
 namespace outrigger::fabric::ucx {
 
@@ -96,6 +98,9 @@ class Wire {
   void tick(bool interested);
   // What ends the job.
   [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
+
+  // How data travels to the peers that there has been business with, each way once; grows.
+  [[nodiscard]] const std::vector<WireRoute>& routes() const { return routes_; }
 
   // To sleep: watch the descriptors; sleep only if arm() says so, which it does after a progress() that did nothing.
   [[nodiscard]] std::vector<int> event_fds() const { return {control_->event_fd(), data_->event_fd()}; }
@@ -239,6 +244,7 @@ class Wire {
   void hand_over(Link& link, std::unique_ptr<Send> send, const std::byte* bytes, std::size_t count, unsigned flags);
   void sent(Send* send);
   [[nodiscard]] ucp_ep_h endpoint(Link& link, Line line);
+  void note_route(Link& link, const Lanes& lanes);
 
   static void on_sent(void* request, ucs_status_t status, void* send);
   static void on_received(void* request, ucs_status_t status, std::size_t bytes, void* receipt);
@@ -259,6 +265,7 @@ class Wire {
   std::unordered_map<std::uint64_t, Transfer> transfers_;
   std::uint64_t next_transfer_ = 1;
   std::uint64_t window_used_bytes_ = 0;
+  std::vector<WireRoute> routes_;
   std::deque<Link*> turns_;  // links with ready transfers
   std::deque<Request> requests_;
   std::deque<Offer> offers_;

@@ -1,4 +1,5 @@
 // What goes out: control messages and chunks.
+#include <algorithm>
 #include <utility>
 
 #include "fabric/ucx/wire.hpp"
@@ -51,9 +52,15 @@ ucp_ep_h Wire::endpoint(Link& link, Line line) {
       return nullptr;
     }
     endpoint.emplace(std::move(opened).value());
-    if (line == Line::data) link.moves_memory = options_.moves_memory.value_or(endpoint->moves_memory());
+    if (line == Line::data) note_route(link, endpoint->lanes());
   }
   return endpoint->get();
+}
+
+void Wire::note_route(Link& link, const Lanes& lanes) {
+  link.moves_memory = options_.moves_memory.value_or(!lanes.memory.empty());
+  const WireRoute route = route_over(lanes);
+  if (std::ranges::find(routes_, route) == routes_.end()) routes_.push_back(route);
 }
 
 // What is for a peer that has gone is dropped: tick() sees to the rest.

@@ -1,8 +1,8 @@
 #include "fabric/ucx/worker.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 namespace outrigger::fabric::ucx {
@@ -110,17 +110,42 @@ Result<Endpoint> Endpoint::open(const Worker& worker, std::span<const std::byte>
   return endpoint;
 }
 
-// UCX tells it in words only: the lanes of the endpoint, each with what it would be used for.
-bool Endpoint::moves_memory() const {
+// A lane's line: "lane[1]:  2:rc_verbs/mlx5_0:1.0 md[3] -> md[3]/ib/sysdev[0] rma_bw#0 am_bw#0", with what it is for.
+Lanes lanes_in(std::string_view printed) {
+  Lanes lanes;
+  const auto add = [](std::vector<std::string>& names, std::string_view name) {
+    if (std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+  };
+  while (!printed.empty()) {
+    const std::string_view line = printed.substr(0, printed.find('\n'));
+    printed.remove_prefix(std::min(line.size() + 1, printed.size()));
+    const std::size_t head = line.find("lane[");
+    const std::size_t slash = line.find('/');
+    const std::size_t uses = line.find("->");
+    if (head == line.npos || slash > uses || uses == line.npos) continue;
+    const std::size_t begin = line.rfind(':', slash) + 1;
+    std::string_view name = line.substr(begin, line.find(' ', slash) - begin);
+    name = name.substr(0, name.rfind('.'));  // which of the device's paths
+    if (line.find(" rma_bw#", uses) != line.npos) add(lanes.memory, name);
+    if (line.ends_with(" am") || line.find(" am ", uses) != line.npos || line.find(" am_bw#", uses) != line.npos) {
+      add(lanes.messages, name);
+    }
+  }
+  return lanes;
+}
+
+// UCX tells it in words only.
+Lanes Endpoint::lanes() const {
   char* text = nullptr;
   std::size_t bytes = 0;
   std::FILE* stream = ::open_memstream(&text, &bytes);
-  if (stream == nullptr) return false;
+  if (stream == nullptr) return {};
   ucp_ep_print_info(endpoint_, stream);
   (void)std::fclose(stream);
-  const bool found = text != nullptr && std::strstr(text, "rma_bw#") != nullptr;
+  Lanes lanes;
+  if (text != nullptr) lanes = lanes_in(std::string_view(text, bytes));
   std::free(text);
-  return found;
+  return lanes;
 }
 
 Endpoint::Endpoint(Endpoint&& other) noexcept

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "protocol/result.hpp"
@@ -73,6 +74,15 @@ class Worker {
 // The one active message id in use; what a message is stands in its header.
 inline constexpr unsigned kMessageId = 1;
 
+// What a connection goes over, each named as transport/device.
+struct Lanes {
+  std::vector<std::string> memory;    // by which the network moves memory to memory (RDMA); none: processors copy
+  std::vector<std::string> messages;  // that carry messages
+};
+
+// From what UCX prints of an endpoint.
+[[nodiscard]] Lanes lanes_in(std::string_view printed);
+
 class Endpoint {
  public:
   Endpoint() = default;
@@ -84,8 +94,7 @@ class Endpoint {
   Endpoint& operator=(const Endpoint&) = delete;
   ~Endpoint();
   [[nodiscard]] ucp_ep_h get() const { return endpoint_; }
-  // Does the network move memory to memory by itself (RDMA)? Otherwise both ends' processors copy.
-  [[nodiscard]] bool moves_memory() const;
+  [[nodiscard]] Lanes lanes() const;
 
  private:
   explicit Endpoint(const Worker& worker) : worker_(worker.get()) {}

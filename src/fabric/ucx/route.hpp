@@ -1,0 +1,17 @@
+// How data goes between nodes, in words for people.
+#pragma once
+
+#include <string>
+
+#include "fabric/ucx/worker.hpp"
+#include "protocol/wire_route.hpp"
+
+namespace outrigger::fabric::ucx {
+
+[[nodiscard]] WireRoute route_over(const Lanes& lanes);
+
+// As it would go to another node like this one, from a connection of this process to itself; over TCP without the
+// device. For a process that ends soon: the connection stays open.
+[[nodiscard]] Result<WireRoute> probe_route(const std::string& transports);
+
+}  // namespace outrigger::fabric::ucx
