@@ -70,7 +70,11 @@ def _daemon(artifacts: Artifacts | None) -> dict[str, Any]:
         return {"path": None, "problem": "no build was found; run ./dev build"}
     try:
         path = artifacts.daemon
-        result = subprocess.run([path, "info", "--json"], capture_output=True, text=True, timeout=20, check=False)
+        # UCX says on standard output what it does not like.
+        env = {"UCX_LOG_FILE": "/dev/stderr", **os.environ}
+        result = subprocess.run(
+            [path, "info", "--json"], capture_output=True, text=True, timeout=20, check=False, env=env
+        )
         if result.returncode != 0:
             return {"path": str(path), "problem": result.stderr.strip() or f"exit code {result.returncode}"}
         return {"path": str(path), "info": json.loads(result.stdout)}
@@ -122,7 +126,17 @@ def _daemon_findings(data: dict[str, Any]) -> list[Finding]:
     daemon = data["daemon"]
     if "info" not in daemon:
         return [Finding("outriggerd", False, daemon["path"] or "not found", daemon["problem"])]
-    return [Finding("outriggerd", True, daemon["path"]), *reach_findings(daemon["info"])]
+    return [Finding("outriggerd", True, daemon["path"]), *reach_findings(daemon["info"]), wire_finding(daemon["info"])]
+
+
+def wire_finding(info: dict[str, Any]) -> Finding:
+    """What a service process would use to another node like this one."""
+    wire = info["wire"]
+    if "problem" in wire:
+        return Finding("wire", False, "none", f"jobs on several nodes run natively: {wire['problem']}")
+    rdma = wire["kind"] == "rdma"
+    how = "the network moves memory" if rdma else "processors copy"
+    return Finding("wire", True, f"{wire['kind']} ({wire['transports']})", f"to a node like this one; {how}")
 
 
 def reach_findings(info: dict[str, Any]) -> list[Finding]:

@@ -46,11 +46,23 @@ class Collective:
 
 
 @dataclass(frozen=True)
+class WireUse:
+    """One way by which data went between nodes, as UCX reported it, and how many nodes used it."""
+
+    kind: str
+    """`rdma`: the network moves memory to memory; `messages`: processors copy."""
+    transports: str
+    nodes: int
+
+
+@dataclass(frozen=True)
 class Report:
     """What the library wrote."""
 
     mpi: str
     ranks: int
+    nodes: int
+    wire: tuple[WireUse, ...]
     service: Mapping[str, Any]
     collectives: tuple[Collective, ...]
     offloaded_calls_cpu: Spread
@@ -82,6 +94,8 @@ def parse(text: str) -> Report:
         return Report(
             mpi=str(data["mpi"]),
             ranks=int(data["ranks"]),
+            nodes=int(data["nodes"]),
+            wire=tuple(WireUse(str(use["kind"]), str(use["transports"]), int(use["nodes"])) for use in data["wire"]),
             service=dict(data["service"]),
             collectives=tuple(map(_collective, data["collectives"])),
             offloaded_calls_cpu=Spread(**cpu["offloaded_calls"]),
@@ -162,6 +176,17 @@ def collectives_table(report: Report) -> Table:
     return table
 
 
+def wire_line(report: Report) -> str:
+    """How data went between nodes; empty on one node."""
+    if report.nodes == 1:
+        return ""
+    uses = []
+    for use in report.wire:
+        where = "" if use.nodes == report.nodes else f" on {use.nodes} of {report.nodes} nodes"
+        uses.append(f"{use.kind} ({use.transports}){where}")
+    return f"wire: {'; '.join(uses) or 'not used'}\n"
+
+
 def summary(report: Report) -> str:
     """The lines under the table."""
     service = report.service
@@ -172,7 +197,7 @@ def summary(report: Report) -> str:
         where += ", which ranks use too"
     cma = "" if service.get("cross_memory_attach") else "; cross-memory attach is not available"
     return (
-        f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{cma}.\n"
+        f"{wire_line(report)}{report.ranks} ranks under {report.mpi}; {processes} per node{where}{cma}.\n"
         f"CPU time of a rank, mean (max): {_spread(report.offloaded_calls_cpu, report.ranks)} in offloaded calls and "
         f"their waits, of {_spread(report.process_cpu, report.ranks)} in all."
     )

@@ -64,6 +64,10 @@ Status Client::take_roster(std::span<const std::byte> cards, std::uint32_t node,
   return Error{std::string("cannot pass on the roster of nodes: ") + exception.what()};
 }
 
+std::vector<WireRoute> Client::wire_routes() const {
+  return guarded(std::vector<WireRoute>(), [&] { return state_->core->wire_routes(); });
+}
+
 void* Client::allocate(std::uint64_t bytes) {
   return guarded(static_cast<void*>(nullptr), [&] { return state_->core->allocate(bytes); });
 }

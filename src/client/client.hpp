@@ -25,6 +25,7 @@
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/result.hpp"
+#include "protocol/wire_route.hpp"
 
 namespace outrigger::client {
 
@@ -119,6 +120,10 @@ class Client {
   // this one. To be exchanged; take_roster() gets all nodes' cards, one after the other, and `node` says which is ours.
   [[nodiscard]] Result<std::vector<std::byte>> node_card(std::uint32_t timeout_ms);
   [[nodiscard]] Status take_roster(std::span<const std::byte> cards, std::uint32_t node, std::uint32_t timeout_ms);
+
+  // How the data of this rank's service process has travelled to other nodes so far, each way once; at most
+  // kMaxWireRoutes.
+  [[nodiscard]] std::vector<WireRoute> wire_routes() const;
 
   // Memory that the node's service processes map too: zeroed, page aligned. nullptr: not to be had (limit of regions,
   // no memory, half of the program's descriptors taken, reach `mapped` not allowed); use ordinary memory then. After

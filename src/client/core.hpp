@@ -60,6 +60,7 @@ class Core : public std::enable_shared_from_this<Core> {
   // roster.cpp
   [[nodiscard]] Result<std::vector<std::byte>> node_card(std::uint32_t timeout_ms);
   [[nodiscard]] Status take_roster(std::span<const std::byte> cards, std::uint32_t node, std::uint32_t timeout_ms);
+  [[nodiscard]] std::vector<WireRoute> wire_routes() const;
 
   // memory.cpp
   [[nodiscard]] void* allocate(std::uint64_t bytes);

@@ -1,6 +1,7 @@
 // The first rank of a node speaks for it when nodes get to know each other.
 #include "protocol/roster.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "client/core.hpp"
@@ -28,6 +29,13 @@ Status Core::take_roster(std::span<const std::byte> cards, std::uint32_t node, s
   const auto body = answer.value().body<RosterTakenBody>();
   if (body.ok != 0) return Done{};
   return Error{std::string(body.reason.data(), ::strnlen(body.reason.data(), body.reason.size()))};
+}
+
+std::vector<WireRoute> Core::wire_routes() const {
+  if (inert()) return {};
+  const std::uint32_t count = header().wire_route_count.load(std::memory_order_acquire);
+  const auto first = header().wire_routes.begin();
+  return {first, first + std::min(count, kMaxWireRoutes)};
 }
 
 }  // namespace outrigger::client

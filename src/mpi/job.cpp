@@ -214,6 +214,13 @@ void describe(const Job& job) {
         job.client->cma() ? "available" : "not available: private buffers are packed");
 }
 
+void describe_wire(const Job& job) {
+  if (!job.config.verbose || job.world_rank != 0 || job.nodes == 1) return;
+  const std::vector<WireRoute> routes = job.client->wire_routes();
+  if (routes.empty()) print("wire: not used by the service process of rank 0");
+  for (const WireRoute& route : routes) print("wire: %s", text_of(route).c_str());
+}
+
 }  // namespace
 
 namespace detail {
@@ -256,6 +263,7 @@ void end_job() {
   if (job == nullptr) return;
   drain_operations(*job);
   if (job->reporting) write_report(*job);
+  describe_wire(*job);
   detail::current_job.store(nullptr, std::memory_order_release);
   forget_communicators(*job);
   forget_datatypes(*job);

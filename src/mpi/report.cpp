@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mpi/constants.hpp"
@@ -17,6 +18,7 @@
 #include "mpi/message.hpp"
 #include "mpi/operation.hpp"
 #include "mpi/real.hpp"
+#include "mpi/wire_use.hpp"
 
 namespace outrigger::mpi {
 
@@ -142,6 +144,7 @@ struct Summary {
   std::map<std::pair<std::size_t, GroupId>, Merged> rows;
   Spread cpu_calls;
   Spread cpu_process;
+  std::vector<WireUse> wire;
 };
 
 void merge(Merged& row, const CommRecord& record, const Stats& stats) {
@@ -183,6 +186,15 @@ std::string json(const Spread& spread) {
   return text.data();
 }
 
+std::string json(const std::vector<WireUse>& uses) {
+  std::string text;
+  for (const WireUse& use : uses) {
+    text += (text.empty() ? "{\"kind\": " : ", {\"kind\": ") + quoted(std::string(use.route.kind())) +
+            ", \"transports\": " + quoted(transports_of(use.route)) + ", \"nodes\": " + std::to_string(use.nodes) + "}";
+  }
+  return "[" + text + "]";
+}
+
 std::string hexadecimal(GroupId id) {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(id.high),
@@ -217,6 +229,7 @@ std::string json(const Job& job, const Summary& summary) {
   const WelcomeBody& welcome = job.client->welcome();
   std::string text =
       "{\n  \"version\": 1,\n  \"mpi\": " + quoted(kAbiName) + ",\n  \"ranks\": " + std::to_string(job.world_size) +
+      ",\n  \"nodes\": " + std::to_string(job.nodes) + ",\n  \"wire\": " + json(summary.wire) +
       ",\n  \"service\": {\"processes\": " + std::to_string(welcome.sp_count) +
       ", \"core\": " + std::to_string(welcome.cpu) +
       ", \"core_is_free\": " + (welcome.core_is_free != 0 ? "true" : "false") +
@@ -265,6 +278,7 @@ std::string table(const Job& job, const Summary& summary) {
     }
     text += "\n";
   }
+  if (job.nodes > 1) text += "wire: " + wire_text(summary.wire, job.nodes) + "\n";
   append_line(text, "rank CPU seconds: %.6f in offloaded calls (most on one rank %.6f), %.3f in the processes\n",
               summary.cpu_calls.sum, summary.cpu_calls.max, summary.cpu_process.sum);
   return text;
@@ -384,8 +398,10 @@ CallTimer::~CallTimer() {
 void write_report(const Job& job) {
   const std::vector<CommRecord> all = gather_records(job);
   const std::vector<RankTimes> times = gather_times(job);
+  std::vector<WireUse> wire = gather_wire_use(job);
   if (job.world_rank != 0) return;
   Summary summary;
+  summary.wire = std::move(wire);
   for (const CommRecord& record : all) merge(summary, record);
   for (const RankTimes& rank : times) {
     summary.cpu_calls.add(rank.offloaded_calls);

@@ -3,7 +3,10 @@
 //
 // The file is JSON:
 //   {
-//     "version": 1, "mpi": "MPICH", "ranks": 4,
+//     "version": 1, "mpi": "MPICH", "ranks": 4, "nodes": 2,
+//     "wire": [                     // how data went between nodes, as UCX reported it; none: nothing did
+//       {"kind": "rdma",            // the network moves memory to memory; or "messages", which processors copy
+//        "transports": "rc_verbs/mlx5_0:1", "nodes": 2}],   // as many nodes used it
 //     "service": {"processes": 1, "core": 1, "core_is_free": true, "cross_memory_attach": true},
 //     "collectives": [              // one per (collective, communicator)
 //       {"collective": "ialltoall", "communicator": "MPI_COMM_WORLD", "group": "<32 hex digits>", "size": 4,

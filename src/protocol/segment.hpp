@@ -8,7 +8,7 @@
 //
 // Who writes what:
 //   rank     header.rank_*, ring, slots while `free`, the arena
-//   service  slot results and `state = done`, delivered marks, header.service_*
+//   service  slot results and `state = done`, delivered marks, header.service_*, header.wire_route*
 //   keeper   the constants of the header before anybody else maps it, header.fatal_*
 //
 // A slot goes free -> posted (rank) -> done (service) -> free (rank). The ring holds indexes of posted slots; it has as
@@ -27,11 +27,12 @@
 #include "protocol/collective.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
+#include "protocol/wire_route.hpp"
 
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 
 inline constexpr std::uint32_t kSlotCount = 4096;  // operations one rank has in the service's hands; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -132,6 +133,11 @@ struct alignas(64) SegmentHeader {
   alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done; the futex word
   std::atomic<std::uint32_t> service_sleeping;         // not 0: after a post, ring the doorbell (eventfd)
   std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
+
+  // Written by the service process that serves the rank, in a job of several nodes: how its data travels. An entry is
+  // written once, then counted.
+  alignas(64) std::atomic<std::uint32_t> wire_route_count;
+  std::array<WireRoute, kMaxWireRoutes> wire_routes{};
 
   // Written by the keeper (or by the service process when the keeper is gone) when the job cannot go on: the text, then
   // `fatal`, then `completions` counts up, so that a rank about to sleep looks again.

@@ -12,10 +12,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "fabric/ucx/route.hpp"
 #include "protocol/segment.hpp"
 #include "protocol/unique_fd.hpp"
 #include "service/topology.hpp"
@@ -87,6 +89,13 @@ nlohmann::json describe_cores() {
   return cores;
 }
 
+nlohmann::json describe_wire() {
+  const char* transports = std::getenv("OUTRIGGER_UCX_TLS");
+  const Result<WireRoute> route = fabric::ucx::probe_route(transports == nullptr ? "" : transports);
+  if (!route) return {{"problem", route.error()}};
+  return {{"kind", route.value().kind()}, {"transports", transports_of(route.value())}};
+}
+
 }  // namespace
 
 std::string why_no_cross_memory() {
@@ -128,6 +137,7 @@ std::string describe_machine() {
   info["reach"]["mapped"] = true;
   info["reach"]["cma"] = reason.empty();
   info["reach"]["cma_why_not"] = reason;
+  info["wire"] = describe_wire();
   info["yama_ptrace_scope"] = read_word("/proc/sys/kernel/yama/ptrace_scope");
   return info.dump(2);
 }

@@ -87,8 +87,24 @@ bool Service::turn() {
   if (wire_) worked |= take_wire_messages();
   worked |= engine_->run();
   worked |= fabric_.progress();
-  if (wire_) worked |= wire_->progress();
+  if (wire_) {
+    worked |= wire_->progress();
+    if (wire_->routes().size() != routes_told_) tell_routes();
+  }
   return worked;
+}
+
+void Service::tell_routes() {
+  for (; routes_told_ < wire_->routes().size(); ++routes_told_) {
+    const WireRoute& route = wire_->routes()[routes_told_];
+    spdlog::info("wire: {}", text_of(route));
+    if (routes_told_ >= kMaxWireRoutes) continue;
+    for (const ServedRank& served : served_) {
+      SegmentHeader& header = served.segment.header();
+      header.wire_routes[routes_told_] = route;
+      header.wire_route_count.store(static_cast<std::uint32_t>(routes_told_ + 1), std::memory_order_release);
+    }
+  }
 }
 
 // Control messages now and then; sleep after a while without work.

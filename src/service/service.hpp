@@ -62,6 +62,8 @@ class Service {
   [[nodiscard]] bool take_wire_messages();
   void rest(Clock::time_point now);
   void look_after_peers(Clock::time_point now);
+  // Lets the ranks know how data travels, when that has become known.
+  void tell_routes();
   [[nodiscard]] int sleep_timeout_ms() const;
   // All ranks of this service process sleep in a wait: nobody computes on a core that it shares with them.
   [[nodiscard]] bool ranks_wait() const;
@@ -121,6 +123,7 @@ class Service {
   Clock::time_point idle_since_;
   Clock::time_point control_read_;
   Clock::time_point peers_seen_;
+  std::size_t routes_told_ = 0;
   WirePace pace_;
   std::uint32_t turns_ = 0;
   bool ended_ = false;

@@ -49,6 +49,19 @@ def test_no_difference(offload, request, case):
     result = offload.run(ranks, program, env=env, timeout_s=150).ok()
     assert "no difference" in result.out
     assert wire_bytes(result) > 0, result.report
+    assert result.report["nodes"] == nodes
+    (use,) = result.report["wire"]
+    assert use["kind"] in ("rdma", "messages") and "/" in use["transports"] and use["nodes"] == nodes
+
+
+def test_wire_is_named(two_nodes):
+    """By the report as a table, and by what OUTRIGGER_VERBOSE says; also where it was not used."""
+    environment = {"OUTRIGGER_UCX_TLS": "tcp", "OUTRIGGER_REPORT": "-", "OUTRIGGER_VERBOSE": "1"}
+    program = ["steady", "idle", "0"]  # one operation
+    used = two_nodes.run(2, program, env=environment).ok().out
+    assert "\nwire: messages (tcp/" in used and "outrigger: wire: messages (tcp/" in used, used
+    unused = two_nodes.run(2, program, env=environment | {"OUTRIGGER_MIN_BYTES": "1000000"}).ok().out
+    assert "\nwire: not used\n" in unused and "outrigger: wire: not used" in unused, unused
 
 
 @pytest.mark.parametrize("language", ("c", "f08", "python"))

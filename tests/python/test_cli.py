@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from outrigger.cli import _split_report
+from outrigger.info import wire_finding
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,20 @@ def test_errors_are_one_line_and_exit_code_2(arguments: tuple[str, ...], message
     assert result.stderr.startswith("outrigger: ")
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("wire", "good", "words"),
+    [
+        ({"kind": "rdma", "transports": "rc_mlx5/mlx5_0:1"}, True, ("rdma (rc_mlx5/mlx5_0:1)", "moves memory")),
+        ({"kind": "messages", "transports": "tcp"}, True, ("messages (tcp)", "processors copy")),
+        ({"problem": "no network"}, False, ("none", "no network", "natively")),
+    ],
+)
+def test_info_names_the_wire(wire: dict[str, str], good: bool, words: tuple[str, ...]) -> None:
+    finding = wire_finding({"wire": wire})
+    assert finding.good == good
+    assert all(word in f"{finding.value}: {finding.remark}" for word in words)
 
 
 def test_info_works_without_a_build(tmp_path: Path) -> None:

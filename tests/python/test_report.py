@@ -21,6 +21,8 @@ EXAMPLE: dict[str, Any] = {
     "version": 1,
     "mpi": "MPICH",
     "ranks": 4,
+    "nodes": 1,
+    "wire": [],
     "service": {"processes": 1, "core": 1, "core_is_free": True, "cross_memory_attach": True},
     "collectives": [
         {
@@ -77,6 +79,25 @@ def test_what_is_not_well_is_said() -> None:
     text = shown(data)
     assert "which ranks use too" in text
     assert "cross-memory attach is not available" in text
+
+
+@pytest.mark.parametrize(
+    ("uses", "line"),
+    [
+        ([], "wire: not used"),
+        ([{"kind": "rdma", "transports": "rc_verbs/rxe0:1", "nodes": 3}], "wire: rdma (rc_verbs/rxe0:1)"),
+        (
+            [
+                {"kind": "rdma", "transports": "rc_verbs/rxe0:1", "nodes": 2},
+                {"kind": "messages", "transports": "tcp/eth0", "nodes": 3},
+            ],
+            "wire: rdma (rc_verbs/rxe0:1) on 2 of 3 nodes; messages (tcp/eth0)",
+        ),
+    ],
+)
+def test_wire_is_named(uses: list[dict[str, Any]], line: str) -> None:
+    assert line in shown(EXAMPLE | {"nodes": 3, "wire": uses}).splitlines()
+    assert "wire:" not in shown(EXAMPLE)
 
 
 def test_nothing_called() -> None:

@@ -115,7 +115,13 @@ TEST_F(TwoNodes, ExchangeDataOnceTheyKnowEachOther) {
     for (auto& node : nodes_) node.reset();
     start(services);
     introduce();
+    for (std::uint32_t i = 0; i < 4; ++i) EXPECT_TRUE(rank(i).wire_routes().empty());
     expect_alltoall(1, 1000);
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const auto routes = rank(i).wire_routes();
+      ASSERT_EQ(routes.size(), 1U);
+      EXPECT_NE(transports_of(routes[0]).find('/'), std::string::npos) << text_of(routes[0]);
+    }
     expect_alltoall(2, 300000);
     expect_alltoall(3, 1);
   }
