@@ -110,6 +110,31 @@ def test_keeper_is_killed(offload, mode):
     offload.nothing_left(GONE_WITHIN_S)
 
 
+def test_stopped_and_continued_ranks_get_the_right_bytes(offload):
+    """A rank is stopped in the middle of copies, its copier with it: nothing comes late, nothing is lost."""
+    moments = random.Random(4)
+    job = start(offload, "operations", seconds=3)
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        victim = moments.choice(job.rank_pids())
+        os.kill(victim, signal.SIGSTOP)
+        time.sleep(moments.uniform(0, 0.1))
+        os.kill(victim, signal.SIGCONT)
+        time.sleep(moments.uniform(0, 0.05))
+    result = job.wait(40).ok()
+    assert "WRONG DATA" not in result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_children_see_and_spoil_nothing(offload):
+    job = start(offload, "fork", seconds=2)
+    result = job.wait(40).ok()
+    assert "WRONG DATA" not in result.out
+    reaches = [entry["bytes"] for entry in result.report["collectives"]]
+    assert any(entry["copier"] for entry in reaches), reaches
+    offload.nothing_left(GONE_WITHIN_S)
+
+
 def test_idle_service_process_burns_nothing(offload):
     """Below 1% of a core over 10 s, also while ranks compute with an operation outstanding."""
     served: dict[int, str] = {}

@@ -16,6 +16,7 @@
 // Thread rule: one thread. Completions are delivered from progress() only.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -45,6 +46,8 @@ struct HostFabricOptions {
   std::uint64_t copier_least_bytes = 32U << 10;
   std::uint64_t copier_most_bytes = 512U << 10;  // for one copier in one progress()
   std::uint64_t copiers_bytes = 1U << 20;        // for all of them in one progress(), at least one piece
+  // What a copier has not taken after so long is copied here.
+  std::chrono::milliseconds copier_patience{10};
   // Messages that wait for room in peers' rings. At the limit the caller takes no further posts until peers have read;
   // what follows from earlier posts and from peers' messages is still sent.
   std::size_t waiting_messages = 16384;

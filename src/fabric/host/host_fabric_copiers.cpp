@@ -25,7 +25,7 @@ void HostFabric::expect_copier(WorldRank rank) {
   Rank* found = find(rank);
   if (found == nullptr) return;
   const RankMemory& memory = found->memory;
-  found->copier = std::make_unique<RankCopier>(memory.segment().header().copies, memory.pid());
+  found->copier = std::make_unique<RankCopier>(memory.segment().header().copies, memory.pid(), options_.copier_patience);
 }
 
 void HostFabric::set_probe(WorldRank rank, std::uint64_t address) {

@@ -87,7 +87,7 @@ bool RankCopier::collect(std::vector<Finished>& finished, std::vector<Piece>& re
     last_progress_ = now;
     return true;
   }
-  if (now - last_progress_ < kPatience) return false;
+  if (now - last_progress_ < patience_) return false;
   const std::size_t before = returned.size();
   if (!stuck_) {
     take_back(returned);

@@ -25,13 +25,13 @@ class RankCopier {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // A copier that has not finished a job for so long gets no more, and what it has not taken is taken back.
-  static constexpr std::chrono::milliseconds kPatience{2};
   // Between looks whether the thread that holds a job is still there.
   static constexpr std::chrono::milliseconds kLookInterval{20};
 
-  // `pid`: of the rank. The board must stay where it is.
-  RankCopier(CopyBoard& board, pid_t pid) : board_(&board), pid_(pid) {}
+  // `pid`: of the rank. The board must stay where it is. When nothing was finished for as long as `patience`, what has
+  // not been taken is taken back.
+  RankCopier(CopyBoard& board, pid_t pid, std::chrono::milliseconds patience)
+      : board_(&board), pid_(pid), patience_(patience) {}
 
   // There would be work for a copier: the rank may start one.
   void want();
@@ -79,6 +79,7 @@ class RankCopier {
 
   CopyBoard* board_;
   pid_t pid_;
+  std::chrono::milliseconds patience_;
   pid_t tid_ = 0;
   bool wanted_ = false;
   bool gone_ = false;
