@@ -139,6 +139,7 @@ void moves_by_reach(benchmark::State& state) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     Mapping segment = map_fresh(SegmentView::segment_bytes());
     std::memset(segment.base(), 0, sizeof(SegmentHeader));
+    if (::madvise(segment.base(), SegmentView::segment_bytes(), MADV_DOFORK) != 0) std::abort();
     processes.push_back(std::make_unique<RankProcess>(SegmentView(segment.base()), std::span(memory, 2 * side_bytes),
                                                       probe.get(), way, cpu));
     fabric::RankMemory own(processes.back()->pid(), std::move(segment), true);

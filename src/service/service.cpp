@@ -320,6 +320,7 @@ void Service::configure(const ConfigureBody& body) {
   yield_ = body.core_is_free == 0;
   spin_ = yield_ ? kSpinOnSharedCore : kSpinOnFreeCore;
   if (body.spin_us != 0) spin_ = std::chrono::microseconds(body.spin_us);
+  fabric_.share_core(yield_);
   if (yield_) ask_for_short_slices();
   if (body.nodes > 1) open_wire();
   if (body.cpu < 0) return;

@@ -43,9 +43,10 @@ struct HostFabricOptions {
   std::uint64_t progress_bytes = 256U << 10;  // copied by one progress(); at least one chunk is
   std::uint32_t progress_moves = 64;          // ended by one progress()
   // A copier is woken for so much and more; what there is less of costs less to relay than to switch between the two.
-  std::uint64_t copier_least_bytes = 32U << 10;
-  std::uint64_t copier_most_bytes = 512U << 10;  // for one copier in one progress()
-  std::uint64_t copiers_bytes = 1U << 20;        // for all of them in one progress(), at least one piece
+  std::uint64_t copier_least_bytes = 64U << 10;
+  std::uint64_t copier_wanted_bytes = 16U << 10;  // a block of so much is a reason to have a copier: there may be more
+  std::uint64_t copier_most_bytes = 512U << 10;   // for one copier in one progress()
+  std::uint64_t copiers_bytes = 1U << 20;         // for all of them in one progress(), at least one piece
   // What a copier has not taken after so long is copied here.
   std::chrono::milliseconds copier_patience{10};
   // Messages that wait for room in peers' rings. At the limit the caller takes no further posts until peers have read;
@@ -60,6 +61,9 @@ class HostFabric final : public Fabric, public NodeMemory {
   // Ranks of this node. A rank that is not here cannot be read or written.
   void add_rank(WorldRank rank, RankMemory memory);
   [[nodiscard]] RankMemory* rank(WorldRank rank);
+  // Ranks compute on this process's core: while copiers work there it sleeps. Otherwise it yields to them, which takes
+  // no timer and no wake-up; ranks would keep such a turn for milliseconds.
+  void share_core(bool shared) { core_is_shared_ = shared; }
   // The rank is served by this process and may start a copier.
   void expect_copier(WorldRank rank);
   // A word of the rank's private memory, by which copiers of other ranks make sure that they reach the right process.
@@ -153,6 +157,7 @@ class HostFabric final : public Fabric, public NodeMemory {
   void take_again(const Piece& piece);
   void stop_helping(RankCopier& copier);
   void wait_for_copiers();
+  void yield_to_copiers();
   void forget_queued(const HostMove& move);
   void forget_pieces(HostMove& move);
   [[nodiscard]] bool has_orphans(WorldRank destination);
@@ -165,6 +170,7 @@ class HostFabric final : public Fabric, public NodeMemory {
   std::vector<std::optional<Rank>> ranks_;  // by world rank
   std::unordered_map<SpId, Peer> peers_;
   std::size_t messages_waiting_ = 0;
+  bool core_is_shared_ = false;
   std::list<HostMove> moves_;
   std::list<HostMove> spare_moves_;  // to be used again
   std::deque<Piece> queue_;          // what is copied here

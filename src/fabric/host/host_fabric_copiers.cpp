@@ -1,4 +1,6 @@
 // What copiers do for this service process: who could help with a move, what is given, taken in and taken back.
+#include <sched.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -25,7 +27,8 @@ void HostFabric::expect_copier(WorldRank rank) {
   Rank* found = find(rank);
   if (found == nullptr) return;
   const RankMemory& memory = found->memory;
-  found->copier = std::make_unique<RankCopier>(memory.segment().header().copies, memory.pid(), options_.copier_patience);
+  found->copier =
+      std::make_unique<RankCopier>(memory.segment().header().copies, memory.pid(), options_.copier_patience);
 }
 
 void HostFabric::set_probe(WorldRank rank, std::uint64_t address) {
@@ -45,7 +48,7 @@ HostFabric::Helper HostFabric::helper_of(const HostMove& move) {
     const WorldRank other = rank == to.owner ? from.owner : to.owner;
     if (!found->copier->may_reach(other)) continue;
     if (found->copier->usable()) return Helper{rank, found->copier.get()};
-    if (move.from.bytes >= options_.copier_least_bytes) found->copier->want();
+    if (move.from.bytes >= options_.copier_wanted_bytes) found->copier->want();
   }
   return {};
 }
@@ -225,6 +228,17 @@ void HostFabric::stop_helping(RankCopier& copier) {
   queue_.insert(queue_.end(), copier.queue.begin(), copier.queue.end());
   copier.queue.clear();
   copier.queued_bytes = 0;
+}
+
+void HostFabric::yield_to_copiers() {
+  const auto deadline = RankCopier::Clock::now() + kLongestLoan;
+  for (const WorldRank rank : helping_) {
+    const RankCopier& copier = *find(rank)->copier;
+    while (copier.pending() != 0 && !copier.stuck() && !copier.all_finished()) {
+      ::sched_yield();
+      if (RankCopier::Clock::now() > deadline) return;
+    }
+  }
 }
 
 // They run on this core: nothing is gained by looking on.

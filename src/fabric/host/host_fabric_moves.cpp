@@ -50,7 +50,7 @@ bool HostFabric::progress() {
   }
   worked |= copy_directly();
   if (!helping_.empty()) {
-    wait_for_copiers();
+    core_is_shared_ ? wait_for_copiers() : yield_to_copiers();
     worked |= take_in();
   }
   worked |= deliver_ended();

@@ -49,7 +49,7 @@ void RankCopier::wait(std::chrono::microseconds at_most) {
   board_->service_waits.store(1, std::memory_order_seq_cst);
   while (true) {
     const std::uint32_t events = board_->events.load(std::memory_order_seq_cst);
-    if (all_have_results()) break;
+    if (all_finished()) break;
     const auto left = deadline - Clock::now();
     if (left.count() <= 0) break;
     futex_wait(board_->events, events, left);
@@ -61,7 +61,7 @@ bool RankCopier::has_result(std::uint32_t number) const {
   return board_->result(number).load(std::memory_order_acquire) != static_cast<std::uint32_t>(CopyResult::none);
 }
 
-bool RankCopier::all_have_results() const {
+bool RankCopier::all_finished() const {
   for (std::uint32_t number = collected_; number != end_; ++number) {
     if (!has_result(number)) return false;
   }

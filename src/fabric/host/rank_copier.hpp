@@ -44,8 +44,10 @@ class RankCopier {
   // With usable() and room() only. The copier looks after ring().
   void give(const CopyJob& job, const Piece& piece);
   void ring();
-  // Until all that is pending is finished or the time is over. May end early.
+  // Until all that is pending is finished or the time is over, asleep. Dear where timers are.
   void wait(std::chrono::microseconds at_most);
+  // All that is pending is finished.
+  [[nodiscard]] bool all_finished() const;
 
   struct Finished {
     Piece piece;
@@ -73,7 +75,6 @@ class RankCopier {
  private:
   [[nodiscard]] bool thread_lives() const;
   [[nodiscard]] bool has_result(std::uint32_t number) const;
-  [[nodiscard]] bool all_have_results() const;
   bool collect_finished(std::vector<Finished>& finished);
   void take_from_the_dead(std::vector<Piece>& returned);
 
