@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+from conftest import with_copiers
 
 ENDS_WITHIN_S = 5.0
 GONE_WITHIN_S = 10.0
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.one_machine  # on several: test_cluster_failures.py
 
 
 def start(mpi, mode: str, *, ranks: int = 3, seconds: int = 60, services: int = 1, cpus: str | None = None):
-    job = mpi.start(ranks, ["steady", mode, str(seconds)], services=services, cpus=cpus)
+    env = with_copiers() if cpus is None and mode in ("operations", "fork") else {}
+    job = mpi.start(ranks, ["steady", mode, str(seconds)], services=services, cpus=cpus, env=env)
     job.wait_for("steady: ready")
     nodes = min(mpi.pretend_nodes, ranks)
     sizes = [sum(rank * nodes // ranks == node for rank in range(ranks)) for node in range(nodes)]
