@@ -36,7 +36,7 @@ ServicesOption = Annotated[int | None, typer.Option("--services", help="Service 
 AlgorithmOption = Annotated[
     list[str] | None, typer.Option("--algorithm", help="COLLECTIVE=ALGORITHM, like ialltoall=ring_pull.")
 ]
-ReachOption = Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,cma,bounce.")]
+ReachOption = Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,cma,copier,bounce.")]
 
 
 _MANY_NODES = "Many nodes"

@@ -146,6 +146,12 @@ def reach_findings(info: dict[str, Any]) -> list[Finding]:
     return [
         Finding("reach mapped", bool(reach["mapped"]), _yes(reach["mapped"]), "buffers from MPI_Alloc_mem"),
         Finding("reach cma", cma, _yes(cma), "any other buffer" if cma else reach["cma_why_not"]),
+        Finding(
+            "reach copier",
+            bool(reach["copier"]),
+            _yes(reach["copier"]),
+            "any other buffer on both sides: one copy" if reach["copier"] else "needs cma",
+        ),
         Finding("reach bounce", True, "yes", "scattered small pieces" if cma else "what cma cannot do: ranks copy"),
     ]
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from outrigger.errors import UserError
 
 VERSION = 1
-_REACHES = ("mapped", "cma", "relay", "wire", "own", "bounce")
+_REACHES = ("mapped", "cma", "copier", "relay", "wire", "own", "bounce")
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 

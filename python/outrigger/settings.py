@@ -9,14 +9,14 @@ from outrigger.errors import UserError
 
 COLLECTIVES = ("ialltoall", "ialltoallv")
 ALGORITHMS = ("ring_pull", "scatter_dest")
-REACHES = ("mapped", "cma", "bounce")
+REACHES = ("mapped", "cma", "copier", "bounce")
 
 VARIABLES = {
     "OUTRIGGER_ENABLE": "0 switches everything off",
     "OUTRIGGER_SERVICES": "service processes per node",
     "OUTRIGGER_SERVICE_CPUS": "CPUs for them, like 6,7",
     "OUTRIGGER_ALGORITHM": "algorithms, like ialltoall=ring_pull",
-    "OUTRIGGER_REACH": "how memory may be reached: of mapped,cma,bounce",
+    "OUTRIGGER_REACH": "how memory may be reached: of mapped,cma,copier,bounce",
     "OUTRIGGER_MIN_BYTES": "Ialltoall with smaller blocks stays native",
     "OUTRIGGER_REPORT": "file for the report at MPI_Finalize; - is a table on stderr",
     "OUTRIGGER_INIT_TIMEOUT_MS": "how long ranks wait for each other's answer in MPI_Init",

@@ -52,6 +52,10 @@ bool Client::cma() const {
   return state_->core->cma();
 }
 
+bool Client::copier() const {
+  return state_->core->copier_runs();
+}
+
 Result<std::vector<std::byte>> Client::node_card(std::uint32_t timeout_ms) try {
   return state_->core->node_card(timeout_ms);
 } catch (const std::exception& exception) {

@@ -1,7 +1,7 @@
 // What a rank does without MPI: find its service process, describe memory, post operations, see them end.
 //
 // Used by the preload library, by tests and by anything else that wants to speak for a rank. Preloaded into users'
-// programs, so: no threads, no logging, no exceptions out of it, few dependencies.
+// programs, so: no threads but the copier (copier.hpp), no logging, no exceptions out of it, few dependencies.
 //
 // Thread rule: every member may be called from any thread.
 // Blocking: attach(), allocate(), allocate_staging() and define_group() may wait for the keeper (bounded by timeouts),
@@ -115,6 +115,9 @@ class Client {
   [[nodiscard]] const WelcomeBody& welcome() const;
   // Service processes can read and write this rank's private memory.
   [[nodiscard]] bool cma() const;
+  // A thread of this process makes copies for its service process (started by post() when there is work for it). Then
+  // a rank's own block in private memory is better left to the service process.
+  [[nodiscard]] bool copier() const;
 
   // In a job of several nodes, for the first rank of each, right after attach(): what the other nodes need to know of
   // this one. To be exchanged; take_roster() gets all nodes' cards, one after the other, and `node` says which is ours.

@@ -38,6 +38,7 @@ void Core::shut_down() {
     waiting_.clear();
     waiting_forgets_.clear();
   }
+  copier_.stop();  // it writes to the program's memory and reads the segment
   control_.goodbye();
   if (growth_) growth_->unmap();
   for (Region& region : regions_.all()) {

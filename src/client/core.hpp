@@ -20,6 +20,7 @@
 
 #include "client/client.hpp"
 #include "client/control_channel.hpp"
+#include "client/copier.hpp"
 #include "client/group.hpp"
 #include "client/mapped_segment.hpp"
 #include "client/pending_operation.hpp"
@@ -56,6 +57,11 @@ class Core : public std::enable_shared_from_this<Core> {
 
   [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
   [[nodiscard]] bool cma() const { return (welcome_.reach & kReachCma) != 0; }
+
+  // Its copier runs: a block within private memory costs the rank nothing more.
+  [[nodiscard]] bool copier_runs() const { return !inert() && copier_.runs(); }
+  // Before the program's memory goes away, at its exit. Waits for the copy under way.
+  void stop_copier() { copier_.stop(); }
 
   // roster.cpp
   [[nodiscard]] Result<std::vector<std::byte>> node_card(std::uint32_t timeout_ms);
@@ -135,6 +141,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // Unlocks, then rings the service process's doorbell if it slept when something was published.
   void unlock_and_ring(Lock& lock);
+  void start_copier_if_wanted();
 
   const std::uint64_t serial_;  // of all cores of this process, from 1
   const WelcomeBody welcome_;
@@ -143,6 +150,7 @@ class Core : public std::enable_shared_from_this<Core> {
   MappedSegment segment_;
   UniqueFd doorbell_;
   ControlChannel control_;
+  Copier copier_;  // started under the lock
   std::atomic<std::uint32_t> live_regions_{0};
   std::atomic<std::size_t> waiting_count_{0};  // to be read without the lock
 

@@ -1,7 +1,9 @@
 // fork(): a child must not talk to the keeper or the service processes, and must not change its parent's memory.
+// exit(): copiers must not touch memory that destructors give back.
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <vector>
 
@@ -38,10 +40,19 @@ void after_fork_in_child() {
   watched().mutex.unlock();
 }
 
+// Runs before the destructors of what was there when the first client attached. Called from a signal handler it may
+// find the lock taken by the thread that it interrupted.
+void at_exit() {
+  const std::unique_lock lock(watched().mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for (Core* core : watched().cores) core->stop_copier();
+}
+
 }  // namespace
 
 void watch_forks(Core& core) {
-  static const int registered = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  static const int registered =
+      ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) | std::atexit(at_exit);
   static_cast<void>(registered);
   const std::lock_guard lock(watched().mutex);
   watched().cores.push_back(&core);
@@ -54,6 +65,7 @@ void unwatch_forks(Core& core) {
 
 void Core::after_fork_in_child() {
   inert_.store(true, std::memory_order_release);
+  copier_.forget();
   control_.close_in_child();
   doorbell_.reset();
   segment_.forget();

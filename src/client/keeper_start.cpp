@@ -78,10 +78,16 @@ Result<UniqueFd> pipe_with(const Secret& secret) {
 }
 
 std::string reach_list(std::uint32_t reach) {
-  if ((reach & kReachAll) == kReachAll) return "mapped,cma";
-  if ((reach & kReachMapped) != 0) return "mapped";
-  if ((reach & kReachCma) != 0) return "cma";
-  return "none";
+  std::string list;
+  const auto add = [&](std::uint32_t bit, const char* name) {
+    if ((reach & bit) == 0) return;
+    if (!list.empty()) list += ',';
+    list += name;
+  };
+  add(kReachMapped, "mapped");
+  add(kReachCma, "cma");
+  add(kReachCopier, "copier");
+  return list.empty() ? "none" : list;
 }
 
 std::vector<std::string> command_line(const KeeperOptions& options) {

@@ -124,9 +124,16 @@ PendingOperationPtr Core::post(const OperationRequest& request) {
     note_waiting();
   }
   const bool growing = growth_.has_value();
+  start_copier_if_wanted();
   unlock_and_ring(lock);
   if (growing) wait_for_growth();
   return operation;
+}
+
+void Core::start_copier_if_wanted() {
+  if (header().copies.wanted.load(std::memory_order_acquire) == 0) return;
+  if ((welcome_.reach & kReachCopier) == 0 || welcome_.cpu < 0 || inert()) return;
+  copier_.start(header().copies, welcome_.cpu);
 }
 
 // Left on the heap, the operation would wait for the program's next call, which may be a long one into the native MPI.

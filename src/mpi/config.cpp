@@ -71,6 +71,8 @@ bool allow_reach(std::uint32_t& reach, std::string_view word) {
     reach |= kReachMapped;
   } else if (word == "cma") {
     reach |= kReachCma;
+  } else if (word == "copier") {
+    reach |= kReachCopier;
   } else if (word != "bounce") {
     return false;
   }
@@ -83,7 +85,7 @@ Status read_reach(Config& config) {
   if (text.empty()) return Done{};
   std::uint32_t reach = 0;
   const auto refused = refused_word(text, [&reach](std::string_view word) { return allow_reach(reach, word); });
-  if (refused) return bad(kName, *refused, "use mapped, cma, bounce, separated by commas");
+  if (refused) return bad(kName, *refused, "use mapped, cma, copier, bounce, separated by commas");
   config.reach = reach;
   return Done{};
 }

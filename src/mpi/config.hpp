@@ -5,7 +5,7 @@
 //   OUTRIGGER_SERVICES=K          service processes per node
 //   OUTRIGGER_SERVICE_CPUS=6,7    cores for them
 //   OUTRIGGER_ALGORITHM=ialltoall=ring_pull,ialltoallv=scatter_dest
-//   OUTRIGGER_REACH=mapped,cma,bounce
+//   OUTRIGGER_REACH=mapped,cma,copier,bounce
 //   OUTRIGGER_MIN_BYTES=N         MPI_Ialltoall with smaller blocks stays native
 //   OUTRIGGER_REPORT=FILE|-       write a report at MPI_Finalize (-: a table on stderr)
 //   OUTRIGGER_INIT_TIMEOUT_MS=N   how long ranks wait for each other's answer in MPI_Init

@@ -17,6 +17,9 @@ NativeReason why_native(const Job& job, const CommState* comm, std::optional<std
   return NativeReason::none;
 }
 
+// The rank copies its own block itself where it is small: that costs less than telling somebody.
+constexpr std::uint64_t kOwnBlockByRank = 16U << 10;
+
 enum class Placement { mapped, private_memory, staged };
 
 // Service processes touch the buffer itself where they can; else it goes through staging.
@@ -61,8 +64,12 @@ void post_operation(Job& job, Operation& operation) {
   } else {
     const Placement send = place(job, operation.send);
     if (send == Placement::staged) operation.send.pack(job.internal_comm, operation.send.peers());
-    // A rank's own block in private memory is copied by the rank: cheaper than any cross-memory copy.
-    operation.copies_own_block = send == Placement::private_memory || receive == Placement::private_memory;
+    // A rank's own block in private memory is copied in this process, by the copier or by the rank: cheaper than any
+    // cross-memory copy.
+    const bool by_copier =
+        job.client->copier() && operation.send.bytes_of(operation.comm->me().value()) >= kOwnBlockByRank;
+    operation.copies_own_block =
+        !by_copier && (send == Placement::private_memory || receive == Placement::private_memory);
   }
   operation.own_block_by_rank = operation.copies_own_block || operation.in_place;  // in place it is there already
   if (job.reporting) count_post(operation);

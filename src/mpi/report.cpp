@@ -32,7 +32,7 @@ constexpr std::size_t kNameBytes = 64;
 constexpr std::size_t kOwn = kReachCount;
 constexpr std::size_t kBounce = kReachCount + 1;
 constexpr std::size_t kByteKinds = kReachCount + 2;
-constexpr std::array<const char*, kByteKinds> kByteNames{"mapped", "cma", "relay", "wire", "own", "bounce"};
+constexpr std::array<const char*, kByteKinds> kByteNames{"mapped", "cma", "relay", "wire", "copier", "own", "bounce"};
 
 constexpr std::array<const char*, kNativeReasons> kReasonNames{
     "none",         "unknown communicator", "group of one",     "group too large",

@@ -75,9 +75,11 @@ enum class ControlKind : std::uint32_t {
 // How the service processes of the node can touch a rank's memory.
 inline constexpr std::uint32_t kReachMapped = 1U << 0;
 inline constexpr std::uint32_t kReachCma = 1U << 1;
+// Ranks may start a copier (copy_board.hpp) on their service process's core; only together with kReachCma.
+inline constexpr std::uint32_t kReachCopier = 1U << 2;
 
 // Which reaches a user allows (OUTRIGGER_REACH); bounce is always allowed, it is what is left.
-inline constexpr std::uint32_t kReachAll = kReachMapped | kReachCma;
+inline constexpr std::uint32_t kReachAll = kReachMapped | kReachCma | kReachCopier;
 
 struct HelloBody {
   Secret secret{};

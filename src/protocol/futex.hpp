@@ -23,6 +23,11 @@ inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
   (void)::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, expected, &timeout, nullptr, 0);
 }
 
+// Sleeps while the word is `expected`. Also returns early for no reason.
+inline void futex_wait_forever(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
+  (void)::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, expected, nullptr, nullptr, 0);
+}
+
 inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
   (void)::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }

@@ -38,7 +38,8 @@ enum class Reach : std::uint8_t {
   cma = 1,     // one cross-memory copy, the other side mapped
   relay = 2,   // two cross-memory copies through the service process's staging
   wire = 3,    // between nodes, through the network
+  copier = 4,  // one copy by a helper thread in one of the two ranks' processes
 };
-inline constexpr std::uint32_t kReachCount = 4;
+inline constexpr std::uint32_t kReachCount = 5;
 
 }  // namespace outrigger

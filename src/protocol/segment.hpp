@@ -10,6 +10,7 @@
 //   rank     header.rank_*, ring, slots while `free`, the arena
 //   service  slot results and `state = done`, delivered marks, header.service_*, header.wire_route*
 //   keeper   the constants of the header before anybody else maps it, header.fatal_*
+//   copies   as copy_board.hpp says
 //
 // A slot goes free -> posted (rank) -> done (service) -> free (rank). The ring holds indexes of posted slots; it has as
 // many entries as there are slots, and a slot is in it at most once, so it cannot overflow. When no slot is free the
@@ -25,6 +26,7 @@
 #include <cstdint>
 
 #include "protocol/collective.hpp"
+#include "protocol/copy_board.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/wire_route.hpp"
@@ -101,7 +103,7 @@ struct SlotResult {
   std::uint32_t late_announcements = 0;
   std::array<std::uint64_t, kReachCount> bytes_by_reach{};
 };
-static_assert(sizeof(SlotResult) == 40);
+static_assert(sizeof(SlotResult) == 48);
 
 struct alignas(64) OperationSlot {
   std::atomic<std::uint32_t> state;  // SlotState
@@ -144,6 +146,8 @@ struct alignas(64) SegmentHeader {
   alignas(64) std::atomic<std::uint32_t> fatal;  // FatalState
   std::uint32_t fatal_reserved = 0;
   std::array<char, kFatalTextBytes> fatal_text{};
+
+  CopyBoard copies;  // between the service process that serves the rank and a thread of the rank
 };
 static_assert(sizeof(SegmentHeader) % 64 == 0);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);

@@ -138,6 +138,7 @@ std::string describe_machine() {
   info["reach"]["cma"] = reason.empty();
   info["reach"]["cma_why_not"] = reason;
   info["wire"] = describe_wire();
+  info["reach"]["copier"] = reason.empty();  // the same system calls, by a thread of the rank
   info["yama_ptrace_scope"] = read_word("/proc/sys/kernel/yama/ptrace_scope");
   return info.dump(2);
 }

@@ -49,8 +49,10 @@ Result<std::uint32_t> parse_reach(const std::string& text) {
       reach |= kReachMapped;
     } else if (part == "cma") {
       reach |= kReachCma;
+    } else if (part == "copier") {
+      reach |= kReachCopier;
     } else if (part != "none") {
-      return Error{fmt::format("'{}' is not a reach; write mapped, cma or none, separated by commas", part)};
+      return Error{fmt::format("'{}' is not a reach; write mapped, cma, copier or none, separated by commas", part)};
     }
   }
   return reach;

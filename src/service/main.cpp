@@ -31,7 +31,7 @@ int complain(const std::string& text) {
 struct KeepArguments {
   KeeperConfig config;
   std::string service_cpus;
-  std::string reach = "mapped,cma";
+  std::string reach = "mapped,cma,copier";
 };
 
 void add_keep_options(CLI::App& command, KeepArguments& arguments) {
@@ -47,7 +47,7 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
       ->check(CLI::Range(0U, outrigger::kMaxServices));
   command.add_option("--service-cpus", arguments.service_cpus,
                      "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
-  command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory: mapped,cma or none");
+  command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory: mapped,cma,copier or none");
   command.add_option("--hello-timeout-ms", config.hello_timeout_ms, "For all ranks to appear");
   command.add_option("--spin-us", config.spin_us, "How long an idle service process polls; 0: by itself");
   command.add_option("--window-moves", config.window_moves, "Moves in flight per service process; 0: by itself");

@@ -337,6 +337,7 @@ void Service::configure(const ConfigureBody& body) {
   yield_ = body.core_is_free == 0;
   spin_ = yield_ ? kSpinOnSharedCore : kSpinOnFreeCore;
   if (body.spin_us != 0) spin_ = std::chrono::microseconds(body.spin_us);
+  fabric_.share_core(yield_);
   if (yield_) ask_for_short_slices();
   if (body.nodes > 1) open_wire();
   if (body.cpu < 0) return;
@@ -421,7 +422,9 @@ void Service::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   if (!view.valid_for(rank)) return fail("the segment of rank " + std::to_string(rank.value()) + " is not one");
   const std::uint32_t reach = probe_reach(body);
   fabric_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (reach & kReachCma) != 0));
+  fabric_.set_probe(rank, body.probe_address);
   if (body.sp == configuration_->sp) {
+    if ((reach & kReachCopier) != 0) fabric_.expect_copier(rank);
     if (!doorbell_.valid()) {
       doorbell_ = std::move(fds[1]);
       watch(epoll_.get(), doorbell_.get());
@@ -443,7 +446,10 @@ std::uint32_t Service::probe_reach(const RankJoinedBody& body) const {
   // Every service process of the node adds one, in any order.
   if (status != fabric::MoveStatus::ok || word - body.probe_value > configuration_->sp_count) return reach;
   ++word;
-  if (fabric::write_to_process(body.pid, body.probe_address, bytes) == fabric::MoveStatus::ok) reach |= kReachCma;
+  if (fabric::write_to_process(body.pid, body.probe_address, bytes) != fabric::MoveStatus::ok) return reach;
+  reach |= kReachCma;
+  // Copiers run on this process's core. Without one of its own they would take those of ranks.
+  if (configuration_->cpu >= 0) reach |= configuration_->reach_allowed & kReachCopier;
   return reach;
 }
 

@@ -232,6 +232,7 @@ void FakeNode::welcome(const HelloBody& hello) {
   WelcomeBody body;
   body.sp_count = 1;
   body.reach = options_.reach;
+  body.cpu = options_.cpu;
   const std::array<int, 2> fds{segment_fd_.get(), doorbell_.get()};
   EXPECT_TRUE(socket_.send(ControlKind::welcome, body, fds));
 }

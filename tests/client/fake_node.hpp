@@ -31,6 +31,7 @@ struct FakeNodeOptions {
   std::uint64_t segment_bytes = SegmentView::segment_bytes();
   std::uint32_t segment_rank = 3;  // the rank is 3 of 8
   std::uint32_t reach = kReachAll;
+  std::int32_t cpu = -1;
 };
 
 class FakeNode {

@@ -42,6 +42,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "one_machine: of no use with --cluster")
 
 
+def with_copiers() -> dict[str, str]:
+    """Ranks are not bound here, so no core is free; a service process has a core, and with it copiers, by name only."""
+    return {"OUTRIGGER_SERVICE_CPUS": str(max(os.sched_getaffinity(0)))}
+
+
 def build_directory() -> Path:
     given = os.environ.get("OUTRIGGER_BUILD", "")
     if not given:

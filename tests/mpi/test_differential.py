@@ -1,25 +1,34 @@
 """Random operations, offloaded and native, must give the same bytes. At least 2,000 operations per MPI."""
 
 import pytest
+from conftest import with_copiers
+
+COPIERS = with_copiers()
+MIXED = {"OUTRIGGER_SERVICES": "2", "OUTRIGGER_ALGORITHM": "ialltoall=ring_pull,ialltoallv=scatter_dest"}
 
 # ranks, operations, threads, environment of the ranks
 CASES = [
     (1, 150, 1, {}),
-    (2, 400, 1, {}),
+    (2, 400, 1, COPIERS),
     (2, 150, 1, {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=scatter_dest"}),
     (2, 150, 1, {"OUTRIGGER_REACH": "bounce"}),
     (2, 150, 1, {"OUTRIGGER_REACH": "mapped,bounce"}),
     (2, 150, 1, {"OUTRIGGER_SERVICES": "2"}),
     (3, 250, 1, {}),
-    (3, 150, 1, {"OUTRIGGER_SERVICES": "2", "OUTRIGGER_ALGORITHM": "ialltoall=ring_pull,ialltoallv=scatter_dest"}),
+    (
+        3,
+        150,
+        1,
+        COPIERS | {"OUTRIGGER_SERVICES": "2", "OUTRIGGER_ALGORITHM": "ialltoall=ring_pull,ialltoallv=scatter_dest"},
+    ),
     (4, 200, 1, {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=ring_pull"}),
     (4, 150, 1, {"OUTRIGGER_SERVICES": "2"}),
     (5, 100, 1, {}),
     (7, 60, 1, {"OUTRIGGER_SERVICES": "3"}),
-    (8, 100, 1, {}),
-    (2, 200, 2, {}),
+    (8, 100, 1, COPIERS),
+    (2, 200, 2, COPIERS),
     (3, 150, 2, {"OUTRIGGER_SERVICES": "2"}),
-    (4, 100, 2, {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=scatter_dest"}),
+    (4, 100, 2, COPIERS | {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=scatter_dest"}),
 ]
 
 

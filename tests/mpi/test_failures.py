@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+from conftest import with_copiers
 
 ENDS_WITHIN_S = 5.0
 GONE_WITHIN_S = 10.0
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.one_machine  # on several: test_cluster_failures.py
 
 
 def start(mpi, mode: str, *, ranks: int = 3, seconds: int = 60, services: int = 1, cpus: str | None = None):
-    job = mpi.start(ranks, ["steady", mode, str(seconds)], services=services, cpus=cpus)
+    env = with_copiers() if cpus is None and mode in ("operations", "fork") else {}
+    job = mpi.start(ranks, ["steady", mode, str(seconds)], services=services, cpus=cpus, env=env)
     job.wait_for("steady: ready")
     nodes = min(mpi.pretend_nodes, ranks)
     sizes = [sum(rank * nodes // ranks == node for rank in range(ranks)) for node in range(nodes)]
@@ -107,6 +109,31 @@ def test_keeper_is_killed(offload, mode):
     os.kill(offload.daemons("keep")[0].pid, signal.SIGKILL)
     result = job.wait(40)
     assert "WRONG DATA" not in result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_stopped_and_continued_ranks_get_the_right_bytes(offload):
+    """A rank is stopped in the middle of copies, its copier with it: nothing comes late, nothing is lost."""
+    moments = random.Random(4)
+    job = start(offload, "operations", seconds=3)
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        victim = moments.choice(job.rank_pids())
+        os.kill(victim, signal.SIGSTOP)
+        time.sleep(moments.uniform(0, 0.1))
+        os.kill(victim, signal.SIGCONT)
+        time.sleep(moments.uniform(0, 0.05))
+    result = job.wait(40).ok()
+    assert "WRONG DATA" not in result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_children_see_and_spoil_nothing(offload):
+    job = start(offload, "fork", seconds=2)
+    result = job.wait(40).ok()
+    assert "WRONG DATA" not in result.out
+    reaches = [entry["bytes"] for entry in result.report["collectives"]]
+    assert any(entry["copier"] for entry in reaches), reaches
     offload.nothing_left(GONE_WITHIN_S)
 
 

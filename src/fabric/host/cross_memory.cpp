@@ -1,40 +1,25 @@
 #include "fabric/host/cross_memory.hpp"
 
-#include <sys/uio.h>
-
 #include <cerrno>
+
+#include "protocol/cross_memory.hpp"
 
 namespace outrigger::fabric {
 namespace {
 
-using Transfer = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
-
-MoveStatus transfer_all(Transfer transfer, pid_t pid, std::uint64_t remote_address, std::byte* local,
-                        std::size_t bytes) {
-  if (pid <= 0) return MoveStatus::memory_fault;
-  while (bytes > 0) {
-    const iovec here{local, bytes};
-    const iovec there{reinterpret_cast<void*>(remote_address), bytes};  // NOLINT(performance-no-int-to-ptr)
-    const ssize_t moved = transfer(pid, &here, 1, &there, 1, 0);
-    if (moved <= 0) {
-      if (moved < 0 && errno == EINTR) continue;
-      return moved < 0 && errno == ESRCH ? MoveStatus::owner_lost : MoveStatus::memory_fault;
-    }
-    local += moved;
-    remote_address += static_cast<std::uint64_t>(moved);
-    bytes -= static_cast<std::size_t>(moved);
-  }
-  return MoveStatus::ok;
+MoveStatus status_of(int error) {
+  if (error == 0) return MoveStatus::ok;
+  return error == ESRCH ? MoveStatus::owner_lost : MoveStatus::memory_fault;
 }
 
 }  // namespace
 
 MoveStatus read_from_process(pid_t pid, std::uint64_t remote_address, std::span<std::byte> to) {
-  return transfer_all(::process_vm_readv, pid, remote_address, to.data(), to.size());
+  return status_of(read_cross_memory(pid, remote_address, to));
 }
 
 MoveStatus write_to_process(pid_t pid, std::uint64_t remote_address, std::span<const std::byte> from) {
-  return transfer_all(::process_vm_writev, pid, remote_address, const_cast<std::byte*>(from.data()), from.size());
+  return status_of(write_cross_memory(pid, remote_address, from));
 }
 
 }  // namespace outrigger::fabric

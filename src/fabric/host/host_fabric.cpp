@@ -12,11 +12,6 @@
 #include "protocol/futex.hpp"
 
 namespace outrigger::fabric {
-namespace {
-
-constexpr std::uint64_t kStagingBytes = 256U << 10;  // half of a usual second-level cache
-
-}  // namespace
 
 HostFabric::HostFabric(HostFabricOptions options) : options_(options) {
   options_.chunk_bytes = std::max<std::uint64_t>(options_.chunk_bytes, 4096);
@@ -25,7 +20,7 @@ HostFabric::HostFabric(HostFabricOptions options) : options_(options) {
 
 void HostFabric::add_rank(WorldRank rank, RankMemory memory) {
   if (rank.value() >= ranks_.size()) ranks_.resize(std::size_t{rank.value()} + 1);
-  ranks_[rank.value()].emplace(Rank{std::move(memory), std::vector<OpenSlot>(kSlotCount)});
+  ranks_[rank.value()].emplace(Rank{std::move(memory), std::vector<OpenSlot>(kSlotCount), nullptr, 0, std::nullopt});
 }
 
 HostFabric::Rank* HostFabric::find(WorldRank rank) {
@@ -39,7 +34,18 @@ RankMemory* HostFabric::rank(WorldRank rank) {
 }
 
 void HostFabric::drop_rank(WorldRank rank) {
-  if (rank.value() < ranks_.size()) ranks_[rank.value()].reset();
+  Rank* found = find(rank);
+  if (found == nullptr) return;
+  if (found->copier) {
+    // The process is gone or has misbehaved: what its copier still does is its own harm.
+    std::vector<Piece> held;
+    for (std::uint32_t i = 0; i < found->copier->pending(); ++i) held.push_back(found->copier->piece(i));
+    for (const Piece& piece : held) give_up(piece);
+    stop_helping(*found->copier);
+    std::erase(helping_, rank);
+  }
+  ranks_[rank.value()].reset();
+  if (!deferred_.empty()) complete_deferred();
 }
 
 void HostFabric::add_peer(SpId peer, Mapping ring, UniqueFd doorbell) {
@@ -59,94 +65,6 @@ void HostFabric::set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::
   if (found == nullptr || slot.value() >= kSlotCount) return;
   found->slots[slot.value()].marks = marks;
   found->slots[slot.value()].group_size = group_size;
-}
-
-void HostFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
-  if (from.bytes == 0 || from.bytes != to.bytes) std::abort();  // against the contract: a bug of ours
-  moves_.push_back(Move{from, to, 0, Reach::mapped, &completion});
-}
-
-void HostFabric::cancel(MoveCompletion& completion) {
-  std::erase_if(moves_, [&](const Move& move) { return move.completion == &completion; });
-}
-
-bool HostFabric::progress() {
-  bool worked = false;
-  if (messages_waiting_ != 0) {
-    for (auto& [id, peer] : peers_) worked |= send_waiting(peer);
-  }
-  std::uint64_t budget = options_.progress_bytes;
-  for (std::uint32_t turns = 0; turns < options_.progress_moves && !moves_.empty(); ++turns) {
-    Move move = moves_.front();
-    const std::uint64_t bytes = std::min(options_.chunk_bytes, move.from.bytes - move.done_bytes);
-    if (turns != 0 && bytes > budget) break;
-    moves_.pop_front();
-    const MoveStatus status = copy_chunk(move, bytes);
-    move.done_bytes += bytes;
-    budget -= std::min(budget, bytes);
-    worked = true;
-    if (status == MoveStatus::ok && move.done_bytes < move.from.bytes) {
-      moves_.push_back(move);
-      continue;
-    }
-    // Not in the queue any more: the callee may start and cancel moves as it likes.
-    move.completion->moved(MoveOutcome{status, move.reach});
-  }
-  return worked;
-}
-
-MoveStatus HostFabric::copy_chunk(Move& move, std::uint64_t bytes) {
-  const MemoryRef& from = move.from.memory;
-  const MemoryRef& to = move.to.memory;
-  const RankMemory* source = rank(from.owner);
-  const RankMemory* destination = rank(to.owner);
-  if (source == nullptr || destination == nullptr) return MoveStatus::owner_lost;
-  // Whole ranges, so that nothing is copied of a block that is partly out of bounds.
-  std::byte* read = source->mapped(from.region, from.address, move.from.bytes);
-  std::byte* write = destination->mapped(to.region, to.address, move.to.bytes);
-  if ((read == nullptr && !source->accessible(from.region, from.address, move.from.bytes)) ||
-      (write == nullptr && !destination->accessible(to.region, to.address, move.to.bytes))) {
-    return MoveStatus::memory_fault;
-  }
-  if (read != nullptr) read += move.done_bytes;
-  if (write != nullptr) write += move.done_bytes;
-  const std::uint64_t from_address = from.address + move.done_bytes;
-  const std::uint64_t to_address = to.address + move.done_bytes;
-  if (read != nullptr && write != nullptr) {
-    move.reach = Reach::mapped;
-    if (from.owner == to.owner) {
-      std::memmove(write, read, bytes);  // one owner's ranges may overlap
-    } else {
-      std::memcpy(write, read, bytes);
-    }
-    return MoveStatus::ok;
-  }
-  if (write != nullptr) {
-    move.reach = Reach::cma;
-    return read_from_process(source->pid(), from_address, std::span(write, bytes));
-  }
-  if (read != nullptr) {
-    move.reach = Reach::cma;
-    return write_to_process(destination->pid(), to_address, std::span<const std::byte>(read, bytes));
-  }
-  move.reach = Reach::relay;
-  return relay(*source, from_address, *destination, to_address, bytes);
-}
-
-MoveStatus HostFabric::relay(const RankMemory& from, std::uint64_t from_address, const RankMemory& to,
-                             std::uint64_t to_address, std::uint64_t bytes) {
-  if (staging_.empty()) staging_.resize(kStagingBytes);
-  while (bytes > 0) {
-    const std::span<std::byte> part(staging_.data(), std::min(bytes, kStagingBytes));
-    const MoveStatus read = read_from_process(from.pid(), from_address, part);
-    if (read != MoveStatus::ok) return read;
-    const MoveStatus written = write_to_process(to.pid(), to_address, part);
-    if (written != MoveStatus::ok) return written;
-    from_address += part.size();
-    to_address += part.size();
-    bytes -= part.size();
-  }
-  return MoveStatus::ok;
 }
 
 NodeMemory::View HostFabric::view(const MemoryRef& memory, std::uint64_t bytes) {
@@ -216,6 +134,10 @@ void HostFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank
 void HostFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
   Rank* found = find(rank);
   if (found == nullptr || slot.value() >= kSlotCount || !found->slots[slot.value()].open) return;
+  if (orphans_ != 0 && has_orphans(rank)) {
+    deferred_.push_back(Deferred{rank, slot, record});
+    return;
+  }
   found->slots[slot.value()].open = false;
   const SegmentView segment = found->memory.segment();
   OperationSlot& shared = segment.slot(slot);

@@ -3,7 +3,12 @@
 //
 //   mapped  -> mapped    one memcpy
 //   private -> mapped    one process_vm_readv          mapped -> private    one process_vm_writev
-//   private -> private   relay through a staging buffer that fits in the second-level cache
+//   private -> private   one copy by the copier of one of the two ranks (rank_copier.hpp), where there is one; else
+//                        relay through a staging buffer that fits in the second-level cache
+//
+// Copiers run on this process's core: progress() gives them what there is for them, copies its own share, and then
+// lends them the core until they have finished or a millisecond is over. A copier that does not get on is left alone
+// and its work done here, all but the one piece that it may have in hand.
 //
 // Moves are cut into chunks and served round robin, so that a long one delays a short one by a chunk at most. Every
 // chunk is translated and bounds-checked again: a region may go away under a move, and then the move fails.
@@ -11,15 +16,20 @@
 // Thread rule: one thread. Completions are delivered from progress() only.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "fabric/fabric.hpp"
+#include "fabric/host/host_move.hpp"
+#include "fabric/host/rank_copier.hpp"
 #include "fabric/host/rank_memory.hpp"
 #include "fabric/node_memory.hpp"
 #include "protocol/byte_ring.hpp"
@@ -32,6 +42,13 @@ struct HostFabricOptions {
   std::uint64_t chunk_bytes = 256U << 10;     // of one move before the next one's turn
   std::uint64_t progress_bytes = 256U << 10;  // copied by one progress(); at least one chunk is
   std::uint32_t progress_moves = 64;          // ended by one progress()
+  // A copier is woken for so much and more; what there is less of costs less to relay than to switch between the two.
+  std::uint64_t copier_least_bytes = 64U << 10;
+  std::uint64_t copier_wanted_bytes = 16U << 10;  // a block of so much is a reason to have a copier: there may be more
+  std::uint64_t copier_most_bytes = 512U << 10;   // for one copier in one progress()
+  std::uint64_t copiers_bytes = 1U << 20;         // for all of them in one progress(), at least one piece
+  // What a copier has not taken after so long is copied here.
+  std::chrono::milliseconds copier_patience{10};
   // Messages that wait for room in peers' rings. At the limit the caller takes no further posts until peers have read;
   // what follows from earlier posts and from peers' messages is still sent.
   std::size_t waiting_messages = 16384;
@@ -44,6 +61,13 @@ class HostFabric final : public Fabric, public NodeMemory {
   // Ranks of this node. A rank that is not here cannot be read or written.
   void add_rank(WorldRank rank, RankMemory memory);
   [[nodiscard]] RankMemory* rank(WorldRank rank);
+  // Ranks compute on this process's core: while copiers work there it sleeps. Otherwise it yields to them, which takes
+  // no timer and no wake-up; ranks would keep such a turn for milliseconds.
+  void share_core(bool shared) { core_is_shared_ = shared; }
+  // The rank is served by this process and may start a copier.
+  void expect_copier(WorldRank rank);
+  // A word of the rank's private memory, by which copiers of other ranks make sure that they reach the right process.
+  void set_probe(WorldRank rank, std::uint64_t address);
   // The rank's memory is unmapped; its moves end as owner_lost in the next progress().
   void drop_rank(WorldRank rank);
 
@@ -57,7 +81,7 @@ class HostFabric final : public Fabric, public NodeMemory {
 
   // Copies a bounded amount, delivers completions, sends what waited for room. True when anything was done.
   bool progress();
-  [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size(); }
+  [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size() + ended_.size() + deferred_.size(); }
   // Messages that wait for room in a peer's ring; nobody tells us when there is some, so look again soon.
   [[nodiscard]] bool messages_waiting() const { return messages_waiting_ != 0; }
   // HostFabricOptions::waiting_messages is reached: take no further posts.
@@ -74,13 +98,6 @@ class HostFabric final : public Fabric, public NodeMemory {
   [[nodiscard]] MoveStatus write(const MemoryRef& to, std::span<const std::byte> from) override;
 
  private:
-  struct Move {
-    Block from;
-    Block to;
-    std::uint64_t done_bytes = 0;
-    Reach reach = Reach::mapped;
-    MoveCompletion* completion = nullptr;
-  };
   struct OpenSlot {
     bool open = false;
     LocalRef marks;
@@ -89,6 +106,18 @@ class HostFabric final : public Fabric, public NodeMemory {
   struct Rank {
     RankMemory memory;
     std::vector<OpenSlot> slots;
+    std::unique_ptr<RankCopier> copier;  // null: none will come
+    std::uint64_t probe_address = 0;
+    std::optional<std::uint64_t> probe_value;
+  };
+  struct Ended {
+    MoveCompletion* completion;
+    MoveOutcome outcome;
+  };
+  struct Deferred {
+    WorldRank rank;
+    SlotIndex slot;
+    CompletionRecord record;
   };
   struct Peer {
     Mapping mapping;
@@ -98,9 +127,42 @@ class HostFabric final : public Fabric, public NodeMemory {
   };
 
   [[nodiscard]] Rank* find(WorldRank rank);
-  [[nodiscard]] MoveStatus copy_chunk(Move& move, std::uint64_t bytes);
+  // host_fabric_moves.cpp
+  [[nodiscard]] bool copy_directly();
+  [[nodiscard]] MoveStatus copy_piece(const Piece& piece, Reach& reach);
+  void settle(const Piece& piece, MoveStatus status, Reach reach);
+  void end_if_over(HostMove& move);
+  void retire(HostMove& move);
+  bool deliver_ended();
   [[nodiscard]] MoveStatus relay(const RankMemory& from, std::uint64_t from_address, const RankMemory& to,
                                  std::uint64_t to_address, std::uint64_t bytes);
+
+  // host_fabric_copiers.cpp
+  struct Helper {
+    WorldRank rank;
+    RankCopier* copier = nullptr;
+  };
+  // Who could make the move by one copy; no copier: nobody.
+  [[nodiscard]] Helper helper_of(const HostMove& move);
+  void queue(const Piece& piece);
+  void list(WorldRank rank, RankCopier& copier);
+  [[nodiscard]] bool lend_out();
+  std::uint64_t lend_out_to(WorldRank rank, RankCopier& copier);
+  // Nothing: the piece cannot be given, and has been settled or queued elsewhere.
+  [[nodiscard]] std::optional<CopyJob> job_of(WorldRank helper, RankCopier& copier, const Piece& piece);
+  [[nodiscard]] bool probe_of(WorldRank rank, CopyJob& job);
+  bool take_in();
+  void take_in_from(WorldRank rank, RankCopier& copier);
+  void give_up(const Piece& piece);
+  void take_again(const Piece& piece);
+  void stop_helping(RankCopier& copier);
+  void wait_for_copiers();
+  void yield_to_copiers();
+  void forget_queued(const HostMove& move);
+  void forget_pieces(HostMove& move);
+  [[nodiscard]] bool has_orphans(WorldRank destination);
+  void complete_deferred();
+
   [[nodiscard]] bool send_waiting(Peer& peer);
   static void wake(Peer& peer);
 
@@ -108,7 +170,17 @@ class HostFabric final : public Fabric, public NodeMemory {
   std::vector<std::optional<Rank>> ranks_;  // by world rank
   std::unordered_map<SpId, Peer> peers_;
   std::size_t messages_waiting_ = 0;
-  std::deque<Move> moves_;
+  bool core_is_shared_ = false;
+  std::list<HostMove> moves_;
+  std::list<HostMove> spare_moves_;  // to be used again
+  std::deque<Piece> queue_;          // what is copied here
+  std::deque<WorldRank> helping_;    // ranks whose copiers have something to do
+  std::deque<Ended> ended_;          // to be told
+  // Cancelled pieces that copiers still have in hand. Completions of the ranks that they write to wait for them.
+  std::size_t orphans_ = 0;
+  std::vector<Deferred> deferred_;
+  std::vector<RankCopier::Finished> finished_;  // kept for its memory, as is returned_
+  std::vector<Piece> returned_;
   std::vector<std::byte> staging_;
 };
 

@@ -3,11 +3,13 @@
 //   steady operations SECONDS   operations without pause
 //   steady compute SECONDS      one operation outstanding, ranks compute without MPI, over and over for a second each
 //   steady wait SECONDS         ranks but the last sit in MPI_Wait for an operation that the last one enters at the end
+//   steady fork SECONDS         operations without pause; now and then a child is forked with one outstanding
 //   steady idle SECONDS         nothing outstanding, ranks asleep
 //
 // Every rank prints "steady: rank R is process P" and, when at work, "steady: ready".
 
 #include <mpi.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -46,22 +48,46 @@ class Exchange {
     receive_.assign(elements, -1);
   }
   void post() {
+    ++round_;
+    for (std::size_t i = 0; i < send_.size(); ++i) send_[i] = value(rank, i);
     MPI_Ialltoall(send_.data(), block_, MPI_INT, receive_.data(), block_, MPI_INT, MPI_COMM_WORLD, &request_);
   }
   void wait() {
     MPI_Wait(&request_, MPI_STATUS_IGNORE);
-    for (int peer = 0; peer < size; ++peer) {
-      const auto first = static_cast<std::size_t>(peer * block_);
-      if (receive_[first] != peer || receive_[first + static_cast<std::size_t>(block_) - 1] != peer) {
-        std::printf("steady: WRONG DATA\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-      }
+    const auto block = static_cast<std::size_t>(block_);
+    for (std::size_t i = 0; i < receive_.size(); ++i) {
+      const auto peer = static_cast<int>(i / block);
+      if (receive_[i] == value(peer, static_cast<std::size_t>(rank) * block + i % block)) continue;
+      std::printf("steady: WRONG DATA\n");
+      std::fflush(stdout);
+      MPI_Abort(MPI_COMM_WORLD, 1);
     }
     receive_.assign(receive_.size(), -1);
   }
 
+  // A child that writes all over its copy of the buffers while the parent's are being filled.
+  void spoil_in_child() {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      send_.assign(send_.size(), -2);
+      receive_.assign(receive_.size(), -3);
+      _exit(0);
+    }
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+      std::printf("steady: a child failed\n");
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+  }
+
  private:
+  // Of `sender`'s element `i` in this round: a copy of an earlier round that comes late is seen.
+  [[nodiscard]] int value(int sender, std::size_t i) const {
+    return sender + 100 * round_ + 7 * static_cast<int>(i % 1000);
+  }
+
   int block_;
+  int round_ = 0;
   std::vector<int> send_, receive_;
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
@@ -88,11 +114,12 @@ int main(int argc, char** argv) {
   first.wait();
   say_ready();
   const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
-  if (mode == "operations") {
+  if (mode == "operations" || mode == "fork") {
     Exchange exchange(30'000);
     do {
       for (int i = 0; i < 20; ++i) {
         exchange.post();
+        if (mode == "fork" && i % 4 == rank % 4) exchange.spoil_in_child();
         exchange.wait();
       }
     } while (go_on(end));

@@ -1,0 +1,135 @@
+#include "fabric/host/rank_copier.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace outrigger::fabric {
+
+void RankCopier::want() {
+  if (wanted_) return;
+  wanted_ = true;
+  board_->wanted.store(1, std::memory_order_release);
+}
+
+bool RankCopier::usable() {
+  if (gone_ || end_ != given_) return false;
+  const pid_t tid = board_->copier_tid.load(std::memory_order_acquire);
+  if (tid == 0) return false;  // none yet, or it has ended
+  if (tid_ == 0) {
+    tid_ = tid;
+    // Its number may mean another thread here, in another namespace: then its death could not be told from its life.
+    gone_ = !thread_lives();
+  }
+  return !gone_ && tid == tid_;
+}
+
+bool RankCopier::thread_lives() const {
+  return ::syscall(SYS_tgkill, pid_, tid_, 0) == 0 || errno != ESRCH;
+}
+
+void RankCopier::give(const CopyJob& job, const Piece& piece) {
+  board_->job(given_) = job;
+  board_->result(given_).store(static_cast<std::uint32_t>(CopyResult::none), std::memory_order_relaxed);
+  pieces_[given_ % kCopyJobs] = piece;
+  if (pending() == 0) last_progress_ = Clock::now();
+  ++given_;
+  end_ = given_;
+  board_->given.store(given_, std::memory_order_seq_cst);
+}
+
+void RankCopier::ring() {
+  ring_copier(*board_);
+}
+
+void RankCopier::wait(std::chrono::microseconds at_most) {
+  const auto deadline = Clock::now() + at_most;
+  board_->service_waits.store(1, std::memory_order_seq_cst);
+  while (true) {
+    const std::uint32_t events = board_->events.load(std::memory_order_seq_cst);
+    if (all_finished()) break;
+    const auto left = deadline - Clock::now();
+    if (left.count() <= 0) break;
+    futex_wait(board_->events, events, left);
+  }
+  board_->service_waits.store(0, std::memory_order_relaxed);
+}
+
+bool RankCopier::has_result(std::uint32_t number) const {
+  return board_->result(number).load(std::memory_order_acquire) != static_cast<std::uint32_t>(CopyResult::none);
+}
+
+bool RankCopier::all_finished() const {
+  for (std::uint32_t number = collected_; number != end_; ++number) {
+    if (!has_result(number)) return false;
+  }
+  return true;
+}
+
+bool RankCopier::collect_finished(std::vector<Finished>& finished) {
+  const std::size_t before = finished.size();
+  for (; collected_ != end_ && has_result(collected_); ++collected_) {
+    const auto result = static_cast<CopyResult>(board_->result(collected_).load(std::memory_order_relaxed));
+    finished.push_back(Finished{pieces_[collected_ % kCopyJobs], result});
+  }
+  if (finished.size() == before) return false;
+  if (collected_ == end_) collected_ = end_ = given_;  // what had been taken back is behind us
+  stuck_ = false;
+  return true;
+}
+
+bool RankCopier::collect(std::vector<Finished>& finished, std::vector<Piece>& returned) {
+  if (pending() == 0) return false;
+  const Clock::time_point now = Clock::now();
+  if (collect_finished(finished)) {
+    last_progress_ = now;
+    return true;
+  }
+  if (now - last_progress_ < patience_) return false;
+  const std::size_t before = returned.size();
+  if (!stuck_) {
+    take_back(returned);
+    stuck_ = pending() != 0;
+    last_look_ = now;
+  } else if (now - last_look_ > kLookInterval) {
+    last_look_ = now;
+    take_from_the_dead(returned);
+  }
+  return returned.size() != before;
+}
+
+// A process that ends is its keeper's to tell; a thread may be ended alone, by a filter of system calls.
+void RankCopier::take_from_the_dead(std::vector<Piece>& returned) {
+  if (gone_ || tid_ == 0 || thread_lives()) return;
+  gone_ = true;
+  const std::uint32_t number = board_->copier_has.load(std::memory_order_acquire) - 1;
+  if (number != collected_ || has_result(number)) return;  // what is in hand is in another thread's
+  returned.push_back(pieces_[number % kCopyJobs]);
+  ++collected_;
+  if (collected_ == end_) collected_ = end_ = given_;
+  stuck_ = false;
+}
+
+void RankCopier::take_back(std::vector<Piece>& returned) {
+  if (end_ != given_) return;  // the rest has been taken back before
+  std::uint32_t taken = board_->taken.load(std::memory_order_acquire);
+  do {
+    if (taken - collected_ > end_ - collected_) {  // nonsense: the copier is not to be trusted with anything more
+      taken = collected_;
+      gone_ = true;
+      board_->taken.store(given_, std::memory_order_release);
+      break;
+    }
+  } while (!board_->taken.compare_exchange_weak(taken, given_, std::memory_order_acq_rel));
+  for (std::uint32_t number = taken; number != end_; ++number) returned.push_back(pieces_[number % kCopyJobs]);
+  end_ = taken;
+  if (collected_ == end_) collected_ = end_ = given_;
+}
+
+bool RankCopier::may_reach(WorldRank rank) const {
+  return std::ranges::find(unreachable_, rank) == unreachable_.end();
+}
+
+}  // namespace outrigger::fabric

@@ -1,0 +1,98 @@
+// The service process's side of a rank's copier (protocol/copy_board.hpp): jobs given, results collected, jobs taken
+// back when the copier does not get on with them.
+//
+// Nothing that the rank writes there is believed: the counts are kept here, and what does not fit them is as if it had
+// not been said. A rank that lies about its copies harms its own memory.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "fabric/host/host_move.hpp"
+#include "protocol/copy_board.hpp"
+#include "protocol/ids.hpp"
+
+namespace outrigger::fabric {
+
+class RankCopier {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Between looks whether the thread that holds a job is still there.
+  static constexpr std::chrono::milliseconds kLookInterval{20};
+
+  // `pid`: of the rank. The board must stay where it is. When nothing was finished for as long as `patience`, what has
+  // not been taken is taken back.
+  RankCopier(CopyBoard& board, pid_t pid, std::chrono::milliseconds patience)
+      : board_(&board), pid_(pid), patience_(patience) {}
+
+  // There would be work for a copier: the rank may start one.
+  void want();
+  // May it be given jobs?
+  [[nodiscard]] bool usable();
+
+  // Given and neither collected nor taken back.
+  [[nodiscard]] std::uint32_t pending() const { return end_ - collected_; }
+  [[nodiscard]] std::uint32_t room() const { return kCopyJobs - pending(); }
+  // With usable() and room() only. The copier looks after ring().
+  void give(const CopyJob& job, const Piece& piece);
+  void ring();
+  // Until all that is pending is finished or the time is over, asleep. Dear where timers are.
+  void wait(std::chrono::microseconds at_most);
+  // All that is pending is finished.
+  [[nodiscard]] bool all_finished() const;
+
+  struct Finished {
+    Piece piece;
+    CopyResult result = CopyResult::none;
+  };
+  // Adds to `finished` what the copier has finished, and to `returned` what is taken back from one that does not get
+  // on. True: anything.
+  bool collect(std::vector<Finished>& finished, std::vector<Piece>& returned);
+  // Adds to `returned` all that the copier has not taken; what is pending then is in its hands.
+  void take_back(std::vector<Piece>& returned);
+  // It has a job in hand and does not get on: its process is stopped, or has just ended.
+  [[nodiscard]] bool stuck() const { return stuck_; }
+  // What is pending, oldest first, `index` below pending().
+  [[nodiscard]] Piece& piece(std::uint32_t index) { return pieces_[(collected_ + index) % kCopyJobs]; }
+
+  // Ranks whose memory it may not touch.
+  [[nodiscard]] bool may_reach(WorldRank rank) const;
+  void note_unreachable(WorldRank rank) { unreachable_.push_back(rank); }
+
+  // What is to be given when there is room; the caller's to fill and to empty.
+  std::deque<Piece> queue;
+  std::uint64_t queued_bytes = 0;
+  bool listed = false;  // among those that have something to do
+
+ private:
+  [[nodiscard]] bool thread_lives() const;
+  [[nodiscard]] bool has_result(std::uint32_t number) const;
+  bool collect_finished(std::vector<Finished>& finished);
+  void take_from_the_dead(std::vector<Piece>& returned);
+
+  CopyBoard* board_;
+  pid_t pid_;
+  std::chrono::milliseconds patience_;
+  pid_t tid_ = 0;
+  bool wanted_ = false;
+  bool gone_ = false;
+  bool stuck_ = false;
+  // Modulo 2^32. [collected_, end_) is pending; [end_, given_) was taken back while older jobs were in hand.
+  std::uint32_t collected_ = 0;
+  std::uint32_t end_ = 0;
+  std::uint32_t given_ = 0;
+  Clock::time_point last_progress_;
+  Clock::time_point last_look_;
+  std::array<Piece, kCopyJobs> pieces_{};
+  std::vector<WorldRank> unreachable_;
+};
+
+}  // namespace outrigger::fabric

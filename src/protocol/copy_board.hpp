@@ -1,0 +1,124 @@
+// Copies that a service process asks of one of its ranks' process, which reaches the rank's private memory with one
+// copy where the service process needs two. Part of the rank's control segment. The takers are threads of the rank: its
+// copier, which sleeps until it is asked, and any thread of the program that only waits and helps meanwhile.
+//
+//   service process                              takers; the copier sleeps on `bell`
+//     jobs[given % 16] = job; ++given
+//     ++bell, wake ----------------------------->  take:    taken t -> t + 1   (compare and swap)
+//                                                  copy
+//     asleep on `events` <-----------------------  results[t] = ...; ++events; wake when nothing is left to take
+//     collects results
+//     takes back:  taken t -> given               (the same compare and swap)
+//
+// So every job belongs to one side at any moment. Takers are help and never a condition: what nobody has taken the
+// service process can take back at any time and copy itself. What is taken is its taker's until there is a result or
+// the taker is gone; nothing that the job touches may be given back to the program before.
+//
+// Who writes what: service process: wanted, given, service_waits, jobs, results before a job is given; takers: results,
+// events; copier: copier_*; both sides: taken, bell. One service process, the one that serves the rank.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "protocol/futex.hpp"
+
+namespace outrigger {
+
+// Jobs in a board at once, a power of two; at the limit the service process keeps the rest in its queue.
+inline constexpr std::uint32_t kCopyJobs = 16;
+
+enum class CopyKind : std::uint32_t {
+  pull = 1,    // other process -> own memory
+  push = 2,    // own memory -> other process
+  within = 3,  // own memory -> own memory
+};
+
+enum class CopyResult : std::uint32_t {
+  none = 0,
+  copied = 1,
+  fault = 2,        // a range is not all there
+  gone = 3,         // the other process is
+  unreachable = 4,  // the copier may not touch the other process, or it is not the one that is meant
+};
+
+struct CopyJob {
+  std::uint32_t kind = 0;           // CopyKind
+  std::int32_t other_pid = 0;       // pull, push
+  std::uint64_t own_address = 0;    // within: the destination
+  std::uint64_t other_address = 0;  // within: the source
+  std::uint64_t bytes = 0;
+  // pull, push: a word of the other process and what stands there. Process ids mean something else in another
+  // namespace; no byte is copied before the word was found.
+  std::uint64_t probe_address = 0;
+  std::uint64_t probe_value = 0;
+};
+static_assert(sizeof(CopyJob) == 48);
+
+struct alignas(64) CopyBoard {
+  std::atomic<std::uint32_t> wanted;         // not 0: there is work for a copier; the rank starts it at its next call
+  std::atomic<std::uint32_t> given;          // jobs ever put in, modulo 2^32
+  std::atomic<std::uint32_t> service_waits;  // not 0: wake `events` by futex when nothing is left to take
+
+  alignas(64) std::atomic<std::uint32_t> taken;  // jobs ever taken by the copier or taken back
+  std::atomic<std::uint32_t> events;             // results ever given; a futex word
+  std::atomic<std::uint32_t> bell;               // the futex word that the copier sleeps on
+  std::atomic<std::uint32_t> copier_sleeps;      // not 0: wake `bell` by futex after a job was given
+  std::atomic<std::int32_t> copier_tid;          // 0: there is no copier
+  std::atomic<std::uint32_t> copier_has;         // one more than the job that the copier has in hand; 0: none
+
+  alignas(64) std::array<CopyJob, kCopyJobs> jobs{};
+  std::array<std::atomic<std::uint32_t>, kCopyJobs> results;  // CopyResult
+
+  [[nodiscard]] CopyJob& job(std::uint32_t number) { return jobs[number % kCopyJobs]; }
+  [[nodiscard]] std::atomic<std::uint32_t>& result(std::uint32_t number) { return results[number % kCopyJobs]; }
+};
+
+// The takers' side of the handshake. Any thread; sleep() is for the copier.
+class CopyTaker {
+ public:
+  explicit CopyTaker(CopyBoard& board) : board_(board) {}
+
+  // True: the job that is next is the caller's, who must finish() it by that number.
+  [[nodiscard]] bool take(CopyJob& job, std::uint32_t& number) {
+    std::uint32_t next = board_.taken.load(std::memory_order_relaxed);
+    do {
+      if (next == board_.given.load(std::memory_order_acquire)) return false;
+    } while (!board_.taken.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel));
+    number = next;
+    job = board_.job(next);
+    return true;
+  }
+
+  void finish(std::uint32_t number, CopyResult result) {
+    board_.result(number).store(static_cast<std::uint32_t>(result), std::memory_order_release);
+    board_.events.fetch_add(1, std::memory_order_seq_cst);
+    // One wake-up for all jobs there are: the service process has nothing to do on the copier's core in between.
+    const bool nothing_left =
+        board_.taken.load(std::memory_order_seq_cst) == board_.given.load(std::memory_order_seq_cst);
+    if (nothing_left && board_.service_waits.load(std::memory_order_seq_cst) != 0) futex_wake_all(board_.events);
+  }
+
+  // Sleeps until somebody rings, unless there is a job or `ended` says so after the sleep was announced.
+  template <class Ended>
+  void sleep(const Ended& ended) {
+    const std::uint32_t heard = board_.bell.load(std::memory_order_seq_cst);
+    board_.copier_sleeps.store(1, std::memory_order_seq_cst);
+    const bool idle = board_.taken.load(std::memory_order_seq_cst) == board_.given.load(std::memory_order_seq_cst);
+    if (idle && !ended()) futex_wait_forever(board_.bell, heard);
+    board_.copier_sleeps.store(0, std::memory_order_seq_cst);
+  }
+
+ private:
+  CopyBoard& board_;
+};
+
+// Wakes the copier if it sleeps, by either side.
+inline void ring_copier(CopyBoard& board) {
+  board.bell.fetch_add(1, std::memory_order_seq_cst);
+  if (board.copier_sleeps.load(std::memory_order_seq_cst) != 0) futex_wake_all(board.bell);
+}
+
+}  // namespace outrigger

@@ -1,0 +1,187 @@
+// When a client has a copier, and what becomes of it. What it copies: tests/host/copier_test.cpp.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "fake_node.hpp"
+
+namespace outrigger::client::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Registered before any client's own handler, so it runs after that.
+CopyBoard* board_at_exit = nullptr;
+const int registered_early = std::atexit([] {
+  if (board_at_exit != nullptr && board_at_exit->copier_tid.load() != 0) ::_exit(3);
+});
+
+int allowed_cpu() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  (void)::sched_getaffinity(0, sizeof(set), &set);
+  int cpu = 0;
+  while (!CPU_ISSET(static_cast<std::size_t>(cpu), &set)) ++cpu;
+  return cpu;
+}
+
+FakeNodeOptions options(std::uint32_t reach, int cpu) {
+  FakeNodeOptions options;
+  options.reach = reach;
+  options.cpu = cpu;
+  return options;
+}
+
+class CopierOfClient : public ::testing::Test {
+ protected:
+  explicit CopierOfClient(std::uint32_t reach = kReachAll, int cpu = allowed_cpu())
+      : node_(options(reach, cpu)),
+        client_(node_.attach()),
+        group_(client_->define_group(GroupId{1, 1}, world(8), GroupRank(3))) {}
+
+  void post() {
+    OperationRequest request;
+    request.group = group_;
+    request.send = BufferLayout{bytes_.data(), 1, 1, {}};
+    request.receive = BufferLayout{bytes_.data(), 1, 1, {}};
+    auto operation = client_->post(request);
+    ASSERT_TRUE(operation);
+    const auto slot = node_.take_post();
+    ASSERT_TRUE(slot);
+    node_.complete(*slot);
+    ASSERT_TRUE(finish(*client_, *operation));
+  }
+  CopyBoard& board() { return node_.header().copies; }
+  bool comes() {
+    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    while (!client_->copier() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return client_->copier();
+  }
+  void want_and_post() {
+    board().wanted.store(1);
+    post();
+  }
+
+  std::array<std::byte, 8> bytes_{};
+  FakeNode node_;
+  std::unique_ptr<Client> client_;
+  std::shared_ptr<const Group> group_;
+};
+
+class WithoutCopierReach : public CopierOfClient {
+ protected:
+  WithoutCopierReach() : CopierOfClient(kReachMapped | kReachCma) {}
+};
+class WithoutCore : public CopierOfClient {
+ protected:
+  WithoutCore() : CopierOfClient(kReachAll, -1) {}
+};
+class OnACoreThatIsNot : public CopierOfClient {
+ protected:
+  OnACoreThatIsNot() : CopierOfClient(kReachAll, 1000) {}
+};
+
+TEST_F(CopierOfClient, ComesWhenItIsWantedAndGoesWithTheClient) {
+  post();
+  EXPECT_FALSE(client_->copier()) << "nobody wanted it";
+  want_and_post();
+  ASSERT_TRUE(comes());
+  const pid_t tid = board().copier_tid.load();
+  EXPECT_NE(tid, ::getpid());
+  const std::filesystem::path task = "/proc/self/task/" + std::to_string(tid);
+  std::string name;
+  std::ifstream(task / "comm") >> name;
+  EXPECT_EQ(name, "outrigger-copy");
+  cpu_set_t set;
+  ASSERT_EQ(::sched_getaffinity(tid, sizeof(set), &set), 0);
+  EXPECT_EQ(CPU_COUNT(&set), 1);
+  EXPECT_TRUE(CPU_ISSET(static_cast<std::size_t>(allowed_cpu()), &set));
+  group_.reset();
+  client_.reset();
+  EXPECT_EQ(board().copier_tid.load(), 0);
+  EXPECT_FALSE(std::filesystem::exists(task));
+}
+
+TEST_F(CopierOfClient, LeavesSignalsToTheProgram) {
+  want_and_post();
+  ASSERT_TRUE(comes());
+  std::ifstream status("/proc/self/task/" + std::to_string(board().copier_tid.load()) + "/status");
+  std::uint64_t blocked = 0;
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigBlk:")) blocked = std::stoull(line.substr(7), nullptr, 16);
+  }
+  for (const int signal : {SIGTERM, SIGINT, SIGALRM, SIGUSR1, SIGCHLD, SIGIO}) {
+    EXPECT_NE(blocked >> (signal - 1) & 1U, 0U) << signal;
+  }
+  EXPECT_EQ(blocked >> (SIGSEGV - 1) & 1U, 0U) << "a fault of its own must be seen";
+  sigset_t mine;
+  ASSERT_EQ(::sigprocmask(SIG_BLOCK, nullptr, &mine), 0);
+  EXPECT_FALSE(sigismember(&mine, SIGTERM)) << "the thread that started it";
+}
+
+TEST_F(CopierOfClient, AChildHasNoneAndEndsAsItLikes) {
+  want_and_post();
+  ASSERT_TRUE(comes());
+  const pid_t tid = board().copier_tid.load();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (client_->copier()) ::_exit(1);
+    group_.reset();
+    client_.reset();  // waits for nobody
+    std::exit(0);     // and neither does what runs at exit
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(::syscall(SYS_tgkill, ::getpid(), tid, 0), 0) << "the parent's is still there";
+  post();
+}
+
+// A program that ends without MPI_Finalize: the copier must not write to what its destructors give back.
+TEST_F(CopierOfClient, IsNotThereAnyMoreWhenTheProgramsDestructorsRun) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    FakeNode node(options(kReachAll, allowed_cpu()));
+    const std::unique_ptr<Client> client = node.attach();
+    node.header().copies.wanted.store(1);
+    board_at_exit = &node.header().copies;
+    OperationRequest request;
+    request.group = client->define_group(GroupId{1, 1}, world(8), GroupRank(3));
+    const auto operation = client->post(request);
+    while (!client->copier()) std::this_thread::yield();
+    std::exit(registered_early);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(WithoutCopierReach, NoneComes) {
+  want_and_post();
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(client_->copier());
+}
+
+TEST_F(WithoutCore, NoneComes) {
+  want_and_post();
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(client_->copier());
+}
+
+TEST_F(OnACoreThatIsNot, NoneStaysOnTheRanksCore) {
+  want_and_post();
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(client_->copier());
+  EXPECT_EQ(board().copier_tid.load(), 0);
+}
+
+}  // namespace
+}  // namespace outrigger::client::test

@@ -1,0 +1,395 @@
+// Moves that copiers make: the real one (a thread of this process, which plays a rank), and takers that misbehave.
+#include "client/copier.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "fabric_fixture.hpp"
+#include "protocol/cross_memory.hpp"
+
+namespace outrigger {
+namespace {
+
+using namespace std::chrono_literals;
+using fabric::HostFabric;
+using fabric::MoveStatus;
+using testing::Ended;
+using testing::make_rank;
+
+constexpr WorldRank kHere{0};       // this process
+constexpr WorldRank kElsewhere{1};  // a child
+constexpr std::uint64_t kBytes = 3 << 20;
+
+std::byte byte_at(std::uint64_t i) {
+  return static_cast<std::byte>(i * 11 + (i >> 8));
+}
+
+std::uint64_t address_of(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+// Real copiers get time enough on a busy machine; takers of the tests' are given up soon.
+class Copiers : public ::testing::Test {
+ protected:
+  static fabric::HostFabricOptions with_patience(std::chrono::milliseconds patience) {
+    fabric::HostFabricOptions options;
+    options.copier_patience = patience;
+    return options;
+  }
+  explicit Copiers(std::chrono::milliseconds patience = 8s)
+      : memory_(kBytes), other_(kBytes), fabric_(with_patience(patience)) {
+    for (std::uint64_t i = 0; i < kBytes; ++i) memory_[i] = byte_at(i);
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      while (true) ::pause();
+    }
+    std::memset(memory_.data(), 0, kBytes);
+    fabric_.add_rank(kHere, make_rank(kHere, ::getpid()));
+    fabric_.add_rank(kElsewhere, make_rank(kElsewhere, child_));
+    for (const WorldRank rank : {kHere, kElsewhere}) fabric_.set_probe(rank, address_of(&probe_));
+    fabric_.expect_copier(kHere);
+  }
+  ~Copiers() override { end_child(); }
+
+  void end_child() {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    child_ = -1;
+  }
+
+  CopyBoard& board() { return fabric_.rank(kHere)->segment().header().copies; }
+  Block mine(std::uint64_t offset, std::uint64_t bytes) const {
+    return Block{MemoryRef{kHere, kPrivateRegion, address_of(memory_.data()) + offset}, bytes};
+  }
+  Block mine_too(std::uint64_t offset, std::uint64_t bytes) const {
+    return Block{MemoryRef{kHere, kPrivateRegion, address_of(other_.data()) + offset}, bytes};
+  }
+  Block childs(std::uint64_t offset, std::uint64_t bytes) const {
+    return Block{MemoryRef{kElsewhere, kPrivateRegion, address_of(memory_.data()) + offset}, bytes};
+  }
+
+  void start_copier() {
+    cpu_set_t allowed;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    int cpu = 0;
+    while (!CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) ++cpu;
+    copier_.start(board(), cpu);
+    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    while (!copier_.runs() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    ASSERT_TRUE(copier_.runs());
+  }
+
+  // What the rank would do to have jobs that nobody carries out.
+  void pretend_copier(pid_t tid) { board().copier_tid.store(tid, std::memory_order_release); }
+
+  void progress_until(const Ended& ended, std::chrono::milliseconds at_most = 10s) {
+    const auto deadline = std::chrono::steady_clock::now() + at_most;
+    while (!ended.ended() && std::chrono::steady_clock::now() < deadline) (void)fabric_.progress();
+  }
+
+  struct Outcome {
+    MoveStatus status = MoveStatus::memory_fault;
+    Reach reach = Reach::wire;
+  };
+  Outcome move(const Block& from, const Block& to) {
+    Ended ended;
+    fabric_.move(from, to, ended);
+    progress_until(ended);
+    EXPECT_TRUE(ended.ended());
+    if (!ended.ended()) return {};
+    EXPECT_EQ(fabric_.moves_in_flight(), 0U);
+    return Outcome{ended.status(), ended.reach()};
+  }
+
+  void expect_bytes(const std::vector<std::byte>& memory, std::uint64_t at, std::uint64_t from, std::uint64_t bytes) {
+    for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(memory[at + i], byte_at(from + i)) << at + i;
+  }
+
+  std::vector<std::byte> memory_;
+  std::vector<std::byte> other_;
+  std::uint64_t probe_ = 0x1234'5678'9ABC'DEF0;
+  pid_t child_ = -1;
+  HostFabric fabric_;
+  client::Copier copier_;  // ends before the fabric, whose memory it uses
+};
+
+class TestsTaker : public Copiers {
+ protected:
+  TestsTaker() : Copiers(100ms) {}
+};
+
+TEST_F(Copiers, NobodyIsWantedForWhatIsMappedOrSmall) {
+  EXPECT_EQ(move(childs(0, 1000), mine(0, 1000)).reach, Reach::relay);
+  EXPECT_EQ(board().wanted.load(), 0U);
+  EXPECT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::relay) << "nobody is there yet";
+  EXPECT_EQ(board().wanted.load(), 1U);
+}
+
+TEST_F(Copiers, PullIntoOwnMemory) {
+  start_copier();
+  const Outcome outcome = move(childs(3, kBytes - 10), mine(7, kBytes - 10));
+  EXPECT_EQ(outcome.status, MoveStatus::ok);
+  EXPECT_EQ(outcome.reach, Reach::copier);
+  EXPECT_EQ(memory_[6], std::byte{0}) << "before the block";
+  EXPECT_EQ(memory_[kBytes - 3], std::byte{0}) << "behind the block";
+  expect_bytes(memory_, 7, 3, kBytes - 10);
+  EXPECT_EQ(move(childs(0, 4096), mine(0, 4096)).reach, Reach::relay) << "small";
+}
+
+TEST_F(Copiers, PushFromOwnMemoryWhereTheOtherSideHasNone) {
+  start_copier();
+  for (std::uint64_t i = 0; i < kBytes; ++i) other_[i] = byte_at(i + 5);
+  const Outcome outcome = move(mine_too(0, kBytes), childs(0, kBytes));
+  EXPECT_EQ(outcome.status, MoveStatus::ok);
+  EXPECT_EQ(outcome.reach, Reach::copier);
+  ASSERT_EQ(read_cross_memory(child_, address_of(memory_.data()), memory_), 0);
+  expect_bytes(memory_, 0, 5, kBytes);
+}
+
+TEST_F(Copiers, OwnBlockIsCopiedWithin) {
+  start_copier();
+  for (std::uint64_t i = 0; i < kBytes; ++i) other_[i] = byte_at(i);
+  EXPECT_EQ(move(mine_too(1, kBytes - 1), mine(0, kBytes - 1)).reach, Reach::copier);
+  expect_bytes(memory_, 0, 1, kBytes - 1);
+}
+
+TEST_F(Copiers, ManyMovesAtOnceAllArrive) {
+  start_copier();
+  std::mt19937 random(7);
+  constexpr std::uint64_t kBlock = 96 << 10;
+  constexpr std::size_t kMoves = kBytes / kBlock;
+  for (int round = 0; round < 20; ++round) {
+    std::memset(memory_.data(), 0, kBytes);
+    std::vector<std::unique_ptr<Ended>> ends;
+    std::vector<std::uint64_t> bytes;
+    for (std::size_t i = 0; i < kMoves; ++i) {
+      bytes.push_back(1 + random() % kBlock);
+      ends.push_back(std::make_unique<Ended>());
+      fabric_.move(childs(i * kBlock, bytes[i]), mine(i * kBlock, bytes[i]), *ends[i]);
+      if (random() % 3 == 0) (void)fabric_.progress();
+    }
+    for (std::size_t i = 0; i < kMoves; ++i) {
+      progress_until(*ends[i]);
+      ASSERT_TRUE(ends[i]->ended());
+      ASSERT_EQ(ends[i]->status(), MoveStatus::ok);
+      expect_bytes(memory_, i * kBlock, i * kBlock, bytes[i]);
+      if (bytes[i] != kBlock) {
+        ASSERT_EQ(memory_[i * kBlock + bytes[i]], std::byte{0});
+      }
+    }
+    EXPECT_EQ(fabric_.moves_in_flight(), 0U);
+  }
+}
+
+TEST_F(Copiers, WhatIsNotThereFaultsAndWhoIsGoneIsLost) {
+  start_copier();
+  EXPECT_EQ(move(Block{MemoryRef{kElsewhere, kPrivateRegion, 4096}, kBytes}, mine(0, kBytes)).status,
+            MoveStatus::memory_fault);
+  EXPECT_EQ(move(childs(0, kBytes), Block{MemoryRef{kHere, kPrivateRegion, 4096}, kBytes}).status,
+            MoveStatus::memory_fault);
+  EXPECT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::copier) << "as if nothing had been";
+  end_child();
+  EXPECT_EQ(move(childs(0, kBytes), mine(0, kBytes)).status, MoveStatus::owner_lost);
+}
+
+TEST_F(Copiers, AnotherProcessThanMeantIsNotTouched) {
+  start_copier();
+  fabric::RankCopier asking(board(), ::getpid(), 8s);
+  ASSERT_TRUE(asking.usable());
+  CopyJob job;
+  job.kind = static_cast<std::uint32_t>(CopyKind::pull);
+  job.other_pid = child_;
+  job.own_address = address_of(memory_.data());
+  job.other_address = address_of(memory_.data());
+  job.bytes = 4096;
+  job.probe_address = address_of(&probe_);
+  job.probe_value = probe_ + 1;  // as another process with that number would have
+  asking.give(job, {});
+  job.probe_value = probe_;
+  job.own_address += 8192;
+  asking.give(job, {});
+  asking.ring();
+  std::vector<fabric::RankCopier::Finished> finished;
+  std::vector<fabric::Piece> returned;
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  while (finished.size() < 2 && std::chrono::steady_clock::now() < deadline) {
+    asking.wait(1ms);
+    (void)asking.collect(finished, returned);
+    for (; !returned.empty(); returned.pop_back()) asking.give(job, {});  // taken back from a copier that was slow
+  }
+  ASSERT_EQ(finished.size(), 2U);
+  EXPECT_EQ(finished[0].result, CopyResult::unreachable);
+  EXPECT_EQ(finished[1].result, CopyResult::copied);
+  EXPECT_TRUE(std::all_of(memory_.begin(), memory_.begin() + 8192, [](std::byte b) { return b == std::byte{0}; }));
+  expect_bytes(memory_, 8192, 0, 4096);
+}
+
+TEST_F(TestsTaker, WhoCannotBeReachedIsNotTriedAgain) {
+  pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid)));
+  Ended ended;
+  fabric_.move(childs(0, 100'000), mine(0, 100'000), ended);
+  (void)fabric_.progress();
+  CopyTaker taker(board());
+  CopyJob job;
+  std::uint32_t number = 0;
+  ASSERT_TRUE(taker.take(job, number));
+  taker.finish(number, CopyResult::unreachable);
+  progress_until(ended);
+  ASSERT_TRUE(ended.ended());
+  EXPECT_EQ(ended.reach(), Reach::relay);
+  expect_bytes(memory_, 0, 0, 100'000);
+  EXPECT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::relay);
+  EXPECT_FALSE(taker.take(job, number));
+}
+
+TEST_F(TestsTaker, ATakerThatStopsKeepsOnlyWhatItHolds) {
+  pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid)));
+  Ended held;
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), held);
+  (void)fabric_.progress();
+  CopyTaker taker(board());
+  CopyJob job;
+  std::uint32_t number = 0;
+  ASSERT_TRUE(taker.take(job, number));
+  Ended other;
+  fabric_.move(childs(0, kBytes / 2), mine_too(0, kBytes / 2), other);
+  progress_until(other);
+  ASSERT_TRUE(other.ended()) << "others wait for a copier that has stopped";
+  const auto a_while = std::chrono::steady_clock::now() + 250ms;
+  while (std::chrono::steady_clock::now() < a_while) (void)fabric_.progress();
+  EXPECT_FALSE(held.ended()) << "its memory is still being written";
+  CopyJob none;
+  std::uint32_t no_number = 0;
+  EXPECT_FALSE(taker.take(none, no_number)) << "what was taken back is still there to be taken";
+  const std::span<std::byte> to(reinterpret_cast<std::byte*>(job.own_address), job.bytes);
+  ASSERT_EQ(read_cross_memory(job.other_pid, job.other_address, to), 0);
+  taker.finish(number, CopyResult::copied);
+  progress_until(held);
+  ASSERT_TRUE(held.ended());
+  EXPECT_EQ(held.status(), MoveStatus::ok);
+  EXPECT_EQ(held.reach(), Reach::relay) << "most of it was relayed";
+  expect_bytes(memory_, 0, 0, kBytes);
+  // And it may help again.
+  pretend_copier(0);
+  start_copier();
+  EXPECT_EQ(move(childs(0, kBytes), mine(0, kBytes)).status, MoveStatus::ok);
+}
+
+TEST_F(TestsTaker, ACancelledMoveHoldsCompletionsUntilTheTakerIsDone) {
+  pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid)));
+  ASSERT_TRUE(fabric_.open_slot(kHere, SlotIndex{1}));
+  ASSERT_TRUE(fabric_.open_slot(kElsewhere, SlotIndex{1}));
+  Ended ended;
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  (void)fabric_.progress();
+  CopyTaker taker(board());
+  CopyJob job;
+  std::uint32_t number = 0;
+  ASSERT_TRUE(taker.take(job, number));
+  fabric_.cancel(ended);
+  const auto state_of = [&](WorldRank rank) { return fabric_.rank(rank)->segment().slot(SlotIndex{1}).state.load(); };
+  fabric_.complete(kHere, SlotIndex{1}, {});
+  fabric_.complete(kElsewhere, SlotIndex{1}, {});
+  for (int i = 0; i < 20; ++i) (void)fabric_.progress();
+  EXPECT_NE(state_of(kHere), static_cast<std::uint32_t>(SlotState::done)) << "a late copy would land in freed memory";
+  EXPECT_EQ(state_of(kElsewhere), static_cast<std::uint32_t>(SlotState::done)) << "nothing is written there";
+  taker.finish(number, CopyResult::copied);
+  (void)fabric_.progress();
+  EXPECT_EQ(state_of(kHere), static_cast<std::uint32_t>(SlotState::done));
+  EXPECT_FALSE(ended.ended());
+  EXPECT_EQ(fabric_.moves_in_flight(), 0U);
+}
+
+TEST_F(TestsTaker, AThreadThatDiesWithAJobIsNoticed) {
+  std::atomic<pid_t> tid{0};
+  std::atomic<bool> go{false};
+  std::thread dying([&] {
+    tid = static_cast<pid_t>(::syscall(SYS_gettid));
+    while (!go) std::this_thread::yield();
+    CopyTaker taker(board());
+    CopyJob job;
+    std::uint32_t number = 0;
+    while (!taker.take(job, number)) std::this_thread::yield();
+    board().copier_has.store(number + 1);
+  });
+  while (tid == 0) std::this_thread::yield();
+  pretend_copier(tid);
+  go = true;
+  Ended ended;
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  progress_until(ended);
+  dying.join();
+  ASSERT_TRUE(ended.ended());
+  EXPECT_EQ(ended.status(), MoveStatus::ok);
+  EXPECT_EQ(ended.reach(), Reach::relay);
+  expect_bytes(memory_, 0, 0, kBytes);
+}
+
+TEST_F(TestsTaker, NonsenseOnTheBoardHarmsNobodyElse) {
+  pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid)));
+  std::mt19937 random(3);
+  for (int round = 0; round < 10; ++round) {
+    Ended ended;
+    Ended others;
+    fabric_.move(childs(0, kBytes / 4), mine(0, kBytes / 4), ended);
+    fabric_.move(mine(0, 1000), childs(0, 1000), others);  // small: never the copier's
+    (void)fabric_.progress();
+    board().taken.store(static_cast<std::uint32_t>(random()));
+    board().events.store(static_cast<std::uint32_t>(random()));
+    for (auto& result : board().results) result.store(static_cast<std::uint32_t>(random() % 7));
+    progress_until(ended);
+    EXPECT_TRUE(ended.ended()) << "a move hangs on what a rank wrote";
+    progress_until(others);
+    EXPECT_TRUE(others.ended());
+    EXPECT_EQ(others.status(), MoveStatus::ok);
+  }
+  EXPECT_EQ(fabric_.moves_in_flight(), 0U);
+}
+
+TEST_F(TestsTaker, ARankThatIsDroppedTakesItsMovesAlong) {
+  pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid)));
+  Ended ended;
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  (void)fabric_.progress();
+  fabric_.drop_rank(kHere);
+  progress_until(ended);
+  ASSERT_TRUE(ended.ended());
+  EXPECT_EQ(ended.status(), MoveStatus::owner_lost);
+}
+
+TEST_F(TestsTaker, StoppedCopierLeavesItsWorkToTheServiceProcess) {
+  start_copier();
+  ASSERT_EQ(move(childs(0, kBytes), mine(0, kBytes)).status, MoveStatus::ok);
+  copier_.stop();
+  EXPECT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::relay);
+}
+
+TEST_F(Copiers, AnIdleCopierTakesNoTime) {
+  start_copier();
+  ASSERT_EQ(move(childs(0, kBytes), mine(0, kBytes)).status, MoveStatus::ok);
+  std::this_thread::sleep_for(20ms);
+  const std::int64_t before = copier_.cpu_ns();
+  EXPECT_GT(before, 0);
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(copier_.cpu_ns(), before);
+}
+
+}  // namespace
+}  // namespace outrigger
