@@ -228,7 +228,7 @@ def test_no_ranks_are_refused(build: Artifacts) -> None:
         (None, ["ring_pull"], None, "write COLLECTIVE=ALGORITHM"),
         (None, ["ibcast=ring_pull"], None, "collectives: ialltoall, ialltoallv"),
         (None, ["ialltoall=fastest"], None, "algorithms: ring_pull, scatter_dest"),
-        (None, [], "mapped,magic", "'magic' is none of mapped, cma, bounce"),
+        (None, [], "mapped,magic", "'magic' is none of mapped, cma, copier, bounce"),
     ],
 )
 def test_bad_settings_are_refused(services: int | None, algorithms: list[str], reach: str | None, message: str) -> None:
