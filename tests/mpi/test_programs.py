@@ -72,6 +72,8 @@ def test_leaving_without_finalize(mpi, services):
 def test_mismatched_counts(offload):
     """Native MPIs differ here (Open MPI says nothing); ours must report, without an overrun or a hang."""
     result = offload.run(2, ["odd", "mismatch"], timeout_s=40)
+    if offload.name == "mpich" and not result.out:  # about once in 50 runs its mpiexec ends before it has read the text
+        result = offload.run(2, ["odd", "mismatch"], timeout_s=40)
     assert result.returncode != 0
     assert "beyond the receive buffer" not in result.out
     assert "MPI_ERR_TRUNCATE" in result.out or "truncat" in result.out.lower()
