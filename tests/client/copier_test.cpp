@@ -149,14 +149,16 @@ TEST_F(CopierOfClient, AChildHasNoneAndEndsAsItLikes) {
 TEST_F(CopierOfClient, IsNotThereAnyMoreWhenTheProgramsDestructorsRun) {
   const pid_t child = ::fork();
   if (child == 0) {
-    FakeNode node(options(kReachAll, allowed_cpu()));
-    const std::unique_ptr<Client> client = node.attach();
+    // Of the program as a whole, as MPI's are: nobody gives them back.
+    static auto& node = *new FakeNode(options(kReachAll, allowed_cpu()));
+    static auto& client = *node.attach().release();
     node.header().copies.wanted.store(1);
     board_at_exit = &node.header().copies;
-    OperationRequest request;
-    request.group = client->define_group(GroupId{1, 1}, world(8), GroupRank(3));
-    const auto operation = client->post(request);
-    while (!client->copier()) std::this_thread::yield();
+    static auto& request = *new OperationRequest;
+    request.group = client.define_group(GroupId{1, 1}, world(8), GroupRank(3));
+    static auto& operation = *new auto(client.post(request));
+    static_cast<void>(operation);
+    while (!client.copier()) std::this_thread::yield();
     std::exit(registered_early);
   }
   int status = -1;

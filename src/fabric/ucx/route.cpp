@@ -1,8 +1,16 @@
 #include "fabric/ucx/route.hpp"
 
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <utility>
+#include <array>
+#include <string>
+#include <type_traits>
 #include <vector>
+
+#include "protocol/unique_fd.hpp"
 
 namespace outrigger::fabric::ucx {
 namespace {
@@ -20,6 +28,33 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
+struct Answer {
+  WireRoute route;
+  std::array<char, 256> error{};  // empty: none
+};
+static_assert(std::is_trivially_copyable_v<Answer>);  // travels through a pipe, in one piece
+
+Answer failed(const std::string& error) {
+  Answer answer;
+  error.copy(answer.error.data(), answer.error.size() - 1);
+  return answer;
+}
+
+Answer probe(const std::string& transports) {
+  static Nothing nothing;
+  static bool broken = false;
+  static Result<Context> context = Context::open(transports);
+  if (!context) return failed(context.error());
+  static Result<Worker> worker = Worker::open(context.value(), nothing);
+  if (!worker) return failed(worker.error());
+  static Result<Endpoint> endpoint = Endpoint::open(worker.value(), worker.value().address(), broken);
+  if (!endpoint) return failed(endpoint.error());
+  Lanes lanes = endpoint.value().lanes();
+  // Which device leads to others is not known from here.
+  std::ranges::replace(lanes.messages, "tcp/lo", "tcp");
+  return Answer{route_over(lanes), {}};
+}
+
 }  // namespace
 
 WireRoute route_over(const Lanes& lanes) {
@@ -27,22 +62,26 @@ WireRoute route_over(const Lanes& lanes) {
   return make_wire_route(moves_memory, joined(moves_memory ? lanes.memory : lanes.messages));
 }
 
+// A process of its own, which ends without closing anything: UCX 1.13 aborts when it is closed while a connection is
+// being made.
 Result<WireRoute> probe_route(const std::string& transports) {
-  static Nothing nothing;
-  static bool broken = false;
-  Result<Context> context = Context::open(transports);
-  if (!context) return Error{context.error()};
-  // Never closed: UCX 1.13 aborts when that happens while a connection is being made.
-  auto* kept_context = new Context(std::move(context).value());
-  Result<Worker> worker = Worker::open(*kept_context, nothing);
-  if (!worker) return Error{worker.error()};
-  auto* kept_worker = new Worker(std::move(worker).value());
-  Result<Endpoint> endpoint = Endpoint::open(*kept_worker, kept_worker->address(), broken);
-  if (!endpoint) return Error{endpoint.error()};
-  Lanes lanes = (new Endpoint(std::move(endpoint).value()))->lanes();
-  // Which device leads to others is not known from here.
-  std::ranges::replace(lanes.messages, "tcp/lo", "tcp");
-  return route_over(lanes);
+  constexpr auto kBytes = static_cast<ssize_t>(sizeof(Answer));
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error{"no pipe for asking UCX"};
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Answer answer = probe(transports);
+    ::_exit(::write(write_end.get(), &answer, sizeof(answer)) == kBytes ? 0 : 1);
+  }
+  write_end.reset();
+  Answer answer;
+  const bool answered = child > 0 && ::read(read_end.get(), &answer, sizeof(answer)) == kBytes;
+  if (child > 0) (void)::waitpid(child, nullptr, 0);
+  if (!answered) return Error{"UCX ended without saying which transports there are"};
+  if (answer.error[0] != '\0') return Error{answer.error.data()};
+  return answer.route;
 }
 
 }  // namespace outrigger::fabric::ucx

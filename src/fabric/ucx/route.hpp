@@ -10,8 +10,8 @@ namespace outrigger::fabric::ucx {
 
 [[nodiscard]] WireRoute route_over(const Lanes& lanes);
 
-// As it would go to another node like this one, from a connection of this process to itself; over TCP without the
-// device. For a process that ends soon: the connection stays open.
+// As it would go to another node like this one: a child process opens a connection to itself and looks; over TCP
+// without the device. For processes with one thread.
 [[nodiscard]] Result<WireRoute> probe_route(const std::string& transports);
 
 }  // namespace outrigger::fabric::ucx
