@@ -145,8 +145,9 @@ TEST_F(CopierOfClient, AChildHasNoneAndEndsAsItLikes) {
   post();
 }
 
-// A program that ends without MPI_Finalize: the copier must not write to what its destructors give back.
-TEST_F(CopierOfClient, IsNotThereAnyMoreWhenTheProgramsDestructorsRun) {
+// A program that ends without MPI_Finalize (here a child of a process that has no threads yet): the copier must not
+// write to what its destructors give back.
+TEST(Exit, CopierIsNotThereAnyMoreWhenTheProgramsDestructorsRun) {
   const pid_t child = ::fork();
   if (child == 0) {
     // Of the program as a whole, as MPI's are: nobody gives them back.
