@@ -52,8 +52,7 @@ void barrier_open(MPI_Comm fallback) {
 }
 
 // Ranks leave MPI_Barrier milliseconds after each other where an MPI that yields looks at the network now and then. All
-// read one clock, so they agree on a moment that is after the last one's arrival, and wait for it
-// as they wait for the counter.
+// read one clock, so they agree on a moment that is after the last one's arrival, and wait for it as for the counter.
 static void start_by_the_clock(void) {
   const double agreeing_s = 0.005;
   double start_s = now_s() + agreeing_s;
@@ -62,8 +61,12 @@ static void start_by_the_clock(void) {
 }
 
 void barrier(void) {
+  if (!counter && one_clock) {
+    start_by_the_clock();
+    return;
+  }
   if (!counter) {
-    one_clock ? start_by_the_clock() : (void)MPI_Barrier(over_nodes);
+    MPI_Barrier(over_nodes);
     return;
   }
   const unsigned generation = atomic_load(&counter->generation);

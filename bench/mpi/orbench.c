@@ -60,8 +60,8 @@ static double overlap_percent(double pure_us, double work_us, double total_us) {
 
 // Work of both sides: `equal` iterations. For OSU's figure each side works as long as its own pure latency; for native
 // that is the same unless the work was given.
-static int measure_overlap(const Workload* workload, const Options* options, uint64_t equal, Figures* figures,
-                           double* work_us) {
+static int measure_overlap(const Workload* workload, const Options* options, uint64_t equal, uint64_t own_native,
+                           Figures* figures, double* work_us) {
   enum {
     kEqualNative,
     kEqualOffloaded,
@@ -72,7 +72,7 @@ static int measure_overlap(const Workload* workload, const Options* options, uin
     kOwnOffloadedWork,
     kCount
   };
-  const uint64_t own[kSides] = {work_lasting(figures[kNative].pure_us), work_lasting(figures[kOffloaded].pure_us)};
+  const uint64_t own[kSides] = {own_native, work_lasting(figures[kOffloaded].pure_us)};
   const Probe probes[kCount] = {
       [kEqualNative] = {kProbeOverlap, sides[kNative], equal},
       [kEqualOffloaded] = {kProbeOverlap, sides[kOffloaded], equal},
@@ -136,8 +136,9 @@ static void run_configuration(const Options* options, Collective collective, Mem
     workload_validate(&workload, sides[side], kSideNames[side], 1 + (unsigned)side);
   }
   measure_pure(&workload, options, figures);
-  const uint64_t equal = given_work ? *given_work : work_lasting(figures[kNative].pure_us);
-  const int rounds = measure_overlap(&workload, options, equal, figures, &work_us);
+  const uint64_t own_native = work_lasting(figures[kNative].pure_us);
+  const uint64_t equal = given_work ? *given_work : own_native;
+  const int rounds = measure_overlap(&workload, options, equal, own_native, figures, &work_us);
   measure_service(&workload, equal, rounds, work_us, &service);
   for (int side = 0; side < kSides; side++) {
     workload_validate(&workload, sides[side], kSideNames[side], 11 + (unsigned)side);

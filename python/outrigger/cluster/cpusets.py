@@ -69,12 +69,13 @@ def make(spec: Spec, cluster: str, mount: Path = MOUNT) -> None:
     root = _root(mount)
     if root is None:
         raise UserError(f"--cores-per-host needs the cpuset controller of control groups, which {mount} does not offer")
-    shares = share(_cpus_of(root), spec.nodes, spec.cores_per_host)
+    every = _cpus_of(root)
+    shares = share(every, spec.nodes, spec.cores_per_host)
     group = _group(root, cluster)
     try:
         _enable(root)
         group.mkdir()
-        _restrict(group, root, _cpus_of(root))
+        _restrict(group, root, every)
         _enable(group)
         for index, cpus in enumerate(shares):
             (group / host_name(index)).mkdir()
