@@ -1,7 +1,8 @@
 # Programs and libraries for the MPIs that are installed. For each one and each language it has,
 #   outrigger_mpi_<mpi>_<c|fortran>   interface target: the include directories, library directories and libraries that
 #                                     the MPI's compiler wrapper adds, or that pkg-config names
-# The wrappers are called by their full names, so it does not matter which MPI is the system's default.
+# The wrappers are called by their full names, so it does not matter which MPI is the system's default. mpiabi is the ABI
+# that MPI 5 describes, with the header and library of any MPI that has them: `./dev mpis` installs one in build/mpis.
 
 include(CheckLanguage)
 check_language(Fortran)
@@ -9,18 +10,26 @@ if(CMAKE_Fortran_COMPILER)
   enable_language(Fortran)
 endif()
 
-set(OUTRIGGER_MPIS openmpi mpich)
+set(OUTRIGGER_MPIS openmpi mpich mpiabi CACHE STRING "MPI ABIs to build for, where an MPI has them")
+set(OUTRIGGER_MPI_HINTS_mpiabi ${PROJECT_SOURCE_DIR}/build/mpis/mpich/bin)
 set(outrigger_mpi_openmpi_package ompi-c)
 set(outrigger_mpi_mpich_package mpich)
+set(outrigger_mpi_mpiabi_package mpi_abi)
 
 # The words that the compiler wrapper or pkg-config gives; empty where neither knows this MPI.
 function(outrigger_mpi_words mpi language result)
   set(${result} "" PARENT_SCOPE)
   set(wrappers mpicc.${mpi})
+  if(mpi STREQUAL mpiabi)
+    set(wrappers mpicc_abi)
+  endif()
   if(language STREQUAL fortran)
+    if(mpi STREQUAL mpiabi)
+      return() # its Fortran bindings are the Fortran compilers' affair
+    endif()
     set(wrappers mpifort.${mpi} mpif90.${mpi})
   endif()
-  find_program(OUTRIGGER_WRAPPER_${mpi}_${language} NAMES ${wrappers})
+  find_program(OUTRIGGER_WRAPPER_${mpi}_${language} NAMES ${wrappers} HINTS ${OUTRIGGER_MPI_HINTS_${mpi}})
   set(wrapper ${OUTRIGGER_WRAPPER_${mpi}_${language}})
   if(wrapper)
     execute_process(COMMAND ${wrapper} -show OUTPUT_VARIABLE line RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -47,7 +56,9 @@ function(outrigger_find_mpi mpi language)
   set(target outrigger_mpi_${mpi}_${language})
   add_library(${target} INTERFACE)
   foreach(word IN LISTS words)
-    if(word MATCHES "^-I(.+)")
+    if(word MATCHES "^-DMPI_ABI$")
+      target_compile_definitions(${target} INTERFACE MPI_ABI)
+    elseif(word MATCHES "^-I(.+)")
       target_include_directories(${target} SYSTEM INTERFACE ${CMAKE_MATCH_1})
     elseif(word MATCHES "^-L(.+)")
       target_link_directories(${target} INTERFACE ${CMAKE_MATCH_1})
@@ -68,7 +79,7 @@ endforeach()
 # outrigger_mpi_program(DIRECTORY PREFIX NAME LANGUAGE source...)
 #
 # An ordinary MPI program, once per MPI: target <PREFIX><NAME>_<mpi>, file ${CMAKE_BINARY_DIR}/<DIRECTORY>/<mpi>/<NAME>.
-# Linked to nothing of Outrigger's and without its flags or sanitizers.
+# Linked to nothing of Outrigger's and without its flags or sanitizers. For mpiabi only when it is asked for by target.
 function(outrigger_mpi_program directory prefix name language)
   foreach(mpi IN LISTS OUTRIGGER_MPIS)
     if(NOT TARGET outrigger_mpi_${mpi}_${language})
@@ -87,5 +98,8 @@ function(outrigger_mpi_program directory prefix name language)
       ${target} PROPERTIES OUTPUT_NAME ${name}
                            RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${directory}/${mpi}
                            Fortran_MODULE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${target})
+    if(mpi STREQUAL mpiabi)
+      set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
   endforeach()
 endfunction()

@@ -17,12 +17,21 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "fabric": ("protocol/",),
     "fabric/host": ("fabric/fabric.hpp", "fabric/node_memory.hpp", "protocol/"),
     "fabric/sim": ("fabric/fabric.hpp", "protocol/"),
-    "fabric/ucx": ("fabric/fabric.hpp", "fabric/node_memory.hpp", "protocol/"),
+    "fabric/ucx": ("fabric/fabric.hpp", "fabric/finished_moves.hpp", "fabric/node_memory.hpp", "protocol/"),
+    "fabric/dpu": (
+        "fabric/fabric.hpp",
+        "fabric/finished_moves.hpp",
+        "fabric/node_memory.hpp",
+        "fabric/host/",
+        "fabric/ucx/",
+        "protocol/",
+    ),
     "engine": ("protocol/", "fabric/fabric.hpp"),
     "client": ("protocol/",),
     "service": ("protocol/", "engine/", "fabric/"),
     "sim": ("engine/", "fabric/sim/", "fabric/fabric.hpp", "protocol/"),
     "mpi": ("client/", "protocol/"),
+    "heap": ("protocol/",),
 }
 
 # The engine knows no threads, clocks, files or sockets; the simulator must replay exactly.

@@ -51,7 +51,7 @@ quiet_step() {
 }
 
 # Set up on demand: instant when all is there.
-ensure_setup() { bash "$ROOT/scripts/dev/setup.sh" --quiet; }
+ensure_setup() { bash "$ROOT/scripts/dev/setup.sh" --quiet "$@"; }
 
 # UCX 1.22, headers and libraries, in build/ucx-1.22: what the preset ucx122 builds against.
 ensure_ucx122() {
@@ -66,8 +66,10 @@ build_preset() {
   local preset="$1"
   shift
   if [[ "$preset" == ucx122 ]]; then ensure_ucx122 || return 1; fi
+  if [[ "$preset" == aarch64 ]]; then ensure_setup --with aarch64 || return 1; fi
   local configured="$ROOT/build/$preset/build.ninja"
-  if [[ ! -f "$configured" || "$ROOT/CMakePresets.json" -nt "$configured" ]]; then
+  if [[ ! -f "$configured" || "$ROOT/CMakePresets.json" -nt "$configured" ||
+    "$ROOT/build/mpis/mpich/.installed" -nt "$configured" ]]; then
     quiet_step "Configuring $preset" cmake --preset "$preset" -S "$ROOT" || return 1
   fi
   local arguments=(--build "$ROOT/build/$preset" --parallel "$JOBS")

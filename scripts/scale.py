@@ -25,6 +25,21 @@ NODES = (16, 256, 4096)
 SERVICES = (1, 4)
 CASES = tuple((algorithm, form) for algorithm in ("ring_pull", "scatter_dest") for form in ("regular", "v"))
 BEGIN, END = "<!-- counted: begin -->", "<!-- counted: end -->"
+# Of the collectives whose blocks are passed on, every service process is counted.
+WHOLE_NODES = (4, 16)
+WHOLE_SERVICES = (1, 4)
+WHOLE_CASES = tuple(
+    (collective, algorithm, block)
+    for collective, algorithms, blocks in (
+        ("allgather", ("flat", "node_ring", "hierarchical"), (4096, 1 << 20)),
+        ("bcast", ("flat", "hierarchical"), (4096, 1 << 20)),
+    )
+    for algorithm in algorithms
+    for block in (blocks if algorithm == "hierarchical" or collective == "bcast" else blocks[:1])
+)
+WHOLE_TEXT = """All service processes together, 8 ranks on each node, the root on the first. Every engine is the real
+one; all ranks are there before the first byte moves."""
+KINDS = ("announce", "delivered", "release", "want", "copy", "done")
 
 Count = dict[str, Any]
 
@@ -32,6 +47,23 @@ Count = dict[str, Any]
 def count(program: Path, nodes: int, services: int, algorithm: str, form: str) -> Count:
     command = [str(program), "scale", "--json", "--nodes", str(nodes), "--services", str(services)]
     command += ["--algorithm", algorithm, "--form", form]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900)
+    figures: Count = json.loads(done.stdout)
+    return figures
+
+
+def count_whole(program: Path, collective: str, algorithm: str, block: int, nodes: int, services: int) -> Count:
+    command = [str(program), "scale", "--json", "--nodes", str(nodes), "--services", str(services)]
+    command += [
+        "--collective",
+        collective,
+        "--algorithm",
+        algorithm,
+        "--block-bytes",
+        str(block),
+        "--ranks-per-node",
+        "8",
+    ]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900)
     figures: Count = json.loads(done.stdout)
     return figures
@@ -74,6 +106,25 @@ def tables(counts: list[Count]) -> str:
         title = "One service process a node" if services == 1 else f"{services} service processes a node"
         parts.append(f"### {title}, {each} ranks each\n\n{table(chosen)}")
     return "\n\n".join(parts)
+
+
+def whole_table(counts: list[Count]) -> str:
+    lines = [
+        "| collective | algorithm | block | nodes | SPs each | announcements | reports | releases "
+        "| wants, copies, dones, each | control bytes | moves | blocks on the wire | of one node |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for one in counts:
+        sent, block = one["sent"], one["block_bytes"]
+        numbers = {kind: sent.get(kind, {"count": 0})["count"] for kind in KINDS}
+        assert numbers["want"] == numbers["copy"] == numbers["done"], "a question without its answer"
+        cells = [one["collective"].removeprefix("i"), f"`{one['algorithm']}`", f"{block >> 10} KiB"]
+        cells += [str(one["nodes"]), str(one["services"])]
+        cells += [f"{numbers[kind]:,}" for kind in KINDS[:4]]
+        cells += [size(total(sent, "bytes")), f"{one['moves']:,}"]
+        cells += [f"{one['wire_bytes'] / block:,.0f}", f"{one['most_bytes_from_a_node'] / block:,.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def draw(counts: list[Count], path: Path) -> None:
@@ -123,11 +174,17 @@ def main() -> int:
             for nodes in NODES:
                 print(f"{algorithm}, {form}, {nodes} nodes, {services} service processes each", file=sys.stderr)
                 counts.append(count(arguments.program, nodes, services, algorithm, form))
+    whole = []
+    for services in WHOLE_SERVICES:
+        for nodes in WHOLE_NODES:
+            print(f"allgathers and broadcasts, {nodes} nodes, {services} service processes each", file=sys.stderr)
+            whole += [count_whole(arguments.program, *case, nodes, services) for case in WHOLE_CASES]
     page = DOCS / "scaling.md"
     text = page.read_text()
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    fresh = f"{before}{BEGIN}\n\n{tables(counts)}\n\n{END}{after}"
+    passed_on = f"### Allgathers and broadcasts\n\n{WHOLE_TEXT}\n\n{whole_table(whole)}"
+    fresh = f"{before}{BEGIN}\n\n{tables(counts)}\n\n{passed_on}\n\n{END}{after}"
     if arguments.check:
         if fresh != text:
             print("docs/scaling.md differs from what is counted now: ./dev scale", file=sys.stderr)

@@ -1,5 +1,6 @@
-// An ordinary all-to-all benchmark in the manner of OSU's nonblocking ones: for each size the latency of the collective
-// alone, and the time of posting it, computing and waiting for it. It knows nothing of Outrigger.
+// An ordinary benchmark of all-to-alls and other collectives in the manner of OSU's nonblocking ones: for each size the
+// latency of the collective alone, and the time of posting it, computing and waiting for it. It knows nothing of
+// Outrigger.
 //
 // To compare two MPIs, or one with and without help, by equal work, give the second run the first one's --work.
 #include <mpi.h>
@@ -11,8 +12,10 @@
 #include "work.h"
 #include "workload.h"
 
+static MPI_Comm comm;  // all ranks
+
 static double pure_latency_us(const Workload* workload, const Options* options) {
-  const Probe probe = {.kind = kProbePure, .comm = MPI_COMM_WORLD};
+  const Probe probe = {.kind = kProbePure, .comm = comm};
   ProbeResult result;
   const int rounds = rounds_within(workload, &probe, 1, 0.3 * options->seconds, 5, options->iterations);
   measure(workload, &probe, 1, rounds, &result);
@@ -22,7 +25,7 @@ static double pure_latency_us(const Workload* workload, const Options* options) 
 
 static void print_row(const Workload* workload, double pure_us, uint64_t iterations, const ProbeResult* total,
                       const ProbeResult* alone) {
-  printf("%-10s %10d %12.1f %12.1f %12.1f %12.1f %14.2f %14llu\n", collective_name(workload->collective),
+  printf("%-11s %10d %12.1f %12.1f %12.1f %12.1f %14.2f %14llu\n", collective_name(workload->collective),
          workload->bytes, pure_us, alone->elapsed_us, total->elapsed_us, total->elapsed_us - alone->elapsed_us,
          total->cpu_us, (unsigned long long)iterations);
   fflush(stdout);
@@ -31,31 +34,32 @@ static void print_row(const Workload* workload, double pure_us, uint64_t iterati
 static void run_configuration(const Options* options, Collective collective, Memory memory, int bytes,
                               const uint64_t* given_work) {
   Workload workload;
-  workload_open(&workload, collective, memory, bytes);
-  workload_validate(&workload, MPI_COMM_WORLD, "", 1);
+  workload_open(&workload, comm, collective, memory, bytes);
+  workload_validate(&workload, comm, "", 1);
   const double pure_us = pure_latency_us(&workload, options);
   const uint64_t iterations = given_work ? *given_work : work_lasting(pure_us);
-  const Probe probes[2] = {{.kind = kProbeOverlap, .comm = MPI_COMM_WORLD, .work = iterations},
+  const Probe probes[2] = {{.kind = kProbeOverlap, .comm = comm, .work = iterations},
                            {.kind = kProbeWork, .work = iterations}};
   ProbeResult results[2];
   const int rounds = rounds_within(&workload, probes, 2, 0.7 * options->seconds, 5, options->iterations);
   measure(&workload, probes, 2, rounds, results);
-  workload_validate(&workload, MPI_COMM_WORLD, "", 2);
+  workload_validate(&workload, comm, "", 2);
   if (workload.rank == 0) print_row(&workload, pure_us, iterations, &results[0], &results[1]);
   workload_close(&workload);
 }
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  const Options options = options_parse(argc, argv, "alltoall_bench: latency and overlap of nonblocking all-to-all.");
+  const Options options = options_parse(argc, argv, "alltoall_bench: latency and overlap of nonblocking collectives.");
   int rank;
   int ranks;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   barrier_open(MPI_COMM_WORLD);
+  comm = options_comm(&options);
   if (rank == 0) {
     printf("# %d ranks; times in microseconds, medians\n", ranks);
-    printf("# %-8s %10s %12s %12s %12s %12s %14s %14s\n", "collective", "bytes", "pure", "work", "total", "exposed",
+    printf("# %-9s %10s %12s %12s %12s %12s %14s %14s\n", "collective", "bytes", "pure", "work", "total", "exposed",
            "cpu_in_mpi", "work_count");
   }
   const uint64_t* work_given = options.work_count ? options.work : NULL;
@@ -68,6 +72,7 @@ int main(int argc, char** argv) {
     }
   }
   barrier_close();
+  if (comm != MPI_COMM_WORLD) MPI_Comm_free(&comm);
   MPI_Finalize();
   return 0;
 }

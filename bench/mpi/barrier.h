@@ -5,6 +5,10 @@
 #include <mpi.h>
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Collective over MPI_COMM_WORLD. On one node the barrier is a counter in shared memory; over several nodes of one
 // machine a moment that all agree on over `fallback`; else MPI_Barrier on `fallback`.
 void barrier_open(MPI_Comm fallback);
@@ -16,3 +20,7 @@ bool barrier_is_sharp(void);
 
 // All ranks are on one machine, as one node or as several: their monotonic clocks are one clock.
 bool barrier_one_clock(void);
+
+#ifdef __cplusplus
+}
+#endif

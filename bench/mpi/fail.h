@@ -1,8 +1,16 @@
 // Ending the job with a message.
 #pragma once
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Prints "program: message" once (from world rank 0, or from the caller when MPI is not up) and ends every rank.
-_Noreturn void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
+void fail(const char* format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 // malloc that ends the job when there is no memory.
 void* allocate_or_fail(unsigned long bytes);
+
+#ifdef __cplusplus
+}
+#endif

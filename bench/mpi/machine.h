@@ -5,8 +5,16 @@
 #include <mpi.h>
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Ranks of the caller's machine. Collective over MPI_COMM_WORLD.
 MPI_Comm machine_split(void);
 
 // All ranks are on one machine and read one monotonic clock. Collective over MPI_COMM_WORLD.
 bool machine_one_clock(void);
+
+#ifdef __cplusplus
+}
+#endif

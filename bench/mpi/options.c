@@ -1,6 +1,5 @@
 #include "options.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -8,30 +7,24 @@
 #include <string.h>
 
 #include "fail.h"
+#include "numbers.h"
 
 static const char kUsage[] =
-    "  --collectives LIST  of ialltoall,ialltoallv (ialltoall)\n"
+    "  --collectives LIST  of ialltoall,ialltoallv,ialltoallw,iallgather,iallgatherv,ibcast (ialltoall)\n"
     "  --memory LIST       of alloc_mem,malloc: where the buffers come from (alloc_mem)\n"
-    "  --sizes LIST        bytes per pair of ranks (16384,65536,262144,1048576)\n"
+    "  --sizes LIST        bytes of a block: for each pair of ranks, of each rank, of the root "
+    "(16384,65536,262144,1048576)\n"
     "  --iterations N      at most so many per configuration (200)\n"
     "  --seconds S         at most about so long per configuration (3)\n"
-    "  --work LIST         iterations of work, one per configuration; unless given, as long as the pure latency\n";
-
-static long parse_number(const char* text, long least, long most, const char* option) {
-  char* end;
-  errno = 0;
-  const long value = strtol(text, &end, 10);
-  if (errno || end == text || *end || value < least || value > most) {
-    fail("%s: '%s' is not a number from %ld to %ld", option, text, least, most);
-  }
-  return value;
-}
+    "  --work LIST         iterations of work, one per configuration; unless given, as long as the pure latency\n"
+    "  --order NAME        contiguous: ranks as the launcher gave them; strided: by turns over the nodes "
+    "(contiguous)\n";
 
 static Collective parse_collective(const char* text) {
-  for (Collective c = kIalltoall; c <= kIalltoallv; c++) {
+  for (Collective c = kIalltoall; c < kCollectives; c++) {
     if (strcmp(text, collective_name(c)) == 0) return c;
   }
-  fail("--collectives: '%s' is neither ialltoall nor ialltoallv", text);
+  fail("--collectives: '%s' is none that is measured; --help lists them", text);
 }
 
 static Memory parse_memory(const char* text) {
@@ -45,19 +38,25 @@ static void parse_list(Options* options, const char* option, char* list) {
   char* rest = NULL;
   for (char* item = strtok_r(list, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
     if (strcmp(option, "--collectives") == 0) {
-      if (options->collective_count == 2) fail("--collectives: there are only two");
+      if (options->collective_count == kCollectives) fail("--collectives: there are only %d", (int)kCollectives);
       options->collectives[options->collective_count++] = parse_collective(item);
     } else if (strcmp(option, "--memory") == 0) {
       if (options->memory_count == 2) fail("--memory: there are only two kinds");
       options->memories[options->memory_count++] = parse_memory(item);
     } else if (strcmp(option, "--sizes") == 0) {
       if (options->size_count == kMaxSizes) fail("--sizes: more than %d sizes", kMaxSizes);
-      options->sizes[options->size_count++] = (int)parse_number(item, 1, 1 << 28, option);
+      options->sizes[options->size_count++] = (int)parse_number(option, item, 1, 1 << 28);
     } else {
       if (options->work_count == kMaxWork) fail("--work: more than %d values", kMaxWork);
-      options->work[options->work_count++] = (uint64_t)parse_number(item, 0, LONG_MAX, option);
+      options->work[options->work_count++] = (uint64_t)parse_number(option, item, 0, LONG_MAX);
     }
   }
+}
+
+static bool parse_strided(const char* text) {
+  const bool strided = strcmp(text, "strided") == 0;
+  if (!strided && strcmp(text, "contiguous") != 0) fail("--order: '%s' is neither contiguous nor strided", text);
+  return strided;
 }
 
 static void set_defaults(Options* options) {
@@ -97,9 +96,11 @@ Options options_parse(int argc, char** argv, const char* about) {
     char* value = i + 1 < argc ? argv[++i] : NULL;
     if (!value) fail("%s: unknown option, or its value is missing; --help lists the options", option);
     if (strcmp(option, "--iterations") == 0) {
-      options.iterations = (int)parse_number(value, 1, 1000000, option);
+      options.iterations = (int)parse_number(option, value, 1, 1000000);
     } else if (strcmp(option, "--seconds") == 0) {
-      options.seconds = (double)parse_number(value, 1, 3600, option);
+      options.seconds = (double)parse_number(option, value, 1, 3600);
+    } else if (strcmp(option, "--order") == 0) {
+      options.strided = parse_strided(value);
     } else if (strcmp(option, "--collectives") == 0 || strcmp(option, "--memory") == 0 ||
                strcmp(option, "--sizes") == 0 || strcmp(option, "--work") == 0) {
       parse_list(&options, option, value);
@@ -110,4 +111,16 @@ Options options_parse(int argc, char** argv, const char* about) {
   set_defaults(&options);
   check_buffers(&options);
   return options;
+}
+
+MPI_Comm options_comm(const Options* options) {
+  if (!options->strided) return MPI_COMM_WORLD;
+  MPI_Comm node;
+  MPI_Comm comm;
+  int number;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_rank(node, &number);
+  MPI_Comm_free(&node);
+  MPI_Comm_split(MPI_COMM_WORLD, 0, number, &comm);  // first every node's first rank, then every second one
+  return comm;
 }

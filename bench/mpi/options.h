@@ -1,6 +1,8 @@
 // The command line that the benchmark programs share.
 #pragma once
 
+#include <mpi.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "workload.h"
@@ -8,7 +10,7 @@
 enum { kMaxSizes = 32, kMaxWork = 128 };
 
 typedef struct {
-  Collective collectives[2];
+  Collective collectives[kCollectives];
   int collective_count;
   Memory memories[2];
   int memory_count;
@@ -18,7 +20,12 @@ typedef struct {
   double seconds;           // at most, per configuration
   uint64_t work[kMaxWork];  // iterations of work per configuration in the order of running; none: from the latency
   int work_count;
+  bool strided;  // ranks by turns over the nodes, whatever the launcher gave them
 } Options;
 
 // Ends the program with a message when an argument is wrong, and with a description for --help.
 Options options_parse(int argc, char** argv, const char* about);
+
+// All ranks, in the order asked for: MPI_COMM_WORLD, or a communicator that the caller frees. Rank 0 is the same.
+// Collective over MPI_COMM_WORLD.
+MPI_Comm options_comm(const Options* options);

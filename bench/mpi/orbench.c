@@ -1,9 +1,9 @@
-// Native against offloaded all-to-all in one run, in turn: pure latency, the overlap figure as OSU computes it, and by
+// Native against offloaded collectives in one run, in turn: pure latency, the overlap figure as OSU computes it, and by
 // equal work the total, the exposed time and the CPU time inside MPI; and the service processes' own CPU time. One line
 // of JSON per configuration.
 //
-// An ordinary MPI program. Two duplicates of MPI_COMM_WORLD carry the info key "outrigger": "off" stays native, "on" is
-// offloaded when the program runs under Outrigger, and native otherwise.
+// An ordinary MPI program. Two duplicates of a communicator of all ranks carry the info key "outrigger": "off" stays
+// native, "on" is offloaded when the program runs under Outrigger, and native otherwise.
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,12 +30,12 @@ typedef struct {
 
 static MPI_Comm sides[kSides];
 
-static MPI_Comm duplicate_with(const char* value) {
+static MPI_Comm duplicate_with(MPI_Comm all, const char* value) {
   MPI_Info info;
   MPI_Comm comm;
   MPI_Info_create(&info);
   MPI_Info_set(info, "outrigger", value);
-  MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+  MPI_Comm_dup_with_info(all, info, &comm);
   MPI_Info_free(&info);
   return comm;
 }
@@ -106,7 +106,7 @@ static void measure_service(const Workload* workload, uint64_t equal, int rounds
   ProbeResult ignored;
   service_begin();
   measure(workload, &probe, 1, rounds, &ignored);
-  service_end(rounds, work_us, workload->bytes, figures);
+  service_end(rounds, work_us, workload, figures);
 }
 
 static void print_service(const ServiceFigures* figures) {
@@ -131,7 +131,7 @@ static void run_configuration(const Options* options, Collective collective, Mem
   Figures figures[kSides];
   ServiceFigures service;
   double work_us = 0;
-  workload_open(&workload, collective, memory, bytes);
+  workload_open(&workload, sides[kNative], collective, memory, bytes);
   for (int side = 0; side < kSides; side++) {
     workload_validate(&workload, sides[side], kSideNames[side], 1 + (unsigned)side);
   }
@@ -145,10 +145,10 @@ static void run_configuration(const Options* options, Collective collective, Mem
   }
   if (workload.rank == 0) {
     printf(
-        "{\"collective\": \"%s\", \"memory\": \"%s\", \"bytes\": %d, \"ranks\": %d, \"rounds\": %d, "
+        "{\"collective\": \"%s\", \"memory\": \"%s\", \"bytes\": %d, \"ranks\": %d, \"order\": \"%s\", \"rounds\": %d, "
         "\"work_iterations\": %llu, \"work_us\": %.2f",
-        collective_name(collective), memory_name(memory), bytes, workload.ranks, rounds, (unsigned long long)equal,
-        work_us);
+        collective_name(collective), memory_name(memory), bytes, workload.ranks,
+        options->strided ? "strided" : "contiguous", rounds, (unsigned long long)equal, work_us);
     for (int side = 0; side < kSides; side++) print_figures(kSideNames[side], &figures[side]);
     print_service(&service);
     printf("}\n");
@@ -172,15 +172,17 @@ static void run_all(const Options* options) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const Options options =
-      options_parse(argc, argv, "orbench: native against offloaded all-to-all, one line of JSON per configuration.");
-  sides[kNative] = duplicate_with("off");
-  sides[kOffloaded] = duplicate_with("on");
+      options_parse(argc, argv, "orbench: native against offloaded collectives, one line of JSON per configuration.");
+  MPI_Comm all = options_comm(&options);
+  sides[kNative] = duplicate_with(all, "off");
+  sides[kOffloaded] = duplicate_with(all, "on");
   barrier_open(sides[kNative]);
   service_open("outriggerd");
   run_all(&options);
   service_close();
   barrier_close();
   for (int side = 0; side < kSides; side++) MPI_Comm_free(&sides[side]);
+  if (all != MPI_COMM_WORLD) MPI_Comm_free(&all);
   MPI_Finalize();
   return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "barrier.h"
 #include "fail.h"
+#include "numbers.h"
 #include "work.h"
 
 typedef struct {
@@ -27,17 +28,6 @@ double now_s(void) {
 
 static double cpu_s(void) {
   return clock_s(CLOCK_THREAD_CPUTIME_ID);
-}
-
-static int ascending(const void* left, const void* right) {
-  const double a = *(const double*)left;
-  const double b = *(const double*)right;
-  return (a > b) - (a < b);
-}
-
-static double median(double* values, int count) {
-  qsort(values, (size_t)count, sizeof(double), ascending);
-  return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
 // What two reads of the CPU clock with nothing between them say. On a virtual machine this clock can be a system call.

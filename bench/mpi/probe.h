@@ -5,6 +5,10 @@
 
 #include "workload.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum {
   kProbePure,       // post, wait
   kProbeOverlap,    // post, work, wait
@@ -39,3 +43,7 @@ void measure(const Workload* workload, const Probe* probes, int probe_count, int
 int rounds_within(const Workload* workload, const Probe* probes, int probe_count, double seconds, int least, int most);
 
 double now_s(void);
+
+#ifdef __cplusplus
+}
+#endif

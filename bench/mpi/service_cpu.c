@@ -19,8 +19,9 @@ static MPI_Comm node = MPI_COMM_NULL;
 static MPI_Comm machine = MPI_COMM_NULL;
 static clockid_t clocks[kMaxProcesses];  // of the node's service processes, on the node's first rank only
 static int processes;
-static int cpus;       // that the machine's ranks and service processes may use
-static int rank_cpus;  // that its ranks may use
+static int cpus;         // that the machine's ranks and service processes may use
+static int rank_cpus;    // that its ranks may use
+static bool shares_cpu;  // some that both may use
 static double begun_s;
 
 typedef struct {
@@ -57,6 +58,18 @@ static void add_affinity(pid_t pid, cpu_set_t* set) {
   if (sched_getaffinity(pid, sizeof own, &own) == 0) CPU_OR(set, set, &own);
 }
 
+// Its keeper has the same name, and hardly ever anything to do.
+static bool serves(const char* pid) {
+  char path[300];
+  char words[64] = {0};
+  snprintf(path, sizeof path, "/proc/%s/cmdline", pid);
+  FILE* file = fopen(path, "re");
+  if (!file) return false;
+  const size_t bytes = fread(words, 1, sizeof words - 2, file);
+  fclose(file);
+  return bytes > 0 && strcmp(words + strlen(words) + 1, "serve") == 0;
+}
+
 static void find_processes(const char* name, cpu_set_t* set) {
   ProcessStat self;
   ProcessStat other;
@@ -68,28 +81,35 @@ static void find_processes(const char* name, cpu_set_t* set) {
     if (strcmp(other.name, name) != 0 || other.started < self.started || processes == kMaxProcesses) continue;
     const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
     if (clock_getcpuclockid(pid, &clocks[processes]) != 0) continue;
-    add_affinity(pid, set);
+    if (serves(entry->d_name)) add_affinity(pid, set);
     processes++;
   }
   closedir(directory);
 }
 
-static int count_cpus(cpu_set_t* set) {
+static void add_other_ranks(cpu_set_t* set) {
   MPI_Allreduce(MPI_IN_PLACE, set, (int)sizeof *set, MPI_BYTE, MPI_BOR, machine);
-  return CPU_COUNT(set);
 }
 
 void service_open(const char* name) {
   int rank;
+  cpu_set_t ranks_may;
+  cpu_set_t services_may;
   cpu_set_t set;
-  CPU_ZERO(&set);
+  CPU_ZERO(&ranks_may);
+  CPU_ZERO(&services_may);
   machine = machine_split();
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
   MPI_Comm_rank(node, &rank);
-  add_affinity(0, &set);
-  rank_cpus = count_cpus(&set);
-  if (rank == 0) find_processes(name, &set);
-  cpus = count_cpus(&set);
+  add_affinity(0, &ranks_may);
+  add_other_ranks(&ranks_may);
+  if (rank == 0) find_processes(name, &services_may);
+  add_other_ranks(&services_may);
+  CPU_OR(&set, &ranks_may, &services_may);
+  rank_cpus = CPU_COUNT(&ranks_may);
+  cpus = CPU_COUNT(&set);
+  CPU_AND(&set, &ranks_may, &services_may);
+  shares_cpu = CPU_COUNT(&set) > 0;
 }
 
 void service_close(void) {
@@ -111,8 +131,10 @@ void service_begin(void) {
   begun_s = cpu_of_node_s();
 }
 
-// Work and service processes together cannot take less than their CPU time over the CPUs there are.
+// Work and service processes together cannot take less than their CPU time over the CPUs there are. What service
+// processes do on cores of their own is in nobody's way.
 static double floor_of_machine_us(double work_us, double service_us) {
+  if (!shares_cpu) return 0;
   int ranks;
   MPI_Comm_size(machine, &ranks);
   const double busy = ranks < rank_cpus ? ranks : rank_cpus;
@@ -120,19 +142,16 @@ static double floor_of_machine_us(double work_us, double service_us) {
   return longer_us > 0 ? longer_us : 0;
 }
 
-void service_end(int operations, double work_us, int bytes, ServiceFigures* figures) {
-  int ranks;
+void service_end(int operations, double work_us, const Workload* workload, ServiceFigures* figures) {
   int local;
   int local_rank;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MPI_Comm_size(node, &local);
   MPI_Comm_rank(node, &local_rank);
   double service_us = 1e6 * (cpu_of_node_s() - begun_s) / operations;
-  const double received = (double)bytes * (ranks - local);  // by one rank from other nodes
-  const double on_node = received * local;
+  const double on_node = local_rank == 0 ? workload_received_by_node(workload, local, workload->rank == 0) : 0;
   MPI_Bcast(&work_us, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   MPI_Reduce(&service_us, &figures->cpu_us, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-  MPI_Reduce(&received, &figures->wire_bytes, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  MPI_Reduce(&on_node, &figures->wire_bytes, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
   MPI_Reduce(&on_node, &figures->node_wire_bytes, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   MPI_Reduce(&processes, &figures->processes, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
   MPI_Reduce(&cpus, &figures->cpus, 1, MPI_INT, MPI_MIN, 0, MPI_COMM_WORLD);

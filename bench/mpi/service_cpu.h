@@ -1,7 +1,7 @@
 // CPU time of the processes that move data for the ranks, and what the network has to carry.
 #pragma once
 
-#include <stdint.h>
+#include "workload.h"
 
 typedef struct {
   int processes;           // of the job
@@ -18,6 +18,6 @@ void service_open(const char* name);
 void service_close(void);
 
 // Around some operations: collective over MPI_COMM_WORLD. `work_us`: how long the ranks' own work takes alone in each
-// of them; `bytes`: per pair of ranks. The figures are valid on rank 0 only.
+// of them. The figures are valid on rank 0 only.
 void service_begin(void);
-void service_end(int operations, double work_us, int bytes, ServiceFigures* figures);
+void service_end(int operations, double work_us, const Workload* workload, ServiceFigures* figures);

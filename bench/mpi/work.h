@@ -3,6 +3,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Takes time in proportion to `iterations` and touches no memory.
 void work(uint64_t iterations);
 
@@ -10,3 +14,7 @@ void work(uint64_t iterations);
 // shared by two ranks half of what one rank alone would do. Collective over MPI_COMM_WORLD; the same on every rank.
 // `us` must be the same on every rank, and more than 0.
 uint64_t work_lasting(double us);
+
+#ifdef __cplusplus
+}
+#endif

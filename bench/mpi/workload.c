@@ -1,5 +1,6 @@
 #include "workload.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,20 +8,31 @@
 #include "fail.h"
 
 const char* collective_name(Collective collective) {
-  return collective == kIalltoall ? "ialltoall" : "ialltoallv";
+  static const char* const kNames[kCollectives] = {"ialltoall",  "ialltoallv",  "ialltoallw",
+                                                   "iallgather", "iallgatherv", "ibcast"};
+  return kNames[collective];
 }
 
 const char* memory_name(Memory memory) {
   return memory == kAllocMem ? "alloc_mem" : "malloc";
 }
 
-static size_t buffer_bytes(const Workload* workload) {
-  return (size_t)workload->ranks * (size_t)workload->bytes;
+static bool gathers(const Workload* workload) {
+  return workload->collective == kIallgather || workload->collective == kIallgatherv;
 }
 
-static unsigned char* buffer_open(const Workload* workload) {
+// Blocks that a rank sends, each of which it has a place for.
+static int blocks_sent(const Workload* workload) {
+  return gathers(workload) || workload->collective == kIbcast ? 1 : workload->ranks;
+}
+
+static int blocks_received(const Workload* workload) {
+  return workload->collective == kIbcast ? 1 : workload->ranks;
+}
+
+static unsigned char* buffer_open(const Workload* workload, int blocks) {
   void* memory = NULL;
-  const size_t bytes = buffer_bytes(workload);
+  const size_t bytes = (size_t)blocks * (size_t)workload->bytes;
   if (workload->memory == kAllocMem) {
     MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &memory);
   } else if (posix_memalign(&memory, 4096, bytes) != 0) {
@@ -39,19 +51,21 @@ static void buffer_close(const Workload* workload, unsigned char* memory) {
   }
 }
 
-void workload_open(Workload* workload, Collective collective, Memory memory, int bytes) {
+void workload_open(Workload* workload, MPI_Comm comm, Collective collective, Memory memory, int bytes) {
   workload->collective = collective;
   workload->memory = memory;
   workload->bytes = bytes;
-  MPI_Comm_size(MPI_COMM_WORLD, &workload->ranks);
-  MPI_Comm_rank(MPI_COMM_WORLD, &workload->rank);
-  workload->send = buffer_open(workload);
-  workload->receive = buffer_open(workload);
+  MPI_Comm_size(comm, &workload->ranks);
+  MPI_Comm_rank(comm, &workload->rank);
+  workload->send = buffer_open(workload, blocks_sent(workload));
+  workload->receive = buffer_open(workload, blocks_received(workload));
   workload->counts = allocate_or_fail((size_t)workload->ranks * sizeof(int));
   workload->displacements = allocate_or_fail((size_t)workload->ranks * sizeof(int));
+  workload->types = allocate_or_fail((size_t)workload->ranks * sizeof(MPI_Datatype));
   for (int peer = 0; peer < workload->ranks; peer++) {
     workload->counts[peer] = bytes;
     workload->displacements[peer] = peer * bytes;
+    workload->types[peer] = MPI_BYTE;
   }
 }
 
@@ -60,14 +74,51 @@ void workload_close(Workload* workload) {
   buffer_close(workload, workload->receive);
   free(workload->counts);
   free(workload->displacements);
+  free(workload->types);
+}
+
+double workload_received_by_node(const Workload* w, int ranks_of_node, bool first) {
+  const double others = (double)w->bytes * (w->ranks - ranks_of_node);
+  if (gathers(w)) return others;
+  if (w->collective == kIbcast) return first ? 0 : w->bytes;
+  return others * ranks_of_node;
 }
 
 void workload_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
-  if (w->collective == kIalltoall) {
-    MPI_Ialltoall(w->send, w->bytes, MPI_BYTE, w->receive, w->bytes, MPI_BYTE, comm, request);
-  } else {
-    MPI_Ialltoallv(w->send, w->counts, w->displacements, MPI_BYTE, w->receive, w->counts, w->displacements, MPI_BYTE,
-                   comm, request);
+  switch (w->collective) {
+    case kIalltoall: MPI_Ialltoall(w->send, w->bytes, MPI_BYTE, w->receive, w->bytes, MPI_BYTE, comm, request); break;
+    case kIalltoallv:
+      MPI_Ialltoallv(w->send, w->counts, w->displacements, MPI_BYTE, w->receive, w->counts, w->displacements, MPI_BYTE,
+                     comm, request);
+      break;
+    case kIalltoallw:
+      MPI_Ialltoallw(w->send, w->counts, w->displacements, w->types, w->receive, w->counts, w->displacements, w->types,
+                     comm, request);
+      break;
+    case kIallgather: MPI_Iallgather(w->send, w->bytes, MPI_BYTE, w->receive, w->bytes, MPI_BYTE, comm, request); break;
+    case kIallgatherv:
+      MPI_Iallgatherv(w->send, w->bytes, MPI_BYTE, w->receive, w->counts, w->displacements, MPI_BYTE, comm, request);
+      break;
+    default: MPI_Ibcast(w->rank == 0 ? w->send : w->receive, w->bytes, MPI_BYTE, 0, comm, request);
+  }
+}
+
+void workload_run(const Workload* w, MPI_Comm comm) {
+  switch (w->collective) {
+    case kIalltoall: MPI_Alltoall(w->send, w->bytes, MPI_BYTE, w->receive, w->bytes, MPI_BYTE, comm); break;
+    case kIalltoallv:
+      MPI_Alltoallv(w->send, w->counts, w->displacements, MPI_BYTE, w->receive, w->counts, w->displacements, MPI_BYTE,
+                    comm);
+      break;
+    case kIalltoallw:
+      MPI_Alltoallw(w->send, w->counts, w->displacements, w->types, w->receive, w->counts, w->displacements, w->types,
+                    comm);
+      break;
+    case kIallgather: MPI_Allgather(w->send, w->bytes, MPI_BYTE, w->receive, w->bytes, MPI_BYTE, comm); break;
+    case kIallgatherv:
+      MPI_Allgatherv(w->send, w->bytes, MPI_BYTE, w->receive, w->counts, w->displacements, MPI_BYTE, comm);
+      break;
+    default: MPI_Bcast(w->rank == 0 ? w->send : w->receive, w->bytes, MPI_BYTE, 0, comm);
   }
 }
 
@@ -78,20 +129,26 @@ static unsigned char expected_byte(unsigned salt, int source, int destination, s
   return (unsigned char)(word >> 56);
 }
 
+// Whom the block is for, or the one number that stands for everybody.
+static int addressee(const Workload* w, int destination) {
+  return gathers(w) || w->collective == kIbcast ? 0 : destination;
+}
+
 void workload_validate(const Workload* w, MPI_Comm comm, const char* side, unsigned salt) {
   const size_t bytes = (size_t)w->bytes;
-  for (int peer = 0; peer < w->ranks; peer++) {
+  for (int peer = 0; peer < blocks_sent(w); peer++) {
     unsigned char* block = w->send + (size_t)peer * bytes;
-    for (size_t i = 0; i < bytes; i++) block[i] = expected_byte(salt, w->rank, peer, i);
+    for (size_t i = 0; i < bytes; i++) block[i] = expected_byte(salt, w->rank, addressee(w, peer), i);
   }
-  memset(w->receive, 0, buffer_bytes(w));
+  memset(w->receive, 0, (size_t)blocks_received(w) * bytes);
   MPI_Request request;
   workload_post(w, comm, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  for (int peer = 0; peer < w->ranks; peer++) {
+  if (w->collective == kIbcast && w->rank == 0) return;
+  for (int peer = 0; peer < blocks_received(w); peer++) {
     const unsigned char* block = w->receive + (size_t)peer * bytes;
     for (size_t i = 0; i < bytes; i++) {
-      if (block[i] != expected_byte(salt, peer, w->rank, i)) {
+      if (block[i] != expected_byte(salt, peer, addressee(w, w->rank), i)) {
         fail("%s %s of %d bytes: rank %d has a wrong byte at %zu of the block from rank %d", side,
              collective_name(w->collective), w->bytes, w->rank, i, peer);
       }

@@ -1,11 +1,23 @@
-// One all-to-all with its buffers.
+// One collective with its buffers.
 #pragma once
 
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum { kIalltoall, kIalltoallv } Collective;
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  kIalltoall,
+  kIalltoallv,
+  kIalltoallw,
+  kIallgather,
+  kIallgatherv,
+  kIbcast,  // from rank 0
+  kCollectives
+} Collective;
 typedef enum { kAllocMem, kMalloc } Memory;
 
 const char* collective_name(Collective collective);
@@ -14,20 +26,32 @@ const char* memory_name(Memory memory);
 typedef struct {
   Collective collective;
   Memory memory;
-  int bytes;  // per pair of ranks
+  int bytes;  // of a block: for each pair of ranks, of each rank (gathers), or of the root
   int ranks;
   int rank;
   unsigned char* send;
   unsigned char* receive;
   int* counts;
   int* displacements;
+  MPI_Datatype* types;  // all MPI_BYTE
 } Workload;
 
 // Buffers are allocated and touched.
-void workload_open(Workload* workload, Collective collective, Memory memory, int bytes);
+void workload_open(Workload* workload, MPI_Comm comm, Collective collective, Memory memory, int bytes);
 void workload_close(Workload* workload);
+
+// What a node with so many of the ranks has to receive from others in one operation, each byte once. `first`: rank 0 is
+// one of them.
+double workload_received_by_node(const Workload* workload, int ranks_of_node, bool first);
 
 void workload_post(const Workload* workload, MPI_Comm comm, MPI_Request* request);
 
+// The blocking form.
+void workload_run(const Workload* workload, MPI_Comm comm);
+
 // Runs the collective once on `comm` with fresh data and ends the job if a byte is wrong. Collective over `comm`.
 void workload_validate(const Workload* workload, MPI_Comm comm, const char* side, unsigned salt);
+
+#ifdef __cplusplus
+}
+#endif

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrigger.errors import UserError
+from outrigger.mpis import MPIABI
 
 _PROJECT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +25,24 @@ class Artifacts:
 
     def preload(self, family: str) -> Path:
         """The library that goes under programs of an MPI family."""
-        return self._existing(self.root / "lib" / f"liboutrigger-{family}.so")
+        path = self.root / "lib" / f"liboutrigger-{family}.so"
+        if family == MPIABI and not path.exists():
+            raise UserError(
+                f"{path} is missing: no MPI with the standard ABI was there when it was built; ./dev mpis installs "
+                "one, then ./dev build"
+            )
+        return self._existing(path)
+
+    @property
+    def heap(self) -> Path:
+        """The library of the shared heap."""
+        path = self.root / "lib" / "liboutrigger-heap.so"
+        if not path.exists():
+            raise UserError(
+                f"{path} is missing: --shared-heap on needs it, and it is built where jemalloc is installed "
+                "(Debian: libjemalloc-dev); then ./dev build"
+            )
+        return path
 
     def benchmark(self, family: str, name: str) -> Path:
         """A benchmark program built for an MPI family."""

@@ -113,9 +113,16 @@ def _rank(rank: dict[str, Any]) -> BoundRank:
     return BoundRank(cpus, int(rank["cores"]), bool(rank["shared"]), int(rank["service"]), int(rank["node"]))
 
 
-def place_command(daemon: Path, bind: str, services: int | None, ranks: int, pretend_nodes: int = 1) -> list[str]:
+KEEP_NO_CORE = "--keep-no-core"
+"""For `outriggerd exec` and `place`: service processes are on a DPU, and ranks get all cores."""
+
+
+def place_command(
+    daemon: Path, bind: str, services: int | None, ranks: int, pretend_nodes: int = 1, *, on_dpu: bool = False
+) -> list[str]:
     """The command that says where a node's ranks go."""
     command = [str(daemon), "place", "--bind", bind, "--ranks", str(ranks), "--services", str(services or 0)]
+    command += [KEEP_NO_CORE] if on_dpu else []
     return [*command, "--pretend-nodes", str(pretend_nodes)] if pretend_nodes > 1 else command
 
 
@@ -159,29 +166,30 @@ def _cell(core: Core, node: NodeBinding, first: int) -> _Cell:
     return _Cell(format_cpu_list([first + index for index in here]), style)
 
 
-def _plural(count: int, what: str) -> str:
+def plural(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "es" if what.endswith("s") else "s")
 
 
 def host_ranks(name: str, first: int, ranks: int) -> str:
     """A host and its ranks, in words."""
     numbers = f"{first}-{first + ranks - 1}" if ranks > 1 else str(first)
-    return f"[bold]{name}[/]  {_plural(ranks, 'rank')} ({numbers})"
+    return f"[bold]{name}[/]  {plural(ranks, 'rank')} ({numbers})"
 
 
-def _dpu_words(dpu: str | None) -> str:
-    return "" if dpu is None else f"  [yellow]DPU {dpu} (planned)[/]"
+def services_and_cores(services: int, cores: int) -> str:
+    """Of a node, in words."""
+    return f"{plural(services, 'service process')}, {plural(cores, 'core')}"
 
 
-def same_as(drawn: str, name: str, first: int, ranks: int, dpu: str | None) -> str:
-    """The line for a host that is like one drawn before."""
-    return f"{host_ranks(name, first, ranks)}, placed as on {drawn}{_dpu_words(dpu)}"
+def same_as(drawn: str, name: str, first: int, ranks: int, dpu: str = "") -> str:
+    """The line for a host that is like one drawn before. `dpu`: what runs on its DPU, in words."""
+    there = f"; [yellow]{dpu}[/]" if dpu else ""
+    return f"{host_ranks(name, first, ranks)}, placed as on {drawn}{there}"
 
 
-def _headline(title: str, node: NodeBinding, first: int, dpu: str | None) -> str:
-    services = _plural(len(node.services), "service process")
-    cores = _plural(node.cores, "core")
-    return f"{host_ranks(title, first, len(node.ranks))}, {services}, {cores}{_dpu_words(dpu)}"
+def _headline(title: str, node: NodeBinding, first: int, dpu: str) -> str:
+    here = plural(node.cores, "core") if dpu else services_and_cores(len(node.services), node.cores)
+    return f"{host_ranks(title, first, len(node.ranks))}, {here}"
 
 
 def _core_rows(node: NodeBinding, first: int, width: int) -> list[Text]:
@@ -228,14 +236,16 @@ def _rank_line(node: NodeBinding) -> Text:
     return Text(f"  each rank has {threads}", style="dim")
 
 
-def draw(console: Console, title: str, node: NodeBinding, first: int = 0, dpu: str | None = None) -> None:
+def draw(console: Console, title: str, node: NodeBinding, first: int = 0, dpu: str = "") -> None:
     """Draws one node: its cores with who runs there, and which ranks each service process serves.
 
-    Ranks have the colour of their service process.
+    Ranks have the colour of their service process. `dpu` says in words what runs on a DPU.
     """
     console.print(_headline(title, node, first, dpu))
     for row in _core_rows(node, first, console.width):
         console.print(row, no_wrap=True, overflow="ellipsis")
-    for index in range(len(node.services)):
+    if dpu:
+        console.print(f"  [yellow]{dpu}[/]")
+    for index in range(0 if dpu else len(node.services)):
         console.print(_service_line(index, node, first))
     console.print(_rank_line(node))

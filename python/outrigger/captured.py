@@ -9,13 +9,14 @@ from outrigger.errors import UserError
 
 
 def captured(
-    command: Sequence[str], timeout_s: float, *, if_missing: str = "", if_silent: str = ""
+    command: Sequence[str], timeout_s: float, *, said: str = "", if_missing: str = "", if_silent: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """What a program printed, and its exit code. UserErrors, with a hint, when it cannot be run or does not end."""
+    """What a program printed that was told `said`, and its exit code.
+
+    UserErrors, with a hint, when it cannot be run or does not end.
+    """
     try:
-        return subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout_s, check=False
-        )
+        return subprocess.run(command, capture_output=True, text=True, input=said, timeout=timeout_s, check=False)
     except OSError as error:
         raise UserError(f"cannot run {command[0]}: {error.strerror}{if_missing}") from error
     except subprocess.TimeoutExpired:

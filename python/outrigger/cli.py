@@ -6,15 +6,31 @@ import json as json_module
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from outrigger import artifacts, binding, demo, info, launch, launchers, mpis, report, settings, sizes
+from outrigger import (
+    artifacts,
+    binding,
+    choice,
+    demo,
+    dpu_info,
+    dpus,
+    info,
+    launch,
+    launchers,
+    linked,
+    mpis,
+    report,
+    settings,
+    sizes,
+)
 from outrigger import run as running
-from outrigger.bench import fft3d
+from outrigger.bench import fft3d, harm, skew
 from outrigger.cluster import commands as cluster_commands
 from outrigger.errors import UserError
 
@@ -31,12 +47,43 @@ app.add_typer(cluster_commands.app, name="cluster")
 BuildOption = Annotated[
     Path | None, typer.Option("--build", help="Build directory to use.", show_default="build/release")
 ]
-MpiOption = Annotated[str, typer.Option("--mpi", help="openmpi, mpich, or auto: what the program is linked to.")]
+MpiOption = Annotated[
+    str,
+    typer.Option(
+        "--mpi",
+        help="auto: what the program loads; openmpi, mpich, intel, mpiabi, or where an MPI is installed.",
+    ),
+]
 ServicesOption = Annotated[int | None, typer.Option("--services", help="Service processes per node.")]
 AlgorithmOption = Annotated[
-    list[str] | None, typer.Option("--algorithm", help="COLLECTIVE=ALGORITHM, like ialltoall=ring_pull.")
+    list[str] | None,
+    typer.Option("--algorithm", help="NAME, COLLECTIVE=NAME, NAME may be native; or rules from FILE.toml."),
 ]
-ReachOption = Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,cma,copier,bounce.")]
+DpuDaemonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dpu-daemon",
+        metavar="PATH",
+        help="outriggerd on the DPUs.",
+        show_default="outriggerd on PATH there",
+        rich_help_panel="Many nodes",
+    ),
+]
+BlockingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--blocking",
+        help="on or off: offload the blocking forms, too, or never. Unless given, where it was measured to pay.",
+    ),
+]
+SharedHeapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--shared-heap",
+        help="on or off: large allocations come from memory that service processes map, too. Unless given, off.",
+    ),
+]
+ReachOption = Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,xpmem,cma,copier,bounce.")]
 
 
 _MANY_NODES = "Many nodes"
@@ -78,6 +125,8 @@ def run(
     services: ServicesOption = None,
     algorithm: AlgorithmOption = None,
     reach: ReachOption = None,
+    blocking: BlockingOption = None,
+    shared_heap: SharedHeapOption = None,
     report_to: Annotated[
         str | None,
         typer.Option(
@@ -103,6 +152,7 @@ def run(
             rich_help_panel=_MANY_NODES,
         ),
     ] = None,
+    dpu_daemon: DpuDaemonOption = None,
     oversubscribe: Annotated[
         bool, typer.Option("--oversubscribe", help="Allow more ranks than slots.", rich_help_panel=_MANY_NODES)
     ] = False,
@@ -166,32 +216,45 @@ def run(
     The last cores of each node are kept for service processes, one for eight ranks; the ranks are bound to the others.
     The exit code is the program's.
     """
-    chosen = settings.make(services, algorithm or [], reach)
+    chosen = settings.make(services, algorithm or [], reach, blocking, shared_heap)
     policy = "none" if no_bind else binding.parse_bind(bind)
     variables, passed = running.parse_variables(variable or [])
     if native and report_to:
         raise UserError("--native leaves the library out, so there is nothing to report")
     if native and pretend_nodes > 1:
         raise UserError("--native leaves the library out, and only that knows --pretend-nodes")
-    choice = mpis.choose(mpi, mpis.find_program(program[0]), mpis.find_all_mpis())
+    chosen_mpi = choice.choose(mpi, linked.find_program(program[0]), mpis.find_all_mpis())
     found = artifacts.find(build)
     hosts = running.Hosts(hostfile, dpufile, dpu_pattern, launcher, agent, oversubscribe, pretend_nodes)
-    where = running.find_where(hosts, ranks, choice.mpi.family, os.environ)
-    with tempfile.TemporaryDirectory(prefix="outrigger-", dir=running.report_directory(where)) as directory:
+    where = running.find_where(hosts, ranks, chosen_mpi.mpi.implementation, os.environ)
+    environment = {**os.environ, **variables}
+    planned = running.dpu_shares(where, environment)
+    how = dpus.way(agent, services, environment, slurm=where.slurm, daemon=dpu_daemon) if planned else dpus.Way()
+    with (
+        tempfile.TemporaryDirectory(prefix="outrigger-", dir=running.report_directory(where)) as directory,
+        dpus.started(() if native or dry_run else planned, how) as fleet,
+    ):
         written = _report_path(report_to, Path(directory))
         job = launch.Job(
-            tuple(program), ranks, choice.mpi, chosen, native, policy != "none", written, policy, where, pretend_nodes,
-            variables, passed,
+            tuple(program), ranks, chosen_mpi.mpi, chosen, native, policy != "none", written, policy, where,
+            pretend_nodes, variables, passed, chosen_mpi.library_path,
+            () if fleet.problem else planned,
+            dpus.placeholders(planned) if dry_run and not native else fleet.environment(),
         )  # fmt: skip
         plan = launch.make_plan(job, found)
-        for note in filter(None, (choice.note, running.dpu_note(where), *plan.notes)):
+        for note in filter(None, (chosen_mpi.note, fleet.problem, *plan.notes)):
             running.note(note)
         if show_binding:
-            running.show_binding(_console(stderr=not dry_run), job, found, ask_hosts=not dry_run)
+            console = _console(stderr=not dry_run)
+            running.show_binding(console, job, found, ask_hosts=not dry_run, ready=fleet.ready())
         if dry_run:
+            for line in [] if native else dpus.as_comments(planned, how):
+                print(line)
             print(launch.as_shell(plan))
             return
         code, _ = launch.run(plan)
+        for note in fleet.notes():
+            running.note(note)
         if report_to == _REPORT_TO_TERMINAL and written is not None:
             _show_report(written)
     raise typer.Exit(code)
@@ -218,9 +281,28 @@ def _show_report(written: Path) -> None:
 @app.command("info")
 def show_info(
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    dpufile: Annotated[
+        Path | None,
+        typer.Option("--dpufile", metavar="FILE", help="Try these DPUs, too, from here or from --hostfile."),
+    ] = None,
+    dpu_pattern: Annotated[
+        str | None, typer.Option("--dpu-pattern", metavar="RE", help="Try the DPUs of this Slurm allocation.")
+    ] = None,
+    hostfile: Annotated[
+        Path | None, typer.Option("--hostfile", metavar="FILE", help="The hosts of the DPUs, as for run.")
+    ] = None,
+    agent: Annotated[str, typer.Option("--launch-agent", metavar="CMD", help="As for run.")] = launchers.SSH,
+    dpu_daemon: DpuDaemonOption = None,
     build: BuildOption = None,
 ) -> None:
-    """Say what was found: MPIs, cores, how memory can be reached, and why not better."""
+    """Say what was found: MPIs, cores, how memory can be reached, and why not better.
+
+    With DPUs, only what each of them offers its host: reach, device, round trip and bandwidth.
+    """
+    if dpufile is not None or dpu_pattern is not None:
+        hosts = running.Hosts(hostfile, dpufile, dpu_pattern, agent=agent)
+        _show_dpus(running.find_dpus(hosts, os.environ), dpu_daemon, artifacts.find(build), json=json)
+        return
     try:
         found = artifacts.find(build)
     except UserError:
@@ -234,16 +316,36 @@ def show_info(
         info.show(_console(), data)
 
 
+def _show_dpus(where: launch.Where, daemon: str | None, found: artifacts.Artifacts, *, json: bool) -> None:
+    how = dpus.way(where.agent, None, os.environ, slurm=where.slurm, daemon=daemon)
+    findings = dpu_info.collect(where, how, found.daemon)
+    if json:
+        print(json_module.dumps(dpu_info.as_data(findings), indent=2))
+    else:
+        dpu_info.show(_console(), findings)
+    if any(finding.problem for finding in findings):
+        raise typer.Exit(1)
+
+
 @app.command("bench")
 def measure(
     collectives: Annotated[
         list[str] | None,
-        typer.Argument(help="Of ialltoall, ialltoallv; or startup: MPI_Init.", show_default="both collectives"),
+        typer.Argument(
+            help="Of ialltoall, ialltoallv, ialltoallw, iallgather, iallgatherv, ibcast; all; or startup: MPI_Init.",
+            show_default="ialltoall ialltoallv",
+        ),
     ] = None,
-    size_list: Annotated[str, typer.Option("--sizes", help="Bytes per pair of ranks, like 4K,16K:1M.")] = "16K:1M",
+    size_list: Annotated[str, typer.Option("--sizes", help="Bytes of a block, like 4K,16K:1M.")] = "16K:1M",
     ranks: Annotated[int, typer.Option("-n", help="Number of ranks.")] = 2,
     mpi: Annotated[
-        str, typer.Option("--mpi", help="openmpi, mpich, both with a comma between, or auto: each that is found.")
+        str,
+        typer.Option(
+            "--mpi",
+            metavar="LIST",
+            help="With commas between: openmpi, mpich, intel, or directories where one is installed; or auto: the "
+            "openmpi and mpich that are found.",
+        ),
     ] = "auto",
     memory: Annotated[
         str, typer.Option("--memory", help="Of alloc_mem,malloc: where buffers come from.")
@@ -253,12 +355,20 @@ def measure(
     services: ServicesOption = None,
     algorithm: AlgorithmOption = None,
     reach: ReachOption = None,
+    shared_heap: SharedHeapOption = None,
     hostfile: Annotated[
         Path | None,
-        typer.Option("--hostfile", metavar="FILE", help="As for run; all MPIs are then compared by the same work."),
+        typer.Option("--hostfile", metavar="FILE", help="As for run; implies --compare."),
     ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="All MPIs by the same work, side by side, against the best native one.")
+    ] = False,
     agent: Annotated[str, typer.Option("--launch-agent", metavar="CMD", help="As for run.")] = launchers.SSH,
     bind: Annotated[str, typer.Option("--bind", metavar="HOW", help="As for run.")] = "bunch",
+    order: Annotated[
+        str,
+        typer.Option("--order", help="Of the ranks: contiguous, node by node; or strided, by turns over the nodes."),
+    ] = "contiguous",
     link_rate: Annotated[
         str | None, typer.Option("--link-rate", help="Of a host's link, like 1gbit: goodput is compared with it.")
     ] = None,
@@ -270,7 +380,7 @@ def measure(
     from outrigger.bench import command, jobs, runner, startup
 
     site = jobs.Site(running.Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
-    chosen = settings.make(services, algorithm or [], reach)
+    chosen = settings.make(services, algorithm or [], reach, shared_heap=shared_heap)
     if collectives == ["startup"]:
         startup.run(_console(), ranks, chosen, command.choose_mpis(mpi), artifacts.find(build), site, json)
         return
@@ -282,8 +392,9 @@ def measure(
         iterations,
         seconds,
         chosen,
+        command.parse_order(order),
     )
-    output = command.Output(json, plot, command.parse_link_rate(link_rate))
+    output = command.Output(json, plot, command.parse_link_rate(link_rate), compares=compare or site.many)
     command.run(_console(), request, command.choose_mpis(mpi), artifacts.find(build), site, output)
 
 
@@ -298,7 +409,11 @@ def show_demo(
 
 
 # Commands of two words; "bench" alone is one of its own.
-_TWO_WORDS = {"bench fft3d": fft3d.measure_fft3d}
+_TWO_WORDS: dict[str, Callable[..., None]] = {
+    "bench fft3d": fft3d.measure_fft3d,
+    "bench harm": harm.measure_harm,
+    "bench skew": skew.measure_skew,
+}
 for _name, _command in _TWO_WORDS.items():
     app.command(_name)(_command)
 

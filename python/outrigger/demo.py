@@ -114,7 +114,7 @@ def as_measurement(comparison: Comparison, ranks: int) -> Measurement:
     configurations = tuple(
         Configuration(
             native.collective, "alloc_mem", native.bytes, ranks, 0, native.work_iterations, native.work_us,
-            _side(native), _side(offloaded), native_all_cores=all_cores.all_cores,
+            _side(native), _side(offloaded), native_all_cores=all_cores.other_native,
         )
         for native, all_cores, offloaded in zip(
             comparison.native, comparison.native_all_cores, comparison.offloaded, strict=True

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -15,7 +16,7 @@ from rich.table import Table
 from outrigger.artifacts import Artifacts
 from outrigger.cores import allowed_cores, format_cpu_list
 from outrigger.errors import UserError
-from outrigger.mpis import INTEL, INTEL_NAME, NAMES, find_all_mpis
+from outrigger.mpis import ABI_NAMES, FAMILIES, NAMES, Mpi, find_all_mpis
 from outrigger.settings import VARIABLES
 
 
@@ -29,28 +30,33 @@ class Finding:
     remark: str = ""
 
 
+def _preload(artifacts: Artifacts | None, family: str) -> tuple[str | None, str]:
+    """The preload library for an ABI, or why there is none."""
+    if artifacts is None:
+        return None, "no build was found"
+    try:
+        return str(artifacts.preload(family)), ""
+    except UserError as error:
+        return None, str(error)
+
+
+def _mpi(artifacts: Artifacts | None, mpi: Mpi) -> dict[str, Any]:
+    preload, reason = _preload(artifacts, mpi.family)
+    return {
+        "family": mpi.family,
+        "vendor": mpi.vendor,
+        "title": mpi.title,
+        "version": mpi.version,
+        "launcher": str(mpi.launcher),
+        "library": str(mpi.library) if mpi.library else None,
+        "preload": preload,
+        "served": not reason,
+        "reason": reason,
+    }
+
+
 def _mpis(artifacts: Artifacts | None) -> list[dict[str, Any]]:
-    result = []
-    for mpi in find_all_mpis():
-        reason = "no build was found"
-        if artifacts is not None:
-            try:
-                artifacts.preload(mpi.family)
-                reason = ""
-            except UserError as error:
-                reason = str(error)
-        result.append(
-            {
-                "family": mpi.family,
-                "vendor": mpi.vendor,
-                "version": mpi.version,
-                "launcher": str(mpi.launcher),
-                "library": str(mpi.library) if mpi.library else None,
-                "served": not reason,
-                "reason": reason,
-            }
-        )
-    return result
+    return [_mpi(artifacts, mpi) for mpi in find_all_mpis()]
 
 
 def find_ucx() -> str | None:
@@ -99,18 +105,22 @@ def collect(artifacts: Artifacts | None) -> dict[str, Any]:
     }
 
 
-def _mpi_finding(title: str, found: dict[str, Any] | None) -> Finding:
-    if found is None:
-        return Finding(title, False, "not found", "its mpirun is not on PATH")
-    where = found["library"] or "its libmpi was not found by ldconfig"
-    remark = where if found["served"] else f"cannot be served: {found['reason']}"
-    return Finding(title, found["served"], found["version"], remark)
+def _mpi_finding(found: dict[str, Any]) -> Finding:
+    name = NAMES[found["vendor"] or found["family"]]
+    value = f"{found['version']}, {ABI_NAMES[found['family']]}"
+    where = f"{found['launcher']}, {found['library'] or 'its libmpi was not found'}"
+    if not found["served"]:
+        return Finding(name, False, value, f"{where}; cannot be served: {found['reason']}")
+    return Finding(name, True, value, f"{where}; served by {Path(found['preload']).name}")
 
 
 def _mpi_findings(data: dict[str, Any]) -> list[Finding]:
-    found = {mpi["vendor"] or mpi["family"]: mpi for mpi in data["mpis"]}
-    findings = [_mpi_finding(title, found.get(family)) for family, title in NAMES.items()]
-    return [*findings, _mpi_finding(INTEL_NAME, found[INTEL])] if INTEL in found else findings
+    found = {mpi["vendor"] or mpi["family"] for mpi in data["mpis"]}
+    missing = [Finding(NAMES[name], False, "not found", "its mpiexec is not on PATH") for name in FAMILIES]
+    return [
+        *map(_mpi_finding, data["mpis"]),
+        *(finding for name, finding in zip(FAMILIES, missing, strict=True) if name not in found),
+    ]
 
 
 def _core_finding(data: dict[str, Any]) -> Finding:
@@ -145,6 +155,12 @@ def reach_findings(info: dict[str, Any]) -> list[Finding]:
     cma = bool(reach["cma"])
     return [
         Finding("reach mapped", bool(reach["mapped"]), _yes(reach["mapped"]), "buffers from MPI_Alloc_mem"),
+        Finding(
+            "reach xpmem",
+            bool(reach["xpmem"]),
+            _yes(reach["xpmem"]),
+            "any other buffer: attached" if reach["xpmem"] else reach["xpmem_why_not"],
+        ),
         Finding("reach cma", cma, _yes(cma), "any other buffer" if cma else reach["cma_why_not"]),
         Finding(
             "reach copier",

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outrigger import binding, launchers
+from outrigger import binding, choice, launchers
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
 from outrigger.hostfile import is_this_host
-from outrigger.mpis import Mpi, is_python
+from outrigger.linked import is_python
+from outrigger.mpis import Mpi
 from outrigger.plan import Share
 from outrigger.settings import Settings
 
@@ -24,7 +25,7 @@ _SECONDS_TO_END = 5.0
 # What ranks on another host get from this environment beside what is ours.
 _PASSED_IF_SET = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 _PASSED_PREFIXES = ("OUTRIGGER_", "OMP_", "UCX_")
-_NOT_PASSED = ("OUTRIGGER_BUILD",)  # for this command alone
+_NOT_PASSED = ("OUTRIGGER_BUILD", "OUTRIGGER_DPU_DAEMON", "OUTRIGGER_DPU_START_TIMEOUT_MS")  # for this command alone
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,24 @@ class Job:
     """For the ranks, as asked for with -x."""
     passed: tuple[str, ...] = ()
     """Names of further variables that ranks on other hosts must have."""
+    library_path: Path | None = None
+    """Where the ranks' loader looks first."""
+    dpus: tuple[Share, ...] = ()
+    """The hosts whose service processes run on their DPUs: all of the job's, or none."""
+    dpu_environment: Mapping[str, str] = field(default_factory=dict)
+    """What the ranks must know of these DPUs."""
 
     @property
     def bind_policy(self) -> str:
         """For `outriggerd exec` and `outriggerd place`."""
         return self.policy if self.bind else "none"
+
+    def place_command(self, artifacts: Artifacts, ranks: int) -> list[str]:
+        """The command that says where so many ranks of a host go."""
+        return binding.place_command(
+            artifacts.daemon, self.bind_policy, self.settings.services, ranks, self.pretend_nodes,
+            on_dpu=bool(self.dpus),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -80,7 +94,7 @@ class Plan:
 
 
 def _mpi_environment(mpi: Mpi) -> dict[str, str]:
-    if mpi.family == "openmpi" and os.geteuid() == 0:
+    if mpi.implementation == "openmpi" and os.geteuid() == 0:
         return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return {}
 
@@ -88,7 +102,7 @@ def _mpi_environment(mpi: Mpi) -> dict[str, str]:
 def _offload_environment(job: Job, artifacts: Artifacts) -> dict[str, str]:
     if job.native:
         return {"OUTRIGGER_ENABLE": "0"}
-    variables = {"OUTRIGGER_DAEMON": str(artifacts.daemon), **job.settings.environment()}
+    variables = {"OUTRIGGER_DAEMON": str(artifacts.daemon), **job.settings.environment(), **job.dpu_environment}
     if job.pretend_nodes > 1:
         variables["OUTRIGGER_PRETEND_NODES"] = str(job.pretend_nodes)
     if job.report is not None:
@@ -97,13 +111,9 @@ def _offload_environment(job: Job, artifacts: Artifacts) -> dict[str, str]:
 
 
 def _mpi4py_environment(job: Job) -> dict[str, str]:
-    """An mpi4py that takes any MPI is told which, or it would take the first it finds."""
     if not is_python(Path(job.program[0])) and not job.program[0].endswith(".py"):
         return {}
-    variables = {"MPI4PY_MPIABI": job.mpi.family}
-    if job.mpi.library is not None:
-        variables["MPI4PY_LIBMPI"] = str(job.mpi.library)
-    return variables
+    return choice.mpi4py_environment(job.mpi)
 
 
 def _wrapper(job: Job, artifacts: Artifacts) -> list[str]:
@@ -113,14 +123,16 @@ def _wrapper(job: Job, artifacts: Artifacts) -> list[str]:
         words += ["--bind", job.policy]
         if job.settings.services is not None:
             words += ["--services", str(job.settings.services)]
+        words += [binding.KEEP_NO_CORE] if job.dpus else []
     if not job.native:
-        words += ["--preload", str(artifacts.preload(job.mpi.family))]
+        libraries = [artifacts.heap] if job.settings.shared_heap else []
+        words += ["--preload", ":".join(map(str, [*libraries, artifacts.preload(job.mpi.family)]))]
     return [*words, "--"] if len(words) > 2 else []
 
 
 def _notes(job: Job, node: NodeBinding) -> list[str]:
     """What the user should know of the placement."""
-    if not job.bind or job.native or not any(rank.cpus for rank in node.ranks):
+    if not job.bind or job.native or job.dpus or not any(rank.cpus for rank in node.ranks):
         return []
     if not node.service_cpus and node.cores == 1:
         return ["only one core may be used here: service processes share it with the ranks"]
@@ -159,8 +171,7 @@ def _place_here(job: Job, artifacts: Artifacts) -> NodeBinding:
     ranks = _ranks_here(job)
     if ranks == 0:
         return NodeBinding((), (), (), ())
-    nodes = job.pretend_nodes
-    return binding.ask(binding.place_command(artifacts.daemon, job.bind_policy, job.settings.services, ranks, nodes))
+    return binding.ask(job.place_command(artifacts, ranks))
 
 
 def make_plan(job: Job, artifacts: Artifacts) -> Plan:
@@ -171,6 +182,7 @@ def make_plan(job: Job, artifacts: Artifacts) -> Plan:
     environment = {
         **_mpi_environment(job.mpi),
         **_mpi4py_environment(job),
+        **(choice.with_library_path(job.library_path) if job.library_path is not None else {}),
         **_offload_environment(job, artifacts),
         **job.variables,
     }

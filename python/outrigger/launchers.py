@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outrigger.errors import UserError
-from outrigger.mpis import Mpi
+from outrigger.mpis import INTEL, Mpi
 from outrigger.plan import Share
 
 SSH = "ssh"
@@ -62,7 +62,11 @@ def openmpi(start: Start) -> Started:
     command = [str(start.mpi.launcher), "-n", str(start.ranks), "--bind-to", "none"]
     if start.shares:
         command += ["--host", start.host_counts, "--map-by", "slot"]
-        command += ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", shlex.join(split_agent(start.agent))]
+        agent = shlex.join(split_agent(start.agent))
+        if start.mpi.version.startswith("4"):
+            command += ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent]
+        else:  # since 5 it starts ranks by PRRTE
+            command += ["--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent", agent]
     else:
         command.append("--oversubscribe")
     for name in start.passed:
@@ -118,9 +122,15 @@ def srun(start: Start, mpi_type: str | None) -> Started:
 
 def mpiexec(start: Start) -> Started:
     """The launcher of the job's own MPI."""
-    if start.mpi.vendor == "intel":
-        return intel(start)
-    return openmpi(start) if start.mpi.family == "openmpi" else mpich(start)
+    starters = {"openmpi": openmpi, "mpich": mpich, INTEL: intel}
+    return starters[start.mpi.implementation](start)
+
+
+def on_node(agent: str, node: str, command: Sequence[str], *, slurm: bool) -> list[str]:
+    """A command on a host or DPU: by srun within an allocation, else by the launch agent."""
+    if not slurm:
+        return on_host(agent, node, command)
+    return ["srun", f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none", *command]
 
 
 def on_host(agent: str, host: str, command: Sequence[str]) -> list[str]:

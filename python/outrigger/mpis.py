@@ -1,52 +1,71 @@
-"""Finds the MPIs of this machine, and which of them a program uses."""
+"""The MPIs of this machine: what starts their programs, and the libraries that programs load."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from outrigger.errors import UserError
-
 FAMILIES = ("openmpi", "mpich")
-NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+"""ABIs that an MPI of the same name has as its own."""
+MPIABI = "mpiabi"
+"""The ABI that the MPI standard describes since MPI 5; an MPI has it beside its own."""
 INTEL = "intel"
-INTEL_NAME = "Intel MPI"
+
+NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", INTEL: "Intel MPI"}
+ABI_NAMES = {"openmpi": "Open MPI's ABI", "mpich": "MPICH's ABI", MPIABI: "the standard ABI"}
 
 # The sonames by which a program's libmpi is known. Intel MPI and MVAPICH share MPICH's.
-_SONAMES = {
-    "openmpi": re.compile(r"libmpi\.so\.40\b"),
-    "mpich": re.compile(r"lib(?:mpi|mpich)\.so\.12\b"),
+SONAMES = {
+    "openmpi": ("libmpi.so.40",),
+    "mpich": ("libmpi.so.12", "libmpich.so.12"),
+    MPIABI: ("libmpi_abi.so.1", "libmpi_abi.so.0"),
 }
-_ANY_MPI = re.compile(r"\blib(?:mpi|mpich|mpi_abi)\.so(?:\.\d+)?\b")
-_SHEBANG_LIMIT_BYTES = 256
+_LIBRARY_DIRECTORIES = ("lib", "lib64", "lib/release")
+# Debian's names for those that are there side by side, and the usual ones, of which one is enough for a directory.
+_SPECIFIC = ("mpirun.openmpi", "mpirun.mpich")
+_GENERIC = ("mpiexec", "mpirun", "mpiexec.hydra")
 
 
 @dataclass(frozen=True)
 class Mpi:
-    """An MPI that is installed."""
+    """An MPI that is installed, by one of its ABIs."""
 
     family: str
+    """The ABI: openmpi, mpich or mpiabi."""
     version: str
     launcher: Path
     library: Path | None
     vendor: str = ""
-    """intel: of the MPICH family, with a launcher of its own."""
+    """Whose it is, where the ABI does not say so: intel; for mpiabi always."""
+
+    @property
+    def implementation(self) -> str:
+        """openmpi, mpich or intel."""
+        return self.vendor or self.family
 
     @property
     def title(self) -> str:
         """Name and version for people."""
-        return f"{INTEL_NAME if self.vendor == INTEL else NAMES[self.family]} {self.version}"
+        title = f"{NAMES[self.implementation]} {self.version}"
+        return f"{title} (standard ABI)" if self.family == MPIABI else title
 
 
-def _output(command: Sequence[str | Path]) -> str:
+def output(command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> str:
     """What a command prints, stdout and stderr together; nothing when it cannot be run."""
     try:
         result = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=20, check=False
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **environment} if environment else None,
+            timeout=20,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -54,7 +73,7 @@ def _output(command: Sequence[str | Path]) -> str:
 
 
 def identify_launcher(version_text: str) -> tuple[str, str] | None:
-    """Family (or intel) and version from what `mpirun --version` prints."""
+    """Implementation and version from what `mpirun --version` prints."""
     if match := re.search(r"\((?:Open MPI|OpenRTE)\)\s+(\S+)", version_text):
         return "openmpi", match[1]
     if match := re.search(r"Intel\(R\) MPI Library.*?Version (\S+)", version_text):
@@ -64,180 +83,95 @@ def identify_launcher(version_text: str) -> tuple[str, str] | None:
     return None
 
 
-def family_of_libraries(text: str) -> str | None:
-    """The family whose libmpi is named in a list of libraries such as ldd prints."""
-    for family, soname in _SONAMES.items():
-        if soname.search(text):
-            return family
-    return None
+def family_of_soname(name: str) -> str | None:
+    """The ABI of a libmpi, by its file's name."""
+    return next((family for family, sonames in SONAMES.items() if name in sonames), None)
 
 
-def _find_library(family: str) -> Path | None:
+def _in_directory(directory: Path, families: Iterable[str]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for family in families:
+        for path in (directory / soname for soname in SONAMES[family]):
+            if path.exists():
+                found.setdefault(family, path)
+    return found
+
+
+def _known_to_the_system(family: str) -> Path | None:
     ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
-    for line in _output([ldconfig, "-p"]).splitlines():
+    for line in output([ldconfig, "-p"]).splitlines():
         name, arrow, path = line.partition("=>")
-        if arrow and _SONAMES[family].search(name):
+        if arrow and name.split(maxsplit=1)[0] in SONAMES[family]:
             return Path(path.strip())
     return None
 
 
-def _intel_library(launcher: Path) -> Path | None:
-    """Beside the launcher, as Intel MPI is installed."""
-    prefix = launcher.resolve().parent.parent
-    candidates = (prefix / "lib" / "libmpi.so.12", prefix / "lib" / "release" / "libmpi.so.12")
-    return next((path for path in candidates if path.exists()), None)
+def _libraries(launcher: Path, own: str) -> dict[str, Path]:
+    """By ABI: what lies beside the launcher, else what the system's loader finds."""
+    found: dict[str, Path] = {}
+    for prefix in dict.fromkeys((launcher.parent.parent, launcher.resolve().parent.parent)):
+        for directory in _LIBRARY_DIRECTORIES:
+            found = _in_directory(prefix / directory, (own, MPIABI)) | found
+    if not found and (path := _known_to_the_system(own)) is not None:
+        found[own] = path
+    return found
 
 
-def _identified(launcher: Path) -> tuple[str, Mpi] | None:
-    identity = identify_launcher(_output([launcher, "--version"]))
+def identify(launcher: Path) -> list[Mpi]:
+    """What a launcher belongs to, an entry for each ABI, its own first; nothing when it is no MPI's."""
+    identity = identify_launcher(output([launcher, "--version"]))
     if identity is None:
-        return None
-    name, version = identity
-    if name == INTEL:
-        return name, Mpi("mpich", version, launcher, _intel_library(launcher), INTEL)
-    return name, Mpi(name, version, launcher, _find_library(name))
+        return []
+    implementation, version = identity
+    own = "mpich" if implementation == INTEL else implementation
+    libraries = _libraries(launcher, own)
+    found = [Mpi(own, version, launcher, libraries.get(own), INTEL if implementation == INTEL else "")]
+    if MPIABI in libraries:
+        found.append(Mpi(MPIABI, version, launcher, libraries[MPIABI], implementation))
+    return found
+
+
+def _launchers_in(directory: Path) -> Iterator[Path]:
+    def there(name: str) -> bool:
+        return shutil.which(name, path=str(directory)) is not None
+
+    yield from (directory / name for name in _SPECIFIC if there(name))
+    if generic := next(filter(there, _GENERIC), None):
+        yield directory / generic
+
+
+def at(place: Path) -> list[Mpi]:
+    """The MPI that is installed at a prefix, or whose launcher is named; nothing when there is none."""
+    if place.is_file():
+        return identify(place)
+    return [mpi for launcher in _launchers_in(place / "bin") for mpi in identify(launcher)]
+
+
+def _on_path() -> Iterator[Path]:
+    """Each launcher once, in PATH's order."""
+    seen = set()
+    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        for launcher in _launchers_in(Path(directory)) if directory else ():
+            if (real := launcher.resolve()) not in seen:
+                seen.add(real)
+                yield launcher
+
+
+def _default_first(launchers: Sequence[Path]) -> list[Path]:
+    """The one that `mpiexec` starts comes first."""
+    default = next(filter(None, map(shutil.which, _GENERIC)), None)
+    real = Path(default).resolve() if default else None
+    return sorted(launchers, key=lambda launcher: launcher.resolve() != real)
 
 
 def find_all_mpis() -> list[Mpi]:
-    """The MPIs with a launcher on PATH: one Open MPI, one MPICH, one Intel MPI."""
-    found: dict[str, Mpi] = {}
-    for name in ("mpirun.openmpi", "mpirun.mpich", "mpirun", "mpiexec", "mpiexec.hydra"):
-        launcher = shutil.which(name)
-        if launcher is not None and (identified := _identified(Path(launcher))) is not None:
-            found.setdefault(*identified)
-    return [found[name] for name in (*FAMILIES, INTEL) if name in found]
+    """The MPIs with a launcher on PATH; first the one of `mpiexec`, then in PATH's order."""
+    return [mpi for launcher in _default_first(list(_on_path())) for mpi in identify(launcher)]
 
 
 def find_mpis() -> list[Mpi]:
-    """One MPI per family, those with a launcher on PATH."""
+    """One MPI for each of the FAMILIES: the system's where it is there, since programs here are built for that."""
     found: dict[str, Mpi] = {}
-    for mpi in find_all_mpis():
+    for mpi in sorted(find_all_mpis(), key=lambda mpi: (mpi.launcher.name not in _SPECIFIC, bool(mpi.vendor))):
         found.setdefault(mpi.family, mpi)
-    return list(found.values())
-
-
-def _interpreter(program: Path) -> list[str] | None:
-    """The words after #! in a script; None when it is not a script."""
-    with program.open("rb") as file:
-        first = file.read(_SHEBANG_LIMIT_BYTES).split(b"\n", 1)[0]
-    if not first.startswith(b"#!"):
-        return None
-    words = first[2:].decode(errors="replace").split()
-    if words and Path(words[0]).name == "env":
-        words = [word for word in words[1:] if not word.startswith("-")]
-    return words
-
-
-def is_python(program: Path) -> bool:
-    """The program is a Python interpreter, by its name."""
-    return re.fullmatch(r"python[\d.]*|pypy[\d.]*", program.name) is not None
-
-
-_MPI4PY_MODULES = """
-import glob, os, sys
-try:
-    import mpi4py
-except ImportError:
-    sys.exit("no mpi4py")
-print("\\n".join(glob.glob(os.path.join(os.path.dirname(mpi4py.__file__), "MPI.*.so"))))
-"""
-
-
-def family_of_mpi4py(modules: Sequence[str]) -> str | None:
-    """The family that an mpi4py is built for, from its MPI.*.so files; None: it takes the one it is told."""
-    names = [Path(module).name for module in modules]
-    if any(name.startswith(("MPI.openmpi.", "MPI.mpich.", "MPI.mpiabi.")) for name in names):
-        return None
-    for module in modules:
-        if family := family_of_libraries(_output(["ldd", module])):
-            return family
-    return None
-
-
-def find_program(name: str) -> Path:
-    """The file that a command names."""
-    path = shutil.which(name)
-    if path is None:
-        raise UserError(f"{name}: no such program, or it is not executable")
-    return Path(path)
-
-
-def detect_family(program: Path) -> str | None:
-    """The MPI family that a program uses; None when that cannot be seen (scripts; Python that takes any).
-
-    Raises UserError for a program that certainly uses none, or one that cannot be served.
-    """
-    words = _interpreter(program)
-    if words is not None:
-        interpreter = shutil.which(words[0]) if words else None
-        if interpreter is None or not is_python(Path(interpreter)):
-            return None
-        program = Path(interpreter)
-    if is_python(program):
-        return family_of_mpi4py(_output([program, "-c", _MPI4PY_MODULES]).split())
-    libraries = _output(["ldd", program])
-    if family := family_of_libraries(libraries):
-        return family
-    if other := _ANY_MPI.search(libraries):
-        raise UserError(f"{program} uses {other[0]}, which is neither Open MPI 4/5 nor of the MPICH family")
-    raise UserError(
-        f"{program} is not linked to an MPI library (ldd shows no libmpi). Linked statically, or found by dlopen, an "
-        "MPI cannot be served; name it with --mpi if the program starts another that is linked to one"
-    )
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The MPI a program is started with."""
-
-    mpi: Mpi
-    note: str | None
-    """Something the user should know about how it was chosen."""
-
-
-def _vendor(program: Path, installed: Sequence[Mpi]) -> str:
-    """Which of the MPICH family a program would load its libmpi from: intel, or nothing."""
-    for mpi in installed:
-        if mpi.vendor and mpi.library is not None and str(mpi.library.parent) in _output(["ldd", program]):
-            return mpi.vendor
-    return ""
-
-
-def _name(mpi: Mpi) -> str:
-    return mpi.vendor or mpi.family
-
-
-def _detected(wanted: str, program: Path) -> str | None:
-    try:
-        return detect_family(program)
-    except UserError:
-        if wanted == "auto":
-            raise
-        return None
-
-
-def choose(wanted: str, program: Path, installed: Sequence[Mpi]) -> Choice:
-    """The MPI to start `program` with; `wanted` is auto or a name."""
-    if not installed:
-        raise UserError("no MPI was found: neither mpirun of Open MPI nor of MPICH is on PATH")
-    names = (*FAMILIES, INTEL)
-    if wanted != "auto" and wanted not in names:
-        raise UserError(f"--mpi {wanted}: there are auto, {', '.join(names)}")
-    detected = _detected(wanted, program)
-    if wanted != "auto":
-        family = "mpich" if wanted == INTEL else wanted
-        if detected is not None and detected != family:
-            raise UserError(f"{program} is linked to {NAMES[detected]}, but --mpi {wanted} was asked for")
-        chosen = next((mpi for mpi in installed if _name(mpi) == wanted), None)
-        if chosen is None:
-            found = ", ".join(map(_name, installed))
-            raise UserError(f"--mpi {wanted}: its mpirun is not on PATH (found: {found})")
-        return Choice(chosen, None)
-    if detected is None:
-        mpi = installed[0]
-        return Choice(mpi, f"{program.name} does not show its MPI; taking {mpi.title} (choose with --mpi)")
-    fitting = [mpi for mpi in installed if mpi.family == detected]
-    if not fitting:
-        raise UserError(f"{program} is linked to {NAMES[detected]}, whose mpirun is not on PATH")
-    vendor = _vendor(program, fitting)
-    return Choice(next((mpi for mpi in fitting if mpi.vendor == vendor), fitting[0]), None)
+    return [found[family] for family in FAMILIES if family in found]

@@ -16,7 +16,7 @@ from rich.text import Text
 from outrigger.errors import UserError
 
 VERSION = 1
-_REACHES = ("mapped", "cma", "copier", "relay", "wire", "own", "bounce")
+_REACHES = ("mapped", "xpmem", "cma", "copier", "relay", "rdma", "alias", "wire", "own", "bounce")
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -38,6 +38,8 @@ class Collective:
     size: int
     calls: int
     offloaded: int
+    algorithms: Mapping[str, int]
+    """Which served how many of those."""
     native: Mapping[str, int]
     bytes: Mapping[str, int]
     late_announcements: int
@@ -63,6 +65,8 @@ class Report:
     ranks: int
     nodes: int
     wire: tuple[WireUse, ...]
+    shared_heap: Mapping[str, int]
+    """Of all ranks together: allocations and their bytes, refused, forks. Empty: it was not asked for."""
     service: Mapping[str, Any]
     collectives: tuple[Collective, ...]
     offloaded_calls_cpu: Spread
@@ -76,6 +80,7 @@ def _collective(entry: Mapping[str, Any]) -> Collective:
         size=int(entry["size"]),
         calls=int(entry["calls"]),
         offloaded=int(entry["offloaded"]),
+        algorithms={str(name): int(calls) for name, calls in entry["algorithms"].items()},
         native={str(reason): int(calls) for reason, calls in entry["native"].items()},
         bytes={str(reach): int(count) for reach, count in entry["bytes"].items()},
         late_announcements=int(entry["late_announcements"]),
@@ -96,6 +101,7 @@ def parse(text: str) -> Report:
             ranks=int(data["ranks"]),
             nodes=int(data["nodes"]),
             wire=tuple(WireUse(str(use["kind"]), str(use["transports"]), int(use["nodes"])) for use in data["wire"]),
+            shared_heap={str(name): int(count) for name, count in data.get("shared_heap", {}).items()},
             service=dict(data["service"]),
             collectives=tuple(map(_collective, data["collectives"])),
             offloaded_calls_cpu=Spread(**cpu["offloaded_calls"]),
@@ -150,23 +156,29 @@ def _why_native(entry: Collective) -> str:
     return "\n".join(f"{calls:,} {reason}" for reason, calls in entry.native.items() if calls) or "-"
 
 
+def _offloaded(entry: Collective) -> Text:
+    """How many calls, and by which algorithms: with numbers where several served."""
+    style = "green" if entry.offloaded == entry.calls else "yellow"
+    names = [name if len(entry.algorithms) == 1 else f"{calls:,} {name}" for name, calls in entry.algorithms.items()]
+    return Text("\n".join([f"{entry.offloaded:,}", *names]), style=style)
+
+
 def collectives_table(report: Report) -> Table:
     """A row for each collective and communicator."""
     table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
     table.add_column("collective\ncommunicator", no_wrap=True)
-    for name in ("calls\nall ranks", "offloaded"):
-        table.add_column(name, justify="right")
+    table.add_column("calls\nall ranks", justify="right")
+    table.add_column("offloaded\nby", justify="right", no_wrap=True)
     table.add_column("native, why")
     table.add_column("received by reach")
     for name in ("in the call\nmean (max)", "in waits\nmean (max)", "late\narrivals"):
         table.add_column(name, justify="right", no_wrap=True)
     for entry in report.collectives:
-        style = "green" if entry.offloaded == entry.calls else "yellow"
         reaches = [f"{format_bytes(entry.bytes[name])} {name}" for name in _REACHES if entry.bytes.get(name)]
         table.add_row(
             f"{entry.collective}\n[dim]{entry.communicator}, {entry.size} ranks[/]",
             f"{entry.calls:,}",
-            Text(f"{entry.offloaded:,}", style=style),
+            _offloaded(entry),
             _why_native(entry),
             "\n".join(reaches) or "-",
             _spread(entry.post_seconds, entry.size),
@@ -187,17 +199,30 @@ def wire_line(report: Report) -> str:
     return f"wire: {'; '.join(uses) or 'not used'}\n"
 
 
+def heap_line(report: Report) -> str:
+    """What came from the shared heap; empty when it was not asked for."""
+    heap = report.shared_heap
+    if not heap:
+        return ""
+    refused = f"; {heap['refused']:,} more became ordinary memory" if heap["refused"] else ""
+    forks = f"; {heap['forks']:,} forks made what was there ordinary memory" if heap["forks"] else ""
+    return f"shared heap: {heap['allocations']:,} large allocations, {format_bytes(heap['bytes'])}{refused}{forks}\n"
+
+
 def summary(report: Report) -> str:
     """The lines under the table."""
     service = report.service
     count = int(service.get("processes", 0))
     processes = "1 service process" if count == 1 else f"{count} service processes"
-    where = f" on CPU {service['core']}" if int(service.get("core", -1)) >= 0 else ""
-    if where and not service.get("core_is_free", True):
+    on_dpu = any(entry.bytes.get(reach) for entry in report.collectives for reach in ("rdma", "alias"))
+    where = " on DPUs" if on_dpu else f" on CPU {service['core']}" if int(service.get("core", -1)) >= 0 else ""
+    if where and not on_dpu and not service.get("core_is_free", True):
         where += ", which ranks use too"
-    cma = "" if service.get("cross_memory_attach") else "; cross-memory attach is not available"
+    xpmem = "; private memory by XPMEM" if service.get("xpmem") else ""
+    cma = "" if on_dpu or service.get("cross_memory_attach") else "; cross-memory attach is not available"
     return (
-        f"{wire_line(report)}{report.ranks} ranks under {report.mpi}; {processes} per node{where}{cma}.\n"
+        f"{heap_line(report)}{wire_line(report)}"
+        f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{xpmem}{cma}.\n"
         f"CPU time of a rank, mean (max): {_spread(report.offloaded_calls_cpu, report.ranks)} in offloaded calls and "
         f"their waits, of {_spread(report.process_cpu, report.ranks)} in all."
     )

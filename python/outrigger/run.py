@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from rich.console import Console
 
-from outrigger import binding, dpufile, hostfile, launchers, plan, slurm
+from outrigger import binding, dpufile, dpus, hostfile, launchers, plan, slurm
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -92,9 +93,41 @@ def _dpus(hosts: Hosts, found: Sequence[Host], allocated: Sequence[str]) -> dict
     return {}
 
 
-def find_where(hosts: Hosts, ranks: int, family: str, environment: Mapping[str, str]) -> Where:
+def find_where(hosts: Hosts, ranks: int, implementation: str, environment: Mapping[str, str]) -> Where:
     """Which hosts get which ranks, and how they are started."""
     use_srun = _use_srun(hosts, environment)
+    found, dpus_of = _find_hosts(hosts, environment, use_srun=use_srun)
+    if not found:
+        check_pretend_nodes(hosts, (), ranks)
+        return Where()
+    shares = plan.assign(found, ranks, oversubscribe=hosts.oversubscribe, dpus=dpus_of)
+    check_pretend_nodes(hosts, shares, ranks)
+    if use_srun:
+        return Where(shares, slurm=True, mpi_type=slurm.choose_mpi_type(implementation, slurm.offered_mpi_types()))
+    if len(shares) == 1 and is_this_host(shares[0].host.name):
+        return Where(shares, launchers.SSH)  # all ranks here: no agent is needed for them
+    launchers.split_agent(hosts.agent)
+    if implementation == "openmpi":
+        here = next((share.host.name for share in shares if is_this_host(share.host.name)), "")
+        shares = plan.with_first(shares, here)
+    return Where(shares, hosts.agent)
+
+
+def find_dpus(hosts: Hosts, environment: Mapping[str, str]) -> Where:
+    """The DPUs that are named, each with its host: this machine where no hosts are."""
+    use_srun = _use_srun(hosts, environment)
+    if hosts.hostfile is None and hosts.dpufile is not None and not use_srun:
+        here = Host(socket.gethostname())
+        return Where(tuple(plan.Share(here, 0, 1, dpu) for dpu in dpufile.read(hosts.dpufile)), hosts.agent)
+    found, dpus_of = _find_hosts(hosts, environment, use_srun=use_srun)
+    shares = plan.assign(found, sum(host.slots for host in found), dpus=dpus_of)
+    return Where(tuple(share for share in shares if share.dpu is not None), hosts.agent, slurm=use_srun)
+
+
+def _find_hosts(
+    hosts: Hosts, environment: Mapping[str, str], *, use_srun: bool
+) -> tuple[tuple[Host, ...], dict[str, str]]:
+    """The hosts, none where none are named, and their DPUs by the hosts' names."""
     in_allocation = use_srun or hosts.dpu_pattern is not None
     if in_allocation and not slurm.inside(environment):
         raise UserError("--dpu-pattern finds DPUs in a Slurm allocation, and this is none; name them with --dpufile")
@@ -105,70 +138,59 @@ def find_where(hosts: Hosts, ranks: int, family: str, environment: Mapping[str, 
     if hosts.hostfile is not None:
         found = hostfile.read(hosts.hostfile)
         found = _within(found, allocation, hosts.hostfile) if allocation is not None else found
-    if not found:
-        if hosts.dpufile is not None:
-            raise UserError("--dpufile: its DPUs belong to the hosts of a --hostfile; name that too")
-        check_pretend_nodes(hosts, (), ranks)
-        return Where()
-    dpus = _dpus(hosts, found, allocation.dpus if allocation is not None else ())
-    shares = plan.assign(found, ranks, oversubscribe=hosts.oversubscribe, dpus=dpus)
-    check_pretend_nodes(hosts, shares, ranks)
-    if use_srun:
-        return Where(shares, slurm=True, mpi_type=slurm.choose_mpi_type(family, slurm.offered_mpi_types()))
-    if len(shares) == 1 and is_this_host(shares[0].host.name):
-        return Where(shares, launchers.SSH)
-    launchers.split_agent(hosts.agent)
-    if family == "openmpi":
-        here = next((share.host.name for share in shares if is_this_host(share.host.name)), "")
-        shares = plan.with_first(shares, here)
-    return Where(shares, hosts.agent)
+    if not found and hosts.dpufile is not None:
+        raise UserError("--dpufile: its DPUs belong to the hosts of a --hostfile; name that too")
+    return found, _dpus(hosts, found, allocation.dpus if allocation is not None else ())
 
 
-def dpu_note(where: Where) -> str | None:
-    """The line that says what DPUs are used for."""
-    count = sum(share.dpu is not None for share in where.shares)
-    if count == 0:
-        return None
-    return (
-        f"{count} DPU{'s' if count > 1 else ''} planned, one a host; this version starts no service processes on DPUs, "
-        "they run on host cores"
-    )
-
-
-def _there(job: Job, share: plan.Share, command: Sequence[str]) -> list[str]:
-    if job.where.slurm:
-        return [
-            "srun", f"--nodelist={share.host.name}", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none",
-            *command,
-        ]  # fmt: skip
-    return launchers.on_host(job.where.agent, share.host.name, command)
+def dpu_shares(where: Where, environment: Mapping[str, str]) -> tuple[plan.Share, ...]:
+    """The hosts whose DPUs the job is to use: all that have one, or none."""
+    if not dpus.wanted(environment):
+        return ()
+    return tuple(share for share in where.shares if share.dpu is not None)
 
 
 def _ask_host(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding | str:
     """The binding on a host, or why it is not known."""
-    command = binding.place_command(
-        artifacts.daemon, job.bind_policy, job.settings.services, share.ranks, job.pretend_nodes
-    )
-    local = is_this_host(share.host.name)
+    command = job.place_command(artifacts, share.ranks)
+    if not is_this_host(share.host.name):
+        command = launchers.on_node(job.where.agent, share.host.name, command, slurm=job.where.slurm)
     try:
-        return binding.ask(command if local else _there(job, share, command))
+        return binding.ask(command)
     except UserError as error:
         return str(error).splitlines()[0]
 
 
 def _suppose(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding | str:
     """The binding on a host if it were like this machine."""
-    command = binding.place_command(
-        artifacts.daemon, job.bind_policy, job.settings.services, share.ranks, job.pretend_nodes
-    )
     try:
-        return binding.ask(command)
+        return binding.ask(job.place_command(artifacts, share.ranks))
     except UserError as error:
         return str(error)
 
 
-def show_binding(console: Console, job: Job, artifacts: Artifacts, *, ask_hosts: bool) -> None:
+def dpu_words(share: plan.Share, services: int | None, ready: Mapping[str, dpus.Ready]) -> str:
+    """What runs on a host's DPU: as it says, or before it is asked."""
+    if share.dpu is None:
+        return ""
+    if share.dpu in ready:
+        there = ready[share.dpu]
+        return f"DPU {share.dpu}: {binding.services_and_cores(there.services_for(share.ranks), there.cores)}"
+    if services is not None:
+        return f"DPU {share.dpu}: {binding.plural(services, 'service process')}"
+    return f"DPU {share.dpu}: one service process for {dpus.RANKS_PER_SERVICE} ranks, at most one a core"
+
+
+def show_binding(
+    console: Console,
+    job: Job,
+    artifacts: Artifacts,
+    *,
+    ask_hosts: bool,
+    ready: Mapping[str, dpus.Ready] = MappingProxyType({}),
+) -> None:
     """Draws each node; one that is like an earlier one is named only."""
+    dpu_of = {share.host.name: dpu_words(share, job.settings.services, ready) for share in job.dpus}
     shares = job.where.shares or (plan.Share(Host(socket.gethostname(), job.ranks), 0, job.ranks),)
     find = _ask_host if ask_hosts else _suppose
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
@@ -179,11 +201,12 @@ def show_binding(console: Console, job: Job, artifacts: Artifacts, *, ask_hosts:
         if isinstance(node, str):
             console.print(f"{binding.host_ranks(name, share.first, share.ranks)}: its cores are not known: {node}")
         elif node in drawn:
-            console.print(binding.same_as(drawn[node], name, share.first, share.ranks, share.dpu))
+            console.print(binding.same_as(drawn[node], name, share.first, share.ranks, dpu_of.get(name, "")))
         else:
             drawn[node] = name
             supposed = not ask_hosts and not is_this_host(name)
-            binding.draw(console, f"{name} ({_LIKE_THIS})" if supposed else name, node, share.first, share.dpu)
+            title = f"{name} ({_LIKE_THIS})" if supposed else name
+            binding.draw(console, title, node, share.first, dpu_of.get(name, ""))
             console.print()
 
 

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from outrigger import selection
 from outrigger.errors import UserError
 
-COLLECTIVES = ("ialltoall", "ialltoallv")
-ALGORITHMS = ("ring_pull", "scatter_dest")
-REACHES = ("mapped", "cma", "copier", "bounce")
+REACHES = ("mapped", "xpmem", "cma", "copier", "bounce")
 
 VARIABLES = {
     "OUTRIGGER_ENABLE": "0 switches everything off",
     "OUTRIGGER_SERVICES": "service processes per node",
     "OUTRIGGER_SERVICE_CPUS": "CPUs for them, like 6,7",
-    "OUTRIGGER_ALGORITHM": "algorithms, like ialltoall=ring_pull",
-    "OUTRIGGER_REACH": "how memory may be reached: of mapped,cma,copier,bounce",
-    "OUTRIGGER_MIN_BYTES": "Ialltoall with smaller blocks stays native",
+    "OUTRIGGER_ALGORITHM": "algorithms, like ialltoall=ring_pull or iallgather:n2-=node_ring",
+    "OUTRIGGER_BLOCKING": "on offloads the blocking forms, too; off never; unless set, where it was measured to pay",
+    "OUTRIGGER_SHARED_HEAP": "on: large allocations come from memory that service processes map, too",
+    "OUTRIGGER_REACH": "how memory may be reached: of mapped,xpmem,cma,copier,bounce",
+    "OUTRIGGER_MIN_BYTES": "collectives with equal blocks stay native where those are smaller",
     "OUTRIGGER_REPORT": "file for the report at MPI_Finalize; - is a table on stderr",
-    "OUTRIGGER_INIT_TIMEOUT_MS": "how long ranks wait for each other's answer in MPI_Init",
+    "OUTRIGGER_INIT_TIMEOUT_MS": "how long ranks wait in MPI_Init for each other and for service processes",
     "OUTRIGGER_DAEMON": "path of outriggerd",
     "OUTRIGGER_VERBOSE": "1 says what was found",
     "OUTRIGGER_LOG": "log level of keeper and service processes, with OUTRIGGER_LOG_FILE",
+    "OUTRIGGER_USE_DPU": "0 leaves DPUs alone",
+    "OUTRIGGER_DPUS": "where service processes on DPUs listen, HOST=DPU:PORT,...; set by outrigger run",
+    "OUTRIGGER_DPU_DAEMON": "outriggerd on the DPUs, unless --dpu-daemon names it",
+    "OUTRIGGER_DPU_START_TIMEOUT_MS": "how long outrigger run waits for a DPU to listen",
     "OUTRIGGER_PRETEND_NODES": "for tests: split the ranks of one machine into so many nodes",
     "OUTRIGGER_BUILD": "build directory that the outrigger command uses",
 }
@@ -34,7 +39,10 @@ class Settings:
 
     services: int | None = None
     algorithms: tuple[str, ...] = ()
+    """Rules of the selection table, as the library reads them."""
     reach: str | None = None
+    blocking: bool | None = None
+    shared_heap: bool | None = None
 
     def environment(self) -> dict[str, str]:
         """The variables for what was set."""
@@ -45,18 +53,11 @@ class Settings:
             variables["OUTRIGGER_ALGORITHM"] = ",".join(self.algorithms)
         if self.reach is not None:
             variables["OUTRIGGER_REACH"] = self.reach
+        if self.blocking is not None:
+            variables["OUTRIGGER_BLOCKING"] = "on" if self.blocking else "off"
+        if self.shared_heap is not None:
+            variables["OUTRIGGER_SHARED_HEAP"] = "on" if self.shared_heap else "off"
         return variables
-
-
-def parse_algorithm(text: str) -> str:
-    """Checks one COLLECTIVE=ALGORITHM."""
-    collective, equals, algorithm = text.partition("=")
-    if not equals or collective not in COLLECTIVES or algorithm not in ALGORITHMS:
-        raise UserError(
-            f"--algorithm {text}: write COLLECTIVE=ALGORITHM; collectives: {', '.join(COLLECTIVES)}; "
-            f"algorithms: {', '.join(ALGORITHMS)}"
-        )
-    return text
 
 
 def parse_reach(text: str) -> str:
@@ -68,9 +69,27 @@ def parse_reach(text: str) -> str:
     return ",".join(words)
 
 
-def make(services: int | None, algorithms: Sequence[str], reach: str | None) -> Settings:
+def parse_switch(option: str, text: str) -> bool:
+    """Checks on or off."""
+    if text not in ("on", "off"):
+        raise UserError(f"{option} {text}: on or off")
+    return text == "on"
+
+
+def make(
+    services: int | None,
+    algorithms: Sequence[str],
+    reach: str | None,
+    blocking: str | None = None,
+    shared_heap: str | None = None,
+) -> Settings:
     """Settings from the command line; raises UserError for what is not valid."""
     if services is not None and not 1 <= services <= 64:
         raise UserError(f"--services {services}: from 1 to 64 service processes per node")
-    items = [item for text in algorithms for item in text.split(",")]
-    return Settings(services, tuple(map(parse_algorithm, items)), parse_reach(reach) if reach is not None else None)
+    return Settings(
+        services,
+        selection.words(algorithms),
+        parse_reach(reach) if reach is not None else None,
+        parse_switch("--blocking", blocking) if blocking is not None else None,
+        parse_switch("--shared-heap", shared_heap) if shared_heap is not None else None,
+    )

@@ -3,14 +3,14 @@
 #
 # usage: ./dev fuzz [--seconds N] [TARGET...]
 #
-#   --seconds N   for all targets together (60)
+#   --seconds N   for all targets together (60); as many run at a time as there are compilers
 #
 # Built by clang 16 with the address and undefined behaviour sanitizers (the fuzz preset). Inputs that were found are
 # kept in build/corpus/TARGET; a crash is written to build/crashes and ends the run.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-seconds=60 targets=()
+seconds=60 targets=() ran=()
 while (($#)); do
   case "$1" in
     --seconds)
@@ -35,13 +35,30 @@ build_preset fuzz "${targets[@]}"
 
 each=$((seconds / ${#targets[@]}))
 ((each >= 1)) || each=1
-mkdir -p "$ROOT/build/crashes"
-for target in "${targets[@]}"; do
-  corpus="$ROOT/build/corpus/$target"
+mkdir -p "$ROOT/build/crashes" "$LOGS"
+
+# fuzz_one TARGET
+fuzz_one() {
+  local corpus="$ROOT/build/corpus/$1"
   mkdir -p "$corpus"
-  say "Fuzzing $target for ${each} s"
-  timeout $((each + 60)) "$(find "$ROOT/build/fuzz" -type f -name "$target" -perm -u+x | head -n 1)" "$corpus" \
-    -max_total_time="$each" -artifact_prefix="$ROOT/build/crashes/$target-" -rss_limit_mb=2048 -print_final_stats=1 \
-    2>&1 | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse|RELOAD)|^\s*NEW_FUNC' || die "fuzz: $target found something; the input is in build/crashes"
+  say "Fuzzing $1 for ${each} s"
+  timeout $((each + 60)) "$(find "$ROOT/build/fuzz" -type f -name "$1" -perm -u+x | head -n 1)" "$corpus" \
+    -max_total_time="$each" -artifact_prefix="$ROOT/build/crashes/$1-" -rss_limit_mb=2048 -print_final_stats=1 \
+    2>&1 | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse|RELOAD)|^\s*NEW_FUNC'
+}
+
+found=()
+while ((${#targets[@]})); do
+  turn=("${targets[@]:0:JOBS}") pids=()
+  targets=("${targets[@]:JOBS}") ran+=("${turn[@]}")
+  for target in "${turn[@]}"; do
+    fuzz_one "$target" >"$LOGS/$target.log" &
+    pids+=($!)
+  done
+  for i in "${!turn[@]}"; do
+    wait "${pids[i]}" || found+=("${turn[i]}")
+    cat "$LOGS/${turn[i]}.log"
+  done
 done
-say "${#targets[@]} fuzzers ran without a finding: ${targets[*]}"
+((${#found[@]} == 0)) || die "fuzz: ${found[*]} found something; the input is in build/crashes"
+say "${#ran[@]} fuzzers ran without a finding: ${ran[*]}"

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Install what building and testing need: Debian packages, and a Python environment in .venv.
 #
-# usage: ./dev setup [--quiet] [--force] [--with rdma]
+# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64]
 #
 #   --quiet       say nothing when everything is there
 #   --force       install again even when everything seems to be there
 #   --with rdma   also what ./dev rdma needs (scripts/packages-rdma.txt)
+#   --with aarch64
+#                 also what ./dev test aarch64 needs (scripts/packages-aarch64.txt); dpkg gets to know arm64 packages
 #
 # Installs only what is missing (scripts/packages.txt, pyproject.toml). Installing packages needs root or sudo; without
 # either it names what to install and ends. A second run takes a fraction of a second.
@@ -18,7 +20,7 @@ while (($#)); do
     --quiet) quiet=true ;;
     --force) force=true ;;
     --with)
-      [[ "${2:-}" =~ ^[a-z]+$ && -f "$ROOT/scripts/packages-$2.txt" ]] ||
+      [[ "${2:-}" =~ ^[a-z0-9]+$ && -f "$ROOT/scripts/packages-$2.txt" ]] ||
         die "setup: --with wants the name of a list of packages, not '${2:-}'; see ./dev setup --help"
       lists+=("$ROOT/scripts/packages-$2.txt")
       shift
@@ -30,10 +32,24 @@ done
 
 wanted_packages() { grep -hv '^#' "${lists[@]}"; }
 
+# Of other architectures than the system's, as in libucx-dev:arm64.
+add_architectures() {
+  local architecture known
+  known="$(dpkg --print-architecture; dpkg --print-foreign-architectures)"
+  for architecture in $(printf '%s\n' "$@" | sed -n 's/.*://p' | sort -u); do
+    grep -qx "$architecture" <<<"$known" || "${as_root[@]}" dpkg --add-architecture "$architecture"
+  done
+}
+
+# A name without an architecture means the system's own; a package of another one by that name is none of it.
 missing_packages() {
-  local package
+  local package architectures own
+  own="all|$(dpkg --print-architecture 2>/dev/null || true)"
   while read -r package; do
-    [[ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" == installed ]] || echo "$package"
+    architectures="$own"
+    [[ "$package" == *:* ]] && architectures="${package##*:}"
+    dpkg-query -W -f='${Architecture} ${db:Status-Status}\n' "$package" 2>/dev/null |
+      grep -qxE "($architectures) installed" || echo "$package"
   done < <(wanted_packages)
 }
 
@@ -50,6 +66,7 @@ install_packages() {
     as_root=(sudo)
     sudo -v || die "setup: sudo refused. As root: apt-get install $*"
   fi
+  add_architectures "$@"
   quiet_step "Fetching package lists" "${as_root[@]}" apt-get update
   quiet_step "Installing $# packages" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@"

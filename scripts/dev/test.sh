@@ -5,8 +5,11 @@
 #
 #   --quick   leave out what takes more than a few seconds
 #   PRESET    release (unless named): unit tests, the MPI programs, the command line, the layer check
-#             dev, asan, tsan, clang, fuzz (clang with sanitizers): the unit tests of that build
+#             dev, asan, tsan, clang, fuzz (clang with sanitizers): the unit tests of that build; tsan without those of
+#             what has no threads
 #             ucx122: the tests of the wire over UCX 1.22, which is fetched, instead of the system's UCX
+#             aarch64: engine and protocol as they run on a DPU's Arm cores, under qemu-user; the same simulated
+#             schedules take the same course there as here
 #
 # Every suite runs even when one before it failed; the exit code says whether all passed.
 set -euo pipefail
@@ -24,10 +27,13 @@ is_preset "$preset" || die "test: there is no preset '$preset'. There are: $(pre
 
 ensure_setup
 targets=()
-if [[ "$preset" == ucx122 ]]; then targets=(ucx_test outriggerd); fi
+case "$preset" in
+  ucx122) targets=(ucx_test outriggerd) ;;
+  aarch64) targets=(engine_test protocol_tests outrigger-sim outriggerd) ;;
+esac
 build_preset "$preset" "${targets[@]}"
 cd "$ROOT"
-mkdir -p "$LOGS"
+mkdir -p "$LOGS/failed"
 
 summary=() failures=0
 # suite TITLE PATTERN-OF-THE-CLOSING-LINE command...
@@ -35,22 +41,28 @@ suite() {
   local title="$1" closing="$2" log status=0 started=$SECONDS line mark="${GREEN}passed${PLAIN}"
   shift 2
   log="$LOGS/test-$preset-${title// /-}.log"
+  rm -f "$LOGS/failed/${log##*/}"
   say "== $title"
   "$@" 2>&1 </dev/null | tee "$log" || status=$?
   line="$(sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -E "$closing" | tail -n 1 | sed 's/^=* *//;s/ *=*$//')"
   if ((status)); then
     mark="${RED}FAILED${PLAIN}"
     failures=$((failures + 1))
+    cp "$log" "$LOGS/failed/"
   fi
   summary+=("$(printf '%s  %-22s %s  (%ds)' "$mark" "$title" "${line:-exit code $status}" $((SECONDS - started)))")
 }
 
 ctest_arguments=(--preset "$preset" --parallel "$JOBS")
 pytest_arguments=(-q --color=auto)
+left_out=()
 if $quick; then
-  ctest_arguments+=(--label-exclude slow)
+  left_out+=(slow)
   pytest_arguments+=(-m "not slow")
 fi
+# Engine and simulation have no threads.
+if [[ "$preset" == tsan ]]; then left_out+=(engine sim); fi
+if ((${#left_out[@]})); then ctest_arguments+=(--label-exclude "^($(IFS='|'; echo "${left_out[*]}"))\$"); fi
 
 # ThreadSanitizer of gcc 12 cannot place its memory where the kernel randomizes addresses widely.
 runner=()
@@ -59,9 +71,23 @@ export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
 # UCX patches mmap and its kin when it is loaded, which ThreadSanitizer does not survive.
 if [[ "$preset" == tsan ]]; then export UCX_MEM_MMAP_HOOK_MODE=none; fi
 suite "unit tests" 'tests passed' "${runner[@]}" ctest "${ctest_arguments[@]}"
+# Every seed ends with the same messages, crashes and completions on both.
+same_schedules() {
+  local arguments=(--seeds 100) here there
+  here="$(build/release/bin/outrigger-sim "${arguments[@]}" | sed 's/, [0-9.]* s)/)/')" || return 1
+  there="$(qemu-aarch64 build/aarch64/bin/outrigger-sim "${arguments[@]}" | sed 's/, [0-9.]* s)/)/')" || return 1
+  printf '%s\n' "$there"
+  diff <(printf '%s\n' "$here") <(printf '%s\n' "$there") || { echo "They differ."; return 1; }
+}
+if [[ "$preset" == aarch64 ]]; then
+  build_preset release outrigger-sim
+  suite "service process starts" 'outriggerd' qemu-aarch64 build/aarch64/bin/outriggerd --version
+  suite "simulated schedules" 'held|differ' same_schedules
+fi
 if [[ "$preset" == release ]]; then
   suite "layer arrows" 'files' "$VENV/bin/python" scripts/check_layers.py
   suite "command line" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/python "${pytest_arguments[@]}"
+  ensure_ucx122 || say "Without it the tests of service processes on a DPU are skipped."
   OUTRIGGER_BUILD="$ROOT/build/$preset" \
     suite "MPI programs" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/mpi "${pytest_arguments[@]}"
 fi
@@ -69,5 +95,5 @@ fi
 printf '\n'
 say "Tests of $preset:"
 printf '  %s\n' "${summary[@]}"
-((failures == 0)) || die "$failures of ${#summary[@]} suites failed; their output is in build/logs."
+((failures == 0)) || die "$failures of ${#summary[@]} suites failed; their output is in build/logs/failed."
 say "All ${#summary[@]} suites passed."

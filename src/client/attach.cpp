@@ -1,6 +1,7 @@
 #include "client/attach.hpp"
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -9,9 +10,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "client/abstract_socket.hpp"
+#include "protocol/shared_memory.hpp"
 
 namespace outrigger::client {
 namespace {
@@ -70,8 +73,11 @@ std::array<std::uint64_t, kMaxCpus / 64> own_affinity() {
   return mask;
 }
 
-std::unique_ptr<Probe> make_probe() {
-  auto probe = std::make_unique<Probe>();
+// Null: no memory.
+ProbePointer make_probe() {
+  void* page = ::mmap(nullptr, sizeof(Probe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return nullptr;
+  ProbePointer probe(new (page) Probe);
   std::uint64_t value = 0;
   // Any value serves; a random one makes another process's memory unlikely to hold it.
   if (::getrandom(&value, sizeof(value), GRND_NONBLOCK) != static_cast<ssize_t>(sizeof(value))) {
@@ -81,7 +87,7 @@ std::unique_ptr<Probe> make_probe() {
   return probe;
 }
 
-HelloBody make_hello(const AttachOptions& options, const Probe& probe) {
+HelloBody make_hello(const AttachOptions& options, const Probe& probe, const XpmemSegment& xpmem) {
   HelloBody hello;
   hello.secret = options.keeper.secret;
   hello.world_rank = options.world_rank.value();
@@ -90,13 +96,12 @@ HelloBody make_hello(const AttachOptions& options, const Probe& probe) {
   hello.local_size = options.local_size;
   hello.probe_address = reinterpret_cast<std::uintptr_t>(&probe.word);
   hello.probe_value = probe.word.load(std::memory_order_relaxed);
+  hello.xpmem_segment = xpmem.id();
   hello.affinity = own_affinity();
   return hello;
 }
 
-Result<ControlMessage> wait_for_welcome(ControlSocket& socket, const AttachOptions& options,
-                                        Clock::time_point deadline) {
-  ControlSocket::Received received = socket.receive(std::max(1, milliseconds_left(deadline)));
+Result<ControlMessage> checked(ControlSocket::Received received, ControlKind wanted, const AttachOptions& options) {
   switch (received.event) {
     case ControlSocket::Event::nothing:
       return Error{"the keeper did not answer within " + std::to_string(options.timeout_ms) + " ms; do all " +
@@ -110,11 +115,49 @@ Result<ControlMessage> wait_for_welcome(ControlSocket& socket, const AttachOptio
     return Error{"the keeper refused this rank: " +
                  std::string(body.reason.data(), ::strnlen(body.reason.data(), body.reason.size()))};
   }
-  if (received.message->kind() != ControlKind::welcome) return Error{"the keeper sent something else than a welcome"};
+  if (received.message->kind() != wanted) return Error{"the keeper sent something else than was due"};
   return std::move(*received.message);
 }
 
+Result<ControlMessage> wait_for(ControlKind wanted, ControlSocket& socket, const AttachOptions& options,
+                                Clock::time_point deadline) {
+  return checked(socket.receive(std::max(1, milliseconds_left(deadline))), wanted, options);
+}
+
+// Lets the service processes on the DPU connect, and then show that they reach this rank without its help.
+Status wire_up(CoreParts& parts, const AttachOptions& options, Clock::time_point deadline) {
+  Result<ControlMessage> offer = wait_for(ControlKind::segment_offer, parts.socket, options, deadline);
+  if (!offer) return Error{offer.error()};
+  Result<MappedSegment> segment = MappedSegment::map(offer.value().fds()[0], options.world_rank, options.world_size);
+  if (!segment) return Error{segment.error()};
+  parts.segment = std::move(segment).value();
+  const SegmentView view = parts.segment.view();
+  view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()), std::memory_order_release);
+  Result<std::unique_ptr<RankNetwork>> network = RankNetwork::open(view);
+  if (!network) return Error{network.error()};
+  parts.network = std::move(network).value();
+  const std::vector<std::byte> address = encode_rank_address(parts.network->address());
+  const Result<UniqueFd> shared = share_bytes("outrigger-address", address);
+  if (!shared) return Error{shared.error()};
+  const int fd = shared.value().get();
+  static_cast<void>(
+      parts.socket.send(ControlKind::rank_address, SharedBytesBody{address.size(), 0, 0}, std::span(&fd, 1)));
+  while (true) {
+    parts.network->progress();
+    ControlSocket::Received received = parts.socket.receive(1);
+    if (received.event == ControlSocket::Event::nothing && Clock::now() < deadline) continue;
+    const Result<ControlMessage> quiet = checked(std::move(received), ControlKind::be_quiet, options);
+    if (!quiet) return Error{quiet.error()};
+    view.header().rank_quiet.store(kRankQuiet, std::memory_order_seq_cst);
+    return Done{};
+  }
+}
+
 }  // namespace
+
+void UnmapProbe::operator()(Probe* probe) const {
+  ::munmap(probe, sizeof(Probe));
+}
 
 Result<CoreParts> join_keeper(const AttachOptions& options) {
   const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(options.timeout_ms);
@@ -130,20 +173,30 @@ Result<CoreParts> join_keeper(const AttachOptions& options) {
   parts.socket = ControlSocket(std::move(connected).value());
   parts.world_rank = options.world_rank;
   parts.probe = make_probe();
-  const HelloBody hello = make_hello(options, *parts.probe);
+  if (!parts.probe) return Error{"no memory"};
+  if (options.offer_xpmem) parts.xpmem = XpmemSegment::make();
+  const HelloBody hello = make_hello(options, *parts.probe, parts.xpmem);
   // A keeper that refuses everybody may have closed already; its reason can still be read.
   static_cast<void>(parts.socket.send(ControlKind::hello, hello));
-  Result<ControlMessage> answer = wait_for_welcome(parts.socket, options, deadline);
+  if (options.dpu) {
+    if (Status wired = wire_up(parts, options, deadline); !wired) return Error{wired.error()};
+  }
+  Result<ControlMessage> answer = wait_for(ControlKind::welcome, parts.socket, options, deadline);
   if (!answer) return Error{answer.error()};
   parts.welcome = answer.value().body<WelcomeBody>();
   std::vector<UniqueFd>& fds = answer.value().fds();
+  if (options.dpu) {
+    if ((parts.welcome.reach & kReachRdma) == 0) return Error{"the DPU does not reach this rank's memory"};
+    return parts;
+  }
   Result<MappedSegment> segment = MappedSegment::map(fds[0], options.world_rank, options.world_size);
   if (!segment) return Error{segment.error()};
   parts.segment = std::move(segment).value();
   parts.doorbell = std::move(fds[1]);
   // Who says to reach private memory must have reached this process's: its word has changed then.
   const bool reached = parts.probe->word.load(std::memory_order_acquire) != hello.probe_value;
-  if (!reached) parts.welcome.reach &= ~kReachCma;
+  if (!reached) parts.welcome.reach &= ~(kReachCma | kReachXpmem);
+  if ((parts.welcome.reach & kReachXpmem) == 0) parts.xpmem.reset();
   return parts;
 }
 

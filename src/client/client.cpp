@@ -52,6 +52,14 @@ bool Client::cma() const {
   return state_->core->cma();
 }
 
+bool Client::rdma() const {
+  return state_->core->rdma();
+}
+
+bool Client::xpmem() const {
+  return state_->core->xpmem();
+}
+
 bool Client::copier() const {
   return state_->core->copier_runs();
 }
@@ -78,6 +86,10 @@ void* Client::allocate(std::uint64_t bytes) {
 
 bool Client::release(void* memory) {
   return guarded(false, [&] { return state_->core->release(memory); });
+}
+
+bool Client::share_heap(const SharedHeap& heap) {
+  return guarded(false, [&] { return state_->core->share_heap(heap); });
 }
 
 RegionId Client::region_of(const void* begin, std::uint64_t bytes) const {

@@ -25,6 +25,7 @@
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/result.hpp"
+#include "protocol/shared_heap.hpp"
 #include "protocol/wire_route.hpp"
 
 namespace outrigger::client {
@@ -39,7 +40,10 @@ struct KeeperOptions {
   std::uint32_t services = 0;      // service processes to start; 0: by itself
   std::string service_cpus;        // "7" or "6,7": cores to pin them to; empty: cores free of ranks
   std::uint32_t reach_allowed = kReachAll;
+  std::uint32_t start_timeout_ms = 10000;  // for the program to go to the background
   std::uint32_t hello_timeout_ms = 10000;  // for all local ranks to appear
+  std::string dpu;                         // HOST:PORT of the `outriggerd dpu` for this node; empty: none
+  Secret dpu_secret{};
 };
 
 // Where a node's ranks meet their keeper. Plain data, to be broadcast among the ranks of a node.
@@ -48,8 +52,8 @@ struct KeeperAddress {
   Secret secret{};
 };
 
-// Starts a keeper (double fork, own session, no inherited descriptors or preload, affinity reset) and returns once it
-// listens. The keeper ends by itself when no rank comes or all ranks have gone.
+// Starts a keeper (double fork, own process group, no inherited descriptors or preload, affinity reset) and returns
+// once it listens. The keeper ends by itself when no rank comes or all ranks have gone.
 [[nodiscard]] Result<KeeperAddress> start_keeper(const KeeperOptions& options);
 
 struct AttachOptions {
@@ -59,6 +63,8 @@ struct AttachOptions {
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 0;
   std::uint32_t timeout_ms = 15000;
+  bool offer_xpmem = true;  // where it is to be had
+  bool dpu = false;         // the keeper was started with a DPU
 };
 
 // One side of an operation: where this rank's blocks are. Peer i's block is base + i * stride_bytes, block_bytes long;
@@ -83,7 +89,8 @@ struct OperationRequest {
   std::uint64_t configuration = 0;  // digest of what must be equal on every rank; part of the operation's digest
   BufferLayout send;
   BufferLayout receive;
-  bool own_block_done = false;  // the caller copies its own block
+  bool own_block_done = false;     // the caller copies its own block
+  bool receive_from_root = false;  // the receive layout is of the root's block; there are no others
 };
 
 struct OperationResult {
@@ -118,6 +125,10 @@ class Client {
   // A thread of this process makes copies for its service process (started by post() when there is work for it). Then
   // a rank's own block in private memory is better left to the service process.
   [[nodiscard]] bool copier() const;
+  // Service processes run on a DPU and reach any memory that can be registered: region_of() tries.
+  [[nodiscard]] bool rdma() const;
+  // Service processes have this rank's private memory attached by XPMEM: a rank's own block is left to them, too.
+  [[nodiscard]] bool xpmem() const;
 
   // In a job of several nodes, for the first rank of each, right after attach(): what the other nodes need to know of
   // this one. To be exchanged; take_roster() gets all nodes' cards, one after the other, and `node` says which is ours.
@@ -134,7 +145,10 @@ class Client {
   [[nodiscard]] void* allocate(std::uint64_t bytes);
   // False: not from allocate(), nothing was done.
   bool release(void* memory);
-  // The region that holds the whole range, or kPrivateRegion.
+  // Service processes map the shared heap of this process, now and after each fork() that makes it begin anew. False:
+  // there is none, or they cannot. `heap` must outlive the client.
+  bool share_heap(const SharedHeap& heap);
+  // The region that holds the whole range, or kPrivateRegion. With rdma() any range that can be registered is one.
   [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes) const;
 
   // Temporary memory of the same kind for packing and unpacking (any size, no alignment beyond 64 bytes), cached.

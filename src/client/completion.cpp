@@ -29,6 +29,10 @@ bool Core::poll(PendingOperation& operation) {
   Phase phase = operation.phase.load(std::memory_order_acquire);
   if (phase == Phase::done) return true;
   if (inert()) return false;
+  if (network_ && network_->ringing()) {
+    const Lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock()) network_->progress();
+  }
   // Read before the slot: a completion after this read ends the next sleep.
   CompletionWatch& watch = completion_watch();
   const bool first = watch.client != serial_;
@@ -58,6 +62,7 @@ bool Core::collect_if_done(PendingOperation& operation) {
   operation.result = result_of(slot);
   free_slot(operation.slot);
   arguments_.release(operation.arguments);
+  if (keys_) release_keys(slot.body);
   growth_failed_ = false;
   --posted_operations_;
   operation.phase.store(Phase::done, std::memory_order_release);
@@ -71,6 +76,7 @@ void Core::free_slot(SlotIndex slot) {
 }
 
 void Core::finish_locally(PendingOperation& operation, CompletionStatus status) {
+  if (keys_ && operation.deferred) release_keys(operation.deferred->body);
   operation.deferred.reset();
   operation.result.status = status;
   operation.phase.store(Phase::done, std::memory_order_release);
@@ -98,6 +104,7 @@ void Core::drop(std::unique_ptr<PendingOperation> operation) noexcept try {
   if (inert() || collect_if_done(*operation)) return;
   if (operation->phase.load(std::memory_order_relaxed) == Phase::waiting) {
     std::erase(waiting_, operation.get());
+    if (keys_) release_keys(operation->deferred->body);
     note_waiting();
     return;
   }

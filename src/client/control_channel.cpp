@@ -34,8 +34,8 @@ bool ControlChannel::announce(Region& region, bool may_wait) {
   const bool sent = socket_.send_packet(packet, std::span<const int>(&fd, 1), may_wait ? kSendTimeoutMs : 0);
   if (sent) {
     ++next_region_;
-    // Internal regions are not made private again: their descriptors go back to the program.
-    if (region.use == RegionUse::internal) region.fd.reset();
+    // Only the program's regions are made private again here: other descriptors go back to the program.
+    if (region.use != RegionUse::program) region.fd.reset();
   } else {
     answers_.erase(place);
   }

@@ -1,5 +1,6 @@
 #include "client/core.hpp"
 
+#include <thread>
 #include <utility>
 
 namespace outrigger::client {
@@ -15,11 +16,15 @@ std::uint64_t next_serial() {
 Core::Core(CoreParts parts)
     : serial_(next_serial()),
       welcome_(parts.welcome),
+      rdma_(parts.network != nullptr),
       probe_(std::move(parts.probe)),
+      xpmem_(std::move(parts.xpmem)),
       segment_(std::move(parts.segment)),
       doorbell_(std::move(parts.doorbell)),
-      control_(std::move(parts.socket), parts.world_rank) {
+      control_(std::move(parts.socket), parts.world_rank),
+      network_(std::move(parts.network)) {
   const SegmentView& view = segment_.view();
+  if (network_) keys_.emplace(*network_, view, network_->unmapped());
   view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()), std::memory_order_release);
   ring_tail_ = view.header().ring_tail.load(std::memory_order_relaxed);
   arguments_.add_chunk(kArenaRegion, reinterpret_cast<std::uintptr_t>(view.arena()), kArenaBytes);
@@ -38,8 +43,12 @@ void Core::shut_down() {
     waiting_.clear();
     waiting_forgets_.clear();
   }
+  if (network_) leave_dpu();
+  keys_.reset();
+  network_.reset();
   copier_.stop();  // it writes to the program's memory and reads the segment
   control_.goodbye();
+  xpmem_.reset();
   if (growth_) growth_->unmap();
   for (Region& region : regions_.all()) {
     // The program may go on reading what it got from allocate(): that becomes ordinary memory.
@@ -48,6 +57,19 @@ void Core::shut_down() {
   regions_.all().clear();
   segment_.unmap();
   doorbell_.reset();
+}
+
+void Core::leave_dpu() {
+  constexpr std::chrono::seconds kPatience{1};
+  constexpr std::chrono::microseconds kBetweenLooks{50};
+  header().rank_quiet.store(kRankLeaves, std::memory_order_seq_cst);
+  if (header().service_sleeping.load(std::memory_order_seq_cst) != 0) network_->ring();
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const std::atomic<std::uint32_t>& proof = header().proofs[welcome_.sp % kMaxServices];
+  while (proof.load(std::memory_order_acquire) != kRankLeaves && header().fatal.load() == 0 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
 }
 
 }  // namespace outrigger::client

@@ -22,18 +22,27 @@
 #include "client/control_channel.hpp"
 #include "client/copier.hpp"
 #include "client/group.hpp"
+#include "client/key_cache.hpp"
 #include "client/mapped_segment.hpp"
 #include "client/pending_operation.hpp"
 #include "client/range_allocator.hpp"
+#include "client/rank_network.hpp"
 #include "client/region.hpp"
+#include "client/xpmem_segment.hpp"
 #include "protocol/segment.hpp"
+#include "protocol/shared_heap.hpp"
 
 namespace outrigger::client {
 
-// The word in private memory by which a service process proves that it reaches this very process.
+// The word by which a service process proves that it reaches this very process. In a page of its own, in which nothing
+// of the program's can be hit.
 struct Probe {
   std::atomic<std::uint64_t> word{0};
 };
+struct UnmapProbe {
+  void operator()(Probe* probe) const;
+};
+using ProbePointer = std::unique_ptr<Probe, UnmapProbe>;
 
 struct CoreParts {
   ControlSocket socket;
@@ -42,7 +51,9 @@ struct CoreParts {
   WelcomeBody welcome;
   MappedSegment segment;
   UniqueFd doorbell;
-  std::unique_ptr<Probe> probe;
+  ProbePointer probe;
+  XpmemSegment xpmem;
+  std::unique_ptr<RankNetwork> network;  // null: service processes are on this node
 };
 
 class Core : public std::enable_shared_from_this<Core> {
@@ -57,6 +68,8 @@ class Core : public std::enable_shared_from_this<Core> {
 
   [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
   [[nodiscard]] bool cma() const { return (welcome_.reach & kReachCma) != 0; }
+  [[nodiscard]] bool rdma() const { return rdma_; }
+  [[nodiscard]] bool xpmem() const { return (welcome_.reach & kReachXpmem) != 0; }
 
   // Its copier runs: a block within private memory costs the rank nothing more.
   [[nodiscard]] bool copier_runs() const { return !inert() && copier_.runs(); }
@@ -74,6 +87,9 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes);
   [[nodiscard]] void* allocate_staging(std::uint64_t bytes);
   void release_staging(void* memory);
+
+  // heap.cpp
+  [[nodiscard]] bool share_heap(const SharedHeap& heap);
 
   // groups.cpp
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, const std::vector<WorldRank>& members,
@@ -94,7 +110,7 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] bool fatal_was_said() const;
 
   // Called around fork() by fork.cpp.
-  void before_fork() { mutex_.lock(); }
+  void before_fork();
   void after_fork_in_parent() { mutex_.unlock(); }
   void after_fork_in_child();
 
@@ -108,6 +124,7 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] std::optional<Region> new_region(RegionUse use, std::uint64_t bytes);
   // The same, and waits until the service processes have mapped it. Without the lock.
   [[nodiscard]] std::optional<Region> add_region_and_wait(RegionUse use, std::uint64_t bytes);
+  [[nodiscard]] bool register_region(Region& region);
   // Without the lock.
   void drop_region(Region region);
   void discard_unannounced(Region region);
@@ -116,7 +133,10 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // Under the lock, from here on.
   enum class Filled { impossible, without_bytes, with_bytes };
-  [[nodiscard]] Filled fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled) const;
+  [[nodiscard]] Filled fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled,
+                                   MemoryRange& in_heap);
+  // The service processes have done with what the request names.
+  void release_keys(const SlotRequestBody& body);
   // Puts the request into a slot. False: no slot, or no argument memory at present.
   [[nodiscard]] bool place(PendingOperation& operation, SlotRequestBody body, const OperationArguments& arguments);
   [[nodiscard]] std::optional<MemoryRange> copy_arguments(SlotRequestBody& body, const OperationArguments& arguments);
@@ -139,13 +159,27 @@ class Core : public std::enable_shared_from_this<Core> {
   void finish_growth();
   [[nodiscard]] bool nothing_can_be_placed() const { return growth_failed_ && !growth_ && posted_operations_ == 0; }
 
+  // heap.cpp: keeps up with the generations of the shared heap. Regions that are no longer needed come back, to be
+  // dropped without the lock.
+  [[nodiscard]] std::vector<Region> follow_heap();
+  [[nodiscard]] std::optional<Region> heap_region();
+  void retire_heap();
+  void expect_heap();
+  [[nodiscard]] bool is_in_flight(const Region& region) const;
+  template <class Visit>
+  void each_in_heap(const Visit& visit) const;
+  // Before the memory that a service process on a DPU looks at goes away: until it has said that it does no more.
+  void leave_dpu();
+
   // Unlocks, then rings the service process's doorbell if it slept when something was published.
   void unlock_and_ring(Lock& lock);
   void start_copier_if_wanted();
 
   const std::uint64_t serial_;  // of all cores of this process, from 1
   const WelcomeBody welcome_;
-  const std::unique_ptr<Probe> probe_;
+  const bool rdma_;  // service processes are on a DPU
+  const ProbePointer probe_;
+  XpmemSegment xpmem_;
   std::atomic<bool> inert_{false};
   MappedSegment segment_;
   UniqueFd doorbell_;
@@ -155,6 +189,8 @@ class Core : public std::enable_shared_from_this<Core> {
   std::atomic<std::size_t> waiting_count_{0};  // to be read without the lock
 
   std::mutex mutex_;
+  std::unique_ptr<RankNetwork> network_;  // of a DPU
+  std::optional<KeyCache> keys_;          // of a DPU
   RegionTable regions_;
 
   RangeAllocator arguments_;
@@ -168,6 +204,12 @@ class Core : public std::enable_shared_from_this<Core> {
   std::vector<MemoryRange> staging_idle_;  // ranges with a region of their own, kept for the next time
   std::uint64_t staging_idle_bytes_ = 0;
   std::uint64_t staging_bytes_ = 0;  // in use
+
+  const SharedHeap* heap_ = nullptr;
+  std::uint64_t heap_serial_ = 0;      // the generation that was announced last
+  std::optional<Region> heap_coming_;  // not yet answered
+  bool heap_announced_ = false;        // the one that is coming
+  std::vector<Region> heap_retired_;   // of earlier generations, while operations use them
 
   bool doorbell_due_ = false;
   std::uint32_t ring_tail_ = 0;

@@ -66,6 +66,9 @@ void unwatch_forks(Core& core) {
 void Core::after_fork_in_child() {
   inert_.store(true, std::memory_order_release);
   copier_.forget();
+  if (keys_) keys_->abandon();
+  if (network_) network_->abandon();
+  xpmem_.forget();
   control_.close_in_child();
   doorbell_.reset();
   segment_.forget();

@@ -26,8 +26,6 @@ constexpr int kSecretFd = 4;
 constexpr int kFirstClosedFd = 5;
 // Sources are moved above the targets, so that placing one never overwrites the other.
 constexpr int kAboveTargets = 16;
-// outriggerd becomes a daemon within milliseconds; on a loaded machine it may take longer.
-constexpr std::chrono::seconds kDaemonizeTimeout{10};
 
 Error failure(const std::string& what, int reason) {
   return Error{what + ": " + std::strerror(reason)};
@@ -65,13 +63,13 @@ UniqueFd above_targets(const UniqueFd& fd) {
   return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kAboveTargets));
 }
 
-// A pipe with the secret in it. Command lines and environments can be read by others, a pipe cannot.
-Result<UniqueFd> pipe_with(const Secret& secret) {
+// A pipe with the secrets in it. Command lines and environments can be read by others, a pipe cannot.
+Result<UniqueFd> pipe_with(const std::array<Secret, 2>& secrets) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failure("cannot create a pipe for the keeper", errno);
   UniqueFd read_end(ends[0]);
   const UniqueFd write_end(ends[1]);
-  if (::write(write_end.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
+  if (::write(write_end.get(), secrets.data(), sizeof(secrets)) != static_cast<ssize_t>(sizeof(secrets))) {
     return failure("cannot write to the keeper's pipe", errno);
   }
   return read_end;
@@ -87,6 +85,9 @@ std::string reach_list(std::uint32_t reach) {
   add(kReachMapped, "mapped");
   add(kReachCma, "cma");
   add(kReachCopier, "copier");
+  add(kReachXpmem, "xpmem");
+  add(kReachRdma, "rdma");
+  add(kReachAlias, "alias");
   return list.empty() ? "none" : list;
 }
 
@@ -114,6 +115,10 @@ std::vector<std::string> command_line(const KeeperOptions& options) {
   if (!options.service_cpus.empty()) {
     words.emplace_back("--service-cpus");
     words.push_back(options.service_cpus);
+  }
+  if (!options.dpu.empty()) {
+    words.emplace_back("--dpu");
+    words.push_back(options.dpu);
   }
   return words;
 }
@@ -155,7 +160,9 @@ class SpawnSetup {
     sigset_t none;
     ::sigfillset(&all);
     ::sigemptyset(&none);
-    constexpr short kFlags = POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
+    // Not a session of its own: where the kernel schedules by sessions (autogroup), the yields of one do nothing for
+    // tasks of another, and Linux 6.18 lets runnable sessions wait for half a minute while those of another yield.
+    constexpr short kFlags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
     int error = ::posix_spawnattr_setflags(&attributes_, kFlags);
     if (error == 0) error = ::posix_spawnattr_setsigdefault(&attributes_, &all);
     if (error == 0) error = ::posix_spawnattr_setsigmask(&attributes_, &none);
@@ -187,8 +194,8 @@ std::string describe_end(int status) {
 }
 
 // The program goes to the background by itself; what was spawned ends at once.
-Status reap(pid_t pid, const std::string& path) {
-  const Clock::time_point deadline = Clock::now() + kDaemonizeTimeout;
+Status reap(pid_t pid, const std::string& path, std::chrono::milliseconds limit) {
+  const Clock::time_point deadline = Clock::now() + limit;
   while (true) {
     int status = 0;
     const pid_t reaped = ::waitpid(pid, &status, WNOHANG);
@@ -202,8 +209,8 @@ Status reap(pid_t pid, const std::string& path) {
     if (Clock::now() >= deadline) {
       ::kill(pid, SIGKILL);
       static_cast<void>(::waitpid(pid, &status, 0));
-      return Error{"outriggerd at " + path + " did not go to the background within " +
-                   std::to_string(kDaemonizeTimeout.count()) + " s; is it the right program?"};
+      return Error{"outriggerd at " + path + " did not go to the background within " + std::to_string(limit.count()) +
+                   " ms; is it the right program? On a slow machine set OUTRIGGER_INIT_TIMEOUT_MS to more than 20000"};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -214,7 +221,7 @@ Result<KeeperAddress> start(const KeeperOptions& options) {
   if (!address) return address;
   Result<UniqueFd> listening = listen_at(address.value().name.data());
   if (!listening) return Error{listening.error()};
-  Result<UniqueFd> secret = pipe_with(address.value().secret);
+  Result<UniqueFd> secret = pipe_with({address.value().secret, options.dpu_secret});
   if (!secret) return Error{secret.error()};
   const UniqueFd listen_fd = above_targets(listening.value());
   const UniqueFd secret_fd = above_targets(secret.value());
@@ -228,7 +235,8 @@ Result<KeeperAddress> start(const KeeperOptions& options) {
   if (const int error = setup.spawn(command_line(options), pid); error != 0) {
     return failure("cannot start outriggerd at " + options.daemon_path, error);
   }
-  if (Status reaped = reap(pid, options.daemon_path); !reaped) return Error{reaped.error()};
+  const std::chrono::milliseconds limit{options.start_timeout_ms};
+  if (Status reaped = reap(pid, options.daemon_path, limit); !reaped) return Error{reaped.error()};
   return address;
 }
 

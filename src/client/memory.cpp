@@ -39,13 +39,36 @@ void Core::discard_unannounced(Region region) {
 }
 
 void Core::drop_region(Region region) {
-  if (!inert()) control_.drop_region(region.id, true);
+  if (keys_) {
+    const Lock lock(mutex_);
+    keys_->release(region.id);
+    keys_->forget(region.address(), region.bytes);
+  } else if (!inert()) {
+    control_.drop_region(region.id, true);
+  }
   discard_unannounced(std::move(region));
+}
+
+// No service process maps it: it is reached as the program's memory is. Under the lock.
+bool Core::register_region(Region& region) {
+  const std::optional<RegionId> key = keys_->use(region.address(), region.bytes);
+  if (!key) return false;
+  region.id = *key;
+  region.fd.reset();
+  return true;
 }
 
 std::optional<Region> Core::add_region_and_wait(RegionUse use, std::uint64_t bytes) {
   std::optional<Region> region = new_region(use, bytes);
   if (!region) return std::nullopt;
+  if (keys_) {
+    Lock lock(mutex_);
+    const bool keyed = register_region(*region);
+    lock.unlock();
+    if (keyed) return region;
+    discard_unannounced(std::move(*region));
+    return std::nullopt;
+  }
   if (!control_.announce(*region, true)) {
     discard_unannounced(std::move(*region));
     return std::nullopt;
@@ -79,6 +102,12 @@ bool Core::release(void* memory) {
 RegionId Core::region_of(const void* begin, std::uint64_t bytes) {
   const Lock lock(mutex_);
   if (inert()) return kPrivateRegion;
+  if (keys_) {
+    const std::optional<RegionId> key = keys_->use(reinterpret_cast<std::uintptr_t>(begin), bytes);
+    if (!key) return kPrivateRegion;
+    keys_->release(*key);
+    return *key;
+  }
   const Region* region = regions_.find(reinterpret_cast<std::uintptr_t>(begin), bytes);
   return region == nullptr ? kPrivateRegion : region->id;
 }
@@ -162,6 +191,14 @@ void Core::start_growth(std::uint64_t bytes) {
   growth_ = new_region(RegionUse::internal, chunk_bytes_for(bytes));
   growth_failed_ = !growth_;
   if (!growth_) return;
+  if (keys_) {
+    Region region = std::move(*growth_);
+    growth_.reset();
+    growth_failed_ = !register_region(region);
+    if (growth_failed_) return discard_unannounced(std::move(region));
+    arguments_.add_chunk(region.id, region.address(), region.bytes);
+    return regions_.insert(std::move(region));
+  }
   growth_deadline_ = std::chrono::steady_clock::now() + kRegionTimeout;
   growth_announced_ = control_.announce(*growth_, false);
 }

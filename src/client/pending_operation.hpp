@@ -1,6 +1,7 @@
 // An operation from post() to the end.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -42,6 +43,7 @@ class PendingOperation {
   std::atomic<Phase> phase{Phase::waiting};  // changes under the core's lock; what belongs to it is written before
   SlotIndex slot;
   MemoryRange arguments;
+  std::array<MemoryRange, 2> in_heap;  // sent and received; no bytes: not in the shared heap
   std::unique_ptr<DeferredRequest> deferred;
   OperationResult result;
 };

@@ -56,7 +56,8 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.request = static_cast<std::uint16_t>(SlotRequest::operation);
   body.collective = static_cast<std::uint16_t>(request.collective);
   body.algorithm = static_cast<std::uint16_t>(request.algorithm);
-  body.flags = request.own_block_done ? kSlotOwnBlockDone : 0;
+  body.flags =
+      (request.own_block_done ? kSlotOwnBlockDone : 0) | (request.receive_from_root ? kSlotReceiveFromRoot : 0);
   body.root = request.root;
   body.group_high = group.id().high;
   body.group_low = group.id().low;
@@ -79,21 +80,36 @@ std::unique_ptr<DeferredRequest> keep(const SlotRequestBody& body, const Operati
 
 }  // namespace
 
-Core::Filled Core::fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled) const {
+Core::Filled Core::fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled,
+                               MemoryRange& in_heap) {
   const std::optional<Span> span = span_of(layout, group_size);
   if (!span) return Filled::impossible;
   if (span->empty()) return Filled::without_bytes;  // private, address 0, blocks of no bytes
   const std::uint64_t base = reinterpret_cast<std::uintptr_t>(layout.base);
   const std::uint64_t begin = base + static_cast<std::uint64_t>(span->low);
   const std::uint64_t bytes = static_cast<std::uint64_t>(span->high) - static_cast<std::uint64_t>(span->low);
-  const Region* region = regions_.find(begin, bytes);
-  if (region == nullptr && !cma()) return Filled::impossible;
-  filled.base = LocalRef{region == nullptr ? kPrivateRegion.value() : region->id.value(), 0, base};
+  RegionId id = kPrivateRegion;
+  if (keys_) {
+    const std::optional<RegionId> key = keys_->use(begin, bytes);
+    if (!key) return Filled::impossible;
+    id = *key;
+  } else if (const Region* region = regions_.find(begin, bytes)) {
+    id = region->id;
+    if (region->use == RegionUse::heap) in_heap = MemoryRange{id, begin, bytes};
+  } else if (!cma()) {
+    return Filled::impossible;
+  }
+  filled.base = LocalRef{id.value(), 0, base};
   if (layout.extents.empty()) {
     filled.stride_bytes = layout.stride_bytes;
     filled.block_bytes = layout.block_bytes;
   }
   return Filled::with_bytes;
+}
+
+void Core::release_keys(const SlotRequestBody& body) {
+  keys_->release(RegionId{body.send.base.region});
+  keys_->release(RegionId{body.receive.base.region});
 }
 
 PendingOperationPtr Core::post(const OperationRequest& request) {
@@ -103,9 +119,11 @@ PendingOperationPtr Core::post(const OperationRequest& request) {
   SlotRequestBody body = describe(request);
   PendingOperationPtr operation(new PendingOperation(request.group));
   Lock lock(mutex_);
-  const Filled send = fill_layout(request.send, group.size(), body.send);
-  const Filled receive = fill_layout(request.receive, group.size(), body.receive);
+  std::vector<Region> outdated = follow_heap();
+  const Filled send = fill_layout(request.send, group.size(), body.send, operation->in_heap[0]);
+  const Filled receive = fill_layout(request.receive, group.size(), body.receive, operation->in_heap[1]);
   if (send == Filled::impossible || receive == Filled::impossible) {
+    if (keys_) release_keys(body);
     lock.unlock();
     return nullptr;
   }
@@ -116,6 +134,7 @@ PendingOperationPtr Core::post(const OperationRequest& request) {
   if (!waiting_.empty()) post_waiting();
   if (!waiting_.empty() || !place(*operation, body, arguments)) {
     if (waiting_.empty() && nothing_can_be_placed()) {
+      if (keys_) release_keys(body);
       lock.unlock();
       return nullptr;
     }
@@ -126,6 +145,7 @@ PendingOperationPtr Core::post(const OperationRequest& request) {
   const bool growing = growth_.has_value();
   start_copier_if_wanted();
   unlock_and_ring(lock);
+  for (Region& region : outdated) drop_region(std::move(region));
   if (growing) wait_for_growth();
   return operation;
 }
@@ -173,7 +193,8 @@ std::optional<MemoryRange> Core::copy_arguments(SlotRequestBody& body, const Ope
   if (!range && reap()) range = arguments_.allocate(bytes);
   if (!range) {
     start_growth(bytes);
-    return std::nullopt;
+    if (keys_ && !growth_failed_) range = arguments_.allocate(bytes);
+    if (!range) return std::nullopt;
   }
   std::uint64_t address = range->address;
   const auto copy = [&](std::span<const PairExtent> extents) {
@@ -205,8 +226,9 @@ void Core::publish(SlotIndex index, const SlotRequestBody& body) {
 
 void Core::unlock_and_ring(Lock& lock) {
   const bool due = std::exchange(doorbell_due_, false);
+  if (due && network_) network_->ring();
   lock.unlock();
-  if (!due) return;
+  if (!due || network_) return;
   const std::uint64_t one = 1;
   ssize_t written = 0;
   do {

@@ -31,7 +31,7 @@ bool leaves_descriptors_for_the_program() {
 }  // namespace
 
 void Region::unmap() {
-  if (base != nullptr) ::munmap(base, bytes);
+  if (base != nullptr && use != RegionUse::heap) ::munmap(base, bytes);
   base = nullptr;
   fd.reset();
 }

@@ -17,6 +17,7 @@ namespace outrigger::client {
 enum class RegionUse {
   program,   // from allocate(): the child gets a private view
   internal,  // arguments and staging: not in the child
+  heap,      // a generation of the shared heap, which looks after the memory itself
 };
 
 // A mapped, sealed memfd. The descriptor is kept for fork() and for turning the memory private at the end; internal
@@ -31,7 +32,7 @@ struct Region {
 
   // In this process's address space, as the service processes know it.
   [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(base); }
-  // Gives the memory back.
+  // Gives the memory back, but the heap's.
   void unmap();
   // The same addresses and contents, but writes are seen by this process only. Uses system calls only, so it may be
   // called in a forked child. False: the mapping is as it was.

@@ -13,6 +13,8 @@ using std::chrono::microseconds;
 
 // While argument memory grows the answer comes through the socket, which wakes nobody.
 constexpr microseconds kSleepWhileGrowing{100};
+// A service process on a DPU wakes nobody here.
+constexpr microseconds kSleepWithDpu{100};
 
 std::string fatal_text(const SegmentHeader& header) {
   const std::size_t length = ::strnlen(header.fatal_text.data(), header.fatal_text.size());
@@ -44,6 +46,7 @@ void Core::wait_for_completion(microseconds at_most) {
     if (!waiting_.empty() && growth_) at_most = std::min(at_most, kSleepWhileGrowing);
     unlock_and_ring(lock);
   }
+  if (rdma()) at_most = std::min(at_most, kSleepWithDpu);
   // The service process counts the completion and then looks whether somebody sleeps; here it is the other way round.
   shared.rank_sleeping.fetch_add(1, std::memory_order_seq_cst);
   if (shared.completions.load(std::memory_order_seq_cst) == known) futex_wait(shared.completions, known, at_most);

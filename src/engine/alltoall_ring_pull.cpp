@@ -21,9 +21,7 @@ namespace {
 
 // One block from its source into the local rank's buffer. Enters with a window slot held.
 Task pull(Operation& operation, LocalRank& rank, GroupRank source) {
-  const Block from = rank.pull_from(source);
-  const Block to = rank.pull_to(source);
-  const fabric::MoveOutcome outcome = co_await operation.move(from, to);
+  const fabric::MoveOutcome outcome = co_await operation.move_block(rank, source);
   operation.leave_window(rank);
   operation.mark_delivered(rank, source, outcome);
   operation.release(rank, source, outcome);
@@ -33,7 +31,7 @@ Task pull(Operation& operation, LocalRank& rank, GroupRank source) {
 }  // namespace
 
 Task alltoall_ring_pull(Operation& operation, LocalRank& rank) {
-  operation.announce_send_blocks(rank);  // my blocks may be read
+  operation.announce_and_send_ahead(rank);  // my blocks may be read; what a peer has room for sets out at once
   for (;;) {
     const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order, among those that arrived
     if (!source) break;                                                       // every block is on its way

@@ -29,6 +29,12 @@ class Context {
   [[nodiscard]] SpId service_of(WorldRank rank) const { return config.sp_of_rank[rank.value()]; }
   [[nodiscard]] bool knows(WorldRank rank) const { return rank.value() < config.sp_of_rank.size(); }
   [[nodiscard]] bool is_local(WorldRank rank) const { return knows(rank) && service_of(rank) == config.self; }
+  // Who is not in the table has a node of its own.
+  [[nodiscard]] std::uint32_t node_of(SpId service) const {
+    const std::vector<std::uint32_t>& nodes = config.node_of_sp;
+    return service.value() < nodes.size() ? nodes[service.value()] : ~service.value();
+  }
+  [[nodiscard]] bool share_node(SpId a, SpId b) const { return node_of(a) == node_of(b); }
   [[nodiscard]] bool is_dropped(WorldRank rank) const { return dropped_ranks.contains(rank); }
 
   // Incarnation of a peer; 0 while nothing has been heard of it.

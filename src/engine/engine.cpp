@@ -64,8 +64,9 @@ class EngineState {
   void reject(const PostedOperation& operation);
   [[nodiscard]] bool claims_hold(SpId from, const peer::Message& message);
   void dispatch(Inbound inbound);
+  [[nodiscard]] bool answered(const Inbound& inbound);
   [[nodiscard]] bool answer_forgotten(SpId from, const OperationId& operation, std::uint32_t members);
-  void tell_of_restored(const Restored& restored);
+  void tell_of_restored();
   void say_again(SpId peer);
   void remove_ended();
   void close_if_over(Group& group, std::uint64_t sequence);
@@ -116,6 +117,7 @@ AlgorithmFunction EngineState::check_shape(const PostedOperation& operation) con
     if (std::any_of(layout->extents.begin(), layout->extents.end(), reserved)) return nullptr;
     if (layout->block_bytes == peer::kSettled) return nullptr;
   }
+  if (is_rooted(operation.collective) && operation.root >= size) return nullptr;
   if (!operation.delivered.empty() && operation.delivered.size() != size) return nullptr;
   if (operation.id.sequence == ~std::uint64_t{0}) return nullptr;
   return context_.registry.find(operation.collective, operation.algorithm);
@@ -179,14 +181,23 @@ void EngineState::restore_progress(WorldRank rank, GroupId id, std::uint64_t nex
   restored_.push_back(Restored{rank, id});
 }
 
-void EngineState::tell_of_restored(const Restored& restored) {
-  Group* known = find_group(restored.group);
-  if (known == nullptr) return;
-  std::vector<std::uint64_t> sequences;
-  for (const auto& [sequence, operation] : known->operations()) sequences.push_back(sequence);
-  for (const std::uint64_t sequence : sequences) {
-    known->find_operation(sequence)->restored(restored.rank);
-    close_if_over(*known, sequence);
+// All of them are told of before anything that waits for them is forgotten.
+void EngineState::tell_of_restored() {
+  const std::vector<Restored> all = std::exchange(restored_, {});
+  for (const Restored& restored : all) {
+    Group* known = find_group(restored.group);
+    if (known == nullptr) continue;
+    for (const auto& [sequence, operation] : known->operations()) operation->restored(restored.rank);
+  }
+  for (const Restored& restored : all) {
+    Group* known = find_group(restored.group);
+    if (known == nullptr) continue;
+    std::vector<std::uint64_t> sequences;
+    for (const auto& [sequence, operation] : known->operations()) sequences.push_back(sequence);
+    for (const std::uint64_t sequence : sequences) {
+      known->find_operation(sequence)->forget_met_waiting();
+      close_if_over(*known, sequence);
+    }
   }
 }
 
@@ -218,6 +229,16 @@ bool EngineState::claims_hold(SpId from, const peer::Message& message) {
     return pair(release->destination, release->source);
   }
   if (const auto* refusal = std::get_if<peer::Refusal>(&message.body)) return pair(refusal->from, refusal->to);
+  if (const auto* want = std::get_if<peer::Want>(&message.body)) return membership->contains(want->source);
+  if (const auto* done = std::get_if<peer::Done>(&message.body)) return membership->contains(done->source);
+  if (const auto* copy = std::get_if<peer::Copy>(&message.body)) {
+    if (!membership->contains(copy->source)) return false;
+    const std::vector<SpId>& services = membership->services();
+    if (copy->where == peer::Where::elsewhere)
+      return std::binary_search(services.begin(), services.end(), copy->service);
+    return copy->where != peer::Where::here ||
+           (membership->contains(copy->holder) && served_by_sender(membership->world(copy->holder)));
+  }
   return true;
 }
 
@@ -261,6 +282,7 @@ void EngineState::dispatch(Inbound inbound) {
     close_if_over(known, sequence);
     return;
   }
+  if (answered(inbound)) return;
   Group* known = find_group(id);
   if (known == nullptr && std::holds_alternative<peer::Delivered>(inbound.message.body)) {
     // Of a pair that was empty on this side only, and so was not waited for: the other side still is.
@@ -281,7 +303,42 @@ void EngineState::dispatch(Inbound inbound) {
     operation->on_finished(finished->rank, finished->status);
   } else if (const auto* refusal = std::get_if<peer::Refusal>(&inbound.message.body)) {
     operation->on_refusal(inbound.from, *refusal);
+  } else if (const auto* copy = std::get_if<peer::Copy>(&inbound.message.body)) {
+    operation->on_copy(inbound.from, *copy);
+  } else if (const auto* done = std::get_if<peer::Done>(&inbound.message.body)) {
+    operation->on_done(inbound.from, *done);
+  } else if (const auto* quiet = std::get_if<peer::Quiet>(&inbound.message.body)) {
+    operation->on_quiet(inbound.from, *quiet);
   }
+}
+
+// Questions, which get an answer whatever is known here. True: the message was one.
+bool EngineState::answered(const Inbound& inbound) {
+  const OperationId& id = inbound.message.header.operation;
+  Group* known = find_group(id.group);
+  const bool open = known != nullptr && known->membership() != nullptr && known->find_operation(id.sequence) != nullptr;
+  if (const auto* quiet = std::get_if<peer::Quiet>(&inbound.message.body)) {
+    if (!open && quiet->asks) context_.send(inbound.from, id, peer::Quiet{false});
+    return !open;
+  }
+  if (const auto* copy = std::get_if<peer::Copy>(&inbound.message.body)) {
+    const bool kept = !open && copy->where == peer::Where::here;
+    if (kept) context_.send(inbound.from, id, peer::Done{copy->source, copy->piece});
+    return !open;
+  }
+  const auto* want = std::get_if<peer::Want>(&inbound.message.body);
+  if (want == nullptr) return false;
+  if (known == nullptr && forgotten_.contains(id.group)) {
+    peer::Copy nowhere;
+    nowhere.source = want->source;
+    nowhere.piece = want->piece;
+    context_.send(inbound.from, id, nowhere);
+    return true;
+  }
+  Group& asked = group(id.group);
+  asked.operation(id.sequence).on_want(inbound.from, *want);
+  close_if_over(asked, id.sequence);
+  return true;
 }
 
 void EngineState::peer_restarted(SpId peer, Epoch epoch) {
@@ -322,6 +379,7 @@ void EngineState::drop_rank(WorldRank rank) {
       // Nobody here has posted on the group, so whether the rank is a member only those who announced know.
       for (const auto& [sequence, operation] : known->operations()) {
         operation->restored(rank);
+        operation->forget_met_waiting();
         touched.emplace_back(known.get(), sequence);
       }
       continue;
@@ -415,10 +473,8 @@ bool EngineState::run() {
       context_.fabric.complete(rejected.rank, rejected.slot, record);
       progressed = true;
     }
-    while (!restored_.empty()) {
-      const Restored restored = restored_.back();
-      restored_.pop_back();
-      tell_of_restored(restored);
+    if (!restored_.empty()) {
+      tell_of_restored();
       progressed = true;
     }
     progressed = context_.scheduler.run() || progressed;

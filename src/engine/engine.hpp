@@ -34,11 +34,15 @@ struct EngineLimits {
   // goes at once, so that a rank that is ahead never holds up one that is behind. At least one.
   std::uint32_t announce_credits = 64;
   // Peers' announcements without any bytes that wait, per group, for a local rank to post. They need no credit; beyond
-  // the limit they are dropped, and only the named error for ranks that disagree is lost.
+  // the limit they are dropped, and only the named error for ranks that disagree is lost. Also blocks asked for, per
+  // operation whose members are not known yet: beyond the limit the answer is "not here", and who asked is forgotten.
   std::uint32_t waiting_announcements = 65536;
   // Freed groups remembered, so that a restarted peer's late question about one is answered. Beyond it the oldest is
   // forgotten, and such a question waits for ever.
   std::uint32_t forgotten_groups = 4096;
+  // A broadcast block is spread in parts, one for each node but the root's, where they have at least so many bytes.
+  // The same in all service processes.
+  std::uint64_t split_bytes = std::uint64_t{16} << 10;
   // Largest message to a peer, in bytes. Longer announcements (v-forms to a peer that serves many ranks) are split.
   std::uint32_t message_bytes = 32768;
 };
@@ -47,6 +51,9 @@ struct EngineConfig {
   SpId self;
   Epoch epoch{1};
   std::vector<SpId> sp_of_rank;  // indexed by world rank: the service process that serves it
+  // Indexed by service process: its node, from 0. Those of one node reach all memory of its ranks without the network.
+  // Empty: each has a node of its own.
+  std::vector<std::uint32_t> node_of_sp;
   EngineLimits limits;
   const Registry* registry = nullptr;  // null: the built-in algorithms
 };
@@ -58,8 +65,10 @@ struct BlockLayout {
   std::int64_t stride_bytes = 0;
   std::uint64_t block_bytes = 0;
   std::vector<PairExtent> extents;
+  std::optional<GroupRank> only;  // the block is for (or from) this peer alone; there are no extents
 
   [[nodiscard]] std::uint64_t bytes(GroupRank peer) const {
+    if (only && *only != peer) return 0;
     return extents.empty() ? block_bytes : extents[peer.value()].bytes;
   }
   // Unsigned arithmetic wraps without harm: the fabric checks every range against what its owner registered.
@@ -97,7 +106,7 @@ struct EngineCounters {
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
   };
-  static constexpr std::size_t kMessageKinds = 5;  // announce, delivered, release, finished, refusal
+  static constexpr std::size_t kMessageKinds = 9;  // as peer::Body
   std::array<Messages, kMessageKinds> sent{};
   std::array<Messages, kMessageKinds> received{};
   std::uint64_t moves = 0;

@@ -25,14 +25,42 @@ std::unique_ptr<const Membership> Membership::make(const Context& context, Membe
       continue;
     }
     const auto [found, added] = peer_index.try_emplace(service, static_cast<std::uint32_t>(made->peers_.size()));
-    if (added) made->peers_.push_back(Peer{service, {}});
+    if (added) made->peers_.push_back(Peer{service, {}, context.share_node(service, context.config.self)});
     Peer& peer = made->peers_[found->second];
     made->peer_of_.push_back(found->second);
     made->number_at_peer_.push_back(static_cast<std::uint32_t>(peer.ranks.size()));
     peer.ranks.push_back(group_rank(i));
   }
   made->members_ = std::move(members);
+  made->self_ = context.config.self;
+  if (!made->local_.empty()) made->services_ = made->services_of_node_ = {made->self_};
+  for (const Peer& peer : made->peers_) {
+    made->services_.push_back(peer.sp);
+    if (peer.on_own_node) made->services_of_node_.push_back(peer.sp);
+  }
+  std::sort(made->services_.begin(), made->services_.end());
+  std::sort(made->services_of_node_.begin(), made->services_of_node_.end());
+  made->find_nodes(context);
   return made;
+}
+
+void Membership::find_nodes(const Context& context) {
+  std::unordered_map<std::uint32_t, std::uint32_t> place_of_node;
+  for (const SpId service : services_) {
+    const auto next = static_cast<std::uint32_t>(firsts_of_nodes_.size());
+    const auto [found, added] = place_of_node.try_emplace(context.node_of(service), next);
+    if (added) {
+      firsts_of_nodes_.push_back(service);
+      services_by_node_.emplace_back();
+    }
+    services_by_node_[found->second].push_back(service);
+    node_of_service_.push_back(found->second);
+  }
+}
+
+std::size_t Membership::node_of(SpId service) const {
+  const auto found = std::lower_bound(services_.begin(), services_.end(), service);
+  return node_of_service_[static_cast<std::size_t>(found - services_.begin())];
 }
 
 std::optional<GroupRank> Membership::find(WorldRank rank) const {

@@ -46,16 +46,43 @@ class Membership {
   struct Peer {
     SpId sp;
     std::vector<GroupRank> ranks;
+    bool on_own_node = false;
   };
   static constexpr std::uint32_t kSelf = ~std::uint32_t{0};
   [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
   [[nodiscard]] std::uint32_t peer_of(GroupRank rank) const { return peer_of_[index_of(rank)]; }  // kSelf: local
   [[nodiscard]] std::uint32_t number_at_peer(GroupRank rank) const { return number_at_peer_[index_of(rank)]; }
+  [[nodiscard]] SpId service_of(GroupRank rank) const {
+    return peer_of(rank) == kSelf ? self_ : peers_[peer_of(rank)].sp;
+  }
+
+  [[nodiscard]] SpId self() const { return self_; }
+
+  // Is the rank on the node of this service process?
+  [[nodiscard]] bool on_own_node(GroupRank rank) const {
+    return peer_of(rank) == kSelf || peers_[peer_of(rank)].on_own_node;
+  }
+  // Service processes with members, ascending, this one included: all, and those of its node.
+  [[nodiscard]] const std::vector<SpId>& services() const { return services_; }
+  [[nodiscard]] const std::vector<SpId>& services_of_node() const { return services_of_node_; }
+  // The first of them on each node, ascending, and the place of a service process's node there.
+  [[nodiscard]] const std::vector<SpId>& firsts_of_nodes() const { return firsts_of_nodes_; }
+  [[nodiscard]] std::size_t node_of(SpId service) const;
+  // The same for all: by that place, the node's service processes with members, ascending.
+  [[nodiscard]] const std::vector<std::vector<SpId>>& services_by_node() const { return services_by_node_; }
 
  private:
+  void find_nodes(const Context& context);
+
   Members members_;
+  SpId self_;
   std::vector<GroupRank> local_;
   std::vector<Peer> peers_;
+  std::vector<SpId> services_;
+  std::vector<SpId> services_of_node_;
+  std::vector<SpId> firsts_of_nodes_;
+  std::vector<std::vector<SpId>> services_by_node_;
+  std::vector<std::uint32_t> node_of_service_;  // as services_
   std::vector<std::uint32_t> peer_of_;
   std::vector<std::uint32_t> number_at_peer_;  // position within Peer::ranks, or within local()
 };

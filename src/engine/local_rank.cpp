@@ -7,7 +7,7 @@
 namespace outrigger::engine {
 
 LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& posted, const Membership& membership)
-    : memory_(context.memory),
+    : context_(context),
       operation_(operation),
       membership_(membership),
       posted_(std::move(posted)),
@@ -15,6 +15,7 @@ LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& p
       ready_(context.memory, membership.size(), posted_.me),
       peers_(context.memory, membership.peers().size(), PeerState()),
       peer_ready_(context.scheduler),
+      filled_(context.scheduler),
       settled_(context.scheduler),
       window_(context.window),
       tasks_(context.scheduler) {
@@ -22,6 +23,7 @@ LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& p
   const auto look_at = [this](GroupRank peer) {
     const bool own_done = posted_.own_block_done && peer == posted_.me;
     const bool marked = !posted_.delivered.empty() && posted_.delivered[index_of(peer)] != 0;
+    if (marked) pairs_[index_of(peer)].placed = true;
     if (own_done || marked || expected_bytes(peer) == 0) {
       pairs_[index_of(peer)].receive = ReceiveState::filled;
       --unfilled_;
@@ -32,7 +34,7 @@ LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& p
     }
   };
   const auto all_have_bytes = [](const BlockLayout& layout) {
-    return layout.extents.empty() && layout.block_bytes != 0;
+    return layout.extents.empty() && layout.block_bytes != 0 && !layout.only;
   };
   if (all_have_bytes(posted_.send) && all_have_bytes(posted_.receive) && posted_.delivered.empty()) {
     look_at(posted_.me);
@@ -43,6 +45,7 @@ LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& p
 
 LocalRank::~LocalRank() {
   tasks_.clear();
+  for (std::size_t peer = 0; ahead_ != 0; ++peer) withdraw_ahead(group_rank(peer));
   // A rank that is dropped leaves the window; one that has completed must have left it by itself.
   while (!completed_ && window_slots_ != 0) window_.leave(window_slots_);
 }
@@ -55,6 +58,10 @@ void LocalRank::begin(peer::Side side) {
       if (!pair_settled(rank)) ++peers_[peer].unsettled;
     }
   }
+}
+
+bool LocalRank::is_settled() const {
+  return is_filled() && unreleased_ == 0 && moving_ == 0 && readers_ == 0 && operation_.quiet();
 }
 
 bool LocalRank::pair_settled(GroupRank peer) const {
@@ -111,11 +118,11 @@ Block LocalRank::push_to(GroupRank destination) const {
 
 void LocalRank::set_ready(GroupRank peer, const RemoteBlock& remote, bool by_extent) {
   PairState& pair = pairs_[index_of(peer)];
-  pair.announced = 1;
+  pair.announced = true;
   if (by_extent) {
-    if (extents_.empty()) extents_.make(memory_, membership_.size(), RemoteBlock());
+    if (extents_.empty()) extents_.make(context_.memory, membership_.size(), RemoteBlock());
     extents_[index_of(peer)] = remote;
-    pair.by_extent = 1;
+    pair.by_extent = true;
   }
   if (side_ == peer::Side::send) {
     pair.receive = ReceiveState::ready;
@@ -142,21 +149,39 @@ void LocalRank::set_filled(GroupRank source) {
   }
   state = ReceiveState::filled;
   --unfilled_;
+  if (side_ == peer::Side::send) forget_ahead(source);
   if (side_ == peer::Side::receive) unsettle_peer(source);
+  operation_.block_ended();
   notify();
 }
 
 void LocalRank::set_released(GroupRank destination) {
-  SendState& state = pairs_[index_of(destination)].send;
-  if (state == SendState::released) return;
-  if (side_ == peer::Side::receive && state != SendState::pushed) {
+  PairState& pair = pairs_[index_of(destination)];
+  if (pair.send == SendState::released) return;
+  if (side_ == peer::Side::receive && pair.send != SendState::pushed) {
     ready_.erase(destination);
     --untaken_;
   }
-  state = SendState::released;
+  pair.send = SendState::released;
   --unreleased_;
+  withdraw_ahead(destination);
   if (side_ == peer::Side::send) unsettle_peer(destination);
   notify();
+}
+
+void LocalRank::withdraw_ahead(GroupRank destination) {
+  PairState& pair = pairs_[index_of(destination)];
+  if (!pair.ahead) return;
+  pair.ahead = false;
+  --ahead_;
+  context_.fabric.withdraw_ahead(BlockId{operation_.id(), me(), destination});
+}
+
+// Of a block that this rank does not need (any more).
+void LocalRank::forget_ahead(GroupRank source) {
+  const std::uint32_t peer = membership_.peer_of(source);
+  if (peer == Membership::kSelf) return;
+  context_.fabric.forget_ahead(BlockId{operation_.id(), source, me()}, membership_.peers()[peer].sp);
 }
 
 void LocalRank::unsettle_peer(GroupRank peer) {
@@ -176,7 +201,8 @@ void LocalRank::fail(CompletionStatus status) {
 
 void LocalRank::notify() {
   if (untaken_ == 0) peer_ready_.notify();
-  if (is_settled()) settled_.notify();
+  if (is_filled()) filled_.notify();
+  if (is_settled() && settled_.notify()) closing_ = true;  // it will complete: nobody begins to read here any more
 }
 
 std::optional<std::string> LocalRank::broken_invariant() const {
@@ -185,6 +211,7 @@ std::optional<std::string> LocalRank::broken_invariant() const {
   std::uint32_t moving = 0;
   std::uint32_t ready = 0;
   std::uint32_t untaken = 0;
+  std::uint32_t ahead = 0;
   std::vector<std::uint32_t> unsettled(peers_.size(), 0);
   for (std::size_t i = 0; i < membership_.size(); ++i) {
     const GroupRank peer = group_rank(i);
@@ -192,6 +219,7 @@ std::optional<std::string> LocalRank::broken_invariant() const {
     const SendState send = pairs_[i].send;
     if (receive != ReceiveState::filled) ++unfilled;
     if (send != SendState::released) ++unreleased;
+    if (pairs_[i].ahead) ++ahead;
     if (receive == ReceiveState::moving || send == SendState::moving) ++moving;
     if (receive == ReceiveState::ready || send == SendState::ready) {
       ++ready;
@@ -210,14 +238,16 @@ std::optional<std::string> LocalRank::broken_invariant() const {
   };
   if (unfilled != unfilled_) return differ("unfilled", unfilled, unfilled_);
   if (unreleased != unreleased_) return differ("unreleased", unreleased, unreleased_);
+  if (ahead != ahead_) return differ("ahead", ahead, ahead_);
   if (moving != moving_) return differ("moving", moving, moving_);
   if (ready != ready_.count()) return differ("ready", ready, static_cast<std::uint32_t>(ready_.count()));
   if (has_announced() && untaken != untaken_) return differ("untaken", untaken, untaken_);
   const auto kept = [](std::uint32_t counted, const PeerState& peer) { return counted == peer.unsettled; };
   if (!std::equal(unsettled.begin(), unsettled.end(), peers_.begin(), peers_.end(), kept))
     return fmt::format("rank {}: unsettled pairs miscounted", world().value());
-  if (window_slots_ > moving_) {
-    return fmt::format("rank {}: {} window slots held for {} moves", world().value(), window_slots_, moving_);
+  if (window_slots_ > moving_ + extra_moves_) {
+    return fmt::format("rank {}: {} window slots held for {} moves", world().value(), window_slots_,
+                       moving_ + extra_moves_);
   }
   if (completed_ && tasks_.empty() == false) return fmt::format("rank {}: completed with tasks left", world().value());
   return std::nullopt;

@@ -47,6 +47,7 @@ Operation::Operation(Context& context, Group& group, std::uint64_t sequence)
     : context_(context), group_(group), sequence_(sequence) {}
 
 Operation::~Operation() {
+  if (copies_ != nullptr) copies_->close();
   parts_.clear();
   while (!waiting_.empty()) remove_waiting(waiting_.begin());
 }
@@ -79,6 +80,11 @@ void Operation::add(PostedOperation&& posted, AlgorithmFunction algorithm) {
   LocalRank& rank = *part;
   parts_.push_back(std::move(part));
   open_[number] = &rank;
+  // Of the former incarnation somebody may still be reading here.
+  if (passes_on(rank.posted_.collective, rank.posted_.algorithm) && context_.config.epoch > Epoch{1} &&
+      parts_.size() == 1) {
+    copies().ask_for_quiet();
+  }
   Task task = algorithm(*this, rank);
   rank.spawn(std::move(task));
 }
@@ -96,6 +102,7 @@ void Operation::complete(LocalRank& rank) {
 
 void Operation::remove_completed() {
   std::erase_if(parts_, [](const std::unique_ptr<LocalRank>& part) { return part->completed_; });
+  if (copies_ != nullptr) copies_->reconsider();
 }
 
 void Operation::drop(GroupRank rank) {
@@ -104,12 +111,65 @@ void Operation::drop(GroupRank rank) {
     open_[group_.membership()->number_at_peer(rank)] = nullptr;
     std::erase_if(parts_, [part](const std::unique_ptr<LocalRank>& other) { return other.get() == part; });
   }
+  if (copies_ != nullptr) copies_->reconsider();
   forget_useless_waiting();
 }
 
-// What waits is answered before the operation goes, by forget_useless_waiting() and restored().
+// What waits is answered before the operation goes, by forget_useless_waiting() and forget_met_waiting().
 bool Operation::is_over() const {
-  return parts_.empty() && waiting_.empty();
+  if (!parts_.empty() || !waiting_.empty()) return false;
+  if (copies_ == nullptr || !copies_->remembers()) return true;
+  // Ranks that come later are told who has the block.
+  const Membership* membership = group_.membership();
+  if (membership == nullptr) return context_.config.epoch > Epoch{1} || !context_.dropped_ranks.empty();
+  return std::all_of(membership->local().begin(), membership->local().end(),
+                     [&](GroupRank local) { return group_.finished(membership->world(local), sequence_).has_value(); });
+}
+
+// ---------------------------------------------------------------- copies at other ranks
+
+Copies& Operation::copies() {
+  if (copies_ == nullptr) copies_ = std::make_unique<Copies>(context_, group_, *this);
+  return *copies_;
+}
+
+SpId Operation::home_of(GroupRank source) const {
+  const std::vector<SpId>& services = group_.membership()->services_of_node();
+  return services[source.value() % services.size()];
+}
+
+void Operation::release_own_node(LocalRank& rank) {
+  const Membership& membership = *group_.membership();
+  for (std::size_t i = 0; i < membership.size(); ++i) {
+    const GroupRank source = group_rank(i);
+    if (membership.on_own_node(source) && rank.is_placed(source)) send_release(rank, source, CompletionStatus::ok);
+  }
+}
+
+void Operation::notify_parts() {
+  for (const std::unique_ptr<LocalRank>& part : parts_) part->notify();
+}
+
+void Operation::block_ended() {
+  if (copies_ != nullptr) copies_->reconsider();
+}
+
+void Operation::on_want(SpId from, const peer::Want& want) {
+  copies().on_want(from, want);
+}
+
+void Operation::on_copy(SpId from, const peer::Copy& copy) {
+  if (copies_ != nullptr) return copies_->on_copy(from, copy);
+  if (copy.where == peer::Where::here) context_.send(from, id(), peer::Done{copy.source, copy.piece});
+}
+
+void Operation::on_done(SpId from, const peer::Done& done) {
+  if (copies_ != nullptr) copies_->on_done(from, done);
+}
+
+void Operation::on_quiet(SpId from, const peer::Quiet& quiet) {
+  if (copies_ != nullptr) return copies_->on_quiet(from, quiet);
+  if (quiet.asks) context_.send(from, id(), peer::Quiet{false});
 }
 
 // ---------------------------------------------------------------- announcing
@@ -176,7 +236,16 @@ Operation::WaitingAnnouncements::iterator Operation::remove_waiting(WaitingAnnou
   return waiting_.erase(waiting);
 }
 
+bool Operation::concerns(const LocalRank& rank, std::uint32_t peer) const {
+  const GroupRank root{rank.posted_.root};
+  return !is_rooted(rank.posted_.collective) || rank.me() == root || group_.membership()->peer_of(root) == peer;
+}
+
 void Operation::announce_to(LocalRank& rank, std::uint32_t peer) {
+  if (!concerns(rank, peer)) {
+    rank.peers_[peer].announced = LocalRank::Announced::yes;
+    return;
+  }
   if (rank.peers_[peer].unsettled == 0) {
     rank.peers_[peer].announced = LocalRank::Announced::yes;  // nothing to wait for: no credit needed
     send_announcement(rank, peer, false);
@@ -199,8 +268,15 @@ bool Operation::announce_with_credit(GroupRank rank, std::uint32_t peer) {
 }
 
 void Operation::settled_at(LocalRank& rank, std::uint32_t peer) {
-  if (rank.peers_[peer].announced != LocalRank::Announced::with_credit) return;
-  rank.peers_[peer].announced = LocalRank::Announced::yes;
+  LocalRank::Announced& announced = rank.peers_[peer].announced;
+  if (announced == LocalRank::Announced::no && group_.credit_lines()[peer].waiting.erase({sequence_, rank.me()}) != 0) {
+    // Settled without having been heard there: who expects more than this rank has for it waits for the announcement.
+    announced = LocalRank::Announced::yes;
+    send_announcement(rank, peer, false);
+    return;
+  }
+  if (announced != LocalRank::Announced::with_credit) return;
+  announced = LocalRank::Announced::yes;
   if (--outstanding_[peer] != 0) return;
   --group_.credit_lines()[peer].in_use;
   group_.send_waiting(peer);
@@ -212,6 +288,18 @@ void Operation::give_back_credits(LocalRank& rank) {
       group_.credit_lines()[peer].waiting.erase({sequence_, rank.me()});
     }
     settled_at(rank, peer);
+  }
+}
+
+// Hints, so once: what a peer has lost by a restart it asks for.
+void Operation::send_ahead(LocalRank& rank, const Membership::Peer& reader) {
+  for (const GroupRank destination : reader.ranks) {
+    PairState& pair = rank.pairs_[index_of(destination)];
+    if (pair.send == SendState::released || pair.ahead) continue;
+    pair.ahead = true;
+    ++rank.ahead_;
+    const BlockId block{id(), rank.me(), destination};
+    context_.fabric.send_ahead(block, rank.posted_.send.block(destination), reader.sp);
   }
 }
 
@@ -233,6 +321,7 @@ void Operation::send_announcement(LocalRank& rank, std::uint32_t peer, bool agai
   announce.region = layout.base.region;
   announce.base = layout.base.address;
   announce.members = static_cast<std::uint32_t>(service.ranks.size());
+  if (rank.sends_ahead_ && !again) send_ahead(rank, service);
   const auto settled = [&](GroupRank other) { return layout.block(other).bytes != 0 && rank.pair_settled(other); };
   const bool regular = layout.extents.empty() && std::none_of(service.ranks.begin(), service.ranks.end(), settled);
   if (regular) {
@@ -262,10 +351,11 @@ void Operation::send_announcement(LocalRank& rank, std::uint32_t peer, bool agai
 }
 
 void Operation::say_again(std::uint32_t peer) {
+  if (copies_ != nullptr) copies_->peer_restarted(group_.membership()->peers()[peer].sp);
   for (const std::unique_ptr<LocalRank>& part : parts_) {
     if (part->completed_ || !part->has_announced() || part->peers_[peer].announced == LocalRank::Announced::no)
       continue;
-    send_announcement(*part, peer, true);
+    if (concerns(*part, peer)) send_announcement(*part, peer, true);
   }
 }
 
@@ -387,6 +477,7 @@ void Operation::offer(LocalRank& destination, GroupRank source, const RemoteBloc
   } else if (state == ReceiveState::waiting) {
     destination.set_filled(source);
   } else if (state == ReceiveState::filled && remote.bytes != 0) {
+    destination.forget_ahead(source);
     send_release(destination, source, CompletionStatus::ok);
   }
 }
@@ -414,7 +505,7 @@ void Operation::invite(LocalRank& source, GroupRank destination, const RemoteBlo
     case SendState::released:
       if (remote.bytes == 0) return;
       // Released without a push of this incarnation: the destination has its mark.
-      if (source.owed_bytes(destination) != 0 && pair.announced == 0) return;
+      if (source.owed_bytes(destination) != 0 && !pair.announced) return;
       pushed(source, destination);
       return;
   }
@@ -435,6 +526,7 @@ void Operation::count_filled(LocalRank& destination, GroupRank source, const fab
   const CompletionStatus status = status_of(outcome);
   if (status == CompletionStatus::ok) {
     destination.record_.bytes_by_reach[static_cast<std::size_t>(outcome.reach)] += destination.pull_bytes(source);
+    destination.pairs_[index_of(source)].placed = true;
   } else {
     destination.fail(status);
   }
@@ -585,6 +677,9 @@ void Operation::restored(WorldRank rank) {
   for (const auto& [key, waiting] : waiting_) {
     if (told.insert(waiting.from).second) context_.send(waiting.from, id(), peer::Finished{rank, *status});
   }
+}
+
+void Operation::forget_met_waiting() {
   if (group_.membership() != nullptr) return forget_useless_waiting();
   const auto finished = static_cast<std::uint32_t>(
       std::count_if(group_.all_progress().begin(), group_.all_progress().end(),
@@ -613,7 +708,7 @@ std::optional<std::string> Operation::broken_invariant() const {
   }
   if (!std::equal(outstanding.begin(), outstanding.end(), outstanding_.begin(), outstanding_.end()))
     return fmt::format("operation {}: credits miscounted", sequence_);
-  return std::nullopt;
+  return copies_ == nullptr ? std::nullopt : copies_->broken_invariant();
 }
 
 }  // namespace outrigger::engine

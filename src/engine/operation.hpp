@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/context.hpp"
+#include "engine/copies.hpp"
 #include "engine/group.hpp"
 #include "engine/pool.hpp"
 #include "engine/ready_set.hpp"
@@ -58,9 +59,11 @@ struct RemoteBuffer {
 // One pair of a local rank and a rank of the group. This is what a large group multiplies: a few bytes.
 struct PairState {
   ReceiveState receive = ReceiveState::waiting;
-  SendState send = SendState::waiting;
-  std::uint8_t announced : 1 = 0;  // the pair was ready once: its other end is known
-  std::uint8_t by_extent : 1 = 0;  // from an extent of its own, not from the RemoteBuffer
+  SendState send : 4 = SendState::waiting;
+  bool ahead : 1 = false;      // the block that is sent may be sent ahead, until that is withdrawn
+  bool placed : 1 = false;     // the block is in the receive buffer
+  bool announced : 1 = false;  // the pair was ready once: its other end is known
+  bool by_extent : 1 = false;  // from an extent of its own, not from the RemoteBuffer
   // How the push ended, for a report that is asked for again.
   std::uint8_t pushed_reach : 3 = 0;
   std::uint8_t pushed_status : 3 = 0;
@@ -97,24 +100,34 @@ class LocalRank final : public Pooled {
   };
   [[nodiscard]] NextReady next_ready_peer() { return NextReady(*this); }
 
-  // Awaited: every receive block is filled, every send block released, nothing is in flight.
-  class Settled : private Suspension {
+  // Awaited: something holds of the rank, of which the signal tells.
+  class Until : private Suspension {
    public:
-    explicit Settled(LocalRank& rank) : rank_(rank) {}
-    Settled(const Settled&) = delete;
-    Settled& operator=(const Settled&) = delete;
-    ~Settled() = default;
-    [[nodiscard]] bool await_ready() const { return rank_.is_settled(); }
+    using Condition = bool (LocalRank::*)() const;
+    Until(LocalRank& rank, Condition holds, Signal& signal) : rank_(rank), holds_(holds), signal_(signal) {}
+    Until(const Until&) = delete;
+    Until& operator=(const Until&) = delete;
+    ~Until() = default;
+    [[nodiscard]] bool await_ready() const { return (rank_.*holds_)(); }
     void await_suspend(std::coroutine_handle<> waiter) {
       handle = waiter;
-      rank_.settled_.wait(*this);
+      signal_.wait(*this);
     }
     void await_resume() const {}
 
    private:
     LocalRank& rank_;
+    Condition holds_;
+    Signal& signal_;
   };
-  [[nodiscard]] Settled filled_and_released() { return Settled(*this); }
+  // Awaited: every receive block is filled.
+  [[nodiscard]] Until filled() { return Until(*this, &LocalRank::is_filled, filled_); }
+  // Awaited: every receive block is filled, every send block released, nothing is in flight, nobody reads here.
+  [[nodiscard]] Until filled_and_released() { return Until(*this, &LocalRank::is_settled, settled_); }
+
+  // A block that was taken is moved in so many parts, at once; each but the last ends by itself.
+  void split_move(std::uint32_t parts) { extra_moves_ += parts - 1; }
+  void end_part() { --extra_moves_; }
 
   // Starts a coroutine that belongs to this rank's part.
   void spawn(Task task) { tasks_.spawn(std::move(task)); }
@@ -133,7 +146,24 @@ class LocalRank final : public Pooled {
   // --- For the operation, not for algorithms. ---
   [[nodiscard]] const PostedOperation& posted() const { return posted_; }
   [[nodiscard]] bool has_announced() const { return side_ != kNotAnnounced; }
-  [[nodiscard]] bool is_settled() const { return unfilled_ == 0 && unreleased_ == 0 && moving_ == 0; }
+  [[nodiscard]] bool is_filled() const { return unfilled_ == 0; }
+  [[nodiscard]] bool is_settled() const;
+  [[nodiscard]] bool is_open() const { return has_announced() && !completed_ && !closing_; }
+  // The source's block is here; so many bytes of it.
+  [[nodiscard]] bool is_placed(GroupRank source) const { return pairs_[index_of(source)].placed; }
+  [[nodiscard]] std::uint64_t placed_bytes(GroupRank source) const {
+    return pairs_[index_of(source)].announced ? pull_bytes(source) : expected_bytes(source);
+  }
+  [[nodiscard]] bool waits_for(GroupRank source) const { return receive_state(source) != ReceiveState::filled; }
+  // There is room for everything that the source, which has announced, sends.
+  [[nodiscard]] bool gets_all_of(GroupRank source) const { return remote(source).bytes <= expected_bytes(source); }
+  // Others read from the receive buffer.
+  void add_reader() { ++readers_; }
+  void remove_reader() {
+    --readers_;
+    notify();
+  }
+  [[nodiscard]] std::uint32_t readers() const { return readers_; }
   [[nodiscard]] std::optional<std::string> broken_invariant() const;
 
  private:
@@ -155,6 +185,8 @@ class LocalRank final : public Pooled {
   void set_pushed(GroupRank destination, CompletionStatus status, Reach reach);
   void set_filled(GroupRank source);
   void set_released(GroupRank destination);
+  void withdraw_ahead(GroupRank destination);
+  void forget_ahead(GroupRank source);
   void end_move();
   void fail(CompletionStatus status);
   void notify();
@@ -166,7 +198,7 @@ class LocalRank final : public Pooled {
     Announced announced = Announced::no;
   };
 
-  Pool& memory_;
+  Context& context_;
   Operation& operation_;
   const Membership& membership_;
   const PostedOperation posted_;
@@ -177,14 +209,20 @@ class LocalRank final : public Pooled {
   ReadySet ready_;
   std::uint32_t unfilled_ = 0;
   std::uint32_t unreleased_ = 0;
-  std::uint32_t moving_ = 0;   // taken and not ended
-  std::uint32_t untaken_ = 0;  // pairs of the moving side that may still have to move
+  std::uint32_t moving_ = 0;       // taken and not ended
+  std::uint32_t extra_moves_ = 0;  // of blocks that are moved in parts: beyond one each
+  std::uint32_t untaken_ = 0;      // pairs of the moving side that may still have to move
   std::uint32_t window_slots_ = 0;
+  std::uint32_t ahead_ = 0;  // blocks that may be sent ahead
+  bool sends_ahead_ = false;
+  std::uint32_t readers_ = 0;
+  bool closing_ = false;
   bool completed_ = false;
   CompletionStatus status_ = CompletionStatus::ok;
   fabric::CompletionRecord record_;
   PooledArray<PeerState> peers_;  // as Membership::peers()
   Signal peer_ready_;
+  Signal filled_;
   Signal settled_;
   Window& window_;
   TaskList tasks_;  // last: its tasks refer to everything above
@@ -201,6 +239,11 @@ class Operation final : public Pooled {
 
   // Tells every service process with members where the rank's blocks are, and meets those that were first.
   void announce_send_blocks(LocalRank& rank) { announce(rank, peer::Side::send); }
+  // The same, and the fabric may send blocks ahead: where their destinations get them by move_block().
+  void announce_and_send_ahead(LocalRank& rank) {
+    rank.sends_ahead_ = true;
+    announce(rank, peer::Side::send);
+  }
   void announce_receive_blocks(LocalRank& rank) { announce(rank, peer::Side::receive); }
 
   [[nodiscard]] Window::Enter enter_window(LocalRank& rank) { return context_.window.enter(rank.window_slots_); }
@@ -210,6 +253,9 @@ class Operation final : public Pooled {
   class Move : private Suspension, private fabric::MoveCompletion {
    public:
     Move(Context& context, const Block& from, const Block& to) : context_(context), from_(from), to_(to) {}
+    // The source's block for the rank, which may have been sent ahead.
+    Move(Context& context, const LocalRank& rank, GroupRank source)
+        : context_(context), from_(rank.pull_from(source)), to_(rank.pull_to(source)), rank_(&rank), source_(source) {}
     Move(const Move&) = delete;
     Move& operator=(const Move&) = delete;
     ~Move() {
@@ -221,7 +267,9 @@ class Operation final : public Pooled {
       in_flight_ = true;
       ++context_.counters.moves;
       context_.counters.moved_bytes += from_.bytes;
-      context_.fabric.move(from_, to_, *this);
+      if (rank_ == nullptr) return context_.fabric.move(from_, to_, *this);
+      const BlockId id{rank_->operation_.id(), source_, rank_->me()};
+      context_.fabric.move_block(id, context_.service_of(from_.memory.owner), from_, to_, *this);
     }
     [[nodiscard]] fabric::MoveOutcome await_resume() const { return outcome_; }
 
@@ -234,15 +282,28 @@ class Operation final : public Pooled {
     Context& context_;
     Block from_;
     Block to_;
+    const LocalRank* rank_ = nullptr;
+    GroupRank source_;
     fabric::MoveOutcome outcome_;
     bool in_flight_ = false;
   };
   [[nodiscard]] Move move(const Block& from, const Block& to) { return Move(context_, from, to); }
+  [[nodiscard]] Move move_block(const LocalRank& rank, GroupRank source) { return Move(context_, rank, source); }
 
   // After a pull, in this order.
   void mark_delivered(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
   void release(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
   void count_filled(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
+
+  // Where blocks are to be had from others than their sources.
+  [[nodiscard]] Copies& copies();
+  // The service process that gets the source's block for this node, or says who does.
+  [[nodiscard]] SpId home_of(GroupRank source) const;
+  [[nodiscard]] const Membership& membership() const { return *group_.membership(); }
+  [[nodiscard]] const EngineLimits& limits() const { return context_.config.limits; }
+  [[nodiscard]] bool on_own_node(GroupRank rank) const { return group_.membership()->on_own_node(rank); }
+  // To all sources on this node: this rank has everything, and reads nowhere here any more.
+  void release_own_node(LocalRank& rank);
 
   // After a push: the destination's service process marks, counts and releases.
   void report_delivered(LocalRank& source, GroupRank destination, const fabric::MoveOutcome& outcome);
@@ -250,6 +311,7 @@ class Operation final : public Pooled {
   // The last step of an algorithm: the rank is told.
   void complete(LocalRank& rank);
 
+  [[nodiscard]] Scheduler& scheduler() { return context_.scheduler; }
   // Where the frames of its coroutines come from.
   [[nodiscard]] Pool& frames() { return context_.frames; }
 
@@ -262,8 +324,27 @@ class Operation final : public Pooled {
   void drop(GroupRank rank);
   // A local rank is known to have completed this operation, before a restart or by being gone: peers are told.
   void restored(WorldRank rank);
+  // After all that are known so far have been told of: what waits for nobody any more goes.
+  void forget_met_waiting();
   [[nodiscard]] bool is_over() const;
+  [[nodiscard]] bool on_own_node(SpId service) const { return context_.share_node(service, context_.config.self); }
+  // The first open part for which `holds` is true.
+  template <class Predicate>
+  [[nodiscard]] LocalRank* find_part(const Predicate& holds) const {
+    for (const std::unique_ptr<LocalRank>& part : parts_) {
+      if (holds(*part)) return part.get();
+    }
+    return nullptr;
+  }
+  [[nodiscard]] bool quiet() const { return copies_ == nullptr || copies_->quiet(); }
+  void notify_parts();
+  // A receive block has come to its end.
+  void block_ended();
 
+  void on_want(SpId from, const peer::Want& want);
+  void on_copy(SpId from, const peer::Copy& copy);
+  void on_done(SpId from, const peer::Done& done);
+  void on_quiet(SpId from, const peer::Quiet& quiet);
   void on_announce(SpId from, peer::Announce announce);
   void on_delivered(SpId from, const peer::Delivered& delivered);
   void on_release(SpId from, const peer::Release& release);
@@ -294,7 +375,10 @@ class Operation final : public Pooled {
   void meet_local_ranks(LocalRank& rank);
   void meet_waiting(LocalRank& rank);
   void announce_to(LocalRank& rank, std::uint32_t peer);
+  // Does anybody at the peer have to hear of the rank? Of rooted collectives only the root's side hears of all.
+  [[nodiscard]] bool concerns(const LocalRank& rank, std::uint32_t peer) const;
   void send_announcement(LocalRank& rank, std::uint32_t peer, bool again);
+  void send_ahead(LocalRank& rank, const Membership::Peer& reader);
   [[nodiscard]] bool fits(const peer::Announce& announce, SpId from) const;
   void apply(const peer::Announce& announce, SpId from, LocalRank& rank);
   void answer_again(const peer::Announce& announce, LocalRank& rank);
@@ -320,12 +404,13 @@ class Operation final : public Pooled {
   PooledArray<RemoteBuffer> remote_;               // by group rank
   WaitingAnnouncements waiting_;                   // that a local rank has not met yet
   PooledArray<std::uint32_t> outstanding_;         // per peer: announcements holding the operation's credit
+  std::unique_ptr<Copies> copies_;                 // where the algorithm passes blocks on
 };
 
 inline RemoteBlock LocalRank::remote(GroupRank peer) const {
   const PairState& pair = pairs_[index_of(peer)];
-  if (pair.announced == 0) return RemoteBlock();
-  if (pair.by_extent != 0) return extents_[index_of(peer)];
+  if (!pair.announced) return RemoteBlock();
+  if (pair.by_extent) return extents_[index_of(peer)];
   const RemoteBuffer& buffer = operation_.remote_buffer(peer);
   RemoteBlock block;
   block.address = buffer.base + static_cast<std::uint64_t>(buffer.stride_bytes) * me().value();

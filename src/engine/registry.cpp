@@ -15,10 +15,17 @@ AlgorithmFunction Registry::find(Collective collective, Algorithm algorithm) con
 const Registry& built_in_algorithms() {
   static const Registry registry = [] {
     Registry built_in;
-    for (const Collective collective : {Collective::ialltoall, Collective::ialltoallv}) {
+    for (const Collective collective : {Collective::ialltoall, Collective::ialltoallv, Collective::ialltoallw}) {
       built_in.add(collective, Algorithm::ring_pull, alltoall_ring_pull);
       built_in.add(collective, Algorithm::scatter_dest, alltoall_scatter_dest);
     }
+    for (const Collective collective : {Collective::iallgather, Collective::iallgatherv}) {
+      built_in.add(collective, Algorithm::flat, allgather_flat);
+      built_in.add(collective, Algorithm::node_ring, allgather_node_ring);
+      built_in.add(collective, Algorithm::hierarchical, allgather_hierarchical);
+    }
+    built_in.add(Collective::ibcast, Algorithm::flat, bcast_flat);
+    built_in.add(Collective::ibcast, Algorithm::hierarchical, bcast_hierarchical);
     return built_in;
   }();
   return registry;

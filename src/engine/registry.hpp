@@ -38,5 +38,10 @@ class Registry {
 // One file each.
 Task alltoall_ring_pull(Operation& operation, LocalRank& rank);
 Task alltoall_scatter_dest(Operation& operation, LocalRank& rank);
+Task allgather_flat(Operation& operation, LocalRank& rank);
+Task allgather_node_ring(Operation& operation, LocalRank& rank);
+Task allgather_hierarchical(Operation& operation, LocalRank& rank);
+Task bcast_flat(Operation& operation, LocalRank& rank);
+Task bcast_hierarchical(Operation& operation, LocalRank& rank);
 
 }  // namespace outrigger::engine

@@ -32,8 +32,11 @@ class Signal {
   explicit Signal(Scheduler& scheduler) : scheduler_(scheduler) {}
 
   void wait(Suspension& suspension) { waiting_.push_back(suspension); }
-  void notify() {
-    if (Suspension* suspension = waiting_.pop_front()) scheduler_.make_ready(*suspension);
+  // True: somebody waited.
+  bool notify() {
+    Suspension* suspension = waiting_.pop_front();
+    if (suspension != nullptr) scheduler_.make_ready(*suspension);
+    return suspension != nullptr;
   }
 
  private:

@@ -64,6 +64,20 @@ class Fabric {
   // Forgets a move: after the return no byte of it is read or written any more and moved() will not be called.
   virtual void cancel(MoveCompletion& completion) = 0;
 
+  // Sending ahead: where the way is long, a fabric may send blocks before the other side asks for them. Only hints: a
+  // fabric that does nothing of it is right, too.
+  //
+  // Of a rank here: the service process `reader` will move this block, by move_block(), after the messages to it that
+  // follow. The bytes may be read until withdraw_ahead().
+  virtual void send_ahead(const BlockId& id, const Block& from, SpId reader);
+  // Not a byte of it is read any more after the return. Each block that was given to send_ahead() is withdrawn.
+  virtual void withdraw_ahead(const BlockId& id);
+  // As move(), where `source` may have sent the block, or its first bytes, ahead.
+  virtual void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
+                          MoveCompletion& completion);
+  // Of a rank here: nobody will move the block (any more).
+  virtual void forget_ahead(const BlockId& id, SpId source);
+
   // Hands a message to another service process (never to itself). Ordered per pair, not lost while both live. The
   // bytes are copied before the return.
   virtual void send(SpId to, std::span<const std::byte> message) = 0;
@@ -75,5 +89,13 @@ class Fabric {
   // Makes the end of an operation visible to its rank, which polls its own memory. Called once per posted slot.
   virtual void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
 };
+
+inline void Fabric::send_ahead(const BlockId& /*id*/, const Block& /*from*/, SpId /*reader*/) {}
+inline void Fabric::withdraw_ahead(const BlockId& /*id*/) {}
+inline void Fabric::move_block(const BlockId& /*id*/, SpId /*source*/, const Block& from, const Block& to,
+                               MoveCompletion& completion) {
+  move(from, to, completion);
+}
+inline void Fabric::forget_ahead(const BlockId& /*id*/, SpId /*source*/) {}
 
 }  // namespace outrigger::fabric

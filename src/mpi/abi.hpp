@@ -20,6 +20,10 @@
 #if !defined(MPICH_NUMVERSION)
 #error "the library for MPICH is compiled with the header of another MPI"
 #endif
+#elif defined(OUTRIGGER_ABI_MPIABI)
+#if !defined(MPI_ABI_VERSION)
+#error "the library for the MPI standard ABI is compiled with the header of another ABI"
+#endif
 #else
 #error "no MPI ABI chosen"
 #endif
@@ -31,14 +35,27 @@ namespace outrigger::mpi {
 
 #if defined(OUTRIGGER_ABI_OPENMPI)
 inline constexpr const char* kAbiName = "Open MPI";
-#else
+#elif defined(OUTRIGGER_ABI_MPICH)
 inline constexpr const char* kAbiName = "MPICH";
+#else
+inline constexpr const char* kAbiName = "the MPI standard ABI";
+#endif
+
+// What MPI_Type_get_envelope says of predefined types of a value and an index (MPI 4.1). An MPI may be newer than the
+// header here.
+#if defined(OUTRIGGER_ABI_OPENMPI)
+inline constexpr int kCombinerValueIndex = -1;  // has none so far
+#elif defined(OUTRIGGER_ABI_MPICH)
+inline constexpr int kCombinerValueIndex = 20;
+#else
+inline constexpr int kCombinerValueIndex = MPI_COMBINER_VALUE_INDEX;
 #endif
 
 // The address of a data symbol of the loaded libmpi; ends the program when there is none.
 [[nodiscard]] void* data_symbol(const char* name);
-// A function of the loaded MPI or of what it is linked with, never one of our own. Aborts where there is none.
-[[nodiscard]] void* linked_symbol(const char* name);
+// A function of the library that makes a call, or of what it is linked with, never one of our own. Aborts where there
+// is none.
+[[nodiscard]] void* callers_symbol(const char* name, const void* return_address);
 
 // A handle as a number, to be hashed and compared.
 template <class Handle>

@@ -1,7 +1,5 @@
 #include "mpi/arguments.hpp"
 
-#include "mpi/constants.hpp"
-
 namespace outrigger::mpi {
 
 bool valid_type(const Job& job, MPI_Datatype type) {

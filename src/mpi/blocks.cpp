@@ -69,37 +69,59 @@ class Elements {
 
 }  // namespace
 
+void Blocks::start(Form form, const void* buffer, std::uint32_t peers) {
+  form_ = form;
+  buffer_ = reinterpret_cast<std::uintptr_t>(buffer);
+  peers_ = peers;
+  if (!listed()) return;
+  counts_.resize(peers);
+  offsets_.resize(peers);
+  if (form == Form::typed) typed_.resize(peers);
+}
+
 void Blocks::sum_up() {
   total_bytes_ = 0;
-  std::int64_t longest = count_;
-  if (irregular_) {
-    longest = 0;
+  bool dense = true;
+  if (listed()) {
     for (std::uint32_t i = 0; i < peers_; ++i) {
-      longest = std::max(longest, counts_[i]);
       total_bytes_ += bytes_of(i);
+      dense = dense && (bytes_of(i) == 0 || shape(i).dense_for(counts_[i]));
     }
   } else {
-    total_bytes_ = peers_ * bytes_of(0);
+    total_bytes_ = different() * bytes_of(0);
+    dense = shape_.dense_for(count_);
   }
-  dense_ = total_bytes_ == 0 || shape_.dense_for(longest);
+  dense_ = total_bytes_ == 0 || dense;
 }
 
 void Blocks::set_regular(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
                          std::uint32_t peers) {
-  buffer_ = reinterpret_cast<std::uintptr_t>(buffer);
+  start(Form::regular, buffer, peers);
   type_ = type;
   shape_ = shape;
-  peers_ = peers;
-  irregular_ = false;
   count_ = count;
+  sum_up();
+}
+
+void Blocks::set_shared(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
+                        std::uint32_t peers) {
+  set_regular(buffer, count, type, shape, peers);
+  form_ = Form::shared;
   sum_up();
 }
 
 void Blocks::reset(client::Client* client) {
   if (staging_ != nullptr && client != nullptr) client->release_staging(staging_);
   staging_ = nullptr;
-  if (type_kept_) real().Type_free(&type_);
+  if (!type_kept_) return;
   type_kept_ = false;
+  if (form_ != Form::typed) {
+    real().Type_free(&type_);
+    return;
+  }
+  for (Typed& typed : typed_) {
+    if (!typed.shape.predefined && typed.shape.size != 0) real().Type_free(&typed.type);
+  }
 }
 
 bool Blocks::mapped(const client::Client& client) const {
@@ -108,77 +130,80 @@ bool Blocks::mapped(const client::Client& client) const {
   const auto include = [&](std::uint32_t peer) {
     const std::uint64_t bytes = bytes_of(peer);
     if (bytes == 0) return;
-    begin = std::min(begin, offset_of(peer));
-    end = std::max(end, offset_of(peer) + static_cast<std::int64_t>(bytes));
+    const std::int64_t first = offset_of(peer) + shape(peer).first;
+    begin = std::min(begin, first);
+    end = std::max(end, first + static_cast<std::int64_t>(bytes));
   };
-  if (irregular_) {
+  if (listed()) {
     for (std::uint32_t peer = 0; peer < peers_; ++peer) include(peer);
   } else {
     include(0);
     include(peers_ - 1);
   }
   if (end <= begin) return true;  // no bytes at all
-  return client.region_of(at(buffer_, begin + shape_.first), static_cast<std::uint64_t>(end - begin)) != kPrivateRegion;
+  return client.region_of(at(buffer_, begin), static_cast<std::uint64_t>(end - begin)) != kPrivateRegion;
 }
 
 void Blocks::use_buffer() {
-  if (!irregular_) return;
+  if (!listed()) return;
   extents_.resize(peers_);
   for (std::uint32_t i = 0; i < peers_; ++i) {
     const std::uint64_t bytes = bytes_of(i);
-    extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape_.first, bytes};
+    extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape(i).first, bytes};
   }
 }
 
 bool Blocks::use_staging(client::Client& client) {
   std::uint64_t needed = 0;
-  if (irregular_) {
+  if (listed()) {
     extents_.resize(peers_);
     for (std::uint32_t i = 0; i < peers_; ++i) {
       extents_[i] = PairExtent{static_cast<std::int64_t>(needed), bytes_of(i)};
       needed += aligned(bytes_of(i));
     }
   } else {
-    staging_stride_ = aligned(bytes_of(0));
-    needed = staging_stride_ * peers_;
+    staging_stride_ = form_ == Form::shared ? 0 : aligned(bytes_of(0));
+    needed = aligned(bytes_of(0)) * different();
   }
   staging_ = static_cast<std::byte*>(client.allocate_staging(std::max<std::uint64_t>(needed, kStagingAlignment)));
   return staging_ != nullptr;
 }
 
 void Blocks::pack(MPI_Comm comm, std::uint32_t skip) {
-  for (std::uint32_t peer = 0; peer < peers_; ++peer) {
+  for (std::uint32_t peer = 0; peer < different(); ++peer) {
     const std::uint64_t bytes = bytes_of(peer);
     if (peer == skip || bytes == 0) continue;
     std::byte* to = handed(peer);
-    if (dense_) {
-      std::memcpy(to, at(buffer_, offset_of(peer) + shape_.first), bytes);
+    const TypeShape& of = shape(peer);
+    if (of.dense_for(count_of(peer))) {
+      std::memcpy(to, at(buffer_, offset_of(peer) + of.first), bytes);
       continue;
     }
-    in_chunks(count_of(peer), shape_.size, [&](std::int64_t first, int elements, int chunk_bytes) {
-      const Elements from(at(buffer_, offset_of(peer) + first * shape_.extent), elements, type_);
+    in_chunks(count_of(peer), of.size, [&](std::int64_t first, int elements, int chunk_bytes) {
+      const Elements from(at(buffer_, offset_of(peer) + first * of.extent), elements, type(peer));
       int position = 0;
-      const int code = real().Pack(from.address(), from.count(), from.type(), to + first * shape_.size, chunk_bytes,
-                                   &position, comm);
+      const int code =
+          real().Pack(from.address(), from.count(), from.type(), to + first * of.size, chunk_bytes, &position, comm);
       check_packed(code, position, chunk_bytes);
     });
   }
 }
 
 void Blocks::unpack(MPI_Comm comm, std::uint32_t skip) {
-  for (std::uint32_t peer = 0; peer < peers_; ++peer) {
+  for (std::uint32_t peer = 0; peer < different(); ++peer) {
     const std::uint64_t bytes = bytes_of(peer);
     if (peer == skip || bytes == 0) continue;
     const std::byte* from = handed(peer);
-    if (dense_) {
-      std::memcpy(at(buffer_, offset_of(peer) + shape_.first), from, bytes);
+    const TypeShape& of = shape(peer);
+    if (of.dense_for(count_of(peer))) {
+      std::memcpy(at(buffer_, offset_of(peer) + of.first), from, bytes);
       continue;
     }
-    in_chunks(count_of(peer), shape_.size, [&](std::int64_t first, int elements, int chunk_bytes) {
-      const Elements to(at(buffer_, offset_of(peer) + first * shape_.extent), elements, type_);
+    in_chunks(count_of(peer), of.size, [&](std::int64_t first, int elements, int chunk_bytes) {
+      const Elements to(at(buffer_, offset_of(peer) + first * of.extent), elements, type(peer));
       int position = 0;
       const int code =
-          real().Unpack(from + first * shape_.size, chunk_bytes, &position, to.address(), to.count(), to.type(), comm);
+          real().Unpack(from + first * of.size, chunk_bytes, &position, to.address(), to.count(), to.type(), comm);
       check_packed(code, position, chunk_bytes);
     });
   }
@@ -186,7 +211,7 @@ void Blocks::unpack(MPI_Comm comm, std::uint32_t skip) {
 
 client::BufferLayout Blocks::layout() const {
   client::BufferLayout layout;
-  if (irregular_) {
+  if (listed()) {
     layout.base = staged() ? static_cast<const void*>(staging_) : at(buffer_, 0);
     layout.extents = extents_;
     return layout;
@@ -194,18 +219,28 @@ client::BufferLayout Blocks::layout() const {
   if (total_bytes_ == 0) return layout;
   layout.base = handed(0);
   layout.block_bytes = bytes_of(0);
-  layout.stride_bytes = staged() ? static_cast<std::int64_t>(staging_stride_) : count_ * shape_.extent;
+  layout.stride_bytes = staged() ? static_cast<std::int64_t>(staging_stride_) : stride();
   return layout;
 }
 
 std::byte* Blocks::handed(std::uint32_t peer) const {
-  if (!staged()) return at(buffer_, offset_of(peer) + shape_.first);
-  return staging_ + (irregular_ ? static_cast<std::uint64_t>(extents_[peer].offset_bytes) : staging_stride_ * peer);
+  if (!staged()) return at(buffer_, offset_of(peer) + shape(peer).first);
+  return staging_ + (listed() ? static_cast<std::uint64_t>(extents_[peer].offset_bytes) : staging_stride_ * peer);
 }
 
 void Blocks::keep_type() {
-  if (shape_.predefined || type_kept_) return;
-  if (real().Type_dup(type_, &type_) != MPI_SUCCESS) die("%s cannot duplicate a datatype", kAbiName);
+  if (type_kept_) return;
+  const auto keep = [](MPI_Datatype& type) {
+    if (real().Type_dup(type, &type) != MPI_SUCCESS) die("%s cannot duplicate a datatype", kAbiName);
+  };
+  if (form_ != Form::typed) {
+    if (shape_.predefined) return;
+    keep(type_);
+  } else {
+    for (Typed& typed : typed_) {
+      if (!typed.shape.predefined && typed.shape.size != 0) keep(typed.type);
+    }
+  }
   type_kept_ = true;
 }
 

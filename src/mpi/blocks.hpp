@@ -2,6 +2,7 @@
 // the buffer itself or staging memory that the blocks are packed into (or unpacked from).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,11 +23,19 @@ class Blocks {
   template <class Count, class Displacement>
   void set_irregular(const void* buffer, const Count* counts, const Displacement* displacements, MPI_Datatype type,
                      const TypeShape& shape, std::uint32_t peers);
+  // One block for all peers alike: `count` elements at the buffer.
+  void set_shared(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
+                  std::uint32_t peers);
+  // Peer i's block: counts[i] elements of types[i] at displacements[i] bytes from the buffer. All is copied, the types'
+  // handles too (see keep_type).
+  template <class Count, class Displacement>
+  void set_typed(const Job& job, const void* buffer, const Count* counts, const Displacement* displacements,
+                 const MPI_Datatype* types, std::uint32_t peers);
   // Forgets buffers and type references; keeps the memory of the lists.
   void reset(client::Client* client);
 
   [[nodiscard]] std::uint64_t bytes_of(std::uint32_t peer) const {
-    return static_cast<std::uint64_t>(count_of(peer) * shape_.size);
+    return static_cast<std::uint64_t>(count_of(peer) * shape(peer).size);
   }
   [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
   // Blocks need no packing: each is one dense piece of memory.
@@ -50,14 +59,30 @@ class Blocks {
   [[nodiscard]] std::byte* handed(std::uint32_t peer) const;
   [[nodiscard]] std::uint32_t peers() const { return peers_; }
 
-  // The type must outlive the call that started the operation.
+  // The types must outlive the call that started the operation.
   void keep_type();
 
  private:
-  [[nodiscard]] std::int64_t count_of(std::uint32_t peer) const { return irregular_ ? counts_[peer] : count_; }
+  enum class Form : std::uint8_t { regular, shared, irregular, typed };
+  struct Typed {
+    MPI_Datatype type{};
+    TypeShape shape;
+  };
+
+  [[nodiscard]] bool listed() const { return form_ == Form::irregular || form_ == Form::typed; }
+  [[nodiscard]] std::int64_t count_of(std::uint32_t peer) const { return listed() ? counts_[peer] : count_; }
   [[nodiscard]] std::int64_t offset_of(std::uint32_t peer) const {
-    return irregular_ ? offsets_[peer] : static_cast<std::int64_t>(peer) * count_ * shape_.extent;
+    return listed() ? offsets_[peer] : static_cast<std::int64_t>(peer) * stride();
   }
+  // Regular: from one block to the next in the buffer.
+  [[nodiscard]] std::int64_t stride() const { return form_ == Form::shared ? 0 : count_ * shape_.extent; }
+  // The first peers whose blocks, together, are all there are.
+  [[nodiscard]] std::uint32_t different() const { return form_ == Form::shared ? std::min(1U, peers_) : peers_; }
+  [[nodiscard]] const TypeShape& shape(std::uint32_t peer) const {
+    return form_ == Form::typed ? typed_[peer].shape : shape_;
+  }
+  [[nodiscard]] MPI_Datatype type(std::uint32_t peer) const { return form_ == Form::typed ? typed_[peer].type : type_; }
+  void start(Form form, const void* buffer, std::uint32_t peers);
   // Adding to an address that may be MPI_BOTTOM.
   [[nodiscard]] static std::byte* at(std::uintptr_t base, std::int64_t offset) {
     return reinterpret_cast<std::byte*>(base + static_cast<std::uintptr_t>(offset));
@@ -68,31 +93,41 @@ class Blocks {
   MPI_Datatype type_{};
   TypeShape shape_;
   std::uint32_t peers_ = 0;
-  bool irregular_ = false;
+  Form form_ = Form::regular;
   bool dense_ = false;
   bool type_kept_ = false;
   std::int64_t count_ = 0;
   std::uint64_t total_bytes_ = 0;
-  std::vector<std::int64_t> counts_;   // irregular: elements per peer
-  std::vector<std::int64_t> offsets_;  // irregular: bytes from the buffer
+  std::vector<std::int64_t> counts_;   // listed: elements per peer
+  std::vector<std::int64_t> offsets_;  // listed: bytes from the buffer
+  std::vector<Typed> typed_;           // types per peer
   std::byte* staging_ = nullptr;
-  std::uint64_t staging_stride_ = 0;  // regular
-  std::vector<PairExtent> extents_;   // irregular: what is handed over, from the buffer or staging
+  std::uint64_t staging_stride_ = 0;  // where not listed
+  std::vector<PairExtent> extents_;   // listed: what is handed over, from the buffer or staging
 };
 
 template <class Count, class Displacement>
 void Blocks::set_irregular(const void* buffer, const Count* counts, const Displacement* displacements,
                            MPI_Datatype type, const TypeShape& shape, std::uint32_t peers) {
-  buffer_ = reinterpret_cast<std::uintptr_t>(buffer);
+  start(Form::irregular, buffer, peers);
   type_ = type;
   shape_ = shape;
-  peers_ = peers;
-  irregular_ = true;
-  counts_.resize(peers);
-  offsets_.resize(peers);
   for (std::uint32_t i = 0; i < peers; ++i) {
     counts_[i] = static_cast<std::int64_t>(counts[i]);
     offsets_[i] = static_cast<std::int64_t>(displacements[i]) * shape.extent;
+  }
+  sum_up();
+}
+
+template <class Count, class Displacement>
+void Blocks::set_typed(const Job& job, const void* buffer, const Count* counts, const Displacement* displacements,
+                       const MPI_Datatype* types, std::uint32_t peers) {
+  start(Form::typed, buffer, peers);
+  for (std::uint32_t i = 0; i < peers; ++i) {
+    counts_[i] = static_cast<std::int64_t>(counts[i]);
+    offsets_[i] = static_cast<std::int64_t>(displacements[i]);
+    // Where nothing is sent the type may be anything.
+    typed_[i] = counts_[i] == 0 ? Typed{} : Typed{types[i], shape_of(job, types[i])};
   }
   sum_up();
 }

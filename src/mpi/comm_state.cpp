@@ -99,8 +99,9 @@ void attach(const Job& job, MPI_Comm comm, CommState* state) {
 
 }  // namespace
 
-CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off)
-    : id_(id), members_(std::move(members)), me_(me), off_(off) {
+CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off,
+                     const client::GroupShape& shape)
+    : id_(id), members_(std::move(members)), me_(me), off_(off), shape_(shape) {
   record_ = report_communicator(id_, size());
   const std::scoped_lock lock(list_mutex);
   next_ = all_states;
@@ -138,7 +139,7 @@ void CommState::drop_group() {
 
 CommState* CommState::derive() {
   const std::uint64_t ordinal = dups_.fetch_add(1, std::memory_order_relaxed);
-  return new CommState(mix(id_, 1, ordinal), members_, me_, off_);
+  return new CommState(mix(id_, 1, ordinal), members_, me_, off_, shape_);
 }
 
 bool register_communicators(Job& job) {
@@ -147,7 +148,9 @@ bool register_communicators(Job& job) {
   }
   std::vector<WorldRank> members;
   for (std::uint32_t rank = 0; rank < job.world_size; ++rank) members.emplace_back(rank);
-  attach(job, constants().comm_world, new CommState(kWorldGroup, std::move(members), GroupRank{job.world_rank}, false));
+  const client::GroupShape shape = client::shape_of(job.places, members);
+  attach(job, constants().comm_world,
+         new CommState(kWorldGroup, std::move(members), GroupRank{job.world_rank}, false, shape));
   return true;
 }
 
@@ -186,7 +189,8 @@ void adopt(Job& job, MPI_Comm comm) {
   real().Comm_rank(comm, &me);
   GroupId id;
   if (!agree_on_id(job, comm, me, id)) return;
-  attach(job, comm, new CommState(id, std::move(members), GroupRank{static_cast<std::uint32_t>(me)}, false));
+  const client::GroupShape shape = client::shape_of(job.places, members);
+  attach(job, comm, new CommState(id, std::move(members), GroupRank{static_cast<std::uint32_t>(me)}, false, shape));
 }
 
 void apply_info(Job& job, MPI_Comm comm, MPI_Info info) {

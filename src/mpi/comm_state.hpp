@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "client/client.hpp"
+#include "client/selection.hpp"
 #include "mpi/abi.hpp"
 #include "mpi/report.hpp"
 #include "protocol/ids.hpp"
@@ -26,13 +27,15 @@ struct Job;
 
 class CommState {
  public:
-  CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off);
+  CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const client::GroupShape& shape);
   CommState(const CommState&) = delete;
   CommState& operator=(const CommState&) = delete;
 
   [[nodiscard]] GroupId id() const { return id_; }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] GroupRank me() const { return me_; }
+  // What the selection table asks for.
+  [[nodiscard]] const client::GroupShape& shape() const { return shape_; }
   [[nodiscard]] bool off() const { return off_; }
   void set_off(bool off) { off_ = off; }
   // Numbers the offloaded collectives of this communicator, from 0, in the order in which they are posted.
@@ -69,6 +72,7 @@ class CommState {
   std::vector<WorldRank> members_;
   GroupRank me_;
   bool off_;
+  client::GroupShape shape_;
   MPI_Comm comm_{};
   std::atomic<bool> freed_ = false;
   std::atomic<std::uint64_t> sequence_ = 0;

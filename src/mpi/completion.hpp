@@ -71,6 +71,9 @@ class OurRequests {
   return {indices, static_cast<std::size_t>(collected)};
 }
 
+// As MPI_Wait.
+int wait_for(Job& job, MPI_Request* request, MPI_Status* status);
+
 // Tells the communicator's error handler and gives back the code.
 int raise_error(const CommState& comm, int code);
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "protocol/keyed_hash.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::mpi {
@@ -46,24 +47,34 @@ std::optional<std::string_view> refused_word(std::string_view text, const Visit&
   return std::nullopt;
 }
 
-bool choose_algorithm(Config& config, std::string_view word) {
-  const auto equals = word.find('=');
-  if (equals == std::string_view::npos) return false;
-  const auto collective = collective_named(word.substr(0, equals));
-  const auto algorithm = algorithm_named(word.substr(equals + 1));
-  if (!collective || !algorithm) return false;
-  (*collective == Collective::ialltoall ? config.ialltoall : config.ialltoallv) = *algorithm;
-  return true;
-}
-
 Status read_algorithms(Config& config) {
   constexpr const char* kName = "OUTRIGGER_ALGORITHM";
-  const auto refused =
-      refused_word(variable(kName), [&config](std::string_view word) { return choose_algorithm(config, word); });
-  if (!refused) return Done{};
-  return bad(kName, *refused,
-             "use <collective>=<algorithm>, separated by commas; collectives: ialltoall, ialltoallv; algorithms: "
-             "ring_pull, scatter_dest");
+  const std::string_view text = variable(kName);
+  const Result<client::SelectionTable> table = client::SelectionTable::decode(text);
+  if (!table) {
+    return bad(kName, text,
+               table.error() + "; use <collective>=<algorithm> or =native, separated by commas; there are " +
+                   client::selection_choices());
+  }
+  config.selection = table.value();
+  return Done{};
+}
+
+Status read_blocking(Config& config) {
+  constexpr const char* kName = "OUTRIGGER_BLOCKING";
+  const std::string_view text = variable(kName);
+  if (!text.empty() && text != "on" && text != "off") return bad(kName, text, "use on or off");
+  if (!text.empty()) config.blocking = text == "on" ? BlockingForms::offloaded : BlockingForms::native;
+  return Done{};
+}
+
+// Leaves `value` alone when the variable is not set.
+Status read_switch(const char* name, bool& value) {
+  const std::string_view text = variable(name);
+  if (text.empty()) return Done{};
+  if (text != "on" && text != "off" && text != "1" && text != "0") return bad(name, text, "use on or off");
+  value = text == "on" || text == "1";
+  return Done{};
 }
 
 bool allow_reach(std::uint32_t& reach, std::string_view word) {
@@ -73,6 +84,12 @@ bool allow_reach(std::uint32_t& reach, std::string_view word) {
     reach |= kReachCma;
   } else if (word == "copier") {
     reach |= kReachCopier;
+  } else if (word == "xpmem") {
+    reach |= kReachXpmem;
+  } else if (word == "rdma") {
+    reach |= kReachRdma;
+  } else if (word == "alias") {
+    reach |= kReachAlias;
   } else if (word != "bounce") {
     return false;
   }
@@ -85,9 +102,30 @@ Status read_reach(Config& config) {
   if (text.empty()) return Done{};
   std::uint32_t reach = 0;
   const auto refused = refused_word(text, [&reach](std::string_view word) { return allow_reach(reach, word); });
-  if (refused) return bad(kName, *refused, "use mapped, cma, copier, bounce, separated by commas");
+  if (refused) return bad(kName, *refused, "use mapped, xpmem, cma, copier, rdma, alias, bounce, separated by commas");
   config.reach = reach;
   return Done{};
+}
+
+Status read_dpus(Config& config) {
+  const std::string_view use = variable("OUTRIGGER_USE_DPU");
+  if (use == "0" || use == "off" || use == "no") return Done{};
+  config.dpus = variable("OUTRIGGER_DPUS");
+  if (config.dpus.empty()) return Done{};
+  const auto refused = refused_word(config.dpus, [](std::string_view word) {
+    const auto equals = word.find('=');
+    const auto colon = word.rfind(':');
+    return equals != 0 && equals != std::string_view::npos && colon != std::string_view::npos && colon > equals + 1;
+  });
+  if (refused) return bad("OUTRIGGER_DPUS", *refused, "use HOST=DPU:PORT, separated by commas");
+  const Result<Secret> secret = secret_of_text(variable("OUTRIGGER_DPU_SECRET"));
+  if (!secret) return Error{"OUTRIGGER_DPU_SECRET is not valid: " + secret.error()};
+  config.dpu_secret = secret.value();
+  return Done{};
+}
+
+std::string_view short_name(std::string_view host) {
+  return host.substr(0, host.find('.'));
 }
 
 // Beside this library as it is built and installed: <prefix>/lib/<this> and <prefix>/bin/outriggerd.
@@ -133,7 +171,8 @@ Result<Config> read_config() {
   for (const Status& status :
        {read_number("OUTRIGGER_SERVICES", config.services), read_number("OUTRIGGER_MIN_BYTES", config.min_bytes),
         read_number("OUTRIGGER_INIT_TIMEOUT_MS", config.init_timeout_ms),
-        read_number("OUTRIGGER_PRETEND_NODES", config.pretend_nodes), read_algorithms(config), read_reach(config),
+        read_number("OUTRIGGER_PRETEND_NODES", config.pretend_nodes), read_algorithms(config), read_blocking(config),
+        read_switch("OUTRIGGER_SHARED_HEAP", config.shared_heap), read_reach(config), read_dpus(config),
         read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
@@ -145,6 +184,19 @@ Result<Config> read_config() {
   return config;
 }
 
+Result<std::string> dpu_for(std::string_view dpus, std::string_view host, std::uint32_t number) {
+  std::string found;
+  const auto different = refused_word(dpus, [&](std::string_view word) {
+    const std::string_view name = word.substr(0, word.find('='));
+    if (name != host && short_name(name) != short_name(host) && name != "localhost") return true;
+    found = word.substr(name.size() + 1);
+    return number-- != 0;
+  });
+  if (different) return found;
+  return Error{"OUTRIGGER_DPUS names no" + std::string(found.empty() ? "" : " further") + " DPU for host " +
+               std::string(host)};
+}
+
 std::uint64_t Config::digest() const {
   std::uint64_t digest = 0xCBF29CE484222325ULL;
   const auto mix = [&digest](std::uint64_t word) {
@@ -153,12 +205,15 @@ std::uint64_t Config::digest() const {
   };
   mix(kProtocolVersion);
   for (const char letter : std::string_view(OUTRIGGER_VERSION)) mix(static_cast<std::uint64_t>(letter));
-  mix(static_cast<std::uint64_t>(ialltoall));
-  mix(static_cast<std::uint64_t>(ialltoallv));
+  for (const char letter : selection.encode()) mix(static_cast<std::uint64_t>(letter));
+  mix(0);
   mix(reach);
+  mix(static_cast<std::uint64_t>(blocking));
+  mix(shared_heap ? 1 : 0);
   mix(min_bytes);
   mix(pretend_nodes);
   mix(report.empty() ? 0 : 1);
+  for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));
   return digest;
 }
 

@@ -30,7 +30,7 @@ static_assert(kPredefinedEntries == 1U << 9);
 
 bool is_predefined(int combiner) {
   return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX ||
-         combiner == MPI_COMBINER_F90_INTEGER;
+         combiner == MPI_COMBINER_F90_INTEGER || combiner == kCombinerValueIndex;
 }
 
 // How a type was made. A type made with large counts may be asked with large counts only: the other question is an

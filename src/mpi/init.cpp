@@ -1,18 +1,25 @@
+#include "mpi/children.hpp"
 #include "mpi/entry.hpp"
 #include "mpi/job.hpp"
 
 namespace outrigger::mpi {
+namespace {
 
-OUTRIGGER_ENTRY(Init, (Word argc, Word argv)) {
-  const int code = pass(Call::Init, argc, argv);
-  if (code == MPI_SUCCESS && !OUTRIGGER_CALLED_BY_MPI()) start_job();
+int initialized(int code, bool by_program) {
+  if (code != MPI_SUCCESS || !by_program) return code;
+  spare_children();
+  start_job();
   return code;
 }
 
+}  // namespace
+
+OUTRIGGER_ENTRY(Init, (Word argc, Word argv)) {
+  return initialized(pass(Call::Init, argc, argv), !OUTRIGGER_CALLED_BY_MPI());
+}
+
 OUTRIGGER_ENTRY(Init_thread, (Word argc, Word argv, Word required, Word provided)) {
-  const int code = pass(Call::Init_thread, argc, argv, required, provided);
-  if (code == MPI_SUCCESS && !OUTRIGGER_CALLED_BY_MPI()) start_job();
-  return code;
+  return initialized(pass(Call::Init_thread, argc, argv, required, provided), !OUTRIGGER_CALLED_BY_MPI());
 }
 
 }  // namespace outrigger::mpi

@@ -1,6 +1,7 @@
 #include "mpi/job.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,7 @@
 #include "mpi/operation.hpp"
 #include "mpi/real.hpp"
 #include "mpi/report.hpp"
+#include "mpi/shared_heap.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -126,7 +128,7 @@ struct Meeting {
   Text reason{};
 };
 
-Meeting meet(const Job& job) {
+Meeting meet(const Job& job, const std::string& dpu) {
   Meeting meeting;
   if (job.local_rank == 0) {
     client::KeeperOptions options;
@@ -139,6 +141,10 @@ Meeting meet(const Job& job) {
     options.services = job.config.services;
     options.service_cpus = job.config.service_cpus;
     options.reach_allowed = job.config.reach;
+    options.start_timeout_ms = job.config.init_timeout_ms / 2;
+    options.hello_timeout_ms = job.config.init_timeout_ms / 2;  // and as long again for the service processes
+    options.dpu = dpu;
+    options.dpu_secret = job.config.dpu_secret;
     const Result<client::KeeperAddress> started = client::start_keeper(options);
     meeting.ok = started.ok() ? 1 : 0;
     if (started) {
@@ -152,15 +158,26 @@ Meeting meet(const Job& job) {
 }
 
 // Empty: attached.
-std::string attach_to_service(Job& job) {
-  const Meeting meeting = meet(job);
+std::string attach_to_service(Job& job, bool on_dpu) {
+  std::string dpu;
+  if (on_dpu) {
+    std::array<char, 256> host{};
+    (void)gethostname(host.data(), host.size() - 1);
+    const Result<std::string> found = dpu_for(job.config.dpus, host.data(), job.number_here);
+    if (!found) return found.error();
+    dpu = found.value();
+  }
+  const Meeting meeting = meet(job, dpu);
   if (meeting.ok == 0) return std::string(meeting.reason.data());
   client::AttachOptions options;
+  options.timeout_ms = job.config.init_timeout_ms;
   options.keeper = meeting.address;
   options.world_rank = WorldRank{job.world_rank};
   options.world_size = job.world_size;
   options.local_rank = job.local_rank;
   options.local_size = job.local_size;
+  options.dpu = on_dpu;
+  options.offer_xpmem = (job.config.reach & kReachXpmem) != 0;
   Result<std::unique_ptr<client::Client>> attached = client::Client::attach(options);
   if (!attached) return attached.error().empty() ? "the service process refused the rank" : attached.error();
   job.client = std::move(attached.value());
@@ -168,9 +185,9 @@ std::string attach_to_service(Job& job) {
 }
 
 // Empty: this rank has everything that it needs.
-std::string set_up(Job& job) {
-  if (std::string problem = attach_to_service(job); !problem.empty()) return problem;
-  if (!register_datatypes(job)) return "MPI gives out no type attribute";
+std::string set_up(Job& job, bool on_dpu) {
+  if (std::string problem = attach_to_service(job, on_dpu); !problem.empty()) return problem;
+  if (job.type_keyval == MPI_KEYVAL_INVALID && !register_datatypes(job)) return "MPI gives out no type attribute";
   return {};
 }
 
@@ -205,13 +222,50 @@ std::string introduce_nodes(const Job& job) {
   return taken ? std::string() : taken.error();
 }
 
+// Empty: all ranks are served. Collective over the world.
+std::string try_services(Job& job, bool on_dpu) {
+  std::string problem = first_problem(job, set_up(job, on_dpu));
+  if (problem.empty()) problem = first_problem(job, introduce_nodes(job));
+  if (!problem.empty()) job.client.reset();
+  return problem;
+}
+
+// On DPUs where there are some; where one of them cannot be used, on free cores of the hosts. Collective over the
+// world.
+std::string find_services(Job& job) {
+  if (!job.config.dpus.empty() && (job.config.reach & kReachRdma) != 0) {
+    const std::string problem = try_services(job, true);
+    if (problem.empty()) return {};
+    if (job.world_rank == 0) print("the DPUs are not used: %s", problem.c_str());
+  }
+  std::string problem = try_services(job, false);
+  if (!problem.empty() || job.config.dpus.empty()) return problem;
+  const bool free = job.client->welcome().core_is_free != 0;
+  problem = first_problem(job, free ? "" : "no core is free for service processes");
+  if (!problem.empty()) job.client.reset();
+  return problem;
+}
+
+// Everybody's node and service process. Collective over the world.
+void learn_places(Job& job) {
+  const client::RankPlace mine{job.node, job.client->welcome().sp};
+  const int bytes = static_cast<int>(sizeof mine);
+  job.places.resize(job.world_size);
+  real().Allgather(&mine, bytes, constants().byte, job.places.data(), bytes, constants().byte, job.internal_comm);
+}
+
 void describe(const Job& job) {
   if (!job.config.verbose || job.world_rank != 0) return;
   const WelcomeBody& welcome = job.client->welcome();
   if (job.nodes > 1) print("offloading on %u nodes; the first has %u of the ranks", job.nodes, job.local_size);
-  print("offloading: %u ranks, %u service process(es), core %d%s, cross-memory attach %s", job.world_size,
+  if (job.client->rdma()) {
+    return print("offloading: %u ranks, %u service process(es) on a DPU, which reach their memory by RDMA",
+                 job.world_size, welcome.sp_count);
+  }
+  print("offloading: %u ranks, %u service process(es), core %d%s, cross-memory attach %s%s", job.world_size,
         welcome.sp_count, welcome.cpu, welcome.core_is_free != 0 ? "" : " (shared with ranks)",
-        job.client->cma() ? "available" : "not available: private buffers are packed");
+        job.client->cma() ? "available" : "not available: private buffers are packed",
+        job.client->xpmem() ? ", XPMEM" : "");
 }
 
 void describe_wire(const Job& job) {
@@ -241,8 +295,7 @@ void start_job() {
     return;
   }
   make_internal_comms(*job);
-  std::string problem = first_problem(*job, set_up(*job));
-  if (problem.empty()) problem = first_problem(*job, introduce_nodes(*job));
+  std::string problem = find_services(*job);
   if (!problem.empty()) {
     if (job->world_rank == 0) print("running natively: %s", problem.c_str());
     job->client.reset();
@@ -252,6 +305,12 @@ void start_job() {
   }
   job->reporting = !job->config.report.empty();
   job->crowded = cores_are_shared(*job);
+  learn_places(*job);
+  // There it never pays, and the program's many short ones are passed on at once.
+  if (job->nodes == 1 && job->config.blocking == BlockingForms::where_it_pays) {
+    job->config.blocking = BlockingForms::native;
+  }
+  use_shared_heap(*job);
   describe(*job);
   start_report(*job);
   if (!register_communicators(*job)) die("MPI gives out no communicator attribute");

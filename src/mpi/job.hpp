@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "client/client.hpp"
+#include "client/selection.hpp"
 #include "mpi/abi.hpp"
 #include "mpi/config.hpp"
 
@@ -20,11 +22,12 @@ struct Job {
   std::uint32_t world_size = 0;
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 0;
-  std::uint32_t nodes = 1;         // of the job
-  std::uint32_t node = 0;          // this one's number
-  std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be
-  std::uint32_t number_here = 0;   // which of them this is
-  bool crowded = false;            // ranks share cores: a waiting rank gives its core away at once
+  std::uint32_t nodes = 1;                // of the job
+  std::uint32_t node = 0;                 // this one's number
+  std::uint32_t keepers_here = 1;         // nodes that this machine pretends to be
+  std::uint32_t number_here = 0;          // which of them this is
+  std::vector<client::RankPlace> places;  // of all ranks, by world rank
+  bool crowded = false;                   // ranks share cores: a waiting rank gives its core away at once
   bool reporting = false;
   MPI_Comm internal_comm{};  // a duplicate of the world; errors return
   MPI_Comm node_comm{};

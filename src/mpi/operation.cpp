@@ -148,7 +148,8 @@ Operation* make_operation() {
       spare = operation->next;
       --spares;
       operation->next = nullptr;
-      operation->in_place = operation->freed_by_user = false;
+      operation->root.reset();
+      operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
       operation->copies_own_block = operation->own_block_by_rank = false;
       operation->busy.store(false, std::memory_order_relaxed);
       operation->done.store(false, std::memory_order_relaxed);
@@ -159,16 +160,18 @@ Operation* make_operation() {
   return new Operation;
 }
 
-void launch(Job& job, Operation& operation, std::uint64_t sequence, Algorithm algorithm) {
+void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   client::OperationRequest request;
   request.group = operation.comm->group(*job.client);
   request.sequence = sequence;
   request.collective = operation.collective;
-  request.algorithm = algorithm;
+  request.algorithm = operation.algorithm;
   request.configuration = job.digest;
   request.send = operation.send.layout();
   request.receive = operation.receive.layout();
   request.own_block_done = operation.own_block_by_rank;
+  request.root = operation.root.value_or(0);
+  request.receive_from_root = operation.root.has_value();
   operation.pending = request.group == nullptr ? nullptr : job.client->post(request);
   if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(operation.collective).data());
   operation.comm->retain();

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "client/client.hpp"
 #include "mpi/abi.hpp"
@@ -24,12 +25,15 @@ struct Operation {
   MPI_Request request{};
   Blocks send;
   Blocks receive;
+  Algorithm algorithm = Algorithm::ring_pull;
+  std::optional<std::uint32_t> root;  // of a collective that has one
   bool in_place = false;
-  bool copies_own_block = false;   // this rank has to, and has not yet
-  bool own_block_by_rank = false;  // ... or has
-  bool freed_by_user = false;      // MPI_Request_free before the end
-  std::atomic<bool> busy = false;  // a thread is looking at it
-  std::atomic<bool> done = false;  // the request is marked complete, `error` is final
+  bool source_overwritten = false;  // in place, and blocks are received where blocks are sent from
+  bool copies_own_block = false;    // this rank has to, and has not yet
+  bool own_block_by_rank = false;   // ... or has
+  bool freed_by_user = false;       // MPI_Request_free before the end
+  std::atomic<bool> busy = false;   // a thread is looking at it
+  std::atomic<bool> done = false;   // the request is marked complete, `error` is final
   int error = MPI_SUCCESS;
   Operation* previous = nullptr;  // list of those not done
   Operation* next = nullptr;      // ... or of those to be used again
@@ -39,7 +43,7 @@ struct Operation {
 [[nodiscard]] Operation* make_operation();
 
 // Hands the operation over and makes its request. Ends the program when there is no memory for that.
-void launch(Job& job, Operation& operation, std::uint64_t sequence, Algorithm algorithm);
+void launch(Job& job, Operation& operation, std::uint64_t sequence);
 
 // Looks whether the operation has ended, and if so finishes it (unpacks, marks the request complete). True: it is done;
 // its request may be collected. Copies the rank's own block if that is the rank's to do. Never blocks.

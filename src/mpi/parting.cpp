@@ -7,7 +7,7 @@
 #include "mpi/constants.hpp"
 #include "mpi/entry.hpp"
 
-#if defined(OUTRIGGER_ABI_OPENMPI)
+#if !defined(OUTRIGGER_ABI_MPICH)
 
 namespace outrigger::mpi {
 
@@ -53,7 +53,8 @@ void part_together() {
 
 extern "C" OUTRIGGER_EXPORT int ucp_request_is_completed(void* request) {
   using namespace outrigger::mpi;
-  static const auto ask = reinterpret_cast<int (*)(void*)>(linked_symbol("ucp_request_is_completed"));
+  static const auto ask =
+      reinterpret_cast<int (*)(void*)>(callers_symbol("ucp_request_is_completed", __builtin_return_address(0)));
   const int completed = ask(request);
   if (!parting.load(std::memory_order_acquire)) return completed;
   return others_have_had_answers(completed != 0) ? 1 : 0;

@@ -28,7 +28,7 @@ Placement place(Job& job, Blocks& blocks) {
     const bool mapped = blocks.mapped(*job.client);
     if (mapped || job.client->cma()) {
       blocks.use_buffer();
-      return mapped ? Placement::mapped : Placement::private_memory;
+      return mapped && !job.client->rdma() ? Placement::mapped : Placement::private_memory;
     }
   }
   if (!blocks.use_staging(*job.client)) {
@@ -48,32 +48,44 @@ void stage_in_place(Job& job, Operation& operation) {
 
 }  // namespace
 
-CommState* offload_on(const Job& job, MPI_Comm comm, Collective collective, std::optional<std::uint64_t> block_bytes) {
+Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
+                   std::optional<std::uint64_t> block_bytes) {
   CommState* state = state_of(job, comm);
-  const NativeReason reason = why_native(job, state, block_bytes);
-  if (reason == NativeReason::none) return state;
+  if (form == Form::blocking && job.config.blocking == BlockingForms::where_it_pays &&
+      (state == nullptr || !client::blocking_pays(collective, state->shape(), block_bytes))) {
+    return {};
+  }
+  NativeReason reason = why_native(job, state, block_bytes);
+  if (reason == NativeReason::none) {
+    const std::optional<Algorithm> chosen = job.config.selection.choose(collective, state->shape(), block_bytes);
+    if (chosen) return Offload{state, *chosen};
+    reason = NativeReason::selection_table;
+  }
   if (job.reporting) count_native(job, collective, state, reason);
-  return nullptr;
+  return {};
 }
 
 void post_operation(Job& job, Operation& operation) {
   const Placement receive = place(job, operation.receive);
   if (receive == Placement::staged && !operation.receive.dense()) operation.receive.keep_type();
-  if (operation.in_place) {
+  if (operation.source_overwritten) {
     stage_in_place(job, operation);
   } else {
     const Placement send = place(job, operation.send);
     if (send == Placement::staged) operation.send.pack(job.internal_comm, operation.send.peers());
     // A rank's own block in private memory is copied in this process, by the copier or by the rank: cheaper than any
-    // cross-memory copy.
-    const bool by_copier =
-        job.client->copier() && operation.send.bytes_of(operation.comm->me().value()) >= kOwnBlockByRank;
-    operation.copies_own_block =
-        !by_copier && (send == Placement::private_memory || receive == Placement::private_memory);
+    // cross-memory copy. Where the service process has private memory attached, it is a copy like others.
+    const bool private_memory = send == Placement::private_memory || receive == Placement::private_memory;
+    const bool has_own_block = !operation.in_place && !operation.root;
+    const bool by_service = has_own_block && (job.client->copier() || job.client->xpmem() || job.client->rdma()) &&
+                            operation.send.bytes_of(operation.comm->me().value()) >= kOwnBlockByRank;
+    operation.copies_own_block = private_memory && has_own_block && !by_service;
   }
-  operation.own_block_by_rank = operation.copies_own_block || operation.in_place;  // in place it is there already
+  // In place, and at a root, it is there already.
+  const bool is_root = operation.root == operation.comm->me().value();
+  operation.own_block_by_rank = operation.copies_own_block || operation.in_place || is_root;
   if (job.reporting) count_post(operation);
-  launch(job, operation, operation.comm->next_sequence(), job.config.algorithm_of(operation.collective));
+  launch(job, operation, operation.comm->next_sequence());
 }
 
 }  // namespace outrigger::mpi

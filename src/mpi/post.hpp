@@ -12,12 +12,20 @@ namespace outrigger::mpi {
 
 struct Job;
 
-// The communicator's state when the call is to be offloaded, else nullptr (and the reason is counted). Uses only what
-// all ranks of the communicator know alike. `block_bytes`: where MPI makes it equal on all ranks.
-[[nodiscard]] CommState* offload_on(const Job& job, MPI_Comm comm, Collective collective,
-                                    std::optional<std::uint64_t> block_bytes);
+enum class Form : std::uint8_t { nonblocking, blocking };
 
-// With comm, collective, receive and (unless in place) send filled in. Makes the request.
+// How a call is offloaded.
+struct Offload {
+  CommState* comm = nullptr;  // null: not at all
+  Algorithm algorithm = Algorithm::ring_pull;
+};
+
+// Where the call stays native, the reason is counted, but of blocking forms that are native unless asked for. Uses only
+// what all ranks of the communicator know alike. `block_bytes`: where MPI makes it equal on all ranks.
+[[nodiscard]] Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
+                                 std::optional<std::uint64_t> block_bytes);
+
+// With comm, collective, algorithm, receive and (unless in place) send filled in. Makes the request.
 void post_operation(Job& job, Operation& operation);
 
 }  // namespace outrigger::mpi

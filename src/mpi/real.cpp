@@ -14,10 +14,13 @@ namespace {
 
 #if defined(OUTRIGGER_ABI_OPENMPI)
 constexpr std::array kSameAbi{"libmpi.so.40"};
-constexpr std::array kOtherAbi{"libmpich.so.12", "libmpi.so.12", "libmpi_abi.so.0"};
-#else
+constexpr std::array kOtherAbi{"libmpich.so.12", "libmpi.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0"};
+#elif defined(OUTRIGGER_ABI_MPICH)
 constexpr std::array kSameAbi{"libmpich.so.12", "libmpi.so.12"};
-constexpr std::array kOtherAbi{"libmpi.so.40", "libmpi_abi.so.0"};
+constexpr std::array kOtherAbi{"libmpi.so.40", "libmpi_abi.so.1", "libmpi_abi.so.0"};
+#else
+constexpr std::array kSameAbi{"libmpi_abi.so.1", "libmpi_abi.so.0"};
+constexpr std::array kOtherAbi{"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"};
 #endif
 
 constexpr std::array kCallNames{
@@ -28,6 +31,7 @@ constexpr std::array kCallNames{
 
 struct Library {
   void* handle = nullptr;
+  const char* name = nullptr;
   bool matches = false;
 };
 
@@ -36,11 +40,11 @@ constinit std::atomic<bool> resolved = false;
 constinit Library library;
 
 template <std::size_t count>
-void* loaded_library(const std::array<const char*, count>& names) {
+Library loaded_library(const std::array<const char*, count>& names) {
   for (const char* name : names) {
-    if (void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return handle;
+    if (void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return {.handle = handle, .name = name};
   }
-  return nullptr;
+  return {};
 }
 
 // Looks a name up in the library and what it was linked with, but takes no definition of our own.
@@ -70,10 +74,9 @@ const char* first_missing(Real& table) {
   OUTRIGGER_INTERCEPTED_MPI3(OUTRIGGER_RESOLVE)
 #undef OUTRIGGER_RESOLVE
 #if OUTRIGGER_MPI4
-  static_cast<void>(resolve_typed("PMPI_Ialltoall_c", table.Ialltoall_c));
-  static_cast<void>(resolve_typed("PMPI_Ialltoallv_c", table.Ialltoallv_c));
-  static_cast<void>(resolve_typed("PMPI_Comm_create_from_group", table.Comm_create_from_group));
-  static_cast<void>(resolve_typed("PMPI_Comm_idup_with_info", table.Comm_idup_with_info));
+#define OUTRIGGER_RESOLVE_IF_THERE(name) static_cast<void>(resolve_typed("PMPI_" #name, table.name));
+  OUTRIGGER_INTERCEPTED_MPI4(OUTRIGGER_RESOLVE_IF_THERE)
+#undef OUTRIGGER_RESOLVE_IF_THERE
   static_cast<void>(resolve_typed("PMPI_Type_get_envelope_c", table.Type_get_envelope_c));
 #endif
   return nullptr;
@@ -82,11 +85,14 @@ const char* first_missing(Real& table) {
 void resolve_all() {
   const std::scoped_lock lock(resolve_mutex);
   if (resolved.load(std::memory_order_relaxed)) return;
-  library.handle = loaded_library(kSameAbi);
+  library = loaded_library(kSameAbi);
   library.matches = library.handle != nullptr;
   if (!library.matches) {
-    library.handle = loaded_library(kOtherAbi);
-    if (speaks_for_all()) print("this library is for %s, the program uses another MPI: running natively", kAbiName);
+    library = loaded_library(kOtherAbi);
+    if (speaks_for_all()) {
+      print("this library is for %s, the program uses another MPI (%s): running natively", kAbiName,
+            library.name != nullptr ? library.name : "no libmpi that is known");
+    }
   }
   for (std::size_t i = 0; i < kCallNames.size(); ++i) {
     detail::addresses[i].store(symbol(kCallNames[i]), std::memory_order_release);
@@ -121,6 +127,11 @@ void* resolve(Call call) {
 
 }  // namespace detail
 
+bool provided(Call call) {
+  if (!resolved.load(std::memory_order_acquire)) resolve_all();
+  return detail::addresses[static_cast<std::size_t>(call)].load(std::memory_order_acquire) != nullptr;
+}
+
 bool abi_matches() {
   if (!resolved.load(std::memory_order_acquire)) resolve_all();
   return library.matches;
@@ -143,8 +154,12 @@ void* data_symbol(const char* name) {
   return found(address != nullptr ? address : symbol(name), name);
 }
 
-void* linked_symbol(const char* name) {
-  return found(symbol(name), name);
+void* callers_symbol(const char* name, const void* return_address) {
+  Dl_info caller{};
+  void* handle = nullptr;
+  if (dladdr(return_address, &caller) != 0) handle = dlopen(caller.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  void* address = handle != nullptr ? dlsym(handle, name) : nullptr;
+  return found(address != nullptr ? address : symbol(name), name);
 }
 
 }  // namespace outrigger::mpi

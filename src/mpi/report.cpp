@@ -18,13 +18,13 @@
 #include "mpi/message.hpp"
 #include "mpi/operation.hpp"
 #include "mpi/real.hpp"
+#include "mpi/shared_heap.hpp"
 #include "mpi/wire_use.hpp"
 
 namespace outrigger::mpi {
 
 namespace {
 
-constexpr std::size_t kCollectives = 2;
 constexpr std::size_t kMaxRecords = 1024;  // communicators counted one by one; later ones are counted together
 constexpr std::size_t kNameBytes = 64;
 
@@ -32,16 +32,24 @@ constexpr std::size_t kNameBytes = 64;
 constexpr std::size_t kOwn = kReachCount;
 constexpr std::size_t kBounce = kReachCount + 1;
 constexpr std::size_t kByteKinds = kReachCount + 2;
-constexpr std::array<const char*, kByteKinds> kByteNames{"mapped", "cma", "relay", "wire", "copier", "own", "bounce"};
+constexpr std::array<const char*, kByteKinds> kByteNames{"mapped", "cma",  "relay", "wire", "copier",
+                                                         "xpmem",  "rdma", "alias", "own",  "bounce"};
 
 constexpr std::array<const char*, kNativeReasons> kReasonNames{
-    "none",         "unknown communicator", "group of one",     "group too large",
-    "switched off", "small blocks",         "invalid arguments"};
+    "none",         "unknown communicator", "group of one",    "group too large",
+    "switched off", "small blocks",         "selection table", "invalid arguments"};
+
+constexpr std::array<const char*, kAlgorithms.size()> kAlgorithmNames = [] {
+  std::array<const char*, kAlgorithms.size()> names{};
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kAlgorithms[i].name.data();
+  return names;
+}();
 
 struct Stats {
   std::uint64_t calls = 0;
   std::uint64_t offloaded = 0;
   std::array<std::uint64_t, kNativeReasons> native{};
+  std::array<std::uint64_t, kAlgorithms.size()> algorithms{};  // offloaded by each, as kAlgorithms
   std::array<std::uint64_t, kByteKinds> bytes{};
   std::uint64_t late = 0;
   std::int64_t post_ns = 0;
@@ -54,7 +62,7 @@ struct CommRecord {
   GroupId id;
   std::uint32_t size = 0;  // 0: of several or unknown communicators
   std::array<char, kNameBytes> name{};
-  std::array<Stats, kCollectives> stats{};
+  std::array<Stats, kCollectives.size()> stats{};  // by index_of(collective)
 };
 static_assert(std::is_trivially_copyable_v<CommRecord>);
 
@@ -87,10 +95,6 @@ std::int64_t now_ns(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
-
-std::size_t index_of(Collective collective) {
-  return collective == Collective::ialltoall ? 0 : 1;
 }
 
 Stats& stats_of(const CommState* comm, Collective collective) {
@@ -145,6 +149,7 @@ struct Summary {
   Spread cpu_calls;
   Spread cpu_process;
   std::vector<WireUse> wire;
+  SharedHeapCounts heap;
 };
 
 void merge(Merged& row, const CommRecord& record, const Stats& stats) {
@@ -154,6 +159,7 @@ void merge(Merged& row, const CommRecord& record, const Stats& stats) {
   row.total.calls += stats.calls;
   row.total.offloaded += stats.offloaded;
   for (std::size_t i = 0; i < kNativeReasons; ++i) row.total.native[i] += stats.native[i];
+  for (std::size_t i = 0; i < kAlgorithms.size(); ++i) row.total.algorithms[i] += stats.algorithms[i];
   for (std::size_t i = 0; i < kByteKinds; ++i) row.total.bytes[i] += stats.bytes[i];
   row.total.late += stats.late;
   row.post.add(1e-9 * static_cast<double>(stats.post_ns));
@@ -161,13 +167,13 @@ void merge(Merged& row, const CommRecord& record, const Stats& stats) {
 }
 
 void merge(Summary& summary, const CommRecord& record) {
-  for (std::size_t i = 0; i < kCollectives; ++i) {
+  for (std::size_t i = 0; i < kCollectives.size(); ++i) {
     if (record.stats[i].calls != 0) merge(summary.rows[{i, record.id}], record, record.stats[i]);
   }
 }
 
 const char* collective_name(std::size_t index) {
-  return name_of(index == 0 ? Collective::ialltoall : Collective::ialltoallv).data();
+  return kCollectives[index].name.data();
 }
 
 std::string quoted(const std::string& text) {
@@ -219,21 +225,29 @@ std::string json_row(std::size_t collective, const Merged& row) {
          ", \"group\": " + quoted(hexadecimal(row.id)) + ", \"size\": " + std::to_string(row.size) +
          ",\n     \"calls\": " + std::to_string(row.total.calls) +
          ", \"offloaded\": " + std::to_string(row.total.offloaded) +
+         ", \"algorithms\": " + json_counts(kAlgorithmNames, row.total.algorithms, false) +
          ", \"native\": " + json_counts(kReasonNames, row.total.native, false) +
          ",\n     \"bytes\": " + json_counts(kByteNames, row.total.bytes, true) +
          ", \"late_announcements\": " + std::to_string(row.total.late) + ",\n     \"post_seconds\": " + json(row.post) +
          ",\n     \"completion_seconds\": " + json(row.completion) + "}";
 }
 
+std::string json(const SharedHeapCounts& heap) {
+  return "{\"allocations\": " + std::to_string(heap.allocations) + ", \"bytes\": " + std::to_string(heap.bytes) +
+         ", \"refused\": " + std::to_string(heap.refused) + ", \"forks\": " + std::to_string(heap.forks) + "}";
+}
+
 std::string json(const Job& job, const Summary& summary) {
   const WelcomeBody& welcome = job.client->welcome();
-  std::string text =
-      "{\n  \"version\": 1,\n  \"mpi\": " + quoted(kAbiName) + ",\n  \"ranks\": " + std::to_string(job.world_size) +
-      ",\n  \"nodes\": " + std::to_string(job.nodes) + ",\n  \"wire\": " + json(summary.wire) +
-      ",\n  \"service\": {\"processes\": " + std::to_string(welcome.sp_count) +
-      ", \"core\": " + std::to_string(welcome.cpu) +
-      ", \"core_is_free\": " + (welcome.core_is_free != 0 ? "true" : "false") +
-      ", \"cross_memory_attach\": " + (job.client->cma() ? "true" : "false") + "},\n  \"collectives\": [";
+  std::string text = "{\n  \"version\": 1,\n  \"mpi\": " + quoted(constants().mpi_name) +
+                     ",\n  \"ranks\": " + std::to_string(job.world_size) +
+                     ",\n  \"nodes\": " + std::to_string(job.nodes) + ",\n  \"wire\": " + json(summary.wire) +
+                     (job.config.shared_heap ? ",\n  \"shared_heap\": " + json(summary.heap) : std::string()) +
+                     ",\n  \"service\": {\"processes\": " + std::to_string(welcome.sp_count) +
+                     ", \"core\": " + std::to_string(welcome.cpu) +
+                     ", \"core_is_free\": " + (welcome.core_is_free != 0 ? "true" : "false") +
+                     ", \"cross_memory_attach\": " + (job.client->cma() ? "true" : "false") +
+                     ", \"xpmem\": " + (job.client->xpmem() ? "true" : "false") + "},\n  \"collectives\": [";
   const char* separator = "\n";
   for (const auto& [key, row] : summary.rows) {
     text += separator + json_row(key.first, row);
@@ -263,20 +277,32 @@ std::string table(const Job& job, const Summary& summary) {
   std::string text;
   append_line(text, "outrigger: report of %u ranks, %u service process(es)\n", job.world_size,
               job.client->welcome().sp_count);
-  append_line(text, "%-10s %-24s %5s %9s %9s  %-28s %11s %11s %8s\n", "collective", "communicator", "size", "calls",
+  append_line(text, "%-11s %-24s %5s %9s %9s  %-28s %11s %11s %8s\n", "collective", "communicator", "size", "calls",
               "offloaded", "native", "post us", "wait us", "late");
   for (const auto& [key, row] : summary.rows) {
     const double calls = static_cast<double>(std::max<std::uint64_t>(1, row.total.offloaded));
-    append_line(text, "%-10s %-24.24s %5u %9llu %9llu  %-28.28s %11.2f %11.2f %8llu\n", collective_name(key.first),
+    append_line(text, "%-11s %-24.24s %5u %9llu %9llu  %-28.28s %11.2f %11.2f %8llu\n", collective_name(key.first),
                 row.name.c_str(), row.size, static_cast<unsigned long long>(row.total.calls),
                 static_cast<unsigned long long>(row.total.offloaded), reasons_of(row.total).c_str(),
                 1e6 * row.post.sum / calls, 1e6 * row.completion.sum / calls,
                 static_cast<unsigned long long>(row.total.late));
-    text += "           bytes:";
+    text += "           by:";
+    for (std::size_t i = 0; i < kAlgorithms.size(); ++i) {
+      if (row.total.algorithms[i] == 0) continue;
+      append_line(text, " %s %llu", kAlgorithmNames[i], static_cast<unsigned long long>(row.total.algorithms[i]));
+    }
+    text += row.total.offloaded == 0 ? " -;" : ";";
+    text += " bytes:";
     for (std::size_t i = 0; i < kByteKinds; ++i) {
       append_line(text, " %s %llu", kByteNames[i], static_cast<unsigned long long>(row.total.bytes[i]));
     }
     text += "\n";
+  }
+  if (job.config.shared_heap) {
+    append_line(
+        text, "shared heap: %llu allocations, %llu bytes; %llu refused; ended by %llu forks\n",
+        static_cast<unsigned long long>(summary.heap.allocations), static_cast<unsigned long long>(summary.heap.bytes),
+        static_cast<unsigned long long>(summary.heap.refused), static_cast<unsigned long long>(summary.heap.forks));
   }
   if (job.nodes > 1) text += "wire: " + wire_text(summary.wire, job.nodes) + "\n";
   append_line(text, "rank CPU seconds: %.6f in offloaded calls (most on one rank %.6f), %.3f in the processes\n",
@@ -296,7 +322,8 @@ std::vector<CommRecord> own_records() {
   const std::scoped_lock lock(mutex);
   std::vector<CommRecord> mine;
   for (const CommRecord* record : records()) {
-    if (record->stats[0].calls + record->stats[1].calls != 0) mine.push_back(*record);
+    const bool called = std::any_of(record->stats.begin(), record->stats.end(), [](const Stats& s) { return s.calls; });
+    if (called) mine.push_back(*record);
   }
   mine.push_back(others());
   return mine;
@@ -360,6 +387,7 @@ void count_post(const Operation& operation) {
   Stats& stats = stats_of(operation.comm, operation.collective);
   ++stats.calls;
   ++stats.offloaded;
+  ++stats.algorithms[index_of(operation.algorithm)];
   if (operation.send.staged()) stats.bytes[kBounce] += operation.send.total_bytes();
   if (operation.receive.staged()) stats.bytes[kBounce] += operation.receive.total_bytes();
 }
@@ -399,9 +427,11 @@ void write_report(const Job& job) {
   const std::vector<CommRecord> all = gather_records(job);
   const std::vector<RankTimes> times = gather_times(job);
   std::vector<WireUse> wire = gather_wire_use(job);
+  const SharedHeapCounts heap = job.config.shared_heap ? gather_heap_counts(job) : SharedHeapCounts{};
   if (job.world_rank != 0) return;
   Summary summary;
   summary.wire = std::move(wire);
+  summary.heap = heap;
   for (const CommRecord& record : all) merge(summary, record);
   for (const RankTimes& rank : times) {
     summary.cpu_calls.add(rank.offloaded_calls);

@@ -7,16 +7,22 @@
 //     "wire": [                     // how data went between nodes, as UCX reported it; none: nothing did
 //       {"kind": "rdma",            // the network moves memory to memory; or "messages", which processors copy
 //        "transports": "rc_verbs/mlx5_0:1", "nodes": 2}],   // as many nodes used it
-//     "service": {"processes": 1, "core": 1, "core_is_free": true, "cross_memory_attach": true},
+//     "shared_heap": {             // of all ranks together; only with OUTRIGGER_SHARED_HEAP=on
+//       "allocations": n, "bytes": n,
+//       "refused": n,               // large allocations that became ordinary memory
+//       "forks": n},                // each made what was allocated before ordinary memory
+//     "service": {"processes": 1, "core": 1, "core_is_free": true, "cross_memory_attach": true, "xpmem": false},
 //     "collectives": [              // one per (collective, communicator)
 //       {"collective": "ialltoall", "communicator": "MPI_COMM_WORLD", "group": "<32 hex digits>", "size": 4,
 //        "calls": 40,               // of all ranks together
 //        "offloaded": 40,
+//        "algorithms": {"<name>": calls, ...},   // of those offloaded
 //        "native": {"<reason>": calls, ...},
-//        "bytes": {"mapped": n, "cma": n, "relay": n, "own": n, "bounce": n},   // received; bounce: packed and
-//        unpacked "late_announcements": n,   // peers that were ready before this rank posted "post_seconds": {"sum":
-//        s, "min": s, "max": s},                  // inside the starting calls, per rank "completion_seconds": {"sum":
-//        s, "min": s, "max": s}}],                // inside Wait, Test, ...
+//        // received; bounce: packed and unpacked
+//        "bytes": {"mapped": n, "cma": n, "relay": n, "wire": n, "copier": n, "xpmem": n, "own": n, "bounce": n},
+//        "late_announcements": n,   // peers that were ready before this rank posted
+//        "post_seconds": {"sum": s, "min": s, "max": s},          // inside the starting calls, per rank
+//        "completion_seconds": {"sum": s, "min": s, "max": s}}],  // inside Wait, Test, ...
 //     "rank_cpu_seconds": {"offloaded_calls": {"sum":, "min":, "max":}, "process": {"sum":, "min":, "max":}}
 //   }
 #pragma once
@@ -42,9 +48,10 @@ enum class NativeReason : std::uint8_t {
   group_too_large,
   switched_off,  // info key outrigger=off
   small_blocks,  // below OUTRIGGER_MIN_BYTES
+  selection_table,
   invalid_arguments,
 };
-inline constexpr std::size_t kNativeReasons = 7;
+inline constexpr std::size_t kNativeReasons = 8;
 
 // Switches counting on if the user asked for it.
 void start_report(const Job& job);

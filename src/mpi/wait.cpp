@@ -20,14 +20,6 @@ void finish_all(Job& job, OurRequests& ours) {
   }
 }
 
-int wait_one(Job& job, MPI_Request* request, MPI_Status* status) {
-  progress_freed(job);
-  OurRequests ours(span_of(request, 1));
-  if (ours.empty()) return real().Wait(request, status);
-  finish_all(job, ours);
-  return ours.result_of_one(real().Wait(request, status), 0);
-}
-
 int wait_all(Job& job, int count, MPI_Request* requests, MPI_Status* statuses) {
   progress_freed(job);
   OurRequests ours(span_of(requests, count));
@@ -71,10 +63,18 @@ int wait_some(Job& job, int count, MPI_Request* requests, int* collected, int* i
 
 }  // namespace
 
+int wait_for(Job& job, MPI_Request* request, MPI_Status* status) {
+  progress_freed(job);
+  OurRequests ours(span_of(request, 1));
+  if (ours.empty()) return real().Wait(request, status);
+  finish_all(job, ours);
+  return ours.result_of_one(real().Wait(request, status), 0);
+}
+
 OUTRIGGER_ENTRY(Wait, (Word request, Word status)) {
   Job* job = nothing_outstanding() ? nullptr : current_job();
   if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) return pass(Call::Wait, request, status);
-  return wait_one(*job, argument<MPI_Request*>(request), argument<MPI_Status*>(status));
+  return wait_for(*job, argument<MPI_Request*>(request), argument<MPI_Status*>(status));
 }
 
 OUTRIGGER_ENTRY(Waitall, (Word count, Word requests, Word statuses)) {

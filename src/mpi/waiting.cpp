@@ -71,4 +71,8 @@ void Waiter::pause() {
   job_.client->wait_for_completion(kSleep);
 }
 
+void let_others_post() {
+  sched_yield();
+}
+
 }  // namespace outrigger::mpi

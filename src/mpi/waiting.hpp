@@ -27,6 +27,10 @@ class Waiter {
   std::uint32_t rounds_ = 0;
 };
 
+// For ranks that share cores, once one has posted an operation: those get a turn that have yet to post, as nothing
+// moves before they do, and this one may compute for long.
+void let_others_post();
+
 // Ends the program when the service process or the keeper is lost; says why unless the keeper has. Cheap enough for
 // every waiting round.
 void end_if_lost(Job& job);

@@ -2,15 +2,24 @@
 // add at the end, never renumber.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
 namespace outrigger {
 
-enum class Collective : std::uint16_t { ialltoall = 1, ialltoallv = 2 };
+enum class Collective : std::uint16_t {
+  ialltoall = 1,
+  ialltoallv = 2,
+  ialltoallw = 3,
+  iallgather = 4,
+  iallgatherv = 5,
+  ibcast = 6
+};
 
-enum class Algorithm : std::uint16_t { ring_pull = 1, scatter_dest = 2 };
+enum class Algorithm : std::uint16_t { ring_pull = 1, scatter_dest = 2, flat = 3, node_ring = 4, hierarchical = 5 };
 
 enum class CompletionStatus : std::uint32_t {
   ok = 0,
@@ -21,18 +30,85 @@ enum class CompletionStatus : std::uint32_t {
   peer_lost = 5,     // a rank or service process that this operation needs is gone
 };
 
-[[nodiscard]] constexpr std::string_view name_of(Collective collective) {
-  switch (collective) {
-    case Collective::ialltoall: return "ialltoall";
-    case Collective::ialltoallv: return "ialltoallv";
+struct AlgorithmName {
+  Algorithm algorithm;
+  std::string_view name;
+};
+inline constexpr std::array kAlgorithms{
+    AlgorithmName{Algorithm::ring_pull, "ring_pull"},
+    AlgorithmName{Algorithm::scatter_dest, "scatter_dest"},
+    AlgorithmName{Algorithm::flat, "flat"},
+    AlgorithmName{Algorithm::node_ring, "node_ring"},
+    AlgorithmName{Algorithm::hierarchical, "hierarchical"},
+};
+
+// Its place in kAlgorithms, which stand in the order of the numbers.
+[[nodiscard]] constexpr std::size_t index_of(Algorithm algorithm) {
+  return static_cast<std::size_t>(algorithm) - 1;
+}
+static_assert([] {
+  for (std::size_t i = 0; i < kAlgorithms.size(); ++i) {
+    if (index_of(kAlgorithms[i].algorithm) != i) return false;
   }
-  return "unknown";
+  return true;
+}());
+
+// What there is, one row a collective: its algorithms (the last is repeated where there are fewer than the row has room
+// for).
+struct CollectiveRow {
+  Collective collective;
+  std::string_view name;
+  std::array<Algorithm, 3> algorithms;
+};
+namespace detail {
+using Algorithms = std::array<Algorithm, 3>;
+inline constexpr Algorithms kAllToAlls{Algorithm::ring_pull, Algorithm::scatter_dest, Algorithm::scatter_dest};
+inline constexpr Algorithms kAllGathers{Algorithm::flat, Algorithm::node_ring, Algorithm::hierarchical};
+inline constexpr Algorithms kBroadcasts{Algorithm::flat, Algorithm::hierarchical, Algorithm::hierarchical};
+}  // namespace detail
+inline constexpr std::array kCollectives{
+    CollectiveRow{Collective::ialltoall, "ialltoall", detail::kAllToAlls},
+    CollectiveRow{Collective::ialltoallv, "ialltoallv", detail::kAllToAlls},
+    CollectiveRow{Collective::ialltoallw, "ialltoallw", detail::kAllToAlls},
+    CollectiveRow{Collective::iallgather, "iallgather", detail::kAllGathers},
+    CollectiveRow{Collective::iallgatherv, "iallgatherv", detail::kAllGathers},
+    CollectiveRow{Collective::ibcast, "ibcast", detail::kBroadcasts},
+};
+
+// Its row; rows stand in the order of the numbers.
+[[nodiscard]] constexpr std::size_t index_of(Collective collective) {
+  return static_cast<std::size_t>(collective) - 1;
+}
+[[nodiscard]] constexpr bool is_known(Collective collective) {
+  return index_of(collective) < kCollectives.size();
+}
+static_assert([] {
+  for (std::size_t i = 0; i < kCollectives.size(); ++i) {
+    if (index_of(kCollectives[i].collective) != i) return false;
+  }
+  return true;
+}());
+
+[[nodiscard]] constexpr Algorithm default_algorithm(Collective collective) {
+  return kCollectives[index_of(collective)].algorithms[0];
+}
+
+// Is the collective known, and is this one of its algorithms?
+[[nodiscard]] constexpr bool has_algorithm(Collective collective, Algorithm algorithm) {
+  if (!is_known(collective)) return false;
+  for (const Algorithm known : kCollectives[index_of(collective)].algorithms) {
+    if (known == algorithm) return true;
+  }
+  return false;
+}
+
+[[nodiscard]] constexpr std::string_view name_of(Collective collective) {
+  return is_known(collective) ? kCollectives[index_of(collective)].name : "unknown";
 }
 
 [[nodiscard]] constexpr std::string_view name_of(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::ring_pull: return "ring_pull";
-    case Algorithm::scatter_dest: return "scatter_dest";
+  for (const AlgorithmName& known : kAlgorithms) {
+    if (known.algorithm == algorithm) return known.name;
   }
   return "unknown";
 }
@@ -50,17 +126,27 @@ enum class CompletionStatus : std::uint32_t {
 }
 
 [[nodiscard]] constexpr std::optional<Algorithm> algorithm_named(std::string_view name) {
-  for (Algorithm algorithm : {Algorithm::ring_pull, Algorithm::scatter_dest}) {
-    if (name_of(algorithm) == name) return algorithm;
+  for (const AlgorithmName& known : kAlgorithms) {
+    if (known.name == name) return known.algorithm;
   }
   return std::nullopt;
 }
 
 [[nodiscard]] constexpr std::optional<Collective> collective_named(std::string_view name) {
-  for (Collective collective : {Collective::ialltoall, Collective::ialltoallv}) {
-    if (name_of(collective) == name) return collective;
+  for (const CollectiveRow& row : kCollectives) {
+    if (row.name == name) return row.collective;
   }
   return std::nullopt;
+}
+
+// One rank, the root, sends to all others.
+[[nodiscard]] constexpr bool is_rooted(Collective collective) {
+  return collective == Collective::ibcast;
+}
+
+// Do ranks get blocks from others than their sources?
+[[nodiscard]] constexpr bool passes_on(Collective collective, Algorithm algorithm) {
+  return algorithm == Algorithm::node_ring || algorithm == Algorithm::hierarchical || is_rooted(collective);
 }
 
 // What every rank of a group must agree on for one operation. Travels in each announcement; a difference is an error

@@ -37,6 +37,12 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::node_card:
     case ControlKind::roster: return Shape{sizeof(SharedBytesBody), 1};
     case ControlKind::roster_taken: return Shape{sizeof(RosterTakenBody), 0};
+    case ControlKind::segment_offer: return Shape{sizeof(RankBody), 1};
+    case ControlKind::rank_address: return Shape{sizeof(SharedBytesBody), 1};
+    case ControlKind::rank_remote: return Shape{sizeof(RankRemoteBody), 1};
+    case ControlKind::rank_wired: return Shape{sizeof(RankWiredBody), 0};
+    case ControlKind::be_quiet: return Shape{sizeof(RankBody), 0};
+    case ControlKind::doorbell: return Shape{sizeof(RankBody), 1};
   }
   return std::nullopt;
 }

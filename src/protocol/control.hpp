@@ -21,6 +21,17 @@
 //    | roster + fd -------------->| roster + fd  -------------------------->|   all nodes' cards
 //    |<-- roster_taken {ok} <------------- roster_taken {ok}                |   answered when every one has it
 //
+// Where the node's service processes run on a DPU the keeper hands their messages over the connection that dpu_link.hpp
+// describes. Nothing is mapped there, so before the welcome:
+//
+//    | rank                     keeper                                    service process on the DPU
+//    |<-- segment_offer + fd -----|                                         |
+//    | rank_address + fd -------->| rank_remote + fd ---------------------->|   how to reach the rank's segment
+//    |   (lets its network work)  |<---------- rank_wired {ok} -------------|   connected
+//    |<-- be_quiet ---------------|   when all are                          |
+//    |   (sets rank_quiet)        |<---------- rank_attached {reach bits} --|   reads and writes, without the rank's
+//    help
+//
 // One message, one packet: a fixed struct, the descriptors as SCM_RIGHTS. A packet of the wrong size, an unknown kind,
 // a wrong version, an unexpected number of descriptors or a field out of range costs its sender the connection.
 #pragma once
@@ -70,6 +81,12 @@ enum class ControlKind : std::uint32_t {
   node_card = 15,
   roster = 16,
   roster_taken = 17,
+  segment_offer = 18,
+  rank_address = 19,
+  rank_remote = 20,
+  rank_wired = 21,
+  be_quiet = 22,
+  doorbell = 23,
 };
 
 // How the service processes of the node can touch a rank's memory.
@@ -77,9 +94,16 @@ inline constexpr std::uint32_t kReachMapped = 1U << 0;
 inline constexpr std::uint32_t kReachCma = 1U << 1;
 // Ranks may start a copier (copy_board.hpp) on their service process's core; only together with kReachCma.
 inline constexpr std::uint32_t kReachCopier = 1U << 2;
+// Private memory is attached by XPMEM (xpmem.hpp); only together with kReachCma, which says what is not there.
+inline constexpr std::uint32_t kReachXpmem = 1U << 3;
+// The service processes run on a DPU and reach registered memory by RDMA; no other bit but the next then.
+inline constexpr std::uint32_t kReachRdma = 1U << 4;
+// Their network moves it without their memory, by exported handles; only together with kReachRdma.
+inline constexpr std::uint32_t kReachAlias = 1U << 5;
 
 // Which reaches a user allows (OUTRIGGER_REACH); bounce is always allowed, it is what is left.
-inline constexpr std::uint32_t kReachAll = kReachMapped | kReachCma | kReachCopier;
+inline constexpr std::uint32_t kReachAll =
+    kReachMapped | kReachCma | kReachCopier | kReachXpmem | kReachRdma | kReachAlias;
 
 struct HelloBody {
   Secret secret{};
@@ -89,6 +113,7 @@ struct HelloBody {
   std::uint32_t local_size = 0;
   std::uint64_t probe_address = 0;  // a 64-bit word in the rank's private memory ...
   std::uint64_t probe_value = 0;  // ... and what stands there; the service process reads it, adds 1 and writes it back
+  std::int64_t xpmem_segment = -1;  // of all of the rank's memory; -1: none
   std::array<std::uint64_t, kMaxCpus / 64> affinity{};
 };
 
@@ -130,8 +155,9 @@ struct ConfigureBody {
   std::uint32_t epoch = 1;
   std::uint32_t spin_us = 0;  // how long to poll after the last event before sleeping
   std::uint32_t window_moves = 0;
-  std::uint32_t nodes = 1;  // of the job
-  std::uint32_t reserved = 0;
+  std::uint32_t nodes = 1;        // of the job
+  std::uint32_t elsewhere = 0;    // 1: this process runs on a DPU, its ranks on the host
+  std::uint64_t cache_bytes = 0;  // of the node's largest last-level cache; 0: not known
 };
 
 // With three descriptors: ring this process writes, ring it reads, the peer's doorbell.
@@ -148,6 +174,7 @@ struct RankJoinedBody {
   std::uint32_t reserved = 0;
   std::uint64_t probe_address = 0;
   std::uint64_t probe_value = 0;
+  std::int64_t xpmem_segment = -1;
 };
 
 struct RankAttachedBody {
@@ -165,6 +192,19 @@ struct SharedBytesBody {
   std::uint64_t bytes = 0;
   std::uint32_t node = 0;  // of a roster: which of its nodes this one is
   std::uint32_t reserved = 0;
+};
+
+// With one descriptor: an encoded RankAddress (rank_address.hpp).
+struct RankRemoteBody {
+  std::uint32_t world_rank = 0;
+  std::uint32_t sp = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct RankWiredBody {
+  std::uint32_t world_rank = 0;
+  std::uint32_t ok = 0;
+  std::array<char, kReasonBytes> reason{};
 };
 
 struct RosterTakenBody {
@@ -192,6 +232,7 @@ class ControlMessage {
   // T must be the struct of kind(); checked.
   template <class T>
   [[nodiscard]] T body() const;
+  [[nodiscard]] std::span<const std::byte> raw_body() const { return body_; }
   [[nodiscard]] std::vector<UniqueFd>& fds() { return fds_; }
 
  private:

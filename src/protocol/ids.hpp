@@ -37,6 +37,19 @@ inline constexpr RegionId kArenaRegion{1};
 // The first id a client gives to a region it adds. Ids are never reused.
 inline constexpr RegionId kFirstAddedRegion{2};
 
+// Ranges that are registered for RDMA name their place in the segment's key table. Ids of one place go up.
+inline constexpr std::uint32_t kKeyedRegionBit = 1U << 31;
+inline constexpr std::uint32_t kKeyIndexBits = 9;
+[[nodiscard]] constexpr RegionId keyed_region(std::uint32_t index, std::uint32_t generation) {
+  return RegionId{kKeyedRegionBit | (generation << kKeyIndexBits & ~kKeyedRegionBit) | index};
+}
+[[nodiscard]] constexpr bool is_keyed(RegionId region) {
+  return (region.value() & kKeyedRegionBit) != 0;
+}
+[[nodiscard]] constexpr std::uint32_t key_index(RegionId region) {
+  return region.value() & ((1U << kKeyIndexBits) - 1);
+}
+
 // A communicator as the service processes know it. Never reused within a job.
 struct GroupId {
   std::uint64_t high = 0;
@@ -49,6 +62,14 @@ struct OperationId {
   GroupId group;
   std::uint64_t sequence = 0;
   constexpr auto operator<=>(const OperationId&) const = default;
+};
+
+// What one rank of a group sends another in one collective. Never reused within a job.
+struct BlockId {
+  OperationId operation;
+  GroupRank source;
+  GroupRank destination;
+  constexpr auto operator<=>(const BlockId&) const = default;
 };
 
 }  // namespace outrigger
@@ -71,5 +92,13 @@ template <>
 struct std::hash<outrigger::OperationId> {
   std::size_t operator()(const outrigger::OperationId& id) const noexcept {
     return std::hash<outrigger::GroupId>{}(id.group) ^ static_cast<std::size_t>(id.sequence * 0xC2B2AE3D27D4EB4FULL);
+  }
+};
+
+template <>
+struct std::hash<outrigger::BlockId> {
+  std::size_t operator()(const outrigger::BlockId& id) const noexcept {
+    const std::uint64_t pair = std::uint64_t{id.source.value()} << 32U | id.destination.value();
+    return std::hash<outrigger::OperationId>{}(id.operation) ^ static_cast<std::size_t>(pair * 0xD6E8FEB86659FD93ULL);
   }
 };

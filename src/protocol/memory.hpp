@@ -39,7 +39,10 @@ enum class Reach : std::uint8_t {
   relay = 2,   // two cross-memory copies through the service process's staging
   wire = 3,    // between nodes, through the network
   copier = 4,  // one copy by a helper thread in one of the two ranks' processes
+  xpmem = 5,   // one memcpy by the service process, private memory attached by XPMEM
+  rdma = 6,    // within a node whose service processes run on a DPU, through memory of theirs
+  alias = 7,   // the same by the network alone, from one rank's memory to the other's
 };
-inline constexpr std::uint32_t kReachCount = 5;
+inline constexpr std::uint32_t kReachCount = 8;
 
 }  // namespace outrigger

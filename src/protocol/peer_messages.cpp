@@ -9,7 +9,17 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the wire format is little-endian");
 
-enum class Type : std::uint8_t { announce = 1, delivered = 2, release = 3, finished = 4, refusal = 5 };
+enum class Type : std::uint8_t {
+  announce = 1,
+  delivered = 2,
+  release = 3,
+  finished = 4,
+  refusal = 5,
+  want = 6,
+  copy = 7,
+  done = 8,
+  quiet = 9
+};
 
 constexpr std::uint8_t kFlagAgain = 1;
 constexpr std::uint8_t kFlagExtents = 2;
@@ -121,6 +131,32 @@ void put_body(Writer& out, const Refusal& refusal) {
   out.put(refusal.to);
 }
 
+void put_body(Writer& out, const Want& want) {
+  out.put(want.source);
+  out.put(want.piece);
+  out.put(want.digest);
+}
+
+void put_body(Writer& out, const Copy& copy) {
+  out.put(copy.source);
+  out.put(copy.piece);
+  out.put(static_cast<std::uint32_t>(copy.where));
+  out.put(copy.service);
+  out.put(copy.holder);
+  out.put(copy.region);
+  out.put(copy.address);
+  out.put(copy.bytes);
+}
+
+void put_body(Writer& out, const Done& done) {
+  out.put(done.source);
+  out.put(done.piece);
+}
+
+void put_body(Writer& out, const Quiet& quiet) {
+  out.put(std::uint32_t{quiet.asks ? 1U : 0U});
+}
+
 [[nodiscard]] Type type_of(const Body& body) {
   return static_cast<Type>(body.index() + 1);
 }
@@ -212,6 +248,51 @@ void put_body(Writer& out, const Refusal& refusal) {
   return refusal;
 }
 
+[[nodiscard]] bool valid_piece(std::uint32_t piece) {
+  return piece == kWholeBlock || piece < kMaxPieces;
+}
+
+[[nodiscard]] std::optional<Body> get_want(Reader& in) {
+  Want want;
+  want.source = in.id<GroupRank>();
+  want.piece = in.get<std::uint32_t>();
+  want.digest = in.get<std::uint64_t>();
+  if (!valid_piece(want.piece)) return std::nullopt;
+  return want;
+}
+
+[[nodiscard]] std::optional<Body> get_copy(Reader& in) {
+  Copy copy;
+  copy.source = in.id<GroupRank>();
+  copy.piece = in.get<std::uint32_t>();
+  const auto where = in.get<std::uint32_t>();
+  copy.service = in.id<SpId>();
+  copy.holder = in.id<GroupRank>();
+  copy.region = in.id<RegionId>();
+  copy.address = in.get<std::uint64_t>();
+  copy.bytes = in.get<std::uint64_t>();
+  if (!valid_piece(copy.piece) || where < static_cast<std::uint32_t>(Where::nowhere) ||
+      where > static_cast<std::uint32_t>(Where::elsewhere)) {
+    return std::nullopt;
+  }
+  copy.where = static_cast<Where>(where);
+  return copy;
+}
+
+[[nodiscard]] std::optional<Body> get_done(Reader& in) {
+  Done done;
+  done.source = in.id<GroupRank>();
+  done.piece = in.get<std::uint32_t>();
+  if (!valid_piece(done.piece)) return std::nullopt;
+  return done;
+}
+
+[[nodiscard]] std::optional<Body> get_quiet(Reader& in) {
+  const auto asks = in.get<std::uint32_t>();
+  if (asks > 1) return std::nullopt;
+  return Quiet{asks == 1};
+}
+
 [[nodiscard]] std::optional<Body> get_body(Type type, Reader& in) {
   switch (type) {
     case Type::announce: return get_announce(in);
@@ -219,6 +300,10 @@ void put_body(Writer& out, const Refusal& refusal) {
     case Type::release: return get_release(in);
     case Type::finished: return get_finished(in);
     case Type::refusal: return get_refusal(in);
+    case Type::want: return get_want(in);
+    case Type::copy: return get_copy(in);
+    case Type::done: return get_done(in);
+    case Type::quiet: return get_quiet(in);
   }
   return std::nullopt;
 }

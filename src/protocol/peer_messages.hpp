@@ -92,7 +92,47 @@ struct Refusal {
   GroupRank to;
 };
 
-using Body = std::variant<Announce, Delivered, Release, Finished, Refusal>;
+// In place of a piece's number: the whole block.
+inline constexpr std::uint32_t kWholeBlock = ~std::uint32_t{0};
+inline constexpr std::uint32_t kMaxPieces = 4096;
+
+// May a piece of `source`'s block be read from one of the receiver's ranks?
+struct Want {
+  GroupRank source;
+  std::uint32_t piece = kWholeBlock;
+  std::uint64_t digest = 0;  // what the asking rank calls: only ranks that call the same are of use
+};
+
+enum class Where : std::uint32_t {
+  nowhere = 1,    // not from the sender
+  here = 2,       // from `holder`, which is kept open until `done`
+  elsewhere = 3,  // `service` gets it for this node: ask there
+};
+
+// The answer to `want`. `address` and `bytes` are those of the source's whole block in the holder's receive buffer.
+struct Copy {
+  GroupRank source;
+  std::uint32_t piece = kWholeBlock;
+  Where where = Where::nowhere;
+  SpId service;
+  GroupRank holder;  // one of the sender's ranks
+  RegionId region;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
+
+// What `copy` offered has been read, or is not wanted.
+struct Done {
+  GroupRank source;
+  std::uint32_t piece = kWholeBlock;
+};
+
+// After a restart: does the receiver still read from ranks of the sender? The answer comes when it does not.
+struct Quiet {
+  bool asks = false;
+};
+
+using Body = std::variant<Announce, Delivered, Release, Finished, Refusal, Want, Copy, Done, Quiet>;
 
 struct Message {
   Header header;

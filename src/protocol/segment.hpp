@@ -2,12 +2,15 @@
 // held by the keeper so that it outlives them. Posting, delivered marks and completion go through it without a
 // system call.
 //
-//   +--------+--------------+------------------+---------------------------------------------+
-//   | header | post ring    | operation slots  | arena: arguments, group members, marks, ... |
-//   +--------+--------------+------------------+---------------------------------------------+
+//   +--------+-----------+-----------------+-----------+---------------------------------------------+
+//   | header | post ring | operation slots | key table | arena: arguments, group members, marks, ... |
+//   +--------+-----------+-----------------+-----------+---------------------------------------------+
+//
+// Where service processes run on a DPU they do not map it: they read what the rank writes and write what they write by
+// RDMA, with the rank passive. The key table then says by which keys the rank's other memory is reached.
 //
 // Who writes what:
-//   rank     header.rank_*, ring, slots while `free`, the arena
+//   rank     header.rank_*, ring, slots while `free`, the key table, the arena
 //   service  slot results and `state = done`, delivered marks, header.service_*, header.wire_route*
 //   keeper   the constants of the header before anybody else maps it, header.fatal_*
 //   copies   as copy_board.hpp says
@@ -26,6 +29,7 @@
 #include <cstdint>
 
 #include "protocol/collective.hpp"
+#include "protocol/control.hpp"
 #include "protocol/copy_board.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
@@ -34,7 +38,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 
 inline constexpr std::uint32_t kSlotCount = 4096;  // operations one rank has in the service's hands; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -74,7 +78,9 @@ enum class FatalState : std::uint32_t {
   unsaid = 2,  // nobody has: ranks that notice print it
 };
 
-inline constexpr std::uint32_t kSlotOwnBlockDone = 1U << 0;  // flags: the rank copies its own block itself
+// Flags.
+inline constexpr std::uint32_t kSlotOwnBlockDone = 1U << 0;     // the rank copies its own block itself
+inline constexpr std::uint32_t kSlotReceiveFromRoot = 1U << 1;  // the receive block is the root's; no others
 
 // What the rank asks, plain data: the service copies it out before it looks at it.
 struct SlotRequestBody {
@@ -103,7 +109,7 @@ struct SlotResult {
   std::uint32_t late_announcements = 0;
   std::array<std::uint64_t, kReachCount> bytes_by_reach{};
 };
-static_assert(sizeof(SlotResult) == 48);
+static_assert(sizeof(SlotResult) == 72);
 
 struct alignas(64) OperationSlot {
   std::atomic<std::uint32_t> state;  // SlotState
@@ -111,7 +117,27 @@ struct alignas(64) OperationSlot {
   SlotResult result;
   alignas(64) SlotRequestBody body;
 };
-static_assert(sizeof(OperationSlot) == 256);
+static_assert(sizeof(OperationSlot) == 320);
+
+// SegmentHeader::rank_quiet, and what a service process writes into its proof.
+inline constexpr std::uint32_t kRankQuiet = 1;
+inline constexpr std::uint32_t kRankLeaves = 2;  // the rank's memory goes away; proof: nobody looks at it any more
+
+// A range of the rank's memory that is registered for RDMA. The rank fills an entry before the first slot that names
+// its id, and leaves it alone while such a slot is not done.
+inline constexpr std::uint32_t kKeyCount = 512;  // registered ranges of one rank at a time; at the limit ranks stage
+inline constexpr std::size_t kKeyBytes = 992;
+struct KeyEntry {
+  std::uint32_t region = 0;        // RegionId, see keyed_region(); 0: none
+  std::uint32_t key_bytes = 0;     // of `key`, a packed key of UCX
+  std::uint32_t export_bytes = 0;  // behind them in `key`, a packed exported memory handle of UCX; 0: none
+  std::uint32_t reserved = 0;
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+  std::array<std::byte, kKeyBytes> key{};
+};
+static_assert(sizeof(KeyEntry) == 1024);
+static_assert(kKeyCount == 1U << kKeyIndexBits);
 
 struct alignas(64) SegmentHeader {
   // Constants, written by the keeper.
@@ -126,15 +152,20 @@ struct alignas(64) SegmentHeader {
   std::uint64_t arena_bytes = 0;
   std::uint64_t segment_bytes = 0;
 
-  // Written by the rank. `rank_base_address` (where the rank has mapped the segment) before its first post.
+  // Written by the rank: one line, which a service process on a DPU reads as a whole. `rank_base_address` (where the
+  // rank has mapped the segment) before its first post.
   alignas(64) std::atomic<std::uint32_t> ring_tail;  // entries ever put in, modulo 2^32
   std::atomic<std::uint32_t> rank_sleeping;          // not 0: wake `completions` by futex after a completion
   std::atomic<std::uint64_t> rank_base_address;
+  std::atomic<std::uint32_t> rank_quiet;  // not 0: the rank lets its network rest from now on
 
-  // Written by the service process that serves the rank.
+  // Written by the service process that serves the rank; one line, too.
   alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done; the futex word
   std::atomic<std::uint32_t> service_sleeping;         // not 0: after a post, ring the doorbell (eventfd)
   std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
+
+  // Each service process on a DPU writes its own word here to show that it can.
+  alignas(64) std::array<std::atomic<std::uint32_t>, kMaxServices> proofs;
 
   // Written by the service process that serves the rank, in a job of several nodes: how its data travels. An entry is
   // written once, then counted.
@@ -162,8 +193,11 @@ class SegmentView {
   [[nodiscard]] static constexpr std::uint64_t slots_offset() {
     return round_up(ring_offset() + kSlotCount * sizeof(std::uint32_t), 4096);
   }
-  [[nodiscard]] static constexpr std::uint64_t arena_offset() {
+  [[nodiscard]] static constexpr std::uint64_t keys_offset() {
     return round_up(slots_offset() + kSlotCount * sizeof(OperationSlot), 4096);
+  }
+  [[nodiscard]] static constexpr std::uint64_t arena_offset() {
+    return round_up(keys_offset() + kKeyCount * sizeof(KeyEntry), 4096);
   }
   [[nodiscard]] static constexpr std::uint64_t segment_bytes() { return arena_offset() + kArenaBytes; }
 
@@ -176,6 +210,10 @@ class SegmentView {
   // `slot` must be below kSlotCount.
   [[nodiscard]] OperationSlot& slot(SlotIndex slot) const {
     return reinterpret_cast<OperationSlot*>(base_ + slots_offset())[slot.value()];
+  }
+  // `index` must be below kKeyCount.
+  [[nodiscard]] KeyEntry& key(std::uint32_t index) const {
+    return reinterpret_cast<KeyEntry*>(base_ + keys_offset())[index];
   }
   [[nodiscard]] std::byte* arena() const { return base_ + arena_offset(); }
 

@@ -35,6 +35,17 @@ Status check_memory_is_there(std::uint64_t bytes) {
   return Error{"there is too little memory for " + std::to_string(bytes) + " bytes of shared memory"};
 }
 
+// Where `bytes` can be mapped so that a huge page of the file can be one of the mapping, too; null: anywhere. A hint:
+// who takes the place meanwhile has it.
+void* address_for(std::uint64_t bytes) {
+  constexpr std::uint64_t kHugePage = 2ULL << 20;
+  if (bytes < kHugePage) return nullptr;
+  void* place = ::mmap(nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return nullptr;
+  ::munmap(place, bytes + kHugePage);
+  return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(place) + kHugePage - 1) / kHugePage * kHugePage);
+}
+
 Status reserve(int fd, std::uint64_t bytes) {
   int result = 0;
   do {
@@ -64,7 +75,7 @@ Mapping::~Mapping() {
 
 Result<Mapping> Mapping::map(int fd, std::uint64_t bytes) {
   if (bytes == 0 || bytes > std::numeric_limits<std::size_t>::max() / 2) return Error{"mapping of an impossible size"};
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* base = ::mmap(address_for(bytes), bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) return system_error("cannot map " + std::to_string(bytes) + " bytes of shared memory");
   (void)::madvise(base, bytes, MADV_DONTFORK);
   Mapping mapping;

@@ -6,6 +6,11 @@
 //   data      the bytes of a request follow, or none and a status that is not ok
 //   push      bytes for your rank's memory follow: chunk `offset` of my move                -> stored
 //   stored    what has become of a push
+//   ahead     "the first `bytes` of this block come without being asked for, as block `offset` of mine": the block's
+//   name
+//             follows, and the bytes themselves if they are few. In the order of messages
+//   part      bytes of a block that is sent ahead follow; or none and a status, and no more come
+//   batch     several of those that are short follow, each with its header, as append_framed() writes them
 //   ping      -> pong
 //   bye       the sender ends, as it should
 //
@@ -17,6 +22,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "protocol/control.hpp"
 #include "protocol/ids.hpp"
@@ -33,6 +39,9 @@ enum class Kind : std::uint16_t {
   ping = 6,
   pong = 7,
   bye = 8,
+  ahead = 9,
+  part = 10,
+  batch = 11,
 };
 
 // No chunk is longer.
@@ -40,11 +49,11 @@ inline constexpr std::uint64_t kMaxChunkBytes = 1U << 20;
 
 struct Header {
   Kind kind = Kind::message;
-  std::uint16_t status = 0;  // fabric::MoveStatus, of data and stored
+  std::uint16_t status = 0;  // fabric::MoveStatus, of data, stored and part
   SpId from;                 // the sender
   Secret secret{};           // the job's
-  std::uint64_t move = 0;    // of whoever began it
-  std::uint64_t offset = 0;  // of the chunk within the move
+  std::uint64_t move = 0;    // of whoever began it; message and ahead: their number; part: of the sender's block
+  std::uint64_t offset = 0;  // of the chunk within the move or block; ahead: the sender's number for the block
   std::uint64_t bytes = 0;   // of the chunk
   MemoryRef memory;          // of the chunk: request: to be read; push: to be written
 };
@@ -55,5 +64,23 @@ using EncodedHeader = std::array<std::byte, kHeaderBytes>;
 [[nodiscard]] EncodedHeader encode_wire(const Header& header);
 // Nothing for anything that encode_wire() would not have written.
 [[nodiscard]] std::optional<Header> decode_wire(std::span<const std::byte> bytes);
+
+// Of a batch: one message after the other.
+struct Framed {
+  Header header;
+  std::span<const std::byte> payload;
+};
+inline constexpr std::size_t kFrameBytes = sizeof(std::uint32_t) + kHeaderBytes;  // before each payload
+
+void append_framed(std::vector<std::byte>& batch, const EncodedHeader& header, std::span<const std::byte> payload);
+// The next one, and `rest` begins after it. Nothing where no message begins.
+[[nodiscard]] std::optional<Framed> next_framed(std::span<const std::byte>& rest);
+
+inline constexpr std::size_t kBlockIdBytes = 32;
+using EncodedBlockId = std::array<std::byte, kBlockIdBytes>;
+
+[[nodiscard]] EncodedBlockId encode_block_id(const BlockId& id);
+// From the first bytes; nothing where there are too few.
+[[nodiscard]] std::optional<BlockId> decode_block_id(std::span<const std::byte> bytes);
 
 }  // namespace outrigger::wire

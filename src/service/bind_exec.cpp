@@ -59,15 +59,16 @@ Result<std::uint32_t> tasks_here() {
 }
 
 // Service processes and pretended nodes as the ranks' environment has them; the command line goes first.
-Result<NodeRequest> request_of(const std::string& bind, std::uint32_t services, std::uint32_t ranks) {
-  Result<BindRequest> parsed = parse_bind(bind);
+Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) {
+  Result<BindRequest> parsed = parse_bind(binding.bind);
   if (!parsed) return Error{parsed.error()};
   Result<std::vector<int>> cpus = parse_cpu_list(variable(kServiceCpus));
   if (!cpus) return Error{std::string(kServiceCpus) + ": " + cpus.error()};
   NodeRequest request;
   request.bind = std::move(parsed).value();
   request.ranks = ranks;
-  request.services = services;
+  request.services = binding.services;
+  request.keep_no_core = binding.keep_no_core;
   request.service_cpus = std::move(cpus).value();
   if (!variable("OUTRIGGER_PRETEND_NODES").empty()) {
     const Result<std::uint32_t> nodes = number_of_variable("OUTRIGGER_PRETEND_NODES");
@@ -106,10 +107,10 @@ void tell_program(BindPolicy policy, const NodePlacement& placement, const RankP
 }
 
 Status bind_here(const BindExecOptions& options) {
-  if (options.bind == "none") return Done{};
+  if (options.binding.bind == "none") return Done{};
   const Result<LocalRank> local = local_rank_of_environment();
   if (!local) return Error{local.error()};
-  const Result<NodeRequest> request = request_of(options.bind, options.services, local.value().size);
+  const Result<NodeRequest> request = request_of(options.binding, local.value().size);
   if (!request) return Error{request.error()};
   const Result<NodePlacement> placement = place(request.value());
   if (!placement) return Error{placement.error()};
@@ -191,7 +192,7 @@ Error bind_and_exec(const BindExecOptions& options) {
 }
 
 Result<std::string> describe_placement(const PlaceOptions& options) {
-  Result<NodeRequest> request = request_of(options.bind, options.services, options.ranks);
+  Result<NodeRequest> request = request_of(options.binding, options.ranks);
   if (!request) return Error{request.error()};
   NodeRequest wanted = std::move(request).value();
   wanted.nodes = options.pretend_nodes;

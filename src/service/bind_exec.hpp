@@ -10,10 +10,15 @@
 
 namespace outrigger::service {
 
-struct BindExecOptions {
-  std::string bind = "none";   // see parse_bind
+struct BindOptions {
+  std::string bind;            // see parse_bind
   std::uint32_t services = 0;  // per node; 0: by itself
-  std::string preload;         // put in front of LD_PRELOAD; empty: nothing
+  bool keep_no_core = false;   // service processes are on a DPU
+};
+
+struct BindExecOptions {
+  BindOptions binding{.bind = "none"};
+  std::string preload;  // put in front of LD_PRELOAD; empty: nothing
   std::vector<std::string> command;
 };
 
@@ -35,8 +40,7 @@ struct LocalRank {
 [[nodiscard]] Error bind_and_exec(const BindExecOptions& options);
 
 struct PlaceOptions {
-  std::string bind = "bunch";
-  std::uint32_t services = 0;
+  BindOptions binding{.bind = "bunch"};
   std::uint32_t ranks = 1;
   std::uint32_t pretend_nodes = 1;
 };

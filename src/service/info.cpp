@@ -20,6 +20,7 @@
 #include "fabric/ucx/route.hpp"
 #include "protocol/segment.hpp"
 #include "protocol/unique_fd.hpp"
+#include "protocol/xpmem.hpp"
 #include "service/topology.hpp"
 
 namespace outrigger::service {
@@ -137,6 +138,9 @@ std::string describe_machine() {
   info["reach"]["mapped"] = true;
   info["reach"]["cma"] = reason.empty();
   info["reach"]["cma_why_not"] = reason;
+  std::string no_xpmem;
+  info["reach"]["xpmem"] = reason.empty() && xpmem_calls(&no_xpmem) != nullptr;
+  info["reach"]["xpmem_why_not"] = reason.empty() ? no_xpmem : "needs cma";
   info["wire"] = describe_wire();
   info["reach"]["copier"] = reason.empty();  // the same system calls, by a thread of the rank
   info["yama_ptrace_scope"] = read_word("/proc/sys/kernel/yama/ptrace_scope");

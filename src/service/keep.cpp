@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -17,14 +18,19 @@
 namespace outrigger::service {
 namespace {
 
-bool read_secret(Secret& secret) {
+// The node's, then the DPU's.
+bool read_secrets(KeeperConfig& config) {
+  std::array<Secret, 2> secrets{};
+  auto* place = reinterpret_cast<std::uint8_t*>(secrets.data());
   std::size_t have = 0;
-  while (have < secret.size()) {
-    const ssize_t bytes = ::read(kKeeperSecretFd, secret.data() + have, secret.size() - have);
+  while (have < sizeof(secrets)) {
+    const ssize_t bytes = ::read(kKeeperSecretFd, place + have, sizeof(secrets) - have);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes <= 0) return false;
     have += static_cast<std::size_t>(bytes);
   }
+  config.secret = secrets[0];
+  config.dpu_secret = secrets[1];
   return true;
 }
 
@@ -51,8 +57,15 @@ Result<std::uint32_t> parse_reach(const std::string& text) {
       reach |= kReachCma;
     } else if (part == "copier") {
       reach |= kReachCopier;
+    } else if (part == "xpmem") {
+      reach |= kReachXpmem;
+    } else if (part == "rdma") {
+      reach |= kReachRdma;
+    } else if (part == "alias") {
+      reach |= kReachAlias;
     } else if (part != "none") {
-      return Error{fmt::format("'{}' is not a reach; write mapped, cma, copier or none, separated by commas", part)};
+      return Error{fmt::format(
+          "'{}' is not a reach; write mapped, cma, copier, xpmem, rdma, alias or none, separated by commas", part)};
     }
   }
   return reach;
@@ -66,7 +79,7 @@ int keep(KeeperConfig config) {
                  kKeeperListenerFd);
     return 2;
   }
-  if (!read_secret(config.secret)) {
+  if (!read_secrets(config)) {
     std::fprintf(stderr, "outriggerd keep: no secret on descriptor %d; ranks start the keeper by themselves\n",
                  kKeeperSecretFd);
     return 2;

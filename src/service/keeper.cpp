@@ -18,6 +18,7 @@
 namespace outrigger::service {
 namespace {
 
+constexpr std::chrono::milliseconds kLookAtDpu{500};
 constexpr std::chrono::milliseconds kTermAfter{1000};
 constexpr std::chrono::milliseconds kKillAfter{2500};
 constexpr std::chrono::milliseconds kGiveUpAfter{4500};
@@ -68,6 +69,7 @@ int Keeper::run() {
     handle_timers();
   }
   for (ServiceProcess& service : services_) service.socket.close();
+  dpu_.close();
   starter_.stop_all();
   return exit_status_;
 }
@@ -105,6 +107,7 @@ void Keeper::handle_event(std::uint64_t key) {
     case Watched::rank_exit: return rank_left(index, "ended");
     case Watched::service: return read_service(index);
     case Watched::service_exit: return service_lost(index);
+    case Watched::dpu: return work_on_dpu();
   }
 }
 
@@ -112,6 +115,7 @@ int Keeper::next_timeout_ms() const {
   std::optional<Clock::time_point> next;
   const auto at = [&](Clock::time_point time) { next = next ? std::min(*next, time) : time; };
   for (const auto& [index, stranger] : strangers_) at(stranger.deadline);
+  if (dpu_.open()) at(Clock::now() + kLookAtDpu);
   switch (phase_) {
     case Phase::gathering: at(phase_began_ + std::chrono::milliseconds(config_.hello_timeout_ms)); break;
     case Phase::attaching: at(phase_began_ + std::chrono::milliseconds(config_.attach_timeout_ms)); break;
@@ -128,6 +132,7 @@ int Keeper::next_timeout_ms() const {
 void Keeper::handle_timers() {
   const Clock::time_point now = Clock::now();
   std::erase_if(strangers_, [&](auto& item) { return item.second.deadline <= now; });
+  if (dpu_.open()) work_on_dpu();
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - phase_began_);
   if (phase_ == Phase::gathering && waited.count() >= config_.hello_timeout_ms) {
     refuse_everybody("only " + std::to_string(ranks_present()) + " of " + std::to_string(config_.local_size) +

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "protocol/control.hpp"
+#include "protocol/dpu_link.hpp"
 #include "protocol/segment.hpp"
 #include "protocol/shared_memory.hpp"
 #include "protocol/unique_fd.hpp"
@@ -46,6 +47,8 @@ struct KeeperConfig {
   pid_t leader_pid = 0;                     // 0: none; the job's messages for people go to its standard error
   bool end_ranks = true;                    // SIGTERM and SIGKILL for ranks that stay after a service process has died
   Secret secret{};
+  std::string dpu;      // HOST:PORT where `outriggerd dpu` listens; empty: service processes run on this node
+  Secret dpu_secret{};  // which it knows, too
 };
 
 // Thread rule: everything on one thread, which calls run(); stop() from any.
@@ -65,7 +68,7 @@ class Keeper {
  private:
   using Clock = std::chrono::steady_clock;
   enum class Phase { gathering, attaching, running, ending, over };
-  enum class Watched : std::uint32_t { listener, stop, leader, stranger, rank, rank_exit, service, service_exit };
+  enum class Watched : std::uint32_t { listener, stop, leader, stranger, rank, rank_exit, service, service_exit, dpu };
 
   struct Region {
     UniqueFd fd;  // kept for a restarted service process
@@ -92,6 +95,7 @@ class Keeper {
     std::unordered_map<std::uint32_t, Region> regions;
     std::uint32_t highest_region = 0;
     std::uint32_t sp = 0;
+    std::uint32_t wired = 0;     // service processes on a DPU that are connected
     std::uint32_t attached = 0;  // service processes that have answered
     std::uint32_t reach = kReachAll;
   };
@@ -143,7 +147,7 @@ class Keeper {
   [[nodiscard]] Status connect_services();
   void assign_services(const Topology& topology);
   [[nodiscard]] Status introduce_ranks();
-  void configure_service(std::uint32_t sp);
+  void configure_service(std::uint32_t sp, const Topology& topology);
   void read_service(std::uint32_t sp);
   void handle_service(std::uint32_t sp, ControlMessage& message);
   void rank_attached(const RankAttachedBody& body);
@@ -153,6 +157,18 @@ class Keeper {
   void region_added(const RegionAddedBody& body);
   void welcome_when_attached();
   void welcome(Rank& rank);
+  [[nodiscard]] Status make_segment(Rank& rank);
+  // keeper_dpu.cpp: service processes on a DPU
+  void start_dpu();
+  [[nodiscard]] Status call_dpu();
+  [[nodiscard]] Status offer_segments();
+  void pass_rank_address(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd);
+  void rank_wired(const RankWiredBody& body);
+  void work_on_dpu();
+  void take_dpu_frame(DpuFrame& frame);
+  void dpu_lost();
+  [[nodiscard]] std::string dpu_name() const;
+
   void send_to_service(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds = {});
   template <class T>
   void tell_service(std::uint32_t sp, ControlKind kind, const T& body, std::span<const int> fds = {}) {
@@ -182,7 +198,8 @@ class Keeper {
   std::vector<Rank> ranks_;
   std::unordered_map<std::uint32_t, std::uint32_t> local_of_world_;
   std::vector<ServiceProcess> services_;
-  std::vector<UniqueFd> rings_;  // kept for a restarted service process
+  DpuLink dpu_;
+  std::string dpu_host_;  // as it names itself
   bool roster_passed_ = false;
   std::uint32_t rosters_taken_ = 0;
   int last_signal_ = 0;

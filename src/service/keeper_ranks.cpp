@@ -122,6 +122,10 @@ void Keeper::read_rank(std::uint32_t local_rank) {
     if (received.event == ControlSocket::Event::malformed) return disconnect_rank(local_rank, received.problem);
     ControlMessage& message = *received.message;
     if (message.kind() == ControlKind::goodbye) return rank_left(local_rank, "said goodbye");
+    if (message.kind() == ControlKind::rank_address && phase_ == Phase::attaching) {
+      pass_rank_address(local_rank, message.body<SharedBytesBody>(), message.fds()[0]);
+      continue;
+    }
     if (phase_ != Phase::running && phase_ != Phase::ending) {
       return disconnect_rank(local_rank, "a message before the welcome");
     }
@@ -142,7 +146,9 @@ void Keeper::add_region(std::uint32_t local_rank, const RegionBody& body, std::v
   rank.highest_region = body.region;
   std::string problem;
   std::uint64_t end = 0;
-  if (body.base % kPageBytes != 0 || body.bytes == 0 || __builtin_add_overflow(body.base, body.bytes, &end)) {
+  if (!config_.dpu.empty()) {
+    problem = "no memory is mapped where service processes run on a DPU";
+  } else if (body.base % kPageBytes != 0 || body.bytes == 0 || __builtin_add_overflow(body.base, body.bytes, &end)) {
     problem = "its range is not one of whole pages";
   } else if (rank.regions.size() >= kMaxRegionsPerRank) {
     problem = "the rank has too many regions";

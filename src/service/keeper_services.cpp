@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,7 +13,6 @@
 #include <cstring>
 #include <utility>
 
-#include "protocol/byte_ring.hpp"
 #include "protocol/roster.hpp"
 #include "service/fatal.hpp"
 #include "service/job_protest.hpp"
@@ -20,6 +20,7 @@
 #include "service/log.hpp"
 #include "service/placement.hpp"
 #include "service/rank_stderr.hpp"
+#include "service/ring.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -38,20 +39,12 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "unknown";
 }
 
-Result<UniqueFd> make_ring() {
-  Result<UniqueFd> fd = create_sealed_memory("outrigger-ring", byte_ring_bytes(), Backing::on_touch);
-  if (!fd) return fd;
-  Result<Mapping> mapping = Mapping::map(fd.value().get(), byte_ring_bytes());
-  if (!mapping) return Error{mapping.error()};
-  initialize_byte_ring(mapping.value().base());
-  return fd;
-}
-
 }  // namespace
 
 void Keeper::start_services() {
   phase_ = Phase::attaching;
   phase_began_ = Clock::now();
+  if (!config_.dpu.empty()) return start_dpu();
   Result<Topology> topology = read_topology();
   if (!topology) return refuse_everybody(topology.error());
   for (const int cpu : config_.service_cpus) {
@@ -71,7 +64,7 @@ void Keeper::start_services() {
     if (const Status started = start_service(place); !started) return refuse_everybody(started.error());
   }
   assign_services(topology.value());
-  for (std::uint32_t sp = 0; sp < services_.size(); ++sp) configure_service(sp);
+  for (std::uint32_t sp = 0; sp < services_.size(); ++sp) configure_service(sp, topology.value());
   if (const Status connected = connect_services(); !connected) return refuse_everybody(connected.error());
   if (const Status introduced = introduce_ranks(); !introduced) return refuse_everybody(introduced.error());
 }
@@ -94,7 +87,7 @@ Status Keeper::start_service(const ServicePlace& place) {
   return Done{};
 }
 
-void Keeper::configure_service(std::uint32_t sp) {
+void Keeper::configure_service(std::uint32_t sp, const Topology& topology) {
   const ServicePlace& place = services_[sp].place;
   ConfigureBody body;
   body.sp = sp;
@@ -107,26 +100,18 @@ void Keeper::configure_service(std::uint32_t sp) {
   body.spin_us = config_.spin_us;
   body.window_moves = config_.window_moves;
   body.nodes = config_.nodes;
+  body.elsewhere = config_.dpu.empty() ? 0 : 1;
+  body.cache_bytes = topology.cache_bytes;
   tell_service(sp, ControlKind::configure, body);
 }
 
 // A ring for every ordered pair.
 Status Keeper::connect_services() {
-  for (std::uint32_t a = 0; a < services_.size(); ++a) {
-    for (std::uint32_t b = a + 1; b < services_.size(); ++b) {
-      Result<UniqueFd> forth = make_ring();
-      if (!forth) return Error{forth.error()};
-      Result<UniqueFd> back = make_ring();
-      if (!back) return Error{back.error()};
-      const std::array<int, 3> for_a{forth.value().get(), back.value().get(), services_[b].doorbell.get()};
-      const std::array<int, 3> for_b{back.value().get(), forth.value().get(), services_[a].doorbell.get()};
-      tell_service(a, ControlKind::peer_ring, PeerRingBody{b, 0}, for_a);
-      tell_service(b, ControlKind::peer_ring, PeerRingBody{a, 0}, for_b);
-      rings_.push_back(std::move(forth).value());
-      rings_.push_back(std::move(back).value());
-    }
-  }
-  return Done{};
+  return connect_pairs(
+      services_.size(), [this](std::uint32_t sp) { return services_[sp].doorbell.get(); },
+      [this](std::uint32_t sp, const PeerRingBody& body, std::span<const int> fds) {
+        tell_service(sp, ControlKind::peer_ring, body, fds);
+      });
 }
 
 // Ranks and service processes of one NUMA domain together, as far as that goes.
@@ -148,20 +133,26 @@ void Keeper::assign_services(const Topology& topology) {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = services[rank];
 }
 
+Status Keeper::make_segment(Rank& rank) {
+  Result<UniqueFd> fd = create_sealed_memory("outrigger-rank", SegmentView::segment_bytes(), Backing::on_touch);
+  if (!fd) return Error{fd.error()};
+  Result<Mapping> mapping = Mapping::map(fd.value().get(), SegmentView::segment_bytes());
+  if (!mapping) return Error{mapping.error()};
+  rank.segment_fd = std::move(fd).value();
+  rank.segment = std::move(mapping).value();
+  SegmentView(rank.segment.base()).initialize(WorldRank{rank.hello.world_rank}, config_.world_size);
+  return Done{};
+}
+
 Status Keeper::introduce_ranks() {
   for (std::uint32_t local_rank = 0; local_rank < ranks_.size(); ++local_rank) {
     Rank& rank = ranks_[local_rank];
-    Result<UniqueFd> fd = create_sealed_memory("outrigger-rank", SegmentView::segment_bytes(), Backing::on_touch);
-    if (!fd) return Error{fd.error()};
-    Result<Mapping> mapping = Mapping::map(fd.value().get(), SegmentView::segment_bytes());
-    if (!mapping) return Error{mapping.error()};
-    rank.segment_fd = std::move(fd).value();
-    rank.segment = std::move(mapping).value();
-    SegmentView(rank.segment.base()).initialize(WorldRank{rank.hello.world_rank}, config_.world_size);
+    if (Status made = make_segment(rank); !made) return made;
     RankJoinedBody joined;
     joined.world_rank = rank.hello.world_rank;
     joined.sp = rank.sp;
     joined.pid = rank.pid;
+    joined.xpmem_segment = rank.hello.xpmem_segment;
     joined.probe_address = rank.hello.probe_address;
     joined.probe_value = rank.hello.probe_value;
     const std::array<int, 2> fds{rank.segment_fd.get(), services_[rank.sp].doorbell.get()};
@@ -172,6 +163,17 @@ Status Keeper::introduce_ranks() {
 
 // A socket that is full now is written to later: a service process that waits for us to read must not wait for ever.
 void Keeper::send_to_service(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {
+  if (!config_.dpu.empty()) {
+    std::vector<std::byte> attached;
+    struct stat status {};
+    if (!fds.empty() && ::fstat(fds[0], &status) == 0) {
+      Result<std::vector<std::byte>> bytes =
+          read_shared_bytes(fds[0], static_cast<std::uint64_t>(status.st_size), kMaxDpuAttachedBytes);
+      if (bytes) attached = std::move(bytes).value();
+    }
+    dpu_.send(DpuFrameKind::control, sp, packet, attached);
+    return;
+  }
   ServiceProcess& service = services_[sp];
   if (!service.socket.open()) return;
   if (service.waiting.empty() && service.socket.send_packet(packet, fds, 0)) return;
@@ -212,6 +214,7 @@ void Keeper::read_service(std::uint32_t sp) {
 
 void Keeper::handle_service(std::uint32_t sp, ControlMessage& message) {
   switch (message.kind()) {
+    case ControlKind::rank_wired: return rank_wired(message.body<RankWiredBody>());
     case ControlKind::rank_attached: return rank_attached(message.body<RankAttachedBody>());
     case ControlKind::region_added: return region_added(message.body<RegionAddedBody>());
     case ControlKind::wire_address: return wire_address(sp, message.body<SharedBytesBody>(), message.fds()[0]);
@@ -304,7 +307,9 @@ void Keeper::welcome(Rank& rank) {
   body.reach = rank.reach;
   body.cpu = service.place.cpu;
   body.core_is_free = service.place.core_is_free ? 1 : 0;
-  const std::array<int, 2> fds{rank.segment_fd.get(), service.doorbell.get()};
+  // A DPU is rung over the network.
+  const int doorbell = service.doorbell.valid() ? service.doorbell.get() : rank.segment_fd.get();
+  const std::array<int, 2> fds{rank.segment_fd.get(), doorbell};
   if (!rank.socket.send_packet(encode_control(ControlKind::welcome, body), fds, 0)) {
     disconnect_rank(rank.hello.local_rank, "it took no welcome");
   }

@@ -11,6 +11,8 @@
 
 #include "protocol/unique_fd.hpp"
 #include "service/bind_exec.hpp"
+#include "service/dpu_daemon.hpp"
+#include "service/dpu_probe.hpp"
 #include "service/info.hpp"
 #include "service/keep.hpp"
 #include "service/log.hpp"
@@ -31,7 +33,7 @@ int complain(const std::string& text) {
 struct KeepArguments {
   KeeperConfig config;
   std::string service_cpus;
-  std::string reach = "mapped,cma,copier";
+  std::string reach = "mapped,cma,copier,rdma,alias";
 };
 
 void add_keep_options(CLI::App& command, KeepArguments& arguments) {
@@ -47,10 +49,13 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
       ->check(CLI::Range(0U, outrigger::kMaxServices));
   command.add_option("--service-cpus", arguments.service_cpus,
                      "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
-  command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory: mapped,cma,copier or none");
-  command.add_option("--hello-timeout-ms", config.hello_timeout_ms, "For all ranks to appear");
+  command.add_option("--reach", arguments.reach,
+                     "What may be used to touch ranks' memory: mapped,cma,copier,xpmem,rdma,alias or none");
+  command.add_option("--hello-timeout-ms", config.hello_timeout_ms,
+                     "For all ranks to appear, and again for the service processes to be ready");
   command.add_option("--spin-us", config.spin_us, "How long an idle service process polls; 0: by itself");
   command.add_option("--window-moves", config.window_moves, "Moves in flight per service process; 0: by itself");
+  command.add_option("--dpu", config.dpu, "HOST:PORT of the `outriggerd dpu` that has this node's service processes");
   command.add_option("--leader-pid", config.leader_pid, "The rank that started the keeper");
 }
 
@@ -61,16 +66,18 @@ int run_keep(KeepArguments arguments) {
   if (!reach) return complain(reach.error());
   arguments.config.service_cpus = std::move(cpus).value();
   arguments.config.reach_allowed = reach.value();
+  arguments.config.attach_timeout_ms = arguments.config.hello_timeout_ms;
   return keep(std::move(arguments.config));
 }
 
-void add_bind_options(CLI::App& command, std::string& bind, std::uint32_t& services) {
+void add_bind_options(CLI::App& command, BindOptions& binding) {
   command
-      .add_option("--bind", bind,
+      .add_option("--bind", binding.bind,
                   "bunch, scatter, hybrid, none, or cpus: 0,2,4-7 (one a rank), 0-1:2-3 (a list a rank)")
       ->capture_default_str();
-  command.add_option("--services", services, "Service processes of the node; 0: by itself")
+  command.add_option("--services", binding.services, "Service processes of the node; 0: by itself")
       ->check(CLI::Range(0U, outrigger::kMaxServices));
+  command.add_flag("--keep-no-core", binding.keep_no_core, "Service processes are on a DPU: ranks get all cores");
 }
 
 int run_place(const PlaceOptions& options) {
@@ -114,19 +121,31 @@ int main(int argc, char** argv) {
 
   BindExecOptions exec_options;
   CLI::App* exec_command = app.add_subcommand("exec", "Bind to this local rank's cores and run a program");
-  add_bind_options(*exec_command, exec_options.bind, exec_options.services);
+  add_bind_options(*exec_command, exec_options.binding);
   exec_command->add_option("--preload", exec_options.preload, "Library to put in front of LD_PRELOAD");
   exec_command->add_option("command", exec_options.command, "Program and arguments, after --")->required();
 
   PlaceOptions place_options;
   CLI::App* place_command = app.add_subcommand("place", "Say where exec would put the ranks of this node, as JSON");
-  add_bind_options(*place_command, place_options.bind, place_options.services);
+  add_bind_options(*place_command, place_options.binding);
   place_command->add_option("--ranks", place_options.ranks, "Of this node")
       ->required()
       ->check(CLI::Range(1U, outrigger::kMaxLocalRanks));
   place_command->add_option("--pretend-nodes", place_options.pretend_nodes, "Nodes that this one is split into");
 
+  DpuDaemonOptions dpu_options;
+  CLI::App* dpu_command = app.add_subcommand("dpu", "Have a host's service processes on this DPU (by the launcher)");
+  dpu_command->add_option("--services", dpu_options.services, "Service processes; 0: one for eight ranks")
+      ->check(CLI::Range(0U, outrigger::kMaxServices));
+  dpu_command->add_option("--bind", dpu_options.bind, "Cpus to pin them to, e.g. 0-3; empty: none");
+
+  std::string probed;
+  CLI::App* probe_command = app.add_subcommand("dpu-probe", "Say how a DPU reaches this host's memory, as JSON");
+  probe_command->add_option("address", probed, "HOST:PORT of its `outriggerd dpu`")->required();
+
   CLI11_PARSE(app, argc, argv);
+  if (probe_command->parsed()) return run_dpu_probe(probed);
+  if (dpu_command->parsed()) return run_dpu_daemon(dpu_options);
   if (keep_command->parsed()) return run_keep(std::move(keep_arguments));
   if (serve_command->parsed()) return run_serve();
   if (exec_command->parsed()) return complain(bind_and_exec(exec_options).text);

@@ -183,6 +183,7 @@ Cores candidates_for_services(const NodeRequest& request, const Topology& topolo
 }
 
 std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& topology) {
+  if (request.keep_no_core) return {};
   if (!request.service_cpus.empty()) return request.service_cpus;
   if (request.bind.policy == BindPolicy::none) return {};
   const Cores candidates = candidates_for_services(request, topology);

@@ -31,6 +31,7 @@ struct NodeRequest {
   std::uint32_t ranks = 0;        // of this node
   std::uint32_t services = 0;     // 0: by itself
   std::vector<int> service_cpus;  // empty: by itself
+  bool keep_no_core = false;      // service processes are on a DPU: ranks may have all cores
   std::uint32_t nodes = 1;        // pretended: its ranks are split into so many, each with service processes of its own
 };
 

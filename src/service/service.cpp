@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "fabric/host/cross_memory.hpp"
+#include "fabric/host/guarded_copy.hpp"
 #include "service/fatal.hpp"
 #include "service/job_protest.hpp"
 #include "service/log.hpp"
@@ -32,6 +33,8 @@ constexpr std::chrono::microseconds kSpinOnFreeCore{5000};
 constexpr std::chrono::microseconds kSpinOnSharedCore{50};
 constexpr int kRetryMessagesMs = 1;  // while a peer's ring is full: nobody tells us when it has room
 constexpr int kNoTimeout = -1;
+constexpr int kLookAtRanksMs = 250;                  // of a DPU: a doorbell that is lost on the way costs so much
+constexpr unsigned kAttachPauseUs = 20;              // between turns while ranks of a DPU are attached
 constexpr std::chrono::seconds kPeersInterval{1};    // between looks at the signs of life of other nodes
 constexpr std::chrono::milliseconds kFarewell{300};  // for the last messages to other nodes
 
@@ -81,12 +84,16 @@ int Service::run() {
 }
 
 bool Service::turn() {
-  if (!engine_) return wire_ && wire_->progress();
+  if (!engine_) {
+    const bool reached = dpu_ && dpu_->progress();
+    return (wire_ && wire_->progress()) || reached;
+  }
   bool worked = !fabric_.backlogged() && !(wire_ && wire_->backlogged()) && take_posts();
   worked |= take_messages();
   if (wire_) worked |= take_wire_messages();
   worked |= engine_->run();
   worked |= fabric_.progress();
+  if (dpu_) worked |= dpu_->progress();
   if (wire_) {
     worked |= wire_->progress();
     if (wire_->routes().size() != routes_told_) tell_routes();
@@ -103,14 +110,18 @@ void Service::tell_routes() {
       SegmentHeader& header = served.segment.header();
       header.wire_routes[routes_told_] = route;
       header.wire_route_count.store(static_cast<std::uint32_t>(routes_told_ + 1), std::memory_order_release);
+      if (dpu_) dpu_->publish_route(served.rank, routes_told_);
     }
   }
 }
 
 // Control messages now and then; sleep after a while without work.
 void Service::rest(Clock::time_point now) {
+  if (dpu_) look_after_attaching(now);
   if (!engine_) {
-    sleep();
+    if (!dpu_) return sleep();
+    (void)read_control();
+    ::usleep(kAttachPauseUs);
     return;
   }
   look_after_peers(now);
@@ -124,8 +135,9 @@ void Service::rest(Clock::time_point now) {
   if (!idle_) {
     idle_ = true;  // until the next turn that works
     idle_since_ = now;
-  } else if (now - idle_since_ > spin()) {
+  } else if (now - idle_since_ > spin() && (!dpu_ || dpu_->may_sleep())) {
     sleep();
+    if (dpu_) dpu_->wake_up();
     idle_ = fabric_.messages_waiting();  // a peer that does not read is no reason to poll
   }
 }
@@ -144,6 +156,7 @@ int Service::sleep_timeout_ms() const {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(peers_seen_ + kPeersInterval - Clock::now());
     return static_cast<int>(std::max<std::chrono::milliseconds::rep>(left.count(), 0));
   }
+  if (dpu_) return kLookAtRanksMs;
   return kNoTimeout;
 }
 
@@ -177,7 +190,7 @@ void Service::sleep(std::chrono::microseconds pause) {
   announce_sleep(true);
   if (pause.count() != 0) {
     if (!anything_pending()) sleep_for(pause);
-  } else if (!anything_pending() && (!wire_ || wire_->arm())) {
+  } else if (!anything_pending() && (!wire_ || wire_->arm()) && (!dpu_ || dpu_->arm())) {
     std::array<epoll_event, 4> events{};
     (void)::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleep_timeout_ms());
     std::uint64_t count = 0;
@@ -192,6 +205,7 @@ void Service::sleep(std::chrono::microseconds pause) {
 
 void Service::announce_sleep(bool sleeping) {
   for (const ServedRank& served : served_) {
+    if (dpu_) break;  // told by then
     served.segment.header().service_sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst);
   }
   for (InboundPeer& peer : peers_) peer.ring.set_sleeping(sleeping);
@@ -199,7 +213,7 @@ void Service::announce_sleep(bool sleeping) {
 
 bool Service::anything_pending() const {
   if (!engine_) return false;
-  if (fabric_.moves_in_flight() != 0) return true;
+  if (fabric_.moves_in_flight() != 0 || (dpu_ && dpu_->moves_in_flight() != 0)) return true;
   for (const ServedRank& served : served_) {
     if (fabric_.backlogged()) break;  // what is posted has to wait
     if (served.segment.header().ring_tail.load(std::memory_order_seq_cst) != served.head) return true;
@@ -253,13 +267,13 @@ void Service::take_slot(const ServedRank& served, SlotIndex slot) {
       return;
     }
     record.status = CompletionStatus::rejected;
-    fabric_.complete(served.rank, slot, record);
+    node_fabric().complete(served.rank, slot, record);
     return;
   }
   if (const auto* forget = std::get_if<ForgetGroup>(&decoded.value())) {
     engine_->forget_group(served.rank, forget->group);
     groups_->forget(served.rank, forget->group);
-    fabric_.complete(served.rank, slot, record);
+    node_fabric().complete(served.rank, slot, record);
     return;
   }
   fabric_.set_marks(served.rank, slot, body.marks, body.group_size);
@@ -316,6 +330,8 @@ void Service::handle(ControlMessage& message) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
     case ControlKind::peer_ring: return add_peer(message.body<PeerRingBody>(), message.fds());
     case ControlKind::rank_joined: return add_rank(message.body<RankJoinedBody>(), message.fds());
+    case ControlKind::rank_remote: return add_remote_rank(message.body<RankRemoteBody>(), message.fds()[0]);
+    case ControlKind::doorbell: doorbell_ = std::move(message.fds()[0]); return watch(epoll_.get(), doorbell_.get());
     case ControlKind::roster: return take_roster(message.body<SharedBytesBody>(), message.fds()[0]);
     case ControlKind::rank_left: return remove_rank(WorldRank{message.body<RankBody>().world_rank});
     case ControlKind::region_add: return add_region(message.body<RegionBody>(), message.fds());
@@ -338,17 +354,74 @@ void Service::configure(const ConfigureBody& body) {
   spin_ = yield_ ? kSpinOnSharedCore : kSpinOnFreeCore;
   if (body.spin_us != 0) spin_ = std::chrono::microseconds(body.spin_us);
   fabric_.share_core(yield_);
+  fabric_.set_cache_bytes(body.cache_bytes);
   if (yield_) ask_for_short_slices();
-  if (body.nodes > 1) open_wire();
+  if (body.elsewhere != 0) open_dpu();
+  if (body.nodes > 1 && !ended_) open_wire();
   if (body.cpu < 0) return;
   const Status bound = bind_thread_to_cpu(body.cpu);
   if (!bound) spdlog::warn("{}", bound.error());  // slower, not wrong
 }
 
+fabric::Fabric& Service::node_fabric() {
+  if (dpu_) return *dpu_;
+  return fabric_;
+}
+
+fabric::NodeMemory& Service::node_memory() {
+  if (dpu_) return *dpu_;
+  return fabric_;
+}
+
+void Service::open_dpu() {
+  Result<std::unique_ptr<fabric::dpu::DpuFabric>> opened =
+      fabric::dpu::DpuFabric::open({}, fabric_, configuration_->sp, configuration_->world_size);
+  if (!opened) return fail(opened.error());
+  dpu_ = std::move(opened).value();
+  watch(epoll_.get(), dpu_->event_fd());
+}
+
+void Service::add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd) {
+  const WorldRank rank{body.world_rank};
+  if (!dpu_ || body.world_rank >= configuration_->world_size || sp_of_rank_[body.world_rank]) {
+    return fail("the keeper named rank " + std::to_string(body.world_rank) + " wrongly");
+  }
+  const bool serves = body.sp == configuration_->sp;
+  Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRankAddressBytes);
+  const Result<RankAddress> address =
+      bytes ? decode_rank_address(bytes.value()) : Result<RankAddress>(Error{bytes.error()});
+  const Status added = address ? dpu_->add_rank(rank, serves, address.value()) : Status(Error{address.error()});
+  if (!added) return take_attached({fabric::dpu::DpuFabric::Attached::What::failed, rank, added.error()});
+  if (serves) served_.push_back(ServedRank{rank, fabric_.rank(rank)->segment(), 0});
+  sp_of_rank_[body.world_rank] = SpId{body.sp};
+  ++ranks_known_;
+  start_engine_when_complete();
+}
+
+void Service::look_after_attaching(Clock::time_point now) {
+  dpu_->look_after_attaching(now);
+  while (const auto attached = dpu_->next_attached()) take_attached(*attached);
+}
+
+void Service::take_attached(const fabric::dpu::DpuFabric::Attached& attached) {
+  using What = fabric::dpu::DpuFabric::Attached::What;
+  bool sent = true;
+  if (attached.what == What::reached) {
+    sent = control_.send(ControlKind::rank_attached, RankAttachedBody{attached.rank.value(), kReachRdma});
+  } else {
+    RankWiredBody body;
+    body.world_rank = attached.rank.value();
+    body.ok = attached.what == What::wired ? 1 : 0;
+    std::copy_n(attached.reason.begin(), std::min(attached.reason.size(), kReasonBytes - 1), body.reason.begin());
+    sent = control_.send(ControlKind::rank_wired, body);
+  }
+  if (!sent) keeper_lost();
+}
+
 void Service::open_wire() {
   fabric::ucx::WireOptions options;
   if (const char* transports = std::getenv("OUTRIGGER_UCX_TLS")) options.transports = transports;
-  Result<std::unique_ptr<fabric::ucx::Wire>> opened = fabric::ucx::Wire::open(options, fabric_);
+  Result<std::unique_ptr<fabric::ucx::Wire>> opened = fabric::ucx::Wire::open(options, node_memory());
   if (!opened) return fail(opened.error());
   wire_ = std::move(opened).value();
   for (const int fd : wire_->event_fds()) watch(epoll_.get(), fd);
@@ -387,7 +460,7 @@ void Service::take_roster(const SharedBytesBody& body, const UniqueFd& fd) {
     const SpId self{first_sp_ + configuration_->sp};
     if (Status introduced = wire_->introduce(roster.value(), self); !introduced) return introduced;
     roster_ = std::move(roster).value();
-    cluster_.emplace(fabric_, *wire_, *roster_, self);
+    cluster_.emplace(node_fabric(), *wire_, *roster_, self);
     start_engine_when_complete();
     if (!engine_) return Error{"the roster came before the ranks of this node"};
     return Done{};
@@ -420,9 +493,14 @@ void Service::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   if (!segment) return fail(segment.error());
   const SegmentView view(segment.value().base());
   if (!view.valid_for(rank)) return fail("the segment of rank " + std::to_string(rank.value()) + " is not one");
-  const std::uint32_t reach = probe_reach(body);
+  std::uint32_t reach = probe_reach(body);
   fabric_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (reach & kReachCma) != 0));
   fabric_.set_probe(rank, body.probe_address);
+  if ((reach & kReachCma) != 0) {
+    std::unique_ptr<fabric::XpmemWindows> windows = probe_windows(body);
+    if (windows) reach |= kReachXpmem;
+    fabric_.set_windows(rank, std::move(windows));
+  }
   if (body.sp == configuration_->sp) {
     if ((reach & kReachCopier) != 0) fabric_.expect_copier(rank);
     if (!doorbell_.valid()) {
@@ -453,6 +531,24 @@ std::uint32_t Service::probe_reach(const RankJoinedBody& body) const {
   return reach;
 }
 
+std::unique_ptr<fabric::XpmemWindows> Service::probe_windows(const RankJoinedBody& body) const {
+  const bool offered = (configuration_->reach_allowed & kReachXpmem) != 0 && body.xpmem_segment != kNoXpmemSegment;
+  const XpmemCalls* calls = offered ? xpmem_calls() : nullptr;
+  const std::unique_ptr<fabric::XpmemWindows> windows =
+      calls != nullptr ? fabric::XpmemWindows::open(*calls, body.xpmem_segment) : nullptr;
+  if (!windows) return nullptr;
+  // It must be the memory that has been probed.
+  std::uint64_t word = 0;
+  const std::byte* ours = windows->at(body.probe_address, sizeof(word));
+  const bool read = ours != nullptr && fabric::copy_guarded(reinterpret_cast<std::byte*>(&word), ours, sizeof(word));
+  // Another one for use: what was attached for the probe would stay for nothing.
+  if (read && word - body.probe_value - 1 < configuration_->sp_count) {
+    return fabric::XpmemWindows::open(*calls, body.xpmem_segment);
+  }
+  spdlog::warn("rank {}: XPMEM does not reach its memory", body.world_rank);
+  return nullptr;
+}
+
 void Service::start_engine_when_complete() {
   const bool many_nodes = configuration_->nodes > 1;
   if (ranks_known_ != (many_nodes ? configuration_->local_size : configuration_->world_size)) return;
@@ -462,13 +558,15 @@ void Service::start_engine_when_complete() {
   config.epoch = Epoch{configuration_->epoch};
   if (many_nodes) {
     config.sp_of_rank = roster_->sp_of_rank;
+    for (std::uint32_t sp = 0; sp < roster_->sp_count; ++sp) config.node_of_sp.push_back(roster_->node_of(SpId{sp}));
   } else {
     for (const auto& sp : sp_of_rank_) config.sp_of_rank.push_back(*sp);
+    config.node_of_sp.assign(configuration_->sp_count, 0);
   }
   if (configuration_->window_moves != 0) config.limits.window_moves = configuration_->window_moves;
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
   engine_ = many_nodes ? std::make_unique<engine::Engine>(std::move(config), *cluster_)
-                       : std::make_unique<engine::Engine>(std::move(config), fabric_);
+                       : std::make_unique<engine::Engine>(std::move(config), node_fabric());
 }
 
 void Service::add_region(const RegionBody& body, std::vector<UniqueFd>& fds) {
@@ -490,6 +588,7 @@ void Service::add_region(const RegionBody& body, std::vector<UniqueFd>& fds) {
 void Service::remove_rank(WorldRank rank) {
   if (engine_) engine_->drop_rank(rank);
   if (groups_) groups_->forget_rank(rank);
+  if (dpu_) dpu_->drop_rank(rank);
   fabric_.drop_rank(rank);
   std::erase_if(served_, [&](const ServedRank& served) { return served.rank == rank; });
 }
@@ -519,6 +618,7 @@ void Service::leave_wire() {
 void Service::keeper_lost() {
   if (ended_) return;
   for (const ServedRank& served : served_) {
+    if (dpu_) break;  // the host's keeper has done so, or nobody can
     write_fatal(served.segment, "outrigger: the keeper of this node is gone (killed?); the job cannot go on",
                 FatalState::unsaid);
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "fabric/dpu/dpu_fabric.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "fabric/ucx/cluster_fabric.hpp"
 #include "fabric/ucx/wire.hpp"
@@ -84,6 +85,12 @@ class Service {
   void handle(ControlMessage& message);
   void configure(const ConfigureBody& body);
   void open_wire();
+  void open_dpu();
+  void add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd);
+  void look_after_attaching(Clock::time_point now);
+  void take_attached(const fabric::dpu::DpuFabric::Attached& attached);
+  [[nodiscard]] fabric::Fabric& node_fabric();
+  [[nodiscard]] fabric::NodeMemory& node_memory();
   [[nodiscard]] Status fits_this_node(const Roster& roster, std::uint32_t node) const;
   void take_roster(const SharedBytesBody& body, const UniqueFd& fd);
   void add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds);
@@ -91,6 +98,8 @@ class Service {
   void add_region(const RegionBody& body, std::vector<UniqueFd>& fds);
   void remove_rank(WorldRank rank);
   [[nodiscard]] std::uint32_t probe_reach(const RankJoinedBody& body) const;
+  // Null: XPMEM is not allowed or does not reach this rank's memory.
+  [[nodiscard]] std::unique_ptr<fabric::XpmemWindows> probe_windows(const RankJoinedBody& body) const;
   void start_engine_when_complete();
   // Has nothing to do with this rank any more, and says why.
   void protest(WorldRank rank, const std::string& reason);
@@ -106,6 +115,7 @@ class Service {
   std::uint32_t ranks_known_ = 0;
   std::optional<GroupCache> groups_;
   fabric::HostFabric fabric_;
+  std::unique_ptr<fabric::dpu::DpuFabric> dpu_;  // where this runs on a DPU; refers to fabric_, which has mirrors then
   // In a job of several nodes.
   std::unique_ptr<fabric::ucx::Wire> wire_;  // refers to fabric_
   std::optional<Roster> roster_;

@@ -11,10 +11,11 @@ namespace {
 
 std::optional<std::string> problem_of_header(const SlotRequestBody& body, std::uint32_t world_size) {
   const auto collective = static_cast<Collective>(body.collective);
-  if (collective != Collective::ialltoall && collective != Collective::ialltoallv) return "unknown collective";
-  const auto algorithm = static_cast<Algorithm>(body.algorithm);
-  if (algorithm != Algorithm::ring_pull && algorithm != Algorithm::scatter_dest) return "unknown algorithm";
-  if ((body.flags & ~kSlotOwnBlockDone) != 0) return "unknown flags";
+  if (!is_known(collective)) return "unknown collective";
+  if (!has_algorithm(collective, static_cast<Algorithm>(body.algorithm))) return "unknown algorithm";
+  if ((body.flags & ~(kSlotOwnBlockDone | kSlotReceiveFromRoot)) != 0) return "unknown flags";
+  if (((body.flags & kSlotReceiveFromRoot) != 0) != is_rooted(collective)) return "flags of another collective";
+  if (is_rooted(collective) && body.receive.extents.region != 0) return "extents where there is one block";
   if (body.group_size == 0 || body.group_size > std::min(kMaxGroupSize, world_size)) return "group size out of range";
   if (body.group_rank >= body.group_size) return "group rank not below the group size";
   if (body.root >= body.group_size) return "root not below the group size";
@@ -112,6 +113,7 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   operation.digest = body.digest;
   operation.send = std::move(send).value();
   operation.receive = std::move(receive).value();
+  if ((body.flags & kSlotReceiveFromRoot) != 0) operation.receive.only = GroupRank{body.root};
   operation.own_block_done = (body.flags & kSlotOwnBlockDone) != 0;
   return DecodedSlot(std::move(operation));
 }

@@ -74,6 +74,16 @@ std::pair<int, int> domain_key(hwloc_topology* topology, hwloc_obj* object) {
           object->nodeset == nullptr ? -1 : hwloc_bitmap_first(object->nodeset)};
 }
 
+std::uint64_t last_level_cache_bytes(hwloc_topology* topology) {
+  std::uint64_t largest = 0;
+  for (const hwloc_obj_type_t type : {HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE}) {
+    for (hwloc_obj* cache = nullptr; (cache = hwloc_get_next_obj_by_type(topology, type, cache)) != nullptr;) {
+      largest = std::max<std::uint64_t>(largest, cache->attr->cache.size);
+    }
+  }
+  return largest;
+}
+
 }  // namespace
 
 Result<Topology> read_topology() {
@@ -98,6 +108,7 @@ Result<Topology> read_topology() {
     if (known == domains.end()) domains.push_back(key);
     topology.cores.push_back(std::move(core));
   }
+  topology.cache_bytes = last_level_cache_bytes(hwloc.get());
   if (topology.cores.empty()) return Error{"hwloc sees no core that this process may use"};
   return topology;
 }
@@ -111,6 +122,7 @@ Topology within_affinity(const Topology& topology) {
     return topology;
   }
   Topology result;
+  result.cache_bytes = topology.cache_bytes;
   for (const Core& core : topology.cores) {
     Core part{{}, core.domain};
     for (const int cpu : core.cpus) {

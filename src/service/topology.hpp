@@ -20,7 +20,8 @@ struct Core {
 };
 
 struct Topology {
-  std::vector<Core> cores;  // that this process may use, in hwloc's logical order
+  std::vector<Core> cores;        // that this process may use, in hwloc's logical order
+  std::uint64_t cache_bytes = 0;  // of the largest last-level cache; 0: not known
 };
 
 // Errors: hwloc cannot read this machine.

@@ -34,6 +34,12 @@ outrigger::fabric::sim::FaultOptions faults_named(const std::string& name) {
   return outrigger::fabric::sim::all_faults();
 }
 
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names{"all"};
+  for (const outrigger::AlgorithmName& known : outrigger::kAlgorithms) names.emplace_back(known.name);
+  return names;
+}
+
 struct Totals {
   std::uint64_t operations = 0;
   std::uint64_t messages = 0;
@@ -93,7 +99,7 @@ int main(int argc, char** argv) {
   app.add_option("--first-seed", arguments.first_seed, "seed of the first one")->capture_default_str();
   auto* one = app.add_option("--seed", arguments.seed, "run only this one");
   app.add_option("--algorithm", arguments.algorithm, "which algorithm")
-      ->check(CLI::IsMember({"ring_pull", "scatter_dest", "all"}))
+      ->check(CLI::IsMember(algorithm_names()))
       ->capture_default_str();
   app.add_option("--faults", arguments.faults, "what goes wrong")
       ->check(CLI::IsMember({"none", "delays", "crashes", "all"}))
@@ -107,10 +113,9 @@ int main(int argc, char** argv) {
     arguments.first_seed = arguments.seed;
     arguments.seeds = 1;
   }
-  std::vector<Algorithm> algorithms{Algorithm::ring_pull, Algorithm::scatter_dest};
-  if (arguments.algorithm != "all") algorithms = {*outrigger::algorithm_named(arguments.algorithm)};
-  for (const Algorithm algorithm : algorithms) {
-    if (!run_many(arguments, algorithm)) return 1;
+  for (const outrigger::AlgorithmName& known : outrigger::kAlgorithms) {
+    if (arguments.algorithm != "all" && arguments.algorithm != known.name) continue;
+    if (!run_many(arguments, known.algorithm)) return 1;
   }
   return 0;
 }

@@ -6,15 +6,17 @@
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "sim/scale.hpp"
+#include "sim/whole_job.hpp"
 
 namespace outrigger::sim {
 namespace {
 
-constexpr std::array<const char*, engine::EngineCounters::kMessageKinds> kKinds = {"announce", "delivered", "release",
-                                                                                   "finished", "refusal"};
+constexpr std::array<const char*, engine::EngineCounters::kMessageKinds> kKinds = {
+    "announce", "delivered", "release", "finished", "refusal", "want", "copy", "done", "quiet"};
 
 Arrival arrival_named(const std::string& name) {
   if (name == "early") return Arrival::early;
@@ -80,26 +82,84 @@ void print(const ScaleOptions& options, const ScaleResult& result) {
              result.peak_bytes, result.group_bytes, result.operation_bytes_per_pair());
 }
 
+nlohmann::json as_json(const WholeJobOptions& options, const WholeJobResult& result) {
+  return {{"nodes", options.nodes},
+          {"ranks_per_node", options.ranks_per_node},
+          {"services", options.services},
+          {"collective", name_of(options.collective)},
+          {"algorithm", name_of(options.algorithm)},
+          {"mapping", options.mapping == Mapping::strided ? "strided" : "contiguous"},
+          {"block_bytes", options.block_bytes},
+          {"ranks", result.ranks},
+          {"sent", as_json(result.sent)},
+          {"moves", result.moves},
+          {"wire_moves", result.wire_moves},
+          {"wire_bytes", result.wire_bytes},
+          {"most_bytes_from_a_node", result.most_bytes_from_a_node},
+          {"bytes_from_the_root_node", result.bytes_from_the_root_node}};
+}
+
+void print(const WholeJobOptions& options, const WholeJobResult& result) {
+  fmt::print("{} {}: {} nodes, {} ranks, {} service processes together\n", name_of(options.collective),
+             name_of(options.algorithm), options.nodes, result.ranks, result.services);
+  print_messages("sent", result.sent);
+  fmt::print("  moves     {:>12}\n", result.moves);
+  fmt::print("  wire      {:>12} moves, {} bytes, at most {} of them from one node\n", result.wire_moves,
+             result.wire_bytes, result.most_bytes_from_a_node);
+}
+
+// The allgathers and broadcasts. Empty: --collective says alltoall.
+std::optional<Collective> whole_job_of(const std::string& collective, const std::string& form) {
+  if (collective == "bcast") return Collective::ibcast;
+  if (collective == "allgather") return form == "v" ? Collective::iallgatherv : Collective::iallgather;
+  return std::nullopt;
+}
+
+int fail(const std::string& text) {
+  fmt::print(stderr, "outrigger-sim: {}\n", text);
+  return 1;
+}
+
+template <class Options, class Counted>
+int show(const Options& options, const Result<Counted>& counted, bool json) {
+  if (!counted) return fail(counted.error());
+  if (json) {
+    fmt::print("{}\n", as_json(options, counted.value()).dump());
+  } else {
+    print(options, counted.value());
+  }
+  return 0;
+}
+
 }  // namespace
 
 struct ScaleCommand::Arguments {
   ScaleOptions options;
-  std::string algorithm = "ring_pull";
+  std::string collective = "alltoall";
+  std::string algorithm;
   std::string form = "regular";
+  std::string mapping = "contiguous";
   std::string arrival = "spread";
   bool json = false;
 };
 
 ScaleCommand::ScaleCommand(CLI::App& parent) : arguments_(std::make_unique<Arguments>()) {
   command_ = parent.add_subcommand(
-      "scale", "Counts messages, bytes and memory of one service process in one operation of a large job.");
+      "scale",
+      "Counts messages, moves and bytes in one operation of a large job: of one service process in an all-to-all, "
+      "with its memory; of all together in an allgather or broadcast.");
   Arguments& arguments = *arguments_;
   ScaleOptions& options = arguments.options;
   command_->add_option("--nodes", options.nodes, "nodes of the job")->capture_default_str();
   command_->add_option("--ranks-per-node", options.ranks_per_node, "ranks on each")->capture_default_str();
   command_->add_option("--services", options.services, "service processes on each")->capture_default_str();
-  command_->add_option("--algorithm", arguments.algorithm, "which algorithm")
-      ->check(CLI::IsMember({"ring_pull", "scatter_dest"}))
+  command_->add_option("--collective", arguments.collective, "which")
+      ->check(CLI::IsMember({"alltoall", "allgather", "bcast"}))
+      ->capture_default_str();
+  command_->add_option("--algorithm", arguments.algorithm, "which of the collective's; unless named its first")
+      ->check(CLI::IsMember({"ring_pull", "scatter_dest", "flat", "node_ring", "hierarchical"}));
+  command_->add_option("--mapping", arguments.mapping, "of the ranks to nodes; not for alltoall")
+      ->check(CLI::IsMember({"contiguous", "strided"}))
       ->capture_default_str();
   command_->add_option("--form", arguments.form, "regular, or v: a count and an offset for every pair")
       ->check(CLI::IsMember({"regular", "v"}))
@@ -119,21 +179,37 @@ bool ScaleCommand::chosen() const {
 }
 
 int ScaleCommand::run() const {
+  const std::optional<Collective> whole_job = whole_job_of(arguments_->collective, arguments_->form);
+  return whole_job ? run_whole_job(*whole_job) : run_one_service();
+}
+
+int ScaleCommand::run_one_service() const {
   ScaleOptions options = arguments_->options;
-  options.algorithm = *algorithm_named(arguments_->algorithm);
+  if (arguments_->mapping != "contiguous") return fail("--mapping: an all-to-all is alike for all mappings");
   options.v_form = arguments_->form == "v";
+  const Collective collective = options.v_form ? Collective::ialltoallv : Collective::ialltoall;
+  options.algorithm = algorithm_named(arguments_->algorithm).value_or(default_algorithm(collective));
+  if (!has_algorithm(collective, options.algorithm)) {
+    return fail(fmt::format("--algorithm: {} is none of alltoall", arguments_->algorithm));
+  }
   options.arrival = arrival_named(arguments_->arrival);
   const Result<ScaleResult> result = count_scale(options);
-  if (!result) {
-    fmt::print(stderr, "outrigger-sim: {}\n", result.error());
-    return 1;
-  }
-  if (arguments_->json) {
-    fmt::print("{}\n", as_json(options, result.value()).dump());
-  } else {
-    print(options, result.value());
-  }
-  return 0;
+  return show(options, result, arguments_->json);
+}
+
+int ScaleCommand::run_whole_job(Collective collective) const {
+  WholeJobOptions options;
+  options.nodes = arguments_->options.nodes;
+  options.ranks_per_node = arguments_->options.ranks_per_node;
+  options.services = arguments_->options.services;
+  options.block_bytes = arguments_->options.block_bytes;
+  options.collective = collective;
+  options.algorithm = algorithm_named(arguments_->algorithm).value_or(default_algorithm(collective));
+  options.mapping = arguments_->mapping == "strided" ? Mapping::strided : Mapping::contiguous;
+  if (arguments_->arrival != "spread") return fail("--arrival: all ranks are there at once, but for alltoall");
+  if (collective == Collective::ibcast && arguments_->form == "v") return fail("--form: bcast has no v-form");
+  const Result<WholeJobResult> result = count_whole_job(options);
+  return show(options, result, arguments_->json);
 }
 
 }  // namespace outrigger::sim

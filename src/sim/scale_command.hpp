@@ -1,7 +1,9 @@
-// outrigger-sim scale: the command line of count_scale().
+// outrigger-sim scale: the command line of count_scale() and count_whole_job().
 #pragma once
 
 #include <memory>
+
+#include "protocol/collective.hpp"
 
 namespace CLI {
 class App;
@@ -21,6 +23,9 @@ class ScaleCommand {
   [[nodiscard]] int run() const;
 
  private:
+  [[nodiscard]] int run_one_service() const;
+  [[nodiscard]] int run_whole_job(Collective collective) const;
+
   struct Arguments;
   std::unique_ptr<Arguments> arguments_;
   CLI::App* command_;

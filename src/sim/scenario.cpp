@@ -8,6 +8,8 @@
 namespace outrigger::sim {
 namespace {
 
+constexpr std::uint64_t kOneLargeIn = 200;  // scenarios
+
 std::uint64_t some_bytes(Random& random) {
   switch (random.below(6)) {
     case 0: return 0;
@@ -45,15 +47,46 @@ Matrix irregular(Random& random, std::size_t size) {
   return bytes;
 }
 
-OperationPlan make_operation(Random& random, std::size_t size, const FaultOptions& faults) {
+// One length for each source.
+Matrix by_source(Random& random, std::size_t size) {
+  Matrix bytes = irregular(random, size);
+  for (auto& row : bytes) std::fill(row.begin(), row.end(), row.front());
+  return bytes;
+}
+
+// From the root to all others.
+Matrix from_root(Random& random, std::size_t size, std::size_t root) {
+  Matrix bytes(size, std::vector<std::uint64_t>(size, 0));
+  std::fill(bytes[root].begin(), bytes[root].end(), some_bytes(random));
+  bytes[root][root] = 0;
+  return bytes;
+}
+
+Collective some_collective(Random& random, Algorithm algorithm) {
+  std::vector<Collective> served;
+  for (const CollectiveRow& row : kCollectives) {
+    if (has_algorithm(row.collective, algorithm)) served.push_back(row.collective);
+  }
+  return served[random.below(served.size())];
+}
+
+OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorithm, const FaultOptions& faults) {
   OperationPlan plan;
-  plan.collective = random.chance(0.5) ? Collective::ialltoall : Collective::ialltoallv;
-  plan.sent = plan.collective == Collective::ialltoall ? regular(random, size) : irregular(random, size);
+  plan.collective = some_collective(random, algorithm);
+  if (plan.rooted()) {
+    plan.root = static_cast<std::uint32_t>(random.below(size));
+    plan.sent = from_root(random, size, plan.root);
+  } else if (plan.regular()) {
+    plan.sent = regular(random, size);
+  } else {
+    plan.sent = plan.gathers() ? by_source(random, size) : irregular(random, size);
+  }
   plan.expected = plan.sent;
-  if (random.chance(faults.differing_sizes_chance) && plan.collective == Collective::ialltoallv) {
+  if (random.chance(faults.differing_sizes_chance) && !plan.regular()) {
+    plan.wrong_sizes = true;
     for (auto& row : plan.expected) {
       for (std::uint64_t& cell : row) {
-        if (random.chance(0.3)) cell = some_bytes(random);
+        if (random.chance(0.3) && (!plan.rooted() || cell != 0)) cell = some_bytes(random);
       }
     }
   }
@@ -62,7 +95,11 @@ OperationPlan make_operation(Random& random, std::size_t size, const FaultOption
     plan.wrong_kinds = true;
     plan.differs[random.below(size)] = 1;
   }
-  for (std::size_t i = 0; i < size; ++i) plan.own_block_done.push_back(random.chance(0.5) ? 1 : 0);
+  for (std::size_t i = 0; i < size; ++i) {
+    const bool in_place = plan.gathers() && !plan.rooted() && !plan.wrong_sizes && random.chance(0.3);
+    plan.in_place.push_back(in_place ? 1 : 0);
+    plan.own_block_done.push_back(in_place || plan.rooted() || random.chance(0.5) ? 1 : 0);
+  }
   return plan;
 }
 
@@ -104,28 +141,31 @@ std::vector<Step> make_steps(Random& random, const Scenario& scenario, WorldRank
 
 }  // namespace
 
-Scenario make_scenario(std::uint64_t seed, const FaultOptions& faults) {
+Scenario make_scenario(std::uint64_t seed, Algorithm algorithm, const FaultOptions& faults) {
   Random random(seed ^ 0x5CE4A210ULL);
   Scenario scenario;
-  scenario.nodes = static_cast<std::uint32_t>(1 + random.below(4));
-  const auto per_node = static_cast<std::uint32_t>(1 + random.below(3));
-  const auto ranks = static_cast<std::uint32_t>(1 + random.below(12));
+  const bool large = random.below(kOneLargeIn) == 0;
+  scenario.nodes = static_cast<std::uint32_t>(1 + random.below(large ? 16 : 4));
+  const auto per_node = static_cast<std::uint32_t>(1 + random.below(4));
+  const auto ranks = static_cast<std::uint32_t>(1 + random.below(large ? 64 : 12));
   scenario.services = scenario.nodes * per_node;
+  for (std::uint32_t sp = 0; sp < scenario.services; ++sp) scenario.node_of_sp.push_back(sp / per_node);
+  const bool strided = random.chance(0.3);  // ranks dealt to the nodes in turn
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const std::uint32_t node = rank * scenario.nodes / ranks;
-    scenario.sp_of_rank.emplace_back(node * per_node + rank % per_node);
+    const std::uint32_t node = strided ? rank % scenario.nodes : rank * scenario.nodes / ranks;
+    scenario.sp_of_rank.emplace_back(node * per_node + (strided ? rank / scenario.nodes : rank) % per_node);
   }
   scenario.limits.window_moves = static_cast<std::uint32_t>(1 + random.below(random.chance(0.5) ? 3 : 16));
   scenario.limits.announce_credits = static_cast<std::uint32_t>(1 + random.below(3));
   scenario.limits.message_bytes = random.chance(0.5) ? 32768 : static_cast<std::uint32_t>(64 + random.below(200));
-  const std::uint64_t groups = 1 + random.below(4);
+  const std::uint64_t groups = 1 + random.below(large ? 2 : 4);
   for (std::uint64_t index = 0; index < groups; ++index) {
     GroupPlan group;
     group.id = GroupId{seed, index + 1};
     group.members = std::make_shared<const std::vector<WorldRank>>(some_members(random, ranks));
-    const std::uint64_t count = 1 + random.below(5);
+    const std::uint64_t count = 1 + random.below(large ? 2 : 5);
     for (std::uint64_t i = 0; i < count; ++i) {
-      group.operations.push_back(make_operation(random, group.members->size(), faults));
+      group.operations.push_back(make_operation(random, group.members->size(), algorithm, faults));
     }
     scenario.groups.push_back(std::move(group));
   }
@@ -133,6 +173,7 @@ Scenario make_scenario(std::uint64_t seed, const FaultOptions& faults) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     scenario.steps.push_back(make_steps(random, scenario, WorldRank{rank}, rounds, faults));
   }
+  if (random.chance(0.7)) scenario.limits.split_bytes = 1 + random.below(40);
   return scenario;
 }
 

@@ -1,5 +1,5 @@
 // One small random job: nodes, service processes, ranks, communicators, and what each rank calls in which order.
-// Follows from the seed alone.
+// Follows from the seed and the algorithm alone.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,22 @@ struct OperationPlan {
   std::vector<std::vector<std::uint64_t>> sent;
   std::vector<std::vector<std::uint64_t>> expected;
   std::vector<std::uint8_t> own_block_done;  // by group rank
+  std::vector<std::uint8_t> in_place;        // by group rank: what it sends lies in its receive buffer (gathers only)
   std::vector<std::uint8_t> differs;         // by group rank: calls something else (a wrong program)
   bool wrong_kinds = false;
+  bool wrong_sizes = false;
+  std::uint32_t root = 0;
+
+  // One rank sends to all others.
+  [[nodiscard]] bool rooted() const { return is_rooted(collective); }
+  // Every rank gets the same block of a source.
+  [[nodiscard]] bool gathers() const {
+    return collective == Collective::iallgather || collective == Collective::iallgatherv || rooted();
+  }
+  // Equally long blocks, equally spaced.
+  [[nodiscard]] bool regular() const {
+    return collective == Collective::ialltoall || collective == Collective::iallgather;
+  }
 };
 
 struct GroupPlan {
@@ -45,14 +59,17 @@ struct Scenario {
   std::uint32_t nodes = 1;
   std::uint32_t services = 1;
   std::vector<SpId> sp_of_rank;
+  std::vector<std::uint32_t> node_of_sp;
   engine::EngineLimits limits;
   std::vector<GroupPlan> groups;
   std::vector<std::vector<Step>> steps;  // by world rank
 
   [[nodiscard]] std::size_t ranks() const { return sp_of_rank.size(); }
   [[nodiscard]] std::string describe() const;
+  [[nodiscard]] std::uint32_t node_of(WorldRank rank) const { return node_of_sp[sp_of_rank[rank.value()].value()]; }
 };
 
-[[nodiscard]] Scenario make_scenario(std::uint64_t seed, const FaultOptions& faults);
+// Of the collectives that the algorithm serves.
+[[nodiscard]] Scenario make_scenario(std::uint64_t seed, Algorithm algorithm, const FaultOptions& faults);
 
 }  // namespace outrigger::sim

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -50,6 +51,7 @@ struct Rank {
   std::map<std::uint32_t, std::uint64_t> done;    // group -> operations completed
   std::map<std::uint32_t, bool> freed;            // group -> freed
   bool attached = true;                           // its service process knows it
+  bool absent = false;                            // posts nothing until all is quiet
 };
 
 struct Service {
@@ -66,13 +68,14 @@ class Simulation final : public fabric::sim::Observer {
  public:
   explicit Simulation(const SimulationOptions& options)
       : options_(options),
-        scenario_(make_scenario(options.seed, options.faults)),
+        scenario_(make_scenario(options.seed, options.algorithm, options.faults)),
         world_(options.seed, options.faults, scenario_.ranks(), *this),
         ranks_(scenario_.ranks()) {}
 
   SimulationResult run();
 
   void chunk_moves(SpId by, const Block& from, const Block& to) override;
+  void ahead_read(SpId by, const Block& from) override;
   void move_ended(SpId by) override { wake(service(by)); }
   void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source) override;
   void completed(SpId by, WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
@@ -110,11 +113,15 @@ class Simulation final : public fabric::sim::Observer {
   void restart(Service& service);
   void reattach(WorldRank rank, std::uint32_t epoch);
 
-  std::byte pattern(std::uint32_t group, std::uint64_t sequence, std::size_t source, std::size_t destination,
-                    std::uint64_t index) const;
+  std::byte pattern(const Slot& slot, std::size_t source, std::size_t destination, std::uint64_t index) const;
   bool image_holds(WorldRank rank, const Slot& slot);
   CompletionStatus expected_status(const Slot& slot, const OperationPlan& plan) const;
+  void count_crossing(const Slot& target, const Block& from, const Block& to);
   void check_completion(WorldRank rank, const Slot& slot, const CompletionRecord& record);
+  // True: with all quiet, a rank that was away goes on.
+  bool recall_absent();
+  bool may_wait(const Slot& slot) const;
+  void check_waiting();
   void check_end();
 
   const OperationPlan& plan_of(const Slot& slot) const {
@@ -127,6 +134,10 @@ class Simulation final : public fabric::sim::Observer {
   std::vector<Service> services_;
   std::vector<Rank> ranks_;
   SimulationResult result_;
+  // To which rank each byte of a block has come from another node (nothing: none yet): by group, sequence, source,
+  // node.
+  std::map<std::tuple<std::uint32_t, std::uint64_t, std::size_t, std::uint32_t>, std::vector<std::optional<WorldRank>>>
+      crossed_;
 };
 
 // ---------------------------------------------------------------- service processes
@@ -136,6 +147,7 @@ void Simulation::start_service(Service& service) {
   config.self = service.id;
   config.epoch = Epoch{service.epoch};
   config.sp_of_rank = scenario_.sp_of_rank;
+  config.node_of_sp = scenario_.node_of_sp;
   config.limits = scenario_.limits;
   config.registry = options_.registry;
   service.fabric = std::make_unique<SimFabric>(world_, service.id);
@@ -190,7 +202,8 @@ void Simulation::sent(SpId from, SpId to, std::span<const std::byte> message) {
   }
   if (!options_.trace) return;
   const std::optional<peer::Message> decoded = peer::decode(message);
-  static constexpr const char* kNames[] = {"announce", "delivered", "release", "finished", "refusal"};
+  static constexpr const char* kNames[] = {"announce", "delivered", "release", "finished", "refusal",
+                                           "want",     "copy",      "done",    "quiet"};
   if (!decoded) return broken("a sent message does not decode");
   const std::uint64_t group = decoded->header.operation.group.low - 1;
   const std::uint64_t sequence = decoded->header.operation.sequence;
@@ -208,15 +221,23 @@ void Simulation::sent(SpId from, SpId to, std::span<const std::byte> message) {
   } else if (const auto* refusal = std::get_if<peer::Refusal>(&decoded->body)) {
     detail = fmt::format("of {} by {}", refusal->to.value(), refusal->from.value());
   }
+  if (const auto* want = std::get_if<peer::Want>(&decoded->body)) {
+    detail = fmt::format("block of {}", want->source.value());
+  } else if (const auto* copy = std::get_if<peer::Copy>(&decoded->body)) {
+    static constexpr const char* kWhere[] = {"?", "not here", "here", "elsewhere"};
+    detail = fmt::format("block of {}: {} (rank {}, service {})", copy->source.value(),
+                         kWhere[static_cast<std::size_t>(copy->where)], copy->holder.value(), copy->service.value());
+  }
   trace("service {} -> {}: {} group {} operation {} {}", from.value(), to.value(), kNames[decoded->body.index()], group,
         sequence, detail);
 }
 
 // ---------------------------------------------------------------- ranks
 
-std::byte Simulation::pattern(std::uint32_t group, std::uint64_t sequence, std::size_t source, std::size_t destination,
+std::byte Simulation::pattern(const Slot& slot, std::size_t source, std::size_t destination,
                               std::uint64_t index) const {
-  const std::uint64_t key = (std::uint64_t{group} << 48U) ^ (sequence << 32U) ^ (source << 16U) ^ destination;
+  if (plan_of(slot).gathers()) destination = 0xFFFF;  // the same for all
+  const std::uint64_t key = (std::uint64_t{slot.group} << 48U) ^ (slot.sequence << 32U) ^ (source << 16U) ^ destination;
   return static_cast<std::byte>(fabric::sim::Random::mix(key ^ (options_.seed << 20U) ^ ((index / 8) << 56U)) >>
                                 (index % 8 * 8));
 }
@@ -231,7 +252,21 @@ engine::BlockLayout Simulation::make_layout(WorldRank rank, const OperationPlan&
   engine::BlockLayout layout;
   layout.base.owner = rank;
   layout.base.region = kPrivateRegion;
-  if (plan.collective == Collective::ialltoall) {
+  if (sends && plan.gathers()) {
+    const std::size_t any = plan.rooted() && me.value() == plan.root ? (plan.root + 1) % size : 0;
+    layout.block_bytes = bytes_of(any);  // stride 0: one block for all
+    buffer = memory.add(layout.block_bytes + 1);
+    layout.base.address = RankMemory::address_of(buffer, 0);
+    return layout;
+  }
+  if (plan.rooted()) {
+    layout.block_bytes = bytes_of(plan.root);
+    layout.only = GroupRank{plan.root};
+    buffer = memory.add(layout.block_bytes + 1);
+    layout.base.address = RankMemory::address_of(buffer, 0);
+    return layout;
+  }
+  if (plan.regular()) {
     layout.block_bytes = bytes_of(0);
     layout.stride_bytes = static_cast<std::int64_t>(layout.block_bytes + world_.random.below(3));
     buffer = memory.add(static_cast<std::size_t>(layout.stride_bytes) * size + 1);
@@ -261,8 +296,7 @@ void Simulation::fill(const Slot& slot, WorldRank rank) {
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     const Block block = slot.send.block(GroupRank{static_cast<std::uint32_t>(peer)});
     const std::span<std::byte> bytes = memory.resolve(block.memory.address, block.bytes);
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bytes[i] = pattern(slot.group, slot.sequence, slot.me.value(), peer, i);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(slot, slot.me.value(), peer, i);
   }
 }
 
@@ -274,19 +308,25 @@ std::size_t Simulation::make_slot(WorldRank rank, const Step& step) {
   slot.sequence = step.sequence;
   const auto self = std::find(group.members->begin(), group.members->end(), rank) - group.members->begin();
   slot.me = GroupRank{static_cast<std::uint32_t>(self)};
-  slot.send = make_layout(rank, plan, slot.me, true, slot.send_buffer);
   slot.receive = make_layout(rank, plan, slot.me, false, slot.receive_buffer);
-  slot.delivered.assign(group.members->size(), 0);
-  fill(slot, rank);
   const std::span<std::byte> receive = world_.memory[rank.value()].buffer(slot.receive_buffer);
   for (std::byte& byte : receive) byte = static_cast<std::byte>(world_.random.next());
+  if (plan.in_place[slot.me.value()] != 0) {
+    slot.send_buffer = slot.receive_buffer;
+    slot.send.base = slot.receive.block(slot.me).memory;
+    slot.send.block_bytes = slot.receive.block(slot.me).bytes;
+  } else {
+    slot.send = make_layout(rank, plan, slot.me, true, slot.send_buffer);
+  }
+  slot.delivered.assign(group.members->size(), 0);
+  fill(slot, rank);
   slot.image.assign(receive.begin(), receive.end());
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     const Block block = slot.receive.block(GroupRank{static_cast<std::uint32_t>(peer)});
     const std::uint64_t bytes = std::min(plan.sent[peer][slot.me.value()], block.bytes);
     const std::uint64_t offset = block.memory.address - RankMemory::address_of(slot.receive_buffer, 0);
     for (std::uint64_t i = 0; i < bytes; ++i) {
-      slot.image[offset + i] = pattern(slot.group, slot.sequence, peer, slot.me.value(), i);
+      slot.image[offset + i] = pattern(slot, peer, slot.me.value(), i);
       if (peer == slot.me.value() && plan.own_block_done[peer] != 0) receive[offset + i] = slot.image[offset + i];
     }
   }
@@ -306,7 +346,8 @@ engine::PostedOperation Simulation::posted(WorldRank rank, std::size_t index) co
   operation.me = slot.me;
   operation.collective = plan.collective;
   operation.algorithm = options_.algorithm;
-  operation.digest = operation_digest(plan.collective, options_.algorithm, 0,
+  operation.root = plan.root;
+  operation.digest = operation_digest(plan.collective, options_.algorithm, plan.root,
                                       static_cast<std::uint32_t>(group.members->size()), plan.differs[slot.me.value()]);
   operation.send = slot.send;
   operation.receive = slot.receive;
@@ -315,6 +356,10 @@ engine::PostedOperation Simulation::posted(WorldRank rank, std::size_t index) co
 }
 
 void Simulation::schedule_post(WorldRank rank) {
+  if (world_.random.chance(world_.faults.absent_chance)) {
+    ranks_[rank.value()].absent = true;
+    return;
+  }
   std::uint64_t delay = world_.random.within(world_.faults.post_delay_ns);
   if (world_.random.chance(world_.faults.late_post_chance)) delay += world_.random.within(world_.faults.late_post_ns);
   world_.time.after(delay, [this, rank] { post_next(rank); });
@@ -323,7 +368,7 @@ void Simulation::schedule_post(WorldRank rank) {
 void Simulation::post_next(WorldRank rank) {
   Rank& state = ranks_[rank.value()];
   const std::vector<Step>& steps = scenario_.steps[rank.value()];
-  if (state.next_step == steps.size()) return;
+  if (state.absent || state.next_step == steps.size()) return;
   const Step& step = steps[state.next_step];
   const bool new_round = state.next_step != 0 && steps[state.next_step - 1].round != step.round;
   const bool open =
@@ -441,13 +486,52 @@ void Simulation::chunk_moves(SpId by, const Block& from, const Block& to) {
   };
   const Slot* source = slot_of(from.memory, true);
   const Slot* target = slot_of(to.memory, false);
+  const bool passed_on = target != nullptr && passes_on(plan_of(*target).collective, options_.algorithm);
+  if (source == nullptr && passed_on) source = slot_of(from.memory, false);
   const auto describe = [&](const char* what) {
     return fmt::format("{} (service process {} moves from rank {} to rank {})", what, by.value(),
                        from.memory.owner.value(), to.memory.owner.value());
   };
   if (source == nullptr || target == nullptr) return broken(describe("a move leaves the posted buffers"));
-  if (source->completed) broken(describe("released too early: a move reads a completed operation's send buffer"));
+  if (source->completed) broken(describe("released too early: a move reads a completed operation's buffer"));
   if (target->completed) broken(describe("a move writes a completed operation's receive buffer"));
+  const bool once = options_.algorithm == Algorithm::node_ring || options_.algorithm == Algorithm::hierarchical;
+  if (once && !plan_of(*target).rooted()) count_crossing(*target, from, to);
+}
+
+// No byte of a block comes to a node twice. (A broadcast's ranks complete before late ones of their node have come.)
+void Simulation::count_crossing(const Slot& target, const Block& from, const Block& to) {
+  const OperationPlan& plan = plan_of(target);
+  const std::uint32_t node = scenario_.node_of(to.memory.owner);
+  if (scenario_.node_of(from.memory.owner) == node || plan.wrong_kinds || plan.wrong_sizes) return;
+  if (result_.crashes != 0) return;
+  const std::vector<WorldRank>& members = *scenario_.groups[target.group].members;
+  // Ranks that contribute nothing may be done before the others of their node have come.
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (scenario_.node_of(members[i]) == node && plan.sent[i][i] == 0) return;
+  }
+  for (std::size_t source = 0; source < members.size(); ++source) {
+    const Block block = target.receive.block(GroupRank{static_cast<std::uint32_t>(source)});
+    if (to.memory.address < block.memory.address || to.memory.address >= block.memory.address + block.bytes) continue;
+    auto& crossed = crossed_[{target.group, target.sequence, source, node}];
+    crossed.resize(block.bytes);
+    const auto first = crossed.begin() + static_cast<std::ptrdiff_t>(to.memory.address - block.memory.address);
+    const auto last = first + static_cast<std::ptrdiff_t>(to.bytes);
+    const WorldRank owner = to.memory.owner;
+    const auto other = [owner](const std::optional<WorldRank>& before) { return before && *before != owner; };
+    if (std::any_of(first, last, other)) broken(fmt::format("the block of {} comes to node {} twice", source, node));
+    std::fill(first, last, owner);
+  }
+}
+
+void Simulation::ahead_read(SpId by, const Block& from) {
+  ++result_.blocks_ahead;
+  const std::uint32_t buffer = RankMemory::buffer_of(from.memory.address);
+  const auto& slots = ranks_[from.memory.owner.value()].slots;
+  const auto slot =
+      std::find_if(slots.begin(), slots.end(), [&](const Slot& each) { return each.send_buffer == buffer; });
+  if (slot == slots.end()) return broken(fmt::format("service process {} sends ahead what was not posted", by.value()));
+  if (slot->completed) broken(fmt::format("service process {} reads ahead from a completed operation", by.value()));
 }
 
 void Simulation::marked(SpId by, WorldRank destination, SlotIndex slot_index, GroupRank source) {
@@ -493,7 +577,8 @@ void Simulation::check_completion(WorldRank rank, const Slot& slot, const Comple
     // Whoever exchanges bytes with the rank that differs must be told, unless the one who knew has crashed.
     const std::size_t me = slot.me.value();
     for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
-      if (plan.differs[peer] == plan.differs[me] || plan.expected[peer][me] == 0 || result_.crashes != 0) continue;
+      if (plan.differs[peer] == plan.differs[me] || result_.crashes != 0) continue;
+      if (plan.expected[peer][me] == 0 || plan.sent[peer][me] == 0) continue;
       if (record.status != CompletionStatus::mismatch) broken(what + ": ranks disagree, and it was not told");
     }
     if (record.status == CompletionStatus::ok && result_.crashes == 0 && !image_holds(rank, slot)) {
@@ -538,8 +623,10 @@ void Simulation::completed(SpId by, WorldRank rank, SlotIndex slot_index, const 
   slot.completed = true;
   ++result_.operations;
   // The program reuses its buffers at once.
-  const std::span<std::byte> send = world_.memory[rank.value()].buffer(slot.send_buffer);
-  for (std::byte& byte : send) byte = static_cast<std::byte>(world_.random.next());
+  if (slot.send_buffer != slot.receive_buffer) {
+    const std::span<std::byte> send = world_.memory[rank.value()].buffer(slot.send_buffer);
+    for (std::byte& byte : send) byte = static_cast<std::byte>(world_.random.next());
+  }
   const std::span<std::byte> receive = world_.memory[rank.value()].buffer(slot.receive_buffer);
   slot.image.assign(receive.begin(), receive.end());
   if (++state.done[slot.group] == scenario_.groups[slot.group].operations.size()) {
@@ -549,6 +636,49 @@ void Simulation::completed(SpId by, WorldRank rank, SlotIndex slot_index, const 
   const bool open =
       std::any_of(state.slots.begin(), state.slots.end(), [](const Slot& other) { return !other.completed; });
   if (!open) schedule_post(rank);
+}
+
+// For a rank that has not posted, if the two exchange anything; or for a credit that an earlier operation holds.
+bool Simulation::may_wait(const Slot& slot) const {
+  const GroupPlan& group = scenario_.groups[slot.group];
+  const OperationPlan& plan = plan_of(slot);
+  if (plan.wrong_kinds) return true;
+  const auto count_of = [&](const std::map<std::uint32_t, std::uint64_t>& counts) {
+    const auto found = counts.find(slot.group);
+    return found == counts.end() ? 0 : found->second;
+  };
+  std::size_t open_before = 0;
+  for (std::uint64_t sequence = 0; sequence < slot.sequence; ++sequence) {
+    const auto open = [&](WorldRank member) { return count_of(ranks_[member.value()].done) <= sequence; };
+    if (std::any_of(group.members->begin(), group.members->end(), open)) ++open_before;
+  }
+  if (open_before >= scenario_.limits.announce_credits) return true;
+  const std::size_t me = slot.me.value();
+  for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
+    const bool late = count_of(ranks_[(*group.members)[peer].value()].posted) <= slot.sequence;
+    if (late && (plan.sent[me][peer] != 0 || plan.expected[peer][me] != 0)) return true;
+  }
+  return false;
+}
+
+// Nobody waits for a rank with which it exchanges nothing.
+void Simulation::check_waiting() {
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    for (const Slot& slot : ranks_[rank].slots) {
+      if (slot.completed || may_wait(slot)) continue;
+      broken(fmt::format("rank {} group {} operation {} waits for a late rank without need", rank, slot.group,
+                         slot.sequence));
+    }
+  }
+}
+
+bool Simulation::recall_absent() {
+  check_waiting();
+  const auto away = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.absent; });
+  if (away == ranks_.end()) return false;
+  away->absent = false;
+  post_next(WorldRank{static_cast<std::uint32_t>(away - ranks_.begin())});
+  return true;
 }
 
 void Simulation::check_end() {
@@ -592,7 +722,7 @@ SimulationResult Simulation::run() {
     world_.time.after(world_.random.within(world_.faults.crash_time_ns), [this, victim] { crash(services_[victim]); });
   }
   std::uint64_t steps = 0;
-  while (!result_.broken && world_.time.step()) {
+  while (!result_.broken && (world_.time.step() || recall_absent())) {
     if (world_.time.now_ns() > kTimeLimit_ns || ++steps > kStepLimit) broken("no end within the time limit");
   }
   if (!result_.broken) check_end();

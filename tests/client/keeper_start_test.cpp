@@ -45,7 +45,7 @@ TEST_F(KeeperStart, GivesArgumentsSecretSocketAndNothingElse) {
 env > environment
 head -c 16 <&4 > secret
 ls -l /proc/$$/fd > descriptors
-ps -o pid=,sid= -p $$ > session
+ps -o pid=,pgid=,sid= -p $$ > session
 exit 0)");
   options_.services = 2;
   options_.service_cpus = "6,7";
@@ -80,9 +80,11 @@ exit 0)");
   EXPECT_TRUE(name.starts_with("outrigger-" + std::to_string(::geteuid()) + "-")) << name;
   std::istringstream session(read("session"));
   pid_t pid = 0;
+  pid_t group = -1;
   pid_t sid = -1;
-  session >> pid >> sid;
-  EXPECT_EQ(pid, sid);
+  session >> pid >> group >> sid;
+  EXPECT_EQ(group, pid);  // out of reach of what is meant for the program
+  EXPECT_EQ(sid, ::getsid(0));
 }
 
 TEST_F(KeeperStart, EveryAddressIsAnother) {
@@ -106,6 +108,14 @@ TEST_F(KeeperStart, FailingProgramIsNamed) {
   const auto address = start_keeper(options_);
   ASSERT_FALSE(address.ok());
   EXPECT_NE(address.error().find(options_.daemon_path + " ended with status 5"), std::string::npos) << address.error();
+}
+
+TEST_F(KeeperStart, ProgramThatStaysInTheForegroundIsNamed) {
+  write_script("exec sleep 60");
+  options_.start_timeout_ms = 200;
+  const auto address = start_keeper(options_);
+  ASSERT_FALSE(address.ok());
+  EXPECT_NE(address.error().find("did not go to the background within 200 ms"), std::string::npos) << address.error();
 }
 
 TEST_F(KeeperStart, KilledProgramIsNamed) {

@@ -1,6 +1,7 @@
 #include "cluster.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace outrigger::engine::testing {
 namespace {
@@ -38,8 +39,9 @@ void ClusterFabric::complete(WorldRank rank, SlotIndex slot, const fabric::Compl
   completion.record = record;
 }
 
-Cluster::Cluster(std::vector<std::uint32_t> sp_of_rank, EngineLimits limits, const Registry* registry)
-    : limits_(limits), registry_(registry) {
+Cluster::Cluster(std::vector<std::uint32_t> sp_of_rank, EngineLimits limits, const Registry* registry,
+                 std::vector<std::uint32_t> node_of_sp)
+    : node_of_sp_(std::move(node_of_sp)), limits_(limits), registry_(registry) {
   std::vector<WorldRank> members;
   std::uint32_t services = 0;
   for (const std::uint32_t sp : sp_of_rank) {
@@ -49,6 +51,8 @@ Cluster::Cluster(std::vector<std::uint32_t> sp_of_rank, EngineLimits limits, con
   }
   members_ = std::make_shared<const std::vector<WorldRank>>(std::move(members));
   services_.resize(services);
+  for (std::uint32_t sp = static_cast<std::uint32_t>(node_of_sp_.size()); sp < services; ++sp)
+    node_of_sp_.push_back(sp);
   for (std::uint32_t sp = 0; sp < services; ++sp) start(sp);
 }
 
@@ -57,6 +61,7 @@ void Cluster::start(std::uint32_t sp) {
   config.self = SpId{sp};
   config.epoch = Epoch{services_[sp].epoch};
   config.sp_of_rank = sp_of_rank_;
+  config.node_of_sp = node_of_sp_;
   config.limits = limits_;
   config.registry = registry_;
   services_[sp].engine.reset();
@@ -108,6 +113,39 @@ PostedOperation Cluster::operation(std::uint32_t rank, std::uint64_t sequence, s
   return posted;
 }
 
+PostedOperation Cluster::gather(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes, Algorithm algorithm) {
+  PostedOperation posted = operation(rank, sequence, bytes, algorithm);
+  posted.collective = Collective::iallgather;
+  posted.digest = operation_digest(posted.collective, algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
+  posted.send.stride_bytes = 0;
+  return posted;
+}
+
+PostedOperation Cluster::bcast(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes, std::uint32_t root,
+                               Algorithm algorithm) {
+  PostedOperation posted = gather(rank, sequence, bytes, algorithm);
+  posted.collective = Collective::ibcast;
+  posted.root = root;
+  posted.digest = operation_digest(posted.collective, algorithm, root, static_cast<std::uint32_t>(ranks()), 0);
+  posted.own_block_done = rank == root;
+  BlockLayout& empty = rank == root ? posted.receive : posted.send;
+  empty.block_bytes = 0;
+  posted.receive.base.address = posted.receive.address(GroupRank{root});
+  posted.receive.stride_bytes = 0;
+  posted.receive.only = GroupRank{root};
+  return posted;
+}
+
+bool Cluster::gathered_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes) {
+  const std::vector<std::byte>& receive = buffers_[{rank, sequence}].receive;
+  for (std::uint32_t peer = 0; peer < ranks(); ++peer) {
+    for (std::uint64_t i = 0; i < bytes; ++i) {
+      if (receive[peer * bytes + i] != pattern(peer, 0, i)) return false;
+    }
+  }
+  return receive.back() == std::byte{0xEE};
+}
+
 void Cluster::post(PostedOperation operation) {
   const SpId sp = sp_of_rank_[operation.rank.value()];
   services_[sp.value()].engine->post(std::move(operation));
@@ -121,6 +159,13 @@ bool Cluster::deliver_one() {
   return true;
 }
 
+bool Cluster::finish_move(std::uint32_t sp) {
+  const bool held = std::exchange(hold_moves, false);
+  const bool moved = move_one(services_[sp]);
+  hold_moves = held;
+  return moved;
+}
+
 bool Cluster::move_one(Service& service) {
   if (hold_moves || service.fabric->moves.empty()) return false;
   const ClusterFabric::MoveInFlight move = service.fabric->moves.front();
@@ -132,6 +177,8 @@ bool Cluster::move_one(Service& service) {
     std::memcpy(pointer(move.to.memory), pointer(move.from.memory), move.from.bytes);
   }
   ++moves_done;
+  ++moves_from_[move.from.memory.owner.value()];
+  if (node_of(move.from.memory.owner) != node_of(move.to.memory.owner)) ++moves_between_nodes;
   move.completion->moved(outcome);
   return true;
 }

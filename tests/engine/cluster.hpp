@@ -49,7 +49,8 @@ struct Buffers {
 
 class Cluster {
  public:
-  explicit Cluster(std::vector<std::uint32_t> sp_of_rank, EngineLimits limits = {}, const Registry* registry = nullptr);
+  explicit Cluster(std::vector<std::uint32_t> sp_of_rank, EngineLimits limits = {}, const Registry* registry = nullptr,
+                   std::vector<std::uint32_t> node_of_sp = {});
 
   [[nodiscard]] Engine& engine(std::uint32_t sp) { return *services_[sp].engine; }
   [[nodiscard]] ClusterFabric& fabric(std::uint32_t sp) { return *services_[sp].fabric; }
@@ -58,11 +59,19 @@ class Cluster {
   // A regular operation of `bytes` a block on all ranks; the caller may change it before posting.
   [[nodiscard]] PostedOperation operation(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                           Algorithm algorithm);
+  // The same buffers for an allgather: the first block is sent to everybody.
+  [[nodiscard]] PostedOperation gather(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                       Algorithm algorithm);
+  // The same for a broadcast: the root's first block, into everybody's own place for it.
+  [[nodiscard]] PostedOperation bcast(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                      std::uint32_t root, Algorithm algorithm);
   void post(PostedOperation operation);
 
   // Runs engines, moves and messages until nothing is left to do. Moves stop when `hold_moves`.
   void settle();
   bool hold_moves = false;
+  // One move of a service process, although moves are held. False: it has none.
+  bool finish_move(std::uint32_t sp);
   bool hold_messages = false;
   // Fails the moves whose source is this rank.
   std::optional<WorldRank> faulty_source;
@@ -80,6 +89,11 @@ class Cluster {
   }
   [[nodiscard]] bool all_completed(std::uint64_t sequence);
   [[nodiscard]] bool bytes_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
+  [[nodiscard]] bool gathered_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
+  // Moves between nodes.
+  [[nodiscard]] std::uint32_t node_of(WorldRank rank) const { return node_of_sp_[sp_of_rank_[rank.value()].value()]; }
+  std::uint64_t moves_between_nodes = 0;
+  [[nodiscard]] std::uint64_t moves_from(std::uint32_t rank) { return moves_from_[rank]; }
   [[nodiscard]] Buffers& buffers(std::uint32_t rank, std::uint64_t sequence) { return buffers_[{rank, sequence}]; }
   [[nodiscard]] bool marked(std::uint32_t rank, std::uint64_t sequence, std::uint32_t source) {
     return marks_[{rank, sequence}].contains(source);
@@ -111,12 +125,14 @@ class Cluster {
   bool move_one(Service& service);
 
   std::vector<SpId> sp_of_rank_;
+  std::vector<std::uint32_t> node_of_sp_;
   EngineLimits limits_;
   const Registry* registry_;
   std::shared_ptr<const std::vector<WorldRank>> members_;
   std::vector<Service> services_;
   using Key = std::pair<std::uint32_t, std::uint64_t>;
   std::map<Key, Buffers> buffers_;
+  std::map<std::uint32_t, std::uint64_t> moves_from_;  // by source
   std::map<Key, Completion> completions_;
   struct Marks {
     std::vector<std::uint32_t> sources;

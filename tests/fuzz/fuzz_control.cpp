@@ -27,13 +27,19 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::region_drop: return touch<RegionBody>(message);
     case ControlKind::region_added: return touch<RegionAddedBody>(message);
     case ControlKind::goodbye:
-    case ControlKind::rank_left: return touch<RankBody>(message);
+    case ControlKind::rank_left:
+    case ControlKind::segment_offer:
+    case ControlKind::be_quiet:
+    case ControlKind::doorbell: return touch<RankBody>(message);
     case ControlKind::configure: return touch<ConfigureBody>(message);
     case ControlKind::peer_ring: return touch<PeerRingBody>(message);
     case ControlKind::rank_joined: return touch<RankJoinedBody>(message);
     case ControlKind::rank_attached: return touch<RankAttachedBody>(message);
     case ControlKind::protest: return touch<ProtestBody>(message);
+    case ControlKind::rank_remote: return touch<RankRemoteBody>(message);
+    case ControlKind::rank_wired: return touch<RankWiredBody>(message);
     case ControlKind::wire_address:
+    case ControlKind::rank_address:
     case ControlKind::node_card:
     case ControlKind::roster: return touch<SharedBytesBody>(message);
     case ControlKind::roster_taken: return touch<RosterTakenBody>(message);

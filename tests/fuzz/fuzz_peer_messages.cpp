@@ -54,9 +54,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   NullFabric fabric;
   engine::EngineConfig config;
   config.sp_of_rank = {SpId{0}, SpId{1}, SpId{2}};
+  config.node_of_sp = {0, 0, 1};
   engine::Engine engine(config, fabric);
   engine.post(posted(0, Algorithm::ring_pull));
   engine.post(posted(1, Algorithm::scatter_dest));
+  engine::PostedOperation passing_on = posted(2, Algorithm::node_ring);
+  passing_on.collective = Collective::iallgather;
+  engine.post(std::move(passing_on));
   // Messages one after the other, each behind its length and its sender.
   std::span<const std::byte> rest(reinterpret_cast<const std::byte*>(data), size);
   check(rest);

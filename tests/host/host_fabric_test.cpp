@@ -20,6 +20,8 @@
 namespace outrigger {
 namespace {
 
+using fabric::copy_bytes;
+using fabric::CopyKernel;
 using fabric::HostFabric;
 using fabric::MoveStatus;
 using testing::Ended;
@@ -121,6 +123,42 @@ TEST_F(HostFabricTest, MappedToMapped) {
   EXPECT_EQ(std::memcmp(right() + 3, left() + 5, kBytes - 9), 0);
   EXPECT_EQ(right()[2], static_cast<std::byte>(2 * 3 + 1)) << "before the block";
   EXPECT_EQ(right()[kBytes - 6], static_cast<std::byte>(((kBytes - 6) * 3 + 1) & 0xFF)) << "behind the block";
+}
+
+TEST_F(HostFabricTest, WhatDoesNotFitInTheCacheGoesPastIt) {
+  fabric_.set_cache_bytes(kBytes);
+  const Block half = block(kLeft, kRegion, kLeftBase, kBytes / 2);
+  Ended first;
+  Ended second;
+  EXPECT_EQ(fabric_.kernel(), CopyKernel::cached);
+  fabric_.move(block(kLeft, kRegion, kLeftBase, 1000), block(kRight, kRegion, kRightBase, 1000), first);
+  EXPECT_EQ(fabric_.kernel(), CopyKernel::cached);
+  fabric_.move(half, block(kRight, kRegion, kRightBase + 1, kBytes / 2), second);
+  EXPECT_EQ(fabric_.kernel(), CopyKernel::streaming);
+  while (!second.ended()) ASSERT_TRUE(fabric_.progress());
+  EXPECT_EQ(std::memcmp(right() + 1, left(), kBytes / 2), 0);
+  EXPECT_EQ(fabric_.kernel(), CopyKernel::cached);
+  Ended cancelled;
+  fabric_.move(half, block(kRight, kRegion, kRightBase, kBytes / 2), cancelled);
+  fabric_.cancel(cancelled);
+  EXPECT_EQ(fabric_.kernel(), CopyKernel::cached);
+}
+
+TEST(CopyKernels, CopyTheirBytesAndNoOthers) {
+  constexpr std::size_t kMost = 400;
+  constexpr std::byte kUntouched{0xEE};
+  std::vector<std::byte> from(2 * kMost);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = Child::byte_at(i);
+  for (std::size_t bytes = 0; bytes <= kMost; bytes += bytes < 70 ? 1 : 33) {
+    for (std::size_t shift = 0; shift < 64; ++shift) {
+      alignas(64) std::array<std::byte, kMost + 128> to{};
+      to.fill(kUntouched);
+      copy_bytes(CopyKernel::streaming, to.data() + shift, from.data() + shift / 3, bytes);
+      ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + shift / 3, bytes), 0) << bytes << " bytes at " << shift;
+      ASSERT_TRUE(shift == 0 || to[shift - 1] == kUntouched) << bytes << " bytes at " << shift;
+      ASSERT_EQ(to[shift + bytes], kUntouched) << bytes << " bytes at " << shift;
+    }
+  }
 }
 
 TEST_F(HostFabricTest, PrivateToMapped) {

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import installed
 import pytest
 from hosts import Hosts, exported
+from installed import Installed
 
 from outrigger.errors import UserError
 
 HERE = Path(__file__).parent
-MPIS = ("openmpi", "mpich")
 SETTLE_S = 10.0
 """How long processes of ours may take to go away after a job's end."""
 
@@ -35,11 +36,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--cluster", type=int, default=0, metavar="HOSTS", help="spread the ranks over so many hosts of a cluster"
     )
+    parser.addoption(
+        "--mpi-prefix",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="run under the MPI that is installed there instead of the system's; may be given several times",
+    )
+    parser.addoption(
+        "--patience", type=float, default=1, help="times the limits on how long programs run: busy machines"
+    )
     parser.addoption("--seed", type=int, default=None, help="first seed of the differential test (default: 1000)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    Job.patience = config.getoption("--patience")
     config.addinivalue_line("markers", "one_machine: of no use with --cluster")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test runs under each MPI, but for those that name one."""
+    named = any("mpi" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "mpi" in metafunc.fixturenames and not named:
+        metafunc.parametrize("mpi", installed.at(metafunc.config.getoption("--mpi-prefix")), ids=str, indirect=True)
 
 
 def with_copiers() -> dict[str, str]:
@@ -135,6 +154,8 @@ class Result:
 class Job:
     """A running mpirun. Its output is kept in a file, its process group dies with it."""
 
+    patience = 1.0
+
     def __init__(self, command: list[str], env: dict[str, str], directory: Path) -> None:
         self.command = " ".join(command)
         self.directory = directory
@@ -148,13 +169,14 @@ class Job:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=directory,
-                start_new_session=True,
+                process_group=0,  # in our session: see start_keeper
             )
 
     def text(self) -> str:
         return self.output.read_text(errors="replace")
 
     def wait_for(self, text: str, timeout_s: float = 30) -> None:
+        timeout_s *= self.patience
         seen = wait_until(lambda: text in self.text() or self.process.poll() is not None, timeout_s)
         assert seen and text in self.text(), f"{self.command}\nnever printed {text!r}\n{self.text()}"
 
@@ -164,6 +186,7 @@ class Job:
         return [int(words[-1]) for words in sorted(lines, key=lambda words: int(words[2]))]
 
     def wait(self, timeout_s: float) -> Result:
+        timeout_s *= self.patience
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -185,7 +208,7 @@ class Job:
 class Mpi:
     """One MPI, and how programs run under it: natively or offloaded, where and with how many service processes."""
 
-    name: str
+    installed: Installed
     build: Path
     directory: Path
     native_only: bool
@@ -195,12 +218,21 @@ class Mpi:
     jobs: list[Job] = field(default_factory=list)
 
     @property
+    def name(self) -> str:
+        """Of the ABI: openmpi, mpich or mpiabi."""
+        return self.installed.family
+
+    @property
     def programs(self) -> Path:
         return self.build / "tests" / "mpi" / self.name
 
     @property
     def library(self) -> Path:
         return self.build / "lib" / f"liboutrigger-{self.name}.so"
+
+    @property
+    def heap(self) -> Path:
+        return self.build / "lib" / "liboutrigger-heap.so"
 
     @property
     def daemon(self) -> Path:
@@ -218,17 +250,19 @@ class Mpi:
         """Starts `program` (a name, or a path, and arguments) on n ranks; services=None runs it without Outrigger."""
         executable = self.programs / program[0] if "/" not in program[0] else Path(program[0])
         assert executable.exists(), f"{executable} is not built: build the target mpi_programs"
-        if self.hosts is not None and services is None and self.name == "mpich":
+        if self.hosts is not None and services is None and str(self.installed) == "mpich":
             pytest.skip("MPICH 4.0 over TCP hangs in MPI_Finalize between hosts, natively")
         for_ranks = dict(env or {})
         directory = Path(tempfile.mkdtemp(dir=self.directory))
         if services is not None:
             self._require_library()
-            for_ranks |= self._preload()
+            for_ranks |= self._preload(heap=for_ranks.get("OUTRIGGER_SHARED_HEAP") == "on")
             for_ranks |= {"OUTRIGGER_SERVICES": str(services), "OUTRIGGER_MIN_BYTES": "0"}
             for_ranks |= {"OUTRIGGER_REPORT": str(directory / "report.json")}
             for_ranks |= {"OUTRIGGER_PRETEND_NODES": str(self.pretend_nodes)}
             for_ranks |= env or {}
+        if search := self.installed.search(self.directory):
+            for_ranks["LD_LIBRARY_PATH"] = ":".join([*filter(None, [for_ranks.get("LD_LIBRARY_PATH")]), *search])
         command = ["taskset", "-c", cpus] if cpus else []
         command += [*self._launcher(n, for_ranks, directory), str(executable), *program[1:]]
         job = Job(command, self._environment(), directory)
@@ -268,9 +302,13 @@ class Mpi:
         assert self.library.exists(), f"{self.library} is not built"
         assert self.daemon.exists(), f"{self.daemon} is not built"
 
-    def _preload(self) -> dict[str, str]:
+    def _preload(self, *, heap: bool) -> dict[str, str]:
         cache = (self.build / "CMakeCache.txt").read_text()
         wanted = [str(self.library)]
+        if heap:
+            if not self.heap.exists():
+                pytest.skip(f"{self.heap} is not built: libjemalloc_pic.a was missing")
+            wanted.insert(0, str(self.heap))
         if "OUTRIGGER_SANITIZE:STRING=address" in cache:  # its runtime must be the first library
             runtime = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True).strip()
             wanted.insert(0, runtime)
@@ -279,13 +317,12 @@ class Mpi:
 
     def _launcher(self, n: int, for_ranks: dict[str, str], directory: Path) -> list[str]:
         if self.hosts is not None:
-            return self.hosts.launcher(self.name, n, for_ranks, directory)
-        exports = exported(self.name, for_ranks)
-        if self.name == "openmpi":
-            # Shared memory of ranks that are killed is removed with the test's directory.
-            backing = ["--mca", "btl_vader_backing_directory", self._shared_directory()]
-            return ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", *backing, "-n", str(n), *exports]
-        return ["mpirun.mpich", "-n", str(n), *exports]
+            launcher = self.installed.launcher_on_hosts(n, self.hosts.shares(n), directory)
+            launcher += exported(self.installed.implementation, for_ranks)
+            return self.hosts.started_on_first(launcher)
+        # Shared memory of ranks that are killed is removed with the test's directory.
+        launcher = self.installed.launcher(n, self._shared_directory())
+        return [*launcher, *exported(self.installed.implementation, for_ranks)]
 
     def _shared_directory(self) -> str:
         path = Path("/dev/shm") / f"mpi-tests-{os.getpid()}"
@@ -294,12 +331,17 @@ class Mpi:
 
     def _environment(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("OUTRIGGER_", "LD_PRELOAD"))}
-        return kept | {
+        return {
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_mpi_yield_when_idle": "1",
+            "OMPI_MCA_mpi_yield_when_idle": self.installed.yields,
             "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        }
+            "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",  # MPICH 5
+            "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "10",
+            "I_MPI_WAIT_MODE": "1",
+            "I_MPI_PIN": "0",
+            "I_MPI_ADJUST_IALLGATHERV": "2",  # else MPI_Iallgatherv may stand still
+        } | kept
 
 
 @pytest.fixture(scope="session")
@@ -331,11 +373,12 @@ def all_on_hosts(request: pytest.FixtureRequest) -> Iterator[Hosts | None]:
         yield hosts
 
 
-@pytest.fixture(params=MPIS)
+@pytest.fixture
 def mpi(request: pytest.FixtureRequest, build: Path, tmp_path: Path, all_on_hosts: Hosts | None) -> Iterator[Mpi]:
-    if not (build / "tests" / "mpi" / request.param).is_dir():
-        pytest.skip(f"{request.param} is not installed")
-    result = Mpi(request.param, build, tmp_path, request.config.getoption("--native-only"))
+    chosen = request.param if isinstance(request.param, Installed) else Installed(request.param)
+    if not (build / "tests" / "mpi" / chosen.family).is_dir():
+        pytest.skip(f"no programs were built for {chosen.family}")
+    result = Mpi(chosen, build, tmp_path, request.config.getoption("--native-only"))
     result.pretend_nodes = request.config.getoption("--pretend-nodes")
     if all_on_hosts is not None and request.node.get_closest_marker("one_machine"):
         pytest.skip("means something on one machine only")

@@ -77,16 +77,11 @@ class Hosts:
     def kill(self, host: str) -> None:
         control.kill(host, self.name)
 
-    def launcher(self, mpi: str, ranks: int, for_ranks: dict[str, str], directory: Path) -> list[str]:
-        """What starts ranks on the hosts: equally many on each, give or take one."""
-        file = directory / "hosts"
-        shares = [ranks // self.count + (index < ranks % self.count) for index in range(self.count)]
-        separator = " slots=" if mpi == "openmpi" else ":"
-        lines = [f"{name}{separator}{share}\n" for name, share in zip(self.names(), shares, strict=True) if share]
-        file.write_text("".join(lines))
-        if mpi == "openmpi":
-            start = ["mpirun.openmpi", "--hostfile", str(file), "--bind-to", "none"]
-        else:
-            start = ["mpiexec.mpich", "-f", str(file)]
-        start += [*exported(mpi, for_ranks), "-n", str(ranks)]
-        return [sys.executable, "-c", _EXECUTE, self.name, "n0", *start]
+    def shares(self, ranks: int) -> list[tuple[str, int]]:
+        """Equally many ranks on each host, give or take one; hosts without any are left out."""
+        counts = [ranks // self.count + (index < ranks % self.count) for index in range(self.count)]
+        return [(name, count) for name, count in zip(self.names(), counts, strict=True) if count]
+
+    def started_on_first(self, command: list[str]) -> list[str]:
+        """A command that runs `command` on the first host."""
+        return [sys.executable, "-c", _EXECUTE, self.name, "n0", *command]

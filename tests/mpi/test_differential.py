@@ -23,9 +23,15 @@ CASES = [
     ),
     (4, 200, 1, {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=ring_pull"}),
     (4, 150, 1, {"OUTRIGGER_SERVICES": "2"}),
-    (5, 100, 1, {}),
+    (5, 100, 1, {"OUTRIGGER_ALGORITHM": "iallgatherv=node_ring,hierarchical", "OUTRIGGER_SERVICES": "2"}),
+    (3, 150, 1, {"OUTRIGGER_SHARED_HEAP": "on"}),
     (7, 60, 1, {"OUTRIGGER_SERVICES": "3"}),
-    (8, 100, 1, COPIERS),
+    (
+        8,
+        100,
+        1,
+        COPIERS | {"OUTRIGGER_ALGORITHM": "ialltoallw=scatter_dest,iallgather=node_ring,iallgatherv=node_ring"},
+    ),
     (2, 200, 2, COPIERS),
     (3, 150, 2, {"OUTRIGGER_SERVICES": "2"}),
     (4, 100, 2, COPIERS | {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=scatter_dest"}),
@@ -52,6 +58,19 @@ def test_no_difference(mpi, services, request, case):
         assert result.offloaded() > operations // 10, result.report
         if mpi.pretend_nodes > 1 or mpi.hosts is not None:
             assert sum(entry["bytes"]["wire"] for entry in result.report["collectives"]) > 0, result.report
+
+
+@pytest.mark.parametrize("ranks", (2, 4))
+def test_blocking_forms(offload, ranks):
+    """With OUTRIGGER_BLOCKING=on every operation is offloaded twice: posted, and by its blocking form."""
+    offloaded = []
+    program = ["differential", "--seed", "5", "--operations", "60"]
+    env = {"OUTRIGGER_BLOCKING": "on", "OUTRIGGER_ALGORITHM": "iallgather=node_ring"}
+    for forms in ([], ["--blocking", "1"]):
+        result = offload.run(ranks, [*program, *forms], services=2, env=env, timeout_s=150).ok()
+        assert "no difference" in result.out
+        offloaded.append(result.offloaded())
+    assert offloaded[1] == 2 * offloaded[0]
 
 
 def test_case_count():

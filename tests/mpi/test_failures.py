@@ -137,6 +137,7 @@ def test_children_see_and_spoil_nothing(offload):
     offload.nothing_left(GONE_WITHIN_S)
 
 
+@pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # service processes are the same
 def test_idle_service_process_burns_nothing(offload):
     """Below 1% of a core over 10 s, also while ranks compute with an operation outstanding."""
     served: dict[int, str] = {}

@@ -14,6 +14,8 @@ from conftest import Mpi, made
 from hosts import Hosts
 from test_languages import digests, expected
 
+from outrigger import settings
+
 __all__ = ["expected"]  # a fixture
 
 pytestmark = pytest.mark.one_machine
@@ -25,7 +27,7 @@ CASES = [
     (2, 2, 150, 1, {}),
     (2, 4, 120, 1, {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=scatter_dest"}),
     (2, 4, 100, 1, {"OUTRIGGER_SERVICES": "2", "OUTRIGGER_REACH": "bounce"}),
-    (3, 5, 60, 1, {"OUTRIGGER_SERVICES": "2"}),
+    (3, 5, 60, 1, {"OUTRIGGER_SERVICES": "2", "OUTRIGGER_ALGORITHM": "hierarchical"}),
     (2, 3, 80, 2, {"OUTRIGGER_REACH": "mapped,bounce"}),
 ]
 
@@ -52,6 +54,62 @@ def test_no_difference(offload, request, case):
     assert result.report["nodes"] == nodes
     (use,) = result.report["wire"]
     assert use["kind"] in ("rdma", "messages") and "/" in use["transports"] and use["nodes"] == nodes
+
+
+@pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # the choice is the same under all
+def test_blocking_forms_are_offloaded_where_that_pays(two_nodes):
+    """Allgathers of large blocks between nodes of several ranks; all or none where the user says so."""
+
+    def offloaded(size: int, env: dict[str, str]) -> int:
+        program = [str(two_nodes.build / "bench" / "mpich" / "skew"), "--collectives", "allgather,alltoall"]
+        program += ["--bytes", str(size), "--rounds", "2", "--skew-ms", "1", "--work-ms", "0"]
+        return two_nodes.run(4, program, env=env).ok().offloaded()
+
+    large, rounds = 256 << 10, 3  # one more than measured; besides, the program checks the nonblocking forms
+    nonblocking = offloaded(large, {"OUTRIGGER_BLOCKING": "off"})
+    assert offloaded(large, {}) == nonblocking + 4 * rounds
+    assert offloaded(large - 1, {}) == nonblocking
+    assert offloaded(1024, {"OUTRIGGER_BLOCKING": "on"}) >= nonblocking + 4 * 2 * rounds
+
+
+TABLE = """
+[[rule]]
+collective = "ialltoall"
+nodes = 2
+bytes = "1-"
+algorithm = "scatter_dest"
+
+[[rule]]
+collective = ["iallgather", "iallgatherv"]
+ranks = "1-3"
+algorithm = "hierarchical"
+
+[[rule]]
+collective = "ibcast"
+algorithm = "native"
+"""
+
+
+def test_a_file_chooses_the_algorithms(two_nodes, tmp_path):
+    """The report names what the table says, by the shape of each communicator; what it does not say is as before."""
+    path = tmp_path / "table.toml"
+    path.write_text(TABLE)
+    environment = settings.make(None, [str(path)], None).environment()
+    result = two_nodes.run(4, ["differential", "--seed", "77", "--operations", "60"], env=environment).ok()
+    natives = 0
+    used: dict[tuple[str, bool], set[str]] = {}
+    for entry in result.report["collectives"]:
+        assert sum(entry["algorithms"].values()) == entry["offloaded"]
+        used.setdefault((entry["collective"], entry["size"] == 4), set()).update(entry["algorithms"])
+        by_table = entry["native"].get("selection table", 0)
+        assert by_table == 0 if entry["collective"] != "ibcast" else entry["offloaded"] == 0
+        natives += by_table
+    assert natives > 0
+    assert "scatter_dest" in used["ialltoall", True]
+    assert used["iallgather", True] | used["iallgatherv", True] == {"node_ring"}
+    assert used["ialltoallv", True] == {"ring_pull"}
+    smaller = used.get(("iallgather", False), set()) | used.get(("iallgatherv", False), set())
+    assert smaller == {"hierarchical"}
 
 
 def test_wire_is_named(two_nodes):

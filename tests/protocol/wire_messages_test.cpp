@@ -50,7 +50,7 @@ std::optional<Header> decoded_with(std::size_t at, T value) {
 }
 
 TEST(WireHeader, ComesBackAsItWas) {
-  for (auto kind = static_cast<std::uint16_t>(Kind::message); kind <= static_cast<std::uint16_t>(Kind::bye); ++kind) {
+  for (auto kind = static_cast<std::uint16_t>(Kind::message); kind <= static_cast<std::uint16_t>(Kind::batch); ++kind) {
     Header header = some_header();
     header.kind = static_cast<Kind>(kind);
     const auto back = decode_wire(encode_wire(header));
@@ -68,7 +68,7 @@ TEST(WireHeader, ComesBackAsItWas) {
 
 TEST(WireHeader, FieldsAreWhereTheyAreSaidToBe) {
   const EncodedHeader bytes = encode_wire(some_header());
-  EXPECT_EQ(value_at<std::uint32_t>(bytes, 0), 0x4F525731U);
+  EXPECT_EQ(value_at<std::uint32_t>(bytes, 0), 0x4F525732U);
   EXPECT_EQ(value_at<std::uint16_t>(bytes, kKindAt), 4U);
   EXPECT_EQ(value_at<std::uint16_t>(bytes, kStatusAt), 2U);
   EXPECT_EQ(value_at<std::uint32_t>(bytes, kFromAt), some_header().from.value());
@@ -95,8 +95,8 @@ TEST(WireHeader, EveryOtherLengthIsRefused) {
 
 TEST(WireHeader, EveryFieldIsChecked) {
   ASSERT_TRUE(decode_wire(encode_wire(some_header())));
-  EXPECT_FALSE(decoded_with<std::uint32_t>(0, 0x4F525732));
-  for (const int kind : {0, 9, 0x0104, 0xFFFF}) {
+  EXPECT_FALSE(decoded_with<std::uint32_t>(0, 0x4F525731));
+  for (const int kind : {0, 12, 0x0104, 0xFFFF}) {
     EXPECT_FALSE(decoded_with(kKindAt, static_cast<std::uint16_t>(kind))) << kind;
   }
   for (const int status : {3, 4, 0x0100, 0xFFFF}) {
@@ -125,6 +125,44 @@ TEST(WireHeader, WhatIsLetThroughEncodesToTheSameBytes) {
     ASSERT_EQ(encode_wire(*header), bytes);
   }
   EXPECT_GT(accepted, 1000);
+}
+
+TEST(WireBatch, IsTakenApartAsItWasPutTogether) {
+  std::vector<std::byte> batch;
+  const std::vector<std::byte> payload(100, std::byte{7});
+  for (const std::size_t bytes : {0U, 1U, 100U}) {
+    append_framed(batch, encode_wire(some_header()), std::span(payload).first(bytes));
+  }
+  std::span<const std::byte> rest(batch);
+  for (const std::size_t bytes : {0U, 1U, 100U}) {
+    const auto framed = next_framed(rest);
+    ASSERT_TRUE(framed);
+    EXPECT_EQ(framed->header.move, some_header().move);
+    EXPECT_EQ(framed->payload.size(), bytes);
+  }
+  EXPECT_TRUE(rest.empty());
+  for (std::size_t length = 0; length < batch.size(); ++length) {
+    std::span<const std::byte> cut = std::span(batch).first(length);
+    std::size_t messages = 0;
+    while (next_framed(cut)) ++messages;
+    EXPECT_LT(messages, 3U) << length;
+  }
+  Header nested = some_header();
+  nested.kind = Kind::batch;
+  std::vector<std::byte> of_batches;
+  append_framed(of_batches, encode_wire(nested), {});
+  rest = of_batches;
+  EXPECT_FALSE(next_framed(rest));
+}
+
+TEST(WireBlockId, ComesBackAsItWasAndNeedsAllItsBytes) {
+  const BlockId id{OperationId{GroupId{0x0102030405060708, 0x1112131415161718}, 0x2122232425262728},
+                   GroupRank{0x31323334}, GroupRank{0x41424344}};
+  const EncodedBlockId bytes = encode_block_id(id);
+  EXPECT_EQ(decode_block_id(bytes), id);
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(decode_block_id(std::span(bytes).first(length))) << length;
+  }
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # A shell's background job ignores it, and would pass that on to the programs that are interrupted here.
@@ -12,3 +15,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example takes says how busy the machine is.
 settings.register_profile("outrigger", deadline=None)
 settings.load_profile("outrigger")
+
+
+@pytest.fixture
+def write_programs(tmp_path: Path) -> Callable[[Mapping[str, str]], None]:
+    """Writes shell scripts, by their paths below `tmp_path`: a build as it looks from outside, or an mpirun."""
+
+    def write(programs: Mapping[str, str]) -> None:
+        for name, body in programs.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+            path.chmod(0o755)
+
+    return write

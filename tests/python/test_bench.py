@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from outrigger.artifacts import Artifacts
 from outrigger.bench import command, plot, runner, table
-from outrigger.bench.figures import AllCores, Configuration, Measurement, Row, as_json, read_line, read_rows
+from outrigger.bench.figures import Configuration, Measurement, OtherNative, Row, as_json, read_line, read_rows
 from outrigger.bench.jobs import Site
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
@@ -55,7 +56,7 @@ def configuration(size: int = 1 << 20, **fields: Any) -> Configuration:
 
 
 def with_all_cores(size: int = 1 << 20, total_us: float = 440.0) -> Configuration:
-    return replace(configuration(size), native_all_cores=AllCores(222.0, total_us, 140.0, 77.0))
+    return replace(configuration(size), native_all_cores=OtherNative(222.0, total_us, 140.0, 77.0))
 
 
 def measurement(*configurations: Configuration, why_native: str = "") -> Measurement:
@@ -90,7 +91,7 @@ def test_the_table_shows_both_sides_and_their_ratios() -> None:
 
 
 def test_native_on_all_cores_has_a_row_with_its_own_ratio() -> None:
-    assert configuration().all_cores_ratio is None
+    assert configuration().other_natives == {}
     assert "all cores" not in printed(measurement(configuration()))
     row = next(line for line in printed(measurement(with_all_cores())).splitlines() if "all cores" in line)
     assert row.split() == ["all", "cores", "222", "440", "140", "77.0", "0.75"]
@@ -138,13 +139,25 @@ def test_the_command_line_of_the_program() -> None:
     assert request.arguments()[:6] == [
         "--collectives", "ialltoall,ialltoallv", "--memory", "malloc", "--sizes", "1024,2048",
     ]  # fmt: skip
+    assert "--order" not in request.arguments()
+    strided = runner.Request(("iallgatherv",), ("malloc",), (1024,), 4, 50, 2, order=command.parse_order("strided"))
+    assert strided.arguments([7])[-4:] == ["--order", "strided", "--work", "7"]
+    with pytest.raises(UserError, match="--order 'random': there are contiguous, strided"):
+        command.parse_order("random")
+
+
+def test_an_unusual_order_is_said() -> None:
+    found = read_line(line(order="strided"))
+    assert found is not None
+    assert "2 strided ranks" in printed(measurement(found))
+    assert "strided" not in printed(measurement(configuration()))
 
 
 PLACEMENT = json.dumps({"version": 1, "cores": [], "ranks": [], "services": [], "service_cpus": []})
 
 
 @pytest.fixture
-def fake_build(tmp_path: Path) -> Artifacts:
+def fake_build(tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None]) -> Artifacts:
     """Programs that print figures at once; each writes its command line beside itself."""
     programs = {
         "bin/outriggerd": f"echo '{PLACEMENT}'",
@@ -153,11 +166,8 @@ def fake_build(tmp_path: Path) -> Artifacts:
         "bench/openmpi/alltoall_bench": "echo ialltoall 65536 222.0 300.0 440.0 140.0 77.0 1000",
         "mpirun": 'while [ "${1#*/bench/}" = "$1" ]; do shift; done; exec "$@"',
     }
-    for name, body in programs.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> "$0.called"\n{body}\n', encoding="utf-8")
-        path.chmod(0o755)
+    record = 'printf "%s\\n" "$*" >> "$0.called"\n'
+    write_programs({name: record + body for name, body in programs.items()})
     return Artifacts(tmp_path)
 
 
@@ -165,8 +175,9 @@ def test_native_on_all_cores_gets_the_same_work_and_no_library(fake_build: Artif
     request = runner.Request(("ialltoall",), ("malloc",), (65536,), 2, 50, 1)
     mpi = Mpi("openmpi", "4.1.4", fake_build.root / "mpirun", None)
     measured = runner.Runner(request, mpi, fake_build, Site()).measure()
-    assert measured.configurations[0].native_all_cores == AllCores(222.0, 440.0, 140.0, 77.0)
-    assert measured.configurations[0].all_cores_ratio == pytest.approx(0.75)
+    assert measured.configurations[0].native_all_cores == OtherNative(222.0, 440.0, 140.0, 77.0)
+    on_all_cores = measured.configurations[0].other_natives["all cores"]
+    assert measured.configurations[0].ratio_to(on_all_cores) == pytest.approx(0.75)
     called = (fake_build.root / "bench/openmpi/alltoall_bench.called").read_text(encoding="utf-8")
     assert called == "--collectives ialltoall --memory malloc --sizes 65536 --iterations 50 --seconds 1 --work 1000\n"
     launched = (fake_build.root / "mpirun.called").read_text(encoding="utf-8").splitlines()[-1]
@@ -186,8 +197,9 @@ def test_other_lines_than_asked_for_are_named(fake_build: Artifacts) -> None:
 def test_names_are_checked() -> None:
     assert command.parse_collectives([]) == ("ialltoall", "ialltoallv")
     assert command.parse_memories("malloc, alloc_mem,malloc") == ("malloc", "alloc_mem")
-    with pytest.raises(UserError, match="collective 'ibcast': there are ialltoall, ialltoallv"):
-        command.parse_collectives(["ibcast"])
+    assert command.parse_collectives(["all"])[3:] == ("iallgather", "iallgatherv", "ibcast")
+    with pytest.raises(UserError, match="collective 'igather': there are ialltoall, ialltoallv"):
+        command.parse_collectives(["igather"])
     with pytest.raises(UserError, match="--memory 'stack'"):
         command.parse_memories("stack")
 

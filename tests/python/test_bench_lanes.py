@@ -12,7 +12,7 @@ from rich.console import Console
 from outrigger import run as running
 from outrigger.artifacts import Artifacts
 from outrigger.bench import command, lanes, lanes_plot
-from outrigger.bench.figures import Configuration, Measurement, Row, Service, Side
+from outrigger.bench.figures import Configuration, Measurement, OtherNative, Row, Service, Side
 from outrigger.bench.jobs import Site
 from outrigger.bench.lanes import Group, groups, legend
 from outrigger.bench.runner import Request, least_work
@@ -98,6 +98,21 @@ def test_cpu_time_is_for_each_byte_that_crosses_the_wire() -> None:
     assert replace(found.service, wire_bytes=0).ns_per_byte is None
 
 
+def with_threads(measured: Measurement) -> Measurement:
+    helped = OtherNative(35_000, 50_000, 5_000, 90.0)
+    return replace(measured, configurations=tuple(replace(c, native_threads=helped) for c in measured.configurations))
+
+
+def test_other_natives_have_lanes_but_are_not_the_base() -> None:
+    first, second = both(0)
+    measured = [first, with_threads(second)]
+    assert groups(measured)[0].best_pure_us == 40_000
+    text = printed(measured, None)
+    assert row(text, "native threads, MPICH 4.0.2")[:2] == ["35.0", "0.88"]
+    assert "threads: a progress thread" in text
+    assert "all cores:" not in text
+
+
 def test_the_legend_says_what_is_there() -> None:
     assert "frames' own bytes" in legend(both(), GIGABIT)
     assert "frames' own bytes" not in legend(both(), None)
@@ -106,7 +121,8 @@ def test_the_legend_says_what_is_there() -> None:
 @pytest.mark.parametrize("wire_bytes", [12e6, 0])
 def test_the_picture(tmp_path: Path, wire_bytes: float) -> None:
     path = tmp_path / "lanes.png"
-    lanes_plot.save(groups(both(wire_bytes)), path, "Heading", GIGABIT)
+    measured = both(wire_bytes) if wire_bytes else list(map(with_threads, both(0)))
+    lanes_plot.save(groups(measured), path, "Heading", GIGABIT)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -128,6 +144,7 @@ def test_several_mpis_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="auto stands alone"):
         command.choose_mpis("auto,mpich")
     monkeypatch.setattr(command, "find_mpis", lambda: found[:1])
+    monkeypatch.setattr(command, "find_all_mpis", lambda: found[:1])
     with pytest.raises(UserError, match="--mpi mpich: its mpirun is not on PATH"):
         command.choose_mpis("openmpi,mpich")
 
@@ -169,7 +186,7 @@ def test_an_mpi_that_cannot_be_measured_does_not_stop_the_others(
     console = Console(file=io.StringIO(), width=140)
     site = Site(running.Hosts(hostfile=tmp_path), "none")
     mpis = [runner.mpi for runner in runners.values()]
-    command.run(console, runners["good"].request, mpis, Artifacts(tmp_path), site, command.Output())
+    command.run(console, runners["good"].request, mpis, Artifacts(tmp_path), site, command.Output(compares=True))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "MPICH bad is left out" in text
@@ -184,4 +201,4 @@ def test_the_last_mpi_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest
     mpis = [runner.mpi for runner in runners.values()]
     console = Console(file=io.StringIO(), width=140)
     with pytest.raises(UserError, match="exit code 1"):
-        command.run(console, runners["a"].request, mpis, Artifacts(tmp_path), site, command.Output())
+        command.run(console, runners["a"].request, mpis, Artifacts(tmp_path), site, command.Output(compares=True))

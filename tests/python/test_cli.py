@@ -38,7 +38,7 @@ def outrigger(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("run", "--", "/no/such/program"), "/no/such/program: no such program"),
         (("run", "--algorithm", "x", "--", "true"), "--algorithm x: write COLLECTIVE=ALGORITHM"),
         (("run", "--native", "--report", "--", "true"), "--native leaves the library out"),
-        (("bench", "ibcast"), "collective 'ibcast'"),
+        (("bench", "igather"), "collective 'igather'"),
         (("bench", "--sizes", "1M:16K"), "ends before it begins"),
         (("info", "--build", "/no/such/directory"), "--build /no/such/directory: no such directory"),
     ],

@@ -1,20 +1,20 @@
-"""Finding the MPI of a program."""
+"""Finding the MPIs of a machine."""
 
 from __future__ import annotations
 
-import shutil
-import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from outrigger import mpis
-from outrigger.errors import UserError
-from outrigger.mpis import Mpi, choose, detect_family, family_of_libraries, family_of_mpi4py, identify_launcher
+from outrigger.mpis import Mpi, find_all_mpis, find_mpis, identify_launcher
 
-OPENMPI = Mpi("openmpi", "4.1.4", Path("/usr/bin/mpirun.openmpi"), None)
-MPICH = Mpi("mpich", "4.0.2", Path("/usr/bin/mpirun.mpich"), None)
-INTEL = Mpi("mpich", "2021.18", Path("/opt/mpi/bin/mpiexec"), Path("/opt/mpi/lib/libmpi.so.12"), "intel")
+Write = Callable[[Mapping[str, str]], None]
+
+OPENMPI = "echo 'mpiexec (Open MPI) 5.0.11'"
+HYDRA = "echo 'HYDRA build details:'; echo '    Version:           5.0.2'"
+INTEL = "echo 'Intel(R) MPI Library for Linux* OS, Version 2021.18 Build 20260626 (id: b44)'"
 
 
 @pytest.mark.parametrize(
@@ -33,110 +33,63 @@ def test_launchers_are_known_by_their_version(text: str, identity: tuple[str, st
     assert identify_launcher(text) == identity
 
 
-@pytest.mark.parametrize(
-    ("text", "family"),
-    [
-        ("\tlibmpi.so.40 => /lib/x86_64-linux-gnu/libmpi.so.40 (0x00007f)", "openmpi"),
-        ("\tlibmpich.so.12 => /lib/x86_64-linux-gnu/libmpich.so.12 (0x00007f)", "mpich"),
-        ("\tlibmpi.so.12 => /opt/intel/libmpi.so.12 (0x00007f)", "mpich"),
-        ("\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6", None),
-        ("\tlibmpi.so.400 => /x", None),
-    ],
-)
-def test_libraries_name_their_family(text: str, family: str | None) -> None:
-    assert family_of_libraries(text) == family
+@pytest.fixture
+def on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Puts these directories of tmp_path, and no others, on PATH; what ldconfig would say is nothing."""
+
+    def put(*names: str) -> None:
+        monkeypatch.setenv("PATH", ":".join(str(tmp_path / name / "bin") for name in names) + ":/bin")
+        monkeypatch.setattr(mpis, "_known_to_the_system", lambda _family: None)
+        monkeypatch.setattr(mpis, "_SPECIFIC", ("mpirun.fake-openmpi", "mpirun.fake-mpich"))
+        real = mpis._launchers_in
+        ours = {tmp_path / name / "bin" for name in names}
+        monkeypatch.setattr(mpis, "_launchers_in", lambda path: real(path) if path in ours else iter(()))
+
+    return put
 
 
-def script(path: Path, text: str) -> Path:
-    path.write_text(text)
-    path.chmod(0o755)
+def library(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
     return path
 
 
-def fake_ldd(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(mpis, "_output", lambda _command: text)
-
-
-def test_a_shell_script_does_not_show_its_mpi(tmp_path: Path) -> None:
-    assert detect_family(script(tmp_path / "job.sh", "#!/bin/sh\nexec ./prog\n")) is None
-
-
-def test_python_with_an_mpi4py_for_any_mpi_does_not_show_it() -> None:
-    assert family_of_mpi4py(["/x/mpi4py/MPI.mpich.cpython-311.so", "/x/mpi4py/MPI.openmpi.cpython-311.so"]) is None
-
-
-def test_python_with_an_mpi4py_for_one_mpi_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_ldd(monkeypatch, "\tlibmpi.so.40 => /lib/libmpi.so.40")
-    assert family_of_mpi4py(["/x/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so"]) == "openmpi"
-
-
-def test_a_python_script_is_asked_through_its_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def output(command: list[object]) -> str:
-        asked.append(str(command[0]))
-        return ""
-
-    monkeypatch.setattr(mpis, "_output", output)
-    assert detect_family(script(tmp_path / "job.py", f"#!{sys.executable}\n")) is None
-    assert asked == [sys.executable]
-
-
-def test_a_program_without_mpi_is_refused() -> None:
-    program = shutil.which("true")
-    assert program is not None
-    with pytest.raises(UserError, match="not linked to an MPI library"):
-        detect_family(Path(program))
-
-
-def test_an_unknown_mpi_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "prog"
-    program.write_bytes(b"\x7fELF")
-    fake_ldd(monkeypatch, "\tlibmpi.so.99 => /x/libmpi.so.99")
-    with pytest.raises(UserError, match=r"uses libmpi\.so\.99"):
-        detect_family(program)
-
-
-def detected(monkeypatch: pytest.MonkeyPatch, family: str | None) -> None:
-    monkeypatch.setattr(mpis, "detect_family", lambda _program: family)
-
-
-def test_auto_takes_what_the_program_is_linked_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    detected(monkeypatch, "mpich")
-    assert choose("auto", Path("prog"), [OPENMPI, MPICH]) == mpis.Choice(MPICH, None)
-
-
-def test_intel_mpi_is_told_from_mpich_by_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    detected(monkeypatch, "mpich")
-    fake_ldd(monkeypatch, "\tlibmpi.so.12 => /opt/mpi/lib/libmpi.so.12 (0x00007f)")
-    assert choose("auto", Path("prog"), [OPENMPI, MPICH, INTEL]).mpi == INTEL
-    fake_ldd(monkeypatch, "\tlibmpich.so.12 => /lib/libmpich.so.12 (0x00007f)")
-    assert choose("auto", Path("prog"), [OPENMPI, MPICH, INTEL]).mpi == MPICH
-    assert choose("intel", Path("prog"), [OPENMPI, MPICH, INTEL]).mpi == INTEL
-    assert INTEL.title == "Intel MPI 2021.18"
-
-
-def test_auto_says_so_when_it_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
-    detected(monkeypatch, None)
-    choice = choose("auto", Path("job.sh"), [OPENMPI, MPICH])
-    assert choice.mpi == OPENMPI
-    assert choice.note is not None
-    assert "job.sh does not show its MPI; taking Open MPI 4.1.4" in choice.note
-
-
-@pytest.mark.parametrize(
-    ("wanted", "linked", "installed", "message"),
-    [
-        ("auto", "openmpi", [], "no MPI was found"),
-        ("auto", "openmpi", [MPICH], "linked to Open MPI, whose mpirun is not on PATH"),
-        ("mpich", "openmpi", [OPENMPI, MPICH], "linked to Open MPI, but --mpi mpich was asked for"),
-        ("mpich", None, [OPENMPI], "--mpi mpich: its mpirun is not on PATH"),
-        ("lam", None, [OPENMPI], "--mpi lam: there are auto, openmpi, mpich, intel"),
-    ],
-)
-def test_what_cannot_be_is_refused(
-    monkeypatch: pytest.MonkeyPatch, wanted: str, linked: str | None, installed: list[Mpi], message: str
+def test_an_mpi_with_two_abis_is_found_by_both(
+    on_path: Callable[..., None], write_programs: Write, tmp_path: Path
 ) -> None:
-    detected(monkeypatch, linked)
-    with pytest.raises(UserError, match=message):
-        choose(wanted, Path("prog"), installed)
+    write_programs({"a/bin/mpiexec": HYDRA, "a/bin/mpirun": HYDRA})
+    own = library(tmp_path / "a/lib/libmpi.so.12")
+    standard = library(tmp_path / "a/lib/libmpi_abi.so.1")
+    on_path("a")
+    launcher = tmp_path / "a/bin/mpiexec"
+    assert find_all_mpis() == [
+        Mpi("mpich", "5.0.2", launcher, own),
+        Mpi("mpiabi", "5.0.2", launcher, standard, "mpich"),
+    ]
+    assert [mpi.title for mpi in find_all_mpis()] == ["MPICH 5.0.2", "MPICH 5.0.2 (standard ABI)"]
+    assert mpis.at(tmp_path / "a") == mpis.at(launcher) == find_all_mpis()
+
+
+def test_several_of_a_kind_are_kept_apart(on_path: Callable[..., None], write_programs: Write, tmp_path: Path) -> None:
+    """In the order of PATH: the first is the one that mpiexec starts."""
+    write_programs({"a/bin/mpiexec": INTEL, "b/bin/mpiexec": HYDRA, "c/bin/mpiexec": OPENMPI})
+    library(tmp_path / "a/lib/release/libmpi.so.12")
+    on_path("a", "b", "c")
+    assert [(mpi.implementation, mpi.family) for mpi in find_all_mpis()] == [
+        ("intel", "mpich"), ("mpich", "mpich"), ("openmpi", "openmpi"),
+    ]  # fmt: skip
+    assert find_all_mpis()[0].library == tmp_path / "a/lib/release/libmpi.so.12"
+    on_path("c", "a", "b")
+    assert find_all_mpis()[0].implementation == "openmpi"
+    assert [mpi.launcher for mpi in find_mpis()] == [tmp_path / "c/bin/mpiexec", tmp_path / "b/bin/mpiexec"]
+
+
+def test_other_names_of_a_launcher_are_not_another_mpi(
+    on_path: Callable[..., None], write_programs: Write, tmp_path: Path
+) -> None:
+    write_programs({"a/bin/mpirun.fake-openmpi": OPENMPI, "a/bin/mpirun.fake-mpich": HYDRA, "a/bin/other": "true"})
+    (tmp_path / "a/bin/mpiexec").symlink_to("mpirun.fake-mpich")
+    on_path("a")
+    assert [mpi.launcher.name for mpi in find_all_mpis()] == ["mpirun.fake-mpich", "mpirun.fake-openmpi"]
+    assert mpis.at(tmp_path / "a/bin/other") == []
+    assert mpis.at(tmp_path) == []

@@ -24,12 +24,18 @@ def daemon() -> Path:
 
 
 def place(
-    daemon: Path, machine: str, ranks: int, bind: str = "bunch", services: int | None = None, nodes: int = 1
+    daemon: Path,
+    machine: str,
+    ranks: int,
+    bind: str = "bunch",
+    services: int | None = None,
+    nodes: int = 1,
+    *,
+    on_dpu: bool = False,
 ) -> NodeBinding:
     """Asks as if the node were `machine`, in hwloc's words."""
-    return binding.ask(
-        ["env", f"HWLOC_SYNTHETIC={machine}", *binding.place_command(daemon, bind, services, ranks, nodes)]
-    )
+    command = binding.place_command(daemon, bind, services, ranks, nodes, on_dpu=on_dpu)
+    return binding.ask(["env", f"HWLOC_SYNTHETIC={machine}", *command])
 
 
 TWO_BY_EIGHT = "numa:2 core:8 pu:1"
@@ -121,9 +127,9 @@ def test_any_node(
     assert {rank.service for rank in node.ranks} == set(range(len(node.services)))
 
 
-def drawing(node: NodeBinding, width: int = 100) -> list[str]:
+def drawing(node: NodeBinding, width: int = 100, dpu: str = "") -> list[str]:
     text = io.StringIO()
-    binding.draw(Console(file=text, width=width, highlight=False), "n0", node, 32, "bf1")
+    binding.draw(Console(file=text, width=width, highlight=False), "n0", node, 32, dpu)
     return text.getvalue().splitlines()
 
 
@@ -135,8 +141,13 @@ def test_the_drawing_fits_and_names_everybody(daemon: Path) -> None:
         for rank in range(32, 64):
             assert f" {rank} " in text
         assert all(f"SP{service} on CPU" in text for service in range(4))
-        assert "DPU bf1 (planned)" in " ".join(text.split())
         assert "32 ranks (32-63), 4 service processes, 48 cores" in text
+
+
+def test_with_a_dpu_the_host_has_ranks_only(daemon: Path) -> None:
+    text = "\n".join(drawing(place(daemon, "numa:1 core:4 pu:1", 4, on_dpu=True), dpu="DPU bf1: 1 service process"))
+    assert "4 ranks (32-35), 4 cores" in text and "DPU bf1: 1 service process" in text
+    assert "SP0" not in text and "each rank has 1 core" in text
 
 
 def test_ranks_that_share_are_drawn_so(daemon: Path) -> None:

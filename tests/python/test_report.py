@@ -32,6 +32,7 @@ EXAMPLE: dict[str, Any] = {
             "size": 4,
             "calls": 4000,
             "offloaded": 3996,
+            "algorithms": {"ring_pull": 3000, "scatter_dest": 996},
             "native": {"blocks below OUTRIGGER_MIN_BYTES": 4},
             "bytes": {"mapped": 3 << 20, "cma": 0, "relay": 0, "own": 1 << 20, "bounce": 0},
             "late_announcements": 17,
@@ -63,6 +64,7 @@ def test_everything_counted_is_shown() -> None:
         "MPI_COMM_WORLD, 4 ranks",
         "4,000",
         "3,996",
+        "996 scatter_dest",
         "4 blocks below",
         "3 MiB mapped",
         "1 MiB own",
@@ -79,6 +81,15 @@ def test_what_is_not_well_is_said() -> None:
     text = shown(data)
     assert "which ranks use too" in text
     assert "cross-memory attach is not available" in text
+
+
+def test_service_processes_on_dpus_are_said() -> None:
+    data = copy.deepcopy(EXAMPLE)
+    data["service"] |= {"core": -1, "cross_memory_attach": False}
+    data["collectives"][0]["bytes"]["rdma"] = 5 << 20
+    text = shown(data)
+    assert "1 service process per node on DPUs" in text and "5 MiB rdma" in text
+    assert "cross-memory" not in text
 
 
 @pytest.mark.parametrize(
@@ -118,6 +129,15 @@ def test_verdict() -> None:
 def test_what_is_not_a_report_is_a_clear_error(text: str) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         report.parse(text)
+
+
+def test_the_shared_heap_has_a_line() -> None:
+    counts = {"allocations": 1200, "bytes": 3 << 30, "refused": 2, "forks": 1}
+    assert "shared heap" not in shown(EXAMPLE)
+    assert (
+        "shared heap: 1,200 large allocations, 3 GiB; 2 more became ordinary memory; "
+        "1 forks made what was there ordinary memory"
+    ) in shown(changed() | {"shared_heap": counts})
 
 
 def test_another_version_is_named() -> None:

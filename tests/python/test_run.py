@@ -51,10 +51,8 @@ def test_hosts_of_a_file_with_their_dpus(files: Path) -> None:
     where = find_where(Hosts(files / "hosts", files / "dpus"), 3, "mpich", {})
     assert placed(where) == [("n1", 0, 2), ("n2", 2, 1)]
     assert [share.dpu for share in where.shares] == ["bf1", "bf2"]
-    note = run.dpu_note(where)
-    assert note is not None
-    assert "2 DPUs planned" in note and "no service processes on DPUs, they run on host cores" in note
-    assert run.dpu_note(Where()) is None
+    assert run.dpu_shares(where, {}) == where.shares
+    assert run.dpu_shares(where, {"OUTRIGGER_USE_DPU": "0"}) == run.dpu_shares(Where(), {}) == ()
 
 
 def test_open_mpi_begins_with_the_host_it_runs_on(files: Path) -> None:
@@ -128,11 +126,18 @@ def test_what_is_no_variable_is_named(word: str, message: str) -> None:
 
 
 def test_ranks_are_started_through_srun(files: Path) -> None:
-    """The whole command with an srun that shows how it was called."""
+    """And service processes on their hosts' DPUs, by an srun that shows how it was called."""
     log = files / "called"
     program(
         files / "srun",
-        f'case "$1" in --mpi=list) printf "\\tpmi2\\n\\tpmix\\n";; *) echo "$OUTRIGGER_DAEMON | $*" >{log};; esac',
+        f"""case "$*" in
+        --mpi=list) printf "\\tpmi2\\n\\tpmix\\n" ;;
+        *" outriggerd dpu "*)
+            echo "$*" >{log}.$1
+            echo "outriggerd: dpu ready protocol=3 endian=little port=${{1#--nodelist=bf}}000 services=0 cores=8"
+            cat >/dev/null ;;
+        *) echo "$OUTRIGGER_DAEMON $OUTRIGGER_DPUS | $*" >{log} ;;
+        esac""",
     )
     build = files / "build"
     for name in ("bin/outriggerd", "lib/liboutrigger-openmpi.so"):
@@ -148,9 +153,11 @@ def test_ranks_are_started_through_srun(files: Path) -> None:
         env={**os.environ, **ALLOCATED}, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert "2 DPUs planned" in result.stderr
+    dpu = "--nodelist=bf2 --nodes=1 --ntasks=1 --overlap --cpu-bind=none outriggerd dpu --services 0\n"
+    assert Path(f"{log}.--nodelist=bf2").read_text() == dpu
     assert log.read_text() == (
-        f"{build}/bin/outriggerd | --ntasks=4 --nodes=2 --nodelist=n1,n2 --ntasks-per-node=2 --distribution=block "
+        f"{build}/bin/outriggerd n1=bf1:1000,n2=bf2:2000 | "
+        f"--ntasks=4 --nodes=2 --nodelist=n1,n2 --ntasks-per-node=2 --distribution=block "
         f"--cpu-bind=none --export=ALL --mpi=pmix {build}/bin/outriggerd exec --bind bunch "
-        f"--preload {build}/lib/liboutrigger-openmpi.so -- {files}/job.sh x y\n"
+        f"--keep-no-core --preload {build}/lib/liboutrigger-openmpi.so -- {files}/job.sh x y\n"
     )

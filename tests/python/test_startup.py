@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_other_output_is_refused(output: str, message: str) -> None:
         startup.read_output(output, 3 if output == LINE else 2)
 
 
-def test_both_sides_are_measured_in_turn(tmp_path: Path) -> None:
+def test_both_sides_are_measured_in_turn(tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None]) -> None:
     """With an mpirun that takes 15 ms for a native job and 40 ms for one with the library."""
     placement = '{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}'
     slower = LINE.replace("15.0", "40.0")
@@ -43,11 +44,7 @@ def test_both_sides_are_measured_in_turn(tmp_path: Path) -> None:
         "bench/mpich/startup": "",
         "mpirun": mpirun,
     }
-    for name, body in programs.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
-        path.chmod(0o755)
+    write_programs(programs)
     text = io.StringIO()
     figures = tmp_path / "figures.json"
     mpis = [Mpi("mpich", "4.0.2", tmp_path / "mpirun", None)]

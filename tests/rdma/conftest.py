@@ -1,37 +1,71 @@
-"""Two guests for all tests of a session."""
+"""Guests for all tests of a session, booted when they are first asked for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from rdma_guests import Guest, boot, why_not
-from rdma_kernel import CannotBootError, prepare
+from rdma_guests import MACHINES, Guest, Laboratory, why_not
+from rdma_kernel import AARCH64, CannotBootError
 
 ROOT = Path(__file__).parents[2]
+Boot = Callable[..., list[Guest]]
+
+
+def existing(build: Path, *needed: str) -> Path:
+    """A build directory in which all that a test runs is there."""
+    for name in needed:
+        if not (build / name).exists():
+            raise pytest.UsageError(f"{build}/{name} is not there: build it, or name another build")
+    return build
 
 
 @pytest.fixture(scope="session")
 def build() -> Path:
     """What is tested: OUTRIGGER_BUILD, else the release build."""
     build = Path(os.environ.get("OUTRIGGER_BUILD", ROOT / "build" / "release")).resolve()
-    for needed in ("bin/ucx_test", "bin/outriggerd", "tests/mpi/openmpi/differential"):
-        if not (build / needed).exists():
-            raise pytest.UsageError(f"{build}/{needed} is not there: build it, or set OUTRIGGER_BUILD to what is built")
+    return existing(build, "bin/ucx_test", "bin/outriggerd", "tests/mpi/openmpi/differential")
+
+
+@pytest.fixture(scope="session")
+def arm_build() -> Path:
+    """What runs on a DPU with Arm cores: OUTRIGGER_ARM_BUILD, else the build for them."""
+    build = Path(os.environ.get("OUTRIGGER_ARM_BUILD", ROOT / "build" / "aarch64")).resolve()
+    if not (build / "bin" / "outriggerd").exists():
+        pytest.skip(f"{build}/bin/outriggerd is not there; ./dev build aarch64 makes it")
     return build
 
 
-@pytest.fixture(scope="module")
-def guests() -> Iterator[list[Guest]]:
+@pytest.fixture(scope="session")
+def laboratory() -> Iterator[Laboratory]:
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
-    try:
-        running = boot(prepare(ROOT / "build" / "rdma"), ROOT / "build" / "rdma" / "share", ("g0", "g1"))
-    except CannotBootError as error:
-        pytest.skip(str(error))
-    yield running
-    for guest in running:
-        guest.end()
+    laboratory = Laboratory(ROOT / "build" / "rdma")
+    yield laboratory
+    laboratory.end()
+
+
+@pytest.fixture
+def boot(laboratory: Laboratory) -> Boot:
+    """The guests of these names, up; the test is skipped where there can be none."""
+
+    def booted(*names: str) -> list[Guest]:
+        architectures = {machine.architecture for machine in MACHINES if machine.name in names}
+        reason = why_not([AARCH64]) if AARCH64 in architectures else None
+        if reason is not None:
+            pytest.skip(reason)
+        try:
+            return laboratory.guests(*names)
+        except CannotBootError as error:
+            pytest.skip(str(error))
+
+    return booted
+
+
+@pytest.fixture
+def guests(boot: Boot) -> list[Guest]:
+    """Two hosts."""
+    return boot("h0", "h1")

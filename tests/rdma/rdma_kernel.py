@@ -1,6 +1,7 @@
-"""What a guest boots: Debian's generic kernel, and a first file system with the modules that it needs.
+"""What a guest boots: Debian's generic kernel, a first file system with the modules that it needs, and a layer of files
+that is put over the host's.
 
-The kernel is fetched by `apt-get download` and unpacked; nothing is installed.
+Packages are fetched by `apt-get download` and unpacked; nothing is installed.
 """
 
 from __future__ import annotations
@@ -11,17 +12,42 @@ import shutil
 import stat
 import struct
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-BUSYBOX = Path("/bin/busybox")
 # crc32_generic is asked for by name at run time, so that rdma_rxe does not list it.
 MODULES = (
     "virtio_pci", "virtio_net", "9pnet_virtio", "9p", "overlay", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm",
 )  # fmt: skip
-DIRECTORIES = ("bin", "dev", "host", "memory", "modules", "proc", "root", "sys")
+DIRECTORIES = ("bin", "dev", "host", "layer", "memory", "modules", "proc", "root", "sys")
+_UCX_TOOLS = ("ucx-utils", "libgomp1")
+_SSH_SERVER = ("dropbear-bin", "libtomcrypt1", "libtommath1", "libgmp10")
+_RDMA_COMMAND = (
+    "iproute2", "libbpf1", "libbsd0", "libmd0", "libcap2", "libdb5.3", "libelf1", "libmnl0", "libselinux1",
+    "libpcre2-8-0", "zlib1g",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A kind of machine, as qemu, Debian and its packages name it."""
+
+    machine: str
+    debian: str
+    packages: tuple[str, ...]
+    """What a guest has over the host's files. Where these are another machine's, all that it runs."""
+
+    @property
+    def qemu(self) -> str:
+        return f"qemu-system-{self.machine}"
+
+
+X86_64 = Architecture("x86_64", "amd64", ("busybox-static", *_SSH_SERVER, *_UCX_TOOLS))
+AARCH64 = Architecture(
+    "aarch64", "arm64", ("busybox-static", "bash", "libtinfo6", *_RDMA_COMMAND, *_SSH_SERVER, *_UCX_TOOLS)
+)
 
 
 class CannotBootError(Exception):
@@ -32,35 +58,69 @@ class CannotBootError(Exception):
 class Bootable:
     """Files for qemu."""
 
+    architecture: Architecture
     kernel: Path
     initrd: Path
+    layer: Path
 
 
-def prepare(directory: Path) -> Bootable:
+def prepare(directory: Path, architecture: Architecture) -> Bootable:
     """Makes what a guest boots in `directory`; what is there already is kept."""
-    result = Bootable(directory / "vmlinux", directory / "initrd")
+    place = directory / architecture.machine
+    result = Bootable(architecture, place / "kernel", place / "initrd", place / "layer")
+    package = place / "package"
     if not result.kernel.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        image = next(_unpacked(directory).glob("boot/vmlinuz-*"))
-        result.kernel.write_bytes(elf_of(image.read_bytes()))
-    modules = _in_order(directory / "package", MODULES)
-    result.initrd.write_bytes(_archive(modules))
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        _unpack([_kernel_package(architecture)], architecture, package)
+        image = next(package.glob("boot/vmlinuz-*")).read_bytes()
+        result.kernel.write_bytes(elf_of(image) if architecture is X86_64 else image)
+    if not result.layer.exists():
+        new = place / "layer.new"
+        _unpack(architecture.packages, architecture, new)
+        _merge_usr(new)
+        if architecture is not X86_64:
+            _add_applets(new / "usr/bin")
+        new.rename(result.layer)
+    busybox = (result.layer / "usr/bin/busybox").read_bytes()
+    result.initrd.write_bytes(_archive(_in_order(package, MODULES), busybox))
     return result
 
 
-def _unpacked(directory: Path) -> Path:
+def _kernel_package(architecture: Architecture) -> str:
     """Debian's newest generic kernel. The flavour for clouds has no soft RoCE."""
-    unpacked = directory / "package"
-    depends = _output(["apt-cache", "depends", "linux-image-amd64"])
-    names = re.findall(r"Depends: (linux-image-\S+)", depends)
+    package = f"linux-image-{architecture.debian}:{architecture.debian}"
+    names = re.findall(r"Depends: (linux-image-[^\s:]+)", _output(["apt-cache", "depends", package]))
     if not names:
-        raise CannotBootError("apt knows no linux-image-amd64; run: apt-get update")
-    shutil.rmtree(unpacked, ignore_errors=True)
-    _output(["apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", names[0]], directory)
-    package = max(directory.glob("linux-image-*.deb"), key=lambda path: path.stat().st_mtime)
-    _output(["dpkg-deb", "-x", str(package), str(unpacked)])
-    package.unlink()
-    return unpacked
+        raise CannotBootError(f"apt knows no {package}; run: apt-get update")
+    return names[0]
+
+
+def _unpack(packages: Sequence[str], architecture: Architecture, directory: Path) -> None:
+    fetched = directory.with_suffix(".fetched")
+    for old in (directory, fetched):
+        shutil.rmtree(old, ignore_errors=True)
+    fetched.mkdir(parents=True)
+    names = [f"{name}:{architecture.debian}" for name in packages]
+    _output(["apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", *names], fetched)
+    for package in fetched.glob("*.deb"):
+        _output(["dpkg-deb", "-x", str(package), str(directory)])
+    shutil.rmtree(fetched)
+
+
+def _merge_usr(directory: Path) -> None:
+    """Moves /bin, /sbin and /lib below /usr: put over the host's files they would hide its links of these names."""
+    for name in ("bin", "sbin", "lib"):
+        if (directory / name).is_dir():
+            shutil.copytree(directory / name, directory / "usr" / name, symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(directory / name)
+
+
+def _add_applets(directory: Path) -> None:
+    """The usual commands, by busybox, where the host's are for another machine."""
+    for applet in _output(["busybox", "--list"]).split():
+        if not (directory / applet).exists():
+            (directory / applet).symlink_to("/usr/bin/busybox")
 
 
 def _output(command: list[str], directory: Path | None = None) -> str:
@@ -108,12 +168,12 @@ def _in_order(package: Path, wanted: Iterable[str]) -> dict[str, bytes]:
     return loaded
 
 
-def _archive(modules: dict[str, bytes]) -> bytes:
+def _archive(modules: dict[str, bytes], busybox: bytes) -> bytes:
     """The first file system, in cpio's "newc" form."""
     executable = stat.S_IFREG | 0o755
     parts = [_entry(name, stat.S_IFDIR | 0o755, b"") for name in DIRECTORIES]
     parts.append(_entry("init", executable, (HERE / "init").read_bytes()))
-    parts.append(_entry("bin/busybox", executable, BUSYBOX.read_bytes()))
+    parts.append(_entry("bin/busybox", executable, busybox))
     for number, (name, content) in enumerate(modules.items()):
         parts.append(_entry(f"modules/{number:02}-{name}.ko", executable, content))
     parts.append(_entry("TRAILER!!!", 0, b""))

@@ -66,6 +66,16 @@ TEST(NodePlacement, AListIsTakenAsGiven) {
   EXPECT_FALSE(place_node(request_of("3,9", 2, 0), machine(1, 4)).ok());
 }
 
+TEST(NodePlacement, WithServiceProcessesOnADpuRanksHaveAllCores) {
+  NodeRequest request = request_of("bunch", 4, 2);
+  request.keep_no_core = true;
+  request.service_cpus = {0};
+  const auto placed = place_node(request, machine(1, 4));
+  ASSERT_TRUE(placed.ok());
+  EXPECT_EQ(cpus_of(placed.value()), (Lists{{0}, {1}, {2}, {3}}));
+  EXPECT_TRUE(placed.value().service_cpus.empty());
+}
+
 TEST(NodePlacement, CoresNamedForServiceProcessesAreLeftToThem) {
   NodeRequest request = request_of("bunch", 2, 0);
   request.service_cpus = {0};

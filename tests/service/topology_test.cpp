@@ -87,10 +87,10 @@ TEST(CpuList, RangesAndNumbers) {
 }
 
 TEST(Reach, Lists) {
-  EXPECT_EQ(parse_reach("mapped,cma,copier").value(), kReachAll);
+  EXPECT_EQ(parse_reach("mapped,cma,copier,xpmem,rdma,alias").value(), kReachAll);
   EXPECT_EQ(parse_reach("cma").value(), kReachCma);
   EXPECT_EQ(parse_reach("none").value(), 0U);
-  EXPECT_FALSE(parse_reach("rdma"));
+  EXPECT_FALSE(parse_reach("telepathy"));
 }
 
 TEST(Topology, ThisMachineHasCores) {

@@ -1,6 +1,9 @@
 // ring_pull with a planted bug in how a block is pulled.
 #include "planted.hpp"
 
+#include <optional>
+#include <vector>
+
 #include "engine/operation.hpp"
 
 namespace outrigger::sim {
@@ -43,6 +46,17 @@ Task pull_staying_in_window(Operation& operation, LocalRank& rank, GroupRank sou
   operation.count_filled(rank, source, outcome);
 }
 
+Task pull_right(Operation& operation, LocalRank& rank, GroupRank source) {
+  co_await operation.enter_window(rank);
+  const Block from = rank.pull_from(source);
+  const Block to = rank.pull_to(source);
+  const fabric::MoveOutcome outcome = co_await operation.move(from, to);
+  operation.leave_window(rank);
+  operation.mark_delivered(rank, source, outcome);
+  operation.release(rank, source, outcome);
+  operation.count_filled(rank, source, outcome);
+}
+
 // As ring_pull does it, with another pull.
 Task pull_all(Operation& operation, LocalRank& rank, Task (*pull)(Operation&, LocalRank&, GroupRank)) {
   operation.announce_send_blocks(rank);
@@ -57,6 +71,20 @@ Task pull_all(Operation& operation, LocalRank& rank, Task (*pull)(Operation&, Lo
 }
 
 }  // namespace
+
+// The bug: nothing moves before all have come, so that ranks that have come wait for others' late peers.
+Task planted_idle_until_all(Operation& operation, LocalRank& rank) {
+  operation.announce_send_blocks(rank);
+  std::vector<GroupRank> sources;
+  for (;;) {
+    const std::optional<GroupRank> source = co_await rank.next_ready_peer();
+    if (!source) break;
+    sources.push_back(*source);
+  }
+  for (const GroupRank source : sources) rank.spawn(pull_right(operation, rank, source));
+  co_await rank.filled_and_released();
+  operation.complete(rank);
+}
 
 Task planted_early_release(Operation& operation, LocalRank& rank) {
   return pull_all(operation, rank, pull_released_early);

@@ -8,5 +8,8 @@ namespace outrigger::sim {
 engine::Task planted_early_release(engine::Operation& operation, engine::LocalRank& rank);
 engine::Task planted_lost_mark(engine::Operation& operation, engine::LocalRank& rank);
 engine::Task planted_leaked_slot(engine::Operation& operation, engine::LocalRank& rank);
+engine::Task planted_idle_until_all(engine::Operation& operation, engine::LocalRank& rank);
+engine::Task planted_sibling_not_asked(engine::Operation& operation, engine::LocalRank& rank);
+engine::Task planted_let_go_early(engine::Operation& operation, engine::LocalRank& rank);
 
 }  // namespace outrigger::sim

@@ -18,8 +18,9 @@ struct Found {
 
 std::optional<Found> search(engine::AlgorithmFunction bug, std::uint64_t seeds, SimulationOptions options) {
   engine::Registry registry;
-  registry.add(Collective::ialltoall, Algorithm::ring_pull, bug);
-  registry.add(Collective::ialltoallv, Algorithm::ring_pull, bug);
+  for (const CollectiveRow& row : kCollectives) {
+    if (has_algorithm(row.collective, options.algorithm)) registry.add(row.collective, options.algorithm, bug);
+  }
   options.registry = &registry;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     options.seed = seed;
@@ -71,6 +72,34 @@ TEST(PlantedBugs, ALeakedWindowSlotIsFound) {
   ASSERT_TRUE(found.has_value());
   report("leaked window slot", *found);
   EXPECT_NE(found->invariant.find("window slot"), std::string::npos) << found->invariant;
+}
+
+TEST(PlantedBugs, WaitingForALateRankWithoutNeedIsFound) {
+  SimulationOptions options;
+  options.faults = fabric::sim::delays();
+  const std::optional<Found> found = search(planted_idle_until_all, 200, options);
+  ASSERT_TRUE(found.has_value());
+  report("idle until all have come", *found);
+  EXPECT_NE(found->invariant.find("late rank without need"), std::string::npos) << found->invariant;
+}
+
+TEST(PlantedBugs, ABlockThatComesToANodeTwiceIsFound) {
+  SimulationOptions options;
+  options.algorithm = Algorithm::node_ring;
+  options.faults = fabric::sim::delays();
+  const std::optional<Found> found = search(planted_sibling_not_asked, 50, options);
+  ASSERT_TRUE(found.has_value());
+  report("sibling not asked", *found);
+  EXPECT_NE(found->invariant.find("twice"), std::string::npos) << found->invariant;
+}
+
+TEST(PlantedBugs, AHolderThatIsLetGoEarlyIsFound) {
+  SimulationOptions options;
+  options.algorithm = Algorithm::node_ring;
+  options.faults = fabric::sim::delays();
+  const std::optional<Found> found = search(planted_let_go_early, 50, options);
+  ASSERT_TRUE(found.has_value());
+  report("let go early", *found);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace outrigger::sim {
 namespace {
@@ -29,12 +30,19 @@ constexpr std::uint64_t seeds(std::uint64_t many) {
 #endif
 }
 
+std::vector<Algorithm> every_algorithm() {
+  std::vector<Algorithm> all;
+  for (const AlgorithmName& known : kAlgorithms) all.push_back(known.algorithm);
+  return all;
+}
+
 class Schedules : public ::testing::TestWithParam<std::tuple<Algorithm, Faults>> {};
 
 TEST_P(Schedules, KeepEveryInvariant) {
   const auto& [algorithm, faults] = GetParam();
   std::uint64_t crashes = 0;
   std::uint64_t replayed = 0;
+  std::uint64_t ahead = 0;
   for (std::uint64_t seed = 1; seed <= faults.seeds; ++seed) {
     SimulationOptions options;
     options.seed = seed;
@@ -47,18 +55,20 @@ TEST_P(Schedules, KeepEveryInvariant) {
     ASSERT_NE(result.operations, 0U);
     crashes += result.crashes;
     replayed += result.replayed_posts;
+    ahead += result.blocks_ahead;
   }
   // The faults must be there to be survived.
   EXPECT_EQ(crashes != 0, faults.make().most_crashes != 0);
   EXPECT_EQ(replayed != 0, faults.make().most_crashes != 0);
+  EXPECT_EQ(ahead != 0, faults.make().ahead_chance != 0 && algorithm == Algorithm::ring_pull);
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulation, Schedules,
-                         ::testing::Combine(::testing::Values(Algorithm::ring_pull, Algorithm::scatter_dest),
-                                            ::testing::Values(Faults{"none", fabric::sim::no_faults, seeds(200)},
-                                                              Faults{"delays", fabric::sim::delays, seeds(400)},
-                                                              Faults{"crashes", fabric::sim::crashes, seeds(700)},
-                                                              Faults{"all", fabric::sim::all_faults, seeds(700)})),
+                         ::testing::Combine(::testing::ValuesIn(every_algorithm()),
+                                            ::testing::Values(Faults{"none", fabric::sim::no_faults, seeds(160)},
+                                                              Faults{"delays", fabric::sim::delays, seeds(320)},
+                                                              Faults{"crashes", fabric::sim::crashes, seeds(560)},
+                                                              Faults{"all", fabric::sim::all_faults, seeds(560)})),
                          [](const auto& parameter) {
                            return std::string(name_of(std::get<0>(parameter.param))) + "_" +
                                   std::get<1>(parameter.param).name;

@@ -80,11 +80,16 @@ class RawPeer final : private fabric::ucx::WorkerEvents {
     ASSERT_TRUE(opened) << opened.error();
     endpoint = std::move(opened).value();
   }
-  ucs_status_t arrived(std::span<const std::byte> header, void* /*data*/, std::size_t /*bytes*/,
-                       bool /*rendezvous*/) override {
+  ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes, bool /*rendezvous*/) override {
     const auto decoded = wire::decode_wire(header);
     EXPECT_TRUE(decoded);
-    if (decoded) headers.push_back(*decoded);
+    if (decoded && decoded->kind == wire::Kind::batch) {
+      std::span<const std::byte> rest(static_cast<const std::byte*>(data), bytes);
+      while (const auto framed = wire::next_framed(rest)) headers.push_back(framed->header);
+      EXPECT_TRUE(rest.empty());
+    } else if (decoded) {
+      headers.push_back(*decoded);
+    }
     return UCS_OK;
   }
 
@@ -199,6 +204,10 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
   with_status.bytes = 5000;
   with_status.status = 1;
   wire::Header twice = header(wire::Kind::message);
+  wire::Header notice = header(wire::Kind::ahead);
+  notice.bytes = 5000;
+  wire::Header part = header(wire::Kind::part);
+  part.bytes = 5000;
   const std::vector<std::function<void()>> attacks{
       [&] { raw_->send(RawPeer::Line::data, wire::encode_wire(push), some); },
       [&] { raw_->send(RawPeer::Line::data, wire::encode_wire(push), some, true); },
@@ -208,6 +217,31 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
       [&] {
         say(twice, "a");
         say(twice, "b");
+      },
+      [&] { say(notice, "too short for a block's name"); },
+      [&] { say(notice, std::string(wire::kBlockIdBytes + 4999, 'x')); },  // not the bytes it speaks of
+      [&] {
+        notice.bytes = 1U << 20;
+        say(notice, std::string(wire::kBlockIdBytes, 'x'));  // more than there is room for
+      },
+      [&] {
+        raw_->send(RawPeer::Line::data, wire::encode_wire(part), some);
+        raw_->send(RawPeer::Line::data, wire::encode_wire(part), some);
+      },
+      [&] { raw_->send(RawPeer::Line::data, wire::encode_wire(part), some, true); },
+      [&] { raw_->send(RawPeer::Line::control, wire::encode_wire(part), some); },
+      [&] { say(header(wire::Kind::batch), "too short for a message"); },
+      [&] {
+        wire::Header stranger = header(wire::Kind::ping);
+        stranger.secret[0] ^= 1;
+        std::vector<std::byte> batch;
+        wire::append_framed(batch, wire::encode_wire(stranger), {});
+        raw_->send(RawPeer::Line::control, wire::encode_wire(header(wire::Kind::batch)), batch);
+      },
+      [&] {  // bytes for memory on the control line
+        std::vector<std::byte> batch;
+        wire::append_framed(batch, wire::encode_wire(push), std::span(some).first(4999));
+        raw_->send(RawPeer::Line::control, wire::encode_wire(header(wire::Kind::batch)), batch);
       },
   };
   for (std::size_t i = 0; i < attacks.size(); ++i) {

@@ -21,8 +21,6 @@ using fabric::ucx::WireOptions;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::array<RegionId, 2> kRegions{FakeMemory::kMapped, kPrivateRegion};
-
 TEST_P(Wires, EverySizeFromAndToMappedAndPrivateMemory) {
   start(2);
   constexpr std::uint64_t kChunk = 256U << 10;

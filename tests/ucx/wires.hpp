@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -67,6 +68,8 @@ class FakeMemory final : public fabric::NodeMemory {
   std::vector<std::byte> private_;
   bool lost_ = false;
 };
+
+inline constexpr std::array<RegionId, 2> kRegions{FakeMemory::kMapped, kPrivateRegion};
 
 class Moved final : public fabric::MoveCompletion {
  public:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,19 +11,25 @@ from typing import TypeVar
 from rich.console import Console
 from rich.markup import escape
 
+from outrigger import choice
 from outrigger.artifacts import Artifacts
 from outrigger.bench import jobs, lanes, lanes_plot, table
 from outrigger.bench import plot as plotting
-from outrigger.bench.figures import Measurement, as_json
+from outrigger.bench.figures import CONTIGUOUS, Measurement, as_json
 from outrigger.bench.runner import Request, Runner, least_work
 from outrigger.cluster import units
 from outrigger.errors import UserError
-from outrigger.mpis import FAMILIES, Mpi, find_mpis
-from outrigger.settings import COLLECTIVES
+from outrigger.mpis import FAMILIES, INTEL, Mpi, find_all_mpis, find_mpis
 
+ORDERS = (CONTIGUOUS, "strided")
 MEMORIES = ("alloc_mem", "malloc")
 _EACH_FOUND = "auto"
 T = TypeVar("T")
+
+COLLECTIVES = ("ialltoall", "ialltoallv", "ialltoallw", "iallgather", "iallgatherv", "ibcast")
+"""What `orbench` times."""
+_UNLESS_NAMED = COLLECTIVES[:2]
+_ALL = "all"
 
 
 def _of(words: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
@@ -33,13 +40,20 @@ def _of(words: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...
 
 
 def parse_collectives(words: Sequence[str]) -> tuple[str, ...]:
-    """Checked names; none means all."""
-    return _of(words or COLLECTIVES, COLLECTIVES, "collective")
+    """Checked names; none means ialltoall and ialltoallv."""
+    if list(words) == [_ALL]:
+        return COLLECTIVES
+    return _of(words or _UNLESS_NAMED, COLLECTIVES, "collective")
 
 
 def parse_memories(text: str) -> tuple[str, ...]:
     """Checked kinds of memory."""
     return _of([word.strip() for word in text.split(",")], MEMORIES, "--memory")
+
+
+def parse_order(text: str) -> str:
+    """Checked order of ranks."""
+    return _of([text], ORDERS, "--order")[0]
 
 
 def parse_link_rate(text: str | None) -> int | None:
@@ -52,21 +66,29 @@ def parse_link_rate(text: str | None) -> int | None:
         raise UserError(f"--link-rate{str(error).removeprefix('--rate')}") from None
 
 
+def _elsewhere(word: str) -> Mpi:
+    if os.sep not in word and word not in (*FAMILIES, INTEL):
+        raise UserError(
+            f"--mpi '{word}': there are {', '.join((_EACH_FOUND, *FAMILIES, INTEL))}, or where one is installed"
+        )
+    return choice.named(word, find_all_mpis())[0]
+
+
 def choose_mpis(wanted: str) -> list[Mpi]:
-    """The MPIs asked for, with commas between, or each that is found."""
+    """The MPIs asked for, by names or places with commas between, or each that is found.
+
+    The benchmark programs are built for the ABIs of Open MPI and MPICH, and serve all MPIs that have one of them.
+    """
     found = find_mpis()
     if wanted == _EACH_FOUND:
         if not found:
             raise UserError("no MPI was found: neither mpirun of Open MPI nor of MPICH is on PATH")
         return found
-    names = _of([word.strip() for word in wanted.split(",")], (_EACH_FOUND, *FAMILIES), "--mpi")
-    if _EACH_FOUND in names:
+    words = tuple(dict.fromkeys(word.strip() for word in wanted.split(",")))
+    if _EACH_FOUND in words:
         raise UserError(f"--mpi {wanted}: auto stands alone; it means each MPI that is found")
     by_name = {mpi.family: mpi for mpi in found}
-    for name in names:
-        if name not in by_name:
-            raise UserError(f"--mpi {name}: its mpirun is not on PATH")
-    return [by_name[name] for name in names]
+    return [by_name.get(word) or _elsewhere(word) for word in words]
 
 
 @dataclass(frozen=True)
@@ -77,6 +99,8 @@ class Output:
     plot: Path | None = None
     link_bits: int | None = None
     """The rate of a host's link, to compare with."""
+    compares: bool = False
+    """All MPIs side by side."""
 
 
 class _Comparison:
@@ -124,7 +148,7 @@ def _one_by_one(console: Console, runners: Sequence[Runner]) -> list[Measurement
 
 
 def _draw(measurements: Sequence[Measurement], ranks: int, path: Path, output: Output, *, side_by_side: bool) -> None:
-    heading = f"All-to-all on {ranks} ranks, native and offloaded"
+    heading = f"Collectives on {ranks} ranks, native and offloaded"
     if side_by_side:
         lanes_plot.save(lanes.groups(measurements), path, heading, output.link_bits)
     else:
@@ -134,9 +158,9 @@ def _draw(measurements: Sequence[Measurement], ranks: int, path: Path, output: O
 def run(
     console: Console, request: Request, mpis: Sequence[Mpi], artifacts: Artifacts, site: jobs.Site, output: Output
 ) -> None:
-    """Measures under each MPI and shows the figures: MPI by MPI, or on several hosts all MPIs side by side."""
+    """Measures under each MPI and shows the figures: MPI by MPI, or all side by side, by the same work."""
     runners = [Runner(request, mpi, artifacts, site) for mpi in mpis]
-    if site.many:
+    if output.compares:
         measurements = _Comparison(console, runners).measure()
         lanes.show(console, measurements, output.link_bits)
     else:
@@ -145,5 +169,5 @@ def run(
         console.print(note, style="yellow")
     jobs.save_json(console, output.json, as_json(measurements))
     if output.plot is not None:
-        _draw(measurements, request.ranks, output.plot, output, side_by_side=site.many)
+        _draw(measurements, request.ranks, output.plot, output, side_by_side=output.compares)
         console.print(f"Plot: [bold]{output.plot}[/]", soft_wrap=True)

@@ -45,7 +45,7 @@ def launch_options(
 
 def offload_options(algorithms: Sequence[str], reach: str | None, pretend_nodes: int | None) -> tuple[str, ...]:
     """Options of `outrigger run` that the native lanes do not get."""
-    words = [word for algorithm in algorithms for word in ("--algorithm", algorithm)]
+    words = ["--algorithm", ",".join(algorithms)] if algorithms else []  # one option: their order counts
     words += ["--reach", reach] if reach is not None else []
     words += ["--pretend-nodes", str(pretend_nodes)] if pretend_nodes is not None else []
     return tuple(words)
@@ -107,8 +107,8 @@ def measure_fft3d(
     pieces: Annotated[
         int, typer.Option("--pieces", min=1, help="Of each transform, with MPI_Test between, in that lane.")
     ] = 8,
-    algorithm: Annotated[list[str] | None, typer.Option("--algorithm", help="COLLECTIVE=ALGORITHM.")] = None,
-    reach: Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,cma,bounce.")] = None,
+    algorithm: Annotated[list[str] | None, typer.Option("--algorithm", help="As for run.")] = None,
+    reach: Annotated[str | None, typer.Option("--reach", help="Allow only these, as for run.")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
     traces: Annotated[Path | None, typer.Option("--traces", help="Directory for traces and a timeline.")] = None,
     build: Annotated[Path | None, typer.Option("--build", help="Build directory to use.")] = None,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from outrigger.errors import UserError
+
+CONTIGUOUS = "contiguous"
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,17 @@ class Side:
 
 
 @dataclass(frozen=True)
-class AllCores:
-    """Native by the same work with the ranks on all cores, those of service processes too. Medians in microseconds."""
+class OtherNative:
+    """Native by the same work in another way. Medians in microseconds."""
 
     pure_us: float
     total_us: float
     exposed_us: float
     cpu_us: float
+
+    def as_side(self) -> Side:
+        """To be shown beside the others; its overlap as OSU computes it was not measured."""
+        return Side(self.pure_us, self.total_us, self.exposed_us, math.nan, self.cpu_us)
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,17 @@ class Configuration:
     native: Side
     offloaded: Side
     service: Service | None = None
-    native_all_cores: AllCores | None = None
+    native_all_cores: OtherNative | None = None
+    """The ranks on all cores, those of service processes too."""
+    native_threads: OtherNative | None = None
+    """With a progress thread for each rank on the cores of the service processes."""
+    order: str = CONTIGUOUS
+    """Of the ranks: node by node; or strided, by turns over the nodes."""
+
+    @property
+    def ranks_text(self) -> str:
+        """How many, and their order where it is not the usual one."""
+        return f"{self.ranks} ranks" if self.order == CONTIGUOUS else f"{self.ranks} {self.order} ranks"
 
     def goodput(self, side: Side) -> float | None:
         """Of the node that receives most, by the pure latency: bytes per microsecond, which is MB/s."""
@@ -83,9 +100,14 @@ class Configuration:
         return self.offloaded.total_us / self.native.total_us
 
     @property
-    def all_cores_ratio(self) -> float | None:
-        """Offloaded total over the total of native on all cores, by equal work."""
-        return self.offloaded.total_us / self.native_all_cores.total_us if self.native_all_cores else None
+    def other_natives(self) -> dict[str, OtherNative]:
+        """By what is different."""
+        found = {"all cores": self.native_all_cores, "threads": self.native_threads}
+        return {name: figures for name, figures in found.items() if figures is not None}
+
+    def ratio_to(self, other: OtherNative) -> float:
+        """Offloaded total over this total, by equal work."""
+        return self.offloaded.total_us / other.total_us
 
     @property
     def cpu_ratio(self) -> float:
@@ -139,9 +161,9 @@ class Row:
     work_iterations: int
 
     @property
-    def all_cores(self) -> AllCores:
-        """Of a run on all cores."""
-        return AllCores(self.pure_us, self.total_us, self.exposed_us, self.cpu_us)
+    def other_native(self) -> OtherNative:
+        """Of a native run."""
+        return OtherNative(self.pure_us, self.total_us, self.exposed_us, self.cpu_us)
 
 
 def read_rows(output: str) -> list[Row]:

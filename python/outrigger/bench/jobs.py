@@ -16,8 +16,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from outrigger import launch
+from outrigger import cores, launch, libraries
 from outrigger import run as running
+from outrigger.bench import natives
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
@@ -47,15 +48,22 @@ class Site:
 
     def job(self, program: Sequence[str], ranks: int, mpi: Mpi, settings: Settings | None = None) -> launch.Job:
         """An offloaded job here; native and other variants by `dataclasses.replace`."""
-        where = running.find_where(self.hosts, ranks, mpi.family, os.environ)
+        where = running.find_where(self.hosts, ranks, mpi.implementation, os.environ)
         job = launch.Job(tuple(program), ranks, mpi, settings or Settings(), policy=self.policy, where=where)
-        return replace(job, bind=self.binds, variables=self.variables(mpi))
+        library_path = libraries.directory_for(Path(program[0]), mpi)
+        variables = self.variables(mpi, ranks)
+        return replace(job, bind=self.binds, variables=variables, library_path=library_path)
 
-    def variables(self, mpi: Mpi) -> dict[str, str]:
-        """Nobody knows how many unbound ranks of other hosts share a core: those of Open MPI give way while waiting."""
+    def variables(self, mpi: Mpi, ranks: int) -> dict[str, str]:
+        """So that ranks that share cores give way while they wait.
+
+        Nobody knows how many unbound ranks of other hosts share a core, so that Open MPI must be told there.
+        """
         name = "OMPI_MCA_mpi_yield_when_idle"
-        crowded = self.many and not self.binds and mpi.family == "openmpi"
-        return {name: "1"} if crowded and name not in os.environ else {}
+        told = self.many and not self.binds and mpi.family == "openmpi" and name not in os.environ
+        bound_to = len(cores.allowed_cores()) - (1 if self.binds else 0)
+        crowded = self.many or ranks > bound_to
+        return {**(natives.crowded(mpi) if crowded else {}), **({name: "1"} if told else {})}
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,19 @@ class Lane:
     service: Service | None
     """Of offloaded ones."""
 
+    variant: str = ""
+    """What is different, of another native."""
+
+    @property
+    def is_base(self) -> bool:
+        """What the others are compared with: native on the same cores."""
+        return not self.offloaded and not self.variant
+
     @property
     def label(self) -> str:
         """For people."""
-        return f"{'offloaded' if self.offloaded else 'native'}, {self.title}"
+        kind = "offloaded" if self.offloaded else f"native {self.variant}".strip()
+        return f"{kind}, {self.title}"
 
 
 @dataclass(frozen=True)
@@ -42,13 +51,13 @@ class Group:
     collective: str
     memory: str
     bytes: int
-    ranks: int
+    ranks_text: str
     lanes: tuple[Lane, ...]
 
     @property
     def best_pure_us(self) -> float:
         """The shortest native pure latency."""
-        return min(lane.side.pure_us for lane in self.lanes if not lane.offloaded)
+        return min(lane.side.pure_us for lane in self.lanes if lane.is_base)
 
     @property
     def work_us(self) -> float:
@@ -58,7 +67,7 @@ class Group:
     @property
     def best_total_us(self) -> float:
         """The shortest native total by equal work."""
-        return min(lane.side.total_us for lane in self.lanes if not lane.offloaded)
+        return min(lane.side.total_us for lane in self.lanes if lane.is_base)
 
 
 def _lane(measurement: Measurement, configuration: Configuration, *, offloaded: bool) -> Lane:
@@ -68,14 +77,24 @@ def _lane(measurement: Measurement, configuration: Configuration, *, offloaded: 
     return Lane(measurement.family, measurement.title, offloaded, side, configuration.work_us, goodput, service)
 
 
+def _others(measurement: Measurement, configuration: Configuration) -> list[Lane]:
+    return [
+        Lane(
+            measurement.family, measurement.title, False, figures.as_side(), configuration.work_us, None, None, name
+        )
+        for name, figures in configuration.other_natives.items()
+    ]  # fmt: skip
+
+
 def groups(measurements: Sequence[Measurement]) -> list[Group]:
-    """The configurations that all measurements have in the same order; all native lanes, then the offloaded ones."""
+    """The configurations that all measurements have in the same order; native lanes, other natives, offloaded."""
     result = []
     for same in zip(*(measurement.configurations for measurement in measurements), strict=True):
         pairs = list(zip(measurements, same, strict=True))
         lanes = [_lane(measurement, found, offloaded=False) for measurement, found in pairs]
+        lanes += [lane for measurement, found in pairs for lane in _others(measurement, found)]
         lanes += [_lane(measurement, found, offloaded=True) for measurement, found in pairs if measurement.offloaded]
-        result.append(Group(same[0].collective, same[0].memory, same[0].bytes, same[0].ranks, tuple(lanes)))
+        result.append(Group(same[0].collective, same[0].memory, same[0].bytes, same[0].ranks_text, tuple(lanes)))
     return result
 
 
@@ -128,7 +147,7 @@ def _row(group: Group, lane: Lane, link_bits: int | None, *, wired: bool) -> lis
 def table(same: Sequence[Group], link_bits: int | None) -> Table:
     """One collective with one kind of memory: for each size a row per lane."""
     first = same[0]
-    title = f"MPI_{first.collective.capitalize()}, {first.ranks} ranks, buffers from {MEMORY[first.memory]}"
+    title = f"MPI_{first.collective.capitalize()}, {first.ranks_text}, buffers from {MEMORY[first.memory]}"
     wired = any(lane.goodput is not None for lane in first.lanes)
     result = Table(
         box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="dim", pad_edge=False,
@@ -153,10 +172,14 @@ def legend(measurements: Sequence[Measurement], link_bits: int | None) -> str:
     """What the columns mean."""
     services = [c.service for m in measurements if m.offloaded for c in m.configurations if c.service]
     lines = [
-        "Milliseconds, medians; bytes per pair of ranks. best: of the native lanes, in that column.",
+        "Milliseconds, medians; bytes of a block. best: of the native lanes, in that column.",
         "work: the ranks' own computation, the same in all lanes, as long as the best native's pure latency",
         "total: post, work, wait; exposed: total less the work alone; CPU in MPI: a rank's CPU time inside MPI calls",
     ]
+    if any(found.native_all_cores for m in measurements for found in m.configurations):
+        lines.append("all cores: the ranks spread over all cores, the service process's too")
+    if any(found.native_threads for m in measurements for found in m.configurations):
+        lines.append("threads: a progress thread of the MPI for each rank, on the service process's core")
     if any(service.wire_bytes for service in services):
         link = "; of link: of its rate, in which frames' own bytes are included" if link_bits is not None else ""
         lines.append(f"MB/s: goodput, what a node receives from others, by pure{link}")

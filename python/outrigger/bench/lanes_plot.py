@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,40 @@ from outrigger.bench.lanes import Group, Lane, by_table
 from outrigger.bench.plot import INK, label_sizes, style, write
 from outrigger.bench.table import MEMORY
 
-_NATIVE = ("#d1603d", "#e3a587", "#9c4428", "#f0cdbc")
-_OFFLOADED = ("#2a7f8e", "#7fbac4", "#1b5560", "#bfdde2")
+_NATIVE = ("#d1603d", "#e3a587", "#9c4428", "#f0cdbc", "#6e2f1b")
+_OTHER_NATIVE = ("#8a7f70", "#c5beb2")
+_OFFLOADED = ("#2a7f8e", "#7fbac4", "#1b5560", "#bfdde2", "#0d3239")
 _FLOOR = "#22262b"
 _HIGHEST_PERCENT = 150
 """Of bars: one far above would leave no room for the others."""
 
 
+def _chosen(groups: Sequence[Group]) -> list[Group]:
+    """Of the other natives of each kind only the one that is fastest at last."""
+    last = groups[-1].lanes
+    variants = dict.fromkeys(lane.variant for lane in last if lane.variant)
+    best = {
+        min((lane for lane in last if lane.variant == variant), key=lambda lane: lane.side.total_us).label
+        for variant in variants
+    }
+    return [
+        replace(group, lanes=tuple(lane for lane in group.lanes if not lane.variant or lane.label in best))
+        for group in groups
+    ]
+
+
 def _colours(groups: Sequence[Group]) -> dict[str, str]:
-    """By label; natives in one family of colours, offloaded ones in another."""
-    lanes = groups[0].lanes
-    native = [lane.label for lane in lanes if not lane.offloaded]
-    offloaded = [lane.label for lane in lanes if lane.offloaded]
-    pairs = [(label, _NATIVE[i % len(_NATIVE)]) for i, label in enumerate(native)]
-    return dict(pairs + [(label, _OFFLOADED[i % len(_OFFLOADED)]) for i, label in enumerate(offloaded)])
+    """By label; natives in one family of colours, other natives and offloaded ones in two more."""
+    kinds = (
+        (_NATIVE, lambda lane: lane.is_base),
+        (_OTHER_NATIVE, lambda lane: bool(lane.variant)),
+        (_OFFLOADED, lambda lane: lane.offloaded),
+    )
+    found: dict[str, str] = {}
+    for palette, belongs in kinds:
+        labels = [lane.label for lane in groups[0].lanes if belongs(lane)]
+        found.update((label, palette[i % len(palette)]) for i, label in enumerate(labels))
+    return found
 
 
 def _bars(axis: Any, same: Sequence[Group], colours: dict[str, str]) -> None:
@@ -85,6 +106,7 @@ def save(groups: Sequence[Group], path: Path, heading: str, link_bits: int | Non
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
+    groups = _chosen(groups)
     rows, colours = by_table(groups), _colours(groups)
     figure, axes = pyplot.subplots(
         len(rows), 3, figsize=(13, 1.3 + 3.1 * len(rows)), squeeze=False, width_ratios=(5, 3, 3),

@@ -28,7 +28,7 @@ def style(axis: Any, title: str) -> None:
 def label_sizes(axis: Any, sizes: Sequence[int]) -> None:
     axis.set_xticks(range(len(sizes)), list(map(size_label, sizes)))
     axis.tick_params(axis="x", labelsize=7)
-    axis.set_xlabel("bytes per pair of ranks", fontsize=8, color=INK)
+    axis.set_xlabel("bytes of a block", fontsize=8, color=INK)
 
 
 def _bars(configuration: Configuration) -> list[tuple[float, float, str]]:
@@ -61,7 +61,7 @@ def draw_totals(axis: Any, configurations: Sequence[Configuration], title: str) 
     label_sizes(axis, [c.bytes for c in configurations])
     labels = [f"{size_label(c.bytes)}\n{_time(c.native.total_us)}" for c in configurations]
     axis.set_xticks(range(len(configurations)), labels)
-    axis.set_xlabel("bytes per pair of ranks, native's total", fontsize=8, color=INK)
+    axis.set_xlabel("bytes of a block, native's total", fontsize=8, color=INK)
     axis.set_ylim(0, highest * 1.15)
     axis.set_ylabel("total time / native's total", fontsize=8, color=INK)
 

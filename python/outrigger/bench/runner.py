@@ -7,12 +7,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from outrigger import launch, report
 from outrigger import run as running
 from outrigger.artifacts import Artifacts
-from outrigger.bench import jobs
-from outrigger.bench.figures import AllCores, Configuration, Measurement, Row, read_line, read_rows
+from outrigger.bench import jobs, natives
+from outrigger.bench.figures import CONTIGUOUS, Configuration, Measurement, OtherNative, Row, read_line, read_rows
 from outrigger.bench.jobs import Site
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
@@ -31,6 +32,8 @@ class Request:
     seconds: int
     """At most, for each configuration."""
     settings: Settings = field(default_factory=Settings)
+    order: str = CONTIGUOUS
+    """Of the ranks; strided: by turns over the nodes."""
 
     @property
     def configurations(self) -> int:
@@ -46,6 +49,8 @@ class Request:
             *("--iterations", str(self.iterations)),
             *("--seconds", str(self.seconds)),
         ]
+        if self.order != CONTIGUOUS:
+            words += ["--order", self.order]
         return [*words, "--work", ",".join(map(str, work))] if work else words
 
 
@@ -114,14 +119,32 @@ class Runner:
         job = self._job("alltoall_bench", replace(self.request, seconds=1).arguments())
         return self._native_rows(job, self.request.configurations)
 
-    def _native_on_all_cores(self, configurations: Sequence[Configuration]) -> list[AllCores]:
-        """A native run on all cores, with the work of each configuration."""
+    def _native_beside(self, configurations: Sequence[Configuration], **different: Any) -> list[OtherNative]:
+        """A native run with the work of each configuration, of a job that is different."""
         work = [configuration.work_iterations for configuration in configurations]
-        job = replace(self._job("alltoall_bench", self.request.arguments(work)), bind=False)
-        return [row.all_cores for row in self._native_rows(job, len(configurations))]
+        job = replace(self._job("alltoall_bench", self.request.arguments(work)), **different)
+        return [row.other_native for row in self._native_rows(job, len(configurations))]
+
+    def _threads(self, job: launch.Job) -> dict[str, str] | None:
+        """What gives native progress threads; None: it has none, or there is no core for them."""
+        cpus = launch.make_plan(job, self.artifacts).placement.service_cpus
+        if self.site.many or not cpus:
+            return None
+        return natives.with_threads(self.mpi, self.request.ranks, cpus[0])
+
+    def _with_other_natives(self, job: launch.Job, configurations: Sequence[Configuration]) -> list[Configuration]:
+        everywhere = self._native_beside(configurations, bind=False)
+        threads = self._threads(job)
+        if threads is None:
+            return [replace(c, native_all_cores=on_all) for c, on_all in zip(configurations, everywhere, strict=True)]
+        helped = self._native_beside(configurations, variables={**job.variables, **threads})
+        return [
+            replace(c, native_all_cores=on_all, native_threads=with_threads)
+            for c, on_all, with_threads in zip(configurations, everywhere, helped, strict=True)
+        ]
 
     def measure(self, work: Sequence[int] = ()) -> Measurement:
-        """One run of orbench, native and offloaded in turn; then native on all cores, if that is another placement."""
+        """One run of orbench, native and offloaded in turn; then native in the other ways that it has here."""
         expected = self.request.configurations
         verdict = self.why_native()
         job = self._job("orbench", self.request.arguments(work))
@@ -130,10 +153,7 @@ class Runner:
         if len(configurations) != expected:
             raise UserError(f"the benchmark under {self.mpi.title} gave {len(configurations)} of {expected} lines")
         if self.site.binds:
-            everywhere = self._native_on_all_cores(configurations)
-            configurations = [
-                replace(c, native_all_cores=figures) for c, figures in zip(configurations, everywhere, strict=True)
-            ]
+            configurations = self._with_other_natives(job, configurations)
         notes = () if self._all_ended else (jobs.unended(self.mpi),)
         return Measurement(
             self.mpi.family, self.mpi.title, command, verdict == "", verdict, tuple(configurations), notes

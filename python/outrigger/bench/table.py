@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrigger.bench.figures import Configuration, Measurement
+from outrigger.bench.figures import Configuration, Measurement, OtherNative
 from outrigger.sizes import format_size
 
 MEMORY = {"alloc_mem": "MPI_Alloc_mem", "malloc": "malloc"}
@@ -39,14 +39,11 @@ def _row(configuration: Configuration) -> list[Text]:
     return cells
 
 
-def _row_of_all_cores(configuration: Configuration) -> list[Text]:
-    """Native on all cores: its figures in native's columns, and the ratio to it."""
-    figures, ratio = configuration.native_all_cores, configuration.all_cores_ratio
-    if figures is None or ratio is None:
-        return []
-    cells = [Text("all cores")]
-    for _, name in _GROUPS:
-        cells += [Text(microseconds(getattr(figures, name))), Text("")]
+def _row_of_other(name: str, figures: OtherNative, ratio: float) -> list[Text]:
+    """Its figures in native's columns, and the ratio to it."""
+    cells = [Text(name)]
+    for _, figure in _GROUPS:
+        cells += [Text(microseconds(getattr(figures, figure))), Text("")]
     return [*cells, Text(""), Text(""), Text(f"{ratio:.2f}")]
 
 
@@ -64,24 +61,26 @@ def table(title: str, configurations: list[Configuration]) -> Table:
     result.add_column("CPU\nless", justify="right", no_wrap=True)
     for configuration in configurations:
         result.add_row(*_row(configuration))
-        if everywhere := _row_of_all_cores(configuration):
-            result.add_row(*everywhere, style="dim")
+        for name, figures in configuration.other_natives.items():
+            result.add_row(*_row_of_other(name, figures, configuration.ratio_to(figures)), style="dim")
     return result
 
 
 def legend() -> str:
     """What the columns mean."""
     return (
-        "Microseconds, medians; bytes per pair of ranks. total: post, work, wait, with the same work on both sides (as "
+        "Microseconds, medians; bytes of a block: for each pair of ranks, of each rank (allgather), of the root "
+        "(broadcast). total: post, work, wait, with the same work on both sides (as "
         "long as native's pure latency); exposed: total less the work alone; CPU: a rank's CPU time inside MPI calls; "
         "overlap: in percent, as OSU computes it. all cores: native by the same work with the ranks spread over all "
-        "cores, the service process's too; its ratio is offloaded's total over this total."
+        "cores, the service process's too; threads: native by the same work with a progress thread for each rank on "
+        "the service process's core; their ratios are offloaded's total over these totals."
     )
 
 
 def print_measurement(console: Console, measurement: Measurement) -> None:
     """All tables of one MPI."""
-    console.rule(f"[bold]{measurement.title}[/], {measurement.configurations[0].ranks} ranks", align="left")
+    console.rule(f"[bold]{measurement.title}[/], {measurement.configurations[0].ranks_text}", align="left")
     if not measurement.offloaded:
         console.print(f"[bold red]Not offloaded:[/] {measurement.why_native}. Both sides below are native.")
     groups: dict[tuple[str, str], list[Configuration]] = {}

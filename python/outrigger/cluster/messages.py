@@ -25,7 +25,8 @@ def send(connection: socket.socket, message: Message, files: Sequence[int] = ())
     text = json.dumps(message).encode()
     data = memoryview(_LENGTH.pack(len(text)) + text)
     sent = socket.send_fds(connection, [data], list(files)) if files else 0
-    connection.sendall(data[sent:])
+    if sent < len(data):  # sending nothing is an error, too, when the other side has done all and gone already
+        connection.sendall(data[sent:])
 
 
 def _receive_exactly(connection: socket.socket, count: int) -> bytes:

@@ -20,7 +20,8 @@ HostFabric::HostFabric(HostFabricOptions options) : options_(options) {
 
 void HostFabric::add_rank(WorldRank rank, RankMemory memory) {
   if (rank.value() >= ranks_.size()) ranks_.resize(std::size_t{rank.value()} + 1);
-  ranks_[rank.value()].emplace(Rank{std::move(memory), std::vector<OpenSlot>(kSlotCount), nullptr, 0, std::nullopt});
+  Rank& added = ranks_[rank.value()].emplace(Rank{std::move(memory), {}, nullptr, nullptr, 0, std::nullopt});
+  added.slots.resize(kSlotCount);
 }
 
 HostFabric::Rank* HostFabric::find(WorldRank rank) {
@@ -31,6 +32,10 @@ HostFabric::Rank* HostFabric::find(WorldRank rank) {
 RankMemory* HostFabric::rank(WorldRank rank) {
   Rank* found = find(rank);
   return found != nullptr ? &found->memory : nullptr;
+}
+
+void HostFabric::set_windows(WorldRank rank, std::unique_ptr<XpmemWindows> windows) {
+  if (Rank* found = find(rank)) found->windows = std::move(windows);
 }
 
 void HostFabric::drop_rank(WorldRank rank) {

@@ -3,6 +3,7 @@
 //
 //   mapped  -> mapped    one memcpy
 //   private -> mapped    one process_vm_readv          mapped -> private    one process_vm_writev
+//   private by XPMEM     one memcpy, where the rank has offered it; what faults is copied as below
 //   private -> private   one copy by the copier of one of the two ranks (rank_copier.hpp), where there is one; else
 //                        relay through a staging buffer that fits in the second-level cache
 //
@@ -28,9 +29,11 @@
 #include <vector>
 
 #include "fabric/fabric.hpp"
+#include "fabric/host/copy_kernel.hpp"
 #include "fabric/host/host_move.hpp"
 #include "fabric/host/rank_copier.hpp"
 #include "fabric/host/rank_memory.hpp"
+#include "fabric/host/xpmem_windows.hpp"
 #include "fabric/node_memory.hpp"
 #include "protocol/byte_ring.hpp"
 #include "protocol/shared_memory.hpp"
@@ -45,8 +48,8 @@ struct HostFabricOptions {
   // A copier is woken for so much and more; what there is less of costs less to relay than to switch between the two.
   std::uint64_t copier_least_bytes = 64U << 10;
   std::uint64_t copier_wanted_bytes = 16U << 10;  // a block of so much is a reason to have a copier: there may be more
-  std::uint64_t copier_most_bytes = 512U << 10;   // for one copier in one progress()
-  std::uint64_t copiers_bytes = 1U << 20;         // for all of them in one progress(), at least one piece
+  std::uint64_t copier_most_bytes = 1U << 20;     // for one copier in one progress()
+  std::uint64_t copiers_bytes = 2U << 20;         // for all of them in one progress(), at least one piece
   // What a copier has not taken after so long is copied here.
   std::chrono::milliseconds copier_patience{10};
   // Messages that wait for room in peers' rings. At the limit the caller takes no further posts until peers have read;
@@ -64,6 +67,12 @@ class HostFabric final : public Fabric, public NodeMemory {
   // Ranks compute on this process's core: while copiers work there it sleeps. Otherwise it yields to them, which takes
   // no timer and no wake-up; ranks would keep such a turn for milliseconds.
   void share_core(bool shared) { core_is_shared_ = shared; }
+  // Of the last cache of this process's processor: moves of more than that go past it. 0: not known, none do.
+  void set_cache_bytes(std::uint64_t bytes) { cache_bytes_ = bytes; }
+  // How mapped memory is copied now.
+  [[nodiscard]] CopyKernel kernel() const;
+  // The rank's private memory can be attached.
+  void set_windows(WorldRank rank, std::unique_ptr<XpmemWindows> windows);
   // The rank is served by this process and may start a copier.
   void expect_copier(WorldRank rank);
   // A word of the rank's private memory, by which copiers of other ranks make sure that they reach the right process.
@@ -106,7 +115,8 @@ class HostFabric final : public Fabric, public NodeMemory {
   struct Rank {
     RankMemory memory;
     std::vector<OpenSlot> slots;
-    std::unique_ptr<RankCopier> copier;  // null: none will come
+    std::unique_ptr<RankCopier> copier;     // null: none will come
+    std::unique_ptr<XpmemWindows> windows;  // null: private memory is not attached
     std::uint64_t probe_address = 0;
     std::optional<std::uint64_t> probe_value;
   };
@@ -130,6 +140,9 @@ class HostFabric final : public Fabric, public NodeMemory {
   // host_fabric_moves.cpp
   [[nodiscard]] bool copy_directly();
   [[nodiscard]] MoveStatus copy_piece(const Piece& piece, Reach& reach);
+  // Mapped, or attached by XPMEM.
+  [[nodiscard]] bool in_reach(const MemoryRef& memory);
+  [[nodiscard]] std::byte* attached(const MemoryRef& memory, std::uint64_t address, std::uint64_t bytes);
   void settle(const Piece& piece, MoveStatus status, Reach reach);
   void end_if_over(HostMove& move);
   void retire(HostMove& move);
@@ -171,6 +184,8 @@ class HostFabric final : public Fabric, public NodeMemory {
   std::unordered_map<SpId, Peer> peers_;
   std::size_t messages_waiting_ = 0;
   bool core_is_shared_ = false;
+  std::uint64_t cache_bytes_ = 0;
+  std::uint64_t bytes_under_way_ = 0;  // of all moves_
   std::list<HostMove> moves_;
   std::list<HostMove> spare_moves_;  // to be used again
   std::deque<Piece> queue_;          // what is copied here

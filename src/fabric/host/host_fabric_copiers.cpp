@@ -42,6 +42,7 @@ HostFabric::Helper HostFabric::helper_of(const HostMove& move) {
   // One side mapped: one copy is enough without help, but for a rank's own block a plain one is cheaper.
   const bool both_private = from.region == kPrivateRegion && to.region == kPrivateRegion;
   if (!both_private && !(within && (from.region == kPrivateRegion || to.region == kPrivateRegion))) return {};
+  if (in_reach(from) && in_reach(to)) return {};
   for (const WorldRank rank : {to.owner, from.owner}) {
     Rank* found = find(rank);
     if (found == nullptr || !found->copier) continue;
@@ -230,12 +231,17 @@ void HostFabric::stop_helping(RankCopier& copier) {
   copier.queued_bytes = 0;
 }
 
+// A yield costs least, but the kernel need not go by it: not between processes of different groups of its scheduler
+// (sessions, control groups), nor where this process has got less of the core than the copier. Then only a sleep gives
+// the core away at once.
 void HostFabric::yield_to_copiers() {
   const auto deadline = RankCopier::Clock::now() + kLongestLoan;
   for (const WorldRank rank : helping_) {
     const RankCopier& copier = *find(rank)->copier;
     while (copier.pending() != 0 && !copier.stuck() && !copier.all_finished()) {
+      const std::uint32_t steps = copier.steps();
       ::sched_yield();
+      if (copier.steps() == steps) return wait_for_copiers();
       if (RankCopier::Clock::now() > deadline) return;
     }
   }

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "fabric/host/copy_kernel.hpp"
 #include "fabric/host/cross_memory.hpp"
+#include "fabric/host/guarded_copy.hpp"
 #include "fabric/host/host_fabric.hpp"
 
 namespace outrigger::fabric {
@@ -19,6 +21,12 @@ Reach dearer(Reach one, Reach other) {
   return one == Reach::mapped ? other : one;
 }
 
+// Those of one owner may.
+bool overlap(const std::byte* one, const std::byte* other, std::uint64_t bytes) {
+  const auto distance = static_cast<std::uint64_t>(one < other ? other - one : one - other);
+  return distance < bytes;
+}
+
 }  // namespace
 
 void HostFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
@@ -27,6 +35,7 @@ void HostFabric::move(const Block& from, const Block& to, MoveCompletion& comple
   moves_.splice(moves_.end(), spare_moves_, spare_moves_.begin());
   HostMove& move = moves_.back();
   move = HostMove{from, to, &completion, from.bytes, 0, MoveStatus::ok, Reach::mapped, std::prev(moves_.end())};
+  bytes_under_way_ += from.bytes;
   queue(Piece{&move, to.memory.owner, 0, from.bytes});
 }
 
@@ -99,12 +108,20 @@ MoveStatus HostFabric::copy_piece(const Piece& piece, Reach& reach) {
   const std::uint64_t to_address = to.address + piece.offset;
   if (read != nullptr && write != nullptr) {
     reach = Reach::mapped;
-    if (from.owner == to.owner) {
-      std::memmove(write, read, piece.bytes);  // one owner's ranges may overlap
+    if (overlap(write, read, piece.bytes)) {
+      std::memmove(write, read, piece.bytes);
     } else {
-      std::memcpy(write, read, piece.bytes);
+      copy_bytes(kernel(), write, read, piece.bytes);
     }
     return MoveStatus::ok;
+  }
+  // The second call may detach what the first has given, but then gives nothing itself.
+  std::byte* attached_read = read != nullptr ? read : attached(from, from_address, piece.bytes);
+  std::byte* attached_write = write != nullptr ? write : attached(to, to_address, piece.bytes);
+  if (attached_read != nullptr && attached_write != nullptr) {
+    reach = Reach::xpmem;
+    if (copy_guarded(attached_write, attached_read, piece.bytes)) return MoveStatus::ok;
+    // Not there, or not to be attached: cross-memory attach knows which.
   }
   if (write != nullptr) {
     reach = Reach::cma;
@@ -116,6 +133,25 @@ MoveStatus HostFabric::copy_piece(const Piece& piece, Reach& reach) {
   }
   reach = Reach::relay;
   return relay(*source, from_address, *destination, to_address, piece.bytes);
+}
+
+// What is read and written by the moves under way does not fit in the cache: nobody will find anything there.
+CopyKernel HostFabric::kernel() const {
+  const bool past = cache_bytes_ != 0 && 2 * bytes_under_way_ >= cache_bytes_;
+  return past ? CopyKernel::streaming : CopyKernel::cached;
+}
+
+bool HostFabric::in_reach(const MemoryRef& memory) {
+  const Rank* owner = find(memory.owner);
+  return memory.region != kPrivateRegion || (owner != nullptr && owner->windows);
+}
+
+std::byte* HostFabric::attached(const MemoryRef& memory, std::uint64_t address, std::uint64_t bytes) {
+  Rank* owner = find(memory.owner);
+  if (owner == nullptr || !owner->windows) return nullptr;
+  std::byte* bytes_here = owner->windows->at(address, bytes);
+  if (bytes_here == nullptr) owner->windows.reset();  // a copier serves better than an attachment that is not to be had
+  return bytes_here;
 }
 
 MoveStatus HostFabric::relay(const RankMemory& from, std::uint64_t from_address, const RankMemory& to,
@@ -153,6 +189,7 @@ void HostFabric::end_if_over(HostMove& move) {
 }
 
 void HostFabric::retire(HostMove& move) {
+  bytes_under_way_ -= move.from.bytes;
   if (spare_moves_.size() < kSpareMoves) {
     spare_moves_.splice(spare_moves_.end(), moves_, move.self);
   } else {

@@ -46,6 +46,10 @@ class RankCopier {
   void ring();
   // Until all that is pending is finished or the time is over, asleep. Dear where timers are.
   void wait(std::chrono::microseconds at_most);
+  // Grows when it takes or finishes a job.
+  [[nodiscard]] std::uint32_t steps() const {
+    return board_->taken.load(std::memory_order_relaxed) + board_->events.load(std::memory_order_relaxed);
+  }
   // All that is pending is finished.
   [[nodiscard]] bool all_finished() const;
 

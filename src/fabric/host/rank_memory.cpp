@@ -25,8 +25,16 @@ Status RankMemory::add_region(RegionId region, std::uint64_t base, Mapping mappi
   return Done{};
 }
 
+Status RankMemory::add_range(RegionId region, std::uint64_t base, std::uint64_t bytes) {
+  const std::string name = "region " + std::to_string(region.value());
+  if (region < kFirstAddedRegion) return Error{name + " cannot be added: the id is reserved"};
+  if (bytes > kHighestAddress - base) return Error{name + " is beyond the address space"};
+  ranges_.insert_or_assign(region, Range{base, bytes});
+  return Done{};
+}
+
 bool RankMemory::drop_region(RegionId region) {
-  return regions_.erase(region) != 0;
+  return regions_.erase(region) + ranges_.erase(region) != 0;
 }
 
 std::byte* RankMemory::mapped(RegionId region, std::uint64_t address, std::uint64_t bytes) const {
@@ -58,6 +66,10 @@ std::shared_ptr<const void> RankMemory::hold(RegionId region) const {
 
 bool RankMemory::accessible(RegionId region, std::uint64_t address, std::uint64_t bytes) const {
   if (region == kPrivateRegion) return private_reachable_ && bytes <= kHighestAddress - address;
+  if (const auto range = ranges_.find(region); range != ranges_.end()) {
+    const std::uint64_t offset = address - range->second.base;
+    return offset <= range->second.bytes && bytes <= range->second.bytes - offset;
+  }
   return mapped(region, address, bytes) != nullptr;
 }
 

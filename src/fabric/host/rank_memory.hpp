@@ -29,7 +29,9 @@ class RankMemory {
 
   // Errors: an id that is reserved or in use, an address that is not page aligned, a range beyond the address space.
   [[nodiscard]] Status add_region(RegionId region, std::uint64_t base, Mapping mapping);
-  // False: no such region.
+  // A range that is not mapped here, but may be moved. Errors as above.
+  [[nodiscard]] Status add_range(RegionId region, std::uint64_t base, std::uint64_t bytes);
+  // False: no such region or range.
   bool drop_region(RegionId region);
   [[nodiscard]] std::size_t regions() const { return regions_.size(); }
 
@@ -52,7 +54,12 @@ class RankMemory {
   pid_t pid_;
   std::shared_ptr<const Mapping> segment_;
   bool private_reachable_;
+  struct Range {
+    std::uint64_t base = 0;
+    std::uint64_t bytes = 0;
+  };
   std::unordered_map<RegionId, Region> regions_;
+  std::unordered_map<RegionId, Range> ranges_;
 };
 
 }  // namespace outrigger::fabric

@@ -11,6 +11,8 @@ struct FaultOptions {
   // A move copies chunks of this many bytes (at least 1), each after this delay.
   Range chunk_bytes{1, 4096};
   Range chunk_delay_ns{500, 500};
+  // Blocks that are sent ahead, to some byte of theirs, after a chunk's delay. The others are asked for.
+  double ahead_chance = 0;
   // Time until a service process looks at what has arrived, and its chance to stall much longer instead.
   Range step_delay_ns{100, 100};
   double service_stall_chance = 0;
@@ -19,6 +21,8 @@ struct FaultOptions {
   Range post_delay_ns{0, 1000};
   double late_post_chance = 0;
   Range late_post_ns{0, 0};
+  // A rank's chance to stay away, before a post, until nothing else happens any more.
+  double absent_chance = 0;
   // Whether ranks may post different communicators in different orders.
   bool differing_post_orders = false;
   // Service processes that crash, at most, over the whole run, when, and how long they stay away.
@@ -41,12 +45,14 @@ struct FaultOptions {
   faults.message_delay_ns = {100, 50'000};
   faults.chunk_bytes = {1, 1024};
   faults.chunk_delay_ns = {10, 20'000};
+  faults.ahead_chance = 0.5;
   faults.step_delay_ns = {10, 2'000};
   faults.service_stall_chance = 0.02;
   faults.service_stall_ns = {10'000, 500'000};
   faults.post_delay_ns = {0, 20'000};
   faults.late_post_chance = 0.1;
   faults.late_post_ns = {50'000, 1'000'000};
+  faults.absent_chance = 0.03;
   faults.differing_post_orders = true;
   return faults;
 }

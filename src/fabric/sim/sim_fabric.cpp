@@ -57,6 +57,7 @@ void World::lose_messages_of(SpId crashed) {
     if (ends.second == crashed) pair.letters.clear();
     if (ends.first == crashed && !pair.letters.empty()) pair.letters.resize(random.below(pair.letters.size() + 1));
   }
+  std::erase_if(ahead, [crashed](const auto& block) { return block.first.first == crashed; });
 }
 
 std::size_t World::messages_in_flight() const {
@@ -68,10 +69,43 @@ std::size_t World::messages_in_flight() const {
 void SimFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
   assert(from.bytes != 0 && from.bytes == to.bytes);
   const std::uint64_t id = next_move_++;
-  const bool added = moves_.try_emplace(&completion, MoveState{id, from, to, 0}).second;
+  const bool added = moves_.try_emplace(&completion, MoveState{id, from, to, 0, {}}).second;
   assert(added);
   static_cast<void>(added);
   schedule_chunk(completion, id);
+}
+
+void SimFabric::send_ahead(const BlockId& id, const Block& from, SpId reader) {
+  const bool added = ahead_.insert(id).second;
+  assert(added);
+  static_cast<void>(added);
+  if (!world_.random.chance(world_.faults.ahead_chance)) return;
+  Block part = from;
+  part.bytes = 1 + world_.random.below(from.bytes);
+  const std::uint64_t delay = world_.random.within(world_.faults.chunk_delay_ns);
+  world_.time.after(delay, [this, alive = std::weak_ptr<bool>(alive_), id, part, reader] {
+    const std::shared_ptr<bool> here = alive.lock();
+    if (here == nullptr || !*here || !ahead_.contains(id)) return;
+    const auto bytes = world_.memory[part.memory.owner.value()].resolve(part.memory.address, part.bytes);
+    world_.observer.ahead_read(self_, part);
+    world_.ahead[{reader, id}].assign(bytes.begin(), bytes.end());
+  });
+}
+
+void SimFabric::withdraw_ahead(const BlockId& id) {
+  const std::size_t removed = ahead_.erase(id);
+  assert(removed == 1);
+  static_cast<void>(removed);
+}
+
+void SimFabric::move_block(const BlockId& id, SpId /*source*/, const Block& from, const Block& to,
+                           MoveCompletion& completion) {
+  move(from, to, completion);
+  if (auto block = world_.ahead.extract({self_, id})) moves_.at(&completion).ahead = std::move(block.mapped());
+}
+
+void SimFabric::forget_ahead(const BlockId& id, SpId /*source*/) {
+  world_.ahead.erase({self_, id});
 }
 
 void SimFabric::schedule_chunk(MoveCompletion& completion, std::uint64_t id) {
@@ -92,6 +126,10 @@ bool SimFabric::copy(MoveState& move, std::uint64_t bytes) {
   if (source.size() != bytes || target.size() != bytes) return false;
   world_.observer.chunk_moves(self_, move.from, move.to);
   std::memmove(target.data(), source.data(), bytes);
+  const std::uint64_t had_bytes = std::min<std::uint64_t>(move.ahead.size(), move.done_bytes + bytes);
+  if (had_bytes > move.done_bytes) {
+    std::memcpy(target.data(), move.ahead.data() + move.done_bytes, had_bytes - move.done_bytes);
+  }
   move.done_bytes += bytes;
   return true;
 }

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +39,7 @@ class RankMemory {
 class Observer {
  public:
   virtual void chunk_moves(SpId by, const Block& from, const Block& to) = 0;  // before the bytes are touched
+  virtual void ahead_read(SpId by, const Block& from) = 0;                    // of a block that is sent ahead
   virtual void move_ended(SpId by) = 0;                                       // the engine has to run
   virtual void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source) = 0;
   virtual void completed(SpId by, WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
@@ -66,6 +68,9 @@ class World {
   void lose_messages_of(SpId crashed);
   [[nodiscard]] std::size_t messages_in_flight() const;
 
+  // The first bytes of blocks that are at the service process which will move them.
+  std::map<std::pair<SpId, BlockId>, std::vector<std::byte>> ahead;
+
  private:
   struct Letter {
     std::uint64_t id;
@@ -88,6 +93,11 @@ class SimFabric final : public Fabric {
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
+  void send_ahead(const BlockId& id, const Block& from, SpId reader) override;
+  void withdraw_ahead(const BlockId& id) override;
+  void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
+                  MoveCompletion& completion) override;
+  void forget_ahead(const BlockId& id, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
@@ -102,6 +112,7 @@ class SimFabric final : public Fabric {
     Block from;
     Block to;
     std::uint64_t done_bytes = 0;
+    std::vector<std::byte> ahead;  // its first bytes, where they were sent ahead
   };
   void schedule_chunk(MoveCompletion& completion, std::uint64_t id);
   void chunk(MoveCompletion& completion, std::uint64_t id);
@@ -112,6 +123,7 @@ class SimFabric final : public Fabric {
   SpId self_;
   std::shared_ptr<bool> alive_;
   std::unordered_map<MoveCompletion*, MoveState> moves_;
+  std::set<BlockId> ahead_;  // that may be read and sent ahead
   std::uint64_t next_move_ = 0;
 };
 

@@ -26,6 +26,27 @@ void ClusterFabric::cancel(MoveCompletion& completion) {
   wire_.cancel(completion);
 }
 
+void ClusterFabric::send_ahead(const BlockId& id, const Block& from, SpId reader) {
+  if (!is_here(reader)) wire_.send_ahead(id, from, reader);
+}
+
+void ClusterFabric::withdraw_ahead(const BlockId& id) {
+  wire_.withdraw_ahead(id);
+}
+
+void ClusterFabric::move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
+                               MoveCompletion& completion) {
+  if (is_here(source)) {
+    node_.move(from, to, completion);
+  } else {
+    wire_.pull_block(id, source, from, to, completion);
+  }
+}
+
+void ClusterFabric::forget_ahead(const BlockId& id, SpId source) {
+  if (!is_here(source)) wire_.forget_ahead(id, source);
+}
+
 void ClusterFabric::send(SpId to, std::span<const std::byte> message) {
   if (is_here(to)) {
     node_.send(SpId{to.value() - first_here_}, message);

@@ -19,6 +19,11 @@ class ClusterFabric final : public Fabric {
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
+  void send_ahead(const BlockId& id, const Block& from, SpId reader) override;
+  void withdraw_ahead(const BlockId& id) override;
+  void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
+                  MoveCompletion& completion) override;
+  void forget_ahead(const BlockId& id, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;

@@ -23,6 +23,7 @@ function(outrigger_given_ucx root)
                                                           INTERFACE_INCLUDE_DIRECTORIES ${headers})
   endforeach()
   target_link_libraries(outrigger_ucx INTERFACE outrigger_ucp outrigger_ucs)
+  target_include_directories(outrigger_ucx_headers SYSTEM INTERFACE ${headers})
 endfunction()
 
 function(outrigger_system_ucx)
@@ -32,9 +33,13 @@ function(outrigger_system_ucx)
                         "prefix of one with -DOUTRIGGER_UCX_ROOT=PREFIX.")
   endif()
   target_link_libraries(outrigger_ucx INTERFACE PkgConfig::UCX)
+  set(headers ${UCX_INCLUDE_DIRS})
+  list(REMOVE_ITEM headers /usr/include) # searched anyway, and not to be searched earlier
+  target_include_directories(outrigger_ucx_headers SYSTEM INTERFACE ${headers})
 endfunction()
 
 add_library(outrigger_ucx INTERFACE)
+add_library(outrigger_ucx_headers INTERFACE) # for who finds its functions at run time
 if(OUTRIGGER_UCX_ROOT)
   outrigger_given_ucx(${OUTRIGGER_UCX_ROOT})
 else()

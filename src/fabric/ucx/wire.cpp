@@ -11,8 +11,6 @@ namespace outrigger::fabric::ucx {
 namespace {
 
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
-// What a chunk takes of a window at least, so that windows bound the number of small ones as well.
-constexpr std::uint64_t kLeastCharge = 256;
 // For what is being written to a place that nobody wants it in any more. Its source has said that it is ready.
 constexpr std::chrono::seconds kLandingTime{2};
 constexpr int kClosingTurns = 1000;
@@ -83,6 +81,7 @@ Status Wire::introduce(const Roster& roster, SpId self) {
   self_ = self;
   secret_ = roster.secret();
   const std::uint32_t own_node = roster.node_of(self);
+  const std::uint64_t ahead_bytes = std::min(options_.ahead_bytes_of_peer, options_.ahead_bytes / roster.sp_count);
   links_.resize(roster.sp_count);
   for (std::uint32_t sp = 0; sp < roster.sp_count; ++sp) {
     const std::uint32_t node = roster.node_of(SpId{sp});
@@ -97,6 +96,8 @@ Status Wire::introduce(const Roster& roster, SpId self) {
     auto link = std::make_unique<Link>();
     link->sp = SpId{sp};
     link->name = roster.nodes[node].name;
+    link->ahead = AheadBlocks(ahead_bytes);
+    link->ahead_room_bytes = ahead_bytes;
     const auto data_begin = address.begin() + static_cast<std::ptrdiff_t>(kLengthBytes + length);
     link->control_address.assign(address.begin() + kLengthBytes, data_begin);
     link->data_address.assign(data_begin, address.end());
@@ -118,12 +119,13 @@ void Wire::push(SpId destination, const Block& from, const Block& to, MoveComple
   begin(false, destination, from, to, completion);
 }
 
-void Wire::begin(bool pulls, SpId peer, const Block& from, const Block& to, MoveCompletion& completion) {
+void Wire::begin(bool pulls, SpId peer, const Block& from, const Block& to, MoveCompletion& completion,
+                 const BlockId* block) {
   if (from.bytes == 0 || from.bytes != to.bytes) std::abort();  // against the contract: a bug of ours
   Link& link = link_of(peer);
   busy_ = true;
   if (link.departed) {
-    finished_.push_back(Finished{&completion, MoveOutcome{MoveStatus::owner_lost, Reach::wire}});
+    finished_.add(completion, MoveOutcome{MoveStatus::owner_lost, Reach::wire});
     return;
   }
   const std::uint64_t id = next_transfer_++;
@@ -135,12 +137,17 @@ void Wire::begin(bool pulls, SpId peer, const Block& from, const Block& to, Move
   transfer.completion = &completion;
   (void)endpoint(link, Line::data);  // what the network can do is known from then on
   transfer.chunk_bytes = link.moves_memory ? options_.chunk_bytes : options_.copied_chunk_bytes;
+  AheadBlock* ahead = block == nullptr ? nullptr : link.ahead.find(*block);
+  if (ahead != nullptr && ahead->transfer == 0) {
+    take_ahead(transfer, id, *ahead);
+    if (transfer.status != MoveStatus::ok || transfer.started_bytes == from.bytes) return finish_if_done(id, transfer);
+  }
   link.ready.push_back(id);
   if (!std::exchange(link.in_turn, true)) turns_.push_back(&link);
 }
 
 void Wire::cancel(MoveCompletion& completion) {
-  std::erase_if(finished_, [&](const Finished& finished) { return finished.completion == &completion; });
+  finished_.forget(completion);
   for (auto item = transfers_.begin(); item != transfers_.end(); ++item) {
     Transfer& transfer = item->second;
     if (transfer.completion != &completion) continue;
@@ -159,7 +166,8 @@ void Wire::await_landing(std::uint64_t id) {
   while (true) {
     const auto found = transfers_.find(id);
     if (found == transfers_.end() || std::ranges::none_of(found->second.open_chunks, landing)) return;
-    if (!data_->progress() && std::chrono::steady_clock::now() > deadline) {
+    const bool goes_on = memory_.let_go_on();
+    if (!data_->progress() && !goes_on && std::chrono::steady_clock::now() > deadline) {
       const Link& link = *found->second.link;
       failure_ = "node " + link.name + " is lost: service process " + std::to_string(link.sp.value()) +
                  " there does not send what it has offered";
@@ -185,11 +193,13 @@ std::uint64_t Wire::charge_of(const Transfer& transfer, std::uint64_t offset) co
 // with them.
 bool Wire::progress() {
   bool worked = start_chunks();
+  worked |= flush_outboxes();
   worked |= answer_requests();
   worked |= control_->progress();
   worked |= data_->progress();
   worked |= accept_offers();
-  worked |= deliver();
+  worked |= finished_.deliver();
+  worked |= flush_outboxes();
   busy_ = worked;
   return worked;
 }
@@ -244,7 +254,7 @@ bool Wire::start_chunk(Link& link) {
     if (view.status == MoveStatus::ok && view.bytes == nullptr) {
       staging = send_staging_.take();
       if (!staging.valid()) return false;
-      view.status = memory_.read(local, std::span(staging.data(), bytes));
+      if (!memory_.elsewhere()) view.status = memory_.read(local, std::span(staging.data(), bytes));
       view.bytes = staging.data();
     }
   }
@@ -261,6 +271,8 @@ bool Wire::start_chunk(Link& link) {
   if (transfer.started_bytes < transfer.from.bytes) link.ready.push_back(id);
   if (transfer.pulls) {
     say(link, chunk);
+  } else if (staging.valid() && memory_.elsewhere()) {
+    fetch_and_send(link, chunk, local_part(transfer, offset), std::move(staging), true);
   } else {
     send_chunk(link, chunk, view.bytes, std::move(view.hold), std::move(staging));
   }
@@ -302,26 +314,16 @@ void Wire::give_up_moves(const Link& link) {
   }
 }
 
+// What comes ahead of a move that has failed is thrown away.
 void Wire::finish_if_done(std::uint64_t id, Transfer& transfer) {
   if (!transfer.open_chunks.empty()) return;
-  if (transfer.status == MoveStatus::ok && transfer.started_bytes < transfer.from.bytes) return;
+  const bool all_came = transfer.started_bytes == transfer.from.bytes && transfer.ahead == 0;
+  if (transfer.status == MoveStatus::ok && !all_came) return;
+  if (transfer.ahead != 0) give_up_ahead(*transfer.link, transfer.ahead);
   if (transfer.completion != nullptr) {
-    finished_.push_back(Finished{transfer.completion, MoveOutcome{transfer.status, Reach::wire}});
+    finished_.add(*transfer.completion, MoveOutcome{transfer.status, Reach::wire});
   }
   transfers_.erase(id);
-}
-
-bool Wire::deliver() {
-  bool any = false;
-  // What ends meanwhile has its turn later: a callee that begins again what fails must not hold up everybody.
-  for (std::size_t left = finished_.size(); left > 0 && !finished_.empty(); --left) {
-    // Not in the queue any more: the callee may start and cancel moves as it likes.
-    const Finished finished = finished_.front();
-    finished_.pop_front();
-    finished.completion->moved(finished.outcome);
-    any = true;
-  }
-  return any;
 }
 
 void Wire::break_off(Link& link, const char* fault) {

@@ -29,34 +29,57 @@ ucs_status_t Wire::arrived(Line line, std::span<const std::byte> bytes, void* da
   if (link == nullptr || link->fault != nullptr) return UCS_OK;
   link->met = true;
   link->heard = true;
+  return take(line, *link, *header, data, count, rendezvous);
+}
+
+void Wire::batch_arrived(Link& link, std::span<const std::byte> batch) {
+  while (!batch.empty()) {
+    const std::optional<wire::Framed> next = wire::next_framed(batch);
+    if (!next || known_sender(next->header) != &link) return break_off(link, kMalformed);
+    // A refusal carries no bytes, and whatever carries some is not taken on the control line: nothing is written here.
+    auto* data = const_cast<std::byte*>(next->payload.data());
+    (void)take(Line::control, link, next->header, data, next->payload.size(), false);
+    if (link.fault != nullptr) return;
+  }
+}
+
+ucs_status_t Wire::take(Line line, Link& link, const wire::Header& header, void* data, std::size_t count,
+                        bool rendezvous) {
   const std::span<const std::byte> payload(static_cast<const std::byte*>(data), rendezvous ? 0 : count);
-  const bool chunk = header->kind == wire::Kind::data || header->kind == wire::Kind::push;
+  const bool part = header.kind == wire::Kind::part;
+  const bool chunk = header.kind == wire::Kind::data || header.kind == wire::Kind::push || part;
   if (!chunk) {
-    rendezvous ? break_off(*link, kMalformed) : control_arrived(*link, *header, payload);
+    rendezvous ? break_off(link, kMalformed) : control_arrived(link, header, payload);
     return UCS_OK;
   }
-  const bool refusal = header->kind == wire::Kind::data && header->status != 0 && count == 0;
-  if (!refusal && (line != Line::data || count != header->bytes || header->status != 0)) {
-    break_off(*link, kMalformed);
+  const bool refusal = header.kind != wire::Kind::push && header.status != 0 && count == 0;
+  if (!refusal && (line != Line::data || count != header.bytes || header.status != 0)) {
+    break_off(link, kMalformed);
     return UCS_OK;
   }
-  if (header->kind == wire::Kind::data) {
-    Transfer* transfer = transfer_of(*link, *header, true);
+  if (part) {
+    rendezvous ? break_off(link, kMalformed) : part_arrived(link, header, payload);
+    return UCS_OK;
+  }
+  if (header.kind == wire::Kind::data) {
+    Transfer* transfer = transfer_of(link, header, true);
     // Not ours any more, or a chunk that comes twice.
-    if (transfer == nullptr || chunk_of(*transfer, header->offset)->state != ChunkState::awaited) return UCS_OK;
+    if (transfer == nullptr || chunk_of(*transfer, header.offset)->state != ChunkState::awaited) return UCS_OK;
   }
   if (!rendezvous) {
-    chunk_arrived(*link, *header, payload);
+    chunk_arrived(link, header, payload);
     return UCS_OK;
   }
-  if (header->kind == wire::Kind::data) set_chunk_state(*header, ChunkState::offered);
-  offers_.push_back(Offer{link, *header, data});
+  if (header.kind == wire::Kind::data) set_chunk_state(header, ChunkState::offered);
+  offers_.push_back(Offer{&link, header, data});
   return UCS_INPROGRESS;
 }
 
 void Wire::control_arrived(Link& link, const wire::Header& header, std::span<const std::byte> data) {
   switch (header.kind) {
-    case wire::Kind::message: return message_arrived(link, header.move, data);
+    case wire::Kind::message:
+    case wire::Kind::ahead: return ordered_arrived(link, header, data);
+    case wire::Kind::batch: return batch_arrived(link, data);
     case wire::Kind::request:
       if (link.requests >= options_.requests_of_peer) return break_off(link, "asks for more than it may");
       ++link.requests;
@@ -72,21 +95,27 @@ void Wire::control_arrived(Link& link, const wire::Header& header, std::span<con
 }
 
 // UCX keeps the order only where all goes over one rail.
-void Wire::message_arrived(Link& link, std::uint64_t number, std::span<const std::byte> data) {
+void Wire::ordered_arrived(Link& link, const wire::Header& header, std::span<const std::byte> data) {
+  const std::uint64_t number = header.move;
   if (number < link.messages_taken || link.early_messages.size() >= options_.waiting_messages) {
     return break_off(link, kMalformed);
   }
   if (number > link.messages_taken) {
-    link.early_messages.try_emplace(number, data.begin(), data.end());
+    link.early_messages.try_emplace(number, Ordered{header, {data.begin(), data.end()}});
     return;
   }
-  inbox_.push_back(Inbound{link.sp, {data.begin(), data.end()}});
+  take_ordered(link, Ordered{header, {data.begin(), data.end()}});
   ++link.messages_taken;
   for (auto next = link.early_messages.begin(); next != link.early_messages.end() && next->first == link.messages_taken;
        ++link.messages_taken) {
-    inbox_.push_back(Inbound{link.sp, std::move(next->second)});
+    take_ordered(link, std::move(next->second));
     next = link.early_messages.erase(next);
   }
+}
+
+void Wire::take_ordered(Link& link, Ordered&& ordered) {
+  if (ordered.header.kind == wire::Kind::ahead) return notice_arrived(link, ordered);
+  inbox_.push_back(Inbound{link.sp, std::move(ordered.payload)});
 }
 
 // The transfer of ours that the chunk belongs to; null when there is none such (any more).
@@ -118,6 +147,17 @@ void Wire::chunk_arrived(Link& link, const wire::Header& header, std::span<const
     return chunk_ended(header, static_cast<MoveStatus>(header.status));
   }
   MoveStatus status = MoveStatus::owner_lost;
+  if (memory_.elsewhere()) {
+    MemoryRef to = header.memory;
+    if (header.kind == wire::Kind::data) {
+      const Transfer& transfer = transfers_.at(header.move);
+      if (transfer.completion == nullptr) return chunk_placed(link, header, status);
+      to = local_part(transfer, header.offset);
+    }
+    // The bytes are UCX's during this call only.
+    auto kept = std::make_shared<const std::vector<std::byte>>(data.begin(), data.end());
+    return place_elsewhere(link, header, to, *kept, kept);
+  }
   if (header.kind == wire::Kind::push) {
     status = memory_.write(header.memory, data);
   } else if (const Transfer& transfer = transfers_.at(header.move); transfer.completion != nullptr) {
@@ -221,6 +261,10 @@ void Wire::chunk_received(Receipt& receipt, ucs_status_t status) {
     const Transfer* transfer = ours ? transfer_of(link, header, true) : nullptr;
     if (ours && (transfer == nullptr || transfer->completion == nullptr)) {
       outcome = MoveStatus::owner_lost;  // cancelled meanwhile
+    } else if (memory_.elsewhere()) {
+      auto kept = std::make_shared<StagingBuffer>(std::move(done->staging));
+      const std::span<const std::byte> bytes(kept->data(), header.bytes);
+      return place_elsewhere(link, header, header.memory, bytes, kept);
     } else {
       outcome = memory_.write(header.memory, std::span(done->staging.data(), header.bytes));
     }
@@ -231,7 +275,8 @@ void Wire::chunk_received(Receipt& receipt, ucs_status_t status) {
 bool Wire::answer_requests() {
   bool any = false;
   while (!requests_.empty() && answer(requests_.front())) {
-    --requests_.front().link->requests;
+    const Request& answered = requests_.front();
+    answered.header.kind == wire::Kind::part ? --parts_to_send_ : --answered.link->requests;
     requests_.pop_front();
     any = true;
   }
@@ -240,7 +285,7 @@ bool Wire::answer_requests() {
 
 // False: no buffer now.
 bool Wire::answer(const Request& request) {
-  wire::Header data = header(wire::Kind::data);
+  wire::Header data = header(request.header.kind == wire::Kind::part ? wire::Kind::part : wire::Kind::data);
   data.move = request.header.move;
   data.offset = request.header.offset;
   data.bytes = request.header.bytes;
@@ -249,6 +294,10 @@ bool Wire::answer(const Request& request) {
   if (view.status == MoveStatus::ok && view.bytes == nullptr) {
     staging = send_staging_.take();
     if (!staging.valid()) return false;
+    if (memory_.elsewhere()) {
+      fetch_and_send(*request.link, data, request.header.memory, std::move(staging), false);
+      return true;
+    }
     view.status = memory_.read(request.header.memory, std::span(staging.data(), data.bytes));
     view.bytes = staging.data();
   }

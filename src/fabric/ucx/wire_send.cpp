@@ -5,6 +5,12 @@
 #include "fabric/ucx/wire.hpp"
 
 namespace outrigger::fabric::ucx {
+namespace {
+
+// UCX puts together what is longer from pieces.
+constexpr std::size_t kBatchBytes = 6000;
+
+}  // namespace
 
 wire::Header Wire::header(wire::Kind kind) const {
   wire::Header header;
@@ -22,11 +28,34 @@ void Wire::send(SpId to, std::span<const std::byte> message) {
 }
 
 void Wire::say(Link& link, const wire::Header& header, std::span<const std::byte> payload) {
+  if (link.broken || link.departed) return;
+  if (!link.outbox.empty() && link.outbox.size() + wire::kFrameBytes + payload.size() > kBatchBytes) flush_outbox(link);
+  if (link.outbox.empty()) speaking_.push_back(&link);
+  wire::append_framed(link.outbox, wire::encode_wire(header), payload);
+  ++link.outbox_messages;
+  busy_ = true;
+}
+
+bool Wire::flush_outboxes() {
+  if (speaking_.empty()) return false;
+  for (Link* link : std::exchange(speaking_, {})) flush_outbox(*link);
+  return true;
+}
+
+// Each call of the network costs more than what it carries here: several messages go as one.
+void Wire::flush_outbox(Link& link) {
+  if (link.outbox.empty()) return;
   auto send = std::make_unique<Send>();
-  send->header = wire::encode_wire(header);
-  send->payload.assign(payload.begin(), payload.end());
-  const std::byte* bytes = send->payload.data();
-  hand_over(link, std::move(send), bytes, payload.size(), UCP_AM_SEND_FLAG_EAGER);
+  send->payload = std::exchange(link.outbox, {});
+  const std::size_t messages = std::exchange(link.outbox_messages, 0);
+  std::span<const std::byte> bytes(send->payload);
+  if (messages == 1) {
+    std::ranges::copy(bytes.subspan(wire::kFrameBytes - wire::kHeaderBytes, wire::kHeaderBytes), send->header.begin());
+    bytes = bytes.subspan(wire::kFrameBytes);
+  } else {
+    send->header = wire::encode_wire(header(wire::Kind::batch));
+  }
+  hand_over(link, std::move(send), bytes.data(), bytes.size(), UCP_AM_SEND_FLAG_EAGER);
 }
 
 void Wire::send_chunk(Link& link, const wire::Header& header, const std::byte* bytes, std::shared_ptr<const void> hold,
@@ -39,6 +68,34 @@ void Wire::send_chunk(Link& link, const wire::Header& header, const std::byte* b
   send->chunk_bytes = header.bytes;
   const bool eager = header.bytes <= (link.moves_memory ? options_.eager_bytes : options_.copied_chunk_bytes);
   hand_over(link, std::move(send), bytes, header.bytes, eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
+}
+
+void Wire::fetch_and_send(Link& link, const wire::Header& header, const MemoryRef& from, StagingBuffer staging,
+                          bool pushes) {
+  auto held = std::make_shared<StagingBuffer>(std::move(staging));
+  const std::span<std::byte> bytes(held->data(), header.bytes);
+  memory_.start_read(from, bytes, [this, &link, header, held, pushes](MoveStatus status) {
+    if (closing_) return;
+    busy_ = true;
+    if (status == MoveStatus::ok) {
+      const std::byte* read = held->data();
+      return send_chunk(link, header, read, nullptr, std::move(*held));
+    }
+    if (pushes) return chunk_ended(header, status);
+    wire::Header refusal = header;
+    refusal.status = static_cast<std::uint16_t>(status);
+    say(link, refusal);
+  });
+}
+
+void Wire::place_elsewhere(Link& link, const wire::Header& header, const MemoryRef& to,
+                           std::span<const std::byte> bytes, std::shared_ptr<const void> hold) {
+  if (header.kind == wire::Kind::data) set_chunk_state(header, ChunkState::landing);
+  memory_.start_write(to, bytes, [this, &link, header, hold = std::move(hold)](MoveStatus status) {
+    if (closing_) return;
+    busy_ = true;
+    chunk_placed(link, header, status);
+  });
 }
 
 ucp_ep_h Wire::endpoint(Link& link, Line line) {
@@ -108,6 +165,7 @@ void Wire::say_goodbye() {
   for (const auto& link : links_) {
     if (link != nullptr && (link->met || link->control || link->data)) say(*link, header(wire::Kind::bye));
   }
+  (void)flush_outboxes();
   // What UCX has taken may still lie in its own buffers.
   for (const Worker* worker : {&*control_, &*data_}) {
     ucp_request_param_t parameters{};

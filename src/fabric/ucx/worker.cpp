@@ -13,6 +13,9 @@ constexpr const char* kAllButSharedMemory = "^sm,self";
 
 ucs_status_t message_arrived(void* events, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
                              const ucp_am_recv_param_t* parameters) {
+  if ((parameters->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0) {
+    static_cast<WorkerEvents*>(events)->came_from(parameters->reply_ep);
+  }
   const bool rendezvous = (parameters->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
   return static_cast<WorkerEvents*>(events)->arrived(std::span(static_cast<const std::byte*>(header), header_bytes),
                                                      data, bytes, rendezvous);
@@ -22,6 +25,22 @@ void endpoint_failed(void* broken, ucp_ep_h /*endpoint*/, ucs_status_t /*status*
   *static_cast<bool*>(broken) = true;
 }
 
+// `transports`: null: as UCX's own settings say.
+ucs_status_t open_context(const char* transports, std::uint64_t features, ucp_context_h& context) {
+  ucp_config_t* config = nullptr;
+  ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
+  if (status != UCS_OK) return status;
+  if (transports != nullptr) status = ucp_config_modify(config, "TLS", transports);
+  if (status == UCS_OK) {
+    ucp_params_t parameters{};
+    parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
+    parameters.features = features;
+    status = ucp_init(&parameters, config, &context);
+  }
+  ucp_config_release(config);
+  return status;
+}
+
 }  // namespace
 
 Error ucx_error(const std::string& what, ucs_status_t status) {
@@ -29,21 +48,18 @@ Error ucx_error(const std::string& what, ucs_status_t status) {
 }
 
 Result<Context> Context::open(const std::string& transports) {
-  ucp_config_t* config = nullptr;
-  ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
-  if (status != UCS_OK) return ucx_error("cannot read the settings of UCX (UCX_*)", status);
   const std::string allowed = transports.empty() ? kAllButSharedMemory : transports;
-  status = ucp_config_modify(config, "TLS", allowed.c_str());
   ucp_context_h context = nullptr;
-  if (status == UCS_OK) {
-    ucp_params_t parameters{};
-    parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
-    parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-    status = ucp_init(&parameters, config, &context);
-  }
-  ucp_config_release(config);
+  const ucs_status_t status = open_context(allowed.c_str(), UCP_FEATURE_AM | UCP_FEATURE_WAKEUP, context);
   if (status != UCS_OK)
     return ucx_error("no network transport can be used (transports allowed: " + allowed + ")", status);
+  return Context(context);
+}
+
+Result<Context> Context::open_for_memory() {
+  ucp_context_h context = nullptr;
+  const ucs_status_t status = open_context(nullptr, UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP, context);
+  if (status != UCS_OK) return ucx_error("no network transport can be used (see UCX_TLS)", status);
   return Context(context);
 }
 
@@ -53,7 +69,7 @@ Context::~Context() {
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 
-Result<Worker> Worker::open(const Context& context, WorkerEvents& events) {
+Result<Worker> Worker::open(const Context& context, WorkerEvents& events, unsigned message_id) {
   ucp_worker_params_t parameters{};
   parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   parameters.thread_mode = UCS_THREAD_MODE_SINGLE;
@@ -64,7 +80,7 @@ Result<Worker> Worker::open(const Context& context, WorkerEvents& events) {
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                        UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-  handler.id = kMessageId;
+  handler.id = message_id;
   handler.flags = UCP_AM_FLAG_WHOLE_MSG;
   handler.cb = message_arrived;
   handler.arg = &events;
@@ -96,12 +112,12 @@ bool Worker::arm() const {
   return ucp_worker_arm(worker_) == UCS_OK && !progress();
 }
 
-Result<Endpoint> Endpoint::open(const Worker& worker, std::span<const std::byte> address, bool& broken) {
+Result<Endpoint> Endpoint::open(const Worker& worker, std::span<const std::byte> address, bool& broken, Peer peer) {
   ucp_ep_params_t parameters{};
   parameters.field_mask =
       UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
   parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
-  parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  parameters.err_mode = peer == Peer::watched ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
   parameters.err_handler.cb = endpoint_failed;
   parameters.err_handler.arg = &broken;
   Endpoint endpoint(worker);

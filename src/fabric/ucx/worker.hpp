@@ -22,6 +22,8 @@ class Context {
  public:
   // `transports`: as UCX_TLS; empty: all but shared memory.
   [[nodiscard]] static Result<Context> open(const std::string& transports);
+  // To reach other processes' memory, by the transports that UCX's own settings name.
+  [[nodiscard]] static Result<Context> open_for_memory();
   Context(Context&& other) noexcept;
   Context& operator=(Context&& other) = delete;
   Context(const Context&) = delete;
@@ -42,14 +44,21 @@ class WorkerEvents {
   [[nodiscard]] virtual ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes,
                                              bool rendezvous) = 0;
 
+  // Before arrived(), where the sender wants to be answered: by this, which stays UCX's.
+  virtual void came_from(ucp_ep_h /*sender*/) {}
+
  protected:
   ~WorkerEvents() = default;
 };
 
+// The active message id of the wire; what a message is stands in its header.
+inline constexpr unsigned kMessageId = 1;
+
 class Worker {
  public:
   // `events` is called for active messages; it must outlive the worker.
-  [[nodiscard]] static Result<Worker> open(const Context& context, WorkerEvents& events);
+  [[nodiscard]] static Result<Worker> open(const Context& context, WorkerEvents& events,
+                                           unsigned message_id = kMessageId);
   Worker(Worker&& other) noexcept;
   Worker& operator=(Worker&& other) = delete;
   Worker(const Worker&) = delete;
@@ -71,9 +80,6 @@ class Worker {
   int event_fd_ = -1;
 };
 
-// The one active message id in use; what a message is stands in its header.
-inline constexpr unsigned kMessageId = 1;
-
 // What a connection goes over, each named as transport/device.
 struct Lanes {
   std::vector<std::string> memory;    // by which the network moves memory to memory (RDMA); none: processors copy
@@ -87,7 +93,10 @@ class Endpoint {
  public:
   Endpoint() = default;
   // `broken` is set to true, at some later time, when the peer cannot be reached (any more).
-  [[nodiscard]] static Result<Endpoint> open(const Worker& worker, std::span<const std::byte> address, bool& broken);
+  // Processes of one machine are not watched by UCX: it has no transport there that both moves memory and tells.
+  enum class Peer { watched, same_machine };
+  [[nodiscard]] static Result<Endpoint> open(const Worker& worker, std::span<const std::byte> address, bool& broken,
+                                             Peer peer = Peer::watched);
   Endpoint(Endpoint&& other) noexcept;
   Endpoint& operator=(Endpoint&& other) noexcept;
   Endpoint(const Endpoint&) = delete;

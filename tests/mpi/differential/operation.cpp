@@ -39,14 +39,16 @@ Plan Plan::make(std::uint64_t seed, int group_size, std::int64_t max_bytes, bool
   Random random(seed);
   Plan plan;
   plan.seed = seed;
-  plan.call = random.chance(50) ? Call::alltoall : Call::alltoallv;
-  plan.in_place = random.chance(15);
+  plan.call = static_cast<Call>(random.below(calls));
+  plan.in_place = random.chance(15) && plan.call != Call::bcast;
   plan.unit = static_cast<UnitKind>(random.below(unit_kinds));
   plan.typed = random.chance(60);
   // In place, Open MPI 4.1's Ialltoallv and, with structs and pairs, MPICH 4.0's nonblocking calls move wrong bytes.
-  if (careful && plan.call == Call::alltoallv) plan.in_place = false;
+  if (careful && (plan.call == Call::alltoallv || plan.call == Call::alltoallw)) plan.in_place = false;
   if (careful && plan.in_place && plan.unit >= UnitKind::pair) plan.unit = UnitKind::integer;
   if (careful && plan.in_place) plan.typed = false;
+  // Where ranks describe the same blocks by different types, Allgatherv and Bcast choose differently on each.
+  if (careful && (plan.gathers() || plan.call == Call::bcast)) plan.typed = false;
   constexpr std::array<int, 9> quanta = {1, 1, 2, 3, 4, 6, 8, 12, 24};
   plan.quantum = plan.typed ? quanta[static_cast<std::size_t>(random.below(static_cast<int>(quanta.size())))] : 1;
   const std::int64_t limit = random.chance(4) ? max_bytes : std::min<std::int64_t>(max_bytes, 384 << 10);
@@ -55,8 +57,20 @@ Plan Plan::make(std::uint64_t seed, int group_size, std::int64_t max_bytes, bool
   if (careful && plan.typed) plan.keep_small();
   if (random.chance(4)) plan.longest = 0;
   plan.empty_percent = random.chance(50) ? 0 : random.below(90);
+  // With nothing to send or receive, Open MPI 4.1's Ialltoallw crashes.
+  if (careful && plan.call == Call::alltoallw) {
+    plan.longest = std::max<std::int64_t>(1, plan.longest);
+    plan.empty_percent = 0;
+    plan.shortest = 1;
+  }
   plan.coarse = plan.longest * plan.quantum * group_size > most_pieces;
   return plan;
+}
+
+// Open MPI 4.1's Ialltoallw crashes in a group of one as well, and where the communicator has a topology.
+void Plan::keep_native_right() {
+  keep_small();
+  if (call == Call::alltoallw) call = Call::alltoallv;
 }
 
 void Plan::keep_small() {
@@ -65,13 +79,14 @@ void Plan::keep_small() {
 }
 
 std::int64_t Plan::block(int from, int to) const {
-  if (longest == 0 || call == Call::alltoall) return longest;
+  if (longest == 0 || regular()) return longest;
+  if (gathers()) to = from;
   const int low = in_place ? std::min(from, to) : from;  // in place: as much goes there as comes back
   const int high = in_place ? std::max(from, to) : to;
   Random random(mix({seed, 77, static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high)}));
   if (random.chance(empty_percent)) return 0;
-  return random.chance(30) ? longest
-                           : static_cast<std::int64_t>(random.next() % static_cast<std::uint64_t>(longest + 1));
+  if (random.chance(30)) return longest;
+  return std::max(shortest, static_cast<std::int64_t>(random.next() % static_cast<std::uint64_t>(longest + 1)));
 }
 
 Operation::Operation(const Plan& plan, const Communicator& communicator) : plan_(plan), communicator_(&communicator) {
@@ -85,35 +100,50 @@ Operation::Operation(const Plan& plan, const Communicator& communicator) : plan_
   receive_side_ = make_side(random, false);
   received_ = make_buffer(random, receive_side_.low, receive_side_.high, receive_content_);
   expected_ = Buffer(receive_side_.low, receive_side_.high, false, 0, receive_content_);
-  receive_absolute_ = type_at(receive_side_, received_);
+  receive_absolute_ = types_at(receive_side_, received_);
   if (plan.in_place) {
     send_ = Buffer(receive_side_.low, receive_side_.high, false, 0, receive_content_);
-    send_absolute_ = type_at(receive_side_, send_);
+    send_absolute_ = types_at(receive_side_, send_);
     send_content_ = receive_content_;
     return;
   }
   send_side_ = make_side(random, true);
   send_ = make_buffer(random, send_side_.low, send_side_.high, send_content_);
-  send_absolute_ = type_at(send_side_, send_);
+  send_absolute_ = types_at(send_side_, send_);
+}
+
+int Operation::root() const {
+  return static_cast<int>(mix({plan_.seed, 102}) % static_cast<std::uint64_t>(communicator_->size));
 }
 
 Operation::Side Operation::make_side(Random& random, bool sending) const {
   const int me = communicator_->rank;
   std::vector<std::int64_t> quanta;
   for (int peer = 0; peer < communicator_->size; ++peer) {
+    const bool one = (sending && plan_.gathers()) || plan_.call == Call::bcast;
+    if (one && peer > 0) break;
+    if (plan_.call == Call::bcast && sending != is_root()) break;  // nothing on this side
     quanta.push_back(sending ? plan_.block(me, peer) : plan_.block(peer, me));
   }
-  if (plan_.typed && !plan_.coarse && random.chance(15)) return make_columns(random, quanta);
+  const bool typed_each = plan_.call == Call::alltoallw;
+  if (plan_.typed && !typed_each && !plan_.coarse && random.chance(15)) return make_columns(random, quanta);
 
-  // One item of the type holds `units`, a divisor of the quantum or, where all blocks are as long, of a block.
-  int units = any_divisor(random, plan_.quantum);
-  if (plan_.typed && plan_.call == Call::alltoall && random.chance(25)) {
-    units = any_divisor(random, static_cast<int>(std::max<std::int64_t>(1, plan_.longest) * plan_.quantum));
-  }
   Side side;
-  side.type = make_type(random, plan_.unit, plan_.typed ? units : 1, plan_.coarse);
-  if (!plan_.typed) units = 1;
-  for (std::int64_t blocks : quanta) side.counts.push_back(static_cast<int>(blocks * plan_.quantum / units));
+  for (std::size_t i = 0; i < (typed_each ? quanta.size() : 1); ++i) {
+    // One item of the type holds `units`, a divisor of the quantum or, where all blocks are as long, of a block.
+    int units = any_divisor(random, plan_.quantum);
+    if (plan_.typed && plan_.regular() && random.chance(25)) {
+      units = any_divisor(random, static_cast<int>(std::max<std::int64_t>(1, plan_.longest) * plan_.quantum));
+    }
+    if (!plan_.typed) units = 1;
+    side.types.push_back(make_type(random, plan_.unit, units, plan_.coarse));
+    const auto items = [&](std::int64_t blocks) { return static_cast<int>(blocks * plan_.quantum / units); };
+    if (typed_each) {
+      side.counts.push_back(items(quanta[i]));
+    } else {
+      for (std::int64_t blocks : quanta) side.counts.push_back(items(blocks));
+    }
+  }
   place_blocks(random, sending, side);
   return side;
 }
@@ -128,8 +158,8 @@ Operation::Side Operation::make_columns(Random& random, const std::vector<std::i
     side.displacements.push_back(width - 1);
     width += side.counts.back();
   }
-  side.type = make_column(random, plan_.unit, units, width + random.below(3));
-  const Datatype::Span span = side.type.span();
+  side.types.push_back(make_column(random, plan_.unit, units, width + random.below(3)));
+  const Datatype::Span span = side.type(0).span();
   side.low = std::min<MPI_Aint>(0, span.true_lower);
   side.high = span.true_lower + span.true_extent + width * span.extent;
   side.bottom = random.chance(15);
@@ -138,21 +168,34 @@ Operation::Side Operation::make_columns(Random& random, const std::vector<std::i
 
 // Displacements with gaps and in any order; what is sent may also overlap. Regular blocks follow one another.
 void Operation::place_blocks(Random& random, bool sending, Side& side) const {
-  const bool regular = plan_.call == Call::alltoall;
+  const bool regular = plan_.regular() || side.counts.size() == 1;
+  const bool in_bytes = plan_.call == Call::alltoallw;
   const bool gaps = !regular && random.chance(60);
   const bool overlap = sending && !regular && random.chance(15);
   side.displacements.assign(side.counts.size(), 0);
   int at = regular ? 0 : random.between(-20, 20);
+  if (in_bytes) at *= 16;  // every predefined type is aligned there
   for (int peer : permutation(random, side.counts.size(), gaps)) {
     const auto i = static_cast<std::size_t>(peer);
     side.displacements[i] = at;
-    if (!overlap) at += side.counts[i] + (gaps ? random.below(4) : 0);
+    if (overlap) continue;
+    if (!in_bytes) {
+      at += side.counts[i] + (gaps ? random.below(4) : 0);
+      continue;
+    }
+    // Items may reach below the displacement: the block begins where the last one ended.
+    const Datatype::Span span = side.type(i).span();
+    const MPI_Aint below = std::min<MPI_Aint>(0, std::min(span.lower, span.true_lower));
+    side.displacements[i] = at + static_cast<int>((-below + 15) / 16 * 16);
+    const MPI_Aint above = std::max<MPI_Aint>(span.lower + span.extent, span.true_lower + span.true_extent);
+    const MPI_Aint end = side.displacements[i] + std::max<MPI_Aint>(0, above + (side.counts[i] - 1) * span.extent);
+    at = static_cast<int>((end + 15) / 16 * 16) + (gaps ? 16 * random.below(4) : 0);
   }
-  const Datatype::Span span = side.type.span();
   bool first = true;
   for (std::size_t i = 0; i < side.counts.size(); ++i) {
     if (side.counts[i] == 0) continue;
-    const MPI_Aint low = side.displacements[i] * span.extent + span.true_lower;
+    const Datatype::Span span = side.type(i).span();
+    const MPI_Aint low = offset_of(side, i) + span.true_lower;
     const MPI_Aint high = low + (side.counts[i] - 1) * span.extent + span.true_extent;
     side.low = first ? low : std::min(side.low, low);
     side.high = first ? high : std::max(side.high, high);
@@ -161,98 +204,264 @@ void Operation::place_blocks(Random& random, bool sending, Side& side) const {
   side.bottom = random.chance(10);
 }
 
-Datatype Operation::type_at(const Side& side, const Buffer& buffer) const {
-  return side.bottom ? at_address(side.type, buffer.base()) : Datatype();
+MPI_Aint Operation::offset_of(const Side& side, std::size_t block) const {
+  if (plan_.call == Call::alltoallw) return side.displacements[block];
+  const MPI_Aint extent = side.type(block).span().extent;
+  return (plan_.regular() ? static_cast<MPI_Aint>(block) * side.counts[block] : side.displacements[block]) * extent;
 }
 
-void Operation::start(const Side& from, bool large, MPI_Comm communicator, const void* send, MPI_Datatype send_type,
-                      void* receive, MPI_Datatype receive_type, MPI_Request* request) {
-  const Side& to = receive_side_;
-  const bool regular = plan_.call == Call::alltoall;
+std::vector<Datatype> Operation::types_at(const Side& side, const Buffer& buffer) const {
+  std::vector<Datatype> absolute;
+  if (!side.bottom) return absolute;
+  for (const Datatype& type : side.types) absolute.push_back(at_address(type, buffer.base()));
+  return absolute;
+}
+
+Operation::Place Operation::place_in(const Side& side, void* base, const std::vector<Datatype>& absolute) {
+  Place place;
+  place.side = &side;
+  place.address = absolute.empty() ? base : MPI_BOTTOM;
+  for (const Datatype& type : absolute.empty() ? side.types : absolute) place.types.push_back(type.get());
+  return place;
+}
+
+void Operation::start_large(const Place& from, const Place& to, MPI_Comm communicator, MPI_Request* request) {
 #if MPI_VERSION >= 4
-  if (large) {
-    for (std::size_t i = 0; i < 2; ++i) {
-      const Side& side = i == 0 ? from : to;
-      large_counts_[i].assign(side.counts.begin(), side.counts.end());
-      large_displacements_[i].assign(side.displacements.begin(), side.displacements.end());
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Side& side = i == 0 ? *from.side : *to.side;
+    large_counts_[i].assign(side.counts.begin(), side.counts.end());
+    large_displacements_[i].assign(side.displacements.begin(), side.displacements.end());
+  }
+  const MPI_Count* counts = large_counts_[0].data();
+  const MPI_Count* to_counts = large_counts_[1].data();
+  const MPI_Aint* displacements = large_displacements_[0].data();
+  const MPI_Aint* to_displacements = large_displacements_[1].data();
+  const MPI_Count count = large_counts_[0].empty() ? 0 : counts[from.block];
+  const MPI_Datatype* types = handles_[0].data();
+  const MPI_Datatype* to_types = handles_[1].data();
+  switch (plan_.call) {
+    case Call::alltoall:
+      MPI_Ialltoall_c(from.address, count, types[0], to.address, to_counts[0], to_types[0], communicator, request);
+      break;
+    case Call::alltoallv:
+      MPI_Ialltoallv_c(from.address, counts, displacements, types[0], to.address, to_counts, to_displacements,
+                       to_types[0], communicator, request);
+      break;
+    case Call::alltoallw:
+      MPI_Ialltoallw_c(from.address, counts, displacements, types, to.address, to_counts, to_displacements, to_types,
+                       communicator, request);
+      break;
+    case Call::allgather:
+      MPI_Iallgather_c(from.address, count, types[0], to.address, to_counts[0], to_types[0], communicator, request);
+      break;
+    case Call::bcast: {
+      const bool sends = is_root();
+      MPI_Ibcast_c(end(from, to).address, sends ? count : to_counts[0], sends ? types[0] : to_types[0], root(),
+                   communicator, request);
+      break;
     }
-    if (regular) {
-      MPI_Ialltoall_c(send, large_counts_[0][0], send_type, receive, large_counts_[1][0], receive_type, communicator,
-                      request);
-    } else {
-      MPI_Ialltoallv_c(send, large_counts_[0].data(), large_displacements_[0].data(), send_type, receive,
-                       large_counts_[1].data(), large_displacements_[1].data(), receive_type, communicator, request);
-    }
-    return;
+    case Call::allgatherv:
+      MPI_Iallgatherv_c(from.address, count, types[0], to.address, to_counts, to_displacements, to_types[0],
+                        communicator, request);
+      break;
   }
 #else
-  static_cast<void>(large);  // this MPI has no large-count forms
+  start(from, to, false, communicator, request);  // this MPI has no large-count forms
 #endif
-  if (regular) {
-    MPI_Ialltoall(send, from.counts[0], send_type, receive, to.counts[0], receive_type, communicator, request);
-  } else {
-    MPI_Ialltoallv(send, from.counts.data(), from.displacements.data(), send_type, receive, to.counts.data(),
-                   to.displacements.data(), receive_type, communicator, request);
+}
+
+void Operation::start(const Place& from, const Place& to, bool large, MPI_Comm communicator, MPI_Request* request) {
+  handles_[0] = from.types;
+  handles_[1] = to.types;
+  if (large) return start_large(from, to, communicator, request);
+  const int* counts = from.side->counts.data();
+  const int* to_counts = to.side->counts.data();
+  const int* displacements = from.side->displacements.data();
+  const int* to_displacements = to.side->displacements.data();
+  const int count = from.side->counts.empty() ? 0 : counts[from.block];
+  const MPI_Datatype* types = handles_[0].data();
+  const MPI_Datatype* to_types = handles_[1].data();
+  switch (plan_.call) {
+    case Call::alltoall:
+      MPI_Ialltoall(from.address, count, types[0], to.address, to_counts[0], to_types[0], communicator, request);
+      break;
+    case Call::alltoallv:
+      MPI_Ialltoallv(from.address, counts, displacements, types[0], to.address, to_counts, to_displacements,
+                     to_types[0], communicator, request);
+      break;
+    case Call::alltoallw:
+      MPI_Ialltoallw(from.address, counts, displacements, types, to.address, to_counts, to_displacements, to_types,
+                     communicator, request);
+      break;
+    case Call::allgather:
+      MPI_Iallgather(from.address, count, types[0], to.address, to_counts[0], to_types[0], communicator, request);
+      break;
+    case Call::bcast: {
+      const Place& here = end(from, to);
+      MPI_Ibcast(here.address, here.side->counts[0], here.types[0], root(), communicator, request);
+      break;
+    }
+    case Call::allgatherv:
+      MPI_Iallgatherv(from.address, count, types[0], to.address, to_counts, to_displacements, to_types[0], communicator,
+                      request);
+      break;
   }
+}
+
+void Operation::run_blocking(MPI_Comm communicator, const Place& from, const Place& to) {
+  const int* counts = from.side->counts.data();
+  const int* to_counts = to.side->counts.data();
+  const int* displacements = from.side->displacements.data();
+  const int* to_displacements = to.side->displacements.data();
+  const int count = from.side->counts.empty() ? 0 : counts[from.block];
+  const MPI_Datatype* types = from.types.data();
+  const MPI_Datatype* to_types = to.types.data();
+  switch (plan_.call) {
+    case Call::alltoall:
+      MPI_Alltoall(from.address, count, types[0], to.address, to_counts[0], to_types[0], communicator);
+      break;
+    case Call::alltoallv:
+      MPI_Alltoallv(from.address, counts, displacements, types[0], to.address, to_counts, to_displacements, to_types[0],
+                    communicator);
+      break;
+    case Call::alltoallw:
+      MPI_Alltoallw(from.address, counts, displacements, types, to.address, to_counts, to_displacements, to_types,
+                    communicator);
+      break;
+    case Call::allgather:
+      MPI_Allgather(from.address, count, types[0], to.address, to_counts[0], to_types[0], communicator);
+      break;
+    case Call::bcast: {
+      const Place& here = end(from, to);
+      MPI_Bcast(here.address, here.side->counts[0], here.types[0], root(), communicator);
+      break;
+    }
+    case Call::allgatherv:
+      MPI_Allgatherv(from.address, count, types[0], to.address, to_counts, to_displacements, to_types[0], communicator);
+      break;
+  }
+}
+
+// What is given to the offloaded call.
+Operation::Place Operation::sent_from() const {
+  if (!plan_.in_place) return place_in(send_side_, send_.base(), send_absolute_);
+  Place ignored = place_in(receive_side_, received_.base(), receive_absolute_);  // but it must be readable
+  ignored.address = MPI_IN_PLACE;
+  // Open MPI 4.1 looks at the types of Ialltoallw even so.
+  if (plan_.call != Call::alltoallw) std::fill(ignored.types.begin(), ignored.types.end(), MPI_DATATYPE_NULL);
+  return ignored;
 }
 
 void Operation::post(MPI_Request* request) {
-  const void* send = plan_.in_place ? MPI_IN_PLACE : send_side_.bottom ? MPI_BOTTOM : send_.base();
-  const MPI_Datatype send_type = plan_.in_place      ? MPI_DATATYPE_NULL
-                                 : send_side_.bottom ? send_absolute_.get()
-                                                     : send_side_.type.get();
-  void* receive = receive_side_.bottom ? MPI_BOTTOM : received_.base();
-  const MPI_Datatype receive_type = receive_side_.bottom ? receive_absolute_.get() : receive_side_.type.get();
-  const Side& from = plan_.in_place ? receive_side_ : send_side_;  // in place: ignored, but must be readable
-  start(from, large_form_, communicator_->offloaded, send, send_type, receive, receive_type, request);
+  const Place to = place_in(receive_side_, received_.base(), receive_absolute_);
+  start(sent_from(), to, large_form_, communicator_->offloaded, request);
+}
+
+void Operation::run_blocking_form() {
+  received_.fill(receive_content_);
+  run_blocking(communicator_->offloaded, sent_from(), place_in(receive_side_, received_.base(), receive_absolute_));
 }
 
 void Operation::run_native() {
   // In place is the same as sending from a copy of the receive buffer, and that, unlike in place, all MPIs get right.
-  const Side& from = plan_.in_place ? receive_side_ : send_side_;
-  const Side& to = receive_side_;
-  const void* send = from.bottom ? MPI_BOTTOM : send_.base();
-  const MPI_Datatype send_type = from.bottom ? send_absolute_.get() : from.type.get();
+  const Side& side = plan_.in_place ? receive_side_ : send_side_;
+  Place from = place_in(side, send_.base(), send_absolute_);
+  if (plan_.in_place && plan_.gathers()) {
+    from = place_in(side, send_.base(), {});
+    from.block = static_cast<std::size_t>(communicator_->rank);
+    from.address = send_.base() + offset_of(side, from.block);
+  }
   // Open MPI 4.1 puts a rank's own block wrong beyond 64 KiB when it receives by absolute addresses: no MPI_BOTTOM
   // here.
-  void* receive = expected_.base();
-  const MPI_Datatype receive_type = to.type.get();
-  if (!blocking_reference_) {
-    run_native_patiently(from, send, send_type, receive, receive_type);
-  } else if (plan_.call == Call::alltoall) {
-    MPI_Alltoall(send, from.counts[0], send_type, receive, to.counts[0], receive_type, communicator_->native);
+  const Place to = place_in(receive_side_, expected_.base(), {});
+  if (plan_.call == Call::bcast) return broadcast_packed();
+  if (plan_.gathers()) {
+    if (!plan_.in_place) from = place_in(side, send_.base(), {});  // MPICH 4.0 packs nothing from MPI_BOTTOM
+    gather_packed(from);
+  } else if (blocking_reference_ || plan_.call == Call::alltoallw) {  // see Plan::make
+    run_blocking(communicator_->native, from, to);
   } else {
-    MPI_Alltoallv(send, from.counts.data(), from.displacements.data(), send_type, receive, to.counts.data(),
-                  to.displacements.data(), receive_type, communicator_->native);
+    run_native_patiently(from, to);
   }
-  correct_own_block(from);
+  correct_own_block();
+}
+
+// Where ranks describe the same blocks by types of different sizes and extents, Open MPI 4.1's Allgatherv and
+// MPICH 4.0's Iallgatherv choose differently on different ranks and stand still or mix up. As bytes all ranks say the
+// same.
+void Operation::gather_packed(const Place& from) {
+  const MPI_Comm communicator = communicator_->native;
+  int length = 0;
+  MPI_Pack_size(from.side->counts[from.block], from.types[0], communicator, &length);
+  std::vector<char> mine(static_cast<std::size_t>(length) + 1);
+  int packed = 0;
+  MPI_Pack(from.address, from.side->counts[from.block], from.types[0], mine.data(), length, &packed, communicator);
+  std::vector<int> counts;
+  std::vector<int> places{0};
+  for (int source = 0; source < communicator_->size; ++source) {
+    counts.push_back(static_cast<int>(plan_.block(source, 0) * plan_.quantum) * unit_bytes(plan_.unit));
+    places.push_back(places.back() + counts.back());
+  }
+  std::vector<char> all(static_cast<std::size_t>(places.back()) + 1);
+  MPI_Request request;
+  int done = 0;
+  MPI_Iallgatherv(mine.data(), packed, MPI_PACKED, all.data(), counts.data(), places.data(), MPI_PACKED, communicator,
+                  &request);
+  while (done == 0) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done == 0) sched_yield();
+  }
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    int position = places[i];
+    MPI_Unpack(all.data(), places.back(), &position, expected_.base() + offset_of(receive_side_, i),
+               receive_side_.counts[i], receive_side_.type(i).get(), communicator);
+  }
+}
+
+void Operation::broadcast_packed() {
+  const MPI_Comm communicator = communicator_->native;
+  int bytes = static_cast<int>(plan_.block(0, 0) * plan_.quantum) * unit_bytes(plan_.unit);
+  std::vector<char> packed(static_cast<std::size_t>(bytes) + 1);
+  int position = 0;
+  if (is_root()) {
+    MPI_Pack(send_.base(), send_side_.counts[0], send_side_.type(0).get(), packed.data(), bytes, &position,
+             communicator);
+  }
+  MPI_Request request;
+  int done = 0;
+  MPI_Ibcast(packed.data(), bytes, MPI_PACKED, root(), communicator, &request);
+  while (done == 0) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done == 0) sched_yield();
+  }
+  if (is_root()) return;
+  MPI_Unpack(packed.data(), bytes, &position, expected_.base(), receive_side_.counts[0], receive_side_.type(0).get(),
+             communicator);
 }
 
 // Open MPI 4.1 gets a rank's own block wrong beyond 64 KiB where types with gaps are involved; packing it is right.
-void Operation::correct_own_block(const Side& from) {
+void Operation::correct_own_block() {
   const auto me = static_cast<std::size_t>(communicator_->rank);
-  const auto address = [me](const Side& side, const Buffer& buffer) {
-    return buffer.base() + side.displacements[me] * side.type.span().extent;
-  };
+  const Side& from = plan_.in_place ? receive_side_ : send_side_;
+  const std::size_t block = from.counts.size() == 1 ? 0 : me;
   int bytes = 0;
-  MPI_Pack_size(from.counts[me], from.type.get(), communicator_->native, &bytes);
+  MPI_Pack_size(from.counts[block], from.type(block).get(), communicator_->native, &bytes);
   if (bytes == 0) return;
   std::vector<char> packed(static_cast<std::size_t>(bytes));
   int position = 0;
-  MPI_Pack(address(from, send_), from.counts[me], from.type.get(), packed.data(), bytes, &position,
-           communicator_->native);
+  MPI_Pack(send_.base() + offset_of(from, block), from.counts[block], from.type(block).get(), packed.data(), bytes,
+           &position, communicator_->native);
   const int length = position;
   position = 0;
-  MPI_Unpack(packed.data(), length, &position, address(receive_side_, expected_), receive_side_.counts[me],
-             receive_side_.type.get(), communicator_->native);
+  MPI_Unpack(packed.data(), length, &position, expected_.base() + offset_of(receive_side_, me),
+             receive_side_.counts[me], receive_side_.type(me).get(), communicator_->native);
 }
 
 // An MPI whose blocking calls never yield takes a time slice for each message when ranks share a core; this does not.
-void Operation::run_native_patiently(const Side& from, const void* send, MPI_Datatype send_type, void* receive,
-                                     MPI_Datatype receive_type) {
+void Operation::run_native_patiently(const Place& from, const Place& to) {
   MPI_Request request;
   int done = 0;
-  start(from, false, communicator_->native, send, send_type, receive, receive_type, &request);
+  start(from, to, false, communicator_->native, &request);
   while (done == 0) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (done == 0) sched_yield();
@@ -265,11 +474,9 @@ std::optional<std::string> Operation::difference() const {
   if (at != Buffer::none) {
     text << "receive buffer differs first at byte " << at << " from its base: got " << received_.at(at)
          << ", native gives " << expected_.at(at);
-    const Datatype::Span span = receive_side_.type.span();
     for (std::size_t i = 0; i < receive_side_.counts.size(); ++i) {
-      const MPI_Aint low = plan_.call == Call::alltoall
-                               ? static_cast<MPI_Aint>(i) * receive_side_.counts[i] * span.extent
-                               : receive_side_.displacements[i] * span.extent;
+      const Datatype::Span span = receive_side_.type(i).span();
+      const MPI_Aint low = offset_of(receive_side_, i);
       const MPI_Aint high = low + receive_side_.counts[i] * span.extent;
       if (at >= low + span.lower && at < high + span.lower) text << " (block from rank " << i << ")";
     }
@@ -281,16 +488,20 @@ std::optional<std::string> Operation::difference() const {
 
 std::string Operation::describe() const {
   std::ostringstream text;
-  text << (plan_.call == Call::alltoall ? "MPI_Ialltoall" : "MPI_Ialltoallv");
+  constexpr std::array<const char*, calls> names = {"MPI_Ialltoall",  "MPI_Ialltoallv",  "MPI_Ialltoallw",
+                                                    "MPI_Iallgather", "MPI_Iallgatherv", "MPI_Ibcast"};
+  text << names[static_cast<std::size_t>(plan_.call)];
 #if MPI_VERSION >= 4
   if (large_form_) text << "_c";
 #endif
   text << " on '" << communicator_->name << "' (rank " << communicator_->rank << " of " << communicator_->size << ")";
   const auto say = [&](const char* name, const Side& side) {
-    text << ", " << name << ": [" << side.type.name() << "] counts";
-    const std::size_t shown = plan_.call == Call::alltoall ? 1 : side.counts.size();
+    text << ", " << name << ":";
+    for (const Datatype& type : side.types) text << " [" << type.name() << "]";
+    text << " counts";
+    const std::size_t shown = plan_.regular() ? std::min<std::size_t>(1, side.counts.size()) : side.counts.size();
     for (std::size_t i = 0; i < shown; ++i) text << " " << side.counts[i];
-    if (plan_.call == Call::alltoallv) {
+    if (!plan_.regular()) {
       text << " displacements";
       for (int displacement : side.displacements) text << " " << displacement;
     }

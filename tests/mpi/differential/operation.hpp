@@ -1,4 +1,4 @@
-// One random all-to-all: decided alike on all ranks from the seed, except for what MPI lets each rank choose (types,
+// One random collective: decided alike on all ranks from the seed, except for what MPI lets each rank choose (types,
 // counts of them, displacements, buffers). It runs twice, on the communicator and on its native twin.
 #pragma once
 
@@ -15,7 +15,8 @@
 
 namespace differential {
 
-enum class Call { alltoall, alltoallv };
+enum class Call { alltoall, alltoallv, alltoallw, allgather, allgatherv, bcast };
+constexpr int calls = 6;
 
 // What every rank of the group knows alike.
 struct Plan {
@@ -25,16 +26,25 @@ struct Plan {
   UnitKind unit = UnitKind::byte;
   int quantum = 1;           // every block is a multiple of this many units
   std::int64_t longest = 0;  // quanta of the longest block
-  int empty_percent = 0;     // how many of the blocks of alltoallv are empty
-  bool typed = false;        // derived datatypes
-  bool coarse = false;       // of long pieces only
+  std::int64_t shortest = 0;
+  int empty_percent = 0;  // how many of the blocks are empty, where they may differ
+  bool typed = false;     // derived datatypes
+  bool coarse = false;    // of long pieces only
 
   // `careful` leaves out what the native MPIs of Debian 12 do wrong themselves.
   static Plan make(std::uint64_t seed, int group_size, std::int64_t max_bytes, bool careful);
+  // For what stays native, faults and all: a group of one, or everything where the test is `careful`.
+  void keep_native_right();
   // Limits blocks to what Open MPI 4.1 gets right when a rank sends to itself.
   void keep_small();
   // Quanta that rank `from` sends to rank `to`.
   [[nodiscard]] std::int64_t block(int from, int to) const;
+  // All blocks are as long as each other.
+  [[nodiscard]] bool regular() const {
+    return call == Call::alltoall || call == Call::allgather || call == Call::bcast;
+  }
+  // Everybody gets the same block of a rank.
+  [[nodiscard]] bool gathers() const { return call == Call::allgather || call == Call::allgatherv; }
 };
 
 class Operation {
@@ -44,6 +54,8 @@ class Operation {
   void post(MPI_Request* request);
   // Runs the same on the native twin, never in place nor to MPI_BOTTOM: collective and blocking.
   void run_native();
+  // After run_native: receives once more by the blocking form, on the communicator that is offloaded.
+  void run_blocking_form();
   // Says what is different, if anything is.
   [[nodiscard]] std::optional<std::string> difference() const;
   [[nodiscard]] std::string describe() const;
@@ -51,25 +63,43 @@ class Operation {
   void spoil() { received_.base()[receive_side_.low] ^= std::byte{1}; }
 
  private:
-  // The arguments of one side.
+  // The arguments of one side: a block for each peer, or one for all (the send side of what gathers).
   struct Side {
-    Datatype type;
-    std::vector<int> counts;
-    std::vector<int> displacements;
-    MPI_Aint low = 0;  // bytes touched, relative to the buffer's base
+    std::vector<Datatype> types;     // of each block, or one for all
+    std::vector<int> counts;         // of each block
+    std::vector<int> displacements;  // in extents, for alltoallw in bytes
+    MPI_Aint low = 0;                // bytes touched, relative to the buffer's base
     MPI_Aint high = 0;
     bool bottom = false;
+    [[nodiscard]] const Datatype& type(std::size_t block) const { return types.size() == 1 ? types[0] : types[block]; }
+  };
+  // A buffer and types as they are given to a call.
+  struct Place {
+    const Side* side = nullptr;
+    void* address = nullptr;
+    std::vector<MPI_Datatype> types;
+    std::size_t block = 0;  // the first block that is meant
   };
   Side make_side(Random& random, bool sending) const;
   Side make_columns(Random& random, const std::vector<std::int64_t>& quanta) const;
   void place_blocks(Random& random, bool sending, Side& side) const;
+  // From the buffer's base to a block.
+  [[nodiscard]] MPI_Aint offset_of(const Side& side, std::size_t block) const;
   // The same side at another place, for MPI_BOTTOM.
-  [[nodiscard]] Datatype type_at(const Side& side, const Buffer& buffer) const;
-  void start(const Side& from, bool large, MPI_Comm communicator, const void* send, MPI_Datatype send_type,
-             void* receive, MPI_Datatype receive_type, MPI_Request* request);
-  void correct_own_block(const Side& from);
-  void run_native_patiently(const Side& from, const void* send, MPI_Datatype send_type, void* receive,
-                            MPI_Datatype receive_type);
+  [[nodiscard]] std::vector<Datatype> types_at(const Side& side, const Buffer& buffer) const;
+  [[nodiscard]] Place sent_from() const;
+  static Place place_in(const Side& side, void* base, const std::vector<Datatype>& absolute);
+  void start(const Place& from, const Place& to, bool large, MPI_Comm communicator, MPI_Request* request);
+  void start_large(const Place& from, const Place& to, MPI_Comm communicator, MPI_Request* request);
+  void run_blocking(MPI_Comm communicator, const Place& from, const Place& to);
+  [[nodiscard]] int root() const;
+  [[nodiscard]] bool is_root() const { return plan_.call == Call::bcast && root() == communicator_->rank; }
+  // The end of a broadcast that this rank has.
+  [[nodiscard]] const Place& end(const Place& from, const Place& to) const { return is_root() ? from : to; }
+  void gather_packed(const Place& from);
+  void broadcast_packed();
+  void correct_own_block();
+  void run_native_patiently(const Place& from, const Place& to);
 
   Plan plan_;
   const Communicator* communicator_;
@@ -78,8 +108,9 @@ class Operation {
   Buffer send_;  // in place: what the receive buffer held, for the native run
   Buffer received_;
   Buffer expected_;
-  Datatype send_absolute_;
-  Datatype receive_absolute_;
+  std::vector<Datatype> send_absolute_;
+  std::vector<Datatype> receive_absolute_;
+  std::vector<MPI_Datatype> handles_[2];  // must outlive the call
   bool large_form_ = false;
   bool blocking_reference_ = false;
   std::uint64_t send_content_ = 0;

@@ -28,6 +28,7 @@ program alltoall
   open (unit=10, file=trim(prefix)//trim(suffix), access='stream', form='unformatted', status='replace')
   do i = 1, size(blocks)
     call run(blocks(i))
+    call run_others(blocks(i))
   end do
   close (10)
   call MPI_Finalize(error)
@@ -146,5 +147,56 @@ contains
     call MPI_Free_mem(send, error)
     call MPI_Free_mem(receive, error)
   end subroutine run
+
+  subroutine run_others(block)
+    integer, intent(in) :: block
+#if defined(BINDING_F08)
+    type(MPI_Request) :: requests(3)
+    type(MPI_Datatype) :: types(ranks)
+#else
+    integer :: requests(3), types(ranks)
+#endif
+    integer, asynchronous :: counts(ranks), displacements(ranks)
+    integer(int32), allocatable, asynchronous :: w_send(:), w_receive(:), gathered(:), from_last(:), from_first(:)
+    integer :: elements, k
+
+    elements = block*ranks
+
+    ! A type and a displacement in bytes for each peer.
+    allocate (w_send(elements), w_receive(elements))
+    counts = block
+    types = MPI_INTEGER
+    do k = 1, ranks
+      displacements(k) = (k - 1)*block*4
+    end do
+    do k = 1, elements
+      w_send(k) = value(rank, k - 1, 5)
+    end do
+    w_receive = -1
+    call MPI_Ialltoallw(w_send, counts, displacements, types, w_receive, counts, displacements, types, &
+                        MPI_COMM_WORLD, requests(1), error)
+
+    ! Every rank's block for all, in place.
+    allocate (gathered(elements))
+    gathered = -1
+    do k = rank*block + 1, (rank + 1)*block
+      gathered(k) = value(rank, k - 1, 6)
+    end do
+    call MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INTEGER, gathered, block, MPI_INTEGER, MPI_COMM_WORLD, requests(2), error)
+
+    ! The last rank's block for all; before it is waited for, the first one's by the blocking form.
+    allocate (from_last(block), from_first(block))
+    from_last = -1
+    from_first = -1
+    do k = 1, block
+      if (rank == ranks - 1) from_last(k) = value(rank, k - 1, 7)
+      if (rank == 0) from_first(k) = value(rank, k - 1, 8)
+    end do
+    call MPI_Ibcast(from_last, block, MPI_INTEGER, ranks - 1, MPI_COMM_WORLD, requests(3), error)
+    call MPI_Bcast(from_first, block, MPI_INTEGER, 0, MPI_COMM_WORLD, error)
+    call MPI_Waitall(3, requests, MPI_STATUSES_IGNORE, error)
+
+    write (10) w_receive, gathered, from_last, from_first
+  end subroutine run_others
 
 end program alltoall

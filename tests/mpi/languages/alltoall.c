@@ -1,7 +1,8 @@
 /* The program that every language binding has: four outstanding all-to-alls (regular, v-form with gaps, in place, and
-   with a strided type), completed in three different ways, for several sizes. Every rank writes all its receive buffers
-   to PREFIX.<rank>; the files must not depend on the language, the MPI or on offloading. alltoall.F90 and alltoall.py
-   do the same, step by step.
+   with a strided type), completed in three different ways, then an all-to-all with a type for each peer, an allgather
+   in place and a broadcast, with a blocking broadcast between, for several sizes. Every rank writes all its receive
+   buffers to PREFIX.<rank>; the files must not depend on the language, the MPI or on offloading. alltoall.F90 and
+   alltoall.py do the same, step by step.
 
      alltoall_c PREFIX */
 #include <mpi.h>
@@ -94,6 +95,52 @@ static void run(int block, FILE* out) {
   free(v_send), free(v_receive), free(in_place), free(s_send), free(s_receive);
 }
 
+static void run_others(int block, FILE* out) {
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const size_t elements = (size_t)(block * size);
+  MPI_Request requests[3];
+
+  /* A type and a displacement in bytes for each peer. */
+  int* counts = malloc((size_t)size * sizeof *counts);
+  int* displacements = malloc((size_t)size * sizeof *displacements);
+  MPI_Datatype* types = malloc((size_t)size * sizeof *types);
+  for (int peer = 0; peer < size; ++peer) {
+    counts[peer] = block;
+    displacements[peer] = peer * block * (int)sizeof(int32_t);
+    types[peer] = MPI_INT;
+  }
+  int32_t* w_send = malloc(elements * sizeof *w_send);
+  int32_t* w_receive = malloc(elements * sizeof *w_receive);
+  for (size_t i = 0; i < elements; ++i) w_send[i] = value(rank, (int)i, 5), w_receive[i] = -1;
+  MPI_Ialltoallw(w_send, counts, displacements, types, w_receive, counts, displacements, types, MPI_COMM_WORLD,
+                 &requests[0]);
+
+  /* Every rank's block for all, in place. */
+  int32_t* gathered = malloc(elements * sizeof *gathered);
+  for (size_t i = 0; i < elements; ++i) gathered[i] = (int)i / block == rank ? value(rank, (int)i, 6) : -1;
+  MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, gathered, block, MPI_INT, MPI_COMM_WORLD, &requests[1]);
+
+  /* The last rank's block for all; before it is waited for, the first one's by the blocking form. */
+  int32_t* from_last = malloc((size_t)block * sizeof *from_last);
+  int32_t* from_first = malloc((size_t)block * sizeof *from_first);
+  for (int i = 0; i < block; ++i) {
+    from_last[i] = rank == size - 1 ? value(rank, i, 7) : -1;
+    from_first[i] = rank == 0 ? value(rank, i, 8) : -1;
+  }
+  MPI_Ibcast(from_last, block, MPI_INT, size - 1, MPI_COMM_WORLD, &requests[2]);
+  MPI_Bcast(from_first, block, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+
+  fwrite(w_receive, sizeof *w_receive, elements, out);
+  fwrite(gathered, sizeof *gathered, elements, out);
+  fwrite(from_last, sizeof *from_last, (size_t)block, out);
+  fwrite(from_first, sizeof *from_first, (size_t)block, out);
+  free(counts), free(displacements), free(types);
+  free(w_send), free(w_receive), free(gathered), free(from_last), free(from_first);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank;
@@ -106,7 +153,7 @@ int main(int argc, char** argv) {
     MPI_Abort(MPI_COMM_WORLD, 2);
     return 2;
   }
-  for (int i = 0; i < sizes; ++i) run(block_sizes[i], out);
+  for (int i = 0; i < sizes; ++i) run(block_sizes[i], out), run_others(block_sizes[i], out);
   fclose(out);
   MPI_Finalize();
   return 0;

@@ -85,6 +85,36 @@ def run(block: int, out) -> None:
     MPI.Free_mem(receive_memory)
 
 
+def run_others(block: int, out) -> None:
+    world = MPI.COMM_WORLD
+    rank, size = world.rank, world.size
+    elements = block * size
+
+    # A type and a displacement in bytes for each peer.
+    counts, displacements, types = [block] * size, [4 * peer * block for peer in range(size)], [MPI.INT] * size
+    w_send = values(rank, elements, 5)
+    w_receive = numpy.full(elements, -1, dtype=numpy.int32)
+    requests = [world.Ialltoallw([w_send, counts, displacements, types], [w_receive, counts, displacements, types])]
+
+    # Every rank's block for all, in place.
+    gathered = numpy.full(elements, -1, dtype=numpy.int32)
+    mine = slice(rank * block, (rank + 1) * block)
+    gathered[mine] = values(rank, elements, 6)[mine]
+    requests.append(world.Iallgather(MPI.IN_PLACE, [gathered, block, MPI.INT]))
+
+    # The last rank's block for all; before it is waited for, the first one's by the blocking form.
+    nothing = numpy.full(block, -1, dtype=numpy.int32)
+    from_last = values(rank, block, 7) if rank == size - 1 else nothing.copy()
+    from_first = values(rank, block, 8) if rank == 0 else nothing.copy()
+    requests.append(world.Ibcast([from_last, block, MPI.INT], root=size - 1))
+    world.Bcast([from_first, block, MPI.INT], root=0)
+    MPI.Request.Waitall(requests)
+
+    for array in (w_receive, gathered, from_last, from_first):
+        out.write(array.tobytes())
+
+
 with open(f"{sys.argv[1]}.{MPI.COMM_WORLD.rank}", "wb") as file:
     for size_of_block in BLOCKS:
         run(size_of_block, file)
+        run_others(size_of_block, file)

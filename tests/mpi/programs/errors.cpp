@@ -25,19 +25,86 @@ void count_call(MPI_Comm*, int*, ...) {
   ++handler_calls;
 }
 
-// A right operation afterwards, on the same communicator.
+// Right operations afterwards, on the same communicator.
 void still_works(MPI_Comm communicator) {
   std::vector<int> send(static_cast<std::size_t>(size), rank);
   std::vector<int> receive(static_cast<std::size_t>(size), -1);
   MPI_Request request;
   MPI_Ialltoall(send.data(), 1, MPI_INT, receive.data(), 1, MPI_INT, communicator, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Bcast(receive.data(), size, MPI_INT, size - 1, communicator);
   for (int peer = 0; peer < size; ++peer) {
     if (receive[static_cast<std::size_t>(peer)] != peer) {
       std::printf("errors: rank %d: an operation after the errors gave wrong data\n", rank);
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
   }
+}
+
+// What erroneous calls are made of.
+struct Arguments {
+  MPI_Comm c;
+  MPI_Datatype uncommitted;
+  int* s;
+  int* r;
+  const int* k;         // counts of 1
+  const int* negative;  // one of them is not
+  const int* d;
+  const MPI_Datatype* types;
+  const MPI_Datatype* null_types;
+};
+
+void allgather_errors(const Arguments& a) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto gather = [&](const char* what, int count, MPI_Datatype type, int room, MPI_Datatype into, MPI_Comm c) {
+    report(what, MPI_Iallgather(a.s, count, type, a.r, room, into, c, &request));
+    report(what, MPI_Allgather(a.s, count, type, a.r, room, into, c));
+  };
+  gather("allgather: negative send count", -1, MPI_INT, 1, MPI_INT, a.c);
+  gather("allgather: negative receive count", 1, MPI_INT, -1, MPI_INT, a.c);
+  gather("allgather: null send type", 1, MPI_DATATYPE_NULL, 1, MPI_INT, a.c);
+  gather("allgather: null receive type", 1, MPI_INT, 1, MPI_DATATYPE_NULL, a.c);
+  gather("allgather: uncommitted send type", 1, a.uncommitted, 1, MPI_INT, a.c);
+#ifdef MPICH_VERSION  // Open MPI accepts the one and crashes on the other
+  gather("allgather: uncommitted receive type", 1, MPI_INT, 1, a.uncommitted, a.c);
+  gather("allgather: null communicator", 1, MPI_INT, 1, MPI_INT, MPI_COMM_NULL);
+#endif
+  const auto gather_v = [&](const char* what, int count, const int* rooms, const int* places, MPI_Datatype into) {
+    report(what, MPI_Iallgatherv(a.s, count, MPI_INT, a.r, rooms, places, into, a.c, &request));
+    report(what, MPI_Allgatherv(a.s, count, MPI_INT, a.r, rooms, places, into, a.c));
+  };
+  gather_v("allgatherv: negative send count", -1, a.k, a.d, MPI_INT);
+  gather_v("allgatherv: null receive type", 1, a.k, a.d, MPI_DATATYPE_NULL);
+#ifdef MPICH_VERSION  // Open MPI crashes
+  gather_v("allgatherv: negative receive count", 1, a.negative, a.d, MPI_INT);
+#endif
+}
+
+void alltoallw_errors(const Arguments& a) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto all = [&](const char* what, const int* counts, const int* rooms, const MPI_Datatype* types,
+                       const MPI_Datatype* into) {
+    report(what, MPI_Ialltoallw(a.s, counts, a.d, types, a.r, rooms, a.d, into, a.c, &request));
+    report(what, MPI_Alltoallw(a.s, counts, a.d, types, a.r, rooms, a.d, into, a.c));
+  };
+  all("alltoallw: negative send count", a.negative, a.k, a.types, a.types);
+  all("alltoallw: negative receive count", a.k, a.negative, a.types, a.types);
+  all("alltoallw: null send type", a.k, a.k, a.null_types, a.types);
+  all("alltoallw: null receive type", a.k, a.k, a.types, a.null_types);
+}
+
+void bcast_errors(const Arguments& a) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto bcast = [&](const char* what, int count, MPI_Datatype type, int root, MPI_Comm c) {
+    report(what, MPI_Ibcast(a.r, count, type, root, c, &request));
+    report(what, MPI_Bcast(a.r, count, type, root, c));
+  };
+  bcast("bcast: negative count", -1, MPI_INT, 0, a.c);
+  bcast("bcast: null type", 1, MPI_DATATYPE_NULL, 0, a.c);
+  bcast("bcast: uncommitted type", 1, a.uncommitted, 0, a.c);
+  bcast("bcast: negative root", 1, MPI_INT, -1, a.c);
+  bcast("bcast: root beyond the group", 1, MPI_INT, size, a.c);
+  bcast("bcast: null communicator", 1, MPI_INT, 0, MPI_COMM_NULL);
 }
 
 }  // namespace
@@ -80,6 +147,11 @@ int main(int argc, char** argv) {
   report("v: null send type", MPI_Ialltoallv(s, k, d, MPI_DATATYPE_NULL, r, k, d, MPI_INT, c, &request));
   report("v: null receive type", MPI_Ialltoallv(s, k, d, MPI_INT, r, k, d, MPI_DATATYPE_NULL, c, &request));
   report("v: null communicator", MPI_Ialltoallv(s, k, d, MPI_INT, r, k, d, MPI_INT, MPI_COMM_NULL, &request));
+  const std::vector<MPI_Datatype> types(n, MPI_INT), null_types(n, MPI_DATATYPE_NULL);
+  const Arguments arguments{c, uncommitted, s, r, k, negative.data(), d, types.data(), null_types.data()};
+  allgather_errors(arguments);
+  alltoallw_errors(arguments);
+  bcast_errors(arguments);
   still_works(communicator);
 
   // The communicator's own handler is called, once for each error.

@@ -1,21 +1,28 @@
 // Unusual but legal programs. Each is a mode of its own:
 //
 //   odd fork          forks and runs commands while operations are outstanding
+//   odd children      prints what LD_PRELOAD a command gets that the program starts
 //   odd free_communicator  frees a communicator with operations outstanding on it
 //   odd free_type     frees a type with an operation outstanding on it
+//   odd shared_memory  buffers in memory that is shared with nobody, but could be, and in other memory
 //   odd zero          zero counts everywhere, with types, in place and null buffers
 //   odd alone         groups of one
 //   odd churn N       N times: duplicates, splits, one operation on each, frees (default 1000)
 //   odd inside        the program's attributes, names and duplicates are what they would be
 //   odd one_buffer    on rank 0 both sides are parts of one buffer
 //   odd large_counts  types made with large counts, where the MPI has them
+//   odd status_lists  asks for many requests' status by the calls of MPI 4.1, which it looks up: older MPIs have none
 //   odd late_finalize completes everything in MPI_Finalize's last moment, with free_mem after the operations
 //                     and from an attribute's callback inside MPI_Finalize
 //   odd no_finalize   exits without MPI_Finalize
 //   odd mismatch      ranks disagree about the counts: an error or an end, never a hang or an overrun
+//   odd mismatch_bcast   the same for a broadcast
+//   odd mismatch_root    ranks disagree about the root
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,6 +96,15 @@ void fork_mode(int) {
   if (waitpid(-1, nullptr, WNOHANG) != -1) fail("there is a child that the program did not start");
 }
 
+void children_mode(int) {
+  if (rank != 0) return;
+  FILE* pipe = popen("printenv LD_PRELOAD || echo nothing", "r");
+  char text[4096] = {};
+  if (pipe == nullptr || std::fgets(text, sizeof text, pipe) == nullptr) fail("a command's output is not there");
+  pclose(pipe);
+  std::printf("odd: children get %s", text);
+}
+
 void free_communicator_mode(int) {
   for (int round = 0; round < 50; ++round) {
     MPI_Comm communicator;
@@ -132,14 +148,17 @@ void zero_mode(int) {
   MPI_Type_commit(&strided);
   const int* z = zeros.data();
   const int* d = displacements.data();
-  MPI_Request requests[6];
+  MPI_Request requests[9];
   MPI_Ialltoall(nullptr, 0, MPI_INT, nullptr, 0, MPI_INT, MPI_COMM_WORLD, &requests[0]);
   MPI_Ialltoallv(nullptr, z, d, MPI_INT, receive.data(), z, d, MPI_DOUBLE, MPI_COMM_WORLD, &requests[1]);
   MPI_Ialltoall(receive.data(), 0, strided, receive.data() + 1, 0, strided, MPI_COMM_WORLD, &requests[2]);
   MPI_Ialltoall(zeros.data(), 5, empty, receive.data(), 0, MPI_INT, MPI_COMM_WORLD, &requests[3]);
   MPI_Ialltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, receive.data(), 0, MPI_INT, MPI_COMM_WORLD, &requests[4]);
   MPI_Ialltoallv(MPI_IN_PLACE, z, d, MPI_DATATYPE_NULL, receive.data(), z, d, MPI_INT, MPI_COMM_WORLD, &requests[5]);
-  MPI_Waitall(6, requests, MPI_STATUSES_IGNORE);
+  MPI_Iallgather(nullptr, 0, MPI_INT, nullptr, 0, MPI_INT, MPI_COMM_WORLD, &requests[6]);
+  MPI_Iallgatherv(nullptr, 0, MPI_INT, receive.data(), z, d, MPI_DOUBLE, MPI_COMM_WORLD, &requests[7]);
+  MPI_Ibcast(receive.data(), rank == 0 ? 0 : 3, rank == 0 ? MPI_INT : empty, 0, MPI_COMM_WORLD, &requests[8]);
+  MPI_Waitall(9, requests, MPI_STATUSES_IGNORE);
   for (int value : receive) {
     if (value != -1) fail("an empty operation wrote something");
   }
@@ -153,6 +172,37 @@ void zero_mode(int) {
   MPI_Type_free(&empty);
   MPI_Type_free(&strided);
   Exchange(MPI_COMM_WORLD, 7).wait();
+}
+
+// An all-to-all in two buffers that are used again and again.
+void exchange_in(int* send, int* receive, int block, int round, MPI_Request* request) {
+  for (int i = 0; i < block * size; ++i) {
+    send[i] = rank * 1000 + i / block + 17 * round;
+    receive[i] = -1;
+  }
+  MPI_Ialltoall(send, block, MPI_INT, receive, block, MPI_INT, MPI_COMM_WORLD, request);
+}
+
+void shared_memory_mode(int) {
+  constexpr int kBlock = 30'000;
+  const std::size_t bytes = sizeof(int) * kBlock * static_cast<std::size_t>(size);
+  int* buffers[2] = {};
+  for (int*& buffer : buffers) {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) fail("no memory");
+    buffer = static_cast<int*>(memory);
+  }
+  for (int round = 0; round < 40; ++round) {
+    MPI_Request request;
+    exchange_in(buffers[0], buffers[1], kBlock, round, &request);
+    Exchange ordinary(MPI_COMM_WORLD, 20'000);
+    ordinary.wait();
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < kBlock * size; ++i) {
+      if (buffers[1][i] != i / kBlock * 1000 + rank + 17 * round) fail("wrong data in shared memory");
+    }
+  }
+  for (int* buffer : buffers) munmap(buffer, bytes);
 }
 
 void alone_mode(int) {
@@ -321,6 +371,26 @@ void no_finalize_mode(int) {
   std::exit(0);
 }
 
+// How an operation between ranks that disagree has ended; the job with it. Whoever has seen nothing of it leaves the
+// others time to say what they saw, and all leave mpiexec time to pass it on.
+[[noreturn]] void report_mismatch(int code) {
+  int error_class = MPI_SUCCESS;
+  MPI_Error_class(code, &error_class);
+  if (error_class == MPI_SUCCESS) sleep(5);
+  std::printf("odd: rank %d: mismatch gives %s\n", rank,
+              error_class == MPI_ERR_TRUNCATE ? "MPI_ERR_TRUNCATE" : std::to_string(error_class).c_str());
+  std::fflush(stdout);
+  usleep(500'000);
+  MPI_Abort(MPI_COMM_WORLD, 5);
+  std::abort();
+}
+
+void expect_untouched(const std::vector<int>& buffer, int from) {
+  for (std::size_t i = static_cast<std::size_t>(from); i < buffer.size(); ++i) {
+    if (buffer[i] != -7) fail("a mismatch wrote beyond the receive buffer");
+  }
+}
+
 // Rank 0 sends twice as much as the others expect. What happens is up to the MPI, within limits.
 void mismatch_mode(int) {
   alarm(30);
@@ -332,15 +402,71 @@ void mismatch_mode(int) {
   MPI_Request request;
   int code = MPI_Ialltoall(send.data(), block, MPI_INT, receive.data(), expected, MPI_INT, MPI_COMM_WORLD, &request);
   if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
-  for (std::size_t i = static_cast<std::size_t>(expected * size); i < receive.size(); ++i) {
-    if (receive[i] != -7) fail("a mismatch wrote beyond the receive buffer");
+  expect_untouched(receive, expected * size);
+  report_mismatch(code);
+}
+
+template <class Function>
+Function looked_up(const char* name) {
+  void* address = dlsym(RTLD_DEFAULT, name);
+  if (address == nullptr) fail("a call of MPI 4.1 is not there");
+  return reinterpret_cast<Function>(address);
+}
+
+// Among three requests, one is none and one is a message to this rank.
+void status_lists_mode(int) {
+  const auto all = looked_up<int (*)(int, const MPI_Request*, int*, MPI_Status*)>("MPI_Request_get_status_all");
+  const auto any = looked_up<int (*)(int, const MPI_Request*, int*, int*, MPI_Status*)>("MPI_Request_get_status_any");
+  const auto some = looked_up<int (*)(int, const MPI_Request*, int*, int*, MPI_Status*)>("MPI_Request_get_status_some");
+  for (int round = 0; round < 20; ++round) {
+    Exchange exchange(MPI_COMM_WORLD, 3000);
+    int value = -1;
+    int flag = 0;
+    int found = -5;
+    int indices[3] = {-5, -5, -5};
+    MPI_Status statuses[3];
+    MPI_Request requests[3] = {MPI_REQUEST_NULL, exchange.request, MPI_REQUEST_NULL};
+    MPI_Irecv(&value, 1, MPI_INT, rank, 7, MPI_COMM_WORLD, &requests[2]);
+    any(2, requests, &found, &flag, statuses);
+    if (flag == 0 && found != MPI_UNDEFINED) fail("an index without a complete request");
+    while (flag == 0) any(2, requests, &found, &flag, statuses);
+    if (found != 1) fail("of a null request and a complete one the other was named");
+    all(3, requests, &flag, statuses);
+    if (flag != 0) fail("a message is said to have come before it was sent");
+    some(3, requests, &found, indices, statuses);
+    if (found != 1 || indices[0] != 1) fail("one request is complete, others are named");
+    MPI_Send(&rank, 1, MPI_INT, rank, 7, MPI_COMM_WORLD);
+    while (flag == 0) all(3, requests, &flag, statuses);
+    if (statuses[2].MPI_SOURCE != rank || statuses[2].MPI_TAG != 7) fail("a wrong status");
+    some(3, requests, &found, indices, MPI_STATUSES_IGNORE);
+    if (found != 2 || indices[0] != 1 || indices[1] != 2) fail("two requests are complete, others are named");
+    any(1, requests, &found, &flag, statuses);
+    if (flag == 0 || found != MPI_UNDEFINED) fail("no request at all is not complete");
+    some(1, requests, &found, indices, statuses);
+    if (found != MPI_UNDEFINED) fail("no request at all has an index");
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    exchange.check();
+    if (value != rank) fail("a wrong message");
   }
-  int error_class = MPI_SUCCESS;
-  MPI_Error_class(code, &error_class);
-  std::printf("odd: rank %d: mismatch gives %s\n", rank,
-              error_class == MPI_ERR_TRUNCATE ? "MPI_ERR_TRUNCATE" : std::to_string(error_class).c_str());
-  std::fflush(stdout);
-  MPI_Abort(MPI_COMM_WORLD, 5);
+}
+
+void mismatched_bcast(int count, int root) {
+  alarm(30);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  std::vector<int> buffer(5000, -7);
+  MPI_Request request;
+  int code = MPI_Ibcast(buffer.data(), count, MPI_INT, root, MPI_COMM_WORLD, &request);
+  if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  expect_untouched(buffer, count);
+  report_mismatch(code);
+}
+
+void mismatch_bcast_mode(int) {
+  mismatched_bcast(rank == 0 ? 2000 : 1000, 0);
+}
+
+void mismatch_root_mode(int) {
+  mismatched_bcast(1000, (rank + 1) % size);
 }
 
 }  // namespace
@@ -350,17 +476,22 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const std::map<std::string, std::function<void(int)>> modes = {{"fork", fork_mode},
+                                                                 {"children", children_mode},
                                                                  {"free_communicator", free_communicator_mode},
                                                                  {"free_type", free_type_mode},
+                                                                 {"shared_memory", shared_memory_mode},
                                                                  {"zero", zero_mode},
                                                                  {"alone", alone_mode},
                                                                  {"churn", churn_mode},
                                                                  {"inside", inside_mode},
                                                                  {"one_buffer", one_buffer_mode},
                                                                  {"large_counts", large_counts_mode},
+                                                                 {"status_lists", status_lists_mode},
                                                                  {"late_finalize", late_finalize_mode},
                                                                  {"no_finalize", no_finalize_mode},
-                                                                 {"mismatch", mismatch_mode}};
+                                                                 {"mismatch", mismatch_mode},
+                                                                 {"mismatch_bcast", mismatch_bcast_mode},
+                                                                 {"mismatch_root", mismatch_root_mode}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
     if (rank == 0) std::fprintf(stderr, "odd: which? See the head of odd.cpp for the modes.\n");

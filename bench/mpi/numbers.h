@@ -1,0 +1,16 @@
+// Numbers of the command line, and of many measurements the middle one.
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Ends the job, naming the option, unless `text` is a whole number from `least` to `most`.
+long parse_number(const char* option, const char* text, long least, long most);
+
+// Sorts the values.
+double median(double* values, int count);
+
+#ifdef __cplusplus
+}
+#endif

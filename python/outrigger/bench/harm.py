@@ -1,0 +1,247 @@
+"""`outrigger bench harm`: what a program does beside its collectives, with and without Outrigger, in turn."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from outrigger import artifacts, binding, settings
+from outrigger.bench import jobs, pairs
+from outrigger.bench.command import choose_mpis
+from outrigger.errors import UserError
+from outrigger.mpis import Mpi
+
+TARGET = 0.97
+_LEAST_MEGABYTES = 33
+_TITLES = {
+    "copy": "STREAM copy",
+    "triad": "STREAM triad",
+    "random": "random access",
+    "touch_mmap": "first touch, mmap",
+    "munmap": "munmap",
+    "touch_malloc": "first touch, malloc",
+    "free": "free, large",
+    "small": "malloc and free, small",
+    "fork": "fork, exit, wait",
+    "spawn": "posix_spawn /bin/true",
+}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Of one test in one run: the median of its samples."""
+
+    unit: str
+    median: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the program printed."""
+
+    ranks: int
+    threads: int
+    """Of the rank that measures."""
+    rates: Mapping[str, Rate]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One test over all pairs of runs."""
+
+    test: str
+    unit: str
+    native: float
+    """Median of the runs, as is `offloaded`."""
+    offloaded: float
+    ratio: float
+    """Offloaded by native: the median of the pairs' ratios."""
+    low: float
+    """The true median of such pairs is between `low` and `high` in 95 of 100 cases; with few pairs in fewer."""
+    high: float
+
+
+@dataclass(frozen=True)
+class Harm:
+    """All tests under one MPI."""
+
+    mpi: str
+    ranks: int
+    pairs: int
+    command: str
+    not_offloaded: str
+    """Empty: the collectives between the tests were offloaded."""
+    native_threads: int
+    offloaded_threads: int
+    tests: tuple[Compared, ...]
+    all_ended: bool
+    """By themselves."""
+
+
+def _run_of(fields: Mapping[str, Any]) -> Run:
+    rates = {name: Rate(str(found["unit"]), float(found["median"])) for name, found in fields["rates"].items()}
+    return Run(int(fields["ranks"]), int(fields["threads"]), rates)
+
+
+def read_run(output: str, ranks: int) -> Run:
+    found, line = pairs.read_line(output, ranks, _run_of)
+    if not found.rates or any(rate.median <= 0 for rate in found.rates.values()):
+        raise UserError(f"the benchmark printed rates that cannot be: {line}")
+    return found
+
+
+def compare(runs: Sequence[tuple[Run, Run]]) -> tuple[Compared, ...]:
+    """Each test, from native and offloaded runs that were made next to each other."""
+    names = list(runs[0][0].rates)
+    if any(list(run.rates) != names for pair in runs for run in pair):
+        raise UserError("the benchmark's runs have different tests")
+    result = []
+    for name in names:
+        native = [pair[0].rates[name].median for pair in runs]
+        offloaded = [pair[1].rates[name].median for pair in runs]
+        ratios = [ours / theirs for ours, theirs in zip(offloaded, native, strict=True)]
+        unit = runs[0][0].rates[name].unit
+        result.append(
+            Compared(name, unit, median(native), median(offloaded), median(ratios), *pairs.median_interval(ratios))
+        )
+    return tuple(result)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be measured."""
+
+    ranks: int
+    pairs: int
+    samples: int
+    megabytes: int
+    settings: settings.Settings
+    site: jobs.Site
+
+    @property
+    def time_limit_s(self) -> float:
+        """Of one run, generous: a sample of all tests takes some seconds on a slow machine."""
+        return 60.0 + 0.2 * self.samples * self.megabytes
+
+
+class Bench:
+    """Runs the program under one MPI."""
+
+    def __init__(self, request: Request, mpi: Mpi, found: artifacts.Artifacts) -> None:
+        words = ("--megabytes", str(request.megabytes), "--samples", str(request.samples))
+        program = (str(found.benchmark(mpi.family, "harm")), *words)
+        self.request = request
+        self.pairs = pairs.Pairs(
+            request.site.job(program, request.ranks, mpi, request.settings),
+            found,
+            request.time_limit_s,
+            lambda output: read_run(output, request.ranks),
+        )
+
+    def measure(self, console: Console) -> Harm:
+        """All pairs."""
+        request = self.request
+        verdict = self.pairs.why_native((*self.pairs.job.program[:-1], "1"), ("ialltoall",))
+        runs = self.pairs.measure(console, request.pairs)
+        native_threads, offloaded_threads = (max(pair[side].threads for pair in runs) for side in (0, 1))
+        return Harm(
+            self.pairs.job.mpi.title, request.ranks, request.pairs, self.pairs.command(), verdict, native_threads,
+            offloaded_threads, compare(runs), self.pairs.all_ended,
+        )  # fmt: skip
+
+
+def _rate(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _ratio(found: Compared) -> Text:
+    style = "bold green" if found.ratio >= TARGET else "bold red" if found.high < TARGET else "bold yellow"
+    return Text(f"{found.ratio:.3f}", style=style)
+
+
+def table(harm: Harm) -> Table:
+    """A row for each test."""
+    result = Table(
+        box=box.SIMPLE_HEAD,
+        title=f"{harm.mpi}, {harm.ranks} ranks: the program beside its collectives",
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
+        pad_edge=False,
+    )
+    result.add_column("test", no_wrap=True)
+    result.add_column("rate in", no_wrap=True)
+    for name in ("native", "offloaded", "ratio", "95 % interval"):
+        result.add_column(name, justify="right", no_wrap=True)
+    for found in harm.tests:
+        result.add_row(
+            _TITLES.get(found.test, found.test),
+            found.unit,
+            _rate(found.native),
+            _rate(found.offloaded),
+            _ratio(found),
+            f"{found.low:.3f} - {found.high:.3f}",
+        )
+    return result
+
+
+def legend(harm: Harm, request: Request) -> str:
+    """What the columns mean."""
+    return (
+        f"Rates of one rank between collectives of 256 KiB blocks in its arrays of {request.megabytes} MiB, the others "
+        f"asleep.\n{harm.pairs} pairs of jobs in turn; a job's rate is the median of {request.samples} "
+        f"samples. ratio: offloaded by native, the median of the pairs; {TARGET} and more is the aim.\n"
+        f"The rank has {harm.native_threads} threads natively, {harm.offloaded_threads} when offloaded."
+    )
+
+
+def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifacts.Artifacts) -> list[Harm]:
+    """Measures under each MPI and shows the figures."""
+    benches = [Bench(request, mpi, found) for mpi in mpis]  # what is missing is said before anything is measured
+    results = []
+    for bench in benches:
+        harm = bench.measure(console)
+        console.print(table(harm))
+        if harm.not_offloaded:
+            console.print(f"[bold red]Not offloaded:[/] {harm.not_offloaded}. Both sides are native.")
+        console.print(legend(harm, request), style="dim")
+        if not harm.all_ended:
+            console.print(jobs.unended(bench.pairs.job.mpi), style="yellow")
+        results.append(harm)
+    return results
+
+
+def measure_harm(
+    ranks: Annotated[int, typer.Option("-n", min=2, help="Number of ranks.")] = 2,
+    mpi: Annotated[str, typer.Option("--mpi", help="openmpi, mpich, or auto: each that is found.")] = "auto",
+    count: Annotated[int, typer.Option("--pairs", min=1, help="Of a native and an offloaded job, in turn.")] = 15,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Of each test, in each job.")] = 7,
+    megabytes: Annotated[
+        int, typer.Option("--megabytes", min=_LEAST_MEGABYTES, help="Of each of the rank's three arrays.")
+    ] = 64,
+    services: Annotated[int | None, typer.Option("--services", help="Service processes per node.")] = None,
+    algorithm: Annotated[list[str] | None, typer.Option("--algorithm", help="As for run.")] = None,
+    reach: Annotated[str | None, typer.Option("--reach", help="Allow only these, as for run.")] = None,
+    shared_heap: Annotated[str | None, typer.Option("--shared-heap", help="on or off, as for run.")] = None,
+    bind: Annotated[str, typer.Option("--bind", metavar="HOW", help="As for run.")] = "bunch",
+    json: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    build: Annotated[Path | None, typer.Option("--build", help="Build directory to use.")] = None,
+) -> None:
+    """Measure what Outrigger costs a program beside its collectives: memory, page faults, malloc, child processes."""
+    site = jobs.Site(policy=binding.parse_bind(bind))
+    chosen = settings.make(services, algorithm or [], reach, shared_heap=shared_heap)
+    request = Request(ranks, count, samples, megabytes, chosen, site)
+    console = Console(highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=130)
+    results = run(console, request, choose_mpis(mpi), artifacts.find(build))
+    jobs.save_json(console, json, json_module.dumps([asdict(result) for result in results], indent=2))

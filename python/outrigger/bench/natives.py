@@ -1,0 +1,39 @@
+"""Each MPI at its best: what it is told so that it neither wastes cores nor leaves one unused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from outrigger.mpis import INTEL, Mpi
+
+# What makes ranks give way while they wait. MPICH 4 has nothing like it.
+_YIELDING = {
+    ("mpich", "5"): {
+        "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
+        "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "10",
+    },
+    (INTEL, ""): {"I_MPI_WAIT_MODE": "1"},
+}
+
+
+def _unless_set(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if name not in os.environ}
+
+
+def crowded(mpi: Mpi) -> dict[str, str]:
+    """For ranks that share cores. Open MPI's launcher sees by itself when ranks of a machine outnumber them."""
+    for (implementation, major), variables in _YIELDING.items():
+        if mpi.implementation == implementation and mpi.version.startswith(major):
+            return _unless_set(variables)
+    return {}
+
+
+def with_threads(mpi: Mpi, ranks: int, cpu: int) -> dict[str, str] | None:
+    """A progress thread for each rank of this machine, all on one core; None: this MPI has none."""
+    cores = ",".join([str(cpu)] * ranks)
+    if mpi.implementation == INTEL:
+        return {"I_MPI_ASYNC_PROGRESS": "1", "I_MPI_ASYNC_PROGRESS_PIN": cores}
+    if mpi.implementation == "mpich":
+        return {"MPIR_CVAR_ASYNC_PROGRESS": "1", "MPIR_CVAR_PROGRESS_THREAD_AFFINITY": cores}
+    return None

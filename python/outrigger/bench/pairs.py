@@ -1,0 +1,108 @@
+"""Jobs of a native and an offloaded side that are run next to each other, and what their figures say."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from rich.console import Console
+
+from outrigger import artifacts, launch, report
+from outrigger.bench import jobs
+from outrigger.errors import UserError
+
+R = TypeVar("R")
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Two of the values between which the median of all such values lies, with a probability of 95 % where that can be.
+
+    Each value is below the median or above it like the toss of a coin, whatever their distribution.
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+    left_out, tail, term = 0, 0.0, 0.5**count
+    while left_out < count // 2:
+        tail += term
+        if 2 * tail > 0.05:
+            break
+        term *= (count - left_out) / (left_out + 1)
+        left_out += 1
+    outermost = max(left_out - 1, 0)
+    return ordered[outermost], ordered[count - 1 - outermost]
+
+
+def read_line(output: str, ranks: int, make: Callable[[Mapping[str, Any]], R]) -> tuple[R, str]:
+    """What `make` finds in the line of JSON among whatever else was printed, and that line."""
+    line = next((line for line in output.splitlines() if line.startswith("{")), None)
+    if line is None:
+        raise UserError("the benchmark printed no figures")
+    try:
+        fields: Mapping[str, Any] = json.loads(line)
+        printed_ranks = int(fields["ranks"])
+        made = make(fields)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"the benchmark printed a line that cannot be read ({error!r}): {line}") from error
+    if printed_ranks != ranks:
+        raise UserError(f"the benchmark ran as a job of {printed_ranks} ranks, not {ranks}: is this its own mpirun?")
+    return made, line
+
+
+class Pairs(Generic[R]):
+    """Runs one program under one MPI; `read` makes a run of its output."""
+
+    def __init__(
+        self, job: launch.Job, found: artifacts.Artifacts, time_limit_s: float, read: Callable[[str], R]
+    ) -> None:
+        self.job = job
+        """The offloaded one."""
+        self._found = found
+        self._time_limit_s = time_limit_s
+        self._read = read
+        self.all_ended = True
+        """By themselves."""
+
+    def command(self) -> str:
+        """Of the offloaded job."""
+        return shlex.join(launch.make_plan(self.job, self._found).command)
+
+    def _run(self, job: launch.Job) -> R:
+        plan = launch.make_plan(job, self._found)
+        ended = jobs.run(plan, jobs.has_json_line, self._time_limit_s)
+        self.all_ended &= ended.by_itself
+        if ended.code != 0:
+            raise UserError(
+                f"the benchmark under {job.mpi.title} ended with exit code {ended.code}: {shlex.join(plan.command)}"
+            )
+        return self._read(ended.output)
+
+    def why_native(self, program: Sequence[str], collectives: Sequence[str]) -> str:
+        """Empty when the library offloads; a run of its own, because counting for the report costs time."""
+        with tempfile.TemporaryDirectory(prefix="outrigger-") as directory:
+            written = Path(directory) / "report.json"
+            self._run(replace(self.job, program=tuple(program), report=written))
+            if not written.exists():
+                return "the library wrote no report; it says why on stderr"
+            return report.offload_verdict(report.read(written), collectives)
+
+    def _pair(self, number: int) -> tuple[R, R]:
+        """Native and offloaded next to each other; every second time the other way round."""
+        native = replace(self.job, native=True)
+        if number % 2 == 0:
+            first = self._run(native)
+            return first, self._run(self.job)
+        second = self._run(self.job)
+        return self._run(native), second
+
+    def measure(self, console: Console, count: int) -> list[tuple[R, R]]:
+        """Native first in each pair of results."""
+        made = []
+        for number in range(count):
+            with console.status(f"{self.job.mpi.title}: pair {number + 1} of {count}"):
+                made.append(self._pair(number))
+        return made

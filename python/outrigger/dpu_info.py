@@ -1,0 +1,126 @@
+"""`outrigger info --dpufile`: whether each DPU can be reached, how it reaches its host's memory, and how fast."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from outrigger import dpus, launchers
+from outrigger.captured import captured
+from outrigger.errors import UserError
+from outrigger.hostfile import is_this_host
+from outrigger.launch import Where
+from outrigger.plan import Share
+
+_PROBE_S = 60.0
+_PROBED_AT_ONCE = 16
+_REACHES = {"alias": "the network moves memory by itself", "rdma": "service processes move memory by RDMA"}
+
+
+@dataclass(frozen=True)
+class DpuFinding:
+    """A DPU as its host sees it."""
+
+    dpu: str
+    host: str
+    reach: str = "none"
+    """alias, rdma, or none: of no use, see `problem`."""
+    device: str = ""
+    round_trip_us: float | None = None
+    bandwidth_bytes_per_s: float | None = None
+    cores: int | None = None
+    problem: str = ""
+
+
+def parse_probe(text: str) -> dict[str, Any]:
+    """What `outriggerd dpu-probe` prints: fields of a DpuFinding."""
+    try:
+        data = json.loads(text)
+        reach = str(data["reach"])
+        if reach not in _REACHES:
+            return {"device": str(data.get("device", "")), "problem": str(data["problem"])}
+        return {
+            "reach": reach,
+            "device": str(data["device"]),
+            "round_trip_us": float(data["round_trip_us"]),
+            "bandwidth_bytes_per_s": float(data["bandwidth_bytes_per_s"]),
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"what outriggerd dpu-probe printed cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _probe(where: Where, daemon: Path, share: Share, ready: dpus.Ready, secret: str) -> dict[str, Any]:
+    """Asks on the host, whose memory the DPU is to reach."""
+    command = [str(daemon), "dpu-probe", f"{share.dpu}:{ready.port}"]
+    if not is_this_host(share.host.name):
+        command = launchers.on_node(where.agent, share.host.name, command, slurm=where.slurm)
+    try:
+        result = captured(command, _PROBE_S, said=f"{secret}\n")
+        if result.returncode == 0:
+            return parse_probe(result.stdout)
+        said = (result.stderr.strip() or result.stdout.strip()).splitlines()
+        return {"problem": said[-1].removeprefix("outriggerd: ") if said else f"exit code {result.returncode}"}
+    except UserError as error:
+        return {"problem": str(error)}
+
+
+def collect(where: Where, how: dpus.Way, daemon: Path) -> list[DpuFinding]:
+    """Starts all DPUs and has each probed by its host."""
+    secret = dpus.new_secret()
+
+    def find(attempt: dpus.Attempt) -> DpuFinding:
+        share = attempt.share
+        found = DpuFinding(share.dpu or "", share.host.name)
+        if attempt.running is None or attempt.running.ready is None:
+            return DpuFinding(found.dpu, found.host, problem=attempt.problem)
+        ready = attempt.running.ready
+        probed = _probe(where, daemon, share, ready, secret)
+        return DpuFinding(found.dpu, found.host, cores=ready.cores, **probed)
+
+    with dpus.each_started(where.shares, how, secret) as attempts, ThreadPoolExecutor(_PROBED_AT_ONCE) as pool:
+        return list(pool.map(find, attempts))
+
+
+def as_data(findings: Sequence[DpuFinding]) -> list[Mapping[str, Any]]:
+    """For --json."""
+    return [asdict(finding) for finding in findings]
+
+
+def _round_trip(finding: DpuFinding) -> str:
+    return "" if finding.round_trip_us is None else f"{finding.round_trip_us:.1f} µs"
+
+
+def _bandwidth(finding: DpuFinding) -> str:
+    rate = finding.bandwidth_bytes_per_s
+    return "" if rate is None else f"{rate / 1e9:.1f} GB/s" if rate >= 1e9 else f"{rate / 1e6:.0f} MB/s"
+
+
+def show(console: Console, findings: Sequence[DpuFinding]) -> None:
+    """Prints a line for each DPU, and why those that are of no use are not."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("", "DPU", "host", "reach", "device"):
+        table.add_column(column, no_wrap=column != "device", style="bold" if column == "DPU" else "")
+    for column in ("round trip", "bandwidth", "cores"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for each in findings:
+        mark = "[green]●[/]" if not each.problem else "[yellow]○[/]"
+        cores = "" if each.cores is None else str(each.cores)
+        table.add_row(mark, each.dpu, each.host, each.reach, each.device, _round_trip(each), _bandwidth(each), cores)
+    console.print(table)
+    for each in findings:
+        if each.problem:
+            console.print(f"[yellow]○[/] [bold]{each.dpu}[/]: {each.problem}", soft_wrap=True)
+    useless = sum(bool(each.problem) for each in findings)
+    if useless:
+        jobs = "a job with it" if useless == 1 else "a job with one of them"
+        words = f"{useless} of {len(findings)} of no use; {jobs} runs its service processes on the hosts."
+        console.print(words, soft_wrap=True)
+    for reach in sorted({each.reach for each in findings if each.reach in _REACHES}):
+        console.print(f"[dim]{reach}: {_REACHES[reach]}[/]")

@@ -1,0 +1,43 @@
+"""Making programs that were built with one MPI load another one's library of the same ABI."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+from outrigger import linked
+from outrigger.errors import UserError
+from outrigger.mpis import ABI_NAMES, Mpi
+
+# Debian calls MPICH's libraries so, and so do the programs that are built with it.
+_OTHER_NAMES = {"libmpi.so.12": "libmpich.so.12", "libmpifort.so.12": "libmpichfort.so.12"}
+
+
+def give_all_names(libraries: Path, directory: Path) -> None:
+    """Links in `directory` to all `libraries`, by every name they have in an ABI: they look beside themselves."""
+    for path in libraries.iterdir():
+        (directory / path.name).symlink_to(path)
+        if path.name in _OTHER_NAMES and not (libraries / _OTHER_NAMES[path.name]).exists():
+            (directory / _OTHER_NAMES[path.name]).symlink_to(path)
+
+
+@functools.cache
+def _with_all_names(libraries: Path) -> tempfile.TemporaryDirectory[str]:
+    """Removed at this process's end."""
+    made = tempfile.TemporaryDirectory(prefix="outrigger-")
+    give_all_names(libraries, Path(made.name))
+    return made
+
+
+@functools.cache
+def directory_for(program: Path, mpi: Mpi) -> Path | None:
+    """Where the loader must look first so that the program loads this MPI; None: it does by itself."""
+    loaded = linked.of_program(program)
+    if loaded is None or mpi.library is None:
+        return None
+    if loaded.path is not None and loaded.path.resolve() == mpi.library.resolve():
+        return None
+    if loaded.family != mpi.family:
+        raise UserError(f"{program} is built for {ABI_NAMES[loaded.family or '']}, which {mpi.title} does not have")
+    return Path(_with_all_names(mpi.library.parent).name)

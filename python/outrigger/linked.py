@@ -1,0 +1,137 @@
+"""The libmpi that a program would load, found out by asking the loader, or mpi4py."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrigger.errors import UserError
+from outrigger.mpis import family_of_soname, output
+
+_SHEBANG_LIMIT_BYTES = 256
+_IN_LDD = re.compile(
+    r"^\s*(?:\S*/)?(lib(?:mpi|mpich|mpi_abi)\.so(?:\.\d+)*)(?: => (\S.*?))?(?: \(0x[0-9a-f]+\))?$", re.M
+)
+
+# mpi4py says by what it maps which MPI it takes; MPI is not initialized for that.
+_ASK_MPI4PY = """
+import sys
+try:
+    import mpi4py
+except ImportError:
+    sys.exit(0)
+mpi4py.rc.initialize = False
+from mpi4py import MPI
+for line in open("/proc/self/maps"):
+    print(line.rstrip().partition("/")[2])
+"""
+
+
+@dataclass(frozen=True)
+class Libmpi:
+    """A libmpi as a program asks for it."""
+
+    soname: str
+    path: Path | None
+    """None: the loader does not find it."""
+
+    @property
+    def family(self) -> str | None:
+        """Its ABI; None: one that is not known here."""
+        return family_of_soname(self.soname)
+
+
+def find_program(name: str) -> Path:
+    """The file that a command names."""
+    path = shutil.which(name)
+    if path is None:
+        raise UserError(f"{name}: no such program, or it is not executable")
+    return Path(path)
+
+
+def is_python(program: Path) -> bool:
+    """The program is a Python interpreter, by its name."""
+    return re.fullmatch(r"python[\d.]*|pypy[\d.]*", program.name) is not None
+
+
+def _interpreter(program: Path) -> list[str] | None:
+    """The words after #! in a script; None when it is not a script."""
+    with program.open("rb") as file:
+        first = file.read(_SHEBANG_LIMIT_BYTES).split(b"\n", 1)[0]
+    if not first.startswith(b"#!"):
+        return None
+    words = first[2:].decode(errors="replace").split()
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-")]
+    return words
+
+
+def interpreter_of(program: Path) -> Path | None:
+    """The Python that would run it: itself, or that of a script's first line."""
+    words = _interpreter(program)
+    if words is not None:
+        found = shutil.which(words[0]) if words else None
+        program = Path(found) if found is not None else program
+    return program if is_python(program) else None
+
+
+def in_ldd(text: str) -> list[Libmpi]:
+    """The libmpis in what ldd prints, each once."""
+    found = {}
+    for match in _IN_LDD.finditer(text):
+        name, path = match[1], match[2]
+        found[name] = Libmpi(name, None if path in (None, "not found") else Path(path))
+    return list(found.values())
+
+
+def _mapped(path: Path) -> Libmpi | None:
+    """The libmpi that a mapped file is. That is the file, not the link to it: libmpi.so.12.0.0 for libmpi.so.12. Where
+    links cannot be, as in a wheel, there are copies, and libmpi.so may be one."""
+    match = re.fullmatch(r"(lib(?:mpi|mpich|mpi_abi)\.so)(\.\d+)?(?:\.\d+)*", path.name)
+    if match is None:
+        return None
+    if match[2] is not None:
+        found = Libmpi(match[1] + match[2], path)
+        return found if found.family is not None else None
+    for other in sorted(path.parent.glob(f"{match[1]}.*")):
+        if family_of_soname(other.name) is not None and other.stat().st_size == path.stat().st_size:
+            return Libmpi(other.name, other)
+    return None
+
+
+def of_mpi4py(python: Path, environment: Mapping[str, str] | None = None) -> Libmpi | None:
+    """What mpi4py loads there; None without mpi4py, and where it loads none that is known."""
+    for line in output([python, "-c", _ASK_MPI4PY], environment).splitlines():
+        if (found := _mapped(Path("/") / line)) is not None:
+            return found
+    return None
+
+
+def of_program(program: Path, environment: Mapping[str, str] | None = None) -> Libmpi | None:
+    """What a program loads; None when that cannot be seen (scripts other than Python's, Python without mpi4py).
+
+    Raises UserError for a program that certainly loads none, or one that cannot be served.
+    """
+    python = interpreter_of(program)
+    if python is not None:
+        return of_mpi4py(python, environment)
+    if _interpreter(program) is not None:
+        return None
+    found = in_ldd(output(["ldd", program], environment))
+    if not found:
+        raise UserError(
+            f"{program} is not linked to an MPI library (ldd shows no libmpi). Linked statically, or found by dlopen, "
+            "an MPI cannot be served; name it with --mpi if the program starts another that is linked to one"
+        )
+    if len({libmpi.family for libmpi in found}) > 1:
+        names = " and ".join(libmpi.soname for libmpi in found)
+        raise UserError(f"{program} loads two MPIs, {names}: one of its libraries is built for another MPI")
+    if found[0].family is None:
+        raise UserError(
+            f"{program} uses {found[0].soname}, which is neither Open MPI's (4, 5), of the MPICH family, nor of the "
+            "standard ABI"
+        )
+    return found[0]

@@ -1,0 +1,109 @@
+// Which algorithm serves a collective, or that the program's own MPI does: a table. Every rank of a group asks it with
+// what all of them know alike, so that all get the same answer without speaking to each other.
+//
+// What the user asked for comes first, then the built-in table, then the collective's default. In each the first rule
+// that fits decides. Constant once made; safe from any thread.
+//
+// The user's rules as text (OUTRIGGER_ALGORITHM), without blanks:
+//   rules      rule{,rule}
+//   rule       [collective{:condition}=]choice      without a collective: all that have the algorithm
+//   condition  r, n, p, s or b and a range          ranks, nodes, ranks per node, service processes per node, bytes
+//   range      N or LOW- or LOW-HIGH                decimal, both ends included
+//   choice     the name of an algorithm, or native
+// For example iallgather:n2-:p2-:b65536-=node_ring,ibcast=native
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/collective.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/result.hpp"
+
+namespace outrigger::client {
+
+// Where a rank runs: its node, and the service process that serves it, both numbered in any way that is the same for
+// all ranks.
+struct RankPlace {
+  std::uint32_t node = 0;
+  std::uint32_t service = 0;
+  auto operator<=>(const RankPlace&) const = default;
+};
+
+// A group as the table sees it.
+struct GroupShape {
+  std::uint32_t ranks = 1;
+  std::uint32_t nodes = 1;           // with members
+  std::uint32_t ranks_per_node = 1;  // members on the node that has most
+  std::uint32_t services = 1;        // service processes with members, on the node that has most
+  bool operator==(const GroupShape&) const = default;
+};
+
+// `places` by world rank. A group whose members are not all there has a node and a service process.
+[[nodiscard]] GroupShape shape_of(std::span<const RankPlace> places, std::span<const WorldRank> members);
+
+// Both ends included.
+struct Range {
+  static constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t low = 0;
+  std::uint64_t high = kNoEnd;
+  [[nodiscard]] constexpr bool contains(std::uint64_t value) const { return low <= value && value <= high; }
+  [[nodiscard]] constexpr bool everything() const { return low == 0 && high == kNoEnd; }
+  bool operator==(const Range&) const = default;
+};
+
+struct SelectionRule {
+  std::optional<Collective> collective;  // nothing: all that have the algorithm, or all (native)
+  Range ranks;
+  Range nodes;
+  Range ranks_per_node;
+  Range services;
+  Range bytes;                         // of a block; of a broadcast, of the message
+  std::optional<Algorithm> algorithm;  // nothing: native
+  bool operator==(const SelectionRule&) const = default;
+};
+
+// Does MPI make the blocks of a call alike on all ranks? Only then may bytes decide.
+[[nodiscard]] constexpr bool has_alike_blocks(Collective collective) {
+  return collective == Collective::ialltoall || collective == Collective::iallgather ||
+         collective == Collective::ibcast;
+}
+
+class SelectionTable {
+ public:
+  // At the limit the text is refused.
+  static constexpr std::size_t kMaxRules = 256;
+
+  // The built-in table alone.
+  SelectionTable() = default;
+
+  // With the rules of the text in front; an error names the rule and what is wrong. Empty: none.
+  [[nodiscard]] static Result<SelectionTable> decode(std::string_view text);
+  // The user's rules as decode() reads them: the same text for the same rules.
+  [[nodiscard]] std::string encode() const;
+
+  // Nothing: native. `block_bytes` where they are alike on all ranks.
+  [[nodiscard]] std::optional<Algorithm> choose(Collective collective, const GroupShape& shape,
+                                                std::optional<std::uint64_t> block_bytes) const;
+
+ private:
+  std::vector<SelectionRule> rules_;
+};
+
+// Is the blocking form of a call offloaded where the user does not say? In the cases of a built-in table, of which a
+// measurement has shown that they leave the call sooner (docs/algorithms.md). `block_bytes` where they are alike on all
+// ranks. Never on one node.
+[[nodiscard]] bool blocking_pays(Collective collective, const GroupShape& shape,
+                                 std::optional<std::uint64_t> block_bytes);
+
+// "ialltoall=ring_pull or scatter_dest; ...": what there is, for messages.
+[[nodiscard]] std::string selection_choices();
+
+}  // namespace outrigger::client

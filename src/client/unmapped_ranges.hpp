@@ -1,0 +1,63 @@
+// What the program has given back to the system, from whatever thread it did so: heard inside munmap, mremap, brk and
+// their like, where nothing may be allocated and no lock taken, and collected by whoever is about to use addresses.
+//
+// Thread rule: note() from any thread and from within malloc and free; drain() by one thread at a time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace outrigger::client {
+
+class UnmappedRanges {
+ public:
+  // Of ranges between two drains. At the limit everything counts as given back.
+  static constexpr std::uint32_t kMost = 4096;
+
+  void note(std::uint64_t begin, std::uint64_t end) noexcept {
+    const std::uint32_t place = noted_.fetch_add(1, std::memory_order_acq_rel);
+    if (place - drained_.load(std::memory_order_acquire) >= kMost) {
+      lost_.store(true, std::memory_order_release);
+      return;
+    }
+    Range& range = ranges_[place % kMost];
+    range.begin.store(begin, std::memory_order_relaxed);
+    range.end.store(end, std::memory_order_relaxed);
+    range.number.store(place + 1, std::memory_order_release);
+  }
+
+  // Calls `gone(begin, end)` for each; `gone(0, highest)` when there were too many.
+  template <class Gone>
+  void drain(const Gone& gone) {
+    const std::uint32_t end = noted_.load(std::memory_order_acquire);
+    std::uint32_t place = drained_.load(std::memory_order_relaxed);
+    if (lost_.exchange(false, std::memory_order_acq_rel)) {
+      drained_.store(end, std::memory_order_release);
+      return gone(std::uint64_t{0}, ~std::uint64_t{0});
+    }
+    for (; place != end; ++place) {
+      Range& range = ranges_[place % kMost];
+      // Another thread is just writing it; its memory is not gone yet either.
+      if (range.number.load(std::memory_order_acquire) != place + 1) break;
+      gone(range.begin.load(std::memory_order_relaxed), range.end.load(std::memory_order_relaxed));
+    }
+    drained_.store(place, std::memory_order_release);
+  }
+  [[nodiscard]] bool empty() const {
+    return noted_.load(std::memory_order_acquire) == drained_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct Range {
+    std::atomic<std::uint32_t> number{0};
+    std::atomic<std::uint64_t> begin{0};
+    std::atomic<std::uint64_t> end{0};
+  };
+  std::array<Range, kMost> ranges_{};
+  std::atomic<std::uint32_t> noted_{0};
+  std::atomic<std::uint32_t> drained_{0};
+  std::atomic<bool> lost_{false};
+};
+
+}  // namespace outrigger::client

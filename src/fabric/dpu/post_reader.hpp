@@ -1,0 +1,80 @@
+// Reads what a rank posts from its segment into the mirror, with the rank passive:
+//
+//   the rank's line of the header -> ring entries -> slots -> their arguments, and the keys of the memory they name
+//
+// and only then lets the mirror's ring tail go up. Whoever takes posts from the mirror finds all that belongs to them.
+// What makes no sense is passed on as it is: it is for the taker to refuse.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fabric/dpu/remote_memory.hpp"
+#include "fabric/host/host_fabric.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::fabric::dpu {
+
+class PostReader {
+ public:
+  // Posts of one batch, before the rank's line is looked at again.
+  static constexpr std::uint32_t kMostAtOnce = 64;
+
+  // Both must outlive the reader; `node` has the rank's mirror.
+  PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, std::uint32_t world_size);
+
+  // Looks at the rank's line, unless it is being looked at.
+  void poll();
+  // Calls once a look has ended that began after this.
+  void after_next_poll(Rma::Done looked) { (polling_ ? looked_later_ : looked_).push_back(std::move(looked)); }
+
+  [[nodiscard]] bool reads() const { return batch_ != nullptr; }
+  // Everything that the rank was seen to have posted is in the mirror.
+  [[nodiscard]] bool caught_up() const { return !batch_ && seen_tail_ == fetched_; }
+  [[nodiscard]] std::uint32_t quiet() const { return quiet_; }
+
+ private:
+  struct alignas(64) Line {
+    std::uint32_t ring_tail = 0;
+    std::uint32_t rank_sleeping = 0;
+    std::uint64_t rank_base_address = 0;
+    std::uint32_t rank_quiet = 0;
+  };
+  // What is still on its way of a batch; the last to go publishes it.
+  struct Batch {
+    PostReader* reader;
+    std::uint32_t posts;
+    bool failed = false;
+    std::vector<SlotIndex> slots;
+  };
+  using BatchPtr = std::shared_ptr<Batch>;
+
+  void line_came();
+  void read_ring();
+  void read_slots(const BatchPtr& batch);
+  void read_arguments(const BatchPtr& batch);
+  void read_arguments_of(const BatchPtr& batch, const SlotRequestBody& body);
+  void read_array(const BatchPtr& batch, LocalRef ref, std::uint64_t bytes, bool zeroed);
+  void know_range(const BatchPtr& batch, LocalRef ref);
+  void publish(std::uint32_t posts);
+
+  RemoteMemory& remote_;
+  HostFabric& node_;
+  WorldRank rank_;
+  std::uint32_t world_size_;
+  Line line_;
+  bool polling_ = false;
+  std::uint32_t seen_tail_ = 0;
+  std::uint32_t fetched_ = 0;
+  std::uint32_t quiet_ = 0;
+  BatchPtr batch_;
+  std::shared_ptr<void> stage_;          // while a stage is begun
+  std::vector<Rma::Done> looked_;        // to be told after the look that is under way or next
+  std::vector<Rma::Done> looked_later_;  // after the one that follows it
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace outrigger::fabric::dpu

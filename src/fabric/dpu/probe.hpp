@@ -1,0 +1,62 @@
+// What a DPU can do with its host's memory, tried by both without a job.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fabric/dpu/dpu_fabric.hpp"
+#include "fabric/ucx/worker.hpp"
+#include "protocol/rank_address.hpp"
+#include "protocol/result.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::fabric::dpu {
+
+// The host's part: memory to be reached, as a rank has it.
+class ProbedMemory final : private ucx::WorkerEvents {
+ public:
+  static constexpr std::uint64_t kBytes = 16ULL << 20;
+
+  [[nodiscard]] static Result<std::unique_ptr<ProbedMemory>> open();
+  ~ProbedMemory();
+  [[nodiscard]] const RankAddress& address() const { return address_; }
+  void progress();
+  // Not called any more after this.
+  void be_quiet() { segment_.header().rank_quiet.store(kRankQuiet); }
+
+ private:
+  ProbedMemory() = default;
+  [[nodiscard]] Status start();
+  // Registers, and packs the key.
+  [[nodiscard]] Result<std::vector<std::byte>> add(void* base, std::uint64_t bytes);
+  void came_from(ucp_ep_h sender) override { sender_ = sender; }
+  ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) override;
+
+  Mapping mapping_;
+  Mapping buffer_;
+  SegmentView segment_;
+  std::optional<ucx::Context> context_;
+  std::optional<ucx::Worker> worker_;
+  std::vector<ucp_mem_h> registered_;
+  ucp_ep_h sender_ = nullptr;
+  bool greeted_ = false;
+  RankMessage answer_;
+  RankAddress address_;
+};
+
+struct ProbeFigures {
+  std::string device;
+  double round_trip_us = 0;
+  double bytes_per_s = 0;
+};
+
+// The DPU's part. `wired` is called when the host may leave its network alone. Error: it cannot be reached, and why.
+[[nodiscard]] Result<ProbeFigures> probe_memory(const RankAddress& address, const std::function<void()>& wired);
+
+}  // namespace outrigger::fabric::dpu

@@ -1,0 +1,158 @@
+#include "fabric/dpu/remote_memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+namespace outrigger::fabric::dpu {
+namespace {
+
+// A key that claims to be longer than it is finds zeros behind it.
+constexpr std::size_t kPaddedKeyBytes = 4096;
+
+ucp_rkey_h unpack(ucp_ep_h endpoint, std::span<const std::byte> packed) {
+  std::array<std::byte, kPaddedKeyBytes> padded{};
+  if (packed.empty() || packed.size() > padded.size() / 2) return nullptr;
+  std::ranges::copy(packed, padded.begin());
+  ucp_rkey_h key = nullptr;
+  return ucp_ep_rkey_unpack(endpoint, padded.data(), &key) == UCS_OK ? key : nullptr;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RemoteMemory>> RemoteMemory::connect(Rma& rma, const ucx::Worker& worker,
+                                                            const RankAddress& address, SegmentView mirror) {
+  std::unique_ptr<RemoteMemory> memory(new RemoteMemory(rma, mirror));
+  const bool here = address.machine != 0 && address.machine == this_machine();
+  const auto peer = here ? ucx::Endpoint::Peer::same_machine : ucx::Endpoint::Peer::watched;
+  Result<ucx::Endpoint> endpoint = ucx::Endpoint::open(worker, address.worker, memory->broken_, peer);
+  if (!endpoint) return Error{endpoint.error()};
+  memory->endpoint_ = std::move(endpoint).value();
+  ucp_rkey_h key = unpack(memory->endpoint(), address.segment_key);
+  if (key == nullptr) return Error{"the key of a rank's segment is not one"};
+  memory->segment_ =
+      std::make_shared<const RemoteRange>(kArenaRegion, address.segment_base, SegmentView::segment_bytes(), key);
+  return memory;
+}
+
+RemoteMemory::~RemoteMemory() {
+  alive_.reset();
+  for (auto& [index, waiting] : std::exchange(loading_, {})) {
+    for (const Waiting& one : waiting) one.then(nullptr);
+  }
+  for (Rma::Done& done : awaiting_flush_) rma_.later([done = std::move(done)] { done(false); });
+}
+
+void RemoteMemory::fetch(const void* part, std::size_t bytes, Rma::Done done) {
+  fetch_to(part, std::span(const_cast<std::byte*>(static_cast<const std::byte*>(part)), bytes), std::move(done));
+}
+
+void RemoteMemory::fetch_to(const void* part, std::span<std::byte> to, Rma::Done done) {
+  rma_.get(endpoint(), address_of(part), segment_->key(), to, std::move(done));
+}
+
+void RemoteMemory::store(const void* part, std::size_t bytes, Rma::Done done) {
+  rma_.put(endpoint(), address_of(part), segment_->key(), std::span(static_cast<const std::byte*>(part), bytes),
+           std::move(done));
+}
+
+void RemoteMemory::when_flushed(Rma::Done done) {
+  awaiting_flush_.push_back(std::move(done));
+  if (!std::exchange(flushing_, true)) {
+    // In the next turn, so that what else is put in this one shares the flush.
+    rma_.later([this, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) flush();
+    });
+  }
+}
+
+void RemoteMemory::flush() {
+  auto waiting = std::make_shared<std::vector<Rma::Done>>(std::exchange(awaiting_flush_, {}));
+  rma_.flush(endpoint(), [this, waiting, alive = std::weak_ptr(alive_)](bool ok) {
+    if (!alive.expired()) {
+      if (awaiting_flush_.empty()) {
+        flushing_ = false;
+      } else {
+        flush();
+      }
+    }
+    for (const Rma::Done& done : *waiting) done(ok);
+  });
+}
+
+void RemoteMemory::with_range(RegionId region, const std::function<void(const RemoteRangePtr&)>& then) {
+  if (region == kArenaRegion) return then(segment_);
+  if (!is_keyed(region)) return then(nullptr);
+  const std::uint32_t index = key_index(region);
+  const auto known = ranges_.find(index);
+  if (known != ranges_.end() && known->second->region() == region) return then(known->second);
+  std::vector<Waiting>& waiting = loading_[index];
+  waiting.push_back(Waiting{region, then});
+  if (waiting.size() == 1) load_range(index);
+}
+
+void RemoteMemory::load_range(std::uint32_t index) {
+  auto entry = std::make_shared<KeyEntry>();
+  const std::span<std::byte> to = std::as_writable_bytes(std::span(entry.get(), 1));
+  fetch_to(&mirror_.key(index), to, [this, index, entry, alive = std::weak_ptr(alive_)](bool ok) {
+    if (alive.expired()) return;
+    if (!ok) entry->region = 0;
+    range_loaded(index, *entry);
+  });
+}
+
+void RemoteMemory::range_loaded(std::uint32_t index, const KeyEntry& entry) {
+  const RegionId id{entry.region};
+  RemoteRangePtr range;
+  const bool sound =
+      is_keyed(id) && key_index(id) == index && entry.key_bytes <= entry.key.size() && entry.bytes <= ~entry.base;
+  if (sound) {
+    ucp_rkey_h key = unpack(endpoint(), std::span(entry.key).first(entry.key_bytes));
+    if (key != nullptr) range = std::make_shared<const RemoteRange>(id, entry.base, entry.bytes, key);
+  }
+  if (range) {
+    const auto before = ranges_.find(index);
+    if (before != ranges_.end() && on_replaced) on_replaced(before->second->region());
+    ranges_[index] = range;
+  }
+  std::vector<Waiting> again;
+  for (Waiting& waiting : std::exchange(loading_[index], {})) {
+    const bool found = range && range->region() == waiting.region;
+    if (!found && !std::exchange(waiting.again, true)) {
+      again.push_back(std::move(waiting));
+    } else {
+      waiting.then(found ? range : nullptr);
+    }
+  }
+  if (again.empty()) return;
+  std::vector<Waiting>& waiting = loading_[index];
+  const bool loads = !waiting.empty();
+  std::ranges::move(again, std::back_inserter(waiting));
+  if (!loads) load_range(index);
+}
+
+void RemoteMemory::get(const MemoryRef& from, std::span<std::byte> to, NodeMemory::Accessed done) {
+  with_range(from.region, [this, from, to, done = std::move(done)](const RemoteRangePtr& range) {
+    if (!range || !range->holds(from.address, to.size())) {
+      return rma_.later([done] { done(MoveStatus::memory_fault); });
+    }
+    rma_.get(endpoint(), from.address, range->key(), to,
+             [done, range](bool ok) { done(ok ? MoveStatus::ok : MoveStatus::owner_lost); });
+  });
+}
+
+void RemoteMemory::put(const MemoryRef& to, std::span<const std::byte> from, NodeMemory::Accessed done) {
+  with_range(to.region, [this, to, from, done = std::move(done)](const RemoteRangePtr& range) {
+    if (!range || !range->holds(to.address, from.size())) {
+      return rma_.later([done] { done(MoveStatus::memory_fault); });
+    }
+    rma_.put(endpoint(), to.address, range->key(), from, [this, done, range, alive = std::weak_ptr(alive_)](bool ok) {
+      if (!ok || alive.expired()) return done(MoveStatus::owner_lost);
+      when_flushed([done](bool flushed) { done(flushed ? MoveStatus::ok : MoveStatus::owner_lost); });
+    });
+  });
+}
+
+}  // namespace outrigger::fabric::dpu

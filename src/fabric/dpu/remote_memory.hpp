@@ -1,0 +1,107 @@
+// One rank's memory, on the host of this DPU: a connection, the key of its control segment, and those of what else it
+// has registered, from the segment's key table.
+//
+// The segment has a mirror here, with the same layout: what the rank writes is read into it, what this side writes is
+// written into it first. So everything that works on a mapped segment works on the mirror.
+//
+// Thread rule: one thread. May go away under what it has begun: whoever is called back looks for it again.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "fabric/dpu/rma.hpp"
+#include "fabric/node_memory.hpp"
+#include "fabric/ucx/worker.hpp"
+#include "protocol/rank_address.hpp"
+#include "protocol/segment.hpp"
+#include "protocol/shared_memory.hpp"
+
+namespace outrigger::fabric::dpu {
+
+// A registered range of the rank's memory.
+class RemoteRange {
+ public:
+  RemoteRange(RegionId region, std::uint64_t base, std::uint64_t bytes, ucp_rkey_h key)
+      : region_(region), base_(base), bytes_(bytes), key_(key) {}
+  RemoteRange(const RemoteRange&) = delete;
+  RemoteRange& operator=(const RemoteRange&) = delete;
+  ~RemoteRange() { ucp_rkey_destroy(key_); }
+
+  [[nodiscard]] RegionId region() const { return region_; }
+  [[nodiscard]] std::uint64_t base() const { return base_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] ucp_rkey_h key() const { return key_; }
+  [[nodiscard]] bool holds(std::uint64_t address, std::uint64_t bytes) const {
+    const std::uint64_t offset = address - base_;
+    return offset <= bytes_ && bytes <= bytes_ - offset;
+  }
+
+ private:
+  RegionId region_;
+  std::uint64_t base_;
+  std::uint64_t bytes_;
+  ucp_rkey_h key_;
+};
+using RemoteRangePtr = std::shared_ptr<const RemoteRange>;
+
+class RemoteMemory {
+ public:
+  // `mirror`: of segment_bytes(), must outlive this.
+  [[nodiscard]] static Result<std::unique_ptr<RemoteMemory>> connect(Rma& rma, const ucx::Worker& worker,
+                                                                     const RankAddress& address, SegmentView mirror);
+  RemoteMemory(const RemoteMemory&) = delete;
+  RemoteMemory& operator=(const RemoteMemory&) = delete;
+  // What waits is told that the memory is lost.
+  ~RemoteMemory();
+
+  [[nodiscard]] ucp_ep_h endpoint() const { return endpoint_.get(); }
+  [[nodiscard]] ucx::Lanes lanes() const { return endpoint_.lanes(); }
+  [[nodiscard]] bool broken() const { return broken_; }
+  [[nodiscard]] SegmentView mirror() const { return mirror_; }
+
+  // Reads or writes a part of the segment, from and to the mirror.
+  void fetch(const void* part, std::size_t bytes, Rma::Done done);
+  void fetch_to(const void* part, std::span<std::byte> to, Rma::Done done);
+  void store(const void* part, std::size_t bytes, Rma::Done done);
+  // After all that is put so far; several share a flush.
+  void when_flushed(Rma::Done done);
+
+  // Calls back with the range of that id, or null when the rank has none such; at once where it is known.
+  void with_range(RegionId region, const std::function<void(const RemoteRangePtr&)>& then);
+  // The id of a range that another has taken the place of since.
+  std::function<void(RegionId)> on_replaced;
+
+  void get(const MemoryRef& from, std::span<std::byte> to, NodeMemory::Accessed done);
+  void put(const MemoryRef& to, std::span<const std::byte> from, NodeMemory::Accessed done);
+
+ private:
+  RemoteMemory(Rma& rma, SegmentView mirror) : rma_(rma), mirror_(mirror) {}
+  void load_range(std::uint32_t index);
+  void range_loaded(std::uint32_t index, const KeyEntry& entry);
+  void flush();
+  [[nodiscard]] std::uint64_t address_of(const void* part) const {
+    return segment_->base() + static_cast<std::uint64_t>(static_cast<const std::byte*>(part) - mirror_.base());
+  }
+
+  struct Waiting {
+    RegionId region;
+    std::function<void(const RemoteRangePtr&)> then;
+    bool again = false;  // another one was found, which may have been read too early
+  };
+  Rma& rma_;
+  SegmentView mirror_;
+  bool broken_ = false;
+  ucx::Endpoint endpoint_;
+  RemoteRangePtr segment_;
+  std::unordered_map<std::uint32_t, RemoteRangePtr> ranges_;  // by place in the key table
+  std::unordered_map<std::uint32_t, std::vector<Waiting>> loading_;
+  std::vector<Rma::Done> awaiting_flush_;
+  bool flushing_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace outrigger::fabric::dpu

@@ -1,0 +1,56 @@
+// Reads and writes of other processes' memory by UCX, each with something to do when it has ended.
+//
+// Nothing is called back from inside the call that started it: deliver() does.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+
+#include "fabric/ucx/worker.hpp"
+
+namespace outrigger::fabric::dpu {
+
+class Rma {
+ public:
+  using Done = std::function<void(bool ok)>;
+
+  Rma() = default;
+  Rma(const Rma&) = delete;
+  Rma& operator=(const Rma&) = delete;
+
+  // The bytes here stay until `done`.
+  void get(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, std::span<std::byte> to, Done done);
+  // Done: the bytes here are free; they are in place after a flush() that was begun then.
+  void put(ucp_ep_h to, std::uint64_t address, ucp_rkey_h key, std::span<const std::byte> from, Done done);
+  // Done: what was put before is in place.
+  void flush(ucp_ep_h endpoint, Done done);
+  // In the next deliver().
+  void later(std::function<void()> call) { later_.push_back(std::move(call)); }
+
+  // True when anything had ended.
+  bool deliver();
+  [[nodiscard]] std::size_t under_way() const { return under_way_.size(); }
+  [[nodiscard]] bool idle() const { return later_.empty(); }
+
+ private:
+  struct Operation {
+    Rma* rma;
+    Done done;
+  };
+  [[nodiscard]] ucp_request_param_t begin(Done done);
+  void begun(ucs_status_ptr_t request, Operation* operation);
+  void ended(Operation* operation, ucs_status_t status);
+  static void on_ended(void* request, ucs_status_t status, void* operation);
+
+  std::unordered_map<Operation*, std::unique_ptr<Operation>> under_way_;
+  std::deque<std::function<void()>> later_;
+};
+
+}  // namespace outrigger::fabric::dpu

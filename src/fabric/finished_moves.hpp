@@ -1,0 +1,46 @@
+// Moves that have ended and whose callers are still to be told.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+
+#include "fabric/fabric.hpp"
+
+namespace outrigger::fabric {
+
+class FinishedMoves {
+ public:
+  void add(MoveCompletion& completion, MoveOutcome outcome) { moves_.push_back(Finished{&completion, outcome}); }
+  // moved() will not be called.
+  void forget(const MoveCompletion& completion) {
+    std::erase_if(moves_, [&](const Finished& finished) { return finished.completion == &completion; });
+  }
+  [[nodiscard]] bool empty() const { return moves_.empty(); }
+  [[nodiscard]] std::size_t size() const { return moves_.size(); }
+
+  // True when anybody was told.
+  bool deliver() {
+    bool any = false;
+    // What ends meanwhile has its turn later: a callee that begins again what fails must not hold up everybody.
+    for (std::size_t left = moves_.size(); left > 0 && !moves_.empty(); --left) {
+      // Not in the queue any more: the callee may start and cancel moves as it likes.
+      const Finished finished = moves_.front();
+      moves_.pop_front();
+      finished.completion->moved(finished.outcome);
+      any = true;
+    }
+    return any;
+  }
+
+ private:
+  struct Finished {
+    MoveCompletion* completion;
+    MoveOutcome outcome;
+  };
+
+  std::deque<Finished> moves_;
+};
+
+}  // namespace outrigger::fabric

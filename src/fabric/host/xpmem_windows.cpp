@@ -1,0 +1,53 @@
+#include "fabric/host/xpmem_windows.hpp"
+
+#include <algorithm>
+
+namespace outrigger::fabric {
+namespace {
+
+constexpr std::uint64_t kHighestAttached = 1ULL << 62;  // beyond what a process can have, and offsets are signed
+
+}  // namespace
+
+std::unique_ptr<XpmemWindows> XpmemWindows::open(const XpmemCalls& calls, std::int64_t segment) {
+  if (segment == kNoXpmemSegment) return nullptr;
+  const std::int64_t access = calls.get(segment, kXpmemReadWrite, kXpmemPermitMode, nullptr);
+  if (access == -1) return nullptr;
+  return std::unique_ptr<XpmemWindows>(new XpmemWindows(calls, access));
+}
+
+XpmemWindows::~XpmemWindows() {
+  for (const Window& window : windows_) static_cast<void>(calls_.detach(window.ours));
+  static_cast<void>(calls_.release(access_));
+}
+
+std::byte* XpmemWindows::at(std::uint64_t address, std::uint64_t bytes) {
+  if (address > kHighestAttached || bytes > kHighestAttached - address) return nullptr;
+  const auto holds = [=](const Window& window) {
+    return address >= window.first && address + bytes <= window.first + window.bytes;
+  };
+  const auto found = std::find_if(windows_.rbegin(), windows_.rend(), holds);
+  if (found != windows_.rend()) {
+    std::rotate(std::prev(found.base()), found.base(), windows_.end());
+  } else if (!attach(address, bytes)) {
+    return nullptr;
+  }
+  const Window& window = windows_.back();
+  return window.ours + (address - window.first);
+}
+
+bool XpmemWindows::attach(std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t first = address / kAlignment * kAlignment;
+  const std::uint64_t end = (address + bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const XpmemCalls::Place place{access_, static_cast<off_t>(first)};
+  void* ours = calls_.attach(place, end - first, nullptr);
+  if (ours == reinterpret_cast<void*>(-1)) return false;  // NOLINT(performance-no-int-to-ptr): how it says so
+  if (windows_.size() == kMostWindows) {
+    static_cast<void>(calls_.detach(windows_.front().ours));
+    windows_.erase(windows_.begin());
+  }
+  windows_.push_back(Window{first, end - first, static_cast<std::byte*>(ours)});
+  return true;
+}
+
+}  // namespace outrigger::fabric

@@ -1,0 +1,161 @@
+// The addresses of the shared heap and the memory behind them.
+//
+//     reserved once        | old generations | current generation: a memfd, mapped where needed | not yet used |
+//                          |  private after  |  MAP_SHARED, not inherited by children           |
+//                          |     fork()      |                                                   |
+//                        begin             start                                                top           end
+//
+// An allocator takes addresses from the top and asks for memory behind them by commit(). Memory comes in chunks of
+// 2 MiB, in huge pages where the kernel gives them (MADV_COLLAPSE, which also does where shared memory has none by
+// itself): ordinary pages of shared memory cost several times what anonymous ones do.
+//
+// fork(): before the process is copied, the current generation's memory is mapped again, privately, at the same
+// addresses. So parent and child have the same bytes, and each page is copied when one of them writes to it. Nobody
+// else writes to that memfd any more, but for ranges that service processes work on (hold_at_fork): these stay as they
+// are in the parent, and the child gets a copy that was made before. A process that is copied behind the C library's
+// back (clone() by number) finds no memory there: a crash, instead of two processes that change each other's data.
+//
+// No function here makes a large allocation. Thread rule: any thread; fork() holds the lock.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "protocol/shared_heap.hpp"
+
+namespace outrigger::heap {
+
+inline constexpr std::uint64_t kPageBytes = 4096;
+inline constexpr std::uint64_t kChunkBytes = 2ULL << 20;
+
+[[nodiscard]] inline void* pointer(std::uintptr_t address) {
+  return reinterpret_cast<void*>(address);
+}
+
+struct Range {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  [[nodiscard]] bool empty() const { return begin >= end; }
+  [[nodiscard]] std::uint64_t bytes() const { return empty() ? 0 : end - begin; }
+};
+
+// A memfd and where it is mapped: address `start` is its first byte.
+struct MemoryFile {
+  int fd = -1;
+  std::uintptr_t start = 0;
+  dev_t device = 0;
+  ino_t inode = 0;
+
+  // Programs close descriptors that they do not know, and the number may be another file's by now.
+  [[nodiscard]] bool is_there() const;
+  [[nodiscard]] off_t offset_of(std::uintptr_t address) const { return static_cast<off_t>(address - start); }
+};
+
+class AddressSpace {
+ public:
+  constexpr AddressSpace() = default;
+  AddressSpace(const AddressSpace&) = delete;
+  AddressSpace& operator=(const AddressSpace&) = delete;
+
+  // Reserves the addresses and makes the first generation. Once. False: why_not() tells.
+  [[nodiscard]] bool open();
+
+  [[nodiscard]] bool holds(const void* address) const {
+    return reinterpret_cast<std::uintptr_t>(address) - begin_ < bytes_;
+  }
+  // Nothing is committed any more: in a child, after too many forks, or when something was lost.
+  [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_relaxed); }
+  [[nodiscard]] const char* why_not() const { return why_not_; }
+
+  // Addresses without memory, or nullptr.
+  [[nodiscard]] void* extend(std::uint64_t bytes, std::uint64_t alignment);
+  // Memory of zeros behind whole pages. False: not to be had.
+  [[nodiscard]] bool commit(std::uintptr_t begin, std::uint64_t bytes);
+  // Gives the memory back; the next commit finds zeros. False: nothing was done.
+  [[nodiscard]] bool decommit(std::uintptr_t begin, std::uint64_t bytes);
+
+  [[nodiscard]] std::uint64_t serial() const { return serial_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool generation(SharedHeapGeneration& filled);
+  [[nodiscard]] std::uint64_t forks() const { return forks_.load(std::memory_order_relaxed); }
+
+  // Around fork(), in this order.
+  void hold_at_fork(std::uintptr_t begin, std::uint64_t bytes);
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
+
+ private:
+  // A range that stays shared through a fork, with the memfd behind it and, during fork(), the child's copy.
+  struct Held {
+    Range range;
+    MemoryFile backing;  // with a descriptor of its own; -1 when that was lost
+    bool again = false;
+    void* copy = nullptr;
+  };
+  static constexpr std::size_t kMostHeld = 128;  // beyond it, ranges are put together
+  enum ChunkState : std::uint8_t { kUnmapped = 0, kMapped = 1, kBacked = 2 };
+
+  [[nodiscard]] bool begin_generation(std::uintptr_t start);
+  void close(const char* reason);
+  [[nodiscard]] Range current() const { return {backing_.start, top_}; }
+  [[nodiscard]] std::size_t chunk_of(std::uintptr_t address) const { return (address - begin_) / kChunkBytes; }
+  [[nodiscard]] std::uintptr_t address_of(std::size_t chunk) const { return begin_ + chunk * kChunkBytes; }
+  [[nodiscard]] bool map_run(std::size_t first, std::size_t last);
+  void back_run(std::size_t first, std::size_t last);
+  // Calls visit(first, last) for each run of chunks within [first, last) of which wanted(state) holds.
+  template <class Wanted, class Visit>
+  bool each_run(std::size_t first, std::size_t last, const Wanted& wanted, const Visit& visit);
+  // Calls visit(Range) for each part of `range` that is mapped.
+  template <class Visit>
+  void each_mapped(const Range& range, const Visit& visit);
+
+  void ask(const Range& range);
+  void ask_for_everything();
+  void make_private(const Range& range, const MemoryFile& backing);
+  void keep_or_end_former();
+  void end_generation();
+  void keep(const Range& range);
+  void copy_former();
+
+  std::uintptr_t begin_ = 0;
+  std::uint64_t bytes_ = 0;
+  pid_t owner_ = 0;
+  const char* why_not_ = "it is not switched on";
+  std::atomic<bool> closed_{true};
+  std::atomic<std::uint64_t> serial_{0};
+  std::atomic<std::uint64_t> forks_{0};
+  std::atomic<bool> collapses_{true};
+
+  std::mutex mutex_;    // guards what follows
+  MemoryFile backing_;  // of the current generation
+  std::uintptr_t top_ = 0;
+  std::uint8_t* chunks_ = nullptr;        // a ChunkState each
+  std::array<Range, kMostHeld> asked_{};  // to be held at the fork that is prepared
+  std::size_t asked_count_ = 0;
+  std::array<Held, 2 * kMostHeld> former_{};  // of earlier generations, still shared
+  std::size_t former_count_ = 0;
+  bool generation_open_ = false;   // there is a current generation
+  bool generation_ended_ = false;  // by the fork that is under way
+};
+
+template <class Wanted, class Visit>
+bool AddressSpace::each_run(std::size_t first, std::size_t last, const Wanted& wanted, const Visit& visit) {
+  while (first < last) {
+    if (!wanted(chunks_[first])) {
+      ++first;
+      continue;
+    }
+    std::size_t end = first;
+    while (end < last && wanted(chunks_[end])) ++end;
+    if (!visit(first, end)) return false;
+    first = end;
+  }
+  return true;
+}
+
+}  // namespace outrigger::heap

@@ -1,0 +1,12 @@
+# Makes a copy OUTPUT of jemalloc's library INPUT whose public names begin with outrigger_je_: NM and OBJCOPY are the tools.
+execute_process(COMMAND ${NM} -g --defined-only ${INPUT} OUTPUT_VARIABLE symbols ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[0-9a-f]+ [A-Za-z] [^\n]+" lines "${symbols}")
+set(renamed "")
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE "^[0-9a-f]+ [A-Za-z] " "" name "${line}")
+  if(NOT name MATCHES "^je_")
+    string(APPEND renamed "${name} outrigger_je_${name}\n")
+  endif()
+endforeach()
+file(WRITE ${OUTPUT}.names "${renamed}")
+execute_process(COMMAND ${OBJCOPY} --redefine-syms=${OUTPUT}.names ${INPUT} ${OUTPUT} COMMAND_ERROR_IS_FATAL ANY)

@@ -1,0 +1,152 @@
+// What a host's keeper and `outriggerd dpu` say to each other over TCP. Fixed width, little-endian, every field
+// checked.
+//
+// First both prove that they know the job's secret, without sending it:
+//
+//   keeper                                            DPU
+//     greeting {version, byte order, nonce a}  ---->
+//                             <----  greeting {version, byte order, nonce b}
+//     tag("host", a, b)                        ---->
+//                             <----  tag("dpu", a, b)
+//
+// Then frames, either way: a header, a packet, and the bytes that a descriptor would have carried on one machine.
+//
+//   control   a control message (control.hpp) for, or of, service process `sp`
+//   job       what the node's job is like (keeper)         -> ready
+//   ready     service processes are there (DPU)
+//   failed    or not, and why: a text (DPU)
+//   lost      a service process has ended: how, a text (DPU)
+//   alive     a sign of life, every second
+//
+// Instead of a job, to find out what a DPU offers its host:
+//
+//   probe     the address of the host's memory (keeper's part)
+//   wired     connected: the host may leave its network alone (DPU)
+//   probed    what was found (DPU)
+//
+// DpuLink owns the socket; nothing of it blocks but connect and greet. Thread rule: one thread.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol/control.hpp"
+#include "protocol/result.hpp"
+#include "protocol/unique_fd.hpp"
+
+namespace outrigger {
+
+enum class DpuFrameKind : std::uint32_t {
+  control = 1,
+  job = 2,
+  ready = 3,
+  failed = 4,
+  lost = 5,
+  alive = 6,
+  probe = 7,
+  wired = 8,
+  probed = 9
+};
+
+struct DpuFrame {
+  DpuFrameKind kind = DpuFrameKind::alive;
+  std::uint32_t sp = 0;
+  std::vector<std::byte> packet;
+  std::vector<std::byte> attached;
+};
+
+struct DpuJob {
+  std::uint32_t local_size = 0;
+  std::uint32_t services = 0;  // wanted; 0: the DPU decides
+};
+
+struct DpuReady {
+  std::uint32_t services = 0;
+  std::uint32_t reserved = 0;
+  std::array<char, 64> name{};  // of the DPU
+};
+
+struct DpuProbed {
+  std::uint32_t reach = 0;  // kReach* bits; 0: none, and `text` says why
+  std::uint32_t reserved = 0;
+  double round_trip_us = 0;
+  double bytes_per_s = 0;
+  std::array<char, 128> device{};
+  std::array<char, kReasonBytes> text{};
+};
+
+inline constexpr std::size_t kMaxDpuPacketBytes = 1024;
+inline constexpr std::size_t kMaxDpuAttachedBytes = 256U << 20;
+inline constexpr std::chrono::seconds kDpuSilence{5};  // after which the other end counts as lost
+
+[[nodiscard]] std::vector<std::byte> encode_dpu_frame(DpuFrameKind kind, std::uint32_t sp,
+                                                      std::span<const std::byte> packet,
+                                                      std::span<const std::byte> attached);
+// The first frame of `bytes`, with how many of them it takes; nothing: not all there yet. Error: not a frame.
+struct ParsedDpuFrame {
+  DpuFrame frame;
+  std::size_t bytes = 0;
+};
+[[nodiscard]] Result<std::optional<ParsedDpuFrame>> parse_dpu_frame(std::span<const std::byte> bytes);
+
+// A struct as the packet of a frame, and back; nothing where the size is another.
+template <class T>
+[[nodiscard]] std::optional<T> dpu_packet_as(const DpuFrame& frame) {
+  T value{};
+  if (frame.packet.size() != sizeof(T)) return std::nullopt;
+  std::memcpy(&value, frame.packet.data(), sizeof(T));
+  return value;
+}
+
+class DpuLink {
+ public:
+  using Clock = std::chrono::steady_clock;
+  enum class Side { host, dpu };
+
+  DpuLink() = default;
+  // A connected socket, before the greeting.
+  explicit DpuLink(UniqueFd socket);
+
+  // Connects to HOST:PORT. Errors name it.
+  [[nodiscard]] static Result<DpuLink> connect(const std::string& address, Clock::time_point deadline);
+  // Proves the secret and has it proven.
+  [[nodiscard]] Status greet(Side side, const Secret& secret, Clock::time_point deadline);
+
+  [[nodiscard]] bool open() const { return socket_.valid(); }
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  void close() { socket_.reset(); }
+  // Why it was closed.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  void send(DpuFrameKind kind, std::uint32_t sp, std::span<const std::byte> packet,
+            std::span<const std::byte> attached = {});
+  // Sends what waits and takes in what has come.
+  void work(Clock::time_point now);
+  [[nodiscard]] bool wants_to_write() const { return !outgoing_.empty(); }
+  // The next frame that is here.
+  [[nodiscard]] std::optional<DpuFrame> next();
+  // A sign of life when it is time for one; closes a connection whose other end has been silent for too long.
+  void tick(Clock::time_point now);
+
+ private:
+  void fail(std::string problem);
+  void flush();
+
+  UniqueFd socket_;
+  std::string problem_;
+  std::vector<std::byte> outgoing_;
+  std::size_t sent_ = 0;
+  std::vector<std::byte> incoming_;
+  std::size_t taken_ = 0;
+  Clock::time_point heard_;
+  Clock::time_point spoke_;
+};
+
+}  // namespace outrigger

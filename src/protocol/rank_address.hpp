@@ -1,0 +1,33 @@
+// What a service process on a DPU needs to reach a rank: where the rank's control segment is, and by which key; the
+// address of its network worker. Written by the rank, checked by decode_rank_address().
+//
+// Plain values; safe from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "protocol/result.hpp"
+
+namespace outrigger {
+
+inline constexpr std::size_t kMaxRankAddressBytes = 64U << 10;
+
+struct RankAddress {
+  std::uint64_t segment_base = 0;      // in the rank's address space
+  std::uint64_t machine = 0;           // see this_machine()
+  std::vector<std::byte> worker;       // an address of UCX
+  std::vector<std::byte> segment_key;  // a packed key of UCX
+  bool operator==(const RankAddress&) const = default;
+};
+
+[[nodiscard]] std::vector<std::byte> encode_rank_address(const RankAddress& address);
+// Error: bytes that encode_rank_address() would not have written.
+[[nodiscard]] Result<RankAddress> decode_rank_address(std::span<const std::byte> bytes);
+
+// The same for all processes under one running kernel.
+[[nodiscard]] std::uint64_t this_machine();
+
+}  // namespace outrigger

@@ -1,0 +1,20 @@
+// The few messages between a rank and the service processes of its DPU that are not writes to memory: the header of a
+// UCX active message.
+#pragma once
+
+#include <cstdint>
+
+namespace outrigger {
+
+inline constexpr unsigned kRankMessageId = 2;
+
+struct RankMessage {
+  static constexpr std::uint32_t kHello = 0x4F524831;     // service process -> rank: connected
+  static constexpr std::uint32_t kHere = 0x4F524832;      // rank -> service process: the answer
+  static constexpr std::uint32_t kDoorbell = 0x4F524833;  // rank -> service process: something is posted
+  std::uint32_t what = 0;
+  std::uint32_t serves = 0;      // of a hello: 1: it serves this rank
+  std::uint32_t world_rank = 0;  // of a hello, and again in the answer
+};
+
+}  // namespace outrigger

@@ -1,0 +1,50 @@
+// What a whole job sends and moves for one allgather or broadcast, counted: the engines of all its service processes
+// are real, and every message and move of theirs is taken into account. Blocks have sizes and no bytes, nothing takes
+// time, and all ranks are there before the first byte moves.
+//
+// In these collectives blocks are passed on between service processes, so there is none that could stand for all, as in
+// scale.hpp.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "engine/engine.hpp"
+#include "protocol/collective.hpp"
+#include "protocol/result.hpp"
+
+namespace outrigger::sim {
+
+// Which ranks a node has.
+enum class Mapping : std::uint8_t {
+  contiguous,  // one after the other
+  strided,     // round robin over the nodes
+};
+
+struct WholeJobOptions {
+  std::uint32_t nodes = 16;
+  std::uint32_t ranks_per_node = 8;
+  std::uint32_t services = 1;                      // per node; divides ranks_per_node
+  Collective collective = Collective::iallgather;  // or iallgatherv, ibcast
+  Algorithm algorithm = Algorithm::flat;
+  Mapping mapping = Mapping::contiguous;
+  std::uint64_t block_bytes = 4096;
+  std::uint32_t root = 0;
+};
+
+// Sums over all service processes.
+struct WholeJobResult {
+  std::uint32_t ranks = 0;
+  std::uint32_t services = 0;
+  std::array<engine::EngineCounters::Messages, engine::EngineCounters::kMessageKinds> sent{};
+  std::uint64_t moves = 0;
+  std::uint64_t wire_moves = 0;                // between nodes
+  std::uint64_t wire_bytes = 0;                // of these; without messages
+  std::uint64_t most_bytes_from_a_node = 0;    // of wire_bytes
+  std::uint64_t bytes_from_the_root_node = 0;  // of wire_bytes
+};
+
+// An error names the option that cannot be.
+[[nodiscard]] Result<WholeJobResult> count_whole_job(const WholeJobOptions& options);
+
+}  // namespace outrigger::sim

@@ -1,0 +1,231 @@
+// The selection table: its text, what it decides, and the shapes of groups it is asked about.
+#include "client/selection.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace outrigger::client {
+namespace {
+
+GroupShape shape(std::uint32_t ranks, std::uint32_t nodes, std::uint32_t ranks_per_node, std::uint32_t services) {
+  return GroupShape{ranks, nodes, ranks_per_node, services};
+}
+
+SelectionTable table(std::string_view text) {
+  const Result<SelectionTable> decoded = SelectionTable::decode(text);
+  EXPECT_TRUE(decoded.ok()) << text << ": " << (decoded ? "" : decoded.error());
+  return decoded ? decoded.value() : SelectionTable();
+}
+
+TEST(Selection, TheBuiltInTableBringsBlocksToANodeOnce) {
+  const SelectionTable built_in;
+  const GroupShape one_node = shape(8, 1, 8, 2);
+  const GroupShape one_rank_a_node = shape(4, 4, 1, 1);
+  const GroupShape two_ranks = shape(2, 2, 1, 1);
+  const GroupShape several = shape(8, 2, 4, 2);
+  for (const Collective all_to_all : {Collective::ialltoall, Collective::ialltoallv, Collective::ialltoallw}) {
+    for (const GroupShape& any : {one_node, one_rank_a_node, several}) {
+      EXPECT_EQ(built_in.choose(all_to_all, any, std::nullopt), Algorithm::ring_pull);
+    }
+  }
+  for (const Collective gather : {Collective::iallgather, Collective::iallgatherv}) {
+    EXPECT_EQ(built_in.choose(gather, one_node, std::nullopt), Algorithm::flat);
+    EXPECT_EQ(built_in.choose(gather, two_ranks, std::nullopt), Algorithm::flat);
+    EXPECT_EQ(built_in.choose(gather, one_rank_a_node, std::nullopt), Algorithm::node_ring);
+    EXPECT_EQ(built_in.choose(gather, several, std::nullopt), Algorithm::node_ring);
+  }
+  EXPECT_EQ(built_in.choose(Collective::ibcast, one_node, 1), Algorithm::flat);
+  EXPECT_EQ(built_in.choose(Collective::ibcast, shape(8, 2, 4, 1), 1), Algorithm::flat);
+  EXPECT_EQ(built_in.choose(Collective::ibcast, several, 1), Algorithm::hierarchical);
+}
+
+TEST(Selection, BlockingFormsPayBetweenNodesForLargeBlocksThatAreAlike) {
+  constexpr std::uint64_t kQuarter = 256U << 10;
+  const auto pays = [](Collective collective, std::uint32_t nodes, std::uint32_t ranks_per_node,
+                       std::optional<std::uint64_t> bytes) {
+    return blocking_pays(collective, shape(nodes * ranks_per_node, nodes, ranks_per_node, 1), bytes);
+  };
+  EXPECT_TRUE(pays(Collective::iallgather, 2, 2, kQuarter));
+  EXPECT_FALSE(pays(Collective::iallgather, 2, 2, kQuarter - 1));
+  EXPECT_TRUE(pays(Collective::iallgather, 3, 1, 4 * kQuarter));
+  EXPECT_FALSE(pays(Collective::iallgather, 3, 1, 4 * kQuarter - 1));
+  EXPECT_FALSE(pays(Collective::iallgather, 2, 1, 4 * kQuarter));
+  EXPECT_TRUE(pays(Collective::ibcast, 3, 2, kQuarter));
+  EXPECT_FALSE(pays(Collective::ibcast, 2, 2, kQuarter));
+  for (const CollectiveRow& row : kCollectives) {
+    EXPECT_FALSE(pays(row.collective, 1, 64, 1U << 30)) << row.name;
+    EXPECT_FALSE(pays(row.collective, 64, 64, std::nullopt)) << row.name;
+  }
+}
+
+TEST(Selection, TheUsersFirstRuleThatFitsDecides) {
+  const SelectionTable rules = table("iallgather:n2-:b1024-65536=hierarchical,iallgather:r1-4=native,iallgather=flat");
+  const auto choose = [&](std::uint32_t ranks, std::uint32_t nodes, std::uint64_t bytes) {
+    return rules.choose(Collective::iallgather, shape(ranks, nodes, ranks, 1), bytes);
+  };
+  EXPECT_EQ(choose(8, 2, 1024), Algorithm::hierarchical);
+  EXPECT_EQ(choose(8, 2, 65536), Algorithm::hierarchical);
+  EXPECT_EQ(choose(8, 2, 1023), Algorithm::flat);
+  EXPECT_EQ(choose(8, 2, 65537), Algorithm::flat);
+  EXPECT_EQ(choose(8, 1, 1024), Algorithm::flat);
+  EXPECT_EQ(choose(4, 1, 1024), std::nullopt);
+  EXPECT_EQ(choose(4, 2, 1024), Algorithm::hierarchical);
+  // The others are as they were.
+  EXPECT_EQ(rules.choose(Collective::iallgatherv, shape(4, 2, 2, 1), std::nullopt), Algorithm::node_ring);
+}
+
+TEST(Selection, AnAlgorithmAloneIsForAllThatHaveIt) {
+  const SelectionTable rules = table("hierarchical");
+  const GroupShape any = shape(4, 1, 4, 1);
+  EXPECT_EQ(rules.choose(Collective::iallgatherv, any, std::nullopt), Algorithm::hierarchical);
+  EXPECT_EQ(rules.choose(Collective::ibcast, any, 8), Algorithm::hierarchical);
+  EXPECT_EQ(rules.choose(Collective::ialltoall, any, 8), Algorithm::ring_pull);
+  for (const CollectiveRow& row : kCollectives) {
+    EXPECT_EQ(table("native").choose(row.collective, any, std::nullopt), std::nullopt);
+  }
+}
+
+TEST(Selection, BadTextIsRefusedWithItsReason) {
+  struct Case {
+    const char* text;
+    const char* reason;
+  };
+  for (const Case& bad : {Case{"ring", "no such algorithm"},
+                          Case{"igather=flat", "no such collective"},
+                          Case{"ialltoall=flat", "the collective has no such algorithm"},
+                          Case{"ialltoall=", "no such algorithm"},
+                          Case{"=ring_pull", "no such collective"},
+                          Case{"flat,", "missing after the last ','"},
+                          Case{"flat,,flat", "no such algorithm"},
+                          Case{" flat", "no such algorithm"},
+                          Case{"ibcast:=flat", "missing after ':'"},
+                          Case{"ibcast::r1=flat", "begins with"},
+                          Case{"ibcast:x1=flat", "begins with"},
+                          Case{"ibcast:r=flat", "N, LOW- or LOW-HIGH"},
+                          Case{"ibcast:r-4=flat", "N, LOW- or LOW-HIGH"},
+                          Case{"ibcast:r4-2=flat", "N, LOW- or LOW-HIGH"},
+                          Case{"ibcast:r+1=flat", "N, LOW- or"},
+                          Case{"ibcast:b64K=flat", "N, LOW- or"},
+                          Case{"ibcast:r99999999999999999999=flat", "N, LOW-"},
+                          Case{"ibcast:r1:r2=flat", "there twice"},
+                          Case{"ibcast:r0-=flat", "no condition"},
+                          Case{"ialltoallv:b8=native", "bytes differ between the ranks"},
+                          Case{"iallgatherv:b8-=flat", "bytes differ between the ranks"}}) {
+    const Result<SelectionTable> decoded = SelectionTable::decode(bad.text);
+    ASSERT_FALSE(decoded.ok()) << bad.text;
+    EXPECT_NE(decoded.error().find(bad.reason), std::string::npos) << bad.text << ": " << decoded.error();
+  }
+  std::string many = "flat";
+  for (std::size_t i = 1; i < SelectionTable::kMaxRules; ++i) many += ",flat";
+  EXPECT_TRUE(SelectionTable::decode(many).ok());
+  EXPECT_FALSE(SelectionTable::decode(many + ",flat").ok());
+}
+
+class RandomText {
+ public:
+  explicit RandomText(std::uint64_t seed) : random_(seed) {}
+  [[nodiscard]] std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
+
+  [[nodiscard]] std::string rules() {
+    std::string text;
+    for (std::uint64_t i = 1 + below(6); i != 0; --i) text += (text.empty() ? "" : ",") + rule();
+    return text;
+  }
+
+  // A few bytes changed, cut out or put in.
+  [[nodiscard]] std::string damaged(std::string text) {
+    static constexpr std::string_view kLetters = "rnpsb0123456789-:=,flatnative_ \0\xff";
+    for (std::uint64_t i = 1 + below(3); i != 0; --i) {
+      const std::size_t at = below(text.size() + 1);
+      const char letter = kLetters[below(kLetters.size())];
+      if (below(3) == 0) text.insert(at, 1, letter);
+      if (below(3) == 0 && at < text.size()) text[at] = letter;
+      if (below(3) == 0 && at < text.size()) text.erase(at, 1 + below(3));
+    }
+    return text;
+  }
+
+ private:
+  [[nodiscard]] std::string rule() {
+    const CollectiveRow& row = kCollectives[below(kCollectives.size())];
+    const std::string choice(below(4) == 0 ? "native" : name_of(row.algorithms[below(row.algorithms.size())]));
+    if (below(6) == 0) return choice;
+    std::string text(row.name);
+    for (const char letter : {'r', 'n', 'p', 's', 'b'}) {
+      if (below(2) == 0 || (letter == 'b' && !has_alike_blocks(row.collective))) continue;
+      const std::uint64_t low = 1 + below(letter == 'b' ? 100 : 6);
+      text += std::string(":") + letter + std::to_string(low);
+      if (below(3) != 0) text += below(2) == 0 ? "-" : "-" + std::to_string(low + 1 + below(5));
+    }
+    return text + "=" + choice;
+  }
+
+  std::mt19937_64 random_;
+};
+
+// What is decoded is written as it was read, and whatever is accepted means the same when it is written and read again.
+TEST(Selection, RandomRulesSurviveDecodingAndDamageIsRefusedOrMeansSomething) {
+  std::size_t refused = 0;
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    RandomText random(seed);
+    const std::string text = random.rules();
+    const Result<SelectionTable> decoded = SelectionTable::decode(text);
+    ASSERT_TRUE(decoded.ok()) << text << ": " << decoded.error();
+    ASSERT_EQ(decoded.value().encode(), text);
+    const std::string damaged = random.damaged(text);
+    const Result<SelectionTable> read = SelectionTable::decode(damaged);
+    if (!read) {
+      ++refused;
+      ASSERT_FALSE(read.error().empty());
+      continue;
+    }
+    ASSERT_EQ(table(read.value().encode()).encode(), read.value().encode()) << damaged;
+  }
+  EXPECT_GT(refused, 1000U);
+}
+
+// A rule that fits nothing changes nothing, and one that fits everything hides what comes after it.
+TEST(Selection, RulesDecideInTheirOrder) {
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    RandomText random(seed);
+    const std::string text = random.rules();
+    const SelectionTable rules = table(text);
+    const SelectionTable behind_others = table("ibcast:r4000000=flat,iallgather:n4000000-=native," + text);
+    const SelectionTable hidden = table("ibcast=flat,ialltoallw=native," + text);
+    for (const CollectiveRow& row : kCollectives) {
+      const auto part = [&] { return static_cast<std::uint32_t>(1 + random.below(8)); };
+      const GroupShape group = shape(part(), part(), part(), part());
+      std::optional<std::uint64_t> bytes;
+      if (has_alike_blocks(row.collective)) bytes = random.below(110);
+      const std::optional<Algorithm> chosen = rules.choose(row.collective, group, bytes);
+      EXPECT_TRUE(!chosen || has_algorithm(row.collective, *chosen));
+      EXPECT_EQ(behind_others.choose(row.collective, group, bytes), chosen) << text;
+    }
+    EXPECT_EQ(hidden.choose(Collective::ibcast, shape(2, 2, 1, 1), 5), Algorithm::flat);
+    EXPECT_EQ(hidden.choose(Collective::ialltoallw, shape(2, 2, 1, 1), std::nullopt), std::nullopt);
+  }
+}
+
+TEST(Selection, ShapesOfGroups) {
+  // Ranks 0-3 on node 0 (service processes 0 and 1), 4 and 5 on node 7 (service process 2).
+  const std::vector<RankPlace> places{{0, 0}, {0, 1}, {0, 0}, {0, 1}, {7, 2}, {7, 2}};
+  const auto of = [&](std::vector<std::uint32_t> ranks) {
+    std::vector<WorldRank> members;
+    for (const std::uint32_t rank : ranks) members.emplace_back(rank);
+    return shape_of(places, members);
+  };
+  EXPECT_EQ(of({0, 1, 2, 3, 4, 5}), shape(6, 2, 4, 2));
+  EXPECT_EQ(of({5, 4, 3, 2, 1, 0}), shape(6, 2, 4, 2));
+  EXPECT_EQ(of({0, 2}), shape(2, 1, 2, 1));
+  EXPECT_EQ(of({4, 0}), shape(2, 2, 1, 1));
+  EXPECT_EQ(of({3}), shape(1, 1, 1, 1));
+  EXPECT_EQ(of({}), shape(0, 1, 1, 1));
+  EXPECT_EQ(of({0, 6}), shape(2, 1, 1, 1));  // one that has no place
+}
+
+}  // namespace
+}  // namespace outrigger::client

@@ -1,0 +1,58 @@
+// What comes over the connection of a keeper and a DPU, and a rank's address, against arbitrary bytes. What is let
+// through must encode to the same bytes.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "protocol/dpu_link.hpp"
+#include "protocol/rank_address.hpp"
+
+namespace {
+
+using namespace outrigger;
+
+void check_frames(std::span<const std::byte> bytes) {
+  while (true) {
+    const auto parsed = parse_dpu_frame(bytes);
+    if (!parsed) {
+      if (parsed.error().empty()) std::abort();
+      return;
+    }
+    if (!parsed.value()) return;
+    const DpuFrame& frame = parsed.value()->frame;
+    const auto again = encode_dpu_frame(frame.kind, frame.sp, frame.packet, frame.attached);
+    if (again.size() != parsed.value()->bytes || again.size() > bytes.size()) std::abort();
+    if (!std::equal(again.begin(), again.end(), bytes.begin())) std::abort();
+    bytes = bytes.subspan(again.size());
+  }
+}
+
+void check_address(std::span<const std::byte> bytes) {
+  const auto decoded = decode_rank_address(bytes);
+  if (!decoded) return;
+  const auto again = encode_rank_address(decoded.value());
+  if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
+}
+
+void spoil(std::vector<std::byte>& good, std::span<const std::byte> bytes) {
+  for (std::size_t i = 0; i < std::min(bytes.size(), good.size()); ++i) good[i] ^= bytes[i];
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  check_frames(bytes);
+  check_address(bytes);
+  std::vector<std::byte> frame = encode_dpu_frame(DpuFrameKind::control, 1, std::vector<std::byte>(8), {});
+  spoil(frame, bytes);
+  check_frames(frame);
+  std::vector<std::byte> address =
+      encode_rank_address(RankAddress{4096, 1, std::vector<std::byte>(5), std::vector<std::byte>(3)});
+  spoil(address, bytes);
+  check_address(address);
+  return 0;
+}

@@ -1,0 +1,54 @@
+"""What a rank does inside its MPI calls does not grow with the blocks: instructions retired, counted by valgrind."""
+
+import re
+import shutil
+
+import pytest
+from conftest import with_copiers
+
+SIZES = (64 << 10, 4 << 20)
+MOST_GROWTH = 1.05
+CALLS = 6
+# Rank 0 under valgrind, the others not. Instrumented only where the program says so; each thread for itself.
+UNDER_VALGRIND = """
+case "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" in
+  0) exec valgrind -q --tool=callgrind --instr-atstart=no --separate-threads=yes --callgrind-out-file="$1" \\
+          "$0" "${@:2}" ;;
+  *) exec "$0" "${@:2}" ;;
+esac
+"""
+
+
+def profiles(directory) -> dict[str, list[int]]:
+    """Instructions of the rank's first thread, by the names that the program gives its calls."""
+    found: dict[str, list[int]] = {}
+    for path in directory.glob("profile*-01"):
+        text = path.read_text()
+        name = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.MULTILINE)
+        total = re.search(r"^totals: (\d+)$", text, re.MULTILINE)
+        if name and total:
+            found.setdefault(name[1], []).append(int(total[1]))
+    return found
+
+
+@pytest.mark.one_machine
+@pytest.mark.parametrize(
+    "mpi", ("mpich",), indirect=True
+)  # the library is the same, and Open MPI takes longer to start
+def test_instructions_do_not_grow_with_size(offload, tmp_path):
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    program = [str(offload.programs / "instructions"), str(tmp_path / "profile"), *map(str, SIZES)]
+    result = offload.run(2, ["/bin/bash", "-c", UNDER_VALGRIND, *program], env=with_copiers(), timeout_s=120).ok()
+    if "without valgrind's header" in result.out:
+        pytest.skip("the test programs were built where valgrind was not installed")
+    assert result.offloaded() > 0
+    found = profiles(tmp_path)
+    for call in ("post", "wait"):
+        for memory in ("mapped", "malloc"):
+            counts = [found.get(f"{call} {memory} {size}", []) for size in SIZES]
+            assert all(len(each) == CALLS for each in counts), f"profiles are missing: {sorted(found)}\n{result.out}"
+            # A busy machine makes calls dearer: completions come late, helpers do not get on. None makes them cheaper.
+            small, large = map(min, counts)
+            assert small > 500, "too few to be a call"
+            assert large <= MOST_GROWTH * small, f"{call} with {memory} memory: {small} and {large} instructions"

@@ -1,0 +1,53 @@
+"""MPIs that `./dev mpis` has installed, without --mpi-prefix: is every ABI served there as by the system's MPIs?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import installed
+import pytest
+from conftest import HERE, Mpi
+from installed import Installed
+from test_languages import RANKS, digests, expected
+
+__all__ = ["expected"]  # a fixture
+
+pytestmark = pytest.mark.one_machine
+
+PREFIXES = sorted(HERE.parents[1].glob("build/mpis/*/bin"))
+OTHERS = [other for prefix in PREFIXES for other in installed.at([str(prefix.parent)])]
+
+
+@pytest.fixture(params=OTHERS, ids=str)
+def other(request: pytest.FixtureRequest, build: Path, tmp_path: Path) -> Iterator[Mpi]:
+    if request.config.getoption("--mpi-prefix"):
+        pytest.skip("the other tests have an MPI by --mpi-prefix")
+    chosen: Installed = request.param
+    mpi = Mpi(chosen, build, tmp_path, native_only=False)
+    if not mpi.library.exists():
+        pytest.skip(f"{mpi.library} was not built")
+    yield mpi
+    mpi.clean_up()
+
+
+@pytest.mark.skipif(not OTHERS, reason="./dev mpis was not run")
+def test_there_are_others():
+    assert {mpi.family for mpi in OTHERS} >= {"openmpi", "mpich", "mpiabi"}
+
+
+def test_right_bytes(other, expected):
+    assert digests(other, "c", 1) == expected
+
+
+def test_waiting_drives_the_native_mpi(other):
+    result = other.run(2, ["rendezvous", "8"], timeout_s=120).ok()
+    assert "all went through" in result.out
+    assert result.offloaded() > 0
+
+
+def test_no_difference(other):
+    if not (other.programs / "differential").exists():
+        pytest.skip(f"build the target mpiabi_programs for the {other.name} programs")
+    program = ["differential", "--seed", "7000", "--operations", "40"]
+    result = other.run(RANKS, program, timeout_s=120).ok()
+    assert "no difference" in result.out
+    assert result.offloaded() > 0

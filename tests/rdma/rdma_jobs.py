@@ -1,0 +1,212 @@
+"""MPI programs on guests, and service processes on DPUs: how they are started, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rdma_guests import PATIENCE, Guest, Outcome
+
+# UCX 1.13 drops what soft RoCE sends by datagrams unless told not to look at its addresses. When it connects it
+# registers 120 MB of buffers, for which an emulated machine stands still for seconds.
+SOFT_ROCE = {
+    "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
+    "UCX_RC_VERBS_RX_QUEUE_LEN": "256",
+    "UCX_RC_VERBS_RX_BUFS_GROW": "256",
+    "UCX_RC_VERBS_TX_BUFS_GROW": "128",
+    "UCX_UD_VERBS_RX_QUEUE_LEN": "256",
+    "UCX_UD_VERBS_RX_BUFS_GROW": "256",
+    "UCX_UD_VERBS_TX_BUFS_GROW": "128",
+    "UCX_WARN_UNUSED_ENV_VARS": "n",
+}
+VERBS = {"OUTRIGGER_UCX_TLS": "rc,ud", **SOFT_ROCE}
+TCP = {"OUTRIGGER_UCX_TLS": "tcp"}
+
+
+def assignments(environment: dict[str, str]) -> str:
+    """For a shell, before a command."""
+    return " ".join(f"{name}={value}" for name, value in environment.items())
+
+
+def run_tests_of_the_wire(guest: Guest, build: Path, tests: str, environment: dict[str, str]) -> Outcome:
+    return guest.run(f"{assignments(environment)} {build}/bin/ucx_test --gtest_filter='{tests}'", 240)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Waits in a guest for the end of the processes that are there now. Quicker than asking for it afterwards."""
+
+    guest: Guest
+    file: Path
+
+    @classmethod
+    def of(cls, guest: Guest) -> Watch:
+        watch = cls(guest, guest.directory / "gone")
+        script = (
+            f"pids=$({OURS}) || exit 1\n(while kill -0 $pids; do sleep 0.1; done; touch {watch.file}) >/dev/null 2>&1 &"
+        )
+        guest.run(script, 60).ok()
+        return watch
+
+    def ended(self, within_s: float) -> float:
+        """When, by this machine's clock."""
+        deadline = time.monotonic() + within_s
+        while not self.file.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert self.file.exists(), f"{self.guest.name}: {self.guest.run('ps -ef', 60).output}"
+        return self.file.stat().st_mtime
+
+
+@dataclass
+class Jobs:
+    """Starts offloaded programs of one MPI. The MPI's own messages go over TCP."""
+
+    mpi: str
+    build: Path
+    guests: list[Guest]
+    """The hosts."""
+    ranks_each: int = 1
+
+    @property
+    def share(self) -> Path:
+        return self.guests[0].share
+
+    def command(self, program: str, environment: dict[str, str]) -> str:
+        """For a shell of the first guest. Files of earlier jobs are removed."""
+        for old in (*self.share.glob("*.log"), *self.share.glob("report.json"), *self.share.glob("output")):
+            old.unlink()
+        for_ranks = {
+            "LD_PRELOAD": f"{self.build}/lib/liboutrigger-{self.mpi}.so",
+            "OUTRIGGER_SERVICES": "1",
+            "OUTRIGGER_MIN_BYTES": "0",
+            "OUTRIGGER_VERBOSE": "1",
+            "OUTRIGGER_INIT_TIMEOUT_MS": str(int(60_000 * PATIENCE)),  # of a guest that stands still now and then
+            "OUTRIGGER_REPORT": f"{self.share}/report.json",
+            "OUTRIGGER_LOG": "info",
+            "OUTRIGGER_LOG_FILE": f"{self.share}/outrigger.log",
+            **environment,
+        }
+        path = f"{self.build}/tests/mpi/{self.mpi}/{program}"
+        words = self._openmpi(for_ranks) if self.mpi == "openmpi" else self._mpich(for_ranks)
+        return f"{' '.join(map(shlex.quote, words))} {path}"
+
+    def _openmpi(self, for_ranks: dict[str, str]) -> list[str]:
+        settings = {
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_pml": "ob1",
+            "OMPI_MCA_btl": "tcp,self",
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+        }
+        exports = [word for name, value in for_ranks.items() for word in ("-x", f"{name}={value}")]
+        return [
+            "env", *(f"{name}={value}" for name, value in settings.items()),
+            "mpirun.openmpi", "--host", ",".join(f"{guest.name}:{self.ranks_each}" for guest in self.guests),
+            "--bind-to", "none", "-n", str(len(self.guests) * self.ranks_each), *exports,
+        ]  # fmt: skip
+
+    def _mpich(self, for_ranks: dict[str, str]) -> list[str]:
+        # The service processes go by OUTRIGGER_UCX_TLS, or by what there is: see `command`.
+        exports = [word for name, value in {"UCX_TLS": "tcp", **for_ranks}.items() for word in ("-genv", name, value)]
+        hosts = ",".join(guest.name for guest in self.guests)
+        ranks = str(len(self.guests) * self.ranks_each)
+        return ["mpiexec.mpich", "-hosts", hosts, "-ppn", str(self.ranks_each), "-n", ranks, *exports]
+
+    def run(self, program: str, environment: dict[str, str], timeout_s: float) -> Outcome:
+        """To its end, after which nothing of it is there any more."""
+        outcome = self.guests[0].run(self.command(program, environment), timeout_s)
+        for guest in self.guests:
+            must_be_gone(guest, 10)
+        return outcome
+
+    def start(self, program: str, environment: dict[str, str]) -> None:
+        """Until it has said that it is ready."""
+        self.guests[0].run(f"({self.command(program, environment)}) >{self.share}/output 2>&1 & sleep 1", 30).ok()
+        ready = f"until grep -q ready {self.share}/output; do sleep 0.2; done"
+        outcome = self.guests[0].run(f"timeout {100 * PATIENCE:.0f} bash -c {shlex.quote(ready)}", 120)
+        assert outcome.status == 0, self.output()
+
+    def end_launcher(self) -> None:
+        """Where it waits for a guest that cannot be reached."""
+        for guest in filter(Guest.is_up, self.guests):
+            guest.run("pkill -9 -f '[m]pirun|[m]piexec|[o]rted|[h]ydra|[s]sh h'", 30)
+
+    def output(self) -> str:
+        """Of what `start` has started."""
+        return (self.share / "output").read_text(errors="replace")
+
+    def log(self) -> str:
+        """Of all service processes and keepers."""
+        return (self.share / "outrigger.log").read_text(errors="replace")
+
+    def report(self) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads((self.share / "report.json").read_text())
+        return report
+
+
+@dataclass
+class Dpu:
+    """An `outriggerd dpu` in a guest. As with a launch agent, it lives as long as its standard input is open."""
+
+    guest: Guest
+    daemon: Path
+
+    def start(self, secret: str, environment: dict[str, str]) -> int:
+        """The port on which it listens."""
+        out, log = self._file("out"), self._file("log")
+        script = f"""
+            rm -f /tmp/dpu.in; mkfifo /tmp/dpu.in
+            sleep 3600 >/tmp/dpu.in &
+            echo $! >/tmp/dpu.holder
+            {assignments(environment)} {self.daemon} dpu --services 1 </tmp/dpu.in >{out} 2>{log} &
+            echo $! >/tmp/dpu.pid
+            echo {secret} >/tmp/dpu.in
+            for i in $(seq {300 * PATIENCE:.0f}); do grep -q '^outriggerd: dpu' {out} && exit; sleep 0.1; done
+        """
+        self.guest.run(script, 60).ok()
+        found = re.search(r"^outriggerd: dpu ready .*port=(\d+)", out.read_text(), re.MULTILINE)
+        assert found, out.read_text() + self.log()
+        return int(found[1])
+
+    def log(self) -> str:
+        return self._file("log").read_text(errors="replace")
+
+    def kill_service_process(self) -> None:
+        """One of its children."""
+        self.guest.run(
+            "for p in /proc/[0-9]*; do read -r _ _ _ parent _ <$p/stat; "
+            '[ "$parent" = "$(cat /tmp/dpu.pid)" ] && kill -9 ${p#/proc/} && exit; done; exit 1',
+            30,
+        ).ok()
+
+    def end(self) -> None:
+        """Closes its input, after which nothing of it may stay."""
+        gone = "for p in /proc/[0-9]*/exe; do case $(readlink $p) in */outriggerd) exit 1 ;; esac; done"
+        waited = f"for i in $(seq 100); do ({gone}) && exit; sleep 0.1; done; ps; exit 1"
+        self.guest.run(f"kill $(cat /tmp/dpu.holder); {waited}", 60).ok()
+
+    def _file(self, kind: str) -> Path:
+        return self.guest.directory / f"dpu.{kind}"
+
+
+OURS = "pgrep -d ' ' -x 'outriggerd|steady|differential|stopped'"
+"""Ranks, service processes and keepers."""
+
+
+def must_be_gone(guest: Guest, within_s: float) -> None:
+    """All processes have ended, and there is nothing in shared memory."""
+    guest.run(
+        f"timeout {within_s * PATIENCE:.0f} bash -c {shlex.quote(f'while {OURS}; do sleep 0.2; done')}", within_s + 60
+    ).ok()
+    assert "outrigger" not in guest.run("ls -A /dev/shm", 30).ok().output
+
+
+def counters(guest: Guest) -> dict[str, int]:
+    """What soft RoCE has counted since the guest is up."""
+    output = guest.run("cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *", 30).ok().output
+    return {name: int(value) for name, value in re.findall(r"^(\w+):(\d+)$", output, re.MULTILINE)}

@@ -1,0 +1,208 @@
+// What the allgathers and broadcasts send and move: exactly what docs/algorithms.md says.
+#include "sim/whole_job.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "protocol/peer_messages.hpp"
+
+namespace outrigger::sim {
+namespace {
+
+// Sizes on the wire, as the pages give them.
+constexpr std::uint64_t kAnnounceBytes = 108;
+constexpr std::uint64_t kDeliveredBytes = 76;
+constexpr std::uint64_t kReleaseBytes = 52;
+constexpr std::uint64_t kWantBytes = 52;
+constexpr std::uint64_t kCopyBytes = 76;
+constexpr std::uint64_t kDoneBytes = 44;
+enum class Kind : std::size_t { announce, delivered, release, finished, refusal, want, copy, done, quiet };
+
+constexpr std::uint64_t kSmall = 4096;
+constexpr std::uint64_t kLarge = std::uint64_t{1} << 20;
+
+// The letters of the tables.
+struct Shape {
+  std::uint64_t n;                                         // nodes
+  std::uint64_t k;                                         // service processes of each
+  std::uint64_t l;                                         // ranks of each of these
+  [[nodiscard]] std::uint64_t s() const { return n * k; }  // service processes
+  [[nodiscard]] std::uint64_t r() const { return k * l; }  // ranks of a node
+  [[nodiscard]] std::uint64_t p() const { return n * r(); }
+};
+constexpr Shape kShapes[] = {{2, 1, 1}, {2, 2, 2}, {4, 2, 3}, {5, 1, 2}, {3, 4, 1}, {7, 3, 1}, {1, 2, 2}};
+
+std::uint64_t log2_up(std::uint64_t number) {
+  return static_cast<std::uint64_t>(std::bit_width(number - 1));
+}
+
+// A large block's parts of `hierarchical`.
+std::uint64_t parts_of(const Shape& shape) {
+  return shape.n < 2 ? 1 : shape.k * (shape.n - 1);
+}
+
+// Between the service processes of nodes: of a small block, all edges of the tree that do not begin at the source.
+std::uint64_t wants_small(const Shape& shape, std::uint64_t places) {
+  return shape.n < 2 ? 0 : places - 1 - log2_up(places);
+}
+
+class WholeJob : public ::testing::TestWithParam<Mapping> {
+ protected:
+  static WholeJobResult counted(const Shape& shape, Collective collective, Algorithm algorithm, std::uint64_t bytes) {
+    WholeJobOptions options;
+    options.nodes = static_cast<std::uint32_t>(shape.n);
+    options.services = static_cast<std::uint32_t>(shape.k);
+    options.ranks_per_node = static_cast<std::uint32_t>(shape.r());
+    options.collective = collective;
+    options.algorithm = algorithm;
+    options.mapping = GetParam();
+    options.block_bytes = bytes;
+    const Result<WholeJobResult> result = count_whole_job(options);
+    EXPECT_TRUE(result.ok()) << result.error();
+    return result.ok() ? result.value() : WholeJobResult();
+  }
+  static const engine::EngineCounters::Messages& sent(const WholeJobResult& result, Kind kind) {
+    return result.sent[static_cast<std::size_t>(kind)];
+  }
+  static void expect_messages(const WholeJobResult& result, Kind kind, std::uint64_t count, std::uint64_t bytes_each) {
+    EXPECT_EQ(sent(result, kind).count, count) << "kind " << static_cast<std::size_t>(kind);
+    EXPECT_EQ(sent(result, kind).bytes, count * bytes_each) << "kind " << static_cast<std::size_t>(kind);
+  }
+  static void expect_asked(const WholeJobResult& result, std::uint64_t count) {
+    expect_messages(result, Kind::want, count, kWantBytes);
+    expect_messages(result, Kind::copy, count, kCopyBytes);
+    expect_messages(result, Kind::done, count, kDoneBytes);
+    for (const Kind never : {Kind::finished, Kind::refusal, Kind::quiet}) EXPECT_EQ(sent(result, never).count, 0U);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Simulation, WholeJob, ::testing::Values(Mapping::contiguous, Mapping::strided),
+                         [](const auto& parameter) {
+                           return std::string(parameter.param == Mapping::strided ? "strided" : "contiguous");
+                         });
+
+TEST_P(WholeJob, AllgatherFlat) {
+  for (const Shape& shape : kShapes) {
+    for (const Collective form : {Collective::iallgather, Collective::iallgatherv}) {
+      const WholeJobResult result = counted(shape, form, Algorithm::flat, kSmall);
+      const std::uint64_t p = shape.p();
+      const std::uint64_t far_pairs = p * (p - shape.l);
+      const std::uint64_t extents = form == Collective::iallgatherv ? far_pairs * peer::kExtentBytes : 0;
+      EXPECT_EQ(sent(result, Kind::announce).count, p * (shape.s() - 1));
+      EXPECT_EQ(sent(result, Kind::announce).bytes, p * (shape.s() - 1) * kAnnounceBytes + extents);
+      expect_messages(result, Kind::delivered, far_pairs, kDeliveredBytes);
+      expect_messages(result, Kind::release, far_pairs, kReleaseBytes);
+      expect_asked(result, 0);
+      EXPECT_EQ(result.moves, p * (p - 1));
+      EXPECT_EQ(result.wire_bytes, p * (p - shape.r()) * kSmall);
+    }
+  }
+}
+
+TEST_P(WholeJob, AllgatherNodeRing) {
+  for (const Shape& shape : kShapes) {
+    for (const Collective form : {Collective::iallgather, Collective::iallgatherv}) {
+      const WholeJobResult result = counted(shape, form, Algorithm::node_ring, kSmall);
+      const std::uint64_t p = shape.p();
+      expect_messages(result, Kind::announce, p * (shape.s() - 1), kAnnounceBytes);
+      expect_messages(result, Kind::delivered, 0, 0);
+      expect_messages(result, Kind::release, p * (p - shape.l), kReleaseBytes);
+      expect_asked(result, p * (shape.n - 1) * (shape.k - 1));
+      EXPECT_EQ(result.moves, p * (p - 1));
+      EXPECT_EQ(result.wire_moves, p * (shape.n - 1));
+      EXPECT_EQ(result.wire_bytes, p * (shape.n - 1) * kSmall);
+      EXPECT_EQ(result.most_bytes_from_a_node, shape.r() * (shape.n - 1) * kSmall);
+    }
+  }
+}
+
+TEST_P(WholeJob, AllgatherHierarchical) {
+  for (const Shape& shape : kShapes) {
+    const std::uint64_t p = shape.p();
+    const std::uint64_t siblings = (shape.n - 1) * (shape.k - 1);
+    for (const bool large : {false, true}) {
+      const std::uint64_t bytes = large ? kLarge : kSmall;
+      const std::uint64_t parts = large ? parts_of(shape) : 1;
+      const WholeJobResult result = counted(shape, Collective::iallgatherv, Algorithm::hierarchical, bytes);
+      expect_messages(result, Kind::announce, p * (shape.s() - 1), kAnnounceBytes);
+      expect_messages(result, Kind::release, p * (p - shape.l), kReleaseBytes);
+      const std::uint64_t between = large ? (shape.n < 2 ? 0 : shape.n - 2) : wants_small(shape, shape.n);
+      expect_asked(result, p * parts * (siblings + between));
+      EXPECT_EQ(result.moves, p * (shape.r() - 1) + p * (p - shape.r()) * parts);
+      EXPECT_EQ(result.wire_moves, p * (shape.n - 1) * parts);
+      EXPECT_EQ(result.wire_bytes, p * (shape.n - 1) * bytes);
+      EXPECT_EQ(result.most_bytes_from_a_node, shape.r() * (shape.n - 1) * bytes);  // blocks are alike
+    }
+  }
+}
+
+TEST_P(WholeJob, BroadcastFlat) {
+  for (const Shape& shape : kShapes) {
+    const std::uint64_t p = shape.p();
+    for (const bool large : {false, true}) {
+      const std::uint64_t bytes = large ? kLarge : kSmall;
+      const bool in_parts = large && shape.n >= 3;
+      const std::uint64_t parts = in_parts ? shape.n - 1 : 1;
+      const WholeJobResult result = counted(shape, Collective::ibcast, Algorithm::flat, bytes);
+      expect_messages(result, Kind::announce, shape.s() - 1 + p - shape.l, kAnnounceBytes);
+      expect_messages(result, Kind::release, p - shape.l, kReleaseBytes);
+      if (in_parts) {
+        expect_asked(result, parts * ((shape.n - 1) * (shape.k - 1) + shape.n - 2));
+        EXPECT_EQ(result.moves, shape.r() - 1 + (p - shape.r()) * parts);
+        EXPECT_EQ(result.wire_bytes, (shape.n - 1) * bytes);
+        EXPECT_EQ(result.bytes_from_the_root_node, bytes);
+        EXPECT_LE(result.most_bytes_from_a_node, bytes);
+      } else {
+        EXPECT_EQ(result.moves, p - 1);
+        EXPECT_LE(result.wire_bytes, (shape.s() - 1) * bytes);
+        EXPECT_GE(result.wire_bytes, (shape.n - 1) * bytes);
+        EXPECT_LE(result.bytes_from_the_root_node, log2_up(shape.s()) * bytes);
+      }
+    }
+  }
+}
+
+TEST_P(WholeJob, BroadcastHierarchical) {
+  for (const Shape& shape : kShapes) {
+    const std::uint64_t p = shape.p();
+    const std::uint64_t siblings = (shape.n - 1) * (shape.k - 1);
+    for (const bool large : {false, true}) {
+      const std::uint64_t bytes = large ? kLarge : kSmall;
+      const std::uint64_t parts = large ? parts_of(shape) : 1;
+      const WholeJobResult result = counted(shape, Collective::ibcast, Algorithm::hierarchical, bytes);
+      expect_messages(result, Kind::announce, shape.s() - 1 + p - shape.l, kAnnounceBytes);
+      expect_messages(result, Kind::release, p - shape.l, kReleaseBytes);
+      const std::uint64_t between = large ? (shape.n < 2 ? 0 : shape.n - 2) : wants_small(shape, shape.n);
+      expect_asked(result, parts * (siblings + between));
+      EXPECT_EQ(result.moves, shape.r() - 1 + (p - shape.r()) * parts);
+      EXPECT_EQ(result.wire_bytes, (shape.n - 1) * bytes);
+      const std::uint64_t from_root = shape.n < 2 ? 0 : large ? 1 : log2_up(shape.n);
+      EXPECT_EQ(result.bytes_from_the_root_node, from_root * bytes);
+      if (large) {
+        EXPECT_LE(result.most_bytes_from_a_node, bytes);
+      }
+    }
+  }
+}
+
+TEST(WholeJobOptions, AnErrorNamesWhatCannotBe) {
+  const auto error = [](auto change) {
+    WholeJobOptions options;
+    change(options);
+    const Result<WholeJobResult> result = count_whole_job(options);
+    return result.ok() ? std::string() : result.error();
+  };
+  EXPECT_EQ(error([](WholeJobOptions& o) { o.collective = Collective::ialltoall; }),
+            "collective: ialltoall is counted by one service process");
+  EXPECT_EQ(error([](WholeJobOptions& o) { o.algorithm = Algorithm::ring_pull; }),
+            "algorithm: ring_pull is none of iallgather");
+  EXPECT_NE(error([](WholeJobOptions& o) { o.services = 3; }).find("3 does not divide 8"), std::string::npos);
+  EXPECT_NE(error([](WholeJobOptions& o) { o.nodes = 4096; }).find("at most 8192"), std::string::npos);
+  EXPECT_EQ(error([](WholeJobOptions& o) { o.root = 128; }), "root: 128 of 128 ranks");
+}
+
+}  // namespace
+}  // namespace outrigger::sim
