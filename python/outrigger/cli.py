@@ -83,6 +83,14 @@ SharedHeapOption = Annotated[
         help="on or off: large allocations come from memory that service processes map, too. Unless given, off.",
     ),
 ]
+WaitCopiesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--wait-copies",
+        help="on or off: ranks that wait make copies for their service process while all of its ranks wait. Unless "
+        "given, on.",
+    ),
+]
 ReachOption = Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,xpmem,cma,copier,bounce.")]
 
 
@@ -127,6 +135,7 @@ def run(
     reach: ReachOption = None,
     blocking: BlockingOption = None,
     shared_heap: SharedHeapOption = None,
+    wait_copies: WaitCopiesOption = None,
     report_to: Annotated[
         str | None,
         typer.Option(
@@ -216,7 +225,7 @@ def run(
     The last cores of each node are kept for service processes, one for eight ranks; the ranks are bound to the others.
     The exit code is the program's.
     """
-    chosen = settings.make(services, algorithm or [], reach, blocking, shared_heap)
+    chosen = settings.make(services, algorithm or [], reach, blocking, shared_heap, wait_copies)
     policy = "none" if no_bind else binding.parse_bind(bind)
     variables, passed = running.parse_variables(variable or [])
     if native and report_to:
@@ -356,6 +365,7 @@ def measure(
     algorithm: AlgorithmOption = None,
     reach: ReachOption = None,
     shared_heap: SharedHeapOption = None,
+    wait_copies: WaitCopiesOption = None,
     hostfile: Annotated[
         Path | None,
         typer.Option("--hostfile", metavar="FILE", help="As for run; implies --compare."),
@@ -380,7 +390,7 @@ def measure(
     from outrigger.bench import command, jobs, runner, startup
 
     site = jobs.Site(running.Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
-    chosen = settings.make(services, algorithm or [], reach, shared_heap=shared_heap)
+    chosen = settings.make(services, algorithm or [], reach, shared_heap=shared_heap, wait_copies=wait_copies)
     if collectives == ["startup"]:
         startup.run(_console(), ranks, chosen, command.choose_mpis(mpi), artifacts.find(build), site, json)
         return

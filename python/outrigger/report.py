@@ -67,6 +67,8 @@ class Report:
     wire: tuple[WireUse, ...]
     shared_heap: Mapping[str, int]
     """Of all ranks together: allocations and their bytes, refused, forks. Empty: it was not asked for."""
+    copied_while_waiting: int
+    """Bytes counted under `copier` that ranks copied themselves while they waited, of all ranks together."""
     service: Mapping[str, Any]
     collectives: tuple[Collective, ...]
     offloaded_calls_cpu: Spread
@@ -102,6 +104,7 @@ def parse(text: str) -> Report:
             nodes=int(data["nodes"]),
             wire=tuple(WireUse(str(use["kind"]), str(use["transports"]), int(use["nodes"])) for use in data["wire"]),
             shared_heap={str(name): int(count) for name, count in data.get("shared_heap", {}).items()},
+            copied_while_waiting=int(data.get("copied_while_waiting", 0)),
             service=dict(data["service"]),
             collectives=tuple(map(_collective, data["collectives"])),
             offloaded_calls_cpu=Spread(**cpu["offloaded_calls"]),
@@ -209,6 +212,13 @@ def heap_line(report: Report) -> str:
     return f"shared heap: {heap['allocations']:,} large allocations, {format_bytes(heap['bytes'])}{refused}{forks}\n"
 
 
+def waiting_line(report: Report) -> str:
+    """What ranks copied while they waited; empty when they did not."""
+    if not report.copied_while_waiting:
+        return ""
+    return f"copied by ranks while they waited: {format_bytes(report.copied_while_waiting)}, counted with copier\n"
+
+
 def summary(report: Report) -> str:
     """The lines under the table."""
     service = report.service
@@ -221,7 +231,7 @@ def summary(report: Report) -> str:
     xpmem = "; private memory by XPMEM" if service.get("xpmem") else ""
     cma = "" if on_dpu or service.get("cross_memory_attach") else "; cross-memory attach is not available"
     return (
-        f"{heap_line(report)}{wire_line(report)}"
+        f"{heap_line(report)}{waiting_line(report)}{wire_line(report)}"
         f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{xpmem}{cma}.\n"
         f"CPU time of a rank, mean (max): {_spread(report.offloaded_calls_cpu, report.ranks)} in offloaded calls and "
         f"their waits, of {_spread(report.process_cpu, report.ranks)} in all."

@@ -130,6 +130,22 @@ void Client::wait_for_completion(std::chrono::microseconds at_most) {
   });
 }
 
+void Client::enter_wait() {
+  state_->core->enter_wait();
+}
+
+void Client::leave_wait() {
+  state_->core->leave_wait();
+}
+
+bool Client::help() {
+  return state_->core->help();
+}
+
+std::uint64_t Client::helped_bytes() const {
+  return state_->core->helped_bytes();
+}
+
 bool Client::fatal_was_said() const {
   return state_->core->fatal_was_said();
 }

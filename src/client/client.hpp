@@ -64,6 +64,7 @@ struct AttachOptions {
   std::uint32_t local_size = 0;
   std::uint32_t timeout_ms = 15000;
   bool offer_xpmem = true;  // where it is to be had
+  bool wait_copies = true;  // threads that wait copy for the service process, where there are copiers
   bool dpu = false;         // the keeper was started with a DPU
 };
 
@@ -171,8 +172,16 @@ class Client {
   // Of an operation that is done.
   [[nodiscard]] OperationResult result(const PendingOperation& operation) const;
 
-  // Sleeps until an operation of this rank is done or the time is over.
+  // Sleeps until an operation of this rank is done, the time is over, or help() is wanted. May return early.
   void wait_for_completion(std::chrono::microseconds at_most);
+  // The calling thread has nothing to do but wait, from enter_wait() to leave_wait(). Whoever says so calls help()
+  // between its looks: it makes one copy for the service process, a few hundred KiB at most, where one is wanted. True:
+  // it has, so look again.
+  void enter_wait();
+  void leave_wait();
+  bool help();
+  // Copied by help() so far.
+  [[nodiscard]] std::uint64_t helped_bytes() const;
 
   // The text of what ended the job (a lost service process or keeper); empty while all is well. Looks at the
   // connection at most every few milliseconds, so it may be called in a waiting loop.

@@ -5,13 +5,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <span>
 
+#include "client/copy_jobs.hpp"
 #include "protocol/cross_memory.hpp"
 
 #ifndef CLOSE_RANGE_UNSHARE
@@ -29,56 +27,6 @@ sigset_t signals_of_others() {
   ::sigfillset(&set);
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) ::sigdelset(&set, fault);
   return set;
-}
-
-std::byte* pointer_to(std::uint64_t address) {
-  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
-CopyResult result_of(int error) {
-  switch (error) {
-    case 0: return CopyResult::copied;
-    case EFAULT: return CopyResult::fault;
-    case ESRCH: return CopyResult::gone;
-    default: return CopyResult::unreachable;
-  }
-}
-
-// Processes whose word has been found, so that it is not looked for before every copy.
-class KnownProcesses {
- public:
-  [[nodiscard]] int find(const CopyJob& job) {
-    Known& known = known_[static_cast<std::uint32_t>(job.other_pid) % known_.size()];
-    if (known.pid == job.other_pid && known.address == job.probe_address && known.value == job.probe_value) return 0;
-    std::uint64_t word = 0;
-    const int error = read_cross_memory(job.other_pid, job.probe_address, std::as_writable_bytes(std::span(&word, 1)));
-    if (error == ESRCH) return error;
-    if (error != 0 || word != job.probe_value) return EPERM;
-    known = Known{job.other_pid, job.probe_address, job.probe_value};
-    return 0;
-  }
-
- private:
-  struct Known {
-    std::int32_t pid = 0;
-    std::uint64_t address = 0;
-    std::uint64_t value = 0;
-  };
-  std::array<Known, 64> known_{};
-};
-
-CopyResult carry_out(const CopyJob& job, KnownProcesses& processes) {
-  std::byte* own = pointer_to(job.own_address);
-  const auto kind = static_cast<CopyKind>(job.kind);
-  if (kind == CopyKind::within) {
-    std::memmove(own, pointer_to(job.other_address), job.bytes);
-    return CopyResult::copied;
-  }
-  if (const int error = processes.find(job); error != 0) return result_of(error);
-  if (kind == CopyKind::pull) {
-    return result_of(read_cross_memory(job.other_pid, job.other_address, std::span(own, job.bytes)));
-  }
-  return result_of(write_cross_memory(job.other_pid, job.other_address, std::span<const std::byte>(own, job.bytes)));
 }
 
 bool start_thread(pthread_t& thread, std::size_t stack_bytes, void* (*main)(void*), void* argument) {
@@ -148,7 +96,7 @@ void Copier::serve() {
     state_.store(State::ended, std::memory_order_release);
     return;
   }
-  KnownProcesses processes;
+  CopyJobs jobs;
   CopyTaker taker(*board_);
   const auto ended = [this] { return stop_.load(std::memory_order_seq_cst); };
   board_->copier_tid.store(static_cast<std::int32_t>(::syscall(SYS_gettid)), std::memory_order_release);
@@ -158,7 +106,7 @@ void Copier::serve() {
   while (!ended()) {
     if (taker.take(job, number)) {
       board_->copier_has.store(number + 1, std::memory_order_release);
-      taker.finish(number, carry_out(job, processes));
+      taker.finish(number, jobs.carry_out(job));
       board_->copier_has.store(0, std::memory_order_relaxed);
     } else {
       taker.sleep(ended);

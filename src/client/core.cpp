@@ -26,6 +26,8 @@ Core::Core(CoreParts parts)
   const SegmentView& view = segment_.view();
   if (network_) keys_.emplace(*network_, view, network_->unmapped());
   view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()), std::memory_order_release);
+  // Where copiers are not allowed nobody gives out jobs.
+  if (parts.wait_copies && (welcome_.reach & kReachCopier) != 0) helper_.allow(view.header().copies);
   ring_tail_ = view.header().ring_tail.load(std::memory_order_relaxed);
   arguments_.add_chunk(kArenaRegion, reinterpret_cast<std::uintptr_t>(view.arena()), kArenaBytes);
   free_slots_.reserve(kSlotCount);
@@ -46,7 +48,7 @@ void Core::shut_down() {
   if (network_) leave_dpu();
   keys_.reset();
   network_.reset();
-  copier_.stop();  // it writes to the program's memory and reads the segment
+  stop_copies();  // they write to the program's memory and read the segment
   control_.goodbye();
   xpmem_.reset();
   if (growth_) growth_->unmap();
@@ -57,6 +59,11 @@ void Core::shut_down() {
   regions_.all().clear();
   segment_.unmap();
   doorbell_.reset();
+}
+
+void Core::stop_copies() {
+  copier_.stop();
+  helper_.stop();
 }
 
 void Core::leave_dpu() {

@@ -28,6 +28,7 @@
 #include "client/range_allocator.hpp"
 #include "client/rank_network.hpp"
 #include "client/region.hpp"
+#include "client/wait_helper.hpp"
 #include "client/xpmem_segment.hpp"
 #include "protocol/segment.hpp"
 #include "protocol/shared_heap.hpp"
@@ -49,6 +50,7 @@ struct CoreParts {
   WorldRank world_rank;
   std::uint32_t world_size = 0;
   WelcomeBody welcome;
+  bool wait_copies = false;
   MappedSegment segment;
   UniqueFd doorbell;
   ProbePointer probe;
@@ -73,8 +75,8 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // Its copier runs: a block within private memory costs the rank nothing more.
   [[nodiscard]] bool copier_runs() const { return !inert() && copier_.runs(); }
-  // Before the program's memory goes away, at its exit. Waits for the copy under way.
-  void stop_copier() { copier_.stop(); }
+  // Before the program's memory goes away, at its exit. Waits for the copies under way.
+  void stop_copies();
 
   // roster.cpp
   [[nodiscard]] Result<std::vector<std::byte>> node_card(std::uint32_t timeout_ms);
@@ -106,6 +108,10 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // wait.cpp
   void wait_for_completion(std::chrono::microseconds at_most);
+  void enter_wait();
+  void leave_wait();
+  [[nodiscard]] bool help();
+  [[nodiscard]] std::uint64_t helped_bytes() const { return helper_.bytes(); }
   [[nodiscard]] std::optional<std::string> fatal();
   [[nodiscard]] bool fatal_was_said() const;
 
@@ -185,6 +191,7 @@ class Core : public std::enable_shared_from_this<Core> {
   UniqueFd doorbell_;
   ControlChannel control_;
   Copier copier_;  // started under the lock
+  WaitHelper helper_;
   std::atomic<std::uint32_t> live_regions_{0};
   std::atomic<std::size_t> waiting_count_{0};  // to be read without the lock
 

@@ -1,5 +1,5 @@
 // fork(): a child must not talk to the keeper or the service processes, and must not change its parent's memory.
-// exit(): copiers must not touch memory that destructors give back.
+// exit(): copies must not touch memory that destructors give back.
 #include <pthread.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void after_fork_in_child() {
 void at_exit() {
   const std::unique_lock lock(watched().mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  for (Core* core : watched().cores) core->stop_copier();
+  for (Core* core : watched().cores) core->stop_copies();
 }
 
 }  // namespace
@@ -66,6 +66,7 @@ void unwatch_forks(Core& core) {
 void Core::after_fork_in_child() {
   inert_.store(true, std::memory_order_release);
   copier_.forget();
+  helper_.forget();
   if (keys_) keys_->abandon();
   if (network_) network_->abandon();
   xpmem_.forget();

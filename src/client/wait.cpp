@@ -47,10 +47,25 @@ void Core::wait_for_completion(microseconds at_most) {
     unlock_and_ring(lock);
   }
   if (rdma()) at_most = std::min(at_most, kSleepWithDpu);
-  // The service process counts the completion and then looks whether somebody sleeps; here it is the other way round.
+  // The service process counts the completion, or asks for help, and then looks whether somebody sleeps; here it is the
+  // other way round.
   shared.rank_sleeping.fetch_add(1, std::memory_order_seq_cst);
-  if (shared.completions.load(std::memory_order_seq_cst) == known) futex_wait(shared.completions, known, at_most);
+  if (shared.completions.load(std::memory_order_seq_cst) == known && !helper_.wanted()) {
+    futex_wait(shared.completions, known, at_most);
+  }
   shared.rank_sleeping.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Core::enter_wait() {
+  if (!inert()) helper_.enter();
+}
+
+void Core::leave_wait() {
+  if (!inert()) helper_.leave();
+}
+
+bool Core::help() {
+  return !inert() && helper_.help();
 }
 
 bool Core::fatal_was_said() const {

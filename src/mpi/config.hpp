@@ -9,6 +9,7 @@
 //   OUTRIGGER_BLOCKING=on|off     the blocking forms are offloaded, too, or never; else where that pays
 //   OUTRIGGER_SHARED_HEAP=on      large allocations come from memory that service processes map, too; read also by
 //                                 the heap's library, which is preloaded in front of this one
+//   OUTRIGGER_WAIT_COPIES=on|off  ranks that wait make copies for their service process while all of its ranks wait
 //   OUTRIGGER_REACH=mapped,xpmem,cma,copier,rdma,alias,bounce
 //   OUTRIGGER_DPUS=HOST=DPU:PORT,...
 //                                 where `outriggerd dpu` listens for each host; service processes run there
@@ -41,6 +42,7 @@ struct Config {
   std::uint32_t reach = kReachAll;
   BlockingForms blocking = BlockingForms::where_it_pays;
   bool shared_heap = false;
+  bool wait_copies = true;
   std::uint64_t min_bytes = 0;
   std::string report;  // empty: none
   std::uint32_t init_timeout_ms = 20000;

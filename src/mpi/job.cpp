@@ -177,6 +177,7 @@ std::string attach_to_service(Job& job, bool on_dpu) {
   options.local_rank = job.local_rank;
   options.local_size = job.local_size;
   options.dpu = on_dpu;
+  options.wait_copies = job.config.wait_copies;
   options.offer_xpmem = (job.config.reach & kReachXpmem) != 0;
   Result<std::unique_ptr<client::Client>> attached = client::Client::attach(options);
   if (!attached) return attached.error().empty() ? "the service process refused the rank" : attached.error();

@@ -68,9 +68,11 @@ static_assert(std::is_trivially_copyable_v<CommRecord>);
 
 namespace {
 
-struct RankTimes {
-  double offloaded_calls = 0;  // CPU seconds inside our calls
-  double process = 0;          // CPU seconds of the process
+// What a rank says of itself beside its records.
+struct RankFigures {
+  double offloaded_calls = 0;       // CPU seconds inside our calls
+  double process = 0;               // CPU seconds of the process
+  std::uint64_t waiting_bytes = 0;  // copied by threads that waited
 };
 
 constinit std::mutex mutex;
@@ -150,6 +152,7 @@ struct Summary {
   Spread cpu_process;
   std::vector<WireUse> wire;
   SharedHeapCounts heap;
+  std::uint64_t waiting_bytes = 0;
 };
 
 void merge(Merged& row, const CommRecord& record, const Stats& stats) {
@@ -243,6 +246,7 @@ std::string json(const Job& job, const Summary& summary) {
                      ",\n  \"ranks\": " + std::to_string(job.world_size) +
                      ",\n  \"nodes\": " + std::to_string(job.nodes) + ",\n  \"wire\": " + json(summary.wire) +
                      (job.config.shared_heap ? ",\n  \"shared_heap\": " + json(summary.heap) : std::string()) +
+                     ",\n  \"copied_while_waiting\": " + std::to_string(summary.waiting_bytes) +
                      ",\n  \"service\": {\"processes\": " + std::to_string(welcome.sp_count) +
                      ", \"core\": " + std::to_string(welcome.cpu) +
                      ", \"core_is_free\": " + (welcome.core_is_free != 0 ? "true" : "false") +
@@ -304,6 +308,10 @@ std::string table(const Job& job, const Summary& summary) {
         static_cast<unsigned long long>(summary.heap.allocations), static_cast<unsigned long long>(summary.heap.bytes),
         static_cast<unsigned long long>(summary.heap.refused), static_cast<unsigned long long>(summary.heap.forks));
   }
+  if (summary.waiting_bytes != 0) {
+    append_line(text, "copied by ranks while they waited: %llu bytes, counted with copier\n",
+                static_cast<unsigned long long>(summary.waiting_bytes));
+  }
   if (job.nodes > 1) text += "wire: " + wire_text(summary.wire, job.nodes) + "\n";
   append_line(text, "rank CPU seconds: %.6f in offloaded calls (most on one rank %.6f), %.3f in the processes\n",
               summary.cpu_calls.sum, summary.cpu_calls.max, summary.cpu_process.sum);
@@ -347,9 +355,9 @@ std::vector<CommRecord> gather_records(const Job& job) {
   return all;
 }
 
-std::vector<RankTimes> gather_times(const Job& job) {
-  RankTimes mine{1e-9 * static_cast<double>(cpu_in_calls_ns), process_cpu_seconds()};
-  std::vector<RankTimes> all(job.world_rank == 0 ? job.world_size : 1);
+std::vector<RankFigures> gather_figures(const Job& job) {
+  RankFigures mine{1e-9 * static_cast<double>(cpu_in_calls_ns), process_cpu_seconds(), job.client->helped_bytes()};
+  std::vector<RankFigures> all(job.world_rank == 0 ? job.world_size : 1);
   const int bytes = static_cast<int>(sizeof mine);
   real().Gather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, 0, job.internal_comm);
   return all;
@@ -425,7 +433,7 @@ CallTimer::~CallTimer() {
 
 void write_report(const Job& job) {
   const std::vector<CommRecord> all = gather_records(job);
-  const std::vector<RankTimes> times = gather_times(job);
+  const std::vector<RankFigures> figures = gather_figures(job);
   std::vector<WireUse> wire = gather_wire_use(job);
   const SharedHeapCounts heap = job.config.shared_heap ? gather_heap_counts(job) : SharedHeapCounts{};
   if (job.world_rank != 0) return;
@@ -433,7 +441,8 @@ void write_report(const Job& job) {
   summary.wire = std::move(wire);
   summary.heap = heap;
   for (const CommRecord& record : all) merge(summary, record);
-  for (const RankTimes& rank : times) {
+  for (const RankFigures& rank : figures) {
+    summary.waiting_bytes += rank.waiting_bytes;
     summary.cpu_calls.add(rank.offloaded_calls);
     summary.cpu_process.add(rank.process);
   }

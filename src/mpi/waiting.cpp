@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "mpi/constants.hpp"
 #include "mpi/job.hpp"
@@ -51,7 +52,17 @@ void Waiter::drive() {
   if (request_ != constants().request_null) drive_native(request_);
 }
 
+Waiter::~Waiter() {
+  if (waits_) job_.client->leave_wait();
+}
+
 void Waiter::pause() {
+  if (!std::exchange(waits_, true)) job_.client->enter_wait();
+  if (job_.client->help()) {
+    drive();  // who copies on and on still owes the native MPI its turns
+    rounds_ = 0;
+    return;
+  }
   const std::uint32_t spins = job_.crowded ? 0 : kSpinRounds;
   ++rounds_;
   if (rounds_ % kRoundsPerCheck == 0) end_if_lost(job_);

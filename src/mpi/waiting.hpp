@@ -1,5 +1,6 @@
 // How a rank waits for its service process: it keeps the native MPI going, and is considerate of ranks that share its
-// core: spin briefly, then yield, then sleep until the service process wakes them, a millisecond at most.
+// core: spin briefly, then yield, then sleep until the service process wakes them, a millisecond at most. Meanwhile it
+// makes copies for the service process when that asks (client/wait_helper.hpp).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,9 @@ class Waiter {
   // `request`: one of ours that is not complete; asking for its state makes the native MPI progress. MPI_REQUEST_NULL:
   // the caller does that itself.
   Waiter(Job& job, MPI_Request request) : job_(job), request_(request) {}
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+  ~Waiter();
   void drive_with(MPI_Request request) { request_ = request; }
   // Call after every unsuccessful look. Ends the program when the service process is lost.
   void pause();
@@ -25,6 +29,7 @@ class Waiter {
   Job& job_;
   MPI_Request request_;
   std::uint32_t rounds_ = 0;
+  bool waits_ = false;  // has said so
 };
 
 // For ranks that share cores, once one has posted an operation: those get a turn that have yet to post, as nothing

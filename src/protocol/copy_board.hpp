@@ -1,9 +1,10 @@
 // Copies that a service process asks of one of its ranks' process, which reaches the rank's private memory with one
 // copy where the service process needs two. Part of the rank's control segment. The takers are threads of the rank: its
-// copier, which sleeps until it is asked, and any thread of the program that only waits and helps meanwhile.
+// copier, which sleeps until it is asked, and threads of the program that only wait and are asked meanwhile.
 //
 //   service process                              takers; the copier sleeps on `bell`
 //     jobs[given % 16] = job; ++given
+//     asked = given, where waiting threads shall help
 //     ++bell, wake ----------------------------->  take:    taken t -> t + 1   (compare and swap)
 //                                                  copy
 //     asleep on `events` <-----------------------  results[t] = ...; ++events; wake when nothing is left to take
@@ -14,8 +15,13 @@
 // service process can take back at any time and copy itself. What is taken is its taker's until there is a result or
 // the taker is gone; nothing that the job touches may be given back to the program before.
 //
-// Who writes what: service process: wanted, given, service_waits, jobs, results before a job is given; takers: results,
-// events; copier: copier_*; both sides: taken, bell. One service process, the one that serves the rank.
+// The copier is rung for every job, asked or not, and may take all of them: no job waits for a thread that has left its
+// wait. `asked` and `rank_waits` only say who may come first. They are advice, read without order: who sees them late
+// helps late, is asked in vain, or finds the job taken.
+//
+// Who writes what: service process: wanted, given, asked, service_waits, jobs, results before a job is given; takers:
+// results, events; copier: copier_*; waiting threads: rank_waits; both sides: taken, bell. One service process, the one
+// that serves the rank.
 #pragma once
 
 #include <array>
@@ -61,13 +67,15 @@ struct alignas(64) CopyBoard {
   std::atomic<std::uint32_t> wanted;         // not 0: there is work for a copier; the rank starts it at its next call
   std::atomic<std::uint32_t> given;          // jobs ever put in, modulo 2^32
   std::atomic<std::uint32_t> service_waits;  // not 0: wake `events` by futex when nothing is left to take
+  std::atomic<std::uint32_t> asked;          // waiting threads may take jobs below this number, modulo 2^32
 
-  alignas(64) std::atomic<std::uint32_t> taken;  // jobs ever taken by the copier or taken back
+  alignas(64) std::atomic<std::uint32_t> taken;  // jobs ever taken by anybody or taken back
   std::atomic<std::uint32_t> events;             // results ever given; a futex word
   std::atomic<std::uint32_t> bell;               // the futex word that the copier sleeps on
   std::atomic<std::uint32_t> copier_sleeps;      // not 0: wake `bell` by futex after a job was given
   std::atomic<std::int32_t> copier_tid;          // 0: there is no copier
   std::atomic<std::uint32_t> copier_has;         // one more than the job that the copier has in hand; 0: none
+  std::atomic<std::uint32_t> rank_waits;         // threads of the program that wait and would copy
 
   alignas(64) std::array<CopyJob, kCopyJobs> jobs{};
   std::array<std::atomic<std::uint32_t>, kCopyJobs> results;  // CopyResult
@@ -76,20 +84,27 @@ struct alignas(64) CopyBoard {
   [[nodiscard]] std::atomic<std::uint32_t>& result(std::uint32_t number) { return results[number % kCopyJobs]; }
 };
 
-// The takers' side of the handshake. Any thread; sleep() is for the copier.
+// The takers' side of the handshake. Any thread: it keeps nothing of its own. sleep() is for the copier.
 class CopyTaker {
  public:
   explicit CopyTaker(CopyBoard& board) : board_(board) {}
 
   // True: the job that is next is the caller's, who must finish() it by that number.
   [[nodiscard]] bool take(CopyJob& job, std::uint32_t& number) {
-    std::uint32_t next = board_.taken.load(std::memory_order_relaxed);
-    do {
-      if (next == board_.given.load(std::memory_order_acquire)) return false;
-    } while (!board_.taken.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel));
-    number = next;
-    job = board_.job(next);
-    return true;
+    return take_if(job, number, [](std::uint32_t) { return true; });
+  }
+  // The same for a thread that waits: only what such threads are asked for.
+  [[nodiscard]] bool take_asked(CopyJob& job, std::uint32_t& number) {
+    return take_if(job, number,
+                   [this](std::uint32_t next) { return is_below(next, board_.asked.load(std::memory_order_acquire)); });
+  }
+  // Is there a job for a thread that waits? May be over before the answer is used. `asked` first: it is in one order
+  // with what a thread says before it sleeps (wake_if_asleep() in segment.hpp), and the jobs are there before it is
+  // written.
+  [[nodiscard]] bool anything_asked() const {
+    const std::uint32_t asked = board_.asked.load(std::memory_order_seq_cst);
+    const std::uint32_t next = board_.taken.load(std::memory_order_acquire);
+    return next != board_.given.load(std::memory_order_acquire) && is_below(next, asked);
   }
 
   void finish(std::uint32_t number, CopyResult result) {
@@ -112,6 +127,23 @@ class CopyTaker {
   }
 
  private:
+  [[nodiscard]] static bool is_below(std::uint32_t number, std::uint32_t limit) {
+    return static_cast<std::int32_t>(limit - number) > 0;
+  }
+
+  // `taken` is read with acquire: whoever brought it there had seen as many jobs given, so `given` is never behind it
+  // here, and nothing is taken that is not there.
+  template <class Wanted>
+  [[nodiscard]] bool take_if(CopyJob& job, std::uint32_t& number, const Wanted& wanted) {
+    std::uint32_t next = board_.taken.load(std::memory_order_acquire);
+    do {
+      if (next == board_.given.load(std::memory_order_acquire) || !wanted(next)) return false;
+    } while (!board_.taken.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel));
+    number = next;
+    job = board_.job(next);
+    return true;
+  }
+
   CopyBoard& board_;
 };
 

@@ -31,6 +31,7 @@
 #include "protocol/collective.hpp"
 #include "protocol/control.hpp"
 #include "protocol/copy_board.hpp"
+#include "protocol/futex.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/wire_route.hpp"
@@ -38,7 +39,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 5;
 
 inline constexpr std::uint32_t kSlotCount = 4096;  // operations one rank has in the service's hands; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -160,7 +161,7 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint32_t> rank_quiet;  // not 0: the rank lets its network rest from now on
 
   // Written by the service process that serves the rank; one line, too.
-  alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done; the futex word
+  alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done, and wakes; the futex word
   std::atomic<std::uint32_t> service_sleeping;         // not 0: after a post, ring the doorbell (eventfd)
   std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
 
@@ -178,10 +179,24 @@ struct alignas(64) SegmentHeader {
   std::uint32_t fatal_reserved = 0;
   std::array<char, kFatalTextBytes> fatal_text{};
 
-  CopyBoard copies;  // between the service process that serves the rank and a thread of the rank
+  CopyBoard copies;  // between the service process that serves the rank and threads of the rank
 };
 static_assert(sizeof(SegmentHeader) % 64 == 0);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
+
+// The rank's sleeping threads look again. A thread says that it sleeps and then looks whether there is something for
+// it; whoever has something makes it visible and then comes here. Both in the one order of sequentially consistent
+// operations: one of the two notices the other. The count, so that a thread that has looked does not fall asleep after
+// this.
+inline void wake_sleepers(SegmentHeader& header) {
+  header.completions.fetch_add(1, std::memory_order_seq_cst);
+  if (header.rank_sleeping.load(std::memory_order_seq_cst) != 0) futex_wake_all(header.completions);
+}
+
+// The same for what is not a completion: without a sleeper the count stays.
+inline void wake_if_asleep(SegmentHeader& header) {
+  if (header.rank_sleeping.load(std::memory_order_seq_cst) != 0) wake_sleepers(header);
+}
 
 // Typed views of a mapped segment of at least segment_bytes(). Owns nothing.
 class SegmentView {

@@ -1,12 +1,6 @@
 // Moves that copiers make: the real one (a thread of this process, which plays a rank), and takers that misbehave.
-#include "client/copier.hpp"
-
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,116 +13,21 @@
 #include <thread>
 #include <vector>
 
-#include "fabric_fixture.hpp"
+#include "copiers_fixture.hpp"
 #include "protocol/cross_memory.hpp"
 
 namespace outrigger {
 namespace {
 
 using namespace std::chrono_literals;
-using fabric::HostFabric;
 using fabric::MoveStatus;
+using testing::address_of;
+using testing::byte_at;
+using testing::Copiers;
 using testing::Ended;
-using testing::make_rank;
-
-constexpr WorldRank kHere{0};       // this process
-constexpr WorldRank kElsewhere{1};  // a child
-constexpr std::uint64_t kBytes = 3 << 20;
-
-std::byte byte_at(std::uint64_t i) {
-  return static_cast<std::byte>(i * 11 + (i >> 8));
-}
-
-std::uint64_t address_of(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer);
-}
-
-// Real copiers get time enough on a busy machine; takers of the tests' are given up soon.
-class Copiers : public ::testing::Test {
- protected:
-  static fabric::HostFabricOptions with_patience(std::chrono::milliseconds patience) {
-    fabric::HostFabricOptions options;
-    options.copier_patience = patience;
-    return options;
-  }
-  explicit Copiers(std::chrono::milliseconds patience = 8s)
-      : memory_(kBytes), other_(kBytes), fabric_(with_patience(patience)) {
-    for (std::uint64_t i = 0; i < kBytes; ++i) memory_[i] = byte_at(i);
-    child_ = ::fork();
-    if (child_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      while (true) ::pause();
-    }
-    std::memset(memory_.data(), 0, kBytes);
-    fabric_.add_rank(kHere, make_rank(kHere, ::getpid()));
-    fabric_.add_rank(kElsewhere, make_rank(kElsewhere, child_));
-    for (const WorldRank rank : {kHere, kElsewhere}) fabric_.set_probe(rank, address_of(&probe_));
-    fabric_.expect_copier(kHere);
-  }
-  ~Copiers() override { end_child(); }
-
-  void end_child() {
-    if (child_ <= 0) return;
-    ::kill(child_, SIGKILL);
-    ::waitpid(child_, nullptr, 0);
-    child_ = -1;
-  }
-
-  CopyBoard& board() { return fabric_.rank(kHere)->segment().header().copies; }
-  Block mine(std::uint64_t offset, std::uint64_t bytes) const {
-    return Block{MemoryRef{kHere, kPrivateRegion, address_of(memory_.data()) + offset}, bytes};
-  }
-  Block mine_too(std::uint64_t offset, std::uint64_t bytes) const {
-    return Block{MemoryRef{kHere, kPrivateRegion, address_of(other_.data()) + offset}, bytes};
-  }
-  Block childs(std::uint64_t offset, std::uint64_t bytes) const {
-    return Block{MemoryRef{kElsewhere, kPrivateRegion, address_of(memory_.data()) + offset}, bytes};
-  }
-
-  void start_copier() {
-    cpu_set_t allowed;
-    ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-    int cpu = 0;
-    while (!CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) ++cpu;
-    copier_.start(board(), cpu);
-    const auto deadline = std::chrono::steady_clock::now() + 10s;
-    while (!copier_.runs() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-    ASSERT_TRUE(copier_.runs());
-  }
-
-  // What the rank would do to have jobs that nobody carries out.
-  void pretend_copier(pid_t tid) { board().copier_tid.store(tid, std::memory_order_release); }
-
-  void progress_until(const Ended& ended, std::chrono::milliseconds at_most = 10s) {
-    const auto deadline = std::chrono::steady_clock::now() + at_most;
-    while (!ended.ended() && std::chrono::steady_clock::now() < deadline) (void)fabric_.progress();
-  }
-
-  struct Outcome {
-    MoveStatus status = MoveStatus::memory_fault;
-    Reach reach = Reach::wire;
-  };
-  Outcome move(const Block& from, const Block& to) {
-    Ended ended;
-    fabric_.move(from, to, ended);
-    progress_until(ended);
-    EXPECT_TRUE(ended.ended());
-    if (!ended.ended()) return {};
-    EXPECT_EQ(fabric_.moves_in_flight(), 0U);
-    return Outcome{ended.status(), ended.reach()};
-  }
-
-  void expect_bytes(const std::vector<std::byte>& memory, std::uint64_t at, std::uint64_t from, std::uint64_t bytes) {
-    for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(memory[at + i], byte_at(from + i)) << at + i;
-  }
-
-  std::vector<std::byte> memory_;
-  std::vector<std::byte> other_;
-  std::uint64_t probe_ = 0x1234'5678'9ABC'DEF0;
-  pid_t child_ = -1;
-  HostFabric fabric_;
-  client::Copier copier_;  // ends before the fabric, whose memory it uses
-};
+using testing::kBytes;
+using testing::kElsewhere;
+using testing::kHere;
 
 class TestsTaker : public Copiers {
  protected:

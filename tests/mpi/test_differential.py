@@ -35,6 +35,8 @@ CASES = [
     (2, 200, 2, COPIERS),
     (3, 150, 2, {"OUTRIGGER_SERVICES": "2"}),
     (4, 100, 2, COPIERS | {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=scatter_dest"}),
+    (3, 100, 1, COPIERS | {"OUTRIGGER_WAIT_COPIES": "off"}),
+    (3, 100, 2, COPIERS | {"OUTRIGGER_WAIT_COPIES": "on"}),
 ]
 
 

@@ -89,6 +89,20 @@ def test_the_shared_heap_is_preloaded_in_front(build: Artifacts) -> None:
         settings.make(None, [], None, shared_heap="yes")
 
 
+@pytest.mark.parametrize("word", ("on", "off"))
+def test_copies_of_waiting_ranks_are_switched(build: Artifacts, word: str) -> None:
+    job = launch.Job(("./prog",), 2, MPICH, settings.make(None, [], None, wait_copies=word))
+    plan = launch.make_plan(job, build)
+    assert plan.environment["OUTRIGGER_WAIT_COPIES"] == word
+
+
+def test_copies_of_waiting_ranks_are_left_to_the_environment(build: Artifacts) -> None:
+    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, settings.make(None, [], None)), build)
+    assert "OUTRIGGER_WAIT_COPIES" not in plan.environment
+    with pytest.raises(UserError, match="--wait-copies 1: on or off"):
+        settings.make(None, [], None, wait_copies="1")
+
+
 def test_one_core_keeps_none_and_says_so(tmp_path: Path) -> None:
     plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH), make_build(tmp_path, cores=1))
     assert len(plan.notes) == 1

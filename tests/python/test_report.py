@@ -140,6 +140,12 @@ def test_the_shared_heap_has_a_line() -> None:
     ) in shown(changed() | {"shared_heap": counts})
 
 
+def test_what_waiting_ranks_copied_has_a_line() -> None:
+    assert "waited" not in shown(EXAMPLE) and "waited" not in shown(EXAMPLE | {"copied_while_waiting": 0})
+    line = "copied by ranks while they waited: 3 MiB, counted with copier"
+    assert line in shown(EXAMPLE | {"copied_while_waiting": 3 << 20}).splitlines()
+
+
 def test_another_version_is_named() -> None:
     with pytest.raises(UserError, match="version 2, this command reads version 1"):
         report.parse(json.dumps(EXAMPLE | {"version": 2}))

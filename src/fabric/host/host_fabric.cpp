@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fabric/host/cross_memory.hpp"
-#include "protocol/futex.hpp"
+#include "protocol/segment.hpp"
 
 namespace outrigger::fabric {
 
@@ -48,6 +48,7 @@ void HostFabric::drop_rank(WorldRank rank) {
     for (const Piece& piece : held) give_up(piece);
     stop_helping(*found->copier);
     std::erase(helping_, rank);
+    std::erase(with_copiers_, rank);
   }
   ranks_[rank.value()].reset();
   if (!deferred_.empty()) complete_deferred();
@@ -150,9 +151,7 @@ void HostFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord
   shared.result.late_announcements = record.late_announcements;
   shared.result.bytes_by_reach = record.bytes_by_reach;
   shared.state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
-  SegmentHeader& header = segment.header();
-  header.completions.fetch_add(1, std::memory_order_seq_cst);
-  if (header.rank_sleeping.load(std::memory_order_seq_cst) != 0) futex_wake_all(header.completions);
+  wake_sleepers(segment.header());
 }
 
 }  // namespace outrigger::fabric

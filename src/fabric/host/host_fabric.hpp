@@ -11,6 +11,10 @@
 // lends them the core until they have finished or a millisecond is over. A copier that does not get on is left alone
 // and its work done here, all but the one piece that it may have in hand.
 //
+// While all ranks of this process wait, those that are given copies are asked to make some of them on their own cores,
+// and are given the next ones before all of the last are done. As soon as one computes they are asked no more: its core
+// may be theirs.
+//
 // Moves are cut into chunks and served round robin, so that a long one delays a short one by a chunk at most. Every
 // chunk is translated and bounds-checked again: a region may go away under a move, and then the move fails.
 //
@@ -50,6 +54,7 @@ struct HostFabricOptions {
   std::uint64_t copier_wanted_bytes = 16U << 10;  // a block of so much is a reason to have a copier: there may be more
   std::uint64_t copier_most_bytes = 1U << 20;     // for one copier in one progress()
   std::uint64_t copiers_bytes = 2U << 20;         // for all of them in one progress(), at least one piece
+  std::uint64_t helped_bytes = 4U << 20;          // the same, unfinished at a time, while ranks help
   // What a copier has not taken after so long is copied here.
   std::chrono::milliseconds copier_patience{10};
   // Messages that wait for room in peers' rings. At the limit the caller takes no further posts until peers have read;
@@ -160,7 +165,13 @@ class HostFabric final : public Fabric, public NodeMemory {
   void queue(const Piece& piece);
   void list(WorldRank rank, RankCopier& copier);
   [[nodiscard]] bool lend_out();
-  std::uint64_t lend_out_to(WorldRank rank, RankCopier& copier);
+  // So many bytes at present; 0: nothing.
+  [[nodiscard]] std::uint64_t may_lend_to(RankCopier& copier, bool helped);
+  [[nodiscard]] std::uint64_t lent_bytes();
+  std::uint64_t lend_out_to(WorldRank rank, RankCopier& copier, std::uint64_t most);
+  // All ranks that this process copies for wait, and would help.
+  [[nodiscard]] bool ranks_help();
+  void ask(WorldRank rank, RankCopier& copier);
   // Nothing: the piece cannot be given, and has been settled or queued elsewhere.
   [[nodiscard]] std::optional<CopyJob> job_of(WorldRank helper, RankCopier& copier, const Piece& piece);
   [[nodiscard]] bool probe_of(WorldRank rank, CopyJob& job);
@@ -189,8 +200,9 @@ class HostFabric final : public Fabric, public NodeMemory {
   std::list<HostMove> moves_;
   std::list<HostMove> spare_moves_;  // to be used again
   std::deque<Piece> queue_;          // what is copied here
-  std::deque<WorldRank> helping_;    // ranks whose copiers have something to do
-  std::deque<Ended> ended_;          // to be told
+  std::vector<WorldRank> with_copiers_;
+  std::deque<WorldRank> helping_;  // ranks whose copiers have something to do
+  std::deque<Ended> ended_;        // to be told
   // Cancelled pieces that copiers still have in hand. Completions of the ranks that they write to wait for them.
   std::size_t orphans_ = 0;
   std::vector<Deferred> deferred_;

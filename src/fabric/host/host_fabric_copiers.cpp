@@ -29,6 +29,7 @@ void HostFabric::expect_copier(WorldRank rank) {
   const RankMemory& memory = found->memory;
   found->copier =
       std::make_unique<RankCopier>(memory.segment().header().copies, memory.pid(), options_.copier_patience);
+  with_copiers_.push_back(rank);
 }
 
 void HostFabric::set_probe(WorldRank rank, std::uint64_t address) {
@@ -72,28 +73,63 @@ void HostFabric::list(WorldRank rank, RankCopier& copier) {
 // ---------------------------------------------------------------- giving
 
 bool HostFabric::lend_out() {
+  const bool helped = ranks_help();
   std::uint64_t budget = options_.copiers_bytes;
+  if (helped) {
+    budget = options_.helped_bytes - std::min(options_.helped_bytes, lent_bytes());
+  } else {
+    for (const WorldRank rank : helping_) find(rank)->copier->ask_no_more();
+  }
   bool any = false;
   for (std::size_t left = helping_.size(); left > 0 && budget > 0; --left) {
     const WorldRank rank = helping_.front();
     helping_.pop_front();
     helping_.push_back(rank);  // those that get nothing now come first the next time
     RankCopier& copier = *find(rank)->copier;
-    if (copier.queue.empty() || copier.pending() != 0) continue;
-    if (!copier.usable() || copier.queued_bytes < options_.copier_least_bytes) {
-      stop_helping(copier);
-      continue;
-    }
-    const std::uint64_t lent = lend_out_to(rank, copier);
+    const std::uint64_t most = may_lend_to(copier, helped);
+    const std::uint64_t lent = most == 0 ? 0 : lend_out_to(rank, copier, most);
+    if (lent == 0) continue;
+    if (helped) ask(rank, copier);
+    copier.ring();
     budget -= std::min(budget, lent);
-    any |= lent != 0;
+    any = true;
   }
   return any;
 }
 
-std::uint64_t HostFabric::lend_out_to(WorldRank rank, RankCopier& copier) {
+// Copiers are lent the core for what they were given and no more; ranks that help get on by themselves and should not
+// wait for the last of them.
+std::uint64_t HostFabric::may_lend_to(RankCopier& copier, bool helped) {
+  if (copier.queue.empty()) return 0;
+  const bool usable = copier.usable() && copier.queued_bytes >= options_.copier_least_bytes;
+  if (copier.pending() == 0) {
+    if (usable) return options_.copier_most_bytes;
+    stop_helping(copier);
+    return 0;
+  }
+  const std::uint64_t lent = copier.unfinished_bytes();
+  if (!helped || !usable || lent + options_.chunk_bytes > options_.copier_most_bytes) return 0;
+  return options_.copier_most_bytes - lent;
+}
+
+std::uint64_t HostFabric::lent_bytes() {
+  std::uint64_t bytes = 0;
+  for (const WorldRank rank : helping_) bytes += find(rank)->copier->unfinished_bytes();
+  return bytes;
+}
+
+bool HostFabric::ranks_help() {
+  return std::ranges::all_of(with_copiers_, [this](WorldRank rank) { return find(rank)->copier->rank_waits(); });
+}
+
+// The copier has been rung as well. One piece it takes while a rank wakes up.
+void HostFabric::ask(WorldRank rank, RankCopier& copier) {
+  copier.ask_rank();
+  if (copier.unfinished_bytes() > options_.chunk_bytes) wake_if_asleep(find(rank)->memory.segment().header());
+}
+
+std::uint64_t HostFabric::lend_out_to(WorldRank rank, RankCopier& copier, std::uint64_t most) {
   std::uint64_t lent = 0;
-  std::uint64_t most = options_.copier_most_bytes;
   if (copier.queued_bytes <= most + options_.copier_least_bytes) most = copier.queued_bytes;  // no small rest
   while (!copier.queue.empty() && copier.room() != 0 && lent < most) {
     Piece piece = copier.queue.front();
@@ -110,7 +146,6 @@ std::uint64_t HostFabric::lend_out_to(WorldRank rank, RankCopier& copier) {
     lent += piece.bytes;
     copier.give(*job, piece);
   }
-  if (lent != 0) copier.ring();
   return lent;
 }
 
@@ -239,6 +274,7 @@ void HostFabric::yield_to_copiers() {
   for (const WorldRank rank : helping_) {
     const RankCopier& copier = *find(rank)->copier;
     while (copier.pending() != 0 && !copier.stuck() && !copier.all_finished()) {
+      if (copier.in_ranks_hands()) break;  // on cores of theirs: others may have finished meanwhile
       const std::uint32_t steps = copier.steps();
       ::sched_yield();
       if (copier.steps() == steps) return wait_for_copiers();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace outrigger::fabric {
 
@@ -44,6 +45,21 @@ void RankCopier::ring() {
   ring_copier(*board_);
 }
 
+void RankCopier::ask_rank() {
+  asked_ = true;
+  board_->asked.store(given_, std::memory_order_seq_cst);
+}
+
+void RankCopier::ask_no_more() {
+  if (!std::exchange(asked_, false)) return;
+  board_->asked.store(collected_, std::memory_order_relaxed);
+}
+
+bool RankCopier::in_ranks_hands() const {
+  return board_->copier_sleeps.load(std::memory_order_acquire) != 0 &&
+         board_->taken.load(std::memory_order_acquire) == given_;
+}
+
 void RankCopier::wait(std::chrono::microseconds at_most) {
   const auto deadline = Clock::now() + at_most;
   board_->service_waits.store(1, std::memory_order_seq_cst);
@@ -66,6 +82,14 @@ bool RankCopier::all_finished() const {
     if (!has_result(number)) return false;
   }
   return true;
+}
+
+std::uint64_t RankCopier::unfinished_bytes() const {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t number = collected_; number != end_; ++number) {
+    if (!has_result(number)) bytes += pieces_[number % kCopyJobs].bytes;
+  }
+  return bytes;
 }
 
 bool RankCopier::collect_finished(std::vector<Finished>& finished) {
@@ -102,10 +126,11 @@ bool RankCopier::collect(std::vector<Finished>& finished, std::vector<Piece>& re
 
 // A process that ends is its keeper's to tell; a thread may be ended alone, by a filter of system calls.
 void RankCopier::take_from_the_dead(std::vector<Piece>& returned) {
-  if (gone_ || tid_ == 0 || thread_lives()) return;
+  if (tid_ == 0 || thread_lives()) return;
   gone_ = true;
   const std::uint32_t number = board_->copier_has.load(std::memory_order_acquire) - 1;
-  if (number != collected_ || has_result(number)) return;  // what is in hand is in another thread's
+  // What is first in hand may be in a waiting thread's: its end comes first, then this is looked at again.
+  if (number != collected_ || has_result(number)) return;
   returned.push_back(pieces_[number % kCopyJobs]);
   ++collected_;
   if (collected_ == end_) collected_ = end_ = given_;

@@ -1,5 +1,6 @@
 // The service process's side of a rank's copier (protocol/copy_board.hpp): jobs given, results collected, jobs taken
-// back when the copier does not get on with them.
+// back when the copier does not get on with them. Threads of the rank that wait take some of the jobs, when they are
+// asked.
 //
 // Nothing that the rank writes there is believed: the counts are kept here, and what does not fit them is as if it had
 // not been said. A rank that lies about its copies harms its own memory.
@@ -44,6 +45,15 @@ class RankCopier {
   // With usable() and room() only. The copier looks after ring().
   void give(const CopyJob& job, const Piece& piece);
   void ring();
+  // Does the rank do nothing but wait, and would copy?
+  [[nodiscard]] bool rank_waits() const { return board_->rank_waits.load(std::memory_order_relaxed) != 0; }
+  // Its waiting threads may take all that has been given so far, beside the copier.
+  void ask_rank();
+  // What nobody has begun is the copier's alone.
+  void ask_no_more();
+  // Everything that is pending has been taken, and not by the copier, which sleeps.
+  [[nodiscard]] bool in_ranks_hands() const;
+
   // Until all that is pending is finished or the time is over, asleep. Dear where timers are.
   void wait(std::chrono::microseconds at_most);
   // Grows when it takes or finishes a job.
@@ -52,6 +62,8 @@ class RankCopier {
   }
   // All that is pending is finished.
   [[nodiscard]] bool all_finished() const;
+  // Of what is pending and has no result yet.
+  [[nodiscard]] std::uint64_t unfinished_bytes() const;
 
   struct Finished {
     Piece piece;
@@ -89,6 +101,7 @@ class RankCopier {
   bool wanted_ = false;
   bool gone_ = false;
   bool stuck_ = false;
+  bool asked_ = false;
   // Modulo 2^32. [collected_, end_) is pending; [end_, given_) was taken back while older jobs were in hand.
   std::uint32_t collected_ = 0;
   std::uint32_t end_ = 0;

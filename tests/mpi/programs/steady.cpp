@@ -1,6 +1,7 @@
 // Stays at work for a while, so that something can be killed or measured meanwhile.
 //
 //   steady operations SECONDS   operations without pause
+//   steady large SECONDS        the same with large blocks, for which all ranks wait at once
 //   steady compute SECONDS      one operation outstanding, ranks compute without MPI, over and over for a second each
 //   steady wait SECONDS         ranks but the last sit in MPI_Wait for an operation that the last one enters at the end
 //   steady fork SECONDS         operations without pause; now and then a child is forked with one outstanding
@@ -120,6 +121,14 @@ int main(int argc, char** argv) {
       for (int i = 0; i < 20; ++i) {
         exchange.post();
         if (mode == "fork" && i % 4 == rank % 4) exchange.spoil_in_child();
+        exchange.wait();
+      }
+    } while (go_on(end));
+  } else if (mode == "large") {
+    Exchange exchange(500'000);
+    do {
+      for (int i = 0; i < 4; ++i) {
+        exchange.post();
         exchange.wait();
       }
     } while (go_on(end));

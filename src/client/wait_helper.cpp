@@ -1,0 +1,84 @@
+#include "client/wait_helper.hpp"
+
+#include <sys/prctl.h>
+
+#include <chrono>
+
+namespace outrigger::client {
+namespace {
+
+// For a copy under way, at the program's end. A thread that holds one for longer has ended without a word.
+constexpr std::chrono::seconds kLongestCopy{1};
+constexpr std::chrono::microseconds kBetweenLooks{20};
+
+int filter_of_this_thread() {
+  return ::prctl(PR_GET_SECCOMP);
+}
+
+}  // namespace
+
+void WaitHelper::allow(CopyBoard& board) {
+  filter_ = filter_of_this_thread();
+  board_ = &board;
+}
+
+// Relaxed: it is advice, and nothing is read on account of it.
+void WaitHelper::enter() {
+  if (board_ != nullptr) board_->rank_waits.fetch_add(1, std::memory_order_relaxed);
+}
+
+void WaitHelper::leave() {
+  if (board_ != nullptr) board_->rank_waits.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool WaitHelper::wanted() const {
+  if (board_ == nullptr || stopped_.load(std::memory_order_relaxed)) return false;
+  return CopyTaker(*board_).anything_asked() && copying_.load(std::memory_order_relaxed) == std::thread::id();
+}
+
+bool WaitHelper::help() {
+  if (!wanted()) return false;
+  std::thread::id nobody;
+  // stop() says so and then looks who copies; here it is the other way round.
+  if (!copying_.compare_exchange_strong(nobody, std::this_thread::get_id(), std::memory_order_seq_cst)) return false;
+  const bool helped = !stopped_.load(std::memory_order_seq_cst) && may_copy() && help_alone();
+  copying_.store(std::thread::id(), std::memory_order_release);
+  return helped;
+}
+
+// Copiers begin before the program restricts itself, this thread need not have: a filter that ends a thread for such a
+// call would end the program's.
+bool WaitHelper::may_copy() {
+  if (filter_of_this_thread() == filter_) return true;
+  stopped_.store(true, std::memory_order_relaxed);
+  return false;
+}
+
+bool WaitHelper::help_alone() {
+  CopyTaker taker(*board_);
+  CopyJob job;
+  std::uint32_t number = 0;
+  if (!taker.take_asked(job, number)) return false;
+  const CopyResult result = jobs_.carry_out(job);
+  taker.finish(number, result);
+  if (result == CopyResult::copied) bytes_.fetch_add(job.bytes, std::memory_order_relaxed);
+  return true;
+}
+
+void WaitHelper::stop() {
+  stopped_.store(true, std::memory_order_seq_cst);
+  const auto deadline = std::chrono::steady_clock::now() + kLongestCopy;
+  while (true) {
+    const std::thread::id copying = copying_.load(std::memory_order_seq_cst);
+    if (copying == std::thread::id() || copying == std::this_thread::get_id()) return;
+    if (std::chrono::steady_clock::now() > deadline) return;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+void WaitHelper::forget() {
+  stopped_.store(true, std::memory_order_relaxed);
+  copying_.store(std::thread::id(), std::memory_order_relaxed);
+}
+
+}  // namespace outrigger::client

@@ -1,0 +1,282 @@
+// When threads that wait help their service process, and that none of them sleeps through a question. What they copy:
+// tests/host/wait_copies_test.cpp.
+#include "client/wait_helper.hpp"
+
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "fake_node.hpp"
+
+namespace outrigger::client::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLongSleep = std::chrono::seconds(60);
+
+std::uint64_t number_of(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+// What a service process does, for copies within this process.
+class Asking {
+ public:
+  explicit Asking(SegmentHeader& header) : header_(header), board_(header.copies) {}
+
+  void give(void* to, const void* from, std::uint64_t bytes) {
+    CopyJob& job = board_.job(given_);
+    job = CopyJob{};
+    job.kind = static_cast<std::uint32_t>(CopyKind::within);
+    job.own_address = number_of(to);
+    job.other_address = number_of(from);
+    job.bytes = bytes;
+    board_.result(given_).store(static_cast<std::uint32_t>(CopyResult::none));
+    board_.given.store(++given_);
+  }
+  void ask() {
+    board_.asked.store(given_);
+    wake_if_asleep(header_);
+  }
+  [[nodiscard]] CopyResult result() { return static_cast<CopyResult>(board_.result(given_ - 1).load()); }
+  [[nodiscard]] bool done() {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (result() == CopyResult::none && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return result() != CopyResult::none;
+  }
+
+ private:
+  SegmentHeader& header_;
+  CopyBoard& board_;
+  std::uint32_t given_ = 0;
+};
+
+class WaitingClient : public ::testing::Test {
+ protected:
+  explicit WaitingClient(bool wait_copies = true, std::uint32_t reach = kReachAll)
+      : node_(with_reach(reach)), client_(attach(wait_copies)), asking_(node_.header()) {}
+
+  static FakeNodeOptions with_reach(std::uint32_t reach) {
+    FakeNodeOptions options;
+    options.reach = reach;
+    return options;
+  }
+  std::unique_ptr<Client> attach(bool wait_copies) const {
+    AttachOptions options = node_.attach_options();
+    options.wait_copies = wait_copies;
+    auto attached = Client::attach(options);
+    EXPECT_TRUE(attached) << attached.error();
+    return std::move(attached).value();
+  }
+  CopyBoard& board() { return node_.header().copies; }
+
+  FakeNode node_;
+  std::unique_ptr<Client> client_;
+  Asking asking_;
+};
+
+class SwitchedOff : public WaitingClient {
+ protected:
+  SwitchedOff() : WaitingClient(false) {}
+};
+class WithoutCopiers : public WaitingClient {
+ protected:
+  WithoutCopiers() : WaitingClient(true, kReachMapped | kReachCma) {}
+};
+
+TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
+  const std::uint64_t from = 77;
+  std::uint64_t to = 0;
+  EXPECT_EQ(board().rank_waits.load(), 0U);
+  client_->enter_wait();
+  EXPECT_EQ(board().rank_waits.load(), 1U);
+  EXPECT_FALSE(client_->help());
+  asking_.give(&to, &from, sizeof(to));
+  EXPECT_FALSE(client_->help()) << "that is the copier's alone";
+  asking_.ask();
+  EXPECT_TRUE(client_->help());
+  EXPECT_EQ(to, from);
+  EXPECT_EQ(asking_.result(), CopyResult::copied);
+  EXPECT_EQ(client_->helped_bytes(), sizeof(to));
+  EXPECT_FALSE(client_->help());
+  client_->leave_wait();
+  EXPECT_EQ(board().rank_waits.load(), 0U);
+}
+
+void expect_no_help(Client& client, CopyBoard& board, Asking& asking) {
+  const std::uint64_t from = 77;
+  std::uint64_t to = 0;
+  client.enter_wait();
+  EXPECT_EQ(board.rank_waits.load(), 0U);
+  asking.give(&to, &from, sizeof(to));
+  asking.ask();
+  EXPECT_FALSE(client.help());
+  client.wait_for_completion(1ms);
+  client.leave_wait();
+  EXPECT_EQ(board.rank_waits.load(), 0U);
+  EXPECT_EQ(to, 0U);
+  EXPECT_EQ(board.taken.load(), 0U);
+}
+
+TEST_F(SwitchedOff, DoesNotHelp) {
+  expect_no_help(*client_, board(), asking_);
+}
+
+TEST_F(WithoutCopiers, DoesNotHelp) {
+  expect_no_help(*client_, board(), asking_);
+}
+
+// A wake-up that is lost would cost a minute.
+TEST_F(WaitingClient, NoThreadSleepsThroughAQuestion) {
+  constexpr std::size_t kRounds = 3000;
+  std::vector<std::uint64_t> from(kRounds);
+  for (std::size_t round = 0; round < kRounds; ++round) from[round] = round + 1;
+  std::vector<std::uint64_t> to(kRounds);
+  std::atomic<bool> over{false};
+  std::atomic<int> waiting{2};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&] {
+      client_->enter_wait();
+      while (!over) {
+        if (!client_->help()) client_->wait_for_completion(kLongSleep);
+      }
+      client_->leave_wait();
+      --waiting;
+    });
+  }
+  for (std::size_t round = 0; round < kRounds && !HasFailure(); ++round) {
+    asking_.give(&to[round], &from[round], sizeof(std::uint64_t));
+    asking_.ask();
+    EXPECT_TRUE(asking_.done()) << "round " << round;
+  }
+  over = true;
+  while (waiting != 0) {
+    wake_sleepers(node_.header());
+    std::this_thread::yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(client_->helped_bytes(), kRounds * sizeof(std::uint64_t));
+  EXPECT_EQ(to, from);
+  EXPECT_EQ(board().rank_waits.load(), 0U);
+}
+
+TEST_F(WaitingClient, AChildDoesNotHelp) {
+  const std::uint64_t from = 77;
+  std::uint64_t to = 0;
+  client_->enter_wait();
+  asking_.give(&to, &from, sizeof(to));
+  asking_.ask();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (client_->help()) ::_exit(1);
+    client_->leave_wait();
+    client_.reset();
+    ::_exit(to == 0 ? 0 : 2);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(board().rank_waits.load(), 1U) << "the parent's";
+  EXPECT_TRUE(client_->help());
+  EXPECT_EQ(to, from);
+  client_->leave_wait();
+}
+
+// Outside the fixtures: none of the process's threads, in which a filter would stay.
+TEST(WaitHelper, DoesNotTryWhatTheProgramHasForbiddenItselfSince) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto board = std::make_unique<CopyBoard>();
+    WaitHelper helper;
+    helper.allow(*board);
+    helper.enter();
+    board->given.store(1);
+    board->asked.store(1);
+    std::array<sock_filter, 4> lines{{
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    }};
+    const sock_fprog program{static_cast<unsigned short>(lines.size()), lines.data()};
+    if (::prctl(PR_GET_SECCOMP) != 0) ::_exit(7);  // there is one already: it would hide this one
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) ::_exit(7);
+    if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) ::_exit(7);
+    board->job(0).kind = static_cast<std::uint32_t>(CopyKind::pull);
+    board->job(0).other_pid = ::getpid();
+    ::_exit(helper.help() || board->taken.load() != 0 || helper.wanted() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 7) GTEST_SKIP() << "no filter of system calls to be had";
+  EXPECT_EQ(status, 0);
+}
+
+// At the program's end: what threads copy into is given back next.
+TEST(WaitHelper, StopWaitsForTheCopyUnderWay) {
+  constexpr std::uint64_t kBytes = 64U << 20;
+  const std::vector<std::byte> from(kBytes, std::byte{3});
+  std::vector<std::byte> to(kBytes);
+  const auto board = std::make_unique<CopyBoard>();
+  WaitHelper helper;
+  helper.allow(*board);
+  board->job(0).kind = static_cast<std::uint32_t>(CopyKind::within);
+  board->job(0).own_address = number_of(to.data());
+  board->job(0).other_address = number_of(from.data());
+  board->job(0).bytes = kBytes;
+  board->given.store(1);
+  board->asked.store(1);
+  std::thread copying([&] { EXPECT_TRUE(helper.help()); });
+  while (board->taken.load() == 0) std::this_thread::yield();
+  helper.stop();
+  EXPECT_EQ(board->result(0).load(), static_cast<std::uint32_t>(CopyResult::copied));
+  copying.join();
+  EXPECT_EQ(to.back(), std::byte{3});
+  board->given.store(2);
+  board->asked.store(2);
+  EXPECT_FALSE(helper.wanted() || helper.help());
+  EXPECT_EQ(board->taken.load(), 1U);
+}
+
+TEST(WaitHelper, OneThreadCopiesAtATimeAndTheOtherMaySleep) {
+  constexpr std::uint64_t kBytes = 64U << 20;
+  const std::vector<std::byte> from(kBytes, std::byte{3});
+  std::vector<std::byte> to(kBytes);
+  const auto board = std::make_unique<CopyBoard>();
+  WaitHelper helper;
+  helper.allow(*board);
+  for (std::uint32_t number = 0; number < 2; ++number) {
+    board->job(number).kind = static_cast<std::uint32_t>(CopyKind::within);
+    board->job(number).own_address = number_of(to.data());
+    board->job(number).other_address = number_of(from.data());
+  }
+  board->job(0).bytes = kBytes;
+  board->given.store(2);
+  board->asked.store(2);
+  std::thread copying([&] { EXPECT_TRUE(helper.help()); });
+  while (board->taken.load() == 0) std::this_thread::yield();
+  const bool helped = helper.help();
+  EXPECT_TRUE(!helped || board->result(0).load() != 0) << "two at a time";
+  copying.join();
+  if (!helped) {
+    EXPECT_TRUE(helper.help());
+  }
+  EXPECT_EQ(board->taken.load(), 2U);
+}
+
+}  // namespace
+}  // namespace outrigger::client::test

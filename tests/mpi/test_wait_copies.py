@@ -1,0 +1,88 @@
+"""Ranks that wait copy for their service process: when they do, and what happens when they are killed at it."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from conftest import with_copiers
+
+GONE_WITHIN_S = 10.0
+OFF = {"OUTRIGGER_WAIT_COPIES": "off"}
+
+pytestmark = pytest.mark.one_machine
+
+
+def received(result, reach: str) -> int:
+    return sum(entry["bytes"][reach] for entry in result.report["collectives"])
+
+
+@pytest.mark.parametrize("ranks", (2, 4))
+def test_waiting_ranks_copy(offload, ranks):
+    result = offload.run(ranks, ["steady", "large", "2"], env=with_copiers()).ok()
+    assert "WRONG DATA" not in result.out
+    assert 0 < result.report["copied_while_waiting"] <= received(result, "copier") + received(result, "relay")
+
+
+def test_switched_off_they_do_not(offload):
+    result = offload.run(2, ["steady", "large", "1"], env=with_copiers() | OFF).ok()
+    assert "WRONG DATA" not in result.out
+    assert result.report["copied_while_waiting"] == 0
+    assert received(result, "copier") > 0
+
+
+def test_without_copiers_they_do_not(offload):
+    result = offload.run(2, ["steady", "large", "1"], env=with_copiers() | {"OUTRIGGER_REACH": "mapped,cma"}).ok()
+    assert "WRONG DATA" not in result.out
+    assert result.report["copied_while_waiting"] == received(result, "copier") == 0
+
+
+@pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # the library is the same
+def test_a_bad_value_is_named(offload):
+    result = offload.run(2, ["steady", "large", "0"], env={"OUTRIGGER_WAIT_COPIES": "perhaps"}).ok()
+    assert "OUTRIGGER_WAIT_COPIES=perhaps is not valid: use on or off" in result.out
+    assert result.report is None
+
+
+@pytest.mark.parametrize("victim", (0, 1))
+def test_rank_is_killed_while_it_copies(offload, victim):
+    moments = random.Random(victim)
+    for _ in range(3):
+        job = offload.start(2, ["steady", "large", "60"], env=with_copiers())
+        job.wait_for("steady: ready")
+        time.sleep(moments.uniform(0.05, 0.3))
+        os.kill(job.rank_pids()[victim], signal.SIGKILL)
+        result = job.wait(40)
+        assert result.returncode != 0, result.out
+        assert "WRONG DATA" not in result.out
+        offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_service_process_is_killed_while_ranks_copy(offload):
+    job = offload.start(2, ["steady", "large", "60"], env=with_copiers())
+    job.wait_for("steady: ready")
+    time.sleep(0.2)
+    victim = offload.daemons("serve")[0].pid
+    os.kill(victim, signal.SIGKILL)
+    result = job.wait(40)
+    assert result.returncode != 0 and "WRONG DATA" not in result.out, result.out
+    assert any("outrigger" in line and str(victim) in line for line in result.out.splitlines()), result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_stopped_and_continued_while_they_copy(offload):
+    """A piece that a stopped rank holds is waited for; what it has not begun is copied without it."""
+    moments = random.Random(6)
+    job = offload.start(2, ["steady", "large", "3"], env=with_copiers())
+    job.wait_for("steady: ready")
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        victim = moments.choice(job.rank_pids())
+        os.kill(victim, signal.SIGSTOP)
+        time.sleep(moments.uniform(0, 0.1))
+        os.kill(victim, signal.SIGCONT)
+        time.sleep(moments.uniform(0, 0.05))
+    result = job.wait(60).ok()
+    assert "WRONG DATA" not in result.out
+    offload.nothing_left(GONE_WITHIN_S)
