@@ -133,7 +133,7 @@ Status wire_up(CoreParts& parts, const AttachOptions& options, Clock::time_point
   parts.segment = std::move(segment).value();
   const SegmentView view = parts.segment.view();
   view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()), std::memory_order_release);
-  Result<std::unique_ptr<RankNetwork>> network = RankNetwork::open(view);
+  Result<std::unique_ptr<RankNetwork>> network = RankNetwork::open(view, options.offer_exports);
   if (!network) return Error{network.error()};
   parts.network = std::move(network).value();
   const std::vector<std::byte> address = encode_rank_address(parts.network->address());

@@ -63,9 +63,10 @@ struct AttachOptions {
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 0;
   std::uint32_t timeout_ms = 15000;
-  bool offer_xpmem = true;  // where it is to be had
-  bool wait_copies = true;  // threads that wait copy for the service process, where there are copiers
-  bool dpu = false;         // the keeper was started with a DPU
+  bool offer_xpmem = true;    // where it is to be had
+  bool offer_exports = true;  // to a DPU: exported memory handles, where they are to be had
+  bool wait_copies = true;    // threads that wait copy for the service process, where there are copiers
+  bool dpu = false;           // the keeper was started with a DPU
 };
 
 // One side of an operation: where this rank's blocks are. Peer i's block is base + i * stride_bytes, block_bytes long;

@@ -1,8 +1,12 @@
 #include "client/rank_network.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "protocol/exported_memory.hpp"
 
 namespace outrigger::client {
 namespace {
@@ -29,11 +33,12 @@ void note_unmapped(int /*event*/, void* range, void* ranges) {
 
 }  // namespace
 
-Result<std::unique_ptr<RankNetwork>> RankNetwork::open(SegmentView segment) {
+Result<std::unique_ptr<RankNetwork>> RankNetwork::open(SegmentView segment, bool offers_exports) {
   const Result<const UcxLibrary*> ucx = ucx_library();
   if (!ucx) return Error{ucx.error()};
   std::unique_ptr<RankNetwork> network(new RankNetwork(*ucx.value()));
   if (Status started = network->start(segment); !started) return Error{started.error()};
+  if (offers_exports) network->try_exports();
   return network;
 }
 
@@ -82,8 +87,35 @@ Status RankNetwork::start(SegmentView segment) {
   return Done{};
 }
 
+void RankNetwork::Unmap::operator()(void* memory) const {
+  ::munmap(memory, kExportTrialBytes);
+}
+
+void RankNetwork::try_exports() {
+  if (!ucx_.exports) return;
+  void* base = ::mmap(nullptr, kExportTrialBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return;
+  std::unique_ptr<void, Unmap> memory(base);
+  (void)::madvise(base, kExportTrialBytes, MADV_DONTFORK);
+  exports_ = true;
+  KeyEntry entry;
+  auto* registered = static_cast<ucp_mem_h>(add(reinterpret_cast<std::uintptr_t>(base), kExportTrialBytes, entry));
+  const std::optional<PackedKeys> keys = registered != nullptr ? keys_of(entry) : std::nullopt;
+  exports_ = keys && !keys->exported.empty();
+  if (!exports_) {
+    if (registered != nullptr) remove(registered);
+    return;
+  }
+  trial_ = std::move(memory);
+  trial_memory_ = registered;
+  address_.trial = ExportTrial{reinterpret_cast<std::uintptr_t>(base),
+                               {keys->key.begin(), keys->key.end()},
+                               {keys->exported.begin(), keys->exported.end()}};
+}
+
 RankNetwork::~RankNetwork() {
   if (watches_) ucx_.unset_event_handler(kUnmapEvent, note_unmapped, &unmapped_ranges());
+  if (trial_memory_ != nullptr) ucx_.mem_unmap(context_, trial_memory_);
   if (segment_memory_ != nullptr) ucx_.mem_unmap(context_, segment_memory_);
   if (worker_ != nullptr) ucx_.worker_destroy(worker_);
   if (context_ != nullptr) ucx_.cleanup(context_);
@@ -92,6 +124,8 @@ RankNetwork::~RankNetwork() {
 void RankNetwork::abandon() {
   watches_ = false;
   segment_memory_ = nullptr;
+  trial_memory_ = nullptr;
+  (void)trial_.release();  // not mapped here
   worker_ = nullptr;
   context_ = nullptr;
   bell_ = nullptr;
@@ -114,12 +148,8 @@ void* RankNetwork::add(std::uint64_t base, std::uint64_t bytes, KeyEntry& entry)
   void* key = nullptr;
   std::size_t key_bytes = 0;
   if (ucx_.rkey_pack(context_, memory, &key, &key_bytes) == UCS_OK) {
-    const bool fits = key_bytes <= entry.key.size();
-    if (fits) {
-      std::memcpy(entry.key.data(), key, key_bytes);
-      entry.key_bytes = static_cast<std::uint32_t>(key_bytes);
-      entry.export_bytes = 0;
-    }
+    const std::vector<std::byte> exported = exports_ ? exports::pack(ucx_.exports, memory) : std::vector<std::byte>();
+    const bool fits = pack_keys({std::span(static_cast<const std::byte*>(key), key_bytes), exported}, entry);
     ucx_.rkey_buffer_release(key);
     if (fits) return memory;
   }

@@ -21,8 +21,8 @@ namespace outrigger::client {
 
 class RankNetwork final : public Registrar {
  public:
-  // Registers the segment.
-  [[nodiscard]] static Result<std::unique_ptr<RankNetwork>> open(SegmentView segment);
+  // Registers the segment. `offers_exports`: exported handles go with the keys, where UCX and the network have them.
+  [[nodiscard]] static Result<std::unique_ptr<RankNetwork>> open(SegmentView segment, bool offers_exports);
   ~RankNetwork() override;
 
   // For the service processes.
@@ -43,6 +43,8 @@ class RankNetwork final : public Registrar {
  private:
   explicit RankNetwork(const UcxLibrary& ucx) : ucx_(ucx) {}
   [[nodiscard]] Status start(SegmentView segment);
+  // Whether memory can be exported is tried once, on memory on which service processes then try to import it.
+  void try_exports();
   static ucs_status_t greeted(void* network, const void* header, std::size_t header_bytes, void* data,
                               std::size_t bytes, const ucp_am_recv_param_t* parameters);
   static void rung(void* request, ucs_status_t status, void* network);
@@ -52,6 +54,12 @@ class RankNetwork final : public Registrar {
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   ucp_mem_h segment_memory_ = nullptr;
+  bool exports_ = false;
+  struct Unmap {
+    void operator()(void* memory) const;
+  };
+  std::unique_ptr<void, Unmap> trial_;
+  ucp_mem_h trial_memory_ = nullptr;
   ucp_ep_h bell_ = nullptr;  // UCX's, of the service process that serves this rank
   struct Answer {
     ucp_ep_h to;

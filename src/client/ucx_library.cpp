@@ -56,6 +56,7 @@ Result<const UcxLibrary*> look() {
       find(ucp, "ucp_am_send_nbx", ucx.am_send_nbx) && find(ucp, "ucp_request_free", ucx.request_free) &&
       find(ucs, "ucs_status_string", ucx.status_string);
   if (!complete) return Error{"the UCX of this host lacks calls that are needed; 1.13 or later has them"};
+  ucx.exports = exports::find_calls(ucp);
   if (!find(ucm, "ucm_set_event_handler", ucx.set_event_handler) ||
       !find(ucm, "ucm_unset_event_handler", ucx.unset_event_handler)) {
     ucx.set_event_handler = nullptr;

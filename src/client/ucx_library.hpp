@@ -7,6 +7,7 @@
 #include <ucp/api/ucp.h>
 
 #include "protocol/result.hpp"
+#include "protocol/ucx_exports.hpp"
 
 namespace outrigger::client {
 
@@ -28,6 +29,7 @@ struct UcxLibrary {
   decltype(&ucp_am_send_nbx) am_send_nbx = nullptr;
   decltype(&ucp_request_free) request_free = nullptr;
   decltype(&ucs_status_string) status_string = nullptr;
+  exports::Calls exports{};  // null where this UCX has none
   // Calls `called` with each range that the program gives back to the system, before it does. Null where UCX cannot
   // tell. From libucm, whose own types are not needed.
   using UnmapCallback = void (*)(int event, void* range, void* argument);

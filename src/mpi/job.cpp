@@ -179,6 +179,7 @@ std::string attach_to_service(Job& job, bool on_dpu) {
   options.dpu = on_dpu;
   options.wait_copies = job.config.wait_copies;
   options.offer_xpmem = (job.config.reach & kReachXpmem) != 0;
+  options.offer_exports = (job.config.reach & kReachAlias) != 0;
   Result<std::unique_ptr<client::Client>> attached = client::Client::attach(options);
   if (!attached) return attached.error().empty() ? "the service process refused the rank" : attached.error();
   job.client = std::move(attached.value());
@@ -260,8 +261,9 @@ void describe(const Job& job) {
   const WelcomeBody& welcome = job.client->welcome();
   if (job.nodes > 1) print("offloading on %u nodes; the first has %u of the ranks", job.nodes, job.local_size);
   if (job.client->rdma()) {
-    return print("offloading: %u ranks, %u service process(es) on a DPU, which reach their memory by RDMA",
-                 job.world_size, welcome.sp_count);
+    return print("offloading: %u ranks, %u service process(es) on a DPU, which reach their memory by RDMA%s",
+                 job.world_size, welcome.sp_count,
+                 (welcome.reach & kReachAlias) != 0 ? " and move it by exported handles" : "");
   }
   print("offloading: %u ranks, %u service process(es), core %d%s, cross-memory attach %s%s", job.world_size,
         welcome.sp_count, welcome.cpu, welcome.core_is_free != 0 ? "" : " (shared with ranks)",

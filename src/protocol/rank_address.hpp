@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,11 +16,20 @@ namespace outrigger {
 
 inline constexpr std::size_t kMaxRankAddressBytes = 64U << 10;
 
+// Memory of the rank on which service processes try whether exported handles work (exported_memory.hpp).
+struct ExportTrial {
+  std::uint64_t base = 0;           // in the rank's address space; kExportTrialBytes
+  std::vector<std::byte> key;       // a packed key of UCX
+  std::vector<std::byte> exported;  // its exported handle
+  bool operator==(const ExportTrial&) const = default;
+};
+
 struct RankAddress {
   std::uint64_t segment_base = 0;      // in the rank's address space
   std::uint64_t machine = 0;           // see this_machine()
   std::vector<std::byte> worker;       // an address of UCX
   std::vector<std::byte> segment_key;  // a packed key of UCX
+  std::optional<ExportTrial> trial;    // nothing: the rank exports nothing
   bool operator==(const RankAddress&) const = default;
 };
 

@@ -89,7 +89,7 @@ void answer_probe(DpuLink& link, const DpuFrame& question) {
                                                             : Result<fabric::dpu::ProbeFigures>(Error{address.error()});
   DpuProbed probed;
   if (figures) {
-    probed.reach = kReachRdma;
+    probed.reach = figures.value().reach;
     probed.round_trip_us = figures.value().round_trip_us;
     probed.bytes_per_s = figures.value().bytes_per_s;
     figures.value().device.copy(probed.device.data(), probed.device.size() - 1);

@@ -374,8 +374,10 @@ fabric::NodeMemory& Service::node_memory() {
 }
 
 void Service::open_dpu() {
+  fabric::dpu::DpuOptions options;
+  options.alias = (configuration_->reach_allowed & kReachAlias) != 0;
   Result<std::unique_ptr<fabric::dpu::DpuFabric>> opened =
-      fabric::dpu::DpuFabric::open({}, fabric_, configuration_->sp, configuration_->world_size);
+      fabric::dpu::DpuFabric::open(options, fabric_, configuration_->sp, configuration_->world_size);
   if (!opened) return fail(opened.error());
   dpu_ = std::move(opened).value();
   watch(epoll_.get(), dpu_->event_fd());
@@ -407,7 +409,9 @@ void Service::take_attached(const fabric::dpu::DpuFabric::Attached& attached) {
   using What = fabric::dpu::DpuFabric::Attached::What;
   bool sent = true;
   if (attached.what == What::reached) {
-    sent = control_.send(ControlKind::rank_attached, RankAttachedBody{attached.rank.value(), kReachRdma});
+    const bool alias = (attached.reach & kReachAlias) != 0;
+    spdlog::info("rank {}: reached, {}", attached.rank.value(), alias ? "moved by exported handles" : "staged");
+    sent = control_.send(ControlKind::rank_attached, RankAttachedBody{attached.rank.value(), attached.reach});
   } else {
     RankWiredBody body;
     body.world_rank = attached.rank.value();

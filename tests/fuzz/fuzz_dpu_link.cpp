@@ -51,7 +51,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   spoil(frame, bytes);
   check_frames(frame);
   std::vector<std::byte> address =
-      encode_rank_address(RankAddress{4096, 1, std::vector<std::byte>(5), std::vector<std::byte>(3)});
+      encode_rank_address(RankAddress{4096, 1, std::vector<std::byte>(5), std::vector<std::byte>(3), {}});
+  spoil(address, bytes);
+  check_address(address);
+  const ExportTrial trial{8192, std::vector<std::byte>(3), std::vector<std::byte>(4)};
+  address = encode_rank_address(RankAddress{4096, 1, std::vector<std::byte>(5), std::vector<std::byte>(3), trial});
   spoil(address, bytes);
   check_address(address);
   return 0;

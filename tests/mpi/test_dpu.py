@@ -7,99 +7,15 @@ That takes a UCX that reads and writes by CMA without the other side's help, as 
 
 from __future__ import annotations
 
+import json
 import os
-import secrets
 import signal
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
+from local_dpus import ENDS_WITHIN_S, ONE_MPI, SECOND, dpus, reached
 
 pytestmark = pytest.mark.one_machine
-
-ONE_MPI = pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # what is tested has no MPI in it
-
-READY = "outriggerd: dpu ready "
-BY_CMA = "cma,sysv,posix,self"
-ENDS_WITHIN_S = 10.0
-
-
-def ucx_libraries() -> Path:
-    default = Path(__file__).parents[2] / "build" / "ucx-1.22" / "libucx" / "lib"
-    found = Path(os.environ.get("OUTRIGGER_TEST_UCX", default))
-    if not (found / "libucp.so.0").exists():
-        pytest.skip(f"no UCX of 1.15 or later in {found}; ./dev build ucx122 installs one")
-    return found
-
-
-class Dpus:
-    """DPUs of this machine, and what ranks must be told of them."""
-
-    def __init__(self, daemon: Path, transports: str, log: Path) -> None:
-        self.daemon = daemon
-        self.log = log
-        self.secret = secrets.token_hex(16)
-        self.environment = {"LD_LIBRARY_PATH": str(ucx_libraries()), "UCX_TLS": transports}
-        self.running: list[subprocess.Popen[bytes]] = []
-        self.ports: list[int] = []
-
-    def start(self, services: int) -> None:
-        with self.log.open("ab") as log:
-            process = subprocess.Popen(
-                [str(self.daemon), "dpu", "--services", str(services)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=os.environ | self.environment,
-            )
-        self.running.append(process)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(f"{self.secret}\n".encode())
-        process.stdin.flush()
-        line = process.stdout.readline().decode()
-        assert line.startswith(READY), line
-        self.ports.append(int(dict(word.split("=") for word in line[len(READY) :].split())["port"]))
-
-    def told(self) -> dict[str, str]:
-        addresses = ",".join(f"localhost=127.0.0.1:{port}" for port in self.ports)
-        return {**self.environment, "OUTRIGGER_DPUS": addresses, "OUTRIGGER_DPU_SECRET": self.secret}
-
-    def end(self) -> None:
-        for process in self.running:
-            assert process.stdin is not None
-            process.stdin.close()
-        for process in self.running:
-            process.wait(ENDS_WITHIN_S)
-
-
-@contextmanager
-def dpus(mpi, count: int = 1, services: int = 1, transports: str = BY_CMA) -> Iterator[Dpus]:
-    started = Dpus(mpi.daemon, transports, mpi.directory / "dpu.log")
-    try:
-        for _ in range(count):
-            started.start(services)
-        yield started
-    finally:
-        started.end()
-
-
-def reached(result) -> dict[str, int]:
-    """Bytes by reach, of all collectives."""
-    total: dict[str, int] = {}
-    for entry in result.report["collectives"]:
-        for name, count in entry["bytes"].items():
-            total[name] = total.get(name, 0) + count
-    return total
-
-
-SECOND = (
-    "ialltoall=scatter_dest,ialltoallv=scatter_dest,ialltoallw=scatter_dest,iallgather=node_ring,"
-    "iallgatherv=node_ring,ibcast=hierarchical"
-)
 
 
 @pytest.mark.parametrize(
@@ -163,4 +79,33 @@ def test_killed(offload, victim):
         assert time.monotonic() - since < ENDS_WITHIN_S, result.out
     assert result.returncode != 0
     assert "DPU" in result.out, result.out
+    offload.nothing_left()
+
+
+@ONE_MPI
+def test_probe(offload):
+    """Without hardware for it exported memory handles are refused, by the UCX that is there, and nobody hears of it."""
+    with dpus(offload) as started:
+        probed = started.probe()
+    assert probed.returncode == 0, probed.stderr
+    assert json.loads(probed.stdout)["reach"] == "rdma"
+    assert probed.stderr == ""
+    offload.nothing_left()
+
+
+@pytest.mark.parametrize(("ranks", "services"), [(3, 1), (4, 2)])
+def test_sleeps_at_every_opportunity(offload, tmp_path, ranks, services):
+    """Service processes say that they sleep whenever they have nothing to do for a microsecond, while ranks post."""
+    sleepy = tmp_path / "outriggerd"
+    sleepy.write_text(
+        f'#!/bin/sh\n[ "$1" = keep ] && shift && exec "{offload.daemon}" keep --spin-us 1 "$@"\n'
+        f'exec "{offload.daemon}" "$@"\n'
+    )
+    sleepy.chmod(0o755)
+    program = ["differential", "--seed", "80", "--operations", "60", "--stall-s", "30"]
+    with dpus(offload, services=services) as started:
+        env = started.told() | {"OUTRIGGER_DAEMON": str(sleepy)}
+        result = offload.start(ranks, program, services=services, env=env).wait(150).ok()
+    assert "no difference" in result.out
+    assert reached(result)["rdma"] > 0
     offload.nothing_left()

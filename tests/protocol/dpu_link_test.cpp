@@ -141,15 +141,15 @@ TEST(DpuLink, CutFramesAreWaitedFor) {
 }
 
 TEST(RankAddress, ComesBackAsItWas) {
-  const RankAddress address{0x7000, 42, these({1, 2, 3}), these({4})};
+  const RankAddress address{0x7000, 42, these({1, 2, 3}), these({4}), {}};
   const auto bytes = encode_rank_address(address);
   ASSERT_TRUE(decode_rank_address(bytes).ok());
   EXPECT_EQ(decode_rank_address(bytes).value(), address);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
     EXPECT_FALSE(decode_rank_address(std::span(bytes).first(cut)).ok()) << cut;
   }
-  EXPECT_FALSE(decode_rank_address(encode_rank_address({0x7001, 42, {std::byte{1}}, {std::byte{1}}})).ok());
-  EXPECT_FALSE(decode_rank_address(encode_rank_address({0x7000, 42, {}, {std::byte{1}}})).ok());
+  EXPECT_FALSE(decode_rank_address(encode_rank_address({0x7001, 42, {std::byte{1}}, {std::byte{1}}, {}})).ok());
+  EXPECT_FALSE(decode_rank_address(encode_rank_address({0x7000, 42, {}, {std::byte{1}}, {}})).ok());
 }
 
 }  // namespace

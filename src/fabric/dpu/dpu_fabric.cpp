@@ -12,6 +12,8 @@ namespace {
 
 // From the connection to the rank's memory being reached; a network that cannot without the rank never answers.
 constexpr std::chrono::seconds kAttachTime{4};
+// The trial of exported handles. What takes longer is not used, and holds up nobody.
+constexpr std::chrono::seconds kTrialTime{4};
 constexpr std::size_t kLineBytes = 64;
 
 std::string joined(const std::vector<std::string>& names) {
@@ -27,7 +29,15 @@ Result<std::unique_ptr<DpuFabric>> DpuFabric::open(DpuOptions options, HostFabri
   Result<ucx::Context> context = ucx::Context::open_for_memory();
   if (!context) return Error{context.error()};
   std::unique_ptr<DpuFabric> fabric(new DpuFabric(options, node, self, world_size));
-  fabric->context_.emplace(std::move(context).value());
+  if (options.alias && exports_memory(context.value().get())) {
+    Result<ucx::Context> imports = ucx::Context::open_for_memory(true);
+    if (imports) {
+      fabric->importer_ = std::make_shared<UcxImporter>(imports.value().get());
+      fabric->imports_.emplace(fabric->importer_);
+      fabric->context_.emplace(std::move(imports).value());
+    }
+  }
+  if (!fabric->context_) fabric->context_.emplace(std::move(context).value());
   Result<ucx::Worker> worker = ucx::Worker::open(*fabric->context_, *fabric, kRankMessageId);
   if (!worker) return Error{worker.error()};
   fabric->worker_.emplace(std::move(worker).value());
@@ -43,6 +53,9 @@ DpuFabric::DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t self, s
 
 DpuFabric::~DpuFabric() {
   ranks_.clear();
+  moves_.clear();
+  imports_.reset();
+  if (importer_) importer_->close();
 }
 
 DpuFabric::Rank* DpuFabric::find(WorldRank rank) {
@@ -70,10 +83,12 @@ Status DpuFabric::add_rank(WorldRank rank, bool serves, const RankAddress& addre
   added->serves = serves;
   added->since = Clock::now();
   added->mirror = mirror;
+  added->offer = address.trial;
   added->remote = std::move(remote).value();
   added->reader = std::make_unique<PostReader>(*added->remote, node_, rank, world_size_);
   added->remote->on_replaced = [this, rank](RegionId region) {
     if (RankMemory* memory = node_.rank(rank)) (void)memory->drop_region(region);
+    if (imports_) imports_->forget(rank, region);
   };
   Rank& here = *added;
   ranks_.insert_or_assign(rank, std::move(added));
@@ -95,12 +110,13 @@ void DpuFabric::say_hello(Rank& rank) {
   if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
 }
 
-// Answers to hellos. Doorbells have done their work by waking this process.
+// Answers to hellos, and doorbells: of ranks that believe that this process sleeps, though it may have been kept awake.
 ucs_status_t DpuFabric::arrived(std::span<const std::byte> header, void* /*data*/, std::size_t /*bytes*/,
                                 bool rendezvous) {
   RankMessage message;
   if (rendezvous || header.size() != sizeof(message)) return UCS_OK;
   std::memcpy(&message, header.data(), sizeof(message));
+  if (message.what == RankMessage::kDoorbell) wake_up();
   Rank* rank = find(WorldRank{message.world_rank});
   if (message.what != RankMessage::kHere || rank == nullptr || rank->stage != Stage::connecting) return UCS_OK;
   rank->stage = Stage::wired;
@@ -110,7 +126,7 @@ ucs_status_t DpuFabric::arrived(std::span<const std::byte> header, void* /*data*
 
 void DpuFabric::attached(Rank& rank, Attached::What what, const std::string& reason) {
   if (what == Attached::What::failed) rank.stage = Stage::failed;
-  attached_.push_back(Attached{what, rank.rank, reason});
+  attached_.push_back(Attached{what, rank.rank, reason, rank.alias ? kReachRdma | kReachAlias : kReachRdma});
 }
 
 std::optional<DpuFabric::Attached> DpuFabric::next_attached() {
@@ -122,7 +138,9 @@ std::optional<DpuFabric::Attached> DpuFabric::next_attached() {
 
 void DpuFabric::look_after_attaching(Clock::time_point now) {
   for (const auto& [number, rank] : ranks_) {
-    if (rank->stage == Stage::reached || rank->stage == Stage::failed || now - rank->since < kAttachTime) continue;
+    if (rank->stage == Stage::trying && now - rank->trial_since >= kTrialTime) rank->trial->give_up();
+    const bool under_way = rank->stage < Stage::trying;
+    if (!under_way || now - rank->since < kAttachTime) continue;
     attached(*rank, Attached::What::failed,
              rank->stage == Stage::connecting ? "it does not answer over the network"
                                               : "its memory is reached only with its own help (" + lanes_ + ")");
@@ -148,16 +166,34 @@ void DpuFabric::prove(Rank& rank) {
         if (!ok || read->proof != kRankQuiet) {
           return attached(*read, Attached::What::failed, "what is written to its memory does not arrive");
         }
-        read->stage = Stage::reached;
-        attached(*read, Attached::What::reached);
+        try_alias(*read);
       });
     });
   });
 }
 
+void DpuFabric::try_alias(Rank& rank) {
+  if (!importer_ || !rank.offer) return reached(rank);
+  rank.stage = Stage::trying;
+  rank.trial_since = Clock::now();
+  rank.trial = std::make_unique<AliasTrial>(rma_, *rank.remote, importer_, *rank.offer, self_,
+                                            [this, number = rank.rank](bool works) {
+                                              Rank* here = find(number);
+                                              if (here == nullptr || here->stage != Stage::trying) return;
+                                              here->alias = works;
+                                              reached(*here);
+                                            });
+}
+
+void DpuFabric::reached(Rank& rank) {
+  rank.stage = Stage::reached;
+  attached(rank, Attached::What::reached);
+}
+
 void DpuFabric::drop_rank(WorldRank rank) {
   // Its moves end as what they have begun ends.
   ranks_.erase(rank);
+  if (imports_) imports_->forget(rank);
 }
 
 // The rank's memory goes away. It waits for this.
@@ -288,20 +324,26 @@ void DpuFabric::publish_route(WorldRank number, std::size_t route) {
 
 // ---------------------------------------------------------------- sleep
 
-// Says so, and looks once more for what was posted before the rank could know.
+// Says so, and looks once more for what was posted before the rank could know. When there was any, nobody goes to
+// sleep: ranks that are told already would not be looked at while this one's posts keep the service process awake.
 void DpuFabric::begin_sleep(Rank& rank) {
   rank.sleep = Sleep::telling;
+  const std::uint64_t attempt = ++rank.sleep_attempts;
   rank.mirror.header().service_sleeping.store(1, std::memory_order_relaxed);
   rank.line_changed = true;
-  rank.line_told.push_back([this, number = rank.rank](bool /*ok*/) {
-    Rank* told = find(number);
-    if (told == nullptr || told->sleep != Sleep::telling) return;
+  const auto still = [this, number = rank.rank, attempt]() -> Rank* {
+    Rank* here = find(number);
+    return here != nullptr && here->sleep == Sleep::telling && here->sleep_attempts == attempt ? here : nullptr;
+  };
+  rank.line_told.push_back([this, still](bool /*ok*/) {
+    Rank* told = still();
+    if (told == nullptr) return;
     // A look that is under way may have begun before: the one after it counts.
-    told->reader->after_next_poll([this, number](bool /*ok*/) {
-      Rank* looked = find(number);
-      if (looked != nullptr && looked->sleep == Sleep::telling && looked->reader->caught_up()) {
-        looked->sleep = Sleep::asleep;
-      }
+    told->reader->after_next_poll([this, still](bool ok) {
+      Rank* looked = still();
+      if (looked == nullptr) return;
+      if (!ok || !looked->reader->caught_up()) return wake_up();
+      looked->sleep = Sleep::asleep;
     });
   });
 }
@@ -309,6 +351,7 @@ void DpuFabric::begin_sleep(Rank& rank) {
 bool DpuFabric::may_sleep() {
   bool all = moves_.empty() && finished_.empty();
   for (const auto& [number, rank] : ranks_) {
+    all = all && rank->stage >= Stage::reached;  // nothing wakes a sleeper for the steps until then
     if (!rank->serves || rank->left || rank->remote->broken() || rank->stage != Stage::reached) continue;
     if (rank->sleep == Sleep::awake) begin_sleep(*rank);
     all = all && rank->sleep == Sleep::asleep && !rank->telling && rank->completed.empty() && !rank->line_under_way;

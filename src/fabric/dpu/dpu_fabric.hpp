@@ -1,9 +1,8 @@
 // The fabric of a service process on a DPU: its ranks are on the host, reached by RDMA while they compute.
 //
 //   posts        read from each rank's segment into a mirror (post_reader.hpp)
-//   moves        read from the source's memory into staging here, written to the destination's, in chunks; the number
-//   of
-//                buffers bounds the reads under way
+//   moves        in chunks, whose number under way is bounded: read from the source's memory straight into the
+//                destination's where that is imported here (alias.hpp), else into staging, and written from there
 //   completions  result and marks, then the slot's state, then the count: each in place before the next is written
 //
 // Messages to other service processes of the DPU, open slots and marks are the node fabric's, which has the mirrors.
@@ -21,6 +20,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fabric/dpu/alias.hpp"
+#include "fabric/dpu/alias_trial.hpp"
 #include "fabric/dpu/post_reader.hpp"
 #include "fabric/dpu/remote_memory.hpp"
 #include "fabric/dpu/rma.hpp"
@@ -35,7 +36,8 @@ namespace outrigger::fabric::dpu {
 
 struct DpuOptions {
   std::uint64_t chunk_bytes = 256U << 10;
-  std::size_t buffers = 32;  // chunks under way; at the limit moves wait
+  std::size_t buffers = 32;  // chunks under way by staging, and as many by alias; at the limit moves wait
+  bool alias = true;         // where it works
 };
 
 class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEvents {
@@ -57,6 +59,7 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
     What what;
     WorldRank rank;
     std::string reason;
+    std::uint32_t reach = 0;  // of `reached`: kReach* bits
   };
   [[nodiscard]] std::optional<Attached> next_attached();
   // Fails ranks that have not been reached in time.
@@ -95,7 +98,7 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
   bool let_go_on() override;
 
  private:
-  enum class Stage { connecting, wired, proving, reached, failed };
+  enum class Stage { connecting, wired, proving, trying, reached, failed };
   enum class Sleep { awake, telling, asleep };
   struct Rank {
     WorldRank rank;
@@ -112,8 +115,18 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
     bool line_under_way = false;
     std::vector<Rma::Done> line_told;
     Sleep sleep = Sleep::awake;
+    std::uint64_t sleep_attempts = 0;
     bool left = false;
-    std::uint32_t proof = 0;  // read back
+    std::uint32_t proof = 0;           // read back
+    std::optional<ExportTrial> offer;  // to try exported handles on
+    std::unique_ptr<AliasTrial> trial;
+    Clock::time_point trial_since;
+    bool alias = false;  // what it exports is imported here
+  };
+  // A part of a move.
+  struct Chunk {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
   };
   struct Move {
     Block from;
@@ -122,6 +135,13 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
     std::uint64_t started_bytes = 0;
     std::uint32_t open_chunks = 0;
     MoveStatus status = MoveStatus::ok;
+    ImportedPtr target{};          // of the destination's memory; null: staged
+    std::vector<Chunk> refused{};  // by the network: to be staged
+    bool queued = false;           // in ready_ or alias_ready_
+    bool aliased = false;          // some was moved by alias: it is in place after a read
+    bool staged = false;           // some was staged
+
+    [[nodiscard]] bool has_more() const { return !refused.empty() || started_bytes < from.bytes; }
   };
 
   DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t self, std::uint32_t world_size);
@@ -133,6 +153,8 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
   void say_hello(Rank& rank);
   void prove(Rank& rank);
   void attached(Rank& rank, Attached::What what, const std::string& reason = {});
+  void try_alias(Rank& rank);
+  void reached(Rank& rank);
   void leave(Rank& rank);
   void tell_completions(Rank& rank);
   void tell_states(WorldRank rank, std::vector<SlotIndex> slots);
@@ -142,8 +164,23 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
 
   // dpu_moves.cpp
   [[nodiscard]] bool start_chunks();
+  void queue(std::uint64_t id, Move& move);
+  void unqueue(std::uint64_t id, Move& move);
+  // The next move of a queue that has something to begin; null: there is none, or it was cancelled.
+  [[nodiscard]] Move* next_of(std::deque<std::uint64_t>& queue, std::uint64_t& id);
+  [[nodiscard]] Chunk next_chunk(Move& move) const;
   void start_chunk(std::uint64_t id, Move& move, ucx::StagingBuffer staging);
   void chunk_ended(std::uint64_t id, MoveStatus status);
+  void finish(std::uint64_t id);
+
+  // dpu_alias.cpp
+  [[nodiscard]] bool may_alias(const Move& move);
+  void choose_way(std::uint64_t id, const RemoteRangePtr& destination);
+  void start_alias_chunk(std::uint64_t id, Move& move);
+  void alias_chunk_ended(std::uint64_t id, const Chunk& chunk, MoveStatus status);
+  // Reads the last bytes of the destination over its own connection: what the network has written there for others is
+  // in place then, and what is put there next comes after it.
+  void read_after(std::uint64_t id, Move& move);
 
   DpuOptions options_;
   HostFabric& node_;
@@ -152,13 +189,17 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
   std::string lanes_;
   ucx::StagingPool staging_;
   Rma rma_;
+  std::shared_ptr<UcxImporter> importer_;  // null: there is no alias
+  std::optional<ImportCache> imports_;
   std::optional<ucx::Context> context_;
   std::optional<ucx::Worker> worker_;
   std::unordered_map<WorldRank, std::unique_ptr<Rank>> ranks_;
   std::deque<Attached> attached_;
   std::uint64_t next_move_ = 1;
   std::unordered_map<std::uint64_t, Move> moves_;
-  std::deque<std::uint64_t> ready_;  // with chunks to be started, by turns
+  std::deque<std::uint64_t> ready_;        // with chunks to be staged, by turns
+  std::deque<std::uint64_t> alias_ready_;  // the same by alias
+  std::size_t alias_reads_ = 0;            // under way
   FinishedMoves finished_;
 };
 

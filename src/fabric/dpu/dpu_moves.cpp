@@ -1,10 +1,11 @@
-// Moves between ranks of the host, through staging on the DPU.
+// Moves between ranks of the host: their chunks, and those that go through staging on the DPU.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
 
 #include "fabric/dpu/dpu_fabric.hpp"
+#include "protocol/exported_memory.hpp"
 
 namespace outrigger::fabric::dpu {
 namespace {
@@ -21,33 +22,74 @@ MemoryRef part(MemoryRef memory, std::uint64_t offset) {
 void DpuFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
   if (from.bytes == 0 || from.bytes != to.bytes) std::abort();  // against the contract: a bug of ours
   const std::uint64_t id = next_move_++;
-  moves_.emplace(id, Move{from, to, &completion, 0, 0, MoveStatus::ok});
-  ready_.push_back(id);
+  Move& move = moves_.emplace(id, Move{from, to, &completion}).first->second;
+  if (!may_alias(move)) return queue(id, move);
+  find(to.memory.owner)->remote->with_range(to.memory.region, [this, id](const RemoteRangePtr& range) {
+    choose_way(id, range);
+  });
+}
+
+void DpuFabric::queue(std::uint64_t id, Move& move) {
+  if (std::exchange(move.queued, true)) return;
+  (move.target ? alias_ready_ : ready_).push_back(id);
+}
+
+void DpuFabric::unqueue(std::uint64_t id, Move& move) {
+  if (std::exchange(move.queued, false)) std::erase(move.target ? alias_ready_ : ready_, id);
+}
+
+DpuFabric::Move* DpuFabric::next_of(std::deque<std::uint64_t>& queue, std::uint64_t& id) {
+  id = queue.front();
+  queue.pop_front();
+  const auto found = moves_.find(id);
+  if (found == moves_.end()) return nullptr;
+  found->second.queued = false;
+  return found->second.has_more() ? &found->second : nullptr;
 }
 
 bool DpuFabric::start_chunks() {
   bool any = false;
+  std::uint64_t id = 0;
+  while (!alias_ready_.empty() && alias_reads_ < options_.buffers) {
+    Move* move = next_of(alias_ready_, id);
+    if (move == nullptr) continue;
+    start_alias_chunk(id, *move);
+    any = true;
+  }
   while (!ready_.empty()) {
     ucx::StagingBuffer staging = staging_.take();
     if (!staging.valid()) return any;
-    const std::uint64_t id = ready_.front();
-    ready_.pop_front();
-    const auto found = moves_.find(id);
-    if (found == moves_.end()) continue;
-    start_chunk(id, found->second, std::move(staging));
+    Move* move = next_of(ready_, id);
+    if (move == nullptr) continue;
+    start_chunk(id, *move, std::move(staging));
     any = true;
   }
   return any;
 }
 
-void DpuFabric::start_chunk(std::uint64_t id, Move& move, ucx::StagingBuffer staging) {
-  const std::uint64_t offset = move.started_bytes;
-  const std::uint64_t bytes = std::min(options_.chunk_bytes, move.from.bytes - offset);
+// No part is smaller than what may be moved by alias, unless the whole is.
+DpuFabric::Chunk DpuFabric::next_chunk(Move& move) const {
+  if (!move.refused.empty()) {
+    const Chunk refused = move.refused.back();
+    move.refused.pop_back();
+    return refused;
+  }
+  const std::uint64_t left = move.from.bytes - move.started_bytes;
+  std::uint64_t bytes = std::min(options_.chunk_bytes, left);
+  if (bytes < left && left - bytes < kLeastAliasBytes) bytes = left / 2;
+  const Chunk chunk{move.started_bytes, bytes};
   move.started_bytes += bytes;
+  return chunk;
+}
+
+void DpuFabric::start_chunk(std::uint64_t id, Move& move, ucx::StagingBuffer staging) {
+  const Chunk chunk = next_chunk(move);
+  const std::uint64_t offset = chunk.offset;
+  move.staged = true;
   ++move.open_chunks;
-  if (move.started_bytes < move.from.bytes) ready_.push_back(id);
+  if (move.has_more()) queue(id, move);
   auto held = std::make_shared<ucx::StagingBuffer>(std::move(staging));
-  const std::span<std::byte> room(held->data(), bytes);
+  const std::span<std::byte> room(held->data(), chunk.bytes);
   start_read(part(move.from.memory, offset), room, [this, id, offset, held, room](MoveStatus status) {
     const auto found = moves_.find(id);
     if (found == moves_.end()) return;
@@ -63,11 +105,18 @@ void DpuFabric::chunk_ended(std::uint64_t id, MoveStatus status) {
   Move& move = found->second;
   --move.open_chunks;
   if (move.status == MoveStatus::ok) move.status = status;
-  if (move.status != MoveStatus::ok) std::erase(ready_, id);
-  const bool over = move.status != MoveStatus::ok || move.started_bytes == move.from.bytes;
+  if (move.status != MoveStatus::ok) unqueue(id, move);
+  const bool over = move.status != MoveStatus::ok || !move.has_more();
   if (!over || move.open_chunks != 0) return;
+  if (move.aliased && move.status == MoveStatus::ok && move.completion != nullptr) return read_after(id, move);
+  finish(id);
+}
+
+void DpuFabric::finish(std::uint64_t id) {
+  const auto found = moves_.find(id);
+  const Move& move = found->second;
   if (move.completion != nullptr) {
-    finished_.add(*move.completion, MoveOutcome{move.status, Reach::rdma});
+    finished_.add(*move.completion, MoveOutcome{move.status, move.staged ? Reach::rdma : Reach::alias});
   }
   moves_.erase(found);
 }
@@ -81,7 +130,7 @@ void DpuFabric::cancel(MoveCompletion& completion) {
   const std::uint64_t id = found->first;
   found->second.completion = nullptr;
   found->second.status = MoveStatus::owner_lost;
-  std::erase(ready_, id);
+  unqueue(id, found->second);
   if (found->second.open_chunks == 0) {
     moves_.erase(found);
     return;

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "protocol/exported_memory.hpp"
+#include "protocol/ucx_exports.hpp"
+
 namespace outrigger::fabric::dpu {
 namespace {
 
@@ -57,11 +60,13 @@ Result<std::unique_ptr<ProbedMemory>> ProbedMemory::open() {
 }
 
 Status ProbedMemory::start() {
-  Result<Mapping> segment = memory_of(SegmentView::segment_bytes());
-  Result<Mapping> buffer = memory_of(kBytes);
-  if (!segment || !buffer) return Error{segment ? buffer.error() : segment.error()};
-  mapping_ = std::move(segment).value();
-  buffer_ = std::move(buffer).value();
+  Result<Mapping> segment_memory = memory_of(SegmentView::segment_bytes());
+  Result<Mapping> buffer_memory = memory_of(kBytes);
+  if (!segment_memory || !buffer_memory) {
+    return Error{segment_memory ? buffer_memory.error() : segment_memory.error()};
+  }
+  mapping_ = std::move(segment_memory).value();
+  buffer_ = std::move(buffer_memory).value();
   segment_ = SegmentView(mapping_.base());
   segment_.initialize(kProbed, 1);
   Result<ucx::Context> context = ucx::Context::open_for_memory();
@@ -70,24 +75,35 @@ Status ProbedMemory::start() {
   Result<ucx::Worker> worker = ucx::Worker::open(*context_, *this, kRankMessageId);
   if (!worker) return Error{worker.error()};
   worker_.emplace(std::move(worker).value());
-  Result<std::vector<std::byte>> segment_key = add(mapping_.base(), mapping_.bytes());
-  Result<std::vector<std::byte>> buffer_key = add(buffer_.base(), buffer_.bytes());
-  if (!segment_key || !buffer_key) return Error{segment_key ? buffer_key.error() : segment_key.error()};
+  Result<Added> segment = add(mapping_.base(), mapping_.bytes());
+  const Result<Added> buffer = add(buffer_.base(), buffer_.bytes());
+  if (!segment || !buffer) return Error{segment ? buffer.error() : segment.error()};
   KeyEntry& entry = segment_.key(0);
-  if (buffer_key.value().size() > entry.key.size()) return Error{"the network's keys are too long"};
+  if (!pack_keys({buffer.value().key, {}}, entry)) return Error{"the network's keys are too long"};
   entry.region = keyed_region(0, 1).value();
-  entry.key_bytes = static_cast<std::uint32_t>(buffer_key.value().size());
   entry.base = reinterpret_cast<std::uintptr_t>(buffer_.base());
   entry.bytes = buffer_.bytes();
-  std::memcpy(entry.key.data(), buffer_key.value().data(), buffer_key.value().size());
   address_.segment_base = reinterpret_cast<std::uintptr_t>(mapping_.base());
   address_.machine = this_machine();
   address_.worker = worker_->address();
-  address_.segment_key = std::move(segment_key).value();
+  address_.segment_key = std::move(segment.value().key);
+  offer_trial();
   return Done{};
 }
 
-Result<std::vector<std::byte>> ProbedMemory::add(void* base, std::uint64_t bytes) {
+void ProbedMemory::offer_trial() {
+  Result<Mapping> memory = memory_of(kExportTrialBytes);
+  const exports::Calls calls = exports::find_calls(RTLD_DEFAULT);
+  if (!memory || !calls) return;
+  trial_ = std::move(memory).value();
+  Result<Added> added = add(trial_.base(), trial_.bytes());
+  if (!added) return;
+  ExportTrial trial{reinterpret_cast<std::uintptr_t>(trial_.base()), std::move(added.value().key),
+                    exports::pack(calls, added.value().memory)};
+  if (!trial.exported.empty()) address_.trial = std::move(trial);
+}
+
+Result<ProbedMemory::Added> ProbedMemory::add(void* base, std::uint64_t bytes) {
   ucp_mem_map_params_t parameters{};
   parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
   parameters.address = base;
@@ -101,9 +117,9 @@ Result<std::vector<std::byte>> ProbedMemory::add(void* base, std::uint64_t bytes
   status = ucp_rkey_pack(context_->get(), memory, &key, &key_bytes);
   if (status != UCS_OK) return ucx::ucx_error("the network gives out no key", status);
   const auto* first = static_cast<const std::byte*>(key);
-  std::vector<std::byte> packed(first, first + key_bytes);
+  Added added{memory, {first, first + key_bytes}};
   ucp_rkey_buffer_release(key);
-  return packed;
+  return added;
 }
 
 ProbedMemory::~ProbedMemory() {
@@ -139,17 +155,18 @@ Result<ProbeFigures> probe_memory(const RankAddress& address, const std::functio
   if (!opened) return Error{opened.error()};
   DpuFabric& fabric = *opened.value().release();
   if (Status added = fabric.add_rank(kProbed, false, address); !added) return Error{added.error()};
+  ProbeFigures figures;
   while (true) {
     (void)fabric.progress();
     fabric.look_after_attaching(Clock::now());
     const auto attached = fabric.next_attached();
     if (!attached) continue;
     if (attached->what == What::failed) return Error{attached->reason};
+    figures.reach = attached->reach;
     if (attached->what == What::reached) break;
     wired();
   }
   const MemoryRef segment{kProbed, kArenaRegion, address.segment_base};
-  ProbeFigures figures;
   figures.device = fabric.lanes();
   Clock::time_point begin = Clock::now();
   if (!read_pieces(fabric, segment, sizeof(std::uint64_t), kRoundTrips, 1)) return Error{"its memory cannot be read"};

@@ -34,12 +34,18 @@ class ProbedMemory final : private ucx::WorkerEvents {
   ProbedMemory() = default;
   [[nodiscard]] Status start();
   // Registers, and packs the key.
-  [[nodiscard]] Result<std::vector<std::byte>> add(void* base, std::uint64_t bytes);
+  struct Added {
+    ucp_mem_h memory = nullptr;
+    std::vector<std::byte> key;
+  };
+  [[nodiscard]] Result<Added> add(void* base, std::uint64_t bytes);
+  void offer_trial();
   void came_from(ucp_ep_h sender) override { sender_ = sender; }
   ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) override;
 
   Mapping mapping_;
   Mapping buffer_;
+  Mapping trial_;
   SegmentView segment_;
   std::optional<ucx::Context> context_;
   std::optional<ucx::Worker> worker_;
@@ -51,6 +57,7 @@ class ProbedMemory final : private ucx::WorkerEvents {
 };
 
 struct ProbeFigures {
+  std::uint32_t reach = 0;  // kReach* bits
   std::string device;
   double round_trip_us = 0;
   double bytes_per_s = 0;

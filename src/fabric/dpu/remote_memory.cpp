@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "protocol/exported_memory.hpp"
+
 namespace outrigger::fabric::dpu {
 namespace {
 
@@ -32,8 +34,8 @@ Result<std::unique_ptr<RemoteMemory>> RemoteMemory::connect(Rma& rma, const ucx:
   memory->endpoint_ = std::move(endpoint).value();
   ucp_rkey_h key = unpack(memory->endpoint(), address.segment_key);
   if (key == nullptr) return Error{"the key of a rank's segment is not one"};
-  memory->segment_ =
-      std::make_shared<const RemoteRange>(kArenaRegion, address.segment_base, SegmentView::segment_bytes(), key);
+  memory->segment_ = std::make_shared<const RemoteRange>(kArenaRegion, address.segment_base,
+                                                         SegmentView::segment_bytes(), key, std::span<std::byte>());
   return memory;
 }
 
@@ -53,9 +55,12 @@ void RemoteMemory::fetch_to(const void* part, std::span<std::byte> to, Rma::Done
   rma_.get(endpoint(), address_of(part), segment_->key(), to, std::move(done));
 }
 
+// A copy, because networks may read what is put when they get to it. The rank must not see a count of completions
+// before what it counts: it would look for that once, and then not again until the count changes.
 void RemoteMemory::store(const void* part, std::size_t bytes, Rma::Done done) {
-  rma_.put(endpoint(), address_of(part), segment_->key(), std::span(static_cast<const std::byte*>(part), bytes),
-           std::move(done));
+  const auto* first = static_cast<const std::byte*>(part);
+  const auto copy = std::make_shared<const std::vector<std::byte>>(first, first + bytes);
+  rma_.put(endpoint(), address_of(part), segment_->key(), *copy, [copy, done = std::move(done)](bool ok) { done(ok); });
 }
 
 void RemoteMemory::when_flushed(Rma::Done done) {
@@ -106,11 +111,10 @@ void RemoteMemory::load_range(std::uint32_t index) {
 void RemoteMemory::range_loaded(std::uint32_t index, const KeyEntry& entry) {
   const RegionId id{entry.region};
   RemoteRangePtr range;
-  const bool sound =
-      is_keyed(id) && key_index(id) == index && entry.key_bytes <= entry.key.size() && entry.bytes <= ~entry.base;
-  if (sound) {
-    ucp_rkey_h key = unpack(endpoint(), std::span(entry.key).first(entry.key_bytes));
-    if (key != nullptr) range = std::make_shared<const RemoteRange>(id, entry.base, entry.bytes, key);
+  const std::optional<PackedKeys> keys = keys_of(entry);
+  if (is_keyed(id) && key_index(id) == index && keys && entry.bytes <= ~entry.base) {
+    ucp_rkey_h key = unpack(endpoint(), keys->key);
+    if (key != nullptr) range = std::make_shared<const RemoteRange>(id, entry.base, entry.bytes, key, keys->exported);
   }
   if (range) {
     const auto before = ranges_.find(index);
@@ -141,6 +145,24 @@ void RemoteMemory::get(const MemoryRef& from, std::span<std::byte> to, NodeMemor
     rma_.get(endpoint(), from.address, range->key(), to,
              [done, range](bool ok) { done(ok ? MoveStatus::ok : MoveStatus::owner_lost); });
   });
+}
+
+void RemoteMemory::get_into(const MemoryRef& from, std::uint64_t bytes, ucp_mem_h memory, std::uint64_t to,
+                            NodeMemory::Accessed done) {
+  with_range(from.region, [this, from, bytes, memory, to, done = std::move(done)](const RemoteRangePtr& range) {
+    if (!range || !range->holds(from.address, bytes)) {
+      return rma_.later([done] { done(MoveStatus::memory_fault); });
+    }
+    rma_.get_into(endpoint(), from.address, range->key(), memory, to, bytes,
+                  [done, range](bool ok) { done(ok ? MoveStatus::ok : MoveStatus::owner_lost); });
+  });
+}
+
+RemoteRangePtr RemoteMemory::trial_range(const ExportTrial& trial) const {
+  if (trial.exported.empty() || kExportTrialBytes > ~trial.base) return nullptr;
+  ucp_rkey_h key = unpack(endpoint(), trial.key);
+  if (key == nullptr) return nullptr;
+  return std::make_shared<const RemoteRange>(RegionId(), trial.base, kExportTrialBytes, key, trial.exported);
 }
 
 void RemoteMemory::put(const MemoryRef& to, std::span<const std::byte> from, NodeMemory::Accessed done) {

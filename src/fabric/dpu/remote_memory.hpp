@@ -25,8 +25,10 @@ namespace outrigger::fabric::dpu {
 // A registered range of the rank's memory.
 class RemoteRange {
  public:
-  RemoteRange(RegionId region, std::uint64_t base, std::uint64_t bytes, ucp_rkey_h key)
-      : region_(region), base_(base), bytes_(bytes), key_(key) {}
+  // `exported`: a packed exported handle of the same memory; empty: none.
+  RemoteRange(RegionId region, std::uint64_t base, std::uint64_t bytes, ucp_rkey_h key,
+              std::span<const std::byte> exported)
+      : region_(region), base_(base), bytes_(bytes), key_(key), exported_(exported.begin(), exported.end()) {}
   RemoteRange(const RemoteRange&) = delete;
   RemoteRange& operator=(const RemoteRange&) = delete;
   ~RemoteRange() { ucp_rkey_destroy(key_); }
@@ -35,6 +37,7 @@ class RemoteRange {
   [[nodiscard]] std::uint64_t base() const { return base_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] ucp_rkey_h key() const { return key_; }
+  [[nodiscard]] std::span<const std::byte> exported() const { return exported_; }
   [[nodiscard]] bool holds(std::uint64_t address, std::uint64_t bytes) const {
     const std::uint64_t offset = address - base_;
     return offset <= bytes_ && bytes <= bytes_ - offset;
@@ -45,6 +48,7 @@ class RemoteRange {
   std::uint64_t base_;
   std::uint64_t bytes_;
   ucp_rkey_h key_;
+  std::vector<std::byte> exported_;
 };
 using RemoteRangePtr = std::shared_ptr<const RemoteRange>;
 
@@ -66,6 +70,7 @@ class RemoteMemory {
   // Reads or writes a part of the segment, from and to the mirror.
   void fetch(const void* part, std::size_t bytes, Rma::Done done);
   void fetch_to(const void* part, std::span<std::byte> to, Rma::Done done);
+  // What stands in the mirror now; it may change at once.
   void store(const void* part, std::size_t bytes, Rma::Done done);
   // After all that is put so far; several share a flush.
   void when_flushed(Rma::Done done);
@@ -77,6 +82,11 @@ class RemoteMemory {
 
   void get(const MemoryRef& from, std::span<std::byte> to, NodeMemory::Accessed done);
   void put(const MemoryRef& to, std::span<const std::byte> from, NodeMemory::Accessed done);
+  // As get(), into memory of another process that `memory` imports; `to` is an address there.
+  void get_into(const MemoryRef& from, std::uint64_t bytes, ucp_mem_h memory, std::uint64_t to,
+                NodeMemory::Accessed done);
+  // What the rank offers to try exported handles on; null: what it says of it makes no sense.
+  [[nodiscard]] RemoteRangePtr trial_range(const ExportTrial& trial) const;
 
  private:
   RemoteMemory(Rma& rma, SegmentView mirror) : rma_(rma), mirror_(mirror) {}

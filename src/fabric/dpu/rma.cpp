@@ -35,6 +35,15 @@ void Rma::get(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, std::span<st
         static_cast<Operation*>(parameters.user_data));
 }
 
+void Rma::get_into(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, ucp_mem_h memory, std::uint64_t to,
+                   std::uint64_t bytes, Done done) {
+  ucp_request_param_t parameters = begin(std::move(done));
+  parameters.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+  parameters.memh = memory;
+  begun(ucp_get_nbx(from, reinterpret_cast<void*>(to), bytes, address, key, &parameters),
+        static_cast<Operation*>(parameters.user_data));
+}
+
 void Rma::put(ucp_ep_h to, std::uint64_t address, ucp_rkey_h key, std::span<const std::byte> from, Done done) {
   const ucp_request_param_t parameters = begin(std::move(done));
   begun(ucp_put_nbx(to, from.data(), from.size(), address, key, &parameters),

@@ -27,6 +27,10 @@ class Rma {
 
   // The bytes here stay until `done`.
   void get(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, std::span<std::byte> to, Done done);
+  // The same into memory that another process has exported: `to` is an address of that process. Placed there, but not
+  // in order with what is put to that process.
+  void get_into(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, ucp_mem_h memory, std::uint64_t to,
+                std::uint64_t bytes, Done done);
   // Done: the bytes here are free; they are in place after a flush() that was begun then.
   void put(ucp_ep_h to, std::uint64_t address, ucp_rkey_h key, std::span<const std::byte> from, Done done);
   // Done: what was put before is in place.

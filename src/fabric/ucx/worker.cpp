@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "protocol/ucx_exports.hpp"
+
 namespace outrigger::fabric::ucx {
 namespace {
 
@@ -27,10 +29,13 @@ void endpoint_failed(void* broken, ucp_ep_h /*endpoint*/, ucs_status_t /*status*
 
 // `transports`: null: as UCX's own settings say.
 ucs_status_t open_context(const char* transports, std::uint64_t features, ucp_context_h& context) {
+  const bool imports = (features & exports::kFeature) != 0;
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return status;
   if (transports != nullptr) status = ucp_config_modify(config, "TLS", transports);
+  // The processor must not copy to memory that is another's: what is read is put there by the network, however little.
+  if (status == UCS_OK && imports) status = ucp_config_modify(config, "ZCOPY_THRESH", "0");
   if (status == UCS_OK) {
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -56,9 +61,11 @@ Result<Context> Context::open(const std::string& transports) {
   return Context(context);
 }
 
-Result<Context> Context::open_for_memory() {
+Result<Context> Context::open_for_memory(bool imports) {
+  const std::uint64_t features =
+      UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP | (imports ? exports::kFeature : 0);
   ucp_context_h context = nullptr;
-  const ucs_status_t status = open_context(nullptr, UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP, context);
+  const ucs_status_t status = open_context(nullptr, features, context);
   if (status != UCS_OK) return ucx_error("no network transport can be used (see UCX_TLS)", status);
   return Context(context);
 }
