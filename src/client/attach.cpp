@@ -133,7 +133,7 @@ Status wire_up(CoreParts& parts, const AttachOptions& options, Clock::time_point
   parts.segment = std::move(segment).value();
   const SegmentView view = parts.segment.view();
   view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()), std::memory_order_release);
-  Result<std::unique_ptr<RankNetwork>> network = RankNetwork::open(view, options.offer_exports);
+  Result<std::unique_ptr<RankNetwork>> network = RankNetwork::open(view, options.transports, options.offer_exports);
   if (!network) return Error{network.error()};
   parts.network = std::move(network).value();
   const std::vector<std::byte> address = encode_rank_address(parts.network->address());
@@ -151,6 +151,13 @@ Status wire_up(CoreParts& parts, const AttachOptions& options, Clock::time_point
     view.header().rank_quiet.store(kRankQuiet, std::memory_order_seq_cst);
     return Done{};
   }
+}
+
+// A rank that goes on without the DPU keeps what it has opened of the network, idle: UCX 1.13 ends the process when a
+// connection that is being made, or has just failed, is closed.
+Error without_dpu(CoreParts& parts, const std::string& reason) {
+  if (parts.network) parts.network->abandon();
+  return Error{reason};
 }
 
 }  // namespace
@@ -180,14 +187,14 @@ Result<CoreParts> join_keeper(const AttachOptions& options) {
   // A keeper that refuses everybody may have closed already; its reason can still be read.
   static_cast<void>(parts.socket.send(ControlKind::hello, hello));
   if (options.dpu) {
-    if (Status wired = wire_up(parts, options, deadline); !wired) return Error{wired.error()};
+    if (Status wired = wire_up(parts, options, deadline); !wired) return without_dpu(parts, wired.error());
   }
   Result<ControlMessage> answer = wait_for(ControlKind::welcome, parts.socket, options, deadline);
-  if (!answer) return Error{answer.error()};
+  if (!answer) return without_dpu(parts, answer.error());
   parts.welcome = answer.value().body<WelcomeBody>();
   std::vector<UniqueFd>& fds = answer.value().fds();
   if (options.dpu) {
-    if ((parts.welcome.reach & kReachRdma) == 0) return Error{"the DPU does not reach this rank's memory"};
+    if ((parts.welcome.reach & kReachRdma) == 0) return without_dpu(parts, "the DPU does not reach this rank's memory");
     return parts;
   }
   Result<MappedSegment> segment = MappedSegment::map(fds[0], options.world_rank, options.world_size);

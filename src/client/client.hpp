@@ -67,6 +67,7 @@ struct AttachOptions {
   bool offer_exports = true;  // to a DPU: exported memory handles, where they are to be had
   bool wait_copies = true;    // threads that wait copy for the service process, where there are copiers
   bool dpu = false;           // the keeper was started with a DPU
+  std::string transports;     // to it, as UCX_TLS; empty: what UCX's own settings name
 };
 
 // One side of an operation: where this rank's blocks are. Peer i's block is base + i * stride_bytes, block_bytes long;

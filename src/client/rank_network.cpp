@@ -33,22 +33,28 @@ void note_unmapped(int /*event*/, void* range, void* ranges) {
 
 }  // namespace
 
-Result<std::unique_ptr<RankNetwork>> RankNetwork::open(SegmentView segment, bool offers_exports) {
+Result<std::unique_ptr<RankNetwork>> RankNetwork::open(SegmentView segment, const std::string& transports,
+                                                       bool offers_exports) {
   const Result<const UcxLibrary*> ucx = ucx_library();
   if (!ucx) return Error{ucx.error()};
   std::unique_ptr<RankNetwork> network(new RankNetwork(*ucx.value()));
-  if (Status started = network->start(segment); !started) return Error{started.error()};
+  if (Status started = network->start(segment, transports); !started) return Error{started.error()};
   if (offers_exports) network->try_exports();
   return network;
 }
 
-Status RankNetwork::start(SegmentView segment) {
+Status RankNetwork::start(SegmentView segment, const std::string& transports) {
   const auto failure = [this](const char* what, ucs_status_t status) {
     return Error{std::string(what) + ": " + ucx_.status_string(status) + " (UCX on the host)"};
   };
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucx_.config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return failure("cannot read the settings of UCX", status);
+  if (!transports.empty()) status = ucx_.config_modify(config, "TLS", transports.c_str());
+  if (status != UCS_OK) {
+    ucx_.config_release(config);
+    return failure("no such transports", status);
+  }
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
   parameters.features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "client/key_cache.hpp"
@@ -21,8 +22,10 @@ namespace outrigger::client {
 
 class RankNetwork final : public Registrar {
  public:
-  // Registers the segment. `offers_exports`: exported handles go with the keys, where UCX and the network have them.
-  [[nodiscard]] static Result<std::unique_ptr<RankNetwork>> open(SegmentView segment, bool offers_exports);
+  // Registers the segment. `transports`: as UCX_TLS; empty: what UCX's own settings name. `offers_exports`: exported
+  // handles go with the keys, where UCX and the network have them.
+  [[nodiscard]] static Result<std::unique_ptr<RankNetwork>> open(SegmentView segment, const std::string& transports,
+                                                                 bool offers_exports);
   ~RankNetwork() override;
 
   // For the service processes.
@@ -34,7 +37,7 @@ class RankNetwork final : public Registrar {
   [[nodiscard]] bool ringing() const { return ringing_ != 0; }
   // Memory that the program gives back, as far as it can be known; null: it cannot.
   [[nodiscard]] UnmappedRanges* unmapped();
-  // In a forked child: nothing here is its own.
+  // Leaves UCX as it is, for good: in a forked child, where nothing here is its own, and where closing is not safe.
   void abandon();
 
   [[nodiscard]] void* add(std::uint64_t base, std::uint64_t bytes, KeyEntry& entry) override;
@@ -42,7 +45,7 @@ class RankNetwork final : public Registrar {
 
  private:
   explicit RankNetwork(const UcxLibrary& ucx) : ucx_(ucx) {}
-  [[nodiscard]] Status start(SegmentView segment);
+  [[nodiscard]] Status start(SegmentView segment, const std::string& transports);
   // Whether memory can be exported is tried once, on memory on which service processes then try to import it.
   void try_exports();
   static ucs_status_t greeted(void* network, const void* header, std::size_t header_bytes, void* data,

@@ -44,9 +44,10 @@ Result<const UcxLibrary*> look() {
   void* ucs = loaded(kUcs);
   void* ucm = loaded(kUcm);
   const bool complete =
-      find(ucp, "ucp_config_read", ucx.config_read) && find(ucp, "ucp_config_release", ucx.config_release) &&
-      find(ucp, "ucp_init_version", ucx.init_version) && find(ucp, "ucp_cleanup", ucx.cleanup) &&
-      find(ucp, "ucp_worker_create", ucx.worker_create) && find(ucp, "ucp_worker_destroy", ucx.worker_destroy) &&
+      find(ucp, "ucp_config_read", ucx.config_read) && find(ucp, "ucp_config_modify", ucx.config_modify) &&
+      find(ucp, "ucp_config_release", ucx.config_release) && find(ucp, "ucp_init_version", ucx.init_version) &&
+      find(ucp, "ucp_cleanup", ucx.cleanup) && find(ucp, "ucp_worker_create", ucx.worker_create) &&
+      find(ucp, "ucp_worker_destroy", ucx.worker_destroy) &&
       find(ucp, "ucp_worker_get_address", ucx.worker_get_address) &&
       find(ucp, "ucp_worker_release_address", ucx.worker_release_address) &&
       find(ucp, "ucp_worker_progress", ucx.worker_progress) &&

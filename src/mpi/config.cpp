@@ -166,6 +166,7 @@ Result<Config> read_config() {
   Config config;
   config.service_cpus = variable("OUTRIGGER_SERVICE_CPUS");
   config.report = variable("OUTRIGGER_REPORT");
+  config.transports = variable("OUTRIGGER_UCX_TLS");
   const std::string_view verbose = variable("OUTRIGGER_VERBOSE");
   config.verbose = !verbose.empty() && verbose != "0";
   for (const Status& status :

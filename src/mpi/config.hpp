@@ -15,10 +15,11 @@
 //                                 where `outriggerd dpu` listens for each host; service processes run there
 //   OUTRIGGER_DPU_SECRET=HEX      what it wants to have proven
 //   OUTRIGGER_USE_DPU=0           both are ignored
+//   OUTRIGGER_UCX_TLS=rc,ud       transports to DPUs, as UCX_TLS; service processes read it, too
 //   OUTRIGGER_MIN_BYTES=N         collectives whose blocks are all alike (MPI_Ialltoall, MPI_Iallgather, MPI_Ibcast)
 //                                 stay native where those are smaller
 //   OUTRIGGER_REPORT=FILE|-       write a report at MPI_Finalize (-: a table on stderr)
-//   OUTRIGGER_INIT_TIMEOUT_MS=N   how long ranks wait for each other's answer in MPI_Init
+//   OUTRIGGER_INIT_TIMEOUT_MS=N   how long ranks wait for each other's answer in MPI_Init; limits for a DPU follow
 //   OUTRIGGER_DAEMON=PATH         of outriggerd
 //   OUTRIGGER_PRETEND_NODES=N     split every machine's ranks into N nodes that share no memory (for tests)
 //   OUTRIGGER_VERBOSE=1           say what was found
@@ -51,6 +52,7 @@ struct Config {
   bool verbose = false;
   std::string dpus;  // empty: no DPU
   Secret dpu_secret{};
+  std::string transports;  // to the DPU; empty: what UCX's own settings name
 
   // Of everything that every rank must know alike.
   [[nodiscard]] std::uint64_t digest() const;

@@ -60,6 +60,7 @@ inline constexpr std::uint32_t kMaxRegionsPerRank = 4096;   // at the limit MPI_
 inline constexpr std::size_t kMaxControlFds = 3;
 inline constexpr std::size_t kSecretBytes = 16;
 inline constexpr std::size_t kReasonBytes = 256;
+inline constexpr std::size_t kTransportsBytes = 128;  // longer lists do not travel to a DPU
 
 using Secret = std::array<std::uint8_t, kSecretBytes>;
 
@@ -155,9 +156,12 @@ struct ConfigureBody {
   std::uint32_t epoch = 1;
   std::uint32_t spin_us = 0;  // how long to poll after the last event before sleeping
   std::uint32_t window_moves = 0;
-  std::uint32_t nodes = 1;        // of the job
-  std::uint32_t elsewhere = 0;    // 1: this process runs on a DPU, its ranks on the host
-  std::uint64_t cache_bytes = 0;  // of the node's largest last-level cache; 0: not known
+  std::uint32_t nodes = 1;            // of the job
+  std::uint32_t elsewhere = 0;        // 1: this process runs on a DPU, its ranks on the host
+  std::uint64_t cache_bytes = 0;      // of the node's largest last-level cache; 0: not known
+  std::uint32_t attach_limit_ms = 0;  // on a DPU: from connecting to a rank until its memory is reached
+  std::uint32_t reserved = 0;
+  std::array<char, kTransportsBytes> transports{};  // that UCX may use; a process with a setting of its own keeps that
 };
 
 // With three descriptors: ring this process writes, ring it reads, the peer's doorbell.

@@ -271,7 +271,7 @@ std::optional<DpuFrame> DpuLink::next() {
 void DpuLink::tick(Clock::time_point now) {
   if (!open()) return;
   if (now - spoke_ >= kSignOfLife) send(DpuFrameKind::alive, 0, {});
-  if (now - heard_ >= kDpuSilence) fail("it does not answer");
+  if (now - heard_ >= silence_) fail("it does not answer");
 }
 
 }  // namespace outrigger

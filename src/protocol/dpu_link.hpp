@@ -27,6 +27,7 @@
 // DpuLink owns the socket; nothing of it blocks but connect and greet. Thread rule: one thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -64,7 +65,8 @@ struct DpuFrame {
 
 struct DpuJob {
   std::uint32_t local_size = 0;
-  std::uint32_t services = 0;  // wanted; 0: the DPU decides
+  std::uint32_t services = 0;         // wanted; 0: the DPU decides
+  std::uint32_t attach_limit_ms = 0;  // for reaching the ranks' memory; so long either side may be silent until then
 };
 
 struct DpuReady {
@@ -132,6 +134,8 @@ class DpuLink {
   [[nodiscard]] bool wants_to_write() const { return !outgoing_.empty(); }
   // The next frame that is here.
   [[nodiscard]] std::optional<DpuFrame> next();
+  // Until the other end counts as lost; kDpuSilence unless told otherwise.
+  void allow_silence(std::chrono::milliseconds limit) { silence_ = std::max<Clock::duration>(limit, kDpuSilence); }
   // A sign of life when it is time for one; closes a connection whose other end has been silent for too long.
   void tick(Clock::time_point now);
 
@@ -147,6 +151,7 @@ class DpuLink {
   std::size_t taken_ = 0;
   Clock::time_point heard_;
   Clock::time_point spoke_;
+  Clock::duration silence_ = kDpuSilence;
 };
 
 }  // namespace outrigger

@@ -36,7 +36,7 @@ namespace outrigger::service {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kGreetingTime{2};
+constexpr std::chrono::seconds kGreetingTime{5};
 constexpr int kLookMs = 500;
 constexpr std::size_t kMostSecretBytes = 2048;
 
@@ -195,6 +195,8 @@ class DpuDaemon {
       if (sp < cpus_.size()) service.cpu = cpus_[sp];
       services_.push_back(std::move(service));
     }
+    not_attached_ = std::uint64_t{count} * job->local_size;
+    link_.allow_silence(std::chrono::milliseconds(job->attach_limit_ms));
     DpuReady ready;
     ready.services = count;
     (void)::gethostname(ready.name.data(), ready.name.size() - 1);
@@ -238,6 +240,8 @@ class DpuDaemon {
       }
       link_.send(DpuFrameKind::control, sp, encode_control(received.message->kind(), received.message->raw_body()),
                  attached);
+      const bool another = received.message->kind() == ControlKind::rank_attached && not_attached_ != 0;
+      if (another && --not_attached_ == 0) link_.allow_silence(kDpuSilence);
     }
   }
 
@@ -257,6 +261,7 @@ class DpuDaemon {
   bool met_ = false;
   ProcessStarter starter_;
   std::vector<ServiceHere> services_;
+  std::uint64_t not_attached_ = 0;  // ranks, counted by each service process, that are still to be reached
   bool over_ = false;
   int status_ = 0;
 };

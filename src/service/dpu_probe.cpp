@@ -9,6 +9,7 @@
 
 #include "fabric/dpu/probe.hpp"
 #include "service/dpu_daemon.hpp"
+#include "service/transports.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -73,7 +74,7 @@ int run_dpu_probe(const std::string& address) {
   if (Status greeted = link.value().greet(DpuLink::Side::host, secret.value(), deadline); !greeted) {
     return complain("DPU " + address + ": " + greeted.error());
   }
-  Result<std::unique_ptr<fabric::dpu::ProbedMemory>> memory = fabric::dpu::ProbedMemory::open();
+  Result<std::unique_ptr<fabric::dpu::ProbedMemory>> memory = fabric::dpu::ProbedMemory::open(allowed_transports());
   if (!memory) return complain("this host: " + memory.error());
   const Result<DpuProbed> probed = ask(link.value(), *memory.value());
   if (!probed) return complain(probed.error());
@@ -85,7 +86,9 @@ int run_dpu_probe(const std::string& address) {
 void answer_probe(DpuLink& link, const DpuFrame& question) {
   const Result<RankAddress> address = decode_rank_address(question.attached);
   const auto wired = [&link] { link.send(DpuFrameKind::wired, 0, {}); };
-  const Result<fabric::dpu::ProbeFigures> figures = address ? fabric::dpu::probe_memory(address.value(), wired)
+  fabric::dpu::DpuOptions options;
+  options.transports = allowed_transports();
+  const Result<fabric::dpu::ProbeFigures> figures = address ? fabric::dpu::probe_memory(address.value(), options, wired)
                                                             : Result<fabric::dpu::ProbeFigures>(Error{address.error()});
   DpuProbed probed;
   if (figures) {

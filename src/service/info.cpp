@@ -12,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -22,6 +21,7 @@
 #include "protocol/unique_fd.hpp"
 #include "protocol/xpmem.hpp"
 #include "service/topology.hpp"
+#include "service/transports.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -91,8 +91,7 @@ nlohmann::json describe_cores() {
 }
 
 nlohmann::json describe_wire() {
-  const char* transports = std::getenv("OUTRIGGER_UCX_TLS");
-  const Result<WireRoute> route = fabric::ucx::probe_route(transports == nullptr ? "" : transports);
+  const Result<WireRoute> route = fabric::ucx::probe_route(allowed_transports());
   if (!route) return {{"problem", route.error()}};
   return {{"kind", route.value().kind()}, {"transports", transports_of(route.value())}};
 }

@@ -168,6 +168,8 @@ class Keeper {
   void take_dpu_frame(DpuFrame& frame);
   void dpu_lost();
   [[nodiscard]] std::string dpu_name() const;
+  [[nodiscard]] std::chrono::milliseconds dpu_call_limit() const;
+  [[nodiscard]] std::chrono::milliseconds dpu_attach_limit() const;
 
   void send_to_service(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds = {});
   template <class T>

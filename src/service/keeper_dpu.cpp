@@ -14,13 +14,23 @@
 namespace outrigger::service {
 namespace {
 
-constexpr std::chrono::seconds kCallTime{6};  // for the connection, the greeting and the start of the service processes
+// Of the time that ranks wait for their service processes: for the connection, the greeting and the start of these.
+// What is left is for reaching the ranks' memory.
+constexpr double kCallShare = 0.6;
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 
 }  // namespace
 
 std::string Keeper::dpu_name() const {
   return dpu_host_.empty() ? "DPU " + config_.dpu : "DPU " + dpu_host_ + " (" + config_.dpu + ")";
+}
+
+std::chrono::milliseconds Keeper::dpu_call_limit() const {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(config_.attach_timeout_ms * kCallShare));
+}
+
+std::chrono::milliseconds Keeper::dpu_attach_limit() const {
+  return std::chrono::milliseconds(config_.attach_timeout_ms) - dpu_call_limit();
 }
 
 void Keeper::start_dpu() {
@@ -37,12 +47,14 @@ void Keeper::start_dpu() {
 
 // Nobody has been served yet: the keeper has time to wait.
 Status Keeper::call_dpu() {
-  const Clock::time_point deadline = Clock::now() + kCallTime;
+  const Clock::time_point deadline = Clock::now() + dpu_call_limit();
   Result<DpuLink> link = DpuLink::connect(config_.dpu, deadline);
   if (!link) return Error{link.error()};
   dpu_ = std::move(link).value();
   if (Status greeted = dpu_.greet(DpuLink::Side::host, config_.dpu_secret, deadline); !greeted) return greeted;
-  const DpuJob job{config_.local_size, config_.services};
+  const auto attach_limit = dpu_attach_limit();
+  dpu_.allow_silence(attach_limit);
+  const DpuJob job{config_.local_size, config_.services, static_cast<std::uint32_t>(attach_limit.count())};
   dpu_.send(DpuFrameKind::job, 0, std::as_bytes(std::span(&job, 1)));
   while (Clock::now() < deadline) {
     dpu_.work(Clock::now());

@@ -21,6 +21,7 @@
 #include "service/placement.hpp"
 #include "service/rank_stderr.hpp"
 #include "service/ring.hpp"
+#include "service/transports.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -102,6 +103,9 @@ void Keeper::configure_service(std::uint32_t sp, const Topology& topology) {
   body.nodes = config_.nodes;
   body.elsewhere = config_.dpu.empty() ? 0 : 1;
   body.cache_bytes = topology.cache_bytes;
+  const std::string transports = allowed_transports();
+  if (transports.size() < body.transports.size()) std::ranges::copy(transports, body.transports.begin());
+  body.attach_limit_ms = static_cast<std::uint32_t>(dpu_attach_limit().count());
   tell_service(sp, ControlKind::configure, body);
 }
 
@@ -291,6 +295,7 @@ void Keeper::welcome_when_attached() {
   if (!all) return;
   phase_ = Phase::running;
   phase_began_ = Clock::now();
+  dpu_.allow_silence(kDpuSilence);
   listener_.reset();  // nobody else is expected
   for (Rank& rank : ranks_) {
     if (rank.present) welcome(rank);

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "service/scheduling.hpp"
 #include "service/slot_decoder.hpp"
 #include "service/topology.hpp"
+#include "service/transports.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -70,6 +70,7 @@ int Service::run() {
     }
     if (worked) {
       idle_ = false;
+      if (dpu_) dpu_->wake_up();
     } else if (core_is_wanted()) {
       wait_for_something();
       continue;
@@ -117,7 +118,7 @@ void Service::tell_routes() {
 
 // Control messages now and then; sleep after a while without work.
 void Service::rest(Clock::time_point now) {
-  if (dpu_) look_after_attaching(now);
+  if (dpu_) look_after_ranks(now);
   if (!engine_) {
     if (!dpu_) return sleep();
     (void)read_control();
@@ -375,6 +376,8 @@ fabric::NodeMemory& Service::node_memory() {
 
 void Service::open_dpu() {
   fabric::dpu::DpuOptions options;
+  options.transports = allowed_transports(*configuration_);
+  options.attach_limit = std::chrono::milliseconds(configuration_->attach_limit_ms);
   options.alias = (configuration_->reach_allowed & kReachAlias) != 0;
   Result<std::unique_ptr<fabric::dpu::DpuFabric>> opened =
       fabric::dpu::DpuFabric::open(options, fabric_, configuration_->sp, configuration_->world_size);
@@ -400,7 +403,10 @@ void Service::add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd) {
   start_engine_when_complete();
 }
 
-void Service::look_after_attaching(Clock::time_point now) {
+void Service::look_after_ranks(Clock::time_point now) {
+  if (const auto rank = dpu_->unreachable_rank(now)) {
+    return fail("the connection to rank " + std::to_string(rank->value()) + " broke (" + dpu_->lanes() + ")");
+  }
   dpu_->look_after_attaching(now);
   while (const auto attached = dpu_->next_attached()) take_attached(*attached);
 }
@@ -424,7 +430,7 @@ void Service::take_attached(const fabric::dpu::DpuFabric::Attached& attached) {
 
 void Service::open_wire() {
   fabric::ucx::WireOptions options;
-  if (const char* transports = std::getenv("OUTRIGGER_UCX_TLS")) options.transports = transports;
+  options.transports = allowed_transports(*configuration_);
   Result<std::unique_ptr<fabric::ucx::Wire>> opened = fabric::ucx::Wire::open(options, node_memory());
   if (!opened) return fail(opened.error());
   wire_ = std::move(opened).value();

@@ -87,7 +87,7 @@ class Service {
   void open_wire();
   void open_dpu();
   void add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd);
-  void look_after_attaching(Clock::time_point now);
+  void look_after_ranks(Clock::time_point now);
   void take_attached(const fabric::dpu::DpuFabric::Attached& attached);
   [[nodiscard]] fabric::Fabric& node_fabric();
   [[nodiscard]] fabric::NodeMemory& node_memory();

@@ -12,6 +12,22 @@ from rdma_kernel import AARCH64, CannotBootError
 
 ROOT = Path(__file__).parents[2]
 Boot = Callable[..., list[Guest]]
+QUICK = frozenset(
+    {
+        "test_ucx_reports_rdma",
+        "test_mpi_program_over_rdma[mpich-rc]",
+        "test_random_operations[mpich-one-first]",
+        "test_hosts_that_stand_still_are_served[mpich-one]",
+        "test_a_service_process_is_killed[mpich]",
+    }
+)
+"""One of each kind: the device, the wire between hosts, a DPU's bytes, its passive ranks, its end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.name in QUICK:
+            item.add_marker(pytest.mark.quick)
 
 
 def existing(build: Path, *needed: str) -> Path:

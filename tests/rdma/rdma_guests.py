@@ -146,7 +146,7 @@ class Laboratory:
         try:
             for guest in booted:
                 guest.wait_until_up()
-        except CannotBootError:
+        except BaseException:  # also where the tests are interrupted
             for guest in booted:
                 guest.power_off()
             raise

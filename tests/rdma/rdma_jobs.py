@@ -13,9 +13,12 @@ from typing import Any
 from rdma_guests import PATIENCE, Guest, Outcome
 
 # UCX 1.13 drops what soft RoCE sends by datagrams unless told not to look at its addresses. When it connects it
-# registers 120 MB of buffers, for which an emulated machine stands still for seconds.
+# registers 120 MB of buffers, for which an emulated machine stands still for seconds. Soft RoCE of Linux 6.1 does not
+# restart the timer of a connection for what it asks for later, and asks again when it is over, answered or not: with
+# UCX's one second a busy emulated machine no longer gets on. Nothing is lost between guests, so it may be long.
 SOFT_ROCE = {
     "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
+    "UCX_RC_VERBS_TIMEOUT": "60s",
     "UCX_RC_VERBS_RX_QUEUE_LEN": "256",
     "UCX_RC_VERBS_RX_BUFS_GROW": "256",
     "UCX_RC_VERBS_TX_BUFS_GROW": "128",
@@ -26,6 +29,12 @@ SOFT_ROCE = {
 }
 VERBS = {"OUTRIGGER_UCX_TLS": "rc,ud", **SOFT_ROCE}
 TCP = {"OUTRIGGER_UCX_TLS": "tcp"}
+
+
+STALL_S = int(120 * PATIENCE)
+"""After which operations that do not end are a failure, and named."""
+READY_S = 200
+"""For the start of a program and its first operation: a guest reads every program for the first time, slowly."""
 
 
 def assignments(environment: dict[str, str]) -> str:
@@ -47,6 +56,7 @@ class Watch:
     @classmethod
     def of(cls, guest: Guest) -> Watch:
         watch = cls(guest, guest.directory / "gone")
+        watch.file.unlink(missing_ok=True)
         script = (
             f"pids=$({OURS}) || exit 1\n(while kill -0 $pids; do sleep 0.1; done; touch {watch.file}) >/dev/null 2>&1 &"
         )
@@ -85,7 +95,7 @@ class Jobs:
             "OUTRIGGER_SERVICES": "1",
             "OUTRIGGER_MIN_BYTES": "0",
             "OUTRIGGER_VERBOSE": "1",
-            "OUTRIGGER_INIT_TIMEOUT_MS": str(int(60_000 * PATIENCE)),  # of a guest that stands still now and then
+            "OUTRIGGER_INIT_TIMEOUT_MS": str(int(120_000 * PATIENCE)),  # of a guest that stands still now and then
             "OUTRIGGER_REPORT": f"{self.share}/report.json",
             "OUTRIGGER_LOG": "info",
             "OUTRIGGER_LOG_FILE": f"{self.share}/outrigger.log",
@@ -128,7 +138,7 @@ class Jobs:
         """Until it has said that it is ready."""
         self.guests[0].run(f"({self.command(program, environment)}) >{self.share}/output 2>&1 & sleep 1", 30).ok()
         ready = f"until grep -q ready {self.share}/output; do sleep 0.2; done"
-        outcome = self.guests[0].run(f"timeout {100 * PATIENCE:.0f} bash -c {shlex.quote(ready)}", 120)
+        outcome = self.guests[0].run(f"timeout {READY_S * PATIENCE:.0f} bash -c {shlex.quote(ready)}", READY_S + 20)
         assert outcome.status == 0, self.output()
 
     def end_launcher(self) -> None:
@@ -148,6 +158,15 @@ class Jobs:
         report: dict[str, Any] = json.loads((self.share / "report.json").read_text())
         return report
 
+    def carried(self) -> dict[str, int]:
+        """Bytes by the way that they took, of all collectives; ways that none took are left out."""
+        total: dict[str, int] = {}
+        for entry in self.report()["collectives"]:
+            for reach, count in entry["bytes"].items():
+                if count:
+                    total[reach] = total.get(reach, 0) + count
+        return total
+
 
 @dataclass
 class Dpu:
@@ -159,11 +178,12 @@ class Dpu:
     def start(self, secret: str, environment: dict[str, str]) -> int:
         """The port on which it listens."""
         out, log = self._file("out"), self._file("log")
+        environment = {"OUTRIGGER_LOG": "info", "OUTRIGGER_LOG_FILE": str(log), **environment}
         script = f"""
-            rm -f /tmp/dpu.in; mkfifo /tmp/dpu.in
+            rm -f /tmp/dpu.in {out} {log}; mkfifo /tmp/dpu.in
             sleep 3600 >/tmp/dpu.in &
             echo $! >/tmp/dpu.holder
-            {assignments(environment)} {self.daemon} dpu --services 1 </tmp/dpu.in >{out} 2>{log} &
+            {assignments(environment)} {self.daemon} dpu --services 1 </tmp/dpu.in >{out} 2>>{log} &
             echo $! >/tmp/dpu.pid
             echo {secret} >/tmp/dpu.in
             for i in $(seq {300 * PATIENCE:.0f}); do grep -q '^outriggerd: dpu' {out} && exit; sleep 0.1; done
@@ -176,26 +196,41 @@ class Dpu:
     def log(self) -> str:
         return self._file("log").read_text(errors="replace")
 
-    def kill_service_process(self) -> None:
-        """One of its children."""
+    def kill_service_process(self) -> float:
+        """All but the daemon. Returns when, by this machine's clock."""
+        killed = self._file("killed")
         self.guest.run(
-            "for p in /proc/[0-9]*; do read -r _ _ _ parent _ <$p/stat; "
-            '[ "$parent" = "$(cat /tmp/dpu.pid)" ] && kill -9 ${p#/proc/} && exit; done; exit 1',
+            "for p in $(pidof outriggerd); do "
+            f"[ $p = $(cat /tmp/dpu.pid) ] || {{ kill -9 $p; touch {killed}; exit; }}; done; exit 1",
             30,
         ).ok()
+        return killed.stat().st_mtime
 
     def end(self) -> None:
         """Closes its input, after which nothing of it may stay."""
-        gone = "for p in /proc/[0-9]*/exe; do case $(readlink $p) in */outriggerd) exit 1 ;; esac; done"
-        waited = f"for i in $(seq 100); do ({gone}) && exit; sleep 0.1; done; ps; exit 1"
-        self.guest.run(f"kill $(cat /tmp/dpu.holder); {waited}", 60).ok()
+        self.guest.run("kill $(cat /tmp/dpu.holder)", 30)
+        self.must_be_free(10)
+
+    def must_be_free(self, within_s: float) -> None:
+        """Of service processes, and what starts them. The guest may have no programs but busybox's."""
+        tries = f"{within_s * 10 * PATIENCE:.0f}"
+        waited = f"for i in $(seq {tries}); do pidof outriggerd || exit 0; sleep 0.1; done; ps; exit 1"
+        self.guest.run(waited, within_s + 60).ok()
 
     def _file(self, kind: str) -> Path:
         return self.guest.directory / f"dpu.{kind}"
 
 
-OURS = "pgrep -d ' ' -x 'outriggerd|steady|differential|stopped'"
-"""Ranks, service processes and keepers."""
+OURS = "ps -C outriggerd,steady,differential,stopped -o pid="
+"""Ranks, service processes and keepers; fails where there are none."""
+
+
+def sweep(guest: Guest) -> None:
+    """Ends what a test that failed has left."""
+    if not guest.is_up():
+        return
+    names = "outriggerd steady differential stopped mpiexec.mpich hydra_pmi_proxy mpirun.openmpi orted"
+    guest.run(f"kill -9 $(pidof {names}); rm -rf /dev/shm/outrigger* /tmp/ompi.*; exit 0", 60)
 
 
 def must_be_gone(guest: Guest, within_s: float) -> None:

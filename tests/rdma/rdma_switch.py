@@ -7,13 +7,16 @@ import selectors
 import socket
 import tempfile
 import threading
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from pathlib import Path
 
 LARGEST_FRAME_BYTES = 16 << 10
 FRAMES_AT_ONCE = 32
-WAIT_FOR_ROOM_S = 0.05
-"""For an emulator that does not read. Longer, and one guest that stands still would hold up the others."""
+WAITING_FRAMES = 8192
+"""For an emulator that does not read now. More are lost, as on a real cable; soft RoCE takes long to notice."""
+SOON_S = 0.001
+"""Until what waits is tried again: a socket that has no connection does not tell when there is room."""
 
 
 @dataclass
@@ -24,12 +27,24 @@ class Port:
     here: socket.socket
     there: Path
     plugged: bool = True
+    waiting: deque[bytes] = field(default_factory=lambda: deque(maxlen=WAITING_FRAMES))
 
     def send(self, frame: bytes) -> None:
         """Lost where nobody listens, as on a real cable."""
         if self.plugged:
-            with contextlib.suppress(OSError):
-                self.here.sendto(frame, str(self.there))
+            self.waiting.append(frame)
+            self.deliver()
+
+    def deliver(self) -> None:
+        """As much as the emulator takes now."""
+        while self.waiting:
+            try:
+                self.here.sendto(self.waiting[0], socket.MSG_DONTWAIT, str(self.there))
+            except BlockingIOError:
+                return
+            except OSError:
+                pass
+            self.waiting.popleft()
 
 
 class Switch:
@@ -53,7 +68,6 @@ class Switch:
             old.unlink(missing_ok=True)
         end = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         end.bind(str(here))
-        end.settimeout(WAIT_FOR_ROOM_S)
         self._ports[name] = port = Port(name, end, there)
         self._selector.register(end, selectors.EVENT_READ, port)
         return f"dgram,local.type=unix,local.path={there},remote.type=unix,remote.path={here}"
@@ -77,7 +91,11 @@ class Switch:
 
     def _carry(self) -> None:
         while not self._ending:
-            for key, _ in self._selector.select(0.2) if self._selector.get_map() else []:
+            ports = list(self._ports.values())
+            for port in ports:
+                port.deliver()
+            soon = SOON_S if any(port.waiting for port in ports) else 0.2
+            for key, _ in self._selector.select(soon) if self._selector.get_map() else []:
                 with contextlib.suppress(OSError):
                     self._take(key.data)
             if not self._selector.get_map():

@@ -1,19 +1,29 @@
-"""Service processes on DPUs: machines of their own, which share nothing with their hosts but a network."""
+"""Service processes on DPUs: machines of their own, which share nothing with their hosts but a network.
+
+That bytes went by way of the DPUs is seen in two places: in the report, which counts them by the way that they took,
+and in the packets that the DPUs' RDMA devices have sent.
+"""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from rdma_guests import Guest
-from rdma_jobs import SOFT_ROCE, VERBS, Dpu, Jobs, Watch, counters, must_be_gone
+from rdma_jobs import SOFT_ROCE, STALL_S, TCP, VERBS, Dpu, Jobs, Watch, counters, must_be_gone, sweep
 
-MPI_S = 300
+MPI_S = 400
 LOST_WITHIN_S = 10.0
+PACKET_BYTES = 4096
+ON_DPU = "service process(es) on a DPU"
+"""What OUTRIGGER_VERBOSE says of a job whose DPUs are used."""
+BY_PROCESSES_OF_THE_HOST = {"mapped", "xpmem", "cma", "copier", "relay"}
+NOT_USED = "outrigger: the DPUs are not used: "
 ALGORITHMS = {
     "first": "ialltoall=ring_pull,ialltoallv=ring_pull,ialltoallw=ring_pull,iallgather=flat,iallgatherv=flat,"
     "ibcast=flat",
@@ -24,11 +34,28 @@ ALGORITHMS = {
 """Each algorithm of each collective once."""
 
 
-@pytest.fixture(params=["openmpi", "mpich"])
+@dataclass(frozen=True)
+class Size:
+    """Which guests, and how many ranks on each host."""
+
+    hosts: tuple[str, ...]
+    dpus: tuple[str, ...]
+    ranks_each: int
+
+
+SIZES = {
+    "one": Size(("h0",), ("d0",), 2),
+    "two": Size(("h0", "h1"), ("d0", "d1"), 1),
+    "arm": Size(("h0",), ("arm0",), 2),
+}
+
+
+@pytest.fixture(params=["mpich", "openmpi"])
 def mpi(request: pytest.FixtureRequest, build: Path) -> str:
-    if not (build / "lib" / f"liboutrigger-{request.param}.so").exists():
-        pytest.skip(f"{request.param} is not installed")
-    return request.param
+    name: str = request.param
+    if not (build / "lib" / f"liboutrigger-{name}.so").exists():
+        pytest.skip(f"{name} is not installed")
+    return name
 
 
 class Site:
@@ -38,120 +65,150 @@ class Site:
         self.jobs = jobs
         self.dpus = dpus
 
+    def guests(self) -> list[Guest]:
+        return [*self.jobs.guests, *(dpu.guest for dpu in self.dpus)]
+
     @contextmanager
-    def started(self, environment: dict[str, str]) -> Iterator[dict[str, str]]:
-        """What ranks must know of the DPUs, which end with the context and leave nothing."""
+    def started(self, *environments: dict[str, str]) -> Iterator[dict[str, str]]:
+        """What ranks must know of the DPUs, which end with the context and leave nothing. Environments: of the ranks,
+        then of each DPU where it has another one."""
         secret = secrets.token_hex(16)
-        ports = [dpu.start(secret, environment) for dpu in self.dpus]
+        for_ranks, *others = environments
+        for_dpus = others or [for_ranks] * len(self.dpus)
+        ports = [dpu.start(secret, each) for dpu, each in zip(self.dpus, for_dpus, strict=True)]
         places = zip(self.jobs.guests, self.dpus, ports, strict=True)
         addresses = ",".join(f"{host.name}={dpu.guest.name}:{port}" for host, dpu, port in places)
-        yield {"OUTRIGGER_DPUS": addresses, "OUTRIGGER_DPU_SECRET": secret, **environment}
+        yield {"OUTRIGGER_DPUS": addresses, "OUTRIGGER_DPU_SECRET": secret, **for_ranks}
         for dpu in filter(lambda dpu: dpu.guest.is_up(), self.dpus):
             dpu.end()
 
-    def run(self, program: str, environment: dict[str, str]) -> str:
-        """What a program printed that ended well, offloaded."""
-        with self.started(environment) as told:
+    def run(self, program: str, *environments: dict[str, str]) -> str:
+        """What a program printed that ended well."""
+        with self.started(*environments) as told:
             outcome = self.jobs.run(program, told, MPI_S)
-        output = outcome.output + "".join(dpu.log() for dpu in self.dpus)
-        assert outcome.status == 0, output
-        return output
+        assert outcome.status == 0, outcome.output + self.said()
+        return outcome.output
 
+    def said(self) -> str:
+        """By keepers and DPUs."""
+        logs = [("keepers", self.jobs.log()), *((dpu.guest.name, dpu.log()) for dpu in self.dpus)]
+        return "".join(f"\n---- {name}\n{log}" for name, log in logs)
 
-def reaches(jobs: Jobs) -> set[str]:
-    """By which bytes travelled."""
-    return {reach for entry in jobs.report()["collectives"] for reach, count in entry["bytes"].items() if count}
+    def packets(self) -> list[int]:
+        """That each DPU has sent."""
+        return [counters(dpu.guest)["sent_pkts"] for dpu in self.dpus]
+
+    def must_have_carried(self, output: str, packets_before: list[int]) -> None:
+        """The DPUs: every byte that went from one rank to another, and as many as their devices have counted."""
+        assert ON_DPU in output, output + self.said()
+        carried = self.jobs.carried()
+        way = "wire" if len(self.jobs.guests) > 1 else "rdma"
+        assert carried.get(way, 0) > 1 << 19, carried
+        assert not carried.keys() & BY_PROCESSES_OF_THE_HOST, carried
+        sent = sum(self.packets()) - sum(packets_before)
+        assert sent * PACKET_BYTES >= carried[way], f"{sent} packets are too few for {carried}"
+        print(f"{carried} bytes, {sent} packets of the DPUs")
 
 
 @pytest.fixture
-def one(boot, build: Path, mpi: str) -> Site:
-    host, dpu = boot("h0", "d0")
-    return Site(Jobs(mpi, build, [host], 2), [Dpu(dpu, build / "bin" / "outriggerd")])
-
-
-@pytest.fixture
-def two(boot, build: Path, mpi: str) -> Site:
-    hosts, dpus = boot("h0", "h1"), boot("d0", "d1")
-    return Site(Jobs(mpi, build, hosts, 1), [Dpu(dpu, build / "bin" / "outriggerd") for dpu in dpus])
-
-
-@pytest.fixture
-def arm(boot, build: Path, arm_build: Path, mpi: str) -> Site:
-    host, dpu = boot("h0", "arm0")
-    return Site(Jobs(mpi, build, [host], 2), [Dpu(dpu, arm_build / "bin" / "outriggerd")])
+def site(request: pytest.FixtureRequest, boot: Callable[..., list[Guest]], build: Path, mpi: str) -> Iterator[Site]:
+    """Of the size that the test is parametrized with, else one host with its DPU."""
+    name = getattr(request, "param", "one")
+    size = SIZES[name]
+    of_dpus: Path = request.getfixturevalue("arm_build") if name == "arm" else build
+    guests = boot(*size.hosts, *size.dpus)
+    hosts, dpus = guests[: len(size.hosts)], guests[len(size.hosts) :]
+    site = Site(Jobs(mpi, build, hosts, size.ranks_each), [Dpu(dpu, of_dpus / "bin" / "outriggerd") for dpu in dpus])
+    yield site
+    for guest in site.guests():
+        sweep(guest)
 
 
 @pytest.mark.parametrize("algorithms", ALGORITHMS)
-@pytest.mark.parametrize("size", ["one", "two", "arm"])
-def test_random_operations(request, size, algorithms):
-    """The same bytes in the same places as natively, and all of them by RDMA."""
-    site = request.getfixturevalue(size)
+@pytest.mark.parametrize("site", SIZES, indirect=True)
+def test_random_operations(site, algorithms):
+    """The same bytes in the same places as natively, and all of them by the DPUs."""
     settings = {"OUTRIGGER_ALGORITHM": ALGORITHMS[algorithms], "OUTRIGGER_BLOCKING": "on"}
-    before = [counters(dpu.guest)["sent_pkts"] for dpu in site.dpus]
-    output = site.run("differential --seed 2 --operations 20 --stall-s 120", VERBS | settings)
-    assert "no difference" in output and "natively" not in output, output
-    assert "rdma" in reaches(site.jobs), site.jobs.report()
-    for dpu, earlier in zip(site.dpus, before, strict=True):
-        assert counters(dpu.guest)["sent_pkts"] > earlier
-
-
-@pytest.mark.parametrize("size", ["one", "two", "arm"])
-def test_hosts_that_stand_still_are_served(request, size):
-    site = request.getfixturevalue(size)
-    output = site.run("stopped 262144 60", VERBS)
-    assert output.count("was served while it stood still") == 2, output
-
-
-def test_a_network_without_rdma_is_refused(one):
-    """Ranks would have to help. The job runs all the same."""
-    output = one.run("differential --seed 2 --operations 10 --stall-s 120", SOFT_ROCE | {"OUTRIGGER_UCX_TLS": "tcp"})
+    before = site.packets()
+    output = site.run(f"differential --seed 2 --operations 20 --stall-s {STALL_S}", VERBS | settings)
     assert "no difference" in output, output
-    assert any("d0" in line for line in output.splitlines() if line.startswith("outrigger: ")), output
-    assert "rdma" not in reaches(one.jobs) if (one.jobs.share / "report.json").exists() else True
+    site.must_have_carried(output, before)
+
+
+@pytest.mark.parametrize("site", SIZES, indirect=True)
+def test_hosts_that_stand_still_are_served(site):
+    before = site.packets()
+    output = site.run(f"stopped 262144 {STALL_S}", VERBS)
+    assert output.count("was served while it stood still") == 2, output
+    site.must_have_carried(output, before)
+
+
+def must_have_gone_without(site: Site, output: str, packets_before: list[int], named: str) -> None:
+    """All ranks alike; one line says why."""
+    assert "no difference" in output, output
+    said = [line for line in output.splitlines() if line.startswith(NOT_USED)]
+    assert len(said) == 1, output
+    assert named in said[0], said
+    assert ON_DPU not in output, output
+    if (site.jobs.share / "report.json").exists():  # offloaded all the same, on cores of the hosts
+        assert "rdma" not in site.jobs.carried()
+    assert site.packets()[-1] == packets_before[-1]  # others may have connected before they were told
+
+
+def test_a_network_without_rdma_is_refused(site):
+    """Ranks would have to help. The job runs all the same."""
+    before = site.packets()
+    quick = {"OUTRIGGER_INIT_TIMEOUT_MS": "40000"}  # a fifth of which passes until it is known
+    output = site.run(f"differential --seed 2 --operations 10 --stall-s {STALL_S}", SOFT_ROCE | TCP | quick)
+    must_have_gone_without(site, output, before, "d0")
+
+
+@pytest.mark.parametrize("site", ["one", "two"], indirect=True)
+def test_ranks_that_one_dpu_cannot_reach(site):
+    """It and they have no transport in common. No rank uses a DPU then, and none is harmed."""
+    before = site.packets()
+    of_dpus = [VERBS] * (len(site.dpus) - 1) + [SOFT_ROCE | TCP]
+    output = site.run(f"differential --seed 2 --operations 10 --stall-s {STALL_S}", VERBS, *of_dpus)
+    must_have_gone_without(site, output, before, site.dpus[-1].guest.name)
 
 
 def amid_operations(site: Site, told: dict[str, str]) -> Watch:
-    """Of the first host."""
-    # A guest that has just started reads every program for the first time, slowly.
-    site.jobs.run("differential --seed 2 --operations 5 --stall-s 120", SOFT_ROCE, MPI_S).ok()
-    site.jobs.start("steady operations 300", told)
-    assert "natively" not in site.jobs.output(), site.jobs.output()
+    """Of the first host. The DPU carries them: it sends more and more packets."""
+    site.jobs.start("steady operations 600", told)
+    assert ON_DPU in site.jobs.output(), site.jobs.output() + site.said()
+    before = site.packets()
+    deadline = time.monotonic() + 30
+    while site.packets()[0] - before[0] < 100:
+        assert time.monotonic() < deadline, site.said()
     return Watch.of(site.jobs.guests[0])
 
 
 def must_end(site: Site, since: float, watch: Watch, named: str) -> None:
-    seconds = watch.ended(LOST_WITHIN_S + 10) - since
+    seconds = watch.ended(LOST_WITHIN_S + 20) - since
     print(f"gone after {seconds:.1f} s")
-    assert named in site.jobs.output(), site.jobs.output()
+    assert f"DPU {named}" in site.jobs.output(), site.jobs.output()
     assert seconds < LOST_WITHIN_S
     must_be_gone(watch.guest, 5)
 
 
-def test_a_service_process_is_killed(one):
-    with one.started(VERBS) as told:
-        watch = amid_operations(one, told)
+def test_a_service_process_is_killed(site):
+    with site.started(VERBS) as told:
+        watch = amid_operations(site, told)
+        must_end(site, site.dpus[0].kill_service_process(), watch, "d0")
+
+
+def test_a_dpu_without_power(site):
+    with site.started(VERBS) as told:
+        watch = amid_operations(site, told)
         since = time.time()
-        one.dpus[0].kill_service_process()
-        must_end(one, since, watch, "d0")
+        site.dpus[0].guest.power_off()
+        must_end(site, since, watch, "d0")
 
 
-def test_a_dpu_without_power(one):
-    with one.started(VERBS) as told:
-        watch = amid_operations(one, told)
-        since = time.time()
-        one.dpus[0].guest.power_off()
-        must_end(one, since, watch, "d0")
-
-
-def guests_of(site: Site) -> list[Guest]:
-    return [*site.jobs.guests, *(dpu.guest for dpu in site.dpus)]
-
-
-def test_a_host_without_power(one, laboratory):
+def test_a_host_without_power(site):
     """Its DPU is free again: nothing of the job is left there."""
-    with one.started(VERBS) as told:
-        amid_operations(one, told)
-        one.jobs.guests[0].power_off()
-        assert [guest.is_up() for guest in guests_of(one)] == [False, True]
-        gone = "for p in /proc/[0-9]*/exe; do case $(readlink $p) in */outriggerd) exit 1 ;; esac; done"
-        one.dpus[0].guest.run(f"for i in $(seq 150); do ({gone}) && exit; sleep 0.1; done; ps; exit 1", 60).ok()
+    with site.started(VERBS) as told:
+        amid_operations(site, told)
+        site.jobs.guests[0].power_off()
+        assert [guest.is_up() for guest in site.guests()] == [False, True]
+        site.dpus[0].must_be_free(15)

@@ -14,6 +14,7 @@ import pytest
 from rdma_guests import Guest, Outcome
 from rdma_jobs import (
     SOFT_ROCE,
+    STALL_S,
     TCP,
     VERBS,
     Jobs,
@@ -71,7 +72,7 @@ def test_tests_of_the_wire(guests, build, tests):
 
 def run_differential(jobs: Jobs, seed: int, environment: dict[str, str]) -> tuple[Outcome, int]:
     """Random operations put the same bytes in the same places as natively. And: how many crossed."""
-    program = f"differential --seed {seed} --operations 20 --stall-s 120"
+    program = f"differential --seed {seed} --operations 20 --stall-s {STALL_S}"
     outcome = jobs.run(program, environment, MPI_S).ok()
     assert "no difference" in outcome.output, outcome.output
     assert "natively" not in outcome.output, outcome.output

@@ -10,10 +10,10 @@
 namespace outrigger::fabric::dpu {
 namespace {
 
-// From the connection to the rank's memory being reached; a network that cannot without the rank never answers.
-constexpr std::chrono::seconds kAttachTime{4};
 // The trial of exported handles. What takes longer is not used, and holds up nobody.
 constexpr std::chrono::seconds kTrialTime{4};
+// A rank that ends takes its connection with it: its keeper says so soon after.
+constexpr std::chrono::seconds kUntilKnownToHaveLeft{2};
 constexpr std::size_t kLineBytes = 64;
 
 std::string joined(const std::vector<std::string>& names) {
@@ -26,11 +26,13 @@ std::string joined(const std::vector<std::string>& names) {
 
 Result<std::unique_ptr<DpuFabric>> DpuFabric::open(DpuOptions options, HostFabric& node, std::uint32_t self,
                                                    std::uint32_t world_size) {
-  Result<ucx::Context> context = ucx::Context::open_for_memory();
+  Result<ucx::Context> context = ucx::Context::open_for_memory(options.transports);
   if (!context) return Error{context.error()};
-  std::unique_ptr<DpuFabric> fabric(new DpuFabric(options, node, self, world_size));
-  if (options.alias && exports_memory(context.value().get())) {
-    Result<ucx::Context> imports = ucx::Context::open_for_memory(true);
+  const bool exports = options.alias && exports_memory(context.value().get());
+  const std::string transports = options.transports;
+  std::unique_ptr<DpuFabric> fabric(new DpuFabric(std::move(options), node, self, world_size));
+  if (exports) {
+    Result<ucx::Context> imports = ucx::Context::open_for_memory(transports, true);
     if (imports) {
       fabric->importer_ = std::make_shared<UcxImporter>(imports.value().get());
       fabric->imports_.emplace(fabric->importer_);
@@ -45,11 +47,11 @@ Result<std::unique_ptr<DpuFabric>> DpuFabric::open(DpuOptions options, HostFabri
 }
 
 DpuFabric::DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t self, std::uint32_t world_size)
-    : options_(options),
+    : options_(std::move(options)),
       node_(node),
       self_(self),
       world_size_(world_size),
-      staging_(options.buffers, options.chunk_bytes) {}
+      staging_(options_.buffers, options_.chunk_bytes) {}
 
 DpuFabric::~DpuFabric() {
   ranks_.clear();
@@ -116,7 +118,10 @@ ucs_status_t DpuFabric::arrived(std::span<const std::byte> header, void* /*data*
   RankMessage message;
   if (rendezvous || header.size() != sizeof(message)) return UCS_OK;
   std::memcpy(&message, header.data(), sizeof(message));
-  if (message.what == RankMessage::kDoorbell) wake_up();
+  if (message.what == RankMessage::kDoorbell) {
+    wake_up();
+    return UCS_OK;
+  }
   Rank* rank = find(WorldRank{message.world_rank});
   if (message.what != RankMessage::kHere || rank == nullptr || rank->stage != Stage::connecting) return UCS_OK;
   rank->stage = Stage::wired;
@@ -138,9 +143,16 @@ std::optional<DpuFabric::Attached> DpuFabric::next_attached() {
 
 void DpuFabric::look_after_attaching(Clock::time_point now) {
   for (const auto& [number, rank] : ranks_) {
-    if (rank->stage == Stage::trying && now - rank->trial_since >= kTrialTime) rank->trial->give_up();
-    const bool under_way = rank->stage < Stage::trying;
-    if (!under_way || now - rank->since < kAttachTime) continue;
+    if (rank->stage >= Stage::reached) continue;
+    if (rank->remote->broken()) {
+      attached(*rank, Attached::What::failed, "the connection to it broke (" + lanes_ + ")");
+      continue;
+    }
+    if (rank->stage == Stage::trying) {
+      if (now - rank->trial_since >= kTrialTime) rank->trial->give_up();
+      continue;
+    }
+    if (now - rank->since < options_.attach_limit) continue;
     attached(*rank, Attached::What::failed,
              rank->stage == Stage::connecting ? "it does not answer over the network"
                                               : "its memory is reached only with its own help (" + lanes_ + ")");
@@ -196,6 +208,15 @@ void DpuFabric::drop_rank(WorldRank rank) {
   if (imports_) imports_->forget(rank);
 }
 
+std::optional<WorldRank> DpuFabric::unreachable_rank(Clock::time_point now) {
+  for (const auto& [number, rank] : ranks_) {
+    if (!rank->remote->broken() || rank->left || rank->stage != Stage::reached) continue;
+    if (!rank->broken_since) rank->broken_since = now;
+    if (now - *rank->broken_since >= kUntilKnownToHaveLeft) return number;
+  }
+  return std::nullopt;
+}
+
 // The rank's memory goes away. It waits for this.
 void DpuFabric::leave(Rank& rank) {
   if (std::exchange(rank.left, true)) return;
@@ -238,7 +259,7 @@ Result<std::uint64_t> DpuFabric::base_of(WorldRank number, RegionId region) {
     known = true;
     found = range;
   });
-  const Clock::time_point deadline = Clock::now() + kAttachTime;
+  const Clock::time_point deadline = Clock::now() + options_.attach_limit;
   while (!known && Clock::now() < deadline) (void)let_go_on();
   if (!known) std::abort();  // the callback is still to come, and names what is gone by then
   if (!found) return Error{"the rank has registered no such memory"};
@@ -328,6 +349,7 @@ void DpuFabric::publish_route(WorldRank number, std::size_t route) {
 // sleep: ranks that are told already would not be looked at while this one's posts keep the service process awake.
 void DpuFabric::begin_sleep(Rank& rank) {
   rank.sleep = Sleep::telling;
+  all_awake_ = false;
   const std::uint64_t attempt = ++rank.sleep_attempts;
   rank.mirror.header().service_sleeping.store(1, std::memory_order_relaxed);
   rank.line_changed = true;
@@ -360,6 +382,7 @@ bool DpuFabric::may_sleep() {
 }
 
 void DpuFabric::wake_up() {
+  if (std::exchange(all_awake_, true)) return;
   for (const auto& [number, rank] : ranks_) {
     if (rank->sleep == Sleep::awake) continue;
     rank->sleep = Sleep::awake;

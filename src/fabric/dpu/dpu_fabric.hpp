@@ -35,6 +35,9 @@
 namespace outrigger::fabric::dpu {
 
 struct DpuOptions {
+  std::string transports;  // as UCX_TLS; empty: what UCX's own settings name
+  // From the connection to the rank's memory being reached; a network that cannot without the rank never answers.
+  std::chrono::milliseconds attach_limit{4000};
   std::uint64_t chunk_bytes = 256U << 10;
   std::size_t buffers = 32;  // chunks under way by staging, and as many by alias; at the limit moves wait
   bool alias = true;         // where it works
@@ -62,9 +65,11 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
     std::uint32_t reach = 0;  // of `reached`: kReach* bits
   };
   [[nodiscard]] std::optional<Attached> next_attached();
-  // Fails ranks that have not been reached in time.
+  // Fails ranks whose connection broke, or that have not been reached in time.
   void look_after_attaching(Clock::time_point now);
   void drop_rank(WorldRank rank);
+  // A rank whose connection broke while it was needed, and that has not left since. Nothing of it ends any more.
+  [[nodiscard]] std::optional<WorldRank> unreachable_rank(Clock::time_point now);
   [[nodiscard]] const std::string& lanes() const { return lanes_; }
 
   // Where a registered range of a rank begins; waits for its key.
@@ -79,6 +84,8 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
 
   // To sleep: tells the ranks until all know and none has posted since. True: sleep, on the descriptor.
   [[nodiscard]] bool may_sleep();
+  // Looks at all ranks again. Also where there is work before all ranks know: those that do are not looked at, and what
+  // the work waits for may be theirs.
   void wake_up();
   [[nodiscard]] int event_fd() const { return worker_->event_fd(); }
   [[nodiscard]] bool arm() const { return worker_->arm(); }
@@ -117,6 +124,7 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
     Sleep sleep = Sleep::awake;
     std::uint64_t sleep_attempts = 0;
     bool left = false;
+    std::optional<Clock::time_point> broken_since;
     std::uint32_t proof = 0;           // read back
     std::optional<ExportTrial> offer;  // to try exported handles on
     std::unique_ptr<AliasTrial> trial;
@@ -201,6 +209,7 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
   std::deque<std::uint64_t> alias_ready_;  // the same by alias
   std::size_t alias_reads_ = 0;            // under way
   FinishedMoves finished_;
+  bool all_awake_ = true;
 };
 
 }  // namespace outrigger::fabric::dpu

@@ -53,13 +53,13 @@ bool read_pieces(DpuFabric& fabric, const MemoryRef& memory, std::size_t bytes, 
 
 // ---------------------------------------------------------------- the host
 
-Result<std::unique_ptr<ProbedMemory>> ProbedMemory::open() {
+Result<std::unique_ptr<ProbedMemory>> ProbedMemory::open(const std::string& transports) {
   std::unique_ptr<ProbedMemory> memory(new ProbedMemory);
-  if (Status started = memory->start(); !started) return Error{started.error()};
+  if (Status started = memory->start(transports); !started) return Error{started.error()};
   return memory;
 }
 
-Status ProbedMemory::start() {
+Status ProbedMemory::start(const std::string& transports) {
   Result<Mapping> segment_memory = memory_of(SegmentView::segment_bytes());
   Result<Mapping> buffer_memory = memory_of(kBytes);
   if (!segment_memory || !buffer_memory) {
@@ -69,7 +69,7 @@ Status ProbedMemory::start() {
   buffer_ = std::move(buffer_memory).value();
   segment_ = SegmentView(mapping_.base());
   segment_.initialize(kProbed, 1);
-  Result<ucx::Context> context = ucx::Context::open_for_memory();
+  Result<ucx::Context> context = ucx::Context::open_for_memory(transports);
   if (!context) return Error{context.error()};
   context_.emplace(std::move(context).value());
   Result<ucx::Worker> worker = ucx::Worker::open(*context_, *this, kRankMessageId);
@@ -147,11 +147,12 @@ void ProbedMemory::progress() {
 
 // ---------------------------------------------------------------- the DPU
 
-Result<ProbeFigures> probe_memory(const RankAddress& address, const std::function<void()>& wired) {
+Result<ProbeFigures> probe_memory(const RankAddress& address, const DpuOptions& options,
+                                  const std::function<void()>& wired) {
   using What = DpuFabric::Attached::What;
   // Never closed, for the process ends soon: UCX 1.13 aborts when it is closed while a connection is being made.
   auto* node = new HostFabric;
-  Result<std::unique_ptr<DpuFabric>> opened = DpuFabric::open({}, *node, 0, 1);
+  Result<std::unique_ptr<DpuFabric>> opened = DpuFabric::open(options, *node, 0, 1);
   if (!opened) return Error{opened.error()};
   DpuFabric& fabric = *opened.value().release();
   if (Status added = fabric.add_rank(kProbed, false, address); !added) return Error{added.error()};

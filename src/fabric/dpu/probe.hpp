@@ -23,7 +23,8 @@ class ProbedMemory final : private ucx::WorkerEvents {
  public:
   static constexpr std::uint64_t kBytes = 16ULL << 20;
 
-  [[nodiscard]] static Result<std::unique_ptr<ProbedMemory>> open();
+  // `transports`: as UCX_TLS; empty: what UCX's own settings name.
+  [[nodiscard]] static Result<std::unique_ptr<ProbedMemory>> open(const std::string& transports);
   ~ProbedMemory();
   [[nodiscard]] const RankAddress& address() const { return address_; }
   void progress();
@@ -32,7 +33,7 @@ class ProbedMemory final : private ucx::WorkerEvents {
 
  private:
   ProbedMemory() = default;
-  [[nodiscard]] Status start();
+  [[nodiscard]] Status start(const std::string& transports);
   // Registers, and packs the key.
   struct Added {
     ucp_mem_h memory = nullptr;
@@ -64,6 +65,7 @@ struct ProbeFigures {
 };
 
 // The DPU's part. `wired` is called when the host may leave its network alone. Error: it cannot be reached, and why.
-[[nodiscard]] Result<ProbeFigures> probe_memory(const RankAddress& address, const std::function<void()>& wired);
+[[nodiscard]] Result<ProbeFigures> probe_memory(const RankAddress& address, const DpuOptions& options,
+                                                const std::function<void()>& wired);
 
 }  // namespace outrigger::fabric::dpu

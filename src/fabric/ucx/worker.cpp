@@ -61,12 +61,15 @@ Result<Context> Context::open(const std::string& transports) {
   return Context(context);
 }
 
-Result<Context> Context::open_for_memory(bool imports) {
+Result<Context> Context::open_for_memory(const std::string& transports, bool imports) {
   const std::uint64_t features =
       UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP | (imports ? exports::kFeature : 0);
   ucp_context_h context = nullptr;
-  const ucs_status_t status = open_context(nullptr, features, context);
-  if (status != UCS_OK) return ucx_error("no network transport can be used (see UCX_TLS)", status);
+  const ucs_status_t status = open_context(transports.empty() ? nullptr : transports.c_str(), features, context);
+  if (status != UCS_OK) {
+    const std::string allowed = transports.empty() ? "see UCX_TLS" : "transports allowed: " + transports;
+    return ucx_error("no network transport can be used (" + allowed + ")", status);
+  }
   return Context(context);
 }
 

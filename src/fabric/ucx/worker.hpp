@@ -22,10 +22,10 @@ class Context {
  public:
   // `transports`: as UCX_TLS; empty: all but shared memory.
   [[nodiscard]] static Result<Context> open(const std::string& transports);
-  // To reach other processes' memory, by the transports that UCX's own settings name. `imports`: also to have the
-  // network move it into memory that others have exported. Only where that works: elsewhere such a context connects to
-  // nobody.
-  [[nodiscard]] static Result<Context> open_for_memory(bool imports = false);
+  // To reach other processes' memory. `transports`: as UCX_TLS; empty: what UCX's own settings name. `imports`: also to
+  // have the network move it into memory that others have exported. Only where that works: elsewhere such a context
+  // connects to nobody.
+  [[nodiscard]] static Result<Context> open_for_memory(const std::string& transports, bool imports = false);
   Context(Context&& other) noexcept;
   Context& operator=(Context&& other) = delete;
   Context(const Context&) = delete;
