@@ -1,4 +1,4 @@
-"""mpi4py's own tests of collectives, from its source distribution, with all that can be offloaded offloaded."""
+"""mpi4py's own tests of collectives and requests, from its source distribution, offloaded as far as can be."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conftest import Mpi
 from test_languages import python_environment
 
 RANKS = 3
-MODULES = "test_cco_(nb_)?buf.py"
+MODULES = "(test_cco_(nb_)?buf|test_request).py"
 LEFT_OUT = ("Self", "WorldDup", "Reduce", "Scan")
 """Native in any case, or once more the same. docs/testing.md says how to run everything, with the v- and w-forms, which
 have ten times as many operations."""
