@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from outrigger.cluster import control, cpusets, state
+from outrigger.cluster import control, cpusets, messages, state
 from outrigger.cluster.state import Spec
 from outrigger.errors import UserError
 
@@ -246,6 +246,39 @@ def test_a_killed_host_is_gone_with_its_processes(spare: str, tmp_path: Path) ->
     with pytest.raises(UserError, match="killed already"):
         control.kill("n1", spare)
     assert control.up(Spec(1, None), spare), "the rest is cleared away"
+
+
+_KEEPER_WITH_TWO_HOSTS = """
+import os, subprocess, sys
+from pathlib import Path
+from outrigger.cluster import host, keeper, state
+
+hosts = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+switch = keeper._Switch(state.Files(Path(sys.argv[1])), state.Spec(2, None))
+switch._hosts = [keeper._Host(index, process.pid, -1, -1) for index, process in enumerate(hosts)]
+keeper.network.set_port = lambda *port: None
+kill = os.kill
+
+def kill_and_see_it_gone(pid, number):
+    kill(pid, number)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+keeper.os.kill = kill_and_see_it_gone
+switch.serve(host.listen(Path(sys.argv[1], "socket")))
+"""
+
+
+def test_a_host_that_is_gone_at_once_is_not_waited_for_twice(tmp_path: Path) -> None:
+    """SIGCHLD comes while the keeper answers; it must not wait for the host that lives in the place of the other."""
+    process = subprocess.Popen([sys.executable, "-c", _KEEPER_WITH_TWO_HOSTS, str(tmp_path)], start_new_session=True)
+    try:
+        wait_for(tmp_path / "socket")
+        assert messages.ask(str(tmp_path / "socket"), {"do": "kill", "host": "n1"}, 5.0) == {}
+        states = messages.ask(str(tmp_path / "socket"), {"do": "look"}, 5.0)["states"]
+        assert states == {"n0": "up", "n1": "killed"}
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def test_a_directory_can_be_each_hosts_own(spare: str, tmp_path: Path) -> None:

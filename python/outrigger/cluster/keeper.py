@@ -195,6 +195,7 @@ class _Switch:
             self._check(made)
 
     def _reap(self) -> None:
+        """Collects who has ended. Never on SIGCHLD: a pid must stay its host's while a request is answered."""
         while True:
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -219,8 +220,7 @@ class _Switch:
             raise UserError(f"{name} is killed already")
         network.set_port(made.index, "down")
         os.kill(made.pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):  # collected on SIGCHLD
-            os.waitpid(made.pid, 0)
+        os.waitpid(made.pid, 0)
         made.pid = 0
 
     def _link(self, name: str, state: str) -> None:
@@ -249,10 +249,9 @@ class _Switch:
 
     def serve(self, listener: socket.socket) -> NoReturn:
         """Answers until killed."""
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: self._reap())
-        self._reap()
         while True:
             connection, _ = listener.accept()
+            self._reap()
             with connection:
                 connection.settimeout(_SECONDS_FOR_A_REQUEST)
                 with contextlib.suppress(messages.ClosedError, OSError, ValueError, KeyError):
