@@ -87,8 +87,8 @@ WaitCopiesOption = Annotated[
     str | None,
     typer.Option(
         "--wait-copies",
-        help="on or off: ranks that wait make copies for their service process while all of its ranks wait. Unless "
-        "given, on.",
+        help="on or off: ranks that wait make copies for their service process while all of its ranks wait "
+        "without having computed first. Unless given, on.",
     ),
 ]
 ReachOption = Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,xpmem,cma,copier,bounce.")]

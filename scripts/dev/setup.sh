@@ -69,7 +69,7 @@ install_packages() {
   add_architectures "$@"
   quiet_step "Fetching package lists" "${as_root[@]}" apt-get update
   quiet_step "Installing $# packages" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@"
+    apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
 }
 
 find_python() {

@@ -123,15 +123,15 @@ OperationResult Client::result(const PendingOperation& operation) const {
   return operation.result;
 }
 
-void Client::wait_for_completion(std::chrono::microseconds at_most) {
+void Client::wait_for_completion(std::chrono::microseconds at_most, bool helps) {
   guarded(false, [&] {
-    state_->core->wait_for_completion(at_most);
+    state_->core->wait_for_completion(at_most, helps);
     return true;
   });
 }
 
-void Client::enter_wait() {
-  state_->core->enter_wait();
+bool Client::enter_wait() {
+  return state_->core->enter_wait();
 }
 
 void Client::leave_wait() {

@@ -174,12 +174,13 @@ class Client {
   // Of an operation that is done.
   [[nodiscard]] OperationResult result(const PendingOperation& operation) const;
 
-  // Sleeps until an operation of this rank is done, the time is over, or help() is wanted. May return early.
-  void wait_for_completion(std::chrono::microseconds at_most);
-  // The calling thread has nothing to do but wait, from enter_wait() to leave_wait(). Whoever says so calls help()
-  // between its looks: it makes one copy for the service process, a few hundred KiB at most, where one is wanted. True:
-  // it has, so look again.
-  void enter_wait();
+  // Sleeps until an operation of this rank is done, the time is over, or, for who `helps`, help() is wanted. May return
+  // early.
+  void wait_for_completion(std::chrono::microseconds at_most, bool helps = false);
+  // The calling thread has nothing to do but wait. True: it may help, because the program has computed next to nothing
+  // since its last post; then it calls leave_wait() in the end, and until then help() between its looks: it makes one
+  // copy for the service process, a few hundred KiB at most, where one is wanted. True: it has, so look again.
+  [[nodiscard]] bool enter_wait();
   void leave_wait();
   bool help();
   // Copied by help() so far.

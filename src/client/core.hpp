@@ -107,8 +107,8 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] Client::Usage usage();
 
   // wait.cpp
-  void wait_for_completion(std::chrono::microseconds at_most);
-  void enter_wait();
+  void wait_for_completion(std::chrono::microseconds at_most, bool helps);
+  [[nodiscard]] bool enter_wait();
   void leave_wait();
   [[nodiscard]] bool help();
   [[nodiscard]] std::uint64_t helped_bytes() const { return helper_.bytes(); }
@@ -138,7 +138,11 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] std::optional<MemoryRange> take_idle_staging(std::uint64_t bytes);
 
   // Under the lock, from here on.
-  enum class Filled { impossible, without_bytes, with_bytes };
+  enum class Side { impossible, without_bytes, with_bytes };
+  struct Filled {
+    Side side = Side::impossible;
+    std::uint64_t bytes = 0;  // from the first to the last
+  };
   [[nodiscard]] Filled fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled,
                                    MemoryRange& in_heap);
   // The service processes have done with what the request names.

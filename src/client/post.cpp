@@ -83,28 +83,28 @@ std::unique_ptr<DeferredRequest> keep(const SlotRequestBody& body, const Operati
 Core::Filled Core::fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled,
                                MemoryRange& in_heap) {
   const std::optional<Span> span = span_of(layout, group_size);
-  if (!span) return Filled::impossible;
-  if (span->empty()) return Filled::without_bytes;  // private, address 0, blocks of no bytes
+  if (!span) return {Side::impossible};
+  if (span->empty()) return {Side::without_bytes};  // private, address 0, blocks of no bytes
   const std::uint64_t base = reinterpret_cast<std::uintptr_t>(layout.base);
   const std::uint64_t begin = base + static_cast<std::uint64_t>(span->low);
   const std::uint64_t bytes = static_cast<std::uint64_t>(span->high) - static_cast<std::uint64_t>(span->low);
   RegionId id = kPrivateRegion;
   if (keys_) {
     const std::optional<RegionId> key = keys_->use(begin, bytes);
-    if (!key) return Filled::impossible;
+    if (!key) return {Side::impossible};
     id = *key;
   } else if (const Region* region = regions_.find(begin, bytes)) {
     id = region->id;
     if (region->use == RegionUse::heap) in_heap = MemoryRange{id, begin, bytes};
   } else if (!cma()) {
-    return Filled::impossible;
+    return {Side::impossible};
   }
   filled.base = LocalRef{id.value(), 0, base};
   if (layout.extents.empty()) {
     filled.stride_bytes = layout.stride_bytes;
     filled.block_bytes = layout.block_bytes;
   }
-  return Filled::with_bytes;
+  return {Side::with_bytes, bytes};
 }
 
 void Core::release_keys(const SlotRequestBody& body) {
@@ -122,15 +122,15 @@ PendingOperationPtr Core::post(const OperationRequest& request) {
   std::vector<Region> outdated = follow_heap();
   const Filled send = fill_layout(request.send, group.size(), body.send, operation->in_heap[0]);
   const Filled receive = fill_layout(request.receive, group.size(), body.receive, operation->in_heap[1]);
-  if (send == Filled::impossible || receive == Filled::impossible) {
+  if (send.side == Side::impossible || receive.side == Side::impossible) {
     if (keys_) release_keys(body);
     lock.unlock();
     return nullptr;
   }
   // A side without bytes needs no extents either.
   OperationArguments arguments;
-  if (send == Filled::with_bytes) arguments.send_extents = request.send.extents;
-  if (receive == Filled::with_bytes) arguments.receive_extents = request.receive.extents;
+  if (send.side == Side::with_bytes) arguments.send_extents = request.send.extents;
+  if (receive.side == Side::with_bytes) arguments.receive_extents = request.receive.extents;
   if (!waiting_.empty()) post_waiting();
   if (!waiting_.empty() || !place(*operation, body, arguments)) {
     if (waiting_.empty() && nothing_can_be_placed()) {
@@ -147,6 +147,7 @@ PendingOperationPtr Core::post(const OperationRequest& request) {
   unlock_and_ring(lock);
   for (Region& region : outdated) drop_region(std::move(region));
   if (growing) wait_for_growth();
+  helper_.posted(std::max(send.bytes, receive.bytes));
   return operation;
 }
 

@@ -29,7 +29,7 @@ CompletionWatch& completion_watch() {
   return watch;
 }
 
-void Core::wait_for_completion(microseconds at_most) {
+void Core::wait_for_completion(microseconds at_most, bool helps) {
   if (at_most.count() <= 0) return;
   if (inert()) {
     std::this_thread::sleep_for(at_most);
@@ -50,14 +50,14 @@ void Core::wait_for_completion(microseconds at_most) {
   // The service process counts the completion, or asks for help, and then looks whether somebody sleeps; here it is the
   // other way round.
   shared.rank_sleeping.fetch_add(1, std::memory_order_seq_cst);
-  if (shared.completions.load(std::memory_order_seq_cst) == known && !helper_.wanted()) {
+  if (shared.completions.load(std::memory_order_seq_cst) == known && !(helps && helper_.wanted())) {
     futex_wait(shared.completions, known, at_most);
   }
   shared.rank_sleeping.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void Core::enter_wait() {
-  if (!inert()) helper_.enter();
+bool Core::enter_wait() {
+  return !inert() && helper_.enter();
 }
 
 void Core::leave_wait() {

@@ -2,6 +2,9 @@
 // meanwhile: a core that would stand idle, or be yielded to others that wait, moves blocks beside the copier's
 // (copier.hpp), by the same board.
 //
+// They do so where the program waits at once: once it has computed for some part of the time that the copies take, its
+// service process has most of them behind it, and help brings less than it costs (docs/memory.md).
+//
 // They say that they wait; the service process asks for help while all of its ranks do. A thread takes one job at a
 // time, a piece of a few hundred KiB at most, and completes it before it looks at what it waits for: so it never leaves
 // its wait with a job. Nothing depends on help: the copier may take everything.
@@ -27,8 +30,11 @@ class WaitHelper {
 
   // Before any other thread uses it; without this nobody helps. The board must stay until stop().
   void allow(CopyBoard& board);
-  // The calling thread waits from now on, and no more.
-  void enter();
+  // An operation of so many bytes has been posted just now.
+  void posted(std::uint64_t bytes);
+  // The calling thread waits from now on. False: it does not help, since the program has computed after its last post.
+  [[nodiscard]] bool enter();
+  // After enter() was true: it waits no more.
   void leave();
   // help() would find something to do: no time to sleep.
   [[nodiscard]] bool wanted() const;
@@ -52,6 +58,7 @@ class WaitHelper {
   std::atomic<bool> stopped_{false};
   std::atomic<std::thread::id> copying_{std::thread::id()};  // which thread; the default: none
   std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<std::int64_t> at_once_until_ns_{0};  // of the steady clock: who waits from then on does not wait at once
   CopyJobs jobs_;  // the copying thread's
 };
 

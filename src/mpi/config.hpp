@@ -9,7 +9,8 @@
 //   OUTRIGGER_BLOCKING=on|off     the blocking forms are offloaded, too, or never; else where that pays
 //   OUTRIGGER_SHARED_HEAP=on      large allocations come from memory that service processes map, too; read also by
 //                                 the heap's library, which is preloaded in front of this one
-//   OUTRIGGER_WAIT_COPIES=on|off  ranks that wait make copies for their service process while all of its ranks wait
+//   OUTRIGGER_WAIT_COPIES=on|off  ranks that wait make copies for their service process while all of its ranks wait,
+//                                 unless they have computed since their last post
 //   OUTRIGGER_REACH=mapped,xpmem,cma,copier,rdma,alias,bounce
 //   OUTRIGGER_DPUS=HOST=DPU:PORT,...
 //                                 where `outriggerd dpu` listens for each host; service processes run there

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdarg>
 #include <cstddef>
 #include <cstdio>
@@ -10,9 +11,13 @@
 
 #include "mpi/constants.hpp"
 #include "mpi/real.hpp"
+#include "protocol/last_words.hpp"
 
 namespace outrigger::mpi {
 namespace {
+
+// A launcher that is told to end the job may throw away what it has not read.
+constexpr std::chrono::milliseconds kForTheLauncherToRead{1000};
 
 void write_line(const char* format, std::va_list arguments) {
   std::array<char, 1024> line{};
@@ -42,6 +47,7 @@ void die(const char* format, ...) {
 }
 
 void abort_job() {
+  wait_until_read(STDERR_FILENO, kForTheLauncherToRead);
   real().Abort(constants().comm_world, 1);
   std::_Exit(1);
 }

@@ -53,12 +53,12 @@ void Waiter::drive() {
 }
 
 Waiter::~Waiter() {
-  if (waits_) job_.client->leave_wait();
+  if (helps_) job_.client->leave_wait();
 }
 
 void Waiter::pause() {
-  if (!std::exchange(waits_, true)) job_.client->enter_wait();
-  if (job_.client->help()) {
+  if (!std::exchange(waits_, true)) helps_ = job_.client->enter_wait();
+  if (helps_ && job_.client->help()) {
     drive();  // who copies on and on still owes the native MPI its turns
     rounds_ = 0;
     return;
@@ -79,7 +79,7 @@ void Waiter::pause() {
     sched_yield();
     return;
   }
-  job_.client->wait_for_completion(kSleep);
+  job_.client->wait_for_completion(kSleep, helps_);
 }
 
 void let_others_post() {

@@ -30,6 +30,7 @@ class Waiter {
   MPI_Request request_;
   std::uint32_t rounds_ = 0;
   bool waits_ = false;  // has said so
+  bool helps_ = false;  // and copies meanwhile
 };
 
 // For ranks that share cores, once one has posted an operation: those get a turn that have yet to post, as nothing

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 
+#include "protocol/last_words.hpp"
 #include "protocol/unique_fd.hpp"
 
 namespace outrigger::service {
@@ -31,7 +33,11 @@ bool print_on_stderr_of(pid_t pid, int pidfd, const std::string& line) {
   pollfd ready{fd.get(), POLLOUT, 0};
   if (::poll(&ready, 1, kPatienceMs) <= 0) return false;
   const std::string text = line + "\n";
-  return ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
+  // The job ends on account of it, and its launcher may throw away what it has not read by then.
+  constexpr std::chrono::milliseconds kForTheLauncherToRead{500};
+  wait_until_read(fd.get(), kForTheLauncherToRead);
+  return true;
 }
 
 }  // namespace outrigger::service

@@ -27,6 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLongSleep = std::chrono::seconds(60);
+// A thread that waits for so many bytes waits at once whenever it does so within some hours.
+constexpr std::uint64_t kBytesForHours = std::uint64_t{1} << 50;
 
 std::uint64_t number_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
@@ -82,9 +84,22 @@ class WaitingClient : public ::testing::Test {
     return std::move(attached).value();
   }
   CopyBoard& board() { return node_.header().copies; }
+  // Of two blocks, so far from each other.
+  void post(std::uint64_t bytes) {
+    OperationRequest request;
+    request.group = group_;
+    request.sequence = sequence_++;
+    request.send = request.receive = BufferLayout{&block_, static_cast<std::int64_t>(bytes), sizeof(block_), {}};
+    operation_ = client_->post(request);
+    ASSERT_NE(operation_, nullptr);
+  }
 
+  std::uint64_t block_ = 0;
+  std::uint64_t sequence_ = 0;
   FakeNode node_;
   std::unique_ptr<Client> client_;
+  std::shared_ptr<const Group> group_ = client_->define_group(GroupId{7, 9}, world(2), GroupRank(0));
+  PendingOperationPtr operation_;
   Asking asking_;
 };
 
@@ -100,8 +115,9 @@ class WithoutCopiers : public WaitingClient {
 TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
+  post(kBytesForHours);
   EXPECT_EQ(board().rank_waits.load(), 0U);
-  client_->enter_wait();
+  EXPECT_TRUE(client_->enter_wait());
   EXPECT_EQ(board().rank_waits.load(), 1U);
   EXPECT_FALSE(client_->help());
   asking_.give(&to, &from, sizeof(to));
@@ -116,32 +132,48 @@ TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
   EXPECT_EQ(board().rank_waits.load(), 0U);
 }
 
+// Most of the copies are made by then.
+TEST_F(WaitingClient, DoesNotHelpOnceTheProgramHasComputed) {
+  EXPECT_FALSE(client_->enter_wait()) << "nothing was posted";
+  post(1 << 20);
+  std::this_thread::sleep_for(1ms);
+  EXPECT_FALSE(client_->enter_wait());
+  EXPECT_EQ(board().rank_waits.load(), 0U);
+  post(kBytesForHours);
+  post(0);
+  std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(client_->enter_wait()) << "a small operation after a large one";
+  client_->leave_wait();
+}
+
 void expect_no_help(Client& client, CopyBoard& board, Asking& asking) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
-  client.enter_wait();
+  EXPECT_FALSE(client.enter_wait());
   EXPECT_EQ(board.rank_waits.load(), 0U);
   asking.give(&to, &from, sizeof(to));
   asking.ask();
   EXPECT_FALSE(client.help());
   client.wait_for_completion(1ms);
-  client.leave_wait();
   EXPECT_EQ(board.rank_waits.load(), 0U);
   EXPECT_EQ(to, 0U);
   EXPECT_EQ(board.taken.load(), 0U);
 }
 
 TEST_F(SwitchedOff, DoesNotHelp) {
+  post(kBytesForHours);
   expect_no_help(*client_, board(), asking_);
 }
 
 TEST_F(WithoutCopiers, DoesNotHelp) {
+  post(kBytesForHours);
   expect_no_help(*client_, board(), asking_);
 }
 
 // A wake-up that is lost would cost a minute.
 TEST_F(WaitingClient, NoThreadSleepsThroughAQuestion) {
   constexpr std::size_t kRounds = 3000;
+  post(kBytesForHours);
   std::vector<std::uint64_t> from(kRounds);
   for (std::size_t round = 0; round < kRounds; ++round) from[round] = round + 1;
   std::vector<std::uint64_t> to(kRounds);
@@ -150,9 +182,9 @@ TEST_F(WaitingClient, NoThreadSleepsThroughAQuestion) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 2; ++thread) {
     threads.emplace_back([&] {
-      client_->enter_wait();
+      EXPECT_TRUE(client_->enter_wait());
       while (!over) {
-        if (!client_->help()) client_->wait_for_completion(kLongSleep);
+        if (!client_->help()) client_->wait_for_completion(kLongSleep, true);
       }
       client_->leave_wait();
       --waiting;
@@ -177,13 +209,15 @@ TEST_F(WaitingClient, NoThreadSleepsThroughAQuestion) {
 TEST_F(WaitingClient, AChildDoesNotHelp) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
-  client_->enter_wait();
+  post(kBytesForHours);
+  ASSERT_TRUE(client_->enter_wait());
   asking_.give(&to, &from, sizeof(to));
   asking_.ask();
   const pid_t child = ::fork();
   if (child == 0) {
     if (client_->help()) ::_exit(1);
     client_->leave_wait();
+    operation_.reset();
     client_.reset();
     ::_exit(to == 0 ? 0 : 2);
   }
@@ -203,7 +237,8 @@ TEST(WaitHelper, DoesNotTryWhatTheProgramHasForbiddenItselfSince) {
     const auto board = std::make_unique<CopyBoard>();
     WaitHelper helper;
     helper.allow(*board);
-    helper.enter();
+    helper.posted(kBytesForHours);
+    if (!helper.enter()) ::_exit(3);
     board->given.store(1);
     board->asked.store(1);
     std::array<sock_filter, 4> lines{{

@@ -31,6 +31,9 @@ using testing::kBytes;
 using testing::kElsewhere;
 using testing::kHere;
 
+// Who waits for so many bytes waits at once whenever he does so within some hours.
+constexpr std::uint64_t kBytesForHours = std::uint64_t{1} << 50;
+
 // ---------------------------------------------------------------- the hand-over, in every order
 
 // One board, its service process, its copier and a thread that waits, each a list of steps. Jobs are numbers that stand
@@ -286,7 +289,8 @@ class WaitingRankWithCopier : public testing::Copiers {
 
 TEST_F(WaitingRank, CopiesItsBlocks) {
   without_working_copier();
-  helper_.enter();
+  helper_.posted(kBytesForHours);
+  ASSERT_TRUE(helper_.enter());
   Ended pulled;
   fabric_.move(childs(3, kBytes - 10), mine(7, kBytes - 10), pulled);
   help_until(pulled);
@@ -319,7 +323,8 @@ TEST_F(WaitingRank, IsNotAskedWhileItComputes) {
 TEST_F(WaitingRank, IsNotAskedWhileAnotherComputes) {
   without_working_copier();
   fabric_.expect_copier(kElsewhere);
-  helper_.enter();
+  helper_.posted(kBytesForHours);
+  ASSERT_TRUE(helper_.enter());
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
   (void)fabric_.progress();
@@ -346,7 +351,8 @@ TEST_F(WaitingRank, IsNotAskedWhileAnotherComputes) {
 // The whole of it is the copier's again, and what it does not take the service process's.
 TEST_F(WaitingRank, LeavesWithoutATakenJobAndIsAskedNoMore) {
   without_working_copier();
-  helper_.enter();
+  helper_.posted(kBytesForHours);
+  ASSERT_TRUE(helper_.enter());
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
   (void)fabric_.progress();
@@ -364,7 +370,8 @@ TEST_F(WaitingRank, LeavesWithoutATakenJobAndIsAskedNoMore) {
 
 TEST_F(WaitingRankWithCopier, LeavesTheRestToTheCopierAtOnce) {
   start_copier();
-  helper_.enter();
+  helper_.posted(kBytesForHours);
+  ASSERT_TRUE(helper_.enter());
   for (int round = 0; round < 20; ++round) {
     std::memset(memory_.data(), 0, kBytes);
     Ended ended;
@@ -388,7 +395,8 @@ TEST_F(WaitingRankWithCopier, SharesTheWorkWithIt) {
   for (int thread = 0; thread < 2; ++thread) {
     waiting.emplace_back([&] {
       while (!over) {
-        helper_.enter();
+        helper_.posted(kBytesForHours);
+        EXPECT_TRUE(helper_.enter());
         for (int looks = 0; looks < 100; ++looks) {
           if (!helper_.help()) std::this_thread::yield();
         }
@@ -467,7 +475,8 @@ TEST_F(WaitingRank, HoldsAJobWhileTheCopierDiesWithANewerOne) {
 // Next jobs come before the last ones are all done: who helps need not wait for the slowest.
 TEST_F(WaitingRank, GetsMoreBeforeAllIsDone) {
   without_working_copier();
-  helper_.enter();
+  helper_.posted(kBytesForHours);
+  ASSERT_TRUE(helper_.enter());
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
   (void)fabric_.progress();

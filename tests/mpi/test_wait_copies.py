@@ -25,6 +25,13 @@ def test_waiting_ranks_copy(offload, ranks):
     assert 0 < result.report["copied_while_waiting"] <= received(result, "copier") + received(result, "relay")
 
 
+def test_ranks_that_have_computed_leave_it_to_the_service_process(offload):
+    result = offload.run(2, ["steady", "overlap", "1"], env=with_copiers()).ok()
+    assert "WRONG DATA" not in result.out
+    assert result.report["copied_while_waiting"] == 0
+    assert received(result, "copier") > 0
+
+
 def test_switched_off_they_do_not(offload):
     result = offload.run(2, ["steady", "large", "1"], env=with_copiers() | OFF).ok()
     assert "WRONG DATA" not in result.out
