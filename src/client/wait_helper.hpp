@@ -59,7 +59,7 @@ class WaitHelper {
   std::atomic<std::thread::id> copying_{std::thread::id()};  // which thread; the default: none
   std::atomic<std::uint64_t> bytes_{0};
   std::atomic<std::int64_t> at_once_until_ns_{0};  // of the steady clock: who waits from then on does not wait at once
-  CopyJobs jobs_;  // the copying thread's
+  CopyJobs jobs_;                                  // the copying thread's
 };
 
 }  // namespace outrigger::client

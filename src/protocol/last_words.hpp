@@ -6,8 +6,8 @@
 
 namespace outrigger {
 
-// Until whoever reads the other end of a pipe or socket has read all that was written, `at_most` so long. Returns at once
-// for files, terminals and whatever else has no reader to wait for. Any thread.
+// Until whoever reads the other end of a pipe or socket has read all that was written, `at_most` so long. Returns at
+// once for files, terminals and whatever else has no reader to wait for. Any thread.
 void wait_until_read(int fd, std::chrono::milliseconds at_most);
 
 }  // namespace outrigger
