@@ -1,12 +1,27 @@
+#include "mpi/constants.hpp"
 #include "mpi/entry.hpp"
 #include "mpi/job.hpp"
+#include "mpi/operation.hpp"
 #include "mpi/parting.hpp"
+#include "mpi/real.hpp"
 
 namespace outrigger::mpi {
+namespace {
+
+// A node's service processes end with its ranks. Until every rank of the job has what it waits for, those of other
+// nodes may read there what this node's ranks have got: a rank that enters a broadcast late, when the others are
+// through.
+void wait_for_other_nodes(Job& job) {
+  drain_operations(job);
+  real().Barrier(constants().comm_world);
+}
+
+}  // namespace
 
 OUTRIGGER_ENTRY(Finalize, ()) {
-  const Job* job = current_job();
+  Job* job = current_job();
   const bool several_machines = job != nullptr && job->nodes > job->keepers_here;
+  if (job != nullptr && job->nodes > 1) wait_for_other_nodes(*job);
   end_job();
   if (several_machines) part_together();
   return pass(Call::Finalize);

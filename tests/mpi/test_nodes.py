@@ -56,6 +56,17 @@ def test_no_difference(offload, request, case):
     assert use["kind"] in ("rdma", "messages") and "/" in use["transports"] and use["nodes"] == nodes
 
 
+@pytest.mark.parametrize("call", ("ibcast=hierarchical", "ibcast=flat", "iallgather=node_ring", "ialltoall=ring_pull"))
+def test_a_late_rank_gets_what_it_needs_from_nodes_that_are_through(offload, call):
+    """The last collective before MPI_Finalize: a node's service processes stay until all nodes' ranks are there."""
+    offload.pretend_nodes = 4
+    collective = call.partition("=")[0]
+    result = offload.run(4, ["leave", collective, "3", "500"], env={"OUTRIGGER_ALGORITHM": call}).ok()
+    assert result.out.count("has it") == 4, result.out
+    assert result.offloaded() == 4
+    offload.nothing_left()
+
+
 @pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # the choice is the same under all
 def test_blocking_forms_are_offloaded_where_that_pays(two_nodes):
     """Allgathers of large blocks between nodes of several ranks; all or none where the user says so."""
