@@ -53,12 +53,31 @@ quiet_step() {
 # Set up on demand: instant when all is there.
 ensure_setup() { bash "$ROOT/scripts/dev/setup.sh" --quiet "$@"; }
 
-# UCX 1.22, headers and libraries, in build/ucx-1.22: what the preset ucx122 builds against.
+# What fetches from a network: mirrors and proxies fail now and then.   persistently command...
+persistently() {
+  local pause_s
+  for pause_s in 5 30; do
+    "$@" && return
+    echo "Failed; again in $pause_s s: $*"
+    sleep "$pause_s"
+  done
+  "$@"
+}
+
+# UCX 1.22, headers and libraries, in build/ucx-1.22: what the preset ucx122 builds against. Several builds and tests may
+# want it at a time, so it comes as a whole, once.
 ensure_ucx122() {
   local place="$ROOT/build/ucx-1.22"
   [[ -f "$place/libucx/lib/libucp.so" ]] && return
-  quiet_step "Fetching UCX 1.22" "$VENV/bin/python" -m pip install --disable-pip-version-check --no-deps --no-compile \
-    --upgrade --only-binary :all: --target "$place" -r "$ROOT/scripts/ucx-1.22.txt"
+  mkdir -p "$ROOT/build"
+  (
+    flock 9
+    [[ -f "$place/libucx/lib/libucp.so" ]] && exit
+    rm -rf "$place" "$place.new"
+    quiet_step "Fetching UCX 1.22" persistently "$VENV/bin/python" -m pip install --disable-pip-version-check --no-deps \
+      --no-compile --upgrade --only-binary :all: --target "$place.new" -r "$ROOT/scripts/ucx-1.22.txt" || exit
+    mv "$place.new" "$place"
+  ) 9>"$ROOT/build/ucx-1.22.lock"
 }
 
 # Configures and builds one preset (all targets, or those named).   build_preset release [target...]

@@ -164,7 +164,7 @@ class Running:
         except subprocess.TimeoutExpired:
             return "its launch agent has closed its output and goes on"
         assert self._reader is not None
-        self._reader.join(1.0)
+        self._reader.join(_SECONDS_TO_END)
         last = self.said[-1] if self.said else ""
         if status == _NOT_FOUND or "No such file or directory" in last:
             return f"there is no {self.way.daemon} on it; install Outrigger there, or name another by --dpu-daemon"
@@ -204,7 +204,7 @@ class Running:
                 self.process.wait(max(0.2, deadline - time.monotonic()))
                 break
         if self._reader is not None:
-            self._reader.join(1.0)  # its last words
+            self._reader.join(max(1.0, deadline - time.monotonic()))  # its last words
             if not self._reader.is_alive():
                 for stream in filter(None, (self.process.stdout, self.process.stderr)):
                     stream.close()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -204,19 +203,42 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-@contextlib.contextmanager
-def _signals_passed_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """While the program runs, a SIGTERM or SIGHUP for this command is one for the launcher."""
+class _Signals:
+    """While the program runs, a SIGTERM or SIGHUP for this command is one for the launcher.
 
-    def pass_on(number: int, _frame: object) -> None:
-        process.send_signal(number)
+    From before it is started: what comes until it is known is kept for it, Ctrl-C as well.
+    """
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        every = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+        self._before = {number: handler for number, handler in every.items() if handler != signal.SIG_IGN}
+
+    def __enter__(self) -> _Signals:
+        for number in self._before:
+            signal.signal(number, self._take)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def _take(self, number: int, _frame: object) -> None:
+        if self._process is None:
+            self._early.append(number)
+        else:
+            self._process.send_signal(number)
+
+    def are_for(self, process: subprocess.Popen[bytes]) -> None:
+        """From now on Ctrl-C is a KeyboardInterrupt again."""
+        if signal.SIGINT in self._before:
+            signal.signal(signal.SIGINT, self._before[signal.SIGINT])
+        self._process = process
+        for number in self._early:
+            process.send_signal(number)
+        if signal.SIGINT in self._early:
+            raise KeyboardInterrupt
 
 
 def run(plan: Plan, *, capture: bool = False, timeout_s: float | None = None) -> tuple[int, str]:
@@ -224,14 +246,15 @@ def run(plan: Plan, *, capture: bool = False, timeout_s: float | None = None) ->
 
     Ctrl-C reaches the launcher as well, since it is in the same process group; this waits for it to end its ranks.
     """
-    process = subprocess.Popen(
-        plan.command,
-        env={**os.environ, **plan.environment},
-        stdin=subprocess.DEVNULL if capture else None,
-        stdout=subprocess.PIPE if capture else None,
-    )
-    with _signals_passed_to(process):
+    with _Signals() as signals:
+        process = subprocess.Popen(
+            plan.command,
+            env={**os.environ, **plan.environment},
+            stdin=subprocess.DEVNULL if capture else None,
+            stdout=subprocess.PIPE if capture else None,
+        )
         try:
+            signals.are_for(process)
             output, _ = process.communicate(timeout=timeout_s)
         except KeyboardInterrupt:
             try:

@@ -29,8 +29,8 @@ install() {
   wanted="$* $(sha256sum <"$ROOT/scripts/mpis.txt")"
   [[ "$(cat "$stamp" 2>/dev/null)" == "$wanted" ]] && return
   rm -rf "${place:?}/$name"
-  quiet_step "Installing $name" "$VENV/bin/python" -m pip install --disable-pip-version-check --no-deps --no-compile \
-    --only-binary :all: --ignore-installed --prefix "$place/$name" "$@"
+  quiet_step "Installing $name" persistently "$VENV/bin/python" -m pip install --disable-pip-version-check --no-deps \
+    --no-compile --only-binary :all: --ignore-installed --prefix "$place/$name" "$@"
   echo "$wanted" >"$stamp"
 }
 

@@ -67,9 +67,10 @@ install_packages() {
     sudo -v || die "setup: sudo refused. As root: apt-get install $*"
   fi
   add_architectures "$@"
-  quiet_step "Fetching package lists" "${as_root[@]}" apt-get update
-  quiet_step "Installing $# packages" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
+  local patient=(-o Acquire::Retries=5 -o DPkg::Lock::Timeout=300)
+  quiet_step "Fetching package lists" persistently "${as_root[@]}" apt-get update "${patient[@]}"
+  quiet_step "Installing $# packages" persistently "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends -o Dpkg::Use-Pty=0 "${patient[@]}" "$@"
 }
 
 find_python() {
@@ -94,7 +95,8 @@ if $force || [[ ! -x "$VENV/bin/outrigger" || "$(cat "$stamp" 2>/dev/null)" != "
   if [[ ! -x "$VENV/bin/python" ]] || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
     quiet_step "Making .venv with $("$python" --version)" "$python" -m venv --clear "$VENV"
   fi
-  quiet_step "Installing Python packages" "$VENV/bin/python" -m pip install --disable-pip-version-check -e "${ROOT}[dev]"
+  quiet_step "Installing Python packages" persistently "$VENV/bin/python" -m pip install --disable-pip-version-check \
+    -e "${ROOT}[dev]"
   echo "$wanted" >"$stamp"
 elif ! $quiet && ((${#missing[@]} == 0)); then
   note "Everything is installed."

@@ -210,7 +210,8 @@ Status reap(pid_t pid, const std::string& path, std::chrono::milliseconds limit)
       ::kill(pid, SIGKILL);
       static_cast<void>(::waitpid(pid, &status, 0));
       return Error{"outriggerd at " + path + " did not go to the background within " + std::to_string(limit.count()) +
-                   " ms; is it the right program? On a slow machine set OUTRIGGER_INIT_TIMEOUT_MS to more than 20000"};
+                   " ms; is it the right program? On a slow machine raise OUTRIGGER_INIT_TIMEOUT_MS: half of it is for "
+                   "this"};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -30,14 +30,21 @@ def main() -> int:
             problems.append(f"refers to {name}")
         elif kind not in "UwWvV":
             defined.add(name)
-    problems += [f"defines {name}" for name in sorted(defined) if not re.match(r"P?MPI_[A-Z]|ucp_request_is_completed$", name)]
+    problems += [
+        f"defines {name}" for name in sorted(defined) if not re.match(r"P?MPI_[A-Z]|ucp_request_is_completed$", name)
+    ]
     names = {name.removeprefix("P") for name in defined if re.match(r"P?MPI_", name)}
     problems += [f"defines only one of {name} and P{name}" for name in names if not {name, "P" + name} <= defined]
     if "MPI_Ialltoall" not in names:
         problems.append("does not define MPI_Ialltoall")
     if "san.so" not in needed:  # a sanitizer's runtime must come first in a process: nothing to see then
-        shell = subprocess.run(["/bin/sh", "-c", "echo alive"], env={**os.environ, "LD_PRELOAD": library},
-                               capture_output=True, text=True, check=False)
+        shell = subprocess.run(
+            ["/bin/sh", "-c", "echo alive"],
+            env={**os.environ, "LD_PRELOAD": library},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if (shell.stdout, shell.stderr, shell.returncode) != ("alive\n", "", 0):
             problems.append(f"disturbs /bin/sh: {shell}")
     for problem in problems:

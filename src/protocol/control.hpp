@@ -60,7 +60,7 @@ inline constexpr std::uint32_t kMaxRegionsPerRank = 4096;   // at the limit MPI_
 inline constexpr std::size_t kMaxControlFds = 3;
 inline constexpr std::size_t kSecretBytes = 16;
 inline constexpr std::size_t kReasonBytes = 256;
-inline constexpr std::size_t kTransportsBytes = 128;  // longer lists do not travel to a DPU
+inline constexpr std::size_t kTransportsBytes = 128;  // with longer lists DPUs are not used
 
 using Secret = std::array<std::uint8_t, kSecretBytes>;
 

@@ -10,6 +10,7 @@
 #include "service/job_protest.hpp"
 #include "service/keeper.hpp"
 #include "service/log.hpp"
+#include "service/transports.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -34,6 +35,11 @@ std::chrono::milliseconds Keeper::dpu_attach_limit() const {
 }
 
 void Keeper::start_dpu() {
+  if (const std::size_t length = allowed_transports().size(); length >= kTransportsBytes) {
+    return refuse_everybody(
+        fmt::format("OUTRIGGER_UCX_TLS has {} characters, of which {} reach a DPU; name fewer, or set it there", length,
+                    kTransportsBytes - 1));
+  }
   if (const Status called = call_dpu(); !called) return refuse_everybody(dpu_name() + ": " + called.error());
   phase_began_ = Clock::now();
   // Neighbours share a service process.

@@ -61,7 +61,7 @@ class CopierOfClient : public ::testing::Test {
   }
   CopyBoard& board() { return node_.header().copies; }
   bool comes() {
-    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (!client_->copier() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     return client_->copier();
   }

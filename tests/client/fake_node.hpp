@@ -41,12 +41,12 @@ class FakeNode {
   FakeNode(const FakeNode&) = delete;
   FakeNode& operator=(const FakeNode&) = delete;
 
-  [[nodiscard]] AttachOptions attach_options(std::uint32_t timeout_ms = 5000) const;
+  [[nodiscard]] AttachOptions attach_options(std::uint32_t timeout_ms = 40000) const;
   // Attaches, or fails the test and returns null.
   [[nodiscard]] std::unique_ptr<Client> attach() const;
 
   // The service process's side. One thread at a time; not while serving.
-  [[nodiscard]] std::optional<SlotIndex> take_post(std::chrono::milliseconds at_most = std::chrono::seconds(5));
+  [[nodiscard]] std::optional<SlotIndex> take_post(std::chrono::milliseconds at_most = std::chrono::seconds(40));
   [[nodiscard]] SlotRequestBody body(SlotIndex slot) const;
   void complete(SlotIndex slot, CompletionStatus status = CompletionStatus::ok, std::uint32_t late = 0);
   // Completes everything that is posted, until stop_serving(). With `sleepy` it sleeps for the doorbell in between.
@@ -107,10 +107,10 @@ class FakeNode {
 
 // Polls until done or the time is over.
 [[nodiscard]] bool finish(Client& client, PendingOperation& operation,
-                          std::chrono::milliseconds at_most = std::chrono::seconds(10));
+                          std::chrono::milliseconds at_most = std::chrono::seconds(60));
 // Waits until `condition()` holds; false when it never did.
 template <class Condition>
-[[nodiscard]] bool eventually(Condition condition, std::chrono::milliseconds at_most = std::chrono::seconds(5)) {
+[[nodiscard]] bool eventually(Condition condition, std::chrono::milliseconds at_most = std::chrono::seconds(40)) {
   const auto deadline = std::chrono::steady_clock::now() + at_most;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;

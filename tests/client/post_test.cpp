@@ -310,6 +310,7 @@ TEST_F(Post, DoorbellOnlyWhenTheServiceSleeps) {
 }
 
 TEST_F(Post, WaitSleepsUntilACompletion) {
+  constexpr std::chrono::seconds kLong{60};
   const auto first = client_->post(request(0));
   const auto second = client_->post(request(1));
   const SlotIndex slot = node_.take_post().value();
@@ -323,8 +324,8 @@ TEST_F(Post, WaitSleepsUntilACompletion) {
   node_.complete(slot);
   EXPECT_FALSE(client_->poll(*second));
   const auto again = std::chrono::steady_clock::now();
-  client_->wait_for_completion(std::chrono::seconds(5));
-  EXPECT_LT(std::chrono::steady_clock::now() - again, std::chrono::seconds(2));
+  client_->wait_for_completion(kLong);
+  EXPECT_LT(std::chrono::steady_clock::now() - again, kLong / 2);
   EXPECT_TRUE(client_->poll(*first));
 
   // Done while asleep: woken.
@@ -334,8 +335,8 @@ TEST_F(Post, WaitSleepsUntilACompletion) {
     node_.complete(other);
   });
   EXPECT_FALSE(client_->poll(*second));
-  client_->wait_for_completion(std::chrono::seconds(5));
-  EXPECT_LT(std::chrono::steady_clock::now() - again, std::chrono::seconds(4));
+  client_->wait_for_completion(kLong);
+  EXPECT_LT(std::chrono::steady_clock::now() - again, kLong);
   EXPECT_TRUE(client_->poll(*second));
   later.join();
   EXPECT_EQ(node_.header().rank_sleeping.load(), 0U);

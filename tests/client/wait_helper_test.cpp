@@ -55,7 +55,7 @@ class Asking {
   }
   [[nodiscard]] CopyResult result() { return static_cast<CopyResult>(board_.result(given_ - 1).load()); }
   [[nodiscard]] bool done() {
-    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (result() == CopyResult::none && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     return result() != CopyResult::none;
   }

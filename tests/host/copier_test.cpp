@@ -34,6 +34,12 @@ class TestsTaker : public Copiers {
   TestsTaker() : Copiers(100ms) {}
 };
 
+// Time for a thread of the test to come and take something on a busy machine.
+class SlowTaker : public Copiers {
+ protected:
+  SlowTaker() : Copiers(2s) {}
+};
+
 TEST_F(Copiers, NobodyIsWantedForWhatIsMappedOrSmall) {
   EXPECT_EQ(move(childs(0, 1000), mine(0, 1000)).reach, Reach::relay);
   EXPECT_EQ(board().wanted.load(), 0U);
@@ -127,7 +133,7 @@ TEST_F(Copiers, AnotherProcessThanMeantIsNotTouched) {
   asking.ring();
   std::vector<fabric::RankCopier::Finished> finished;
   std::vector<fabric::Piece> returned;
-  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
   while (finished.size() < 2 && std::chrono::steady_clock::now() < deadline) {
     asking.wait(1ms);
     (void)asking.collect(finished, returned);
@@ -216,7 +222,7 @@ TEST_F(TestsTaker, ACancelledMoveHoldsCompletionsUntilTheTakerIsDone) {
   EXPECT_EQ(fabric_.moves_in_flight(), 0U);
 }
 
-TEST_F(TestsTaker, AThreadThatDiesWithAJobIsNoticed) {
+TEST_F(SlowTaker, AThreadThatDiesWithAJobIsNoticed) {
   std::atomic<pid_t> tid{0};
   std::atomic<bool> go{false};
   std::thread dying([&] {
@@ -283,11 +289,15 @@ TEST_F(TestsTaker, StoppedCopierLeavesItsWorkToTheServiceProcess) {
 TEST_F(Copiers, AnIdleCopierTakesNoTime) {
   start_copier();
   ASSERT_EQ(move(childs(0, kBytes), mine(0, kBytes)).status, MoveStatus::ok);
-  std::this_thread::sleep_for(20ms);
-  const std::int64_t before = copier_.cpu_ns();
+  std::int64_t before = 0;
+  std::int64_t after = -1;
+  for (int tries = 0; tries < 20 && after != before; ++tries) {  // on a busy machine it comes to rest late
+    before = copier_.cpu_ns();
+    std::this_thread::sleep_for(300ms);
+    after = copier_.cpu_ns();
+  }
   EXPECT_GT(before, 0);
-  std::this_thread::sleep_for(300ms);
-  EXPECT_EQ(copier_.cpu_ns(), before);
+  EXPECT_EQ(after, before);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class Copiers : public ::testing::Test {
     int cpu = 0;
     while (!CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) ++cpu;
     copier_.start(board(), cpu);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!copier_.runs() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     ASSERT_TRUE(copier_.runs());
   }
@@ -87,7 +87,7 @@ class Copiers : public ::testing::Test {
   // What the rank would do to have jobs that nobody carries out.
   void pretend_copier(pid_t tid) { board().copier_tid.store(tid, std::memory_order_release); }
 
-  void progress_until(const Ended& ended, std::chrono::milliseconds at_most = std::chrono::seconds(10)) {
+  void progress_until(const Ended& ended, std::chrono::milliseconds at_most = std::chrono::seconds(60)) {
     const auto deadline = std::chrono::steady_clock::now() + at_most;
     while (!ended.ended() && std::chrono::steady_clock::now() < deadline) (void)fabric_.progress();
   }

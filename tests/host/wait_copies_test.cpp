@@ -269,7 +269,7 @@ class WaitingRank : public testing::Copiers {
 
   void without_working_copier() { pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid))); }
   void help_until(const Ended& ended) {
-    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (!ended.ended() && std::chrono::steady_clock::now() < deadline) {
       (void)fabric_.progress();
       (void)helper_.help();

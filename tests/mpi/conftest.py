@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,8 @@ from outrigger.errors import UserError
 HERE = Path(__file__).parent
 SETTLE_S = 10.0
 """How long processes of ours may take to go away after a job's end."""
+INIT_TIMEOUT_MS = 60_000
+"""A fifth of it is for a DPU to reach memory. Longer than by default: a busy machine is no reason to run natively."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -198,6 +201,17 @@ class Job:
             self.command, code, self.text(), seconds, json.loads(report.read_text()) if report.exists() else None
         )
 
+    def disturb(self, moments: random.Random, seconds: float) -> None:
+        """Stops ranks and lets them go on, one at a time, for so long, or until the job ends."""
+        end = time.monotonic() + seconds
+        with contextlib.suppress(ProcessLookupError):
+            while time.monotonic() < end and self.process.poll() is None:
+                victim = moments.choice(self.rank_pids())
+                os.kill(victim, signal.SIGSTOP)
+                time.sleep(moments.uniform(0, 0.1))
+                os.kill(victim, signal.SIGCONT)
+                time.sleep(moments.uniform(0, 0.05))
+
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -260,6 +274,7 @@ class Mpi:
             for_ranks |= {"OUTRIGGER_SERVICES": str(services), "OUTRIGGER_MIN_BYTES": "0"}
             for_ranks |= {"OUTRIGGER_REPORT": str(directory / "report.json")}
             for_ranks |= {"OUTRIGGER_PRETEND_NODES": str(self.pretend_nodes)}
+            for_ranks |= {"OUTRIGGER_INIT_TIMEOUT_MS": str(INIT_TIMEOUT_MS)}
             for_ranks |= env or {}
         if search := self.installed.search(self.directory):
             for_ranks["LD_LIBRARY_PATH"] = ":".join([*filter(None, [for_ranks.get("LD_LIBRARY_PATH")]), *search])
@@ -296,7 +311,8 @@ class Mpi:
                 job.kill()
         if not wait_until(lambda: not self.leftovers(), SETTLE_S):
             for process in self.daemons() + processes_under(self.build / "tests" / "mpi"):
-                os.kill(process.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
 
     def _require_library(self) -> None:
         assert self.library.exists(), f"{self.library} is not built"

@@ -54,7 +54,7 @@ def must_be_gone(mpi: Mpi, since: float) -> None:
 
 def must_fail(job: Job) -> None:
     """The launcher ends by itself, and says by its exit status that something went wrong."""
-    assert wait_until(lambda: job.process.poll() is not None, 3.0), f"the launcher still runs\n{job.text()}"
+    assert wait_until(lambda: job.process.poll() is not None, 30.0), f"the launcher still runs\n{job.text()}"
     assert job.process.returncode != 0, job.text()
 
 

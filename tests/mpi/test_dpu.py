@@ -57,6 +57,17 @@ def test_over_tcp_it_is_refused(offload):
 
 
 @ONE_MPI
+def test_more_transports_than_reach_it_are_no_setting(offload):
+    """What would be cut off is said, and the job goes on without the DPU."""
+    with dpus(offload) as started:
+        env = started.told() | {"OUTRIGGER_UCX_TLS": "tcp," * 40 + "self"}
+        result = offload.start(2, ["differential", "--operations", "20"], env=env).wait(90).ok()
+    assert "the DPUs are not used: OUTRIGGER_UCX_TLS has 164 characters" in result.out, result.out
+    assert "no difference" in result.out
+    offload.nothing_left()
+
+
+@ONE_MPI
 def test_a_dpu_that_is_not_there(offload):
     told = {"OUTRIGGER_DPUS": "localhost=127.0.0.1:9", "OUTRIGGER_DPU_SECRET": "0" * 32}
     result = offload.run(2, ["differential", "--operations", "20"], env=told).ok()

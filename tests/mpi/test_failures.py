@@ -105,7 +105,7 @@ def test_launcher_is_killed(offload, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_keeper_is_killed(offload, mode):
     """The job ends, or goes on to its right end; either way nothing stays behind."""
-    job = start(offload, mode, seconds=2)
+    job = start(offload, mode, seconds=3)
     os.kill(offload.daemons("keep")[0].pid, signal.SIGKILL)
     result = job.wait(40)
     assert "WRONG DATA" not in result.out
@@ -114,22 +114,15 @@ def test_keeper_is_killed(offload, mode):
 
 def test_stopped_and_continued_ranks_get_the_right_bytes(offload):
     """A rank is stopped in the middle of copies, its copier with it: nothing comes late, nothing is lost."""
-    moments = random.Random(4)
-    job = start(offload, "operations", seconds=3)
-    end = time.monotonic() + 3
-    while time.monotonic() < end:
-        victim = moments.choice(job.rank_pids())
-        os.kill(victim, signal.SIGSTOP)
-        time.sleep(moments.uniform(0, 0.1))
-        os.kill(victim, signal.SIGCONT)
-        time.sleep(moments.uniform(0, 0.05))
+    job = start(offload, "operations", seconds=4)
+    job.disturb(random.Random(4), 3)
     result = job.wait(40).ok()
     assert "WRONG DATA" not in result.out
     offload.nothing_left(GONE_WITHIN_S)
 
 
 def test_children_see_and_spoil_nothing(offload):
-    job = start(offload, "fork", seconds=2)
+    job = start(offload, "fork", seconds=3)
     result = job.wait(40).ok()
     assert "WRONG DATA" not in result.out
     reaches = [entry["bytes"] for entry in result.report["collectives"]]
@@ -140,15 +133,24 @@ def test_children_see_and_spoil_nothing(offload):
 @pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # service processes are the same
 def test_idle_service_process_burns_nothing(offload):
     """Below 1% of a core over 10 s, also while ranks compute with an operation outstanding."""
+    modes = ("idle", "compute", "wait")
     served: dict[int, str] = {}
-    for mode in ("idle", "compute", "wait"):
-        job = offload.start(2, ["steady", mode, "18"])
+    for mode in modes:
+        job = offload.start(2, ["steady", mode, "600"])
         job.wait_for("steady: ready")
         served |= {process.pid: f"{process.role}, {mode}" for process in offload.daemons() if process.pid not in served}
-    time.sleep(2)
-    processes = offload.daemons()
-    assert {process.pid for process in processes} == set(served) and len(served) == 6, served
-    before = {process.pid: process.cpu_seconds() for process in processes}
-    time.sleep(10)
-    used = {served[process.pid]: process.cpu_seconds() - before[process.pid] for process in processes}
+    used: dict[str, float] = {}
+    for _ in range(3):  # on a busy machine they may not have come to rest yet
+        time.sleep(2)
+        processes = offload.daemons()
+        assert {process.pid for process in processes} == set(served) and len(served) == 2 * len(modes), served
+        before = {process.pid: process.cpu_seconds() for process in processes}
+        time.sleep(10)
+        used = {served[process.pid]: process.cpu_seconds() - before[process.pid] for process in processes}
+        if max(used.values()) < 0.1:
+            break
+    for job in offload.jobs:
+        for pid in job.rank_pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     assert max(used.values()) < 0.1, f"CPU seconds in 10 s: {used}"

@@ -151,5 +151,5 @@ def test_the_benchmark_of_late_ranks(offload):
     words = ["--bytes", "4096", "--rounds", "3", "--skew-ms", "40", "--work-ms", "1"]
     result = offload.run(3, [program, *words], env={"OUTRIGGER_BLOCKING": "on"}).ok()
     run = skew.read_run(result.out, 3, names)
-    assert 0 < run["allgatherv"].on_time_mpi_ms < 1000
+    assert 0 < run["allgatherv"].on_time_mpi_ms < 20_000
     assert result.offloaded() >= 3 * (3 + 2)

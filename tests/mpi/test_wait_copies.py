@@ -80,16 +80,9 @@ def test_service_process_is_killed_while_ranks_copy(offload):
 
 def test_stopped_and_continued_while_they_copy(offload):
     """A piece that a stopped rank holds is waited for; what it has not begun is copied without it."""
-    moments = random.Random(6)
     job = offload.start(2, ["steady", "large", "3"], env=with_copiers())
     job.wait_for("steady: ready")
-    end = time.monotonic() + 2
-    while time.monotonic() < end:
-        victim = moments.choice(job.rank_pids())
-        os.kill(victim, signal.SIGSTOP)
-        time.sleep(moments.uniform(0, 0.1))
-        os.kill(victim, signal.SIGCONT)
-        time.sleep(moments.uniform(0, 0.05))
+    job.disturb(random.Random(6), 2)
     result = job.wait(60).ok()
     assert "WRONG DATA" not in result.out
     offload.nothing_left(GONE_WITHIN_S)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A shell's background job ignores it, and would pass that on to the programs that are interrupted here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("outrigger", deadline=None)
+# How long an example takes, or is to be made, says how busy the machine is.
+settings.register_profile("outrigger", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("outrigger")
 
 

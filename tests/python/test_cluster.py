@@ -23,6 +23,8 @@ from outrigger.errors import UserError
 
 NAME = f"t{os.getpid()}"
 RATE_BITS = 200_000_000
+LONG_S = 90
+"""What takes longer has failed, however busy the machine is."""
 
 _EXECUTE = """
 import sys
@@ -47,7 +49,7 @@ def command(host: str, *words: str, name: str = NAME) -> list[str]:
 
 def on(host: str, *words: str, name: str = NAME, **options: object) -> subprocess.CompletedProcess[str]:
     """Runs a program on a host."""
-    merged = {"capture_output": True, "text": True, "timeout": 20, **options}
+    merged = {"capture_output": True, "text": True, "timeout": LONG_S, **options}
     return subprocess.run(command(host, *words, name=name), check=False, **merged)  # type: ignore[call-overload, no-any-return]
 
 
@@ -58,7 +60,7 @@ def said(host: str, script: str) -> str:
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + LONG_S
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} did not come"
         time.sleep(0.01)
@@ -122,7 +124,31 @@ def test_signals_pass(cluster: None, tmp_path: Path) -> None:
     process = subprocess.Popen(command("n0", "sh", "-c", script), stdout=subprocess.PIPE, text=True)
     wait_for(tmp_path / "ready")
     process.terminate()
-    assert process.communicate(timeout=15)[0] == "got it\n"
+    assert process.communicate(timeout=LONG_S)[0] == "got it\n"
+    assert process.returncode == 3
+
+
+_EXECUTE_LATE = """
+import sys, time
+from outrigger.cluster import control, messages
+
+def send_and_be_held_up(*words, send=messages.send):
+    send(*words)
+    time.sleep(2)
+
+messages.send = send_and_be_held_up
+sys.exit(control.execute(sys.argv[1], sys.argv[3:], sys.argv[2]))
+"""
+
+
+def test_a_signal_passes_as_soon_as_the_program_runs(cluster: None, tmp_path: Path) -> None:
+    """The client may have got no further than asking for the program by then."""
+    script = f"trap 'echo got it; exit 3' TERM; touch {tmp_path}/ready; while :; do sleep 0.02; done"
+    words = [sys.executable, "-c", _EXECUTE_LATE, "n0", NAME, "sh", "-c", script]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    wait_for(tmp_path / "ready")
+    process.terminate()
+    assert process.communicate(timeout=LONG_S)[0] == "got it\n"
     assert process.returncode == 3
 
 
@@ -132,7 +158,7 @@ def test_a_program_ends_with_its_killed_client(cluster: None, tmp_path: Path, de
     wait_for(tmp_path / "ready")
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + LONG_S
     while control.look(NAME)[1].processes:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -148,7 +174,7 @@ def test_a_terminal_passes(cluster: None) -> None:
     os.close(slave)
     output = b""
     interrupted = False
-    while select.select([master], [], [], 15)[0]:
+    while select.select([master], [], [], LONG_S)[0]:
         try:
             output += os.read(master, 4096)
         except OSError:
@@ -157,7 +183,7 @@ def test_a_terminal_passes(cluster: None) -> None:
             os.write(master, b"\x03")
             interrupted = True
     os.close(master)
-    assert process.wait(15) == 4
+    assert process.wait(LONG_S) == 4
     assert output.startswith(b"17 71\r\nready\r\n") and output.endswith(b"interrupted\r\n")
 
 
@@ -169,7 +195,7 @@ def test_the_agent_is_an_ssh_for_launchers(cluster: None) -> None:
     assert on("n0", "ssh", "n1", "echo $SECRET", env={**os.environ, "SECRET": "passed"}).stdout == "\n"
     unknown = on("n0", "ssh", "elsewhere", "true")
     assert (unknown.returncode, unknown.stderr) == (255, "outrigger: elsewhere: there is no such host in the cluster\n")
-    subprocess.run([agent, "n0", "true"], check=True, timeout=20)
+    subprocess.run([agent, "n0", "true"], check=True, timeout=LONG_S)
 
 
 @pytest.mark.parametrize(("mpi", "launcher", "option"), [
@@ -193,41 +219,53 @@ with socket.create_server(("", 5001)) as server:
     open(sys.argv[1], "w").close()
     connection, _ = server.accept()
     count, buffer = 0, bytearray(1 << 20)
-    started = None
+    started = time.monotonic()
+    connection.sendall(b"!")
     while got := connection.recv_into(buffer):
-        started = started or time.monotonic()
         count += got
 print(count / (time.monotonic() - started))
 """
 _SEND = """
 import socket, sys
 with socket.create_connection((sys.argv[1], 5001)) as connection:
+    connection.recv(1)
     for _ in range(12):
         connection.sendall(bytes(1 << 20))
 """
 
 
-@pytest.mark.parametrize(("source", "target"), [("n0", "n1"), ("n1", "n0")])
-def test_links_keep_their_rate(cluster: None, tmp_path: Path, source: str, target: str) -> None:
-    ready = tmp_path / "ready"
+def measured_bytes_per_second(source: str, target: str, ready: Path) -> float:
+    """From before the first byte is sent until the last has come: never more than the link's rate."""
+    ready.unlink(missing_ok=True)
     receiver = subprocess.Popen(command(target, sys.executable, "-c", _RECEIVE, str(ready)), stdout=subprocess.PIPE)
     wait_for(ready)
     assert on(source, sys.executable, "-c", _SEND, target).returncode == 0
-    bytes_per_second = float(receiver.communicate(timeout=20)[0])
-    # TCP's payload is 0.94 of the wire; the lower bound leaves room for a busy machine.
-    assert 0.6 * RATE_BITS / 8 < bytes_per_second < 0.96 * RATE_BITS / 8
+    return float(receiver.communicate(timeout=LONG_S)[0])
 
 
-_REACHES = "import socket; socket.create_connection(('n1', 22), timeout=1)"
+@pytest.mark.parametrize(("source", "target"), [("n0", "n1"), ("n1", "n0")])
+def test_links_keep_their_rate(cluster: None, tmp_path: Path, source: str, target: str) -> None:
+    # A busy machine may keep the processes from using the link; it cannot make it faster. TCP's payload is 0.94 of the
+    # wire.
+    for _ in range(8):
+        bytes_per_second = measured_bytes_per_second(source, target, tmp_path / "ready")
+        assert bytes_per_second < 0.96 * RATE_BITS / 8
+        if bytes_per_second > 0.6 * RATE_BITS / 8:
+            return
+    pytest.fail(f"{bytes_per_second} bytes per second, of {RATE_BITS / 8}")
+
+
+_REACHES = "import socket, sys; socket.create_connection(('n1', 22), timeout=float(sys.argv[1]))"
 
 
 def test_a_cable_can_be_pulled_and_put_back(cluster: None) -> None:
     control.set_link("n1", "down", NAME)
     assert [host.state for host in control.look(NAME)] == ["up", "link down", "up"]
-    assert re.search("TimeoutError|No route to host", on("n0", sys.executable, "-c", _REACHES).stderr)
+    assert re.search("TimeoutError|No route to host", on("n0", sys.executable, "-c", _REACHES, "1").stderr)
     assert said("n1", "cat /sys/class/net/eth0/carrier").strip() == "0"
     control.set_link("n1", "up", NAME)
-    assert "Connection refused" in on("n0", sys.executable, "-c", _REACHES).stderr
+    # The first question for the other's address may get lost still; the next one comes a second later.
+    assert "Connection refused" in on("n0", sys.executable, "-c", _REACHES, "30").stderr
 
 
 def test_a_killed_host_is_gone_with_its_processes(spare: str, tmp_path: Path) -> None:
@@ -239,7 +277,7 @@ def test_a_killed_host_is_gone_with_its_processes(spare: str, tmp_path: Path) ->
     )
     wait_for(tmp_path / "ready")
     control.kill("n1", spare)
-    assert process.communicate(timeout=10)[1] == "outrigger: n1: the host went down\n"
+    assert process.communicate(timeout=LONG_S)[1] == "outrigger: n1: the host went down\n"
     assert process.returncode == 255
     assert [(host.state, host.processes) for host in control.look(spare)] == [("up", 0), ("killed", 0)]
     assert "the host is down" in on("n1", "true", name=spare).stderr
@@ -253,7 +291,7 @@ import os, subprocess, sys
 from pathlib import Path
 from outrigger.cluster import host, keeper, state
 
-hosts = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+hosts = [subprocess.Popen(["sleep", "600"]) for _ in range(2)]
 switch = keeper._Switch(state.Files(Path(sys.argv[1])), state.Spec(2, None))
 switch._hosts = [keeper._Host(index, process.pid, -1, -1) for index, process in enumerate(hosts)]
 keeper.network.set_port = lambda *port: None
@@ -268,13 +306,26 @@ switch.serve(host.listen(Path(sys.argv[1], "socket")))
 """
 
 
+def wait_until_answered(path: Path) -> None:
+    """A socket has its name before anybody listens."""
+    deadline = time.monotonic() + LONG_S
+    while True:
+        try:
+            messages.ask(str(path), {"do": "look"})
+            return
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline, f"nobody answers at {path}"
+            time.sleep(0.01)
+
+
 def test_a_host_that_is_gone_at_once_is_not_waited_for_twice(tmp_path: Path) -> None:
     """SIGCHLD comes while the keeper answers; it must not wait for the host that lives in the place of the other."""
     process = subprocess.Popen([sys.executable, "-c", _KEEPER_WITH_TWO_HOSTS, str(tmp_path)], start_new_session=True)
     try:
         wait_for(tmp_path / "socket")
-        assert messages.ask(str(tmp_path / "socket"), {"do": "kill", "host": "n1"}, 5.0) == {}
-        states = messages.ask(str(tmp_path / "socket"), {"do": "look"}, 5.0)["states"]
+        wait_until_answered(tmp_path / "socket")
+        assert messages.ask(str(tmp_path / "socket"), {"do": "kill", "host": "n1"}, LONG_S) == {}
+        states = messages.ask(str(tmp_path / "socket"), {"do": "look"}, LONG_S)["states"]
         assert states == {"n0": "up", "n1": "killed"}
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -328,7 +379,8 @@ def test_cores_of_its_own(spare: str) -> None:
     assert {int(core) for core in allowed} <= cores
     assert len(set(allowed)) == min(2, len(cores))
     assert control.down(spare)
-    assert not [path for path in cpusets.MOUNT.rglob(f"outrigger-{spare}")]
+    # os.walk() passes over groups of others that go meanwhile.
+    assert not [at for at, groups, _ in os.walk(cpusets.MOUNT) if f"outrigger-{spare}" in groups]
 
 
 def test_what_a_killed_cluster_leaves_is_cleared_away(spare: str) -> None:
@@ -337,7 +389,7 @@ def test_what_a_killed_cluster_leaves_is_cleared_away(spare: str) -> None:
     assert pid is not None
     on("n1", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &", name=spare)
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + LONG_S
     while processes_of(spare):
         assert time.monotonic() < deadline, "the kernel ends the hosts with their keeper"
         time.sleep(0.02)

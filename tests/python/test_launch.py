@@ -313,18 +313,35 @@ def test_what_runs_too_long_is_ended() -> None:
     assert time.monotonic() - started < 10
 
 
-def test_ctrl_c_ends_the_program(tmp_path: Path) -> None:
+_RUN = """
+import subprocess, sys, time
+from outrigger import binding, launch
+
+class Popen(subprocess.Popen):
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        time.sleep({held_up_s})
+
+subprocess.Popen = Popen
+script = "echo $$ > {started}.new; mv {started}.new {started}; exec sleep 600"
+plan = launch.Plan(("sh", "-c", script), dict(), binding.NodeBinding((), (), (), ()))
+sys.exit(launch.run(plan)[0])
+"""
+
+
+@pytest.mark.parametrize("held_up_s", (0, 2))
+@pytest.mark.parametrize(("number", "everyone", "status"), [(signal.SIGINT, True, 130), (signal.SIGTERM, False, 143)])
+def test_signals_end_the_program(
+    tmp_path: Path, number: signal.Signals, everyone: bool, status: int, held_up_s: int
+) -> None:
+    """Also when this command has got no further than starting it."""
     started = tmp_path / "pid"
-    code = (
-        "from outrigger import launch, binding; import sys;"
-        f"plan = launch.Plan(('sh', '-c', 'echo $$ > {started}.new; mv {started}.new {started}; exec sleep 60'), {{}},"
-        " binding.NodeBinding((), (), (), ())); sys.exit(launch.run(plan)[0])"
-    )
+    code = _RUN.format(started=started, held_up_s=held_up_s)
     process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not started.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    assert process.wait(20) == 130
+    (os.killpg if everyone else os.kill)(process.pid, number)  # a terminal's keys are for the whole group
+    assert process.wait(60) == status
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)

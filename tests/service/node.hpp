@@ -56,7 +56,7 @@ struct NodeOptions {
   std::uint32_t services = 1;
   std::vector<int> service_cpus;
   std::uint32_t reach_allowed = kReachAll;
-  std::uint32_t hello_timeout_ms = 10000;
+  std::uint32_t hello_timeout_ms = 40000;
   // In a job of several nodes.
   std::uint32_t world_size = 0;  // 0: as many as ranks
   std::uint32_t first_world_rank = 0;

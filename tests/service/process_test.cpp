@@ -120,7 +120,7 @@ class Job {
     options.local_size = ranks;
     options.services = services;
     options.reach_allowed = reach;
-    options.hello_timeout_ms = 5000;
+    options.hello_timeout_ms = 30000;
     keeper_address_ = client::start_keeper(options);
   }
   Job(const Job&) = delete;
@@ -272,7 +272,7 @@ bool everything_gone() {
 
 void expect_clean_exit(Job& job) {
   for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
-    const auto status = job.wait_for(rank, 30s);
+    const auto status = job.wait_for(rank, 60s);
     ASSERT_TRUE(status) << "rank " << rank << " hangs";
     EXPECT_EQ(*status, 0) << "rank " << rank << ": " << job.text(rank);
   }
@@ -297,7 +297,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Processes,
 
 // Waits until all ranks are where waiting_rank() wants them; then the one service process's pid.
 pid_t wait_until_posted(Job& job) {
-  if (!within(10s, [&] { return job.board().posted.load() == job.ranks(); })) return -1;
+  if (!within(60s, [&] { return job.board().posted.load() == job.ranks(); })) return -1;
   const auto keeper = keepers();
   if (keeper.size() != 1) return -1;
   const auto services = services_of(keeper.front());
@@ -342,7 +342,7 @@ TEST(ProcessFailure, KilledKeeperIsNoticedAndTakesItsServicesAlong) {
   ASSERT_TRUE(status) << "the waiting rank hangs";
   EXPECT_EQ(WEXITSTATUS(*status), 42);
   EXPECT_NE(job.text(1).find("keeper"), std::string::npos) << job.text(1);
-  for (const pid_t service : services) EXPECT_TRUE(within(2s, [&] { return !alive(service); }));
+  for (const pid_t service : services) EXPECT_TRUE(within(5s, [&] { return !alive(service); }));
 }
 
 TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
@@ -357,19 +357,19 @@ TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
     std::vector<std::byte> send(2000, static_cast<std::byte>(me));
     std::vector<std::byte> receive(2000);
     const auto operation = post_alltoall(client, group, 0, send.data(), receive.data(), 1000);
-    const auto deadline = Clock::now() + 10s;
+    const auto deadline = Clock::now() + 40s;
     while (!client.poll(*operation)) {
       if (client.fatal()) return 2;
       if (Clock::now() > deadline) return 3;
     }
     return receive[0] == std::byte{1} && receive[1999] == std::byte{2} ? 0 : 4;
   });
-  ASSERT_TRUE(within(10s, [&] { return job.board().posted.load() == 3; }));
+  ASSERT_TRUE(within(60s, [&] { return job.board().posted.load() == 3; }));
   ::kill(job.pid(0), SIGKILL);
-  ASSERT_TRUE(job.wait_for(0, 2s));
+  ASSERT_TRUE(job.wait_for(0, 10s));
   job.board().go.store(1);
   for (const std::uint32_t rank : {1U, 2U}) {
-    const auto status = job.wait_for(rank, 15s);
+    const auto status = job.wait_for(rank, 60s);
     ASSERT_TRUE(status);
     EXPECT_EQ(*status, 0) << "rank " << rank;
   }
@@ -389,7 +389,7 @@ TEST(ProcessFailure, MissingRankIsRefusedWithAReasonAndNothingStays) {
   const auto client = Client::attach(attach);
   ASSERT_FALSE(client);
   EXPECT_NE(client.error().find("1 of 2 ranks"), std::string::npos) << client.error();
-  EXPECT_TRUE(within(2s, everything_gone));
+  EXPECT_TRUE(within(5s, everything_gone));
 }
 
 TEST(ProcessIdle, ServiceProcessSleepsWhileRanksComputeWithOperationsOpen) {
@@ -398,14 +398,20 @@ TEST(ProcessIdle, ServiceProcessSleepsWhileRanksComputeWithOperationsOpen) {
   job.start(waiting_rank);
   const pid_t service = wait_until_posted(job);
   ASSERT_GT(service, 0);
-  std::this_thread::sleep_for(50ms);
-  const double before = cpu_seconds(service);
-  const double keeper_before = cpu_seconds(keepers().front());
   const auto pause = std::chrono::seconds(std::getenv("OUTRIGGER_LONG_TESTS") != nullptr ? 10 : 3);
-  std::this_thread::sleep_for(pause);
   const double limit = 0.01 * static_cast<double>(pause.count());
-  EXPECT_LT(cpu_seconds(service) - before, limit);
-  EXPECT_LT(cpu_seconds(keepers().front()) - keeper_before, limit);
+  double used = limit;
+  double keeper_used = limit;
+  for (int tries = 0; tries < 4 && (used >= limit || keeper_used >= limit); ++tries) {
+    std::this_thread::sleep_for(50ms);  // on a busy machine they may not have come to rest by then
+    const double before = cpu_seconds(service);
+    const double keeper_before = cpu_seconds(keepers().front());
+    std::this_thread::sleep_for(pause);
+    used = cpu_seconds(service) - before;
+    keeper_used = cpu_seconds(keepers().front()) - keeper_before;
+  }
+  EXPECT_LT(used, limit);
+  EXPECT_LT(keeper_used, limit);
 }
 
 }  // namespace

@@ -87,20 +87,35 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Whatever ends this command, be it Ctrl-C or SIGTERM, ends the launcher and its ranks."""
+def _ended_with_us(start: Callable[[], subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen[bytes]]:
+    """A launcher that whatever ends this command, be it Ctrl-C or SIGTERM, ends with its ranks."""
+    early: list[int] = []
+    started = False
 
     def leave(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
+        if not started:
+            early.append(number)
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt
+        else:
+            raise SystemExit(128 + number)
 
-    handled = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.signal(number, leave) for number in handled}
+    ending = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    handled = ending if threading.current_thread() is threading.main_thread() else ()
+    before = {number: handler for number in handled if (handler := signal.getsignal(number)) != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, leave)
+    process = None
     try:
-        yield
+        process = start()
+        started = True
+        if early:
+            leave(early[0], None)
+        yield process
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if process.poll() is None:
+        if process is not None and process.poll() is None:
             end(process)
 
 
@@ -135,9 +150,9 @@ class _Output:
             return ""
 
     def rest(self) -> str:
-        """Of a process that has ended by itself."""
+        """Of a process that has ended. Children of its own may keep its output open."""
         for reader in self._readers:
-            reader.join(_POLL_S)
+            reader.join(_SECONDS_TO_END)
         return "".join(iter(lambda: self.next_line(0), ""))
 
 
@@ -153,13 +168,16 @@ def run_command(
     MPIs are known to hang in MPI_Finalize between hosts; what was measured before that is good.
     """
     deadline = time.monotonic() + timeout_s
-    process = subprocess.Popen(
-        command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, process_group=0,
-    )  # fmt: skip
-    printed = _Output(process)
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, process_group=0,
+        )  # fmt: skip
+
     output, enough = "", False
-    with _ended_with_us(process):
+    with _ended_with_us(start) as process:
+        printed = _Output(process)
         while process.poll() is None:
             output += printed.next_line(_POLL_S)
             if not enough and complete(output):
@@ -169,7 +187,8 @@ def run_command(
                 break
         by_itself = process.poll() is not None
         printed.passes_errors = by_itself or not enough  # what launchers say of being ended is of no interest
-    output += printed.rest() if by_itself else ""
+    rest = printed.rest() if by_itself or not enough else ""
+    output += rest if by_itself else ""
     if not by_itself and not enough:
         raise UserError(f"still running after {timeout_s:.0f} s, ended: {' '.join(command)}")
     return Ended(launch.exit_code(process.returncode) if by_itself else 0, output, by_itself)

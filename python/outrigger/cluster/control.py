@@ -96,7 +96,7 @@ def _clear(found: Files) -> bool:
 def _whole(found: Files) -> bool:
     """The keeper answers, and no host of its is dead."""
     try:
-        answer = messages.ask(str(found.keeper), {"do": "look"}, timeout_s=5.0)
+        answer = messages.ask(str(found.keeper), {"do": "look"}, _SECONDS_TO_ANSWER)
     except (OSError, messages.ClosedError):
         return False
     return "killed" not in answer["states"].values()

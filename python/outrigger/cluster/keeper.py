@@ -110,6 +110,8 @@ class _Host:
     """A pipe: its cable is there."""
     reports: int
     """A pipe with the results of setting it up: one by its first process, one of its network."""
+    maker: int = 0
+    """The process that makes it; until that has ended, the host's first process is none of the keeper's children."""
 
 
 def _host_life(files: Files, name: str, spec: Spec, reports: int) -> NoReturn:
@@ -160,14 +162,15 @@ class _Switch:
         go, go_here = os.pipe()
         reports_here, reports = os.pipe()
         pids_here, pids = os.pipe()
-        if os.fork() == 0:
+        maker = os.fork()
+        if maker == 0:
             _close_all_but(go, reports, pids)
             _make_host(self._files, index, self._spec, go, reports, pids)
         for descriptor in (go, reports, pids):
             os.close(descriptor)
         with open(pids_here, "rb") as pipe:
             pid = pipe.read(4)
-        found = _Host(index, int.from_bytes(pid), go_here, reports_here)
+        found = _Host(index, int.from_bytes(pid), go_here, reports_here, maker)
         if not pid:
             self._check(found)
         return found
@@ -176,6 +179,7 @@ class _Switch:
         """Raises what went wrong in a host, if something did."""
         with open(made.reports) as pipe:
             lines = [json.loads(line) for line in pipe]
+        os.waitpid(made.maker, 0)
         for line in lines:
             if line["fault"]:
                 raise UserError(f"{host_name(made.index)}: {line['fault']}")

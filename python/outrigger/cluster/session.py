@@ -11,12 +11,13 @@ import selectors
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from outrigger.cluster import messages
 
 _FAILED = 255  # what ssh ends with when it is ssh that failed
 _PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_ALL_PASSED_ON = (*_PASSED_ON, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 _CHUNK_BYTES = 65536
 # The options of ssh that take a value; launchers give some, and here none means anything.
 _SSH_OPTIONS_WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
@@ -70,6 +71,16 @@ class _Terminal:
                 _write_all(1, data)
 
 
+@contextlib.contextmanager
+def _held(numbers: Sequence[signal.Signals]) -> Iterator[None]:
+    """Keeps signals back for a moment."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _write_all(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
@@ -83,7 +94,9 @@ class _Session:
         self._terminal = terminal
         self._selector = selectors.DefaultSelector()
         files = [0, 1, 2] if terminal is None else [terminal.slave, terminal.slave, terminal.slave_or(2)]
-        messages.send(connection, request, files)
+        with _held(_ALL_PASSED_ON):  # what comes as soon as the program runs is for the program
+            messages.send(connection, request, files)
+            self._handle_signals()
         if terminal is not None:
             os.close(terminal.slave)
 
@@ -123,7 +136,6 @@ class _Session:
 
     def run(self) -> messages.Message:
         """Until the program ends: its ending."""
-        self._handle_signals()
         self._selector.register(self._connection, selectors.EVENT_READ)
         if self._terminal is not None:
             master = self._terminal.master

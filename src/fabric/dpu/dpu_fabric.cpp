@@ -10,8 +10,6 @@
 namespace outrigger::fabric::dpu {
 namespace {
 
-// The trial of exported handles. What takes longer is not used, and holds up nobody.
-constexpr std::chrono::seconds kTrialTime{4};
 // A rank that ends takes its connection with it: its keeper says so soon after.
 constexpr std::chrono::seconds kUntilKnownToHaveLeft{2};
 constexpr std::size_t kLineBytes = 64;
@@ -149,7 +147,7 @@ void DpuFabric::look_after_attaching(Clock::time_point now) {
       continue;
     }
     if (rank->stage == Stage::trying) {
-      if (now - rank->trial_since >= kTrialTime) rank->trial->give_up();
+      if (now - rank->trial_since >= options_.attach_limit) rank->trial->give_up();
       continue;
     }
     if (now - rank->since < options_.attach_limit) continue;

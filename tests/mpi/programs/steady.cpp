@@ -8,7 +8,8 @@
 //   steady fork SECONDS         operations without pause; now and then a child is forked with one outstanding
 //   steady idle SECONDS         nothing outstanding, ranks asleep
 //
-// Every rank prints "steady: rank R is process P" and, when at work, "steady: ready".
+// Rank 0 prints "steady: rank R is process P" of each and, when all are at work, "steady: ready": launchers keep the
+// order of one rank's lines only.
 
 #include <mpi.h>
 #include <sys/wait.h>
@@ -28,11 +29,15 @@ int rank = 0;
 int size = 0;
 
 void say_ready() {
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) {
-    std::printf("steady: ready\n");
-    std::fflush(stdout);
+  const int own = static_cast<int>(getpid());
+  std::vector<int> processes(static_cast<std::size_t>(size));
+  MPI_Gather(&own, 1, MPI_INT, processes.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+  if (rank != 0) return;
+  for (int i = 0; i < size; ++i) {
+    std::printf("steady: rank %d is process %d\n", i, processes[static_cast<std::size_t>(i)]);
   }
+  std::printf("steady: ready\n");
+  std::fflush(stdout);
 }
 
 void compute_until(Clock::time_point end) {
@@ -109,8 +114,6 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const std::string mode = argc > 1 ? argv[1] : "operations";
   const int seconds = argc > 2 ? std::atoi(argv[2]) : 10;
-  std::printf("steady: rank %d is process %d\n", rank, static_cast<int>(getpid()));
-  std::fflush(stdout);
   Exchange first(20'000);
   first.post();
   first.wait();
