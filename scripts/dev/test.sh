@@ -8,8 +8,8 @@
 #             dev, asan, tsan, clang, fuzz (clang with sanitizers): the unit tests of that build; tsan without those of
 #             what has no threads
 #             ucx122: the tests of the wire over UCX 1.22, which is fetched, instead of the system's UCX
-#             aarch64: engine and protocol as they run on a DPU's Arm cores, under qemu-user; the same simulated
-#             schedules take the same course there as here
+#             aarch64: what a service process consists of, as it runs on a DPU's Arm cores, under qemu-user: unit tests,
+#             the wire, messages that have the same bytes as here, simulated schedules that take the same course
 #
 # Every suite runs even when one before it failed; the exit code says whether all passed.
 set -euo pipefail
@@ -29,7 +29,7 @@ ensure_setup
 targets=()
 case "$preset" in
   ucx122) targets=(ucx_test outriggerd) ;;
-  aarch64) targets=(engine_test protocol_tests outrigger-sim outriggerd) ;;
+  aarch64) targets=(protocol_tests engine_test sim_test dpu_test service_test ucx_test outrigger-sim outriggerd) ;;
 esac
 build_preset "$preset" "${targets[@]}"
 cd "$ROOT"
@@ -70,7 +70,15 @@ if [[ "$preset" == tsan ]] && setarch -R true 2>/dev/null; then runner=(setarch 
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
 # UCX patches mmap and its kin when it is loaded, which ThreadSanitizer does not survive.
 if [[ "$preset" == tsan ]]; then export UCX_MEM_MMAP_HOOK_MODE=none; fi
-suite "unit tests" 'tests passed' "${runner[@]}" ctest "${ctest_arguments[@]}"
+if [[ "$preset" != aarch64 ]]; then
+  suite "unit tests" 'tests passed' "${runner[@]}" ctest "${ctest_arguments[@]}"
+fi
+# A process for all tests of a program: its start takes longer than most of them, under an emulator.
+emulated() {
+  local title="$1" program="$2"
+  shift 2
+  suite "$title" 'PASSED|FAILED' timeout 600 qemu-aarch64 "build/aarch64/bin/$program" --gtest_brief=1 "$@"
+}
 # Every seed ends with the same messages, crashes and completions on both.
 same_schedules() {
   local arguments=(--seeds 100) here there
@@ -81,6 +89,13 @@ same_schedules() {
 }
 if [[ "$preset" == aarch64 ]]; then
   build_preset release outrigger-sim
+  emulated "protocol" protocol_tests
+  emulated "engine" engine_test
+  emulated "simulation" sim_test
+  emulated "fabric of a DPU" dpu_test
+  # Without those that read other processes' memory or choose time slices: the emulator can do neither.
+  emulated "service" service_test --gtest_filter='-HostileRank.*:*EndToEnd*:TwoNodes.Exchange*:Scheduling.ShortSlices*'
+  $quick || emulated "wire" ucx_test
   suite "service process starts" 'outriggerd' qemu-aarch64 build/aarch64/bin/outriggerd --version
   suite "simulated schedules" 'held|differ' same_schedules
 fi

@@ -21,9 +21,9 @@ void PrintTo(const Faults& faults, std::ostream* out) {
   *out << faults.seeds << " seeds";
 }
 
-// Sanitizers make a schedule ten times as long; the plain build runs the many.
+// Sanitizers and emulated processors make a schedule ten times as long; the plain build runs the many.
 constexpr std::uint64_t seeds(std::uint64_t many) {
-#if defined(OUTRIGGER_SANITIZED)
+#if defined(OUTRIGGER_SANITIZED) || defined(OUTRIGGER_EMULATED)
   return many / 10;
 #else
   return many;

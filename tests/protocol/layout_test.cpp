@@ -1,0 +1,222 @@
+// What one machine writes, another reads: hosts and DPUs may have processors of different kinds. Every build, for
+// whatever processor, must have the layout that stands in layout.txt: fields of structs that are sent or shared, and
+// messages byte by byte. Who changes one raises kProtocolVersion (segment.hpp) or peer::kVersion.
+#include "layout.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <span>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "protocol/control.hpp"
+#include "protocol/dpu_link.hpp"
+#include "protocol/exported_memory.hpp"
+#include "protocol/peer_messages.hpp"
+#include "protocol/rank_address.hpp"
+#include "protocol/rank_message.hpp"
+#include "protocol/roster.hpp"
+#include "protocol/segment.hpp"
+#include "protocol/wire_messages.hpp"
+
+namespace outrigger {
+namespace {
+
+// Bytes between fields would be sent as they happen to be.
+template <class... Sent>
+constexpr bool without_gaps() {
+  return (std::has_unique_object_representations_v<Sent> && ...);
+}
+static_assert(without_gaps<HelloBody, WelcomeBody, RefusedBody, RegionBody, RegionAddedBody, ConfigureBody,
+                           PeerRingBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RankRemoteBody,
+                           RankWiredBody, RosterTakenBody, ProtestBody, ControlHeader>());
+static_assert(without_gaps<DpuJob, DpuReady, RankMessage, LocalRef, SlotLayout, SlotRequestBody, SlotResult, KeyEntry,
+                           WireRoute, PairExtent, CopyJob>());
+
+std::string control_messages() {
+  return OUTRIGGER_LAYOUT(ControlHeader, magic, version, kind, body_bytes) +
+         OUTRIGGER_LAYOUT(HelloBody, secret, world_rank, world_size, local_rank, local_size, probe_address, probe_value,
+                          xpmem_segment, affinity) +
+         OUTRIGGER_LAYOUT(WelcomeBody, sp, sp_count, reach, cpu, core_is_free, reserved) +
+         OUTRIGGER_LAYOUT(RefusedBody, reason) + OUTRIGGER_LAYOUT(RegionBody, world_rank, region, base, bytes) +
+         OUTRIGGER_LAYOUT(RegionAddedBody, world_rank, region, ok, reserved) +
+         OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_is_free, reach_allowed, epoch,
+                          spin_us, window_moves, nodes, elsewhere, cache_bytes, attach_limit_ms, reserved, transports) +
+         OUTRIGGER_LAYOUT(PeerRingBody, sp, reserved) +
+         OUTRIGGER_LAYOUT(RankJoinedBody, world_rank, sp, pid, reserved, probe_address, probe_value, xpmem_segment) +
+         OUTRIGGER_LAYOUT(RankAttachedBody, world_rank, reach) + OUTRIGGER_LAYOUT(RankBody, world_rank, reserved) +
+         OUTRIGGER_LAYOUT(SharedBytesBody, bytes, node, reserved) +
+         OUTRIGGER_LAYOUT(RankRemoteBody, world_rank, sp, bytes) +
+         OUTRIGGER_LAYOUT(RankWiredBody, world_rank, ok, reason) + OUTRIGGER_LAYOUT(RosterTakenBody, ok, reason) +
+         OUTRIGGER_LAYOUT(ProtestBody, world_rank, reason) +
+         OUTRIGGER_LAYOUT(DpuJob, local_size, services, attach_limit_ms) +
+         OUTRIGGER_LAYOUT(DpuReady, services, reserved, name) +
+         OUTRIGGER_LAYOUT(DpuProbed, reach, reserved, round_trip_us, bytes_per_s, device, text) +
+         OUTRIGGER_LAYOUT(RankMessage, what, serves, world_rank);
+}
+
+std::string memory_of_a_rank() {
+  return OUTRIGGER_LAYOUT(SegmentHeader, magic, version, world_rank, world_size, slot_count, ring_offset, slots_offset,
+                          arena_offset, arena_bytes, segment_bytes, ring_tail, rank_sleeping, rank_base_address,
+                          rank_quiet, completions, service_sleeping, ring_head, proofs, wire_route_count, wire_routes,
+                          fatal, fatal_reserved, fatal_text, copies) +
+         OUTRIGGER_LAYOUT(OperationSlot, state, reserved, result, body) +
+         OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, reserved, flags, root, group_high, group_low,
+                          sequence, digest, group_size, group_rank, members, marks, send, receive) +
+         OUTRIGGER_LAYOUT(SlotResult, status, late_announcements, bytes_by_reach) +
+         OUTRIGGER_LAYOUT(SlotLayout, base, stride_bytes, block_bytes, extents) +
+         OUTRIGGER_LAYOUT(LocalRef, region, reserved, address) + OUTRIGGER_LAYOUT(PairExtent, offset_bytes, bytes) +
+         OUTRIGGER_LAYOUT(KeyEntry, region, key_bytes, export_bytes, reserved, base, bytes, key) +
+         OUTRIGGER_LAYOUT(WireRoute, moves_memory, transports) +
+         OUTRIGGER_LAYOUT(CopyBoard, wanted, given, service_waits, asked, taken, events, bell, copier_sleeps,
+                          copier_tid, copier_has, rank_waits, jobs, results) +
+         "segment: ring " + std::to_string(SegmentView::ring_offset()) + ", slots " +
+         std::to_string(SegmentView::slots_offset()) + ", keys " + std::to_string(SegmentView::keys_offset()) +
+         ", arena " + std::to_string(SegmentView::arena_offset()) + ", end " +
+         std::to_string(SegmentView::segment_bytes()) + "\n";
+}
+
+// Byte i is `first` + i.
+std::vector<std::byte> counted(std::size_t bytes, unsigned first) {
+  std::vector<std::byte> result;
+  for (std::size_t i = 0; i < bytes; ++i) result.push_back(static_cast<std::byte>(first + i));
+  return result;
+}
+
+Secret some_secret() {
+  Secret secret{};
+  for (std::size_t i = 0; i < secret.size(); ++i) secret[i] = static_cast<std::uint8_t>(0xA0 + i);
+  return secret;
+}
+
+OperationId some_operation() {
+  return OperationId{GroupId{0x0102030405060708, 0x1112131415161718}, 0x2122232425262728};
+}
+
+std::string line_of(const std::string& name, const peer::Body& body) {
+  std::vector<std::byte> bytes;
+  encode(peer::Message{peer::Header{Epoch{0x31323334}, Epoch{0x41424344}, some_operation()}, body}, bytes);
+  return line_of_bytes(name, bytes);
+}
+
+peer::Announce some_announcement() {
+  peer::Announce announce;
+  announce.side = peer::Side::receive;
+  announce.again = true;
+  announce.rank = WorldRank{0x51525354};
+  announce.group_rank = GroupRank{0x61626364};
+  announce.collective = Collective::iallgatherv;
+  announce.algorithm = Algorithm::node_ring;
+  announce.root = 0x71727374;
+  announce.digest = 0x0203040506070809;
+  announce.region = RegionId{0x12131415};
+  announce.base = 0x2324252627282930;
+  announce.stride_bytes = -2;
+  announce.block_bytes = 0x3334353637383940;
+  announce.members = 9;
+  announce.first = 3;
+  announce.count = 2;
+  return announce;
+}
+
+std::string messages_of_service_processes() {
+  constexpr GroupRank source{0x01020304};
+  constexpr GroupRank destination{0x11121314};
+  peer::Announce irregular = some_announcement();
+  irregular.extents = {PairExtent{-5, 0x4142434445464748}, PairExtent{6, peer::kSettled}};
+  return line_of("announce", some_announcement()) + line_of("announce, irregular", irregular) +
+         line_of("delivered", peer::Delivered{source, destination, Epoch{7}, CompletionStatus::truncated, Reach::rdma,
+                                              0x5152535455565758, 0x6162636465666768}) +
+         line_of("release", peer::Release{source, destination, CompletionStatus::peer_lost}) +
+         line_of("finished", peer::Finished{WorldRank{0x21222324}, CompletionStatus::mismatch}) +
+         line_of("refusal", peer::Refusal{source, destination}) +
+         line_of("want", peer::Want{source, 5, 0x7172737475767778}) +
+         line_of("copy", peer::Copy{source, 5, peer::Where::here, SpId{6}, destination, RegionId{8}, 0x0102030405060708,
+                                    0x1112131415161718}) +
+         line_of("done", peer::Done{source, 5}) + line_of("quiet", peer::Quiet{true});
+}
+
+std::string messages_on_the_wire() {
+  wire::Header header;
+  header.kind = wire::Kind::push;
+  header.status = 2;
+  header.from = SpId{0x01020304};
+  header.secret = some_secret();
+  header.move = 0x1122334455667788;
+  header.offset = 0x2233445566778899;
+  header.bytes = 0x01020;
+  header.memory = MemoryRef{WorldRank{0x0A0B0C0D}, RegionId{0x0E0F1011}, 0xFFEEDDCCBBAA9988};
+  std::vector<std::byte> batch;
+  wire::append_framed(batch, wire::encode_wire(header), counted(3, 0xC0));
+  const BlockId block{some_operation(), GroupRank{0x31323334}, GroupRank{0x41424344}};
+  return line_of_bytes("wire header", wire::encode_wire(header)) + line_of_bytes("batch", batch) +
+         line_of_bytes("block", wire::encode_block_id(block));
+}
+
+std::string addresses() {
+  NodeCard card;
+  card.name = "thor";
+  card.secret = some_secret();
+  card.addresses = {counted(3, 1), counted(5, 0x10)};
+  card.ranks = {RankAssignment{WorldRank{0x01020304}, 1}, RankAssignment{WorldRank{0x11121314}, 0}};
+  std::vector<std::byte> bytes;
+  encode_card(card, bytes);
+  RankAddress address;
+  address.segment_base = 0x0102030405060708;
+  address.machine = 0x1112131415161718;
+  address.worker = counted(5, 0x20);
+  address.segment_key = counted(3, 0x30);
+  const std::vector<std::byte> without_trial = encode_rank_address(address);
+  address.trial = ExportTrial{0x2122232425262728, counted(2, 0x40), counted(7, 0x50)};
+  return line_of_bytes("card", bytes) + line_of_bytes("rank address", without_trial) +
+         line_of_bytes("rank address with a trial", encode_rank_address(address));
+}
+
+// A greeting begins with what does not change from one to the next; random bytes follow.
+std::string greeting() {
+  constexpr std::size_t fixed_bytes = 16;
+  constexpr std::size_t random_bytes = 16;
+  std::array<int, 2> fds{};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()), 0);
+  DpuLink link{UniqueFd(fds[0])};
+  const UniqueFd other(fds[1]);
+  EXPECT_EQ(::shutdown(other.get(), SHUT_WR), 0);  // it gets no answer
+  EXPECT_FALSE(link.greet(DpuLink::Side::host, some_secret(), DpuLink::Clock::now() + std::chrono::seconds(5)));
+  std::array<std::byte, 2 * (fixed_bytes + random_bytes)> bytes{};
+  EXPECT_EQ(::recv(other.get(), bytes.data(), bytes.size(), MSG_DONTWAIT), ssize_t{fixed_bytes + random_bytes});
+  return line_of_bytes("greeting", std::span(bytes).first(fixed_bytes));
+}
+
+std::string layout() {
+  return "versions: " + std::to_string(kProtocolVersion) + ", " + std::to_string(peer::kVersion) + "\n" +
+         control_messages() + memory_of_a_rank() +
+         line_of_bytes("control message", encode_control(ControlKind::rank_attached, RankAttachedBody{5, kReachRdma})) +
+         line_of_bytes("frame", encode_dpu_frame(DpuFrameKind::lost, 6, counted(3, 1), counted(2, 9))) + greeting() +
+         messages_of_service_processes() + messages_on_the_wire() + addresses();
+}
+
+std::vector<std::string> lines(std::istream& from) {
+  std::vector<std::string> result;
+  for (std::string line; std::getline(from, line);) result.push_back(line);
+  return result;
+}
+
+TEST(Layout, IsTheSameOnEveryProcessor) {
+  std::ifstream file(OUTRIGGER_LAYOUT_FILE);
+  ASSERT_TRUE(file) << OUTRIGGER_LAYOUT_FILE;
+  const std::vector<std::string> agreed = lines(file);
+  std::istringstream here(layout());
+  const std::vector<std::string> built = lines(here);
+  EXPECT_EQ(built.size(), agreed.size()) << "Of this build:\n" << here.str();
+  for (std::size_t i = 0; i < std::min(built.size(), agreed.size()); ++i) EXPECT_EQ(built[i], agreed[i]);
+}
+
+}  // namespace
+}  // namespace outrigger
