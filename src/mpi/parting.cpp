@@ -17,8 +17,12 @@ void part_together() {}
 
 #else
 
+#include <time.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <optional>
 
 namespace outrigger::mpi {
 namespace {
@@ -26,26 +30,45 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // From a rank's last closed connection. All ranks begin to close theirs within a barrier's time, and answers take far
-// less than a millisecond: what counts is how long the kernel may keep a rank from its core.
-constexpr std::chrono::milliseconds kAnswersFor{300};
+// less than a millisecond: what counts is how long the kernel may keep a rank from its core. So this is time that the
+// rank itself has had its core, where it does not sleep meanwhile, and more of it where barriers took long.
+constexpr std::chrono::nanoseconds kAnswersAtLeast = std::chrono::milliseconds(300);
+constexpr std::chrono::nanoseconds kAnswersAtMost = std::chrono::seconds(3);
+constexpr int kBarriers = 4;
+constexpr int kAnswersPerBarrier = 10;
 
 constinit std::atomic<bool> parting = false;
+constinit std::chrono::nanoseconds answers_for = kAnswersAtLeast;
+
+std::chrono::nanoseconds time_on_a_core() {
+  timespec time{};
+  (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 // Of the thread that is in MPI_Finalize.
 bool others_have_had_answers(bool completed) {
-  static Clock::time_point until;
+  static std::optional<std::chrono::nanoseconds> until;
   if (!completed) {
-    until = Clock::time_point();
+    until.reset();
     return false;
   }
-  if (until == Clock::time_point()) until = Clock::now() + kAnswersFor;
-  return Clock::now() >= until;
+  const std::chrono::nanoseconds now = time_on_a_core();
+  if (!until) until = now + answers_for;
+  return now >= *until;
 }
 
 }  // namespace
 
 void part_together() {
-  real().Barrier(constants().comm_world);
+  real().Barrier(constants().comm_world);  // for those who come late
+  Clock::duration longest{};
+  for (int i = 0; i < kBarriers; ++i) {
+    const Clock::time_point began = Clock::now();
+    real().Barrier(constants().comm_world);
+    longest = std::max(longest, Clock::now() - began);
+  }
+  answers_for = std::clamp<std::chrono::nanoseconds>(kAnswersPerBarrier * longest, kAnswersAtLeast, kAnswersAtMost);
   parting.store(true, std::memory_order_release);
 }
 

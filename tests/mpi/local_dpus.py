@@ -33,7 +33,9 @@ class Dpus:
         self.daemon = daemon
         self.log = log
         self.secret = secrets.token_hex(16)
-        self.environment = {"LD_LIBRARY_PATH": str(ucx_libraries()), "UCX_TLS": transports, **environment}
+        self.environment = {"LD_LIBRARY_PATH": str(ucx_libraries()), "UCX_TLS": BY_CMA, **environment}
+        if transports != BY_CMA:  # not the MPI's: over TCP ranks of MPICH 4.0 may hang in MPI_Finalize, natively
+            self.environment["OUTRIGGER_UCX_TLS"] = transports
         self.running: list[subprocess.Popen[bytes]] = []
         self.ports: list[int] = []
 
