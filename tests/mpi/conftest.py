@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run under the MPI that is installed there instead of the system's; may be given several times",
     )
     parser.addoption(
-        "--patience", type=float, default=1, help="times the limits on how long programs run: busy machines"
+        "--patience", type=float, default=2, help="times the limits on how long programs run: busy machines"
     )
     parser.addoption("--seed", type=int, default=None, help="first seed of the differential test (default: 1000)")
 
