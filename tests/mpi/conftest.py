@@ -10,7 +10,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run under the MPI that is installed there instead of the system's; may be given several times",
     )
     parser.addoption(
-        "--patience", type=float, default=1, help="times the limits on how long programs run: busy machines"
+        "--patience", type=float, default=2, help="times the limits on how long programs run: busy machines"
     )
     parser.addoption("--seed", type=int, default=None, help="first seed of the differential test (default: 1000)")
 
@@ -131,6 +133,47 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
             return True
         time.sleep(0.02)
     return condition()
+
+
+class Stopwatch:
+    """Seconds from now on, less those in which the machine gave no turn even to a thread that sleeps.
+
+    For promises of times: a machine that stands still, or is taken away from its guests, keeps nobody's.
+    """
+
+    BEAT_S = 0.05
+    LATE_S = 0.1
+    """Less is no standing still."""
+
+    def __init__(self) -> None:
+        self._started = self._beat = time.monotonic()
+        self._lost = 0.0
+        self._lock = threading.Lock()
+        threading.Thread(target=Stopwatch._watch, args=(weakref.ref(self),), daemon=True).start()
+
+    @staticmethod
+    def _watch(one: weakref.ref[Stopwatch]) -> None:
+        """As long as somebody has it."""
+        while (stopwatch := one()) is not None:
+            stopwatch.seconds(beat=True)
+            del stopwatch
+            time.sleep(Stopwatch.BEAT_S)
+
+    def seconds(self, *, beat: bool = False) -> float:
+        with self._lock:
+            now = time.monotonic()
+            late = max(0.0, now - self._beat - self.BEAT_S)
+            lost = self._lost + (late if late > self.LATE_S else 0.0)
+            if beat:
+                self._lost, self._beat = lost, now
+            return now - self._started - lost
+
+    def sees(self, condition: Callable[[], bool], within_s: float) -> bool:
+        while self.seconds() < within_s:
+            if condition():
+                return True
+            time.sleep(0.02)
+        return condition()
 
 
 # --- running --------------------------------------------------------------------------------------------------------

@@ -2,11 +2,18 @@
 
 import campaign
 import pytest
+from conftest import Job
 
 pytestmark = pytest.mark.one_machine
 
 FEW = ["--mpi", "openmpi", "--each", "15"]
 ONE_MPI = pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a campaign sets is for itself."""
+    monkeypatch.setattr(Job, "patience", Job.patience)
 
 
 @pytest.mark.parametrize("hosts", (None, 4))

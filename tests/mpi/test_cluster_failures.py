@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from conftest import Job, Mpi, Process, made, processes_under, wait_until
+from conftest import Job, Mpi, Process, Stopwatch, made, processes_under, wait_until
 from hosts import Hosts
 
 pytestmark = pytest.mark.one_machine  # it has hosts of its own
@@ -45,11 +45,11 @@ def ours(mpi: Mpi, host: str) -> list[Process]:
     return [process for process in processes if mpi.hosts.of(process.pid) == host]
 
 
-def must_be_gone(mpi: Mpi, since: float) -> None:
+def must_be_gone(mpi: Mpi, since: Stopwatch) -> None:
     """On all hosts, a cut-off one included."""
-    gone = wait_until(lambda: not mpi.leftovers(), GONE_WITHIN_S - (time.monotonic() - since))
+    gone = since.sees(lambda: not mpi.leftovers(), GONE_WITHIN_S)
     assert gone, f"still there after {GONE_WITHIN_S} s: {mpi.leftovers()}"
-    print(f"gone after {time.monotonic() - since:.1f} s")
+    print(f"gone after {since.seconds():.1f} s")
 
 
 def must_fail(job: Job) -> None:
@@ -68,7 +68,7 @@ def must_fail_if_it_ends(mpi: Mpi, job: Job) -> None:
 def test_service_process_is_killed(offload, at_work, hosts):
     victim = next(process for process in ours(offload, "n1") if process.role == "serve")
     pid = hosts.pid_there(victim.pid)
-    since = time.monotonic()
+    since = Stopwatch()
     os.kill(victim.pid, signal.SIGKILL)
     must_be_gone(offload, since)
     must_fail(at_work)
@@ -78,7 +78,7 @@ def test_service_process_is_killed(offload, at_work, hosts):
 
 def test_rank_is_killed(offload, at_work):
     victim = next(process for process in ours(offload, "n1") if "steady" in process.command[0])
-    since = time.monotonic()
+    since = Stopwatch()
     os.kill(victim.pid, signal.SIGKILL)
     must_be_gone(offload, since)
     must_fail(at_work)
@@ -86,7 +86,7 @@ def test_rank_is_killed(offload, at_work):
 
 def must_end_without(hosts: Hosts, mpi: Mpi, job: Job, damage: Callable[[str], None]) -> None:
     """n1 is damaged, and the job ends; then the hosts are whole again."""
-    since = time.monotonic()
+    since = Stopwatch()
     damage("n1")
     try:
         must_be_gone(mpi, since)

@@ -13,6 +13,7 @@ import signal
 import time
 
 import pytest
+from conftest import Stopwatch
 from local_dpus import ENDS_WITHIN_S, ONE_MPI, SECOND, dpus, reached
 
 pytestmark = pytest.mark.one_machine
@@ -86,9 +87,9 @@ def test_killed(offload, victim):
         job.wait_for("steady: ready")
         time.sleep(0.5)
         os.kill(offload.daemons(victim)[-1].pid, signal.SIGKILL)
-        since = time.monotonic()
+        since = Stopwatch()
         result = job.wait(ENDS_WITHIN_S + 30)
-        assert time.monotonic() - since < ENDS_WITHIN_S, result.out
+        assert since.seconds() < ENDS_WITHIN_S, result.out
     assert result.returncode != 0
     assert "DPU" in result.out, result.out
     offload.nothing_left()
