@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outrigger import binding, choice, launchers
+from outrigger import binding, choice, launchers, signals
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -211,12 +211,8 @@ def _signals_passed_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
     def pass_on(number: int, _frame: object) -> None:
         process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
+    with signals.handled((signal.SIGTERM, signal.SIGHUP), pass_on):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def run(plan: Plan, *, capture: bool = False, timeout_s: float | None = None) -> tuple[int, str]:

@@ -302,6 +302,19 @@ def test_the_exit_code_is_the_programs() -> None:
     assert launch.run(plan_of("sh", "-c", "kill -TERM $$"))[0] == 128 + signal.SIGTERM
 
 
+def test_handlers_of_other_than_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As libraries in LD_PRELOAD have them: Python names them None, and cannot put them back."""
+    set_handler, asked = signal.signal, []
+
+    def hides_earlier(number: int, handler: object) -> None:
+        asked.append((number, handler))
+        set_handler(number, handler)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(signal, "signal", hides_earlier)
+    assert launch.run(plan_of("sh", "-c", "exit 7"))[0] == 7
+    assert asked[2:] == [(signal.SIGTERM, signal.SIG_DFL), (signal.SIGHUP, signal.SIG_DFL)]
+
+
 def test_output_is_captured_on_request() -> None:
     assert launch.run(plan_of("echo", "hello"), capture=True) == (0, "hello\n")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from outrigger import cores, launch, libraries
+from outrigger import cores, launch, libraries, signals
 from outrigger import run as running
 from outrigger.bench import natives
 from outrigger.errors import UserError
@@ -94,12 +94,10 @@ def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
         raise SystemExit(128 + number)
 
     handled = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.signal(number, leave) for number in handled}
     try:
-        yield
+        with signals.handled(handled, leave):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         if process.poll() is None:
             end(process)
 
