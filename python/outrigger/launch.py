@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outrigger import binding, choice, launchers
+from outrigger import binding, choice, launchers, signals
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -221,8 +221,7 @@ class _Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        signals.put_back(self._before)
 
     def _take(self, number: int, _frame: object) -> None:
         if self._process is None:
@@ -233,7 +232,7 @@ class _Signals:
     def are_for(self, process: subprocess.Popen[bytes]) -> None:
         """From now on Ctrl-C is a KeyboardInterrupt again."""
         if signal.SIGINT in self._before:
-            signal.signal(signal.SIGINT, self._before[signal.SIGINT])
+            signals.put_back({signal.SIGINT: self._before[signal.SIGINT]})
         self._process = process
         for number in self._early:
             process.send_signal(number)
@@ -246,7 +245,7 @@ def run(plan: Plan, *, capture: bool = False, timeout_s: float | None = None) ->
 
     Ctrl-C reaches the launcher as well, since it is in the same process group; this waits for it to end its ranks.
     """
-    with _Signals() as signals:
+    with _Signals() as held:
         process = subprocess.Popen(
             plan.command,
             env={**os.environ, **plan.environment},
@@ -254,7 +253,7 @@ def run(plan: Plan, *, capture: bool = False, timeout_s: float | None = None) ->
             stdout=subprocess.PIPE if capture else None,
         )
         try:
-            signals.are_for(process)
+            held.are_for(process)
             output, _ = process.communicate(timeout=timeout_s)
         except KeyboardInterrupt:
             try:

@@ -302,6 +302,20 @@ def test_the_exit_code_is_the_programs() -> None:
     assert launch.run(plan_of("sh", "-c", "kill -TERM $$"))[0] == 128 + signal.SIGTERM
 
 
+def test_handlers_of_other_than_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As libraries in LD_PRELOAD have them: Python names them None, and cannot put them back."""
+    ending = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in ending}
+    monkeypatch.setattr(signal, "getsignal", lambda _number: None)
+    try:
+        assert launch.run(plan_of("sh", "-c", "exit 7"))[0] == 7
+        monkeypatch.undo()
+        assert [signal.getsignal(number) for number in ending] == [signal.SIG_DFL] * 3
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_output_is_captured_on_request() -> None:
     assert launch.run(plan_of("echo", "hello"), capture=True) == (0, "hello\n")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from outrigger import cores, launch, libraries
+from outrigger import cores, launch, libraries, signals
 from outrigger import run as running
 from outrigger.bench import natives
 from outrigger.errors import UserError
@@ -113,8 +113,7 @@ def _ended_with_us(start: Callable[[], subprocess.Popen[bytes]]) -> Iterator[sub
             leave(early[0], None)
         yield process
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signals.put_back(before)
         if process is not None and process.poll() is None:
             end(process)
 

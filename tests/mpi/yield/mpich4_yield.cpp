@@ -1,0 +1,28 @@
+// Lets the ranks of MPICH 4.0 share cores: it polls its UCX without ever yielding, so that each message between ranks
+// of one core costs a time slice, and thousands of them too long for a test. MPICH 5 and Open MPI yield by themselves.
+// To be put in LD_PRELOAD, before libucp.so.0, which must be there for the case that libmpich itself is loaded
+// privately.
+#include <dlfcn.h>
+#include <sched.h>
+
+namespace {
+
+using Progress = unsigned (*)(void* worker);
+
+constexpr int kIdleCalls = 20;
+
+}  // namespace
+
+// Advances a worker as UCX does; gives the core away after a number of calls that found nothing to do.
+extern "C" __attribute__((visibility("default"))) unsigned ucp_worker_progress(void* worker) {
+  static const auto progress = reinterpret_cast<Progress>(::dlsym(RTLD_NEXT, "ucp_worker_progress"));
+  thread_local int idle_calls = 0;
+  const unsigned events = progress(worker);
+  if (events != 0) {
+    idle_calls = 0;
+  } else if (++idle_calls == kIdleCalls) {
+    idle_calls = 0;
+    (void)::sched_yield();
+  }
+  return events;
+}
