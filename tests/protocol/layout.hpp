@@ -18,7 +18,7 @@ class Layout {
   }
 
   template <class Member>
-  Layout& field(const std::string& name, Member T::* member) {
+  Layout& field(const std::string& name, Member T::*member) {
     const T value{};
     const auto* begin = reinterpret_cast<const std::byte*>(&value);
     const auto* there = reinterpret_cast<const std::byte*>(&(value.*member));
