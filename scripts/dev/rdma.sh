@@ -28,4 +28,4 @@ else
   set -- -k 'not arm' "$@"
 fi
 OUTRIGGER_BUILD="$ROOT/build/release" OUTRIGGER_ARM_BUILD="$ROOT/build/aarch64" \
-  exec "$VENV/bin/python" -m pytest tests/rdma -v "${quick[@]}" "$@"
+  exec "$VENV/bin/python" -m pytest tests/rdma -v -rs "${quick[@]}" "$@"

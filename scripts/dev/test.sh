@@ -29,7 +29,10 @@ ensure_setup
 targets=()
 case "$preset" in
   ucx122) targets=(ucx_test outriggerd) ;;
-  aarch64) targets=(protocol_tests engine_test sim_test dpu_test service_test ucx_test outrigger-sim outriggerd) ;;
+  aarch64)
+    targets=(protocol_tests engine_test sim_test dpu_test service_test outrigger-sim outriggerd)
+    $quick || targets+=(ucx_test)
+    ;;
 esac
 build_preset "$preset" "${targets[@]}"
 cd "$ROOT"

@@ -24,6 +24,7 @@ namespace {
 constexpr std::uint32_t kFrameMagic = 0x4C44524F;     // "ORDL"
 constexpr std::uint32_t kGreetingMagic = 0x4744524F;  // "ORDG"
 constexpr std::chrono::seconds kSignOfLife{1};
+constexpr std::chrono::seconds kOwnPause{2};  // between two looks: this process stood still, as on a suspended machine
 constexpr std::size_t kReadBytes = 64U << 10;
 
 struct FrameHeader {
@@ -143,7 +144,7 @@ Result<std::optional<ParsedDpuFrame>> parse_dpu_frame(std::span<const std::byte>
   return std::optional<ParsedDpuFrame>(std::move(parsed));
 }
 
-DpuLink::DpuLink(UniqueFd socket) : socket_(std::move(socket)), heard_(Clock::now()), spoke_(heard_) {
+DpuLink::DpuLink(UniqueFd socket) : socket_(std::move(socket)), heard_(Clock::now()), spoke_(heard_), ticked_(heard_) {
   const int on = 1;
   (void)::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
@@ -199,7 +200,7 @@ Status DpuLink::greet(Side side, const Secret& secret, Clock::time_point deadlin
     const Tag tag = proof(secret, side, of_host, of_dpu);
     if (!said(tag)) return Error{"the other end does not answer"};
   }
-  heard_ = spoke_ = Clock::now();
+  heard_ = spoke_ = ticked_ = Clock::now();
   return Done{};
 }
 
@@ -270,6 +271,9 @@ std::optional<DpuFrame> DpuLink::next() {
 
 void DpuLink::tick(Clock::time_point now) {
   if (!open()) return;
+  // While it stood still itself the other end may have done so, too.
+  if (now - ticked_ > kOwnPause) heard_ = std::min(now, heard_ + (now - ticked_));
+  ticked_ = now;
   if (now - spoke_ >= kSignOfLife) send(DpuFrameKind::alive, 0, {});
   if (now - heard_ >= silence_) fail("it does not answer");
 }

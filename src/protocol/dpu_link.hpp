@@ -136,7 +136,8 @@ class DpuLink {
   [[nodiscard]] std::optional<DpuFrame> next();
   // Until the other end counts as lost; kDpuSilence unless told otherwise.
   void allow_silence(std::chrono::milliseconds limit) { silence_ = std::max<Clock::duration>(limit, kDpuSilence); }
-  // A sign of life when it is time for one; closes a connection whose other end has been silent for too long.
+  // A sign of life when it is time for one; closes a connection whose other end has been silent for too long, of which
+  // only the time counts in which this end looked. To be called every second or so, after work().
   void tick(Clock::time_point now);
 
  private:
@@ -151,6 +152,7 @@ class DpuLink {
   std::size_t taken_ = 0;
   Clock::time_point heard_;
   Clock::time_point spoke_;
+  Clock::time_point ticked_;
   Clock::duration silence_ = kDpuSilence;
 };
 

@@ -17,6 +17,8 @@ from conftest import Stopwatch
 from local_dpus import ENDS_WITHIN_S, ONE_MPI, SECOND, dpus, reached
 
 pytestmark = pytest.mark.one_machine
+SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "250"))
+"""With memory that comes and goes between them."""
 
 
 @pytest.mark.parametrize(
@@ -39,9 +41,10 @@ def test_no_difference(offload, ranks, nodes, services, algorithms):
 
 @ONE_MPI
 def test_memory_comes_and_goes(offload):
-    """Registered memory that is freed, unmapped, remapped between operations; every byte is checked."""
+    """Registered memory that is freed, unmapped, remapped, inherited between operations; every byte is checked."""
     with dpus(offload) as started:
-        result = offload.start(2, ["soak", "250", "5"], env=started.told()).wait(150).ok()
+        program = ["soak", str(SOAK_OPERATIONS), "5", "20"]
+        result = offload.start(2, program, env=started.told()).wait(150 + SOAK_OPERATIONS / 20).ok()
     assert result.offloaded() > 0
     offload.nothing_left()
 

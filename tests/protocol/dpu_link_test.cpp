@@ -113,7 +113,7 @@ TEST(DpuLink, CarriesFramesInOrder) {
 TEST(DpuLink, EndsWithASilentOrNonsensicalOtherEnd) {
   Ends silent = make_ends();
   const auto now = DpuLink::Clock::now();
-  silent.host.tick(now + kDpuSilence - 1s);
+  for (auto passed = 0s; passed < kDpuSilence; passed += 1s) silent.host.tick(now + passed);
   EXPECT_TRUE(silent.host.open());
   silent.host.tick(now + kDpuSilence + 1s);
   EXPECT_FALSE(silent.host.open());
@@ -126,6 +126,18 @@ TEST(DpuLink, EndsWithASilentOrNonsensicalOtherEnd) {
   EXPECT_FALSE(mad.host.next().has_value());
   EXPECT_FALSE(mad.host.open());
   EXPECT_NE(mad.host.problem().find("not to be understood"), std::string::npos);
+}
+
+TEST(DpuLink, DoesNotCountTheTimeInWhichItStoodStillItself) {
+  Ends ends = make_ends();
+  auto now = DpuLink::Clock::now();
+  for (int suspended = 0; suspended < 3; ++suspended) {
+    now += 600s;
+    ends.host.tick(now);
+    EXPECT_TRUE(ends.host.open());
+  }
+  for (auto passed = 0s; passed <= kDpuSilence + 1s; passed += 1s) ends.host.tick(now + passed);
+  EXPECT_FALSE(ends.host.open());
 }
 
 TEST(DpuLink, CutFramesAreWaitedFor) {

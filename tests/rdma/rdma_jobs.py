@@ -33,6 +33,8 @@ TCP = {"OUTRIGGER_UCX_TLS": "tcp"}
 
 STALL_S = int(120 * PATIENCE)
 """After which operations that do not end are a failure, and named."""
+LOST_WITHIN_S = 10.0 * PATIENCE
+"""After which nothing may be left of a job that has lost a machine or a process."""
 READY_S = 200
 """For the start of a program and its first operation: a guest reads every program for the first time, slowly."""
 
@@ -221,7 +223,7 @@ class Dpu:
         return self.guest.directory / f"dpu.{kind}"
 
 
-OURS = "ps -C outriggerd,steady,differential,stopped -o pid="
+OURS = "ps -C outriggerd,steady,differential,stopped,soak -o pid="
 """Ranks, service processes and keepers; fails where there are none."""
 
 
@@ -229,7 +231,7 @@ def sweep(guest: Guest) -> None:
     """Ends what a test that failed has left."""
     if not guest.is_up():
         return
-    names = "outriggerd steady differential stopped mpiexec.mpich hydra_pmi_proxy mpirun.openmpi orted"
+    names = "outriggerd steady differential stopped soak mpiexec.mpich hydra_pmi_proxy mpirun.openmpi orted"
     guest.run(f"kill -9 $(pidof {names}); rm -rf /dev/shm/outrigger* /tmp/ompi.*; exit 0", 60)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from rdma_guests import Guest, Outcome
 from rdma_jobs import (
+    LOST_WITHIN_S,
     SOFT_ROCE,
     STALL_S,
     TCP,
@@ -27,7 +28,6 @@ from rdma_jobs import (
 
 PACKET_BYTES = 4096
 MPI_S = 240
-LOST_WITHIN_S = 10.0
 RDMA = {"kind": "rdma", "transports": "rc_verbs/rxe0:1"}
 MESSAGES = {"kind": "messages", "transports": "tcp/eth0"}
 

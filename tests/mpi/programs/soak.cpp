@@ -1,15 +1,19 @@
 // Many operations with random allocation and freeing between them.
 //
-//   soak OPERATIONS [SEED]
+//   soak OPERATIONS [SEED [FORK]]
 //
 // All ranks draw the operations from one seed: collective, size of blocks, how many stay outstanding. Each rank draws
-// from a seed of its own where its buffers come from, what else it allocates and frees, and when. Every byte is
-// checked; so is memory that is allocated beside the operations, into which a late copy for a freed buffer would fall.
-// Memory that is still there when everything has been freed must not grow.
+// from a seed of its own where its buffers come from, whether they grow and move before they go, what else it allocates
+// and frees, and when. Where FORK is not 0, children are made after so many operations each time, with some
+// outstanding; they share the memory of their parent, which goes on with it, for a while. Every byte is checked; so is
+// memory that is allocated beside the operations, into which a late copy for a freed buffer would fall. Memory that is
+// still there when everything has been freed must not grow.
 
 #include <malloc.h>
 #include <mpi.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -55,7 +59,7 @@ class Memory {
   Memory(Random& random, std::size_t bytes) : kind_(below(random, 8)), bytes_(bytes) {
     if (kind_ == 0) {
       MPI_Alloc_mem(static_cast<MPI_Aint>(bytes), MPI_INFO_NULL, &base_);
-    } else if (kind_ == 1) {
+    } else if (kind_ <= 2) {
       base_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (base_ == MAP_FAILED) base_ = nullptr;
     } else {
@@ -64,9 +68,10 @@ class Memory {
     if (base_ == nullptr) fail("no memory for " + std::to_string(bytes) + " bytes");
   }
   ~Memory() {
+    if (kind_ == 2 || kind_ == 3) grow();
     if (kind_ == 0) {
       MPI_Free_mem(base_);
-    } else if (kind_ == 1) {
+    } else if (kind_ <= 2) {
       ::munmap(base_, bytes_);
     } else {
       std::free(base_);
@@ -86,6 +91,18 @@ class Memory {
   }
 
  private:
+  // To twice its size: what was mapped moves, unless there is room behind it.
+  void grow() {
+    const unsigned char first = *bytes();
+    const unsigned char last = bytes()[bytes_ - 1];
+    void* grown = kind_ == 2 ? ::mremap(base_, bytes_, 2 * bytes_, MREMAP_MAYMOVE) : std::realloc(base_, 2 * bytes_);
+    if (grown == nullptr || grown == MAP_FAILED) fail("no memory to grow");
+    base_ = grown;
+    if (*bytes() != first || bytes()[bytes_ - 1] != last) fail("wrong bytes in memory that has grown");
+    bytes_ *= 2;
+    std::memset(base_, 0, bytes_);
+  }
+
   std::size_t kind_;
   std::size_t bytes_;
   void* base_ = nullptr;
@@ -163,6 +180,28 @@ class Idle {
   std::vector<Piece> pieces_;
 };
 
+// One at a time, each for some milliseconds.
+class Children {
+ public:
+  void make_one() {
+    end_last();
+    child_ = ::fork();
+    if (child_ < 0) fail("fork failed");
+    if (child_ == 0) {
+      ::usleep(20'000);
+      ::_exit(0);
+    }
+  }
+  void end_last() {
+    int status = 0;
+    if (child_ > 0 && (::waitpid(child_, &status, 0) != child_ || status != 0)) fail("a child has not ended well");
+    child_ = 0;
+  }
+
+ private:
+  pid_t child_ = 0;
+};
+
 // With as little as possible kept by malloc.
 long resident_kib() {
   malloc_trim(0);
@@ -183,7 +222,9 @@ int main(int argc, char** argv) {
   const auto seed = static_cast<std::uint64_t>(argc > 2 ? std::atol(argv[2]) : 1);
   Random common(seed);
   Random own(seed * 1000 + static_cast<std::uint64_t>(rank) + 1);
+  const long fork_after = argc > 3 ? std::atol(argv[3]) : 0;
   Idle idle;
+  Children children;
   std::deque<std::unique_ptr<Operation>> outstanding;
   const auto finish_to = [&outstanding](std::size_t left) {
     for (; outstanding.size() > left; outstanding.pop_front()) outstanding.front()->finish();
@@ -192,6 +233,7 @@ int main(int argc, char** argv) {
   for (long done = 0; done < operations; ++done) {
     outstanding.push_back(std::make_unique<Operation>(common, own, static_cast<unsigned>(done)));
     for (std::size_t changes = below(own, 4); changes != 0; --changes) idle.change(own);
+    if (fork_after != 0 && done % fork_after == fork_after - 1) children.make_one();
     finish_to(below(common, kMostOutstanding));
     if (done == operations / 4) {
       finish_to(0);
@@ -200,6 +242,7 @@ int main(int argc, char** argv) {
     }
   }
   finish_to(0);
+  children.end_last();
   idle.drop_all();
   const long grown_kib = resident_kib() - early_kib;
   std::printf("soak: rank %d: %ld operations, seed %lu: all right, grown by %ld KiB\n", rank, operations,
