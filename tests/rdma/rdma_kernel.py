@@ -83,7 +83,11 @@ def prepare(directory: Path, architecture: Architecture) -> Bootable:
             _add_applets(new / "usr/bin")
         new.rename(result.layer)
     busybox = (result.layer / "usr/bin/busybox").read_bytes()
-    result.initrd.write_bytes(_archive(_in_order(package, MODULES), busybox))
+    initrd = _archive(_in_order(package, MODULES), busybox)
+    if not result.initrd.exists() or result.initrd.read_bytes() != initrd:
+        new = place / "initrd.new"
+        new.write_bytes(initrd)
+        new.rename(result.initrd)  # a guest that is starting may be reading the old one
     return result
 
 
