@@ -1,8 +1,10 @@
 #include "client/rank_network.hpp"
 
 #include <sys/mman.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -29,6 +31,23 @@ void note_unmapped(int /*event*/, void* range, void* ranges) {
   std::memcpy(&event, range, sizeof(event));
   const auto begin = reinterpret_cast<std::uintptr_t>(event.address);
   static_cast<UnmappedRanges*>(ranges)->note(begin, begin + event.bytes);
+}
+
+// Since Linux 5.12 fork() copies pages that a device has pinned at once, so that the parent keeps those that the device
+// knows.
+bool forks_copy_pinned_pages() {
+  utsname system{};
+  unsigned major = 0;
+  unsigned minor = 0;
+  if (::uname(&system) != 0 || std::sscanf(system.release, "%u.%u", &major, &minor) != 2) return false;
+  return major > 5 || (major == 5 && minor >= 12);
+}
+
+// libibverbs takes what is registered from children that are forked, for kernels before that one. Here it is the
+// program's memory: a child of a program that knows nothing of it would end at its first access.
+void keep_in_children(std::uint64_t base, std::uint64_t bytes) {
+  static const bool safe = forks_copy_pinned_pages();
+  if (safe) (void)::madvise(reinterpret_cast<void*>(base), bytes, MADV_DOFORK);
 }
 
 }  // namespace
@@ -157,7 +176,10 @@ void* RankNetwork::add(std::uint64_t base, std::uint64_t bytes, KeyEntry& entry)
     const std::vector<std::byte> exported = exports_ ? exports::pack(ucx_.exports, memory) : std::vector<std::byte>();
     const bool fits = pack_keys({std::span(static_cast<const std::byte*>(key), key_bytes), exported}, entry);
     ucx_.rkey_buffer_release(key);
-    if (fits) return memory;
+    if (fits) {
+      keep_in_children(base, bytes);
+      return memory;
+    }
   }
   ucx_.mem_unmap(context_, memory);
   return nullptr;
