@@ -31,6 +31,7 @@ std::unique_ptr<const Membership> Membership::make(const Context& context, Membe
     made->number_at_peer_.push_back(static_cast<std::uint32_t>(peer.ranks.size()));
     peer.ranks.push_back(group_rank(i));
   }
+  made->begin_after_self();
   made->members_ = std::move(members);
   made->self_ = context.config.self;
   if (!made->local_.empty()) made->services_ = made->services_of_node_ = {made->self_};
@@ -42,6 +43,19 @@ std::unique_ptr<const Membership> Membership::make(const Context& context, Membe
   std::sort(made->services_of_node_.begin(), made->services_of_node_.end());
   made->find_nodes(context);
   return made;
+}
+
+// Each service process speaks first to the next one: none is everybody's first.
+void Membership::begin_after_self() {
+  if (local_.empty()) return;
+  const auto is_before = [this](const Peer& peer) { return peer.ranks.front() < local_.front(); };
+  const auto next = std::find_if_not(peers_.begin(), peers_.end(), is_before);
+  const auto before = static_cast<std::uint32_t>(next - peers_.begin());
+  const auto count = static_cast<std::uint32_t>(peers_.size());
+  std::rotate(peers_.begin(), next, peers_.end());
+  for (std::uint32_t& peer : peer_of_) {
+    if (peer != kSelf) peer = (peer + count - before) % count;
+  }
 }
 
 void Membership::find_nodes(const Context& context) {

@@ -42,7 +42,8 @@ class Membership {
   // Members served here, ascending by group rank.
   [[nodiscard]] std::span<const GroupRank> local() const { return local_; }
 
-  // The other service processes with members, and those members, ascending.
+  // The other service processes with members, in the order of their first ones, by turns from the one after this; and
+  // those members, ascending.
   struct Peer {
     SpId sp;
     std::vector<GroupRank> ranks;
@@ -72,6 +73,7 @@ class Membership {
   [[nodiscard]] const std::vector<std::vector<SpId>>& services_by_node() const { return services_by_node_; }
 
  private:
+  void begin_after_self();
   void find_nodes(const Context& context);
 
   Members members_;

@@ -104,7 +104,8 @@ std::string first_problem(const Job& job, const std::string& mine) {
   return std::string(text.data());
 }
 
-// Do more ranks may run on this rank's cores than there are cores? Collective over the node.
+// May more ranks, and service processes without a core of their own, run on this rank's cores than there are cores?
+// Collective over the node.
 bool cores_are_shared(const Job& job) {
   cpu_set_t mine;
   CPU_ZERO(&mine);
@@ -112,11 +113,17 @@ bool cores_are_shared(const Job& job) {
   std::vector<cpu_set_t> all(job.local_size);
   const int bytes = static_cast<int>(sizeof mine);
   real().Allgather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, job.node_comm);
-  double load = 0;  // ranks that would run on my cores if each spread evenly over its own
+  double load = 0;  // who would run on my cores if each rank spread evenly over its own, and service processes over all
+  cpu_set_t any = mine;
   for (const cpu_set_t& other : all) {
     cpu_set_t common;
     CPU_AND(&common, &mine, &other);
+    CPU_OR(&any, &any, &other);
     load += static_cast<double>(CPU_COUNT(&common)) / std::max(1, CPU_COUNT(&other));
+  }
+  const WelcomeBody& services = job.client->welcome();
+  if (services.core_is_free == 0) {
+    load += static_cast<double>(services.sp_count) * CPU_COUNT(&mine) / std::max(1, CPU_COUNT(&any));
   }
   return load > CPU_COUNT(&mine) + 0.01;
 }

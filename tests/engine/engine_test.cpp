@@ -32,6 +32,26 @@ TEST_P(BothAlgorithms, MovesEveryByte) {
   }
 }
 
+// By turns from the one behind it, wherever its ranks are in the group.
+TEST_P(BothAlgorithms, EachSpeaksFirstToTheNextAndNoneIsEverybodysFirst) {
+  for (const std::vector<std::uint32_t>& shape : {std::vector<std::uint32_t>{0, 1, 2, 3}, {0, 1, 2, 3, 0, 1, 2, 3}}) {
+    Cluster cluster(shape);
+    cluster.hold_messages = true;
+    for (std::uint32_t rank = 0; rank < shape.size(); ++rank) cluster.post(cluster.operation(rank, 0, 100, GetParam()));
+    cluster.settle();
+    std::vector<std::vector<std::uint32_t>> heard_by(4);
+    for (const Cluster::Letter& letter : cluster.letters) heard_by[letter.from.value()].push_back(letter.to.value());
+    for (std::uint32_t sp = 0; sp < 4; ++sp) {
+      ASSERT_GE(heard_by[sp].size(), 3U);
+      for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(heard_by[sp][i], (sp + 1 + i) % 4) << "of " << sp;
+    }
+    cluster.hold_messages = false;
+    cluster.settle();
+    ASSERT_TRUE(cluster.all_completed(0));
+    for (std::uint32_t rank = 0; rank < shape.size(); ++rank) EXPECT_TRUE(cluster.bytes_right(rank, 0, 100));
+  }
+}
+
 TEST_P(BothAlgorithms, NobodyCompletesBeforeTheLastHasPosted) {
   Cluster cluster({0, 0, 1, 1});
   for (std::uint32_t rank = 0; rank < 3; ++rank) cluster.post(cluster.operation(rank, 0, 10, GetParam()));

@@ -187,6 +187,23 @@ TEST_P(SendingAhead, InWhateverOrderThingsHappen) {
   }
 }
 
+// Else the one that comes later waits for the whole block of the one before it.
+TEST_P(SendingAhead, PeersGetTheirPartsInTurn) {
+  if (GetParam()) GTEST_SKIP() << "where the network moves memory only small blocks go ahead, as a whole";
+  constexpr std::uint64_t kParts = 4;
+  const WireOptions options;
+  const std::uint64_t bytes = kParts * options.copied_chunk_bytes;
+  start(3, options);
+  wire(0).send_ahead(block_id(1), block(0, kPrivateRegion, 0, bytes), SpId{1});
+  wire(0).send_ahead(block_id(2), block(0, kPrivateRegion, bytes, bytes), SpId{2});
+  ASSERT_TRUE(run_until([&] { return wire(1).bytes_moved() == bytes && wire(2).bytes_moved() == bytes; }));
+  std::vector<std::uint64_t> in_turn;
+  for (std::uint64_t offset = 0; offset < bytes; offset += options.copied_chunk_bytes) {
+    in_turn.insert(in_turn.end(), {offset, bytes + offset});
+  }
+  EXPECT_EQ(memory(0).reads(), in_turn);
+}
+
 // A block that nobody moves stays out of the way of those after it, and its room comes back.
 TEST_P(SendingAhead, WhatNobodyMovesIsForgotten) {
   WireOptions options;

@@ -38,6 +38,7 @@ class FakeMemory final : public fabric::NodeMemory {
     return View{fabric::MoveStatus::ok, place, mapped_};
   }
   fabric::MoveStatus read(const MemoryRef& from, std::span<std::byte> to) override {
+    reads_.push_back(from.address - kBase);
     return copy(from, to.size(), [&](std::byte* place) { std::memcpy(to.data(), place, to.size()); });
   }
   fabric::MoveStatus write(const MemoryRef& to, std::span<const std::byte> from) override {
@@ -48,6 +49,8 @@ class FakeMemory final : public fabric::NodeMemory {
   // Somebody outside keeps the mapped range.
   [[nodiscard]] bool held() const { return mapped_.use_count() > 1; }
   void lose() { lost_ = true; }
+  // Offsets of what was read so far, one after the other.
+  [[nodiscard]] const std::vector<std::uint64_t>& reads() const { return reads_; }
 
  private:
   std::byte* find(const MemoryRef& memory, std::uint64_t bytes) {
@@ -66,6 +69,7 @@ class FakeMemory final : public fabric::NodeMemory {
 
   std::shared_ptr<std::vector<std::byte>> mapped_;
   std::vector<std::byte> private_;
+  std::vector<std::uint64_t> reads_;
   bool lost_ = false;
 };
 

@@ -165,7 +165,9 @@ class Wire {
     std::uint64_t messages_taken = 0;
     std::map<std::uint64_t, Ordered> early_messages;  // by number; one before them is on its way
     std::uint64_t window_used_bytes = 0;
-    std::size_t requests = 0;
+    std::deque<wire::Header> to_send;  // chunks that it has asked for, and parts of blocks ahead; to be answered
+    bool in_sending_turn = false;
+    std::size_t requests = 0;         // of them, asked for
     std::deque<std::uint64_t> ready;  // transfers with chunks to be started, by turns
     bool in_turn = false;
     bool moves_memory = false;  // the network, once `data` is open
@@ -203,10 +205,6 @@ class Wire {
     Line line = Line::control;
     Link* link = nullptr;
     Wire* wire = nullptr;
-  };
-  struct Request {
-    Link* link;
-    wire::Header header;
   };
   // A block of ours that may be sent ahead.
   struct SentAhead {
@@ -261,7 +259,8 @@ class Wire {
   [[nodiscard]] bool start_chunks();
   [[nodiscard]] bool start_chunk(Link& link);
   [[nodiscard]] bool answer_requests();
-  [[nodiscard]] bool answer(const Request& request);
+  [[nodiscard]] bool answer(Link& link, const wire::Header& request);
+  void answer_later(Link& link, const wire::Header& request);
   [[nodiscard]] bool accept_offers();
   [[nodiscard]] bool accept(const Offer& offer);
   [[nodiscard]] bool anything_waits() const;
@@ -324,15 +323,14 @@ class Wire {
   std::uint64_t sending_bytes_ = 0;
   std::uint64_t moved_bytes_ = 0;
   std::unordered_map<BlockId, SentAhead> sent_ahead_;
-  std::size_t parts_to_send_ = 0;  // of them, in requests_
   std::uint64_t ahead_awaited_bytes_ = 0;
   std::unordered_map<std::uint64_t, Transfer> transfers_;
   std::uint64_t next_transfer_ = 1;
   std::uint64_t window_used_bytes_ = 0;
   std::vector<WireRoute> routes_;
-  std::deque<Link*> turns_;      // links with ready transfers
-  std::vector<Link*> speaking_;  // links with something in their outbox
-  std::deque<Request> requests_;
+  std::deque<Link*> turns_;          // links with ready transfers
+  std::vector<Link*> speaking_;      // links with something in their outbox
+  std::deque<Link*> sending_turns_;  // links with something to_send
   std::deque<Offer> offers_;
   std::deque<Inbound> inbox_;
   FinishedMoves finished_;

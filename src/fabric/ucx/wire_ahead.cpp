@@ -53,8 +53,7 @@ void Wire::send_ahead(const BlockId& id, const Block& from, SpId reader) {
   part.memory = from.memory;
   for (; part.offset < bytes; part.offset += part.bytes, part.memory.address += part.bytes) {
     part.bytes = std::min(options_.copied_chunk_bytes, bytes - part.offset);
-    requests_.push_back(Request{&link, part});
-    ++parts_to_send_;
+    answer_later(link, part);
   }
 }
 
@@ -64,12 +63,10 @@ void Wire::withdraw_ahead(const BlockId& id) {
   const SentAhead sent = found->second;
   sent_ahead_.erase(found);
   sent.link->ahead_room_bytes += sent.charge_bytes;
-  if (parts_to_send_ == 0) return;
-  const std::size_t unsent = std::erase_if(requests_, [&](const Request& request) {
-    return request.header.kind == wire::Kind::part && request.link == sent.link && request.header.move == sent.number;
+  const std::size_t unsent = std::erase_if(sent.link->to_send, [&](const wire::Header& request) {
+    return request.kind == wire::Kind::part && request.move == sent.number;
   });
   if (unsent == 0) return;
-  parts_to_send_ -= unsent;
   wire::Header end = header(wire::Kind::part);
   end.status = static_cast<std::uint16_t>(MoveStatus::owner_lost);
   end.move = sent.number;

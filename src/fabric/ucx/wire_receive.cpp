@@ -83,8 +83,7 @@ void Wire::control_arrived(Link& link, const wire::Header& header, std::span<con
     case wire::Kind::request:
       if (link.requests >= options_.requests_of_peer) return break_off(link, "asks for more than it may");
       ++link.requests;
-      requests_.push_back(Request{&link, header});
-      return;
+      return answer_later(link, header);
     case wire::Kind::stored:
       if (transfer_of(link, header, false) != nullptr) chunk_ended(header, static_cast<MoveStatus>(header.status));
       return;
@@ -272,41 +271,56 @@ void Wire::chunk_received(Receipt& receipt, ucs_status_t status) {
   chunk_placed(link, header, outcome);
 }
 
+void Wire::answer_later(Link& link, const wire::Header& request) {
+  link.to_send.push_back(request);
+  if (!std::exchange(link.in_sending_turn, true)) sending_turns_.push_back(&link);
+}
+
+// A chunk for each peer in turn. What the network has taken leaves in the order in which it came: whole blocks one
+// after the other would keep this node's link busy with one peer, whose own link others fill meanwhile, and the rest
+// idle.
 bool Wire::answer_requests() {
   bool any = false;
-  while (!requests_.empty() && answer(requests_.front())) {
-    const Request& answered = requests_.front();
-    answered.header.kind == wire::Kind::part ? --parts_to_send_ : --answered.link->requests;
-    requests_.pop_front();
-    any = true;
+  while (!sending_turns_.empty()) {
+    Link& link = *sending_turns_.front();
+    if (!link.to_send.empty()) {
+      const wire::Header& request = link.to_send.front();
+      if (!answer(link, request)) return any;
+      if (request.kind == wire::Kind::request) --link.requests;
+      link.to_send.pop_front();
+      any = true;
+    }
+    sending_turns_.pop_front();
+    link.in_sending_turn = !link.to_send.empty();
+    if (link.in_sending_turn) sending_turns_.push_back(&link);
   }
   return any;
 }
 
 // False: no buffer now.
-bool Wire::answer(const Request& request) {
-  wire::Header data = header(request.header.kind == wire::Kind::part ? wire::Kind::part : wire::Kind::data);
-  data.move = request.header.move;
-  data.offset = request.header.offset;
-  data.bytes = request.header.bytes;
-  NodeMemory::View view = memory_.view(request.header.memory, data.bytes);
+bool Wire::answer(Link& link, const wire::Header& request) {
+  wire::Header data = header(request.kind == wire::Kind::part ? wire::Kind::part : wire::Kind::data);
+  data.move = request.move;
+  data.offset = request.offset;
+  data.bytes = request.bytes;
+  NodeMemory::View view = memory_.view(request.memory, data.bytes);
   StagingBuffer staging;
   if (view.status == MoveStatus::ok && view.bytes == nullptr) {
     staging = send_staging_.take();
     if (!staging.valid()) return false;
     if (memory_.elsewhere()) {
-      fetch_and_send(*request.link, data, request.header.memory, std::move(staging), false);
+      fetch_and_send(link, data, request.memory, std::move(staging), false);
       return true;
     }
-    view.status = memory_.read(request.header.memory, std::span(staging.data(), data.bytes));
+    view.status = memory_.read(request.memory, std::span(staging.data(), data.bytes));
     view.bytes = staging.data();
   }
   if (view.status != MoveStatus::ok) {
     data.status = static_cast<std::uint16_t>(view.status);
-    say(*request.link, data);
+    say(link, data);
     return true;
   }
-  send_chunk(*request.link, data, view.bytes, std::move(view.hold), std::move(staging));
+  send_chunk(link, data, view.bytes, std::move(view.hold), std::move(staging));
   return true;
 }
 
