@@ -17,8 +17,9 @@ Task copy_within_node(Operation& operation, LocalRank& rank, GroupRank source) {
 
 }  // namespace
 
-Task allgather_by_nodes(Operation& operation, LocalRank& rank, Task (*receive)(Operation&, LocalRank&, GroupRank)) {
-  operation.announce_send_blocks(rank);  // my block may be read
+Task allgather_by_nodes(Operation& operation, LocalRank& rank, Task (*receive)(Operation&, LocalRank&, GroupRank),
+                        SendsAhead ahead) {
+  operation.announce_send_blocks(rank, ahead);  // my block may be read
   for (;;) {
     const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order, among those that arrived
     if (!source) break;                                                       // every block is on its way

@@ -6,7 +6,9 @@
 
 namespace outrigger::engine {
 
-// `receive`: gets the block of a rank of another node, marks, releases and counts it.
-Task allgather_by_nodes(Operation& operation, LocalRank& rank, Task (*receive)(Operation&, LocalRank&, GroupRank));
+// `receive`: gets the block of a rank of another node, marks, releases and counts it. `ahead`: whose blocks it gets by
+// move_block().
+Task allgather_by_nodes(Operation& operation, LocalRank& rank, Task (*receive)(Operation&, LocalRank&, GroupRank),
+                        SendsAhead ahead);
 
 }  // namespace outrigger::engine

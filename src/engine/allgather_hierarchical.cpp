@@ -50,7 +50,7 @@ Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
 }  // namespace
 
 Task allgather_hierarchical(Operation& operation, LocalRank& rank) {
-  return allgather_by_nodes(operation, rank, receive);
+  return allgather_by_nodes(operation, rank, receive, SendsAhead::no);
 }
 
 }  // namespace outrigger::engine

@@ -48,9 +48,14 @@ Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
   Copies::Copy copy(operation.copies(), rank, whole, ask_home);
   co_await copy.found();  // at a rank of this node, or at its source
   co_await operation.enter_window(rank);
-  const Block from = copy.from();
-  const Block to = copy.to();
-  const fabric::MoveOutcome outcome = co_await operation.move(from, to);
+  fabric::MoveOutcome outcome;
+  if (copy.at_source()) {
+    outcome = co_await operation.move_block(rank, source);  // some of it may be here already
+  } else {
+    const Block from = copy.from();
+    const Block to = copy.to();
+    outcome = co_await operation.move(from, to);
+  }
   operation.leave_window(rank);
   operation.mark_delivered(rank, source, outcome);
   operation.release(rank, source, outcome);
@@ -61,7 +66,7 @@ Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
 }  // namespace
 
 Task allgather_node_ring(Operation& operation, LocalRank& rank) {
-  return allgather_by_nodes(operation, rank, receive);
+  return allgather_by_nodes(operation, rank, receive, SendsAhead::to_lone_ranks);
 }
 
 }  // namespace outrigger::engine

@@ -31,7 +31,7 @@ Task pull(Operation& operation, LocalRank& rank, GroupRank source) {
 }  // namespace
 
 Task alltoall_ring_pull(Operation& operation, LocalRank& rank) {
-  operation.announce_and_send_ahead(rank);  // my blocks may be read; what a peer has room for sets out at once
+  operation.announce_send_blocks(rank, SendsAhead::to_all);  // what a peer has room for sets out at once
   for (;;) {
     const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order, among those that arrived
     if (!source) break;                                                       // every block is on its way

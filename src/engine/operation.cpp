@@ -291,6 +291,12 @@ void Operation::give_back_credits(LocalRank& rank) {
   }
 }
 
+bool Operation::sends_ahead(const LocalRank& rank, const Membership::Peer& reader) const {
+  if (rank.sends_ahead_ != SendsAhead::to_lone_ranks) return rank.sends_ahead_ == SendsAhead::to_all;
+  const Membership& membership = *group_.membership();
+  return reader.ranks.size() == 1 && membership.services_by_node()[membership.node_of(reader.sp)].size() == 1;
+}
+
 // Hints, so once: what a peer has lost by a restart it asks for.
 void Operation::send_ahead(LocalRank& rank, const Membership::Peer& reader) {
   for (const GroupRank destination : reader.ranks) {
@@ -321,7 +327,7 @@ void Operation::send_announcement(LocalRank& rank, std::uint32_t peer, bool agai
   announce.region = layout.base.region;
   announce.base = layout.base.address;
   announce.members = static_cast<std::uint32_t>(service.ranks.size());
-  if (rank.sends_ahead_ && !again) send_ahead(rank, service);
+  if (!again && sends_ahead(rank, service)) send_ahead(rank, service);
   const auto settled = [&](GroupRank other) { return layout.block(other).bytes != 0 && rank.pair_settled(other); };
   const bool regular = layout.extents.empty() && std::none_of(service.ranks.begin(), service.ranks.end(), settled);
   if (regular) {

@@ -39,6 +39,13 @@ enum class SendState : std::uint8_t {
   released,  // not needed any more, or nothing to send
 };
 
+// Which of a rank's blocks may be sent before they are asked for.
+enum class SendsAhead : std::uint8_t {
+  no,
+  to_lone_ranks,  // that no other rank of the group shares a node with: nobody else could ask first
+  to_all,
+};
+
 // The other end of a pair, as its rank has announced it.
 struct RemoteBlock {
   std::uint64_t address = 0;
@@ -214,7 +221,7 @@ class LocalRank final : public Pooled {
   std::uint32_t untaken_ = 0;      // pairs of the moving side that may still have to move
   std::uint32_t window_slots_ = 0;
   std::uint32_t ahead_ = 0;  // blocks that may be sent ahead
-  bool sends_ahead_ = false;
+  SendsAhead sends_ahead_ = SendsAhead::no;
   std::uint32_t readers_ = 0;
   bool closing_ = false;
   bool completed_ = false;
@@ -238,10 +245,9 @@ class Operation final : public Pooled {
   // --- For algorithms. ---
 
   // Tells every service process with members where the rank's blocks are, and meets those that were first.
-  void announce_send_blocks(LocalRank& rank) { announce(rank, peer::Side::send); }
-  // The same, and the fabric may send blocks ahead: where their destinations get them by move_block().
-  void announce_and_send_ahead(LocalRank& rank) {
-    rank.sends_ahead_ = true;
+  // `ahead`: which of them the fabric may send before they are asked for; their destinations get them by move_block().
+  void announce_send_blocks(LocalRank& rank, SendsAhead ahead = SendsAhead::no) {
+    rank.sends_ahead_ = ahead;
     announce(rank, peer::Side::send);
   }
   void announce_receive_blocks(LocalRank& rank) { announce(rank, peer::Side::receive); }
@@ -378,6 +384,7 @@ class Operation final : public Pooled {
   // Does anybody at the peer have to hear of the rank? Of rooted collectives only the root's side hears of all.
   [[nodiscard]] bool concerns(const LocalRank& rank, std::uint32_t peer) const;
   void send_announcement(LocalRank& rank, std::uint32_t peer, bool again);
+  [[nodiscard]] bool sends_ahead(const LocalRank& rank, const Membership::Peer& reader) const;
   void send_ahead(LocalRank& rank, const Membership::Peer& reader);
   [[nodiscard]] bool fits(const peer::Announce& announce, SpId from) const;
   void apply(const peer::Announce& announce, SpId from, LocalRank& rank);

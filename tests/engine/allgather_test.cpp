@@ -50,6 +50,27 @@ TEST_P(OncePerNode, ABlockComesToANodeOnceWhateverTheMapping) {
   }
 }
 
+// Where a node has several ranks only the block's home knows which of them reads it, and only when they have come.
+TEST(NodeRing, SendsAheadToRanksThatAreAloneOnTheirNode) {
+  struct Case {
+    std::vector<std::uint32_t> sp_of_rank;
+    std::vector<std::uint32_t> node_of_sp;
+    std::size_t blocks;
+  };
+  for (const Case& each : {Case{{0, 1, 2}, {0, 1, 2}, 6}, Case{{0, 0, 1}, {0, 1}, 2}, Case{{0, 1, 2}, {0, 0, 1}, 2},
+                           Case{{0, 0, 1, 1}, {0, 1}, 0}, Case{{0, 1}, {0, 0}, 0}}) {
+    Cluster cluster(each.sp_of_rank, {}, nullptr, each.node_of_sp);
+    for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {
+      cluster.post(cluster.gather(rank, 0, 64, Algorithm::node_ring));
+    }
+    cluster.settle();
+    ASSERT_TRUE(cluster.all_completed(0));
+    std::size_t blocks = 0;
+    for (std::uint32_t sp = 0; sp < cluster.services(); ++sp) blocks += cluster.fabric(sp).ahead.size();
+    EXPECT_EQ(blocks, each.blocks);
+  }
+}
+
 // Four nodes of two service processes: three parts times two of each block, and each comes to each other node once. A
 // rank that alone has much to send sends it once.
 TEST(Hierarchical, LargeBlocksGoInPartsFromMoreThanTheirSource) {
