@@ -21,19 +21,15 @@ constexpr SelectionRule built_in(Collective collective, Algorithm algorithm, std
   return rule;
 }
 
-// From three nodes on an allgather's blocks that go from node to node were measured to be faster than those that every
-// node reads from their source (docs/algorithms.md). The rest is by what crosses the network, not by measurements. With
-// several ranks a node `flat` sends a block of an allgather once to every rank of another node, `node_ring` once to the
-// node. With several service processes a node the tree of `flat` may bring a broadcast to a node once for each of them,
-// `hierarchical` once. Where a node has one of either, they do not differ in that.
+// Between nodes `node_ring` was measured to be faster where they have one rank each (docs/algorithms.md). The rest is
+// by what crosses the network, not by measurements. With several ranks a node `flat` sends a block of an allgather once
+// to every rank of another node, `node_ring` once to the node. With several service processes a node the tree of `flat`
+// may bring a broadcast to a node once for each of them, `hierarchical` once. Where a node has one, they do not differ.
 constexpr std::array kBuiltIn = [] {
-  std::array rules{built_in(Collective::iallgather, Algorithm::node_ring, 3),
-                   built_in(Collective::iallgatherv, Algorithm::node_ring, 3),
-                   built_in(Collective::iallgather, Algorithm::node_ring, 2),
+  std::array rules{built_in(Collective::iallgather, Algorithm::node_ring, 2),
                    built_in(Collective::iallgatherv, Algorithm::node_ring, 2),
                    built_in(Collective::ibcast, Algorithm::hierarchical, 2)};
-  rules[2].ranks_per_node = rules[3].ranks_per_node = at_least(2);
-  rules[4].services = at_least(2);
+  rules[2].services = at_least(2);
   return rules;
 }();
 

@@ -13,6 +13,8 @@
 // ranks, which may be computing. A rank that contributes nothing may be done before late ones of its node have come:
 // those get their blocks from the sources again.
 //
+// A block for a node with a single rank sets out with its announcement: nobody else there could be the first to ask.
+//
 // Picture (2 nodes of 2 service processes, 8 ranks; the block of rank 0; 5 is late):
 //
 //     node 0                 node 1

@@ -34,7 +34,7 @@ TEST(Selection, TheBuiltInTableBringsBlocksToANodeOnce) {
   }
   for (const Collective gather : {Collective::iallgather, Collective::iallgatherv}) {
     EXPECT_EQ(built_in.choose(gather, one_node, std::nullopt), Algorithm::flat);
-    EXPECT_EQ(built_in.choose(gather, two_ranks, std::nullopt), Algorithm::flat);
+    EXPECT_EQ(built_in.choose(gather, two_ranks, std::nullopt), Algorithm::node_ring);
     EXPECT_EQ(built_in.choose(gather, one_rank_a_node, std::nullopt), Algorithm::node_ring);
     EXPECT_EQ(built_in.choose(gather, several, std::nullopt), Algorithm::node_ring);
   }
