@@ -120,6 +120,12 @@ def test_mismatched_arguments(offload, mode):
     assert said in result.out.lower(), result.out
 
 
+def test_mismatch_goes_to_the_error_handler(offload):
+    """To that of the communicator, once, from each call that ends with it; operations go on working there."""
+    env = {"OUTRIGGER_BLOCKING": "on"}
+    assert "all right" in offload.run(3, ["odd", "mismatch_handler"], services=2, env=env, timeout_s=40).ok().out
+
+
 def test_errors_are_the_native_ones(offload):
     native = offload.run(2, ["errors"], services=None).ok()
     ours = offload.run(2, ["errors"], services=1, env={"OUTRIGGER_BLOCKING": "on"}).ok()
