@@ -1,7 +1,7 @@
 // Communicators made in every way that MPI offers, and programs that leave with operations outstanding. Each is a mode:
 //
-//   communicators all       every constructor: collectives of all kinds from every root, freed while they are outstanding.
-//                           The communicators have names, by which the report counts them
+//   communicators all       every constructor: collectives of all kinds from every root, freed while all are open;
+//                           the communicators have names, by which the report counts them
 //   communicators inter     intercommunicators and what is made of them
 //   communicators spawn     starts two processes more, and exchanges data with them
 //   communicators session   one from a session's group, beside MPI_Init, and used beyond MPI_Finalize
@@ -50,6 +50,10 @@ class Operations {
  public:
   explicit Operations(MPI_Comm comm) : comm_(comm) {
     int inter = 0;
+    int length = 0;
+    name_.resize(MPI_MAX_OBJECT_NAME);
+    MPI_Comm_get_name(comm, name_.data(), &length);
+    name_.resize(static_cast<std::size_t>(length));
     MPI_Comm_rank(comm, &me_);
     MPI_Comm_size(comm, &us_);
     MPI_Comm_test_inter(comm, &inter);
@@ -88,7 +92,8 @@ class Operations {
       check(exchanged_, source, source, me_);
       check(gathered_, source, source, 55);
     }
-    for (std::size_t root = 0; root < broadcasts_.size(); ++root) check(broadcasts_[root], 0, static_cast<int>(root), 77);
+    int root = 0;
+    for (const Block& block : broadcasts_) check(block, 0, root++, 77);
   }
 
  private:
@@ -99,10 +104,7 @@ class Operations {
     for (int i = 0; i < kBlock; ++i) {
       const int got = block[blocks(at) + static_cast<std::size_t>(i)];
       if (got == value(source, destination, i)) continue;
-      char name[MPI_MAX_OBJECT_NAME] = {};
-      int length = 0;
-      if (!freed) MPI_Comm_get_name(comm_, name, &length);
-      fail("wrong data on '" + std::string(name) + "' of " + std::to_string(us_) + " ranks: " + std::to_string(got) +
+      fail("wrong data on '" + name_ + "' of " + std::to_string(us_) + " ranks: " + std::to_string(got) +
            " instead of " + std::to_string(value(source, destination, i)));
     }
   }
@@ -124,18 +126,16 @@ class Operations {
   }
 
   MPI_Comm comm_;
+  std::string name_;
   int me_ = 0;
   int us_ = 0;
   int them_ = 0;
   std::vector<MPI_Request> requests_;
   Block sent_, exchanged_, mine_, gathered_;
   std::vector<Block> broadcasts_;
-
- public:
-  bool freed = false;
 };
 
-// Whether natively too: Open MPI 4.1 stands still where a communicator of one is freed early.
+// Open MPI 4.1 stands still, natively, where a communicator of one is freed early.
 void use_and_free(const char* name, MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return;
   MPI_Comm_set_name(comm, name);
@@ -143,10 +143,9 @@ void use_and_free(const char* name, MPI_Comm comm) {
   operations.post_broadcasts();
   int members = 0;
   MPI_Comm_size(comm, &members);
-  operations.freed = members > 1;
-  if (operations.freed) MPI_Comm_free(&comm);
+  if (members > 1) MPI_Comm_free(&comm);
   operations.wait();
-  if (!operations.freed) MPI_Comm_free(&comm);
+  if (members == 1) MPI_Comm_free(&comm);
 }
 
 MPI_Group group_of(const std::vector<int>& ranks) {
