@@ -257,7 +257,11 @@ MPI_Comm between_halves() {
   return inter;
 }
 
+// Half of the ranks have operations outstanding on the parent in all of it; the others have seen their end.
 void all_mode() {
+  Operations on_parent(MPI_COMM_WORLD);
+  on_parent.post_broadcasts();
+  if (rank % 2 == 0) on_parent.wait();
   duplicates();
   subsets();
   topologies();
@@ -265,6 +269,7 @@ void all_mode() {
   MPI_Intercomm_merge(inter, rank < size / 2 ? 1 : 0, &merged);
   use_and_free("intercomm_merge", merged);
   MPI_Comm_free(&inter);
+  if (rank % 2 == 1) on_parent.wait();
 }
 
 // In both directions, with an operation on the world outstanding meanwhile.
