@@ -67,9 +67,10 @@ class Hosts:
         return next(line.split()[-1] for line in status.splitlines() if line.startswith("NSpid:"))
 
     def shared_memory_files(self) -> list[str]:
-        """In /dev/shm of every host that is alive."""
+        """In /dev/shm of every host that is alive, but for MPICH 5's own, which it leaves natively, too."""
         alive = [host.name for host in control.look(self.name) if host.state != "killed"]
-        return [f"{name}:/dev/shm/{file}" for name in alive for file in self.on(name, "ls -A /dev/shm").split()]
+        files = [(name, file) for name in alive for file in self.on(name, "ls -A /dev/shm").split()]
+        return [f"{name}:/dev/shm/{file}" for name, file in files if not file.startswith("mpich_shm_")]
 
     def cut_link(self, host: str) -> None:
         control.set_link(host, "down", self.name)

@@ -16,6 +16,7 @@
 //                     and from an attribute's callback inside MPI_Finalize
 //   odd no_finalize   exits without MPI_Finalize
 //   odd mismatch      ranks disagree about the counts: an error or an end, never a hang or an overrun
+//   odd mismatch_handler   the communicator's error handler is called once by each call that ends with the error
 //   odd mismatch_bcast   the same for a broadcast
 //   odd mismatch_root    ranks disagree about the root
 
@@ -406,6 +407,57 @@ void mismatch_mode(int) {
   report_mismatch(code);
 }
 
+struct Handled {
+  int calls = 0;
+  MPI_Comm comm = MPI_COMM_NULL;
+  int error_class = MPI_SUCCESS;
+};
+Handled handled;
+
+void handle(MPI_Comm* comm, int* code, ...) {
+  ++handled.calls;
+  handled.comm = *comm;
+  MPI_Error_class(*code, &handled.error_class);
+}
+
+// The call that returned `code` has just told the handler of `comm`, once.
+void expect_handled(int code, MPI_Comm comm, int error_class) {
+  int returned = MPI_SUCCESS;
+  MPI_Error_class(code, &returned);
+  if (returned != error_class) fail("a call returned another class of error");
+  if (handled.calls != 1 || handled.error_class != error_class) fail("the error handler was not called as it must be");
+  if (handled.comm != comm) fail("another communicator's error handler was called");
+  handled = Handled{};
+}
+
+void mismatch_handler_mode(int) {
+  alarm(30);
+  MPI_Comm comm;
+  MPI_Errhandler handler;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_create_errhandler(handle, &handler);
+  MPI_Comm_set_errhandler(comm, handler);
+  MPI_Errhandler_free(&handler);
+  const int room = 1000;
+  const int block = rank == 0 ? 2 * room : room;  // its own does not fit either
+  const auto elements = static_cast<std::size_t>(2 * room * size);
+  std::vector<int> send(elements, rank), receive(elements, -7);
+  MPI_Request request;
+  MPI_Status status;
+  MPI_Ialltoall(send.data(), block, MPI_INT, receive.data(), room, MPI_INT, comm, &request);
+  expect_handled(MPI_Wait(&request, MPI_STATUS_IGNORE), comm, MPI_ERR_TRUNCATE);
+  MPI_Ialltoall(send.data(), block, MPI_INT, receive.data(), room, MPI_INT, comm, &request);
+  expect_handled(MPI_Waitall(1, &request, &status), comm, MPI_ERR_IN_STATUS);
+  int in_status = MPI_SUCCESS;
+  MPI_Error_class(status.MPI_ERROR, &in_status);
+  if (in_status != MPI_ERR_TRUNCATE) fail("a status does not tell of the error");
+  expect_handled(MPI_Alltoall(send.data(), block, MPI_INT, receive.data(), room, MPI_INT, comm), comm,
+                 MPI_ERR_TRUNCATE);
+  expect_untouched(receive, room * size);
+  Exchange(comm, 1000).wait();
+  MPI_Comm_free(&comm);
+}
+
 template <class Function>
 Function looked_up(const char* name) {
   void* address = dlsym(RTLD_DEFAULT, name);
@@ -501,6 +553,7 @@ int main(int argc, char** argv) {
                                                                  {"late_finalize", late_finalize_mode},
                                                                  {"no_finalize", no_finalize_mode},
                                                                  {"mismatch", mismatch_mode},
+                                                                 {"mismatch_handler", mismatch_handler_mode},
                                                                  {"mismatch_bcast", mismatch_bcast_mode},
                                                                  {"mismatch_root", mismatch_root_mode}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
