@@ -138,6 +138,19 @@ def test_random_operations(site, algorithms):
 
 
 @pytest.mark.parametrize("site", SIZES, indirect=True)
+def test_launcher_starts_dpus(site):
+    """`outrigger run` with hosts and DPUs from files, as a user starts it: it starts the DPUs by ssh, and ends them."""
+    before = site.packets()
+    program = f"differential --seed 3 --operations 20 --stall-s {STALL_S}"
+    outcome = site.jobs.ran(site.jobs.launcher_command(program, site.dpus, VERBS), MPI_S)
+    assert outcome.status == 0, outcome.output + site.said()
+    assert "no difference" in outcome.output, outcome.output
+    site.must_have_carried(outcome.output, before)
+    for dpu in site.dpus:
+        dpu.must_be_free(10)
+
+
+@pytest.mark.parametrize("site", SIZES, indirect=True)
 def test_hosts_that_stand_still_are_served(site):
     before = site.packets()
     output = site.run(f"stopped 262144 {STALL_S}", VERBS)
