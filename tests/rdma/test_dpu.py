@@ -251,10 +251,17 @@ def test_a_cable_is_cut(site, laboratory, end):
             site.jobs.end_launcher()
 
 
+@pytest.mark.parametrize("site", ["one", "two"], indirect=True)
 def test_a_host_without_power(site):
-    """Its DPU is free again: nothing of the job is left there."""
+    """Its DPU is free again: nothing of the job is left there. The other host hears of it by way of the DPUs."""
     with site.started(VERBS) as told:
-        amid_operations(site, told)
-        site.jobs.guests[0].power_off()
-        assert [guest.is_up() for guest in site.guests()] == [False, True]
-        site.dpus[0].must_be_free(15)
+        watches = amid_operations(site, told)
+        since = time.time()
+        site.jobs.guests[-1].power_off()
+        try:
+            if others := watches[:-1]:
+                must_end(site, since, others, "node h1 is lost")
+            assert [dpu.guest.is_up() for dpu in site.dpus] == [True] * len(site.dpus)
+            site.dpus[-1].must_be_free(15)
+        finally:
+            site.jobs.end_launcher()
