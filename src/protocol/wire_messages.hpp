@@ -12,7 +12,7 @@
 //   part      bytes of a block that is sent ahead follow; or none and a status, and no more come
 //   batch     several of those that are short follow, each with its header, as append_framed() writes them
 //   ping      -> pong
-//   bye       the sender ends, as it should
+//   bye       the sender ends: as it should, or, with a status that is not ok, because it has lost its node
 //
 // Plain values; safe from any thread.
 #pragma once
@@ -49,7 +49,7 @@ inline constexpr std::uint64_t kMaxChunkBytes = 1U << 20;
 
 struct Header {
   Kind kind = Kind::message;
-  std::uint16_t status = 0;  // fabric::MoveStatus, of data, stored and part
+  std::uint16_t status = 0;  // fabric::MoveStatus, of data, stored, part and bye
   SpId from;                 // the sender
   Secret secret{};           // the job's
   std::uint64_t move = 0;    // of whoever began it; message and ahead: their number; part: of the sender's block

@@ -621,12 +621,14 @@ void Service::fail(const std::string& reason, std::uint32_t about) {
 void Service::leave_wire() {
   if (!wire_ || !roster_ || exit_status_ != 0) return;
   const Clock::time_point deadline = Clock::now() + kFarewell;
-  wire_->say_goodbye();
+  wire_->say_goodbye(node_lost_ ? fabric::ucx::Wire::Farewell::node_lost : fabric::ucx::Wire::Farewell::in_order);
   while (!wire_->all_sent() && Clock::now() < deadline) (void)wire_->progress();
 }
 
 void Service::keeper_lost() {
   if (ended_) return;
+  // On a DPU this is how a host that has lost its power or its cable ends: with ranks that have not left.
+  node_lost_ = dpu_ && !served_.empty();
   for (const ServedRank& served : served_) {
     if (dpu_) break;  // the host's keeper has done so, or nobody can
     write_fatal(served.segment, "outrigger: the keeper of this node is gone (killed?); the job cannot go on",

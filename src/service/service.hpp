@@ -138,6 +138,7 @@ class Service {
   std::uint32_t turns_ = 0;
   bool ended_ = false;
   int exit_status_ = 0;
+  bool node_lost_ = false;
 };
 
 }  // namespace outrigger::service

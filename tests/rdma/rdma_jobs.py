@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,13 @@ LOST_WITHIN_S = 10.0 * PATIENCE
 """After which nothing may be left of a job that has lost a machine or a process."""
 READY_S = 200
 """For the start of a program and its first operation: a guest reads every program for the first time, slowly."""
+
+
+OPENMPI_OVER_TCP = {
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "tcp,self",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
 
 
 def assignments(environment: dict[str, str]) -> str:
@@ -89,31 +97,54 @@ class Jobs:
         return self.guests[0].share
 
     def command(self, program: str, environment: dict[str, str]) -> str:
-        """For a shell of the first guest. Files of earlier jobs are removed."""
-        for old in (*self.share.glob("*.log"), *self.share.glob("report.json"), *self.share.glob("output")):
-            old.unlink()
+        """For a shell of the first guest."""
         for_ranks = {
             "LD_PRELOAD": f"{self.build}/lib/liboutrigger-{self.mpi}.so",
             "OUTRIGGER_SERVICES": "1",
-            "OUTRIGGER_MIN_BYTES": "0",
-            "OUTRIGGER_VERBOSE": "1",
-            "OUTRIGGER_INIT_TIMEOUT_MS": str(int(120_000 * PATIENCE)),  # of a guest that stands still now and then
             "OUTRIGGER_REPORT": f"{self.share}/report.json",
-            "OUTRIGGER_LOG": "info",
-            "OUTRIGGER_LOG_FILE": f"{self.share}/outrigger.log",
-            **environment,
+            **self._settings(environment),
         }
         path = f"{self.build}/tests/mpi/{self.mpi}/{program}"
         words = self._openmpi(for_ranks) if self.mpi == "openmpi" else self._mpich(for_ranks)
         return f"{' '.join(map(shlex.quote, words))} {path}"
 
+    def _settings(self, environment: dict[str, str]) -> dict[str, str]:
+        """Those that a job has in whatever way it is started. Files of earlier jobs are removed."""
+        for old in (*self.share.glob("*.log"), *self.share.glob("report.json"), *self.share.glob("output")):
+            old.unlink()
+        return {
+            "OUTRIGGER_MIN_BYTES": "0",
+            "OUTRIGGER_VERBOSE": "1",
+            "OUTRIGGER_INIT_TIMEOUT_MS": str(int(120_000 * PATIENCE)),  # of a guest that stands still now and then
+            "OUTRIGGER_LOG": "info",
+            "OUTRIGGER_LOG_FILE": f"{self.share}/outrigger.log",
+            **environment,
+        }
+
+    def launcher_command(self, program: str, dpus: list[Dpu], environment: dict[str, str]) -> str:
+        """The same by `outrigger run`, as a user writes it: the launcher starts the DPUs as well, by ssh."""
+        hosts, dpufile, daemon = (self.share / f"launcher.{kind}" for kind in ("hosts", "dpus", "daemon"))
+        hosts.write_text("".join(f"{guest.name}:{self.ranks_each}\n" for guest in self.guests))
+        dpufile.write_text("".join(f"{dpu.guest.name}\n" for dpu in dpus))
+        daemon.write_text(_daemon_of_logins(dpus))
+        daemon.chmod(0o755)
+        native = OPENMPI_OVER_TCP if self.mpi == "openmpi" else {"UCX_TLS": "tcp"}
+        settings = self._settings(environment) | native
+        settings |= {"OUTRIGGER_DPU_START_TIMEOUT_MS": str(int(60_000 * PATIENCE))}
+        words = [
+            "env", *(f"{name}={value}" for name, value in settings.items()),
+            sys.executable, "-m", "outrigger", "run", "-n", str(len(self.guests) * self.ranks_each),
+            "--build", str(self.build), "--hostfile", str(hosts), "--dpufile", str(dpufile),
+            "--dpu-daemon", str(daemon), "--services", "1", "--bind", "none",
+            "--report", f"{self.share}/report.json", "--", f"{self.build}/tests/mpi/{self.mpi}/{program.split()[0]}",
+        ]  # fmt: skip
+        return f"{shlex.join(words)} {' '.join(program.split()[1:])}"
+
     def _openmpi(self, for_ranks: dict[str, str]) -> list[str]:
         settings = {
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_pml": "ob1",
-            "OMPI_MCA_btl": "tcp,self",
-            "OMPI_MCA_mpi_yield_when_idle": "1",
+            **OPENMPI_OVER_TCP,
         }
         exports = [word for name, value in for_ranks.items() for word in ("-x", f"{name}={value}")]
         return [
@@ -130,8 +161,12 @@ class Jobs:
         return ["mpiexec.mpich", "-hosts", hosts, "-ppn", str(self.ranks_each), "-n", ranks, *exports]
 
     def run(self, program: str, environment: dict[str, str], timeout_s: float) -> Outcome:
-        """To its end, after which nothing of it is there any more."""
-        outcome = self.guests[0].run(self.command(program, environment), timeout_s)
+        """To its end."""
+        return self.ran(self.command(program, environment), timeout_s)
+
+    def ran(self, command: str, timeout_s: float) -> Outcome:
+        """A job's command to its end, after which nothing of the job is there any more."""
+        outcome = self.guests[0].run(command, timeout_s)
         for guest in self.guests:
             must_be_gone(guest, 10)
         return outcome
@@ -196,7 +231,11 @@ class Dpu:
         return int(found[1])
 
     def log(self) -> str:
-        return self._file("log").read_text(errors="replace")
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    @property
+    def log_file(self) -> Path:
+        return self._file("log")
 
     def kill_service_process(self) -> float:
         """All but the daemon. Returns when, by this machine's clock."""
@@ -221,6 +260,13 @@ class Dpu:
 
     def _file(self, kind: str) -> Path:
         return self.guest.directory / f"dpu.{kind}"
+
+
+def _daemon_of_logins(dpus: list[Dpu]) -> str:
+    """An outriggerd for the launcher: each DPU's own, in the environment that its logins are to get."""
+    cases = "".join(f"{dpu.guest.name}) log={dpu.log_file} daemon={dpu.daemon} ;;\n" for dpu in dpus)
+    settings = assignments(SOFT_ROCE | {"OUTRIGGER_LOG": "info", "OUTRIGGER_LOG_FILE": "$log"})
+    return f'#!/bin/bash\ncase $(hostname) in\n{cases}esac\nrm -f $log\nexec env {settings} $daemon "$@"\n'
 
 
 OURS = "ps -C outriggerd,steady,differential,stopped,soak -o pid="

@@ -138,6 +138,19 @@ def test_random_operations(site, algorithms):
 
 
 @pytest.mark.parametrize("site", SIZES, indirect=True)
+def test_launcher_starts_dpus(site):
+    """`outrigger run` with hosts and DPUs from files, as a user starts it: it starts the DPUs by ssh, and ends them."""
+    before = site.packets()
+    program = f"differential --seed 3 --operations 20 --stall-s {STALL_S}"
+    outcome = site.jobs.ran(site.jobs.launcher_command(program, site.dpus, VERBS), MPI_S)
+    assert outcome.status == 0, outcome.output + site.said()
+    assert "no difference" in outcome.output, outcome.output
+    site.must_have_carried(outcome.output, before)
+    for dpu in site.dpus:
+        dpu.must_be_free(10)
+
+
+@pytest.mark.parametrize("site", SIZES, indirect=True)
 def test_hosts_that_stand_still_are_served(site):
     before = site.packets()
     output = site.run(f"stopped 262144 {STALL_S}", VERBS)
@@ -183,43 +196,72 @@ def test_ranks_that_one_dpu_cannot_reach(site):
     must_have_gone_without(site, output, before, site.dpus[-1].guest.name)
 
 
-def amid_operations(site: Site, told: dict[str, str]) -> Watch:
-    """Of the first host. The DPU carries them: it sends more and more packets."""
+def amid_operations(site: Site, told: dict[str, str]) -> list[Watch]:
+    """Of the hosts. The DPUs carry them: the first sends more and more packets."""
     site.jobs.start("steady operations 600", told)
     assert ON_DPU in site.jobs.output(), site.jobs.output() + site.said()
     before = site.packets()
     deadline = time.monotonic() + 30 * PATIENCE
     while site.packets()[0] - before[0] < 100:
         assert time.monotonic() < deadline, site.said()
-    return Watch.of(site.jobs.guests[0])
+    return [Watch.of(guest) for guest in site.jobs.guests]
 
 
-def must_end(site: Site, since: float, watch: Watch, named: str) -> None:
-    seconds = watch.ended(LOST_WITHIN_S + 20) - since
-    print(f"gone after {seconds:.1f} s")
-    assert f"DPU {named}" in site.jobs.output(), site.jobs.output()
-    assert seconds < LOST_WITHIN_S
-    must_be_gone(watch.guest, 5)
+def must_end(site: Site, since: float, watches: list[Watch], *named: str) -> None:
+    """On all hosts, and one of these is named. Neither they nor the DPUs that have power keep anything of the job."""
+    seconds = [watch.ended(LOST_WITHIN_S + 20) - since for watch in watches]
+    print("gone after", *(f"{each:.1f} s" for each in seconds))
+    assert any(name in site.jobs.output() for name in named), site.jobs.output() + site.said()
+    assert max(seconds) < LOST_WITHIN_S, site.said()
+    for watch in watches:
+        must_be_gone(watch.guest, 5)
+    for dpu in filter(lambda dpu: dpu.guest.is_up(), site.dpus):
+        dpu.must_be_free(15)
 
 
 def test_a_service_process_is_killed(site):
     with site.started(VERBS) as told:
-        watch = amid_operations(site, told)
-        must_end(site, site.dpus[0].kill_service_process(), watch, "d0")
+        watches = amid_operations(site, told)
+        must_end(site, site.dpus[0].kill_service_process(), watches, "DPU d0")
 
 
 def test_a_dpu_without_power(site):
     with site.started(VERBS) as told:
-        watch = amid_operations(site, told)
+        watches = amid_operations(site, told)
         since = time.time()
         site.dpus[0].guest.power_off()
-        must_end(site, since, watch, "d0")
+        must_end(site, since, watches, "DPU d0")
 
 
-def test_a_host_without_power(site):
-    """Its DPU is free again: nothing of the job is left there."""
+@pytest.mark.parametrize("end", ["host", "dpu"])
+@pytest.mark.parametrize("site", ["one", "two"], indirect=True)
+def test_a_cable_is_cut(site, laboratory, end):
+    """Of the last host or its DPU. All machines go on living, none keeps anything of the job, and those that can be
+    asked say what is lost: the DPU, or the node that it serves."""
+    cut = (site.jobs.guests if end == "host" else [dpu.guest for dpu in site.dpus])[-1]
+    named = ["DPU d0"] if len(site.dpus) == 1 else ["DPU d1", "node h1 is lost"]
     with site.started(VERBS) as told:
-        amid_operations(site, told)
-        site.jobs.guests[0].power_off()
-        assert [guest.is_up() for guest in site.guests()] == [False, True]
-        site.dpus[0].must_be_free(15)
+        watches = amid_operations(site, told)
+        since = time.time()
+        laboratory.switch.plug(cut.name, plugged=False)
+        try:
+            must_end(site, since, watches, *named)
+        finally:
+            laboratory.switch.plug(cut.name, plugged=True)
+            site.jobs.end_launcher()
+
+
+@pytest.mark.parametrize("site", ["one", "two"], indirect=True)
+def test_a_host_without_power(site):
+    """Its DPU is free again: nothing of the job is left there. The other host hears of it by way of the DPUs."""
+    with site.started(VERBS) as told:
+        watches = amid_operations(site, told)
+        since = time.time()
+        site.jobs.guests[-1].power_off()
+        try:
+            if others := watches[:-1]:
+                must_end(site, since, others, "node h1 is lost")
+            assert [dpu.guest.is_up() for dpu in site.dpus] == [True] * len(site.dpus)
+            site.dpus[-1].must_be_free(15)
+        finally:
+            site.jobs.end_launcher()

@@ -8,6 +8,7 @@ namespace outrigger::testing {
 namespace {
 
 using fabric::MoveStatus;
+using fabric::ucx::Wire;
 using fabric::ucx::WireOptions;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -434,6 +435,22 @@ TEST_P(Wires, AGoodbyeIsNoLoss) {
   send(0, 1, "into the void");
   wire(0).say_goodbye();
   EXPECT_TRUE(run_until([&] { return wire(0).all_sent(); }, seconds(5)));
+}
+
+TEST_P(Wires, WhoHasLostItsNodeSaysSo) {
+  start(3);
+  expect_works(0, 1);
+  expect_works(2, 1);
+  wire(1).say_goodbye(Wire::Farewell::node_lost);
+  ASSERT_TRUE(run_until([&] { return wire(1).all_sent(); }));
+  for (int turn = 0; turn < 10; ++turn) {  // it may take long to end: nobody waits for that
+    run_for(milliseconds(10));
+    wire(0).tick(true);
+    wire(2).tick(false);
+  }
+  ASSERT_TRUE(wire(0).failure());
+  EXPECT_EQ(*wire(0).failure(), "node n1 is lost: service process 1 there has lost its host");
+  EXPECT_FALSE(wire(2).failure()) << "nothing of its is concerned";
 }
 
 TEST_P(Wires, WhoWasOnlySpokenToSaysGoodbyeToo) {

@@ -124,9 +124,11 @@ class Wire {
   [[nodiscard]] std::vector<int> event_fds() const { return {control_->event_fd(), data_->event_fd()}; }
   [[nodiscard]] bool arm() const { return !anything_waits() && control_->arm() && data_->arm(); }
 
-  // Tells all that were talked to that this end closes as it should. Then call progress() until all_sent(), for a
-  // little while: what has come and is not read when a connection closes takes along what was sent last.
-  void say_goodbye();
+  // Tells all that were talked to that this end closes: as it should, or because its node is lost, of which they would
+  // not hear otherwise. Then call progress() until all_sent(), for a little while: what has come and is not read when a
+  // connection closes takes along what was sent last.
+  enum class Farewell : std::uint8_t { in_order, node_lost };
+  void say_goodbye(Farewell farewell = Farewell::in_order);
   [[nodiscard]] bool all_sent() const { return sends_.empty() && flushes_ == 0 && !busy_; }
 
  private:

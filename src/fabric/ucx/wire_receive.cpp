@@ -88,7 +88,10 @@ void Wire::control_arrived(Link& link, const wire::Header& header, std::span<con
       if (transfer_of(link, header, false) != nullptr) chunk_ended(header, static_cast<MoveStatus>(header.status));
       return;
     case wire::Kind::ping: say(link, this->header(wire::Kind::pong)); return;
-    case wire::Kind::bye: link.departed = true; return give_up_moves(link);
+    case wire::Kind::bye:
+      if (header.status != static_cast<std::uint16_t>(MoveStatus::ok)) return break_off(link, "has lost its host");
+      link.departed = true;
+      return give_up_moves(link);
     default: return;
   }
 }

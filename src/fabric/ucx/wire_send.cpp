@@ -161,9 +161,11 @@ void Wire::sent(Send* send) {
   sends_.erase(send);
 }
 
-void Wire::say_goodbye() {
+void Wire::say_goodbye(Farewell farewell) {
+  wire::Header bye = header(wire::Kind::bye);
+  if (farewell == Farewell::node_lost) bye.status = static_cast<std::uint16_t>(MoveStatus::owner_lost);
   for (const auto& link : links_) {
-    if (link != nullptr && (link->met || link->control || link->data)) say(*link, header(wire::Kind::bye));
+    if (link != nullptr && (link->met || link->control || link->data)) say(*link, bye);
   }
   (void)flush_outboxes();
   // What UCX has taken may still lie in its own buffers.
