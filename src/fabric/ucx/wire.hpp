@@ -158,6 +158,7 @@ class Wire {
     bool broken = false;          // nothing more is sent; what is under way stays so until tick() has seen it
     const char* fault = nullptr;  // of the peer, where we broke off ourselves
     bool departed = false;
+    bool node_lost = false;  // as it says itself
     bool met = false;    // something has come from it
     bool heard = false;  // since the last tick()
     std::uint32_t silent_turns = 0;
