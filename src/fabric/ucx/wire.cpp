@@ -336,12 +336,14 @@ void Wire::tick(bool interested) {
     if (link == nullptr || link->departed || !(link->met || link->control || link->data)) continue;
     const bool heard =
         std::exchange(link->heard, false) && !link->broken;  // a broken one may be heard on one line still
-    if (heard || !interested) {
+    // Silence may be the end of a job that others go on with; this is certain, and ranks there may be waited for by
+    // other means than ours.
+    if (heard || (!interested && !link->node_lost)) {
       link->silent_turns = 0;
       continue;
     }
     ++link->silent_turns;
-    const bool gone = link->broken && link->silent_turns >= 2;  // its farewell may still be on the way
+    const bool gone = link->node_lost || (link->broken && link->silent_turns >= 2);  // a farewell may be on the way
     if (gone || link->silent_turns >= options_.turns_until_lost) {
       const char* how = link->broken ? "has broken off the connection" : "does not answer";
       failure_ = "node " + link->name + " is lost: service process " + std::to_string(link->sp.value()) + " there " +

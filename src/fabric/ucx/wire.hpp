@@ -158,8 +158,9 @@ class Wire {
     bool broken = false;          // nothing more is sent; what is under way stays so until tick() has seen it
     const char* fault = nullptr;  // of the peer, where we broke off ourselves
     bool departed = false;
-    bool met = false;    // something has come from it
-    bool heard = false;  // since the last tick()
+    bool node_lost = false;  // as it says itself
+    bool met = false;        // something has come from it
+    bool heard = false;      // since the last tick()
     std::uint32_t silent_turns = 0;
     std::uint64_t messages_sent = 0;
     std::vector<std::byte> outbox;  // of the control line, framed: what this turn has to say, sent at its end

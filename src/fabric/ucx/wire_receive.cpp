@@ -89,7 +89,8 @@ void Wire::control_arrived(Link& link, const wire::Header& header, std::span<con
       return;
     case wire::Kind::ping: say(link, this->header(wire::Kind::pong)); return;
     case wire::Kind::bye:
-      if (header.status != static_cast<std::uint16_t>(MoveStatus::ok)) return break_off(link, "has lost its host");
+      link.node_lost = header.status != static_cast<std::uint16_t>(MoveStatus::ok);
+      if (link.node_lost) return break_off(link, "has lost its host");
       link.departed = true;
       return give_up_moves(link);
     default: return;
