@@ -37,7 +37,7 @@ namespace {
 
 // The block of a rank of another node.
 Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
-  const std::uint32_t count = parts_between_nodes(operation, rank, source);
+  const std::uint32_t count = parts_between_nodes(operation, rank, source, false);
   Parts block(operation, rank, source, count);
   block.receive(ask_between_nodes);
   co_await block.ended();

@@ -10,6 +10,7 @@
 // late ranks. A large block is scattered in as many parts as there are nodes besides the root's, where they have at
 // least `split_bytes`. Each has a home, the first service process of a node, which reads it from the root; the first
 // ones of the other nodes read it there, and their siblings from them. So no node sends the block more than once.
+// The part of each node is cut again (`part_bytes`); it passes on what it has while it reads the rest.
 //
 // Pictures (5 service processes, numbered from the root's; binomial: the parent has the lowest bit cleared; and the
 // parts of a large block on 4 nodes of one service process):
@@ -20,13 +21,15 @@
 //
 // Rounds: log2 s; of a large block two. Per operation, group of p, s service processes with members on n nodes:
 //     announcements   the root's to s - 1, the others' to the root's service process (each 108 bytes)
-//     moves           p - 1, at most `window_moves` in flight per service process; of a large block n - 1 times as many
+//     moves           p - 1, at most `window_moves` in flight per service process; of a large block as many times as it
+//                     has parts
 //     on the wire     small: the block s - 1 times, log2 s of them from the root's node; large: n - 1 times, at most
 //                     once from each node; per rank a release (52 bytes); per move between service processes that does
 //                     not begin at the root: want (52), copy (76), done (44)
 //     bounds          state O(p) at each rank's service process. The root stays until all have the block
 #include <algorithm>
 
+#include "engine/node_stage.hpp"
 #include "engine/operation.hpp"
 #include "engine/parts.hpp"
 
@@ -54,7 +57,7 @@ std::optional<SpId> ask_home(const Operation& operation, GroupRank root, std::ui
   const std::vector<SpId>& firsts = membership.firsts_of_nodes();
   const std::size_t roots_node = membership.node_of(membership.service_of(root));
   const std::size_t own = membership.node_of(membership.self());
-  const std::size_t home = (roots_node + 1 + part) % firsts.size();
+  const std::size_t home = (roots_node + 1 + part % (firsts.size() - 1)) % firsts.size();
   if (hop == 0) return firsts[own];
   if (hop == 1 && home != own) return firsts[home];
   return std::nullopt;
@@ -62,11 +65,17 @@ std::optional<SpId> ask_home(const Operation& operation, GroupRank root, std::ui
 
 // The number of parts that a large block comes in, one for each node but the root's; 0: it is small. Nobody gets less
 // than all of a large one.
+bool reads_here(const Operation& operation, GroupRank /*root*/, std::uint32_t /*part*/) {
+  const Membership& membership = operation.membership();
+  return membership.firsts_of_nodes()[membership.node_of(membership.self())] == membership.self();
+}
+
 std::uint32_t parts_of(const Operation& operation, const LocalRank& rank, GroupRank root) {
   const std::size_t others = operation.membership().firsts_of_nodes().size() - 1;
   if (others < 2 || others > peer::kMaxPieces || !rank.gets_all_of(root)) return 0;
-  const bool large = rank.pull_bytes(root) / others >= operation.limits().split_bytes;
-  return large ? static_cast<std::uint32_t>(others) : 0;
+  const std::uint64_t bytes = rank.pull_bytes(root) / others;
+  if (bytes < operation.limits().split_bytes) return 0;
+  return static_cast<std::uint32_t>(others * cuts(operation, bytes, others));
 }
 
 }  // namespace
@@ -80,8 +89,10 @@ Task bcast_flat(Operation& operation, LocalRank& rank) {
     Parts block(operation, rank, *root, near ? 1 : count);
     if (count == 0) {
       block.receive(ask_ancestor);
+    } else if (near) {
+      block.receive(nullptr);  // from the root itself, at once
     } else {
-      block.receive(near ? nullptr : ask_home);  // near: from the root itself, at once
+      block.receive_in_turns(ask_home, reads_here);
     }
     co_await block.ended();
     const fabric::MoveOutcome outcome = block.outcome();

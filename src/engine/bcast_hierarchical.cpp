@@ -22,7 +22,7 @@
 // processes with members, k of them on the node that has most:
 //     announcements   the root's to s - 1, the others' to the root's service process (each 108 bytes)
 //     moves           p - 1, at most `window_moves` in flight per service process; of a large block, outside of the
-//                     root's node, k (n - 1) times as many
+//                     root's node, as many times as it has parts: at least k (n - 1)
 //     on the wire     the block n - 1 times; small: log2 n of them from the root's node; large: at most once from each
 //                     node. A late rank whose node's others have completed gets it from another node once more. Per
 //                     rank a release (52 bytes); per move between service processes that does not begin at the root:
@@ -37,9 +37,15 @@ Task bcast_hierarchical(Operation& operation, LocalRank& rank) {
   operation.announce_send_blocks(rank);  // the root: my block may be read; the others: I am here
   const std::optional<GroupRank> root = co_await rank.next_ready_peer();
   if (root) {  // not at the root, nor where nothing is sent
-    const std::uint32_t count = parts_between_nodes(operation, rank, *root);
+    const std::uint32_t count = parts_between_nodes(operation, rank, *root, true);
     Parts block(operation, rank, *root, count);
-    block.receive(operation.on_own_node(*root) ? nullptr : ask_between_nodes);  // near: from the root itself
+    if (operation.on_own_node(*root)) {
+      block.receive(nullptr);  // from the root itself
+    } else if (count < 2) {
+      block.receive(ask_between_nodes);
+    } else {
+      block.receive_in_turns(ask_between_nodes, reads_at_source);
+    }
     co_await block.ended();
     const fabric::MoveOutcome outcome = block.outcome();
     operation.mark_delivered(rank, *root, outcome);

@@ -43,10 +43,7 @@ void Copies::Copy::moved(const fabric::MoveOutcome& outcome) {
   copies_.stop_reading(*this);
   const Key key{piece_.source, piece_.piece};
   Item& item = copies_.items_[key];
-  const bool whole = rank_.gets_all_of(piece_.source);
-  const LocalRank* holder = item.holder ? copies_.operation_.find(*item.holder) : nullptr;
-  const bool held = holder != nullptr && holder->is_open();
-  if (outcome.status == fabric::MoveStatus::ok && whole && !held) item.holder = rank_.me();
+  if (outcome.status == fabric::MoveStatus::ok && rank_.gets_all_of(piece_.source)) copies_.add_holder(item, *this);
   if (item.fetcher == this) item.fetcher = nullptr;
   fetching_ = false;
   copies_.advance(key, item);
@@ -82,11 +79,29 @@ LocalRank* Copies::holder_of(const Key& key, std::uint64_t needed) const {
     return part.is_open() && part.is_placed(key.first) && part.placed_bytes(key.first) >= needed;
   };
   const auto found = items_.find(key);
-  if (found != items_.end() && found->second.holder) {
-    LocalRank* part = operation_.find(*found->second.holder);
-    if (part != nullptr && part->is_open()) return part;
+  if (found != items_.end()) {
+    for (const GroupRank rank : found->second.holders) {
+      if (LocalRank* part = open_part(rank)) return part;
+    }
   }
   return operation_.find_part(holds);
+}
+
+bool Copies::is_coming(const Piece& piece) const {
+  const Key key{piece.source, piece.piece};
+  const auto found = items_.find(key);
+  return (found != items_.end() && found->second.fetcher != nullptr) || holder_of(key, piece.end()) != nullptr;
+}
+
+LocalRank* Copies::open_part(GroupRank rank) const {
+  LocalRank* part = operation_.find(rank);
+  return part != nullptr && part->is_open() ? part : nullptr;
+}
+
+// The first to have it may be the first to leave, and who has a piece is known nowhere else.
+void Copies::add_holder(Item& item, const Copy& copy) const {
+  std::erase_if(item.holders, [this](GroupRank rank) { return open_part(rank) == nullptr; });
+  if (item.holders.empty() || copy.piece_.piece != peer::kWholeBlock) item.holders.push_back(copy.rank_.me());
 }
 
 // The next to ask, or the source. True: known at once.

@@ -103,6 +103,9 @@ class Copies {
     Block remote_;
   };
 
+  // A rank of this service process has the piece, or is getting it.
+  [[nodiscard]] bool is_coming(const Piece& piece) const;
+
   // --- For the operation. ---
   void on_want(SpId from, const peer::Want& want);
   void on_copy(SpId from, const peer::Copy& copy);
@@ -131,11 +134,11 @@ class Copies {
     GroupRank holder;
   };
   struct Item {
-    std::optional<GroupRank> holder;  // of a piece; of whole blocks the parts know themselves
-    Copy* fetcher = nullptr;          // gets it
-    std::vector<Copy*> line;          // wait for the fetcher
-    std::vector<Peer> askers;         // the same, in other service processes
-    std::optional<Peer> granted;      // gets it for this node
+    std::vector<GroupRank> holders;  // of a piece; of whole blocks one, as the parts know themselves
+    Copy* fetcher = nullptr;         // gets it
+    std::vector<Copy*> line;         // wait for the fetcher
+    std::vector<Peer> askers;        // the same, in other service processes
+    std::optional<Peer> granted;     // gets it for this node
     std::vector<Reader> readers;
   };
   using Key = std::pair<GroupRank, std::uint32_t>;
@@ -143,6 +146,8 @@ class Copies {
   // True: known at once.
   [[nodiscard]] bool look_for(Copy& copy);
   void leave(Copy& copy);
+  [[nodiscard]] LocalRank* open_part(GroupRank rank) const;
+  void add_holder(Item& item, const Copy& copy) const;
   [[nodiscard]] LocalRank* holder_of(const Key& key, std::uint64_t needed) const;
   [[nodiscard]] bool will_have(GroupRank source, std::uint64_t digest) const;
   [[nodiscard]] bool fetch(Copy& copy, const Item& item);

@@ -43,6 +43,9 @@ struct EngineLimits {
   // A broadcast block is spread in parts, one for each node but the root's, where they have at least so many bytes.
   // The same in all service processes.
   std::uint64_t split_bytes = std::uint64_t{16} << 10;
+  // Such a part is cut again, into those of about so many bytes: a node passes on what it has while the rest comes. The
+  // same in all service processes.
+  std::uint64_t part_bytes = std::uint64_t{64} << 10;
   // Largest message to a peer, in bytes. Longer announcements (v-forms to a peer that serves many ranks) are split.
   std::uint32_t message_bytes = 32768;
 };

@@ -7,6 +7,10 @@
 namespace outrigger::engine {
 namespace {
 
+// With more of them the messages about parts cost more than is gained by passing them on sooner.
+constexpr std::uint64_t kPartsOfANode = 8;
+constexpr std::uint64_t kPartsOfAll = 64;
+
 // The service process of a node that gets the block or part for it. Parts that have the same home node differ by the
 // number of the other nodes, so a turn of these is a turn of the service processes, too.
 SpId server(const Operation& operation, std::size_t node, GroupRank source, std::uint32_t piece) {
@@ -19,16 +23,27 @@ SpId server(const Operation& operation, std::size_t node, GroupRank source, std:
 
 }  // namespace
 
-std::uint32_t parts_between_nodes(const Operation& operation, const LocalRank& rank, GroupRank source) {
+std::uint64_t cuts(const Operation& operation, std::uint64_t bytes, std::uint64_t nodes) {
+  const std::uint64_t parts = bytes / std::max<std::uint64_t>(1, operation.limits().part_bytes);
+  return std::max<std::uint64_t>(1, std::min({parts, kPartsOfANode, kPartsOfAll / nodes}));
+}
+
+std::uint32_t parts_between_nodes(const Operation& operation, const LocalRank& rank, GroupRank source, bool alone) {
   const std::vector<std::vector<SpId>>& nodes = operation.membership().services_by_node();
   if (nodes.size() < 2 || operation.on_own_node(source) || !rank.gets_all_of(source)) return 1;
   const std::uint64_t others = nodes.size() - 1;
   const std::uint64_t bytes = rank.pull_bytes(source);
   std::uint64_t turns = 1;
   for (const std::vector<SpId>& services : nodes) turns = std::max<std::uint64_t>(turns, services.size());
+  if (alone) turns = std::max(turns, cuts(operation, bytes / others, others));
   turns = std::min(turns, peer::kMaxPieces / others);
   turns = std::min(turns, bytes / others / std::max<std::uint64_t>(1, operation.limits().split_bytes));
   return turns == 0 ? 1 : static_cast<std::uint32_t>(turns * others);
+}
+
+bool reads_at_source(const Operation& operation, GroupRank source, std::uint32_t piece) {
+  const Membership& membership = operation.membership();
+  return server(operation, membership.node_of(membership.self()), source, piece) == membership.self();
 }
 
 std::optional<SpId> ask_between_nodes(const Operation& operation, GroupRank source, std::uint32_t piece,

@@ -18,14 +18,22 @@
 
 namespace outrigger::engine {
 
-// How many parts the source's block comes in; 1: it goes down the tree. So many for each node but the source's as the
-// most service processes that a node has, as long as each part has `split_bytes`. The same at all ranks that have room
-// for the block.
-[[nodiscard]] std::uint32_t parts_between_nodes(const Operation& operation, const LocalRank& rank, GroupRank source);
+// Into how many parts each of `nodes` shares of a large block, of `bytes` each, is cut: of `part_bytes` or more, so
+// that what has come is passed on while the rest comes.
+[[nodiscard]] std::uint64_t cuts(const Operation& operation, std::uint64_t bytes, std::uint64_t nodes);
+
+// How many parts the source's block comes in; 1: it goes down the tree. At least so many for each node but the source's
+// as the most service processes that a node has, and where the block is `alone` under way as many as cuts() says, as
+// long as each part has `split_bytes`. The same at all ranks that have room for the block.
+[[nodiscard]] std::uint32_t parts_between_nodes(const Operation& operation, const LocalRank& rank, GroupRank source,
+                                                bool alone);
 
 // A Copies::Route. Whom to ask: the server of this node; then, of a whole block, those of the tree's nodes from the
 // parent up, and of a part the one of its home node. Last the source.
 [[nodiscard]] std::optional<SpId> ask_between_nodes(const Operation& operation, GroupRank source, std::uint32_t piece,
                                                     std::uint32_t hop);
+
+// A Parts::ReadsHere: the server of this node for the part.
+[[nodiscard]] bool reads_at_source(const Operation& operation, GroupRank source, std::uint32_t piece);
 
 }  // namespace outrigger::engine

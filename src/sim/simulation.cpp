@@ -21,6 +21,10 @@
 namespace outrigger::sim {
 namespace {
 
+std::string piece_name(std::uint32_t piece) {
+  return piece == peer::kWholeBlock ? "block" : fmt::format("part {}", piece);
+}
+
 using fabric::CompletionRecord;
 using fabric::sim::RankMemory;
 using fabric::sim::SimFabric;
@@ -222,10 +226,10 @@ void Simulation::sent(SpId from, SpId to, std::span<const std::byte> message) {
     detail = fmt::format("of {} by {}", refusal->to.value(), refusal->from.value());
   }
   if (const auto* want = std::get_if<peer::Want>(&decoded->body)) {
-    detail = fmt::format("block of {}", want->source.value());
+    detail = fmt::format("{} of {}", piece_name(want->piece), want->source.value());
   } else if (const auto* copy = std::get_if<peer::Copy>(&decoded->body)) {
     static constexpr const char* kWhere[] = {"?", "not here", "here", "elsewhere"};
-    detail = fmt::format("block of {}: {} (rank {}, service {})", copy->source.value(),
+    detail = fmt::format("{} of {}: {} (rank {}, service {})", piece_name(copy->piece), copy->source.value(),
                          kWhere[static_cast<std::size_t>(copy->where)], copy->holder.value(), copy->service.value());
   }
   trace("service {} -> {}: {} group {} operation {} {}", from.value(), to.value(), kNames[decoded->body.index()], group,

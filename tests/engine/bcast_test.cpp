@@ -101,6 +101,35 @@ TEST_P(Bcast, LargeBlocksGoInParts) {
   }
 }
 
+// What others here read for this node too they have by the time it asks: so it first reads what it is the home of, two
+// parts at a time, and after each asks for the rest of its turn.
+TEST_P(Bcast, WhatANodeIsHomeOfComesFirst) {
+  EngineLimits limits;
+  limits.split_bytes = 4;
+  limits.part_bytes = kBytes / 3 / 4;  // four parts for each of three nodes
+  Cluster cluster({0, 1, 2, 3}, limits);
+  const auto moves = [&](std::uint32_t sp) { return cluster.fabric(sp).moves.size(); };
+  cluster.hold_moves = true;
+  cluster.post(operation(cluster, 0, 0));
+  cluster.post(operation(cluster, 1, 0));
+  cluster.settle();
+  EXPECT_EQ(moves(1), 2U);
+  ASSERT_TRUE(cluster.finish_move(1));
+  cluster.settle();
+  EXPECT_EQ(moves(1), 1U + 1U + 2U) << "the second, the third, and two that late nodes are the homes of";
+  // Another one has its own in the meantime, and the first gets what it asks for then from there.
+  cluster.post(operation(cluster, 2, 0));
+  cluster.settle();
+  EXPECT_EQ(moves(2), 2U);
+  cluster.post(operation(cluster, 3, 0));
+  cluster.hold_moves = false;
+  cluster.settle();
+  ASSERT_TRUE(cluster.all_completed(0));
+  for (std::uint32_t rank = 1; rank < 4; ++rank) EXPECT_TRUE(received(cluster, rank, 0));
+  EXPECT_TRUE(cluster.idle());
+  EXPECT_EQ(cluster.broken(), std::nullopt);
+}
+
 // flat's tree has a place for each service process, that of hierarchical for each node.
 TEST_P(Bcast, SmallBlocksComeToANodeOnceOrToEachOfItsServiceProcesses) {
   Cluster cluster({0, 2, 4, 1, 3, 5}, {}, nullptr, {0, 0, 1, 1, 2, 2});

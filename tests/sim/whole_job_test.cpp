@@ -44,6 +44,15 @@ std::uint64_t parts_of(const Shape& shape) {
   return shape.n < 2 ? 1 : shape.k * (shape.n - 1);
 }
 
+// Those of a broadcast, which are cut so that they are passed on while others come: for each node.
+std::uint64_t cuts_of(const Shape& shape) {
+  constexpr std::uint64_t kPartBytes = 64U << 10;
+  const std::uint64_t others = shape.n - 1;
+  return others == 0
+             ? 1
+             : std::max<std::uint64_t>(1, std::min({kLarge / others / kPartBytes, std::uint64_t{8}, 64 / others}));
+}
+
 // Between the service processes of nodes: of a small block, all edges of the tree that do not begin at the source.
 std::uint64_t wants_small(const Shape& shape, std::uint64_t places) {
   return shape.n < 2 ? 0 : places - 1 - log2_up(places);
@@ -145,7 +154,7 @@ TEST_P(WholeJob, BroadcastFlat) {
     for (const bool large : {false, true}) {
       const std::uint64_t bytes = large ? kLarge : kSmall;
       const bool in_parts = large && shape.n >= 3;
-      const std::uint64_t parts = in_parts ? shape.n - 1 : 1;
+      const std::uint64_t parts = in_parts ? (shape.n - 1) * cuts_of(shape) : 1;
       const WholeJobResult result = counted(shape, Collective::ibcast, Algorithm::flat, bytes);
       expect_messages(result, Kind::announce, shape.s() - 1 + p - shape.l, kAnnounceBytes);
       expect_messages(result, Kind::release, p - shape.l, kReleaseBytes);
@@ -171,7 +180,8 @@ TEST_P(WholeJob, BroadcastHierarchical) {
     const std::uint64_t siblings = (shape.n - 1) * (shape.k - 1);
     for (const bool large : {false, true}) {
       const std::uint64_t bytes = large ? kLarge : kSmall;
-      const std::uint64_t parts = large ? parts_of(shape) : 1;
+      const std::uint64_t cut = (shape.n - 1) * std::max(shape.k, cuts_of(shape));
+      const std::uint64_t parts = large && shape.n >= 2 ? cut : 1;
       const WholeJobResult result = counted(shape, Collective::ibcast, Algorithm::hierarchical, bytes);
       expect_messages(result, Kind::announce, shape.s() - 1 + p - shape.l, kAnnounceBytes);
       expect_messages(result, Kind::release, p - shape.l, kReleaseBytes);
