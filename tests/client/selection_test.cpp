@@ -51,11 +51,14 @@ TEST(Selection, BlockingFormsPayBetweenNodesForLargeBlocksThatAreAlike) {
   };
   EXPECT_TRUE(pays(Collective::iallgather, 2, 2, kQuarter));
   EXPECT_FALSE(pays(Collective::iallgather, 2, 2, kQuarter - 1));
-  EXPECT_TRUE(pays(Collective::iallgather, 3, 1, 4 * kQuarter));
-  EXPECT_FALSE(pays(Collective::iallgather, 3, 1, 4 * kQuarter - 1));
   EXPECT_FALSE(pays(Collective::iallgather, 2, 1, 4 * kQuarter));
-  EXPECT_TRUE(pays(Collective::ibcast, 3, 2, kQuarter));
   EXPECT_FALSE(pays(Collective::ibcast, 2, 2, kQuarter));
+  for (const Collective collective : {Collective::iallgather, Collective::ibcast}) {
+    EXPECT_TRUE(pays(collective, 3, 1, kQuarter));
+    EXPECT_FALSE(pays(collective, 3, 1, kQuarter - 1));
+    EXPECT_TRUE(pays(collective, 3, 2, kQuarter / 4));
+    EXPECT_FALSE(pays(collective, 3, 2, kQuarter / 4 - 1));
+  }
   for (const CollectiveRow& row : kCollectives) {
     EXPECT_FALSE(pays(row.collective, 1, 64, 1U << 30)) << row.name;
     EXPECT_FALSE(pays(row.collective, 64, 64, std::nullopt)) << row.name;
