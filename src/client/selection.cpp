@@ -44,10 +44,8 @@ constexpr SelectionRule blocking_case(Collective collective, std::uint64_t least
 }
 
 constexpr std::array kBlockingPays{
-    blocking_case(Collective::iallgather, 2, 2, 256U << 10),
-    blocking_case(Collective::iallgather, 3, 1, 256U << 10),
-    blocking_case(Collective::iallgather, 3, 2, 64U << 10),
-    blocking_case(Collective::ibcast, 3, 1, 256U << 10),
+    blocking_case(Collective::iallgather, 2, 2, 256U << 10), blocking_case(Collective::iallgather, 3, 1, 256U << 10),
+    blocking_case(Collective::iallgather, 3, 2, 64U << 10),  blocking_case(Collective::ibcast, 3, 1, 256U << 10),
     blocking_case(Collective::ibcast, 3, 2, 64U << 10),
 };
 
