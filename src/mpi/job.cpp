@@ -104,28 +104,42 @@ std::string first_problem(const Job& job, const std::string& mine) {
   return std::string(text.data());
 }
 
-// May more ranks, and service processes without a core of their own, run on this rank's cores than there are cores?
+// Who would run on this rank's cores if each spread evenly over those it may use.
+struct Load {
+  double ranks = 0;
+  double services = 0;  // without a core of their own
+  double cores = 0;
+};
+
 // Collective over the node.
-bool cores_are_shared(const Job& job) {
+Load load_of_my_cores(const Job& job) {
   cpu_set_t mine;
   CPU_ZERO(&mine);
-  if (sched_getaffinity(0, sizeof mine, &mine) != 0) return true;
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_SET(0, &mine);
   std::vector<cpu_set_t> all(job.local_size);
   const int bytes = static_cast<int>(sizeof mine);
   real().Allgather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, job.node_comm);
-  double load = 0;  // who would run on my cores if each rank spread evenly over its own, and service processes over all
+  Load load;
+  load.cores = CPU_COUNT(&mine);
   cpu_set_t any = mine;
   for (const cpu_set_t& other : all) {
     cpu_set_t common;
     CPU_AND(&common, &mine, &other);
     CPU_OR(&any, &any, &other);
-    load += static_cast<double>(CPU_COUNT(&common)) / std::max(1, CPU_COUNT(&other));
+    load.ranks += static_cast<double>(CPU_COUNT(&common)) / std::max(1, CPU_COUNT(&other));
   }
   const WelcomeBody& services = job.client->welcome();
   if (services.core_is_free == 0) {
-    load += static_cast<double>(services.sp_count) * CPU_COUNT(&mine) / std::max(1, CPU_COUNT(&any));
+    load.services = static_cast<double>(services.sp_count) * load.cores / std::max(1, CPU_COUNT(&any));
   }
-  return load > CPU_COUNT(&mine) + 0.01;
+  return load;
+}
+
+void share_cores(Job& job) {
+  constexpr double kSlack = 0.01;  // of sums of fractions
+  const Load load = load_of_my_cores(job);
+  job.crowded = load.ranks > load.cores + kSlack;
+  job.service_shares = load.ranks + load.services > load.cores + kSlack;
 }
 
 // What the node's first rank tells the others.
@@ -315,7 +329,7 @@ void start_job() {
     return;
   }
   job->reporting = !job->config.report.empty();
-  job->crowded = cores_are_shared(*job);
+  share_cores(*job);
   learn_places(*job);
   // There it never pays, and the program's many short ones are passed on at once.
   if (job->nodes == 1 && job->config.blocking == BlockingForms::where_it_pays) {

@@ -16,8 +16,9 @@
 namespace outrigger::mpi {
 namespace {
 
-constexpr std::uint32_t kSpinRounds = 2000;   // tens of microseconds; none when ranks share cores
-constexpr std::uint32_t kSpinsPerDrive = 16;  // looking at the own memory is cheap, the native MPI is not
+constexpr std::uint32_t kSpinRounds = 2000;    // tens of microseconds; none when ranks share cores
+constexpr std::uint32_t kYieldsForSpins = 64;  // about as long, where the service process may want the core
+constexpr std::uint32_t kSpinsPerDrive = 16;   // looking at the own memory is cheap, the native MPI is not
 constexpr std::uint32_t kYieldRounds = 16;
 constexpr std::uint32_t kYieldsPerDrive = 8;
 constexpr std::uint32_t kRoundsPerCheck = 64;
@@ -63,12 +64,12 @@ void Waiter::pause() {
     rounds_ = 0;
     return;
   }
-  const std::uint32_t spins = job_.crowded ? 0 : kSpinRounds;
+  const std::uint32_t spins = job_.crowded ? 0 : job_.service_shares ? kYieldsForSpins : kSpinRounds;
   ++rounds_;
   if (rounds_ % kRoundsPerCheck == 0) end_if_lost(job_);
   if (rounds_ < spins) {
     if (rounds_ % kSpinsPerDrive == 0) drive();
-    relax();
+    job_.service_shares ? static_cast<void>(sched_yield()) : relax();
     return;
   }
   const bool yields = rounds_ < spins + kYieldRounds;

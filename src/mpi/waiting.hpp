@@ -1,6 +1,7 @@
-// How a rank waits for its service process: it keeps the native MPI going, and is considerate of ranks that share its
-// core: spin briefly, then yield, then sleep until the service process wakes them, a millisecond at most. Meanwhile it
-// makes copies for the service process when that asks (client/wait_helper.hpp).
+// How a rank waits for its service process: it keeps the native MPI going, and is considerate of those that share its
+// core: spin briefly, or yield where the service process may want it, then yield, then sleep until the service process
+// wakes them, a millisecond at most. Meanwhile it makes copies for the service process when that asks
+// (client/wait_helper.hpp).
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ class Waiter {
 };
 
 // For ranks that share cores, once one has posted an operation: those get a turn that have yet to post, as nothing
-// moves before they do, and this one may compute for long.
+// moves before they do, and the service process, as this one may compute for long.
 void let_others_post();
 
 // Ends the program when the service process or the keeper is lost; says why unless the keeper has. Cheap enough for
