@@ -142,10 +142,14 @@ Status wire_up(CoreParts& parts, const AttachOptions& options, Clock::time_point
   const int fd = shared.value().get();
   static_cast<void>(
       parts.socket.send(ControlKind::rank_address, SharedBytesBody{address.size(), 0, 0}, std::span(&fd, 1)));
+  // A refusal is read before the network is looked at: the service processes end after it, and UCX 1.13 ends the
+  // process when a connection fails that is being made.
   while (true) {
-    parts.network->progress();
     ControlSocket::Received received = parts.socket.receive(1);
-    if (received.event == ControlSocket::Event::nothing && Clock::now() < deadline) continue;
+    if (received.event == ControlSocket::Event::nothing && Clock::now() < deadline) {
+      parts.network->progress();
+      continue;
+    }
     const Result<ControlMessage> quiet = checked(std::move(received), ControlKind::be_quiet, options);
     if (!quiet) return Error{quiet.error()};
     view.header().rank_quiet.store(kRankQuiet, std::memory_order_seq_cst);

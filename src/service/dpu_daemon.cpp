@@ -37,6 +37,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kGreetingTime{5};
+constexpr std::chrono::milliseconds kTimeToReadRefusals{1500};
 constexpr int kLookMs = 500;
 constexpr std::size_t kMostSecretBytes = 2048;
 
@@ -93,6 +94,9 @@ class DpuDaemon {
       if (listener_.valid()) meet();
       if (link_.open() || met_) work();
     }
+    // Ranks that are refused have their connections being made, and UCX 1.13 ends a process in which one fails. They
+    // are told before this end is, and look no more at the network then.
+    if (!services_.empty() && not_attached_ != 0) std::this_thread::sleep_for(kTimeToReadRefusals);
     for (ServiceHere& service : services_) service.socket.close();
     starter_.stop_all();
     return status_;
