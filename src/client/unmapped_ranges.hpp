@@ -30,12 +30,13 @@ class UnmappedRanges {
   // Calls `gone(begin, end)` for each; `gone(0, highest)` when there were too many.
   template <class Gone>
   void drain(const Gone& gone) {
-    const std::uint32_t end = noted_.load(std::memory_order_acquire);
-    std::uint32_t place = drained_.load(std::memory_order_relaxed);
     if (lost_.exchange(false, std::memory_order_acq_rel)) {
-      drained_.store(end, std::memory_order_release);
+      // Read after the exchange: whoever has said that its range is lost has a place before it, in which nothing stands.
+      drained_.store(noted_.load(std::memory_order_acquire), std::memory_order_release);
       return gone(std::uint64_t{0}, ~std::uint64_t{0});
     }
+    const std::uint32_t end = noted_.load(std::memory_order_acquire);
+    std::uint32_t place = drained_.load(std::memory_order_relaxed);
     for (; place != end; ++place) {
       Range& range = ranges_[place % kMost];
       // Another thread is just writing it; its memory is not gone yet either.
