@@ -31,7 +31,8 @@ class UnmappedRanges {
   template <class Gone>
   void drain(const Gone& gone) {
     if (lost_.exchange(false, std::memory_order_acq_rel)) {
-      // Read after the exchange: whoever has said that its range is lost has a place before it, in which nothing stands.
+      // Read after the exchange: whoever has said that its range is lost has a place before it, in which nothing
+      // stands.
       drained_.store(noted_.load(std::memory_order_acquire), std::memory_order_release);
       return gone(std::uint64_t{0}, ~std::uint64_t{0});
     }
