@@ -55,21 +55,21 @@ std::optional<SpId> ask_ancestor(const Operation& operation, GroupRank root, std
 std::optional<SpId> ask_home(const Operation& operation, GroupRank root, std::uint32_t part, std::uint32_t hop) {
   const Membership& membership = operation.membership();
   const std::vector<SpId>& firsts = membership.firsts_of_nodes();
-  const std::size_t roots_node = membership.node_of(membership.service_of(root));
   const std::size_t own = membership.node_of(membership.self());
-  const std::size_t home = (roots_node + 1 + part % (firsts.size() - 1)) % firsts.size();
+  const std::size_t home = home_of_part(operation, root, part);
   if (hop == 0) return firsts[own];
   if (hop == 1 && home != own) return firsts[home];
   return std::nullopt;
 }
 
-// The number of parts that a large block comes in, one for each node but the root's; 0: it is small. Nobody gets less
-// than all of a large one.
+// A Parts::ReadsHere.
 bool reads_here(const Operation& operation, GroupRank /*root*/, std::uint32_t /*part*/) {
   const Membership& membership = operation.membership();
   return membership.firsts_of_nodes()[membership.node_of(membership.self())] == membership.self();
 }
 
+// The number of parts that a large block comes in, so many for each node but the root's as a node's is cut into; 0: it
+// is small. Nobody gets less than all of a large one.
 std::uint32_t parts_of(const Operation& operation, const LocalRank& rank, GroupRank root) {
   const std::size_t others = operation.membership().firsts_of_nodes().size() - 1;
   if (others < 2 || others > peer::kMaxPieces || !rank.gets_all_of(root)) return 0;

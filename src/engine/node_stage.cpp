@@ -23,6 +23,13 @@ SpId server(const Operation& operation, std::size_t node, GroupRank source, std:
 
 }  // namespace
 
+std::size_t home_of_part(const Operation& operation, GroupRank source, std::uint32_t part) {
+  const Membership& membership = operation.membership();
+  const std::size_t nodes = membership.services_by_node().size();
+  const std::size_t first = membership.node_of(membership.service_of(source));
+  return (first + 1 + part % (nodes - 1)) % nodes;
+}
+
 std::uint64_t cuts(const Operation& operation, std::uint64_t bytes, std::uint64_t nodes) {
   const std::uint64_t parts = bytes / std::max<std::uint64_t>(1, operation.limits().part_bytes);
   return std::max<std::uint64_t>(1, std::min({parts, kPartsOfANode, kPartsOfAll / nodes}));
@@ -54,7 +61,7 @@ std::optional<SpId> ask_between_nodes(const Operation& operation, GroupRank sour
   const std::size_t first = membership.node_of(membership.service_of(source));
   if (hop == 0) return server(operation, own, source, piece);
   if (piece != peer::kWholeBlock) {
-    const std::size_t home = (first + 1 + piece % (nodes - 1)) % nodes;
+    const std::size_t home = home_of_part(operation, source, piece);
     if (hop > 1 || home == own) return std::nullopt;
     return server(operation, home, source, piece);
   }

@@ -18,6 +18,10 @@
 
 namespace outrigger::engine {
 
+// The node that reads a part of a large block at its source, and where the others read it: each but the source's by
+// turns, from the one after it. At least two nodes.
+[[nodiscard]] std::size_t home_of_part(const Operation& operation, GroupRank source, std::uint32_t part);
+
 // Into how many parts each of `nodes` shares of a large block, of `bytes` each, is cut: of `part_bytes` or more, so
 // that what has come is passed on while the rest comes.
 [[nodiscard]] std::uint64_t cuts(const Operation& operation, std::uint64_t bytes, std::uint64_t nodes);

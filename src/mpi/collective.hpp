@@ -21,7 +21,7 @@ int offload_or_pass(Call call, bool (*offload)(Job&, Form, Words...), const void
   if (job == nullptr || called_by_mpi(caller) || !offload(*job, Form::nonblocking, words...)) {
     return pass(call, words...);
   }
-  if (job->crowded || job->service_shares) let_others_post();
+  if (job->core_is_shared) let_others_post();
   return MPI_SUCCESS;
 }
 

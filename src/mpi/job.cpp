@@ -139,7 +139,7 @@ void share_cores(Job& job) {
   constexpr double kSlack = 0.01;  // of sums of fractions
   const Load load = load_of_my_cores(job);
   job.crowded = load.ranks > load.cores + kSlack;
-  job.service_shares = load.ranks + load.services > load.cores + kSlack;
+  job.core_is_shared = load.ranks + load.services > load.cores + kSlack;
 }
 
 // What the node's first rank tells the others.

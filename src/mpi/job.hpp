@@ -28,7 +28,7 @@ struct Job {
   std::uint32_t number_here = 0;          // which of them this is
   std::vector<client::RankPlace> places;  // of all ranks, by world rank
   bool crowded = false;                   // ranks share cores: a waiting rank gives its core away at once
-  bool service_shares = false;            // and service processes do: it yields where it would spin
+  bool core_is_shared = false;            // by ranks or service processes: it yields where it would spin
   bool reporting = false;
   MPI_Comm internal_comm{};  // a duplicate of the world; errors return
   MPI_Comm node_comm{};

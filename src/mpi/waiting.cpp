@@ -64,12 +64,12 @@ void Waiter::pause() {
     rounds_ = 0;
     return;
   }
-  const std::uint32_t spins = job_.crowded ? 0 : job_.service_shares ? kYieldsForSpins : kSpinRounds;
+  const std::uint32_t spins = job_.crowded ? 0 : job_.core_is_shared ? kYieldsForSpins : kSpinRounds;
   ++rounds_;
   if (rounds_ % kRoundsPerCheck == 0) end_if_lost(job_);
   if (rounds_ < spins) {
     if (rounds_ % kSpinsPerDrive == 0) drive();
-    job_.service_shares ? static_cast<void>(sched_yield()) : relax();
+    job_.core_is_shared ? static_cast<void>(sched_yield()) : relax();
     return;
   }
   const bool yields = rounds_ < spins + kYieldRounds;

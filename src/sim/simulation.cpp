@@ -21,14 +21,14 @@
 namespace outrigger::sim {
 namespace {
 
-std::string piece_name(std::uint32_t piece) {
-  return piece == peer::kWholeBlock ? "block" : fmt::format("part {}", piece);
-}
-
 using fabric::CompletionRecord;
 using fabric::sim::RankMemory;
 using fabric::sim::SimFabric;
 using fabric::sim::World;
+
+std::string piece_name(std::uint32_t piece) {
+  return piece == peer::kWholeBlock ? "block" : fmt::format("part {}", piece);
+}
 
 // Everything must be over by then: far more than any fault of the options adds up to.
 constexpr std::uint64_t kTimeLimit_ns = 1'000'000'000'000;
