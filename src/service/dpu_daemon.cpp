@@ -30,6 +30,7 @@
 #include "service/placement.hpp"
 #include "service/ring.hpp"
 #include "service/starter.hpp"
+#include "service/stopped_services.hpp"
 #include "service/topology.hpp"
 
 namespace outrigger::service {
@@ -147,6 +148,8 @@ class DpuDaemon {
     link_.work(now);
     while (std::optional<DpuFrame> frame = link_.next()) take(*frame);
     for (std::uint32_t sp = 0; sp < services_.size(); ++sp) read_service(sp);
+    const auto stopped = stopped_.look(starter_, static_cast<std::uint32_t>(services_.size()), now);
+    if (stopped && services_[*stopped].socket.open()) lose(*stopped, "has been stopped by a signal");
     link_.tick(now);
     if (link_.open() || over_) return;
     const bool in_order = link_.problem() == "the connection was closed";
@@ -234,7 +237,7 @@ class DpuDaemon {
     while (service.socket.open()) {
       ControlSocket::Received received = service.socket.receive(0);
       if (received.event == ControlSocket::Event::nothing) return;
-      if (received.event != ControlSocket::Event::message) return lose(sp);
+      if (received.event != ControlSocket::Event::message) return lose(sp, starter_.how_it_ended(sp));
       std::vector<std::byte> attached;
       if (!received.message->fds().empty()) {
         const auto body = received.message->body<SharedBytesBody>();
@@ -249,9 +252,9 @@ class DpuDaemon {
     }
   }
 
-  void lose(std::uint32_t sp) {
+  void lose(std::uint32_t sp, const std::string& what) {
     services_[sp].socket.close();
-    const std::string how = fmt::format("(pid {}) {}", services_[sp].process.pid, starter_.how_it_ended(sp));
+    const std::string how = fmt::format("(pid {}) {}", services_[sp].process.pid, what);
     spdlog::error("service process {} {}", sp, how);
     std::fprintf(stderr, "outriggerd dpu: service process %u %s\n", sp, how.c_str());
     say(DpuFrameKind::lost, sp, how);
@@ -265,6 +268,7 @@ class DpuDaemon {
   bool met_ = false;
   ProcessStarter starter_;
   std::vector<ServiceHere> services_;
+  StoppedServices stopped_;
   std::uint64_t not_attached_ = 0;  // ranks, counted by each service process, that are still to be reached
   bool over_ = false;
   int status_ = 0;

@@ -44,6 +44,7 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
   raise_descriptor_limit();
   watch(listener_.get(), Watched::listener, 0);
   watch(stop_event_.get(), Watched::stop, 0);
+  if (starter_.state_event() >= 0) watch(starter_.state_event(), Watched::service_state, 0);
   if (config_.leader_pid > 0) {
     leader_.reset(static_cast<int>(::syscall(SYS_pidfd_open, config_.leader_pid, 0)));
     if (leader_.valid()) {
@@ -107,6 +108,7 @@ void Keeper::handle_event(std::uint64_t key) {
     case Watched::rank_exit: return rank_left(index, "ended");
     case Watched::service: return read_service(index);
     case Watched::service_exit: return service_lost(index);
+    case Watched::service_state: starter_.clear_state_event(); return look_for_stopped_services();
     case Watched::dpu: return work_on_dpu();
   }
 }
@@ -116,6 +118,7 @@ int Keeper::next_timeout_ms() const {
   const auto at = [&](Clock::time_point time) { next = next ? std::min(*next, time) : time; };
   for (const auto& [index, stranger] : strangers_) at(stranger.deadline);
   if (dpu_.open()) at(Clock::now() + kLookAtDpu);
+  if (stopped_.any()) at(Clock::now() + StoppedServices::kTurn);
   switch (phase_) {
     case Phase::gathering: at(phase_began_ + std::chrono::milliseconds(config_.hello_timeout_ms)); break;
     case Phase::attaching: at(phase_began_ + std::chrono::milliseconds(config_.attach_timeout_ms)); break;
@@ -133,6 +136,7 @@ void Keeper::handle_timers() {
   const Clock::time_point now = Clock::now();
   std::erase_if(strangers_, [&](auto& item) { return item.second.deadline <= now; });
   if (dpu_.open()) work_on_dpu();
+  if (stopped_.any()) look_for_stopped_services();
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - phase_began_);
   if (phase_ == Phase::gathering && waited.count() >= config_.hello_timeout_ms) {
     refuse_everybody("only " + std::to_string(ranks_present()) + " of " + std::to_string(config_.local_size) +

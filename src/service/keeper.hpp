@@ -27,6 +27,7 @@
 #include "protocol/shared_memory.hpp"
 #include "protocol/unique_fd.hpp"
 #include "service/starter.hpp"
+#include "service/stopped_services.hpp"
 #include "service/topology.hpp"
 
 namespace outrigger::service {
@@ -68,7 +69,18 @@ class Keeper {
  private:
   using Clock = std::chrono::steady_clock;
   enum class Phase { gathering, attaching, running, ending, over };
-  enum class Watched : std::uint32_t { listener, stop, leader, stranger, rank, rank_exit, service, service_exit, dpu };
+  enum class Watched : std::uint32_t {
+    listener,
+    stop,
+    leader,
+    stranger,
+    rank,
+    rank_exit,
+    service,
+    service_exit,
+    service_state,
+    dpu
+  };
 
   struct Region {
     UniqueFd fd;  // kept for a restarted service process
@@ -183,6 +195,8 @@ class Keeper {
   [[nodiscard]] bool services_backlogged() const;
   void flush_service(std::uint32_t sp);
   void service_lost(std::uint32_t sp);
+  void look_for_stopped_services();
+  [[nodiscard]] std::string name_of_service(std::uint32_t sp) const;
   void end_job(const std::string& text);
   void print_for_people(const std::string& text);
   void signal_ranks(int signal);
@@ -200,6 +214,7 @@ class Keeper {
   std::vector<Rank> ranks_;
   std::unordered_map<std::uint32_t, std::uint32_t> local_of_world_;
   std::vector<ServiceProcess> services_;
+  StoppedServices stopped_;
   DpuLink dpu_;
   std::string dpu_host_;  // as it names itself
   bool roster_passed_ = false;

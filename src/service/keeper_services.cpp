@@ -352,10 +352,21 @@ void Keeper::service_lost(std::uint32_t sp) {
   service.waiting.clear();
   std::string how = starter_.how_it_ended(sp);
   if (!service.last_words.empty()) how += " (" + service.last_words + ")";
-  const std::string name = "service process " + std::to_string(sp) + " (pid " + std::to_string(service.process.pid) +
-                           ") on node " + host_name() + " " + how;
-  if (phase_ == Phase::attaching) return refuse_everybody(name);
-  if (phase_ == Phase::running) end_job("outrigger: " + name + "; the job cannot go on");
+  const std::string what = name_of_service(sp) + " " + how;
+  if (phase_ == Phase::attaching) return refuse_everybody(what);
+  if (phase_ == Phase::running) end_job("outrigger: " + what + "; the job cannot go on");
+}
+
+void Keeper::look_for_stopped_services() {
+  const auto count = static_cast<std::uint32_t>(services_.size());
+  const std::optional<std::uint32_t> sp = stopped_.look(starter_, count, Clock::now());
+  if (!sp || phase_ != Phase::running) return;
+  end_job("outrigger: " + name_of_service(*sp) + " has been stopped by a signal; the job cannot go on");
+}
+
+std::string Keeper::name_of_service(std::uint32_t sp) const {
+  return "service process " + std::to_string(sp) + " (pid " + std::to_string(services_[sp].process.pid) + ") on node " +
+         host_name();
 }
 
 // Ranks that wait end by themselves when they see the text; the others are ended a little later.

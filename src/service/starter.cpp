@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -38,9 +40,27 @@ std::string own_path() {
   return ::access(name.c_str(), X_OK) == 0 ? name : "/proc/self/exe";
 }
 
+// Also where the program that started this one wanted not to hear of its children: they could not be waited for.
+UniqueFd take_child_signals() {
+  (void)::signal(SIGCHLD, SIG_DFL);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+void let_child_signals_through() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGCHLD);
+  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
 // In the child, between fork and exec: only calls that are safe there. Does not return.
 [[noreturn]] void become_service(const char* path, int control, pid_t keeper) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  let_child_signals_through();
   if (::getppid() != keeper) ::_exit(127);  // the keeper has died before we asked to be told
   constexpr int kControlFd = 3;
   if (control == kControlFd) {
@@ -66,20 +86,10 @@ std::string describe(int status) {
 
 constexpr int kFarewellMs = 500;
 
-// Collects those that have ended.
-bool any_runs(std::vector<pid_t>& pids) {
-  bool any = false;
-  for (pid_t& pid : pids) {
-    if (pid > 0 && ::waitpid(pid, nullptr, WNOHANG) != 0) pid = -1;
-    any = any || pid > 0;
-  }
-  return any;
-}
-
 }  // namespace
 
 ProcessStarter::ProcessStarter(std::string daemon_path)
-    : daemon_path_(daemon_path.empty() ? own_path() : std::move(daemon_path)) {}
+    : daemon_path_(daemon_path.empty() ? own_path() : std::move(daemon_path)), state_event_(take_child_signals()) {}
 
 ProcessStarter::~ProcessStarter() {
   stop_all();
@@ -92,7 +102,7 @@ Result<StartedService> ProcessStarter::start() {
   const pid_t pid = ::fork();
   if (pid < 0) return Error{std::string("cannot start a service process: ") + std::strerror(errno)};
   if (pid == 0) become_service(daemon_path_.c_str(), sockets.value().theirs.get(), keeper);
-  pids_.push_back(pid);
+  children_.push_back(Child{pid});
   StartedService started;
   started.control = std::move(sockets.value().ours);
   started.exit_event.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -100,30 +110,56 @@ Result<StartedService> ProcessStarter::start() {
   return started;
 }
 
+void ProcessStarter::clear_state_event() {
+  signalfd_siginfo signal{};
+  while (::read(state_event_.get(), &signal, sizeof(signal)) > 0) {
+  }
+}
+
+bool ProcessStarter::is_stopped(std::uint32_t sp) {
+  if (sp >= children_.size() || children_[sp].pid <= 0) return false;
+  Child& child = children_[sp];
+  siginfo_t change{};
+  // Each change is told once; one that has ended stays to be waited for.
+  while (::waitid(P_PID, static_cast<id_t>(child.pid), &change, WSTOPPED | WCONTINUED | WNOHANG) == 0 &&
+         change.si_pid == child.pid) {
+    child.stopped = change.si_code == CLD_STOPPED;
+    change = siginfo_t{};
+  }
+  return child.stopped;
+}
+
 std::string ProcessStarter::how_it_ended(std::uint32_t sp) {
-  if (sp >= pids_.size() || pids_[sp] <= 0) return "ended";
+  if (sp >= children_.size() || children_[sp].pid <= 0) return "ended";
+  pid_t& pid = children_[sp].pid;
   int status = 0;
   pid_t reaped = 0;
   // Its descriptors close a moment before it can be waited for.
   for (int attempt = 0; attempt < 200 && reaped == 0; ++attempt) {
-    reaped = ::waitpid(pids_[sp], &status, WNOHANG);
+    reaped = ::waitpid(pid, &status, WNOHANG);
     if (reaped == 0) ::usleep(1000);
   }
-  if (reaped != pids_[sp]) return "closed its control socket";
-  pids_[sp] = -1;
+  if (reaped != pid) return "closed its control socket";
+  pid = -1;
   return describe(status);
 }
 
 void ProcessStarter::stop_all() {
+  const auto runs = [](Child& child) {
+    if (child.pid > 0 && ::waitpid(child.pid, nullptr, WNOHANG) != 0) child.pid = -1;
+    return child.pid > 0;
+  };
   // They end by themselves when their control closes, and may have a word to say to other nodes.
-  for (int left_ms = kFarewellMs; left_ms > 0 && any_runs(pids_); --left_ms) ::usleep(1000);
-  for (const pid_t pid : pids_) {
-    if (pid > 0) (void)::kill(pid, SIGKILL);
+  for (int left_ms = kFarewellMs; left_ms > 0 && std::ranges::count_if(children_, runs) != 0; --left_ms) {
+    ::usleep(1000);
   }
-  for (pid_t& pid : pids_) {
-    while (pid > 0 && ::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  for (const Child& child : children_) {
+    if (child.pid > 0) (void)::kill(child.pid, SIGKILL);
+  }
+  for (Child& child : children_) {
+    while (child.pid > 0 && ::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
-    pid = -1;
+    child.pid = -1;
   }
 }
 

@@ -99,6 +99,21 @@ def test_killed(offload, victim):
 
 
 @ONE_MPI
+def test_stopped(offload):
+    """A service process that does nothing, on a DPU that answers."""
+    with dpus(offload) as started:
+        job = offload.start(2, ["steady", "operations", "60"], env=started.told())
+        job.wait_for("steady: ready")
+        os.kill(offload.daemons("serve")[0].pid, signal.SIGSTOP)
+        since = Stopwatch()
+        result = job.wait(40)
+        assert since.seconds() < ENDS_WITHIN_S, result.out
+    assert result.returncode != 0
+    assert "DPU" in result.out and "stopped by a signal" in result.out, result.out
+    offload.nothing_left()
+
+
+@ONE_MPI
 def test_probe(offload):
     """Without hardware for it exported memory handles are refused, by the UCX that is there, and nobody hears of it."""
     with dpus(offload) as started:

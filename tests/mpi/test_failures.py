@@ -70,6 +70,35 @@ def test_service_process_crashes(offload):
     assert "SIGSEGV" in result.out or "signal 11" in result.out
 
 
+@pytest.mark.parametrize("mode", ("operations", "compute"))
+def test_service_process_is_stopped(offload, mode):
+    """Nobody gets on without it: the job ends, and says which it was."""
+    job = start(offload, mode)
+    victim = offload.daemons("serve")[0]
+    os.kill(victim.pid, signal.SIGSTOP)
+    result = must_end(offload, job, GONE_WITHIN_S)
+    said = [line for line in result.out.splitlines() if "stopped by a signal" in line]
+    if offload.pretend_nodes == 1:  # the other nodes' words may come first
+        assert len(said) == 1 and str(victim.pid) in said[0], result.out
+
+
+def test_stopped_processes_that_go_on(offload):
+    """A service process for a moment; the whole job, as batch systems suspend one, for longer than one may be alone."""
+    job = start(offload, "operations", seconds=16)
+    services = [process.pid for process in offload.daemons("serve")]
+    everybody = services + job.rank_pids() + [process.pid for process in offload.daemons("keep")]
+    for pids, seconds in ((services, 3.0), (everybody, 8.0)):
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGCONT)
+        time.sleep(1.0)
+    result = job.wait(40).ok()
+    assert "WRONG DATA" not in result.out and "stopped" not in result.out, result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("victim", (0, 1))
 def test_rank_is_killed(offload, mode, victim):
