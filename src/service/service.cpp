@@ -36,6 +36,7 @@ constexpr int kNoTimeout = -1;
 constexpr int kLookAtRanksMs = 250;                  // of a DPU: a doorbell that is lost on the way costs so much
 constexpr unsigned kAttachPauseUs = 20;              // between turns while ranks of a DPU are attached
 constexpr std::chrono::seconds kPeersInterval{1};    // between looks at the signs of life of other nodes
+constexpr std::uint32_t kPeerTurnsAfterPost = 8;     // so many: more than make a silent one a lost one
 constexpr std::chrono::milliseconds kFarewell{300};  // for the last messages to other nodes
 
 void relax() {
@@ -143,17 +144,21 @@ void Service::rest(Clock::time_point now) {
   }
 }
 
-// Other nodes' signs of life count only while something is open.
+// Other nodes' signs of life count while something is open, and for a while after: with all its own done, a rank here
+// may wait by the MPI's means for one that waits for us, and the link between them is cut.
 void Service::look_after_peers(Clock::time_point now) {
   if (!wire_ || now - peers_seen_ < kPeersInterval) return;
   peers_seen_ = now;
-  wire_->tick(engine_->open_operations() != 0 || wire_->moves_in_flight() != 0);
+  const bool open = engine_->open_operations() != 0 || wire_->moves_in_flight() != 0;
+  wire_->tick(open || peer_turns_left_ != 0);
+  if (open) peer_turns_left_ = kPeerTurnsAfterPost;
+  if (peer_turns_left_ != 0) --peer_turns_left_;
   if (wire_->failure()) fail(*wire_->failure(), kOtherNode);
 }
 
 int Service::sleep_timeout_ms() const {
   if (fabric_.messages_waiting()) return kRetryMessagesMs;
-  if (wire_ && engine_ && engine_->open_operations() != 0) {
+  if (wire_ && engine_ && (engine_->open_operations() != 0 || peer_turns_left_ != 0)) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(peers_seen_ + kPeersInterval - Clock::now());
     return static_cast<int>(std::max<std::chrono::milliseconds::rep>(left.count(), 0));
   }
@@ -232,6 +237,7 @@ bool Service::take_posts_of(ServedRank& served) {
   SegmentHeader& header = served.segment.header();
   const std::uint32_t posted = header.ring_tail.load(std::memory_order_acquire) - served.head;
   if (posted == 0) return false;
+  peer_turns_left_ = kPeerTurnsAfterPost;
   if (posted > kSlotCount) {
     protest(served.rank, "its post ring says that " + std::to_string(posted) + " slots are posted");
     return false;

@@ -133,6 +133,7 @@ class Service {
   Clock::time_point idle_since_;
   Clock::time_point control_read_;
   Clock::time_point peers_seen_;
+  std::uint32_t peer_turns_left_ = 0;  // looks at signs of life after the last post
   std::size_t routes_told_ = 0;
   WirePace pace_;
   std::uint32_t turns_ = 0;

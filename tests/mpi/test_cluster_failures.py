@@ -27,10 +27,10 @@ def hosts() -> Iterator[Hosts]:
 
 
 @pytest.fixture
-def at_work(offload: Mpi, hosts: Hosts) -> Iterator[Job]:
-    """A job on all hosts, amid its operations."""
+def at_work(request: pytest.FixtureRequest, offload: Mpi, hosts: Hosts) -> Iterator[Job]:
+    """A job on all hosts, amid its operations, or as the parameter says."""
     offload.hosts = hosts
-    job = offload.start(RANKS, ["steady", "operations", "60"])
+    job = offload.start(RANKS, ["steady", getattr(request, "param", "operations"), "60"])
     job.wait_for("steady: ready")
     time.sleep(0.3)
     assert {hosts.of(process.pid) for process in offload.daemons("serve")} == set(hosts.names())
@@ -95,7 +95,9 @@ def must_end_without(hosts: Hosts, mpi: Mpi, job: Job, damage: Callable[[str], N
         hosts.renew()
 
 
+@pytest.mark.parametrize("at_work", ["operations", "idle"], indirect=True)
 def test_link_is_cut(offload, at_work, hosts):
+    """Amid operations, and with all of them done: ranks may wait for others natively, and those for us."""
     must_end_without(hosts, offload, at_work, hosts.cut_link)
     assert "outrigger: node n1 is lost" in at_work.text(), at_work.text()
 
