@@ -149,9 +149,8 @@ void Service::rest(Clock::time_point now) {
 void Service::look_after_peers(Clock::time_point now) {
   if (!wire_ || now - peers_seen_ < kPeersInterval) return;
   peers_seen_ = now;
-  const bool open = engine_->open_operations() != 0 || wire_->moves_in_flight() != 0;
-  wire_->tick(open || peer_turns_left_ != 0);
-  if (open) peer_turns_left_ = kPeerTurnsAfterPost;
+  if (engine_->open_operations() != 0 || wire_->moves_in_flight() != 0) peer_turns_left_ = kPeerTurnsAfterPost;
+  wire_->tick(peer_turns_left_ != 0);
   if (peer_turns_left_ != 0) --peer_turns_left_;
   if (wire_->failure()) fail(*wire_->failure(), kOtherNode);
 }

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -40,27 +39,26 @@ std::string own_path() {
   return ::access(name.c_str(), X_OK) == 0 ? name : "/proc/self/exe";
 }
 
+// `how`: SIG_BLOCK or SIG_UNBLOCK.
+sigset_t mask_child_signals(int how) {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGCHLD);
+  ::sigprocmask(how, &signals, nullptr);
+  return signals;
+}
+
 // Also where the program that started this one wanted not to hear of its children: they could not be waited for.
 UniqueFd take_child_signals() {
   (void)::signal(SIGCHLD, SIG_DFL);
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  ::sigaddset(&signals, SIGCHLD);
-  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  const sigset_t signals = mask_child_signals(SIG_BLOCK);
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-}
-
-void let_child_signals_through() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  ::sigaddset(&signals, SIGCHLD);
-  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 // In the child, between fork and exec: only calls that are safe there. Does not return.
 [[noreturn]] void become_service(const char* path, int control, pid_t keeper) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  let_child_signals_through();
+  (void)mask_child_signals(SIG_UNBLOCK);
   if (::getppid() != keeper) ::_exit(127);  // the keeper has died before we asked to be told
   constexpr int kControlFd = 3;
   if (control == kControlFd) {
@@ -144,15 +142,18 @@ std::string ProcessStarter::how_it_ended(std::uint32_t sp) {
   return describe(status);
 }
 
-void ProcessStarter::stop_all() {
-  const auto runs = [](Child& child) {
+bool ProcessStarter::any_runs() {
+  bool any = false;
+  for (Child& child : children_) {
     if (child.pid > 0 && ::waitpid(child.pid, nullptr, WNOHANG) != 0) child.pid = -1;
-    return child.pid > 0;
-  };
-  // They end by themselves when their control closes, and may have a word to say to other nodes.
-  for (int left_ms = kFarewellMs; left_ms > 0 && std::ranges::count_if(children_, runs) != 0; --left_ms) {
-    ::usleep(1000);
+    any = any || child.pid > 0;
   }
+  return any;
+}
+
+void ProcessStarter::stop_all() {
+  // They end by themselves when their control closes, and may have a word to say to other nodes.
+  for (int left_ms = kFarewellMs; left_ms > 0 && any_runs(); --left_ms) ::usleep(1000);
   for (const Child& child : children_) {
     if (child.pid > 0) (void)::kill(child.pid, SIGKILL);
   }

@@ -62,6 +62,9 @@ class ProcessStarter final : public ServiceStarter {
     bool stopped = false;
   };
 
+  // Collects those that have ended.
+  [[nodiscard]] bool any_runs();
+
   std::string daemon_path_;
   std::vector<Child> children_;
   UniqueFd state_event_;  // signalfd
