@@ -38,6 +38,8 @@ class Where:
     """Start with srun, within the allocation."""
     mpi_type: str | None = None
     """srun's --mpi."""
+    as_allocated: bool = False
+    """Slurm's own plan: all nodes of the allocation, with all their slots."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,9 @@ def _start(job: Job, artifacts: Artifacts, environment: Mapping[str, str]) -> la
     where = job.where
     program = (*_wrapper(job, artifacts), *job.program)
     start = launchers.Start(job.mpi, job.ranks, program, where.shares, where.agent, _passed(job, environment))
-    return launchers.srun(start, where.mpi_type) if where.slurm else launchers.mpiexec(start)
+    if where.slurm:
+        return launchers.srun(start, where.mpi_type, as_allocated=where.as_allocated)
+    return launchers.mpiexec(start)
 
 
 def _ranks_here(job: Job) -> int:

@@ -104,13 +104,18 @@ def intel(start: Start) -> Started:
     return Started(tuple(command), {**unbound, **agent.environment})
 
 
-def srun(start: Start, mpi_type: str | None) -> Started:
-    """srun within an allocation. It gives the ranks its whole environment; binding is done on the node."""
+def srun(start: Start, mpi_type: str | None, *, as_allocated: bool = False) -> Started:
+    """srun within an allocation. It gives the ranks its whole environment; binding is done on the node.
+
+    `as_allocated`: every node has the ranks that Slurm itself has planned for it. Other uneven counts must be forced,
+    and then Slurm tells MPICH by PMI2 that every rank has a node for itself.
+    """
     command = ["srun", f"--ntasks={start.ranks}", f"--nodes={len(start.shares)}"]
     counts = {share.ranks for share in start.shares}
-    if len(counts) == 1:
+    if len(counts) == 1 or as_allocated:
         names = ",".join(share.host.name for share in start.shares)
-        command += [f"--nodelist={names}", f"--ntasks-per-node={counts.pop()}", "--distribution=block"]
+        command += [f"--nodelist={names}", "--distribution=block"]
+        command += [f"--ntasks-per-node={counts.pop()}"] if len(counts) == 1 else []
     else:
         names = ",".join(",".join([share.host.name] * share.ranks) for share in start.shares)  # one for each rank
         command += [f"--nodelist={names}", "--distribution=arbitrary"]

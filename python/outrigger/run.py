@@ -103,7 +103,9 @@ def find_where(hosts: Hosts, ranks: int, implementation: str, environment: Mappi
     shares = plan.assign(found, ranks, oversubscribe=hosts.oversubscribe, dpus=dpus_of)
     check_pretend_nodes(hosts, shares, ranks)
     if use_srun:
-        return Where(shares, slurm=True, mpi_type=slurm.choose_mpi_type(implementation, slurm.offered_mpi_types()))
+        mpi_type = slurm.choose_mpi_type(implementation, slurm.offered_mpi_types())
+        whole = hosts.hostfile is None and not dpus_of and ranks == sum(host.slots for host in found)
+        return Where(shares, slurm=True, mpi_type=mpi_type, as_allocated=whole)
     if len(shares) == 1 and is_this_host(shares[0].host.name):
         return Where(shares, launchers.SSH)  # all ranks here: no agent is needed for them
     launchers.split_agent(hosts.agent)

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Install what building and testing need: Debian packages, and a Python environment in .venv.
 #
-# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64]
+# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|slurm]
 #
 #   --quiet       say nothing when everything is there
 #   --force       install again even when everything seems to be there
 #   --with rdma   also what ./dev rdma needs (scripts/packages-rdma.txt)
 #   --with aarch64
 #                 also what ./dev test aarch64 needs (scripts/packages-aarch64.txt); dpkg gets to know arm64 packages
+#   --with slurm  also Debian's Slurm, for the tests of srun (scripts/packages-slurm.txt); they bring it up by themselves
 #
 # Installs only what is missing (scripts/packages.txt, pyproject.toml). Installing packages needs root or sudo; without
 # either it names what to install and ends. A second run takes a fraction of a second.

@@ -49,10 +49,13 @@ class Hosts:
     def names(self) -> list[str]:
         return [host_name(index) for index in range(self.count)]
 
+    def agent(self, host: str, command: str) -> list[str]:
+        """A command that runs a shell's command on a host, and ends it when it is ended."""
+        return [str(control.agent(self.name)), "-n", host, command]
+
     def on(self, host: str, command: str) -> str:
         """What a shell command on a host prints."""
-        agent = str(control.agent(self.name))
-        return subprocess.run([agent, "-n", host, command], check=True, text=True, stdout=subprocess.PIPE).stdout
+        return subprocess.run(self.agent(host, command), check=True, text=True, stdout=subprocess.PIPE).stdout
 
     def of(self, pid: int) -> str | None:
         """The host on which a process of this machine runs."""

@@ -39,7 +39,7 @@ def test_no_difference(offload, ranks, nodes, services, algorithms):
     offload.nothing_left()
 
 
-@ONE_MPI
+@pytest.mark.parametrize("mpi", ("openmpi", "mpich"), indirect=True)
 def test_memory_comes_and_goes(offload):
     """Registered memory that is freed, unmapped, remapped, inherited between operations; every byte is checked."""
     with dpus(offload) as started:

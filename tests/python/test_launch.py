@@ -203,18 +203,22 @@ def test_intel_mpi_on_hosts(build: Artifacts, agent: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares", "placed"),
+    ("shares", "as_allocated", "placed"),
     [
-        (TWO_HOSTS, ["--nodelist=n0,n0,n1", "--distribution=arbitrary"]),
+        (TWO_HOSTS, False, ["--nodelist=n0,n0,n1", "--distribution=arbitrary"]),
+        (TWO_HOSTS, True, ["--nodelist=n0,n1", "--distribution=block"]),
         (
             assign((Host("n0", 2), Host("n1", 2)), 4),
-            ["--nodelist=n0,n1", "--ntasks-per-node=2", "--distribution=block"],
+            False,
+            ["--nodelist=n0,n1", "--distribution=block", "--ntasks-per-node=2"],
         ),
     ],
 )
-def test_srun_in_an_allocation(build: Artifacts, shares: tuple[Share, ...], placed: list[str]) -> None:
+def test_srun_in_an_allocation(
+    build: Artifacts, shares: tuple[Share, ...], as_allocated: bool, placed: list[str]
+) -> None:
     ranks = sum(share.ranks for share in shares)
-    where = Where(shares, slurm=True, mpi_type="pmix")
+    where = Where(shares, slurm=True, mpi_type="pmix", as_allocated=as_allocated)
     plan = launch.make_plan(launch.Job(("./prog",), ranks, OPENMPI, where=where), build)
     assert plan.command[:3] == ("srun", f"--ntasks={ranks}", "--nodes=2")
     daemon = plan.command.index(str(build.daemon))

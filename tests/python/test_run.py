@@ -67,6 +67,13 @@ def test_an_allocation_is_used_with_srun(files: Path) -> None:
     assert where.mpi_type == "pmix"
     assert placed(where) == [("n1", 0, 2), ("n2", 2, 2)]
     assert [share.dpu for share in where.shares] == ["bf1", "bf2"]
+    assert not where.as_allocated
+
+
+def test_an_allocation_as_slurm_planned_it(files: Path) -> None:
+    """All of its nodes with all of their slots."""
+    assert find_where(Hosts(), 8, "mpich", ALLOCATED).as_allocated
+    assert not find_where(Hosts(), 7, "mpich", ALLOCATED).as_allocated
 
 
 def test_in_an_allocation_a_hostfile_means_mpiexec(files: Path) -> None:
@@ -157,7 +164,7 @@ def test_ranks_are_started_through_srun(files: Path) -> None:
     assert Path(f"{log}.--nodelist=bf2").read_text() == dpu
     assert log.read_text() == (
         f"{build}/bin/outriggerd n1=bf1:1000,n2=bf2:2000 | "
-        f"--ntasks=4 --nodes=2 --nodelist=n1,n2 --ntasks-per-node=2 --distribution=block "
+        f"--ntasks=4 --nodes=2 --nodelist=n1,n2 --distribution=block --ntasks-per-node=2 "
         f"--cpu-bind=none --export=ALL --mpi=pmix {build}/bin/outriggerd exec --bind bunch "
         f"--keep-no-core --preload {build}/lib/liboutrigger-openmpi.so -- {files}/job.sh x y\n"
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rdma_guests import PATIENCE, Guest, Outcome
+from slurm_site import Slurm
 
 # UCX 1.13 drops what soft RoCE sends by datagrams unless told not to look at its addresses. When it connects it
 # registers 120 MB of buffers, for which an emulated machine stands still for seconds. Soft RoCE of Linux 6.1 does not
@@ -121,24 +122,36 @@ class Jobs:
             **environment,
         }
 
-    def launcher_command(self, program: str, dpus: list[Dpu], environment: dict[str, str]) -> str:
+    def by_ssh(self, program: str, dpus: list[Dpu], environment: dict[str, str]) -> str:
         """The same by `outrigger run`, as a user writes it: the launcher starts the DPUs as well, by ssh."""
-        hosts, dpufile, daemon = (self.share / f"launcher.{kind}" for kind in ("hosts", "dpus", "daemon"))
+        hosts, dpufile = (self.share / f"launcher.{kind}" for kind in ("hosts", "dpus"))
         hosts.write_text("".join(f"{guest.name}:{self.ranks_each}\n" for guest in self.guests))
         dpufile.write_text("".join(f"{dpu.guest.name}\n" for dpu in dpus))
+        where = ["--hostfile", str(hosts), "--dpufile", str(dpufile)]
+        return shlex.join(self._launcher_command(program, dpus, environment, where))
+
+    def by_slurm(self, slurm: Slurm, program: str, dpus: list[Dpu], environment: dict[str, str]) -> str:
+        """In an allocation of hosts and DPUs: the launcher starts all by srun."""
+        where = ["--dpu-pattern", f"^({'|'.join(dpu.guest.name for dpu in dpus)})$"]
+        asked = [f"--nodes={len(self.guests) + len(dpus)}", f"--ntasks-per-node={self.ranks_each}"]
+        return shlex.join(slurm.allocated(asked, self._launcher_command(program, dpus, environment, where)))
+
+    def _launcher_command(
+        self, program: str, dpus: list[Dpu], environment: dict[str, str], where: list[str]
+    ) -> list[str]:
+        daemon = self.share / "launcher.daemon"
         daemon.write_text(_daemon_of_logins(dpus))
         daemon.chmod(0o755)
         native = OPENMPI_OVER_TCP if self.mpi == "openmpi" else {"UCX_TLS": "tcp"}
         settings = self._settings(environment) | native
         settings |= {"OUTRIGGER_DPU_START_TIMEOUT_MS": str(int(60_000 * PATIENCE))}
-        words = [
+        return [
             "env", *(f"{name}={value}" for name, value in settings.items()),
             sys.executable, "-m", "outrigger", "run", "-n", str(len(self.guests) * self.ranks_each),
-            "--build", str(self.build), "--hostfile", str(hosts), "--dpufile", str(dpufile),
+            "--build", str(self.build), *where,
             "--dpu-daemon", str(daemon), "--services", "1", "--bind", "none",
-            "--report", f"{self.share}/report.json", "--", f"{self.build}/tests/mpi/{self.mpi}/{program.split()[0]}",
+            "--report", f"{self.share}/report.json", "--", *f"{self.build}/tests/mpi/{self.mpi}/{program}".split(),
         ]  # fmt: skip
-        return f"{shlex.join(words)} {' '.join(program.split()[1:])}"
 
     def _openmpi(self, for_ranks: dict[str, str]) -> list[str]:
         settings = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from rdma_guests import PATIENCE, Guest
+import slurm_site
+from rdma_guests import PATIENCE, Guest, Outcome
 from rdma_jobs import LOST_WITHIN_S, SOFT_ROCE, STALL_S, TCP, VERBS, Dpu, Jobs, Watch, counters, must_be_gone, sweep
+from slurm_site import Slurm
 
 MPI_S = 400
 SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "400"))
@@ -142,12 +145,46 @@ def test_launcher_starts_dpus(site):
     """`outrigger run` with hosts and DPUs from files, as a user starts it: it starts the DPUs by ssh, and ends them."""
     before = site.packets()
     program = f"differential --seed 3 --operations 20 --stall-s {STALL_S}"
-    outcome = site.jobs.ran(site.jobs.launcher_command(program, site.dpus, VERBS), MPI_S)
+    must_have_run(site, site.jobs.ran(site.jobs.by_ssh(program, site.dpus, VERBS), MPI_S), before)
+
+
+def must_have_run(site: Site, outcome: Outcome, packets_before: list[int]) -> None:
+    """On the DPUs, which are free again."""
     assert outcome.status == 0, outcome.output + site.said()
     assert "no difference" in outcome.output, outcome.output
-    site.must_have_carried(outcome.output, before)
+    site.must_have_carried(outcome.output, packets_before)
     for dpu in site.dpus:
         dpu.must_be_free(10)
+
+
+@contextmanager
+def under_slurm(site: Site) -> Iterator[Slurm]:
+    """Hosts and DPUs are its nodes."""
+    if reason := slurm_site.why_not():
+        pytest.skip(reason)
+    guests = site.guests()
+    directory = site.jobs.share / "slurm"
+    shutil.rmtree(directory, ignore_errors=True)
+    slurm = Slurm(directory, [guest.name for guest in guests], Path("/tmp/slurm"))
+    slurm.write()
+    try:
+        for guest in guests:
+            for service in slurm.services(guest.name):
+                guest.run(f"({service}) >/dev/null 2>&1 &", 60).ok()
+        guests[0].run(slurm.until_up(60 * PATIENCE), 90).ok()
+        yield slurm
+    finally:
+        for guest in filter(Guest.is_up, guests):
+            guest.run("pkill -9 slurm", 30)
+
+
+@pytest.mark.parametrize("site", ["one", "two"], indirect=True)
+def test_slurm_starts_dpus(site):
+    """`outrigger run` in an allocation of hosts and DPUs, by srun."""
+    with under_slurm(site) as slurm:
+        before = site.packets()
+        program = f"differential --seed 4 --operations 20 --stall-s {STALL_S}"
+        must_have_run(site, site.jobs.ran(site.jobs.by_slurm(slurm, program, site.dpus, VERBS), MPI_S), before)
 
 
 @pytest.mark.parametrize("site", SIZES, indirect=True)

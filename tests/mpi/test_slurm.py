@@ -1,0 +1,164 @@
+"""Under Slurm: in an allocation of hosts, and of hosts with their DPUs, `outrigger run` starts all by srun.
+
+The hosts are those of a cluster on this machine, with Slurm itself on them. They have no RDMA, so that DPUs are
+started, tried, and done without; tests/rdma has the same with RDMA.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import slurm_site
+from conftest import Job, Mpi, Result, Stopwatch, made
+from hosts import Hosts
+from local_dpus import ONE_MPI
+from slurm_site import Slurm
+
+pytestmark = pytest.mark.one_machine  # it has hosts of its own
+
+HOSTS = 4
+GONE_WITHIN_S = 10.0
+UP_WITHIN_S = 60.0
+DPUS = "n[23]"
+DEBIANS = pytest.mark.parametrize("mpi", ("openmpi", "mpich"), indirect=True)  # Slurm is, too, and speaks their PMI
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Slurm, Hosts]]:
+    """Slurm on all hosts of a cluster; it ends with them."""
+    if reason := slurm_site.why_not():
+        pytest.skip(reason)
+    with made(Hosts(HOSTS, f"slurm{os.getpid()}")) as hosts:
+        directory = tmp_path_factory.mktemp("slurm")
+        slurm = Slurm(directory / "site", hosts.names(), directory)
+        slurm.write()
+        for name in hosts.names():
+            for service in slurm.services(name):
+                subprocess.Popen(hosts.agent(name, service), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        up = subprocess.run(hosts.agent("n0", slurm.until_up(UP_WITHIN_S)), text=True, capture_output=True, check=False)
+        assert up.returncode == 0, up.stdout + up.stderr
+        yield slurm, hosts
+
+
+class Allocation:
+    """Commands of `outrigger` in an allocation of all hosts."""
+
+    def __init__(self, mpi: Mpi, slurm: Slurm, hosts: Hosts) -> None:
+        self.mpi = mpi
+        self.slurm = slurm
+        self.hosts = hosts
+        mpi.hosts = hosts  # where to look for what a job leaves
+
+    def start(self, *words: str, options: tuple[str, ...]) -> Job:
+        """`options` are salloc's."""
+        directory = Path(tempfile.mkdtemp(dir=self.mpi.directory))
+        given = {
+            "OUTRIGGER_BUILD": str(self.mpi.build),
+            "OUTRIGGER_REPORT": str(directory / "report.json"),
+            "OUTRIGGER_INIT_TIMEOUT_MS": "30000",  # a fifth of which passes until DPUs are known to be of no use
+        }
+        settings = [f"{name}={value}" for name, value in given.items()]
+        command = self.slurm.allocated([f"--nodes={HOSTS}", *options], ["env", *settings, *words])
+        job = Job(self.hosts.started_on_first(command), dict(os.environ), directory)
+        self.mpi.jobs.append(job)
+        return job
+
+    def run(self, *words: str, options: tuple[str, ...] = ()) -> Result:
+        result = self.start(*words, options=options).wait(60)
+        self.mpi.nothing_left()
+        return result
+
+    def outrigger(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "outrigger", *words]
+
+    def program(self, name: str) -> str:
+        return str(self.mpi.programs / name)
+
+    def job(self, ranks: int, program: str, *words: str, options: tuple[str, ...] = ()) -> list[str]:
+        """`outrigger run` with a program of the tests."""
+        settings = {"OUTRIGGER_MIN_BYTES": "0", "OUTRIGGER_VERBOSE": "1"}
+        set_by = [word for name, value in settings.items() for word in ("-x", f"{name}={value}")]
+        return self.outrigger("run", "-n", str(ranks), *set_by, *options, "--", self.program(program), *words)
+
+
+@pytest.fixture
+def allocation(offload: Mpi, slurm: tuple[Slurm, Hosts]) -> Allocation:
+    return Allocation(offload, *slurm)
+
+
+@DEBIANS
+@pytest.mark.parametrize(
+    ("ranks", "salloc"), [(4, ("--ntasks-per-node=1",)), (6, ("--ntasks=6",))], ids=("one-each", "uneven")
+)
+def test_no_difference(allocation, ranks, salloc):
+    """Hosts and slots are Slurm's."""
+    command = allocation.job(ranks, "differential", "--seed", "41", "--operations", "40")
+    result = allocation.run(*command, options=salloc).ok()
+    assert "no difference" in result.out, result.out
+    assert f"offloading on {HOSTS} nodes" in result.out, result.out
+    assert result.offloaded() > 0
+
+
+@DEBIANS
+def test_srun_by_hand(allocation):
+    """With the library in front, as the documentation says."""
+    exported = f"--export=ALL,LD_PRELOAD={allocation.mpi.library},OUTRIGGER_MIN_BYTES=0"
+    pmi = {"openmpi": "pmix", "mpich": "pmi2"}[allocation.mpi.name]
+    program = [allocation.program("differential"), "--operations", "20"]
+    result = allocation.run("srun", "-n4", f"--mpi={pmi}", exported, *program, options=("--ntasks-per-node=1",)).ok()
+    assert "no difference" in result.out, result.out
+    assert result.offloaded() > 0
+
+
+@DEBIANS
+def test_dpus_without_rdma_are_started_and_left(allocation):
+    """The second half of the hosts are DPUs to the first half. A line says why they are of no use."""
+    daemon = str(allocation.mpi.daemon)
+    options = ("--dpu-pattern", DPUS, "--dpu-daemon", daemon)
+    command = allocation.job(2, "differential", "--operations", "20", options=options)
+    result = allocation.run(*command, options=("--ntasks-per-node=1",)).ok()
+    said = [line for line in result.out.splitlines() if "the DPUs are not used" in line]
+    assert len(said) == 1 and "DPU n2" in said[0] and "only with its own help" in said[0], result.out
+    assert "no difference" in result.out and "offloading on 2 nodes" in result.out, result.out
+    assert result.offloaded() > 0
+
+
+@ONE_MPI
+def test_dpus_of_an_allocation_are_tried(allocation):
+    """`outrigger info`: its exit code says that none is of use."""
+    command = allocation.outrigger("info", "--json", "--dpu-pattern", DPUS, "--dpu-daemon", str(allocation.mpi.daemon))
+    result = allocation.run(*command, options=("--ntasks-per-node=1",))
+    assert result.returncode == 1, result.out
+    found = json.loads(result.out)
+    assert [(each["dpu"], each["host"]) for each in found] == [("n2", "n0"), ("n3", "n1")], found
+    assert all("only with its own help" in each["problem"] for each in found), found
+
+
+@ONE_MPI
+def test_a_pattern_that_no_node_matches(allocation):
+    result = allocation.run(*allocation.job(2, "differential", options=("--dpu-pattern", "^bf")))
+    assert result.returncode == 2, result.out
+    assert "--dpu-pattern ^bf: none of n[0-3] matches" in result.out, result.out
+
+
+@DEBIANS
+def test_service_process_is_killed(allocation):
+    """All ends, on every host."""
+    job = allocation.start(*allocation.job(4, "steady", "operations", "60"), options=("--ntasks-per-node=1",))
+    job.wait_for("steady: ready")
+    time.sleep(0.3)
+    victim = next(each for each in allocation.mpi.daemons("serve") if allocation.hosts.of(each.pid) == "n1")
+    since = Stopwatch()
+    os.kill(victim.pid, signal.SIGKILL)
+    assert since.sees(lambda: not allocation.mpi.leftovers(), GONE_WITHIN_S), allocation.mpi.leftovers()
+    assert job.wait(30).returncode != 0
+    assert "on node n1 was killed by signal 9" in job.text(), job.text()
