@@ -119,6 +119,7 @@ def srun(start: Start, mpi_type: str | None, *, as_allocated: bool = False) -> S
     else:
         names = ",".join(",".join([share.host.name] * share.ranks) for share in start.shares)  # one for each rank
         command += [f"--nodelist={names}", "--distribution=arbitrary"]
+    command += ["--kill-on-bad-exit=1"]  # as every mpiexec does: others would wait for ever for a rank that was killed
     command += ["--cpu-bind=none", "--export=ALL"]
     if mpi_type is not None:
         command.append(f"--mpi={mpi_type}")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 import slurm_site
-from conftest import Job, Mpi, Result, Stopwatch, made
+from conftest import Job, Mpi, Process, Result, Stopwatch, made, processes_under
 from hosts import Hosts
 from local_dpus import ONE_MPI
 from slurm_site import Slurm
@@ -28,6 +28,9 @@ pytestmark = pytest.mark.one_machine  # it has hosts of its own
 HOSTS = 4
 GONE_WITHIN_S = 10.0
 UP_WITHIN_S = 60.0
+STARTS = 4
+OFFLOADING = "outrigger: offloading"
+"""What OUTRIGGER_VERBOSE says in MPI_Init."""
 DPUS = "n[23]"
 DEBIANS = pytest.mark.parametrize("mpi", ("openmpi", "mpich"), indirect=True)  # Slurm is, too, and speaks their PMI
 
@@ -73,8 +76,12 @@ class Allocation:
         return job
 
     def run(self, *words: str, options: tuple[str, ...] = ()) -> Result:
-        result = self.start(*words, options=options).wait(60)
-        self.mpi.nothing_left()
+        """Open MPI 4.1's ranks crash in MPI_Init now and then when srun starts them, without Outrigger, too."""
+        for _ in range(STARTS):
+            result = self.start(*words, options=options).wait(60)
+            self.mpi.nothing_left()
+            if not ("Segmentation fault" in result.out and self.mpi.name == "openmpi" and OFFLOADING not in result.out):
+                break
         return result
 
     def outrigger(self, *words: str) -> list[str]:
@@ -104,17 +111,18 @@ def test_no_difference(allocation, ranks, salloc):
     command = allocation.job(ranks, "differential", "--seed", "41", "--operations", "40")
     result = allocation.run(*command, options=salloc).ok()
     assert "no difference" in result.out, result.out
-    assert f"offloading on {HOSTS} nodes" in result.out, result.out
+    assert f"{OFFLOADING} on {HOSTS} nodes" in result.out, result.out
     assert result.offloaded() > 0
 
 
 @DEBIANS
 def test_srun_by_hand(allocation):
     """With the library in front, as the documentation says."""
-    exported = f"--export=ALL,LD_PRELOAD={allocation.mpi.library},OUTRIGGER_MIN_BYTES=0"
+    variables = f"ALL,LD_PRELOAD={allocation.mpi.library},OUTRIGGER_MIN_BYTES=0,OUTRIGGER_VERBOSE=1"
     pmi = {"openmpi": "pmix", "mpich": "pmi2"}[allocation.mpi.name]
+    command = ["srun", "-n4", "--kill-on-bad-exit", f"--mpi={pmi}", f"--export={variables}"]
     program = [allocation.program("differential"), "--operations", "20"]
-    result = allocation.run("srun", "-n4", f"--mpi={pmi}", exported, *program, options=("--ntasks-per-node=1",)).ok()
+    result = allocation.run(*command, *program, options=("--ntasks-per-node=1",)).ok()
     assert "no difference" in result.out, result.out
     assert result.offloaded() > 0
 
@@ -128,7 +136,7 @@ def test_dpus_without_rdma_are_started_and_left(allocation):
     result = allocation.run(*command, options=("--ntasks-per-node=1",)).ok()
     said = [line for line in result.out.splitlines() if "the DPUs are not used" in line]
     assert len(said) == 1 and "DPU n2" in said[0] and "only with its own help" in said[0], result.out
-    assert "no difference" in result.out and "offloading on 2 nodes" in result.out, result.out
+    assert "no difference" in result.out and f"{OFFLOADING} on 2 nodes" in result.out, result.out
     assert result.offloaded() > 0
 
 
@@ -150,15 +158,21 @@ def test_a_pattern_that_no_node_matches(allocation):
     assert "--dpu-pattern ^bf: none of n[0-3] matches" in result.out, result.out
 
 
-@DEBIANS
-def test_service_process_is_killed(allocation):
-    """All ends, on every host."""
-    job = allocation.start(*allocation.job(4, "steady", "operations", "60"), options=("--ntasks-per-node=1",))
+def rank_or_service_process(mpi: Mpi, role: str) -> list[Process]:
+    return mpi.daemons("serve") if role == "serve" else processes_under(mpi.programs)
+
+
+@ONE_MPI
+@pytest.mark.parametrize("role", ("serve", "rank"))
+def test_what_is_killed_ends_the_job(allocation, role):
+    """On every host."""
+    job = allocation.start(*allocation.job(HOSTS, "steady", "operations", "60"), options=("--ntasks-per-node=1",))
     job.wait_for("steady: ready")
     time.sleep(0.3)
-    victim = next(each for each in allocation.mpi.daemons("serve") if allocation.hosts.of(each.pid) == "n1")
+    there = [each for each in rank_or_service_process(allocation.mpi, role) if allocation.hosts.of(each.pid) == "n1"]
     since = Stopwatch()
-    os.kill(victim.pid, signal.SIGKILL)
+    os.kill(there[0].pid, signal.SIGKILL)
     assert since.sees(lambda: not allocation.mpi.leftovers(), GONE_WITHIN_S), allocation.mpi.leftovers()
     assert job.wait(30).returncode != 0
-    assert "on node n1 was killed by signal 9" in job.text(), job.text()
+    if role == "serve":
+        assert "on node n1 was killed by signal 9" in job.text(), job.text()

@@ -222,7 +222,13 @@ def test_srun_in_an_allocation(
     plan = launch.make_plan(launch.Job(("./prog",), ranks, OPENMPI, where=where), build)
     assert plan.command[:3] == ("srun", f"--ntasks={ranks}", "--nodes=2")
     daemon = plan.command.index(str(build.daemon))
-    assert list(plan.command[3:daemon]) == [*placed, "--cpu-bind=none", "--export=ALL", "--mpi=pmix"]
+    assert list(plan.command[3:daemon]) == [
+        *placed,
+        "--kill-on-bad-exit=1",
+        "--cpu-bind=none",
+        "--export=ALL",
+        "--mpi=pmix",
+    ]
 
 
 def test_an_agent_that_is_no_program_is_named(build: Artifacts) -> None:
