@@ -40,16 +40,22 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Slurm, Hos
     """Slurm on all hosts of a cluster; it ends with them."""
     if reason := slurm_site.why_not():
         pytest.skip(reason)
+    if os.geteuid() != 0:
+        pytest.skip("this Slurm is root's, and a cluster's processes are who makes it")
+    services: list[subprocess.Popen[bytes]] = []
     with made(Hosts(HOSTS, f"slurm{os.getpid()}")) as hosts:
         directory = tmp_path_factory.mktemp("slurm")
         slurm = Slurm(directory / "site", hosts.names(), directory)
         slurm.write()
         for name in hosts.names():
             for service in slurm.services(name):
-                subprocess.Popen(hosts.agent(name, service), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                command = hosts.agent(name, service)
+                services.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         up = subprocess.run(hosts.agent("n0", slurm.until_up(UP_WITHIN_S)), text=True, capture_output=True, check=False)
         assert up.returncode == 0, up.stdout + up.stderr
         yield slurm, hosts
+    for running in services:
+        running.wait(GONE_WITHIN_S)
 
 
 class Allocation:
@@ -158,21 +164,25 @@ def test_a_pattern_that_no_node_matches(allocation):
     assert "--dpu-pattern ^bf: none of n[0-3] matches" in result.out, result.out
 
 
-def rank_or_service_process(mpi: Mpi, role: str) -> list[Process]:
-    return mpi.daemons("serve") if role == "serve" else processes_under(mpi.programs)
+def ranks(mpi: Mpi) -> list[Process]:
+    return processes_under(mpi.programs)
+
+
+def service_processes(mpi: Mpi) -> list[Process]:
+    return mpi.daemons("serve")
 
 
 @ONE_MPI
-@pytest.mark.parametrize("role", ("serve", "rank"))
-def test_what_is_killed_ends_the_job(allocation, role):
+@pytest.mark.parametrize("victims", (service_processes, ranks))
+def test_what_is_killed_ends_the_job(allocation, victims):
     """On every host."""
     job = allocation.start(*allocation.job(HOSTS, "steady", "operations", "60"), options=("--ntasks-per-node=1",))
     job.wait_for("steady: ready")
     time.sleep(0.3)
-    there = [each for each in rank_or_service_process(allocation.mpi, role) if allocation.hosts.of(each.pid) == "n1"]
+    victim = next(each for each in victims(allocation.mpi) if allocation.hosts.of(each.pid) == "n1")
     since = Stopwatch()
-    os.kill(there[0].pid, signal.SIGKILL)
+    os.kill(victim.pid, signal.SIGKILL)
     assert since.sees(lambda: not allocation.mpi.leftovers(), GONE_WITHIN_S), allocation.mpi.leftovers()
     assert job.wait(30).returncode != 0
-    if role == "serve":
+    if victims is service_processes:
         assert "on node n1 was killed by signal 9" in job.text(), job.text()
