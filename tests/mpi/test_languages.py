@@ -104,6 +104,7 @@ def test_offloaded(offload, expected, language, services):
 
 def test_switched_off(offload, expected):
     """OUTRIGGER_ENABLE=0 leaves the program alone: right bytes, no process of ours, no report."""
+    offload.must_end_natively()
     prefix = offload.directory / "off"
     job = offload.start(RANKS, ["alltoall_c", str(prefix)], services=1, env={"OUTRIGGER_ENABLE": "0"})
     result = job.wait(60).ok()
@@ -115,6 +116,7 @@ def test_switched_off(offload, expected):
 
 def test_no_daemon_to_be_had(offload, expected):
     """Without outriggerd the program runs natively, and one line says why."""
+    offload.must_end_natively()
     prefix = offload.directory / "none"
     env = {"OUTRIGGER_DAEMON": str(offload.directory / "no-such-outriggerd")}
     result = offload.start(RANKS, ["alltoall_c", str(prefix)], services=1, env=env).wait(60).ok()
