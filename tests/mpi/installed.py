@@ -10,6 +10,7 @@ import pytest
 from outrigger import libraries, mpis
 
 SYSTEM = ("openmpi", "mpich")
+SYSTEM_MPIS = pytest.mark.parametrize("mpi", SYSTEM, indirect=True)
 
 
 @dataclass(frozen=True)

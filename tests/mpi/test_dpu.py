@@ -14,6 +14,7 @@ import time
 
 import pytest
 from conftest import Stopwatch
+from installed import SYSTEM_MPIS
 from local_dpus import ENDS_WITHIN_S, ONE_MPI, SECOND, dpus, reached
 
 pytestmark = pytest.mark.one_machine
@@ -39,7 +40,7 @@ def test_no_difference(offload, ranks, nodes, services, algorithms):
     offload.nothing_left()
 
 
-@pytest.mark.parametrize("mpi", ("openmpi", "mpich"), indirect=True)
+@SYSTEM_MPIS
 def test_memory_comes_and_goes(offload):
     """Registered memory that is freed, unmapped, remapped, inherited between operations; every byte is checked."""
     with dpus(offload) as started:

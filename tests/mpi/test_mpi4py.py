@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Mpi
+from installed import SYSTEM_MPIS
 from test_languages import python_environment
 
 RANKS = 3
@@ -61,7 +62,7 @@ def yielding(mpi: Mpi) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mpi", ("openmpi", "mpich"), indirect=True)
+@SYSTEM_MPIS
 def test_collectives(offload: Mpi, suite: Path) -> None:
     """With two service processes, blocking forms too: all pass, and were offloaded."""
     program = [sys.executable, str(suite / "main.py"), "--quiet", "-i", MODULES]

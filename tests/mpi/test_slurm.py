@@ -20,6 +20,7 @@ import pytest
 import slurm_site
 from conftest import Job, Mpi, Process, Result, Stopwatch, made, processes_under
 from hosts import Hosts
+from installed import SYSTEM_MPIS  # Slurm is the system's, too, and speaks their PMI
 from local_dpus import ONE_MPI
 from slurm_site import Slurm
 
@@ -32,7 +33,6 @@ STARTS = 4
 OFFLOADING = "outrigger: offloading"
 """What OUTRIGGER_VERBOSE says in MPI_Init."""
 DPUS = "n[23]"
-DEBIANS = pytest.mark.parametrize("mpi", ("openmpi", "mpich"), indirect=True)  # Slurm is, too, and speaks their PMI
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def allocation(offload: Mpi, slurm: tuple[Slurm, Hosts]) -> Allocation:
     return Allocation(offload, *slurm)
 
 
-@DEBIANS
+@SYSTEM_MPIS
 @pytest.mark.parametrize(
     ("ranks", "salloc"), [(4, ("--ntasks-per-node=1",)), (6, ("--ntasks=6",))], ids=("one-each", "uneven")
 )
@@ -121,7 +121,7 @@ def test_no_difference(allocation, ranks, salloc):
     assert result.offloaded() > 0
 
 
-@DEBIANS
+@SYSTEM_MPIS
 def test_srun_by_hand(allocation):
     """With the library in front, as the documentation says."""
     variables = f"ALL,LD_PRELOAD={allocation.mpi.library},OUTRIGGER_MIN_BYTES=0,OUTRIGGER_VERBOSE=1"
@@ -133,7 +133,7 @@ def test_srun_by_hand(allocation):
     assert result.offloaded() > 0
 
 
-@DEBIANS
+@SYSTEM_MPIS
 def test_dpus_without_rdma_are_started_and_left(allocation):
     """The second half of the hosts are DPUs to the first half. A line says why they are of no use."""
     daemon = str(allocation.mpi.daemon)
