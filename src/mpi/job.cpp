@@ -1,6 +1,5 @@
 #include "mpi/job.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "mpi/operation.hpp"
 #include "mpi/real.hpp"
 #include "mpi/report.hpp"
+#include "mpi/shared_cores.hpp"
 #include "mpi/shared_heap.hpp"
 
 namespace outrigger::mpi {
@@ -102,44 +102,6 @@ std::string first_problem(const Job& job, const std::string& mine) {
   Text text = text_of(mine);
   real().Bcast(text.data(), static_cast<int>(text.size()), constants().byte, lowest, job.internal_comm);
   return std::string(text.data());
-}
-
-// Who would run on this rank's cores if each spread evenly over those it may use.
-struct Load {
-  double ranks = 0;
-  double services = 0;  // without a core of their own
-  double cores = 0;
-};
-
-// Collective over the node.
-Load load_of_my_cores(const Job& job) {
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_SET(0, &mine);
-  std::vector<cpu_set_t> all(job.local_size);
-  const int bytes = static_cast<int>(sizeof mine);
-  real().Allgather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, job.node_comm);
-  Load load;
-  load.cores = CPU_COUNT(&mine);
-  cpu_set_t any = mine;
-  for (const cpu_set_t& other : all) {
-    cpu_set_t common;
-    CPU_AND(&common, &mine, &other);
-    CPU_OR(&any, &any, &other);
-    load.ranks += static_cast<double>(CPU_COUNT(&common)) / std::max(1, CPU_COUNT(&other));
-  }
-  const WelcomeBody& services = job.client->welcome();
-  if (services.core_is_free == 0) {
-    load.services = static_cast<double>(services.sp_count) * load.cores / std::max(1, CPU_COUNT(&any));
-  }
-  return load;
-}
-
-void share_cores(Job& job) {
-  constexpr double kSlack = 0.01;  // of sums of fractions
-  const Load load = load_of_my_cores(job);
-  job.crowded = load.ranks > load.cores + kSlack;
-  job.core_is_shared = load.ranks + load.services > load.cores + kSlack;
 }
 
 // What the node's first rank tells the others.

@@ -191,6 +191,15 @@ def test_no_difference_between_hosts(on_hosts):
     assert wire_bytes(result) > 0, result.report
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the service processes need a core of their own")
+def test_ranks_of_other_hosts_on_the_same_core_are_let_post(on_hosts):
+    """Containers, say: who computes after its post would keep the others from theirs for a time slice."""
+    ranks_cpu, services_cpu, *_ = sorted(os.sched_getaffinity(0))
+    result = on_hosts.run(3, ["yields", str(ranks_cpu)], env={"OUTRIGGER_SERVICE_CPUS": str(services_cpu)}).ok()
+    assert result.offloaded() == 3
+    assert sorted(result.out.splitlines()) == [f"rank {rank} yields 1 times" for rank in range(3)]
+
+
 @pytest.mark.parametrize("language", ("c", "f08", "python"))
 def test_languages_between_hosts(on_hosts, expected, language):
     assert digests(on_hosts, language, 1) == expected
