@@ -8,6 +8,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 ensure_setup
 cd "$ROOT"
 c_sources | xargs -0 clang-format-16 -i
-"$VENV/bin/ruff" check --quiet --select I --fix python scripts src tests examples bench
-"$VENV/bin/ruff" format --quiet python scripts src tests examples bench
+"$VENV/bin/ruff" check --quiet --select I --fix "${PYTHON_SOURCES[@]}"
+"$VENV/bin/ruff" format --quiet "${PYTHON_SOURCES[@]}"
 say "Formatted."

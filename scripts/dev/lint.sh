@@ -33,9 +33,9 @@ configure_lint() { cmake --preset clang -S "$ROOT" -B "$ROOT/build/lint" -DOUTRI
 
 check "clang-format" format_check
 check "layers" "$VENV/bin/python" scripts/check_layers.py
-check "ruff check" "$VENV/bin/ruff" check python scripts src tests examples bench
-check "ruff format" "$VENV/bin/ruff" format --check python scripts src tests examples bench
-check "mypy" "$VENV/bin/mypy" python/outrigger scripts examples
+check "ruff check" "$VENV/bin/ruff" check "${PYTHON_SOURCES[@]}"
+check "ruff format" "$VENV/bin/ruff" format --check "${PYTHON_SOURCES[@]}"
+check "mypy" "$VENV/bin/mypy" python/outrigger scripts examples bench
 check "shellcheck" shell_check
 if ! $fast; then
   check "configure for clang-tidy" configure_lint

@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -20,9 +19,9 @@ constexpr double kSlack = 0.01;  // of sums of fractions
 class Machine {
  public:
   explicit Machine(const Job& job) : ranks_(job.node_comm) {
-    const std::array<int, 2> found = find(job);
-    if (found[0] == 0) return;
-    real().Comm_split(job.internal_comm, found[1], 0, &ranks_);
+    const Sharing sharing = find_sharing(job);
+    if (sharing.anywhere == 0) return;
+    real().Comm_split(job.internal_comm, sharing.first_node, 0, &ranks_);
     split_ = true;
   }
   Machine(const Machine&) = delete;
@@ -33,23 +32,27 @@ class Machine {
   [[nodiscard]] MPI_Comm ranks() const { return ranks_; }
 
  private:
-  // Whether any nodes share a machine, and the first node on this one.
-  static std::array<int, 2> find(const Job& job) {
-    std::array<int, 2> found{};
-    if (job.nodes == 1) return found;
+  struct Sharing {
+    int anywhere = 0;    // not 0: some nodes of the job share a machine
+    int first_node = 0;  // on this one
+  };
+
+  static Sharing find_sharing(const Job& job) {
+    Sharing sharing;
+    if (job.nodes == 1) return sharing;
     if (job.local_rank == 0) {
       const std::uint64_t mine = this_machine();
       std::vector<std::uint64_t> all(job.nodes);
       const int bytes = static_cast<int>(sizeof mine);
       real().Allgather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, job.first_ranks);
       const auto first = mine == 0 ? all.begin() + job.node : std::ranges::find(all, mine);
-      found[1] = static_cast<int>(first - all.begin());
+      sharing.first_node = static_cast<int>(first - all.begin());
       std::erase(all, 0);  // not known: taken for one of its own
       std::ranges::sort(all);
-      found[0] = std::ranges::adjacent_find(all) == all.end() ? 0 : 1;
+      sharing.anywhere = std::ranges::adjacent_find(all) == all.end() ? 0 : 1;
     }
-    real().Bcast(found.data(), static_cast<int>(sizeof found), constants().byte, 0, job.node_comm);
-    return found;
+    real().Bcast(&sharing, static_cast<int>(sizeof sharing), constants().byte, 0, job.node_comm);
+    return sharing;
   }
 
   MPI_Comm ranks_;
