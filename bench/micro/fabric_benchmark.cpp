@@ -92,8 +92,9 @@ class RankProcess {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::memset(memory.data(), 2, memory.size());  // pages of its own
     *probe = static_cast<std::uint64_t>(::getpid());
+    client::HugePages pages;  // makes none
     client::Copier copier;
-    if (way == Way::copier) copier.start(segment.header().copies, cpu);
+    if (way == Way::copier) copier.start(segment.header().copies, pages, cpu);
     while (way == Way::copier && !copier.runs()) ::sched_yield();
     segment.header().rank_base_address.store(1);
     while (true) ::pause();

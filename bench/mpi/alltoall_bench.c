@@ -15,10 +15,10 @@
 static MPI_Comm comm;  // all ranks
 
 static double pure_latency_us(const Workload* workload, const Options* options) {
-  const Probe probe = {.kind = kProbePure, .comm = comm};
+  const Probe probe = {.kind = kProbePure, .workload = workload, .comm = comm};
   ProbeResult result;
-  const int rounds = rounds_within(workload, &probe, 1, 0.3 * options->seconds, 5, options->iterations);
-  measure(workload, &probe, 1, rounds, &result);
+  const int rounds = rounds_within(&probe, 1, 0.3 * options->seconds, 5, options->iterations);
+  measure(&probe, 1, rounds, &result);
   MPI_Bcast(&result.elapsed_us, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   return result.elapsed_us;
 }
@@ -38,11 +38,11 @@ static void run_configuration(const Options* options, Collective collective, Mem
   workload_validate(&workload, comm, "", 1);
   const double pure_us = pure_latency_us(&workload, options);
   const uint64_t iterations = given_work ? *given_work : work_lasting(pure_us);
-  const Probe probes[2] = {{.kind = kProbeOverlap, .comm = comm, .work = iterations},
+  const Probe probes[2] = {{.kind = kProbeOverlap, .workload = &workload, .comm = comm, .work = iterations},
                            {.kind = kProbeWork, .work = iterations}};
   ProbeResult results[2];
-  const int rounds = rounds_within(&workload, probes, 2, 0.7 * options->seconds, 5, options->iterations);
-  measure(&workload, probes, 2, rounds, results);
+  const int rounds = rounds_within(probes, 2, 0.7 * options->seconds, 5, options->iterations);
+  measure(probes, 2, rounds, results);
   workload_validate(&workload, comm, "", 2);
   if (workload.rank == 0) print_row(&workload, pure_us, iterations, &results[0], &results[1]);
   workload_close(&workload);

@@ -40,12 +40,23 @@ static MPI_Comm duplicate_with(MPI_Comm all, const char* value) {
   return comm;
 }
 
-static void measure_pure(const Workload* workload, const Options* options, Figures* figures) {
-  const Probe probes[kSides] = {{.kind = kProbePure, .comm = sides[kNative]},
-                                {.kind = kProbePure, .comm = sides[kOffloaded]}};
+static Probe pure(const Workload* workloads, int side) {
+  return (Probe){.kind = kProbePure, .workload = &workloads[side], .comm = sides[side]};
+}
+
+static Probe overlap(const Workload* workloads, int side, uint64_t work) {
+  return (Probe){.kind = kProbeOverlap, .workload = &workloads[side], .comm = sides[side], .work = work};
+}
+
+static Probe work_alone(uint64_t work) {
+  return (Probe){.kind = kProbeWork, .comm = MPI_COMM_NULL, .work = work};
+}
+
+static void measure_pure(const Workload* workloads, const Options* options, Figures* figures) {
+  const Probe probes[kSides] = {pure(workloads, kNative), pure(workloads, kOffloaded)};
   ProbeResult results[kSides];
-  const int rounds = rounds_within(workload, probes, kSides, 0.3 * options->seconds, 5, options->iterations);
-  measure(workload, probes, kSides, rounds, results);
+  const int rounds = rounds_within(probes, kSides, 0.3 * options->seconds, 5, options->iterations);
+  measure(probes, kSides, rounds, results);
   for (int side = 0; side < kSides; side++) figures[side].pure_us = results[side].elapsed_us;
   double pure[kSides] = {figures[kNative].pure_us, figures[kOffloaded].pure_us};
   MPI_Bcast(pure, kSides, MPI_DOUBLE, 0, MPI_COMM_WORLD);
@@ -60,7 +71,7 @@ static double overlap_percent(double pure_us, double work_us, double total_us) {
 
 // Work of both sides: `equal` iterations. For OSU's figure each side works as long as its own pure latency; for native
 // that is the same unless the work was given.
-static int measure_overlap(const Workload* workload, const Options* options, uint64_t equal, uint64_t own_native,
+static int measure_overlap(const Workload* workloads, const Options* options, uint64_t equal, uint64_t own_native,
                            Figures* figures, double* work_us) {
   enum {
     kEqualNative,
@@ -74,17 +85,17 @@ static int measure_overlap(const Workload* workload, const Options* options, uin
   };
   const uint64_t own[kSides] = {own_native, work_lasting(figures[kOffloaded].pure_us)};
   const Probe probes[kCount] = {
-      [kEqualNative] = {kProbeOverlap, sides[kNative], equal},
-      [kEqualOffloaded] = {kProbeOverlap, sides[kOffloaded], equal},
-      [kEqualWork] = {kProbeWork, MPI_COMM_NULL, equal},
-      [kOwnNative] = {kProbeOverlap, sides[kNative], own[kNative]},
-      [kOwnNativeWork] = {kProbeWork, MPI_COMM_NULL, own[kNative]},
-      [kOwnOffloaded] = {kProbeOverlap, sides[kOffloaded], own[kOffloaded]},
-      [kOwnOffloadedWork] = {kProbeWork, MPI_COMM_NULL, own[kOffloaded]},
+      [kEqualNative] = overlap(workloads, kNative, equal),
+      [kEqualOffloaded] = overlap(workloads, kOffloaded, equal),
+      [kEqualWork] = work_alone(equal),
+      [kOwnNative] = overlap(workloads, kNative, own[kNative]),
+      [kOwnNativeWork] = work_alone(own[kNative]),
+      [kOwnOffloaded] = overlap(workloads, kOffloaded, own[kOffloaded]),
+      [kOwnOffloadedWork] = work_alone(own[kOffloaded]),
   };
   ProbeResult results[kCount];
-  const int rounds = rounds_within(workload, probes, kCount, 0.7 * options->seconds, 5, options->iterations);
-  measure(workload, probes, kCount, rounds, results);
+  const int rounds = rounds_within(probes, kCount, 0.7 * options->seconds, 5, options->iterations);
+  measure(probes, kCount, rounds, results);
   *work_us = results[kEqualWork].elapsed_us;
   for (int side = 0; side < kSides; side++) {
     const ProbeResult* total = &results[side == kNative ? kEqualNative : kEqualOffloaded];
@@ -100,13 +111,13 @@ static int measure_overlap(const Workload* workload, const Options* options, uin
 }
 
 // What service processes spend on the offloaded side of the equal work, in rounds of its own: no other side in between.
-static void measure_service(const Workload* workload, uint64_t equal, int rounds, double work_us,
+static void measure_service(const Workload* workloads, uint64_t equal, int rounds, double work_us,
                             ServiceFigures* figures) {
-  const Probe probe = {kProbeOverlap, sides[kOffloaded], equal};
+  const Probe probe = overlap(workloads, kOffloaded, equal);
   ProbeResult ignored;
   service_begin();
-  measure(workload, &probe, 1, rounds, &ignored);
-  service_end(rounds, work_us, workload, figures);
+  measure(&probe, 1, rounds, &ignored);
+  service_end(rounds, work_us, probe.workload, figures);
 }
 
 static void print_service(const ServiceFigures* figures) {
@@ -127,34 +138,35 @@ static void print_figures(const char* name, const Figures* figures) {
 
 static void run_configuration(const Options* options, Collective collective, Memory memory, int bytes,
                               const uint64_t* given_work) {
-  Workload workload;
+  Workload workloads[kSides];  // buffers of their own: what one side does to its memory is not the other's gain
   Figures figures[kSides];
   ServiceFigures service;
   double work_us = 0;
-  workload_open(&workload, sides[kNative], collective, memory, bytes);
   for (int side = 0; side < kSides; side++) {
-    workload_validate(&workload, sides[side], kSideNames[side], 1 + (unsigned)side);
+    workload_open(&workloads[side], sides[side], collective, memory, bytes);
+    workload_validate(&workloads[side], sides[side], kSideNames[side], 1 + (unsigned)side);
   }
-  measure_pure(&workload, options, figures);
+  measure_pure(workloads, options, figures);
   const uint64_t own_native = work_lasting(figures[kNative].pure_us);
   const uint64_t equal = given_work ? *given_work : own_native;
-  const int rounds = measure_overlap(&workload, options, equal, own_native, figures, &work_us);
-  measure_service(&workload, equal, rounds, work_us, &service);
+  const int rounds = measure_overlap(workloads, options, equal, own_native, figures, &work_us);
+  measure_service(workloads, equal, rounds, work_us, &service);
   for (int side = 0; side < kSides; side++) {
-    workload_validate(&workload, sides[side], kSideNames[side], 11 + (unsigned)side);
+    workload_validate(&workloads[side], sides[side], kSideNames[side], 11 + (unsigned)side);
   }
-  if (workload.rank == 0) {
+  const int ranks = workloads[kNative].ranks;
+  if (workloads[kNative].rank == 0) {
     printf(
         "{\"collective\": \"%s\", \"memory\": \"%s\", \"bytes\": %d, \"ranks\": %d, \"order\": \"%s\", \"rounds\": %d, "
         "\"work_iterations\": %llu, \"work_us\": %.2f",
-        collective_name(collective), memory_name(memory), bytes, workload.ranks,
-        options->strided ? "strided" : "contiguous", rounds, (unsigned long long)equal, work_us);
+        collective_name(collective), memory_name(memory), bytes, ranks, options->strided ? "strided" : "contiguous",
+        rounds, (unsigned long long)equal, work_us);
     for (int side = 0; side < kSides; side++) print_figures(kSideNames[side], &figures[side]);
     print_service(&service);
     printf("}\n");
     fflush(stdout);
   }
-  workload_close(&workload);
+  for (int side = 0; side < kSides; side++) workload_close(&workloads[side]);
 }
 
 static void run_all(const Options* options) {

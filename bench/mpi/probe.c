@@ -50,20 +50,20 @@ static double cpu_between_s(double before, double after) {
   return elapsed_s < 0 ? 0 : elapsed_s;
 }
 
-static Sample run_pure(const Workload* workload, const Probe* probe) {
+static Sample run_pure(const Probe* probe) {
   Sample sample = {.start_s = now_s()};
   MPI_Request request;
-  workload_post(workload, probe->comm, &request);
+  workload_post(probe->workload, probe->comm, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   sample.end_s = now_s();
   return sample;
 }
 
-static Sample run_overlap(const Workload* workload, const Probe* probe) {
+static Sample run_overlap(const Probe* probe) {
   Sample sample = {.start_s = now_s()};
   const double before_post = cpu_s();
   MPI_Request request;
-  workload_post(workload, probe->comm, &request);
+  workload_post(probe->workload, probe->comm, &request);
   const double after_post = cpu_s();
   work(probe->work);
   const double before_wait = cpu_s();
@@ -81,11 +81,11 @@ static Sample run_work(const Probe* probe) {
   return sample;
 }
 
-static Sample run(const Workload* workload, const Probe* probe) {
+static Sample run(const Probe* probe) {
   barrier();
   switch (probe->kind) {
-    case kProbePure: return run_pure(workload, probe);
-    case kProbeOverlap: return run_overlap(workload, probe);
+    case kProbePure: return run_pure(probe);
+    case kProbeOverlap: return run_overlap(probe);
     default: return run_work(probe);
   }
 }
@@ -132,26 +132,26 @@ static ProbeResult summarize(ProbeKind kind, const Sample* samples, int stride, 
   return result;
 }
 
-void measure(const Workload* workload, const Probe* probes, int probe_count, int rounds, ProbeResult* results) {
+void measure(const Probe* probes, int probe_count, int rounds, ProbeResult* results) {
   (void)cpu_read_s();  // calibrates before the first round
   Sample* samples = allocate_or_fail((size_t)rounds * (size_t)probe_count * sizeof(Sample));
   memset(samples, 0, (size_t)rounds * (size_t)probe_count * sizeof(Sample));
   Sample* next = samples;
   for (int round = 0; round < rounds; round++) {
-    for (int i = 0; i < probe_count; i++) *next++ = run(workload, &probes[i]);
+    for (int i = 0; i < probe_count; i++) *next++ = run(&probes[i]);
   }
   barrier();
   for (int i = 0; i < probe_count; i++) results[i] = summarize(probes[i].kind, samples + i, probe_count, rounds);
   free(samples);
 }
 
-int rounds_within(const Workload* workload, const Probe* probes, int probe_count, double seconds, int least, int most) {
+int rounds_within(const Probe* probes, int probe_count, double seconds, int least, int most) {
   enum { kTrial = 4 };
   ProbeResult ignored[8];
   if (probe_count > 8) fail("at most 8 probes at a time");
   barrier();
   const double start = now_s();
-  measure(workload, probes, probe_count, kTrial, ignored);
+  measure(probes, probe_count, kTrial, ignored);
   const double round_s = (now_s() - start) / kTrial;
   const double fit = seconds / round_s;
   int rounds = fit < least ? least : fit > most ? most : (int)fit;

@@ -18,7 +18,8 @@ typedef enum {
 
 typedef struct {
   ProbeKind kind;
-  MPI_Comm comm;  // unused by kProbeWork
+  const Workload* workload;  // it, and comm: unused by kProbeWork and kProbePacedWork
+  MPI_Comm comm;
   uint64_t work;  // iterations; unused by kProbePure
 } Probe;
 
@@ -36,11 +37,11 @@ typedef struct {
 } ProbeResult;
 
 // Runs `rounds` rounds of all probes in turn, after a barrier each. Collective over MPI_COMM_WORLD; the results are
-// valid on rank 0 only. `workload` may be NULL when all probes are kProbeWork.
-void measure(const Workload* workload, const Probe* probes, int probe_count, int rounds, ProbeResult* results);
+// valid on rank 0 only.
+void measure(const Probe* probes, int probe_count, int rounds, ProbeResult* results);
 
 // How many rounds fit into `seconds`, within [least, most]: runs a few to see. The same on every rank.
-int rounds_within(const Workload* workload, const Probe* probes, int probe_count, double seconds, int least, int most);
+int rounds_within(const Probe* probes, int probe_count, double seconds, int least, int most);
 
 double now_s(void);
 

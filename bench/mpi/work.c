@@ -16,7 +16,7 @@ __attribute__((noinline)) void work(uint64_t iterations) {
 static double measured_us(ProbeKind kind, uint64_t iterations, int rounds) {
   const Probe probe = {.kind = kind, .work = iterations};
   ProbeResult result;
-  measure(NULL, &probe, 1, rounds, &result);
+  measure(&probe, 1, rounds, &result);
   MPI_Bcast(&result.elapsed_us, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   return result.elapsed_us;
 }

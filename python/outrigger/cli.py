@@ -91,6 +91,14 @@ WaitCopiesOption = Annotated[
         "without having computed first. Unless given, on.",
     ),
 ]
+HugePagesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--huge-pages",
+        help="on or off: ordinary memory that collectives are sent from again and again is moved to huge pages, "
+        "which are faster to copy from. Unless given, on.",
+    ),
+]
 ReachOption = Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,xpmem,cma,copier,bounce.")]
 
 
@@ -136,6 +144,7 @@ def run(
     blocking: BlockingOption = None,
     shared_heap: SharedHeapOption = None,
     wait_copies: WaitCopiesOption = None,
+    huge_pages: HugePagesOption = None,
     report_to: Annotated[
         str | None,
         typer.Option(
@@ -225,7 +234,7 @@ def run(
     The last cores of each node are kept for service processes, one for eight ranks; the ranks are bound to the others.
     The exit code is the program's.
     """
-    chosen = settings.make(services, algorithm or [], reach, blocking, shared_heap, wait_copies)
+    chosen = settings.make(services, algorithm or [], reach, blocking, shared_heap, wait_copies, huge_pages)
     policy = "none" if no_bind else binding.parse_bind(bind)
     variables, passed = running.parse_variables(variable or [])
     if native and report_to:
@@ -366,6 +375,7 @@ def measure(
     reach: ReachOption = None,
     shared_heap: SharedHeapOption = None,
     wait_copies: WaitCopiesOption = None,
+    huge_pages: HugePagesOption = None,
     hostfile: Annotated[
         Path | None,
         typer.Option("--hostfile", metavar="FILE", help="As for run; implies --compare."),
@@ -390,7 +400,14 @@ def measure(
     from outrigger.bench import command, jobs, runner, startup
 
     site = jobs.Site(running.Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
-    chosen = settings.make(services, algorithm or [], reach, shared_heap=shared_heap, wait_copies=wait_copies)
+    chosen = settings.make(
+        services,
+        algorithm or [],
+        reach,
+        shared_heap=shared_heap,
+        wait_copies=wait_copies,
+        huge_pages=huge_pages,
+    )
     if collectives == ["startup"]:
         startup.run(_console(), ranks, chosen, command.choose_mpis(mpi), artifacts.find(build), site, json)
         return

@@ -17,6 +17,7 @@ from outrigger.artifacts import Artifacts
 from outrigger.cores import allowed_cores, format_cpu_list
 from outrigger.errors import UserError
 from outrigger.mpis import ABI_NAMES, FAMILIES, NAMES, Mpi, find_all_mpis
+from outrigger.report import format_bytes
 from outrigger.settings import VARIABLES
 
 
@@ -169,7 +170,14 @@ def reach_findings(info: dict[str, Any]) -> list[Finding]:
             "any other buffer on both sides: one copy" if reach["copier"] else "needs cma",
         ),
         Finding("reach bounce", True, "yes", "scattered small pieces" if cma else "what cma cannot do: ranks copy"),
+        _huge_pages_finding(info["huge_pages"]),
     ]
+
+
+def _huge_pages_finding(huge: dict[str, Any]) -> Finding:
+    if not huge["bytes"]:
+        return Finding("huge pages", False, "no", huge["why_not"])
+    return Finding("huge pages", True, format_bytes(huge["bytes"]), "for buffers that are copied from again and again")
 
 
 def _yes(value: bool) -> str:

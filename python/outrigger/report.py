@@ -69,6 +69,8 @@ class Report:
     """Of all ranks together: allocations and their bytes, refused, forks. Empty: it was not asked for."""
     copied_while_waiting: int
     """Bytes counted under `copier` that ranks copied themselves while they waited, of all ranks together."""
+    in_huge_pages: int
+    """Bytes of buffers that were moved to huge pages, of all ranks together."""
     service: Mapping[str, Any]
     collectives: tuple[Collective, ...]
     offloaded_calls_cpu: Spread
@@ -105,6 +107,7 @@ def parse(text: str) -> Report:
             wire=tuple(WireUse(str(use["kind"]), str(use["transports"]), int(use["nodes"])) for use in data["wire"]),
             shared_heap={str(name): int(count) for name, count in data.get("shared_heap", {}).items()},
             copied_while_waiting=int(data.get("copied_while_waiting", 0)),
+            in_huge_pages=int(data.get("in_huge_pages", 0)),
             service=dict(data["service"]),
             collectives=tuple(map(_collective, data["collectives"])),
             offloaded_calls_cpu=Spread(**cpu["offloaded_calls"]),
@@ -219,6 +222,11 @@ def waiting_line(report: Report) -> str:
     return f"copied by ranks while they waited: {format_bytes(report.copied_while_waiting)}, counted with copier\n"
 
 
+def huge_pages_line(report: Report) -> str:
+    """Which buffers became huge pages; empty when none did."""
+    return f"buffers moved to huge pages: {format_bytes(report.in_huge_pages)}\n" if report.in_huge_pages else ""
+
+
 def summary(report: Report) -> str:
     """The lines under the table."""
     service = report.service
@@ -231,7 +239,7 @@ def summary(report: Report) -> str:
     xpmem = "; private memory by XPMEM" if service.get("xpmem") else ""
     cma = "" if on_dpu or service.get("cross_memory_attach") else "; cross-memory attach is not available"
     return (
-        f"{heap_line(report)}{waiting_line(report)}{wire_line(report)}"
+        f"{heap_line(report)}{waiting_line(report)}{huge_pages_line(report)}{wire_line(report)}"
         f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{xpmem}{cma}.\n"
         f"CPU time of a rank, mean (max): {_spread(report.offloaded_calls_cpu, report.ranks)} in offloaded calls and "
         f"their waits, of {_spread(report.process_cpu, report.ranks)} in all."

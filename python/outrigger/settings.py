@@ -18,6 +18,7 @@ VARIABLES = {
     "OUTRIGGER_BLOCKING": "on offloads the blocking forms, too; off never; unless set, where it was measured to pay",
     "OUTRIGGER_SHARED_HEAP": "on: large allocations come from memory that service processes map, too",
     "OUTRIGGER_WAIT_COPIES": "off: ranks that wait make no copies for their service process",
+    "OUTRIGGER_HUGE_PAGES": "off: buffers stay in the pages that they have",
     "OUTRIGGER_REACH": "how memory may be reached: of mapped,xpmem,cma,copier,bounce",
     "OUTRIGGER_MIN_BYTES": "collectives with equal blocks stay native where those are smaller",
     "OUTRIGGER_REPORT": "file for the report at MPI_Finalize; - is a table on stderr",
@@ -45,6 +46,7 @@ class Settings:
     blocking: bool | None = None
     shared_heap: bool | None = None
     wait_copies: bool | None = None
+    huge_pages: bool | None = None
 
     def environment(self) -> dict[str, str]:
         """The variables for what was set."""
@@ -61,6 +63,8 @@ class Settings:
             variables["OUTRIGGER_SHARED_HEAP"] = "on" if self.shared_heap else "off"
         if self.wait_copies is not None:
             variables["OUTRIGGER_WAIT_COPIES"] = "on" if self.wait_copies else "off"
+        if self.huge_pages is not None:
+            variables["OUTRIGGER_HUGE_PAGES"] = "on" if self.huge_pages else "off"
         return variables
 
 
@@ -87,6 +91,7 @@ def make(
     blocking: str | None = None,
     shared_heap: str | None = None,
     wait_copies: str | None = None,
+    huge_pages: str | None = None,
 ) -> Settings:
     """Settings from the command line; raises UserError for what is not valid."""
     if services is not None and not 1 <= services <= 64:
@@ -98,4 +103,5 @@ def make(
         parse_switch("--blocking", blocking) if blocking is not None else None,
         parse_switch("--shared-heap", shared_heap) if shared_heap is not None else None,
         parse_switch("--wait-copies", wait_copies) if wait_copies is not None else None,
+        parse_switch("--huge-pages", huge_pages) if huge_pages is not None else None,
     )

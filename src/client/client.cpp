@@ -146,6 +146,10 @@ std::uint64_t Client::helped_bytes() const {
   return state_->core->helped_bytes();
 }
 
+std::uint64_t Client::huge_bytes() const {
+  return state_->core->huge_bytes();
+}
+
 bool Client::fatal_was_said() const {
   return state_->core->fatal_was_said();
 }

@@ -66,6 +66,7 @@ struct AttachOptions {
   bool offer_xpmem = true;    // where it is to be had
   bool offer_exports = true;  // to a DPU: exported memory handles, where they are to be had
   bool wait_copies = true;    // threads that wait copy for the service process, where there are copiers
+  bool huge_pages = true;     // for memory that is copied from again and again, where there are copiers
   bool dpu = false;           // the keeper was started with a DPU
   std::string transports;     // to it, as UCX_TLS; empty: what UCX's own settings name
 };
@@ -185,6 +186,8 @@ class Client {
   bool help();
   // Copied by help() so far.
   [[nodiscard]] std::uint64_t helped_bytes() const;
+  // Of the program's buffers, moved to huge pages so far.
+  [[nodiscard]] std::uint64_t huge_bytes() const;
 
   // The text of what ended the job (a lost service process or keeper); empty while all is well. Looks at the
   // connection at most every few milliseconds, so it may be called in a waiting loop.

@@ -40,10 +40,11 @@ bool start_thread(pthread_t& thread, std::size_t stack_bytes, void* (*main)(void
 
 }  // namespace
 
-void Copier::start(CopyBoard& board, int cpu) {
+void Copier::start(CopyBoard& board, HugePages& pages, int cpu) {
   if (used_) return;
   used_ = true;
   board_ = &board;
+  pages_ = &pages;
   cpu_ = cpu;
   sigset_t before;
   const sigset_t blocked = signals_of_others();
@@ -108,8 +109,8 @@ void Copier::serve() {
       board_->copier_has.store(number + 1, std::memory_order_release);
       taker.finish(number, jobs.carry_out(job));
       board_->copier_has.store(0, std::memory_order_relaxed);
-    } else {
-      taker.sleep(ended);
+    } else if (!pages_->advance()) {
+      taker.sleep([&] { return ended() || pages_->anything(); });
     }
   }
   state_.store(State::ended, std::memory_order_release);

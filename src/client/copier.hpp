@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "client/huge_pages.hpp"
 #include "protocol/copy_board.hpp"
 
 namespace outrigger::client {
@@ -26,8 +27,9 @@ class Copier {
   Copier& operator=(const Copier&) = delete;
   ~Copier() { stop(); }
 
-  // On core `cpu`. The board must stay until stop(). Does nothing when it has been called before.
-  void start(CopyBoard& board, int cpu);
+  // On core `cpu`. When it has nothing to copy it makes huge pages. The board and `pages` must stay until stop(). Does
+  // nothing when it has been called before.
+  void start(CopyBoard& board, HugePages& pages, int cpu);
   // Waits for the copy under way, if any; afterwards there is no thread. Once; it cannot be started again.
   void stop();
   // In a forked child, where the thread is not: forgets it.
@@ -46,6 +48,7 @@ class Copier {
   void serve();
 
   CopyBoard* board_ = nullptr;
+  HugePages* pages_ = nullptr;
   int cpu_ = -1;
   pthread_t thread_{};
   bool started_ = false;

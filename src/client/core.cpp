@@ -3,6 +3,8 @@
 #include <thread>
 #include <utility>
 
+#include "protocol/huge_page.hpp"
+
 namespace outrigger::client {
 namespace {
 
@@ -28,6 +30,7 @@ Core::Core(CoreParts parts)
   view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()), std::memory_order_release);
   // Where copiers are not allowed nobody gives out jobs.
   if (parts.wait_copies && (welcome_.reach & kReachCopier) != 0) helper_.allow(view.header().copies);
+  if (parts.huge_pages && (welcome_.reach & kReachCopier) != 0) huge_pages_.allow(huge_page_support().bytes);
   ring_tail_ = view.header().ring_tail.load(std::memory_order_relaxed);
   arguments_.add_chunk(kArenaRegion, reinterpret_cast<std::uintptr_t>(view.arena()), kArenaBytes);
   free_slots_.reserve(kSlotCount);

@@ -22,6 +22,7 @@
 #include "client/control_channel.hpp"
 #include "client/copier.hpp"
 #include "client/group.hpp"
+#include "client/huge_pages.hpp"
 #include "client/key_cache.hpp"
 #include "client/mapped_segment.hpp"
 #include "client/pending_operation.hpp"
@@ -51,6 +52,7 @@ struct CoreParts {
   std::uint32_t world_size = 0;
   WelcomeBody welcome;
   bool wait_copies = false;
+  bool huge_pages = false;
   MappedSegment segment;
   UniqueFd doorbell;
   ProbePointer probe;
@@ -112,6 +114,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void leave_wait();
   [[nodiscard]] bool help();
   [[nodiscard]] std::uint64_t helped_bytes() const { return helper_.bytes(); }
+  [[nodiscard]] std::uint64_t huge_bytes() const { return huge_pages_.bytes(); }
   [[nodiscard]] std::optional<std::string> fatal();
   [[nodiscard]] bool fatal_was_said() const;
 
@@ -141,7 +144,9 @@ class Core : public std::enable_shared_from_this<Core> {
   enum class Side { impossible, without_bytes, with_bytes };
   struct Filled {
     Side side = Side::impossible;
+    std::uint64_t begin = 0;
     std::uint64_t bytes = 0;  // from the first to the last
+    bool is_private = false;
   };
   [[nodiscard]] Filled fill_layout(const BufferLayout& layout, std::uint32_t group_size, SlotLayout& filled,
                                    MemoryRange& in_heap);
@@ -184,6 +189,8 @@ class Core : public std::enable_shared_from_this<Core> {
   // Unlocks, then rings the service process's doorbell if it slept when something was published.
   void unlock_and_ring(Lock& lock);
   void start_copier_if_wanted();
+  // Others copy from there.
+  void note_source(const Filled& side);
 
   const std::uint64_t serial_;  // of all cores of this process, from 1
   const WelcomeBody welcome_;
@@ -194,6 +201,7 @@ class Core : public std::enable_shared_from_this<Core> {
   MappedSegment segment_;
   UniqueFd doorbell_;
   ControlChannel control_;
+  HugePages huge_pages_;
   Copier copier_;  // started under the lock
   WaitHelper helper_;
   std::atomic<std::uint32_t> live_regions_{0};

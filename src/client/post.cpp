@@ -104,7 +104,7 @@ Core::Filled Core::fill_layout(const BufferLayout& layout, std::uint32_t group_s
     filled.stride_bytes = layout.stride_bytes;
     filled.block_bytes = layout.block_bytes;
   }
-  return {Side::with_bytes, bytes};
+  return {Side::with_bytes, begin, bytes, id == kPrivateRegion};
 }
 
 void Core::release_keys(const SlotRequestBody& body) {
@@ -144,6 +144,8 @@ PendingOperationPtr Core::post(const OperationRequest& request) {
   }
   const bool growing = growth_.has_value();
   start_copier_if_wanted();
+  note_source(send);
+  if (passes_on(request.collective, request.algorithm)) note_source(receive);
   unlock_and_ring(lock);
   for (Region& region : outdated) drop_region(std::move(region));
   if (growing) wait_for_growth();
@@ -154,7 +156,12 @@ PendingOperationPtr Core::post(const OperationRequest& request) {
 void Core::start_copier_if_wanted() {
   if (header().copies.wanted.load(std::memory_order_acquire) == 0) return;
   if ((welcome_.reach & kReachCopier) == 0 || welcome_.cpu < 0 || inert()) return;
-  copier_.start(header().copies, welcome_.cpu);
+  copier_.start(header().copies, huge_pages_, welcome_.cpu);
+}
+
+void Core::note_source(const Filled& side) {
+  if (!side.is_private || !copier_.runs()) return;
+  if (huge_pages_.note_source(side.begin, side.bytes)) ring_copier(header().copies);
 }
 
 // Left on the heap, the operation would wait for the program's next call, which may be a long one into the native MPI.

@@ -11,11 +11,8 @@
 #include <cstring>
 
 #include "protocol/available_memory.hpp"
+#include "protocol/huge_page.hpp"
 #include "protocol/shared_memory.hpp"
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25  // Linux 6.1
-#endif
 
 namespace outrigger::heap {
 namespace {
@@ -184,7 +181,7 @@ void AddressSpace::back_run(std::size_t first, std::size_t last) {
     for (std::size_t chunk = first; chunk < last; ++chunk) {
       static_cast<void>(*static_cast<volatile const char*>(pointer(address_of(chunk))));
     }
-    done = ::madvise(pointer(address_of(first)), bytes, MADV_COLLAPSE) == 0;
+    done = ::madvise(pointer(address_of(first)), bytes, kCollapse) == 0;
     if (!done && errno == EINVAL) collapses_.store(false, std::memory_order_relaxed);
   }
   if (!done && backing_.is_there()) {

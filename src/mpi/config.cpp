@@ -174,7 +174,8 @@ Result<Config> read_config() {
         read_number("OUTRIGGER_INIT_TIMEOUT_MS", config.init_timeout_ms),
         read_number("OUTRIGGER_PRETEND_NODES", config.pretend_nodes), read_algorithms(config), read_blocking(config),
         read_switch("OUTRIGGER_SHARED_HEAP", config.shared_heap),
-        read_switch("OUTRIGGER_WAIT_COPIES", config.wait_copies), read_reach(config), read_dpus(config),
+        read_switch("OUTRIGGER_WAIT_COPIES", config.wait_copies),
+        read_switch("OUTRIGGER_HUGE_PAGES", config.huge_pages), read_reach(config), read_dpus(config),
         read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
@@ -213,6 +214,7 @@ std::uint64_t Config::digest() const {
   mix(static_cast<std::uint64_t>(blocking));
   mix(shared_heap ? 1 : 0);
   mix(wait_copies ? 1 : 0);
+  mix(huge_pages ? 1 : 0);
   mix(min_bytes);
   mix(pretend_nodes);
   mix(report.empty() ? 0 : 1);

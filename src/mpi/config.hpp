@@ -11,6 +11,7 @@
 //                                 the heap's library, which is preloaded in front of this one
 //   OUTRIGGER_WAIT_COPIES=on|off  ranks that wait make copies for their service process while all of its ranks wait,
 //                                 unless they have computed since their last post
+//   OUTRIGGER_HUGE_PAGES=on|off   private memory that is copied from again and again is moved to huge pages
 //   OUTRIGGER_REACH=mapped,xpmem,cma,copier,rdma,alias,bounce
 //   OUTRIGGER_DPUS=HOST=DPU:PORT,...
 //                                 where `outriggerd dpu` listens for each host; service processes run there
@@ -45,6 +46,7 @@ struct Config {
   BlockingForms blocking = BlockingForms::where_it_pays;
   bool shared_heap = false;
   bool wait_copies = true;
+  bool huge_pages = true;
   std::uint64_t min_bytes = 0;
   std::string report;  // empty: none
   std::uint32_t init_timeout_ms = 20000;

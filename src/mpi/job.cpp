@@ -161,6 +161,7 @@ std::string attach_to_service(Job& job, bool on_dpu) {
   options.local_size = job.local_size;
   options.dpu = on_dpu;
   options.wait_copies = job.config.wait_copies;
+  options.huge_pages = job.config.huge_pages;
   options.transports = job.config.transports;
   options.offer_xpmem = (job.config.reach & kReachXpmem) != 0;
   options.offer_exports = (job.config.reach & kReachAlias) != 0;

@@ -73,6 +73,7 @@ struct RankFigures {
   double offloaded_calls = 0;       // CPU seconds inside our calls
   double process = 0;               // CPU seconds of the process
   std::uint64_t waiting_bytes = 0;  // copied by threads that waited
+  std::uint64_t huge_bytes = 0;     // of buffers, moved to huge pages
 };
 
 constinit std::mutex mutex;
@@ -153,6 +154,7 @@ struct Summary {
   std::vector<WireUse> wire;
   SharedHeapCounts heap;
   std::uint64_t waiting_bytes = 0;
+  std::uint64_t huge_bytes = 0;
 };
 
 void merge(Merged& row, const CommRecord& record, const Stats& stats) {
@@ -247,6 +249,7 @@ std::string json(const Job& job, const Summary& summary) {
                      ",\n  \"nodes\": " + std::to_string(job.nodes) + ",\n  \"wire\": " + json(summary.wire) +
                      (job.config.shared_heap ? ",\n  \"shared_heap\": " + json(summary.heap) : std::string()) +
                      ",\n  \"copied_while_waiting\": " + std::to_string(summary.waiting_bytes) +
+                     ",\n  \"in_huge_pages\": " + std::to_string(summary.huge_bytes) +
                      ",\n  \"service\": {\"processes\": " + std::to_string(welcome.sp_count) +
                      ", \"core\": " + std::to_string(welcome.cpu) +
                      ", \"core_is_free\": " + (welcome.core_is_free != 0 ? "true" : "false") +
@@ -312,6 +315,9 @@ std::string table(const Job& job, const Summary& summary) {
     append_line(text, "copied by ranks while they waited: %llu bytes, counted with copier\n",
                 static_cast<unsigned long long>(summary.waiting_bytes));
   }
+  if (summary.huge_bytes != 0) {
+    append_line(text, "buffers moved to huge pages: %llu bytes\n", static_cast<unsigned long long>(summary.huge_bytes));
+  }
   if (job.nodes > 1) text += "wire: " + wire_text(summary.wire, job.nodes) + "\n";
   append_line(text, "rank CPU seconds: %.6f in offloaded calls (most on one rank %.6f), %.3f in the processes\n",
               summary.cpu_calls.sum, summary.cpu_calls.max, summary.cpu_process.sum);
@@ -356,7 +362,8 @@ std::vector<CommRecord> gather_records(const Job& job) {
 }
 
 std::vector<RankFigures> gather_figures(const Job& job) {
-  RankFigures mine{1e-9 * static_cast<double>(cpu_in_calls_ns), process_cpu_seconds(), job.client->helped_bytes()};
+  RankFigures mine{1e-9 * static_cast<double>(cpu_in_calls_ns), process_cpu_seconds(), job.client->helped_bytes(),
+                   job.client->huge_bytes()};
   std::vector<RankFigures> all(job.world_rank == 0 ? job.world_size : 1);
   const int bytes = static_cast<int>(sizeof mine);
   real().Gather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, 0, job.internal_comm);
@@ -443,6 +450,7 @@ void write_report(const Job& job) {
   for (const CommRecord& record : all) merge(summary, record);
   for (const RankFigures& rank : figures) {
     summary.waiting_bytes += rank.waiting_bytes;
+    summary.huge_bytes += rank.huge_bytes;
     summary.cpu_calls.add(rank.offloaded_calls);
     summary.cpu_process.add(rank.process);
   }

@@ -12,6 +12,7 @@
 //       "refused": n,               // large allocations that became ordinary memory
 //       "forks": n},                // each made what was allocated before ordinary memory
 //     "copied_while_waiting": n,    // bytes of `copier` that ranks copied themselves while they waited, all together
+//     "in_huge_pages": n,           // bytes of buffers that were moved there, of all ranks together
 //     "service": {"processes": 1, "core": 1, "core_is_free": true, "cross_memory_attach": true, "xpmem": false},
 //     "collectives": [              // one per (collective, communicator)
 //       {"collective": "ialltoall", "communicator": "MPI_COMM_WORLD", "group": "<32 hex digits>", "size": 4,

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fabric/ucx/route.hpp"
+#include "protocol/huge_page.hpp"
 #include "protocol/segment.hpp"
 #include "protocol/unique_fd.hpp"
 #include "protocol/xpmem.hpp"
@@ -142,6 +143,8 @@ std::string describe_machine() {
   info["reach"]["xpmem_why_not"] = reason.empty() ? no_xpmem : "needs cma";
   info["wire"] = describe_wire();
   info["reach"]["copier"] = reason.empty();  // the same system calls, by a thread of the rank
+  const HugePageSupport huge = huge_page_support();
+  info["huge_pages"] = {{"bytes", huge.bytes}, {"why_not", huge.why_not}};
   info["yama_ptrace_scope"] = read_word("/proc/sys/kernel/yama/ptrace_scope");
   return info.dump(2);
 }

@@ -78,7 +78,7 @@ class Copiers : public ::testing::Test {
     ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
     int cpu = 0;
     while (!CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) ++cpu;
-    copier_.start(board(), cpu);
+    copier_.start(board(), pages_, cpu);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!copier_.runs() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     ASSERT_TRUE(copier_.runs());
@@ -115,7 +115,8 @@ class Copiers : public ::testing::Test {
   std::uint64_t probe_ = 0x1234'5678'9ABC'DEF0;
   pid_t child_ = -1;
   fabric::HostFabric fabric_;
-  client::Copier copier_;  // ends before the fabric, whose memory it uses
+  client::HugePages pages_;  // none: it has nothing else to do than to copy
+  client::Copier copier_;    // ends before the fabric, whose memory it uses
 };
 
 }  // namespace outrigger::testing

@@ -1,0 +1,112 @@
+#include "client/huge_pages.hpp"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "protocol/huge_page.hpp"
+
+namespace outrigger::client {
+namespace {
+
+// The kernel has to look for memory too long: no more of this in a process that shares its core with copies.
+constexpr std::chrono::milliseconds kTooLong{20};
+// Memory that cannot be collapsed, or none to be had: the rest of the buffer will hardly do better.
+constexpr std::uint32_t kRefusals = 16;
+
+constexpr std::uint64_t kSmallPageBytes = 4096;
+
+std::uint64_t page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_minflt);
+}
+
+void* pointer_to(std::uint64_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace
+
+void HugePages::allow(std::uint64_t page_bytes) {
+  if (page_bytes > kLargestPageBytes) return;
+  page_bytes_.store(page_bytes, std::memory_order_relaxed);
+}
+
+HugePages::Buffer& HugePages::buffer_at(std::uint64_t address) {
+  const std::uint64_t hash = (address >> 6U) * 0x9E3779B97F4A7C15ULL;
+  std::array<Buffer, kWays>& set = buffers_[(hash >> 32U) % kSets];
+  const auto found = std::ranges::find(set, address, &Buffer::address);
+  return found != set.end() ? *found : *std::ranges::min_element(set, {}, &Buffer::last_use);
+}
+
+bool HugePages::note_source(std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t page_bytes = page_bytes_.load(std::memory_order_relaxed);
+  if (page_bytes == 0 || bytes < kLeastBytes) return false;
+  Buffer& buffer = buffer_at(address);
+  const bool busy = handed_over_.load(std::memory_order_acquire);
+  if (buffer.address != address) {
+    if (busy && work_.buffer == &buffer) return false;  // it is the copier's to write to
+    buffer.address = address;
+    buffer.uses = 0;
+    buffer.uses_needed = kLeastUses;
+    buffer.collapsed = false;
+    buffer.huge_bytes.store(0, std::memory_order_relaxed);
+  }
+  buffer.last_use = ++noted_;
+  ++buffer.uses;
+  if (buffer.collapsed) look_again(buffer, bytes);
+  if (buffer.collapsed || buffer.uses < buffer.uses_needed || busy) return false;
+  buffer.collapsed = true;
+  buffer.uses = 0;
+  buffer.faults = page_faults();
+  work_ = Work{&buffer, address & ~(page_bytes - 1), address + bytes, 0, 0};
+  handed_over_.store(true, std::memory_order_seq_cst);
+  return true;
+}
+
+// A quarter of its pages is more than a program touches by the way between two uses, as a rule. Who gives memory back
+// after a few uses pays more for the new pages than they are worth when collapsed.
+void HugePages::look_again(Buffer& buffer, std::uint64_t bytes) {
+  const std::uint64_t before = std::exchange(buffer.faults, page_faults());
+  if (buffer.faults - before < bytes / kSmallPageBytes / 4) return;
+  buffer.collapsed = false;
+  buffer.uses_needed = buffer.uses > kMostUses ? kLeastUses : std::min(kMostUses, buffer.uses_needed * 2);
+  buffer.uses = 0;
+}
+
+bool HugePages::advance() {
+  if (!handed_over_.load(std::memory_order_acquire)) return false;
+  const std::uint64_t page_bytes = page_bytes_.load(std::memory_order_relaxed);
+  const std::uint64_t begin = std::max(work_.position, work_.buffer->address);
+  const std::uint64_t end = std::min(work_.position + page_bytes, work_.end);
+  if (end - begin >= kLeastBytes) {
+    const bool collapsed = collapse(work_.position);
+    work_.huge_bytes += collapsed ? end - begin : 0;
+    work_.refused_in_a_row = collapsed ? 0 : work_.refused_in_a_row + 1;
+  }
+  work_.position += page_bytes;
+  if (work_.position >= work_.end || work_.refused_in_a_row == kRefusals) finish();
+  return true;
+}
+
+// Neighbours of the buffer in the page are the program's as well. A page that is not wholly in one mapping is refused.
+bool HugePages::collapse(std::uint64_t page) {
+  const std::uint64_t page_bytes = page_bytes_.load(std::memory_order_relaxed);
+  if (page_bytes == 0) return false;
+  const auto begin = std::chrono::steady_clock::now();
+  const bool collapsed = ::madvise(pointer_to(page), page_bytes, kCollapse) == 0;
+  if (std::chrono::steady_clock::now() - begin > kTooLong) page_bytes_.store(0, std::memory_order_relaxed);
+  return collapsed;
+}
+
+void HugePages::finish() {
+  const std::uint64_t before = work_.buffer->huge_bytes.exchange(work_.huge_bytes, std::memory_order_relaxed);
+  bytes_.fetch_add(work_.huge_bytes - before, std::memory_order_relaxed);
+  handed_over_.store(false, std::memory_order_release);
+}
+
+}  // namespace outrigger::client
