@@ -109,12 +109,21 @@ void Copier::serve() {
       board_->copier_has.store(number + 1, std::memory_order_release);
       taker.finish(number, jobs.carry_out(job));
       board_->copier_has.store(0, std::memory_order_relaxed);
-    } else if (!pages_->advance()) {
+    } else if (!make_huge_pages()) {
       taker.sleep([&] { return ended() || pages_->anything(); });
     }
   }
   state_.store(State::ended, std::memory_order_release);
   board_->copier_tid.store(0, std::memory_order_release);
+}
+
+// What is to be copied meanwhile others copy.
+bool Copier::make_huge_pages() {
+  if (!pages_->anything()) return false;
+  board_->copier_away.store(1, std::memory_order_release);
+  pages_->advance();
+  board_->copier_away.store(0, std::memory_order_release);
+  return true;
 }
 
 }  // namespace outrigger::client

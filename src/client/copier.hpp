@@ -46,6 +46,8 @@ class Copier {
   static void* main(void* self);
   [[nodiscard]] bool settle_down() const;
   void serve();
+  // True: some of them have been made.
+  bool make_huge_pages();
 
   CopyBoard* board_ = nullptr;
   HugePages* pages_ = nullptr;

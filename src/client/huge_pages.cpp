@@ -12,10 +12,10 @@
 namespace outrigger::client {
 namespace {
 
-// The kernel has to look for memory too long: no more of this in a process that shares its core with copies.
-constexpr std::chrono::milliseconds kTooLong{20};
+// The kernel has to look for memory, or cannot get hold of some processor: no more of this.
+constexpr std::chrono::milliseconds kTooLong{100};
 // Memory that cannot be collapsed, or none to be had: the rest of the buffer will hardly do better.
-constexpr std::uint32_t kRefusals = 16;
+constexpr std::uint32_t kRefusals = 4;
 
 constexpr std::uint64_t kSmallPageBytes = 4096;
 
@@ -32,7 +32,7 @@ void* pointer_to(std::uint64_t address) {
 }  // namespace
 
 void HugePages::allow(std::uint64_t page_bytes) {
-  if (page_bytes > kLargestPageBytes) return;
+  if (page_bytes > kMostBytes) return;  // they take too long to make
   page_bytes_.store(page_bytes, std::memory_order_relaxed);
 }
 
@@ -78,28 +78,33 @@ void HugePages::look_again(Buffer& buffer, std::uint64_t bytes) {
   buffer.uses = 0;
 }
 
-bool HugePages::advance() {
-  if (!handed_over_.load(std::memory_order_acquire)) return false;
-  const std::uint64_t page_bytes = page_bytes_.load(std::memory_order_relaxed);
-  const std::uint64_t begin = std::max(work_.position, work_.buffer->address);
-  const std::uint64_t end = std::min(work_.position + page_bytes, work_.end);
-  if (end - begin >= kLeastBytes) {
-    const bool collapsed = collapse(work_.position);
-    work_.huge_bytes += collapsed ? end - begin : 0;
-    work_.refused_in_a_row = collapsed ? 0 : work_.refused_in_a_row + 1;
-  }
-  work_.position += page_bytes;
-  if (work_.position >= work_.end || work_.refused_in_a_row == kRefusals) finish();
-  return true;
+std::uint64_t HugePages::end_of_pages(std::uint64_t page_bytes) const {
+  const std::uint64_t position = work_.position;
+  const std::uint64_t whole_end = work_.end & ~(page_bytes - 1);
+  const bool in_part = position < work_.buffer->address || position >= whole_end;
+  return in_part ? position + page_bytes : std::min(position + kMostBytes, whole_end);
 }
 
-// Neighbours of the buffer in the page are the program's as well. A page that is not wholly in one mapping is refused.
-bool HugePages::collapse(std::uint64_t page) {
+void HugePages::advance() {
   const std::uint64_t page_bytes = page_bytes_.load(std::memory_order_relaxed);
-  if (page_bytes == 0) return false;
-  const auto begin = std::chrono::steady_clock::now();
-  const bool collapsed = ::madvise(pointer_to(page), page_bytes, kCollapse) == 0;
-  if (std::chrono::steady_clock::now() - begin > kTooLong) page_bytes_.store(0, std::memory_order_relaxed);
+  const std::uint64_t begin = work_.position;
+  const std::uint64_t end = end_of_pages(page_bytes);
+  const std::uint64_t bytes = std::min(end, work_.end) - std::max(begin, work_.buffer->address);
+  if (bytes >= kLeastBytes) {
+    const bool collapsed = collapse(begin, end);
+    work_.huge_bytes += collapsed ? bytes : 0;
+    work_.refused_in_a_row = collapsed ? 0 : work_.refused_in_a_row + 1;
+  }
+  work_.position = end;
+  const bool off = page_bytes_.load(std::memory_order_relaxed) == 0;
+  if (end >= work_.end || work_.refused_in_a_row == kRefusals || off) finish();
+}
+
+// Neighbours of the buffer in a page are the program's as well. What is not wholly in one mapping is refused.
+bool HugePages::collapse(std::uint64_t begin, std::uint64_t end) {
+  const auto before = std::chrono::steady_clock::now();
+  const bool collapsed = ::madvise(pointer_to(begin), end - begin, kCollapse) == 0;
+  if (std::chrono::steady_clock::now() - before > kTooLong) page_bytes_.store(0, std::memory_order_relaxed);
   return collapsed;
 }
 

@@ -5,7 +5,8 @@
 // pages (MADV_COLLAPSE, Linux 6.1): the same memory, with the same contents, private to the process and copied on write
 // by fork() as before; only the page tables know. What the kernel cannot collapse stays as it is.
 //
-// note_source() is for the thread that posts; the work is the copier's, a page at a time, when it has nothing to copy.
+// note_source() is for the thread that posts; the work is the copier's, some pages at a time, when it has nothing to
+// copy. The kernel waits for all processors then, whatever the number of pages, and some of them are busy.
 // A buffer is worth it when it has been used a few times. Its memory may be given back afterwards and be another one at
 // the same address; then the process has got many pages since, by the kernel's count of its page faults, and the buffer
 // has to be used again as often and more.
@@ -24,8 +25,8 @@ class HugePages {
  public:
   static constexpr std::uint32_t kLeastUses = 8;
   static constexpr std::uint32_t kMostUses = 512;
-  static constexpr std::uint64_t kLeastBytes = 256U << 10;       // of a buffer, in a page
-  static constexpr std::uint64_t kLargestPageBytes = 32U << 20;  // one takes milliseconds
+  static constexpr std::uint64_t kLeastBytes = 256U << 10;  // of a buffer, in a page
+  static constexpr std::uint64_t kMostBytes = 16U << 20;    // collapsed at a time
 
   HugePages() = default;
   HugePages(const HugePages&) = delete;
@@ -39,8 +40,8 @@ class HugePages {
   [[nodiscard]] bool note_source(std::uint64_t address, std::uint64_t bytes);
 
   [[nodiscard]] bool anything() const { return handed_over_.load(std::memory_order_seq_cst); }
-  // Does one page of the work. False: there is none.
-  bool advance();
+  // Does some of the work. With anything() only.
+  void advance();
 
   // Of buffers, in huge pages after all that has been done so far.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
@@ -68,7 +69,10 @@ class HugePages {
 
   [[nodiscard]] Buffer& buffer_at(std::uint64_t address);
   static void look_again(Buffer& buffer, std::uint64_t bytes);
-  [[nodiscard]] bool collapse(std::uint64_t page);
+  // Pages that are the buffer's in part, one at a time, or such as are wholly its own: what ends here is begun
+  // together.
+  [[nodiscard]] std::uint64_t end_of_pages(std::uint64_t page_bytes) const;
+  [[nodiscard]] bool collapse(std::uint64_t begin, std::uint64_t end);
   void finish();
 
   std::atomic<std::uint64_t> page_bytes_{0};

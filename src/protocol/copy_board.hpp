@@ -76,6 +76,7 @@ struct alignas(64) CopyBoard {
   std::atomic<std::int32_t> copier_tid;          // 0: there is no copier
   std::atomic<std::uint32_t> copier_has;         // one more than the job that the copier has in hand; 0: none
   std::atomic<std::uint32_t> rank_waits;         // threads of the program that wait and would copy
+  std::atomic<std::uint32_t> copier_away;        // not 0: it does something else for some milliseconds, give it nothing
 
   alignas(64) std::array<CopyJob, kCopyJobs> jobs{};
   std::array<std::atomic<std::uint32_t>, kCopyJobs> results;  // CopyResult

@@ -18,7 +18,7 @@ void RankCopier::want() {
 bool RankCopier::usable() {
   if (gone_ || end_ != given_) return false;
   const pid_t tid = board_->copier_tid.load(std::memory_order_acquire);
-  if (tid == 0) return false;  // none yet, or it has ended
+  if (tid == 0 || board_->copier_away.load(std::memory_order_acquire) != 0) return false;  // none yet, or it has ended
   if (tid_ == 0) {
     tid_ = tid;
     // Its number may mean another thread here, in another namespace: then its death could not be told from its life.

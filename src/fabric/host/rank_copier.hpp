@@ -36,7 +36,7 @@ class RankCopier {
 
   // There would be work for a copier: the rank may start one.
   void want();
-  // May it be given jobs?
+  // May it be given jobs now?
   [[nodiscard]] bool usable();
 
   // Given and neither collected nor taken back.
