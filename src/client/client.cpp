@@ -142,6 +142,10 @@ bool Client::help() {
   return state_->core->help();
 }
 
+bool Client::help_where_alone() {
+  return state_->core->help_where_alone();
+}
+
 std::uint64_t Client::helped_bytes() const {
   return state_->core->helped_bytes();
 }

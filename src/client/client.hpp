@@ -184,6 +184,8 @@ class Client {
   [[nodiscard]] bool enter_wait();
   void leave_wait();
   bool help();
+  // The same for a thread that tests, where there is no copier: false without looking where there is one.
+  bool help_where_alone();
   // Copied by help() so far.
   [[nodiscard]] std::uint64_t helped_bytes() const;
   // Of the program's buffers, moved to huge pages so far.

@@ -29,8 +29,9 @@ Core::Core(CoreParts parts)
   if (network_) keys_.emplace(*network_, view, network_->unmapped());
   view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()), std::memory_order_release);
   // Where copiers are not allowed nobody gives out jobs.
-  if (parts.wait_copies && (welcome_.reach & kReachCopier) != 0) helper_.allow(view.header().copies);
-  if (parts.huge_pages && (welcome_.reach & kReachCopier) != 0) huge_pages_.allow(huge_page_support().bytes);
+  const bool copiers = (welcome_.reach & kReachCopier) != 0;
+  if (parts.wait_copies && copiers) helper_.allow(view.header().copies, huge_pages_, welcome_.cpu < 0);
+  if (parts.huge_pages && copiers) huge_pages_.allow(huge_page_support().bytes);
   ring_tail_ = view.header().ring_tail.load(std::memory_order_relaxed);
   arguments_.add_chunk(kArenaRegion, reinterpret_cast<std::uintptr_t>(view.arena()), kArenaBytes);
   free_slots_.reserve(kSlotCount);

@@ -113,6 +113,7 @@ class Core : public std::enable_shared_from_this<Core> {
   [[nodiscard]] bool enter_wait();
   void leave_wait();
   [[nodiscard]] bool help();
+  [[nodiscard]] bool help_where_alone() { return helper_.alone() && help(); }
   [[nodiscard]] std::uint64_t helped_bytes() const { return helper_.bytes(); }
   [[nodiscard]] std::uint64_t huge_bytes() const { return huge_pages_.bytes(); }
   [[nodiscard]] std::optional<std::string> fatal();
@@ -188,6 +189,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // Unlocks, then rings the service process's doorbell if it slept when something was published.
   void unlock_and_ring(Lock& lock);
+  void ring_doorbell() const;
   void start_copier_if_wanted();
   // Others copy from there.
   void note_source(const Filled& side);

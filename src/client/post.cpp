@@ -160,7 +160,7 @@ void Core::start_copier_if_wanted() {
 }
 
 void Core::note_source(const Filled& side) {
-  if (!side.is_private || !copier_.runs()) return;
+  if (!side.is_private || !(copier_.runs() || helper_.alone())) return;
   if (huge_pages_.note_source(side.begin, side.bytes)) ring_copier(header().copies);
 }
 
@@ -236,7 +236,10 @@ void Core::unlock_and_ring(Lock& lock) {
   const bool due = std::exchange(doorbell_due_, false);
   if (due && network_) network_->ring();
   lock.unlock();
-  if (!due || network_) return;
+  if (due && !network_) ring_doorbell();
+}
+
+void Core::ring_doorbell() const {
   const std::uint64_t one = 1;
   ssize_t written = 0;
   do {

@@ -27,14 +27,22 @@ int filter_of_this_thread() {
 
 }  // namespace
 
-void WaitHelper::allow(CopyBoard& board) {
+void WaitHelper::allow(CopyBoard& board, HugePages& pages, bool alone) {
   filter_ = filter_of_this_thread();
   board_ = &board;
+  pages_ = &pages;
+  alone_ = alone;
+  board.ranks_alone.store(alone ? 1 : 0, std::memory_order_release);
+}
+
+void WaitHelper::refuse() {
+  const bool already = stopped_.exchange(true, std::memory_order_seq_cst);
+  if (!already && board_ != nullptr) board_->ranks_alone.store(0, std::memory_order_release);
 }
 
 // All relaxed: it is advice, and nothing is read on account of it.
 void WaitHelper::posted(std::uint64_t bytes) {
-  if (board_ == nullptr) return;
+  if (board_ == nullptr || alone_) return;
   const std::int64_t until = now_ns() + kAtOnceNs + static_cast<std::int64_t>(bytes / kBytesPerNs);
   if (until > at_once_until_ns_.load(std::memory_order_relaxed)) {
     at_once_until_ns_.store(until, std::memory_order_relaxed);
@@ -42,7 +50,8 @@ void WaitHelper::posted(std::uint64_t bytes) {
 }
 
 bool WaitHelper::enter() {
-  if (board_ == nullptr || now_ns() > at_once_until_ns_.load(std::memory_order_relaxed)) return false;
+  if (board_ == nullptr) return false;
+  if (!alone_ && now_ns() > at_once_until_ns_.load(std::memory_order_relaxed)) return false;
   board_->rank_waits.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -53,7 +62,8 @@ void WaitHelper::leave() {
 
 bool WaitHelper::wanted() const {
   if (board_ == nullptr || stopped_.load(std::memory_order_relaxed)) return false;
-  return CopyTaker(*board_).anything_asked() && copying_.load(std::memory_order_relaxed) == std::thread::id();
+  const bool anything = CopyTaker(*board_).anything_asked() || (alone_ && pages_->anything());
+  return anything && copying_.load(std::memory_order_relaxed) == std::thread::id();
 }
 
 bool WaitHelper::help() {
@@ -70,7 +80,7 @@ bool WaitHelper::help() {
 // call would end the program's.
 bool WaitHelper::may_copy() {
   if (filter_of_this_thread() == filter_) return true;
-  stopped_.store(true, std::memory_order_relaxed);
+  refuse();
   return false;
 }
 
@@ -78,7 +88,11 @@ bool WaitHelper::help_alone() {
   CopyTaker taker(*board_);
   CopyJob job;
   std::uint32_t number = 0;
-  if (!taker.take_asked(job, number)) return false;
+  if (!taker.take_asked(job, number)) {
+    if (!alone_ || !pages_->anything()) return false;
+    pages_->advance();
+    return true;
+  }
   const CopyResult result = jobs_.carry_out(job);
   taker.finish(number, result);
   if (result == CopyResult::copied) bytes_.fetch_add(job.bytes, std::memory_order_relaxed);
@@ -86,7 +100,7 @@ bool WaitHelper::help_alone() {
 }
 
 void WaitHelper::stop() {
-  stopped_.store(true, std::memory_order_seq_cst);
+  refuse();
   const auto deadline = std::chrono::steady_clock::now() + kLongestCopy;
   while (true) {
     const std::thread::id copying = copying_.load(std::memory_order_seq_cst);

@@ -5,6 +5,8 @@
 // They do so where the program waits at once: once it has computed for some part of the time that the copies take, its
 // service process has most of them behind it, and help brings less than it costs (docs/memory.md).
 //
+// Where their service process has no core of its own there is no copier, and they do all of its work.
+//
 // They say that they wait; the service process asks for help while all of its ranks do. A thread takes one job at a
 // time, a piece of a few hundred KiB at most, and completes it before it looks at what it waits for: so it never leaves
 // its wait with a job. Nothing depends on help: the copier may take everything.
@@ -17,6 +19,7 @@
 #include <thread>
 
 #include "client/copy_jobs.hpp"
+#include "client/huge_pages.hpp"
 #include "protocol/copy_board.hpp"
 
 namespace outrigger::client {
@@ -28,8 +31,10 @@ class WaitHelper {
   WaitHelper& operator=(const WaitHelper&) = delete;
   ~WaitHelper() { stop(); }
 
-  // Before any other thread uses it; without this nobody helps. The board must stay until stop().
-  void allow(CopyBoard& board);
+  // Before any other thread uses it; without this nobody helps. The board and `pages` must stay until stop(). `alone`:
+  // there is no copier. Then threads help whenever they wait, and make the copier's huge pages, too.
+  void allow(CopyBoard& board, HugePages& pages, bool alone);
+  [[nodiscard]] bool alone() const { return alone_; }
   // An operation of so many bytes has been posted just now.
   void posted(std::uint64_t bytes);
   // The calling thread waits from now on. False: it does not help, since the program has computed after its last post.
@@ -51,9 +56,12 @@ class WaitHelper {
 
  private:
   [[nodiscard]] bool may_copy();
+  void refuse();
   bool help_alone();
 
   CopyBoard* board_ = nullptr;
+  HugePages* pages_ = nullptr;
+  bool alone_ = false;
   int filter_ = 0;  // of system calls, that was in force at allow()
   std::atomic<bool> stopped_{false};
   std::atomic<std::thread::id> copying_{std::thread::id()};  // which thread; the default: none

@@ -8,8 +8,10 @@
 namespace outrigger::mpi {
 namespace {
 
-// Programs may wait by calling Test in a loop; the fate of the service process is looked at there too.
-void check_service(Job& job) {
+// Programs may wait by calling Test in a loop: where ranks make the copies, one is made in each call, and the fate of
+// the service process is looked at there too.
+void keep_going(Job& job) {
+  static_cast<void>(job.client->help_where_alone());
   static constinit std::atomic<std::uint32_t> tests = 0;
   if (tests.fetch_add(1, std::memory_order_relaxed) % 256 == 255) end_if_lost(job);
 }
@@ -20,7 +22,7 @@ int test_one(Job& job, MPI_Request* request, int* flag, MPI_Status* status) {
   if (ours.empty()) return real().Test(request, flag, status);
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
-  if (!ours.progress_all(job)) check_service(job);
+  if (!ours.progress_all(job)) keep_going(job);
   const int code = real().Test(request, flag, status);  // drives the native MPI where ours is not done
   return ours.result_of_one(code, *flag != 0 ? 0 : -1);
 }
@@ -31,7 +33,7 @@ int test_all(Job& job, int count, MPI_Request* requests, int* flag, MPI_Status* 
   if (ours.empty()) return real().Testall(count, requests, flag, statuses);
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
-  if (!ours.progress_all(job)) check_service(job);
+  if (!ours.progress_all(job)) keep_going(job);
   const int code = real().Testall(count, requests, flag, statuses);
   return *flag != 0 ? ours.result_of_many(code, {}, true, count, statuses) : code;
 }
@@ -42,7 +44,7 @@ int test_any(Job& job, int count, MPI_Request* requests, int* index, int* flag, 
   if (ours.empty()) return real().Testany(count, requests, index, flag, status);
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
-  if (!ours.progress_any(job)) check_service(job);
+  if (!ours.progress_any(job)) keep_going(job);
   const int code = real().Testany(count, requests, index, flag, status);
   return ours.result_of_one(code, *flag != 0 ? *index : -1);
 }
@@ -53,7 +55,7 @@ int test_some(Job& job, int count, MPI_Request* requests, int* collected, int* i
   if (ours.empty()) return real().Testsome(count, requests, collected, indices, statuses);
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
-  if (!ours.progress_any(job)) check_service(job);
+  if (!ours.progress_any(job)) keep_going(job);
   const int code = real().Testsome(count, requests, collected, indices, statuses);
   return ours.result_of_many(code, span_of_indices(indices, *collected), false, *collected, statuses);
 }

@@ -19,9 +19,12 @@
 // wait. `asked` and `rank_waits` only say who may come first. They are advice, read without order: who sees them late
 // helps late, is asked in vain, or finds the job taken.
 //
+// Where the service process has no core there is no copier. Jobs are for threads that wait alone then, all asked for at
+// once; the last result wakes the service process by its doorbell.
+//
 // Who writes what: service process: wanted, given, asked, service_waits, jobs, results before a job is given; takers:
-// results, events; copier: copier_*; waiting threads: rank_waits; both sides: taken, bell. One service process, the one
-// that serves the rank.
+// results, events; copier: copier_*; waiting threads: rank_waits, ranks_alone; both sides: taken, bell. One service
+// process, the one that serves the rank.
 #pragma once
 
 #include <array>
@@ -77,6 +80,7 @@ struct alignas(64) CopyBoard {
   std::atomic<std::uint32_t> copier_has;         // one more than the job that the copier has in hand; 0: none
   std::atomic<std::uint32_t> rank_waits;         // threads of the program that wait and would copy
   std::atomic<std::uint32_t> copier_away;        // not 0: it does something else for some milliseconds, give it nothing
+  std::atomic<std::uint32_t> ranks_alone;        // not 0: there is no copier, but threads that wait take what is here
 
   alignas(64) std::array<CopyJob, kCopyJobs> jobs{};
   std::array<std::atomic<std::uint32_t>, kCopyJobs> results;  // CopyResult

@@ -47,6 +47,12 @@ void relax() {
 #endif
 }
 
+std::uint32_t usable_cpus() {
+  std::array<cpu_set_t, 8> set{};
+  if (::sched_getaffinity(0, sizeof(set), set.data()) != 0) return 1;
+  return static_cast<std::uint32_t>(CPU_COUNT_S(sizeof(set), set.data()));
+}
+
 void watch(int epoll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -157,6 +163,9 @@ void Service::look_after_peers(Clock::time_point now) {
 
 int Service::sleep_timeout_ms() const {
   if (fabric_.messages_waiting()) return kRetryMessagesMs;
+  if (const auto patience = fabric_.patience_left()) {
+    return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*patience).count());
+  }
   if (wire_ && engine_ && (engine_->open_operations() != 0 || peer_turns_left_ != 0)) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(peers_seen_ + kPeersInterval - Clock::now());
     return static_cast<int>(std::max<std::chrono::milliseconds::rep>(left.count(), 0));
@@ -218,7 +227,7 @@ void Service::announce_sleep(bool sleeping) {
 
 bool Service::anything_pending() const {
   if (!engine_) return false;
-  if (fabric_.moves_in_flight() != 0 || (dpu_ && dpu_->moves_in_flight() != 0)) return true;
+  if (fabric_.anything_to_do() || (dpu_ && dpu_->moves_in_flight() != 0)) return true;
   for (const ServedRank& served : served_) {
     if (fabric_.backlogged()) break;  // what is posted has to wait
     if (served.segment.header().ring_tail.load(std::memory_order_seq_cst) != served.head) return true;
@@ -517,7 +526,7 @@ void Service::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
     fabric_.set_windows(rank, std::move(windows));
   }
   if (body.sp == configuration_->sp) {
-    if ((reach & kReachCopier) != 0) fabric_.expect_copier(rank);
+    if ((reach & kReachCopier) != 0) fabric_.expect_copier(rank, *takers());
     if (!doorbell_.valid()) {
       doorbell_ = std::move(fds[1]);
       watch(epoll_.get(), doorbell_.get());
@@ -541,9 +550,16 @@ std::uint32_t Service::probe_reach(const RankJoinedBody& body) const {
   ++word;
   if (fabric::write_to_process(body.pid, body.probe_address, bytes) != fabric::MoveStatus::ok) return reach;
   reach |= kReachCma;
-  // Copiers run on this process's core. Without one of its own they would take those of ranks.
-  if (configuration_->cpu >= 0) reach |= configuration_->reach_allowed & kReachCopier;
+  if (takers()) reach |= configuration_->reach_allowed & kReachCopier;
   return reach;
+}
+
+// Copiers run on this process's core. Without one they would take those of ranks, and so would this process: then ranks
+// copy when they wait. But where there are more cores than ranks it finds one that is idle.
+std::optional<fabric::CopyTakers> Service::takers() const {
+  if (configuration_->cpu >= 0) return fabric::CopyTakers::copier;
+  if (configuration_->local_size >= usable_cpus()) return fabric::CopyTakers::waiting_ranks;
+  return std::nullopt;
 }
 
 std::unique_ptr<fabric::XpmemWindows> Service::probe_windows(const RankJoinedBody& body) const {

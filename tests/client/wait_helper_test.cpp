@@ -235,8 +235,9 @@ TEST(WaitHelper, DoesNotTryWhatTheProgramHasForbiddenItselfSince) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto board = std::make_unique<CopyBoard>();
+    HugePages pages;
     WaitHelper helper;
-    helper.allow(*board);
+    helper.allow(*board, pages, false);
     helper.posted(kBytesForHours);
     if (!helper.enter()) ::_exit(3);
     board->given.store(1);
@@ -267,8 +268,9 @@ TEST(WaitHelper, StopWaitsForTheCopyUnderWay) {
   const std::vector<std::byte> from(kBytes, std::byte{3});
   std::vector<std::byte> to(kBytes);
   const auto board = std::make_unique<CopyBoard>();
+  HugePages pages;
   WaitHelper helper;
-  helper.allow(*board);
+  helper.allow(*board, pages, false);
   board->job(0).kind = static_cast<std::uint32_t>(CopyKind::within);
   board->job(0).own_address = number_of(to.data());
   board->job(0).other_address = number_of(from.data());
@@ -292,8 +294,9 @@ TEST(WaitHelper, OneThreadCopiesAtATimeAndTheOtherMaySleep) {
   const std::vector<std::byte> from(kBytes, std::byte{3});
   std::vector<std::byte> to(kBytes);
   const auto board = std::make_unique<CopyBoard>();
+  HugePages pages;
   WaitHelper helper;
-  helper.allow(*board);
+  helper.allow(*board, pages, false);
   for (std::uint32_t number = 0; number < 2; ++number) {
     board->job(number).kind = static_cast<std::uint32_t>(CopyKind::within);
     board->job(number).own_address = number_of(to.data());

@@ -265,7 +265,7 @@ TEST(HandOver, ThreadsThatComeAndGo) {
 // This process is the only rank with a copier, or plays one with a copier that does nothing.
 class WaitingRank : public testing::Copiers {
  protected:
-  WaitingRank() : Copiers(100ms) { helper_.allow(board()); }
+  WaitingRank() : Copiers(100ms) { helper_.allow(board(), pages_, false); }
 
   void without_working_copier() { pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid))); }
   void help_until(const Ended& ended) {
@@ -283,7 +283,7 @@ class WaitingRank : public testing::Copiers {
 
 class WaitingRankWithCopier : public testing::Copiers {
  protected:
-  WaitingRankWithCopier() { helper_.allow(board()); }
+  WaitingRankWithCopier() { helper_.allow(board(), pages_, false); }
   client::WaitHelper helper_;
 };
 

@@ -11,6 +11,10 @@
 // lends them the core until they have finished or a millisecond is over. A copier that does not get on is left alone
 // and its work done here, all but the one piece that it may have in hand.
 //
+// Where this process has no core of its own, ranks that wait do all this on theirs, without copiers: what a native
+// MPI's ranks do, while this process sleeps. What they have not begun after some milliseconds, because they compute, is
+// copied here.
+//
 // While all ranks of this process wait, those that are given copies are asked to make some of them on their own cores,
 // and are given the next ones before all of the last are done. As soon as one computes they are asked no more: its core
 // may be theirs.
@@ -57,6 +61,9 @@ struct HostFabricOptions {
   std::uint64_t helped_bytes = 4U << 20;          // the same, unfinished at a time, while ranks help
   // What a copier has not taken after so long is copied here.
   std::chrono::milliseconds copier_patience{10};
+  // The same where only ranks that wait copy, and how much they take at a time.
+  std::chrono::milliseconds rank_patience{2};
+  std::uint64_t rank_piece_bytes = 1U << 20;
   // Messages that wait for room in peers' rings. At the limit the caller takes no further posts until peers have read;
   // what follows from earlier posts and from peers' messages is still sent.
   std::size_t waiting_messages = 16384;
@@ -78,8 +85,8 @@ class HostFabric final : public Fabric, public NodeMemory {
   [[nodiscard]] CopyKernel kernel() const;
   // The rank's private memory can be attached.
   void set_windows(WorldRank rank, std::unique_ptr<XpmemWindows> windows);
-  // The rank is served by this process and may start a copier.
-  void expect_copier(WorldRank rank);
+  // The rank is served by this process and may start a copier, or its threads that wait copy. Alike for all ranks.
+  void expect_copier(WorldRank rank, CopyTakers takers = CopyTakers::copier);
   // A word of the rank's private memory, by which copiers of other ranks make sure that they reach the right process.
   void set_probe(WorldRank rank, std::uint64_t address);
   // The rank's memory is unmapped; its moves end as owner_lost in the next progress().
@@ -96,6 +103,11 @@ class HostFabric final : public Fabric, public NodeMemory {
   // Copies a bounded amount, delivers completions, sends what waited for room. True when anything was done.
   bool progress();
   [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size() + ended_.size() + deferred_.size(); }
+  // progress() has something to do. Moves may be in flight otherwise: ranks that wait have them, and ring when they
+  // have finished.
+  [[nodiscard]] bool anything_to_do() const;
+  // Until progress() should look at what ranks have not begun; nothing: it need not.
+  [[nodiscard]] std::optional<RankCopier::Clock::duration> patience_left() const;
   // Messages that wait for room in a peer's ring; nobody tells us when there is some, so look again soon.
   [[nodiscard]] bool messages_waiting() const { return messages_waiting_ != 0; }
   // HostFabricOptions::waiting_messages is reached: take no further posts.
@@ -142,6 +154,7 @@ class HostFabric final : public Fabric, public NodeMemory {
   };
 
   [[nodiscard]] Rank* find(WorldRank rank);
+  [[nodiscard]] RankCopier& copier_of(WorldRank rank) const { return *ranks_[rank.value()]->copier; }
   // host_fabric_moves.cpp
   [[nodiscard]] bool copy_directly();
   [[nodiscard]] MoveStatus copy_piece(const Piece& piece, Reach& reach);
@@ -169,6 +182,7 @@ class HostFabric final : public Fabric, public NodeMemory {
   [[nodiscard]] std::uint64_t may_lend_to(RankCopier& copier, bool helped);
   [[nodiscard]] std::uint64_t lent_bytes();
   std::uint64_t lend_out_to(WorldRank rank, RankCopier& copier, std::uint64_t most);
+  [[nodiscard]] bool leave_to_waiting_ranks();
   // All ranks that this process copies for wait, and would help.
   [[nodiscard]] bool ranks_help();
   void ask(WorldRank rank, RankCopier& copier);
@@ -180,6 +194,7 @@ class HostFabric final : public Fabric, public NodeMemory {
   void give_up(const Piece& piece);
   void take_again(const Piece& piece);
   void stop_helping(RankCopier& copier);
+  void lend_core();
   void wait_for_copiers();
   void yield_to_copiers();
   void forget_queued(const HostMove& move);
@@ -195,6 +210,7 @@ class HostFabric final : public Fabric, public NodeMemory {
   std::unordered_map<SpId, Peer> peers_;
   std::size_t messages_waiting_ = 0;
   bool core_is_shared_ = false;
+  CopyTakers takers_ = CopyTakers::copier;
   std::uint64_t cache_bytes_ = 0;
   std::uint64_t bytes_under_way_ = 0;  // of all moves_
   std::list<HostMove> moves_;

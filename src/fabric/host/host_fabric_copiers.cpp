@@ -23,12 +23,13 @@ MoveStatus status_of(CopyResult result) {
 
 }  // namespace
 
-void HostFabric::expect_copier(WorldRank rank) {
+void HostFabric::expect_copier(WorldRank rank, CopyTakers takers) {
   Rank* found = find(rank);
   if (found == nullptr) return;
+  takers_ = takers;
   const RankMemory& memory = found->memory;
-  found->copier =
-      std::make_unique<RankCopier>(memory.segment().header().copies, memory.pid(), options_.copier_patience);
+  const auto patience = takers == CopyTakers::copier ? options_.copier_patience : options_.rank_patience;
+  found->copier = std::make_unique<RankCopier>(memory.segment().header().copies, memory.pid(), patience, takers);
   with_copiers_.push_back(rank);
 }
 
@@ -73,6 +74,7 @@ void HostFabric::list(WorldRank rank, RankCopier& copier) {
 // ---------------------------------------------------------------- giving
 
 bool HostFabric::lend_out() {
+  if (takers_ == CopyTakers::waiting_ranks) return leave_to_waiting_ranks();
   const bool helped = ranks_help();
   std::uint64_t budget = options_.copiers_bytes;
   if (helped) {
@@ -95,6 +97,44 @@ bool HostFabric::lend_out() {
     any = true;
   }
   return any;
+}
+
+// It costs nobody a core, so they get all that they have room for.
+bool HostFabric::leave_to_waiting_ranks() {
+  bool any = false;
+  for (const WorldRank rank : helping_) {
+    RankCopier& copier = copier_of(rank);
+    if (copier.queue.empty() || copier.room() == 0) continue;
+    if (!copier.usable() || (copier.pending() == 0 && copier.queued_bytes < options_.copier_wanted_bytes)) {
+      if (copier.pending() == 0) stop_helping(copier);
+      continue;
+    }
+    if (lend_out_to(rank, copier, copier.queued_bytes) == 0) continue;
+    copier.ask_rank();
+    wake_if_asleep(find(rank)->memory.segment().header());
+    any = true;
+  }
+  return any;
+}
+
+bool HostFabric::anything_to_do() const {
+  if (takers_ != CopyTakers::waiting_ranks) return moves_in_flight() != 0;
+  if (!queue_.empty() || !ended_.empty()) return true;
+  return std::ranges::any_of(helping_, [this](WorldRank rank) {
+    const RankCopier& copier = copier_of(rank);
+    const auto patience = copier.patience_left();
+    return copier.pending() == 0 || copier.has_news() || (patience && patience->count() == 0);
+  });
+}
+
+std::optional<RankCopier::Clock::duration> HostFabric::patience_left() const {
+  std::optional<RankCopier::Clock::duration> least;
+  if (takers_ != CopyTakers::waiting_ranks) return least;
+  for (const WorldRank rank : helping_) {
+    const auto left = copier_of(rank).patience_left();
+    if (left && (!least || *left < *least)) least = left;
+  }
+  return least;
 }
 
 // Copiers are lent the core for what they were given and no more; ranks that help get on by themselves and should not
@@ -130,12 +170,13 @@ void HostFabric::ask(WorldRank rank, RankCopier& copier) {
 
 std::uint64_t HostFabric::lend_out_to(WorldRank rank, RankCopier& copier, std::uint64_t most) {
   std::uint64_t lent = 0;
+  const std::uint64_t piece_bytes = takers_ == CopyTakers::copier ? options_.chunk_bytes : options_.rank_piece_bytes;
   if (copier.queued_bytes <= most + options_.copier_least_bytes) most = copier.queued_bytes;  // no small rest
   while (!copier.queue.empty() && copier.room() != 0 && lent < most) {
     Piece piece = copier.queue.front();
     copier.queue.pop_front();
     Piece rest = piece;
-    piece.bytes = std::min({piece.bytes, options_.chunk_bytes, most - lent});
+    piece.bytes = std::min({piece.bytes, piece_bytes, most - lent});
     rest.offset += piece.bytes;
     rest.bytes -= piece.bytes;
     if (rest.bytes != 0) copier.queue.push_front(rest);
@@ -264,6 +305,11 @@ void HostFabric::stop_helping(RankCopier& copier) {
   queue_.insert(queue_.end(), copier.queue.begin(), copier.queue.end());
   copier.queue.clear();
   copier.queued_bytes = 0;
+}
+
+void HostFabric::lend_core() {
+  if (takers_ == CopyTakers::waiting_ranks) return;
+  core_is_shared_ ? wait_for_copiers() : yield_to_copiers();
 }
 
 // A yield costs least, but the kernel need not go by it: not between processes of different groups of its scheduler

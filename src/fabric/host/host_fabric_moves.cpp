@@ -59,7 +59,7 @@ bool HostFabric::progress() {
   }
   worked |= copy_directly();
   if (!helping_.empty()) {
-    core_is_shared_ ? wait_for_copiers() : yield_to_copiers();
+    lend_core();
     worked |= take_in();
   }
   worked |= deliver_ended();

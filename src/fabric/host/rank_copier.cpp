@@ -17,6 +17,7 @@ void RankCopier::want() {
 
 bool RankCopier::usable() {
   if (gone_ || end_ != given_) return false;
+  if (takers_ == CopyTakers::waiting_ranks) return board_->ranks_alone.load(std::memory_order_acquire) != 0;
   const pid_t tid = board_->copier_tid.load(std::memory_order_acquire);
   if (tid == 0 || board_->copier_away.load(std::memory_order_acquire) != 0) return false;  // none yet, or it has ended
   if (tid_ == 0) {
@@ -75,6 +76,17 @@ void RankCopier::wait(std::chrono::microseconds at_most) {
 
 bool RankCopier::has_result(std::uint32_t number) const {
   return board_->result(number).load(std::memory_order_acquire) != static_cast<std::uint32_t>(CopyResult::none);
+}
+
+bool RankCopier::has_news() const {
+  if (pending() == 0) return false;
+  (void)board_->events.load(std::memory_order_seq_cst);
+  return has_result(collected_);
+}
+
+std::optional<RankCopier::Clock::duration> RankCopier::patience_left() const {
+  if (pending() == 0 || stuck_) return std::nullopt;
+  return std::max<Clock::duration>(last_progress_ + patience_ - Clock::now(), Clock::duration{0});
 }
 
 bool RankCopier::all_finished() const {

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "fabric/host/host_move.hpp"
@@ -21,6 +22,9 @@
 #include "protocol/ids.hpp"
 
 namespace outrigger::fabric {
+
+// Who takes jobs: a copier, and ranks that wait when they are asked; or such ranks alone.
+enum class CopyTakers : std::uint8_t { copier, waiting_ranks };
 
 class RankCopier {
  public:
@@ -31,8 +35,8 @@ class RankCopier {
 
   // `pid`: of the rank. The board must stay where it is. When nothing was finished for as long as `patience`, what has
   // not been taken is taken back.
-  RankCopier(CopyBoard& board, pid_t pid, std::chrono::milliseconds patience)
-      : board_(&board), pid_(pid), patience_(patience) {}
+  RankCopier(CopyBoard& board, pid_t pid, std::chrono::milliseconds patience, CopyTakers takers = CopyTakers::copier)
+      : board_(&board), pid_(pid), patience_(patience), takers_(takers) {}
 
   // There would be work for a copier: the rank may start one.
   void want();
@@ -72,6 +76,10 @@ class RankCopier {
   // Adds to `finished` what the copier has finished, and to `returned` what is taken back from one that does not get
   // on. True: anything.
   bool collect(std::vector<Finished>& finished, std::vector<Piece>& returned);
+  // There is something to collect. In one order with what takers do when they have finished something.
+  [[nodiscard]] bool has_news() const;
+  // Until patience is over with what is pending; nothing: there is nothing to be patient about.
+  [[nodiscard]] std::optional<Clock::duration> patience_left() const;
   // Adds to `returned` all that the copier has not taken; what is pending then is in its hands.
   void take_back(std::vector<Piece>& returned);
   // It has a job in hand and does not get on: its process is stopped, or has just ended.
@@ -97,6 +105,7 @@ class RankCopier {
   CopyBoard* board_;
   pid_t pid_;
   std::chrono::milliseconds patience_;
+  CopyTakers takers_;
   pid_t tid_ = 0;
   bool wanted_ = false;
   bool gone_ = false;
