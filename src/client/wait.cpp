@@ -67,7 +67,7 @@ void Core::leave_wait() {
 bool Core::help() {
   if (inert() || !helper_.help()) return false;
   // Where there is no copier the service process sleeps until the last copy is done.
-  if (helper_.alone() && !helper_.wanted() && header().service_sleeping.load(std::memory_order_seq_cst) != 0) {
+  if (helper_.alone() && !helper_.has_copies() && header().service_sleeping.load(std::memory_order_seq_cst) != 0) {
     ring_doorbell();
   }
   return true;

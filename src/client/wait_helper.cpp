@@ -37,7 +37,7 @@ void WaitHelper::allow(CopyBoard& board, HugePages& pages, bool alone) {
 
 void WaitHelper::refuse() {
   const bool already = stopped_.exchange(true, std::memory_order_seq_cst);
-  if (!already && board_ != nullptr) board_->ranks_alone.store(0, std::memory_order_release);
+  if (!already && alone_) board_->ranks_alone.store(0, std::memory_order_release);
 }
 
 // All relaxed: it is advice, and nothing is read on account of it.
@@ -60,10 +60,14 @@ void WaitHelper::leave() {
   board_->rank_waits.fetch_sub(1, std::memory_order_relaxed);
 }
 
+bool WaitHelper::has_copies() const {
+  return CopyTaker(*board_).anything_asked();
+}
+
 bool WaitHelper::wanted() const {
   if (board_ == nullptr || stopped_.load(std::memory_order_relaxed)) return false;
-  const bool anything = CopyTaker(*board_).anything_asked() || (alone_ && pages_->anything());
-  return anything && copying_.load(std::memory_order_relaxed) == std::thread::id();
+  return (has_copies() || (alone_ && pages_->anything())) &&
+         copying_.load(std::memory_order_relaxed) == std::thread::id();
 }
 
 bool WaitHelper::help() {

@@ -41,6 +41,8 @@ class WaitHelper {
   [[nodiscard]] bool enter();
   // After enter() was true: it waits no more.
   void leave();
+  // There are copies for a thread that waits.
+  [[nodiscard]] bool has_copies() const;
   // help() would find something to do: no time to sleep.
   [[nodiscard]] bool wanted() const;
   // Takes a job and completes it. False: there is none for a thread that waits, or another one copies.

@@ -89,6 +89,11 @@ SlotRequestBody FakeNode::body(SlotIndex slot) const {
   return segment_.slot(slot).body;
 }
 
+bool FakeNode::doorbell_was_rung() const {
+  std::uint64_t count = 0;
+  return ::read(doorbell_.get(), &count, sizeof(count)) > 0;
+}
+
 void FakeNode::complete(SlotIndex index, CompletionStatus status, std::uint32_t late) {
   OperationSlot& slot = segment_.slot(index);
   slot.result.status = static_cast<std::uint32_t>(status);

@@ -53,6 +53,8 @@ class FakeNode {
   void start_serving(bool sleepy = false);
   void stop_serving();
   [[nodiscard]] std::uint64_t served() const { return served_.load(); }
+  // Since the last question; not while it serves.
+  [[nodiscard]] bool doorbell_was_rung() const;
   [[nodiscard]] std::uint64_t doorbells() const { return doorbells_.load(); }
   // What is known of the memory at `ref`: null when it is not all in one shared region.
   [[nodiscard]] std::byte* at(LocalRef ref, std::uint64_t bytes) const;

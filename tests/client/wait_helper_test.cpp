@@ -68,12 +68,13 @@ class Asking {
 
 class WaitingClient : public ::testing::Test {
  protected:
-  explicit WaitingClient(bool wait_copies = true, std::uint32_t reach = kReachAll)
-      : node_(with_reach(reach)), client_(attach(wait_copies)), asking_(node_.header()) {}
+  explicit WaitingClient(bool wait_copies = true, std::uint32_t reach = kReachAll, std::int32_t cpu = 0)
+      : node_(with_reach(reach, cpu)), client_(attach(wait_copies)), asking_(node_.header()) {}
 
-  static FakeNodeOptions with_reach(std::uint32_t reach) {
+  static FakeNodeOptions with_reach(std::uint32_t reach, std::int32_t cpu) {
     FakeNodeOptions options;
     options.reach = reach;
+    options.cpu = cpu;  // of the copier, which nobody wants
     return options;
   }
   std::unique_ptr<Client> attach(bool wait_copies) const {
@@ -112,6 +113,12 @@ class WithoutCopiers : public WaitingClient {
   WithoutCopiers() : WaitingClient(true, kReachMapped | kReachCma) {}
 };
 
+// The service process has no core.
+class AloneClient : public WaitingClient {
+ protected:
+  AloneClient() : WaitingClient(true, kReachAll, -1) {}
+};
+
 TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
@@ -144,6 +151,56 @@ TEST_F(WaitingClient, DoesNotHelpOnceTheProgramHasComputed) {
   std::this_thread::sleep_for(1ms);
   EXPECT_TRUE(client_->enter_wait()) << "a small operation after a large one";
   client_->leave_wait();
+}
+
+TEST_F(AloneClient, HelpsWheneverItWaits) {
+  EXPECT_EQ(board().ranks_alone.load(), 1U);
+  const std::uint64_t from = 77;
+  std::uint64_t to = 0;
+  post(1 << 20);
+  std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(client_->enter_wait());
+  asking_.give(&to, &from, sizeof(to));
+  asking_.ask();
+  EXPECT_TRUE(client_->help());
+  EXPECT_EQ(to, from);
+  client_->leave_wait();
+  client_.reset();
+  EXPECT_EQ(board().ranks_alone.load(), 0U);
+}
+
+TEST_F(AloneClient, HelpsWhenItTests) {
+  const std::uint64_t from = 77;
+  std::uint64_t to = 0;
+  EXPECT_FALSE(client_->help_where_alone());
+  asking_.give(&to, &from, sizeof(to));
+  asking_.ask();
+  EXPECT_TRUE(client_->help_where_alone());
+  EXPECT_EQ(to, from);
+}
+
+TEST_F(WaitingClient, DoesNotHelpWhenItTests) {
+  const std::uint64_t from = 77;
+  std::uint64_t to = 0;
+  asking_.give(&to, &from, sizeof(to));
+  asking_.ask();
+  EXPECT_FALSE(client_->help_where_alone());
+  EXPECT_EQ(to, 0U);
+}
+
+// It sleeps until then, and nobody else tells it.
+TEST_F(AloneClient, WakesTheServiceProcessAfterTheLastCopy) {
+  const std::array<std::uint64_t, 2> from{77, 78};
+  std::array<std::uint64_t, 2> to{};
+  (void)node_.doorbell_was_rung();
+  node_.header().service_sleeping.store(1);
+  for (std::size_t i = 0; i < from.size(); ++i) asking_.give(&to[i], &from[i], sizeof(to[i]));
+  asking_.ask();
+  EXPECT_TRUE(client_->help_where_alone());
+  EXPECT_FALSE(node_.doorbell_was_rung());
+  EXPECT_TRUE(client_->help_where_alone());
+  EXPECT_TRUE(node_.doorbell_was_rung());
+  EXPECT_EQ(to, from);
 }
 
 void expect_no_help(Client& client, CopyBoard& board, Asking& asking) {

@@ -78,6 +78,55 @@ def test_service_process_is_killed_while_ranks_copy(offload):
     offload.nothing_left(GONE_WITHIN_S)
 
 
+def ranks_on_all_cores() -> int:
+    """So many that the service process has no core: then there are no copiers, and ranks copy whenever they wait."""
+    cores = len(os.sched_getaffinity(0))
+    if cores > 8:
+        pytest.skip("too many cores to have a rank on each")
+    return max(cores, 2)
+
+
+@pytest.mark.parametrize("pattern", ("large", "overlap", "operations", "fork"))
+def test_ranks_copy_alone_where_no_core_is_spare(offload, pattern):
+    result = offload.run(ranks_on_all_cores(), ["steady", pattern, "2"]).ok()
+    assert "WRONG DATA" not in result.out
+    copied = received(result, "copier")
+    assert result.report["copied_while_waiting"] <= copied + received(result, "relay")
+    if pattern == "large":
+        assert copied > 0
+        assert result.report["copied_while_waiting"] >= copied
+
+
+def test_switched_off_the_service_process_copies_alone(offload):
+    result = offload.run(ranks_on_all_cores(), ["steady", "large", "1"], env=OFF).ok()
+    assert "WRONG DATA" not in result.out
+    assert result.report["copied_while_waiting"] == received(result, "copier") == 0
+    assert received(result, "relay") > 0
+
+
+@pytest.mark.parametrize("victim", ("rank", "service process"))
+def test_killed_where_ranks_copy_alone(offload, victim):
+    moments = random.Random(victim)
+    for _ in range(3):
+        job = offload.start(ranks_on_all_cores(), ["steady", "large", "60"])
+        job.wait_for("steady: ready")
+        time.sleep(moments.uniform(0.05, 0.3))
+        os.kill(job.rank_pids()[1] if victim == "rank" else offload.daemons("serve")[0].pid, signal.SIGKILL)
+        result = job.wait(40)
+        assert result.returncode != 0, result.out
+        assert "WRONG DATA" not in result.out
+        offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_stopped_and_continued_where_ranks_copy_alone(offload):
+    job = offload.start(ranks_on_all_cores(), ["steady", "large", "3"])
+    job.wait_for("steady: ready")
+    job.disturb(random.Random(7), 2)
+    result = job.wait(60).ok()
+    assert "WRONG DATA" not in result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
 def test_stopped_and_continued_while_they_copy(offload):
     """A piece that a stopped rank holds is waited for; what it has not begun is copied without it."""
     job = offload.start(2, ["steady", "large", "3"], env=with_copiers())
