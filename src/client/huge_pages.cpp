@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "protocol/huge_page.hpp"
@@ -12,8 +11,6 @@
 namespace outrigger::client {
 namespace {
 
-// The kernel has to look for memory, or cannot get hold of some processor: no more of this.
-constexpr std::chrono::milliseconds kTooLong{100};
 // Memory that cannot be collapsed, or none to be had: the rest of the buffer will hardly do better.
 constexpr std::uint32_t kRefusals = 4;
 
@@ -31,8 +28,9 @@ void* pointer_to(std::uint64_t address) {
 
 }  // namespace
 
-void HugePages::allow(std::uint64_t page_bytes) {
+void HugePages::allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most) {
   if (page_bytes > kMostBytes) return;  // they take too long to make
+  at_most_ = at_most;
   page_bytes_.store(page_bytes, std::memory_order_relaxed);
 }
 
@@ -45,7 +43,7 @@ HugePages::Buffer& HugePages::buffer_at(std::uint64_t address) {
 
 bool HugePages::note_source(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t page_bytes = page_bytes_.load(std::memory_order_relaxed);
-  if (page_bytes == 0 || bytes < kLeastBytes) return false;
+  if (page_bytes == 0 || bytes < kLeastBytes || bytes > ~address) return false;
   Buffer& buffer = buffer_at(address);
   const bool busy = handed_over_.load(std::memory_order_acquire);
   if (buffer.address != address) {
@@ -87,6 +85,7 @@ std::uint64_t HugePages::end_of_pages(std::uint64_t page_bytes) const {
 
 void HugePages::advance() {
   const std::uint64_t page_bytes = page_bytes_.load(std::memory_order_relaxed);
+  if (page_bytes == 0) return finish();  // handed over just when the last pages took too long
   const std::uint64_t begin = work_.position;
   const std::uint64_t end = end_of_pages(page_bytes);
   const std::uint64_t bytes = std::min(end, work_.end) - std::max(begin, work_.buffer->address);
@@ -100,11 +99,12 @@ void HugePages::advance() {
   if (end >= work_.end || work_.refused_in_a_row == kRefusals || off) finish();
 }
 
-// Neighbours of the buffer in a page are the program's as well. What is not wholly in one mapping is refused.
+// Neighbours of the buffer in a page are the program's as well. A page that two mappings share stays as it is, even
+// where the kernel says that it has been collapsed.
 bool HugePages::collapse(std::uint64_t begin, std::uint64_t end) {
   const auto before = std::chrono::steady_clock::now();
   const bool collapsed = ::madvise(pointer_to(begin), end - begin, kCollapse) == 0;
-  if (std::chrono::steady_clock::now() - before > kTooLong) page_bytes_.store(0, std::memory_order_relaxed);
+  if (std::chrono::steady_clock::now() - before > at_most_) page_bytes_.store(0, std::memory_order_relaxed);
   return collapsed;
 }
 

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,7 +34,9 @@ class HugePages {
   HugePages& operator=(const HugePages&) = delete;
 
   // Before anything else; without it nothing is done. `page_bytes`: of a huge page (protocol/huge_page.hpp), or 0.
-  void allow(std::uint64_t page_bytes);
+  // Once pages took longer than `at_most`, the kernel has to look for memory, or cannot get hold of some processor: no
+  // more of this.
+  void allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most = std::chrono::milliseconds(100));
 
   // An operation has been posted that others read [address, address + bytes) for. True: there is work for the copier
   // now. Takes as long for many bytes as for few.
@@ -76,6 +79,7 @@ class HugePages {
   void finish();
 
   std::atomic<std::uint64_t> page_bytes_{0};
+  std::chrono::milliseconds at_most_{0};
   std::uint64_t noted_ = 0;
   std::array<std::array<Buffer, kWays>, kSets> buffers_{};  // by address; the one not used for longest goes
   Work work_;                                               // the copier's while handed over
