@@ -52,6 +52,7 @@ class HugePages {
  private:
   struct Buffer {
     std::uint64_t address = 0;
+    std::uint64_t bytes = 0;     // the most of these uses; what was collapsed
     std::uint64_t last_use = 0;  // of all that were noted
     std::uint32_t uses = 0;      // since it was noted first, or collapsed
     std::uint32_t uses_needed = kLeastUses;
@@ -65,6 +66,7 @@ class HugePages {
     std::uint64_t end = 0;       // of the buffer
     std::uint64_t huge_bytes = 0;
     std::uint32_t refused_in_a_row = 0;
+    std::uint32_t tries = 0;  // that came to nothing because of a page in use
   };
 
   static constexpr std::size_t kWays = 4;
@@ -75,7 +77,8 @@ class HugePages {
   // Pages that are the buffer's in part, one at a time, or such as are wholly its own: what ends here is begun
   // together.
   [[nodiscard]] std::uint64_t end_of_pages(std::uint64_t page_bytes) const;
-  [[nodiscard]] bool collapse(std::uint64_t begin, std::uint64_t end);
+  // The error's number, or 0.
+  [[nodiscard]] int collapse(std::uint64_t begin, std::uint64_t end);
   void finish();
 
   std::atomic<std::uint64_t> page_bytes_{0};

@@ -2,11 +2,14 @@
 // makes of them are skipped where it has none; all others run everywhere.
 #include "client/huge_pages.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +19,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "fake_node.hpp"
 #include "protocol/huge_page.hpp"
@@ -300,6 +304,98 @@ TEST_F(HugePagesTest, BuffersBeyondTheLastAddressAreNone) {
   EXPECT_EQ(use(kAll - (64U << 20), 128U << 20), 0U);
   EXPECT_EQ(use(4096, kAll), 0U);
   EXPECT_FALSE(pages_.anything());
+}
+
+// Somebody has a hold on a page of it: here a pipe that it has been spliced into.
+class PageInUse {
+ public:
+  explicit PageInUse(std::span<std::byte> buffer) {
+    EXPECT_EQ(::pipe(ends_), 0);
+    const iovec page{buffer.data(), kSmallPageBytes};
+    EXPECT_EQ(::vmsplice(ends_[1], &page, 1, 0), static_cast<ssize_t>(kSmallPageBytes));
+  }
+  ~PageInUse() { end(); }
+  PageInUse(const PageInUse&) = delete;
+  PageInUse& operator=(const PageInUse&) = delete;
+  void end() {
+    for (int& fd : ends_) {
+      if (fd >= 0) ::close(std::exchange(fd, -1));
+    }
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+TEST_F(HugePagesTest, PagesThatAreJustInUseAreTriedAgain) {
+  if (!kernel_has_them()) GTEST_SKIP() << kNone;
+  const Room room(3);
+  const auto buffer = room.map(0, 3 * page_);
+  PageInUse in_use(buffer.subspan(page_ + 5 * kSmallPageBytes));
+  ASSERT_NE(use(buffer), 0U);
+  pages_.advance();
+  ASSERT_TRUE(pages_.anything());
+  EXPECT_EQ(room.huge_bytes(), 2 * page_);
+  in_use.end();
+  advance_to_the_end();
+  EXPECT_EQ(room.huge_bytes(), 3 * page_);
+  EXPECT_EQ(pages_.bytes(), 3 * page_);
+  EXPECT_TRUE(has_pattern(buffer));
+}
+
+TEST_F(HugePagesTest, PagesThatStayInUseAreGivenUp) {
+  if (!kernel_has_them()) GTEST_SKIP() << kNone;
+  const Room room(3);
+  const auto buffer = room.map(0, 3 * page_);
+  const PageInUse in_use(buffer);
+  ASSERT_NE(use(buffer), 0U);
+  EXPECT_LE(advance_to_the_end(), 10U);
+  EXPECT_EQ(room.huge_bytes(), 2 * page_);
+  EXPECT_TRUE(has_pattern(buffer));
+}
+
+TEST_F(HugePagesTest, TheMostOfABufferThatIsUsedIsMade) {
+  if (!kernel_has_them()) GTEST_SKIP() << kNone;
+  const Room room(4);
+  const auto buffer = room.map(0, 4 * page_);
+  bool handed_over = false;
+  for (int i = 0; i < 8 && !handed_over; ++i) handed_over = note(i % 2 == 0 ? buffer : buffer.first(page_ / 2));
+  ASSERT_TRUE(handed_over);
+  advance_to_the_end();
+  EXPECT_EQ(room.huge_bytes(), buffer.size());
+  EXPECT_EQ(pages_.bytes(), buffer.size());
+}
+
+// As benchmarks do that go through sizes: the smallest is no reason to leave the largest as it is.
+TEST_F(HugePagesTest, ABufferThatIsUsedForMoreLaterIsAskedForAgain) {
+  const Room room(8);
+  const auto buffer = room.map(0, 8 * page_);
+  for (std::uint64_t bytes = page_ / 4; bytes <= buffer.size(); bytes *= 2) {
+    const auto used = buffer.first(bytes);
+    EXPECT_EQ(use(used), bytes == page_ / 4 ? HugePages::kLeastUses : HugePages::kLeastUses + 1) << bytes;
+    advance_to_the_end();
+    EXPECT_EQ(use(used), 0U);
+    EXPECT_EQ(use(buffer.first(page_ / 4)), 0U) << "it is part of that";
+    EXPECT_EQ(use(buffer.first(std::min(bytes + bytes / 8, buffer.size()))), 0U) << "hardly more";
+  }
+  EXPECT_TRUE(has_pattern(buffer));
+  if (!kernel_has_them()) return;
+  EXPECT_EQ(room.huge_bytes(), buffer.size());
+  EXPECT_EQ(pages_.bytes(), buffer.size()) << "counted once";
+}
+
+TEST_F(HugePagesTest, WhatLiesBehindASmallerBufferAtTheSameAddressIsLeftAlone) {
+  const Room room(8);
+  auto buffer = room.map(0, 6 * page_);
+  ASSERT_NE(use(buffer), 0U);
+  advance_to_the_end();
+  (void)room.map(0, 8 * page_);
+  const auto smaller = room.map(0, 2 * page_);
+  const std::uint64_t before = room.huge_bytes();
+  ASSERT_NE(use(smaller), 0U);
+  advance_to_the_end();
+  EXPECT_EQ(room.huge_bytes() - before, kernel_has_them() ? smaller.size() : 0);
+  EXPECT_TRUE(has_pattern(smaller));
 }
 
 TEST_F(HugePagesTest, MemoryThatStaysIsNotAskedForAgain) {
