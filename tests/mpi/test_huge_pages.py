@@ -3,19 +3,22 @@
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import with_copiers
 
 pytestmark = pytest.mark.one_machine
 OFF = {"OUTRIGGER_HUGE_PAGES": "off"}
-SENT_BYTES = 2 * 350_001 * 8
-"""Of one of two ranks, in all rounds of `huge again`."""
+BLOCK_BYTES = 350_001 * 8
+"""Of `huge again`."""
 
 
 @pytest.fixture
 def kernel(offload):
-    """Has huge pages that can be asked for."""
+    """Has huge pages that can be asked for, for copiers, which have something to do within a node."""
+    if offload.pretend_nodes > 1:
+        pytest.skip("of one node")
     command = [str(offload.daemon), "info", "--json"]
     huge = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["huge_pages"]
     if not huge["bytes"]:
@@ -35,12 +38,11 @@ def kib_in_huge_pages(result) -> int:
 @pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("ranks", (2, 4))
 def test_buffers_are_moved(offload, ranks):
-    before = kib_in_huge_pages(offload.run(ranks, ["huge", "again", "24"], env=with_copiers() | OFF).ok())
     result = offload.run(ranks, ["huge", "again", "24"], env=with_copiers()).ok()
     assert "huge: again: all right" in result.out
-    # A rank's edges may stay, as may what comes after pages that took too long on a busy machine.
-    assert 0 < result.report["in_huge_pages"] <= ranks * 2 * ranks * 350_001 * 8
-    assert kib_in_huge_pages(result) > before
+    # What comes after pages that took too long on a busy machine may stay.
+    assert 0 < result.report["in_huge_pages"] <= ranks * ranks * BLOCK_BYTES
+    assert kib_in_huge_pages(result) > 0
 
 
 @pytest.mark.usefixtures("kernel")
@@ -66,6 +68,9 @@ def test_switched_off_they_stay(offload):
     result = offload.run(2, ["huge", "again", "16"], env=with_copiers() | OFF).ok()
     assert "huge: again: all right" in result.out
     assert result.report["in_huge_pages"] == 0
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not setting.exists() or "[always]" not in setting.read_text():
+        assert kib_in_huge_pages(result) == 0
 
 
 def test_without_copiers_they_stay(offload):
