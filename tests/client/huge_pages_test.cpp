@@ -1,5 +1,5 @@
-// Which buffers become huge pages and when, what stays as it was, and that their contents stay. Tests of what the kernel
-// makes of them are skipped where it has none; all others run everywhere.
+// Which buffers become huge pages and when, what stays as it was, and that their contents stay. Tests of what the
+// kernel makes of them are skipped where it has none; all others run everywhere.
 #include "client/huge_pages.hpp"
 
 #include <fcntl.h>
