@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cerrno>
 #include <utility>
 
 #include "protocol/huge_page.hpp"
@@ -12,10 +12,10 @@
 namespace outrigger::client {
 namespace {
 
-// The kernel has to look for memory, or cannot get hold of some processor: no more of this.
-constexpr std::chrono::milliseconds kTooLong{100};
 // Memory that cannot be collapsed, or none to be had: the rest of the buffer will hardly do better.
 constexpr std::uint32_t kRefusals = 4;
+// Of a buffer, where some page is just being copied from. Memory that a network has registered is always in use.
+constexpr std::uint32_t kMostTries = 4;
 
 constexpr std::uint64_t kSmallPageBytes = 4096;
 
@@ -25,14 +25,15 @@ std::uint64_t page_faults() {
   return static_cast<std::uint64_t>(usage.ru_minflt);
 }
 
-void* pointer_to(std::uint64_t address) {
+void* as_pointer(std::uint64_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace
 
-void HugePages::allow(std::uint64_t page_bytes) {
+void HugePages::allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most) {
   if (page_bytes > kMostBytes) return;  // they take too long to make
+  at_most_ = at_most;
   page_bytes_.store(page_bytes, std::memory_order_relaxed);
 }
 
@@ -45,7 +46,7 @@ HugePages::Buffer& HugePages::buffer_at(std::uint64_t address) {
 
 bool HugePages::note_source(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t page_bytes = page_bytes_.load(std::memory_order_relaxed);
-  if (page_bytes == 0 || bytes < kLeastBytes) return false;
+  if (page_bytes == 0 || bytes < kLeastBytes || bytes > ~address) return false;
   Buffer& buffer = buffer_at(address);
   const bool busy = handed_over_.load(std::memory_order_acquire);
   if (buffer.address != address) {
@@ -54,27 +55,35 @@ bool HugePages::note_source(std::uint64_t address, std::uint64_t bytes) {
     buffer.uses = 0;
     buffer.uses_needed = kLeastUses;
     buffer.collapsed = false;
+    buffer.bytes = 0;
     buffer.huge_bytes.store(0, std::memory_order_relaxed);
   }
   buffer.last_use = ++noted_;
   ++buffer.uses;
   if (buffer.collapsed) look_again(buffer, bytes);
+  if (!buffer.collapsed) buffer.bytes = std::max(buffer.bytes, bytes);
   if (buffer.collapsed || buffer.uses < buffer.uses_needed || busy) return false;
   buffer.collapsed = true;
   buffer.uses = 0;
   buffer.faults = page_faults();
-  work_ = Work{&buffer, address & ~(page_bytes - 1), address + bytes, 0, 0};
+  work_ = Work{&buffer, address & ~(page_bytes - 1), address + buffer.bytes, 0, 0, 0};
   handed_over_.store(true, std::memory_order_seq_cst);
   return true;
 }
 
 // A quarter of its pages is more than a program touches by the way between two uses, as a rule. Who gives memory back
-// after a few uses pays more for the new pages than they are worth when collapsed.
+// after a few uses pays more for the new pages than they are worth when collapsed. One buffer may be used for small
+// blocks first and for large ones later, or for both in turn.
 void HugePages::look_again(Buffer& buffer, std::uint64_t bytes) {
   const std::uint64_t before = std::exchange(buffer.faults, page_faults());
-  if (buffer.faults - before < bytes / kSmallPageBytes / 4) return;
+  const bool is_new = buffer.faults - before >= bytes / kSmallPageBytes / 4;
+  const bool has_grown = bytes > buffer.bytes && bytes - buffer.bytes >= std::max(kLeastBytes, buffer.bytes / 4);
+  if (!is_new && !has_grown) return;
+  if (!has_grown) {
+    buffer.uses_needed = buffer.uses > kMostUses ? kLeastUses : std::min(kMostUses, buffer.uses_needed * 2);
+    buffer.bytes = 0;
+  }
   buffer.collapsed = false;
-  buffer.uses_needed = buffer.uses > kMostUses ? kLeastUses : std::min(kMostUses, buffer.uses_needed * 2);
   buffer.uses = 0;
 }
 
@@ -87,25 +96,28 @@ std::uint64_t HugePages::end_of_pages(std::uint64_t page_bytes) const {
 
 void HugePages::advance() {
   const std::uint64_t page_bytes = page_bytes_.load(std::memory_order_relaxed);
+  if (page_bytes == 0) return finish();  // handed over just when the last pages took too long
   const std::uint64_t begin = work_.position;
   const std::uint64_t end = end_of_pages(page_bytes);
   const std::uint64_t bytes = std::min(end, work_.end) - std::max(begin, work_.buffer->address);
+  const int error = bytes >= kLeastBytes ? collapse(begin, end) : 0;
+  const bool off = page_bytes_.load(std::memory_order_relaxed) == 0;
+  if (error == EAGAIN && !off && ++work_.tries < kMostTries) return;
   if (bytes >= kLeastBytes) {
-    const bool collapsed = collapse(begin, end);
-    work_.huge_bytes += collapsed ? bytes : 0;
-    work_.refused_in_a_row = collapsed ? 0 : work_.refused_in_a_row + 1;
+    work_.huge_bytes += error == 0 ? bytes : 0;
+    work_.refused_in_a_row = error == 0 ? 0 : work_.refused_in_a_row + 1;
   }
   work_.position = end;
-  const bool off = page_bytes_.load(std::memory_order_relaxed) == 0;
   if (end >= work_.end || work_.refused_in_a_row == kRefusals || off) finish();
 }
 
-// Neighbours of the buffer in a page are the program's as well. What is not wholly in one mapping is refused.
-bool HugePages::collapse(std::uint64_t begin, std::uint64_t end) {
+// Neighbours of the buffer in a page are the program's as well. A page that two mappings share stays as it is, even
+// where the kernel says that it has been collapsed.
+int HugePages::collapse(std::uint64_t begin, std::uint64_t end) {
   const auto before = std::chrono::steady_clock::now();
-  const bool collapsed = ::madvise(pointer_to(begin), end - begin, kCollapse) == 0;
-  if (std::chrono::steady_clock::now() - before > kTooLong) page_bytes_.store(0, std::memory_order_relaxed);
-  return collapsed;
+  const int error = ::madvise(as_pointer(begin), end - begin, kCollapse) == 0 ? 0 : errno;
+  if (std::chrono::steady_clock::now() - before > at_most_) page_bytes_.store(0, std::memory_order_relaxed);
+  return error;
 }
 
 void HugePages::finish() {

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,7 +34,9 @@ class HugePages {
   HugePages& operator=(const HugePages&) = delete;
 
   // Before anything else; without it nothing is done. `page_bytes`: of a huge page (protocol/huge_page.hpp), or 0.
-  void allow(std::uint64_t page_bytes);
+  // Once pages took longer than `at_most`, the kernel has to look for memory, or cannot get hold of some processor: no
+  // more of this.
+  void allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most = std::chrono::milliseconds(100));
 
   // An operation has been posted that others read [address, address + bytes) for. True: there is work for the copier
   // now. Takes as long for many bytes as for few.
@@ -49,6 +52,7 @@ class HugePages {
  private:
   struct Buffer {
     std::uint64_t address = 0;
+    std::uint64_t bytes = 0;     // the most of these uses; what was collapsed
     std::uint64_t last_use = 0;  // of all that were noted
     std::uint32_t uses = 0;      // since it was noted first, or collapsed
     std::uint32_t uses_needed = kLeastUses;
@@ -62,6 +66,7 @@ class HugePages {
     std::uint64_t end = 0;       // of the buffer
     std::uint64_t huge_bytes = 0;
     std::uint32_t refused_in_a_row = 0;
+    std::uint32_t tries = 0;  // that came to nothing because of a page in use
   };
 
   static constexpr std::size_t kWays = 4;
@@ -72,10 +77,12 @@ class HugePages {
   // Pages that are the buffer's in part, one at a time, or such as are wholly its own: what ends here is begun
   // together.
   [[nodiscard]] std::uint64_t end_of_pages(std::uint64_t page_bytes) const;
-  [[nodiscard]] bool collapse(std::uint64_t begin, std::uint64_t end);
+  // The error's number, or 0.
+  [[nodiscard]] int collapse(std::uint64_t begin, std::uint64_t end);
   void finish();
 
   std::atomic<std::uint64_t> page_bytes_{0};
+  std::chrono::milliseconds at_most_{0};
   std::uint64_t noted_ = 0;
   std::array<std::array<Buffer, kWays>, kSets> buffers_{};  // by address; the one not used for longest goes
   Work work_;                                               // the copier's while handed over

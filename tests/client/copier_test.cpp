@@ -24,15 +24,6 @@ const int registered_early = std::atexit([] {
   if (board_at_exit != nullptr && board_at_exit->copier_tid.load() != 0) ::_exit(3);
 });
 
-int allowed_cpu() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  (void)::sched_getaffinity(0, sizeof(set), &set);
-  int cpu = 0;
-  while (!CPU_ISSET(static_cast<std::size_t>(cpu), &set)) ++cpu;
-  return cpu;
-}
-
 FakeNodeOptions options(std::uint32_t reach, int cpu) {
   FakeNodeOptions options;
   options.reach = reach;

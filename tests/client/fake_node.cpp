@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -270,6 +271,15 @@ std::vector<WorldRank> world(std::uint32_t size) {
   std::vector<WorldRank> members;
   for (std::uint32_t rank = 0; rank < size; ++rank) members.emplace_back(rank);
   return members;
+}
+
+int allowed_cpu() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  (void)::sched_getaffinity(0, sizeof(set), &set);
+  int cpu = 0;
+  while (!CPU_ISSET(static_cast<std::size_t>(cpu), &set)) ++cpu;
+  return cpu;
 }
 
 }  // namespace outrigger::client::test

@@ -122,5 +122,7 @@ template <class Condition>
 }
 
 [[nodiscard]] std::vector<WorldRank> world(std::uint32_t size);
+// A core that this process may run on.
+[[nodiscard]] int allowed_cpu();
 
 }  // namespace outrigger::client::test

@@ -300,5 +300,62 @@ TEST_F(Copiers, AnIdleCopierTakesNoTime) {
   EXPECT_EQ(after, before);
 }
 
+// It makes huge pages: what is to be copied meanwhile is not kept waiting.
+TEST_F(Copiers, ACopierThatIsAwayIsGivenNothing) {
+  start_copier();
+  ASSERT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::copier);
+  const std::uint32_t given = board().given.load();
+  board().copier_away.store(1);
+  EXPECT_EQ(move(childs(2, kBytes - 2), mine(0, kBytes - 2)).reach, Reach::relay);
+  expect_bytes(memory_, 0, 2, kBytes - 2);
+  EXPECT_EQ(board().given.load(), given);
+  board().copier_away.store(0);
+  EXPECT_EQ(move(childs(1, kBytes - 1), mine(0, kBytes - 1)).reach, Reach::copier);
+  expect_bytes(memory_, 0, 1, kBytes - 1);
+  EXPECT_NE(board().given.load(), given);
+}
+
+TEST_F(Copiers, WhatIsQueuedWhenItGoesAwayIsCopiedWithoutIt) {
+  start_copier();
+  ASSERT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::copier);
+  const std::uint32_t given = board().given.load();
+  Ended ended;
+  fabric_.move(childs(3, kBytes - 3), mine(0, kBytes - 3), ended);
+  board().copier_away.store(1);
+  progress_until(ended);
+  ASSERT_TRUE(ended.ended());
+  EXPECT_EQ(ended.reach(), Reach::relay);
+  EXPECT_EQ(board().given.load(), given);
+  expect_bytes(memory_, 0, 3, kBytes - 3);
+  board().copier_away.store(0);
+}
+
+// Moves go on all the time, and from buffers on the way there.
+TEST_F(Copiers, MovesArriveWhileItMakesHugePages) {
+  start_copier();
+  pages_.allow(2U << 20, 10min);  // where the kernel has none, it has tried to
+  const std::vector<std::vector<std::byte>> buffers(6, std::vector<std::byte>(16U << 20, std::byte{5}));
+  for (const std::vector<std::byte>& sent : buffers) {
+    bool handed_over = false;
+    for (std::uint32_t use = 0; use < client::HugePages::kLeastUses && !handed_over; ++use) {
+      handed_over = pages_.note_source(address_of(sent.data()), sent.size());
+    }
+    ASSERT_TRUE(handed_over);
+    ring_copier(board());
+    std::uint64_t shift = 0;
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    do {
+      shift = (shift + 1) % 64;
+      ASSERT_EQ(move(childs(shift, kBytes - shift), mine(0, kBytes - shift)).status, MoveStatus::ok);
+      expect_bytes(memory_, 0, shift, kBytes - shift);
+    } while (pages_.anything() && std::chrono::steady_clock::now() < deadline);
+    EXPECT_FALSE(pages_.anything());
+    EXPECT_TRUE(std::ranges::all_of(sent, [](std::byte byte) { return byte == std::byte{5}; }));
+  }
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (board().copier_away.load() != 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  EXPECT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::copier);
+}
+
 }  // namespace
 }  // namespace outrigger

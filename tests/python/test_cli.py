@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outrigger.cli import _split_report
-from outrigger.info import wire_finding
+from outrigger.info import reach_findings, wire_finding
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,8 @@ def outrigger(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (("run", "--", "/no/such/program"), "/no/such/program: no such program"),
         (("run", "--algorithm", "x", "--", "true"), "--algorithm x: write COLLECTIVE=ALGORITHM"),
+        (("run", "--huge-pages", "2M", "--", "true"), "--huge-pages 2M: on or off"),
+        (("bench", "--huge-pages", "yes"), "--huge-pages yes: on or off"),
         (("run", "--native", "--report", "--", "true"), "--native leaves the library out"),
         (("bench", "igather"), "collective 'igather'"),
         (("bench", "--sizes", "1M:16K"), "ends before it begins"),
@@ -61,6 +63,20 @@ def test_errors_are_one_line_and_exit_code_2(arguments: tuple[str, ...], message
 )
 def test_info_names_the_wire(wire: dict[str, str], good: bool, words: tuple[str, ...]) -> None:
     finding = wire_finding({"wire": wire})
+    assert finding.good == good
+    assert all(word in f"{finding.value}: {finding.remark}" for word in words)
+
+
+@pytest.mark.parametrize(
+    ("huge", "good", "words"),
+    [
+        ({"bytes": 2 << 20, "why_not": ""}, True, ("2 MiB", "copied from again and again")),
+        ({"bytes": 0, "why_not": "needs Linux 6.1"}, False, ("no", "needs Linux 6.1")),
+    ],
+)
+def test_info_says_whether_there_are_huge_pages(huge: dict[str, object], good: bool, words: tuple[str, ...]) -> None:
+    reach = {"mapped": True, "xpmem": True, "cma": True, "copier": True}
+    (finding,) = (found for found in reach_findings({"reach": reach, "huge_pages": huge}) if found.name == "huge pages")
     assert finding.good == good
     assert all(word in f"{finding.value}: {finding.remark}" for word in words)
 

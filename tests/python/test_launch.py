@@ -103,6 +103,20 @@ def test_copies_of_waiting_ranks_are_left_to_the_environment(build: Artifacts) -
         settings.make(None, [], None, wait_copies="1")
 
 
+@pytest.mark.parametrize("word", ("on", "off"))
+def test_huge_pages_are_switched(build: Artifacts, word: str) -> None:
+    job = launch.Job(("./prog",), 2, MPICH, settings.make(None, [], None, huge_pages=word))
+    plan = launch.make_plan(job, build)
+    assert plan.environment["OUTRIGGER_HUGE_PAGES"] == word
+
+
+def test_huge_pages_are_left_to_the_environment(build: Artifacts) -> None:
+    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, settings.make(None, [], None)), build)
+    assert "OUTRIGGER_HUGE_PAGES" not in plan.environment
+    with pytest.raises(UserError, match="--huge-pages many: on or off"):
+        settings.make(None, [], None, huge_pages="many")
+
+
 def test_one_core_keeps_none_and_says_so(tmp_path: Path) -> None:
     plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH), make_build(tmp_path, cores=1))
     assert len(plan.notes) == 1

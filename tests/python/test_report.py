@@ -146,6 +146,11 @@ def test_what_waiting_ranks_copied_has_a_line() -> None:
     assert line in shown(EXAMPLE | {"copied_while_waiting": 3 << 20}).splitlines()
 
 
+def test_buffers_in_huge_pages_have_a_line() -> None:
+    assert "huge" not in shown(EXAMPLE) and "huge" not in shown(EXAMPLE | {"in_huge_pages": 0})
+    assert "buffers moved to huge pages: 3 MiB" in shown(EXAMPLE | {"in_huge_pages": 3 << 20}).splitlines()
+
+
 def test_another_version_is_named() -> None:
     with pytest.raises(UserError, match="version 2, this command reads version 1"):
         report.parse(json.dumps(EXAMPLE | {"version": 2}))
