@@ -401,7 +401,7 @@ TEST_F(HugePagesTest, WhatLiesBehindASmallerBufferAtTheSameAddressIsLeftAlone) {
 TEST_F(HugePagesTest, MemoryThatStaysIsNotAskedForAgain) {
   const Room room(4);
   const auto buffer = room.map(0, 2 * page_);
-  const auto elsewhere = room.map(3 * page_, buffer.size() / 16);
+  const auto elsewhere = room.map(3 * page_, 8 * kSmallPageBytes);
   ASSERT_NE(use(buffer), 0U);
   advance_to_the_end();
   const std::uint64_t bytes = pages_.bytes();
