@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 #include "protocol/huge_page.hpp"
@@ -23,6 +24,12 @@ std::uint64_t page_faults() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::uint64_t>(usage.ru_minflt);
+}
+
+std::chrono::nanoseconds cpu_time_of_this_thread() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 void* as_pointer(std::uint64_t address) {
@@ -114,9 +121,9 @@ void HugePages::advance() {
 // Neighbours of the buffer in a page are the program's as well. A page that two mappings share stays as it is, even
 // where the kernel says that it has been collapsed.
 int HugePages::collapse(std::uint64_t begin, std::uint64_t end) {
-  const auto before = std::chrono::steady_clock::now();
+  const auto before = cpu_time_of_this_thread();
   const int error = ::madvise(as_pointer(begin), end - begin, kCollapse) == 0 ? 0 : errno;
-  if (std::chrono::steady_clock::now() - before > at_most_) page_bytes_.store(0, std::memory_order_relaxed);
+  if (cpu_time_of_this_thread() - before > at_most_) page_bytes_.store(0, std::memory_order_relaxed);
   return error;
 }
 
