@@ -75,7 +75,7 @@ bool WaitHelper::help() {
   std::thread::id nobody;
   // stop() says so and then looks who copies; here it is the other way round.
   if (!copying_.compare_exchange_strong(nobody, std::this_thread::get_id(), std::memory_order_seq_cst)) return false;
-  const bool helped = !stopped_.load(std::memory_order_seq_cst) && may_copy() && help_alone();
+  const bool helped = !stopped_.load(std::memory_order_seq_cst) && may_copy() && take_one();
   copying_.store(std::thread::id(), std::memory_order_release);
   return helped;
 }
@@ -88,7 +88,7 @@ bool WaitHelper::may_copy() {
   return false;
 }
 
-bool WaitHelper::help_alone() {
+bool WaitHelper::take_one() {
   CopyTaker taker(*board_);
   CopyJob job;
   std::uint32_t number = 0;

@@ -59,7 +59,7 @@ class WaitHelper {
  private:
   [[nodiscard]] bool may_copy();
   void refuse();
-  bool help_alone();
+  bool take_one();
 
   CopyBoard* board_ = nullptr;
   HugePages* pages_ = nullptr;
