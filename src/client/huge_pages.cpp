@@ -8,6 +8,7 @@
 #include <ctime>
 #include <utility>
 
+#include "client/mappings.hpp"
 #include "protocol/huge_page.hpp"
 
 namespace outrigger::client {
@@ -118,9 +119,11 @@ void HugePages::advance() {
   if (end >= work_.end || work_.refused_in_a_row == kRefusals || off) finish();
 }
 
-// Neighbours of the buffer in a page are the program's as well. A page that two mappings share stays as it is, even
-// where the kernel says that it has been collapsed.
+// Neighbours of the buffer in a page are the program's as well. A page that two mappings share stays as it is, although
+// the kernel says that it has been collapsed.
 int HugePages::collapse(std::uint64_t begin, std::uint64_t end) {
+  const bool in_part = begin < work_.buffer->address || end > work_.end;
+  if (in_part && !in_one_mapping(begin, end)) return EINVAL;
   const auto before = cpu_time_of_this_thread();
   const int error = ::madvise(as_pointer(begin), end - begin, kCollapse) == 0 ? 0 : errno;
   if (cpu_time_of_this_thread() - before > at_most_) page_bytes_.store(0, std::memory_order_relaxed);

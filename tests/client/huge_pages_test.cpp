@@ -270,6 +270,24 @@ TEST_F(HugePagesTest, MappingsTooSmallForAPageStayAsTheyAre) {
   EXPECT_TRUE(has_pattern(buffer));
 }
 
+// The kernel says that it has collapsed such a page where either mapping has room for others.
+TEST_F(HugePagesTest, APageThatTwoMappingsShareIsNotCounted) {
+  const Room room(4);
+  const auto mapping = room.map(0, 4 * page_);
+  ASSERT_EQ(::mprotect(mapping.data() + page_ + page_ / 2, 2 * page_ + page_ / 2, PROT_READ), 0);
+  const auto shared = mapping.subspan(page_, page_ / 2);
+  ASSERT_NE(use(shared), 0U);
+  advance_to_the_end();
+  EXPECT_EQ(room.huge_bytes(), 0U);
+  EXPECT_EQ(pages_.bytes(), 0U);
+  const auto both = mapping.first(page_ + page_ / 2);
+  ASSERT_NE(use(both), 0U);
+  advance_to_the_end();
+  EXPECT_EQ(room.huge_bytes(), kernel_has_them() ? page_ : 0);
+  EXPECT_EQ(pages_.bytes(), room.huge_bytes());
+  EXPECT_TRUE(has_pattern(mapping));
+}
+
 TEST_F(HugePagesTest, AHoleInABufferIsNotFilled) {
   if (!kernel_has_them()) GTEST_SKIP() << kNone;
   const Room room(4);
