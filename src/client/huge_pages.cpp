@@ -21,6 +21,7 @@ constexpr std::uint32_t kMostTries = 4;
 
 constexpr std::uint64_t kSmallPageBytes = 4096;
 
+// Of all threads. The kernel adds up their times by the way: half a microsecond, and more with many threads.
 std::uint64_t page_faults() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -79,12 +80,15 @@ bool HugePages::note_source(std::uint64_t address, std::uint64_t bytes) {
   return true;
 }
 
-// A quarter of its pages is more than a program touches by the way between two uses, as a rule. Who gives memory back
+// A quarter of its pages is more than a program touches by the way between two looks, as a rule. Who gives memory back
 // after a few uses pays more for the new pages than they are worth when collapsed. One buffer may be used for small
 // blocks first and for large ones later, or for both in turn.
 void HugePages::look_again(Buffer& buffer, std::uint64_t bytes) {
-  const std::uint64_t before = std::exchange(buffer.faults, page_faults());
-  const bool is_new = buffer.faults - before >= bytes / kSmallPageBytes / 4;
+  bool is_new = false;
+  if (buffer.uses % kUsesPerLook == 0) {
+    const std::uint64_t before = std::exchange(buffer.faults, page_faults());
+    is_new = buffer.faults - before >= bytes / kSmallPageBytes / 4;
+  }
   const bool has_grown = bytes > buffer.bytes && bytes - buffer.bytes >= std::max(kLeastBytes, buffer.bytes / 4);
   if (!is_new && !has_grown) return;
   if (!has_grown) {

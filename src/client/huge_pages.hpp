@@ -8,8 +8,8 @@
 // note_source() is for the thread that posts; the work is the copier's, some pages at a time, when it has nothing to
 // copy. The kernel waits for all processors then, whatever the number of pages, and some of them are busy.
 // A buffer is worth it when it has been used a few times. Its memory may be given back afterwards and be another one at
-// the same address; then the process has got many pages since, by the kernel's count of its page faults, and the buffer
-// has to be used again as often and more.
+// the same address; then the process has got many pages since, by the kernel's count of its page faults, which is
+// looked at now and then, and the buffer has to be used again as often and more.
 //
 // Thread rule: note_source() by one thread at a time, anything() and advance() by the copier, the rest by anybody.
 #pragma once
@@ -26,6 +26,7 @@ class HugePages {
  public:
   static constexpr std::uint32_t kLeastUses = 8;
   static constexpr std::uint32_t kMostUses = 512;
+  static constexpr std::uint32_t kUsesPerLook = 8;          // at whether its memory is still the same
   static constexpr std::uint64_t kLeastBytes = 256U << 10;  // of a buffer, in a page
   static constexpr std::uint64_t kMostBytes = 16U << 20;    // collapsed at a time
 
