@@ -74,10 +74,16 @@ static Sample run_overlap(const Probe* probe) {
   return sample;
 }
 
+// With the clock reads of an overlapped one: what is exposed are the calls alone.
 static Sample run_work(const Probe* probe) {
   Sample sample = {.start_s = now_s()};
+  const double before_post = cpu_s();
+  const double after_post = cpu_s();
   work(probe->work);
+  const double before_wait = cpu_s();
+  const double after_wait = cpu_s();
   sample.end_s = now_s();
+  sample.cpu_s = cpu_between_s(before_post, after_post) + cpu_between_s(before_wait, after_wait);
   return sample;
 }
 

@@ -30,13 +30,41 @@ static int blocks_received(const Workload* workload) {
   return workload->collective == kIbcast ? 1 : workload->ranks;
 }
 
-static unsigned char* buffer_open(const Workload* workload, int blocks) {
+enum { kHugePageBytes = 2 << 20, kMostTries = 64 };
+
+static size_t bytes_in(const Workload* workload, int blocks) {
+  return (size_t)blocks * (size_t)workload->bytes;
+}
+
+static bool near(const unsigned char* memory, size_t bytes, const unsigned char* other, size_t other_bytes) {
+  return memory < other + other_bytes + kHugePageBytes && other < memory + bytes + kHugePageBytes;
+}
+
+static bool near_to_workload(const unsigned char* memory, size_t bytes, const Workload* other) {
+  return other && (near(memory, bytes, other->send, bytes_in(other, blocks_sent(other))) ||
+                   near(memory, bytes, other->receive, bytes_in(other, blocks_received(other))));
+}
+
+// What malloc has instead where its first choice is too near: never touched, and given back at once.
+static void* malloc_apart(size_t bytes, const Workload* other) {
+  void* rejected[kMostTries];
+  int tries = 0;
   void* memory = NULL;
-  const size_t bytes = (size_t)blocks * (size_t)workload->bytes;
+  while (posix_memalign(&memory, 4096, bytes) == 0 && tries < kMostTries && near_to_workload(memory, bytes, other)) {
+    rejected[tries++] = memory;
+    memory = NULL;
+  }
+  while (tries > 0) free(rejected[--tries]);
+  return memory;
+}
+
+static unsigned char* buffer_open(const Workload* workload, const Workload* other, int blocks) {
+  void* memory = NULL;
+  const size_t bytes = bytes_in(workload, blocks);
   if (workload->memory == kAllocMem) {
     MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &memory);
-  } else if (posix_memalign(&memory, 4096, bytes) != 0) {
-    memory = NULL;
+  } else {
+    memory = malloc_apart(bytes, other);
   }
   if (!memory) fail("no memory for a buffer of %zu bytes", bytes);
   memset(memory, 1, bytes);
@@ -52,13 +80,18 @@ static void buffer_close(const Workload* workload, unsigned char* memory) {
 }
 
 void workload_open(Workload* workload, MPI_Comm comm, Collective collective, Memory memory, int bytes) {
+  workload_open_apart(workload, NULL, comm, collective, memory, bytes);
+}
+
+void workload_open_apart(Workload* workload, const Workload* other, MPI_Comm comm, Collective collective, Memory memory,
+                         int bytes) {
   workload->collective = collective;
   workload->memory = memory;
   workload->bytes = bytes;
   MPI_Comm_size(comm, &workload->ranks);
   MPI_Comm_rank(comm, &workload->rank);
-  workload->send = buffer_open(workload, blocks_sent(workload));
-  workload->receive = buffer_open(workload, blocks_received(workload));
+  workload->send = buffer_open(workload, other, blocks_sent(workload));
+  workload->receive = buffer_open(workload, other, blocks_received(workload));
   workload->counts = allocate_or_fail((size_t)workload->ranks * sizeof(int));
   workload->displacements = allocate_or_fail((size_t)workload->ranks * sizeof(int));
   workload->types = allocate_or_fail((size_t)workload->ranks * sizeof(MPI_Datatype));

@@ -38,6 +38,10 @@ typedef struct {
 
 // Buffers are allocated and touched.
 void workload_open(Workload* workload, MPI_Comm comm, Collective collective, Memory memory, int bytes);
+// Buffers from malloc have no huge page in common with those of `other`: what is done to the memory of one is not the
+// other's gain.
+void workload_open_apart(Workload* workload, const Workload* other, MPI_Comm comm, Collective collective, Memory memory,
+                         int bytes);
 void workload_close(Workload* workload);
 
 // What a node with so many of the ranks has to receive from others in one operation, each byte once. `first`: rank 0 is

@@ -31,12 +31,18 @@ Core::Core(CoreParts parts)
   // Where copiers are not allowed nobody gives out jobs.
   const bool copiers = (welcome_.reach & kReachCopier) != 0;
   if (parts.wait_copies && copiers) helper_.allow(view.header().copies, huge_pages_, welcome_.cpu < 0);
-  if (parts.huge_pages && copiers) huge_pages_.allow(huge_page_support().bytes);
+  if (parts.huge_pages && copiers) allow_huge_pages();
   ring_tail_ = view.header().ring_tail.load(std::memory_order_relaxed);
   arguments_.add_chunk(kArenaRegion, reinterpret_cast<std::uintptr_t>(view.arena()), kArenaBytes);
   free_slots_.reserve(kSlotCount);
   in_slot_.resize(kSlotCount);
   for (std::uint32_t slot = kSlotCount; slot > 0; --slot) free_slots_.emplace_back(slot - 1);
+}
+
+void Core::allow_huge_pages() {
+  const std::uint64_t page_bytes = huge_page_support().bytes;
+  huge_pages_.allow(page_bytes);
+  if (page_bytes != 0 && page_bytes <= HugePages::kMostBytes) use_growing_heap_below(2 * page_bytes);
 }
 
 void Core::shut_down() {

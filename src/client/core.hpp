@@ -190,6 +190,7 @@ class Core : public std::enable_shared_from_this<Core> {
   // Unlocks, then rings the service process's doorbell if it slept when something was published.
   void unlock_and_ring(Lock& lock);
   void ring_doorbell() const;
+  void allow_huge_pages();
   void start_copier_if_wanted();
   // Others copy from there.
   void note_source(const Filled& side);

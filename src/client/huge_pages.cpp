@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 #include <utility>
 
@@ -138,6 +139,13 @@ void HugePages::finish() {
   const std::uint64_t before = work_.buffer->huge_bytes.exchange(work_.huge_bytes, std::memory_order_relaxed);
   bytes_.fetch_add(work_.huge_bytes - before, std::memory_order_relaxed);
   handed_over_.store(false, std::memory_order_release);
+}
+
+void use_growing_heap_below(std::uint64_t bytes) {
+  for (int time = 0; time < 2; ++time) {
+    void* volatile memory = std::malloc(bytes);  // volatile: a compiler may leave out both calls
+    std::free(memory);
+  }
 }
 
 }  // namespace outrigger::client

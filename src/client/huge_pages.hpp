@@ -91,4 +91,9 @@ class HugePages {
   std::atomic<std::uint64_t> bytes_{0};
 };
 
+// Buffers from malloc of fewer bytes than this come from the heap from now on, where they have neighbours, as far as
+// the C library is the one that decides: glibc gives large ones a mapping each until the program has freed the first,
+// and in a mapping of less than two huge pages there need not be a whole one. Does what such a program would do.
+void use_growing_heap_below(std::uint64_t bytes);
+
 }  // namespace outrigger::client

@@ -37,6 +37,16 @@ GroupId mix(GroupId id, std::uint64_t kind, std::uint64_t ordinal) {
 
 constinit thread_local bool duplicating = false;
 
+// The communicator that this thread has asked for last. Programs ask for few, again and again, and the MPI looks long
+// in memory that is seldom in a cache. Nothing is known any more once any communicator has been freed.
+struct KnownState {
+  MPI_Comm comm{};
+  CommState* state = nullptr;
+  std::uint64_t freed = 0;  // communicators, when it was looked up
+};
+constinit thread_local KnownState last_asked_for;
+constinit std::atomic<std::uint64_t> freed_communicators = 0;
+
 int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* value, void* copy, int* flag) {
   *flag = 0;
   if (!duplicating) return MPI_SUCCESS;
@@ -47,6 +57,7 @@ int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* val
 
 int delete_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*extra*/) {
   auto* state = static_cast<CommState*>(value);
+  freed_communicators.fetch_add(1, std::memory_order_seq_cst);
   state->detached();
   state->release();
   return MPI_SUCCESS;
@@ -170,6 +181,10 @@ DuplicateScope::~DuplicateScope() {
 }
 
 CommState* state_of(const Job& job, MPI_Comm comm) {
+  // Who frees a communicator while another thread uses it is wrong: what is found here stays.
+  const std::uint64_t freed = freed_communicators.load(std::memory_order_seq_cst);
+  KnownState& known = last_asked_for;
+  if (known.state != nullptr && known.comm == comm && known.freed == freed) return known.state;
   void* value = nullptr;
   int found = 0;
   if (comm == constants().comm_null) return nullptr;
@@ -177,6 +192,7 @@ CommState* state_of(const Job& job, MPI_Comm comm) {
   if (found == 0) return nullptr;
   auto* state = static_cast<CommState*>(value);
   if (!state->has_comm()) state->attached_to(comm);
+  known = KnownState{comm, state, freed};
   return state;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -575,6 +576,16 @@ TEST_F(HugePagesTest, PrivateMemoryStaysPrivate) {
   for (const std::byte byte : buffer.first(edge)) ASSERT_EQ(byte, std::byte{2});
   EXPECT_TRUE(has_pattern(buffer.subspan(edge))) << "the parent sees what its child writes";
   for (const int end : parent_wrote) ::close(end);
+}
+
+// glibc's heap; other allocators do as they like.
+TEST(GrowingHeap, LargeBuffersComeFromItAfterwards) {
+  constexpr std::uint64_t kBelow = 4U << 20;
+  use_growing_heap_below(kBelow);
+  const std::size_t before = ::mallinfo2().hblks;
+  const std::unique_ptr<char[]> first(new char[kBelow / 2]);
+  const std::unique_ptr<char[]> second(new char[kBelow - 1]);
+  EXPECT_EQ(::mallinfo2().hblks, before) << "mappings of their own";
 }
 
 // ---------------------------------------------------------------- a client's

@@ -59,7 +59,28 @@ def test_memory_is_freed_and_allocated_again(offload):
     assert result.report["in_huge_pages"] > 0
 
 
-@pytest.mark.parametrize("mode", ("again", "fork", "free"))
+def mappings(result) -> int:
+    found = re.search(r"huge: (\d+) mappings", result.out)
+    assert found, result.out
+    return int(found[1])
+
+
+@pytest.mark.usefixtures("kernel")
+def test_medium_buffers_come_from_the_heap(offload):
+    """There they have neighbours, and huge pages in common with them; in a mapping each there need not be any."""
+    result = offload.run(2, ["huge", "medium", "24"], env=with_copiers()).ok()
+    assert "huge: medium: all right" in result.out
+    assert mappings(result) == 0
+    assert result.report["in_huge_pages"] > 0
+
+
+def test_switched_off_the_program_decides_where_they_come_from(offload):
+    native = offload.run(2, ["huge", "medium", "1"], services=None).ok()
+    switched_off = offload.run(2, ["huge", "medium", "1"], env=with_copiers() | OFF).ok()
+    assert mappings(switched_off) == mappings(native)
+
+
+@pytest.mark.parametrize("mode", ("again", "medium", "fork", "free"))
 def test_the_program_natively(mpi, mode):
     assert f"huge: {mode}: all right" in mpi.run(2, ["huge", mode, "14"], services=None).ok().out
 

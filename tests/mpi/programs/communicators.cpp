@@ -392,9 +392,9 @@ void leave_operations() {
 void abort_mode() {
   leave_operations();
   if (rank != 0) pause();
-  usleep(100'000);
   std::printf("communicators: rank 0 calls MPI_Abort\n");
   std::fflush(stdout);
+  usleep(100'000);  // MPICH's launcher may forget what has only just been written
   MPI_Abort(MPI_COMM_WORLD, 5);
 }
 

@@ -5,9 +5,13 @@
 //   huge allocated ROUNDS   the same from MPI_Alloc_mem
 //   huge fork ROUNDS        children are made meanwhile: neither sees what the other writes
 //   huge free ROUNDS        the buffers are freed and allocated anew now and then, with other sizes, too
+//   huge medium ROUNDS      the program's first buffers from malloc, each smaller than two huge pages; rank 0 also
+//   prints
+//                           how many mappings malloc has made for them: "huge: N mappings"
 //
 // Rank 0 prints how much of the ranks' buffers is in huge pages at the end: "huge: N of M KiB in huge pages".
 
+#include <malloc.h>
 #include <mpi.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -233,6 +237,17 @@ void use_again(From from, int rounds) {
   say_how_much_is_huge(exchange);
 }
 
+constexpr std::size_t kMediumBytes = 3U << 20;  // of a buffer
+
+void use_medium(int rounds) {
+  const std::size_t before = mallinfo2().hblks;
+  Exchange exchange(From::malloc, kMediumBytes / sizeof(std::uint64_t) / static_cast<std::size_t>(size));
+  const std::size_t mappings = mallinfo2().hblks - before;
+  for (int round = 0; round < rounds; ++round) exchange.use(round);
+  say_how_much_is_huge(exchange);
+  if (rank == 0) std::printf("huge: %zu mappings\n", mappings);
+}
+
 void use_and_fork(int rounds) {
   Exchange exchange(From::malloc, kBlock);
   for (int round = 0; round < rounds; ++round) {
@@ -263,11 +278,13 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const std::string mode = argc > 2 ? argv[1] : "";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 0;
-  if (rounds < 1 || size > 8) fail("usage: huge again|allocated|fork|free ROUNDS, on 8 ranks at most");
+  if (rounds < 1 || size > 8) fail("usage: huge again|allocated|medium|fork|free ROUNDS, on 8 ranks at most");
   if (mode == "again") {
     use_again(From::malloc, rounds);
   } else if (mode == "allocated") {
     use_again(From::mpi, rounds);
+  } else if (mode == "medium") {
+    use_medium(rounds);
   } else if (mode == "fork") {
     use_and_fork(rounds);
   } else if (mode == "free") {
