@@ -81,14 +81,14 @@ bool HugePages::note_source(std::uint64_t address, std::uint64_t bytes) {
   return true;
 }
 
-// A quarter of its pages is more than a program touches by the way between two looks, as a rule. Who gives memory back
+// Half of its pages are more than a program touches by the way between two looks, as a rule. Who gives memory back
 // after a few uses pays more for the new pages than they are worth when collapsed. One buffer may be used for small
 // blocks first and for large ones later, or for both in turn.
 void HugePages::look_again(Buffer& buffer, std::uint64_t bytes) {
   bool is_new = false;
   if (buffer.uses % kUsesPerLook == 0) {
     const std::uint64_t before = std::exchange(buffer.faults, page_faults());
-    is_new = buffer.faults - before >= bytes / kSmallPageBytes / 4;
+    is_new = buffer.faults - before >= bytes / kSmallPageBytes / 2;
   }
   const bool has_grown = bytes > buffer.bytes && bytes - buffer.bytes >= std::max(kLeastBytes, buffer.bytes / 4);
   if (!is_new && !has_grown) return;

@@ -35,7 +35,7 @@ constexpr std::uint64_t kSmallPageBytes = 4096;
 constexpr const char* kNone = "this kernel has no huge pages of a size that is used";
 constexpr std::chrono::milliseconds kNeverTooLong = 10min;  // these tests also run on machines with other work to do
 constexpr std::uint32_t kManyUses = 100;
-// So many that a quarter of them is more than what a test and its sanitizers touch by the way.
+// So many that half of them are more than what a test and its sanitizers touch by the way.
 constexpr std::uint64_t kManyPages = 8;
 
 std::uint64_t huge_page_bytes() {
@@ -424,16 +424,16 @@ TEST_F(HugePagesTest, WhatLiesBehindASmallerBufferAtTheSameAddressIsLeftAlone) {
 }
 
 TEST_F(HugePagesTest, MemoryThatStaysIsNotAskedForAgain) {
-  const Room room(4);
-  const auto buffer = room.map(0, 2 * page_);
-  const auto elsewhere = room.map(3 * page_, 8 * kSmallPageBytes);
+  const Room room(kManyPages + 2);
+  const auto buffer = room.map(0, kManyPages * page_);
+  const std::uint64_t elsewhere = (kManyPages + 1) * page_;
   ASSERT_NE(use(buffer), 0U);
   advance_to_the_end();
   const std::uint64_t bytes = pages_.bytes();
-  for (int round = 0; round < 100; ++round) {
+  for (std::uint32_t round = 0; round < 4 * HugePages::kUsesPerLook; ++round) {
     ASSERT_FALSE(note(buffer));
-    write_pattern(buffer);
-    (void)room.map(3 * page_, elsewhere.size());  // a few new pages by the way
+    write_pattern(buffer.first(page_));
+    (void)room.map(elsewhere, 4 * kSmallPageBytes);  // a few new pages by the way
   }
   EXPECT_EQ(pages_.bytes(), bytes);
 }
