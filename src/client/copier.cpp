@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <ctime>
 #include <span>
 
 #include "client/copy_jobs.hpp"
+#include "protocol/clock.hpp"
 #include "protocol/cross_memory.hpp"
 
 #ifndef CLOSE_RANGE_UNSHARE
@@ -66,9 +66,8 @@ void Copier::stop() {
 
 std::int64_t Copier::cpu_ns() const {
   clockid_t clock = 0;
-  timespec time{};
-  if (!started_ || ::pthread_getcpuclockid(thread_, &clock) != 0 || ::clock_gettime(clock, &time) != 0) return 0;
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  if (!started_ || ::pthread_getcpuclockid(thread_, &clock) != 0) return 0;
+  return time_on(clock).count();
 }
 
 void* Copier::main(void* self) {

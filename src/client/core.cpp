@@ -41,8 +41,7 @@ Core::Core(CoreParts parts)
 
 void Core::allow_huge_pages() {
   const std::uint64_t page_bytes = huge_page_support().bytes;
-  huge_pages_.allow(page_bytes);
-  if (page_bytes != 0 && page_bytes <= HugePages::kMostBytes) use_growing_heap_below(2 * page_bytes);
+  if (huge_pages_.allow(page_bytes)) use_growing_heap_below(2 * page_bytes);
 }
 
 void Core::shut_down() {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <ctime>
 #include <utility>
 
 #include "client/mappings.hpp"
+#include "protocol/clock.hpp"
 #include "protocol/huge_page.hpp"
 
 namespace outrigger::client {
@@ -29,22 +29,17 @@ std::uint64_t page_faults() {
   return static_cast<std::uint64_t>(usage.ru_minflt);
 }
 
-std::chrono::nanoseconds cpu_time_of_this_thread() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
 void* as_pointer(std::uint64_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace
 
-void HugePages::allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most) {
-  if (page_bytes > kMostBytes) return;  // they take too long to make
+bool HugePages::allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most) {
+  if (page_bytes > kMostBytes) return false;  // they take too long to make
   at_most_ = at_most;
   page_bytes_.store(page_bytes, std::memory_order_relaxed);
+  return page_bytes != 0;
 }
 
 HugePages::Buffer& HugePages::buffer_at(std::uint64_t address) {
@@ -129,9 +124,9 @@ void HugePages::advance() {
 int HugePages::collapse(std::uint64_t begin, std::uint64_t end) {
   const bool in_part = begin < work_.buffer->address || end > work_.end;
   if (in_part && !in_one_mapping(begin, end)) return EINVAL;
-  const auto before = cpu_time_of_this_thread();
+  const auto before = time_on(CLOCK_THREAD_CPUTIME_ID);
   const int error = ::madvise(as_pointer(begin), end - begin, kCollapse) == 0 ? 0 : errno;
-  if (cpu_time_of_this_thread() - before > at_most_) page_bytes_.store(0, std::memory_order_relaxed);
+  if (time_on(CLOCK_THREAD_CPUTIME_ID) - before > at_most_) page_bytes_.store(0, std::memory_order_relaxed);
   return error;
 }
 

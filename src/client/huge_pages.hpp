@@ -37,7 +37,8 @@ class HugePages {
   // Before anything else; without it nothing is done. `page_bytes`: of a huge page (protocol/huge_page.hpp), or 0.
   // Once the kernel has worked for longer than `at_most` on some pages, because it had to look for memory: no more of
   // this. What it sleeps does not count; it waits for every processor, and some may be busy.
-  void allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most = std::chrono::milliseconds(100));
+  // False: there are none, or they take too long to make.
+  bool allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most = std::chrono::milliseconds(100));
 
   // An operation has been posted that others read [address, address + bytes) for. True: there is work for the copier
   // now. Takes as long for many bytes as for few.

@@ -24,6 +24,8 @@ void part_together() {}
 #include <chrono>
 #include <optional>
 
+#include "protocol/clock.hpp"
+
 namespace outrigger::mpi {
 namespace {
 
@@ -40,12 +42,6 @@ constexpr int kAnswersPerBarrier = 10;
 constinit std::atomic<bool> parting = false;
 constinit std::chrono::nanoseconds answers_for = kAnswersAtLeast;
 
-std::chrono::nanoseconds time_on_a_core() {
-  timespec time{};
-  (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
 // Of the thread that is in MPI_Finalize.
 bool others_have_had_answers(bool completed) {
   static std::optional<std::chrono::nanoseconds> until;
@@ -53,7 +49,7 @@ bool others_have_had_answers(bool completed) {
     until.reset();
     return false;
   }
-  const std::chrono::nanoseconds now = time_on_a_core();
+  const std::chrono::nanoseconds now = time_on(CLOCK_THREAD_CPUTIME_ID);
   if (!until) until = now + answers_for;
   return now >= *until;
 }

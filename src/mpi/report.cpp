@@ -20,6 +20,7 @@
 #include "mpi/real.hpp"
 #include "mpi/shared_heap.hpp"
 #include "mpi/wire_use.hpp"
+#include "protocol/clock.hpp"
 
 namespace outrigger::mpi {
 
@@ -95,9 +96,7 @@ CommRecord& others() {
 }
 
 std::int64_t now_ns(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  return time_on(clock).count();
 }
 
 Stats& stats_of(const CommState* comm, Collective collective) {

@@ -5,9 +5,8 @@
 //   huge allocated ROUNDS   the same from MPI_Alloc_mem
 //   huge fork ROUNDS        children are made meanwhile: neither sees what the other writes
 //   huge free ROUNDS        the buffers are freed and allocated anew now and then, with other sizes, too
-//   huge medium ROUNDS      the program's first buffers from malloc, each smaller than two huge pages; rank 0 also
-//   prints
-//                           how many mappings malloc has made for them: "huge: N mappings"
+//   huge medium ROUNDS      the program's first buffers, each smaller than two huge pages; rank 0 also prints how many
+//                           mappings malloc has made for them: "huge: N mappings"
 //
 // Rank 0 prints how much of the ranks' buffers is in huge pages at the end: "huge: N of M KiB in huge pages".
 
