@@ -13,25 +13,35 @@ from pathlib import Path
 # What a file may include with quotes, by the longest matching layer of its own path: prefixes of paths under src/.
 # A layer's own files are always allowed.
 ALLOWED: dict[str, tuple[str, ...]] = {
-    "protocol": (),
-    "fabric": ("protocol/",),
-    "fabric/host": ("fabric/fabric.hpp", "fabric/node_memory.hpp", "protocol/"),
-    "fabric/sim": ("fabric/fabric.hpp", "protocol/"),
-    "fabric/ucx": ("fabric/fabric.hpp", "fabric/finished_moves.hpp", "fabric/node_memory.hpp", "protocol/"),
+    "base": (),
+    "protocol": ("base/", "copy/"),
+    "copy": ("base/",),
+    "fabric": ("base/", "protocol/"),
+    "fabric/host": ("fabric/fabric.hpp", "fabric/node_memory.hpp", "base/", "copy/", "protocol/"),
+    "fabric/sim": ("fabric/fabric.hpp", "base/", "protocol/"),
+    "fabric/ucx": ("fabric/fabric.hpp", "fabric/finished_moves.hpp", "fabric/node_memory.hpp", "base/", "protocol/"),
     "fabric/dpu": (
         "fabric/fabric.hpp",
         "fabric/finished_moves.hpp",
         "fabric/node_memory.hpp",
         "fabric/host/",
         "fabric/ucx/",
+        "base/",
         "protocol/",
     ),
-    "engine": ("protocol/", "fabric/fabric.hpp"),
-    "client": ("protocol/",),
-    "service": ("protocol/", "engine/", "fabric/"),
-    "sim": ("engine/", "fabric/sim/", "fabric/fabric.hpp", "protocol/"),
-    "mpi": ("client/", "protocol/"),
-    "heap": ("protocol/",),
+    "engine": ("base/", "protocol/", "fabric/fabric.hpp"),
+    "client": (
+        "base/",
+        "copy/",
+        "protocol/",
+    ),
+    "service": ("base/", "copy/", "protocol/", "engine/", "fabric/"),
+    "sim": ("engine/", "fabric/sim/", "fabric/fabric.hpp", "base/", "protocol/"),
+    "mpi": ("client/", "base/", "protocol/"),
+    "heap": (
+        "base/",
+        "protocol/",
+    ),
 }
 
 # The engine knows no threads, clocks, files or sockets; the simulator must replay exactly.

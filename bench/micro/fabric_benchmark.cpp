@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/copier.hpp"
+#include "client/copies/copier.hpp"
 #include "fabric/host/host_fabric.hpp"
 
 namespace outrigger {

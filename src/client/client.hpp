@@ -20,11 +20,11 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/control.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
-#include "protocol/result.hpp"
 #include "protocol/shared_heap.hpp"
 #include "protocol/wire_route.hpp"
 
@@ -135,9 +135,11 @@ class Client {
   [[nodiscard]] bool xpmem() const;
 
   // In a job of several nodes, for the first rank of each, right after attach(): what the other nodes need to know of
-  // this one. To be exchanged; take_roster() gets all nodes' cards, one after the other, and `node` says which is ours.
-  [[nodiscard]] Result<std::vector<std::byte>> node_card(std::uint32_t timeout_ms);
-  [[nodiscard]] Status take_roster(std::span<const std::byte> cards, std::uint32_t node, std::uint32_t timeout_ms);
+  // this one. To be exchanged; take_job_map() gets all nodes' descriptors, one after the other, and `node` says which
+  // is ours.
+  [[nodiscard]] Result<std::vector<std::byte>> node_descriptor(std::uint32_t timeout_ms);
+  [[nodiscard]] Status take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
+                                    std::uint32_t timeout_ms);
 
   // How the data of this rank's service process has travelled to other nodes so far, each way once; at most
   // kMaxWireRoutes.

@@ -7,14 +7,14 @@
 #include <mutex>
 #include <vector>
 
-#include "client/core.hpp"
+#include "client/rank_endpoint.hpp"
 
 namespace outrigger::client {
 namespace {
 
 struct Watched {
   std::mutex mutex;
-  std::vector<Core*> cores;
+  std::vector<RankEndpoint*> endpoints;
 };
 
 // Never destroyed: a program may fork while it exits.
@@ -26,17 +26,17 @@ Watched& watched() {
 // All locks are held while the process is copied, so that the child finds tables in order and locks that it may unlock.
 void before_fork() {
   watched().mutex.lock();
-  for (Core* core : watched().cores) core->before_fork();
+  for (RankEndpoint* endpoint : watched().endpoints) endpoint->before_fork();
 }
 
 void after_fork_in_parent() {
-  for (Core* core : watched().cores) core->after_fork_in_parent();
+  for (RankEndpoint* endpoint : watched().endpoints) endpoint->after_fork_in_parent();
   watched().mutex.unlock();
 }
 
 void after_fork_in_child() {
-  for (Core* core : watched().cores) core->after_fork_in_child();
-  watched().cores.clear();  // the child's own children inherit ordinary private memory
+  for (RankEndpoint* endpoint : watched().endpoints) endpoint->after_fork_in_child();
+  watched().endpoints.clear();  // the child's own children inherit ordinary private memory
   watched().mutex.unlock();
 }
 
@@ -45,25 +45,25 @@ void after_fork_in_child() {
 void at_exit() {
   const std::unique_lock lock(watched().mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  for (Core* core : watched().cores) core->stop_copies();
+  for (RankEndpoint* endpoint : watched().endpoints) endpoint->stop_copies();
 }
 
 }  // namespace
 
-void watch_forks(Core& core) {
+void watch_forks(RankEndpoint& endpoint) {
   static const int registered =
       ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) | std::atexit(at_exit);
   static_cast<void>(registered);
   const std::lock_guard lock(watched().mutex);
-  watched().cores.push_back(&core);
+  watched().endpoints.push_back(&endpoint);
 }
 
-void unwatch_forks(Core& core) {
+void unwatch_forks(RankEndpoint& endpoint) {
   const std::lock_guard lock(watched().mutex);
-  std::erase(watched().cores, &core);
+  std::erase(watched().endpoints, &endpoint);
 }
 
-void Core::after_fork_in_child() {
+void RankEndpoint::after_fork_in_child() {
   inert_.store(true, std::memory_order_release);
   copier_.forget();
   helper_.forget();

@@ -23,9 +23,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/result.hpp"
 
 namespace outrigger::client {
 

@@ -6,7 +6,7 @@
 #include <deque>
 #include <unordered_map>
 
-#include "engine/operation.hpp"
+#include "engine/core/operation.hpp"
 
 namespace outrigger::engine {
 namespace {
@@ -67,7 +67,7 @@ class EngineState {
   [[nodiscard]] bool answered(const Inbound& inbound);
   [[nodiscard]] bool answer_forgotten(SpId from, const OperationId& operation, std::uint32_t members);
   void tell_of_restored();
-  void say_again(SpId peer);
+  void reannounce(SpId peer);
   void remove_ended();
   void close_if_over(Group& group, std::uint64_t sequence);
   void close_if_freed(Group& group);
@@ -350,13 +350,13 @@ void EngineState::peer_restarted(SpId peer, Epoch epoch) {
   restarted_.push_back(peer);
 }
 
-void EngineState::say_again(SpId peer) {
+void EngineState::reannounce(SpId peer) {
   for (const auto& [id, known] : groups_) {
     const Membership* membership = known->membership();
     if (membership == nullptr) continue;
     for (std::uint32_t index = 0; index < membership->peers().size(); ++index) {
       if (membership->peers()[index].sp != peer) continue;
-      for (const auto& [sequence, operation] : known->operations()) operation->say_again(index);
+      for (const auto& [sequence, operation] : known->operations()) operation->reannounce(index);
     }
   }
 }
@@ -487,7 +487,7 @@ bool EngineState::run() {
     while (!restarted_.empty()) {
       const SpId peer = restarted_.back();
       restarted_.pop_back();
-      say_again(peer);
+      reannounce(peer);
       progressed = true;
     }
     if (!context_.ended_parts.empty()) remove_ended();

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <map>
 
-#include "engine/task.hpp"
+#include "engine/core/task.hpp"
 #include "protocol/collective.hpp"
 
 namespace outrigger::engine {

@@ -68,15 +68,15 @@ class Fabric {
   // fabric that does nothing of it is right, too.
   //
   // Of a rank here: the service process `reader` will move this block, by move_block(), after the messages to it that
-  // follow. The bytes may be read until withdraw_ahead().
-  virtual void send_ahead(const BlockId& id, const Block& from, SpId reader);
-  // Not a byte of it is read any more after the return. Each block that was given to send_ahead() is withdrawn.
-  virtual void withdraw_ahead(const BlockId& id);
+  // follow. The bytes may be read until withdraw_eager().
+  virtual void send_eager(const BlockId& id, const Block& from, SpId reader);
+  // Not a byte of it is read any more after the return. Each block that was given to send_eager() is withdrawn.
+  virtual void withdraw_eager(const BlockId& id);
   // As move(), where `source` may have sent the block, or its first bytes, ahead.
   virtual void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
                           MoveCompletion& completion);
   // Of a rank here: nobody will move the block (any more).
-  virtual void forget_ahead(const BlockId& id, SpId source);
+  virtual void forget_eager(const BlockId& id, SpId source);
 
   // Hands a message to another service process (never to itself). Ordered per pair, not lost while both live. The
   // bytes are copied before the return.
@@ -90,12 +90,12 @@ class Fabric {
   virtual void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
 };
 
-inline void Fabric::send_ahead(const BlockId& /*id*/, const Block& /*from*/, SpId /*reader*/) {}
-inline void Fabric::withdraw_ahead(const BlockId& /*id*/) {}
+inline void Fabric::send_eager(const BlockId& /*id*/, const Block& /*from*/, SpId /*reader*/) {}
+inline void Fabric::withdraw_eager(const BlockId& /*id*/) {}
 inline void Fabric::move_block(const BlockId& /*id*/, SpId /*source*/, const Block& from, const Block& to,
                                MoveCompletion& completion) {
   move(from, to, completion);
 }
-inline void Fabric::forget_ahead(const BlockId& /*id*/, SpId /*source*/) {}
+inline void Fabric::forget_eager(const BlockId& /*id*/, SpId /*source*/) {}
 
 }  // namespace outrigger::fabric

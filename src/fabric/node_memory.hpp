@@ -34,20 +34,20 @@ class NodeMemory {
   [[nodiscard]] virtual MoveStatus write(const MemoryRef& to, std::span<const std::byte> from) = 0;
 
   // The ranks are on another machine: view() gives out no bytes, and only what follows reaches their memory.
-  [[nodiscard]] virtual bool elsewhere() const { return false; }
+  [[nodiscard]] virtual bool is_remote() const { return false; }
   // `done` is called once, not before the return; the bytes here stay until then. After a write they are in place.
   using Accessed = std::function<void(MoveStatus)>;
   virtual void start_read(const MemoryRef& from, std::span<std::byte> to, Accessed done);
   virtual void start_write(const MemoryRef& to, std::span<const std::byte> from, Accessed done);
   // For whoever has to wait for some of these. True when anything was done.
-  virtual bool let_go_on() { return false; }
+  virtual bool progress_memory() { return false; }
 
  protected:
   ~NodeMemory() = default;
 };
 
 inline void NodeMemory::start_read(const MemoryRef& /*from*/, std::span<std::byte> /*to*/, Accessed /*done*/) {
-  std::abort();  // not elsewhere(): a bug of ours
+  std::abort();  // not is_remote(): a bug of ours
 }
 inline void NodeMemory::start_write(const MemoryRef& /*to*/, std::span<const std::byte> /*from*/, Accessed /*done*/) {
   std::abort();

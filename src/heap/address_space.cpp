@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "protocol/available_memory.hpp"
-#include "protocol/huge_page.hpp"
-#include "protocol/shared_memory.hpp"
+#include "base/available_memory.hpp"
+#include "base/huge_page.hpp"
+#include "base/shared_memory.hpp"
 
 namespace outrigger::heap {
 namespace {

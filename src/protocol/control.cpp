@@ -34,9 +34,9 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::rank_left: return Shape{sizeof(RankBody), 0};
     case ControlKind::protest: return Shape{sizeof(ProtestBody), 0};
     case ControlKind::wire_address:
-    case ControlKind::node_card:
-    case ControlKind::roster: return Shape{sizeof(SharedBytesBody), 1};
-    case ControlKind::roster_taken: return Shape{sizeof(RosterTakenBody), 0};
+    case ControlKind::node_descriptor:
+    case ControlKind::job_map: return Shape{sizeof(SharedBytesBody), 1};
+    case ControlKind::job_map_taken: return Shape{sizeof(JobMapTakenBody), 0};
     case ControlKind::segment_offer: return Shape{sizeof(RankBody), 1};
     case ControlKind::rank_address: return Shape{sizeof(SharedBytesBody), 1};
     case ControlKind::rank_remote: return Shape{sizeof(RankRemoteBody), 1};

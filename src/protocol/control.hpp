@@ -17,9 +17,9 @@
 // In a job of several nodes, before and after the welcome; the first rank of a node speaks for it:
 //
 //    |                            |<---------- wire_address + fd            |   after configure
-//    |<-- node_card + fd ---------|                                         |   who serves whom here, and where
-//    | roster + fd -------------->| roster + fd  -------------------------->|   all nodes' cards
-//    |<-- roster_taken {ok} <------------- roster_taken {ok}                |   answered when every one has it
+//    |<-- node_descriptor + fd ---------|                                         |   who serves whom here, and where
+//    | job_map + fd -------------->| job_map + fd  -------------------------->|   all nodes' descriptors
+//    |<-- job_map_taken {ok} <------------- job_map_taken {ok}                |   answered when every one has it
 //
 // Where the node's service processes run on a DPU the keeper hands their messages over the connection that dpu_link.hpp
 // describes. Nothing is mapped there, so before the welcome:
@@ -46,9 +46,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/result.hpp"
-#include "protocol/unique_fd.hpp"
 
 namespace outrigger {
 
@@ -79,9 +79,9 @@ enum class ControlKind : std::uint32_t {
   rank_left = 12,
   protest = 13,
   wire_address = 14,
-  node_card = 15,
-  roster = 16,
-  roster_taken = 17,
+  node_descriptor = 15,
+  job_map = 16,
+  job_map_taken = 17,
   segment_offer = 18,
   rank_address = 19,
   rank_remote = 20,
@@ -191,10 +191,10 @@ struct RankBody {
   std::uint32_t reserved = 0;
 };
 
-// With one descriptor: sealed memory that holds the bytes (an address on the wire, a card, a roster).
+// With one descriptor: sealed memory that holds the bytes (an address on the wire, a descriptor, a job map).
 struct SharedBytesBody {
   std::uint64_t bytes = 0;
-  std::uint32_t node = 0;  // of a roster: which of its nodes this one is
+  std::uint32_t node = 0;  // of a job map: which of its nodes this one is
   std::uint32_t reserved = 0;
 };
 
@@ -211,7 +211,7 @@ struct RankWiredBody {
   std::array<char, kReasonBytes> reason{};
 };
 
-struct RosterTakenBody {
+struct JobMapTakenBody {
   std::uint32_t ok = 0;
   std::array<char, kReasonBytes> reason{};
 };

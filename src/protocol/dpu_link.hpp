@@ -38,9 +38,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "protocol/control.hpp"
-#include "protocol/result.hpp"
-#include "protocol/unique_fd.hpp"
 
 namespace outrigger {
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/result.hpp"
 #include "protocol/control.hpp"
-#include "protocol/result.hpp"
 
 namespace outrigger {
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "protocol/result.hpp"
+#include "base/result.hpp"
 
 namespace outrigger {
 

@@ -28,10 +28,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/futex.hpp"
+#include "copy/board.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/control.hpp"
-#include "protocol/copy_board.hpp"
-#include "protocol/futex.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/wire_route.hpp"

@@ -16,13 +16,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/huge_page.hpp"
+#include "base/unique_fd.hpp"
+#include "base/xpmem.hpp"
 #include "fabric/ucx/route.hpp"
-#include "protocol/huge_page.hpp"
 #include "protocol/segment.hpp"
-#include "protocol/unique_fd.hpp"
-#include "protocol/xpmem.hpp"
-#include "service/topology.hpp"
-#include "service/transports.hpp"
+#include "service/keeper/topology.hpp"
+#include "service/loop/transports.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -9,14 +9,14 @@
 #include <string>
 #include <utility>
 
-#include "protocol/unique_fd.hpp"
-#include "service/bind_exec.hpp"
-#include "service/dpu_daemon.hpp"
-#include "service/dpu_probe.hpp"
+#include "base/unique_fd.hpp"
+#include "service/dpu/dpu_daemon.hpp"
+#include "service/dpu/dpu_probe.hpp"
 #include "service/info.hpp"
-#include "service/keep.hpp"
+#include "service/keeper/bind_exec.hpp"
+#include "service/keeper/keep.hpp"
 #include "service/log.hpp"
-#include "service/service.hpp"
+#include "service/loop/service.hpp"
 
 namespace {
 

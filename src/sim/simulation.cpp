@@ -79,7 +79,7 @@ class Simulation final : public fabric::sim::Observer {
   SimulationResult run();
 
   void chunk_moves(SpId by, const Block& from, const Block& to) override;
-  void ahead_read(SpId by, const Block& from) override;
+  void eager_read(SpId by, const Block& from) override;
   void move_ended(SpId by) override { wake(service(by)); }
   void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source) override;
   void completed(SpId by, WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
@@ -528,8 +528,8 @@ void Simulation::count_crossing(const Slot& target, const Block& from, const Blo
   }
 }
 
-void Simulation::ahead_read(SpId by, const Block& from) {
-  ++result_.blocks_ahead;
+void Simulation::eager_read(SpId by, const Block& from) {
+  ++result_.blocks_eager;
   const std::uint32_t buffer = RankMemory::buffer_of(from.memory.address);
   const auto& slots = ranks_[from.memory.owner.value()].slots;
   const auto slot =

@@ -26,7 +26,7 @@ struct SimulationResult {
   std::uint64_t operations = 0;       // completions seen by ranks
   std::uint64_t messages = 0;
   std::uint64_t moved_chunks = 0;
-  std::uint64_t blocks_ahead = 0;  // sent before they were asked for
+  std::uint64_t blocks_eager = 0;  // sent before they were asked for
   std::uint64_t crashes = 0;
   std::uint64_t replayed_posts = 0;
   std::uint64_t virtual_ns = 0;

@@ -9,9 +9,9 @@
 #include <array>
 #include <cstdint>
 
+#include "base/result.hpp"
 #include "engine/engine.hpp"
 #include "protocol/collective.hpp"
-#include "protocol/result.hpp"
 
 namespace outrigger::sim {
 

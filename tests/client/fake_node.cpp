@@ -11,8 +11,8 @@
 
 #include <algorithm>
 
-#include "client/abstract_socket.hpp"
-#include "protocol/futex.hpp"
+#include "base/futex.hpp"
+#include "client/start/abstract_socket.hpp"
 
 namespace outrigger::client::test {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/shared_memory.hpp"
 #include "fake_node.hpp"
 #include "protocol/shared_heap.hpp"
-#include "protocol/shared_memory.hpp"
 
 namespace outrigger::client::test::shared_heap {
 namespace {

@@ -1,6 +1,6 @@
 // Which buffers become huge pages and when, what stays as it was, and that their contents stay. Tests of what the
 // kernel makes of them are skipped where it has none; all others run everywhere.
-#include "client/huge_pages.hpp"
+#include "client/memory/huge_pages.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/huge_page.hpp"
 #include "fake_node.hpp"
-#include "protocol/huge_page.hpp"
 
 namespace outrigger::client::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/range_allocator.hpp"
+#include "client/memory/range_allocator.hpp"
 
 #include <gtest/gtest.h>
 

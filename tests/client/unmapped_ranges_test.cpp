@@ -1,4 +1,4 @@
-#include "client/unmapped_ranges.hpp"
+#include "client/memory/unmapped_ranges.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // When threads that wait help their service process, and that none of them sleeps through a question. What they copy:
 // tests/host/wait_copies_test.cpp.
-#include "client/wait_helper.hpp"
+#include "client/copies/wait_helper.hpp"
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>

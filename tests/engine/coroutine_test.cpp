@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "engine/task.hpp"
-#include "engine/window.hpp"
+#include "engine/core/task.hpp"
+#include "engine/core/window.hpp"
 
 namespace outrigger::engine {
 namespace {

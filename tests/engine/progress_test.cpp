@@ -1,4 +1,4 @@
-#include "engine/progress.hpp"
+#include "engine/core/progress.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 
-#include "engine/pool.hpp"
-#include "engine/ready_set.hpp"
+#include "engine/core/pool.hpp"
+#include "engine/core/ready_set.hpp"
 
 namespace outrigger::engine {
 namespace {

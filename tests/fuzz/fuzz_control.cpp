@@ -40,9 +40,9 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::rank_wired: return touch<RankWiredBody>(message);
     case ControlKind::wire_address:
     case ControlKind::rank_address:
-    case ControlKind::node_card:
-    case ControlKind::roster: return touch<SharedBytesBody>(message);
-    case ControlKind::roster_taken: return touch<RosterTakenBody>(message);
+    case ControlKind::node_descriptor:
+    case ControlKind::job_map: return touch<SharedBytesBody>(message);
+    case ControlKind::job_map_taken: return touch<JobMapTakenBody>(message);
   }
   std::abort();  // an unknown kind was let through
 }

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cross_memory.hpp"
 #include "copiers_fixture.hpp"
-#include "protocol/cross_memory.hpp"
 
 namespace outrigger {
 namespace {

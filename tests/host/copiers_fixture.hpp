@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/copier.hpp"
+#include "client/copies/copier.hpp"
 #include "fabric_fixture.hpp"
 
 namespace outrigger::testing {

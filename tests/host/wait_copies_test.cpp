@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/wait_helper.hpp"
+#include "client/copies/wait_helper.hpp"
 #include "copiers_fixture.hpp"
 #include "fabric/host/rank_copier.hpp"
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "client/wait_helper.hpp"
+#include "client/copies/wait_helper.hpp"
 #include "copiers_fixture.hpp"
 
 namespace outrigger {

@@ -45,9 +45,9 @@ const std::vector<Case>& cases() {
       {ControlKind::rank_left, sizeof(RankBody), 0},
       {ControlKind::protest, sizeof(ProtestBody), 0},
       {ControlKind::wire_address, sizeof(SharedBytesBody), 1},
-      {ControlKind::node_card, sizeof(SharedBytesBody), 1},
-      {ControlKind::roster, sizeof(SharedBytesBody), 1},
-      {ControlKind::roster_taken, sizeof(RosterTakenBody), 0},
+      {ControlKind::node_descriptor, sizeof(SharedBytesBody), 1},
+      {ControlKind::job_map, sizeof(SharedBytesBody), 1},
+      {ControlKind::job_map_taken, sizeof(JobMapTakenBody), 0},
   };
   return all;
 }
@@ -63,7 +63,7 @@ template <class... Bodies>
 constexpr bool kNoPadding = (std::has_unique_object_representations_v<Bodies> && ...);
 // Padding would carry bytes of our memory to the other side.
 static_assert(kNoPadding<HelloBody, WelcomeBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
-                         RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RosterTakenBody, ControlHeader,
+                         RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, JobMapTakenBody, ControlHeader,
                          SlotRequestBody, SlotResult>);
 
 TEST(Control, EveryKindGoesRoundAndKeepsItsDescriptors) {

@@ -1,4 +1,4 @@
-#include "protocol/last_words.hpp"
+#include "base/last_words.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <thread>
 
-#include "protocol/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace outrigger {
 namespace {

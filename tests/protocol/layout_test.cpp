@@ -19,10 +19,10 @@
 #include "protocol/control.hpp"
 #include "protocol/dpu_link.hpp"
 #include "protocol/exported_memory.hpp"
+#include "protocol/job_map.hpp"
 #include "protocol/peer_messages.hpp"
 #include "protocol/rank_address.hpp"
 #include "protocol/rank_message.hpp"
-#include "protocol/roster.hpp"
 #include "protocol/segment.hpp"
 #include "protocol/wire_messages.hpp"
 
@@ -36,7 +36,7 @@ constexpr bool without_gaps() {
 }
 static_assert(without_gaps<HelloBody, WelcomeBody, RefusedBody, RegionBody, RegionAddedBody, ConfigureBody,
                            PeerRingBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RankRemoteBody,
-                           RankWiredBody, RosterTakenBody, ProtestBody, ControlHeader>());
+                           RankWiredBody, JobMapTakenBody, ProtestBody, ControlHeader>());
 static_assert(without_gaps<DpuJob, DpuReady, RankMessage, LocalRef, SlotLayout, SlotRequestBody, SlotResult, KeyEntry,
                            WireRoute, PairExtent, CopyJob>());
 
@@ -54,7 +54,7 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(RankAttachedBody, world_rank, reach) + OUTRIGGER_LAYOUT(RankBody, world_rank, reserved) +
          OUTRIGGER_LAYOUT(SharedBytesBody, bytes, node, reserved) +
          OUTRIGGER_LAYOUT(RankRemoteBody, world_rank, sp, bytes) +
-         OUTRIGGER_LAYOUT(RankWiredBody, world_rank, ok, reason) + OUTRIGGER_LAYOUT(RosterTakenBody, ok, reason) +
+         OUTRIGGER_LAYOUT(RankWiredBody, world_rank, ok, reason) + OUTRIGGER_LAYOUT(JobMapTakenBody, ok, reason) +
          OUTRIGGER_LAYOUT(ProtestBody, world_rank, reason) +
          OUTRIGGER_LAYOUT(DpuJob, local_size, services, attach_limit_ms) +
          OUTRIGGER_LAYOUT(DpuReady, services, reserved, name) +
@@ -161,13 +161,13 @@ std::string messages_on_the_wire() {
 }
 
 std::string addresses() {
-  NodeCard card;
-  card.name = "thor";
-  card.secret = some_secret();
-  card.addresses = {counted(3, 1), counted(5, 0x10)};
-  card.ranks = {RankAssignment{WorldRank{0x01020304}, 1}, RankAssignment{WorldRank{0x11121314}, 0}};
+  NodeDescriptor descriptor;
+  descriptor.name = "thor";
+  descriptor.secret = some_secret();
+  descriptor.addresses = {counted(3, 1), counted(5, 0x10)};
+  descriptor.ranks = {RankAssignment{WorldRank{0x01020304}, 1}, RankAssignment{WorldRank{0x11121314}, 0}};
   std::vector<std::byte> bytes;
-  encode_card(card, bytes);
+  encode_descriptor(descriptor, bytes);
   RankAddress address;
   address.segment_base = 0x0102030405060708;
   address.machine = 0x1112131415161718;
@@ -175,7 +175,7 @@ std::string addresses() {
   address.segment_key = counted(3, 0x30);
   const std::vector<std::byte> without_trial = encode_rank_address(address);
   address.trial = ExportTrial{0x2122232425262728, counted(2, 0x40), counted(7, 0x50)};
-  return line_of_bytes("card", bytes) + line_of_bytes("rank address", without_trial) +
+  return line_of_bytes("descriptor", bytes) + line_of_bytes("rank address", without_trial) +
          line_of_bytes("rank address with a trial", encode_rank_address(address));
 }
 

@@ -1,4 +1,4 @@
-#include "protocol/shared_memory.hpp"
+#include "base/shared_memory.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

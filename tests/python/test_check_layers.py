@@ -41,7 +41,7 @@ def test_a_clean_tree_passes(tmp_path: Path) -> None:
     ("file", "line"),
     [
         ("protocol/ids.hpp", '#include "engine/engine.hpp"'),
-        ("engine/engine.hpp", '#include "service/service.cpp"'),
+        ("engine/engine.hpp", '#include "service/loop/service.cpp"'),
         ("engine/engine.hpp", '#include "fabric/host/host.cpp"'),
         ("engine/engine.hpp", "#include <thread>"),
         ("engine/engine.hpp", "#include <chrono>"),

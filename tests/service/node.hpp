@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "client/client.hpp"
-#include "service/keeper.hpp"
+#include "service/keeper/keeper.hpp"
+#include "service/keeper/starter.hpp"
 #include "service/log.hpp"
-#include "service/starter.hpp"
 
 namespace outrigger::testing {
 

@@ -1,4 +1,4 @@
-#include "service/placement.hpp"
+#include "service/keeper/placement.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "service/bind_exec.hpp"
+#include "service/keeper/bind_exec.hpp"
 
 namespace outrigger::service {
 namespace {

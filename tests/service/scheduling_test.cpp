@@ -1,4 +1,4 @@
-#include "service/scheduling.hpp"
+#include "service/loop/scheduling.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

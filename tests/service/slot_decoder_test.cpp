@@ -1,4 +1,4 @@
-#include "service/slot_decoder.hpp"
+#include "service/loop/slot_decoder.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fabric/host/rank_memory.hpp"
-#include "service/slot_decoder.hpp"
+#include "service/loop/slot_decoder.hpp"
 
 namespace outrigger::testing {
 

@@ -1,4 +1,4 @@
-#include "service/stopped_services.hpp"
+#include "service/keeper/stopped_services.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "service/topology.hpp"
+#include "service/keeper/topology.hpp"
 
 #include <gtest/gtest.h>
 
 #include "service/info.hpp"
-#include "service/keep.hpp"
+#include "service/keeper/keep.hpp"
 
 namespace outrigger::service {
 namespace {

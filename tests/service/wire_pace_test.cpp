@@ -1,4 +1,4 @@
-#include "service/wire_pace.hpp"
+#include "service/loop/wire_pace.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/operation.hpp"
+#include "engine/core/operation.hpp"
 
 namespace outrigger::sim {
 namespace {

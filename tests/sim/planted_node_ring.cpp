@@ -1,5 +1,5 @@
 // node_ring with planted bugs in how blocks are passed on within a node.
-#include "engine/operation.hpp"
+#include "engine/core/operation.hpp"
 #include "planted.hpp"
 
 namespace outrigger::sim {

@@ -55,13 +55,13 @@ TEST_P(Schedules, KeepEveryInvariant) {
     ASSERT_NE(result.operations, 0U);
     crashes += result.crashes;
     replayed += result.replayed_posts;
-    ahead += result.blocks_ahead;
+    ahead += result.blocks_eager;
   }
   // The faults must be there to be survived.
   EXPECT_EQ(crashes != 0, faults.make().most_crashes != 0);
   EXPECT_EQ(replayed != 0, faults.make().most_crashes != 0);
-  const bool sends_ahead = algorithm == Algorithm::ring_pull || algorithm == Algorithm::node_ring;
-  EXPECT_EQ(ahead != 0, faults.make().ahead_chance != 0 && sends_ahead);
+  const bool eager_sends = algorithm == Algorithm::ring_pull || algorithm == Algorithm::node_ring;
+  EXPECT_EQ(ahead != 0, faults.make().eager_chance != 0 && eager_sends);
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulation, Schedules,

@@ -36,18 +36,18 @@ class ClusterFabrics : public Wires {
  protected:
   void SetUp() override {
     open(4);
-    std::vector<std::byte> cards;
+    std::vector<std::byte> descriptors;
     for (std::uint32_t node = 0; node < 2; ++node) {
-      NodeCard card;
-      card.name = std::string("n").append(std::to_string(node));
-      card.secret.fill(5);
-      card.addresses = {addresses_[2 * node], addresses_[2 * node + 1]};
-      card.ranks = {RankAssignment{WorldRank{2 * node}, 0}, RankAssignment{WorldRank{2 * node + 1}, 1}};
-      encode_card(card, cards);
+      NodeDescriptor descriptor;
+      descriptor.name = std::string("n").append(std::to_string(node));
+      descriptor.secret.fill(5);
+      descriptor.addresses = {addresses_[2 * node], addresses_[2 * node + 1]};
+      descriptor.ranks = {RankAssignment{WorldRank{2 * node}, 0}, RankAssignment{WorldRank{2 * node + 1}, 1}};
+      encode_descriptor(descriptor, descriptors);
     }
-    roster_ = std::move(decode_roster(cards, 4)).value();
-    for (std::uint32_t sp = 0; sp < 4; ++sp) ASSERT_TRUE(wire(sp).introduce(roster_, SpId{sp}));
-    cluster_.emplace(node_, wire(3), roster_, SpId{3});
+    job_map_ = std::move(decode_job_map(descriptors, 4)).value();
+    for (std::uint32_t sp = 0; sp < 4; ++sp) ASSERT_TRUE(wire(sp).introduce(job_map_, SpId{sp}));
+    cluster_.emplace(node_, wire(3), job_map_, SpId{3});
   }
   NodeFabric node_;
   std::optional<fabric::ucx::ClusterFabric> cluster_;

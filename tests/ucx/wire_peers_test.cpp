@@ -13,7 +13,7 @@ using fabric::ucx::WireOptions;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A service process in the roster that speaks UCX by hand. It receives headers, and never accepts a rendezvous.
+// A service process in the job map that speaks UCX by hand. It receives headers, and never accepts a rendezvous.
 class RawPeer final : private fabric::ucx::WorkerEvents {
  public:
   RawPeer() {
@@ -122,7 +122,7 @@ class RawPeers : public Wires {
     wire::Header header;
     header.kind = kind;
     header.from = SpId{1};
-    header.secret = roster_.secret();
+    header.secret = job_map_.secret();
     return header;
   }
   void say(const wire::Header& header, const std::string& data = {}) {
@@ -173,7 +173,7 @@ TEST_P(RawPeers, StrangersAreNotListenedTo) {
     if (i % 2 == 0) garbage[16 + static_cast<std::size_t>(i) % kSecretBytes] ^= std::byte{1};  // not the secret
     if (i % 2 == 1) garbage[random() % 12] ^= static_cast<std::byte>(1 + random() % 255);  // not its number, or worse
     if (const auto decoded = wire::decode_wire(garbage);
-        decoded && decoded->secret == roster_.secret() && decoded->from == SpId{1}) {
+        decoded && decoded->secret == job_map_.secret() && decoded->from == SpId{1}) {
       continue;
     }
     std::span<const std::byte> sent(garbage);
@@ -525,22 +525,22 @@ TEST_P(Wires, APeerThatDiesInTheMiddleOfMovesIsNamed) {
 
 TEST_P(Wires, RostersThatDoNotFitAreRefused) {
   open(2);
-  Roster roster = make_roster();
+  JobMap job_map = make_job_map();
   auto refused = [&](SpId self, const std::string& reason) {
-    const Status status = wire(0).introduce(roster, self);
+    const Status status = wire(0).introduce(job_map, self);
     ASSERT_FALSE(status);
     EXPECT_NE(status.error().find(reason), std::string::npos) << status.error();
   };
   refused(SpId{1}, "does not name this service process");
   refused(SpId{2}, "does not name this service process");
   refused(SpId{0xFFFFFFFF}, "does not name this service process");
-  const auto right = roster.nodes[1].addresses[0];
+  const auto right = job_map.nodes[1].addresses[0];
   for (const std::size_t length : {0U, 3U, 4U, 5U}) {
-    roster.nodes[1].addresses[0].assign(length, std::byte{0xFF});
+    job_map.nodes[1].addresses[0].assign(length, std::byte{0xFF});
     refused(SpId{0}, "service process 1 on node n1 has no network address");
   }
-  roster.nodes[1].addresses[0] = right;
-  EXPECT_TRUE(wire(0).introduce(roster, SpId{0}));
+  job_map.nodes[1].addresses[0] = right;
+  EXPECT_TRUE(wire(0).introduce(job_map, SpId{0}));
 }
 
 TEST(WireOpening, TransportsThatDoNotExistAreAnErrorWithAName) {

@@ -92,7 +92,7 @@ class Moved final : public fabric::MoveCompletion {
 inline fabric::ucx::WireOptions tiny_options() {
   fabric::ucx::WireOptions options;
   options.chunk_bytes = 4096;
-  options.eager_bytes = 512;
+  options.rendezvous_above_bytes = 512;
   options.peer_window_bytes = 8192;
   options.window_bytes = 16384;
   options.send_buffers = 2;
@@ -145,9 +145,9 @@ class Wires : public ::testing::TestWithParam<bool> {
   }
   // After every address is known.
   void introduce() {
-    roster_ = make_roster();
+    job_map_ = make_job_map();
     for (std::uint32_t i = 0; i < wires_.size(); ++i) {
-      const Status introduced = wires_[i]->introduce(roster_, SpId{i});
+      const Status introduced = wires_[i]->introduce(job_map_, SpId{i});
       ASSERT_TRUE(introduced) << introduced.error();
     }
   }
@@ -155,19 +155,19 @@ class Wires : public ::testing::TestWithParam<bool> {
     open(nodes, options, bytes);
     introduce();
   }
-  [[nodiscard]] Roster make_roster() const {
-    std::vector<std::byte> cards;
+  [[nodiscard]] JobMap make_job_map() const {
+    std::vector<std::byte> descriptors;
     for (std::uint32_t i = 0; i < addresses_.size(); ++i) {
-      NodeCard card;
-      card.name = std::string("n").append(std::to_string(i));
-      card.secret.fill(static_cast<std::uint8_t>(i + 1));
-      card.addresses = {addresses_[i]};
-      card.ranks = {RankAssignment{WorldRank{i}, 0}};
-      encode_card(card, cards);
+      NodeDescriptor descriptor;
+      descriptor.name = std::string("n").append(std::to_string(i));
+      descriptor.secret.fill(static_cast<std::uint8_t>(i + 1));
+      descriptor.addresses = {addresses_[i]};
+      descriptor.ranks = {RankAssignment{WorldRank{i}, 0}};
+      encode_descriptor(descriptor, descriptors);
     }
-    auto roster = decode_roster(cards, static_cast<std::uint32_t>(addresses_.size()));
-    EXPECT_TRUE(roster) << roster.error();
-    return std::move(roster).value();
+    auto job_map = decode_job_map(descriptors, static_cast<std::uint32_t>(addresses_.size()));
+    EXPECT_TRUE(job_map) << job_map.error();
+    return std::move(job_map).value();
   }
 
   [[nodiscard]] fabric::ucx::Wire& wire(std::size_t i) { return *wires_[i]; }
@@ -229,7 +229,7 @@ class Wires : public ::testing::TestWithParam<bool> {
 
   std::vector<std::unique_ptr<FakeMemory>> memories_;
   std::vector<std::vector<std::byte>> addresses_;
-  Roster roster_;
+  JobMap job_map_;
   std::vector<std::unique_ptr<fabric::ucx::Wire>> wires_;
 };
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/ucx_exports.hpp"
+#include "base/ucx_exports.hpp"
 
 namespace outrigger::fabric::dpu {
 namespace {

@@ -258,7 +258,7 @@ Result<std::uint64_t> DpuFabric::base_of(WorldRank number, RegionId region) {
     found = range;
   });
   const Clock::time_point deadline = Clock::now() + options_.attach_limit;
-  while (!known && Clock::now() < deadline) (void)let_go_on();
+  while (!known && Clock::now() < deadline) (void)progress_memory();
   if (!known) std::abort();  // the callback is still to come, and names what is gone by then
   if (!found) return Error{"the rank has registered no such memory"};
   return found->base();

@@ -100,10 +100,10 @@ class DpuFabric final : public Fabric, public NodeMemory, private ucx::WorkerEve
   [[nodiscard]] View view(const MemoryRef& memory, std::uint64_t bytes) override;
   [[nodiscard]] MoveStatus read(const MemoryRef& from, std::span<std::byte> to) override;
   [[nodiscard]] MoveStatus write(const MemoryRef& to, std::span<const std::byte> from) override;
-  [[nodiscard]] bool elsewhere() const override { return true; }
+  [[nodiscard]] bool is_remote() const override { return true; }
   void start_read(const MemoryRef& from, std::span<std::byte> to, Accessed done) override;
   void start_write(const MemoryRef& to, std::span<const std::byte> from, Accessed done) override;
-  bool let_go_on() override;
+  bool progress_memory() override;
 
  private:
   enum class Stage { connecting, wired, proving, trying, reached, failed };

@@ -136,7 +136,7 @@ void DpuFabric::cancel(MoveCompletion& completion) {
     return;
   }
   const Clock::time_point deadline = Clock::now() + kLandingTime;
-  while (moves_.contains(id) && Clock::now() < deadline) (void)let_go_on();
+  while (moves_.contains(id) && Clock::now() < deadline) (void)progress_memory();
 }
 
 void DpuFabric::start_read(const MemoryRef& from, std::span<std::byte> to, Accessed done) {
@@ -151,7 +151,7 @@ void DpuFabric::start_write(const MemoryRef& to, std::span<const std::byte> from
   owner->remote->put(to, from, std::move(done));
 }
 
-bool DpuFabric::let_go_on() {
+bool DpuFabric::progress_memory() {
   const bool worked = worker_->progress();
   return rma_.deliver() || worked;
 }
@@ -162,7 +162,7 @@ NodeMemory::View DpuFabric::view(const MemoryRef& memory, std::uint64_t /*bytes*
 }
 
 MoveStatus DpuFabric::read(const MemoryRef& /*from*/, std::span<std::byte> /*to*/) {
-  std::abort();  // elsewhere(): a bug of ours
+  std::abort();  // is_remote(): a bug of ours
 }
 
 MoveStatus DpuFabric::write(const MemoryRef& /*to*/, std::span<const std::byte> /*from*/) {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/ucx_exports.hpp"
 #include "protocol/exported_memory.hpp"
-#include "protocol/ucx_exports.hpp"
 
 namespace outrigger::fabric::dpu {
 namespace {
@@ -45,7 +45,7 @@ bool read_pieces(DpuFabric& fabric, const MemoryRef& memory, std::size_t bytes, 
     });
   };
   for (std::size_t place = 0; place < at_once; ++place) read(place);
-  while (ended < count) (void)fabric.let_go_on();
+  while (ended < count) (void)fabric.progress_memory();
   return ok;
 }
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "fabric/dpu/dpu_fabric.hpp"
 #include "fabric/ucx/worker.hpp"
 #include "protocol/rank_address.hpp"
-#include "protocol/result.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::fabric::dpu {

@@ -13,12 +13,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/shared_memory.hpp"
 #include "fabric/dpu/rma.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/ucx/worker.hpp"
 #include "protocol/rank_address.hpp"
 #include "protocol/segment.hpp"
-#include "protocol/shared_memory.hpp"
 
 namespace outrigger::fabric::dpu {
 

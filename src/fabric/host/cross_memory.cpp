@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "protocol/cross_memory.hpp"
+#include "base/cross_memory.hpp"
 
 namespace outrigger::fabric {
 namespace {

@@ -36,6 +36,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/shared_memory.hpp"
+#include "base/unique_fd.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/host/copy_kernel.hpp"
 #include "fabric/host/host_move.hpp"
@@ -44,8 +46,6 @@
 #include "fabric/host/xpmem_windows.hpp"
 #include "fabric/node_memory.hpp"
 #include "protocol/byte_ring.hpp"
-#include "protocol/shared_memory.hpp"
-#include "protocol/unique_fd.hpp"
 
 namespace outrigger::fabric {
 

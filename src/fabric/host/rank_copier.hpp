@@ -17,8 +17,8 @@
 #include <optional>
 #include <vector>
 
+#include "copy/board.hpp"
 #include "fabric/host/host_move.hpp"
-#include "protocol/copy_board.hpp"
 #include "protocol/ids.hpp"
 
 namespace outrigger::fabric {

@@ -9,10 +9,10 @@
 #include <memory>
 #include <unordered_map>
 
+#include "base/result.hpp"
+#include "base/shared_memory.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/result.hpp"
 #include "protocol/segment.hpp"
-#include "protocol/shared_memory.hpp"
 
 namespace outrigger::fabric {
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "protocol/xpmem.hpp"
+#include "base/xpmem.hpp"
 
 namespace outrigger::fabric {
 

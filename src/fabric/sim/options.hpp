@@ -12,7 +12,7 @@ struct FaultOptions {
   Range chunk_bytes{1, 4096};
   Range chunk_delay_ns{500, 500};
   // Blocks that are sent ahead, to some byte of theirs, after a chunk's delay. The others are asked for.
-  double ahead_chance = 0;
+  double eager_chance = 0;
   // Time until a service process looks at what has arrived, and its chance to stall much longer instead.
   Range step_delay_ns{100, 100};
   double service_stall_chance = 0;
@@ -45,7 +45,7 @@ struct FaultOptions {
   faults.message_delay_ns = {100, 50'000};
   faults.chunk_bytes = {1, 1024};
   faults.chunk_delay_ns = {10, 20'000};
-  faults.ahead_chance = 0.5;
+  faults.eager_chance = 0.5;
   faults.step_delay_ns = {10, 2'000};
   faults.service_stall_chance = 0.02;
   faults.service_stall_ns = {10'000, 500'000};

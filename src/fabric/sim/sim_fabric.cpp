@@ -75,25 +75,25 @@ void SimFabric::move(const Block& from, const Block& to, MoveCompletion& complet
   schedule_chunk(completion, id);
 }
 
-void SimFabric::send_ahead(const BlockId& id, const Block& from, SpId reader) {
-  const bool added = ahead_.insert(id).second;
+void SimFabric::send_eager(const BlockId& id, const Block& from, SpId reader) {
+  const bool added = eager_.insert(id).second;
   assert(added);
   static_cast<void>(added);
-  if (!world_.random.chance(world_.faults.ahead_chance)) return;
+  if (!world_.random.chance(world_.faults.eager_chance)) return;
   Block part = from;
   part.bytes = 1 + world_.random.below(from.bytes);
   const std::uint64_t delay = world_.random.within(world_.faults.chunk_delay_ns);
   world_.time.after(delay, [this, alive = std::weak_ptr<bool>(alive_), id, part, reader] {
     const std::shared_ptr<bool> here = alive.lock();
-    if (here == nullptr || !*here || !ahead_.contains(id)) return;
+    if (here == nullptr || !*here || !eager_.contains(id)) return;
     const auto bytes = world_.memory[part.memory.owner.value()].resolve(part.memory.address, part.bytes);
-    world_.observer.ahead_read(self_, part);
+    world_.observer.eager_read(self_, part);
     world_.ahead[{reader, id}].assign(bytes.begin(), bytes.end());
   });
 }
 
-void SimFabric::withdraw_ahead(const BlockId& id) {
-  const std::size_t removed = ahead_.erase(id);
+void SimFabric::withdraw_eager(const BlockId& id) {
+  const std::size_t removed = eager_.erase(id);
   assert(removed == 1);
   static_cast<void>(removed);
 }
@@ -104,7 +104,7 @@ void SimFabric::move_block(const BlockId& id, SpId /*source*/, const Block& from
   if (auto block = world_.ahead.extract({self_, id})) moves_.at(&completion).ahead = std::move(block.mapped());
 }
 
-void SimFabric::forget_ahead(const BlockId& id, SpId /*source*/) {
+void SimFabric::forget_eager(const BlockId& id, SpId /*source*/) {
   world_.ahead.erase({self_, id});
 }
 

@@ -39,7 +39,7 @@ class RankMemory {
 class Observer {
  public:
   virtual void chunk_moves(SpId by, const Block& from, const Block& to) = 0;  // before the bytes are touched
-  virtual void ahead_read(SpId by, const Block& from) = 0;                    // of a block that is sent ahead
+  virtual void eager_read(SpId by, const Block& from) = 0;                    // of a block that is sent ahead
   virtual void move_ended(SpId by) = 0;                                       // the engine has to run
   virtual void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source) = 0;
   virtual void completed(SpId by, WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
@@ -93,11 +93,11 @@ class SimFabric final : public Fabric {
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
-  void send_ahead(const BlockId& id, const Block& from, SpId reader) override;
-  void withdraw_ahead(const BlockId& id) override;
+  void send_eager(const BlockId& id, const Block& from, SpId reader) override;
+  void withdraw_eager(const BlockId& id) override;
   void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
                   MoveCompletion& completion) override;
-  void forget_ahead(const BlockId& id, SpId source) override;
+  void forget_eager(const BlockId& id, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
@@ -123,7 +123,7 @@ class SimFabric final : public Fabric {
   SpId self_;
   std::shared_ptr<bool> alive_;
   std::unordered_map<MoveCompletion*, MoveState> moves_;
-  std::set<BlockId> ahead_;  // that may be read and sent ahead
+  std::set<BlockId> eager_;  // that may be read and sent ahead
   std::uint64_t next_move_ = 0;
 };
 

@@ -2,12 +2,12 @@
 
 namespace outrigger::fabric::ucx {
 
-ClusterFabric::ClusterFabric(Fabric& node, Wire& wire, const Roster& roster, SpId self)
+ClusterFabric::ClusterFabric(Fabric& node, Wire& wire, const JobMap& job_map, SpId self)
     : node_(node),
       wire_(wire),
-      sp_of_rank_(roster.sp_of_rank),
-      first_here_(roster.first_sp[roster.node_of(self)]),
-      count_here_(static_cast<std::uint32_t>(roster.nodes[roster.node_of(self)].addresses.size())) {}
+      sp_of_rank_(job_map.sp_of_rank),
+      first_here_(job_map.first_sp[job_map.node_of(self)]),
+      count_here_(static_cast<std::uint32_t>(job_map.nodes[job_map.node_of(self)].addresses.size())) {}
 
 void ClusterFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
   const SpId source = sp_of_rank_[from.memory.owner.value()];
@@ -26,12 +26,12 @@ void ClusterFabric::cancel(MoveCompletion& completion) {
   wire_.cancel(completion);
 }
 
-void ClusterFabric::send_ahead(const BlockId& id, const Block& from, SpId reader) {
-  if (!is_here(reader)) wire_.send_ahead(id, from, reader);
+void ClusterFabric::send_eager(const BlockId& id, const Block& from, SpId reader) {
+  if (!is_here(reader)) wire_.send_eager(id, from, reader);
 }
 
-void ClusterFabric::withdraw_ahead(const BlockId& id) {
-  wire_.withdraw_ahead(id);
+void ClusterFabric::withdraw_eager(const BlockId& id) {
+  wire_.withdraw_eager(id);
 }
 
 void ClusterFabric::move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
@@ -43,8 +43,8 @@ void ClusterFabric::move_block(const BlockId& id, SpId source, const Block& from
   }
 }
 
-void ClusterFabric::forget_ahead(const BlockId& id, SpId source) {
-  if (!is_here(source)) wire_.forget_ahead(id, source);
+void ClusterFabric::forget_eager(const BlockId& id, SpId source) {
+  if (!is_here(source)) wire_.forget_eager(id, source);
 }
 
 void ClusterFabric::send(SpId to, std::span<const std::byte> message) {

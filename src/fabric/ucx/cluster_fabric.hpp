@@ -8,22 +8,22 @@
 
 #include "fabric/fabric.hpp"
 #include "fabric/ucx/wire.hpp"
-#include "protocol/roster.hpp"
+#include "protocol/job_map.hpp"
 
 namespace outrigger::fabric::ucx {
 
 class ClusterFabric final : public Fabric {
  public:
   // `node`: knows the service processes of the node by their numbers there, from 0. Both must outlive this.
-  ClusterFabric(Fabric& node, Wire& wire, const Roster& roster, SpId self);
+  ClusterFabric(Fabric& node, Wire& wire, const JobMap& job_map, SpId self);
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
-  void send_ahead(const BlockId& id, const Block& from, SpId reader) override;
-  void withdraw_ahead(const BlockId& id) override;
+  void send_eager(const BlockId& id, const Block& from, SpId reader) override;
+  void withdraw_eager(const BlockId& id) override;
   void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
                   MoveCompletion& completion) override;
-  void forget_ahead(const BlockId& id, SpId source) override;
+  void forget_eager(const BlockId& id, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;

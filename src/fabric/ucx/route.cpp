@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "protocol/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace outrigger::fabric::ucx {
 namespace {

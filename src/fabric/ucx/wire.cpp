@@ -74,30 +74,30 @@ std::vector<std::byte> Wire::address() const {
   return both;
 }
 
-Status Wire::introduce(const Roster& roster, SpId self) {
-  if (self.value() >= roster.sp_count || roster.address_of(self) != address()) {
-    return Error{"the roster of nodes does not name this service process"};
+Status Wire::introduce(const JobMap& job_map, SpId self) {
+  if (self.value() >= job_map.sp_count || job_map.address_of(self) != address()) {
+    return Error{"the job map of nodes does not name this service process"};
   }
   self_ = self;
-  secret_ = roster.secret();
-  const std::uint32_t own_node = roster.node_of(self);
-  const std::uint64_t ahead_bytes = std::min(options_.ahead_bytes_of_peer, options_.ahead_bytes / roster.sp_count);
-  links_.resize(roster.sp_count);
-  for (std::uint32_t sp = 0; sp < roster.sp_count; ++sp) {
-    const std::uint32_t node = roster.node_of(SpId{sp});
+  secret_ = job_map.secret();
+  const std::uint32_t own_node = job_map.node_of(self);
+  const std::uint64_t eager_bytes = std::min(options_.eager_bytes_of_peer, options_.eager_bytes / job_map.sp_count);
+  links_.resize(job_map.sp_count);
+  for (std::uint32_t sp = 0; sp < job_map.sp_count; ++sp) {
+    const std::uint32_t node = job_map.node_of(SpId{sp});
     if (node == own_node) continue;
-    const std::vector<std::byte>& address = roster.address_of(SpId{sp});
+    const std::vector<std::byte>& address = job_map.address_of(SpId{sp});
     std::uint32_t length = 0;
     if (address.size() >= kLengthBytes) std::memcpy(&length, address.data(), kLengthBytes);
     if (length == 0 || length >= address.size() - kLengthBytes) {
-      return Error{"service process " + std::to_string(sp) + " on node " + roster.nodes[node].name +
+      return Error{"service process " + std::to_string(sp) + " on node " + job_map.nodes[node].name +
                    " has no network address"};
     }
     auto link = std::make_unique<Link>();
     link->sp = SpId{sp};
-    link->name = roster.nodes[node].name;
-    link->ahead = AheadBlocks(ahead_bytes);
-    link->ahead_room_bytes = ahead_bytes;
+    link->name = job_map.nodes[node].name;
+    link->ahead = EagerBlocks(eager_bytes);
+    link->eager_room_bytes = eager_bytes;
     const auto data_begin = address.begin() + static_cast<std::ptrdiff_t>(kLengthBytes + length);
     link->control_address.assign(address.begin() + kLengthBytes, data_begin);
     link->data_address.assign(data_begin, address.end());
@@ -137,9 +137,9 @@ void Wire::begin(bool pulls, SpId peer, const Block& from, const Block& to, Move
   transfer.completion = &completion;
   (void)endpoint(link, Line::data);  // what the network can do is known from then on
   transfer.chunk_bytes = link.moves_memory ? options_.chunk_bytes : options_.copied_chunk_bytes;
-  AheadBlock* ahead = block == nullptr ? nullptr : link.ahead.find(*block);
+  EagerBlock* ahead = block == nullptr ? nullptr : link.ahead.find(*block);
   if (ahead != nullptr && ahead->transfer == 0) {
-    take_ahead(transfer, id, *ahead);
+    take_eager(transfer, id, *ahead);
     if (transfer.status != MoveStatus::ok || transfer.started_bytes == from.bytes) return finish_if_done(id, transfer);
   }
   link.ready.push_back(id);
@@ -166,7 +166,7 @@ void Wire::await_landing(std::uint64_t id) {
   while (true) {
     const auto found = transfers_.find(id);
     if (found == transfers_.end() || std::ranges::none_of(found->second.open_chunks, landing)) return;
-    const bool goes_on = memory_.let_go_on();
+    const bool goes_on = memory_.progress_memory();
     if (!data_->progress() && !goes_on && std::chrono::steady_clock::now() > deadline) {
       const Link& link = *found->second.link;
       failure_ = "node " + link.name + " is lost: service process " + std::to_string(link.sp.value()) +
@@ -254,7 +254,7 @@ bool Wire::start_chunk(Link& link) {
     if (view.status == MoveStatus::ok && view.bytes == nullptr) {
       staging = send_staging_.take();
       if (!staging.valid()) return false;
-      if (!memory_.elsewhere()) view.status = memory_.read(local, std::span(staging.data(), bytes));
+      if (!memory_.is_remote()) view.status = memory_.read(local, std::span(staging.data(), bytes));
       view.bytes = staging.data();
     }
   }
@@ -271,7 +271,7 @@ bool Wire::start_chunk(Link& link) {
   if (transfer.started_bytes < transfer.from.bytes) link.ready.push_back(id);
   if (transfer.pulls) {
     say(link, chunk);
-  } else if (staging.valid() && memory_.elsewhere()) {
+  } else if (staging.valid() && memory_.is_remote()) {
     fetch_and_send(link, chunk, local_part(transfer, offset), std::move(staging), true);
   } else {
     send_chunk(link, chunk, view.bytes, std::move(view.hold), std::move(staging));
@@ -319,7 +319,7 @@ void Wire::finish_if_done(std::uint64_t id, Transfer& transfer) {
   if (!transfer.open_chunks.empty()) return;
   const bool all_came = transfer.started_bytes == transfer.from.bytes && transfer.ahead == 0;
   if (transfer.status == MoveStatus::ok && !all_came) return;
-  if (transfer.ahead != 0) give_up_ahead(*transfer.link, transfer.ahead);
+  if (transfer.ahead != 0) give_up_eager(*transfer.link, transfer.ahead);
   if (transfer.completion != nullptr) {
     finished_.add(*transfer.completion, MoveOutcome{transfer.status, Reach::wire});
   }

@@ -41,11 +41,11 @@
 #include "fabric/fabric.hpp"
 #include "fabric/finished_moves.hpp"
 #include "fabric/node_memory.hpp"
-#include "fabric/ucx/ahead.hpp"
+#include "fabric/ucx/eager.hpp"
 #include "fabric/ucx/route.hpp"
 #include "fabric/ucx/staging.hpp"
 #include "fabric/ucx/worker.hpp"
-#include "protocol/roster.hpp"
+#include "protocol/job_map.hpp"
 #include "protocol/wire_messages.hpp"
 #include "protocol/wire_route.hpp"
 
@@ -55,12 +55,12 @@ struct WireOptions {
   std::string transports;                          // as UCX_TLS; empty: all but shared memory
   std::uint64_t chunk_bytes = 256U << 10;          // where the network moves memory; at most wire::kMaxChunkBytes
   std::uint64_t copied_chunk_bytes = 60U << 10;    // where processors do: a chunk is one message, and not put together
-  std::uint64_t eager_bytes = 8U << 10;            // longer chunks go by rendezvous where the network moves memory
+  std::uint64_t rendezvous_above_bytes = 8U << 10; // longer chunks go by rendezvous where the network moves memory
   std::optional<bool> moves_memory;                // the network; empty: as UCX says
   std::uint64_t peer_window_bytes = 1U << 20;      // under way with one peer; beyond it moves wait
   std::uint64_t window_bytes = 8U << 20;           // under way with all peers; beyond it moves wait
-  std::uint64_t ahead_bytes_of_peer = 256U << 10;  // sent before they are asked for; beyond it blocks wait to be
-  std::uint64_t ahead_bytes = 16U << 20;           // of all peers together
+  std::uint64_t eager_bytes_of_peer = 256U << 10;  // sent before they are asked for; beyond it blocks wait to be
+  std::uint64_t eager_bytes = 16U << 20;           // of all peers together
   std::size_t send_buffers = 16;                   // staging; beyond it chunks from private memory wait
   std::size_t receive_buffers = 16;                // staging; beyond it chunks for private memory wait at their source
   std::size_t waiting_messages = 16384;            // not yet taken by the network; beyond it backlogged()
@@ -77,18 +77,18 @@ class Wire {
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 
-  // For the others, in the roster.
+  // For the others, in the job map.
   [[nodiscard]] std::vector<std::byte> address() const;
   // Who there is. Once, before anything below. Error: an address that is not one.
-  [[nodiscard]] Status introduce(const Roster& roster, SpId self);
+  [[nodiscard]] Status introduce(const JobMap& job_map, SpId self);
 
   // `from` belongs to a rank that `source` serves, `to` to a rank of this node. As Fabric::move().
   void pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion);
   // The same for a block of which the source may have sent something ahead. See Fabric for these three, too.
   void pull_block(const BlockId& id, SpId source, const Block& from, const Block& to, MoveCompletion& completion);
-  void forget_ahead(const BlockId& id, SpId source);
-  void send_ahead(const BlockId& id, const Block& from, SpId reader);
-  void withdraw_ahead(const BlockId& id);
+  void forget_eager(const BlockId& id, SpId source);
+  void send_eager(const BlockId& id, const Block& from, SpId reader);
+  void withdraw_eager(const BlockId& id);
   // `to` belongs to a rank that `destination` serves, `from` to a rank of this node.
   void push(SpId destination, const Block& from, const Block& to, MoveCompletion& completion);
   // moved() will not be called, and nothing more is written to memory of this node: waits for what the network is
@@ -106,7 +106,7 @@ class Wire {
   [[nodiscard]] std::size_t moves_in_flight() const { return transfers_.size(); }
   // Of chunks: on their way, as far as this end knows, and arrived or gone so far. For whoever decides when to look.
   [[nodiscard]] std::uint64_t bytes_under_way() const {
-    return window_used_bytes_ + sending_bytes_ + ahead_awaited_bytes_;
+    return window_used_bytes_ + sending_bytes_ + eager_awaited_bytes_;
   }
   [[nodiscard]] std::uint64_t bytes_moved() const { return moved_bytes_; }
   // WireOptions::waiting_messages is reached: take no further posts.
@@ -174,9 +174,9 @@ class Wire {
     std::deque<std::uint64_t> ready;  // transfers with chunks to be started, by turns
     bool in_turn = false;
     bool moves_memory = false;  // the network, once `data` is open
-    AheadBlocks ahead;          // from it
-    std::uint64_t ahead_room_bytes = 0;
-    std::uint64_t ahead_sent = 0;  // blocks
+    EagerBlocks ahead;          // from it
+    std::uint64_t eager_room_bytes = 0;
+    std::uint64_t eager_sent = 0;  // blocks
   };
   enum class ChunkState : std::uint8_t {
     awaited,  // asked for or sent
@@ -210,7 +210,7 @@ class Wire {
     Wire* wire = nullptr;
   };
   // A block of ours that may be sent ahead.
-  struct SentAhead {
+  struct SentEager {
     Link* link;
     std::uint64_t number;
     std::uint64_t charge_bytes;
@@ -243,19 +243,19 @@ class Wire {
   [[nodiscard]] static MemoryRef local_part(const Transfer& transfer, std::uint64_t offset);
 
   // Of a block of `bytes` for this peer: how many of them may be sent ahead now.
-  [[nodiscard]] std::uint64_t bytes_ahead(const Link& link, std::uint64_t bytes) const;
-  void take_ahead(Transfer& transfer, std::uint64_t id, AheadBlock& block);
-  void place_ahead(Transfer& transfer, std::uint64_t offset, std::span<const std::byte> part);
-  void give_up_ahead(Link& link, std::uint64_t number);
+  [[nodiscard]] std::uint64_t bytes_eager(const Link& link, std::uint64_t bytes) const;
+  void take_eager(Transfer& transfer, std::uint64_t id, EagerBlock& block);
+  void place_eager(Transfer& transfer, std::uint64_t offset, std::span<const std::byte> part);
+  void give_up_eager(Link& link, std::uint64_t number);
   void notice_arrived(Link& link, const Ordered& notice);
   void part_arrived(Link& link, const wire::Header& header, std::span<const std::byte> data);
   void take_part(Link& link, std::uint64_t number, std::uint64_t offset, std::span<const std::byte> data);
   // Calls `change`, which may change what is awaited of the link's blocks.
   template <class Change>
-  void with_ahead(Link& link, const Change& change) {
-    ahead_awaited_bytes_ -= link.ahead.awaited_bytes();
+  void with_eager(Link& link, const Change& change) {
+    eager_awaited_bytes_ -= link.ahead.awaited_bytes();
     change();
-    ahead_awaited_bytes_ += link.ahead.awaited_bytes();
+    eager_awaited_bytes_ += link.ahead.awaited_bytes();
   }
 
   // Each does what can be done now; true when anything was.
@@ -325,8 +325,8 @@ class Wire {
   std::size_t control_sends_ = 0;
   std::uint64_t sending_bytes_ = 0;
   std::uint64_t moved_bytes_ = 0;
-  std::unordered_map<BlockId, SentAhead> sent_ahead_;
-  std::uint64_t ahead_awaited_bytes_ = 0;
+  std::unordered_map<BlockId, SentEager> sent_eager_;
+  std::uint64_t eager_awaited_bytes_ = 0;
   std::unordered_map<std::uint64_t, Transfer> transfers_;
   std::uint64_t next_transfer_ = 1;
   std::uint64_t window_used_bytes_ = 0;

@@ -150,7 +150,7 @@ void Wire::chunk_arrived(Link& link, const wire::Header& header, std::span<const
     return chunk_ended(header, static_cast<MoveStatus>(header.status));
   }
   MoveStatus status = MoveStatus::owner_lost;
-  if (memory_.elsewhere()) {
+  if (memory_.is_remote()) {
     MemoryRef to = header.memory;
     if (header.kind == wire::Kind::data) {
       const Transfer& transfer = transfers_.at(header.move);
@@ -264,7 +264,7 @@ void Wire::chunk_received(Receipt& receipt, ucs_status_t status) {
     const Transfer* transfer = ours ? transfer_of(link, header, true) : nullptr;
     if (ours && (transfer == nullptr || transfer->completion == nullptr)) {
       outcome = MoveStatus::owner_lost;  // cancelled meanwhile
-    } else if (memory_.elsewhere()) {
+    } else if (memory_.is_remote()) {
       auto kept = std::make_shared<StagingBuffer>(std::move(done->staging));
       const std::span<const std::byte> bytes(kept->data(), header.bytes);
       return place_elsewhere(link, header, header.memory, bytes, kept);
@@ -312,7 +312,7 @@ bool Wire::answer(Link& link, const wire::Header& request) {
   if (view.status == MoveStatus::ok && view.bytes == nullptr) {
     staging = send_staging_.take();
     if (!staging.valid()) return false;
-    if (memory_.elsewhere()) {
+    if (memory_.is_remote()) {
       fetch_and_send(link, data, request.memory, std::move(staging), false);
       return true;
     }

@@ -66,8 +66,8 @@ void Wire::send_chunk(Link& link, const wire::Header& header, const std::byte* b
   send->staging = std::move(staging);
   send->line = Line::data;
   send->chunk_bytes = header.bytes;
-  const bool eager = header.bytes <= (link.moves_memory ? options_.eager_bytes : options_.copied_chunk_bytes);
-  hand_over(link, std::move(send), bytes, header.bytes, eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
+  const bool at_once = header.bytes <= (link.moves_memory ? options_.rendezvous_above_bytes : options_.copied_chunk_bytes);
+  hand_over(link, std::move(send), bytes, header.bytes, at_once ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
 }
 
 void Wire::fetch_and_send(Link& link, const wire::Header& header, const MemoryRef& from, StagingBuffer staging,

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "protocol/ucx_exports.hpp"
+#include "base/ucx_exports.hpp"
 
 namespace outrigger::fabric::ucx {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/result.hpp"
+#include "base/result.hpp"
 
 namespace outrigger::fabric::ucx {
 

@@ -32,7 +32,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/ucx_exports.hpp"
+#include "base/ucx_exports.hpp"
 
 namespace {
 

@@ -1,0 +1,128 @@
+#include "client/copies/copier.hpp"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <span>
+
+#include "base/clock.hpp"
+#include "base/cross_memory.hpp"
+#include "client/copies/copy_jobs.hpp"
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
+
+namespace outrigger::client {
+namespace {
+
+constexpr std::size_t kStackBytes = 256U << 10;  // of address space; a few pages are touched
+
+// Signals are the program's. Those of a fault come to whoever has it, and the program's handler may mend it.
+sigset_t signals_of_others() {
+  sigset_t set;
+  ::sigfillset(&set);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) ::sigdelset(&set, fault);
+  return set;
+}
+
+bool start_thread(pthread_t& thread, std::size_t stack_bytes, void* (*main)(void*), void* argument) {
+  pthread_attr_t attributes;
+  if (::pthread_attr_init(&attributes) != 0) return false;
+  const bool fits = stack_bytes == 0 || ::pthread_attr_setstacksize(&attributes, stack_bytes) == 0;
+  const bool started = fits && ::pthread_create(&thread, &attributes, main, argument) == 0;
+  ::pthread_attr_destroy(&attributes);
+  return started;
+}
+
+}  // namespace
+
+void Copier::start(CopyBoard& board, HugePages& pages, int cpu) {
+  if (used_) return;
+  used_ = true;
+  board_ = &board;
+  pages_ = &pages;
+  cpu_ = cpu;
+  sigset_t before;
+  const sigset_t blocked = signals_of_others();
+  if (::pthread_sigmask(SIG_SETMASK, &blocked, &before) != 0) return;
+  state_.store(State::starts, std::memory_order_relaxed);
+  // Where much thread-local memory leaves no room on a small stack, the usual one has.
+  started_ = start_thread(thread_, kStackBytes, &Copier::main, this) || start_thread(thread_, 0, &Copier::main, this);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Copier::stop() {
+  used_ = true;
+  if (!started_) return;
+  started_ = false;
+  stop_.store(true, std::memory_order_seq_cst);
+  ring_copier(*board_);
+  ::pthread_join(thread_, nullptr);
+}
+
+std::int64_t Copier::cpu_ns() const {
+  clockid_t clock = 0;
+  if (!started_ || ::pthread_getcpuclockid(thread_, &clock) != 0) return 0;
+  return time_on(clock).count();
+}
+
+void* Copier::main(void* self) {
+  static_cast<Copier*>(self)->serve();
+  return nullptr;
+}
+
+// A table of descriptors of its own, an empty one: with a shared one every read() and write() of a program with one
+// thread would cost more. Then the core: a copier that cannot leave the rank's must not be.
+bool Copier::settle_down() const {
+  ::pthread_setname_np(::pthread_self(), "outrigger-copy");
+  static_cast<void>(::syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE));  // without it only slower
+  const auto cpu = static_cast<std::size_t>(cpu_);
+  std::array<cpu_set_t, 8> set{};  // more cores than one cpu_set_t has room for
+  CPU_SET_S(cpu, sizeof(set), set.data());
+  if (::sched_setaffinity(0, sizeof(set), set.data()) != 0) return false;
+  // May cross-memory attach be used here at all? A filter may forbid it to this process.
+  std::uint64_t from = 1;
+  std::uint64_t to = 0;
+  const auto address = reinterpret_cast<std::uintptr_t>(&from);
+  return read_cross_memory(::getpid(), address, std::as_writable_bytes(std::span(&to, 1))) == 0 && to == 1;
+}
+
+void Copier::serve() {
+  if (!settle_down()) {
+    state_.store(State::ended, std::memory_order_release);
+    return;
+  }
+  CopyJobs jobs;
+  CopyTaker taker(*board_);
+  const auto ended = [this] { return stop_.load(std::memory_order_seq_cst); };
+  board_->copier_tid.store(static_cast<std::int32_t>(::syscall(SYS_gettid)), std::memory_order_release);
+  state_.store(State::runs, std::memory_order_release);
+  CopyJob job;
+  std::uint32_t number = 0;
+  while (!ended()) {
+    if (taker.take(job, number)) {
+      board_->copier_has.store(number + 1, std::memory_order_release);
+      taker.finish(number, jobs.carry_out(job));
+      board_->copier_has.store(0, std::memory_order_relaxed);
+    } else if (!make_huge_pages()) {
+      taker.sleep([&] { return ended() || pages_->anything(); });
+    }
+  }
+  state_.store(State::ended, std::memory_order_release);
+  board_->copier_tid.store(0, std::memory_order_release);
+}
+
+// What is to be copied meanwhile others copy.
+bool Copier::make_huge_pages() {
+  if (!pages_->anything()) return false;
+  board_->copier_away.store(1, std::memory_order_release);
+  pages_->advance();
+  board_->copier_away.store(0, std::memory_order_release);
+  return true;
+}
+
+}  // namespace outrigger::client

@@ -1,0 +1,122 @@
+#include "client/copies/wait_helper.hpp"
+
+#include <sys/prctl.h>
+
+#include <chrono>
+
+namespace outrigger::client {
+namespace {
+
+// For a copy under way, at the program's end. A thread that holds one for longer has ended without a word.
+constexpr std::chrono::seconds kLongestCopy{1};
+constexpr std::chrono::microseconds kBetweenLooks{20};
+
+// Between post and wait, for a program that does both without work in between.
+constexpr std::int64_t kAtOnceNs = 10'000;
+// And the eighth part of the time that one core takes for the copies, at 5 GB/s.
+constexpr std::uint64_t kBytesPerNs = 40;
+
+std::int64_t now_ns() {
+  using std::chrono::nanoseconds;
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int filter_of_this_thread() {
+  return ::prctl(PR_GET_SECCOMP);
+}
+
+}  // namespace
+
+void WaitHelper::allow(CopyBoard& board, HugePages& pages, bool alone) {
+  filter_ = filter_of_this_thread();
+  board_ = &board;
+  pages_ = &pages;
+  alone_ = alone;
+  board.ranks_alone.store(alone ? 1 : 0, std::memory_order_release);
+}
+
+void WaitHelper::refuse() {
+  const bool already = stopped_.exchange(true, std::memory_order_seq_cst);
+  if (!already && alone_) board_->ranks_alone.store(0, std::memory_order_release);
+}
+
+// All relaxed: it is advice, and nothing is read on account of it.
+void WaitHelper::posted(std::uint64_t bytes) {
+  if (board_ == nullptr || alone_) return;
+  const std::int64_t until = now_ns() + kAtOnceNs + static_cast<std::int64_t>(bytes / kBytesPerNs);
+  if (until > at_once_until_ns_.load(std::memory_order_relaxed)) {
+    at_once_until_ns_.store(until, std::memory_order_relaxed);
+  }
+}
+
+bool WaitHelper::enter() {
+  if (board_ == nullptr) return false;
+  if (!alone_ && now_ns() > at_once_until_ns_.load(std::memory_order_relaxed)) return false;
+  board_->rank_waits.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void WaitHelper::leave() {
+  board_->rank_waits.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool WaitHelper::has_copies() const {
+  return CopyTaker(*board_).anything_asked();
+}
+
+bool WaitHelper::wanted() const {
+  if (board_ == nullptr || stopped_.load(std::memory_order_relaxed)) return false;
+  return (has_copies() || (alone_ && pages_->anything())) &&
+         copying_.load(std::memory_order_relaxed) == std::thread::id();
+}
+
+bool WaitHelper::help() {
+  if (!wanted()) return false;
+  std::thread::id nobody;
+  // stop() says so and then looks who copies; here it is the other way round.
+  if (!copying_.compare_exchange_strong(nobody, std::this_thread::get_id(), std::memory_order_seq_cst)) return false;
+  const bool helped = !stopped_.load(std::memory_order_seq_cst) && may_copy() && take_one();
+  copying_.store(std::thread::id(), std::memory_order_release);
+  return helped;
+}
+
+// Copiers begin before the program restricts itself, this thread need not have: a filter that ends a thread for such a
+// call would end the program's.
+bool WaitHelper::may_copy() {
+  if (filter_of_this_thread() == filter_) return true;
+  refuse();
+  return false;
+}
+
+bool WaitHelper::take_one() {
+  CopyTaker taker(*board_);
+  CopyJob job;
+  std::uint32_t number = 0;
+  if (!taker.take_asked(job, number)) {
+    if (!alone_ || !pages_->anything()) return false;
+    pages_->advance();
+    return true;
+  }
+  const CopyResult result = jobs_.carry_out(job);
+  taker.finish(number, result);
+  if (result == CopyResult::copied) bytes_.fetch_add(job.bytes, std::memory_order_relaxed);
+  return true;
+}
+
+void WaitHelper::stop() {
+  refuse();
+  const auto deadline = std::chrono::steady_clock::now() + kLongestCopy;
+  while (true) {
+    const std::thread::id copying = copying_.load(std::memory_order_seq_cst);
+    if (copying == std::thread::id() || copying == std::this_thread::get_id()) return;
+    if (std::chrono::steady_clock::now() > deadline) return;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+void WaitHelper::forget() {
+  stopped_.store(true, std::memory_order_relaxed);
+  copying_.store(std::thread::id(), std::memory_order_relaxed);
+}
+
+}  // namespace outrigger::client

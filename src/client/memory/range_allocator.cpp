@@ -1,0 +1,95 @@
+#include "client/memory/range_allocator.hpp"
+
+#include <bit>
+#include <iterator>
+
+namespace outrigger::client {
+
+RangeAllocator::RangeAllocator() {
+  for (std::vector<MemoryRange>& cached : small_) cached.reserve(kCachedPerClass);
+}
+
+std::uint64_t RangeAllocator::rounded(std::uint64_t bytes) {
+  if (bytes <= kAlignment) return kAlignment;
+  if (bytes <= kLargestSmall) return std::bit_ceil(bytes);
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::size_t RangeAllocator::class_of(std::uint64_t rounded_bytes) {
+  return static_cast<std::size_t>(std::bit_width(rounded_bytes) - std::bit_width(kAlignment));
+}
+
+void RangeAllocator::add_chunk(RegionId region, std::uint64_t address, std::uint64_t bytes) {
+  free_.emplace(address, Free{bytes, region});
+}
+
+void RangeAllocator::remove_chunk(RegionId region) {
+  flush_small();
+  std::erase_if(free_, [region](const auto& entry) { return entry.second.region == region; });
+}
+
+std::optional<MemoryRange> RangeAllocator::allocate(std::uint64_t bytes) {
+  const std::uint64_t wanted = rounded(bytes);
+  std::optional<MemoryRange> range;
+  if (wanted <= kLargestSmall && !small_[class_of(wanted)].empty()) {
+    range = small_[class_of(wanted)].back();
+    small_[class_of(wanted)].pop_back();
+  } else {
+    range = first_fit(wanted);
+    if (!range) {
+      flush_small();
+      range = first_fit(wanted);
+    }
+  }
+  if (range) bytes_in_use_ += range->bytes;
+  return range;
+}
+
+void RangeAllocator::release(const MemoryRange& range) {
+  if (range.bytes == 0) return;
+  bytes_in_use_ -= range.bytes;
+  if (range.bytes <= kLargestSmall && small_[class_of(range.bytes)].size() < kCachedPerClass) {
+    small_[class_of(range.bytes)].push_back(range);
+  } else {
+    coalesce(range);
+  }
+}
+
+std::optional<MemoryRange> RangeAllocator::first_fit(std::uint64_t rounded_bytes) {
+  for (auto entry = free_.begin(); entry != free_.end(); ++entry) {
+    if (entry->second.bytes < rounded_bytes) continue;
+    // From the end, so that the entry keeps its key.
+    entry->second.bytes -= rounded_bytes;
+    const MemoryRange range{entry->second.region, entry->first + entry->second.bytes, rounded_bytes};
+    if (entry->second.bytes == 0) free_.erase(entry);
+    return range;
+  }
+  return std::nullopt;
+}
+
+void RangeAllocator::coalesce(const MemoryRange& range) {
+  auto entry = free_.emplace(range.address, Free{range.bytes, range.region}).first;
+  const auto touches = [](auto left, auto right) {
+    return left->second.region == right->second.region && left->first + left->second.bytes == right->first;
+  };
+  if (const auto next = std::next(entry); next != free_.end() && touches(entry, next)) {
+    entry->second.bytes += next->second.bytes;
+    free_.erase(next);
+  }
+  if (entry == free_.begin()) return;
+  if (const auto previous = std::prev(entry); touches(previous, entry)) {
+    previous->second.bytes += entry->second.bytes;
+    free_.erase(entry);
+  }
+}
+
+void RangeAllocator::flush_small() {
+  for (std::vector<MemoryRange>& cached : small_) {
+    while (!cached.empty()) {
+      coalesce(cached.back());
+      cached.pop_back();
+    }
+  }
+}
+
+}  // namespace outrigger::client

@@ -1,0 +1,97 @@
+// Ranges of this process's memory that are registered for RDMA, kept for the next time: registering costs as much as
+// moving hundreds of kilobytes.
+//
+//   use(range)    a registration that holds the whole range, with one user more; its entry of the key table says all
+//                 that a service process needs
+//   release(id)   a user less
+//
+// A range that the program gives back is dropped when it is used by nobody, and never found again: what comes to lie
+// there later is other memory. Entries are given to other ranges only when nobody uses them.
+//
+// Thread rule: the owner locks, but for the notes of memory given back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "client/memory/unmapped_ranges.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::client {
+
+// Registers memory: UCX, or a test's.
+class Registrar {
+ public:
+  Registrar() = default;
+  Registrar(const Registrar&) = delete;
+  Registrar& operator=(const Registrar&) = delete;
+  virtual ~Registrar() = default;
+  // Fills key, key_bytes and export_bytes of the entry. Null: not to be registered.
+  [[nodiscard]] virtual void* add(std::uint64_t base, std::uint64_t bytes, KeyEntry& entry) = 0;
+  virtual void remove(void* registration) = 0;
+};
+
+class RegistrationCache {
+ public:
+  // `segment`: of the key table. `notes`: what is given back; null: nobody knows, and nothing is kept.
+  RegistrationCache(Registrar& registrar, SegmentView segment, UnmappedRanges* notes);
+  ~RegistrationCache();
+  RegistrationCache(const RegistrationCache&) = delete;
+  RegistrationCache& operator=(const RegistrationCache&) = delete;
+
+  // Nothing: it cannot be registered, or all entries are in use.
+  [[nodiscard]] std::optional<RegionId> use(std::uint64_t address, std::uint64_t bytes);
+  void release(RegionId region);
+  // The range is unmapped by this library itself, which nobody may have heard.
+  void forget(std::uint64_t address, std::uint64_t bytes);
+  // In a forked child: nothing here is its own.
+  void abandon() {
+    ranges_.clear();
+    places_.clear();
+  }
+
+  // For tests.
+  [[nodiscard]] std::size_t registered() const { return registered_; }
+  [[nodiscard]] std::uint64_t hits() const { return hits_; }
+  // What note() need not be told of: ranges outside were never registered.
+  [[nodiscard]] bool may_hold(std::uint64_t begin, std::uint64_t end) const {
+    return begin < highest_.load(std::memory_order_relaxed) && end > lowest_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct Place {
+    std::uint64_t base = 0;
+    std::uint64_t bytes = 0;
+    void* registration = nullptr;  // null: free
+    std::uint32_t generation = 0;
+    std::uint32_t users = 0;
+    bool stale = false;  // the program has given the memory back
+    std::uint64_t last_use = 0;
+  };
+  void drain();
+  void give_back(std::uint64_t begin, std::uint64_t end);
+  [[nodiscard]] std::optional<std::uint32_t> find(std::uint64_t begin, std::uint64_t end) const;
+  // A place that is free, or one that nobody uses, freed.
+  [[nodiscard]] std::optional<std::uint32_t> free_place();
+  void drop(std::uint32_t index);
+  bool drop_oldest_idle();
+  [[nodiscard]] RegionId id_of(std::uint32_t index) const { return keyed_region(index, places_[index].generation); }
+
+  Registrar& registrar_;
+  SegmentView segment_;
+  UnmappedRanges* notes_;
+  std::vector<Place> places_;
+  std::multimap<std::uint64_t, std::uint32_t> ranges_;  // by base: those that may be found
+  std::uint64_t longest_ = 0;                           // no range is longer
+  std::uint64_t uses_ = 0;
+  std::uint64_t hits_ = 0;
+  std::size_t registered_ = 0;
+  std::atomic<std::uint64_t> lowest_{~std::uint64_t{0}};
+  std::atomic<std::uint64_t> highest_{0};
+};
+
+}  // namespace outrigger::client

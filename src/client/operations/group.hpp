@@ -1,0 +1,44 @@
+// A communicator that operations are posted on. Immutable but for the note that it was used.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "client/memory/range_allocator.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::client {
+
+class RankEndpoint;
+
+class Group {
+ public:
+  // `members`: std::uint32_t[size] in argument memory of `core`.
+  Group(std::shared_ptr<RankEndpoint> endpoint, GroupId id, std::uint32_t size, GroupRank me, MemoryRange members)
+      : endpoint_(std::move(endpoint)), id_(id), size_(size), me_(me), members_(members) {}
+  // Gives the members' memory back and has the service processes forget the group. Any thread, also after the client.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  [[nodiscard]] RankEndpoint& endpoint() const { return *endpoint_; }
+  [[nodiscard]] const GroupId& id() const { return id_; }
+  [[nodiscard]] std::uint32_t size() const { return size_; }
+  [[nodiscard]] GroupRank me() const { return me_; }
+  [[nodiscard]] const MemoryRange& members() const { return members_; }
+  // Did the service process ever hear of it?
+  [[nodiscard]] bool used() const { return used_.load(std::memory_order_relaxed); }
+  void mark_used() const { used_.store(true, std::memory_order_relaxed); }
+
+ private:
+  std::shared_ptr<RankEndpoint> endpoint_;  // the shell of it survives the client
+  GroupId id_;
+  std::uint32_t size_;
+  GroupRank me_;
+  MemoryRange members_;
+  mutable std::atomic<bool> used_{false};
+};
+
+}  // namespace outrigger::client

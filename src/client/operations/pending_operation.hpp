@@ -1,0 +1,51 @@
+// An operation from post() to the end.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "client/client.hpp"
+#include "client/memory/range_allocator.hpp"
+#include "client/operations/group.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::client {
+
+// What is copied to argument memory beside the slot. The spans point to the caller's memory during post(), and to the
+// vectors while the operation waits.
+struct OperationArguments {
+  std::span<const PairExtent> send_extents;
+  std::span<const PairExtent> receive_extents;
+};
+
+struct DeferredRequest {
+  SlotRequestBody body;
+  std::vector<PairExtent> send_extents;
+  std::vector<PairExtent> receive_extents;
+
+  [[nodiscard]] OperationArguments arguments() const { return {send_extents, receive_extents}; }
+};
+
+class PendingOperation {
+ public:
+  enum class Phase : std::uint32_t {
+    waiting,  // no slot or no argument memory yet; `deferred` holds the request
+    posted,   // in `slot`
+    done,     // `result` holds; slot and arguments are given back
+  };
+
+  explicit PendingOperation(std::shared_ptr<const Group> on) : group(std::move(on)) {}
+
+  const std::shared_ptr<const Group> group;
+  std::atomic<Phase> phase{Phase::waiting};  // changes under the core's lock; what belongs to it is written before
+  SlotIndex slot;
+  MemoryRange arguments;
+  std::array<MemoryRange, 2> in_heap;  // sent and received; no bytes: not in the shared heap
+  std::unique_ptr<DeferredRequest> deferred;
+  OperationResult result;
+};
+
+}  // namespace outrigger::client

@@ -1,0 +1,11 @@
+// From a keeper's address to a welcomed rank.
+#pragma once
+
+#include "client/client.hpp"
+#include "client/rank_endpoint.hpp"
+
+namespace outrigger::client {
+
+[[nodiscard]] Result<EndpointParts> join_keeper(const AttachOptions& options);
+
+}  // namespace outrigger::client

@@ -1,0 +1,178 @@
+#include "client/start/control_channel.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace outrigger::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLookInterval{5};
+constexpr std::chrono::milliseconds kWaitSlice{20};
+constexpr int kSendTimeoutMs = 2000;
+
+std::string reason_text(const RefusedBody& body) {
+  return {body.reason.data(), ::strnlen(body.reason.data(), body.reason.size())};
+}
+
+}  // namespace
+
+std::unique_lock<std::mutex> ControlChannel::locked(bool may_wait) {
+  return may_wait ? std::unique_lock(mutex_) : std::unique_lock(mutex_, std::try_to_lock);
+}
+
+bool ControlChannel::announce(Region& region, bool may_wait) {
+  const std::unique_lock lock = locked(may_wait);
+  if (!lock.owns_lock()) return false;
+  if (!socket_.open() || next_region_ == UINT32_MAX) return false;  // ids are never reused
+  region.id = RegionId(next_region_);
+  const RegionBody body{rank_.value(), region.id.value(), reinterpret_cast<std::uintptr_t>(region.base), region.bytes};
+  const int fd = region.fd.get();
+  const auto packet = encode_control(ControlKind::region_add, body);
+  const auto place = answers_.emplace(region.id.value(), RegionAnswer::pending).first;
+  const bool sent = socket_.send_packet(packet, std::span<const int>(&fd, 1), may_wait ? kSendTimeoutMs : 0);
+  if (sent) {
+    ++next_region_;
+    // Only the program's regions are made private again here: other descriptors go back to the program.
+    if (region.use != RegionUse::program) region.fd.reset();
+  } else {
+    answers_.erase(place);
+  }
+  return sent;
+}
+
+RegionAnswer ControlChannel::take_answer(RegionId region) {
+  const auto found = answers_.find(region.value());
+  if (found == answers_.end()) return RegionAnswer::refused;
+  const RegionAnswer answer = found->second;
+  if (answer == RegionAnswer::pending && !socket_.open()) {
+    answers_.erase(found);
+    return RegionAnswer::refused;
+  }
+  if (answer != RegionAnswer::pending) answers_.erase(found);
+  return answer;
+}
+
+RegionAnswer ControlChannel::answer(RegionId region) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return RegionAnswer::pending;
+  while (receive_one(0)) {
+  }
+  return take_answer(region);
+}
+
+RegionAnswer ControlChannel::wait_for_answer(RegionId region, std::chrono::milliseconds at_most) {
+  const Clock::time_point deadline = Clock::now() + at_most;
+  while (true) {
+    const std::lock_guard lock(mutex_);
+    const RegionAnswer answer = take_answer(region);
+    if (answer != RegionAnswer::pending) return answer;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) {
+      answers_.erase(region.value());
+      return RegionAnswer::refused;
+    }
+    // In slices, so that other threads get their turn.
+    receive_one(static_cast<int>(std::min(left, kWaitSlice).count()));
+  }
+}
+
+void ControlChannel::drop_region(RegionId region, bool may_wait) {
+  const std::unique_lock lock = locked(may_wait);
+  if (!lock.owns_lock()) return;
+  answers_.erase(region.value());
+  if (!socket_.open()) return;
+  RegionBody body;
+  body.world_rank = rank_.value();
+  body.region = region.value();
+  const bool sent =
+      socket_.send_packet(encode_control(ControlKind::region_drop, body), {}, may_wait ? kSendTimeoutMs : 0);
+  if (sent || !may_wait) return;
+  while (receive_one(0)) {  // perhaps it said why
+  }
+  if (socket_.open()) lose("the keeper of this node takes no messages any more");
+}
+
+Result<ControlMessage> ControlChannel::wait_for(ControlKind kind, std::chrono::milliseconds at_most) {
+  const Clock::time_point deadline = Clock::now() + at_most;
+  while (true) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = expected_.find(kind); found != expected_.end()) {
+      ControlMessage message = std::move(found->second);
+      expected_.erase(found);
+      return message;
+    }
+    if (!socket_.open()) return Error{lost_reason_};
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) return Error{"the keeper of this node does not answer"};
+    receive_one(static_cast<int>(std::min(left, kWaitSlice).count()));
+  }
+}
+
+bool ControlChannel::send_job_map(std::uint64_t bytes, std::uint32_t node, int fd) {
+  const std::lock_guard lock(mutex_);
+  return socket_.open() && socket_.send(ControlKind::job_map, SharedBytesBody{bytes, node, 0}, std::span(&fd, 1));
+}
+
+void ControlChannel::goodbye() {
+  const std::lock_guard lock(mutex_);
+  if (!socket_.open()) return;
+  // A keeper that is gone needs no goodbye.
+  static_cast<void>(socket_.send(ControlKind::goodbye, RankBody{rank_.value(), 0}));
+  socket_.close();
+}
+
+std::optional<std::string> ControlChannel::lost() {
+  if (!is_lost_.load(std::memory_order_acquire)) {
+    const std::int64_t now_ns = Clock::now().time_since_epoch().count();
+    std::int64_t next_ns = next_look_ns_.load(std::memory_order_relaxed);
+    const std::int64_t later_ns = now_ns + std::chrono::nanoseconds(kLookInterval).count();
+    if (now_ns < next_ns || !next_look_ns_.compare_exchange_strong(next_ns, later_ns)) return std::nullopt;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return std::nullopt;
+    while (receive_one(0)) {
+    }
+    if (!is_lost_.load(std::memory_order_relaxed)) return std::nullopt;
+  }
+  const std::lock_guard lock(mutex_);
+  return lost_reason_;
+}
+
+bool ControlChannel::receive_one(int timeout_ms) {
+  if (!socket_.open()) return false;
+  ControlSocket::Received received = socket_.receive(timeout_ms);
+  switch (received.event) {
+    case ControlSocket::Event::nothing: return false;
+    case ControlSocket::Event::closed: lose("the keeper of this node is gone"); return false;
+    case ControlSocket::Event::malformed:
+      lose("the keeper of this node sent nonsense: " + received.problem);
+      return false;
+    case ControlSocket::Event::message: break;
+  }
+  switch (received.message->kind()) {
+    case ControlKind::region_added: {
+      const auto body = received.message->body<RegionAddedBody>();
+      // An answer that came too late finds no entry; the region has been dropped meanwhile.
+      const auto found = answers_.find(body.region);
+      if (found != answers_.end()) found->second = body.ok != 0 ? RegionAnswer::accepted : RegionAnswer::refused;
+      return true;
+    }
+    case ControlKind::node_descriptor:
+    case ControlKind::job_map_taken:
+      expected_.insert_or_assign(received.message->kind(), std::move(*received.message));
+      return true;
+    case ControlKind::refused:
+      lose("the keeper of this node ended the connection: " + reason_text(received.message->body<RefusedBody>()));
+      return false;
+    default: lose("the keeper of this node sent a message that is not for ranks"); return false;
+  }
+}
+
+void ControlChannel::lose(std::string reason) {
+  lost_reason_ = std::move(reason);
+  is_lost_.store(true, std::memory_order_release);
+  socket_.close();
+}
+
+}  // namespace outrigger::client

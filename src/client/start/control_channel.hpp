@@ -1,0 +1,68 @@
+// This rank's end of the conversation with the keeper, after the welcome: regions come and go, and the end of the
+// connection means the end of the keeper.
+//
+// Thread rule: any thread. Only wait_for_answer(), drop_region() and goodbye() may wait for the keeper.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "client/memory/region.hpp"
+#include "protocol/control.hpp"
+
+namespace outrigger::client {
+
+enum class RegionAnswer { pending, accepted, refused };
+
+class ControlChannel {
+ public:
+  ControlChannel(ControlSocket socket, WorldRank rank) : socket_(std::move(socket)), rank_(rank) {}
+
+  // Gives the region its id and tells the service processes of it. Ids go up in the order of the announcements, as the
+  // keeper demands. False: not said (gone, or with `may_wait` false: busy just now).
+  [[nodiscard]] bool announce(Region& region, bool may_wait);
+  // What they answered, without waiting. A final answer is given once.
+  [[nodiscard]] RegionAnswer answer(RegionId region);
+  // The same, waiting. `pending` never comes back: no answer in time is a refusal.
+  [[nodiscard]] RegionAnswer wait_for_answer(RegionId region, std::chrono::milliseconds at_most);
+  // With `may_wait` false it may go unsaid; the service processes then keep their mapping until the rank leaves.
+  void drop_region(RegionId region, bool may_wait);
+
+  // The next message of that kind, which the keeper sends once. Errors: lost, or not within the time.
+  [[nodiscard]] Result<ControlMessage> wait_for(ControlKind kind, std::chrono::milliseconds at_most);
+  [[nodiscard]] bool send_job_map(std::uint64_t bytes, std::uint32_t node, int fd);
+
+  void goodbye();
+  // In a forked child, where other threads may have held the lock for ever: closes without locking.
+  void close_in_child() { socket_.close(); }
+
+  // Why nothing more will come; empty while the connection stands. Looks at the socket at most every 5 ms.
+  [[nodiscard]] std::optional<std::string> lost();
+  // As far as is known, without looking.
+  [[nodiscard]] bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
+
+ private:
+  // Without `may_wait` the lock may not be had.
+  [[nodiscard]] std::unique_lock<std::mutex> locked(bool may_wait);
+  // Takes in at most one message; true when there was one. Under the lock.
+  bool receive_one(int timeout_ms);
+  void lose(std::string reason);
+  [[nodiscard]] RegionAnswer take_answer(RegionId region);
+
+  std::mutex mutex_;
+  ControlSocket socket_;
+  const WorldRank rank_;
+  std::unordered_map<std::uint32_t, RegionAnswer> answers_;   // of regions announced and not yet given out
+  std::unordered_map<ControlKind, ControlMessage> expected_;  // node_descriptor and job_map_taken, until taken
+  std::uint32_t next_region_ = kFirstAddedRegion.value();
+  std::string lost_reason_;
+  std::atomic<bool> is_lost_{false};
+  std::atomic<std::int64_t> next_look_ns_{0};
+};
+
+}  // namespace outrigger::client

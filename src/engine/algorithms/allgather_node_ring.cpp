@@ -1,0 +1,74 @@
+// node_ring: allgather that brings every block to a node once.
+//
+// Source: R. Graham et al., "Optimizing Application Performance With BlueField: Accelerating Large-Message Blocking
+// and Nonblocking Collective Operations", 2024, section III.D.2 (Allgather). There the source's side notifies one
+// service process of every node; one that has no rank in the operation yet passes the notification on to its siblings
+// in a ring, and a list that they share keeps what none of them can serve. The rank that has the block tells the other
+// ranks of its node, which copy it.
+// Ours: every service process with members hears of every block (as in the all-to-alls), and each block has a *home*
+// among those of a node, block i at the (i mod k)-th, so that they share the work. The home's first rank that has
+// arrived gets the block from its source. Where the home has none, the first sibling that asks is told to get it, and
+// those that ask later are sent there: the same passing on, started by the one who is ready instead of by the one who
+// is not; a block that nobody can serve waits at each of them. The service processes copy within the node, not the
+// ranks, which may be computing. A rank that contributes nothing may be done before late ones of its node have come:
+// those get their blocks from the sources again.
+//
+// A block for a node with a single rank sets out with its announcement: nobody else there could be the first to ask.
+//
+// Picture (2 nodes of 2 service processes, 8 ranks; the block of rank 0; 5 is late):
+//
+//     node 0                 node 1
+//     0 ──▶ 1                    ┌──▶ 5    when it arrives
+//     │───▶ 2     0 ════▶ 4 ─────┼──▶ 6
+//     └───▶ 3      wire (home)   └──▶ 7
+//
+// Rounds: each rank takes the blocks in ring order from its own number on, as they are announced.
+// Per local rank, group of p on n nodes, s service processes with members, k of them on this node:
+//     announcements   s - 1 (each 108 bytes)
+//     moves           p - 1 and the own block, at most `window_moves` in flight per service process
+//     on the wire     a block n - 1 times in all, whatever the mapping of ranks to nodes; a release (52 bytes) for
+//                     every rank
+//     in the node     for each block and sibling: want (52 bytes), copy (76), done (44)
+//     bounds          state O(p) per local rank, and a coroutine for each block on its way. A rank releases the sources
+//                     of its own node when it has all blocks, so nobody is done before the others of its node have
+//                     read what they want from it
+#include "engine/algorithms/allgather_by_nodes.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+// The home of a block on this node; it gets the block from the source.
+std::optional<SpId> ask_home(const Operation& operation, GroupRank source, std::uint32_t /*piece*/, std::uint32_t hop) {
+  return hop == 0 ? std::optional(operation.home_of(source)) : std::nullopt;
+}
+
+// The block of a rank of another node.
+Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
+  Copies::Piece whole;
+  whole.source = source;
+  whole.bytes = rank.pull_bytes(source);
+  Copies::Copy copy(operation.copies(), rank, whole, ask_home);
+  co_await copy.found();  // at a rank of this node, or at its source
+  co_await operation.enter_window(rank);
+  fabric::MoveOutcome outcome;
+  if (copy.at_source()) {
+    outcome = co_await operation.move_block(rank, source);  // some of it may be here already
+  } else {
+    const Block from = copy.from();
+    const Block to = copy.to();
+    outcome = co_await operation.move(from, to);
+  }
+  operation.leave_window(rank);
+  operation.mark_delivered(rank, source, outcome);
+  operation.release(rank, source, outcome);
+  copy.moved(outcome);  // the others of this node may read it here, and the rank stays for those that wait for it
+  operation.count_filled(rank, source, outcome);
+}
+
+}  // namespace
+
+Task allgather_node_ring(Operation& operation, LocalRank& rank) {
+  return allgather_by_nodes(operation, rank, receive, EagerSends::to_lone_ranks);
+}
+
+}  // namespace outrigger::engine

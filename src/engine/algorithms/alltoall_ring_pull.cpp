@@ -1,0 +1,45 @@
+// ring_pull: receiver-driven all-to-all.
+//
+// Source: R. Graham et al., "Optimizing Application Performance With BlueField: Accelerating Large-Message Blocking
+// and Nonblocking Collective Operations", 2024, section III.D.1 (Ialltoallv). The paper leaves open what happens to
+// the source's buffer and on failure; announcements once per service process, release messages and replay are ours.
+//
+// Picture (rank 2 of 6 has posted; 4 and 5 have announced, 3 is late):
+//
+//     own + 1 ->  3   4   5   0   1   2      ring order
+//                 .   R   R   .   .   own    R: announced, so 4 is pulled next, then 5; 3 when it arrives
+//
+// Per local rank, group of p, s service processes with members:
+//     announcements   s - 1 (each 108 bytes, and 16 bytes a pair in the v-forms)
+//     rounds          p - 1 pulls and the own block, at most `window_moves` in flight per service process
+//     on the wire     each block once, source to destination; one release (52 bytes) a block between services
+//     bounds          state O(p) per local rank; no staging here: if a block has to be staged, the fabric does it
+#include "engine/core/operation.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+// One block from its source into the local rank's buffer. Enters with a window slot held.
+Task pull(Operation& operation, LocalRank& rank, GroupRank source) {
+  const fabric::MoveOutcome outcome = co_await operation.move_block(rank, source);
+  operation.leave_window(rank);
+  operation.mark_delivered(rank, source, outcome);
+  operation.release(rank, source, outcome);
+  operation.count_filled(rank, source, outcome);
+}
+
+}  // namespace
+
+Task alltoall_ring_pull(Operation& operation, LocalRank& rank) {
+  operation.announce_send_blocks(rank, EagerSends::to_all);  // what a peer has room for sets out at once
+  for (;;) {
+    const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order, among those that arrived
+    if (!source) break;                                                       // every block is on its way
+    co_await operation.enter_window(rank);
+    rank.spawn(pull(operation, rank, *source));
+  }
+  co_await rank.filled_and_released();
+  operation.complete(rank);
+}
+
+}  // namespace outrigger::engine

@@ -1,0 +1,47 @@
+// The one place where coroutines are resumed. Nothing resumes another coroutine directly: the stack stays flat, and no
+// state changes under the feet of the code that made somebody ready.
+#pragma once
+
+#include "engine/core/suspension.hpp"
+
+namespace outrigger::engine {
+
+class Scheduler {
+ public:
+  void make_ready(Suspension& suspension) { ready_.push_back(suspension); }
+
+  [[nodiscard]] bool idle() const { return ready_.empty(); }
+
+  // Resumes what is ready until nothing is. True when anything ran.
+  bool run() {
+    bool ran = false;
+    while (Suspension* suspension = ready_.pop_front()) {
+      suspension->handle.resume();
+      ran = true;
+    }
+    return ran;
+  }
+
+ private:
+  SuspensionQueue ready_;
+};
+
+// One coroutine waits here until notified; a notification nobody waits for is not kept.
+class Signal {
+ public:
+  explicit Signal(Scheduler& scheduler) : scheduler_(scheduler) {}
+
+  void wait(Suspension& suspension) { waiting_.push_back(suspension); }
+  // True: somebody waited.
+  bool notify() {
+    Suspension* suspension = waiting_.pop_front();
+    if (suspension != nullptr) scheduler_.make_ready(*suspension);
+    return suspension != nullptr;
+  }
+
+ private:
+  Scheduler& scheduler_;
+  SuspensionQueue waiting_;
+};
+
+}  // namespace outrigger::engine

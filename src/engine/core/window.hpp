@@ -1,0 +1,77 @@
+// The moves in flight of one service process: a counted limit with a fair queue. Only a move whose both ends are
+// posted enters, so whoever holds a slot leaves without waiting for anyone, and a full window always drains.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+
+#include "engine/core/scheduler.hpp"
+
+namespace outrigger::engine {
+
+class Window {
+ public:
+  Window(Scheduler& scheduler, std::uint32_t limit) : scheduler_(scheduler), limit_(limit == 0 ? 1 : limit) {}
+
+  // Awaited; on resumption one slot is held, counted in `holder` too.
+  class Enter : private Suspension {
+   public:
+    Enter(Window& window, std::uint32_t& holder) : window_(window), holder_(holder) {}
+    Enter(const Enter&) = delete;
+    Enter& operator=(const Enter&) = delete;
+    ~Enter() {
+      if (granted_ && !entered_) window_.give_back();
+    }
+
+    [[nodiscard]] bool await_ready() {
+      if (!window_.waiting_.empty() || window_.held_ >= window_.limit_) return false;
+      ++window_.held_;
+      granted_ = true;
+      return true;
+    }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      handle = waiter;
+      window_.waiting_.push_back(*this);
+    }
+    void await_resume() {
+      entered_ = true;
+      ++holder_;
+    }
+
+   private:
+    friend class Window;
+    Window& window_;
+    std::uint32_t& holder_;
+    bool granted_ = false;
+    bool entered_ = false;
+  };
+
+  [[nodiscard]] Enter enter(std::uint32_t& holder) { return Enter(*this, holder); }
+
+  void leave(std::uint32_t& holder) {
+    --holder;
+    give_back();
+  }
+
+  [[nodiscard]] std::uint32_t held() const { return held_; }
+  [[nodiscard]] std::uint32_t limit() const { return limit_; }
+  [[nodiscard]] bool has_waiters() const { return !waiting_.empty(); }
+
+ private:
+  // The slot goes to whoever has waited longest.
+  void give_back() {
+    if (Suspension* next = waiting_.pop_front()) {
+      static_cast<Enter*>(next)->granted_ = true;
+      scheduler_.make_ready(*next);
+      return;
+    }
+    --held_;
+  }
+
+  Scheduler& scheduler_;
+  std::uint32_t limit_;
+  std::uint32_t held_ = 0;
+  SuspensionQueue waiting_;
+};
+
+}  // namespace outrigger::engine

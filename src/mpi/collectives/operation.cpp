@@ -1,0 +1,227 @@
+#include "mpi/collectives/operation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "mpi/completion/request_table.hpp"
+#include "mpi/completion/waiting.hpp"
+#include "mpi/native/constants.hpp"
+#include "mpi/native/message.hpp"
+#include "mpi/native/real.hpp"
+#include "mpi/report/report.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+constexpr std::size_t kSpareOperations = 64;  // kept to be used again; more are given back
+constexpr auto kDrainLimit = std::chrono::seconds(30);
+
+constinit std::mutex list_mutex;
+constinit std::mutex freed_mutex;
+constinit Operation* active = nullptr;
+constinit Operation* spare = nullptr;
+constinit std::size_t spares = 0;
+constinit std::atomic<std::uint32_t> freed_count = 0;
+
+void link(Operation& operation) {
+  const std::scoped_lock lock(list_mutex);
+  operation.previous = nullptr;
+  operation.next = active;
+  if (active != nullptr) active->previous = &operation;
+  active = &operation;
+}
+
+void unlink(Operation& operation) {
+  const std::scoped_lock lock(list_mutex);
+  (operation.previous != nullptr ? operation.previous->next : active) = operation.next;
+  if (operation.next != nullptr) operation.next->previous = operation.previous;
+  operation.previous = nullptr;
+  operation.next = nullptr;
+}
+
+void recycle(Operation* operation) {
+  {
+    const std::scoped_lock lock(list_mutex);
+    if (spares < kSpareOperations) {
+      operation->next = spare;
+      spare = operation;
+      ++spares;
+      return;
+    }
+  }
+  delete operation;
+}
+
+int query(void* /*state*/, MPI_Status* status) {
+  if (status == MPI_STATUS_IGNORE) return MPI_SUCCESS;
+  status->MPI_SOURCE = MPI_ANY_SOURCE;
+  status->MPI_TAG = MPI_ANY_TAG;
+  real().Status_set_elements(status, constants().byte, 0);
+  real().Status_set_cancelled(status, 0);
+  return MPI_SUCCESS;
+}
+
+// The MPI lets go of the request: only now may its handle mean something else.
+int release(void* state) {
+  auto* operation = static_cast<Operation*>(state);
+  erase_request(operation->request);
+  operation->comm->release();
+  operation->comm = nullptr;
+  recycle(operation);
+  return MPI_SUCCESS;
+}
+
+// A collective cannot be cancelled.
+int cancel(void* /*state*/, int /*complete*/) {
+  return MPI_SUCCESS;
+}
+
+int error_code(CompletionStatus status) {
+  switch (status) {
+    case CompletionStatus::ok: return MPI_SUCCESS;
+    case CompletionStatus::truncated: return MPI_ERR_TRUNCATE;
+    default: return MPI_ERR_OTHER;
+  }
+}
+
+void copy_own_block(Operation& operation) {
+  if (!operation.copies_own_block) return;
+  operation.copies_own_block = false;
+  const std::uint32_t me = operation.comm->me().value();
+  const std::uint64_t sent = operation.send.bytes_of(me);
+  const std::uint64_t room = operation.receive.bytes_of(me);
+  if (sent > room) operation.error = MPI_ERR_TRUNCATE;
+  const std::uint64_t bytes = std::min(sent, room);
+  if (bytes != 0) std::memcpy(operation.receive.handed(me), operation.send.handed(me), bytes);
+}
+
+void explain(const Job& job, const Operation& operation, CompletionStatus status) {
+  if (status == CompletionStatus::ok || status == CompletionStatus::truncated) return;
+  print("rank %u: %s on a communicator of %u ranks failed: %s", job.world_rank, name_of(operation.collective).data(),
+        operation.comm->size(), name_of(status).data());
+}
+
+// The service process is done with it. After the request is marked complete the operation may be gone.
+void finish(Job& job, Operation& operation) {
+  const client::OperationResult result = job.client->result(*operation.pending);
+  if (operation.error == MPI_SUCCESS) operation.error = error_code(result.status);
+  explain(job, operation, result.status);
+  if (operation.receive.staged() && result.status == CompletionStatus::ok) {
+    const std::uint32_t skip = operation.in_place ? operation.comm->me().value() : operation.receive.peers();
+    operation.receive.unpack(job.internal_comm, skip);
+  }
+  if (job.reporting) count_completion(operation, result);
+  operation.pending.reset();
+  operation.send.reset(job.client.get());
+  operation.receive.reset(job.client.get());
+  unlink(operation);
+  MPI_Request request = operation.request;
+  const bool freed = operation.freed_by_user;
+  operation.done.store(true, std::memory_order_release);
+  real().Grequest_complete(request);
+  if (freed) {
+    freed_count.fetch_sub(1, std::memory_order_relaxed);
+    real().Wait(&request, MPI_STATUS_IGNORE);
+  }
+}
+
+std::vector<Operation*> snapshot(bool freed_only) {
+  std::vector<Operation*> operations;
+  const std::scoped_lock lock(list_mutex);
+  for (Operation* operation = active; operation != nullptr; operation = operation->next) {
+    if (!freed_only || operation->freed_by_user) operations.push_back(operation);
+  }
+  return operations;
+}
+
+}  // namespace
+
+Operation* make_operation() {
+  {
+    const std::scoped_lock lock(list_mutex);
+    if (Operation* operation = spare) {
+      spare = operation->next;
+      --spares;
+      operation->next = nullptr;
+      operation->root.reset();
+      operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
+      operation->copies_own_block = operation->own_block_by_rank = false;
+      operation->busy.store(false, std::memory_order_relaxed);
+      operation->done.store(false, std::memory_order_relaxed);
+      operation->error = MPI_SUCCESS;
+      return operation;
+    }
+  }
+  return new Operation;
+}
+
+void launch(Job& job, Operation& operation, std::uint64_t sequence) {
+  client::OperationRequest request;
+  request.group = operation.comm->group(*job.client);
+  request.sequence = sequence;
+  request.collective = operation.collective;
+  request.algorithm = operation.algorithm;
+  request.configuration = job.digest;
+  request.send = operation.send.layout();
+  request.receive = operation.receive.layout();
+  request.own_block_done = operation.own_block_by_rank;
+  request.root = operation.root.value_or(0);
+  request.receive_from_root = operation.root.has_value();
+  operation.pending = request.group == nullptr ? nullptr : job.client->post(request);
+  if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(operation.collective).data());
+  operation.comm->retain();
+  link(operation);
+  const int code = real().Grequest_start(&query, &release, &cancel, &operation, &operation.request);
+  if (code != MPI_SUCCESS) die("%s gave out no generalized request (code %d)", kAbiName, code);
+  insert_request(operation.request, operation);
+}
+
+bool progress(Job& job, Operation& operation) {
+  if (operation.done.load(std::memory_order_acquire)) return true;
+  if (operation.busy.exchange(true, std::memory_order_acquire)) return false;  // another thread is at it
+  if (operation.done.load(std::memory_order_acquire)) return true;
+  copy_own_block(operation);
+  if (!job.client->poll(*operation.pending)) {
+    operation.busy.store(false, std::memory_order_release);
+    return false;
+  }
+  finish(job, operation);
+  return true;
+}
+
+void free_by_user(Operation& operation) {
+  const std::scoped_lock lock(list_mutex);  // other threads look for it in the list
+  operation.freed_by_user = true;
+  freed_count.fetch_add(1, std::memory_order_relaxed);
+}
+
+void progress_freed(Job& job) {
+  if (freed_count.load(std::memory_order_relaxed) == 0) return;
+  const std::unique_lock lock(freed_mutex, std::try_to_lock);  // one thread at a time: the operations end in here
+  if (!lock.owns_lock()) return;
+  for (Operation* operation : snapshot(true)) static_cast<void>(progress(job, *operation));
+}
+
+void drain_operations(Job& job) {
+  const auto deadline = std::chrono::steady_clock::now() + kDrainLimit;
+  Waiter waiter(job, constants().request_null);
+  while (true) {
+    for (Operation* operation : snapshot(false)) static_cast<void>(progress(job, *operation));
+    const std::vector<Operation*> left = snapshot(false);
+    if (left.empty()) return;
+    if (std::chrono::steady_clock::now() > deadline) {
+      print("rank %u: MPI_Finalize was called while %zu offloaded collectives had not ended", job.world_rank,
+            left.size());
+      return;
+    }
+    waiter.drive_with(left.front()->request);  // a peer may wait for native messages of this rank first
+    waiter.pause();
+  }
+}
+
+}  // namespace outrigger::mpi

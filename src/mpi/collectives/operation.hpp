@@ -1,0 +1,60 @@
+// One offloaded collective of this rank, from the call that starts it to the call that collects its request.
+//
+// The request is a generalized one. When the service process has finished, the first completion call that looks
+// unpacks, marks the request complete, and the MPI's own Wait or Test then collects it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "client/client.hpp"
+#include "mpi/communicators/comm_state.hpp"
+#include "mpi/native/abi.hpp"
+#include "mpi/types/blocks.hpp"
+#include "protocol/collective.hpp"
+
+namespace outrigger::mpi {
+
+struct Job;
+
+struct Operation {
+  Collective collective = Collective::ialltoall;
+  CommState* comm = nullptr;  // holds a reference
+  client::PendingOperationPtr pending;
+  MPI_Request request{};
+  Blocks send;
+  Blocks receive;
+  Algorithm algorithm = Algorithm::ring_pull;
+  std::optional<std::uint32_t> root;  // of a collective that has one
+  bool in_place = false;
+  bool source_overwritten = false;  // in place, and blocks are received where blocks are sent from
+  bool copies_own_block = false;    // this rank has to, and has not yet
+  bool own_block_by_rank = false;   // ... or has
+  bool freed_by_user = false;       // MPI_Request_free before the end
+  std::atomic<bool> busy = false;   // a thread is looking at it
+  std::atomic<bool> done = false;   // the request is marked complete, `error` is final
+  int error = MPI_SUCCESS;
+  Operation* previous = nullptr;  // list of those not done
+  Operation* next = nullptr;      // ... or of those to be used again
+};
+
+// A blank operation, in nobody's hands. Reused ones keep their lists' memory.
+[[nodiscard]] Operation* make_operation();
+
+// Hands the operation over and makes its request. Ends the program when there is no memory for that.
+void launch(Job& job, Operation& operation, std::uint64_t sequence);
+
+// Looks whether the operation has ended, and if so finishes it (unpacks, marks the request complete). True: it is done;
+// its request may be collected. Copies the rank's own block if that is the rank's to do. Never blocks.
+[[nodiscard]] bool progress(Job& job, Operation& operation);
+
+// MPI_Request_free: the operation goes on without its request.
+void free_by_user(Operation& operation);
+// Finishes operations whose request the user has freed.
+void progress_freed(Job& job);
+
+// Before MPI_Finalize: waits (bounded) for what the program has not waited for.
+void drain_operations(Job& job);
+
+}  // namespace outrigger::mpi

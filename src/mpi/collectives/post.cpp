@@ -1,0 +1,91 @@
+#include "mpi/collectives/post.hpp"
+
+#include "mpi/native/message.hpp"
+#include "mpi/report/report.hpp"
+#include "mpi/start/job.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+NativeReason why_native(const Job& job, const CommState* comm, std::optional<std::uint64_t> block_bytes) {
+  if (comm == nullptr) return NativeReason::unknown_communicator;
+  if (comm->size() == 1) return NativeReason::group_of_one;
+  if (comm->size() > kMaxGroupSize) return NativeReason::group_too_large;
+  if (comm->off()) return NativeReason::switched_off;
+  if (block_bytes && *block_bytes < job.config.min_bytes) return NativeReason::small_blocks;
+  return NativeReason::none;
+}
+
+// The rank copies its own block itself where it is small: that costs less than telling somebody.
+constexpr std::uint64_t kOwnBlockByRank = 16U << 10;
+
+enum class Placement { mapped, private_memory, staged };
+
+// Service processes touch the buffer itself where they can; else it goes through staging.
+Placement place(Job& job, Blocks& blocks) {
+  if (blocks.dense()) {
+    const bool mapped = blocks.mapped(*job.client);
+    if (mapped || job.client->cma()) {
+      blocks.use_buffer();
+      return mapped && !job.client->rdma() ? Placement::mapped : Placement::private_memory;
+    }
+  }
+  if (!blocks.use_staging(*job.client)) {
+    die("no memory left to stage %llu bytes of a collective", static_cast<unsigned long long>(blocks.total_bytes()));
+  }
+  return Placement::staged;
+}
+
+// The receive buffer is also the source: it is copied away, so that nobody waits for anybody and it can be read again.
+void stage_in_place(Job& job, Operation& operation) {
+  if (!operation.send.use_staging(*job.client)) {
+    die("no memory left to stage %llu bytes of a collective in place",
+        static_cast<unsigned long long>(operation.send.total_bytes()));
+  }
+  operation.send.pack(job.internal_comm, operation.comm->me().value());
+}
+
+}  // namespace
+
+Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
+                   std::optional<std::uint64_t> block_bytes) {
+  CommState* state = state_of(job, comm);
+  if (form == Form::blocking && job.config.blocking == BlockingForms::where_it_pays &&
+      (state == nullptr || !client::blocking_pays(collective, state->shape(), block_bytes))) {
+    return {};
+  }
+  NativeReason reason = why_native(job, state, block_bytes);
+  if (reason == NativeReason::none) {
+    const std::optional<Algorithm> chosen = job.config.selection.choose(collective, state->shape(), block_bytes);
+    if (chosen) return Offload{state, *chosen};
+    reason = NativeReason::selection_table;
+  }
+  if (job.reporting) count_native(job, collective, state, reason);
+  return {};
+}
+
+void post_operation(Job& job, Operation& operation) {
+  const Placement receive = place(job, operation.receive);
+  if (receive == Placement::staged && !operation.receive.dense()) operation.receive.keep_type();
+  if (operation.source_overwritten) {
+    stage_in_place(job, operation);
+  } else {
+    const Placement send = place(job, operation.send);
+    if (send == Placement::staged) operation.send.pack(job.internal_comm, operation.send.peers());
+    // A rank's own block in private memory is copied in this process, by the copier or by the rank: cheaper than any
+    // cross-memory copy. Where the service process has private memory attached, it is a copy like others.
+    const bool private_memory = send == Placement::private_memory || receive == Placement::private_memory;
+    const bool has_own_block = !operation.in_place && !operation.root;
+    const bool by_service = has_own_block && (job.client->copier() || job.client->xpmem() || job.client->rdma()) &&
+                            operation.send.bytes_of(operation.comm->me().value()) >= kOwnBlockByRank;
+    operation.copies_own_block = private_memory && has_own_block && !by_service;
+  }
+  // In place, and at a root, it is there already.
+  const bool is_root = operation.root == operation.comm->me().value();
+  operation.own_block_by_rank = operation.copies_own_block || operation.in_place || is_root;
+  if (job.reporting) count_post(operation);
+  launch(job, operation, operation.comm->next_sequence());
+}
+
+}  // namespace outrigger::mpi

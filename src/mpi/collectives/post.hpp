@@ -1,0 +1,31 @@
+// What the starting calls of all collectives have in common: offload or native, direct or staged, hand over.
+#pragma once
+
+#include <optional>
+
+#include "mpi/collectives/operation.hpp"
+#include "mpi/communicators/comm_state.hpp"
+#include "mpi/native/abi.hpp"
+#include "protocol/collective.hpp"
+
+namespace outrigger::mpi {
+
+struct Job;
+
+enum class Form : std::uint8_t { nonblocking, blocking };
+
+// How a call is offloaded.
+struct Offload {
+  CommState* comm = nullptr;  // null: not at all
+  Algorithm algorithm = Algorithm::ring_pull;
+};
+
+// Where the call stays native, the reason is counted, but of blocking forms that are native unless asked for. Uses only
+// what all ranks of the communicator know alike. `block_bytes`: where MPI makes it equal on all ranks.
+[[nodiscard]] Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
+                                 std::optional<std::uint64_t> block_bytes);
+
+// With comm, collective, algorithm, receive and (unless in place) send filled in. Makes the request.
+void post_operation(Job& job, Operation& operation);
+
+}  // namespace outrigger::mpi

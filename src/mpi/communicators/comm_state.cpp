@@ -1,0 +1,228 @@
+#include "mpi/communicators/comm_state.hpp"
+
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+#include "mpi/native/constants.hpp"
+#include "mpi/native/real.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+constinit std::mutex states_mutex;
+constinit CommState* all_states = nullptr;
+
+constexpr GroupId kWorldGroup{0x6F75747269676765ULL, 0x72776F726C640000ULL};
+
+std::uint64_t scramble(std::uint64_t word) {
+  word ^= word >> 30;
+  word *= 0xBF58476D1CE4E5B9ULL;
+  word ^= word >> 27;
+  word *= 0x94D049BB133111EBULL;
+  return word ^ (word >> 31);
+}
+
+// 128 bits, so that ids made independently do not meet.
+GroupId mix(GroupId id, std::uint64_t kind, std::uint64_t ordinal) {
+  const std::uint64_t salt = scramble(kind * 0x9E3779B97F4A7C15ULL + ordinal);
+  GroupId mixed;
+  mixed.high = scramble(id.high + salt + scramble(id.low ^ 0xA0761D6478BD642FULL));
+  mixed.low = scramble(id.low + scramble(salt ^ 0xE7037ED1A0B428DBULL) + scramble(id.high ^ 0x8EBC6AF09C88C6E3ULL));
+  return mixed;
+}
+
+constinit thread_local bool duplicating = false;
+
+// The communicator that this thread has asked for last. Programs ask for few, again and again, and the MPI looks long
+// in memory that is seldom in a cache. Nothing is known any more once any communicator has been freed.
+struct KnownState {
+  MPI_Comm comm{};
+  CommState* state = nullptr;
+  std::uint64_t freed = 0;  // communicators, when it was looked up
+};
+constinit thread_local KnownState last_asked_for;
+constinit std::atomic<std::uint64_t> freed_communicators = 0;
+
+int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* value, void* copy, int* flag) {
+  *flag = 0;
+  if (!duplicating) return MPI_SUCCESS;
+  *static_cast<CommState**>(copy) = static_cast<CommState*>(value)->derive();
+  *flag = 1;
+  return MPI_SUCCESS;
+}
+
+int delete_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*extra*/) {
+  auto* state = static_cast<CommState*>(value);
+  freed_communicators.fetch_add(1, std::memory_order_seq_cst);
+  state->detached();
+  state->release();
+  return MPI_SUCCESS;
+}
+
+// The members' ranks in our world, in the order of the communicator; empty when one is not in it.
+std::vector<WorldRank> world_ranks_of(const Job& job, MPI_Comm comm) {
+  MPI_Group group{};
+  int size = 0;
+  real().Comm_group(comm, &group);
+  real().Group_size(group, &size);
+  std::vector<int> here(static_cast<std::size_t>(size));
+  std::vector<int> there(here.size());
+  std::iota(here.begin(), here.end(), 0);
+  real().Group_translate_ranks(group, size, here.data(), job.world_group, there.data());
+  real().Group_free(&group);
+  std::vector<WorldRank> members;
+  members.reserve(there.size());
+  for (const int rank : there) {
+    if (rank < 0) return {};  // MPI_UNDEFINED
+    members.emplace_back(static_cast<std::uint32_t>(rank));
+  }
+  return members;
+}
+
+bool is_intercommunicator(MPI_Comm comm) {
+  int inter = 0;
+  real().Comm_test_inter(comm, &inter);
+  return inter != 0;
+}
+
+// Rank 0 of the communicator makes an id that it makes only once.
+bool agree_on_id(const Job& job, MPI_Comm comm, int me, GroupId& id) {
+  static constinit std::atomic<std::uint64_t> created = 0;
+  std::array<std::uint64_t, 2> words{};
+  if (me == 0) {
+    const GroupId made = mix(GroupId{job.world_rank + 1ULL, 0}, 2, created.fetch_add(1, std::memory_order_relaxed));
+    words = {made.high, made.low};
+  }
+  if (real().Bcast(words.data(), static_cast<int>(sizeof words), constants().byte, 0, comm) != MPI_SUCCESS)
+    return false;
+  id = GroupId{words[0], words[1]};
+  return true;
+}
+
+void attach(const Job& job, MPI_Comm comm, CommState* state) {
+  state->attached_to(comm);
+  if (real().Comm_set_attr(comm, job.comm_keyval, state) != MPI_SUCCESS) state->release();
+}
+
+}  // namespace
+
+CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off,
+                     const client::GroupShape& shape)
+    : id_(id), members_(std::move(members)), me_(me), off_(off), shape_(shape) {
+  record_ = report_communicator(id_, size());
+  const std::scoped_lock lock(states_mutex);
+  next_ = all_states;
+  if (next_ != nullptr) next_->previous_ = this;
+  all_states = this;
+}
+
+void CommState::release() {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  {
+    const std::scoped_lock lock(states_mutex);
+    (previous_ != nullptr ? previous_->next_ : all_states) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+  }
+  delete this;
+}
+
+MPI_Comm CommState::error_comm() const {
+  return freed_.load(std::memory_order_acquire) || comm_ == MPI_Comm{} ? constants().comm_world : comm_;
+}
+
+void CommState::attached_to(MPI_Comm comm) {
+  comm_ = comm;
+}
+
+std::shared_ptr<const client::Group> CommState::group(client::Client& client) {
+  const std::scoped_lock lock(states_mutex);
+  if (group_ == nullptr) group_ = client.define_group(id_, members_, me_);
+  return group_;
+}
+
+void CommState::drop_group() {
+  group_.reset();
+}
+
+CommState* CommState::derive() {
+  const std::uint64_t ordinal = dups_.fetch_add(1, std::memory_order_relaxed);
+  return new CommState(mix(id_, 1, ordinal), members_, me_, off_, shape_);
+}
+
+bool register_communicators(Job& job) {
+  if (real().Comm_create_keyval(&copy_attribute, &delete_attribute, &job.comm_keyval, nullptr) != MPI_SUCCESS) {
+    return false;
+  }
+  std::vector<WorldRank> members;
+  for (std::uint32_t rank = 0; rank < job.world_size; ++rank) members.emplace_back(rank);
+  const client::GroupShape shape = client::shape_of(job.places, members);
+  attach(job, constants().comm_world,
+         new CommState(kWorldGroup, std::move(members), GroupRank{job.world_rank}, false, shape));
+  return true;
+}
+
+void forget_communicators(Job& job) {
+  {
+    const std::scoped_lock lock(states_mutex);
+    for (CommState* state = all_states; state != nullptr; state = state->next_of()) state->drop_group();
+  }
+  real().Comm_delete_attr(constants().comm_world, job.comm_keyval);
+  real().Comm_free_keyval(&job.comm_keyval);
+}
+
+DuplicateScope::DuplicateScope(bool by_program) : before_(std::exchange(duplicating, by_program)) {}
+
+DuplicateScope::~DuplicateScope() {
+  duplicating = before_;
+}
+
+CommState* state_of(const Job& job, MPI_Comm comm) {
+  // Who frees a communicator while another thread uses it is wrong: what is found here stays.
+  const std::uint64_t freed = freed_communicators.load(std::memory_order_seq_cst);
+  KnownState& known = last_asked_for;
+  if (known.state != nullptr && known.comm == comm && known.freed == freed) return known.state;
+  void* value = nullptr;
+  int found = 0;
+  if (comm == constants().comm_null) return nullptr;
+  if (real().Comm_get_attr(comm, job.comm_keyval, static_cast<void*>(&value), &found) != MPI_SUCCESS) return nullptr;
+  if (found == 0) return nullptr;
+  auto* state = static_cast<CommState*>(value);
+  if (!state->has_comm()) state->attached_to(comm);
+  known = KnownState{comm, state, freed};
+  return state;
+}
+
+void adopt(Job& job, MPI_Comm comm) {
+  if (comm == constants().comm_null || is_intercommunicator(comm)) return;
+  if (state_of(job, comm) != nullptr) return;
+  std::vector<WorldRank> members = world_ranks_of(job, comm);
+  if (members.empty()) return;
+  int me = 0;
+  real().Comm_rank(comm, &me);
+  GroupId id;
+  if (!agree_on_id(job, comm, me, id)) return;
+  const client::GroupShape shape = client::shape_of(job.places, members);
+  attach(job, comm, new CommState(id, std::move(members), GroupRank{static_cast<std::uint32_t>(me)}, false, shape));
+}
+
+void apply_info(Job& job, MPI_Comm comm, MPI_Info info) {
+  if (comm == constants().comm_null) return;
+  CommState* state = state_of(job, comm);
+  if (state == nullptr) return;
+  enum Choice : int { inherit = 0, on = 1, off = 2 };
+  int choice = inherit;
+  if (info != constants().info_null) {
+    std::array<char, 16> text{};
+    int found = 0;
+    real().Info_get(info, "outrigger", static_cast<int>(text.size()) - 1, text.data(), &found);
+    if (found != 0) choice = std::strcmp(text.data(), "off") == 0 ? off : on;
+  }
+  real().Bcast(&choice, 1, constants().int32, 0, comm);
+  if (choice != inherit) state->set_off(choice == off);
+}
+
+}  // namespace outrigger::mpi

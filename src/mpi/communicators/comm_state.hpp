@@ -1,0 +1,112 @@
+// What the library knows of a communicator: hangs on it as an attribute.
+//
+// Every rank of a communicator must give it the same GroupId without asking anybody inside a nonblocking call:
+//   MPI_COMM_WORLD          a constant
+//   dup, idup, ...          mixed from the parent's id and the how-manieth dup of the parent this is: the attribute's
+//                           copy callback runs on every rank for every dup, in the same order. It counts only inside
+//                           the program's own calls (DuplicateScope): Open MPI also copies attributes for create_group,
+//                           on its members alone
+//   other constructors      rank 0 of the new communicator broadcasts an id made of its world rank and a counter
+// A communicator without the attribute (an intercommunicator, members outside our world) is native for everyone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "client/client.hpp"
+#include "client/selection.hpp"
+#include "mpi/native/abi.hpp"
+#include "mpi/report/report.hpp"
+#include "protocol/ids.hpp"
+
+namespace outrigger::mpi {
+
+struct Job;
+
+class CommState {
+ public:
+  CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const client::GroupShape& shape);
+  CommState(const CommState&) = delete;
+  CommState& operator=(const CommState&) = delete;
+
+  [[nodiscard]] GroupId id() const { return id_; }
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
+  [[nodiscard]] GroupRank me() const { return me_; }
+  // What the selection table asks for.
+  [[nodiscard]] const client::GroupShape& shape() const { return shape_; }
+  [[nodiscard]] bool off() const { return off_; }
+  void set_off(bool off) { off_ = off; }
+  // Numbers the offloaded collectives of this communicator, from 0, in the order in which they are posted.
+  [[nodiscard]] std::uint64_t next_sequence() { return sequence_.fetch_add(1, std::memory_order_relaxed); }
+
+  // The communicator's handle, for its error handler; the world's once the communicator has been freed.
+  [[nodiscard]] MPI_Comm error_comm() const;
+  void attached_to(MPI_Comm comm);
+  [[nodiscard]] bool has_comm() const { return comm_ != MPI_Comm{}; }
+  // The user has freed the communicator.
+  void detached() { freed_.store(true, std::memory_order_release); }
+
+  // The group as the client knows it, made at first use.
+  [[nodiscard]] std::shared_ptr<const client::Group> group(client::Client& client);
+  // The client goes away; nothing is posted any more.
+  void drop_group();
+
+  [[nodiscard]] CommState* next_of() const { return next_; }  // in the list of all states
+
+  // For a duplicate of this communicator.
+  [[nodiscard]] CommState* derive();
+
+  // Figures for the report; nullptr when there is none.
+  [[nodiscard]] CommRecord* record() const { return record_; }
+
+  // Lives as long as the communicator or an operation needs it.
+  void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release();
+
+ private:
+  ~CommState() = default;
+
+  GroupId id_;
+  std::vector<WorldRank> members_;
+  GroupRank me_;
+  bool off_;
+  client::GroupShape shape_;
+  MPI_Comm comm_{};
+  std::atomic<bool> freed_ = false;
+  std::atomic<std::uint64_t> sequence_ = 0;
+  std::atomic<std::uint64_t> dups_ = 0;
+  std::atomic<std::uint32_t> references_ = 1;
+  std::shared_ptr<const client::Group> group_;
+  CommRecord* record_ = nullptr;
+  CommState* previous_ = nullptr;  // list of all states
+  CommState* next_ = nullptr;
+};
+
+// Makes the attribute and gives MPI_COMM_WORLD its state. Collective in effect: every rank does it in MPI_Init.
+[[nodiscard]] bool register_communicators(Job& job);
+// Before MPI_Finalize: no state refers to the client any more, no callback of ours runs afterwards.
+void forget_communicators(Job& job);
+
+// The state of a communicator; nullptr where it has none.
+[[nodiscard]] CommState* state_of(const Job& job, MPI_Comm comm);
+
+// While it lives, this thread's attribute copies are of a duplicate that the program asked for.
+class DuplicateScope {
+ public:
+  explicit DuplicateScope(bool by_program);
+  DuplicateScope(const DuplicateScope&) = delete;
+  DuplicateScope& operator=(const DuplicateScope&) = delete;
+  ~DuplicateScope();
+
+ private:
+  bool before_;
+};
+
+// After a blocking constructor other than dup. Collective over the new communicator (nothing is done for the null one).
+void adopt(Job& job, MPI_Comm comm);
+// After dup_with_info: rank 0's info key `outrigger` (on, off) decides for the new communicator.
+void apply_info(Job& job, MPI_Comm comm, MPI_Info info);
+
+}  // namespace outrigger::mpi

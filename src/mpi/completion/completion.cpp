@@ -1,0 +1,103 @@
+#include "mpi/completion/completion.hpp"
+
+#include <algorithm>
+
+#include "mpi/completion/request_table.hpp"
+#include "mpi/native/constants.hpp"
+#include "mpi/native/real.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+
+int raise_error(const CommState& comm, int code) {
+  real().Comm_call_errhandler(comm.error_comm(), code);
+  return code;
+}
+
+OurRequests::OurRequests(std::span<const MPI_Request> requests) {
+  find_requests(requests, [this](std::size_t index, Operation& operation) { add(index, operation); });
+}
+
+OurRequests::~OurRequests() {
+  if (!failed_) return;
+  for (const Entry& entry : entries()) {
+    if (entry.comm != nullptr) entry.comm->release();
+  }
+}
+
+void OurRequests::add(std::size_t index, Operation& operation) {
+  const Entry entry{.index = index, .operation = &operation};
+  if (size_ < kInline) {
+    few_[size_] = entry;
+  } else {
+    if (size_ == kInline) many_.assign(few_.begin(), few_.end());
+    many_.push_back(entry);
+  }
+  ++size_;
+}
+
+void OurRequests::look_at(Job& job, Entry& entry) {
+  if (entry.done || !progress(job, *entry.operation)) return;
+  entry.done = true;
+  entry.error = entry.operation->error;
+  if (entry.error == MPI_SUCCESS) return;
+  failed_ = true;
+  entry.comm = entry.operation->comm;  // the operation is gone once it has been collected
+  entry.comm->retain();
+}
+
+bool OurRequests::progress_any(Job& job) {
+  bool any = false;
+  for (Entry& entry : entries()) {
+    look_at(job, entry);
+    any = any || entry.done;
+  }
+  return any;
+}
+
+bool OurRequests::progress_all(Job& job) {
+  bool all = true;
+  for (Entry& entry : entries()) {
+    look_at(job, entry);
+    all = all && entry.done;
+  }
+  return all;
+}
+
+MPI_Request OurRequests::unfinished() const {
+  const auto all = entries();
+  const auto found = std::find_if(all.begin(), all.end(), [](const Entry& entry) { return !entry.done; });
+  return found == all.end() ? constants().request_null : found->operation->request;
+}
+
+const OurRequests::Entry* OurRequests::entry_at(std::size_t index) const {  // entries are in the array's order
+  const auto all = entries();
+  const auto found = std::lower_bound(all.begin(), all.end(), index,
+                                      [](const Entry& entry, std::size_t wanted) { return entry.index < wanted; });
+  return found != all.end() && found->index == index ? &*found : nullptr;
+}
+
+int OurRequests::result_of_one(int code, int index) const {
+  if (!failed_ || code != MPI_SUCCESS || index < 0) return code;
+  const Entry* entry = entry_at(static_cast<std::size_t>(index));
+  return entry == nullptr || entry->error == MPI_SUCCESS ? code : raise_error(*entry->comm, entry->error);
+}
+
+int OurRequests::result_of_many(int code, std::span<const int> indices, bool whole_array, int collected,
+                                MPI_Status* statuses) const {
+  if (!failed_ || (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)) return code;
+  const CommState* failed = nullptr;
+  for (int i = 0; i < collected; ++i) {
+    const auto position = static_cast<std::size_t>(i);
+    const Entry* entry = entry_at(whole_array ? position : static_cast<std::size_t>(indices[position]));
+    const int error = entry == nullptr ? MPI_SUCCESS : entry->error;
+    if (error != MPI_SUCCESS) failed = entry->comm;
+    // The field is undefined where the native call has seen no error.
+    if (statuses != MPI_STATUSES_IGNORE && (error != MPI_SUCCESS || code == MPI_SUCCESS)) {
+      statuses[position].MPI_ERROR = error;
+    }
+  }
+  return failed == nullptr ? code : raise_error(*failed, MPI_ERR_IN_STATUS);
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,80 @@
+// The completion family, when something of ours is outstanding. The native call collects requests; before it may block
+// or claim success for one of ours, the operation has been brought to its end here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "mpi/collectives/operation.hpp"
+#include "mpi/native/abi.hpp"
+
+namespace outrigger::mpi {
+
+// Those requests of an array that are ours. No allocation up to a handful; nothing here is quadratic.
+class OurRequests {
+ public:
+  explicit OurRequests(std::span<const MPI_Request> requests);
+
+  struct Entry {
+    std::size_t index = 0;  // in the array
+    Operation* operation = nullptr;
+    bool done = false;
+    int error = MPI_SUCCESS;    // of the operation, once done
+    CommState* comm = nullptr;  // with a reference, when there is an error
+  };
+  ~OurRequests();
+  OurRequests(const OurRequests&) = delete;
+  OurRequests& operator=(const OurRequests&) = delete;
+
+  [[nodiscard]] bool empty() const { return entries().empty(); }
+  [[nodiscard]] std::span<Entry> entries() { return {data(), size_}; }
+  [[nodiscard]] std::span<const Entry> entries() const { return {data(), size_}; }
+  // Looks at all that are not done. True: at least one is.
+  bool progress_any(Job& job);
+  // True: all are done.
+  bool progress_all(Job& job);
+  // One that is not done, to drive the native MPI with.
+  [[nodiscard]] MPI_Request unfinished() const;
+
+  // After the native call has collected requests: raises errors of ours and gives the code to return.
+  // One request, `index` in the array.
+  [[nodiscard]] int result_of_one(int code, int index) const;
+  // Several: statuses[i] belongs to request i of the array if it was collected whole, else to request indices[i].
+  [[nodiscard]] int result_of_many(int code, std::span<const int> indices, bool whole_array, int collected,
+                                   MPI_Status* statuses) const;
+
+ private:
+  static constexpr std::size_t kInline = 16;
+  [[nodiscard]] Entry* data() { return many_.empty() ? few_.data() : many_.data(); }
+  [[nodiscard]] const Entry* data() const { return many_.empty() ? few_.data() : many_.data(); }
+  [[nodiscard]] const Entry* entry_at(std::size_t index) const;
+  void look_at(Job& job, Entry& entry);
+  void add(std::size_t index, Operation& operation);
+
+  std::array<Entry, kInline> few_{};
+  std::vector<Entry> many_;
+  std::size_t size_ = 0;
+  bool failed_ = false;  // one of them has an error
+};
+
+// The requests of a call; none where its arguments are for the native MPI to reject.
+[[nodiscard]] inline std::span<const MPI_Request> span_of(const MPI_Request* requests, int count) {
+  if (requests == nullptr || count <= 0) return {};
+  return {requests, static_cast<std::size_t>(count)};
+}
+// The indices that Waitsome and Testsome have filled in (collected may be MPI_UNDEFINED).
+[[nodiscard]] inline std::span<const int> span_of_indices(const int* indices, int collected) {
+  if (indices == nullptr || collected <= 0) return {};
+  return {indices, static_cast<std::size_t>(collected)};
+}
+
+// As MPI_Wait.
+int wait_for(Job& job, MPI_Request* request, MPI_Status* status);
+
+// Tells the communicator's error handler and gives back the code.
+int raise_error(const CommState& comm, int code);
+
+}  // namespace outrigger::mpi

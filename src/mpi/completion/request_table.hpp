@@ -1,0 +1,82 @@
+// Which requests are ours: from the request's handle to its operation.
+//
+// An entry is made when the request is, and erased in the request's free_fn and nowhere else: from then on the MPI may
+// give the same handle to another thread. Any thread; the lock is never held while MPI is called.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+
+#include "mpi/native/abi.hpp"
+
+namespace outrigger::mpi {
+
+struct Operation;
+
+namespace detail {
+extern constinit std::atomic<std::uint32_t> outstanding;
+}
+
+// The one question that every completion call asks first.
+[[nodiscard]] inline bool nothing_outstanding() {
+  return detail::outstanding.load(std::memory_order_relaxed) == 0;
+}
+
+void insert_request(MPI_Request request, Operation& operation);
+void erase_request(MPI_Request request);
+[[nodiscard]] Operation* find_request(MPI_Request request);
+// Calls visit(index, operation) for those of `requests` that are ours. `visit` must not call MPI.
+template <class Visit>
+void find_requests(std::span<const MPI_Request> requests, const Visit& visit);
+
+namespace detail {
+
+// Open addressing, linear probing, deletion by moving back. Grows; never shrinks.
+class RequestTable {
+ public:
+  constexpr RequestTable() = default;
+  RequestTable(const RequestTable&) = delete;
+  RequestTable& operator=(const RequestTable&) = delete;
+  void insert(std::uint64_t key, Operation* operation);
+  void erase(std::uint64_t key);
+  [[nodiscard]] Operation* find(std::uint64_t key) const {
+    if (capacity_ == 0) return nullptr;
+    for (std::size_t i = home(key);; i = next(i)) {
+      if (entries_[i].operation == nullptr) return nullptr;
+      if (entries_[i].key == key) return entries_[i].operation;
+    }
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t key = 0;
+    Operation* operation = nullptr;  // nullptr: empty
+  };
+  [[nodiscard]] std::size_t home(std::uint64_t key) const {
+    return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15ULL) >> 20) & (capacity_ - 1);
+  }
+  [[nodiscard]] std::size_t next(std::size_t i) const { return (i + 1) & (capacity_ - 1); }
+  void grow();
+
+  Entry* entries_ = nullptr;
+  std::size_t capacity_ = 0;  // power of two
+  std::size_t used_ = 0;
+};
+
+extern constinit std::mutex table_mutex;
+extern constinit RequestTable table_of_requests;
+
+}  // namespace detail
+
+template <class Visit>
+void find_requests(std::span<const MPI_Request> requests, const Visit& visit) {
+  const std::scoped_lock lock(detail::table_mutex);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (Operation* operation = detail::table_of_requests.find(handle_key(requests[i]))) visit(i, *operation);
+  }
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,94 @@
+#include "mpi/completion/completion.hpp"
+#include "mpi/completion/request_table.hpp"
+#include "mpi/completion/waiting.hpp"
+#include "mpi/native/entry.hpp"
+#include "mpi/report/report.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+// Programs may wait by calling Test in a loop: where ranks make the copies, one is made in each call, and the fate of
+// the service process is looked at there too.
+void keep_going(Job& job) {
+  static_cast<void>(job.client->help_where_alone());
+  static constinit std::atomic<std::uint32_t> tests = 0;
+  if (tests.fetch_add(1, std::memory_order_relaxed) % 256 == 255) end_if_lost(job);
+}
+
+int test_one(Job& job, MPI_Request* request, int* flag, MPI_Status* status) {
+  progress_freed(job);
+  OurRequests ours(span_of(request, 1));
+  if (ours.empty()) return real().Test(request, flag, status);
+  CallTimer timer(job, CallTimer::Kind::completion);
+  timer.belongs_to(*ours.entries().front().operation);
+  if (!ours.progress_all(job)) keep_going(job);
+  const int code = real().Test(request, flag, status);  // drives the native MPI where ours is not done
+  return ours.result_of_one(code, *flag != 0 ? 0 : -1);
+}
+
+int test_all(Job& job, int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
+  progress_freed(job);
+  OurRequests ours(span_of(requests, count));
+  if (ours.empty()) return real().Testall(count, requests, flag, statuses);
+  CallTimer timer(job, CallTimer::Kind::completion);
+  timer.belongs_to(*ours.entries().front().operation);
+  if (!ours.progress_all(job)) keep_going(job);
+  const int code = real().Testall(count, requests, flag, statuses);
+  return *flag != 0 ? ours.result_of_many(code, {}, true, count, statuses) : code;
+}
+
+int test_any(Job& job, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
+  progress_freed(job);
+  OurRequests ours(span_of(requests, count));
+  if (ours.empty()) return real().Testany(count, requests, index, flag, status);
+  CallTimer timer(job, CallTimer::Kind::completion);
+  timer.belongs_to(*ours.entries().front().operation);
+  if (!ours.progress_any(job)) keep_going(job);
+  const int code = real().Testany(count, requests, index, flag, status);
+  return ours.result_of_one(code, *flag != 0 ? *index : -1);
+}
+
+int test_some(Job& job, int count, MPI_Request* requests, int* collected, int* indices, MPI_Status* statuses) {
+  progress_freed(job);
+  OurRequests ours(span_of(requests, count));
+  if (ours.empty()) return real().Testsome(count, requests, collected, indices, statuses);
+  CallTimer timer(job, CallTimer::Kind::completion);
+  timer.belongs_to(*ours.entries().front().operation);
+  if (!ours.progress_any(job)) keep_going(job);
+  const int code = real().Testsome(count, requests, collected, indices, statuses);
+  return ours.result_of_many(code, span_of_indices(indices, *collected), false, *collected, statuses);
+}
+
+}  // namespace
+
+OUTRIGGER_ENTRY(Test, (Word request, Word flag, Word status)) {
+  Job* job = nothing_outstanding() ? nullptr : current_job();
+  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) return pass(Call::Test, request, flag, status);
+  return test_one(*job, argument<MPI_Request*>(request), argument<int*>(flag), argument<MPI_Status*>(status));
+}
+
+OUTRIGGER_ENTRY(Testall, (Word count, Word requests, Word flag, Word statuses)) {
+  Job* job = nothing_outstanding() ? nullptr : current_job();
+  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) return pass(Call::Testall, count, requests, flag, statuses);
+  return test_all(*job, argument<int>(count), argument<MPI_Request*>(requests), argument<int*>(flag),
+                  argument<MPI_Status*>(statuses));
+}
+
+OUTRIGGER_ENTRY(Testany, (Word count, Word requests, Word index, Word flag, Word status)) {
+  Job* job = nothing_outstanding() ? nullptr : current_job();
+  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) return pass(Call::Testany, count, requests, index, flag, status);
+  return test_any(*job, argument<int>(count), argument<MPI_Request*>(requests), argument<int*>(index),
+                  argument<int*>(flag), argument<MPI_Status*>(status));
+}
+
+OUTRIGGER_ENTRY(Testsome, (Word count, Word requests, Word collected, Word indices, Word statuses)) {
+  Job* job = nothing_outstanding() ? nullptr : current_job();
+  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) {
+    return pass(Call::Testsome, count, requests, collected, indices, statuses);
+  }
+  return test_some(*job, argument<int>(count), argument<MPI_Request*>(requests), argument<int*>(collected),
+                   argument<int*>(indices), argument<MPI_Status*>(statuses));
+}
+
+}  // namespace outrigger::mpi

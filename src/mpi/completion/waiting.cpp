@@ -1,0 +1,90 @@
+#include "mpi/completion/waiting.hpp"
+
+#include <sched.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "mpi/native/constants.hpp"
+#include "mpi/native/message.hpp"
+#include "mpi/native/real.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+constexpr std::uint32_t kSpinRounds = 2000;    // tens of microseconds; none when ranks share cores
+constexpr std::uint32_t kYieldsForSpins = 64;  // about as long, where the service process may want the core
+constexpr std::uint32_t kSpinsPerDrive = 16;   // looking at the own memory is cheap, the native MPI is not
+constexpr std::uint32_t kYieldRounds = 16;
+constexpr std::uint32_t kYieldsPerDrive = 8;
+constexpr std::uint32_t kRoundsPerCheck = 64;
+// The service process ends a sleep; the limit is for the native MPI's sake. Shorter first sleeps do not pay: a timer
+// costs as much as ten yields and more on virtual machines, and takes the core from a rank that computes.
+constexpr std::chrono::microseconds kSleep{1000};
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+}  // namespace
+
+void drive_native(MPI_Request request) {
+  int flag = 0;
+  real().Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+}
+
+void end_if_lost(Job& job) {
+  const std::optional<std::string> text = job.client->fatal();
+  if (!text) return;
+  if (job.client->fatal_was_said()) abort_job();
+  constexpr std::string_view kPrefix = "outrigger: ";  // print() has it too
+  die("%s", text->c_str() + (text->starts_with(kPrefix) ? kPrefix.size() : 0));
+}
+
+void Waiter::drive() {
+  if (request_ != constants().request_null) drive_native(request_);
+}
+
+Waiter::~Waiter() {
+  if (helps_) job_.client->leave_wait();
+}
+
+void Waiter::pause() {
+  if (!std::exchange(waits_, true)) helps_ = job_.client->enter_wait();
+  if (helps_ && job_.client->help()) {
+    drive();  // who copies on and on still owes the native MPI its turns
+    rounds_ = 0;
+    return;
+  }
+  const std::uint32_t spins = job_.crowded ? 0 : job_.core_is_shared ? kYieldsForSpins : kSpinRounds;
+  ++rounds_;
+  if (rounds_ % kRoundsPerCheck == 0) end_if_lost(job_);
+  if (rounds_ < spins) {
+    if (rounds_ % kSpinsPerDrive == 0) drive();
+    job_.core_is_shared ? static_cast<void>(sched_yield()) : relax();
+    return;
+  }
+  const bool yields = rounds_ < spins + kYieldRounds;
+  // The first turns go to the ranks that share the core: often one of them has yet to post, and looking at the native
+  // MPI costs as much as a turn.
+  if (!yields || rounds_ % kYieldsPerDrive == 0) drive();
+  if (yields) {
+    sched_yield();
+    return;
+  }
+  job_.client->wait_for_completion(kSleep, helps_);
+}
+
+void let_others_post() {
+  sched_yield();
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,48 @@
+// How a rank waits for its service process: it keeps the native MPI going, and is considerate of those that share its
+// core: spin briefly, or yield where the service process may want it, then yield, then sleep until the service process
+// wakes them, a millisecond at most. Meanwhile it makes copies for the service process when that asks
+// (client/wait_helper.hpp).
+#pragma once
+
+#include <cstdint>
+
+#include "mpi/native/abi.hpp"
+
+namespace outrigger::mpi {
+
+struct Job;
+
+class Waiter {
+ public:
+  // `request`: one of ours that is not complete; asking for its state makes the native MPI progress. MPI_REQUEST_NULL:
+  // the caller does that itself.
+  Waiter(Job& job, MPI_Request request) : job_(job), request_(request) {}
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+  ~Waiter();
+  void drive_with(MPI_Request request) { request_ = request; }
+  // Call after every unsuccessful look. Ends the program when the service process is lost.
+  void pause();
+
+ private:
+  void drive();
+
+  Job& job_;
+  MPI_Request request_;
+  std::uint32_t rounds_ = 0;
+  bool waits_ = false;  // has said so
+  bool helps_ = false;  // and copies meanwhile
+};
+
+// For ranks that share cores, once one has posted an operation: those get a turn that have yet to post, as nothing
+// moves before they do, and the service process, as this one may compute for long.
+void let_others_post();
+
+// Ends the program when the service process or the keeper is lost; says why unless the keeper has. Cheap enough for
+// every waiting round.
+void end_if_lost(Job& job);
+
+// One look at a request that is ours and unfinished: gives the native MPI a chance to progress.
+void drive_native(MPI_Request request);
+
+}  // namespace outrigger::mpi

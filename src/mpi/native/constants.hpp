@@ -1,0 +1,33 @@
+// Predefined handles of the loaded MPI. Filled once, when the functions are found; constant afterwards.
+#pragma once
+
+#include "mpi/native/abi.hpp"
+
+namespace outrigger::mpi {
+
+struct Constants {
+  MPI_Comm comm_world{};
+  MPI_Comm comm_null{};
+  MPI_Request request_null{};
+  MPI_Datatype datatype_null{};
+  MPI_Group group_null{};
+  MPI_Info info_null{};
+  MPI_Datatype byte{};
+  MPI_Datatype int32{};
+  MPI_Op min{};
+  MPI_Op max{};
+  MPI_Errhandler errors_return{};
+  const char* mpi_name = nullptr;  // of the loaded MPI, for people
+  bool rejects_aliases = false;    // the loaded MPI looks for a buffer that is given as both sides of a collective
+};
+
+namespace detail {
+extern constinit Constants constants;
+void fill_constants();
+}  // namespace detail
+
+[[nodiscard]] inline const Constants& constants() {
+  return detail::constants;
+}
+
+}  // namespace outrigger::mpi

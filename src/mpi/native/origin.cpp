@@ -1,0 +1,52 @@
+#include "mpi/native/origin.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "mpi/native/real.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+// Call sites are few: their verdicts are kept in a small direct-mapped cache, address and verdict in one word so that
+// threads never see halves. User-space addresses leave the low bit free after a shift.
+constexpr std::size_t kCacheEntries = 256;
+constinit std::array<std::atomic<std::uint64_t>, kCacheEntries> cache{};
+
+const void* base_of(const void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+bool is_plugin(const char* path) {
+  if (path == nullptr) return false;
+  std::string_view name(path);
+  if (const auto slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
+  return name.starts_with("mca_") || name.starts_with("libmca_") || name.starts_with("libopen-pal") ||
+         name.starts_with("libopen-rte");
+}
+
+bool look_up(const void* return_address) {
+  Dl_info info{};
+  if (dladdr(return_address, &info) == 0) return false;
+  static const void* const mpi_base = base_of(reinterpret_cast<const void*>(real().Finalize));
+  return info.dli_fbase == mpi_base || is_plugin(info.dli_fname);
+}
+
+}  // namespace
+
+bool called_by_mpi(const void* return_address) {
+  const auto address = reinterpret_cast<std::uintptr_t>(return_address);
+  std::atomic<std::uint64_t>& entry = cache[(address ^ (address >> 9)) % kCacheEntries];
+  const std::uint64_t known = entry.load(std::memory_order_relaxed);
+  if (known >> 1 == address) return (known & 1U) != 0;
+  const bool inside = look_up(return_address);
+  entry.store((static_cast<std::uint64_t>(address) << 1) | (inside ? 1U : 0U), std::memory_order_relaxed);
+  return inside;
+}
+
+}  // namespace outrigger::mpi

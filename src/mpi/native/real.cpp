@@ -1,0 +1,165 @@
+#include "mpi/native/real.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "mpi/native/constants.hpp"
+#include "mpi/native/message.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+#if defined(OUTRIGGER_ABI_OPENMPI)
+constexpr std::array kSameAbi{"libmpi.so.40"};
+constexpr std::array kOtherAbi{"libmpich.so.12", "libmpi.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0"};
+#elif defined(OUTRIGGER_ABI_MPICH)
+constexpr std::array kSameAbi{"libmpich.so.12", "libmpi.so.12"};
+constexpr std::array kOtherAbi{"libmpi.so.40", "libmpi_abi.so.1", "libmpi_abi.so.0"};
+#else
+constexpr std::array kSameAbi{"libmpi_abi.so.1", "libmpi_abi.so.0"};
+constexpr std::array kOtherAbi{"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"};
+#endif
+
+constexpr std::array kCallNames{
+#define OUTRIGGER_NAME(name) "PMPI_" #name,
+    OUTRIGGER_INTERCEPTED(OUTRIGGER_NAME)
+#undef OUTRIGGER_NAME
+};
+
+struct Library {
+  void* handle = nullptr;
+  const char* name = nullptr;
+  bool matches = false;
+};
+
+constinit std::mutex resolve_mutex;
+constinit std::atomic<bool> resolved = false;
+constinit Library library;
+
+template <std::size_t count>
+Library loaded_library(const std::array<const char*, count>& names) {
+  for (const char* name : names) {
+    if (void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return {.handle = handle, .name = name};
+  }
+  return {};
+}
+
+// Looks a name up in the library and what it was linked with, but takes no definition of our own.
+void* symbol(const char* name) {
+  return library.handle != nullptr ? dlsym(library.handle, name) : dlsym(RTLD_NEXT, name);
+}
+
+template <class Function>
+bool resolve_typed(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(symbol(name));
+  return function != nullptr;
+}
+
+// Before MPI can be asked: the launchers tell a process its rank. At worst every rank says the line.
+bool speaks_for_all() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}) {
+    const char* rank = std::getenv(name);
+    if (rank != nullptr && std::strcmp(rank, "0") != 0) return false;
+  }
+  return true;
+}
+
+const char* first_missing(Real& table) {
+#define OUTRIGGER_RESOLVE(name) \
+  if (!resolve_typed("PMPI_" #name, table.name)) return "PMPI_" #name;
+  OUTRIGGER_USED(OUTRIGGER_RESOLVE)
+  OUTRIGGER_INTERCEPTED_MPI3(OUTRIGGER_RESOLVE)
+#undef OUTRIGGER_RESOLVE
+#if OUTRIGGER_MPI4
+#define OUTRIGGER_RESOLVE_IF_THERE(name) static_cast<void>(resolve_typed("PMPI_" #name, table.name));
+  OUTRIGGER_INTERCEPTED_MPI4(OUTRIGGER_RESOLVE_IF_THERE)
+#undef OUTRIGGER_RESOLVE_IF_THERE
+  static_cast<void>(resolve_typed("PMPI_Type_get_envelope_c", table.Type_get_envelope_c));
+#endif
+  return nullptr;
+}
+
+void resolve_all() {
+  const std::scoped_lock lock(resolve_mutex);
+  if (resolved.load(std::memory_order_relaxed)) return;
+  library = loaded_library(kSameAbi);
+  library.matches = library.handle != nullptr;
+  if (!library.matches) {
+    library = loaded_library(kOtherAbi);
+    if (speaks_for_all()) {
+      print("this library is for %s, the program uses another MPI (%s): running natively", kAbiName,
+            library.name != nullptr ? library.name : "no libmpi that is known");
+    }
+  }
+  for (std::size_t i = 0; i < kCallNames.size(); ++i) {
+    detail::addresses[i].store(symbol(kCallNames[i]), std::memory_order_release);
+  }
+  if (library.matches) {
+    if (const char* missing = first_missing(detail::table)) {
+      print("this %s has no %s: running natively", kAbiName, missing);
+      library.matches = false;
+    }
+  }
+  if (library.matches) detail::fill_constants();
+  resolved.store(true, std::memory_order_release);
+}
+
+}  // namespace
+
+namespace detail {
+
+constinit std::array<std::atomic<void*>, static_cast<std::size_t>(Call::count)> addresses{};
+constinit Real table{};
+
+void* resolve(Call call) {
+  resolve_all();
+  const auto index = static_cast<std::size_t>(call);
+  void* address = addresses[index].load(std::memory_order_acquire);
+  if (address == nullptr) {
+    print("%s was called, but no loaded MPI library defines it", kCallNames[index]);
+    std::abort();
+  }
+  return address;
+}
+
+}  // namespace detail
+
+bool provided(Call call) {
+  if (!resolved.load(std::memory_order_acquire)) resolve_all();
+  return detail::addresses[static_cast<std::size_t>(call)].load(std::memory_order_acquire) != nullptr;
+}
+
+bool abi_matches() {
+  if (!resolved.load(std::memory_order_acquire)) resolve_all();
+  return library.matches;
+}
+
+namespace {
+
+void* found(void* address, const char* name) {
+  if (address != nullptr) return address;
+  print("the loaded %s has no symbol %s", kAbiName, name);
+  std::abort();
+}
+
+}  // namespace
+
+void* data_symbol(const char* name) {
+  // An executable may hold its own copy of a library's data, which the library then uses too: it comes first in the
+  // global scope. Where the library was loaded privately there is no such copy.
+  void* address = dlsym(RTLD_DEFAULT, name);
+  return found(address != nullptr ? address : symbol(name), name);
+}
+
+void* callers_symbol(const char* name, const void* return_address) {
+  Dl_info caller{};
+  void* handle = nullptr;
+  if (dladdr(return_address, &caller) != 0) handle = dlopen(caller.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  void* address = handle != nullptr ? dlsym(handle, name) : nullptr;
+  return found(address != nullptr ? address : symbol(name), name);
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,102 @@
+// The functions of the MPI that the program has loaded, found at the first intercepted call (normally MPI_Init).
+//
+// Two views. Entry points pass calls on by number (`Call`) with every argument as a machine word: that is right even
+// when the loaded MPI has another ABI than this library. The rest of the library calls real().X(...), typed; that is
+// allowed only once the ABI is known to match (abi_matches()).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+#include "mpi/native/abi.hpp"
+
+// What is intercepted and therefore also passed on.
+// clang-format off
+#define OUTRIGGER_INTERCEPTED_MPI3(X)                                                                                \
+  X(Init) X(Init_thread) X(Finalize) X(Ialltoall) X(Ialltoallv) X(Ialltoallw) X(Iallgather) X(Iallgatherv)           \
+  X(Alltoall) X(Alltoallv) X(Alltoallw) X(Allgather) X(Allgatherv) X(Ibcast) X(Bcast) X(Comm_dup)                    \
+  X(Comm_dup_with_info) X(Comm_idup) X(Comm_split) X(Comm_split_type) X(Comm_create) X(Comm_create_group)            \
+  X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Intercomm_merge)   \
+  X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status)          \
+  X(Request_free) X(Alloc_mem) X(Free_mem)
+#if OUTRIGGER_MPI4
+// Missing in an older MPI of the same ABI.
+#define OUTRIGGER_INTERCEPTED_MPI4(X)                                                                                \
+  X(Ialltoall_c) X(Ialltoallv_c) X(Ialltoallw_c) X(Iallgather_c) X(Iallgatherv_c) X(Ibcast_c) X(Bcast_c)             \
+  X(Alltoall_c) X(Alltoallv_c) X(Alltoallw_c) X(Allgather_c) X(Allgatherv_c) X(Comm_create_from_group)               \
+  X(Comm_idup_with_info)
+#else
+#define OUTRIGGER_INTERCEPTED_MPI4(X)
+#endif
+// clang-format on
+// Of MPI 4.1. Older MPIs have none and no header declares them all: passed on where provided() says so.
+#define OUTRIGGER_INTERCEPTED_MPI41(X) X(Request_get_status_all) X(Request_get_status_any) X(Request_get_status_some)
+#define OUTRIGGER_INTERCEPTED(X) \
+  OUTRIGGER_INTERCEPTED_MPI3(X) OUTRIGGER_INTERCEPTED_MPI4(X) OUTRIGGER_INTERCEPTED_MPI41(X)
+
+// What the library itself uses besides.
+// clang-format off
+#define OUTRIGGER_USED(X)                                                                                            \
+  X(Abort) X(Allreduce) X(Barrier) X(Cancel) X(Comm_call_errhandler) X(Comm_create_keyval) X(Comm_delete_attr)       \
+  X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_name) X(Comm_group) X(Comm_rank) X(Comm_set_attr)     \
+  X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter) X(Gather) X(Gatherv) X(Get_library_version)                 \
+  X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size) X(Group_translate_ranks) X(Info_get) X(Irecv)   \
+  X(Isend) X(Pack) X(Status_set_cancelled)                                                                           \
+  X(Status_set_elements) X(Type_commit) X(Type_create_hindexed) X(Type_create_keyval) X(Type_dup) X(Type_free)       \
+  X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents) X(Type_get_envelope) X(Type_get_extent)                  \
+  X(Type_get_true_extent) X(Type_set_attr) X(Type_size_x) X(Unpack)
+// clang-format on
+
+namespace outrigger::mpi {
+
+using Word = std::uintptr_t;
+
+enum class Call : std::size_t {
+#define OUTRIGGER_ENUMERATOR(name) name,
+  OUTRIGGER_INTERCEPTED(OUTRIGGER_ENUMERATOR)
+#undef OUTRIGGER_ENUMERATOR
+      count
+};
+
+struct Real {
+#define OUTRIGGER_MEMBER(name) \
+  decltype(&PMPI_##name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a member's name
+  OUTRIGGER_INTERCEPTED_MPI3(OUTRIGGER_MEMBER)
+  OUTRIGGER_INTERCEPTED_MPI4(OUTRIGGER_MEMBER)
+  OUTRIGGER_USED(OUTRIGGER_MEMBER)
+#undef OUTRIGGER_MEMBER
+#if OUTRIGGER_MPI4
+  decltype(&PMPI_Type_get_envelope_c) Type_get_envelope_c = nullptr;  // nullptr where the loaded MPI has none
+#endif
+};
+
+namespace detail {
+extern constinit std::array<std::atomic<void*>, static_cast<std::size_t>(Call::count)> addresses;
+extern constinit Real table;
+// Finds everything on the first call; ends the program when the function is nowhere to be found.
+[[nodiscard]] void* resolve(Call call);
+}  // namespace detail
+
+// Passes a call on to the loaded MPI.
+template <class... Words>
+int pass(Call call, Words... words) {
+  void* address = detail::addresses[static_cast<std::size_t>(call)].load(std::memory_order_acquire);
+  if (address == nullptr) [[unlikely]] {
+    address = detail::resolve(call);
+  }
+  return reinterpret_cast<int (*)(Words...)>(address)(words...);
+}
+
+// Whether the loaded MPI has this function. Finds the functions if that has not been done.
+[[nodiscard]] bool provided(Call call);
+
+// Finds the functions if that has not been done. True: the loaded MPI has this library's ABI and every function that
+// the library uses; real() and constants() may be used.
+[[nodiscard]] bool abi_matches();
+
+[[nodiscard]] inline const Real& real() {
+  return detail::table;
+}
+
+}  // namespace outrigger::mpi

@@ -1,9 +1,0 @@
-// How ranks on several machines leave MPI_Finalize together.
-#pragma once
-
-namespace outrigger::mpi {
-
-// After the job's end, before PMPI_Finalize, in jobs of several machines. Collective over the world.
-void part_together();
-
-}  // namespace outrigger::mpi

@@ -1,0 +1,55 @@
+// The running program as the library sees it, from MPI_Init to MPI_Finalize. There is none while the program runs
+// natively; entry points then pass everything on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "client/client.hpp"
+#include "client/selection.hpp"
+#include "mpi/native/abi.hpp"
+#include "mpi/start/config.hpp"
+
+namespace outrigger::mpi {
+
+struct Job {
+  Config config;
+  std::uint64_t digest = 0;  // of the configuration
+  std::unique_ptr<client::Client> client;
+  std::uint32_t world_rank = 0;
+  std::uint32_t world_size = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_size = 0;
+  std::uint32_t nodes = 1;                // of the job
+  std::uint32_t node = 0;                 // this one's number
+  std::uint32_t keepers_here = 1;         // nodes that this machine pretends to be
+  std::uint32_t number_here = 0;          // which of them this is
+  std::vector<client::RankPlace> places;  // of all ranks, by world rank
+  bool crowded = false;                   // ranks share cores: a waiting rank gives its core away at once
+  bool core_is_shared = false;            // by ranks or service processes: it yields where it would spin
+  bool reporting = false;
+  MPI_Comm internal_comm{};  // a duplicate of the world; errors return
+  MPI_Comm node_comm{};
+  MPI_Comm node_leaders{};  // of the nodes, on those ranks only
+  MPI_Group world_group{};
+  int comm_keyval = MPI_KEYVAL_INVALID;
+  int type_keyval = MPI_KEYVAL_INVALID;
+};
+
+namespace detail {
+extern constinit std::atomic<Job*> current_job;
+}
+
+// nullptr: native. Valid until MPI_Finalize.
+[[nodiscard]] inline Job* current_job() {
+  return detail::current_job.load(std::memory_order_acquire);
+}
+
+// After a successful PMPI_Init. Collective; all ranks get a job or none does. Says in one line why not.
+void start_job();
+// Before PMPI_Finalize. Collective.
+void end_job();
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,135 @@
+// One side of a collective: the blocks in a user's buffer, and what is handed to the service process for them: either
+// the buffer itself or staging memory that the blocks are packed into (or unpacked from).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "client/client.hpp"
+#include "mpi/native/abi.hpp"
+#include "mpi/types/datatype.hpp"
+
+namespace outrigger::mpi {
+
+class Blocks {
+ public:
+  // Peer i's block: `count` elements at i * count elements from the buffer.
+  void set_regular(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
+                   std::uint32_t peers);
+  // Peer i's block: counts[i] elements at displacements[i] extents from the buffer. Both are copied.
+  template <class Count, class Displacement>
+  void set_irregular(const void* buffer, const Count* counts, const Displacement* displacements, MPI_Datatype type,
+                     const TypeShape& shape, std::uint32_t peers);
+  // One block for all peers alike: `count` elements at the buffer.
+  void set_shared(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
+                  std::uint32_t peers);
+  // Peer i's block: counts[i] elements of types[i] at displacements[i] bytes from the buffer. All is copied, the types'
+  // handles too (see keep_type).
+  template <class Count, class Displacement>
+  void set_typed(const Job& job, const void* buffer, const Count* counts, const Displacement* displacements,
+                 const MPI_Datatype* types, std::uint32_t peers);
+  // Forgets buffers and type references; keeps the memory of the lists.
+  void reset(client::Client* client);
+
+  [[nodiscard]] std::uint64_t bytes_of(std::uint32_t peer) const {
+    return static_cast<std::uint64_t>(count_of(peer) * shape(peer).size);
+  }
+  [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
+  // Blocks need no packing: each is one dense piece of memory.
+  [[nodiscard]] bool dense() const { return dense_; }
+  // All blocks lie in one range that the service processes map. Only for dense blocks.
+  [[nodiscard]] bool mapped(const client::Client& client) const;
+
+  // Chooses the buffer itself. Only for dense blocks.
+  void use_buffer();
+  // Chooses staging memory of the blocks' size. False: there is none.
+  [[nodiscard]] bool use_staging(client::Client& client);
+  [[nodiscard]] bool staged() const { return staging_ != nullptr; }
+
+  // Between the user's buffer and staging; peer `skip` (or none: peers()) is left out.
+  void pack(MPI_Comm comm, std::uint32_t skip);
+  void unpack(MPI_Comm comm, std::uint32_t skip);
+
+  // What is handed over. Valid until reset.
+  [[nodiscard]] client::BufferLayout layout() const;
+  // Where peer's block is handed over.
+  [[nodiscard]] std::byte* handed(std::uint32_t peer) const;
+  [[nodiscard]] std::uint32_t peers() const { return peers_; }
+
+  // The types must outlive the call that started the operation.
+  void keep_type();
+
+ private:
+  enum class Form : std::uint8_t { regular, shared, irregular, typed };
+  struct Typed {
+    MPI_Datatype type{};
+    TypeShape shape;
+  };
+
+  [[nodiscard]] bool listed() const { return form_ == Form::irregular || form_ == Form::typed; }
+  [[nodiscard]] std::int64_t count_of(std::uint32_t peer) const { return listed() ? counts_[peer] : count_; }
+  [[nodiscard]] std::int64_t offset_of(std::uint32_t peer) const {
+    return listed() ? offsets_[peer] : static_cast<std::int64_t>(peer) * stride();
+  }
+  // Regular: from one block to the next in the buffer.
+  [[nodiscard]] std::int64_t stride() const { return form_ == Form::shared ? 0 : count_ * shape_.extent; }
+  // The first peers whose blocks, together, are all there are.
+  [[nodiscard]] std::uint32_t different() const { return form_ == Form::shared ? std::min(1U, peers_) : peers_; }
+  [[nodiscard]] const TypeShape& shape(std::uint32_t peer) const {
+    return form_ == Form::typed ? typed_[peer].shape : shape_;
+  }
+  [[nodiscard]] MPI_Datatype type(std::uint32_t peer) const { return form_ == Form::typed ? typed_[peer].type : type_; }
+  void start(Form form, const void* buffer, std::uint32_t peers);
+  // Adding to an address that may be MPI_BOTTOM.
+  [[nodiscard]] static std::byte* at(std::uintptr_t base, std::int64_t offset) {
+    return reinterpret_cast<std::byte*>(base + static_cast<std::uintptr_t>(offset));
+  }
+  void sum_up();
+
+  std::uintptr_t buffer_ = 0;
+  MPI_Datatype type_{};
+  TypeShape shape_;
+  std::uint32_t peers_ = 0;
+  Form form_ = Form::regular;
+  bool dense_ = false;
+  bool type_kept_ = false;
+  std::int64_t count_ = 0;
+  std::uint64_t total_bytes_ = 0;
+  std::vector<std::int64_t> counts_;   // listed: elements per peer
+  std::vector<std::int64_t> offsets_;  // listed: bytes from the buffer
+  std::vector<Typed> typed_;           // types per peer
+  std::byte* staging_ = nullptr;
+  std::uint64_t staging_stride_ = 0;  // where not listed
+  std::vector<PairExtent> extents_;   // listed: what is handed over, from the buffer or staging
+};
+
+template <class Count, class Displacement>
+void Blocks::set_irregular(const void* buffer, const Count* counts, const Displacement* displacements,
+                           MPI_Datatype type, const TypeShape& shape, std::uint32_t peers) {
+  start(Form::irregular, buffer, peers);
+  type_ = type;
+  shape_ = shape;
+  for (std::uint32_t i = 0; i < peers; ++i) {
+    counts_[i] = static_cast<std::int64_t>(counts[i]);
+    offsets_[i] = static_cast<std::int64_t>(displacements[i]) * shape.extent;
+  }
+  sum_up();
+}
+
+template <class Count, class Displacement>
+void Blocks::set_typed(const Job& job, const void* buffer, const Count* counts, const Displacement* displacements,
+                       const MPI_Datatype* types, std::uint32_t peers) {
+  start(Form::typed, buffer, peers);
+  for (std::uint32_t i = 0; i < peers; ++i) {
+    counts_[i] = static_cast<std::int64_t>(counts[i]);
+    offsets_[i] = static_cast<std::int64_t>(displacements[i]);
+    // Where nothing is sent the type may be anything.
+    typed_[i] = counts_[i] == 0 ? Typed{} : Typed{types[i], shape_of(job, types[i])};
+  }
+  sum_up();
+}
+
+}  // namespace outrigger::mpi

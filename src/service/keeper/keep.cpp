@@ -1,0 +1,105 @@
+#include "service/keeper/keep.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "service/log.hpp"
+
+namespace outrigger::service {
+namespace {
+
+// The node's, then the DPU's.
+bool read_secrets(KeeperConfig& config) {
+  std::array<Secret, 2> secrets{};
+  auto* place = reinterpret_cast<std::uint8_t*>(secrets.data());
+  std::size_t have = 0;
+  while (have < sizeof(secrets)) {
+    const ssize_t bytes = ::read(kKeeperSecretFd, place + have, sizeof(secrets) - have);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return false;
+    have += static_cast<std::size_t>(bytes);
+  }
+  config.secret = secrets[0];
+  config.dpu_secret = secrets[1];
+  return true;
+}
+
+bool is_listener(int fd) {
+  int type = 0;
+  int listening = 0;
+  socklen_t bytes = sizeof(int);
+  if (::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) != 0 || type != SOCK_SEQPACKET) return false;
+  bytes = sizeof(int);
+  return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes) == 0 && listening == 1;
+}
+
+}  // namespace
+
+Result<std::uint32_t> parse_reach(const std::string& text) {
+  std::uint32_t reach = 0;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest = part.size() == rest.size() ? std::string_view() : rest.substr(part.size() + 1);
+    if (part == "mapped") {
+      reach |= kReachMapped;
+    } else if (part == "cma") {
+      reach |= kReachCma;
+    } else if (part == "copier") {
+      reach |= kReachCopier;
+    } else if (part == "xpmem") {
+      reach |= kReachXpmem;
+    } else if (part == "rdma") {
+      reach |= kReachRdma;
+    } else if (part == "alias") {
+      reach |= kReachAlias;
+    } else if (part != "none") {
+      return Error{fmt::format(
+          "'{}' is not a reach; write mapped, cma, copier, xpmem, rdma, alias or none, separated by commas", part)};
+    }
+  }
+  return reach;
+}
+
+int keep(KeeperConfig config) {
+  UniqueFd listener(kKeeperListenerFd);
+  if (!is_listener(listener.get())) {
+    std::fprintf(stderr,
+                 "outriggerd keep: descriptor %d is not a listening socket; ranks start the keeper by themselves\n",
+                 kKeeperListenerFd);
+    return 2;
+  }
+  if (!read_secrets(config)) {
+    std::fprintf(stderr, "outriggerd keep: no secret on descriptor %d; ranks start the keeper by themselves\n",
+                 kKeeperSecretFd);
+    return 2;
+  }
+  ::close(kKeeperSecretFd);
+  const pid_t child = ::fork();
+  if (child < 0) {
+    std::fprintf(stderr, "outriggerd keep: cannot go to the background: %s\n", std::strerror(errno));
+    return 1;
+  }
+  if (child > 0) ::_exit(0);
+  (void)::signal(SIGPIPE, SIG_IGN);
+  (void)::chdir("/");
+  (void)::fcntl(listener.get(), F_SETFD, FD_CLOEXEC);
+  (void)::fcntl(listener.get(), F_SETFL, O_NONBLOCK);
+  reset_process_affinity();
+  start_log("keeper");
+  ProcessStarter starter;
+  Keeper keeper(std::move(config), std::move(listener), starter);
+  return keeper.run();
+}
+
+}  // namespace outrigger::service

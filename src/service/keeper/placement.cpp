@@ -1,0 +1,351 @@
+#include "service/keeper/placement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "protocol/control.hpp"
+
+namespace outrigger::service {
+namespace {
+
+using CoreIndex = std::size_t;
+using Cores = std::vector<CoreIndex>;  // of the topology, in its order
+
+bool contains(const std::vector<int>& cpus, int cpu) {
+  return std::find(cpus.begin(), cpus.end(), cpu) != cpus.end();
+}
+
+bool touches(const Core& core, const std::vector<int>& cpus) {
+  return std::any_of(core.cpus.begin(), core.cpus.end(), [&](int cpu) { return contains(cpus, cpu); });
+}
+
+const Core* core_with(const Topology& topology, int cpu) {
+  for (const Core& core : topology.cores) {
+    if (contains(core.cpus, cpu)) return &core;
+  }
+  return nullptr;
+}
+
+// The cores by domain, empty domains left out.
+std::vector<Cores> by_domain(const Topology& topology, const Cores& cores) {
+  std::vector<Cores> domains;
+  std::vector<int> names;
+  for (const CoreIndex core : cores) {
+    const int name = topology.cores[core].domain;
+    const auto known = std::find(names.begin(), names.end(), name);
+    const auto index = static_cast<std::size_t>(known - names.begin());
+    if (known == names.end()) {
+      names.push_back(name);
+      domains.emplace_back();
+    }
+    domains[index].push_back(core);
+  }
+  return domains;
+}
+
+// The last core of each domain in turn, the last domain first, until there are `count`; then in ascending order.
+Cores last_of_each_domain(const Topology& topology, const Cores& candidates, std::size_t count) {
+  std::vector<Cores> domains = by_domain(topology, candidates);
+  Cores kept;
+  while (kept.size() < std::min(count, candidates.size())) {
+    for (auto domain = domains.rbegin(); domain != domains.rend() && kept.size() < count; ++domain) {
+      if (domain->empty()) continue;
+      kept.push_back(domain->back());
+      domain->pop_back();
+    }
+  }
+  std::sort(kept.begin(), kept.end());
+  return kept;
+}
+
+// One core of each domain in turn.
+Cores in_turn(const Topology& topology, const Cores& cores) {
+  const std::vector<Cores> domains = by_domain(topology, cores);
+  Cores order;
+  for (std::size_t round = 0; order.size() < cores.size(); ++round) {
+    for (const Cores& domain : domains) {
+      if (round < domain.size()) order.push_back(domain[round]);
+    }
+  }
+  return order;
+}
+
+void add_cores(RankPlace& place, const Topology& topology, const Cores& cores) {
+  for (const CoreIndex core : cores) {
+    const std::vector<int>& cpus = topology.cores[core].cpus;
+    place.cpus.insert(place.cpus.end(), cpus.begin(), cpus.end());
+  }
+  place.cores = static_cast<std::uint32_t>(cores.size());
+  place.domain = domain_of_cpus(topology, place.cpus);
+}
+
+// Rank i has the i-th core; where there are too few, the ranks that a domain would get share the domain.
+std::vector<RankPlace> one_core_each(const Topology& topology, const Cores& order, std::uint32_t ranks, bool turns) {
+  const std::vector<Cores> domains = by_domain(topology, order);
+  const bool shared = ranks > order.size();
+  std::vector<RankPlace> places(ranks);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t slot = !shared ? rank : turns ? rank % order.size() : std::size_t{rank} * order.size() / ranks;
+    const CoreIndex core = order[slot];
+    const auto home = std::find_if(domains.begin(), domains.end(), [&](const Cores& cores) {
+      return std::find(cores.begin(), cores.end(), core) != cores.end();
+    });
+    places[rank].shared = shared;
+    add_cores(places[rank], topology, shared ? *home : Cores{core});
+  }
+  return places;
+}
+
+std::vector<RankPlace> blocks_of_cores(const Topology& topology, const Cores& cores, std::uint32_t ranks) {
+  if (ranks > cores.size()) return one_core_each(topology, cores, ranks, false);
+  const std::vector<Cores> domains = by_domain(topology, cores);
+  // As many ranks in a domain as its part of the cores.
+  std::vector<std::size_t> ranks_of(domains.size(), 0);
+  std::vector<std::size_t> end_of(domains.size(), 0);
+  std::transform_inclusive_scan(domains.begin(), domains.end(), end_of.begin(), std::plus<>(),
+                                [](const Cores& domain) { return domain.size(); });
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t core = std::size_t{rank} * cores.size() / ranks;
+    const auto domain = std::upper_bound(end_of.begin(), end_of.end(), core) - end_of.begin();
+    ++ranks_of[static_cast<std::size_t>(domain)];
+  }
+  std::vector<RankPlace> places;
+  for (std::size_t domain = 0; domain < domains.size(); ++domain) {
+    const std::size_t width = ranks_of[domain] == 0 ? 0 : domains[domain].size() / ranks_of[domain];
+    for (std::size_t i = 0; i < ranks_of[domain]; ++i) {
+      const auto first = domains[domain].begin() + static_cast<std::ptrdiff_t>(i * width);
+      add_cores(places.emplace_back(), topology, Cores(first, first + static_cast<std::ptrdiff_t>(width)));
+    }
+  }
+  return places;
+}
+
+Result<std::vector<RankPlace>> as_listed(const Topology& topology, const BindRequest& bind, std::uint32_t ranks) {
+  if (bind.cpus_of_rank.size() < ranks) {
+    return Error{fmt::format("the list given to --bind places {} of the {} ranks of this node; add to it, or use bunch",
+                             bind.cpus_of_rank.size(), ranks)};
+  }
+  std::vector<RankPlace> places(ranks);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    RankPlace& place = places[rank];
+    place.cpus = bind.cpus_of_rank[rank];
+    std::set<const Core*> cores;
+    for (const int cpu : place.cpus) {
+      const Core* core = core_with(topology, cpu);
+      if (core == nullptr) {
+        return Error{fmt::format("--bind: cpu {} does not exist or may not be used here; see `outriggerd info`", cpu)};
+      }
+      cores.insert(core);
+    }
+    place.cores = static_cast<std::uint32_t>(cores.size());
+    place.domain = domain_of_cpus(topology, place.cpus);
+  }
+  for (std::uint32_t a = 0; a < ranks; ++a) {
+    for (std::uint32_t b = 0; b < ranks; ++b) {
+      const auto both = [&](int cpu) { return contains(places[b].cpus, cpu); };
+      if (a != b && std::any_of(places[a].cpus.begin(), places[a].cpus.end(), both)) places[a].shared = true;
+    }
+  }
+  return places;
+}
+
+Result<std::vector<RankPlace>> place_ranks(const NodeRequest& request, const Topology& topology, const Cores& cores) {
+  switch (request.bind.policy) {
+    case BindPolicy::none: return std::vector<RankPlace>(request.ranks);
+    case BindPolicy::bunch: return one_core_each(topology, cores, request.ranks, false);
+    case BindPolicy::scatter: return one_core_each(topology, in_turn(topology, cores), request.ranks, true);
+    case BindPolicy::hybrid: return blocks_of_cores(topology, cores, request.ranks);
+    case BindPolicy::list: return as_listed(topology, request.bind, request.ranks);
+  }
+  return Error{"an unknown way to bind"};
+}
+
+Cores every_core(const Topology& topology) {
+  Cores cores(topology.cores.size());
+  std::iota(cores.begin(), cores.end(), CoreIndex{0});
+  return cores;
+}
+
+// Where the ranks' places are given by a list, only what that leaves free can be kept.
+Cores candidates_for_services(const NodeRequest& request, const Topology& topology) {
+  Cores candidates = every_core(topology);
+  if (request.bind.policy != BindPolicy::list) return candidates;
+  std::erase_if(candidates, [&](CoreIndex core) {
+    return std::any_of(request.bind.cpus_of_rank.begin(), request.bind.cpus_of_rank.end(),
+                       [&](const std::vector<int>& cpus) { return touches(topology.cores[core], cpus); });
+  });
+  return candidates;
+}
+
+std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& topology) {
+  if (request.keep_no_core) return {};
+  if (!request.service_cpus.empty()) return request.service_cpus;
+  if (request.bind.policy == BindPolicy::none) return {};
+  const Cores candidates = candidates_for_services(request, topology);
+  const std::uint32_t ranks_of_node = (request.ranks + request.nodes - 1) / request.nodes;
+  const std::uint32_t services = request.services != 0 ? request.services : default_services(ranks_of_node);
+  const std::size_t wanted = std::size_t{services} * request.nodes;
+  const std::size_t count = std::min<std::size_t>({wanted, request.ranks, topology.cores.size() - 1});
+  std::vector<int> cpus;
+  for (const CoreIndex core : last_of_each_domain(topology, candidates, count)) {
+    cpus.push_back(topology.cores[core].cpus.front());
+  }
+  return cpus;
+}
+
+// The cores that ranks may have: not those of service processes, unless that leaves none.
+Cores cores_for_ranks(const Topology& topology, const std::vector<int>& service_cpus) {
+  Cores cores = every_core(topology);
+  std::erase_if(cores, [&](CoreIndex core) { return touches(topology.cores[core], service_cpus); });
+  return cores.empty() ? every_core(topology) : cores;
+}
+
+CpuMask used_by(const std::vector<RankPlace>& ranks) {
+  CpuMask mask;
+  for (const RankPlace& rank : ranks) {
+    if (rank.cpus.empty()) mask.set();
+    for (const int cpu : rank.cpus) mask.set(static_cast<std::size_t>(cpu));
+  }
+  return mask;
+}
+
+// Adds the service processes of one pretended node and gives each of its ranks one.
+void add_services(NodePlacement& placement, const NodeRequest& request, const Topology& topology, std::uint32_t node) {
+  std::vector<RankPlace*> ranks;
+  std::vector<int> rank_domains;
+  for (RankPlace& rank : placement.ranks) {
+    if (rank.node != node) continue;
+    ranks.push_back(&rank);
+    rank_domains.push_back(rank.domain);
+  }
+  PlacementRequest wanted;
+  wanted.local_size = static_cast<std::uint32_t>(ranks.size());
+  wanted.services = request.services;
+  wanted.service_cpus = placement.service_cpus;
+  wanted.keepers_here = request.nodes;
+  wanted.number_here = node;
+  wanted.used_by_ranks = used_by(placement.ranks);
+  const std::vector<ServicePlace> services = place_services(wanted, topology);
+  std::vector<int> service_domains;
+  for (const ServicePlace& service : services) {
+    service_domains.push_back(service.cpu < 0 ? -1 : domain_of_cpus(topology, {service.cpu}));
+  }
+  const std::vector<std::uint32_t> service_of = services_of_ranks(rank_domains, service_domains);
+  const auto first = static_cast<std::uint32_t>(placement.services.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i]->service = first + service_of[i];
+  placement.services.insert(placement.services.end(), services.begin(), services.end());
+}
+
+Result<std::vector<std::vector<int>>> parse_lists(const std::string& text) {
+  std::vector<std::vector<int>> lists;
+  std::stringstream stream(text);
+  std::string list;
+  while (std::getline(stream, list, ':')) {
+    Result<std::vector<int>> cpus = parse_cpu_list(list);
+    if (!cpus) return Error{cpus.error()};
+    if (cpus.value().empty()) return Error{"'" + text + "' has an empty list of cpus"};
+    lists.push_back(std::move(cpus).value());
+  }
+  if (lists.size() != 1 || text.back() == ':') return lists;
+  std::vector<std::vector<int>> one_each;
+  for (const int cpu : lists.front()) one_each.push_back({cpu});
+  return one_each;
+}
+
+}  // namespace
+
+Result<BindRequest> parse_bind(const std::string& text) {
+  BindRequest request;
+  if (text == "none") {
+    request.policy = BindPolicy::none;
+  } else if (text == "bunch") {
+    request.policy = BindPolicy::bunch;
+  } else if (text == "scatter") {
+    request.policy = BindPolicy::scatter;
+  } else if (text == "hybrid") {
+    request.policy = BindPolicy::hybrid;
+  } else {
+    Result<std::vector<std::vector<int>>> lists = parse_lists(text);
+    if (!lists || lists.value().empty()) {
+      return Error{fmt::format(
+          "--bind {}: write bunch, scatter, hybrid, none, or cpus: 0,2,4-7 (one a rank) or 0-1:2-3 (a list a rank)",
+          text)};
+    }
+    request.policy = BindPolicy::list;
+    request.cpus_of_rank = std::move(lists).value();
+  }
+  return request;
+}
+
+std::uint32_t default_services(std::uint32_t ranks) {
+  constexpr std::uint32_t kRanksPerService = 8;
+  return std::max(1U, (ranks + kRanksPerService - 1) / kRanksPerService);
+}
+
+Result<NodePlacement> place_node(const NodeRequest& request, const Topology& topology) {
+  if (topology.cores.empty() || request.ranks == 0) return Error{"there is no core or no rank to place"};
+  if (request.nodes == 0 || request.nodes > request.ranks) {
+    return Error{fmt::format("{} ranks cannot be split into {} nodes (OUTRIGGER_PRETEND_NODES): from 1 to {}",
+                             request.ranks, request.nodes, request.ranks)};
+  }
+  for (const int cpu : request.service_cpus) {
+    if (!may_use(topology, cpu)) {
+      return Error{fmt::format(
+          "cpu {} for service processes (OUTRIGGER_SERVICE_CPUS) does not exist or may not be used here", cpu)};
+    }
+  }
+  NodePlacement placement;
+  placement.service_cpus = cpus_for_services(request, topology);
+  Result<std::vector<RankPlace>> ranks =
+      place_ranks(request, topology, cores_for_ranks(topology, placement.service_cpus));
+  if (!ranks) return Error{ranks.error()};
+  placement.ranks = std::move(ranks).value();
+  for (std::uint32_t rank = 0; rank < request.ranks; ++rank) {
+    placement.ranks[rank].node = pretended_node(rank, request.ranks, request.nodes);
+  }
+  for (std::uint32_t node = 0; node < request.nodes; ++node) add_services(placement, request, topology, node);
+  return placement;
+}
+
+std::uint32_t pretended_node(std::uint32_t local_rank, std::uint32_t ranks, std::uint32_t nodes) {
+  return static_cast<std::uint32_t>(std::uint64_t{local_rank} * nodes / ranks);
+}
+
+std::vector<std::uint32_t> services_of_ranks(const std::vector<int>& rank_domains,
+                                             const std::vector<int>& service_domains) {
+  const std::size_t ranks = rank_domains.size();
+  const std::size_t services = service_domains.size();
+  std::vector<std::size_t> room(services);
+  const auto first_rank_of = [&](std::size_t sp) { return (sp * ranks + services - 1) / services; };
+  for (std::size_t sp = 0; sp < services; ++sp) room[sp] = first_rank_of(sp + 1) - first_rank_of(sp);
+  constexpr auto kNobody = static_cast<std::uint32_t>(-1);
+  std::vector<std::uint32_t> chosen(ranks, kNobody);
+  const auto assign = [&](std::size_t rank, bool own_domain_only) {
+    for (std::size_t sp = 0; sp < services && chosen[rank] == kNobody; ++sp) {
+      const bool own = rank_domains[rank] >= 0 && service_domains[sp] == rank_domains[rank];
+      if (room[sp] == 0 || (own_domain_only && !own)) continue;
+      chosen[rank] = static_cast<std::uint32_t>(sp);
+      --room[sp];
+    }
+  };
+  for (std::size_t rank = 0; rank < ranks; ++rank) assign(rank, true);
+  for (std::size_t rank = 0; rank < ranks; ++rank) assign(rank, false);
+  return chosen;
+}
+
+int domain_of_cpus(const Topology& topology, const std::vector<int>& cpus) {
+  int domain = -1;
+  for (const int cpu : cpus) {
+    const Core* core = core_with(topology, cpu);
+    if (core == nullptr || (domain >= 0 && core->domain != domain)) return -1;
+    domain = core->domain;
+  }
+  return domain;
+}
+
+}  // namespace outrigger::service

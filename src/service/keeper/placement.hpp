@@ -1,0 +1,72 @@
+// Where the ranks and service processes of one node run: decided on the node, from its own cores. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "service/keeper/topology.hpp"
+
+namespace outrigger::service {
+
+enum class BindPolicy {
+  none,     // ranks stay where the launcher put them, no core is kept
+  bunch,    // consecutive cores, one a rank
+  scatter,  // one core a rank, in turn from each NUMA domain
+  hybrid,   // ranks spread over the domains, with a block of consecutive cores each
+  list,     // as given
+};
+
+struct BindRequest {
+  BindPolicy policy = BindPolicy::bunch;
+  std::vector<std::vector<int>> cpus_of_rank;  // of policy list: one for each local rank
+};
+
+// "bunch", "scatter", "hybrid", "none"; "0,2,4-7": one cpu a rank in this order; "0-1:2-3": one list a rank.
+[[nodiscard]] Result<BindRequest> parse_bind(const std::string& text);
+
+struct NodeRequest {
+  BindRequest bind;
+  std::uint32_t ranks = 0;        // of this node
+  std::uint32_t services = 0;     // 0: by itself
+  std::vector<int> service_cpus;  // empty: by itself
+  bool keep_no_core = false;      // service processes are on a DPU: ranks may have all cores
+  std::uint32_t nodes = 1;        // pretended: its ranks are split into so many, each with service processes of its own
+};
+
+struct RankPlace {
+  std::vector<int> cpus;      // empty: not bound
+  int domain = -1;            // -1: of no one domain
+  std::uint32_t cores = 0;    // whole or part of, that `cpus` touches
+  bool shared = false;        // with other ranks
+  std::uint32_t node = 0;     // pretended
+  std::uint32_t service = 0;  // index into NodePlacement::services
+};
+
+struct NodePlacement {
+  std::vector<RankPlace> ranks;
+  std::vector<ServicePlace> services;
+  std::vector<int> service_cpus;  // the cores kept, a cpu each, by domain; empty: none is kept
+};
+
+// Service processes by default: one for eight ranks.
+[[nodiscard]] std::uint32_t default_services(std::uint32_t ranks);
+
+// The cores kept for service processes are the last ones of each NUMA domain, as many as there are service processes;
+// at least one core is left for ranks. With more ranks than cores left, those of a domain share its cores.
+// Errors: a list that does not fit the ranks, cpus that may not be used.
+[[nodiscard]] Result<NodePlacement> place_node(const NodeRequest& request, const Topology& topology);
+
+// The pretended node of a local rank: consecutive ranks, numbers that differ by one at most.
+[[nodiscard]] std::uint32_t pretended_node(std::uint32_t local_rank, std::uint32_t ranks, std::uint32_t nodes);
+
+// The service process of each rank: one of its own domain (-1: any) while it has room, neighbours together. Loads
+// differ by one rank at most.
+[[nodiscard]] std::vector<std::uint32_t> services_of_ranks(const std::vector<int>& rank_domains,
+                                                           const std::vector<int>& service_domains);
+
+// The domain that all of `cpus` are in; -1: none.
+[[nodiscard]] int domain_of_cpus(const Topology& topology, const std::vector<int>& cpus);
+
+}  // namespace outrigger::service

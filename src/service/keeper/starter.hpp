@@ -1,0 +1,88 @@
+// How a keeper gets its service processes: real processes, or threads inside a test.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+
+namespace outrigger::service {
+
+struct StartedService {
+  UniqueFd control;     // the keeper's end of a SOCK_SEQPACKET pair
+  UniqueFd exit_event;  // becomes readable when the process ends; invalid for threads, whose control closes
+  pid_t pid = 0;        // 0 for threads
+};
+
+// Used by the keeper's thread only.
+class ServiceStarter {
+ public:
+  ServiceStarter() = default;
+  ServiceStarter(const ServiceStarter&) = delete;
+  ServiceStarter& operator=(const ServiceStarter&) = delete;
+  virtual ~ServiceStarter() = default;
+
+  // Starts the next one: the first call makes number 0.
+  [[nodiscard]] virtual Result<StartedService> start() = 0;
+  // Whether a signal has stopped it (SIGSTOP) and it has not been let go on since.
+  [[nodiscard]] virtual bool is_stopped(std::uint32_t sp) = 0;
+  // Becomes readable when that may have changed; the starter's own, and -1 for threads.
+  [[nodiscard]] virtual int state_event() const = 0;
+  // Takes what has made it readable.
+  virtual void clear_state_event() = 0;
+  // After exit_event or the end of control: "was killed by signal 9 (Killed)", "exited with status 1", ...
+  [[nodiscard]] virtual std::string how_it_ended(std::uint32_t sp) = 0;
+  // Ends them all and waits for them. Their control sockets have been closed by the keeper.
+  virtual void stop_all() = 0;
+};
+
+// Children of this process that run `outriggerd serve` and never outlive it. Takes SIGCHLD for itself, blocked in the
+// thread that makes it: a program of one thread.
+class ProcessStarter final : public ServiceStarter {
+ public:
+  // `daemon_path`: the program; empty: the one that is running.
+  explicit ProcessStarter(std::string daemon_path = {});
+  ~ProcessStarter() override;
+  [[nodiscard]] Result<StartedService> start() override;
+  [[nodiscard]] bool is_stopped(std::uint32_t sp) override;
+  [[nodiscard]] int state_event() const override { return state_event_.get(); }
+  void clear_state_event() override;
+  [[nodiscard]] std::string how_it_ended(std::uint32_t sp) override;
+  void stop_all() override;
+
+ private:
+  struct Child {
+    pid_t pid = -1;  // -1 once reaped
+    bool stopped = false;
+  };
+
+  // Collects those that have ended.
+  [[nodiscard]] bool any_runs();
+
+  std::string daemon_path_;
+  std::vector<Child> children_;
+  UniqueFd state_event_;  // signalfd
+};
+
+// Threads of this process, for tests.
+class ThreadStarter final : public ServiceStarter {
+ public:
+  ~ThreadStarter() override;
+  [[nodiscard]] Result<StartedService> start() override;
+  [[nodiscard]] bool is_stopped(std::uint32_t) override { return false; }
+  [[nodiscard]] int state_event() const override { return -1; }
+  void clear_state_event() override {}
+  [[nodiscard]] std::string how_it_ended(std::uint32_t sp) override;
+  void stop_all() override;
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace outrigger::service

@@ -1,0 +1,217 @@
+#include "service/keeper/topology.hpp"
+
+#include <fmt/format.h>
+#include <hwloc.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace outrigger::service {
+namespace {
+
+struct TopologyDeleter {
+  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+};
+using HwlocTopology = std::unique_ptr<hwloc_topology, TopologyDeleter>;
+
+struct BitmapDeleter {
+  void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+using HwlocBitmap = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
+
+HwlocTopology load_topology() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return nullptr;
+  HwlocTopology topology(raw);
+  if (hwloc_topology_load(raw) != 0) return nullptr;
+  return topology;
+}
+
+Status bind_to(const std::vector<int>& cpus, int flags) {
+  const HwlocTopology topology = load_topology();
+  const HwlocBitmap set(hwloc_bitmap_alloc());
+  if (!topology || !set) return Error{"hwloc cannot read this machine's topology"};
+  std::string names;
+  for (const int cpu : cpus) {
+    (void)hwloc_bitmap_set(set.get(), static_cast<unsigned>(cpu));
+    names += fmt::format("{}{}", names.empty() ? "" : ",", cpu);
+  }
+  if (hwloc_set_cpubind(topology.get(), set.get(), flags) != 0) {
+    return Error{"cannot bind to cpu " + names + ": " + std::strerror(errno) +
+                 "; see `outriggerd info --json` for the cpus that may be used"};
+  }
+  return Done{};
+}
+
+bool parse_number(std::string_view text, int& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() && number >= 0 && number < static_cast<int>(kMaxCpus);
+}
+
+const Core* core_of(const Topology& topology, int cpu) {
+  for (const Core& core : topology.cores) {
+    if (std::find(core.cpus.begin(), core.cpus.end(), cpu) != core.cpus.end()) return &core;
+  }
+  return nullptr;
+}
+
+bool untouched(const Core& core, const CpuMask& mask) {
+  return std::none_of(core.cpus.begin(), core.cpus.end(), [&](int cpu) {
+    return cpu < static_cast<int>(kMaxCpus) && mask.test(static_cast<std::size_t>(cpu));
+  });
+}
+
+// Objects under the same NUMA domain and the same socket have the same key.
+std::pair<int, int> domain_key(hwloc_topology* topology, hwloc_obj* object) {
+  const hwloc_obj* package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
+  return {package == nullptr ? -1 : static_cast<int>(package->logical_index),
+          object->nodeset == nullptr ? -1 : hwloc_bitmap_first(object->nodeset)};
+}
+
+std::uint64_t last_level_cache_bytes(hwloc_topology* topology) {
+  std::uint64_t largest = 0;
+  for (const hwloc_obj_type_t type : {HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE}) {
+    for (hwloc_obj* cache = nullptr; (cache = hwloc_get_next_obj_by_type(topology, type, cache)) != nullptr;) {
+      largest = std::max<std::uint64_t>(largest, cache->attr->cache.size);
+    }
+  }
+  return largest;
+}
+
+}  // namespace
+
+Result<Topology> read_topology() {
+  const HwlocTopology hwloc = load_topology();
+  if (!hwloc) return Error{"hwloc cannot read this machine's topology"};
+  const hwloc_const_bitmap_t allowed = hwloc_topology_get_allowed_cpuset(hwloc.get());
+  Topology topology;
+  // Where the system does not say which cpus make a core, each is one.
+  const bool cores_known = hwloc_get_nbobjs_by_type(hwloc.get(), HWLOC_OBJ_CORE) > 0;
+  const hwloc_obj_type_t type = cores_known ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+  std::vector<std::pair<int, int>> domains;
+  hwloc_obj_t object = nullptr;
+  while ((object = hwloc_get_next_obj_by_type(hwloc.get(), type, object)) != nullptr) {
+    Core core;
+    for (int cpu = hwloc_bitmap_first(object->cpuset); cpu >= 0; cpu = hwloc_bitmap_next(object->cpuset, cpu)) {
+      if (hwloc_bitmap_isset(allowed, static_cast<unsigned>(cpu)) != 0) core.cpus.push_back(cpu);
+    }
+    if (core.cpus.empty()) continue;
+    const std::pair<int, int> key = domain_key(hwloc.get(), object);
+    const auto known = std::find(domains.begin(), domains.end(), key);
+    core.domain = static_cast<int>(known - domains.begin());
+    if (known == domains.end()) domains.push_back(key);
+    topology.cores.push_back(std::move(core));
+  }
+  topology.cache_bytes = last_level_cache_bytes(hwloc.get());
+  if (topology.cores.empty()) return Error{"hwloc sees no core that this process may use"};
+  return topology;
+}
+
+Topology within_affinity(const Topology& topology) {
+  const HwlocTopology hwloc = load_topology();
+  const HwlocBitmap set(hwloc_bitmap_alloc());
+  // A topology that is not this machine's (HWLOC_SYNTHETIC, HWLOC_XMLFILE) says nothing of this process.
+  if (!hwloc || !set || hwloc_topology_is_thissystem(hwloc.get()) == 0 ||
+      hwloc_get_cpubind(hwloc.get(), set.get(), HWLOC_CPUBIND_PROCESS) != 0) {
+    return topology;
+  }
+  Topology result;
+  result.cache_bytes = topology.cache_bytes;
+  for (const Core& core : topology.cores) {
+    Core part{{}, core.domain};
+    for (const int cpu : core.cpus) {
+      if (hwloc_bitmap_isset(set.get(), static_cast<unsigned>(cpu)) != 0) part.cpus.push_back(cpu);
+    }
+    if (!part.cpus.empty()) result.cores.push_back(std::move(part));
+  }
+  return result.cores.empty() ? topology : result;
+}
+
+Status bind_thread_to_cpu(int cpu) {
+  return bind_to({cpu}, HWLOC_CPUBIND_THREAD);
+}
+
+Status bind_process_to_cpus(const std::vector<int>& cpus) {
+  return bind_to(cpus, HWLOC_CPUBIND_PROCESS);
+}
+
+void reset_process_affinity() {
+  cpu_set_t every;
+  std::memset(&every, 0xFF, sizeof(every));
+  (void)::sched_setaffinity(0, sizeof(every), &every);  // the kernel keeps what the cpuset allows
+}
+
+Result<std::vector<int>> parse_cpu_list(const std::string& text) {
+  std::vector<int> cpus;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest = part.size() == rest.size() ? std::string_view() : rest.substr(part.size() + 1);
+    const std::size_t dash = part.find('-');
+    int first = 0;
+    int last = 0;
+    const bool good =
+        parse_number(part.substr(0, dash), first) &&
+        (dash == std::string_view::npos ? (last = first, true) : parse_number(part.substr(dash + 1), last));
+    if (!good || last < first) {
+      return Error{fmt::format("'{}' is not a list of cpus; write for example 7 or 6,7 or 4-7", text)};
+    }
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::vector<int> free_cpus(const Topology& topology, const CpuMask& used_by_ranks) {
+  std::vector<int> cpus;
+  for (auto core = topology.cores.rbegin(); core != topology.cores.rend(); ++core) {
+    if (untouched(*core, used_by_ranks)) cpus.push_back(core->cpus.front());
+  }
+  return cpus;
+}
+
+bool may_use(const Topology& topology, int cpu) {
+  return core_of(topology, cpu) != nullptr;
+}
+
+bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_ranks) {
+  const Core* core = core_of(topology, cpu);
+  return core != nullptr && untouched(*core, used_by_ranks);
+}
+
+std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology) {
+  constexpr std::uint32_t kRanksPerService = 8;
+  const std::vector<int> candidates =
+      request.service_cpus.empty() ? free_cpus(topology, request.used_by_ranks) : request.service_cpus;
+  std::uint32_t count = request.services;
+  if (count == 0) {
+    count = (request.local_size + kRanksPerService - 1) / kRanksPerService;
+    if (!candidates.empty()) count = std::min(count, static_cast<std::uint32_t>(candidates.size()));
+  }
+  count = std::clamp<std::uint32_t>(count, 1, std::max(1U, std::min(request.local_size, kMaxServices)));
+  std::vector<ServicePlace> places(count);
+  const std::uint32_t first = request.number_here * count;
+  const bool shared = std::size_t{request.keepers_here} * count > candidates.size();
+  for (std::uint32_t i = 0; i < count && !candidates.empty(); ++i) {
+    const std::uint32_t turn = first + i;
+    if (turn < candidates.size() || request.keepers_here > 1) {
+      const int cpu = candidates[turn % candidates.size()];
+      const bool one_of_many = shared && request.keepers_here > 1;
+      places[i] = {cpu, !one_of_many && core_is_free(topology, cpu, request.used_by_ranks)};
+    } else if (!request.service_cpus.empty()) {
+      places[i].cpu = candidates[turn % candidates.size()];  // as asked for, though shared with another
+    }
+  }
+  for (ServicePlace& place : places) {
+    const auto same_cpu = [&](const ServicePlace& other) { return other.cpu == place.cpu; };
+    if (std::count_if(places.begin(), places.end(), same_cpu) > 1) place.core_is_free = false;
+  }
+  return places;
+}
+
+}  // namespace outrigger::service

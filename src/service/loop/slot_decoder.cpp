@@ -1,0 +1,121 @@
+#include "service/loop/slot_decoder.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace outrigger::service {
+namespace {
+
+std::optional<std::string> problem_of_header(const SlotRequestBody& body, std::uint32_t world_size) {
+  const auto collective = static_cast<Collective>(body.collective);
+  if (!is_known(collective)) return "unknown collective";
+  if (!has_algorithm(collective, static_cast<Algorithm>(body.algorithm))) return "unknown algorithm";
+  if ((body.flags & ~(kSlotOwnBlockDone | kSlotReceiveFromRoot)) != 0) return "unknown flags";
+  if (((body.flags & kSlotReceiveFromRoot) != 0) != is_rooted(collective)) return "flags of another collective";
+  if (is_rooted(collective) && body.receive.extents.region != 0) return "extents where there is one block";
+  if (body.group_size == 0 || body.group_size > std::min(kMaxGroupSize, world_size)) return "group size out of range";
+  if (body.group_rank >= body.group_size) return "group rank not below the group size";
+  if (body.root >= body.group_size) return "root not below the group size";
+  return std::nullopt;
+}
+
+// `count` values of T at `ref`, in memory that the rank shares with us; nullptr when it is not all there.
+template <class T>
+const T* shared_array(const fabric::RankMemory& memory, LocalRef ref, std::uint64_t count) {
+  const std::byte* bytes = memory.mapped(RegionId{ref.region}, ref.address, count * sizeof(T));
+  if (bytes == nullptr || reinterpret_cast<std::uintptr_t>(bytes) % alignof(T) != 0) return nullptr;
+  return reinterpret_cast<const T*>(bytes);
+}
+
+// Is [base + offset, + bytes) accessible? Blocks of no bytes are never touched and may be anywhere.
+bool block_accessible(const fabric::RankMemory& memory, LocalRef base, std::int64_t offset, std::uint64_t bytes) {
+  if (bytes == 0) return true;
+  std::uint64_t address = 0;
+  if (__builtin_add_overflow(base.address, offset, &address)) return false;
+  return memory.accessible(RegionId{base.region}, address, bytes);
+}
+
+std::optional<std::string> problem_of_blocks(const fabric::RankMemory& memory, LocalRef base,
+                                             std::span<const PairExtent> extents) {
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (!block_accessible(memory, base, extents[i].offset_bytes, extents[i].bytes)) {
+      return "block " + std::to_string(i) + " is outside the rank's memory";
+    }
+  }
+  return std::nullopt;
+}
+
+// Equally spaced blocks lie between the first and the last.
+std::optional<std::string> problem_of_blocks(const fabric::RankMemory& memory, const SlotLayout& layout,
+                                             std::uint32_t count) {
+  std::int64_t last = 0;
+  if (__builtin_mul_overflow(layout.stride_bytes, std::int64_t{count} - 1, &last)) return "stride too large";
+  if (!block_accessible(memory, layout.base, 0, layout.block_bytes) ||
+      !block_accessible(memory, layout.base, last, layout.block_bytes)) {
+    return "blocks are outside the rank's memory";
+  }
+  return std::nullopt;
+}
+
+Result<engine::BlockLayout> decode_layout(const SlotLayout& layout, const std::string& side, WorldRank rank,
+                                          std::uint32_t group_size, const fabric::RankMemory& memory) {
+  engine::BlockLayout decoded;
+  decoded.base = MemoryRef{rank, RegionId{layout.base.region}, layout.base.address};
+  std::optional<std::string> problem;
+  if (layout.extents.region != 0) {
+    const PairExtent* shared = shared_array<PairExtent>(memory, layout.extents, group_size);
+    if (shared == nullptr) return Error{side + ": the extents are not in the rank's shared memory"};
+    decoded.extents.resize(group_size);
+    std::memcpy(decoded.extents.data(), shared, group_size * sizeof(PairExtent));
+    problem = problem_of_blocks(memory, layout.base, decoded.extents);
+  } else {
+    decoded.stride_bytes = layout.stride_bytes;
+    decoded.block_bytes = layout.block_bytes;
+    problem = problem_of_blocks(memory, layout, group_size);
+  }
+  if (problem) return Error{side + ": " + *problem};
+  return decoded;
+}
+
+}  // namespace
+
+Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, SlotIndex slot,
+                                const fabric::RankMemory& memory, std::uint32_t world_size, GroupCache& groups) {
+  const GroupId group{body.group_high, body.group_low};
+  if (body.request == static_cast<std::uint16_t>(SlotRequest::forget_group)) return DecodedSlot(ForgetGroup{group});
+  if (body.request != static_cast<std::uint16_t>(SlotRequest::operation)) return Error{"unknown request"};
+  if (const auto problem = problem_of_header(body, world_size)) return Error{*problem};
+
+  const auto* marks = shared_array<std::uint8_t>(memory, body.marks, body.group_size);
+  if (marks == nullptr) return Error{"the delivered marks are not in the rank's shared memory"};
+  const auto* shared_members = shared_array<std::uint32_t>(memory, body.members, body.group_size);
+  if (shared_members == nullptr) return Error{"the members are not in the rank's shared memory"};
+  Result<Members> members =
+      groups.intern(rank, group, std::span(shared_members, body.group_size), GroupRank{body.group_rank});
+  if (!members) return Error{members.error()};
+  Result<engine::BlockLayout> send = decode_layout(body.send, "send", rank, body.group_size, memory);
+  if (!send) return Error{send.error()};
+  Result<engine::BlockLayout> receive = decode_layout(body.receive, "receive", rank, body.group_size, memory);
+  if (!receive) return Error{receive.error()};
+
+  engine::PostedOperation operation;
+  operation.rank = rank;
+  operation.slot = slot;
+  operation.id = OperationId{group, body.sequence};
+  operation.members = std::move(members).value();
+  operation.me = GroupRank{body.group_rank};
+  operation.collective = static_cast<Collective>(body.collective);
+  operation.algorithm = static_cast<Algorithm>(body.algorithm);
+  operation.root = body.root;
+  operation.digest = body.digest;
+  operation.send = std::move(send).value();
+  operation.receive = std::move(receive).value();
+  if ((body.flags & kSlotReceiveFromRoot) != 0) operation.receive.only = GroupRank{body.root};
+  operation.own_block_done = (body.flags & kSlotOwnBlockDone) != 0;
+  return DecodedSlot(std::move(operation));
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,30 @@
+// From what a rank has written into a slot to an operation the engine can trust.
+//
+// Everything here is hostile until checked: the slot's copy is checked field by field, arrays in shared memory are
+// copied once and only the copies are looked at, and every range is checked against the regions of the posting rank.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "base/result.hpp"
+#include "engine/engine.hpp"
+#include "fabric/host/rank_memory.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/segment.hpp"
+#include "service/loop/group_cache.hpp"
+
+namespace outrigger::service {
+
+struct ForgetGroup {
+  GroupId group;
+};
+
+using DecodedSlot = std::variant<engine::PostedOperation, ForgetGroup>;
+
+// `body` is this process's own copy. Changes nothing but `groups`. The error says which field is wrong.
+[[nodiscard]] Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, SlotIndex slot,
+                                              const fabric::RankMemory& memory, std::uint32_t world_size,
+                                              GroupCache& groups);
+
+}  // namespace outrigger::service
