@@ -37,7 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "service": ("base/", "copy/", "protocol/", "engine/", "fabric/"),
     "sim": ("engine/", "fabric/sim/", "fabric/fabric.hpp", "base/", "protocol/"),
-    "mpi": ("client/", "base/", "protocol/"),
+    "mpi": ("client/", "base/", "copy/", "protocol/"),
     "heap": (
         "base/",
         "protocol/",

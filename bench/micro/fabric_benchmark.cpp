@@ -145,10 +145,9 @@ void moves_by_reach(benchmark::State& state) {
                                                       probe.get(), way, cpu));
     fabric::RankMemory own(processes.back()->pid(), std::move(segment), true);
     if (way == Way::mapped && !own.add_region(RegionId{2}, send, map_fresh(2 * side_bytes))) std::abort();
+    if (way == Way::copier) own.set_probe(reinterpret_cast<std::uintptr_t>(probe.get()));
     fabric.add_rank(WorldRank{rank}, std::move(own));
-    if (way != Way::copier) continue;
-    fabric.set_probe(WorldRank{rank}, reinterpret_cast<std::uintptr_t>(probe.get()));
-    fabric.expect_copier(WorldRank{rank});
+    if (way == Way::copier) fabric.expect_copier(WorldRank{rank});
   }
   const RegionId region = way == Way::mapped ? RegionId{2} : kPrivateRegion;
   Counter counter;

@@ -30,7 +30,8 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
   view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()), std::memory_order_release);
   // Where copiers are not allowed nobody gives out jobs.
   const bool copiers = (welcome_.reach & kReachCopier) != 0;
-  if (parts.wait_copies && copiers) helper_.allow(view.header().copies, huge_pages_, welcome_.cpu < 0);
+  if (parts.wait_copies && copiers)
+    helper_.allow(view.header().copies, huge_pages_, copy::lenders_with(welcome_.core_share));
   if (parts.huge_pages && copiers) allow_huge_pages();
   ring_tail_ = view.header().ring_tail.load(std::memory_order_relaxed);
   arguments_.add_chunk(kArenaRegion, reinterpret_cast<std::uintptr_t>(view.arena()), kArenaBytes);

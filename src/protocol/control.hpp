@@ -48,6 +48,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "copy/core_share.hpp"
 #include "protocol/ids.hpp"
 
 namespace outrigger {
@@ -123,7 +124,7 @@ struct WelcomeBody {
   std::uint32_t sp_count = 0;
   std::uint32_t reach = 0;         // kReach* bits that hold for every service process of the node
   std::int32_t cpu = -1;           // the core its service process runs on; -1: not pinned
-  std::uint32_t core_is_free = 0;  // 1: no rank of the node may run on that core
+  copy::CoreShare core_share = copy::CoreShare::none;  // of its service process
   std::uint32_t reserved = 0;
 };
 
@@ -151,7 +152,7 @@ struct ConfigureBody {
   std::uint32_t world_size = 0;
   std::uint32_t local_size = 0;
   std::int32_t cpu = -1;
-  std::uint32_t core_is_free = 0;
+  copy::CoreShare core_share = copy::CoreShare::none;
   std::uint32_t reach_allowed = kReachAll;
   std::uint32_t epoch = 1;
   std::uint32_t spin_us = 0;  // how long to poll after the last event before sleeping

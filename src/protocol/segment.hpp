@@ -39,7 +39,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 6;
+inline constexpr std::uint32_t kProtocolVersion = 7;
 
 inline constexpr std::uint32_t kSlotCount = 4096;  // operations one rank has in the service's hands; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions

@@ -239,6 +239,7 @@ void FakeNode::welcome(const HelloBody& hello) {
   body.sp_count = 1;
   body.reach = options_.reach;
   body.cpu = options_.cpu;
+  body.core_share = options_.core_share.value_or(options_.cpu < 0 ? copy::CoreShare::none : copy::CoreShare::own);
   const std::array<int, 2> fds{segment_fd_.get(), doorbell_.get()};
   EXPECT_TRUE(socket_.send(ControlKind::welcome, body, fds));
 }

@@ -32,6 +32,7 @@ struct FakeNodeOptions {
   std::uint32_t segment_rank = 3;  // the rank is 3 of 8
   std::uint32_t reach = kReachAll;
   std::int32_t cpu = -1;
+  std::optional<copy::CoreShare> core_share;  // by `cpu`, unless given
 };
 
 class FakeNode {

@@ -294,7 +294,7 @@ TEST(WaitHelper, DoesNotTryWhatTheProgramHasForbiddenItselfSince) {
     const auto board = std::make_unique<CopyBoard>();
     HugePages pages;
     WaitHelper helper;
-    helper.allow(*board, pages, false);
+    helper.allow(*board, pages, copy::Lenders::copiers);
     helper.posted(kBytesForHours);
     if (!helper.enter()) ::_exit(3);
     board->given.store(1);
@@ -327,7 +327,7 @@ TEST(WaitHelper, StopWaitsForTheCopyUnderWay) {
   const auto board = std::make_unique<CopyBoard>();
   HugePages pages;
   WaitHelper helper;
-  helper.allow(*board, pages, false);
+  helper.allow(*board, pages, copy::Lenders::copiers);
   board->job(0).kind = static_cast<std::uint32_t>(CopyKind::within);
   board->job(0).own_address = number_of(to.data());
   board->job(0).other_address = number_of(from.data());
@@ -353,7 +353,7 @@ TEST(WaitHelper, OneThreadCopiesAtATimeAndTheOtherMaySleep) {
   const auto board = std::make_unique<CopyBoard>();
   HugePages pages;
   WaitHelper helper;
-  helper.allow(*board, pages, false);
+  helper.allow(*board, pages, copy::Lenders::copiers);
   for (std::uint32_t number = 0; number < 2; ++number) {
     board->job(number).kind = static_cast<std::uint32_t>(CopyKind::within);
     board->job(number).own_address = number_of(to.data());

@@ -116,7 +116,7 @@ TEST_F(Copiers, WhatIsNotThereFaultsAndWhoIsGoneIsLost) {
 
 TEST_F(Copiers, AnotherProcessThanMeantIsNotTouched) {
   start_copier();
-  fabric::RankCopier asking(board(), ::getpid(), 8s);
+  fabric::LenderBoard asking(board(), ::getpid(), 8s);
   ASSERT_TRUE(asking.usable());
   CopyJob job;
   job.kind = static_cast<std::uint32_t>(CopyKind::pull);
@@ -131,8 +131,8 @@ TEST_F(Copiers, AnotherProcessThanMeantIsNotTouched) {
   job.own_address += 8192;
   asking.give(job, {});
   asking.ring();
-  std::vector<fabric::RankCopier::Finished> finished;
-  std::vector<fabric::Piece> returned;
+  std::vector<fabric::LenderBoard::Finished> finished;
+  std::vector<fabric::Chunk> returned;
   const auto deadline = std::chrono::steady_clock::now() + 60s;
   while (finished.size() < 2 && std::chrono::steady_clock::now() < deadline) {
     asking.wait(1ms);

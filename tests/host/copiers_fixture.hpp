@@ -36,12 +36,12 @@ class Copiers : public ::testing::Test {
  protected:
   static fabric::HostFabricOptions with_patience(std::chrono::milliseconds patience) {
     fabric::HostFabricOptions options;
-    options.copier_patience = options.rank_patience = patience;
+    options.lending.copier_patience = options.lending.rank_patience = patience;
     return options;
   }
   explicit Copiers(std::chrono::milliseconds patience = std::chrono::seconds(8))
-      : Copiers(patience, fabric::CopyTakers::copier) {}
-  Copiers(std::chrono::milliseconds patience, fabric::CopyTakers takers)
+      : Copiers(patience, copy::CoreShare::own) {}
+  Copiers(std::chrono::milliseconds patience, copy::CoreShare share)
       : memory_(kBytes), other_(kBytes), fabric_(with_patience(patience)) {
     for (std::uint64_t i = 0; i < kBytes; ++i) memory_[i] = byte_at(i);
     child_ = ::fork();
@@ -52,8 +52,9 @@ class Copiers : public ::testing::Test {
     std::memset(memory_.data(), 0, kBytes);
     fabric_.add_rank(kHere, make_rank(kHere, ::getpid()));
     fabric_.add_rank(kElsewhere, make_rank(kElsewhere, child_));
-    for (const WorldRank rank : {kHere, kElsewhere}) fabric_.set_probe(rank, address_of(&probe_));
-    fabric_.expect_copier(kHere, takers);
+    for (const WorldRank rank : {kHere, kElsewhere}) fabric_.rank(rank)->set_probe(address_of(&probe_));
+    fabric_.share_core(share);
+    fabric_.expect_copier(kHere);
   }
   ~Copiers() override { end_child(); }
 

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "fabric/host/cross_memory.hpp"
+#include "fabric/host/lanes/cma.hpp"
 #include "fabric_fixture.hpp"
 #include "ring_memory.hpp"
 

@@ -17,15 +17,15 @@
 
 #include "client/copies/wait_helper.hpp"
 #include "copiers_fixture.hpp"
-#include "fabric/host/rank_copier.hpp"
+#include "fabric/host/lanes/lender.hpp"
 
 namespace outrigger {
 namespace {
 
 using namespace std::chrono_literals;
+using fabric::Chunk;
+using fabric::LenderBoard;
 using fabric::MoveStatus;
-using fabric::Piece;
-using fabric::RankCopier;
 using testing::Ended;
 using testing::kBytes;
 using testing::kElsewhere;
@@ -96,9 +96,9 @@ class HandOver {
     if (!copier_.usable() || copier_.room() == 0) return;
     CopyJob job;
     job.own_address = jobs_;
-    Piece piece;
-    piece.offset = jobs_++;
-    copier_.give(job, piece);
+    Chunk chunk;
+    chunk.offset = jobs_++;
+    copier_.give(job, chunk);
   }
 
   bool take_as_waiter(Hand& hand) {
@@ -114,15 +114,15 @@ class HandOver {
   }
 
   void collect() {
-    std::vector<RankCopier::Finished> finished;
-    std::vector<Piece> returned;
+    std::vector<LenderBoard::Finished> finished;
+    std::vector<Chunk> returned;
     (void)copier_.collect(finished, returned);
-    for (const auto& one : finished) ++finished_[one.piece.offset];
-    for (const Piece& piece : returned) ++returned_[piece.offset];
+    for (const auto& one : finished) ++finished_[one.chunk.offset];
+    for (const Chunk& chunk : returned) ++returned_[chunk.offset];
   }
 
   CopyBoard board_{};
-  RankCopier copier_;
+  LenderBoard copier_;
   CopyTaker taker_;
   std::array<Hand, 2> hands_;
   bool asked_ = false;
@@ -173,7 +173,7 @@ TEST(HandOver, EveryJobIsDoneOnceInEveryOrderOfSteps) {
 TEST(HandOver, ThreadsThatComeAndGo) {
   constexpr std::uint64_t kJobs = 20'000;
   const auto board = std::make_unique<CopyBoard>();
-  RankCopier copier(*board, ::getpid(), 0ms);
+  LenderBoard copier(*board, ::getpid(), 0ms);
   board->copier_tid.store(static_cast<pid_t>(::syscall(SYS_gettid)));
   std::vector<int> copied(kJobs, 0);
   std::atomic<bool> over{false};
@@ -217,8 +217,8 @@ TEST(HandOver, ThreadsThatComeAndGo) {
   std::vector<int> ended(kJobs, 0);
   std::uint64_t next = 0;
   std::uint64_t left = kJobs;
-  std::vector<RankCopier::Finished> finished;
-  std::vector<Piece> returned;
+  std::vector<LenderBoard::Finished> finished;
+  std::vector<Chunk> returned;
   const auto deadline = std::chrono::steady_clock::now() + 60s;
   while (left > 0 && std::chrono::steady_clock::now() < deadline) {
     bool gave = false;
@@ -232,9 +232,9 @@ TEST(HandOver, ThreadsThatComeAndGo) {
       }
       CopyJob job;
       job.own_address = number;
-      Piece piece;
-      piece.offset = number;
-      copier.give(job, piece);
+      Chunk chunk;
+      chunk.offset = number;
+      copier.give(job, chunk);
       gave = true;
     }
     copier.rank_waits() && random() % 4 != 0 ? copier.ask_rank() : copier.ask_no_more();
@@ -244,11 +244,11 @@ TEST(HandOver, ThreadsThatComeAndGo) {
     returned.clear();
     (void)copier.collect(finished, returned);
     for (const auto& one : finished) {
-      ++ended[one.piece.offset];
-      EXPECT_EQ(copied[one.piece.offset], 1);
+      ++ended[one.chunk.offset];
+      EXPECT_EQ(copied[one.chunk.offset], 1);
       --left;
     }
-    for (const Piece& piece : returned) again.push_back(piece.offset);
+    for (const Chunk& chunk : returned) again.push_back(chunk.offset);
   }
   over = true;
   ring_copier(*board);
@@ -265,7 +265,7 @@ TEST(HandOver, ThreadsThatComeAndGo) {
 // This process is the only rank with a copier, or plays one with a copier that does nothing.
 class WaitingRank : public testing::Copiers {
  protected:
-  WaitingRank() : Copiers(100ms) { helper_.allow(board(), pages_, false); }
+  WaitingRank() : Copiers(100ms) { helper_.allow(board(), pages_, copy::Lenders::copiers); }
 
   void without_working_copier() { pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid))); }
   void help_until(const Ended& ended) {
@@ -283,7 +283,7 @@ class WaitingRank : public testing::Copiers {
 
 class WaitingRankWithCopier : public testing::Copiers {
  protected:
-  WaitingRankWithCopier() { helper_.allow(board(), pages_, false); }
+  WaitingRankWithCopier() { helper_.allow(board(), pages_, copy::Lenders::copiers); }
   client::WaitHelper helper_;
 };
 

@@ -14,7 +14,6 @@ namespace outrigger {
 namespace {
 
 using namespace std::chrono_literals;
-using fabric::CopyTakers;
 using fabric::MoveStatus;
 using testing::address_of;
 using testing::byte_at;
@@ -26,8 +25,8 @@ using testing::kHere;
 class RanksAlone : public testing::Copiers {
  protected:
   explicit RanksAlone(std::chrono::milliseconds patience = std::chrono::seconds(60))
-      : Copiers(patience, CopyTakers::waiting_ranks) {
-    helper_.allow(board(), pages_, true);
+      : Copiers(patience, copy::CoreShare::none) {
+    helper_.allow(board(), pages_, copy::Lenders::waiting_ranks);
   }
   ~RanksAlone() override { helper_.stop(); }
 

@@ -1,5 +1,7 @@
 // Private memory that is attached by XPMEM, without the module: the other rank is a child with which this process
 // shares memory at the same addresses, so that an attachment is the address itself.
+#include "fabric/host/lanes/xpmem.hpp"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,9 +13,8 @@
 #include <cstring>
 #include <set>
 
-#include "fabric/host/guarded_copy.hpp"
 #include "fabric/host/host_fabric.hpp"
-#include "fabric/host/xpmem_windows.hpp"
+#include "fabric/host/lanes/guarded_copy.hpp"
 #include "fabric_fixture.hpp"
 
 namespace outrigger {
@@ -161,7 +162,7 @@ class XpmemMoves : public Xpmem {
     fabric_.add_rank(kHere, make_rank(kHere, ::getpid()));
     fabric_.add_rank(kChild, make_rank(kChild, child_));
     fabric_.expect_copier(kHere);
-    for (const WorldRank rank : {kHere, kChild}) fabric_.set_windows(rank, XpmemWindows::open(calls_, kSegment));
+    for (const WorldRank rank : {kHere, kChild}) fabric_.rank(rank)->set_windows(XpmemWindows::open(calls_, kSegment));
   }
   ~XpmemMoves() override {
     ::kill(child_, SIGKILL);

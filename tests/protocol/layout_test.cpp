@@ -44,10 +44,10 @@ std::string control_messages() {
   return OUTRIGGER_LAYOUT(ControlHeader, magic, version, kind, body_bytes) +
          OUTRIGGER_LAYOUT(HelloBody, secret, world_rank, world_size, local_rank, local_size, probe_address, probe_value,
                           xpmem_segment, affinity) +
-         OUTRIGGER_LAYOUT(WelcomeBody, sp, sp_count, reach, cpu, core_is_free, reserved) +
+         OUTRIGGER_LAYOUT(WelcomeBody, sp, sp_count, reach, cpu, core_share, reserved) +
          OUTRIGGER_LAYOUT(RefusedBody, reason) + OUTRIGGER_LAYOUT(RegionBody, world_rank, region, base, bytes) +
          OUTRIGGER_LAYOUT(RegionAddedBody, world_rank, region, ok, reserved) +
-         OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_is_free, reach_allowed, epoch,
+         OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_share, reach_allowed, epoch,
                           spin_us, window_moves, nodes, elsewhere, cache_bytes, attach_limit_ms, reserved, transports) +
          OUTRIGGER_LAYOUT(PeerRingBody, sp, reserved) +
          OUTRIGGER_LAYOUT(RankJoinedBody, world_rank, sp, pid, reserved, probe_address, probe_value, xpmem_segment) +

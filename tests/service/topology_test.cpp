@@ -8,6 +8,8 @@
 namespace outrigger::service {
 namespace {
 
+using copy::CoreShare;
+
 // Four cores of two hardware threads: (0,4) (1,5) (2,6) (3,7).
 Topology four_cores() {
   return Topology{{Core{{0, 4}}, Core{{1, 5}}, Core{{2, 6}}, Core{{3, 7}}}};
@@ -31,7 +33,7 @@ TEST(Placement, TakesTheLastCoresThatRanksLeaveFree) {
   const auto places = place_services(request_of(2, 1, mask_of({0, 1})), four_cores());
   ASSERT_EQ(places.size(), 1U);
   EXPECT_EQ(places[0].cpu, 3);
-  EXPECT_TRUE(places[0].core_is_free);
+  EXPECT_EQ(places[0].core_share, CoreShare::own);
 }
 
 TEST(Placement, HardwareThreadOfARankMakesTheCoreBusy) {
@@ -45,7 +47,26 @@ TEST(Placement, NoFreeCoreMeansNotPinned) {
   const auto places = place_services(request_of(4, 0, all), four_cores());
   ASSERT_EQ(places.size(), 1U);
   EXPECT_EQ(places[0].cpu, -1);
-  EXPECT_FALSE(places[0].core_is_free);
+  EXPECT_EQ(places[0].core_share, CoreShare::none);
+}
+
+TEST(Placement, AnIdleCoreIsFoundWhereThereAreMoreCoresThanRanks) {
+  CpuMask all;
+  all.set();
+  PlacementRequest request = request_of(7, 1, all);
+  request.usable_cpus = 8;
+  EXPECT_EQ(place_services(request, four_cores())[0].core_share, CoreShare::idle);
+  request.local_size = 8;
+  EXPECT_EQ(place_services(request, four_cores())[0].core_share, CoreShare::none);
+}
+
+TEST(Placement, ServiceProcessesForWhichNoCoreIsLeftAreNotBound) {
+  const auto places = place_services(request_of(4, 3, mask_of({0, 1})), four_cores());
+  ASSERT_EQ(places.size(), 3U);
+  EXPECT_EQ(places[0].core_share, CoreShare::own);
+  EXPECT_EQ(places[1].core_share, CoreShare::own);
+  EXPECT_EQ(places[2].cpu, -1);
+  EXPECT_EQ(places[2].core_share, CoreShare::none);
 }
 
 TEST(Placement, OneServiceProcessForEightRanksWhereCoresAreFree) {
@@ -65,8 +86,8 @@ TEST(Placement, NamedCpusAreTakenAndSharedWhenTooFew) {
   ASSERT_EQ(places.size(), 2U);
   EXPECT_EQ(places[0].cpu, 3);
   EXPECT_EQ(places[1].cpu, 3);
-  EXPECT_FALSE(places[0].core_is_free);
-  EXPECT_FALSE(places[1].core_is_free);
+  EXPECT_EQ(places[0].core_share, CoreShare::shared);
+  EXPECT_EQ(places[1].core_share, CoreShare::shared);
 }
 
 TEST(Placement, ACpuThatIsNamedTwiceIsShared) {
@@ -74,9 +95,9 @@ TEST(Placement, ACpuThatIsNamedTwiceIsShared) {
   request.service_cpus = {3, 3, 2};
   const auto places = place_services(request, four_cores());
   ASSERT_EQ(places.size(), 3U);
-  EXPECT_FALSE(places[0].core_is_free);
-  EXPECT_FALSE(places[1].core_is_free);
-  EXPECT_TRUE(places[2].core_is_free);
+  EXPECT_EQ(places[0].core_share, CoreShare::shared);
+  EXPECT_EQ(places[1].core_share, CoreShare::shared);
+  EXPECT_EQ(places[2].core_share, CoreShare::own);
 }
 
 TEST(CpuList, RangesAndNumbers) {

@@ -11,11 +11,6 @@ namespace {
 constexpr std::chrono::seconds kLongestCopy{1};
 constexpr std::chrono::microseconds kBetweenLooks{20};
 
-// Between post and wait, for a program that does both without work in between.
-constexpr std::int64_t kAtOnceNs = 10'000;
-// And the eighth part of the time that one core takes for the copies, at 5 GB/s.
-constexpr std::uint64_t kBytesPerNs = 40;
-
 std::int64_t now_ns() {
   using std::chrono::nanoseconds;
   return std::chrono::duration_cast<nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -27,23 +22,23 @@ int filter_of_this_thread() {
 
 }  // namespace
 
-void WaitHelper::allow(CopyBoard& board, HugePages& pages, bool alone) {
+void WaitHelper::allow(CopyBoard& board, HugePages& pages, copy::Lenders lenders) {
   filter_ = filter_of_this_thread();
   board_ = &board;
   pages_ = &pages;
-  alone_ = alone;
-  board.ranks_alone.store(alone ? 1 : 0, std::memory_order_release);
+  lenders_ = lenders;
+  board.ranks_alone.store(alone() ? 1 : 0, std::memory_order_release);
 }
 
 void WaitHelper::refuse() {
   const bool already = stopped_.exchange(true, std::memory_order_seq_cst);
-  if (!already && alone_) board_->ranks_alone.store(0, std::memory_order_release);
+  if (!already && alone()) board_->ranks_alone.store(0, std::memory_order_release);
 }
 
 // All relaxed: it is advice, and nothing is read on account of it.
 void WaitHelper::posted(std::uint64_t bytes) {
-  if (board_ == nullptr || alone_) return;
-  const std::int64_t until = now_ns() + kAtOnceNs + static_cast<std::int64_t>(bytes / kBytesPerNs);
+  if (board_ == nullptr || alone()) return;
+  const std::int64_t until = now_ns() + copy::at_once_after(bytes).count();
   if (until > at_once_until_ns_.load(std::memory_order_relaxed)) {
     at_once_until_ns_.store(until, std::memory_order_relaxed);
   }
@@ -51,7 +46,8 @@ void WaitHelper::posted(std::uint64_t bytes) {
 
 bool WaitHelper::enter() {
   if (board_ == nullptr) return false;
-  if (!alone_ && now_ns() > at_once_until_ns_.load(std::memory_order_relaxed)) return false;
+  const bool at_once = alone() || now_ns() <= at_once_until_ns_.load(std::memory_order_relaxed);
+  if (!copy::rank_lends(lenders_, at_once)) return false;
   board_->rank_waits.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -66,7 +62,7 @@ bool WaitHelper::has_copies() const {
 
 bool WaitHelper::wanted() const {
   if (board_ == nullptr || stopped_.load(std::memory_order_relaxed)) return false;
-  return (has_copies() || (alone_ && pages_->anything())) &&
+  return (has_copies() || (alone() && pages_->anything())) &&
          copying_.load(std::memory_order_relaxed) == std::thread::id();
 }
 
@@ -93,7 +89,7 @@ bool WaitHelper::take_one() {
   CopyJob job;
   std::uint32_t number = 0;
   if (!taker.take_asked(job, number)) {
-    if (!alone_ || !pages_->anything()) return false;
+    if (!alone() || !pages_->anything()) return false;
     pages_->advance();
     return true;
   }

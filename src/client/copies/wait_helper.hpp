@@ -21,6 +21,7 @@
 #include "client/copies/copy_jobs.hpp"
 #include "client/memory/huge_pages.hpp"
 #include "copy/board.hpp"
+#include "copy/policy.hpp"
 
 namespace outrigger::client {
 
@@ -31,10 +32,11 @@ class WaitHelper {
   WaitHelper& operator=(const WaitHelper&) = delete;
   ~WaitHelper() { stop(); }
 
-  // Before any other thread uses it; without this nobody helps. The board and `pages` must stay until stop(). `alone`:
-  // there is no copier. Then threads help whenever they wait, and make the copier's huge pages, too.
-  void allow(CopyBoard& board, HugePages& pages, bool alone);
-  [[nodiscard]] bool alone() const { return alone_; }
+  // Before any other thread uses it; without this nobody helps. The board and `pages` must stay until stop(). Where
+  // there is no copier, threads make its huge pages, too.
+  void allow(CopyBoard& board, HugePages& pages, copy::Lenders lenders);
+  // There is no copier, and threads help whenever they wait.
+  [[nodiscard]] bool alone() const { return lenders_ == copy::Lenders::waiting_ranks; }
   // An operation of so many bytes has been posted just now.
   void posted(std::uint64_t bytes);
   // The calling thread waits from now on. False: it does not help, since the program has computed after its last post.
@@ -63,7 +65,7 @@ class WaitHelper {
 
   CopyBoard* board_ = nullptr;
   HugePages* pages_ = nullptr;
-  bool alone_ = false;
+  copy::Lenders lenders_ = copy::Lenders::none;
   int filter_ = 0;  // of system calls, that was in force at allow()
   std::atomic<bool> stopped_{false};
   std::atomic<std::thread::id> copying_{std::thread::id()};  // which thread; the default: none

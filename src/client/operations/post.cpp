@@ -155,7 +155,8 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
 
 void RankEndpoint::start_copier_if_wanted() {
   if (header().copies.wanted.load(std::memory_order_acquire) == 0) return;
-  if ((welcome_.reach & kReachCopier) == 0 || welcome_.cpu < 0 || inert()) return;
+  const bool lends = copy::lenders_with(welcome_.core_share) == copy::Lenders::copiers;
+  if ((welcome_.reach & kReachCopier) == 0 || !lends || inert()) return;
   copier_.start(header().copies, huge_pages_, welcome_.cpu);
 }
 

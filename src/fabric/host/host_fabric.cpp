@@ -1,76 +1,97 @@
 #include "fabric/host/host_fabric.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
-#include "fabric/host/cross_memory.hpp"
-#include "protocol/segment.hpp"
+#include "fabric/host/lanes/cma.hpp"
 
 namespace outrigger::fabric {
+namespace {
 
-HostFabric::HostFabric(HostFabricOptions options) : options_(options) {
-  options_.chunk_bytes = std::max<std::uint64_t>(options_.chunk_bytes, 4096);
-  options_.progress_moves = std::max<std::uint32_t>(options_.progress_moves, 1);
+HostFabricOptions checked(HostFabricOptions options) {
+  options.chunk_bytes = std::max<std::uint64_t>(options.chunk_bytes, 4096);
+  options.progress_chunks = std::max<std::uint32_t>(options.progress_chunks, 1);
+  return options;
 }
+
+}  // namespace
+
+HostFabric::HostFabric(const HostFabricOptions& options)
+    : options_(checked(options)),
+      copies_(ranks_, moves_),
+      lending_(options_.lending, options_.chunk_bytes, ranks_, moves_, copies_.queue()),
+      slots_(ranks_) {}
 
 void HostFabric::add_rank(WorldRank rank, RankMemory memory) {
-  if (rank.value() >= ranks_.size()) ranks_.resize(std::size_t{rank.value()} + 1);
-  Rank& added = ranks_[rank.value()].emplace(Rank{std::move(memory), {}, nullptr, nullptr, 0, std::nullopt});
-  added.slots.resize(kSlotCount);
-}
-
-HostFabric::Rank* HostFabric::find(WorldRank rank) {
-  if (rank.value() >= ranks_.size() || !ranks_[rank.value()]) return nullptr;
-  return &*ranks_[rank.value()];
-}
-
-RankMemory* HostFabric::rank(WorldRank rank) {
-  Rank* found = find(rank);
-  return found != nullptr ? &found->memory : nullptr;
-}
-
-void HostFabric::set_windows(WorldRank rank, std::unique_ptr<XpmemWindows> windows) {
-  if (Rank* found = find(rank)) found->windows = std::move(windows);
+  ranks_.add(rank, std::move(memory));
+  slots_.add_rank(rank);
 }
 
 void HostFabric::drop_rank(WorldRank rank) {
-  Rank* found = find(rank);
-  if (found == nullptr) return;
-  if (found->copier) {
-    // The process is gone or has misbehaved: what its copier still does is its own harm.
-    std::vector<Piece> held;
-    for (std::uint32_t i = 0; i < found->copier->pending(); ++i) held.push_back(found->copier->piece(i));
-    for (const Piece& piece : held) give_up(piece);
-    stop_helping(*found->copier);
-    std::erase(helping_, rank);
-    std::erase(with_copiers_, rank);
-  }
-  ranks_[rank.value()].reset();
-  if (!deferred_.empty()) complete_deferred();
+  lending_.drop_rank(rank);
+  slots_.drop_rank(rank);
+  ranks_.remove(rank);
+  complete_deferred();
 }
 
 void HostFabric::add_peer(SpId peer, Mapping ring, UniqueFd doorbell) {
-  ByteRingWriter writer(ring.base());
-  peers_.insert_or_assign(peer, Peer{std::move(ring), writer, std::move(doorbell), {}});
+  peers_.add(peer, std::move(ring), std::move(doorbell));
 }
 
-bool HostFabric::open_slot(WorldRank rank, SlotIndex slot) {
-  Rank* found = find(rank);
-  if (found == nullptr || slot.value() >= kSlotCount || found->slots[slot.value()].open) return false;
-  found->slots[slot.value()] = OpenSlot{true, {}, 0};
-  return true;
+bool HostFabric::progress() {
+  bool worked = peers_.send_waiting();
+  if (lending_.busy()) {
+    worked |= take_in();
+    worked |= moves_.deliver_ended();
+    worked |= lending_.lend_out();
+  }
+  worked |= copies_.copy_some({options_.chunk_bytes, options_.progress_bytes, options_.progress_chunks});
+  if (lending_.busy()) {
+    lending_.lend_core();
+    worked |= take_in();
+  }
+  worked |= moves_.deliver_ended();
+  return worked;
 }
 
-void HostFabric::set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size) {
-  Rank* found = find(rank);
-  if (found == nullptr || slot.value() >= kSlotCount) return;
-  found->slots[slot.value()].marks = marks;
-  found->slots[slot.value()].group_size = group_size;
+bool HostFabric::take_in() {
+  const bool any = lending_.take_in();
+  complete_deferred();
+  return any;
+}
+
+bool HostFabric::anything_to_do() const {
+  if (!lending_.by_ranks_alone()) return moves_in_flight() != 0;
+  return !copies_.queue().empty() || moves_.any_ended() || lending_.anything_to_do();
+}
+
+void HostFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
+  HostMove& move = moves_.start(from, to, completion);
+  lending_.queue(Chunk{&move, to.memory.owner, 0, from.bytes});
+}
+
+void HostFabric::cancel(MoveCompletion& completion) {
+  HostMove* move = moves_.forget(completion);
+  if (move == nullptr) return;
+  if (move->lent != 0) lending_.recall(*move);
+  moves_.retire(*move);
+}
+
+void HostFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
+  slots_.mark_delivered(destination, slot, source);
+}
+
+void HostFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
+  if (lending_.writes_late_to(rank)) return slots_.defer({rank, slot, record});
+  slots_.complete(rank, slot, record);
+}
+
+void HostFabric::complete_deferred() {
+  if (slots_.deferred() == 0) return;
+  for (const Slots::Deferred& deferred : slots_.take_deferred()) {
+    complete(deferred.rank, deferred.slot, deferred.record);  // or defers it again
+  }
 }
 
 NodeMemory::View HostFabric::view(const MemoryRef& memory, std::uint64_t bytes) {
@@ -95,63 +116,6 @@ MoveStatus HostFabric::write(const MemoryRef& to, std::span<const std::byte> fro
   if (destination.bytes == nullptr) return write_to_process(rank(to.owner)->pid(), to.address, from);
   std::memcpy(destination.bytes, from.data(), from.size());
   return MoveStatus::ok;
-}
-
-void HostFabric::send(SpId to, std::span<const std::byte> message) {
-  const auto found = peers_.find(to);
-  if (found == peers_.end() || message.size() > kByteRingMaxMessage) std::abort();  // a bug of ours
-  Peer& peer = found->second;
-  if (peer.waiting.empty() && peer.ring.write(message)) {
-    wake(peer);
-    return;
-  }
-  peer.waiting.emplace_back(message.begin(), message.end());
-  ++messages_waiting_;
-}
-
-bool HostFabric::send_waiting(Peer& peer) {
-  bool sent = false;
-  while (!peer.waiting.empty() && peer.ring.write(peer.waiting.front())) {
-    peer.waiting.pop_front();
-    --messages_waiting_;
-    sent = true;
-  }
-  if (sent) wake(peer);
-  return sent;
-}
-
-void HostFabric::wake(Peer& peer) {
-  if (!peer.ring.reader_sleeps()) return;
-  const std::uint64_t one = 1;
-  // Fails only when the counter is full, and then the peer is being woken anyway.
-  [[maybe_unused]] const ssize_t written = ::write(peer.doorbell.get(), &one, sizeof(one));
-}
-
-void HostFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
-  Rank* found = find(destination);
-  if (found == nullptr || slot.value() >= kSlotCount) return;
-  const OpenSlot& open = found->slots[slot.value()];
-  if (!open.open || source.value() >= open.group_size) return;
-  std::byte* mark = found->memory.mapped(RegionId{open.marks.region}, open.marks.address + source.value(), 1);
-  if (mark == nullptr) return;  // the rank has dropped the region under its own operation
-  std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t*>(mark)).store(1, std::memory_order_release);
-}
-
-void HostFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
-  Rank* found = find(rank);
-  if (found == nullptr || slot.value() >= kSlotCount || !found->slots[slot.value()].open) return;
-  if (orphans_ != 0 && has_orphans(rank)) {
-    deferred_.push_back(Deferred{rank, slot, record});
-    return;
-  }
-  found->slots[slot.value()].open = false;
-  const SegmentView segment = found->memory.segment();
-  OperationSlot& shared = segment.slot(slot);
-  shared.result.status = static_cast<std::uint32_t>(record.status);
-  shared.result.late_announcements = record.late_announcements;
-  shared.result.bytes_by_reach = record.bytes_by_reach;
-  shared.state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
-  wake_sleepers(segment.header());
 }
 
 }  // namespace outrigger::fabric

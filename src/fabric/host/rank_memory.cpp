@@ -1,8 +1,11 @@
 #include "fabric/host/rank_memory.hpp"
 
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
+
+#include "fabric/host/lanes/cma.hpp"
 
 namespace outrigger::fabric {
 namespace {
@@ -71,6 +74,27 @@ bool RankMemory::accessible(RegionId region, std::uint64_t address, std::uint64_
     return offset <= range->second.bytes && bytes <= range->second.bytes - offset;
   }
   return mapped(region, address, bytes) != nullptr;
+}
+
+std::byte* RankMemory::attached(std::uint64_t address, std::uint64_t bytes) {
+  std::byte* ours = windows_ ? windows_->at(address, bytes) : nullptr;
+  if (ours == nullptr) windows_.reset();
+  return ours;
+}
+
+bool RankMemory::name_process(CopyJob& job) {
+  if (probe_address_ == 0) return false;
+  if (!probe_value_) {
+    // All service processes of the node have changed it by now, and nobody will again.
+    std::uint64_t value = 0;
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&value, 1));
+    if (read_from_process(pid_, probe_address_, bytes) != MoveStatus::ok) return false;
+    probe_value_ = value;
+  }
+  job.other_pid = pid_;
+  job.probe_address = probe_address_;
+  job.probe_value = *probe_value_;
+  return true;
 }
 
 }  // namespace outrigger::fabric

@@ -1,4 +1,4 @@
-// What this service process knows of one rank's memory: its segment, its regions, and whether its private memory can be
+// What this service process knows of one rank's memory: its segment, its regions, and how its private memory can be
 // reached. The one place where a rank's addresses become pointers of ours.
 #pragma once
 
@@ -7,10 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "base/result.hpp"
 #include "base/shared_memory.hpp"
+#include "copy/board.hpp"
+#include "fabric/host/lanes/xpmem.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/segment.hpp"
 
@@ -45,6 +49,18 @@ class RankMemory {
   // May the range be moved at all: inside its region, or private, reachable and within the address space?
   [[nodiscard]] bool accessible(RegionId region, std::uint64_t address, std::uint64_t bytes) const;
 
+  // Private memory by XPMEM; null: not to be attached.
+  void set_windows(std::unique_ptr<XpmemWindows> windows) { windows_ = std::move(windows); }
+  [[nodiscard]] bool attachable() const { return windows_ != nullptr; }
+  // Our pointer to [address, address + bytes) of private memory, good for this and the next call. Null: it cannot be
+  // attached, and nothing will be any more: a lender serves better than what is not to be had.
+  [[nodiscard]] std::byte* attached(std::uint64_t address, std::uint64_t bytes);
+
+  // A word of private memory, by which other ranks make sure that they reach the right process.
+  void set_probe(std::uint64_t address) { probe_address_ = address; }
+  // Names process and word in the job. False: it is not known what stands there.
+  [[nodiscard]] bool name_process(CopyJob& job);
+
  private:
   struct Region {
     std::uint64_t base = 0;
@@ -54,6 +70,9 @@ class RankMemory {
   pid_t pid_;
   std::shared_ptr<const Mapping> segment_;
   bool private_reachable_;
+  std::unique_ptr<XpmemWindows> windows_;
+  std::uint64_t probe_address_ = 0;  // 0: none
+  std::optional<std::uint64_t> probe_value_;
   struct Range {
     std::uint64_t base = 0;
     std::uint64_t bytes = 0;

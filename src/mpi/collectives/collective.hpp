@@ -21,7 +21,7 @@ int offload_or_pass(Call call, bool (*offload)(Job&, Form, Words...), const void
   if (job == nullptr || called_by_mpi(caller) || !offload(*job, Form::nonblocking, words...)) {
     return pass(call, words...);
   }
-  if (job->core_is_shared) let_others_post();
+  if (job->cores != copy::RankCores::own) let_others_post();
   return MPI_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 #include "mpi/collectives/post.hpp"
 
+#include "copy/policy.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
@@ -17,9 +18,6 @@ NativeReason why_native(const Job& job, const CommState* comm, std::optional<std
   return NativeReason::none;
 }
 
-// The rank copies its own block itself where it is small: that costs less than telling somebody.
-constexpr std::uint64_t kOwnBlockByRank = 16U << 10;
-
 enum class Placement { mapped, private_memory, staged };
 
 // Service processes touch the buffer itself where they can; else it goes through staging.
@@ -35,6 +33,11 @@ Placement place(Job& job, Blocks& blocks) {
     die("no memory left to stage %llu bytes of a collective", static_cast<unsigned long long>(blocks.total_bytes()));
   }
   return Placement::staged;
+}
+
+bool copies_own_block(const Job& job, const Operation& operation) {
+  const bool others_can = job.client->copier() || job.client->xpmem() || job.client->rdma();
+  return copy::rank_copies_own_block(operation.send.bytes_of(operation.comm->me().value()), others_can);
 }
 
 // The receive buffer is also the source: it is copied away, so that nobody waits for anybody and it can be read again.
@@ -73,13 +76,9 @@ void post_operation(Job& job, Operation& operation) {
   } else {
     const Placement send = place(job, operation.send);
     if (send == Placement::staged) operation.send.pack(job.internal_comm, operation.send.peers());
-    // A rank's own block in private memory is copied in this process, by the copier or by the rank: cheaper than any
-    // cross-memory copy. Where the service process has private memory attached, it is a copy like others.
-    const bool private_memory = send == Placement::private_memory || receive == Placement::private_memory;
+    const bool mapped = send != Placement::private_memory && receive != Placement::private_memory;
     const bool has_own_block = !operation.in_place && !operation.root;
-    const bool by_service = has_own_block && (job.client->copier() || job.client->xpmem() || job.client->rdma()) &&
-                            operation.send.bytes_of(operation.comm->me().value()) >= kOwnBlockByRank;
-    operation.copies_own_block = private_memory && has_own_block && !by_service;
+    operation.copies_own_block = has_own_block && !mapped && copies_own_block(job, operation);
   }
   // In place, and at a root, it is there already.
   const bool is_root = operation.root == operation.comm->me().value();

@@ -16,7 +16,7 @@
 namespace outrigger::mpi {
 namespace {
 
-constexpr std::uint32_t kSpinRounds = 2000;    // tens of microseconds; none when ranks share cores
+constexpr std::uint32_t kSpinRounds = 2000;    // tens of microseconds
 constexpr std::uint32_t kYieldsForSpins = 64;  // about as long, where the service process may want the core
 constexpr std::uint32_t kSpinsPerDrive = 16;   // looking at the own memory is cheap, the native MPI is not
 constexpr std::uint32_t kYieldRounds = 16;
@@ -25,6 +25,15 @@ constexpr std::uint32_t kRoundsPerCheck = 64;
 // The service process ends a sleep; the limit is for the native MPI's sake. Shorter first sleeps do not pay: a timer
 // costs as much as ten yields and more on virtual machines, and takes the core from a rank that computes.
 constexpr std::chrono::microseconds kSleep{1000};
+
+std::uint32_t spins_on(copy::RankCores cores) {
+  switch (cores) {
+    case copy::RankCores::own: return kSpinRounds;
+    case copy::RankCores::shared_with_services: return kYieldsForSpins;
+    case copy::RankCores::shared_with_ranks: break;
+  }
+  return 0;
+}
 
 void relax() {
 #if defined(__x86_64__)
@@ -64,12 +73,12 @@ void Waiter::pause() {
     rounds_ = 0;
     return;
   }
-  const std::uint32_t spins = job_.crowded ? 0 : job_.core_is_shared ? kYieldsForSpins : kSpinRounds;
+  const std::uint32_t spins = spins_on(job_.cores);
   ++rounds_;
   if (rounds_ % kRoundsPerCheck == 0) end_if_lost(job_);
   if (rounds_ < spins) {
     if (rounds_ % kSpinsPerDrive == 0) drive();
-    job_.core_is_shared ? static_cast<void>(sched_yield()) : relax();
+    job_.cores == copy::RankCores::own ? relax() : static_cast<void>(sched_yield());
     return;
   }
   const bool yields = rounds_ < spins + kYieldRounds;

@@ -251,7 +251,7 @@ std::string json(const Job& job, const Summary& summary) {
                      ",\n  \"in_huge_pages\": " + std::to_string(summary.huge_bytes) +
                      ",\n  \"service\": {\"processes\": " + std::to_string(welcome.sp_count) +
                      ", \"core\": " + std::to_string(welcome.cpu) +
-                     ", \"core_is_free\": " + (welcome.core_is_free != 0 ? "true" : "false") +
+                     ", \"core_is_free\": " + (welcome.core_share == copy::CoreShare::own ? "true" : "false") +
                      ", \"cross_memory_attach\": " + (job.client->cma() ? "true" : "false") +
                      ", \"xpmem\": " + (job.client->xpmem() ? "true" : "false") + "},\n  \"collectives\": [";
   const char* separator = "\n";

@@ -228,7 +228,7 @@ std::string find_services(Job& job) {
   }
   std::string problem = try_services(job, false);
   if (!problem.empty() || job.config.dpus.empty()) return problem;
-  const bool free = job.client->welcome().core_is_free != 0;
+  const bool free = job.client->welcome().core_share == copy::CoreShare::own;
   problem = first_problem(job, free ? "" : "no core is free for service processes");
   if (!problem.empty()) job.client.reset();
   return problem;
@@ -252,7 +252,7 @@ void describe(const Job& job) {
                  (welcome.reach & kReachAlias) != 0 ? " and move it by exported handles" : "");
   }
   print("offloading: %u ranks, %u service process(es), core %d%s, cross-memory attach %s%s", job.world_size,
-        welcome.sp_count, welcome.cpu, welcome.core_is_free != 0 ? "" : " (shared with ranks)",
+        welcome.sp_count, welcome.cpu, welcome.core_share == copy::CoreShare::own ? "" : " (shared with ranks)",
         job.client->cma() ? "available" : "not available: private buffers are packed",
         job.client->xpmem() ? ", XPMEM" : "");
 }

@@ -27,8 +27,7 @@ struct Job {
   std::uint32_t keepers_here = 1;         // nodes that this machine pretends to be
   std::uint32_t number_here = 0;          // which of them this is
   std::vector<client::RankPlace> places;  // of all ranks, by world rank
-  bool crowded = false;                   // ranks share cores: a waiting rank gives its core away at once
-  bool core_is_shared = false;            // by ranks or service processes: it yields where it would spin
+  copy::RankCores cores = copy::RankCores::own;
   bool reporting = false;
   MPI_Comm internal_comm{};  // a duplicate of the world; errors return
   MPI_Comm node_comm{};

@@ -97,7 +97,7 @@ Load load_of_my_cores(const Job& job) {
     load.ranks += static_cast<double>(CPU_COUNT(&common)) / std::max(1, CPU_COUNT(&other.cpus));
   }
   const WelcomeBody& services = job.client->welcome();
-  if (services.core_is_free == 0) {
+  if (services.core_share != copy::CoreShare::own) {
     load.services = static_cast<double>(services.sp_count) * load.cores / std::max(1, CPU_COUNT(&of_node));
   }
   return load;
@@ -107,8 +107,11 @@ Load load_of_my_cores(const Job& job) {
 
 void share_cores(Job& job) {
   const Load load = load_of_my_cores(job);
-  job.crowded = load.ranks > load.cores + kSlack;
-  job.core_is_shared = load.ranks + load.services > load.cores + kSlack;
+  using copy::RankCores;
+  const double room = load.cores + kSlack;
+  job.cores = load.ranks > room                   ? RankCores::shared_with_ranks
+              : load.ranks + load.services > room ? RankCores::shared_with_services
+                                                  : RankCores::own;
 }
 
 }  // namespace outrigger::mpi

@@ -215,7 +215,7 @@ class DpuDaemon {
     ServiceHere& service = services_[sp];
     auto body = message.body<ConfigureBody>();
     body.cpu = service.cpu;
-    body.core_is_free = 1;
+    body.core_share = copy::CoreShare::own;
     (void)service.socket.send(ControlKind::configure, body);
     const int bell = service.doorbell.get();
     (void)service.socket.send(ControlKind::doorbell, RankBody{}, std::span(&bell, 1));

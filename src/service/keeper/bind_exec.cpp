@@ -137,7 +137,7 @@ nlohmann::json as_json(const NodePlacement& placement, const Topology& topology)
   }
   nlohmann::json services = nlohmann::json::array();
   for (const ServicePlace& service : placement.services) {
-    services.push_back({{"cpu", service.cpu}, {"core_is_free", service.core_is_free}});
+    services.push_back({{"cpu", service.cpu}, {"core_is_free", service.core_share == copy::CoreShare::own}});
   }
   return {{"version", 1},
           {"cores", cores},

@@ -81,7 +81,7 @@ Status Keeper::call_dpu() {
     for (std::uint32_t sp = 0; sp < ready->services; ++sp) {
       ServiceProcess service;
       service.place.cpu = -1;
-      service.place.core_is_free = true;
+      service.place.core_share = copy::CoreShare::own;
       services_.push_back(std::move(service));
     }
     spdlog::info("{}: {} service process(es)", dpu_name(), ready->services);

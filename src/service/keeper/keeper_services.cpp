@@ -56,6 +56,7 @@ void Keeper::start_services() {
   }
   PlacementRequest request;
   request.local_size = config_.local_size;
+  request.usable_cpus = usable_cpus();  // theirs, too: they are its children
   request.services = config_.services;
   request.service_cpus = config_.service_cpus;
   for (const Rank& rank : ranks_) request.used_by_ranks |= mask_of(rank.hello);
@@ -83,7 +84,7 @@ Status Keeper::start_service(const ServicePlace& place) {
   watch(service.socket.fd(), Watched::service, sp);
   if (service.process.exit_event.valid()) watch(service.process.exit_event.get(), Watched::service_exit, sp);
   spdlog::info("service process {} (pid {}) on cpu {}{}", sp, service.process.pid, place.cpu,
-               place.core_is_free ? ", a core free of ranks" : "");
+               place.core_share == copy::CoreShare::own ? ", a core free of ranks" : "");
   services_.push_back(std::move(service));
   return Done{};
 }
@@ -96,7 +97,7 @@ void Keeper::configure_service(std::uint32_t sp, const Topology& topology) {
   body.world_size = config_.world_size;
   body.local_size = config_.local_size;
   body.cpu = place.cpu;
-  body.core_is_free = place.core_is_free ? 1 : 0;
+  body.core_share = place.core_share;
   body.reach_allowed = config_.reach_allowed;
   body.spin_us = config_.spin_us;
   body.window_moves = config_.window_moves;
@@ -311,7 +312,7 @@ void Keeper::welcome(Rank& rank) {
   body.sp_count = static_cast<std::uint32_t>(services_.size());
   body.reach = rank.reach;
   body.cpu = service.place.cpu;
-  body.core_is_free = service.place.core_is_free ? 1 : 0;
+  body.core_share = service.place.core_share;
   // A DPU is rung over the network.
   const int doorbell = service.doorbell.valid() ? service.doorbell.get() : rank.segment_fd.get();
   const std::array<int, 2> fds{rank.segment_fd.get(), doorbell};

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -184,6 +185,12 @@ bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_rank
   return core != nullptr && untouched(*core, used_by_ranks);
 }
 
+std::uint32_t usable_cpus() {
+  std::array<cpu_set_t, 8> set{};
+  if (::sched_getaffinity(0, sizeof(set), set.data()) != 0) return 1;
+  return static_cast<std::uint32_t>(CPU_COUNT_S(sizeof(set), set.data()));
+}
+
 std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology) {
   constexpr std::uint32_t kRanksPerService = 8;
   const std::vector<int> candidates =
@@ -194,7 +201,9 @@ std::vector<ServicePlace> place_services(const PlacementRequest& request, const 
     if (!candidates.empty()) count = std::min(count, static_cast<std::uint32_t>(candidates.size()));
   }
   count = std::clamp<std::uint32_t>(count, 1, std::max(1U, std::min(request.local_size, kMaxServices)));
-  std::vector<ServicePlace> places(count);
+  using copy::CoreShare;
+  const CoreShare unbound = request.local_size >= request.usable_cpus ? CoreShare::none : CoreShare::idle;
+  std::vector<ServicePlace> places(count, ServicePlace{-1, unbound});
   const std::uint32_t first = request.number_here * count;
   const bool shared = std::size_t{request.keepers_here} * count > candidates.size();
   for (std::uint32_t i = 0; i < count && !candidates.empty(); ++i) {
@@ -202,14 +211,16 @@ std::vector<ServicePlace> place_services(const PlacementRequest& request, const 
     if (turn < candidates.size() || request.keepers_here > 1) {
       const int cpu = candidates[turn % candidates.size()];
       const bool one_of_many = shared && request.keepers_here > 1;
-      places[i] = {cpu, !one_of_many && core_is_free(topology, cpu, request.used_by_ranks)};
+      const bool own = !one_of_many && core_is_free(topology, cpu, request.used_by_ranks);
+      places[i] = {cpu, own ? CoreShare::own : CoreShare::shared};
     } else if (!request.service_cpus.empty()) {
-      places[i].cpu = candidates[turn % candidates.size()];  // as asked for, though shared with another
+      places[i] = {candidates[turn % candidates.size()], CoreShare::shared};  // as asked for
     }
   }
   for (ServicePlace& place : places) {
     const auto same_cpu = [&](const ServicePlace& other) { return other.cpu == place.cpu; };
-    if (std::count_if(places.begin(), places.end(), same_cpu) > 1) place.core_is_free = false;
+    if (place.cpu >= 0 && std::count_if(places.begin(), places.end(), same_cpu) > 1)
+      place.core_share = CoreShare::shared;
   }
   return places;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "copy/core_share.hpp"
 #include "protocol/control.hpp"
 
 namespace outrigger::service {
@@ -47,11 +48,12 @@ void reset_process_affinity();
 
 struct ServicePlace {
   int cpu = -1;  // -1: not pinned
-  bool core_is_free = false;
+  copy::CoreShare core_share = copy::CoreShare::none;
 };
 
 struct PlacementRequest {
   std::uint32_t local_size = 0;
+  std::uint32_t usable_cpus = 0;  // by a service process that is not bound
   std::uint32_t services = 0;     // 0: by itself
   std::vector<int> service_cpus;  // empty: cores free of ranks
   CpuMask used_by_ranks;
@@ -59,7 +61,10 @@ struct PlacementRequest {
   std::uint32_t number_here = 0;
 };
 
-// How many service processes there are (at least one, never more than ranks) and where each runs.
+// Hardware threads on which the calling thread may run.
+[[nodiscard]] std::uint32_t usable_cpus();
+
+// How many service processes there are (at least one, never more than ranks), where each runs and whose its core is.
 [[nodiscard]] std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology);
 
 }  // namespace outrigger::service

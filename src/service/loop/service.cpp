@@ -12,8 +12,9 @@
 #include <utility>
 #include <variant>
 
-#include "fabric/host/cross_memory.hpp"
-#include "fabric/host/guarded_copy.hpp"
+#include "copy/policy.hpp"
+#include "fabric/host/lanes/cma.hpp"
+#include "fabric/host/lanes/guarded_copy.hpp"
 #include "service/keeper/topology.hpp"
 #include "service/log.hpp"
 #include "service/loop/fatal.hpp"
@@ -45,12 +46,6 @@ void relax() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
-}
-
-std::uint32_t usable_cpus() {
-  std::array<cpu_set_t, 8> set{};
-  if (::sched_getaffinity(0, sizeof(set), set.data()) != 0) return 1;
-  return static_cast<std::uint32_t>(CPU_COUNT_S(sizeof(set), set.data()));
 }
 
 void watch(int epoll, int fd) {
@@ -365,10 +360,10 @@ void Service::configure(const ConfigureBody& body) {
   configuration_ = body;
   groups_.emplace(body.world_size);
   sp_of_rank_.resize(body.world_size);
-  yield_ = body.core_is_free == 0;
+  yield_ = body.core_share != copy::CoreShare::own;
   spin_ = yield_ ? kSpinOnSharedCore : kSpinOnFreeCore;
   if (body.spin_us != 0) spin_ = std::chrono::microseconds(body.spin_us);
-  fabric_.share_core(yield_);
+  fabric_.share_core(body.core_share);
   fabric_.set_cache_bytes(body.cache_bytes);
   if (yield_) ask_for_short_slices();
   if (body.elsewhere != 0) open_dpu();
@@ -519,14 +514,15 @@ void Service::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   if (!view.valid_for(rank)) return fail("the segment of rank " + std::to_string(rank.value()) + " is not one");
   std::uint32_t reach = probe_reach(body);
   fabric_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (reach & kReachCma) != 0));
-  fabric_.set_probe(rank, body.probe_address);
+  fabric::RankMemory& memory = *fabric_.rank(rank);
+  memory.set_probe(body.probe_address);
   if ((reach & kReachCma) != 0) {
     std::unique_ptr<fabric::XpmemWindows> windows = probe_windows(body);
     if (windows) reach |= kReachXpmem;
-    fabric_.set_windows(rank, std::move(windows));
+    memory.set_windows(std::move(windows));
   }
   if (body.sp == configuration_->sp) {
-    if ((reach & kReachCopier) != 0) fabric_.expect_copier(rank, *takers());
+    if ((reach & kReachCopier) != 0) fabric_.expect_copier(rank);
     if (!doorbell_.valid()) {
       doorbell_ = std::move(fds[1]);
       watch(epoll_.get(), doorbell_.get());
@@ -550,16 +546,9 @@ std::uint32_t Service::probe_reach(const RankJoinedBody& body) const {
   ++word;
   if (fabric::write_to_process(body.pid, body.probe_address, bytes) != fabric::MoveStatus::ok) return reach;
   reach |= kReachCma;
-  if (takers()) reach |= configuration_->reach_allowed & kReachCopier;
+  const bool lent = copy::lenders_with(configuration_->core_share) != copy::Lenders::none;
+  if (lent) reach |= configuration_->reach_allowed & kReachCopier;
   return reach;
-}
-
-// Copiers run on this process's core. Without one they would take those of ranks, and so would this process: then ranks
-// copy when they wait. But where there are more cores than ranks it finds one that is idle.
-std::optional<fabric::CopyTakers> Service::takers() const {
-  if (configuration_->cpu >= 0) return fabric::CopyTakers::copier;
-  if (configuration_->local_size >= usable_cpus()) return fabric::CopyTakers::waiting_ranks;
-  return std::nullopt;
 }
 
 std::unique_ptr<fabric::XpmemWindows> Service::probe_windows(const RankJoinedBody& body) const {

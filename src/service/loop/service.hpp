@@ -97,8 +97,6 @@ class Service {
   void add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds);
   void add_region(const RegionBody& body, std::vector<UniqueFd>& fds);
   void remove_rank(WorldRank rank);
-  // Who copies within private memory; nothing: this process.
-  [[nodiscard]] std::optional<fabric::CopyTakers> takers() const;
   [[nodiscard]] std::uint32_t probe_reach(const RankJoinedBody& body) const;
   // Null: XPMEM is not allowed or does not reach this rank's memory.
   [[nodiscard]] std::unique_ptr<fabric::XpmemWindows> probe_windows(const RankJoinedBody& body) const;

@@ -1,4 +1,4 @@
-#include "fabric/host/xpmem_windows.hpp"
+#include "fabric/host/lanes/xpmem.hpp"
 
 #include <algorithm>
 

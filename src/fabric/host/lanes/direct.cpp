@@ -1,4 +1,4 @@
-#include "fabric/host/copy_kernel.hpp"
+#include "fabric/host/lanes/direct.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -53,6 +53,15 @@ void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
 void copy_bytes(CopyKernel kernel, std::byte* to, const std::byte* from, std::size_t bytes) {
   if (kernel == CopyKernel::streaming) return stream(to, from, bytes);
   std::memcpy(to, from, bytes);
+}
+
+void copy_direct(CopyKernel kernel, std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto distance = static_cast<std::size_t>(to < from ? from - to : to - from);
+  if (distance < bytes) {
+    std::memmove(to, from, bytes);
+  } else {
+    copy_bytes(kernel, to, from, bytes);
+  }
 }
 
 }  // namespace outrigger::fabric

@@ -1,23 +1,24 @@
-#include "fabric/host/rank_copier.hpp"
+#include "fabric/host/lanes/lender.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <utility>
 
 namespace outrigger::fabric {
 
-void RankCopier::want() {
+void LenderBoard::want() {
   if (wanted_) return;
   wanted_ = true;
   board_->wanted.store(1, std::memory_order_release);
 }
 
-bool RankCopier::usable() {
+bool LenderBoard::usable() {
   if (gone_ || end_ != given_) return false;
-  if (takers_ == CopyTakers::waiting_ranks) return board_->ranks_alone.load(std::memory_order_acquire) != 0;
+  if (lenders_ == copy::Lenders::waiting_ranks) return board_->ranks_alone.load(std::memory_order_acquire) != 0;
   const pid_t tid = board_->copier_tid.load(std::memory_order_acquire);
   if (tid == 0 || board_->copier_away.load(std::memory_order_acquire) != 0) return false;  // none yet, or it has ended
   if (tid_ == 0) {
@@ -28,40 +29,42 @@ bool RankCopier::usable() {
   return !gone_ && tid == tid_;
 }
 
-bool RankCopier::thread_lives() const {
+bool LenderBoard::thread_lives() const {
   return ::syscall(SYS_tgkill, pid_, tid_, 0) == 0 || errno != ESRCH;
 }
 
-void RankCopier::give(const CopyJob& job, const Piece& piece) {
+void LenderBoard::give(const CopyJob& job, const Chunk& chunk) {
+  assert(room() != 0 && "no job is overwritten that has not been collected");
+  assert(end_ == given_ && "numbers that were taken back are not used while older jobs are in hand");
   board_->job(given_) = job;
   board_->result(given_).store(static_cast<std::uint32_t>(CopyResult::none), std::memory_order_relaxed);
-  pieces_[given_ % kCopyJobs] = piece;
+  chunks_[given_ % kCopyJobs] = chunk;
   if (pending() == 0) last_progress_ = Clock::now();
   ++given_;
   end_ = given_;
   board_->given.store(given_, std::memory_order_seq_cst);
 }
 
-void RankCopier::ring() {
+void LenderBoard::ring() {
   ring_copier(*board_);
 }
 
-void RankCopier::ask_rank() {
+void LenderBoard::ask_rank() {
   asked_ = true;
   board_->asked.store(given_, std::memory_order_seq_cst);
 }
 
-void RankCopier::ask_no_more() {
+void LenderBoard::ask_no_more() {
   if (!std::exchange(asked_, false)) return;
   board_->asked.store(collected_, std::memory_order_relaxed);
 }
 
-bool RankCopier::in_ranks_hands() const {
+bool LenderBoard::in_ranks_hands() const {
   return board_->copier_sleeps.load(std::memory_order_acquire) != 0 &&
          board_->taken.load(std::memory_order_acquire) == given_;
 }
 
-void RankCopier::wait(std::chrono::microseconds at_most) {
+void LenderBoard::wait(std::chrono::microseconds at_most) {
   const auto deadline = Clock::now() + at_most;
   board_->service_waits.store(1, std::memory_order_seq_cst);
   while (true) {
@@ -74,41 +77,41 @@ void RankCopier::wait(std::chrono::microseconds at_most) {
   board_->service_waits.store(0, std::memory_order_relaxed);
 }
 
-bool RankCopier::has_result(std::uint32_t number) const {
+bool LenderBoard::has_result(std::uint32_t number) const {
   return board_->result(number).load(std::memory_order_acquire) != static_cast<std::uint32_t>(CopyResult::none);
 }
 
-bool RankCopier::has_news() const {
+bool LenderBoard::has_news() const {
   if (pending() == 0) return false;
   (void)board_->events.load(std::memory_order_seq_cst);
   return has_result(collected_);
 }
 
-std::optional<RankCopier::Clock::duration> RankCopier::patience_left() const {
+std::optional<LenderBoard::Clock::duration> LenderBoard::patience_left() const {
   if (pending() == 0 || stuck_) return std::nullopt;
   return std::max<Clock::duration>(last_progress_ + patience_ - Clock::now(), Clock::duration{0});
 }
 
-bool RankCopier::all_finished() const {
+bool LenderBoard::all_finished() const {
   for (std::uint32_t number = collected_; number != end_; ++number) {
     if (!has_result(number)) return false;
   }
   return true;
 }
 
-std::uint64_t RankCopier::unfinished_bytes() const {
+std::uint64_t LenderBoard::unfinished_bytes() const {
   std::uint64_t bytes = 0;
   for (std::uint32_t number = collected_; number != end_; ++number) {
-    if (!has_result(number)) bytes += pieces_[number % kCopyJobs].bytes;
+    if (!has_result(number)) bytes += chunks_[number % kCopyJobs].bytes;
   }
   return bytes;
 }
 
-bool RankCopier::collect_finished(std::vector<Finished>& finished) {
+bool LenderBoard::collect_finished(std::vector<Finished>& finished) {
   const std::size_t before = finished.size();
   for (; collected_ != end_ && has_result(collected_); ++collected_) {
     const auto result = static_cast<CopyResult>(board_->result(collected_).load(std::memory_order_relaxed));
-    finished.push_back(Finished{pieces_[collected_ % kCopyJobs], result});
+    finished.push_back(Finished{chunks_[collected_ % kCopyJobs], result});
   }
   if (finished.size() == before) return false;
   if (collected_ == end_) collected_ = end_ = given_;  // what had been taken back is behind us
@@ -116,7 +119,7 @@ bool RankCopier::collect_finished(std::vector<Finished>& finished) {
   return true;
 }
 
-bool RankCopier::collect(std::vector<Finished>& finished, std::vector<Piece>& returned) {
+bool LenderBoard::collect(std::vector<Finished>& finished, std::vector<Chunk>& returned) {
   if (pending() == 0) return false;
   const Clock::time_point now = Clock::now();
   if (collect_finished(finished)) {
@@ -137,19 +140,19 @@ bool RankCopier::collect(std::vector<Finished>& finished, std::vector<Piece>& re
 }
 
 // A process that ends is its keeper's to tell; a thread may be ended alone, by a filter of system calls.
-void RankCopier::take_from_the_dead(std::vector<Piece>& returned) {
+void LenderBoard::take_from_the_dead(std::vector<Chunk>& returned) {
   if (tid_ == 0 || thread_lives()) return;
   gone_ = true;
   const std::uint32_t number = board_->copier_has.load(std::memory_order_acquire) - 1;
   // What is first in hand may be in a waiting thread's: its end comes first, then this is looked at again.
   if (number != collected_ || has_result(number)) return;
-  returned.push_back(pieces_[number % kCopyJobs]);
+  returned.push_back(chunks_[number % kCopyJobs]);
   ++collected_;
   if (collected_ == end_) collected_ = end_ = given_;
   stuck_ = false;
 }
 
-void RankCopier::take_back(std::vector<Piece>& returned) {
+void LenderBoard::take_back(std::vector<Chunk>& returned) {
   if (end_ != given_) return;  // the rest has been taken back before
   std::uint32_t taken = board_->taken.load(std::memory_order_acquire);
   do {
@@ -160,13 +163,13 @@ void RankCopier::take_back(std::vector<Piece>& returned) {
       break;
     }
   } while (!board_->taken.compare_exchange_weak(taken, given_, std::memory_order_acq_rel));
-  for (std::uint32_t number = taken; number != end_; ++number) returned.push_back(pieces_[number % kCopyJobs]);
+  for (std::uint32_t number = taken; number != end_; ++number) returned.push_back(chunks_[number % kCopyJobs]);
   end_ = taken;
   if (collected_ == end_) collected_ = end_ = given_;
 }
 
-bool RankCopier::may_reach(WorldRank rank) const {
-  return std::ranges::find(unreachable_, rank) == unreachable_.end();
+bool Lender::may_reach(WorldRank other) const {
+  return std::ranges::find(unreachable, other) == unreachable.end();
 }
 
 }  // namespace outrigger::fabric

@@ -1,6 +1,6 @@
-// The service process's side of a rank's copier (protocol/copy_board.hpp): jobs given, results collected, jobs taken
-// back when the copier does not get on with them. Threads of the rank that wait take some of the jobs, when they are
-// asked.
+// A rank that lends its threads to copy, as its service process sees it (copy/board.hpp): jobs given, results
+// collected, jobs taken back when nobody gets on with them. They are its copier's, and some those of threads that wait,
+// when they are asked; where there is no copier, all are theirs.
 //
 // Nothing that the rank writes there is believed: the counts are kept here, and what does not fit them is as if it had
 // not been said. A rank that lies about its copies harms its own memory.
@@ -13,20 +13,17 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
 #include "copy/board.hpp"
-#include "fabric/host/host_move.hpp"
+#include "copy/policy.hpp"
+#include "fabric/host/moves.hpp"
 #include "protocol/ids.hpp"
 
 namespace outrigger::fabric {
 
-// Who takes jobs: a copier, and ranks that wait when they are asked; or such ranks alone.
-enum class CopyTakers : std::uint8_t { copier, waiting_ranks };
-
-class RankCopier {
+class LenderBoard {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -35,8 +32,9 @@ class RankCopier {
 
   // `pid`: of the rank. The board must stay where it is. When nothing was finished for as long as `patience`, what has
   // not been taken is taken back.
-  RankCopier(CopyBoard& board, pid_t pid, std::chrono::milliseconds patience, CopyTakers takers = CopyTakers::copier)
-      : board_(&board), pid_(pid), patience_(patience), takers_(takers) {}
+  LenderBoard(CopyBoard& board, pid_t pid, std::chrono::milliseconds patience,
+              copy::Lenders lenders = copy::Lenders::copiers)
+      : board_(&board), pid_(pid), patience_(patience), lenders_(lenders) {}
 
   // There would be work for a copier: the rank may start one.
   void want();
@@ -47,7 +45,7 @@ class RankCopier {
   [[nodiscard]] std::uint32_t pending() const { return end_ - collected_; }
   [[nodiscard]] std::uint32_t room() const { return kCopyJobs - pending(); }
   // With usable() and room() only. The copier looks after ring().
-  void give(const CopyJob& job, const Piece& piece);
+  void give(const CopyJob& job, const Chunk& chunk);
   void ring();
   // Does the rank do nothing but wait, and would copy?
   [[nodiscard]] bool rank_waits() const { return board_->rank_waits.load(std::memory_order_relaxed) != 0; }
@@ -70,42 +68,33 @@ class RankCopier {
   [[nodiscard]] std::uint64_t unfinished_bytes() const;
 
   struct Finished {
-    Piece piece;
+    Chunk chunk;
     CopyResult result = CopyResult::none;
   };
   // Adds to `finished` what the copier has finished, and to `returned` what is taken back from one that does not get
   // on. True: anything.
-  bool collect(std::vector<Finished>& finished, std::vector<Piece>& returned);
+  bool collect(std::vector<Finished>& finished, std::vector<Chunk>& returned);
   // There is something to collect. In one order with what takers do when they have finished something.
   [[nodiscard]] bool has_news() const;
   // Until patience is over with what is pending; nothing: there is nothing to be patient about.
   [[nodiscard]] std::optional<Clock::duration> patience_left() const;
   // Adds to `returned` all that the copier has not taken; what is pending then is in its hands.
-  void take_back(std::vector<Piece>& returned);
+  void take_back(std::vector<Chunk>& returned);
   // It has a job in hand and does not get on: its process is stopped, or has just ended.
   [[nodiscard]] bool stuck() const { return stuck_; }
   // What is pending, oldest first, `index` below pending().
-  [[nodiscard]] Piece& piece(std::uint32_t index) { return pieces_[(collected_ + index) % kCopyJobs]; }
-
-  // Ranks whose memory it may not touch.
-  [[nodiscard]] bool may_reach(WorldRank rank) const;
-  void note_unreachable(WorldRank rank) { unreachable_.push_back(rank); }
-
-  // What is to be given when there is room; the caller's to fill and to empty.
-  std::deque<Piece> queue;
-  std::uint64_t queued_bytes = 0;
-  bool listed = false;  // among those that have something to do
+  [[nodiscard]] Chunk& chunk(std::uint32_t index) { return chunks_[(collected_ + index) % kCopyJobs]; }
 
  private:
   [[nodiscard]] bool thread_lives() const;
   [[nodiscard]] bool has_result(std::uint32_t number) const;
   bool collect_finished(std::vector<Finished>& finished);
-  void take_from_the_dead(std::vector<Piece>& returned);
+  void take_from_the_dead(std::vector<Chunk>& returned);
 
   CopyBoard* board_;
   pid_t pid_;
   std::chrono::milliseconds patience_;
-  CopyTakers takers_;
+  copy::Lenders lenders_;
   pid_t tid_ = 0;
   bool wanted_ = false;
   bool gone_ = false;
@@ -117,8 +106,19 @@ class RankCopier {
   std::uint32_t given_ = 0;
   Clock::time_point last_progress_;
   Clock::time_point last_look_;
-  std::array<Piece, kCopyJobs> pieces_{};
-  std::vector<WorldRank> unreachable_;
+  std::array<Chunk, kCopyJobs> chunks_{};
+};
+
+struct Lender {
+  Lender(WorldRank of, LenderBoard its_board, Moves& moves) : rank(of), board(its_board), queue(moves) {}
+
+  [[nodiscard]] bool may_reach(WorldRank other) const;
+
+  WorldRank rank;
+  LenderBoard board;
+  ChunkQueue queue;                    // to be given when there is room
+  bool listed = false;                 // among those that have something to do
+  std::vector<WorldRank> unreachable;  // whose memory it may not touch
 };
 
 }  // namespace outrigger::fabric

@@ -1,4 +1,4 @@
-#include "fabric/host/cross_memory.hpp"
+#include "fabric/host/lanes/cma.hpp"
 
 #include <cerrno>
 

@@ -1,4 +1,4 @@
-// Copying between memory that this process has mapped.
+// Between memory that this process has mapped: one copy.
 //
 // What fits in the processor's last cache is copied through it: the receiver finds its block there. What is much more
 // goes past it (non-temporal stores), which saves the read of every line that is to be overwritten. docs/memory.md has
@@ -16,5 +16,7 @@ enum class CopyKernel : unsigned char {
 
 // The ranges do not overlap. Any addresses and sizes.
 void copy_bytes(CopyKernel kernel, std::byte* to, const std::byte* from, std::size_t bytes);
+// They may: blocks of one rank.
+void copy_direct(CopyKernel kernel, std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace outrigger::fabric

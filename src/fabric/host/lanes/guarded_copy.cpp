@@ -1,4 +1,4 @@
-#include "fabric/host/guarded_copy.hpp"
+#include "fabric/host/lanes/guarded_copy.hpp"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -1,0 +1,55 @@
+#include "fabric/host/core_loan.hpp"
+
+#include <sched.h>
+
+#include <chrono>
+
+#include "copy/policy.hpp"
+
+namespace outrigger::fabric {
+namespace {
+
+constexpr std::chrono::microseconds kLongestLoan{1000};  // before this process looks at the rest
+constexpr std::chrono::microseconds kStuckPause{50};     // while nothing but a stuck copier is left
+
+// They run on this core: nothing is gained by looking on.
+void sleep_meanwhile(const std::deque<Lender*>& lenders, bool here) {
+  const auto deadline = LenderBoard::Clock::now() + kLongestLoan;
+  bool others = here;
+  // The last one woken is the last one to run, as a rule: then all of them are waited for by one sleep.
+  for (auto lender = lenders.rbegin(); lender != lenders.rend(); ++lender) {
+    LenderBoard& board = (*lender)->board;
+    if (board.pending() == 0 || board.stuck()) continue;
+    others = true;
+    const auto left = std::chrono::ceil<std::chrono::microseconds>(deadline - LenderBoard::Clock::now());
+    if (left.count() > 0) board.wait(left);
+  }
+  if (others) return;
+  LenderBoard& first = lenders.front()->board;
+  if (first.pending() != 0) first.wait(kStuckPause);
+}
+
+// A yield costs least, but the kernel need not go by it: not between processes of different groups of its scheduler
+// (sessions, control groups), nor where this process has got less of the core than the copier. Then only a sleep gives
+// the core away at once.
+void yield_meanwhile(const std::deque<Lender*>& lenders, bool here) {
+  const auto deadline = LenderBoard::Clock::now() + kLongestLoan;
+  for (const Lender* lender : lenders) {
+    const LenderBoard& board = lender->board;
+    while (board.pending() != 0 && !board.stuck() && !board.all_finished()) {
+      if (board.in_ranks_hands()) break;  // on cores of theirs: others may have finished meanwhile
+      const std::uint32_t steps = board.steps();
+      ::sched_yield();
+      if (board.steps() == steps) return sleep_meanwhile(lenders, here);
+      if (LenderBoard::Clock::now() > deadline) return;
+    }
+  }
+}
+
+}  // namespace
+
+void lend_core_to(const std::deque<Lender*>& lenders, copy::CoreShare share, bool here) {
+  copy::sleeps_while_lending(share) ? sleep_meanwhile(lenders, here) : yield_meanwhile(lenders, here);
+}
+
+}  // namespace outrigger::fabric

@@ -1,0 +1,108 @@
+// Who copies a block within a node, as a table: what docs/memory.md says.
+#include "copy/policy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <ostream>
+#include <string>
+
+namespace outrigger::copy {
+
+void PrintTo(Lane lane, std::ostream* out) {
+  constexpr std::array kNames{"direct", "xpmem", "cma", "lender", "relay"};
+  *out << kNames.at(static_cast<std::size_t>(lane));
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Memory kMapped = Memory::mapped;
+constexpr Memory kAttachable = Memory::attachable;
+constexpr Memory kPrivate = Memory::private_memory;
+
+struct Row {
+  Memory from;
+  Memory to;
+  Lane between_ranks;  // where a lender is there
+  Lane within_one;     // the same, of a rank's own block
+  Lane by_service;     // without a lender
+};
+
+constexpr std::array kTable{
+    Row{kMapped, kMapped, Lane::direct, Lane::direct, Lane::direct},
+    Row{kMapped, kAttachable, Lane::xpmem, Lane::xpmem, Lane::xpmem},
+    Row{kMapped, kPrivate, Lane::cma, Lane::lender, Lane::cma},
+    Row{kAttachable, kMapped, Lane::xpmem, Lane::xpmem, Lane::xpmem},
+    Row{kAttachable, kAttachable, Lane::xpmem, Lane::xpmem, Lane::xpmem},
+    Row{kAttachable, kPrivate, Lane::lender, Lane::lender, Lane::relay},
+    Row{kPrivate, kMapped, Lane::cma, Lane::lender, Lane::cma},
+    Row{kPrivate, kAttachable, Lane::lender, Lane::lender, Lane::relay},
+    Row{kPrivate, kPrivate, Lane::lender, Lane::lender, Lane::relay},
+};
+
+TEST(Policy, LaneByMemoryAndLender) {
+  for (const Row& row : kTable) {
+    const std::string ends =
+        std::to_string(static_cast<int>(row.from)) + " to " + std::to_string(static_cast<int>(row.to));
+    EXPECT_EQ(lane_of(row.from, row.to, false, true), row.between_ranks) << ends;
+    EXPECT_EQ(lane_of(row.from, row.to, true, true), row.within_one) << ends;
+    EXPECT_EQ(lane_of(row.from, row.to, false, false), row.by_service) << ends;
+    EXPECT_EQ(lane_of(row.from, row.to, true, false), row.by_service) << ends;
+  }
+}
+
+struct Share {
+  CoreShare core;
+  Lenders lenders;
+  bool lends_when_it_waits_at_once;
+  bool lends_whenever_it_waits;
+  bool lent_by_a_sleep;
+};
+
+constexpr std::array kShares{
+    Share{CoreShare::own, Lenders::copiers, true, false, false},
+    Share{CoreShare::shared, Lenders::copiers, true, false, true},
+    Share{CoreShare::none, Lenders::waiting_ranks, true, true, true},
+    Share{CoreShare::idle, Lenders::none, false, false, true},
+};
+
+TEST(Policy, WhoLendsByTheServiceProcesssCore) {
+  for (const Share& row : kShares) {
+    const Lenders lenders = lenders_with(row.core);
+    EXPECT_EQ(lenders, row.lenders) << static_cast<int>(row.core);
+    EXPECT_EQ(rank_lends(lenders, true), row.lends_when_it_waits_at_once);
+    EXPECT_EQ(rank_lends(lenders, false), row.lends_whenever_it_waits);
+    EXPECT_EQ(ranks_are_asked(lenders, true), row.lends_when_it_waits_at_once) << "all wait";
+    EXPECT_EQ(ranks_are_asked(lenders, false), row.lends_whenever_it_waits) << "one computes";
+    EXPECT_EQ(sleeps_while_lending(row.core), row.lent_by_a_sleep);
+  }
+}
+
+TEST(Policy, WhatIsTooLittleIsCopiedWithoutALender) {
+  constexpr std::uint64_t kKiB = 1024;
+  EXPECT_FALSE(wants_lender(16 * kKiB - 1));
+  EXPECT_TRUE(wants_lender(16 * kKiB));
+  EXPECT_FALSE(worth_lending(Lenders::copiers, 64 * kKiB - 1));
+  EXPECT_TRUE(worth_lending(Lenders::copiers, 64 * kKiB));
+  EXPECT_FALSE(worth_lending(Lenders::waiting_ranks, 16 * kKiB - 1));
+  EXPECT_TRUE(worth_lending(Lenders::waiting_ranks, 16 * kKiB));
+}
+
+TEST(Policy, OwnBlocksAreTheRanksWhereTheyAreSmallOrNobodyElseCan) {
+  EXPECT_TRUE(rank_copies_own_block(1, true));
+  EXPECT_TRUE(rank_copies_own_block(kLeastBytesToLend - 1, true));
+  EXPECT_FALSE(rank_copies_own_block(kLeastBytesToLend, true));
+  EXPECT_TRUE(rank_copies_own_block(kLeastBytesToLend, false));
+  EXPECT_TRUE(rank_copies_own_block(std::uint64_t{1} << 40, false));
+}
+
+TEST(Policy, AtOnceIsNoLongerThanAnEighthOfTheCopies) {
+  EXPECT_EQ(at_once_after(0), 10us);
+  EXPECT_EQ(at_once_after(40'000), 11us);
+  EXPECT_EQ(at_once_after(4'000'000'000), 10us + 100ms);
+}
+
+}  // namespace
+}  // namespace outrigger::copy
