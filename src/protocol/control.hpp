@@ -94,7 +94,7 @@ enum class ControlKind : std::uint32_t {
 // How the service processes of the node can touch a rank's memory.
 inline constexpr std::uint32_t kReachMapped = 1U << 0;
 inline constexpr std::uint32_t kReachCma = 1U << 1;
-// Ranks may start a copier (copy_board.hpp) on their service process's core; only together with kReachCma.
+// Ranks may start a copier (copy/board.hpp) on their service process's core; only together with kReachCma.
 inline constexpr std::uint32_t kReachCopier = 1U << 2;
 // Private memory is attached by XPMEM (xpmem.hpp); only together with kReachCma, which says what is not there.
 inline constexpr std::uint32_t kReachXpmem = 1U << 3;

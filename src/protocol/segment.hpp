@@ -13,7 +13,7 @@
 //   rank     header.rank_*, ring, slots while `free`, the key table, the arena
 //   service  slot results and `state = done`, delivered marks, header.service_*, header.wire_route*
 //   keeper   the constants of the header before anybody else maps it, header.fatal_*
-//   copies   as copy_board.hpp says
+//   copies   as copy/board.hpp says
 //
 // A slot goes free -> posted (rank) -> done (service) -> free (rank). The ring holds indexes of posted slots; it has as
 // many entries as there are slots, and a slot is in it at most once, so it cannot overflow. When no slot is free the

@@ -14,7 +14,6 @@
 #include <set>
 
 #include "fabric/host/host_fabric.hpp"
-#include "fabric/host/lanes/guarded_copy.hpp"
 #include "fabric_fixture.hpp"
 
 namespace outrigger {

@@ -1,4 +1,4 @@
-// This rank's copier: a thread that makes the copies its service process asks for (protocol/copy_board.hpp), because a
+// This rank's copier: a thread that makes the copies its service process asks for (copy/board.hpp), because a
 // thread of this process reaches the rank's private memory with one copy instead of two.
 //
 // It costs the program nothing while there is nothing to copy, and little else:

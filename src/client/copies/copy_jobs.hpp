@@ -1,4 +1,4 @@
-// Carries out the copies that a service process asks for on the rank's board (protocol/copy_board.hpp), by whichever
+// Carries out the copies that a service process asks for on the rank's board (copy/board.hpp), by whichever
 // thread calls it.
 #pragma once
 

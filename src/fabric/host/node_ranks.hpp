@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "copy/policy.hpp"
 #include "fabric/host/rank_memory.hpp"
 #include "protocol/memory.hpp"
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "fabric/host/lanes/cma.hpp"
-#include "fabric/host/lanes/guarded_copy.hpp"
+#include "fabric/host/lanes/xpmem.hpp"
 
 namespace outrigger::fabric {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "copy/policy.hpp"
 #include "fabric/host/lanes/cma.hpp"
-#include "fabric/host/lanes/guarded_copy.hpp"
+#include "fabric/host/lanes/xpmem.hpp"
 #include "service/keeper/topology.hpp"
 #include "service/log.hpp"
 #include "service/loop/fatal.hpp"

@@ -1,7 +1,7 @@
 // A rank's private memory, attached to this process by XPMEM in windows that are kept for the next time.
 //
 // An attachment is of addresses: it costs page tables for what is touched, follows the rank's munmap and mmap, and need
-// not be renewed. What the rank does not have there is a fault: see guarded_copy.hpp.
+// not be renewed. What the rank does not have there is a fault of whoever touches it: copy_guarded().
 #pragma once
 
 #include <cstddef>
@@ -45,5 +45,11 @@ class XpmemWindows {
   std::int64_t access_;
   std::vector<Window> windows_;  // the last used one last
 };
+
+// memmove, where one side is attached. False: a fault (SIGBUS, SIGSEGV), after which some of `to` may be overwritten.
+// Faults of others go to the handlers that were there before the first call.
+//
+// Thread rule: any thread; handlers are installed once, by the first call.
+[[nodiscard]] bool copy_guarded(std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace outrigger::fabric
