@@ -1,0 +1,49 @@
+// What must hold in every simulated job, looked at whenever something happens, when nothing happens any more, and at
+// the end: bytes where they belong before they are marked, marks before completion, nothing read or written after it,
+// nobody who waits without need, nothing left over.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "sim/job_state.hpp"
+
+namespace outrigger::sim {
+
+class Invariants {
+ public:
+  explicit Invariants(JobState& job) : job_(job) {}
+
+  // Before a chunk's bytes are touched.
+  void chunk_moves(SpId by, const Block& from, const Block& to);
+  void eager_read(SpId by, const Block& from);
+  void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source);
+  // Null: there is no such operation to complete.
+  [[nodiscard]] Slot* completing(SpId by, WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record);
+  void sent(std::span<const std::byte> message);
+  // Nothing happens any more while some rank stays away.
+  void check_waiting();
+  void check_end();
+
+ private:
+  void count_crossing(const Slot& target, const Block& from, const Block& to);
+  [[nodiscard]] bool image_holds(WorldRank rank, const Slot& slot);
+  [[nodiscard]] CompletionStatus expected_status(const Slot& slot, const OperationPlan& plan) const;
+  void check_disagreement(WorldRank rank, const Slot& slot, CompletionStatus status);
+  void check_completion(WorldRank rank, const Slot& slot, const fabric::CompletionRecord& record);
+  void check_bytes(const Slot& slot, const std::string& what, const fabric::CompletionRecord& record);
+  [[nodiscard]] bool may_wait(const Slot& slot) const;
+
+  JobState& job_;
+  // To which rank each byte of a block has come from another node (nothing: none yet): by group, sequence, source,
+  // node.
+  std::map<std::tuple<std::uint32_t, std::uint64_t, std::size_t, std::uint32_t>, std::vector<std::optional<WorldRank>>>
+      crossed_;
+};
+
+}  // namespace outrigger::sim

@@ -1,0 +1,95 @@
+// A simulated job as it is at one moment: what its ranks have posted, which service processes live, what has been found
+// broken. Programs, service processes and invariants work on it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "fabric/sim/sim_fabric.hpp"
+#include "sim/scenario.hpp"
+#include "sim/simulation.hpp"
+
+namespace outrigger::sim {
+
+// One operation of one rank: what would be a slot in its segment, which outlives the service process.
+struct Slot {
+  std::uint32_t group = 0;
+  std::uint64_t sequence = 0;
+  GroupRank me;
+  engine::BlockLayout send;
+  engine::BlockLayout receive;
+  std::uint32_t send_buffer = 0;
+  std::uint32_t receive_buffer = 0;
+  std::vector<std::byte> image;         // what the receive buffer must hold in the end
+  std::vector<std::uint8_t> delivered;  // marks
+  bool completed = false;
+};
+
+struct Rank {
+  std::vector<Slot> slots;
+  std::size_t next_step = 0;
+  std::map<std::uint32_t, std::uint64_t> posted;  // group -> operations posted
+  std::map<std::uint32_t, std::uint64_t> done;    // group -> operations completed
+  std::map<std::uint32_t, bool> freed;            // group -> freed
+  bool attached = true;                           // its service process knows it
+  bool absent = false;                            // posts nothing until all is quiet
+
+  [[nodiscard]] bool anything_open() const {
+    return std::ranges::any_of(slots, [](const Slot& slot) { return !slot.completed; });
+  }
+};
+
+struct Service {
+  SpId id;
+  std::uint32_t epoch = 1;
+  bool alive = true;
+  std::unique_ptr<fabric::sim::SimFabric> fabric;
+  std::unique_ptr<engine::Engine> engine;
+  std::deque<std::function<void(engine::Engine&)>> inbox;
+  bool step_scheduled = false;
+};
+
+struct JobState {
+  JobState(const SimulationOptions& simulation_options, fabric::sim::Observer& observer)
+      : options(simulation_options),
+        scenario(make_scenario(options.seed, options.algorithm, options.faults)),
+        world(options.seed, options.faults, scenario.ranks(), observer),
+        services(scenario.services),
+        ranks(scenario.ranks()) {}
+
+  const SimulationOptions& options;
+  Scenario scenario;
+  fabric::sim::World world;
+  std::vector<Service> services;
+  std::vector<Rank> ranks;
+  SimulationResult result;
+
+  template <class... Args>
+  void trace(fmt::format_string<Args...> format, Args&&... args) {
+    if (options.trace) {
+      fmt::print("{:>10} ns  {}\n", world.time.now_ns(), fmt::format(format, std::forward<Args>(args)...));
+    }
+  }
+  // The first that does not hold ends the simulation.
+  void broken(std::string what) {
+    if (!result.broken) result.broken = std::move(what);
+  }
+  [[nodiscard]] Service& service(SpId id) { return services[id.value()]; }
+  [[nodiscard]] Service& service_of(WorldRank rank) { return service(scenario.sp_of_rank[rank.value()]); }
+  [[nodiscard]] const OperationPlan& plan_of(const Slot& slot) const {
+    return scenario.groups[slot.group].operations[slot.sequence];
+  }
+};
+
+}  // namespace outrigger::sim

@@ -1,0 +1,47 @@
+#include "sim/message_text.hpp"
+
+#include <fmt/format.h>
+
+#include "protocol/peer_messages.hpp"
+
+namespace outrigger::sim {
+namespace {
+
+std::string piece_name(std::uint32_t piece) {
+  return piece == peer::kWholeBlock ? "block" : fmt::format("part {}", piece);
+}
+
+}  // namespace
+
+std::optional<std::string> text_of_message(std::span<const std::byte> message) {
+  const std::optional<peer::Message> decoded = peer::decode(message);
+  static constexpr const char* kNames[] = {"announce", "delivered", "release", "finished", "refusal",
+                                           "want",     "copy",      "done",    "quiet"};
+  if (!decoded) return std::nullopt;
+  const std::uint64_t group = decoded->header.operation.group.low - 1;
+  const std::uint64_t sequence = decoded->header.operation.sequence;
+  std::string detail;
+  if (const auto* announce = std::get_if<peer::Announce>(&decoded->body)) {
+    detail = fmt::format("of rank {}{}", announce->group_rank.value(), announce->again ? ", again" : "");
+  } else if (const auto* release = std::get_if<peer::Release>(&decoded->body)) {
+    detail =
+        fmt::format("{} -> {} {}", release->source.value(), release->destination.value(), name_of(release->status));
+  } else if (const auto* delivered = std::get_if<peer::Delivered>(&decoded->body)) {
+    detail = fmt::format("{} -> {} {}", delivered->source.value(), delivered->destination.value(),
+                         name_of(delivered->status));
+  } else if (const auto* finished = std::get_if<peer::Finished>(&decoded->body)) {
+    detail = fmt::format("world rank {} {}", finished->rank.value(), name_of(finished->status));
+  } else if (const auto* refusal = std::get_if<peer::Refusal>(&decoded->body)) {
+    detail = fmt::format("of {} by {}", refusal->to.value(), refusal->from.value());
+  }
+  if (const auto* want = std::get_if<peer::Want>(&decoded->body)) {
+    detail = fmt::format("{} of {}", piece_name(want->piece), want->source.value());
+  } else if (const auto* copy = std::get_if<peer::Copy>(&decoded->body)) {
+    static constexpr const char* kWhere[] = {"?", "not here", "here", "elsewhere"};
+    detail = fmt::format("{} of {}: {} (rank {}, service {})", piece_name(copy->piece), copy->source.value(),
+                         kWhere[static_cast<std::size_t>(copy->where)], copy->holder.value(), copy->service.value());
+  }
+  return fmt::format("{} group {} operation {} {}", kNames[decoded->body.index()], group, sequence, detail);
+}
+
+}  // namespace outrigger::sim

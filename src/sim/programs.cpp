@@ -1,0 +1,192 @@
+#include "sim/programs.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace outrigger::sim {
+
+using fabric::sim::RankMemory;
+
+std::byte Programs::pattern(const Slot& slot, std::size_t source, std::size_t destination, std::uint64_t index) const {
+  if (job_.plan_of(slot).gathers()) destination = 0xFFFF;  // the same for all
+  const std::uint64_t key = (std::uint64_t{slot.group} << 48U) ^ (slot.sequence << 32U) ^ (source << 16U) ^ destination;
+  return static_cast<std::byte>(fabric::sim::Random::mix(key ^ (job_.options.seed << 20U) ^ ((index / 8) << 56U)) >>
+                                (index % 8 * 8));
+}
+
+engine::BlockLayout Programs::make_layout(WorldRank rank, const OperationPlan& plan, GroupRank me, bool sends,
+                                          std::uint32_t& buffer) {
+  const std::size_t size = plan.sent.size();
+  const auto bytes_of = [&](std::size_t peer) {
+    return sends ? plan.sent[me.value()][peer] : plan.expected[peer][me.value()];
+  };
+  RankMemory& memory = job_.world.memory[rank.value()];
+  engine::BlockLayout layout;
+  layout.base.owner = rank;
+  layout.base.region = kPrivateRegion;
+  if (sends && plan.gathers()) {
+    const std::size_t any = plan.rooted() && me.value() == plan.root ? (plan.root + 1) % size : 0;
+    layout.block_bytes = bytes_of(any);  // stride 0: one block for all
+    buffer = memory.add(layout.block_bytes + 1);
+    layout.base.address = RankMemory::address_of(buffer, 0);
+    return layout;
+  }
+  if (plan.rooted()) {
+    layout.block_bytes = bytes_of(plan.root);
+    layout.only = GroupRank{plan.root};
+    buffer = memory.add(layout.block_bytes + 1);
+    layout.base.address = RankMemory::address_of(buffer, 0);
+    return layout;
+  }
+  if (plan.regular()) {
+    layout.block_bytes = bytes_of(0);
+    layout.stride_bytes = static_cast<std::int64_t>(layout.block_bytes + job_.world.random.below(3));
+    buffer = memory.add(static_cast<std::size_t>(layout.stride_bytes) * size + 1);
+    layout.base.address = RankMemory::address_of(buffer, 0);
+    return layout;
+  }
+  std::vector<std::size_t> order(size);
+  std::iota(order.begin(), order.end(), 0);
+  job_.world.random.shuffle(order);
+  layout.extents.resize(size);
+  std::uint64_t offset = job_.world.random.below(4);
+  for (const std::size_t peer : order) {
+    layout.extents[peer] = PairExtent{static_cast<std::int64_t>(offset), bytes_of(peer)};
+    offset += bytes_of(peer) + job_.world.random.below(4);
+  }
+  buffer = memory.add(offset + 1);
+  // The base may be anywhere, so offsets may be negative.
+  const std::uint64_t base = job_.world.random.below(offset + 1);
+  for (PairExtent& extent : layout.extents) extent.offset_bytes -= static_cast<std::int64_t>(base);
+  layout.base.address = RankMemory::address_of(buffer, base);
+  return layout;
+}
+
+void Programs::fill(const Slot& slot, WorldRank rank) {
+  RankMemory& memory = job_.world.memory[rank.value()];
+  const OperationPlan& plan = job_.plan_of(slot);
+  for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
+    const Block block = slot.send.block(GroupRank{static_cast<std::uint32_t>(peer)});
+    const std::span<std::byte> bytes = memory.resolve(block.memory.address, block.bytes);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(slot, slot.me.value(), peer, i);
+  }
+}
+
+std::size_t Programs::make_slot(WorldRank rank, const Step& step) {
+  const GroupPlan& group = job_.scenario.groups[step.group];
+  const OperationPlan& plan = group.operations[step.sequence];
+  Slot slot;
+  slot.group = step.group;
+  slot.sequence = step.sequence;
+  const auto self = std::find(group.members->begin(), group.members->end(), rank) - group.members->begin();
+  slot.me = GroupRank{static_cast<std::uint32_t>(self)};
+  slot.receive = make_layout(rank, plan, slot.me, false, slot.receive_buffer);
+  const std::span<std::byte> receive = job_.world.memory[rank.value()].buffer(slot.receive_buffer);
+  for (std::byte& byte : receive) byte = static_cast<std::byte>(job_.world.random.next());
+  if (plan.in_place[slot.me.value()] != 0) {
+    slot.send_buffer = slot.receive_buffer;
+    slot.send.base = slot.receive.block(slot.me).memory;
+    slot.send.block_bytes = slot.receive.block(slot.me).bytes;
+  } else {
+    slot.send = make_layout(rank, plan, slot.me, true, slot.send_buffer);
+  }
+  slot.delivered.assign(group.members->size(), 0);
+  fill(slot, rank);
+  slot.image.assign(receive.begin(), receive.end());
+  for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
+    const Block block = slot.receive.block(GroupRank{static_cast<std::uint32_t>(peer)});
+    const std::uint64_t bytes = std::min(plan.sent[peer][slot.me.value()], block.bytes);
+    const std::uint64_t offset = block.memory.address - RankMemory::address_of(slot.receive_buffer, 0);
+    for (std::uint64_t i = 0; i < bytes; ++i) {
+      slot.image[offset + i] = pattern(slot, peer, slot.me.value(), i);
+      if (peer == slot.me.value() && plan.own_block_done[peer] != 0) receive[offset + i] = slot.image[offset + i];
+    }
+  }
+  job_.ranks[rank.value()].slots.push_back(std::move(slot));
+  return job_.ranks[rank.value()].slots.size() - 1;
+}
+
+engine::PostedOperation Programs::posted(WorldRank rank, std::size_t index) const {
+  const Slot& slot = job_.ranks[rank.value()].slots[index];
+  const GroupPlan& group = job_.scenario.groups[slot.group];
+  const OperationPlan& plan = job_.plan_of(slot);
+  engine::PostedOperation operation;
+  operation.rank = rank;
+  operation.slot = SlotIndex{static_cast<std::uint32_t>(index)};
+  operation.id = OperationId{group.id, slot.sequence};
+  operation.members = group.members;
+  operation.me = slot.me;
+  operation.collective = plan.collective;
+  operation.algorithm = job_.options.algorithm;
+  operation.root = plan.root;
+  operation.digest = operation_digest(plan.collective, job_.options.algorithm, plan.root,
+                                      static_cast<std::uint32_t>(group.members->size()), plan.differs[slot.me.value()]);
+  operation.send = slot.send;
+  operation.receive = slot.receive;
+  operation.own_block_done = plan.own_block_done[slot.me.value()] != 0;
+  return operation;
+}
+
+void Programs::schedule_post(WorldRank rank) {
+  if (job_.world.random.chance(job_.world.faults.absent_chance)) {
+    job_.ranks[rank.value()].absent = true;
+    return;
+  }
+  std::uint64_t delay = job_.world.random.within(job_.world.faults.post_delay_ns);
+  if (job_.world.random.chance(job_.world.faults.late_post_chance))
+    delay += job_.world.random.within(job_.world.faults.late_post_ns);
+  job_.world.time.after(delay, [this, rank] { post_next(rank); });
+}
+
+void Programs::post_next(WorldRank rank) {
+  Rank& state = job_.ranks[rank.value()];
+  const std::vector<Step>& steps = job_.scenario.steps[rank.value()];
+  if (state.absent || state.next_step == steps.size()) return;
+  const Step& step = steps[state.next_step];
+  const bool new_round = state.next_step != 0 && steps[state.next_step - 1].round != step.round;
+  if (new_round && state.anything_open()) return;  // completed() comes back here
+  ++state.next_step;
+  const std::size_t slot = make_slot(rank, step);
+  ++state.posted[step.group];
+  job_.trace("rank {} posts group {} operation {} ({})", rank.value(), step.group, step.sequence,
+             name_of(job_.scenario.groups[step.group].operations[step.sequence].collective));
+  if (state.attached) {
+    tell_(job_.service_of(rank), [operation = posted(rank, slot)](engine::Engine& engine) { engine.post(operation); });
+  }
+  schedule_post(rank);
+}
+
+void Programs::free_group(WorldRank rank, std::uint32_t group) {
+  job_.ranks[rank.value()].freed[group] = true;
+  if (!job_.ranks[rank.value()].attached) return;
+  tell_(job_.service_of(rank),
+        [rank, id = job_.scenario.groups[group].id](engine::Engine& engine) { engine.forget_group(rank, id); });
+}
+
+void Programs::completed(WorldRank rank, Slot& slot) {
+  Rank& state = job_.ranks[rank.value()];
+  // The program reuses its buffers at once.
+  if (slot.send_buffer != slot.receive_buffer) {
+    const std::span<std::byte> send = job_.world.memory[rank.value()].buffer(slot.send_buffer);
+    for (std::byte& byte : send) byte = static_cast<std::byte>(job_.world.random.next());
+  }
+  const std::span<std::byte> receive = job_.world.memory[rank.value()].buffer(slot.receive_buffer);
+  slot.image.assign(receive.begin(), receive.end());
+  if (++state.done[slot.group] == job_.scenario.groups[slot.group].operations.size()) {
+    job_.world.time.after(job_.world.random.within(job_.world.faults.post_delay_ns),
+                          [this, rank, group = slot.group] { free_group(rank, group); });
+  }
+  if (!state.anything_open()) schedule_post(rank);
+}
+
+bool Programs::recall_absent() {
+  const auto away = std::find_if(job_.ranks.begin(), job_.ranks.end(), [](const Rank& rank) { return rank.absent; });
+  if (away == job_.ranks.end()) return false;
+  away->absent = false;
+  post_next(WorldRank{static_cast<std::uint32_t>(away - job_.ranks.begin())});
+  return true;
+}
+
+}  // namespace outrigger::sim

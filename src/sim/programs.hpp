@@ -1,0 +1,40 @@
+// What the ranks of a simulated job do: they fill their buffers with a pattern, post their steps in order and at
+// moments of the simulator's choice, use their buffers again as soon as an operation has ended, and free communicators.
+#pragma once
+
+#include <functional>
+
+#include "sim/job_state.hpp"
+
+namespace outrigger::sim {
+
+class Programs {
+ public:
+  // `tell`: hands something to a service process's engine.
+  using Tell = std::function<void(Service& service, std::function<void(engine::Engine&)> what)>;
+  Programs(JobState& job, Tell tell) : job_(job), tell_(std::move(tell)) {}
+
+  // The rank's next step, some time, or not before all is quiet.
+  void schedule_post(WorldRank rank);
+  // What the slot says to the service process.
+  [[nodiscard]] engine::PostedOperation posted(WorldRank rank, std::size_t index) const;
+  // The rank has seen the operation's end.
+  void completed(WorldRank rank, Slot& slot);
+  // With all quiet, a rank that was away goes on. False: there is none.
+  [[nodiscard]] bool recall_absent();
+
+ private:
+  void post_next(WorldRank rank);
+  [[nodiscard]] std::size_t make_slot(WorldRank rank, const Step& step);
+  [[nodiscard]] engine::BlockLayout make_layout(WorldRank rank, const OperationPlan& plan, GroupRank me, bool sends,
+                                                std::uint32_t& buffer);
+  [[nodiscard]] std::byte pattern(const Slot& slot, std::size_t source, std::size_t destination,
+                                  std::uint64_t index) const;
+  void fill(const Slot& slot, WorldRank rank);
+  void free_group(WorldRank rank, std::uint32_t group);
+
+  JobState& job_;
+  Tell tell_;
+};
+
+}  // namespace outrigger::sim
