@@ -185,7 +185,6 @@ bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_rank
 }
 
 std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology) {
-  constexpr std::uint32_t kRanksPerService = 8;
   const std::vector<int> candidates =
       request.service_cpus.empty() ? free_cpus(topology, request.used_by_ranks) : request.service_cpus;
   std::uint32_t count = request.services;
