@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from outrigger import formats
 from outrigger.captured import captured
 from outrigger.cores import Core, format_cpu_list, parse_cpu_list
 from outrigger.errors import UserError
@@ -89,28 +88,34 @@ def parse_bind(text: str) -> str:
     return text
 
 
+@dataclass(frozen=True)
+class _PlacedCore:
+    cpus: Core
+    domain: int
+
+
+@dataclass(frozen=True)
+class _Placement:
+    """As `outriggerd place` prints it."""
+
+    cores: tuple[_PlacedCore, ...]
+    ranks: tuple[BoundRank, ...]
+    services: tuple[BoundService, ...]
+    service_cpus: tuple[int, ...]
+
+
 def parse(text: str) -> NodeBinding:
     """What `outriggerd place` prints."""
-    try:
-        data = json.loads(text)
-        if data["version"] != VERSION:
-            raise UserError(f"outriggerd place speaks version {data['version']}, this command version {VERSION}")
-        domains: dict[int, list[Core]] = {}
-        for core in data["cores"]:
-            domains.setdefault(int(core["domain"]), []).append(tuple(map(int, core["cpus"])))
-        return NodeBinding(
-            domains=tuple(tuple(cores) for _, cores in sorted(domains.items())),
-            ranks=tuple(_rank(rank) for rank in data["ranks"]),
-            services=tuple(BoundService(int(sp["cpu"]), bool(sp["core_is_free"])) for sp in data["services"]),
-            service_cpus=tuple(map(int, data["service_cpus"])),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"what outriggerd place printed cannot be read: {type(error).__name__}: {error}") from error
-
-
-def _rank(rank: dict[str, Any]) -> BoundRank:
-    cpus = tuple(map(int, rank["cpus"]))
-    return BoundRank(cpus, int(rank["cores"]), bool(rank["shared"]), int(rank["service"]), int(rank["node"]))
+    data = formats.parse_version(text, _Placement, VERSION, "what outriggerd place printed")
+    domains: dict[int, list[Core]] = {}
+    for core in data.cores:
+        domains.setdefault(core.domain, []).append(core.cpus)
+    return NodeBinding(
+        domains=tuple(tuple(cores) for _, cores in sorted(domains.items())),
+        ranks=data.ranks,
+        services=data.services,
+        service_cpus=data.service_cpus,
+    )
 
 
 KEEP_NO_CORE = "--keep-no-core"

@@ -99,7 +99,10 @@ HugePagesOption = Annotated[
         "which are faster to copy from. Unless given, on.",
     ),
 ]
-ReachOption = Annotated[str | None, typer.Option("--reach", help="Allow only these: mapped,xpmem,cma,copier,bounce.")]
+ReachOption = Annotated[
+    str | None,
+    typer.Option("--reach", help="How memory may be reached: mapped,xpmem,cma,copier,rdma,alias,bounce; or -NAME."),
+]
 
 
 _MANY_NODES = "Many nodes"
@@ -234,7 +237,11 @@ def run(
     The last cores of each node are kept for service processes, one for eight ranks; the ranks are bound to the others.
     The exit code is the program's.
     """
-    chosen = settings.make(services, algorithm or [], reach, blocking, shared_heap, wait_copies, huge_pages)
+    found = artifacts.find(build)
+    chosen = settings.make(
+        found, services=services, algorithms=algorithm, reach=reach, blocking=blocking, shared_heap=shared_heap,
+        wait_copies=wait_copies, huge_pages=huge_pages,
+    )  # fmt: skip
     policy = "none" if no_bind else binding.parse_bind(bind)
     variables, passed = running.parse_variables(variable or [])
     if native and report_to:
@@ -242,11 +249,11 @@ def run(
     if native and pretend_nodes > 1:
         raise UserError("--native leaves the library out, and only that knows --pretend-nodes")
     chosen_mpi = choice.choose(mpi, linked.find_program(program[0]), mpis.find_all_mpis())
-    found = artifacts.find(build)
     hosts = running.Hosts(hostfile, dpufile, dpu_pattern, launcher, agent, oversubscribe, pretend_nodes)
     where = running.find_where(hosts, ranks, chosen_mpi.mpi.implementation, os.environ)
-    environment = {**os.environ, **variables}
-    planned = running.dpu_shares(where, environment)
+    environment = {**os.environ, **chosen.environment(), **variables}
+    unknown = settings.check_names(found, environment)
+    planned = running.dpu_shares(where, allowed=settings.allows_dpus(found, environment))
     how = dpus.way(agent, services, environment, slurm=where.slurm, daemon=dpu_daemon) if planned else dpus.Way()
     with (
         tempfile.TemporaryDirectory(prefix="outrigger-", dir=running.report_directory(where)) as directory,
@@ -254,13 +261,24 @@ def run(
     ):
         written = _report_path(report_to, Path(directory))
         job = launch.Job(
-            tuple(program), ranks, chosen_mpi.mpi, chosen, native, policy != "none", written, policy, where,
-            pretend_nodes, variables, passed, chosen_mpi.library_path,
-            () if fleet.problem else planned,
-            dpus.placeholders(planned) if dry_run and not native else fleet.environment(),
-        )  # fmt: skip
+            program=tuple(program),
+            ranks=ranks,
+            mpi=chosen_mpi.mpi,
+            settings=chosen,
+            native=native,
+            bind=policy != "none",
+            report=written,
+            policy=policy,
+            where=where,
+            pretend_nodes=pretend_nodes,
+            variables=variables,
+            passed=passed,
+            library_path=chosen_mpi.library_path,
+            dpus=() if fleet.problem else planned,
+            dpu_environment=dpus.placeholders(planned) if dry_run and not native else fleet.environment(),
+        )
         plan = launch.make_plan(job, found)
-        for note in filter(None, (chosen_mpi.note, fleet.problem, *plan.notes)):
+        for note in filter(None, (unknown, chosen_mpi.note, fleet.problem, *plan.notes)):
             running.note(note)
         if show_binding:
             console = _console(stderr=not dry_run)
@@ -400,16 +418,13 @@ def measure(
     from outrigger.bench import command, jobs, runner, startup
 
     site = jobs.Site(running.Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
+    found = artifacts.find(build)
     chosen = settings.make(
-        services,
-        algorithm or [],
-        reach,
-        shared_heap=shared_heap,
-        wait_copies=wait_copies,
-        huge_pages=huge_pages,
-    )
+        found, services=services, algorithms=algorithm, reach=reach, shared_heap=shared_heap,
+        wait_copies=wait_copies, huge_pages=huge_pages,
+    )  # fmt: skip
     if collectives == ["startup"]:
-        startup.run(_console(), ranks, chosen, command.choose_mpis(mpi), artifacts.find(build), site, json)
+        startup.run(_console(), ranks, chosen, command.choose_mpis(mpi), found, site, json)
         return
     request = runner.Request(
         command.parse_collectives(collectives or []),
@@ -422,7 +437,7 @@ def measure(
         command.parse_order(order),
     )
     output = command.Output(json, plot, command.parse_link_rate(link_rate), compares=compare or site.many)
-    command.run(_console(), request, command.choose_mpis(mpi), artifacts.find(build), site, output)
+    command.run(_console(), request, command.choose_mpis(mpi), found, site, output)
 
 
 @app.command("demo", hidden=True)

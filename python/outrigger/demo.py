@@ -60,7 +60,7 @@ class Demo:
             str(self.artifacts.benchmark(mpi.family, "alltoall_bench")),
             *("--sizes", ",".join(map(str, SIZES)), "--seconds", str(_SECONDS)),
         )
-        job = launch.Job(program, self.ranks, mpi, native=True)
+        job = launch.Job(program=program, ranks=self.ranks, mpi=mpi, native=True)
         native, _ = self._run(job, "native")
         work = ",".join(str(row.work_iterations) for row in native)
         job = replace(job, program=(*program, "--work", work))
@@ -148,7 +148,7 @@ def run(console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ranks: int,
         comparisons.append(demo.compare(mpi))
         console.print(table(comparisons[-1], ranks))
         console.print()
-    sample = launch.make_plan(launch.Job(("x",), ranks, mpis[0]), artifacts)
+    sample = launch.make_plan(launch.Job(program=("x",), ranks=ranks, mpi=mpis[0]), artifacts)
     console.print(explanation(sample), style="dim")
     path = out / "alltoall.png"
     plot.save(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from outrigger import dpus, launchers
+from outrigger import dpus, formats, launchers
 from outrigger.captured import captured
 from outrigger.errors import UserError
 from outrigger.hostfile import is_this_host
@@ -39,21 +38,25 @@ class DpuFinding:
     problem: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Probed:
+    """What `outriggerd dpu-probe` prints."""
+
+    reach: str
+    device: str = ""
+    round_trip_us: float | None = None
+    bandwidth_bytes_per_s: float | None = None
+    problem: str = ""
+
+    def finding(self) -> dict[str, Any]:
+        """Fields of a DpuFinding."""
+        fields = asdict(self)
+        return fields if self.reach in _REACHES else {"device": self.device, "problem": self.problem}
+
+
 def parse_probe(text: str) -> dict[str, Any]:
     """What `outriggerd dpu-probe` prints: fields of a DpuFinding."""
-    try:
-        data = json.loads(text)
-        reach = str(data["reach"])
-        if reach not in _REACHES:
-            return {"device": str(data.get("device", "")), "problem": str(data["problem"])}
-        return {
-            "reach": reach,
-            "device": str(data["device"]),
-            "round_trip_us": float(data["round_trip_us"]),
-            "bandwidth_bytes_per_s": float(data["bandwidth_bytes_per_s"]),
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"what outriggerd dpu-probe printed cannot be read: {type(error).__name__}: {error}") from error
+    return formats.parse(text, Probed, "what outriggerd dpu-probe printed").finding()
 
 
 def _probe(where: Where, daemon: Path, share: Share, ready: dpus.Ready, secret: str) -> dict[str, Any]:

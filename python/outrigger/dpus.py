@@ -24,14 +24,8 @@ from dataclasses import dataclass, field
 from outrigger import launchers
 from outrigger.errors import UserError
 from outrigger.plan import Share
+from outrigger.settings import DPUS, INIT_TIMEOUT
 
-USE = "OUTRIGGER_USE_DPU"
-ADDRESSES = "OUTRIGGER_DPUS"
-SECRET = "OUTRIGGER_DPU_SECRET"
-DAEMON = "OUTRIGGER_DPU_DAEMON"
-START_TIMEOUT = "OUTRIGGER_DPU_START_TIMEOUT_MS"
-
-RANKS_PER_SERVICE = 8
 _DEFAULT_DAEMON = "outriggerd"
 _DEFAULT_START_S = 30.0
 _SECONDS_TO_END = 5.0
@@ -75,9 +69,9 @@ class Ready:
     """0: known when the host's ranks are."""
     cores: int
 
-    def services_for(self, ranks: int) -> int:
+    def services_for(self, ranks: int, ranks_per_service: int) -> int:
         """How many service processes serve so many ranks of its host."""
-        return self.services or max(1, min(self.cores, -(-ranks // RANKS_PER_SERVICE)))
+        return self.services or max(1, min(self.cores, -(-ranks // ranks_per_service)))
 
 
 class CannotStartError(Exception):
@@ -88,21 +82,12 @@ def way(
     agent: str, services: int | None, environment: Mapping[str, str], *, slurm: bool = False, daemon: str | None = None
 ) -> Way:
     """From options and environment, checked."""
-    text = environment.get(START_TIMEOUT, "")
+    text = environment.get(INIT_TIMEOUT, "")
     if text and not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise UserError(f"{START_TIMEOUT}={text}: write milliseconds, like 30000")
+        raise UserError(f"{INIT_TIMEOUT}={text}: write milliseconds, like 30000")
     if not slurm:
         launchers.split_agent(agent)
-    path = daemon or environment.get(DAEMON) or _DEFAULT_DAEMON
-    return Way(agent, slurm, path, services, int(text) / 1000 if text else _DEFAULT_START_S)
-
-
-def wanted(environment: Mapping[str, str]) -> bool:
-    """Whether DPUs are to be used where there are any."""
-    value = environment.get(USE, "1")
-    if value not in ("0", "1"):
-        raise UserError(f"{USE}={value}: 0 leaves DPUs alone, 1 uses them")
-    return value == "1"
+    return Way(agent, slurm, daemon or _DEFAULT_DAEMON, services, int(text) / 1000 if text else _DEFAULT_START_S)
 
 
 def parse_ready(line: str) -> Ready:
@@ -245,7 +230,7 @@ class Fleet:
             for share, each in zip(self.shares, self.running, strict=True)
             if each.ready is not None
         ]
-        return {ADDRESSES: ",".join(pairs), SECRET: self.secret}
+        return {DPUS: f"{self.secret}@{','.join(pairs)}"}
 
     def ready(self) -> dict[str, Ready]:
         """What the DPUs have said, by their names."""
@@ -261,7 +246,7 @@ def placeholders(shares: Sequence[Share]) -> dict[str, str]:
     if not shares:
         return {}
     pairs = [f"{share.host.name}={share.dpu}:PORT" for share in shares]
-    return {ADDRESSES: ",".join(pairs), SECRET: "SECRET"}
+    return {DPUS: f"SECRET@{','.join(pairs)}"}
 
 
 def as_comments(shares: Sequence[Share], how: Way) -> list[str]:

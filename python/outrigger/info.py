@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import subprocess
 from dataclasses import dataclass
@@ -13,12 +12,52 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from outrigger import formats, tables
 from outrigger.artifacts import Artifacts
 from outrigger.cores import allowed_cores, format_cpu_list
 from outrigger.errors import UserError
 from outrigger.mpis import ABI_NAMES, FAMILIES, NAMES, Mpi, find_all_mpis
 from outrigger.report import format_bytes
-from outrigger.settings import VARIABLES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """How service processes of this machine touch its ranks' memory."""
+
+    mapped: bool
+    cma: bool
+    cma_why_not: str = ""
+    xpmem: bool
+    xpmem_why_not: str = ""
+    copier: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wire:
+    """What they would use to another node."""
+
+    kind: str = ""
+    transports: str = ""
+    problem: str = ""
+    """Not empty: there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HugePages:
+    """For buffers."""
+
+    bytes: int
+    """0: there are none."""
+    why_not: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What `outriggerd info` prints, as far as it is used here."""
+
+    reach: Reach
+    wire: Wire
+    huge_pages: HugePages
 
 
 @dataclass(frozen=True)
@@ -84,9 +123,19 @@ def _daemon(artifacts: Artifacts | None) -> dict[str, Any]:
         )
         if result.returncode != 0:
             return {"path": str(path), "problem": result.stderr.strip() or f"exit code {result.returncode}"}
-        return {"path": str(path), "info": json.loads(result.stdout)}
+        return {"path": str(path), "info": formats.parse(result.stdout, dict, f"what {path} info printed")}
     except (UserError, OSError, ValueError, subprocess.TimeoutExpired) as error:
         return {"path": None, "problem": str(error)}
+
+
+def _environment(artifacts: Artifacts | None) -> dict[str, dict[str, str]]:
+    """Our variables that are set, each with its meaning; for people, as far as a build says it."""
+    try:
+        known = {} if artifacts is None else {row.name: row.meaning for row in tables.read(artifacts).settings}
+    except UserError:
+        known = {}
+    names = sorted(name for name in os.environ if name.startswith("OUTRIGGER_"))
+    return {name: {"value": os.environ[name], "meaning": known.get(name, "")} for name in names}
 
 
 def collect(artifacts: Artifacts | None) -> dict[str, Any]:
@@ -102,7 +151,7 @@ def collect(artifacts: Artifacts | None) -> dict[str, Any]:
             "services": [core[0] for core in kept],
         },
         "daemon": _daemon(artifacts),
-        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "environment": _environment(artifacts),
     }
 
 
@@ -137,51 +186,38 @@ def _daemon_findings(data: dict[str, Any]) -> list[Finding]:
     daemon = data["daemon"]
     if "info" not in daemon:
         return [Finding("outriggerd", False, daemon["path"] or "not found", daemon["problem"])]
-    return [Finding("outriggerd", True, daemon["path"]), *reach_findings(daemon["info"]), wire_finding(daemon["info"])]
+    machine = formats.convert(daemon["info"], Machine, f"what {daemon['path']} info printed")
+    reaches = reach_findings(machine.reach, machine.huge_pages)
+    return [Finding("outriggerd", True, daemon["path"]), *reaches, wire_finding(machine.wire)]
 
 
-def wire_finding(info: dict[str, Any]) -> Finding:
+def wire_finding(wire: Wire) -> Finding:
     """What a service process would use to another node like this one."""
-    wire = info["wire"]
-    if "problem" in wire:
-        return Finding("wire", False, "none", f"jobs on several nodes run natively: {wire['problem']}")
-    rdma = wire["kind"] == "rdma"
-    how = "the network moves memory" if rdma else "processors copy"
-    return Finding("wire", True, f"{wire['kind']} ({wire['transports']})", f"to a node like this one; {how}")
+    if wire.problem:
+        return Finding("wire", False, "none", f"jobs on several nodes run natively: {wire.problem}")
+    how = "the network moves memory" if wire.kind == "rdma" else "processors copy"
+    return Finding("wire", True, f"{wire.kind} ({wire.transports})", f"to a node like this one; {how}")
 
 
-def reach_findings(info: dict[str, Any]) -> list[Finding]:
+def reach_findings(reach: Reach, huge_pages: HugePages) -> list[Finding]:
     """How service processes can touch the ranks' memory, best first."""
-    reach = info["reach"]
-    cma = bool(reach["cma"])
-    return [
-        Finding("reach mapped", bool(reach["mapped"]), _yes(reach["mapped"]), "buffers from MPI_Alloc_mem"),
-        Finding(
-            "reach xpmem",
-            bool(reach["xpmem"]),
-            _yes(reach["xpmem"]),
-            "any other buffer: attached" if reach["xpmem"] else reach["xpmem_why_not"],
-        ),
-        Finding("reach cma", cma, _yes(cma), "any other buffer" if cma else reach["cma_why_not"]),
-        Finding(
-            "reach copier",
-            bool(reach["copier"]),
-            _yes(reach["copier"]),
-            "any other buffer on both sides: one copy" if reach["copier"] else "needs cma",
-        ),
-        Finding("reach bounce", True, "yes", "scattered small pieces" if cma else "what cma cannot do: ranks copy"),
-        _huge_pages_finding(info["huge_pages"]),
+    ways = (
+        ("mapped", reach.mapped, "buffers from MPI_Alloc_mem", ""),
+        ("xpmem", reach.xpmem, "any other buffer: attached", reach.xpmem_why_not),
+        ("cma", reach.cma, "any other buffer", reach.cma_why_not),
+        ("copier", reach.copier, "any other buffer on both sides: one copy", "needs cma"),
+        ("bounce", True, "scattered small pieces" if reach.cma else "what cma cannot do: ranks copy", ""),
+    )
+    found = [
+        Finding(f"reach {name}", good, "yes" if good else "no", use if good else why) for name, good, use, why in ways
     ]
+    return [*found, _huge_pages_finding(huge_pages)]
 
 
-def _huge_pages_finding(huge: dict[str, Any]) -> Finding:
-    if not huge["bytes"]:
-        return Finding("huge pages", False, "no", huge["why_not"])
-    return Finding("huge pages", True, format_bytes(huge["bytes"]), "for buffers that are copied from again and again")
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
+def _huge_pages_finding(huge: HugePages) -> Finding:
+    if not huge.bytes:
+        return Finding("huge pages", False, "no", huge.why_not)
+    return Finding("huge pages", True, format_bytes(huge.bytes), "for buffers that are copied from again and again")
 
 
 def findings(data: dict[str, Any]) -> list[Finding]:
@@ -189,8 +225,8 @@ def findings(data: dict[str, Any]) -> list[Finding]:
     ucx = data["ucx"]
     result = [*_mpi_findings(data), _core_finding(data), *_daemon_findings(data)]
     result.append(Finding("UCX", True, ucx or "not found", "not used between processes of one node"))
-    for name, value in data["environment"].items():
-        result.append(Finding(name, True, value, VARIABLES[name]))
+    for name, found in data["environment"].items():
+        result.append(Finding(name, bool(found["meaning"]), found["value"], found["meaning"] or "not read"))
     return result
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outrigger import binding, choice, launchers, signals
+from outrigger import binding, choice, launchers, settings, signals
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -24,7 +24,7 @@ _SECONDS_TO_END = 5.0
 # What ranks on another host get from this environment beside what is ours.
 _PASSED_IF_SET = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 _PASSED_PREFIXES = ("OUTRIGGER_", "OMP_", "UCX_")
-_NOT_PASSED = ("OUTRIGGER_BUILD", "OUTRIGGER_DPU_DAEMON", "OUTRIGGER_DPU_START_TIMEOUT_MS")  # for this command alone
+_NOT_PASSED = (settings.BUILD,)  # for this command alone
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Where:
     """Slurm's own plan: all nodes of the allocation, with all their slots."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """What is to be run."""
 
@@ -102,12 +102,12 @@ def _mpi_environment(mpi: Mpi) -> dict[str, str]:
 
 def _offload_environment(job: Job, artifacts: Artifacts) -> dict[str, str]:
     if job.native:
-        return {"OUTRIGGER_ENABLE": "0"}
-    variables = {"OUTRIGGER_DAEMON": str(artifacts.daemon), **job.settings.environment(), **job.dpu_environment}
+        return {settings.ENABLE: "0"}
+    variables = {settings.DAEMON: str(artifacts.daemon), **job.settings.environment(), **job.dpu_environment}
     if job.pretend_nodes > 1:
-        variables["OUTRIGGER_PRETEND_NODES"] = str(job.pretend_nodes)
+        variables[settings.PRETEND_NODES] = str(job.pretend_nodes)
     if job.report is not None:
-        variables["OUTRIGGER_REPORT"] = str(job.report)
+        variables[settings.REPORT] = str(job.report)
     return variables
 
 

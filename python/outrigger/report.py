@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from outrigger import formats
 from outrigger.errors import UserError
 
 VERSION = 1
-_REACHES = ("mapped", "xpmem", "cma", "copier", "relay", "rdma", "alias", "wire", "own", "bounce")
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -29,7 +27,7 @@ class Spread:
     max: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Collective:
     """The figures of one collective on one communicator, of all ranks together."""
 
@@ -58,6 +56,36 @@ class WireUse:
 
 
 @dataclass(frozen=True)
+class Service:
+    """The service processes of the first node."""
+
+    processes: int
+    core: int
+    """-1: not pinned."""
+    core_is_free: bool
+    cross_memory_attach: bool
+    xpmem: bool = False
+
+
+@dataclass(frozen=True)
+class SharedHeap:
+    """Of all ranks together."""
+
+    allocations: int
+    bytes: int
+    refused: int
+    forks: int
+
+
+@dataclass(frozen=True)
+class CpuSeconds:
+    """Of the ranks."""
+
+    offloaded_calls: Spread
+    process: Spread
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What the library wrote."""
 
@@ -65,62 +93,26 @@ class Report:
     ranks: int
     nodes: int
     wire: tuple[WireUse, ...]
-    shared_heap: Mapping[str, int]
-    """Of all ranks together: allocations and their bytes, refused, forks. Empty: it was not asked for."""
-    copied_while_waiting: int
+    shared_heap: SharedHeap | None = None
+    """None: it was not asked for."""
+    copied_while_waiting: int = 0
     """Bytes counted under `copier` that ranks copied themselves while they waited, of all ranks together."""
-    in_huge_pages: int
+    in_huge_pages: int = 0
     """Bytes of buffers that were moved to huge pages, of all ranks together."""
-    service: Mapping[str, Any]
+    service: Service
     collectives: tuple[Collective, ...]
-    offloaded_calls_cpu: Spread
-    process_cpu: Spread
+    rank_cpu_seconds: CpuSeconds
 
 
-def _collective(entry: Mapping[str, Any]) -> Collective:
-    return Collective(
-        collective=str(entry["collective"]),
-        communicator=str(entry["communicator"]),
-        size=int(entry["size"]),
-        calls=int(entry["calls"]),
-        offloaded=int(entry["offloaded"]),
-        algorithms={str(name): int(calls) for name, calls in entry["algorithms"].items()},
-        native={str(reason): int(calls) for reason, calls in entry["native"].items()},
-        bytes={str(reach): int(count) for reach, count in entry["bytes"].items()},
-        late_announcements=int(entry["late_announcements"]),
-        post_seconds=Spread(**entry["post_seconds"]),
-        completion_seconds=Spread(**entry["completion_seconds"]),
-    )
-
-
-def parse(text: str) -> Report:
+def parse(text: str | bytes) -> Report:
     """A report from its JSON."""
-    try:
-        data = json.loads(text)
-        if data["version"] != VERSION:
-            raise UserError(f"the report has version {data['version']}, this command reads version {VERSION}")
-        cpu = data["rank_cpu_seconds"]
-        return Report(
-            mpi=str(data["mpi"]),
-            ranks=int(data["ranks"]),
-            nodes=int(data["nodes"]),
-            wire=tuple(WireUse(str(use["kind"]), str(use["transports"]), int(use["nodes"])) for use in data["wire"]),
-            shared_heap={str(name): int(count) for name, count in data.get("shared_heap", {}).items()},
-            copied_while_waiting=int(data.get("copied_while_waiting", 0)),
-            in_huge_pages=int(data.get("in_huge_pages", 0)),
-            service=dict(data["service"]),
-            collectives=tuple(map(_collective, data["collectives"])),
-            offloaded_calls_cpu=Spread(**cpu["offloaded_calls"]),
-            process_cpu=Spread(**cpu["process"]),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"the report cannot be read: {type(error).__name__}: {error}") from error
+    return formats.parse_version(text, Report, VERSION, "the report")
 
 
 def read(path: Path) -> Report:
     """A report from its file."""
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        return parse(path.read_bytes())
     except OSError as error:
         raise UserError(f"the report {path} cannot be read: {error.strerror}") from error
 
@@ -180,7 +172,7 @@ def collectives_table(report: Report) -> Table:
     for name in ("in the call\nmean (max)", "in waits\nmean (max)", "late\narrivals"):
         table.add_column(name, justify="right", no_wrap=True)
     for entry in report.collectives:
-        reaches = [f"{format_bytes(entry.bytes[name])} {name}" for name in _REACHES if entry.bytes.get(name)]
+        reaches = [f"{format_bytes(count)} {name}" for name, count in entry.bytes.items() if count]
         table.add_row(
             f"{entry.collective}\n[dim]{entry.communicator}, {entry.size} ranks[/]",
             f"{entry.calls:,}",
@@ -208,11 +200,11 @@ def wire_line(report: Report) -> str:
 def heap_line(report: Report) -> str:
     """What came from the shared heap; empty when it was not asked for."""
     heap = report.shared_heap
-    if not heap:
+    if heap is None:
         return ""
-    refused = f"; {heap['refused']:,} more became ordinary memory" if heap["refused"] else ""
-    forks = f"; {heap['forks']:,} forks made what was there ordinary memory" if heap["forks"] else ""
-    return f"shared heap: {heap['allocations']:,} large allocations, {format_bytes(heap['bytes'])}{refused}{forks}\n"
+    refused = f"; {heap.refused:,} more became ordinary memory" if heap.refused else ""
+    forks = f"; {heap.forks:,} forks made what was there ordinary memory" if heap.forks else ""
+    return f"shared heap: {heap.allocations:,} large allocations, {format_bytes(heap.bytes)}{refused}{forks}\n"
 
 
 def waiting_line(report: Report) -> str:
@@ -230,19 +222,20 @@ def huge_pages_line(report: Report) -> str:
 def summary(report: Report) -> str:
     """The lines under the table."""
     service = report.service
-    count = int(service.get("processes", 0))
+    count = service.processes
     processes = "1 service process" if count == 1 else f"{count} service processes"
     on_dpu = any(entry.bytes.get(reach) for entry in report.collectives for reach in ("rdma", "alias"))
-    where = " on DPUs" if on_dpu else f" on CPU {service['core']}" if int(service.get("core", -1)) >= 0 else ""
-    if where and not on_dpu and not service.get("core_is_free", True):
+    where = " on DPUs" if on_dpu else f" on CPU {service.core}" if service.core >= 0 else ""
+    if where and not on_dpu and not service.core_is_free:
         where += ", which ranks use too"
-    xpmem = "; private memory by XPMEM" if service.get("xpmem") else ""
-    cma = "" if on_dpu or service.get("cross_memory_attach") else "; cross-memory attach is not available"
+    xpmem = "; private memory by XPMEM" if service.xpmem else ""
+    cma = "" if on_dpu or service.cross_memory_attach else "; cross-memory attach is not available"
+    calls, process = report.rank_cpu_seconds.offloaded_calls, report.rank_cpu_seconds.process
     return (
         f"{heap_line(report)}{waiting_line(report)}{huge_pages_line(report)}{wire_line(report)}"
         f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{xpmem}{cma}.\n"
-        f"CPU time of a rank, mean (max): {_spread(report.offloaded_calls_cpu, report.ranks)} in offloaded calls and "
-        f"their waits, of {_spread(report.process_cpu, report.ranks)} in all."
+        f"CPU time of a rank, mean (max): {_spread(calls, report.ranks)} in offloaded calls and "
+        f"their waits, of {_spread(process, report.ranks)} in all."
     )
 
 

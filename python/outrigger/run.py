@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from rich.console import Console
 
-from outrigger import binding, dpufile, dpus, hostfile, launchers, plan, slurm
+from outrigger import binding, dpufile, dpus, hostfile, launchers, plan, slurm, tables
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -145,11 +145,9 @@ def _find_hosts(
     return found, _dpus(hosts, found, allocation.dpus if allocation is not None else ())
 
 
-def dpu_shares(where: Where, environment: Mapping[str, str]) -> tuple[plan.Share, ...]:
+def dpu_shares(where: Where, *, allowed: bool) -> tuple[plan.Share, ...]:
     """The hosts whose DPUs the job is to use: all that have one, or none."""
-    if not dpus.wanted(environment):
-        return ()
-    return tuple(share for share in where.shares if share.dpu is not None)
+    return tuple(share for share in where.shares if allowed and share.dpu is not None)
 
 
 def _ask_host(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding | str:
@@ -171,16 +169,17 @@ def _suppose(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding |
         return str(error)
 
 
-def dpu_words(share: plan.Share, services: int | None, ready: Mapping[str, dpus.Ready]) -> str:
+def dpu_words(share: plan.Share, services: int | None, ready: Mapping[str, dpus.Ready], ranks_per_service: int) -> str:
     """What runs on a host's DPU: as it says, or before it is asked."""
     if share.dpu is None:
         return ""
     if share.dpu in ready:
         there = ready[share.dpu]
-        return f"DPU {share.dpu}: {binding.services_and_cores(there.services_for(share.ranks), there.cores)}"
+        count = there.services_for(share.ranks, ranks_per_service)
+        return f"DPU {share.dpu}: {binding.services_and_cores(count, there.cores)}"
     if services is not None:
         return f"DPU {share.dpu}: {binding.plural(services, 'service process')}"
-    return f"DPU {share.dpu}: one service process for {dpus.RANKS_PER_SERVICE} ranks, at most one a core"
+    return f"DPU {share.dpu}: one service process for {ranks_per_service} ranks, at most one a core"
 
 
 def show_binding(
@@ -192,7 +191,8 @@ def show_binding(
     ready: Mapping[str, dpus.Ready] = MappingProxyType({}),
 ) -> None:
     """Draws each node; one that is like an earlier one is named only."""
-    dpu_of = {share.host.name: dpu_words(share, job.settings.services, ready) for share in job.dpus}
+    each = tables.read(artifacts).limits.ranks_per_service if job.dpus else 0
+    dpu_of = {share.host.name: dpu_words(share, job.settings.services, ready, each) for share in job.dpus}
     shares = job.where.shares or (plan.Share(Host(socket.gethostname(), job.ranks), 0, job.ranks),)
     find = _ask_host if ask_hosts else _suppose
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:

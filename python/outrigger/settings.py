@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from outrigger import selection
+from outrigger import selection, tables
+from outrigger.artifacts import Artifacts
 from outrigger.errors import UserError
 
-REACHES = ("mapped", "xpmem", "cma", "copier", "bounce")
-
-VARIABLES = {
-    "OUTRIGGER_ENABLE": "0 switches everything off",
-    "OUTRIGGER_SERVICES": "service processes per node",
-    "OUTRIGGER_SERVICE_CPUS": "CPUs for them, like 6,7",
-    "OUTRIGGER_ALGORITHM": "algorithms, like ialltoall=ring_pull or iallgather:n2-=node_ring",
-    "OUTRIGGER_BLOCKING": "on offloads the blocking forms, too; off never; unless set, where it was measured to pay",
-    "OUTRIGGER_SHARED_HEAP": "on: large allocations come from memory that service processes map, too",
-    "OUTRIGGER_WAIT_COPIES": "off: ranks that wait make no copies for their service process",
-    "OUTRIGGER_HUGE_PAGES": "off: buffers stay in the pages that they have",
-    "OUTRIGGER_REACH": "how memory may be reached: of mapped,xpmem,cma,copier,bounce",
-    "OUTRIGGER_MIN_BYTES": "collectives with equal blocks stay native where those are smaller",
-    "OUTRIGGER_REPORT": "file for the report at MPI_Finalize; - is a table on stderr",
-    "OUTRIGGER_INIT_TIMEOUT_MS": "how long ranks wait in MPI_Init for each other and for service processes",
-    "OUTRIGGER_DAEMON": "path of outriggerd",
-    "OUTRIGGER_VERBOSE": "1 says what was found",
-    "OUTRIGGER_LOG": "log level of keeper and service processes, with OUTRIGGER_LOG_FILE",
-    "OUTRIGGER_USE_DPU": "0 leaves DPUs alone",
-    "OUTRIGGER_DPUS": "where service processes on DPUs listen, HOST=DPU:PORT,...; set by outrigger run",
-    "OUTRIGGER_DPU_DAEMON": "outriggerd on the DPUs, unless --dpu-daemon names it",
-    "OUTRIGGER_DPU_START_TIMEOUT_MS": "how long outrigger run waits for a DPU to listen",
-    "OUTRIGGER_PRETEND_NODES": "for tests: split the ranks of one machine into so many nodes",
-    "OUTRIGGER_BUILD": "build directory that the outrigger command uses",
-}
+ENABLE = "OUTRIGGER_ENABLE"
+SERVICES = "OUTRIGGER_SERVICES"
+ALGORITHM = "OUTRIGGER_ALGORITHM"
+REACH = "OUTRIGGER_REACH"
+REPORT = "OUTRIGGER_REPORT"
+DAEMON = "OUTRIGGER_DAEMON"
+BUILD = "OUTRIGGER_BUILD"
+DPUS = "OUTRIGGER_DPUS"
+INIT_TIMEOUT = "OUTRIGGER_INIT_TIMEOUT_MS"
+PRETEND_NODES = "OUTRIGGER_PRETEND_NODES"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Checked settings of a run."""
 
@@ -48,60 +35,87 @@ class Settings:
     wait_copies: bool | None = None
     huge_pages: bool | None = None
 
-    def environment(self) -> dict[str, str]:
-        """The variables for what was set."""
+    def _rules(self, present: str) -> list[str]:
+        """What is asked for goes before what is in the environment."""
+        blocking = [] if self.blocking is None else ["blocking=on" if self.blocking else "blocking=native"]
+        before = [] if self.algorithms else list(filter(None, [present]))
+        return [*self.algorithms, *blocking, *before]
+
+    def _reach_words(self, present: str) -> list[str]:
+        """Of the words for one thing the last counts."""
+        aids = {"heap": self.shared_heap, "wait_copies": self.wait_copies, "huge_pages": self.huge_pages}
+        switched = [name if on else f"-{name}" for name, on in aids.items() if on is not None]
+        return [*filter(None, [self.reach or present]), *switched]
+
+    def environment(self, present: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """The variables for what was set; what was not stays as it is there."""
         variables: dict[str, str] = {}
         if self.services is not None:
-            variables["OUTRIGGER_SERVICES"] = str(self.services)
-        if self.algorithms:
-            variables["OUTRIGGER_ALGORITHM"] = ",".join(self.algorithms)
-        if self.reach is not None:
-            variables["OUTRIGGER_REACH"] = self.reach
-        if self.blocking is not None:
-            variables["OUTRIGGER_BLOCKING"] = "on" if self.blocking else "off"
-        if self.shared_heap is not None:
-            variables["OUTRIGGER_SHARED_HEAP"] = "on" if self.shared_heap else "off"
-        if self.wait_copies is not None:
-            variables["OUTRIGGER_WAIT_COPIES"] = "on" if self.wait_copies else "off"
-        if self.huge_pages is not None:
-            variables["OUTRIGGER_HUGE_PAGES"] = "on" if self.huge_pages else "off"
+            variables[SERVICES] = str(self.services)
+        if self.algorithms or self.blocking is not None:
+            variables[ALGORITHM] = ",".join(self._rules(present.get(ALGORITHM, "")))
+        if self._reach_words(""):
+            variables[REACH] = ",".join(self._reach_words(present.get(REACH, "")))
         return variables
 
 
-def parse_reach(text: str) -> str:
+def parse_reach(found: Artifacts, text: str) -> str:
     """Checks a list of reaches."""
     words = [word.strip() for word in text.split(",")]
+    known = (*tables.read(found).selectable, *(aid.name for aid in tables.read(found).aids))
     for word in words:
-        if word not in REACHES:
-            raise UserError(f"--reach {text}: '{word}' is none of {', '.join(REACHES)}")
+        if word.removeprefix("-") not in known:
+            raise UserError(f"--reach {text}: '{word}' is none of {', '.join(known)}")
     return ",".join(words)
 
 
-def parse_switch(option: str, text: str) -> bool:
-    """Checks on or off."""
-    if text not in ("on", "off"):
+def allows_dpus(found: Artifacts, environment: Mapping[str, str]) -> bool:
+    """Service processes on DPUs reach memory by RDMA."""
+    words = [word for word in environment.get(REACH, "").split(",") if word]
+    if not words:
+        return True
+    listed = [word for word in words if word in tables.read(found).selectable]
+    return "-rdma" not in words and (not listed or "rdma" in listed)
+
+
+def check_names(found: Artifacts, environment: Mapping[str, str]) -> str | None:
+    """Raises for a variable of another version; what there is to say of one that only looks like ours."""
+    if any(name.startswith("OUTRIGGER_") and name != BUILD for name in environment):
+        return tables.read(found).check_names(environment)
+    return None
+
+
+def parse_switch(option: str, text: str | None) -> bool | None:
+    """Checks on or off; None was not given."""
+    if text not in ("on", "off", None):
         raise UserError(f"{option} {text}: on or off")
-    return text == "on"
+    return None if text is None else text == "on"
 
 
 def make(
-    services: int | None,
-    algorithms: Sequence[str],
-    reach: str | None,
+    found: Artifacts,
+    *,
+    services: int | None = None,
+    algorithms: Sequence[str] | None = None,
+    reach: str | None = None,
     blocking: str | None = None,
     shared_heap: str | None = None,
     wait_copies: str | None = None,
     huge_pages: str | None = None,
 ) -> Settings:
     """Settings from the command line; raises UserError for what is not valid."""
-    if services is not None and not 1 <= services <= 64:
-        raise UserError(f"--services {services}: from 1 to 64 service processes per node")
+    switches = {
+        "blocking": parse_switch("--blocking", blocking),
+        "shared_heap": parse_switch("--shared-heap", shared_heap),
+        "wait_copies": parse_switch("--wait-copies", wait_copies),
+        "huge_pages": parse_switch("--huge-pages", huge_pages),
+    }
+    if services is not None and not 1 <= services <= tables.read(found).limits.services:
+        most = tables.read(found).limits.services
+        raise UserError(f"--services {services}: from 1 to {most} service processes per node")
     return Settings(
-        services,
-        selection.words(algorithms),
-        parse_reach(reach) if reach is not None else None,
-        parse_switch("--blocking", blocking) if blocking is not None else None,
-        parse_switch("--shared-heap", shared_heap) if shared_heap is not None else None,
-        parse_switch("--wait-copies", wait_copies) if wait_copies is not None else None,
-        parse_switch("--huge-pages", huge_pages) if huge_pages is not None else None,
+        services=services,
+        algorithms=selection.words(found, algorithms) if algorithms else (),
+        reach=parse_reach(found, reach) if reach is not None else None,
+        **switches,
     )

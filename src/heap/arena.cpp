@@ -11,6 +11,8 @@
 
 #include "heap/address_space.hpp"
 #include "heap/jemalloc.hpp"
+#include "protocol/reach.hpp"
+#include "protocol/settings.hpp"
 
 // Few arenas of its own, as it has nothing to do but keep books. Freed memory is kept for ten seconds, for the next
 // allocation: getting new shared memory is dear.
@@ -105,8 +107,9 @@ int flags_of(unsigned arena, std::size_t alignment, bool zeroed) {
 }
 
 bool switched_on() {
-  const char* value = std::getenv("OUTRIGGER_SHARED_HEAP");
-  return value != nullptr && (std::string_view(value) == "1" || std::string_view(value) == "on");
+  const char* value = std::getenv(setting::kReach);
+  ReachSetting wanted;
+  return value != nullptr && !read_reach(value, wanted) && wanted.heap;
 }
 
 // jemalloc registers its handlers for fork() in a constructor without priority. Ours, registered before, run after them

@@ -7,17 +7,19 @@
 #include <memory>
 #include <vector>
 
+#include "protocol/settings.hpp"
+
 namespace outrigger::service {
 
 void start_log(const std::string& who) {
-  const char* level = std::getenv("OUTRIGGER_LOG");
-  const char* path = std::getenv("OUTRIGGER_LOG_FILE");
+  const char* text = std::getenv(setting::kLog);
+  const LogSetting log = parse_log(text == nullptr ? std::string_view() : std::string_view(text));
   spdlog::sink_ptr sink = std::make_shared<spdlog::sinks::null_sink_mt>();
   spdlog::level::level_enum wanted = spdlog::level::off;
-  if (level != nullptr && path != nullptr && *path != '\0') {
+  if (is_log_level(log.level) && !log.file.empty()) {
     try {
-      sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, false);
-      wanted = spdlog::level::from_str(level);
+      sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(std::string(log.file), false);
+      wanted = spdlog::level::from_str(std::string(log.level));
     } catch (const spdlog::spdlog_ex&) {
       wanted = spdlog::level::off;  // a log that cannot be written must not stop the program
     }

@@ -1,4 +1,4 @@
-// Debug log of keeper and service processes: off unless OUTRIGGER_LOG names a level and OUTRIGGER_LOG_FILE a file.
+// Debug log of keeper and service processes: off unless OUTRIGGER_LOG names a level and a file.
 #pragma once
 
 #include <spdlog/spdlog.h>

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
+#include "protocol/reach.hpp"
 #include "service/dpu/dpu_daemon.hpp"
 #include "service/dpu/dpu_probe.hpp"
 #include "service/info.hpp"
@@ -17,6 +18,7 @@
 #include "service/keeper/keep.hpp"
 #include "service/log.hpp"
 #include "service/loop/service.hpp"
+#include "service/tables.hpp"
 
 namespace {
 
@@ -33,7 +35,7 @@ int complain(const std::string& text) {
 struct KeepArguments {
   KeeperConfig config;
   std::string service_cpus;
-  std::string reach = "mapped,cma,copier,rdma,alias";
+  std::string reach = outrigger::reach_list(outrigger::kReachAll & ~outrigger::kReachXpmem);
 };
 
 void add_keep_options(CLI::App& command, KeepArguments& arguments) {
@@ -49,8 +51,7 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
       ->check(CLI::Range(0U, outrigger::kMaxServices));
   command.add_option("--service-cpus", arguments.service_cpus,
                      "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
-  command.add_option("--reach", arguments.reach,
-                     "What may be used to touch ranks' memory: mapped,cma,copier,xpmem,rdma,alias or none");
+  command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory, or none");
   command.add_option("--hello-timeout-ms", config.hello_timeout_ms,
                      "For all ranks to appear, and again for the service processes to be ready");
   command.add_option("--spin-us", config.spin_us, "How long an idle service process polls; 0: by itself");
@@ -62,7 +63,7 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
 int run_keep(KeepArguments arguments) {
   outrigger::Result<std::vector<int>> cpus = parse_cpu_list(arguments.service_cpus);
   if (!cpus) return complain(cpus.error());
-  outrigger::Result<std::uint32_t> reach = parse_reach(arguments.reach);
+  outrigger::Result<std::uint32_t> reach = outrigger::parse_reach_list(arguments.reach);
   if (!reach) return complain(reach.error());
   arguments.config.service_cpus = std::move(cpus).value();
   arguments.config.reach_allowed = reach.value();
@@ -119,6 +120,12 @@ int main(int argc, char** argv) {
   CLI::App* info_command = app.add_subcommand("info", "Say what this machine offers");
   info_command->add_flag("--json", json, "The only format; accepted for clarity");
 
+  CLI::App* tables_command = app.add_subcommand("tables", "Say what can be set, as JSON (for the launcher)");
+
+  std::vector<std::string> rules;
+  CLI::App* rules_command = app.add_subcommand("rules", "Say what is wrong with rules of OUTRIGGER_ALGORITHM, as JSON");
+  rules_command->add_option("rules", rules, "Each alone")->required();
+
   BindExecOptions exec_options;
   CLI::App* exec_command = app.add_subcommand("exec", "Bind to this local rank's cores and run a program");
   add_bind_options(*exec_command, exec_options.binding);
@@ -150,6 +157,14 @@ int main(int argc, char** argv) {
   if (serve_command->parsed()) return run_serve();
   if (exec_command->parsed()) return complain(bind_and_exec(exec_options).text);
   if (place_command->parsed()) return run_place(place_options);
+  if (tables_command->parsed()) {
+    std::cout << describe_tables() << '\n';
+    return 0;
+  }
+  if (rules_command->parsed()) {
+    std::cout << check_rules(rules) << '\n';
+    return 0;
+  }
   std::cout << describe_machine() << '\n';
   return 0;
 }

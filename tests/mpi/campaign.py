@@ -24,10 +24,11 @@ from conftest import HERE, Job, Mpi, Result, build_directory, made
 from hosts import Hosts
 from installed import Installed
 
-from outrigger.selection import ALGORITHMS
+from outrigger import artifacts, tables
 
 TABLE = "table"
 """Not an algorithm: the built-in selection table decides."""
+ALGORITHMS = {row.name: row.algorithms for row in tables.read(artifacts.find()).collectives}
 FORCED = tuple(dict.fromkeys(name for names in ALGORITHMS.values() for name in names))
 SERVICES = (1, 2, 4)
 NODES = (1, 2, 3)
@@ -46,8 +47,8 @@ class Setting:
     nodes: int
     """Pretended ones of this machine, or hosts of a cluster."""
 
-    def environment(self) -> dict[str, str]:
-        return {} if self.algorithm == TABLE else {"OUTRIGGER_ALGORITHM": self.algorithm}
+    def rules(self) -> list[str]:
+        return [] if self.algorithm == TABLE else [self.algorithm]
 
     def ranks(self, least: int) -> int:
         """Enough that every node has a rank for nearly every service process, and not all nodes have as many."""
@@ -77,7 +78,8 @@ class Run:
         return [*words, "--stall-s", str(int(LIMIT_S * Job.patience) - 10)]
 
     def environment(self) -> dict[str, str]:
-        return self.setting.environment() | ({"OUTRIGGER_BLOCKING": "on"} if self.blocking else {})
+        rules = self.setting.rules() + (["blocking=on"] if self.blocking else [])
+        return {"OUTRIGGER_ALGORITHM": ",".join(rules)} if rules else {}
 
 
 def settings(hosts: int | None) -> list[Setting]:

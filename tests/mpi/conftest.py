@@ -313,8 +313,8 @@ class Mpi:
         directory = Path(tempfile.mkdtemp(dir=self.directory))
         if services is not None:
             self._require_library()
-            for_ranks |= self._preload(heap=for_ranks.get("OUTRIGGER_SHARED_HEAP") == "on")
-            for_ranks |= {"OUTRIGGER_SERVICES": str(services), "OUTRIGGER_MIN_BYTES": "0"}
+            for_ranks |= self._preload(heap="heap" in for_ranks.get("OUTRIGGER_REACH", "").split(","))
+            for_ranks |= {"OUTRIGGER_SERVICES": str(services)}
             for_ranks |= {"OUTRIGGER_REPORT": str(directory / "report.json")}
             for_ranks |= {"OUTRIGGER_PRETEND_NODES": str(self.pretend_nodes)}
             for_ranks |= {"OUTRIGGER_INIT_TIMEOUT_MS": str(INIT_TIMEOUT_MS)}

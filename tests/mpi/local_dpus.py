@@ -59,7 +59,7 @@ class Dpus:
 
     def told(self) -> dict[str, str]:
         addresses = ",".join(f"localhost=127.0.0.1:{port}" for port in self.ports)
-        return {**self.environment, "OUTRIGGER_DPUS": addresses, "OUTRIGGER_DPU_SECRET": self.secret}
+        return {**self.environment, "OUTRIGGER_DPUS": f"{self.secret}@{addresses}"}
 
     def probe(self) -> subprocess.CompletedProcess[str]:
         """What the first of them can do with memory of this machine, as `outrigger info` asks."""

@@ -29,7 +29,7 @@ def with_fake(offload, wrong: str = "") -> dict[str, str]:
 def differential(offload, wrong: str, ranks: int = 3, services: int = 1, **more: str):
     program = ["differential", "--seed", "78", "--operations", "40"]
     with dpus(offload, services=services, environment=with_fake(offload, wrong)) as started:
-        env = started.told() | {"OUTRIGGER_VERBOSE": "1"} | more
+        env = started.told() | {"OUTRIGGER_LOG": "info"} | more
         result = offload.start(ranks, program, services=services, env=env).wait(150).ok()
     assert "no difference" in result.out
     assert "on a DPU" in result.out, result.out

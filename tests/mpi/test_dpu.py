@@ -30,7 +30,7 @@ def test_no_difference(offload, ranks, nodes, services, algorithms):
     program = ["differential", "--seed", "77", "--operations", "40"]
     offload.pretend_nodes = nodes
     with dpus(offload, nodes, services) as started:
-        env = started.told() | {"OUTRIGGER_ALGORITHM": algorithms, "OUTRIGGER_VERBOSE": "1"}
+        env = started.told() | {"OUTRIGGER_ALGORITHM": algorithms, "OUTRIGGER_LOG": "info"}
         result = offload.start(ranks, program, services=services, env=env).wait(150).ok()
     assert "no difference" in result.out
     assert "on a DPU" in result.out
@@ -75,10 +75,10 @@ def test_more_transports_than_reach_it_are_no_setting(offload):
 
 @ONE_MPI
 def test_a_dpu_that_is_not_there(offload):
-    told = {"OUTRIGGER_DPUS": "localhost=127.0.0.1:9", "OUTRIGGER_DPU_SECRET": "0" * 32}
+    told = {"OUTRIGGER_DPUS": "0" * 32 + "@localhost=127.0.0.1:9"}
     result = offload.run(2, ["differential", "--operations", "20"], env=told).ok()
     assert "127.0.0.1:9" in result.out, result.out
-    result = offload.run(2, ["differential", "--operations", "20"], env=told | {"OUTRIGGER_USE_DPU": "0"}).ok()
+    result = offload.run(2, ["differential", "--operations", "20"], env=told | {"OUTRIGGER_REACH": "-rdma"}).ok()
     assert "127.0.0.1:9" not in result.out, result.out
     assert result.offloaded() > 0
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import with_copiers
 
 pytestmark = pytest.mark.one_machine
-OFF = {"OUTRIGGER_HUGE_PAGES": "off"}
+OFF = {"OUTRIGGER_REACH": "-huge_pages"}
 BLOCK_BYTES = 350_001 * 8
 """Of `huge again`."""
 
@@ -107,7 +107,7 @@ def test_shared_memory_is_not_counted(offload):
 
 
 def test_the_shared_heap_is_not_counted(offload):
-    result = offload.run(2, ["huge", "again", "16"], env=with_copiers() | {"OUTRIGGER_SHARED_HEAP": "on"}).ok()
+    result = offload.run(2, ["huge", "again", "16"], env=with_copiers() | {"OUTRIGGER_REACH": "heap"}).ok()
     assert "huge: again: all right" in result.out
     assert result.report["shared_heap"]["allocations"] > 0
     assert result.report["in_huge_pages"] == 0
@@ -115,6 +115,6 @@ def test_the_shared_heap_is_not_counted(offload):
 
 @pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # the library is the same
 def test_a_bad_value_is_named(offload):
-    result = offload.run(2, ["huge", "again", "1"], env={"OUTRIGGER_HUGE_PAGES": "perhaps"}).ok()
-    assert "OUTRIGGER_HUGE_PAGES=perhaps is not valid: use on or off" in result.out
+    result = offload.run(2, ["huge", "again", "1"], env={"OUTRIGGER_REACH": "huge_pages,perhaps"}).ok()
+    assert "OUTRIGGER_REACH=perhaps is not valid: use mapped, " in result.out
     assert result.report is None

@@ -76,10 +76,10 @@ def test_blocking_forms_are_offloaded_where_that_pays(two_nodes):
         return two_nodes.run(4, program, env=env).ok().offloaded()
 
     large, rounds = 256 << 10, 3  # one more than measured; besides, the program checks the nonblocking forms
-    nonblocking = offloaded(large, {"OUTRIGGER_BLOCKING": "off"})
+    nonblocking = offloaded(large, {"OUTRIGGER_ALGORITHM": "blocking=native"})
     assert offloaded(large, {}) == nonblocking + 4 * rounds
     assert offloaded(large - 1, {}) == nonblocking
-    assert offloaded(1024, {"OUTRIGGER_BLOCKING": "on"}) >= nonblocking + 4 * 2 * rounds
+    assert offloaded(1024, {"OUTRIGGER_ALGORITHM": "blocking=on"}) >= nonblocking + 4 * 2 * rounds
 
 
 TABLE = """
@@ -123,12 +123,12 @@ def test_a_file_chooses_the_algorithms(two_nodes, tmp_path):
 
 
 def test_wire_is_named(two_nodes):
-    """By the report as a table, and by what OUTRIGGER_VERBOSE says; also where it was not used."""
-    environment = {"OUTRIGGER_UCX_TLS": "tcp", "OUTRIGGER_REPORT": "-", "OUTRIGGER_VERBOSE": "1"}
+    """By the report as a table, and by what OUTRIGGER_LOG=info says; also where it was not used."""
+    environment = {"OUTRIGGER_UCX_TLS": "tcp", "OUTRIGGER_REPORT": "-", "OUTRIGGER_LOG": "info"}
     program = ["steady", "idle", "0"]  # one operation
     used = two_nodes.run(2, program, env=environment).ok().out
     assert "\nwire: messages (tcp/" in used and "outrigger: wire: messages (tcp/" in used, used
-    unused = two_nodes.run(2, program, env=environment | {"OUTRIGGER_MIN_BYTES": "1000000"}).ok().out
+    unused = two_nodes.run(2, program, env=environment | {"OUTRIGGER_ALGORITHM": "all:b-999999=native"}).ok().out
     assert "\nwire: not used\n" in unused and "outrigger: wire: not used" in unused, unused
 
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import with_copiers
 
 pytestmark = pytest.mark.one_machine
-ON = {"OUTRIGGER_SHARED_HEAP": "on"}
+ON = {"OUTRIGGER_REACH": "heap"}
 
 
 def received(result, reach: str) -> int:

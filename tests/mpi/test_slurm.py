@@ -31,7 +31,7 @@ GONE_WITHIN_S = 10.0
 UP_WITHIN_S = 60.0
 STARTS = 4
 OFFLOADING = "outrigger: offloading"
-"""What OUTRIGGER_VERBOSE says in MPI_Init."""
+"""What OUTRIGGER_LOG=info says in MPI_Init."""
 DPUS = "n[23]"
 
 
@@ -98,7 +98,7 @@ class Allocation:
 
     def job(self, ranks: int, program: str, *words: str, options: tuple[str, ...] = ()) -> list[str]:
         """`outrigger run` with a program of the tests."""
-        settings = {"OUTRIGGER_MIN_BYTES": "0", "OUTRIGGER_VERBOSE": "1"}
+        settings = {"OUTRIGGER_LOG": "info"}
         set_by = [word for name, value in settings.items() for word in ("-x", f"{name}={value}")]
         return self.outrigger("run", "-n", str(ranks), *set_by, *options, "--", self.program(program), *words)
 
@@ -124,7 +124,7 @@ def test_no_difference(allocation, ranks, salloc):
 @SYSTEM_MPIS
 def test_srun_by_hand(allocation):
     """With the library in front, as the documentation says."""
-    variables = f"ALL,LD_PRELOAD={allocation.mpi.library},OUTRIGGER_MIN_BYTES=0,OUTRIGGER_VERBOSE=1"
+    variables = f"ALL,LD_PRELOAD={allocation.mpi.library},OUTRIGGER_LOG=info"
     pmi = {"openmpi": "pmix", "mpich": "pmi2"}[allocation.mpi.name]
     command = ["srun", "-n4", "--kill-on-bad-exit", f"--mpi={pmi}", f"--export={variables}"]
     program = [allocation.program("differential"), "--operations", "20"]

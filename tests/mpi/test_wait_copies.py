@@ -9,7 +9,7 @@ import pytest
 from conftest import with_copiers
 
 GONE_WITHIN_S = 10.0
-OFF = {"OUTRIGGER_WAIT_COPIES": "off"}
+OFF = {"OUTRIGGER_REACH": "-wait_copies"}
 
 pytestmark = pytest.mark.one_machine
 
@@ -47,8 +47,8 @@ def test_without_copiers_they_do_not(offload):
 
 @pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # the library is the same
 def test_a_bad_value_is_named(offload):
-    result = offload.run(2, ["steady", "large", "0"], env={"OUTRIGGER_WAIT_COPIES": "perhaps"}).ok()
-    assert "OUTRIGGER_WAIT_COPIES=perhaps is not valid: use on or off" in result.out
+    result = offload.run(2, ["steady", "large", "0"], env={"OUTRIGGER_REACH": "perhaps"}).ok()
+    assert "OUTRIGGER_REACH=perhaps is not valid: use mapped, " in result.out
     assert result.report is None
 
 

@@ -20,7 +20,7 @@ def bytes_by_reach(result) -> dict[str, int]:
 @pytest.mark.one_machine
 def test_private_memory_is_attached(offload):
     """What cannot be attached is copied as without XPMEM."""
-    env = with_fake(offload, OUTRIGGER_VERBOSE="1")
+    env = with_fake(offload, OUTRIGGER_LOG="info")
     result = offload.run(2, ["odd", "shared_memory"], services=2, env=env).ok()
     if not result.report["service"]["xpmem"] and os.geteuid() != 0:
         pytest.skip("the stand-in needs CAP_CHECKPOINT_RESTORE for /proc/PID/map_files")

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from outrigger import artifacts
+from outrigger.artifacts import Artifacts
+
 # A shell's background job ignores it, and would pass that on to the programs that are interrupted here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -18,13 +21,24 @@ settings.load_profile("outrigger")
 
 
 @pytest.fixture
-def write_programs(tmp_path: Path) -> Callable[[Mapping[str, str]], None]:
-    """Writes shell scripts, by their paths below `tmp_path`: a build as it looks from outside, or an mpirun."""
+def built() -> Artifacts:
+    """The build that knows the library's tables."""
+    return artifacts.find()
+
+
+@pytest.fixture
+def write_programs(tmp_path: Path, built: Artifacts) -> Callable[[Mapping[str, str]], None]:
+    """Writes shell scripts, by their paths below `tmp_path`: a build as it looks from outside, or an mpirun.
+
+    Whatever else an outriggerd of them says, it has the tables of the real one.
+    """
+    tables = f'case $1 in tables | rules) exec {built.daemon} "$@" ;; esac\n'
 
     def write(programs: Mapping[str, str]) -> None:
         for name, body in programs.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
+            body = tables + body if path.name == "outriggerd" else body
             path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
             path.chmod(0o755)
 

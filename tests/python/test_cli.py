@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from outrigger import formats
 from outrigger.cli import _split_report
-from outrigger.info import reach_findings, wire_finding
+from outrigger.info import HugePages, Reach, Wire, reach_findings, wire_finding
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,10 @@ def outrigger(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (("run", "--", "/no/such/program"), "/no/such/program: no such program"),
         (("run", "--algorithm", "x", "--", "true"), "--algorithm x: write COLLECTIVE=ALGORITHM"),
+        (
+            ("run", "--reach", "telepathy", "--", "true"),
+            "'telepathy' is none of mapped, xpmem, cma, copier, rdma",
+        ),
         (("run", "--huge-pages", "2M", "--", "true"), "--huge-pages 2M: on or off"),
         (("bench", "--huge-pages", "yes"), "--huge-pages yes: on or off"),
         (("run", "--native", "--report", "--", "true"), "--native leaves the library out"),
@@ -62,7 +67,7 @@ def test_errors_are_one_line_and_exit_code_2(arguments: tuple[str, ...], message
     ],
 )
 def test_info_names_the_wire(wire: dict[str, str], good: bool, words: tuple[str, ...]) -> None:
-    finding = wire_finding({"wire": wire})
+    finding = wire_finding(Wire(**wire))
     assert finding.good == good
     assert all(word in f"{finding.value}: {finding.remark}" for word in words)
 
@@ -75,8 +80,9 @@ def test_info_names_the_wire(wire: dict[str, str], good: bool, words: tuple[str,
     ],
 )
 def test_info_says_whether_there_are_huge_pages(huge: dict[str, object], good: bool, words: tuple[str, ...]) -> None:
-    reach = {"mapped": True, "xpmem": True, "cma": True, "copier": True}
-    (finding,) = (found for found in reach_findings({"reach": reach, "huge_pages": huge}) if found.name == "huge pages")
+    reach = Reach(mapped=True, xpmem=True, cma=True, copier=True)
+    found = reach_findings(reach, formats.convert(huge, HugePages, "huge pages"))
+    (finding,) = (each for each in found if each.name == "huge pages")
     assert finding.good == good
     assert all(word in f"{finding.value}: {finding.remark}" for word in words)
 

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import dpus, run
-from outrigger.dpus import CannotStartError, Ready, Way, parse_ready, started, wanted, way
+from outrigger import run
+from outrigger.artifacts import Artifacts
+from outrigger.dpus import CannotStartError, Ready, Way, parse_ready, started, way
 from outrigger.errors import UserError
 from outrigger.hostfile import Host
 from outrigger.plan import Share
+from outrigger.settings import allows_dpus
 
 HERE = socket.gethostname()
 Write = Callable[[Mapping[str, str]], None]
@@ -105,14 +107,14 @@ def test_all_are_started_and_end_with_their_input(site: Path, how: Way) -> None:
     with started(shares("bf1", "bf2"), how) as fleet:
         environment = fleet.environment()
         assert fleet.problem is None
-        assert environment[dpus.ADDRESSES] == "n0=bf1:4711,n1=bf2:4711"
+        assert environment["OUTRIGGER_DPUS"].split("@")[1] == "n0=bf1:4711,n1=bf2:4711"
         assert fleet.ready()["bf2"] == Ready(port=4711, protocol=3, services=0, cores=8)
         for name in ("bf1", "bf2"):
-            assert (site / f"secret-{name}").read_text() == environment[dpus.SECRET] + "\n"
+            assert (site / f"secret-{name}").read_text() == environment["OUTRIGGER_DPUS"].split("@")[0] + "\n"
             assert (site / f"command-{name}").read_text() == "outriggerd dpu --services 0\n"
             assert not (site / f"ended-{name}").exists()
     assert (site / "ended-bf1").exists() and (site / "ended-bf2").exists()
-    assert len(bytes.fromhex(environment[dpus.SECRET])) == 16
+    assert len(bytes.fromhex(environment["OUTRIGGER_DPUS"].split("@")[0])) == 16
     assert fleet.notes() == []
 
 
@@ -162,18 +164,27 @@ def test_what_a_dpu_says_is_checked(line: str, reason: str) -> None:
 
 def test_service_processes_for_ranks() -> None:
     by_itself, chosen = Ready(1, 3, 0, 8), Ready(1, 3, 2, 8)
-    assert [by_itself.services_for(ranks) for ranks in (1, 8, 9, 64, 128)] == [1, 1, 2, 8, 8]
-    assert chosen.services_for(128) == 2
+    assert [by_itself.services_for(ranks, 8) for ranks in (1, 8, 9, 64, 128)] == [1, 1, 2, 8, 8]
+    assert chosen.services_for(128, 8) == 2
 
 
 def test_settings_are_checked(how: Way) -> None:
-    assert wanted({}) and not wanted({"OUTRIGGER_USE_DPU": "0"})
-    assert way("agent", 4, {dpus.START_TIMEOUT: "1500", dpus.DAEMON: "/o/d"}) == Way("agent", False, "/o/d", 4, 1.5)
-    assert way("agent", None, {dpus.DAEMON: "/o/d"}, daemon="/x/y").words() == ["/x/y", "dpu", "--services", "0"]
-    for environment in ({"OUTRIGGER_USE_DPU": "no"}, {dpus.START_TIMEOUT: "1s"}):
-        with pytest.raises(UserError, match=r"=(no|1s): "):
-            wanted(environment)
-            way("agent", None, environment)
+    environment = {"OUTRIGGER_INIT_TIMEOUT_MS": "1500"}
+    assert way("agent", 4, environment, daemon="/o/d") == Way("agent", False, "/o/d", 4, 1.5)
+    assert way("agent", None, {}, daemon="/x/y").words() == ["/x/y", "dpu", "--services", "0"]
+    with pytest.raises(UserError, match=r"OUTRIGGER_INIT_TIMEOUT_MS=1s: write milliseconds"):
+        way("agent", None, {"OUTRIGGER_INIT_TIMEOUT_MS": "1s"})
+
+
+@pytest.mark.parametrize(
+    ("reach", "allowed"),
+    [
+        ("", True), ("heap", True), ("-copier", True), ("mapped,rdma", True),
+        ("-rdma", False), ("heap,-rdma", False), ("mapped,cma", False), ("bounce", False),
+    ],
+)  # fmt: skip
+def test_dpus_need_rdma(built: Artifacts, reach: str, allowed: bool) -> None:
+    assert allows_dpus(built, {"OUTRIGGER_REACH": reach}) == allowed
 
 
 def test_within_an_allocation_srun_starts_them() -> None:
@@ -183,9 +194,9 @@ def test_within_an_allocation_srun_starts_them() -> None:
 
 def test_a_drawing_says_what_runs_on_a_dpu() -> None:
     share = shares("bf1")[0]
-    assert run.dpu_words(share, None, {"bf1": Ready(1, 3, 0, 8)}) == "DPU bf1: 1 service process, 8 cores"
-    assert run.dpu_words(share, 2, {}) == "DPU bf1: 2 service processes"
-    assert run.dpu_words(share, None, {}) == "DPU bf1: one service process for 8 ranks, at most one a core"
+    assert run.dpu_words(share, None, {"bf1": Ready(1, 3, 0, 8)}, 8) == "DPU bf1: 1 service process, 8 cores"
+    assert run.dpu_words(share, 2, {}, 8) == "DPU bf1: 2 service processes"
+    assert run.dpu_words(share, None, {}, 8) == "DPU bf1: one service process for 8 ranks, at most one a core"
 
 
 @pytest.mark.parametrize("names", [("bf1",), ("bf1", "tcp", "broken", "bf3")], ids=("good", "bad"))
@@ -240,10 +251,9 @@ def test_ranks_are_told_where_their_dpu_listens(site: Path, write_programs: Writ
     assert (site / "ended-bf1").exists()
     secret = (site / "secret-bf1").read_text().strip()
     environment = (site / "environment").read_text().splitlines()
-    assert f"OUTRIGGER_DPUS={HERE}=bf1:4711" in environment
-    assert f"OUTRIGGER_DPU_SECRET={secret}" in environment
+    assert f"OUTRIGGER_DPUS={secret}@{HERE}=bf1:4711" in environment
     ranks = (site / "ranks").read_text()
-    assert "-x OUTRIGGER_DPUS -x OUTRIGGER_DPU_SECRET" in ranks and "exec --bind bunch --keep-no-core" in ranks
+    assert "-x OUTRIGGER_DPUS" in ranks and "exec --bind bunch --keep-no-core" in ranks
     assert secret not in ranks + (site / "command-bf1").read_text() + errors
     assert "service processes end" in errors
 
@@ -259,7 +269,12 @@ def test_a_job_whose_dpu_fails_runs_on_the_hosts(site: Path, write_programs: Wri
 
 @pytest.mark.parametrize(
     ("options", "settings"),
-    [((), {"OUTRIGGER_USE_DPU": "0"}), (("-x", "OUTRIGGER_USE_DPU=0"), {}), (("--native",), {})],
+    [
+        ((), {"OUTRIGGER_REACH": "-rdma"}),
+        (("-x", "OUTRIGGER_REACH=-rdma"), {}),
+        (("--reach", "mapped,cma"), {}),
+        (("--native",), {}),
+    ],
 )
 def test_a_dpu_that_is_not_wanted_is_left_alone(
     site: Path, write_programs: Write, options: tuple[str, ...], settings: dict[str, str]
@@ -276,7 +291,7 @@ def test_a_dry_run_shows_what_would_be_started(site: Path, write_programs: Write
     output, errors = job.communicate(timeout=60)
     assert job.returncode == 0, errors
     assert f"# for DPU bf1: echo SECRET | {site}/agent bf1 'outriggerd dpu --services 3'\n" in output
-    assert f"OUTRIGGER_DPUS={HERE}=bf1:PORT" in output and "DPU bf1: 3 service processes" in output
+    assert f"OUTRIGGER_DPUS=SECRET@{HERE}=bf1:PORT" in output and "DPU bf1: 3 service processes" in output
     assert not (site / "command-bf1").exists()
 
 

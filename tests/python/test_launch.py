@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import launch, settings
+from outrigger import launch, settings, tables
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -20,6 +20,7 @@ from outrigger.hostfile import Host
 from outrigger.launch import Where
 from outrigger.mpis import Mpi
 from outrigger.plan import Share, assign
+from outrigger.settings import Settings
 
 OPENMPI = Mpi("openmpi", "4.1.4", Path("/usr/bin/mpirun.openmpi"), Path("/lib/libmpi.so.40"))
 MPICH = Mpi("mpich", "4.0.2", Path("/usr/bin/mpirun.mpich"), None)
@@ -62,7 +63,9 @@ def words_after(plan: launch.Plan, word: str) -> list[str]:
 
 
 def test_the_node_itself_binds_and_preloads(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog", "-x"), 3, OPENMPI, settings.make(2, [], None)), build)
+    plan = launch.make_plan(
+        launch.Job(program=("./prog", "-x"), ranks=3, mpi=OPENMPI, settings=Settings(services=2)), build
+    )
     wrapper = plan.command.index("exec")
     assert plan.command[:6] == ("/usr/bin/mpirun.openmpi", "-n", "3", "--bind-to", "none", "--oversubscribe")
     assert plan.command[wrapper - 1 :] == (
@@ -75,62 +78,62 @@ def test_the_node_itself_binds_and_preloads(build: Artifacts) -> None:
 
 
 def test_the_shared_heap_is_preloaded_in_front(build: Artifacts) -> None:
-    job = launch.Job(("./prog",), 2, MPICH, settings.make(None, [], None, shared_heap="on"))
+    job = launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(shared_heap=True))
     with pytest.raises(UserError, match="--shared-heap on needs it"):
         launch.make_plan(job, build)
     heap = build.root / "lib" / "liboutrigger-heap.so"
     heap.touch()
     plan = launch.make_plan(job, build)
     assert words_after(plan, "--preload") == [f"{heap}:{build.preload('mpich')}"]
-    assert plan.environment["OUTRIGGER_SHARED_HEAP"] == "on"
+    assert plan.environment["OUTRIGGER_REACH"] == "heap"
     native = launch.make_plan(replace(job, native=True), build)
     assert "--preload" not in native.command
     with pytest.raises(UserError, match="--shared-heap yes: on or off"):
-        settings.make(None, [], None, shared_heap="yes")
+        settings.make(build, shared_heap="yes")
 
 
 @pytest.mark.parametrize("word", ("on", "off"))
 def test_copies_of_waiting_ranks_are_switched(build: Artifacts, word: str) -> None:
-    job = launch.Job(("./prog",), 2, MPICH, settings.make(None, [], None, wait_copies=word))
+    job = launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(wait_copies=word == "on"))
     plan = launch.make_plan(job, build)
-    assert plan.environment["OUTRIGGER_WAIT_COPIES"] == word
+    assert plan.environment["OUTRIGGER_REACH"] == ("wait_copies" if word == "on" else "-wait_copies")
 
 
 def test_copies_of_waiting_ranks_are_left_to_the_environment(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, settings.make(None, [], None)), build)
-    assert "OUTRIGGER_WAIT_COPIES" not in plan.environment
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings()), build)
+    assert "OUTRIGGER_REACH" not in plan.environment
     with pytest.raises(UserError, match="--wait-copies 1: on or off"):
-        settings.make(None, [], None, wait_copies="1")
+        settings.make(build, wait_copies="1")
 
 
 @pytest.mark.parametrize("word", ("on", "off"))
 def test_huge_pages_are_switched(build: Artifacts, word: str) -> None:
-    job = launch.Job(("./prog",), 2, MPICH, settings.make(None, [], None, huge_pages=word))
+    job = launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(huge_pages=word == "on"))
     plan = launch.make_plan(job, build)
-    assert plan.environment["OUTRIGGER_HUGE_PAGES"] == word
+    assert plan.environment["OUTRIGGER_REACH"] == ("huge_pages" if word == "on" else "-huge_pages")
 
 
 def test_huge_pages_are_left_to_the_environment(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, settings.make(None, [], None)), build)
-    assert "OUTRIGGER_HUGE_PAGES" not in plan.environment
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings()), build)
+    assert "OUTRIGGER_REACH" not in plan.environment
     with pytest.raises(UserError, match="--huge-pages many: on or off"):
-        settings.make(None, [], None, huge_pages="many")
+        settings.make(build, huge_pages="many")
 
 
 def test_one_core_keeps_none_and_says_so(tmp_path: Path) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH), make_build(tmp_path, cores=1))
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH), make_build(tmp_path, cores=1))
     assert len(plan.notes) == 1
     assert "only one core" in plan.notes[0]
 
 
 def test_service_processes_that_share_a_core_are_mentioned(tmp_path: Path) -> None:
-    job = launch.Job(("./prog",), 2, MPICH, settings.make(2, [], None))
+    job = launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(services=2))
     assert launch.make_plan(job, make_build(tmp_path, services=2)).notes == ("2 service processes share 1 of 4 cores",)
 
 
 def test_native_has_the_same_placement_and_no_library(build: Artifacts) -> None:
-    offloaded = launch.make_plan(launch.Job(("./prog",), 2, MPICH), build)
-    native = launch.make_plan(launch.Job(("./prog",), 2, MPICH, native=True), build)
+    offloaded = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH), build)
+    native = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, native=True), build)
     assert native.placement == offloaded.placement
     assert "--preload" in offloaded.command
     assert "--preload" not in native.command
@@ -139,13 +142,13 @@ def test_native_has_the_same_placement_and_no_library(build: Artifacts) -> None:
 
 
 def test_without_binding_nothing_is_bound(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, bind=False), build)
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, bind=False), build)
     assert "--bind" not in plan.command
     assert plan.placement.service_cpus == ()
 
 
 def test_native_without_binding_starts_the_program_itself(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, native=True, bind=False), build)
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, native=True, bind=False), build)
     assert plan.command == ("/usr/bin/mpirun.mpich", "-n", "2", "./prog")
 
 
@@ -165,7 +168,7 @@ def test_open_mpi_on_hosts(build: Artifacts, agent: str, monkeypatch: pytest.Mon
     monkeypatch.setenv("OUTRIGGER_LOG", "debug")
     monkeypatch.setenv("OUTRIGGER_BUILD", "/somewhere")
     where = Where(TWO_HOSTS, f"{agent} -p 22")
-    job = launch.Job(("./prog",), 3, OPENMPI, where=where, variables={"A": "1,2"}, passed=("B",))
+    job = launch.Job(program=("./prog",), ranks=3, mpi=OPENMPI, where=where, variables={"A": "1,2"}, passed=("B",))
     plan = launch.make_plan(job, build)
     assert words_after(plan, "--host") == ["n0:2,n1:1"]
     assert words_after(plan, "plm_rsh_agent") == [f"{agent} -p 22"]
@@ -178,7 +181,9 @@ def test_open_mpi_on_hosts(build: Artifacts, agent: str, monkeypatch: pytest.Mon
 
 def test_open_mpi_5_on_hosts(build: Artifacts, agent: str) -> None:
     openmpi = Mpi("openmpi", "5.0.11", Path("/opt/ompi/bin/mpiexec"), Path("/opt/ompi/lib/libmpi.so.40"))
-    job = launch.Job(("./prog",), 3, openmpi, where=Where(TWO_HOSTS, agent), library_path=Path("/opt/ompi/lib"))
+    job = launch.Job(
+        program=("./prog",), ranks=3, mpi=openmpi, where=Where(TWO_HOSTS, agent), library_path=Path("/opt/ompi/lib")
+    )
     plan = launch.make_plan(job, build)
     assert words_after(plan, "--prtemca") == ["plm", "plm_ssh_agent"]
     assert words_after(plan, "plm_ssh_agent") == [agent]
@@ -190,23 +195,27 @@ def test_open_mpi_5_on_hosts(build: Artifacts, agent: str) -> None:
 def test_the_standard_abi_has_a_library_of_its_own(build: Artifacts) -> None:
     mpi = Mpi("mpiabi", "5.0.2", Path("/opt/mpich/bin/mpiexec"), Path("/opt/mpich/lib/libmpi_abi.so.1"), "mpich")
     with pytest.raises(UserError, match=r"liboutrigger-mpiabi\.so is missing: no MPI with the standard ABI"):
-        launch.make_plan(launch.Job(("./prog",), 2, mpi), build)
+        launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=mpi), build)
     library = build.root / "lib" / "liboutrigger-mpiabi.so"
     library.touch()
-    plan = launch.make_plan(launch.Job(("./prog",), 2, mpi), build)
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=mpi), build)
     assert words_after(plan, "--preload") == [str(library)]
     assert plan.command[:3] == ("/opt/mpich/bin/mpiexec", "-n", "2")
 
 
 def test_mpich_on_hosts(build: Artifacts, agent: str) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 3, MPICH, where=Where(TWO_HOSTS, f"{agent} -p 22")), build)
+    plan = launch.make_plan(
+        launch.Job(program=("./prog",), ranks=3, mpi=MPICH, where=Where(TWO_HOSTS, f"{agent} -p 22")), build
+    )
     assert words_after(plan, "-hosts") == ["n0:2,n1:1"]
     assert words_after(plan, "-launcher-exec") == [agent]
     assert plan.environment["HYDRA_LAUNCHER_EXTRA_ARGS"] == "-p 22"
 
 
 def test_intel_mpi_on_hosts(build: Artifacts, agent: str) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 3, INTEL, where=Where(TWO_HOSTS, f"{agent} -p 22")), build)
+    plan = launch.make_plan(
+        launch.Job(program=("./prog",), ranks=3, mpi=INTEL, where=Where(TWO_HOSTS, f"{agent} -p 22")), build
+    )
     assert words_after(plan, "-host") == ["n0", "n1"]
     assert words_after(plan, "-n") == ["2", "1"]
     assert plan.command.count(":") == 1
@@ -233,7 +242,7 @@ def test_srun_in_an_allocation(
 ) -> None:
     ranks = sum(share.ranks for share in shares)
     where = Where(shares, slurm=True, mpi_type="pmix", as_allocated=as_allocated)
-    plan = launch.make_plan(launch.Job(("./prog",), ranks, OPENMPI, where=where), build)
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=ranks, mpi=OPENMPI, where=where), build)
     assert plan.command[:3] == ("srun", f"--ntasks={ranks}", "--nodes=2")
     daemon = plan.command.index(str(build.daemon))
     assert list(plan.command[3:daemon]) == [
@@ -248,12 +257,12 @@ def test_srun_in_an_allocation(
 def test_an_agent_that_is_no_program_is_named(build: Artifacts) -> None:
     for agent, word in (("no-such-agent -x", "no-such-agent"), ("", "nothing")):
         with pytest.raises(UserError, match=f"--launch-agent {agent}: {word} is no program"):
-            launch.make_plan(launch.Job(("./prog",), 3, MPICH, where=Where(TWO_HOSTS, agent)), build)
+            launch.make_plan(launch.Job(program=("./prog",), ranks=3, mpi=MPICH, where=Where(TWO_HOSTS, agent)), build)
 
 
 def test_other_hosts_are_not_judged_by_this_one(tmp_path: Path, agent: str) -> None:
     (tmp_path / "small").mkdir()
-    job = launch.Job(("./prog",), 3, MPICH, where=Where(TWO_HOSTS, agent), policy="40,41")
+    job = launch.Job(program=("./prog",), ranks=3, mpi=MPICH, where=Where(TWO_HOSTS, agent), policy="40,41")
     build = make_build(tmp_path / "small", cores=1)
     (build.root / "bin/outriggerd").write_text("#!/bin/sh\nexit 1\n")
     plan = launch.make_plan(job, build)
@@ -262,41 +271,82 @@ def test_other_hosts_are_not_judged_by_this_one(tmp_path: Path, agent: str) -> N
 
 
 def test_pretended_nodes_are_told_to_the_ranks(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 4, MPICH, pretend_nodes=2), build)
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=4, mpi=MPICH, pretend_nodes=2), build)
     assert plan.environment["OUTRIGGER_PRETEND_NODES"] == "2"
 
 
-def test_settings_become_variables(build: Artifacts) -> None:
-    chosen = settings.make(2, ["ialltoall=scatter_dest"], "mapped, bounce")
-    plan = launch.make_plan(launch.Job(("./prog",), 2, MPICH, chosen, report=Path("/tmp/r.json")), build)
+def test_settings_become_variables(build: Artifacts, built: Artifacts) -> None:
+    chosen = settings.make(built, services=2, algorithms=["ialltoall=scatter_dest"], reach="mapped, bounce")
+    plan = launch.make_plan(
+        launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=chosen, report=Path("/tmp/r.json")), build
+    )
     assert plan.environment["OUTRIGGER_SERVICES"] == "2"
-    assert settings.make(None, [], None, "on").environment() == {"OUTRIGGER_BLOCKING": "on"}
+    assert settings.make(built, blocking="on").environment({}) == {"OUTRIGGER_ALGORITHM": "blocking=on"}
+    assert settings.make(built, blocking="off").environment({}) == {"OUTRIGGER_ALGORITHM": "blocking=native"}
     with pytest.raises(UserError, match="--blocking yes: on or off"):
-        settings.make(None, [], None, "yes")
+        settings.make(built, blocking="yes")
+    with pytest.raises(UserError, match="--services 65: from 1 to 64 service processes"):
+        settings.make(built, services=65)
     assert plan.environment["OUTRIGGER_ALGORITHM"] == "ialltoall=scatter_dest"
     assert plan.environment["OUTRIGGER_REACH"] == "mapped,bounce"
     assert plan.environment["OUTRIGGER_REPORT"] == "/tmp/r.json"
 
 
+@pytest.mark.parametrize("reach", ["rdma", "alias,rdma", "xpmem", "-copier", "mapped,heap", "bounce"])
+def test_every_reach_of_the_library_can_be_asked_for(built: Artifacts, reach: str) -> None:
+    assert settings.make(built, reach=reach).environment({}) == {"OUTRIGGER_REACH": reach}
+
+
+def test_every_reach_in_the_tables_can_be_asked_for(built: Artifacts) -> None:
+    for reach in tables.read(built).selectable:
+        assert settings.make(built, reach=reach).reach == reach
+
+
+def test_other_reaches_are_refused(built: Artifacts) -> None:
+    for word in ("telepathy", "relay", "wire", ""):
+        with pytest.raises(UserError, match=f"'{word}' is none of mapped, xpmem, cma, copier, rdma, alias, bounce, "):
+            settings.make(built, reach=f"mapped,{word}")
+
+
+def test_options_go_before_the_environment() -> None:
+    chosen = Settings(algorithms=("flat",), blocking=True, shared_heap=False)
+    present = {"OUTRIGGER_ALGORITHM": "blocking=native,ibcast=native", "OUTRIGGER_REACH": "mapped,heap"}
+    assert chosen.environment(present) == {
+        "OUTRIGGER_ALGORITHM": "flat,blocking=on",
+        "OUTRIGGER_REACH": "mapped,heap,-heap",
+    }
+    assert Settings(blocking=True).environment(present) == {
+        "OUTRIGGER_ALGORITHM": "blocking=on,blocking=native,ibcast=native"
+    }
+    assert Settings().environment(present) == {}
+
+
+def test_variables_of_other_versions_are_refused(built: Artifacts) -> None:
+    with pytest.raises(UserError, match="OUTRIGGER_MIN_BYTES is not read any more: write OUTRIGGER_ALGORITHM="):
+        settings.check_names(built, {"OUTRIGGER_MIN_BYTES": "4096"})
+    assert settings.check_names(built, {"OUTRIGGER_REACH": "cma", "OUTRIGGER_TEST_X": "1", "PATH": "/bin"}) is None
+    assert "OUTRIGGER_RAECH is no setting" in (settings.check_names(built, {"OUTRIGGER_RAECH": "cma"}) or "")
+
+
 def test_open_mpi_passes_the_variables_to_other_nodes(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("./prog",), 2, OPENMPI), build)
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=OPENMPI), build)
     passed = {plan.command[i + 1] for i, word in enumerate(plan.command) if word == "-x"}
     assert passed == {name for name in plan.environment if name.startswith("OUTRIGGER_")}
 
 
 def test_python_is_told_its_mpi(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(("python3", "x.py"), 2, OPENMPI), build)
+    plan = launch.make_plan(launch.Job(program=("python3", "x.py"), ranks=2, mpi=OPENMPI), build)
     assert plan.environment["MPI4PY_LIBMPI"] == "/lib/libmpi.so.40"
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"outriggerd is missing; build it with \./dev build"):
-        launch.make_plan(launch.Job(("./prog",), 2, MPICH), Artifacts(tmp_path))
+        launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH), Artifacts(tmp_path))
 
 
 def test_no_ranks_are_refused(build: Artifacts) -> None:
     with pytest.raises(UserError, match="at least one rank"):
-        launch.make_plan(launch.Job(("./prog",), 0, MPICH), build)
+        launch.make_plan(launch.Job(program=("./prog",), ranks=0, mpi=MPICH), build)
 
 
 @pytest.mark.parametrize(
@@ -304,14 +354,16 @@ def test_no_ranks_are_refused(build: Artifacts) -> None:
     [
         (0, [], None, "--services 0: from 1 to 64"),
         (None, ["ring"], None, "write COLLECTIVE=ALGORITHM"),
-        (None, ["igather=ring_pull"], None, "no collective 'igather'; there are ialltoall, ialltoallv, "),
+        (None, ["igather=ring_pull"], None, "no such collective as 'igather'; there are ialltoall, ialltoallv, "),
         (None, ["ialltoall=flat"], None, "iallgather=flat or node_ring"),
-        (None, [], "mapped,magic", "'magic' is none of mapped, xpmem, cma, copier, bounce"),
+        (None, [], "mapped,magic", "'magic' is none of mapped, xpmem, cma, copier, rdma, alias, bounce"),
     ],
 )
-def test_bad_settings_are_refused(services: int | None, algorithms: list[str], reach: str | None, message: str) -> None:
+def test_bad_settings_are_refused(
+    built: Artifacts, services: int | None, algorithms: list[str], reach: str | None, message: str
+) -> None:
     with pytest.raises(UserError, match=message):
-        settings.make(services, algorithms, reach)
+        settings.make(built, services=services, algorithms=algorithms, reach=reach)
 
 
 NOWHERE = NodeBinding((((0,),),), (), (), ())

@@ -164,7 +164,7 @@ def test_an_older_outriggerd_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is older than this command.*\./dev build"):
         binding.ask(binding.place_command(old, "bunch", None, 1))
     old.write_text("#!/bin/sh\necho '{\"version\": 2}'\n")
-    with pytest.raises(UserError, match="speaks version 2"):
+    with pytest.raises(UserError, match="has version 2, this command reads version 1"):
         binding.ask(binding.place_command(old, "bunch", None, 1))
 
 

@@ -33,7 +33,7 @@ EXAMPLE: dict[str, Any] = {
             "calls": 4000,
             "offloaded": 3996,
             "algorithms": {"ring_pull": 3000, "scatter_dest": 996},
-            "native": {"blocks below OUTRIGGER_MIN_BYTES": 4},
+            "native": {"blocks below": 4},
             "bytes": {"mapped": 3 << 20, "cma": 0, "relay": 0, "own": 1 << 20, "bounce": 0},
             "late_announcements": 17,
             "post_seconds": SPREAD,

@@ -51,8 +51,8 @@ def test_hosts_of_a_file_with_their_dpus(files: Path) -> None:
     where = find_where(Hosts(files / "hosts", files / "dpus"), 3, "mpich", {})
     assert placed(where) == [("n1", 0, 2), ("n2", 2, 1)]
     assert [share.dpu for share in where.shares] == ["bf1", "bf2"]
-    assert run.dpu_shares(where, {}) == where.shares
-    assert run.dpu_shares(where, {"OUTRIGGER_USE_DPU": "0"}) == run.dpu_shares(Where(), {}) == ()
+    assert run.dpu_shares(where, allowed=True) == where.shares
+    assert run.dpu_shares(where, allowed=False) == run.dpu_shares(Where(), allowed=True) == ()
 
 
 def test_open_mpi_begins_with_the_host_it_runs_on(files: Path) -> None:
@@ -143,7 +143,7 @@ def test_ranks_are_started_through_srun(files: Path) -> None:
             echo "$*" >{log}.$1
             echo "outriggerd: dpu ready protocol=3 endian=little port=${{1#--nodelist=bf}}000 services=0 cores=8"
             cat >/dev/null ;;
-        *) echo "$OUTRIGGER_DAEMON $OUTRIGGER_DPUS | $*" >{log} ;;
+        *) echo "$OUTRIGGER_DAEMON ${{OUTRIGGER_DPUS#*@}} | $*" >{log} ;;
         esac""",
     )
     build = files / "build"

@@ -114,11 +114,8 @@ class Jobs:
         for old in (*self.share.glob("*.log"), *self.share.glob("report.json"), *self.share.glob("output")):
             old.unlink()
         return {
-            "OUTRIGGER_MIN_BYTES": "0",
-            "OUTRIGGER_VERBOSE": "1",
             "OUTRIGGER_INIT_TIMEOUT_MS": str(int(120_000 * PATIENCE)),  # of a guest that stands still now and then
-            "OUTRIGGER_LOG": "info",
-            "OUTRIGGER_LOG_FILE": f"{self.share}/outrigger.log",
+            "OUTRIGGER_LOG": f"info:{self.share}/outrigger.log",
             **environment,
         }
 
@@ -144,7 +141,6 @@ class Jobs:
         daemon.chmod(0o755)
         native = OPENMPI_OVER_TCP if self.mpi == "openmpi" else {"UCX_TLS": "tcp"}
         settings = self._settings(environment) | native
-        settings |= {"OUTRIGGER_DPU_START_TIMEOUT_MS": str(int(60_000 * PATIENCE))}
         return [
             "env", *(f"{name}={value}" for name, value in settings.items()),
             sys.executable, "-m", "outrigger", "run", "-n", str(len(self.guests) * self.ranks_each),
@@ -228,7 +224,7 @@ class Dpu:
     def start(self, secret: str, environment: dict[str, str]) -> int:
         """The port on which it listens."""
         out, log = self._file("out"), self._file("log")
-        environment = {"OUTRIGGER_LOG": "info", "OUTRIGGER_LOG_FILE": str(log), **environment}
+        environment = {"OUTRIGGER_LOG": f"info:{log}", **environment}
         script = f"""
             rm -f /tmp/dpu.in {out} {log}; mkfifo /tmp/dpu.in
             sleep 3600 >/tmp/dpu.in &
@@ -278,7 +274,7 @@ class Dpu:
 def _daemon_of_logins(dpus: list[Dpu]) -> str:
     """An outriggerd for the launcher: each DPU's own, in the environment that its logins are to get."""
     cases = "".join(f"{dpu.guest.name}) log={dpu.log_file} daemon={dpu.daemon} ;;\n" for dpu in dpus)
-    settings = assignments(SOFT_ROCE | {"OUTRIGGER_LOG": "info", "OUTRIGGER_LOG_FILE": "$log"})
+    settings = assignments(SOFT_ROCE | {"OUTRIGGER_LOG": "info:$log"})
     return f'#!/bin/bash\ncase $(hostname) in\n{cases}esac\nrm -f $log\nexec env {settings} $daemon "$@"\n'
 
 

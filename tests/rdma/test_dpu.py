@@ -26,7 +26,7 @@ SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "400"))
 """With memory that comes and goes between them."""
 PACKET_BYTES = 4096
 ON_DPU = "service process(es) on a DPU"
-"""What OUTRIGGER_VERBOSE says of a job whose DPUs are used."""
+"""What OUTRIGGER_LOG=info says of a job whose DPUs are used."""
 BY_PROCESSES_OF_THE_HOST = {"mapped", "xpmem", "cma", "copier", "relay"}
 NOT_USED = "outrigger: the DPUs are not used: "
 ALGORITHMS = {
@@ -83,7 +83,7 @@ class Site:
         ports = [dpu.start(secret, each) for dpu, each in zip(self.dpus, for_dpus, strict=True)]
         places = zip(self.jobs.guests, self.dpus, ports, strict=True)
         addresses = ",".join(f"{host.name}={dpu.guest.name}:{port}" for host, dpu, port in places)
-        yield {"OUTRIGGER_DPUS": addresses, "OUTRIGGER_DPU_SECRET": secret, **for_ranks}
+        yield {"OUTRIGGER_DPUS": f"{secret}@{addresses}", **for_ranks}
         for dpu in filter(lambda dpu: dpu.guest.is_up(), self.dpus):
             dpu.end()
 
@@ -133,7 +133,7 @@ def site(request: pytest.FixtureRequest, boot: Callable[..., list[Guest]], build
 @pytest.mark.parametrize("site", SIZES, indirect=True)
 def test_random_operations(site, algorithms):
     """The same bytes in the same places as natively, and all of them by the DPUs."""
-    settings = {"OUTRIGGER_ALGORITHM": ALGORITHMS[algorithms], "OUTRIGGER_BLOCKING": "on"}
+    settings = {"OUTRIGGER_ALGORITHM": f"{ALGORITHMS[algorithms]},blocking=on"}
     before = site.packets()
     output = site.run(f"differential --seed 2 --operations 20 --stall-s {STALL_S}", VERBS | settings)
     assert "no difference" in output, output

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/reach.hpp"
 #include "service/info.hpp"
 #include "service/keeper/keep.hpp"
 
@@ -108,10 +109,10 @@ TEST(CpuList, RangesAndNumbers) {
 }
 
 TEST(Reach, Lists) {
-  EXPECT_EQ(parse_reach("mapped,cma,copier,xpmem,rdma,alias").value(), kReachAll);
-  EXPECT_EQ(parse_reach("cma").value(), kReachCma);
-  EXPECT_EQ(parse_reach("none").value(), 0U);
-  EXPECT_FALSE(parse_reach("telepathy"));
+  EXPECT_EQ(parse_reach_list("mapped,cma,copier,xpmem,rdma,alias").value(), kReachAll);
+  EXPECT_EQ(parse_reach_list("cma").value(), kReachCma);
+  EXPECT_EQ(parse_reach_list("none").value(), 0U);
+  EXPECT_FALSE(parse_reach_list("telepathy"));
 }
 
 TEST(Topology, ThisMachineHasCores) {

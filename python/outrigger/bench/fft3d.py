@@ -114,13 +114,13 @@ def measure_fft3d(
     build: Annotated[Path | None, typer.Option("--build", help="Build directory to use.")] = None,
 ) -> None:
     """Time a pipelined 3D FFT: native blocking, native nonblocking and offloaded, in turn."""
-    chosen_settings = settings.make(services, algorithm or [], reach)
+    found = artifacts.find(build)
+    chosen_settings = settings.make(found, services=services, algorithms=algorithm, reach=reach)
     launch = launch_options(hostfile, agent, services, None if bind is None else binding.parse_bind(bind))
     offload = offload_options(chosen_settings.algorithms, chosen_settings.reach, pretend_nodes)
     request = Request(
         ranks, grid, variables, iterations, memory, rounds, launch, offload, binds=bind != "none", pieces=pieces
     )
-    found = artifacts.find(build)
     benches = [Bench(request, chosen, found) for chosen in choose_mpis(mpi)]
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=130)

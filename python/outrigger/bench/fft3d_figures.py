@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from outrigger.errors import UserError
+from outrigger import formats
 
 
 @dataclass(frozen=True)
@@ -65,15 +63,8 @@ class LaneFigures:
 
 def read_run(output: str) -> Run:
     """The program's line of JSON among whatever else was printed."""
-    for line in output.splitlines():
-        if not line.startswith("{"):
-            continue
-        try:
-            fields: Mapping[str, Any] = json_module.loads(line)
-            return Run(*(float(fields[name]) for name in ("median_ms", "compute_ms", "post_ms", "wait_ms")))
-        except (ValueError, TypeError, KeyError) as error:
-            raise UserError(f"fft3d printed a line that cannot be read ({error!r}): {line}") from error
-    raise UserError("fft3d printed no figures")
+    line = formats.json_line(output)
+    return formats.parse(line, Run, f"fft3d's line {line}")
 
 
 def summarize(runs: Sequence[Run]) -> LaneFigures:

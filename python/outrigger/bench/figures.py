@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from outrigger import formats
 from outrigger.errors import UserError
 
 CONTIGUOUS = "contiguous"
@@ -135,16 +133,7 @@ def read_line(line: str) -> Configuration | None:
     line = line.strip()
     if not line.startswith("{"):
         return None
-    try:
-        fields: Mapping[str, Any] = json.loads(line)
-        return Configuration(
-            **{key: value for key, value in fields.items() if key not in ("native", "offloaded", "service")},
-            native=Side(**fields["native"]),
-            offloaded=Side(**fields["offloaded"]),
-            service=Service(**fields["service"]),
-        )
-    except (ValueError, TypeError, KeyError) as error:
-        raise UserError(f"the benchmark printed a line that cannot be read ({error}): {line}") from error
+    return formats.parse(line, Configuration, f"the benchmark's line {line}", exact=True)
 
 
 @dataclass(frozen=True)
@@ -184,4 +173,4 @@ def read_rows(output: str) -> list[Row]:
 
 def as_json(measurements: list[Measurement]) -> str:
     """For --json: a list, one object per MPI."""
-    return json.dumps([asdict(measurement) for measurement in measurements], indent=2)
+    return formats.as_json(measurements)

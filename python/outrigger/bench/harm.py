@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich import box
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import artifacts, binding, settings
+from outrigger import artifacts, binding, formats, settings
 from outrigger.bench import jobs, pairs
 from outrigger.bench.command import choose_mpis
 from outrigger.errors import UserError
@@ -88,15 +87,11 @@ class Harm:
     """By themselves."""
 
 
-def _run_of(fields: Mapping[str, Any]) -> Run:
-    rates = {name: Rate(str(found["unit"]), float(found["median"])) for name, found in fields["rates"].items()}
-    return Run(int(fields["ranks"]), int(fields["threads"]), rates)
-
-
 def read_run(output: str, ranks: int) -> Run:
-    found, line = pairs.read_line(output, ranks, _run_of)
+    """What the program printed, checked."""
+    found = formats.parse_figures(output, Run, ranks)
     if not found.rates or any(rate.median <= 0 for rate in found.rates.values()):
-        raise UserError(f"the benchmark printed rates that cannot be: {line}")
+        raise UserError(f"the benchmark printed rates that cannot be: {output}")
     return found
 
 
@@ -239,9 +234,10 @@ def measure_harm(
 ) -> None:
     """Measure what Outrigger costs a program beside its collectives: memory, page faults, malloc, child processes."""
     site = jobs.Site(policy=binding.parse_bind(bind))
-    chosen = settings.make(services, algorithm or [], reach, shared_heap=shared_heap)
+    found = artifacts.find(build)
+    chosen = settings.make(found, services=services, algorithms=algorithm, reach=reach, shared_heap=shared_heap)
     request = Request(ranks, count, samples, megabytes, chosen, site)
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=130)
-    results = run(console, request, choose_mpis(mpi), artifacts.find(build))
-    jobs.save_json(console, json, json_module.dumps([asdict(result) for result in results], indent=2))
+    results = run(console, request, choose_mpis(mpi), found)
+    jobs.save_json(console, json, formats.as_json(results))

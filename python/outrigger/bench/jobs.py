@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -48,11 +48,17 @@ class Site:
 
     def job(self, program: Sequence[str], ranks: int, mpi: Mpi, settings: Settings | None = None) -> launch.Job:
         """An offloaded job here; native and other variants by `dataclasses.replace`."""
-        where = running.find_where(self.hosts, ranks, mpi.implementation, os.environ)
-        job = launch.Job(tuple(program), ranks, mpi, settings or Settings(), policy=self.policy, where=where)
-        library_path = libraries.directory_for(Path(program[0]), mpi)
-        variables = self.variables(mpi, ranks)
-        return replace(job, bind=self.binds, variables=variables, library_path=library_path)
+        return launch.Job(
+            program=tuple(program),
+            ranks=ranks,
+            mpi=mpi,
+            settings=settings or Settings(),
+            bind=self.binds,
+            policy=self.policy,
+            where=running.find_where(self.hosts, ranks, mpi.implementation, os.environ),
+            variables=self.variables(mpi, ranks),
+            library_path=libraries.directory_for(Path(program[0]), mpi),
+        )
 
     def variables(self, mpi: Mpi, ranks: int) -> dict[str, str]:
         """So that ranks that share cores give way while they wait.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rich.console import Console
 
@@ -35,22 +34,6 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
         left_out += 1
     outermost = max(left_out - 1, 0)
     return ordered[outermost], ordered[count - 1 - outermost]
-
-
-def read_line(output: str, ranks: int, make: Callable[[Mapping[str, Any]], R]) -> tuple[R, str]:
-    """What `make` finds in the line of JSON among whatever else was printed, and that line."""
-    line = next((line for line in output.splitlines() if line.startswith("{")), None)
-    if line is None:
-        raise UserError("the benchmark printed no figures")
-    try:
-        fields: Mapping[str, Any] = json.loads(line)
-        printed_ranks = int(fields["ranks"])
-        made = make(fields)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UserError(f"the benchmark printed a line that cannot be read ({error!r}): {line}") from error
-    if printed_ranks != ranks:
-        raise UserError(f"the benchmark ran as a job of {printed_ranks} ranks, not {ranks}: is this its own mpirun?")
-    return made, line
 
 
 class Pairs(Generic[R]):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich import box
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import artifacts, binding, launchers, settings, sizes
+from outrigger import artifacts, binding, formats, launchers, settings, sizes
 from outrigger import run as running
 from outrigger.bench import command, jobs, pairs
 from outrigger.errors import UserError
@@ -80,17 +79,17 @@ def parse_collectives(text: str) -> tuple[str, ...]:
     return names
 
 
-def _figures(fields: Mapping[str, Any]) -> Run:
-    return {
-        name: Figures(**{key: float(value) for key, value in entry.items()})
-        for name, entry in fields["collectives"].items()
-    }
+@dataclass(frozen=True)
+class _Printed:
+    ranks: int
+    collectives: Run
 
 
 def read_run(output: str, ranks: int, collectives: Sequence[str]) -> Run:
-    found, line = pairs.read_line(output, ranks, _figures)
+    """What the program printed, checked."""
+    found = formats.parse_figures(output, _Printed, ranks).collectives
     if tuple(found) != tuple(collectives):
-        raise UserError(f"the benchmark printed figures of other collectives than {', '.join(collectives)}: {line}")
+        raise UserError(f"the benchmark printed figures of other collectives than {', '.join(collectives)}: {output}")
     return found
 
 
@@ -269,12 +268,13 @@ def measure_skew(
     blocks = sizes.parse_sizes(size)
     if len(blocks) != 1:
         raise UserError(f"--size {size}: one size is needed")
+    found = artifacts.find(build)
     site = jobs.Site(running.Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     request = Request(
         names, ranks, blocks[0], skew_ms, work_ms, rounds, seed, count,
-        settings.make(services, algorithm or [], reach, blocking), site,
+        settings.make(found, services=services, algorithms=algorithm, reach=reach, blocking=blocking), site,
     )  # fmt: skip
     console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=130)
-    results = run(console, request, command.choose_mpis(mpi), artifacts.find(build))
-    jobs.save_json(console, json, json_module.dumps([asdict(result) for result in results], indent=2))
+    results = run(console, request, command.choose_mpis(mpi), found)
+    jobs.save_json(console, json, formats.as_json(results))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich import box
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import launch
+from outrigger import formats, launch
 from outrigger.artifacts import Artifacts
 from outrigger.bench import jobs
 from outrigger.errors import UserError
@@ -50,17 +49,22 @@ class Startup:
     """By themselves."""
 
 
+@dataclass(frozen=True)
+class _Times:
+    max: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class _Printed:
+    ranks: int
+    init_ms: _Times
+
+
 def read_output(output: str, ranks: int) -> tuple[float, float]:
     """The largest and the mean time of MPI_Init from what the program printed."""
-    try:
-        data = json.loads(output.strip().splitlines()[-1])
-        if data["ranks"] != ranks:
-            raise UserError(
-                f"the benchmark ran as a job of {data['ranks']} ranks, not {ranks}: is this its own mpirun?"
-            )
-        return float(data["init_ms"]["max"]), float(data["init_ms"]["mean"])
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise UserError(f"the benchmark's output cannot be read: {type(error).__name__}: {error}") from error
+    data = formats.parse_figures(output, _Printed, ranks)
+    return data.init_ms.max, data.init_ms.mean
 
 
 def _run(plan: launch.Plan, ranks: int) -> Side:
@@ -148,4 +152,4 @@ def run(
     for mpi, result in zip(mpis, results, strict=True):
         if not result.all_ended:
             console.print(jobs.unended(mpi), style="yellow")
-    jobs.save_json(console, json_to, json.dumps([asdict(result) for result in results], indent=2))
+    jobs.save_json(console, json_to, formats.as_json(results))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from outrigger import formats
 from outrigger.errors import UserError
 
 DEFAULT_NAME = "box"
@@ -134,12 +134,11 @@ class Files:
 
     def write_spec(self, spec: Spec) -> None:
         """Keeps what was asked for."""
-        self.spec.write_text(json.dumps(asdict(spec)))
+        self.spec.write_text(formats.as_json(spec))
 
     def read_spec(self) -> Spec:
         """What was asked for."""
-        data = json.loads(self.spec.read_text())
-        return Spec(**{**data, "private": tuple(data["private"])})
+        return formats.parse(self.spec.read_bytes(), Spec, str(self.spec))
 
 
 def files(name: str) -> Files:

@@ -14,6 +14,8 @@
 
 #include "client/client.hpp"
 #include "client/start/abstract_socket.hpp"
+#include "protocol/reach.hpp"
+#include "protocol/settings.hpp"
 
 namespace outrigger::client {
 namespace {
@@ -75,22 +77,6 @@ Result<UniqueFd> pipe_with(const std::array<Secret, 2>& secrets) {
   return read_end;
 }
 
-std::string reach_list(std::uint32_t reach) {
-  std::string list;
-  const auto add = [&](std::uint32_t bit, const char* name) {
-    if ((reach & bit) == 0) return;
-    if (!list.empty()) list += ',';
-    list += name;
-  };
-  add(kReachMapped, "mapped");
-  add(kReachCma, "cma");
-  add(kReachCopier, "copier");
-  add(kReachXpmem, "xpmem");
-  add(kReachRdma, "rdma");
-  add(kReachAlias, "alias");
-  return list.empty() ? "none" : list;
-}
-
 std::vector<std::string> command_line(const KeeperOptions& options) {
   std::vector<std::string> words = {options.daemon_path,
                                     "keep",
@@ -127,7 +113,7 @@ std::vector<std::string> command_line(const KeeperOptions& options) {
 bool for_ranks_only(std::string_view entry) {
   constexpr std::array<std::string_view, 3> kLoader = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE="};
   if (entry.starts_with("OUTRIGGER_"))
-    return !entry.starts_with("OUTRIGGER_LOG") && !entry.starts_with("OUTRIGGER_UCX_");
+    return !entry.starts_with(setting::kLog) && !entry.starts_with(setting::kTransports);
   return std::any_of(kLoader.begin(), kLoader.end(),
                      [entry](std::string_view name) { return entry.starts_with(name); });
 }

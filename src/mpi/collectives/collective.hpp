@@ -29,7 +29,7 @@ int offload_or_pass(Call call, bool (*offload)(Job&, Form, Words...), const void
 template <class... Words>
 int complete_or_pass(Call call, bool (*offload)(Job&, Form, Words..., Word), const void* caller, Words... words) {
   Job* job = current_job();
-  if (job != nullptr && job->config.blocking != BlockingForms::native && !called_by_mpi(caller)) {
+  if (job != nullptr && job->config.blocking && !called_by_mpi(caller)) {
     MPI_Request request = constants().request_null;
     if (offload(*job, Form::blocking, words..., reinterpret_cast<Word>(&request))) {
       return wait_for(*job, &request, MPI_STATUS_IGNORE);

@@ -9,12 +9,11 @@
 namespace outrigger::mpi {
 namespace {
 
-NativeReason why_native(const Job& job, const CommState* comm, std::optional<std::uint64_t> block_bytes) {
+NativeReason why_native(const CommState* comm) {
   if (comm == nullptr) return NativeReason::unknown_communicator;
   if (comm->size() == 1) return NativeReason::group_of_one;
   if (comm->size() > kMaxGroupSize) return NativeReason::group_too_large;
   if (comm->off()) return NativeReason::switched_off;
-  if (block_bytes && *block_bytes < job.config.min_bytes) return NativeReason::small_blocks;
   return NativeReason::none;
 }
 
@@ -54,13 +53,15 @@ void stage_in_place(Job& job, Operation& operation) {
 Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
                    std::optional<std::uint64_t> block_bytes) {
   CommState* state = state_of(job, comm);
-  if (form == Form::blocking && job.config.blocking == BlockingForms::where_it_pays &&
-      (state == nullptr || !client::blocking_pays(collective, state->shape(), block_bytes))) {
-    return {};
-  }
-  NativeReason reason = why_native(job, state, block_bytes);
+  const SelectionTable& table = job.config.selection;
+  static constexpr GroupShape kUnknown{};
+  const GroupShape& shape = state == nullptr ? kUnknown : state->shape();
+  if (form == Form::blocking && !table.offloads_blocking(collective, shape, block_bytes)) return {};
+  NativeReason reason = why_native(state);
   if (reason == NativeReason::none) {
-    const std::optional<Algorithm> chosen = job.config.selection.choose(collective, state->shape(), block_bytes);
+    const std::optional<Algorithm> chosen = form == Form::blocking
+                                                ? table.choose_blocking(collective, shape, block_bytes)
+                                                : table.choose(collective, shape, block_bytes);
     if (chosen) return Offload{state, *chosen};
     reason = NativeReason::selection_table;
   }

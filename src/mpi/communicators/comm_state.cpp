@@ -110,8 +110,7 @@ void attach(const Job& job, MPI_Comm comm, CommState* state) {
 
 }  // namespace
 
-CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off,
-                     const client::GroupShape& shape)
+CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape)
     : id_(id), members_(std::move(members)), me_(me), off_(off), shape_(shape) {
   record_ = report_communicator(id_, size());
   const std::scoped_lock lock(states_mutex);
@@ -159,7 +158,7 @@ bool register_communicators(Job& job) {
   }
   std::vector<WorldRank> members;
   for (std::uint32_t rank = 0; rank < job.world_size; ++rank) members.emplace_back(rank);
-  const client::GroupShape shape = client::shape_of(job.places, members);
+  const GroupShape shape = shape_of(job.places, members);
   attach(job, constants().comm_world,
          new CommState(kWorldGroup, std::move(members), GroupRank{job.world_rank}, false, shape));
   return true;
@@ -205,7 +204,7 @@ void adopt(Job& job, MPI_Comm comm) {
   real().Comm_rank(comm, &me);
   GroupId id;
   if (!agree_on_id(job, comm, me, id)) return;
-  const client::GroupShape shape = client::shape_of(job.places, members);
+  const GroupShape shape = shape_of(job.places, members);
   attach(job, comm, new CommState(id, std::move(members), GroupRank{static_cast<std::uint32_t>(me)}, false, shape));
 }
 

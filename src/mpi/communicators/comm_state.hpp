@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "client/client.hpp"
-#include "client/selection.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/report.hpp"
 #include "protocol/ids.hpp"
+#include "protocol/selection.hpp"
 
 namespace outrigger::mpi {
 
@@ -27,7 +27,7 @@ struct Job;
 
 class CommState {
  public:
-  CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const client::GroupShape& shape);
+  CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape);
   CommState(const CommState&) = delete;
   CommState& operator=(const CommState&) = delete;
 
@@ -35,7 +35,7 @@ class CommState {
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] GroupRank me() const { return me_; }
   // What the selection table asks for.
-  [[nodiscard]] const client::GroupShape& shape() const { return shape_; }
+  [[nodiscard]] const GroupShape& shape() const { return shape_; }
   [[nodiscard]] bool off() const { return off_; }
   void set_off(bool off) { off_ = off; }
   // Numbers the offloaded collectives of this communicator, from 0, in the order in which they are posted.
@@ -72,7 +72,7 @@ class CommState {
   std::vector<WorldRank> members_;
   GroupRank me_;
   bool off_;
-  client::GroupShape shape_;
+  GroupShape shape_;
   MPI_Comm comm_{};
   std::atomic<bool> freed_ = false;
   std::atomic<std::uint64_t> sequence_ = 0;

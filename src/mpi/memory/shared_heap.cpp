@@ -21,7 +21,7 @@ const SharedHeap* find_shared_heap() {
 }
 
 void use_shared_heap(const Job& job) {
-  if (!job.config.shared_heap) return;
+  if (!job.config.memory.heap) return;
   const SharedHeap* heap = find_shared_heap();
   const bool shared = heap != nullptr && job.client->share_heap(*heap);
   if (shared || job.local_rank != 0) return;
@@ -31,7 +31,7 @@ void use_shared_heap(const Job& job) {
     print("no shared heap: liboutrigger-heap.so of the same build must be in LD_PRELOAD, before this library");
   } else if (*heap->why_not() != 0) {
     print("no shared heap: %s", heap->why_not());
-  } else if ((job.config.reach & kReachMapped) == 0) {
+  } else if ((job.config.memory.reach & kReachMapped) == 0) {
     print("no shared heap: OUTRIGGER_REACH does not allow mapped");
   } else {
     print("no shared heap: the service processes could not map it");

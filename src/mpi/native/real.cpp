@@ -5,22 +5,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
+#include "protocol/libraries.hpp"
 
 namespace outrigger::mpi {
 namespace {
 
 #if defined(OUTRIGGER_ABI_OPENMPI)
-constexpr std::array kSameAbi{"libmpi.so.40"};
-constexpr std::array kOtherAbi{"libmpich.so.12", "libmpi.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0"};
+constexpr std::string_view kAbi = "openmpi";
 #elif defined(OUTRIGGER_ABI_MPICH)
-constexpr std::array kSameAbi{"libmpich.so.12", "libmpi.so.12"};
-constexpr std::array kOtherAbi{"libmpi.so.40", "libmpi_abi.so.1", "libmpi_abi.so.0"};
+constexpr std::string_view kAbi = "mpich";
 #else
-constexpr std::array kSameAbi{"libmpi_abi.so.1", "libmpi_abi.so.0"};
-constexpr std::array kOtherAbi{"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"};
+constexpr std::string_view kAbi = "mpiabi";
 #endif
 
 constexpr std::array kCallNames{
@@ -39,10 +38,14 @@ constinit std::mutex resolve_mutex;
 constinit std::atomic<bool> resolved = false;
 constinit Library library;
 
-template <std::size_t count>
-Library loaded_library(const std::array<const char*, count>& names) {
-  for (const char* name : names) {
-    if (void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return {.handle = handle, .name = name};
+// The program's libmpi, of this library's ABI or of another.
+Library loaded_library(bool own_abi) {
+  for (const LibraryRow& row : kLibraries) {
+    if ((row.abi == kAbi) != own_abi) continue;
+    for (const char* name : row.sonames) {
+      if (name == nullptr) continue;
+      if (void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return {.handle = handle, .name = name};
+    }
   }
   return {};
 }
@@ -85,10 +88,10 @@ const char* first_missing(Real& table) {
 void resolve_all() {
   const std::scoped_lock lock(resolve_mutex);
   if (resolved.load(std::memory_order_relaxed)) return;
-  library = loaded_library(kSameAbi);
+  library = loaded_library(true);
   library.matches = library.handle != nullptr;
   if (!library.matches) {
-    library = loaded_library(kOtherAbi);
+    library = loaded_library(false);
     if (speaks_for_all()) {
       print("this library is for %s, the program uses another MPI (%s): running natively", kAbiName,
             library.name != nullptr ? library.name : "no libmpi that is known");

@@ -21,6 +21,7 @@
 #include "mpi/native/real.hpp"
 #include "mpi/report/wire_use.hpp"
 #include "mpi/start/job.hpp"
+#include "protocol/reach.hpp"
 
 namespace outrigger::mpi {
 
@@ -33,12 +34,17 @@ constexpr std::size_t kNameBytes = 64;
 constexpr std::size_t kOwn = kReachCount;
 constexpr std::size_t kBounce = kReachCount + 1;
 constexpr std::size_t kByteKinds = kReachCount + 2;
-constexpr std::array<const char*, kByteKinds> kByteNames{"mapped", "cma",  "relay", "wire", "copier",
-                                                         "xpmem",  "rdma", "alias", "own",  "bounce"};
+constexpr std::array<const char*, kByteKinds> kByteNames = [] {
+  std::array<const char*, kByteKinds> names{};
+  for (std::size_t i = 0; i < kReachCount; ++i) names[i] = name_of(static_cast<Reach>(i)).data();
+  names[kOwn] = "own";
+  names[kBounce] = "bounce";
+  return names;
+}();
 
 constexpr std::array<const char*, kNativeReasons> kReasonNames{
-    "none",         "unknown communicator", "group of one",    "group too large",
-    "switched off", "small blocks",         "selection table", "invalid arguments"};
+    "none",         "unknown communicator", "group of one",     "group too large",
+    "switched off", "selection table",      "invalid arguments"};
 
 constexpr std::array<const char*, kAlgorithms.size()> kAlgorithmNames = [] {
   std::array<const char*, kAlgorithms.size()> names{};
@@ -246,7 +252,7 @@ std::string json(const Job& job, const Summary& summary) {
   std::string text = "{\n  \"version\": 1,\n  \"mpi\": " + quoted(constants().mpi_name) +
                      ",\n  \"ranks\": " + std::to_string(job.world_size) +
                      ",\n  \"nodes\": " + std::to_string(job.nodes) + ",\n  \"wire\": " + json(summary.wire) +
-                     (job.config.shared_heap ? ",\n  \"shared_heap\": " + json(summary.heap) : std::string()) +
+                     (job.config.memory.heap ? ",\n  \"shared_heap\": " + json(summary.heap) : std::string()) +
                      ",\n  \"copied_while_waiting\": " + std::to_string(summary.waiting_bytes) +
                      ",\n  \"in_huge_pages\": " + std::to_string(summary.huge_bytes) +
                      ",\n  \"service\": {\"processes\": " + std::to_string(welcome.sp_count) +
@@ -304,7 +310,7 @@ std::string table(const Job& job, const Summary& summary) {
     }
     text += "\n";
   }
-  if (job.config.shared_heap) {
+  if (job.config.memory.heap) {
     append_line(
         text, "shared heap: %llu allocations, %llu bytes; %llu refused; ended by %llu forks\n",
         static_cast<unsigned long long>(summary.heap.allocations), static_cast<unsigned long long>(summary.heap.bytes),
@@ -441,7 +447,7 @@ void write_report(const Job& job) {
   const std::vector<CommRecord> all = gather_records(job);
   const std::vector<RankFigures> figures = gather_figures(job);
   std::vector<WireUse> wire = gather_wire_use(job);
-  const SharedHeapCounts heap = job.config.shared_heap ? gather_heap_counts(job) : SharedHeapCounts{};
+  const SharedHeapCounts heap = job.config.memory.heap ? gather_heap_counts(job) : SharedHeapCounts{};
   if (job.world_rank != 0) return;
   Summary summary;
   summary.wire = std::move(wire);

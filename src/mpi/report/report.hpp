@@ -7,7 +7,7 @@
 //     "wire": [                     // how data went between nodes, as UCX reported it; none: nothing did
 //       {"kind": "rdma",            // the network moves memory to memory; or "messages", which processors copy
 //        "transports": "rc_verbs/mlx5_0:1", "nodes": 2}],   // as many nodes used it
-//     "shared_heap": {             // of all ranks together; only with OUTRIGGER_SHARED_HEAP=on
+//     "shared_heap": {             // of all ranks together; only with OUTRIGGER_REACH=heap
 //       "allocations": n, "bytes": n,
 //       "refused": n,               // large allocations that became ordinary memory
 //       "forks": n},                // each made what was allocated before ordinary memory
@@ -49,11 +49,10 @@ enum class NativeReason : std::uint8_t {
   group_of_one,
   group_too_large,
   switched_off,  // info key outrigger=off
-  small_blocks,  // below OUTRIGGER_MIN_BYTES
   selection_table,
   invalid_arguments,
 };
-inline constexpr std::size_t kNativeReasons = 8;
+inline constexpr std::size_t kNativeReasons = 7;
 
 // Switches counting on if the user asked for it.
 void start_report(const Job& job);

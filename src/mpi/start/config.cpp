@@ -10,6 +10,7 @@
 
 #include "protocol/keyed_hash.hpp"
 #include "protocol/segment.hpp"
+#include "protocol/settings.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -48,80 +49,51 @@ std::optional<std::string_view> refused_word(std::string_view text, const Visit&
 }
 
 Status read_algorithms(Config& config) {
-  constexpr const char* kName = "OUTRIGGER_ALGORITHM";
-  const std::string_view text = variable(kName);
-  const Result<client::SelectionTable> table = client::SelectionTable::decode(text);
-  if (!table) {
-    return bad(kName, text,
-               table.error() + "; use <collective>=<algorithm> or =native, separated by commas; there are " +
-                   client::selection_choices());
-  }
+  const std::string_view text = variable(setting::kAlgorithm);
+  const Result<SelectionTable> table = SelectionTable::decode(text);
+  if (!table) return bad(setting::kAlgorithm, text, table.error());
   config.selection = table.value();
   return Done{};
 }
 
-Status read_blocking(Config& config) {
-  constexpr const char* kName = "OUTRIGGER_BLOCKING";
-  const std::string_view text = variable(kName);
-  if (!text.empty() && text != "on" && text != "off") return bad(kName, text, "use on or off");
-  if (!text.empty()) config.blocking = text == "on" ? BlockingForms::offloaded : BlockingForms::native;
-  return Done{};
-}
-
-// Leaves `value` alone when the variable is not set.
-Status read_switch(const char* name, bool& value) {
-  const std::string_view text = variable(name);
-  if (text.empty()) return Done{};
-  if (text != "on" && text != "off" && text != "1" && text != "0") return bad(name, text, "use on or off");
-  value = text == "on" || text == "1";
-  return Done{};
-}
-
-bool allow_reach(std::uint32_t& reach, std::string_view word) {
-  if (word == "mapped") {
-    reach |= kReachMapped;
-  } else if (word == "cma") {
-    reach |= kReachCma;
-  } else if (word == "copier") {
-    reach |= kReachCopier;
-  } else if (word == "xpmem") {
-    reach |= kReachXpmem;
-  } else if (word == "rdma") {
-    reach |= kReachRdma;
-  } else if (word == "alias") {
-    reach |= kReachAlias;
-  } else if (word != "bounce") {
-    return false;
-  }
-  return true;
-}
-
-Status read_reach(Config& config) {
-  constexpr const char* kName = "OUTRIGGER_REACH";
-  const std::string_view text = variable(kName);
-  if (text.empty()) return Done{};
-  std::uint32_t reach = 0;
-  const auto refused = refused_word(text, [&reach](std::string_view word) { return allow_reach(reach, word); });
-  if (refused) return bad(kName, *refused, "use mapped, xpmem, cma, copier, rdma, alias, bounce, separated by commas");
-  config.reach = reach;
+Status read_memory(Config& config) {
+  const auto refused = read_reach(variable(setting::kReach), config.memory);
+  if (refused)
+    return bad(setting::kReach, *refused, "use " + reach_words() + ", separated by commas, or with - in front");
   return Done{};
 }
 
 Status read_dpus(Config& config) {
-  const std::string_view use = variable("OUTRIGGER_USE_DPU");
-  if (use == "0" || use == "off" || use == "no") return Done{};
-  config.dpus = variable("OUTRIGGER_DPUS");
-  if (config.dpus.empty()) return Done{};
+  const std::string_view text = variable(setting::kDpus);
+  if (text.empty() || (config.memory.reach & kReachRdma) == 0) return Done{};
+  const auto at = text.find('@');
+  if (at == std::string_view::npos) {
+    return Error{std::string(setting::kDpus) + " has no secret; use SECRET@HOST=DPU:PORT,..."};
+  }
+  config.dpus = text.substr(at + 1);
   const auto refused = refused_word(config.dpus, [](std::string_view word) {
     const auto equals = word.find('=');
     const auto colon = word.rfind(':');
     return equals != 0 && equals != std::string_view::npos && colon != std::string_view::npos && colon > equals + 1;
   });
-  if (refused) return bad("OUTRIGGER_DPUS", *refused, "use HOST=DPU:PORT, separated by commas");
-  const Result<Secret> secret = secret_of_text(variable("OUTRIGGER_DPU_SECRET"));
-  if (!secret) return Error{"OUTRIGGER_DPU_SECRET is not valid: " + secret.error()};
+  if (refused) return bad(setting::kDpus, *refused, "use SECRET@HOST=DPU:PORT,HOST=DPU:PORT,...");
+  const Result<Secret> secret = secret_of_text(text.substr(0, at));
+  if (!secret) return Error{std::string("the secret in ") + setting::kDpus + " is not valid: " + secret.error()};
   config.dpu_secret = secret.value();
   return Done{};
+}
+
+Status read_log(Config& config) {
+  const std::string_view text = variable(setting::kLog);
+  const LogSetting log = parse_log(text);
+  if (!is_log_level(log.level)) return bad(setting::kLog, text, "use LEVEL or LEVEL:FILE; " + log_levels());
+  config.verbose = log.speaks();
+  return Done{};
+}
+
+Status read_names() {
+  const WrongNames wrong = wrong_names(environ);
+  return wrong.old.empty() ? Status(Done{}) : Status(Error{wrong.old});
 }
 
 std::string_view short_name(std::string_view host) {
@@ -144,7 +116,7 @@ std::string daemon_beside_library() {
 }
 
 Status read_daemon(Config& config) {
-  config.daemon_path = variable("OUTRIGGER_DAEMON");
+  config.daemon_path = variable(setting::kDaemon);
   if (config.daemon_path.empty()) config.daemon_path = daemon_beside_library();
   if (config.daemon_path.empty()) {
     return Error{"no outriggerd beside the preload library; set OUTRIGGER_DAEMON to its path"};
@@ -158,31 +130,28 @@ Status read_daemon(Config& config) {
 }  // namespace
 
 bool enabled_by_environment() {
-  const std::string_view value = variable("OUTRIGGER_ENABLE");
+  const std::string_view value = variable(setting::kEnable);
   return value != "0" && value != "off" && value != "no";
+}
+
+std::string unknown_setting() {
+  return wrong_names(environ).unknown;
 }
 
 Result<Config> read_config() {
   Config config;
-  config.service_cpus = variable("OUTRIGGER_SERVICE_CPUS");
-  config.report = variable("OUTRIGGER_REPORT");
-  config.transports = variable("OUTRIGGER_UCX_TLS");
-  const std::string_view verbose = variable("OUTRIGGER_VERBOSE");
-  config.verbose = !verbose.empty() && verbose != "0";
-  for (const Status& status :
-       {read_number("OUTRIGGER_SERVICES", config.services), read_number("OUTRIGGER_MIN_BYTES", config.min_bytes),
-        read_number("OUTRIGGER_INIT_TIMEOUT_MS", config.init_timeout_ms),
-        read_number("OUTRIGGER_PRETEND_NODES", config.pretend_nodes), read_algorithms(config), read_blocking(config),
-        read_switch("OUTRIGGER_SHARED_HEAP", config.shared_heap),
-        read_switch("OUTRIGGER_WAIT_COPIES", config.wait_copies),
-        read_switch("OUTRIGGER_HUGE_PAGES", config.huge_pages), read_reach(config), read_dpus(config),
-        read_daemon(config)}) {
+  config.service_cpus = variable(setting::kServiceCpus);
+  config.report = variable(setting::kReport);
+  config.transports = variable(setting::kTransports);
+  for (const Status& status : {read_names(), read_number(setting::kServices, config.services),
+                               read_number(setting::kInitTimeout, config.init_timeout_ms),
+                               read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config),
+                               read_memory(config), read_dpus(config), read_log(config), read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
-  if (config.pretend_nodes == 0) return bad("OUTRIGGER_PRETEND_NODES", "0", "at least 1");
+  if (config.pretend_nodes == 0) return bad(setting::kPretendNodes, "0", "at least 1");
   if (config.services > kMaxServices) {
-    return Error{"OUTRIGGER_SERVICES=" + std::to_string(config.services) + " is not valid: at most " +
-                 std::to_string(kMaxServices)};
+    return bad(setting::kServices, std::to_string(config.services), "at most " + std::to_string(kMaxServices));
   }
   return config;
 }
@@ -210,12 +179,8 @@ std::uint64_t Config::digest() const {
   for (const char letter : std::string_view(OUTRIGGER_VERSION)) mix(static_cast<std::uint64_t>(letter));
   for (const char letter : selection.encode()) mix(static_cast<std::uint64_t>(letter));
   mix(0);
-  mix(reach);
-  mix(static_cast<std::uint64_t>(blocking));
-  mix(shared_heap ? 1 : 0);
-  mix(wait_copies ? 1 : 0);
-  mix(huge_pages ? 1 : 0);
-  mix(min_bytes);
+  mix(memory.reach);
+  for (const AidRow& aid : kAids) mix(memory.*aid.on ? 1 : 0);
   mix(pretend_nodes);
   mix(report.empty() ? 0 : 1);
   for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));

@@ -123,7 +123,7 @@ Meeting meet(const Job& job, const std::string& dpu) {
     options.number_here = job.number_here;
     options.services = job.config.services;
     options.service_cpus = job.config.service_cpus;
-    options.reach_allowed = job.config.reach;
+    options.reach_allowed = job.config.memory.reach;
     options.start_timeout_ms = job.config.init_timeout_ms / 2;
     options.hello_timeout_ms = job.config.init_timeout_ms / 2;  // and as long again for the service processes
     options.dpu = dpu;
@@ -160,11 +160,11 @@ std::string attach_to_service(Job& job, bool on_dpu) {
   options.local_rank = job.local_rank;
   options.local_size = job.local_size;
   options.dpu = on_dpu;
-  options.wait_copies = job.config.wait_copies;
-  options.huge_pages = job.config.huge_pages;
+  options.wait_copies = job.config.memory.wait_copies;
+  options.huge_pages = job.config.memory.huge_pages;
   options.transports = job.config.transports;
-  options.offer_xpmem = (job.config.reach & kReachXpmem) != 0;
-  options.offer_exports = (job.config.reach & kReachAlias) != 0;
+  options.offer_xpmem = (job.config.memory.reach & kReachXpmem) != 0;
+  options.offer_exports = (job.config.memory.reach & kReachAlias) != 0;
   Result<std::unique_ptr<client::Client>> attached = client::Client::attach(options);
   if (!attached) return attached.error().empty() ? "the service process refused the rank" : attached.error();
   job.client = std::move(attached.value());
@@ -221,7 +221,7 @@ std::string try_services(Job& job, bool on_dpu) {
 // On DPUs where there are some; where one of them cannot be used, on free cores of the hosts. Collective over the
 // world.
 std::string find_services(Job& job) {
-  if (!job.config.dpus.empty() && (job.config.reach & kReachRdma) != 0) {
+  if (!job.config.dpus.empty()) {
     const std::string problem = try_services(job, true);
     if (problem.empty()) return {};
     if (job.world_rank == 0) print("the DPUs are not used: %s", problem.c_str());
@@ -236,7 +236,7 @@ std::string find_services(Job& job) {
 
 // Everybody's node and service process. Collective over the world.
 void learn_places(Job& job) {
-  const client::RankPlace mine{job.node, job.client->welcome().sp};
+  const RankPlace mine{job.node, job.client->welcome().sp};
   const int bytes = static_cast<int>(sizeof mine);
   job.places.resize(job.world_size);
   real().Allgather(&mine, bytes, constants().byte, job.places.data(), bytes, constants().byte, job.internal_comm);
@@ -274,6 +274,9 @@ void start_job() {
   if (current_job() != nullptr || !abi_matches() || !enabled_by_environment()) return;
   auto job = std::make_unique<Job>();
   set_world(*job);
+  if (const std::string unknown = unknown_setting(); !unknown.empty() && job->world_rank == 0) {
+    print("%s", unknown.c_str());
+  }
   Result<Config> config = read_config();
   if (config) job->config = config.value();
   job->digest = job->config.digest();
@@ -295,10 +298,8 @@ void start_job() {
   job->reporting = !job->config.report.empty();
   share_cores(*job);
   learn_places(*job);
-  // There it never pays, and the program's many short ones are passed on at once.
-  if (job->nodes == 1 && job->config.blocking == BlockingForms::where_it_pays) {
-    job->config.blocking = BlockingForms::native;
-  }
+  // Where none can be, the program's many short ones are passed on at once.
+  job->config.blocking = job->config.selection.may_offload_blocking(job->nodes);
   use_shared_heap(*job);
   describe(*job);
   start_report(*job);

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "client/client.hpp"
-#include "client/selection.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/start/config.hpp"
+#include "protocol/selection.hpp"
 
 namespace outrigger::mpi {
 
@@ -22,11 +22,11 @@ struct Job {
   std::uint32_t world_size = 0;
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 0;
-  std::uint32_t nodes = 1;                // of the job
-  std::uint32_t node = 0;                 // this one's number
-  std::uint32_t keepers_here = 1;         // nodes that this machine pretends to be
-  std::uint32_t number_here = 0;          // which of them this is
-  std::vector<client::RankPlace> places;  // of all ranks, by world rank
+  std::uint32_t nodes = 1;         // of the job
+  std::uint32_t node = 0;          // this one's number
+  std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be
+  std::uint32_t number_here = 0;   // which of them this is
+  std::vector<RankPlace> places;   // of all ranks, by world rank
   copy::RankCores cores = copy::RankCores::own;
   bool reporting = false;
   MPI_Comm internal_comm{};  // a duplicate of the world; errors return

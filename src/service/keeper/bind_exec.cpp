@@ -12,13 +12,14 @@
 #include <sstream>
 #include <string_view>
 
+#include "protocol/settings.hpp"
 #include "service/keeper/placement.hpp"
 #include "service/keeper/topology.hpp"
 
 namespace outrigger::service {
 namespace {
 
-constexpr const char* kServiceCpus = "OUTRIGGER_SERVICE_CPUS";
+using setting::kServiceCpus;
 
 std::optional<std::uint32_t> number_in(std::string_view text) {
   std::uint32_t number = 0;
@@ -70,8 +71,8 @@ Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) 
   request.services = binding.services;
   request.keep_no_core = binding.keep_no_core;
   request.service_cpus = std::move(cpus).value();
-  if (!variable("OUTRIGGER_PRETEND_NODES").empty()) {
-    const Result<std::uint32_t> nodes = number_of_variable("OUTRIGGER_PRETEND_NODES");
+  if (!variable(setting::kPretendNodes).empty()) {
+    const Result<std::uint32_t> nodes = number_of_variable(setting::kPretendNodes);
     if (!nodes) return Error{nodes.error()};
     request.nodes = nodes.value();
   }

@@ -45,32 +45,6 @@ bool is_listener(int fd) {
 
 }  // namespace
 
-Result<std::uint32_t> parse_reach(const std::string& text) {
-  std::uint32_t reach = 0;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::string_view part = rest.substr(0, rest.find(','));
-    rest = part.size() == rest.size() ? std::string_view() : rest.substr(part.size() + 1);
-    if (part == "mapped") {
-      reach |= kReachMapped;
-    } else if (part == "cma") {
-      reach |= kReachCma;
-    } else if (part == "copier") {
-      reach |= kReachCopier;
-    } else if (part == "xpmem") {
-      reach |= kReachXpmem;
-    } else if (part == "rdma") {
-      reach |= kReachRdma;
-    } else if (part == "alias") {
-      reach |= kReachAlias;
-    } else if (part != "none") {
-      return Error{fmt::format(
-          "'{}' is not a reach; write mapped, cma, copier, xpmem, rdma, alias or none, separated by commas", part)};
-    }
-  }
-  return reach;
-}
-
 int keep(KeeperConfig config) {
   UniqueFd listener(kKeeperListenerFd);
   if (!is_listener(listener.get())) {

@@ -9,9 +9,6 @@ namespace outrigger::service {
 inline constexpr int kKeeperListenerFd = 3;
 inline constexpr int kKeeperSecretFd = 4;
 
-// "mapped,cma": kReach* bits. "none" adds nothing: ranks pack and unpack themselves.
-[[nodiscard]] Result<std::uint32_t> parse_reach(const std::string& text);
-
 // Reads the secret from kKeeperSecretFd, goes to the background (the caller's process exits), and keeps until the job
 // is over. Returns the exit status.
 [[nodiscard]] int keep(KeeperConfig config);

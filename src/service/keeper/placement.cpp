@@ -283,7 +283,6 @@ Result<BindRequest> parse_bind(const std::string& text) {
 }
 
 std::uint32_t default_services(std::uint32_t ranks) {
-  constexpr std::uint32_t kRanksPerService = 8;
   return std::max(1U, (ranks + kRanksPerService - 1) / kRanksPerService);
 }
 

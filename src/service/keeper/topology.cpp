@@ -192,7 +192,6 @@ std::uint32_t usable_cpus() {
 }
 
 std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology) {
-  constexpr std::uint32_t kRanksPerService = 8;
   const std::vector<int> candidates =
       request.service_cpus.empty() ? free_cpus(topology, request.used_by_ranks) : request.service_cpus;
   std::uint32_t count = request.services;

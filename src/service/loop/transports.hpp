@@ -6,12 +6,13 @@
 #include <string>
 
 #include "protocol/control.hpp"
+#include "protocol/settings.hpp"
 
 namespace outrigger::service {
 
 // OUTRIGGER_UCX_TLS, written as UCX_TLS; empty: not set.
 [[nodiscard]] inline std::string allowed_transports() {
-  const char* transports = std::getenv("OUTRIGGER_UCX_TLS");
+  const char* transports = std::getenv(setting::kTransports);
   return transports == nullptr ? std::string() : std::string(transports);
 }
 

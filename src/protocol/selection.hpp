@@ -6,11 +6,18 @@
 //
 // The user's rules as text (OUTRIGGER_ALGORITHM), without blanks:
 //   rules      rule{,rule}
-//   rule       [collective{:condition}=]choice      without a collective: all that have the algorithm
+//   rule       [calls{:condition}=]choice           without calls: all that have the algorithm
+//   calls      ialltoall, ...                       a collective; or
+//              alltoall, ...                        its blocking form alone; or
+//              all, blocking                        every collective, every blocking form
 //   condition  r, n, p, s or b and a range          ranks, nodes, ranks per node, service processes per node, bytes
-//   range      N or LOW- or LOW-HIGH                decimal, both ends included
-//   choice     the name of an algorithm, or native
-// For example iallgather:n2-:p2-:b65536-=node_ring,ibcast=native
+//   range      N or LOW- or LOW-HIGH or -HIGH       decimal, both ends included; bytes with K, M or G, if need be
+//   choice     the name of an algorithm, or native; for blocking forms also
+//              on, auto                             as the nonblocking form; so where that pays
+// For example iallgather:n2-:p2-:b64K-=node_ring,all:b-4K=native,blocking=on
+//
+// A blocking form is offloaded as its rules say, else where it pays (`auto`), and then by the algorithm of its
+// nonblocking form, unless its own rule names one.
 #pragma once
 
 #include <array>
@@ -27,7 +34,7 @@
 #include "protocol/collective.hpp"
 #include "protocol/ids.hpp"
 
-namespace outrigger::client {
+namespace outrigger {
 
 // Where a rank runs: its node, and the service process that serves it, both numbered in any way that is the same for
 // all ranks.
@@ -59,14 +66,32 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// What a rule may ask of a call: its letter in text, its name in files of rules.
+struct ConditionName {
+  char letter;
+  std::string_view name;
+  std::string_view meaning;
+};
+inline constexpr std::array kConditionNames{
+    ConditionName{'r', "ranks", "of the communicator"},
+    ConditionName{'n', "nodes", "that have members"},
+    ConditionName{'p', "ranks_per_node", "members on the node that has most"},
+    ConditionName{'s', "services", "service processes with members, on the node that has most of them"},
+    ConditionName{'b', "bytes", "of a block, of a broadcast's message; only where MPI makes them alike on all ranks"},
+};
+
+enum class Verdict : std::uint8_t { native, algorithm, as_nonblocking, where_it_pays };
+
 struct SelectionRule {
-  std::optional<Collective> collective;  // nothing: all that have the algorithm, or all (native)
+  std::optional<Collective> collective;  // nothing: all that have the algorithm, or all
+  bool blocking = false;                 // of the blocking forms, which other rules do not name
   Range ranks;
   Range nodes;
   Range ranks_per_node;
   Range services;
-  Range bytes;                         // of a block; of a broadcast, of the message
-  std::optional<Algorithm> algorithm;  // nothing: native
+  Range bytes;  // of a block; of a broadcast, of the message
+  Verdict verdict = Verdict::native;
+  std::optional<Algorithm> algorithm;  // where the verdict is one
   bool operator==(const SelectionRule&) const = default;
 };
 
@@ -89,11 +114,25 @@ class SelectionTable {
   // The user's rules as decode() reads them: the same text for the same rules.
   [[nodiscard]] std::string encode() const;
 
+  // Of each of the user's rules: empty, or why it is never used.
+  [[nodiscard]] std::vector<std::string> hidden() const;
+
   // Nothing: native. `block_bytes` where they are alike on all ranks.
   [[nodiscard]] std::optional<Algorithm> choose(Collective collective, const GroupShape& shape,
                                                 std::optional<std::uint64_t> block_bytes) const;
 
+  // Is the blocking form offloaded? And then by which algorithm; nothing: native.
+  [[nodiscard]] bool offloads_blocking(Collective collective, const GroupShape& shape,
+                                       std::optional<std::uint64_t> block_bytes) const;
+  [[nodiscard]] std::optional<Algorithm> choose_blocking(Collective collective, const GroupShape& shape,
+                                                         std::optional<std::uint64_t> block_bytes) const;
+  // Might some blocking form be, in a job of so many nodes?
+  [[nodiscard]] bool may_offload_blocking(std::uint32_t nodes) const;
+
  private:
+  [[nodiscard]] const SelectionRule* users_rule(bool blocking, Collective collective, const GroupShape& shape,
+                                                std::optional<std::uint64_t> block_bytes) const;
+
   std::vector<SelectionRule> rules_;
 };
 
@@ -103,7 +142,12 @@ class SelectionTable {
 [[nodiscard]] bool blocking_pays(Collective collective, const GroupShape& shape,
                                  std::optional<std::uint64_t> block_bytes);
 
+// A call's blocking form: `alltoall` of `ialltoall`.
+[[nodiscard]] constexpr std::string_view blocking_name_of(Collective collective) {
+  return name_of(collective).substr(1);
+}
+
 // "ialltoall=ring_pull or scatter_dest; ...": what there is, for messages.
 [[nodiscard]] std::string selection_choices();
 
-}  // namespace outrigger::client
+}  // namespace outrigger

@@ -1,5 +1,5 @@
 // The selection table: its text, what it decides, and the shapes of groups it is asked about.
-#include "client/selection.hpp"
+#include "protocol/selection.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace outrigger::client {
+namespace outrigger {
 namespace {
 
 GroupShape shape(std::uint32_t ranks, std::uint32_t nodes, std::uint32_t ranks_per_node, std::uint32_t services) {
@@ -108,16 +108,22 @@ TEST(Selection, BadTextIsRefusedWithItsReason) {
                           Case{"ibcast:=flat", "missing after ':'"},
                           Case{"ibcast::r1=flat", "begins with"},
                           Case{"ibcast:x1=flat", "begins with"},
-                          Case{"ibcast:r=flat", "N, LOW- or LOW-HIGH"},
-                          Case{"ibcast:r-4=flat", "N, LOW- or LOW-HIGH"},
-                          Case{"ibcast:r4-2=flat", "N, LOW- or LOW-HIGH"},
-                          Case{"ibcast:r+1=flat", "N, LOW- or"},
-                          Case{"ibcast:b64K=flat", "N, LOW- or"},
+                          Case{"ibcast:r=flat", "N, LOW-, LOW-HIGH or -HIGH"},
+                          Case{"ibcast:r-=flat", "N, LOW-, LOW-HIGH or -HIGH"},
+                          Case{"ibcast:r4-2=flat", "N, LOW-, LOW-HIGH or -HIGH"},
+                          Case{"ibcast:r+1=flat", "N, LOW-, "},
+                          Case{"ibcast:r64K=flat", "N, LOW-, "},
+                          Case{"ibcast:b64Q=flat", "N, LOW-, "},
+                          Case{"ibcast:b99999999999G=flat", "N, LOW-, "},
                           Case{"ibcast:r99999999999999999999=flat", "N, LOW-"},
                           Case{"ibcast:r1:r2=flat", "there twice"},
                           Case{"ibcast:r0-=flat", "no condition"},
                           Case{"ialltoallv:b8=native", "bytes differ between the ranks"},
-                          Case{"iallgatherv:b8-=flat", "bytes differ between the ranks"}}) {
+                          Case{"iallgatherv:b8-=flat", "bytes differ between the ranks"},
+                          Case{"alltoallv:b8-=native", "bytes differ between the ranks"},
+                          Case{"ialltoall=on", "only blocking forms"},
+                          Case{"auto", "only blocking forms"},
+                          Case{"alltoall=flat", "the collective has no such algorithm"}}) {
     const Result<SelectionTable> decoded = SelectionTable::decode(bad.text);
     ASSERT_FALSE(decoded.ok()) << bad.text;
     EXPECT_NE(decoded.error().find(bad.reason), std::string::npos) << bad.text << ": " << decoded.error();
@@ -126,6 +132,80 @@ TEST(Selection, BadTextIsRefusedWithItsReason) {
   for (std::size_t i = 1; i < SelectionTable::kMaxRules; ++i) many += ",flat";
   EXPECT_TRUE(SelectionTable::decode(many).ok());
   EXPECT_FALSE(SelectionTable::decode(many + ",flat").ok());
+}
+
+// Each text, and how the library writes it.
+TEST(Selection, SizesAndNamesForAllAreWrittenOut) {
+  for (const auto& [text, written] : std::vector<std::pair<std::string, std::string>>{
+           {"ibcast:b64K-=native", "ibcast:b65536-=native"},
+           {"ibcast:b-4K:r2=flat", "ibcast:r2:b0-4096=flat"},
+           {"all:b-1M=native", "all:b0-1048576=native"},
+           {"all=flat", "flat"},
+           {"blocking=on,allgather=node_ring,bcast=auto", "blocking=on,allgather=node_ring,bcast=auto"}}) {
+    EXPECT_EQ(table(text).encode(), written);
+  }
+}
+
+TEST(Selection, BytesInARuleForAllDecideWhereTheyAreAlike) {
+  const SelectionTable rules = table("all:b-4095=native");
+  const GroupShape any = shape(4, 1, 4, 1);
+  for (const CollectiveRow& row : kCollectives) {
+    const Collective collective = row.collective;
+    EXPECT_EQ(rules.choose(collective, any, 4096), SelectionTable().choose(collective, any, 4096));
+    EXPECT_EQ(rules.choose(collective, any, std::nullopt), SelectionTable().choose(collective, any, std::nullopt));
+    EXPECT_EQ(rules.choose(collective, any, 4095), std::nullopt);
+    EXPECT_EQ(rules.choose_blocking(collective, any, 4095), std::nullopt);
+  }
+}
+
+TEST(Selection, BlockingFormsHaveRulesOfTheirOwn) {
+  const GroupShape one_node = shape(4, 1, 4, 1);
+  const GroupShape nodes = shape(8, 4, 2, 1);
+  constexpr std::uint64_t kLarge = 1U << 20;
+  const auto offloads = [&](std::string_view text, const GroupShape& group) {
+    return table(text).offloads_blocking(Collective::iallgather, group, kLarge);
+  };
+  for (const std::string_view by_itself : {"", "blocking=auto", "ibcast=flat", "bcast=on", "iallgather=native"}) {
+    EXPECT_FALSE(offloads(by_itself, one_node)) << by_itself;
+    EXPECT_TRUE(offloads(by_itself, nodes)) << by_itself;
+  }
+  for (const std::string_view off : {"blocking=native", "allgather=native,blocking=on", "allgather:b1M-=native"}) {
+    EXPECT_FALSE(offloads(off, nodes)) << off;
+  }
+  for (const std::string_view on : {"blocking=on", "allgather=flat", "bcast=native,blocking=on", "blocking:n-1=on"}) {
+    EXPECT_TRUE(offloads(on, one_node)) << on;
+  }
+  // Its own rule's algorithm, else its nonblocking form's.
+  const SelectionTable rules = table("allgather:n2-=hierarchical,blocking=on,iallgather=node_ring,bcast=flat");
+  EXPECT_EQ(rules.choose_blocking(Collective::iallgather, nodes, kLarge), Algorithm::hierarchical);
+  EXPECT_EQ(rules.choose_blocking(Collective::iallgather, one_node, kLarge), Algorithm::node_ring);
+  EXPECT_EQ(rules.choose(Collective::iallgather, nodes, kLarge), Algorithm::node_ring);
+}
+
+TEST(Selection, WhereNoBlockingFormCanBeOffloadedIsKnownBefore) {
+  struct Case {
+    const char* rules;
+    bool one_node;
+    bool nodes;
+  };
+  for (const Case& each :
+       {Case{"", false, true}, Case{"blocking=native", false, false}, Case{"blocking=on", true, true},
+        Case{"bcast=native", false, true}, Case{"bcast:b1-=on,blocking=native", true, true},
+        Case{"blocking=auto,bcast=native", false, true}, Case{"ibcast=native", false, true}}) {
+    EXPECT_EQ(table(each.rules).may_offload_blocking(1), each.one_node) << each.rules;
+    EXPECT_EQ(table(each.rules).may_offload_blocking(2), each.nodes) << each.rules;
+  }
+}
+
+TEST(Selection, ARuleThatNeverDecidesIsFound) {
+  const auto hidden = [](std::string_view text) { return table(text).hidden().back(); };
+  EXPECT_EQ(hidden("flat,ibcast=native"), "never used for ibcast: a rule before it always decides");
+  EXPECT_EQ(hidden("blocking=on,bcast=native"), "never used for bcast: a rule before it always decides");
+  EXPECT_EQ(hidden("native,all:b1=flat"), "never used for all: a rule before it always decides");
+  for (const std::string_view used :
+       {"flat", "flat,ialltoall=native", "bcast=on,ibcast=flat", "ibcast:b1-=flat,ibcast=native"}) {
+    EXPECT_EQ(hidden(used), "") << used;
+  }
 }
 
 class RandomText {
@@ -141,7 +221,7 @@ class RandomText {
 
   // A few bytes changed, cut out or put in.
   [[nodiscard]] std::string damaged(std::string text) {
-    static constexpr std::string_view kLetters = "rnpsb0123456789-:=,flatnative_ \0\xff";
+    static constexpr std::string_view kLetters = "rnpsbKM0123456789-:=,flatnative_ \0\xff";
     for (std::uint64_t i = 1 + below(3); i != 0; --i) {
       const std::size_t at = below(text.size() + 1);
       const char letter = kLetters[below(kLetters.size())];
@@ -231,4 +311,4 @@ TEST(Selection, ShapesOfGroups) {
 }
 
 }  // namespace
-}  // namespace outrigger::client
+}  // namespace outrigger

@@ -1,0 +1,79 @@
+"""What other programs write, as data: one way to read it, and one error when it is not what was expected."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from outrigger.errors import UserError
+
+T = TypeVar("T")
+
+
+def parse(text: str | bytes, form: type[T], what: str, *, exact: bool = False) -> T:
+    """JSON as a dataclass, its fields checked; `what` is named when it is none. Unless `exact` it may have others."""
+    try:
+        found = msgspec.json.decode(text, type=form)
+        others = set(msgspec.json.decode(text)).difference(vars(found)) if exact else ()
+    except msgspec.DecodeError as error:
+        raise UserError(f"{what} cannot be read: {error}") from error
+    if others:
+        raise UserError(f"{what} cannot be read: it has more than is known here: {', '.join(sorted(others))}")
+    return found
+
+
+@dataclass(frozen=True)
+class _Versioned:
+    version: int
+
+
+def parse_version(text: str | bytes, form: type[T], version: int, what: str) -> T:
+    """The same of a format that has versions, of which one is read here."""
+    found = parse(text, _Versioned, what).version
+    if found != version:
+        raise UserError(f"{what} has version {found}, this command reads version {version}")
+    return parse(text, form, what)
+
+
+def convert(data: Any, form: type[T], what: str) -> T:
+    """The same for what has been read already."""
+    try:
+        return msgspec.convert(data, form)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{what} cannot be read: {error}") from error
+
+
+class OfRanks(Protocol):
+    """What a benchmark program prints."""
+
+    @property
+    def ranks(self) -> int:
+        """Of its job."""
+
+
+F = TypeVar("F", bound=OfRanks)
+
+
+def json_line(output: str) -> str:
+    """The first line of JSON among whatever else was printed."""
+    line = next((line for line in output.splitlines() if line.startswith("{")), None)
+    if line is None:
+        raise UserError("what the benchmark printed cannot be read: there are no figures")
+    return line
+
+
+def parse_figures(output: str, form: type[F], ranks: int) -> F:
+    """The line of JSON of a benchmark program that ran with so many ranks."""
+    line = json_line(output)
+    figures = parse(line, form, f"the benchmark's line {line}")
+    if figures.ranks != ranks:
+        raise UserError(f"the benchmark ran as a job of {figures.ranks} ranks, not {ranks}: is this its own mpirun?")
+    return figures
+
+
+def as_json(value: Any) -> str:
+    """Dataclasses, and lists of them, for people and files."""
+    return json.dumps(value, default=asdict, indent=2)

@@ -1,0 +1,171 @@
+"""The built library's tables, as outriggerd prints them: what is offloaded, how memory is reached, what can be set."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrigger.artifacts import Artifacts
+from outrigger.errors import UserError
+from outrigger.formats import T, parse
+
+_TIMEOUT_S = 20.0
+_PREFIX = "OUTRIGGER_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collective:
+    """One that can be offloaded."""
+
+    name: str
+    blocking: str
+    """The name of its blocking form."""
+    algorithms: tuple[str, ...]
+    """Its default first."""
+    alike: bool
+    """Its blocks have as many bytes on all ranks, so bytes may decide."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """Of a rule."""
+
+    letter: str
+    name: str
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """A way by which bytes travel."""
+
+    name: str
+    selectable: bool
+    when: str
+    cost: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aid:
+    """What helps with it, and can be switched."""
+
+    name: str
+    initial: bool
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """For the programs of an ABI."""
+
+    abi: str
+    title: str
+    library: str
+    sonames: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """An environment variable."""
+
+    name: str
+    initial: str
+    valid: str
+    meaning: str
+    alike: bool
+    """All ranks must have the same."""
+    internal: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class OldSetting:
+    """A variable of another version, and what to write instead."""
+
+    name: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Of a node."""
+
+    services: int
+    local_ranks: int
+    ranks_per_service: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """What `outriggerd tables` prints."""
+
+    version: str
+    collectives: tuple[Collective, ...]
+    conditions: tuple[Condition, ...]
+    most_rules: int
+    reaches: tuple[Reach, ...]
+    aids: tuple[Aid, ...]
+    libraries: tuple[Library, ...]
+    settings: tuple[Setting, ...]
+    old_settings: tuple[OldSetting, ...]
+    foreign_prefixes: tuple[str, ...]
+    limits: Limits
+
+    @property
+    def selectable(self) -> tuple[str, ...]:
+        """The reaches that can be allowed."""
+        return tuple(reach.name for reach in self.reaches if reach.selectable)
+
+    def check_names(self, environment: Mapping[str, str]) -> str | None:
+        """Raises for a variable of another version; what there is to say of one that is none."""
+        old = {setting.name: setting.remedy for setting in self.old_settings}
+        known = {setting.name for setting in self.settings}
+        for name in sorted(environment):
+            if name in old:
+                raise UserError(f"{name} is not read any more: write {old[name]}")
+            if name.startswith(_PREFIX) and name not in known and not name.startswith(self.foreign_prefixes):
+                public = ", ".join(setting.name for setting in self.settings if not setting.internal)
+                return f"{name} is no setting and does nothing; there are {public}"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What the library makes of a rule."""
+
+    rule: str
+    problem: str
+    hidden: str
+
+
+@dataclass(frozen=True)
+class _Rules:
+    rules: tuple[Rule, ...]
+
+
+def _ask(daemon: Path, words: Sequence[str], form: type[T]) -> T:
+    command = [str(daemon), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UserError(f"cannot ask {daemon} what there is: {error}") from error
+    if done.returncode != 0:
+        raise UserError(f"{daemon} is older than this command and knows no '{words[0]}'; run ./dev build")
+    return parse(done.stdout, form, f"what {daemon} {words[0]} printed")
+
+
+@functools.cache
+def _read(daemon: Path) -> Tables:
+    return _ask(daemon, ["tables"], Tables)
+
+
+def read(artifacts: Artifacts) -> Tables:
+    """Once for each build."""
+    return _read(artifacts.daemon)
+
+
+def check_rules(artifacts: Artifacts, rules: Sequence[str]) -> tuple[Rule, ...]:
+    """The library's own reading of rules that choose algorithms."""
+    return _ask(artifacts.daemon, ["rules", "--", *rules], _Rules).rules

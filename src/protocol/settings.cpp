@@ -1,0 +1,65 @@
+#include "protocol/settings.hpp"
+
+#include <algorithm>
+
+namespace outrigger {
+namespace {
+
+constexpr std::string_view kPrefix = "OUTRIGGER_";
+
+template <class Rows>
+auto row_of(const Rows& rows, std::string_view name) {
+  return std::find_if(rows.begin(), rows.end(), [name](const auto& row) { return row.name == name; });
+}
+
+bool is_foreign(std::string_view name) {
+  return std::any_of(kForeignPrefixes.begin(), kForeignPrefixes.end(),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+std::string known_names() {
+  std::string names;
+  for (const SettingRow& row : kSettings) {
+    if (row.internal) continue;
+    names.append(names.empty() ? "" : ", ").append(row.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+WrongNames wrong_names(const char* const* environment) {
+  WrongNames wrong;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry(*environment);
+    const std::string_view name = entry.substr(0, entry.find('='));
+    if (!name.starts_with(kPrefix) || is_foreign(name) || row_of(kSettings, name) != kSettings.end()) continue;
+    const auto old = row_of(kOldSettings, name);
+    if (old != kOldSettings.end()) {
+      if (wrong.old.empty()) wrong.old = std::string(name) + " is not read any more: write " + std::string(old->remedy);
+    } else if (wrong.unknown.empty()) {
+      wrong.unknown = std::string(name) + " is no setting and does nothing; there are " + known_names();
+    }
+  }
+  return wrong;
+}
+
+LogSetting parse_log(std::string_view text) {
+  LogSetting setting;
+  const auto colon = text.find(':');
+  if (!text.empty()) setting.level = text.substr(0, colon);
+  if (colon != std::string_view::npos) setting.file = text.substr(colon + 1);
+  return setting;
+}
+
+bool is_log_level(std::string_view word) {
+  return std::find(kLogLevels.begin(), kLogLevels.end(), word) != kLogLevels.end();
+}
+
+std::string log_levels() {
+  std::string levels;
+  for (const std::string_view level : kLogLevels) levels.append(levels.empty() ? "there are " : ", ").append(level);
+  return levels;
+}
+
+}  // namespace outrigger

@@ -1,0 +1,107 @@
+// Every environment variable of the library, of outriggerd and of the `outrigger` command: one table, from which
+// messages, `outriggerd tables` and docs/reference.md are made.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace outrigger {
+
+struct SettingRow {
+  std::string_view name;
+  std::string_view initial;  // unless set; for people
+  std::string_view valid;
+  std::string_view meaning;
+  bool alike;     // all ranks must have the same: the job is native otherwise
+  bool internal;  // set by `outrigger run` or a test, not by people
+};
+
+namespace setting {
+inline constexpr const char* kEnable = "OUTRIGGER_ENABLE";
+inline constexpr const char* kServices = "OUTRIGGER_SERVICES";
+inline constexpr const char* kServiceCpus = "OUTRIGGER_SERVICE_CPUS";
+inline constexpr const char* kAlgorithm = "OUTRIGGER_ALGORITHM";
+inline constexpr const char* kReach = "OUTRIGGER_REACH";
+inline constexpr const char* kReport = "OUTRIGGER_REPORT";
+inline constexpr const char* kLog = "OUTRIGGER_LOG";
+inline constexpr const char* kInitTimeout = "OUTRIGGER_INIT_TIMEOUT_MS";
+inline constexpr const char* kDaemon = "OUTRIGGER_DAEMON";
+inline constexpr const char* kTransports = "OUTRIGGER_UCX_TLS";
+inline constexpr const char* kDpus = "OUTRIGGER_DPUS";
+inline constexpr const char* kPretendNodes = "OUTRIGGER_PRETEND_NODES";
+inline constexpr const char* kBuild = "OUTRIGGER_BUILD";
+}  // namespace setting
+
+inline constexpr std::array kSettings{
+    SettingRow{setting::kEnable, "on", "on, off", "off: nothing is offloaded", false, false},
+    SettingRow{setting::kServices, "by the launcher: one for eight ranks", "a number, at most 64",
+               "service processes per node", false, false},
+    SettingRow{setting::kServiceCpus, "cores that no rank may use", "CPUs, like 6,7", "where they run", false, false},
+    SettingRow{setting::kAlgorithm, "the built-in table", "rules with commas between them",
+               "which algorithm serves which collective, from which size on, and which blocking forms are offloaded",
+               true, false},
+    SettingRow{setting::kReach, "all, without heap", "words with commas between them",
+               "how memory may be reached, and what helps with it", true, false},
+    SettingRow{setting::kReport, "no report", "a file; - for a table on stderr",
+               "what was offloaded, what was not, and why, at MPI_Finalize", true, false},
+    SettingRow{setting::kLog, "off", "LEVEL or LEVEL:FILE; off, error, warn, info, debug or trace",
+               "from info on rank 0 says what was found, and how data went between nodes; with a file keeper and "
+               "service processes write their log there",
+               false, false},
+    SettingRow{setting::kInitTimeout, "20000; for a DPU to listen 30000", "milliseconds",
+               "how long ranks wait in MPI_Init for each other and for service processes, and `outrigger run` for DPUs",
+               false, false},
+    SettingRow{setting::kDaemon, "beside the library", "a path", "outriggerd", false, false},
+    SettingRow{setting::kTransports, "all but shared memory between nodes, UCX_TLS to DPUs", "as UCX_TLS",
+               "transports between nodes and to DPUs; other UCX_* apply", false, false},
+    SettingRow{setting::kDpus, "no DPU", "SECRET@HOST=DPU:PORT,...",
+               "where service processes on DPUs listen, and what proves the job to them", true, true},
+    SettingRow{setting::kPretendNodes, "1", "a number",
+               "every machine's ranks are split into so many nodes that share no memory", true, true},
+    SettingRow{setting::kBuild, "build/release", "a directory", "the build that the `outrigger` command uses", false,
+               false},
+};
+
+// Those of other versions. They are refused, so that nobody believes in a switch that does nothing.
+struct OldSettingRow {
+  std::string_view name;
+  std::string_view remedy;
+};
+inline constexpr std::array kOldSettings{
+    OldSettingRow{"OUTRIGGER_BLOCKING", "OUTRIGGER_ALGORITHM=blocking=on (or native)"},
+    OldSettingRow{"OUTRIGGER_MIN_BYTES", "OUTRIGGER_ALGORITHM=all:b-4095=native"},
+    OldSettingRow{"OUTRIGGER_SHARED_HEAP", "OUTRIGGER_REACH=heap"},
+    OldSettingRow{"OUTRIGGER_WAIT_COPIES", "OUTRIGGER_REACH=-wait_copies"},
+    OldSettingRow{"OUTRIGGER_HUGE_PAGES", "OUTRIGGER_REACH=-huge_pages"},
+    OldSettingRow{"OUTRIGGER_USE_DPU", "OUTRIGGER_REACH=-rdma"},
+    OldSettingRow{"OUTRIGGER_VERBOSE", "OUTRIGGER_LOG=info"},
+    OldSettingRow{"OUTRIGGER_LOG_FILE", "OUTRIGGER_LOG=LEVEL:FILE"},
+    OldSettingRow{"OUTRIGGER_DPU_SECRET", "OUTRIGGER_DPUS=SECRET@HOST=DPU:PORT"},
+    OldSettingRow{"OUTRIGGER_DPU_DAEMON", "outrigger run --dpu-daemon PATH"},
+    OldSettingRow{"OUTRIGGER_DPU_START_TIMEOUT_MS", "OUTRIGGER_INIT_TIMEOUT_MS"},
+};
+
+// Names that tests and benchmarks have for themselves.
+inline constexpr std::array<std::string_view, 2> kForeignPrefixes{"OUTRIGGER_TEST_", "OUTRIGGER_BENCH_"};
+
+// What is wrong with the names of an environment's variables, as one line; empty: nothing.
+struct WrongNames {
+  std::string old;      // refused
+  std::string unknown;  // said
+};
+[[nodiscard]] WrongNames wrong_names(const char* const* environment);
+
+// OUTRIGGER_LOG in its parts.
+struct LogSetting {
+  std::string_view level = "off";
+  std::string_view file;  // empty: none
+  [[nodiscard]] bool speaks() const { return level == "info" || level == "debug" || level == "trace"; }
+};
+inline constexpr std::array<std::string_view, 6> kLogLevels{"off", "error", "warn", "info", "debug", "trace"};
+[[nodiscard]] LogSetting parse_log(std::string_view text);
+[[nodiscard]] bool is_log_level(std::string_view word);
+// "there are off, error, ...", for messages.
+[[nodiscard]] std::string log_levels();
+
+}  // namespace outrigger

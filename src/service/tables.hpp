@@ -1,0 +1,22 @@
+// What a user can set and what is offloaded: the tables of src/protocol as JSON, for the launcher and for
+// docs/reference.md, so that each of them is written once.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace outrigger::service {
+
+//   {"version": "0.1.0",
+//    "collectives": [{"name", "blocking", "algorithms": [...], "alike": bytes may decide}],
+//    "conditions": [{"letter", "name", "meaning"}], "choices": ["native", "on", "auto"], "most_rules": n,
+//    "reaches": [{"name", "selectable", "when", "cost"}], "aids": [{"name", "initial", "meaning"}],
+//    "libraries": [{"abi", "library", "sonames": [...]}],
+//    "settings": [{"name", "initial", "valid", "meaning", "alike", "internal"}], "old_settings": [{"name", "remedy"}],
+//    "foreign_prefixes": [...], "limits": {"services", "local_ranks"}}
+[[nodiscard]] std::string describe_tables();
+
+//   {"rules": [{"rule": as the library writes it, "problem": "" or what is wrong, "hidden": "" or why never used}]}
+[[nodiscard]] std::string check_rules(std::span<const std::string> rules);
+
+}  // namespace outrigger::service
