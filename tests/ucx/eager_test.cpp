@@ -145,7 +145,7 @@ class SendingAhead : public Wires {
   }
 };
 
-// Posts, moves and ends in random order, each block at most once ahead, over a room that holds few of them.
+// Posts, moves and ends in random order, each block at most once eagerly, over a room that holds few of them.
 TEST_P(SendingAhead, InWhateverOrderThingsHappen) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(seed);
@@ -163,7 +163,7 @@ TEST_P(SendingAhead, InWhateverOrderThingsHappen) {
       blocks.push_back(make(i, at, bytes, kRegions[random() % 2]));
       at += bytes;
     }
-    // Some are posted late, so that several are on their way; some are never sent ahead.
+    // Some are posted late, so that several are on their way; some are never sent eagerly.
     std::size_t begun = 0;
     std::size_t offered = 0;
     const auto all_ended = [&] { return std::ranges::all_of(blocks, &SentBlock::ended); };
@@ -188,7 +188,7 @@ TEST_P(SendingAhead, InWhateverOrderThingsHappen) {
 
 // Else the one that comes later waits for the whole block of the one before it.
 TEST_P(SendingAhead, PeersGetTheirPartsInTurn) {
-  if (GetParam()) GTEST_SKIP() << "where the network moves memory only small blocks go ahead, as a whole";
+  if (GetParam()) GTEST_SKIP() << "where the network moves memory only small blocks go eagerly, as a whole";
   constexpr std::uint64_t kParts = 4;
   const WireOptions options;
   const std::uint64_t bytes = kParts * options.copied_chunk_bytes;
@@ -229,7 +229,7 @@ TEST_P(SendingAhead, NothingOfItIsReadAfterItWasWithdrawn) {
   fill(memory(0).range(kPrivateRegion), 6);
   SentBlock block = make(0, 0, 200'000);
   offer(block);
-  wire(0).withdraw_eager(block.id);  // before any part has gone
+  wire(0).withdraw_eager(block.id);  // before any chunk has gone
   fill(memory(0).range(kPrivateRegion), 7);
   run_for(std::chrono::milliseconds(20));
   pull(block);

@@ -207,8 +207,8 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
   wire::Header twice = header(wire::Kind::message);
   wire::Header notice = header(wire::Kind::eager);
   notice.bytes = 5000;
-  wire::Header part = header(wire::Kind::eager_chunk);
-  part.bytes = 5000;
+  wire::Header chunk = header(wire::Kind::eager_chunk);
+  chunk.bytes = 5000;
   const std::vector<std::function<void()>> attacks{
       [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(push), some); },
       [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(push), some, true); },
@@ -226,11 +226,11 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
         say(notice, std::string(wire::kBlockIdBytes, 'x'));  // more than there is room for
       },
       [&] {
-        raw_->send(RawPeer::Channel::data, wire::encode_wire(part), some);
-        raw_->send(RawPeer::Channel::data, wire::encode_wire(part), some);
+        raw_->send(RawPeer::Channel::data, wire::encode_wire(chunk), some);
+        raw_->send(RawPeer::Channel::data, wire::encode_wire(chunk), some);
       },
-      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(part), some, true); },
-      [&] { raw_->send(RawPeer::Channel::control, wire::encode_wire(part), some); },
+      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(chunk), some, true); },
+      [&] { raw_->send(RawPeer::Channel::control, wire::encode_wire(chunk), some); },
       [&] { say(header(wire::Kind::batch), "too short for a message"); },
       [&] {
         wire::Header stranger = header(wire::Kind::ping);

@@ -64,9 +64,8 @@ ucs_status_t DpuFabric::arrived(std::span<const std::byte> header, void* /*data*
 }
 
 void DpuFabric::step(RemoteRank& rank) {
-  using Stage = RemoteRank::Stage;
   const bool served = rank.is_reached() && rank.serves;
-  if (rank.stage == Stage::wired || (served && !rank.left)) {
+  if (rank.stage == RemoteRank::Stage::wired || (served && !rank.left)) {
     if (rank.sleep != RemoteRank::Sleep::asleep) rank.reader->poll();
   }
   attachments_.step(rank);

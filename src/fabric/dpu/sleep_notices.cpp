@@ -4,8 +4,11 @@
 #include <utility>
 
 namespace outrigger::fabric::dpu {
+namespace {
 
 using Sleep = RemoteRank::Sleep;
+
+}  // namespace
 
 // Says so, and looks once more for what was posted before the rank could know. When there was any, nobody goes to
 // sleep: ranks that are told already would not be looked at while this one's posts keep the service process awake.

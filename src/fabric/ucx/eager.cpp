@@ -9,7 +9,7 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-constexpr const char* kMalformedEager = "sends ahead what is not to be understood";
+constexpr const char* kMalformedEager = "sends eagerly what is not to be understood";
 // So few bytes travel with the notice.
 constexpr std::uint64_t kBytesWithNotice = 4096;
 
