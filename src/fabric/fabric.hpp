@@ -1,8 +1,8 @@
 // The one seam under the engine: everything the engine can ask of the world.
 //
-// Behind it stand host/ (same-node memory), sim/ (virtual time) and later ucx/ (the wire). The engine chooses *what*
-// moves; the fabric chooses *how* (one memcpy, one cross-memory copy, a relay in pipelined chunks, RDMA). The engine
-// never stages.
+// Behind it stand host/ (same-node memory), ucx/ (the wire), dpu/ (ranks reached from a DPU) and sim/ (virtual time).
+// The engine chooses *what* moves; the fabric chooses *how* (one memcpy, one cross-memory copy, a relay in pipelined
+// chunks, RDMA). The engine never stages.
 //
 // Thread rule: one engine, one fabric, one thread. Nothing here blocks, and no completion is delivered from inside
 // the call that started it.
@@ -64,7 +64,7 @@ class Fabric {
   // Forgets a move: after the return no byte of it is read or written any more and moved() will not be called.
   virtual void cancel(MoveCompletion& completion) = 0;
 
-  // Sending ahead: where the way is long, a fabric may send blocks before the other side asks for them. Only hints: a
+  // Eager blocks: where the way is long, a fabric may send blocks before the other side asks for them. Only hints: a
   // fabric that does nothing of it is right, too.
   //
   // Of a rank here: the service process `reader` will move this block, by move_block(), after the messages to it that
@@ -72,7 +72,7 @@ class Fabric {
   virtual void send_eager(const BlockId& id, const Block& from, SpId reader);
   // Not a byte of it is read any more after the return. Each block that was given to send_eager() is withdrawn.
   virtual void withdraw_eager(const BlockId& id);
-  // As move(), where `source` may have sent the block, or its first bytes, ahead.
+  // As move(), where `source` may have sent the block, or its first bytes, eagerly.
   virtual void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
                           MoveCompletion& completion);
   // Of a rank here: nobody will move the block (any more).

@@ -6,10 +6,9 @@
 //   data      the bytes of a request follow, or none and a status that is not ok
 //   push      bytes for your rank's memory follow: chunk `offset` of my move                -> stored
 //   stored    what has become of a push
-//   ahead     "the first `bytes` of this block come without being asked for, as block `offset` of mine": the block's
-//   name
-//             follows, and the bytes themselves if they are few. In the order of messages
-//   part      bytes of a block that is sent ahead follow; or none and a status, and no more come
+//   eager     "the first `bytes` of this block come without being asked for, as block `offset` of mine": the block's
+//             name follows, and the bytes themselves if they are few. In the order of messages
+//   eager_chunk  bytes of such a block follow; or none and a status, and no more come
 //   batch     several of those that are short follow, each with its header, as append_framed() writes them
 //   ping      -> pong
 //   bye       the sender ends: as it should, or, with a status that is not ok, because it has lost its node
@@ -39,8 +38,8 @@ enum class Kind : std::uint16_t {
   ping = 6,
   pong = 7,
   bye = 8,
-  ahead = 9,
-  part = 10,
+  eager = 9,
+  eager_chunk = 10,
   batch = 11,
 };
 
@@ -49,11 +48,11 @@ inline constexpr std::uint64_t kMaxChunkBytes = 1U << 20;
 
 struct Header {
   Kind kind = Kind::message;
-  std::uint16_t status = 0;  // fabric::MoveStatus, of data, stored, part and bye
+  std::uint16_t status = 0;  // fabric::MoveStatus, of data, stored, eager_chunk and bye
   SpId from;                 // the sender
   Secret secret{};           // the job's
-  std::uint64_t move = 0;    // of whoever began it; message and ahead: their number; part: of the sender's block
-  std::uint64_t offset = 0;  // of the chunk within the move or block; ahead: the sender's number for the block
+  std::uint64_t move = 0;    // of whoever began it; message, eager: their number; eager_chunk: the sender's block
+  std::uint64_t offset = 0;  // of the chunk within the move or block; eager: the sender's number for the block
   std::uint64_t bytes = 0;   // of the chunk
   MemoryRef memory;          // of the chunk: request: to be read; push: to be written
 };

@@ -1,6 +1,4 @@
 // Blocks that are sent before they are asked for.
-#include "fabric/ucx/eager.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "fabric/ucx/eager_blocks.hpp"
 #include "wires.hpp"
 
 namespace outrigger::testing {
@@ -31,16 +30,16 @@ std::vector<std::byte> some(std::size_t bytes) {
 
 TEST(Ahead, PartsMayComeBeforeTheirNotice) {
   EagerBlocks blocks(1000);
-  ASSERT_NE(blocks.part_came(1, 400, 200), nullptr);
+  ASSERT_NE(blocks.chunk_came(1, 400, 200), nullptr);
   blocks.keep(1, 400, some(200));
   EXPECT_EQ(blocks.awaited_bytes(), 0U) << "nobody knows how much will come";
   ASSERT_NE(blocks.notice(1, block_id(0), 600), nullptr);
   EXPECT_EQ(blocks.awaited_bytes(), 400U);
   const auto* block = blocks.find(block_id(0));
   ASSERT_NE(block, nullptr);
-  EXPECT_EQ(block->parts.size(), 1U);
+  EXPECT_EQ(block->chunks.size(), 1U);
   EXPECT_FALSE(block->complete());
-  ASSERT_NE(blocks.part_came(1, 0, 400), nullptr);
+  ASSERT_NE(blocks.chunk_came(1, 0, 400), nullptr);
   EXPECT_TRUE(block->complete());
   EXPECT_EQ(blocks.awaited_bytes(), 0U);
 }
@@ -51,28 +50,28 @@ TEST(Ahead, NonsenseIsSeen) {
   EXPECT_EQ(blocks.notice(1, block_id(0), 1001), nullptr) << "more than it may send";
   ASSERT_NE(blocks.notice(1, block_id(0), 500), nullptr);
   EXPECT_EQ(blocks.notice(1, block_id(1), 500), nullptr) << "two blocks of one number";
-  EXPECT_EQ(blocks.part_came(1, 400, 101), nullptr) << "past the end";
-  EXPECT_EQ(blocks.part_came(1, ~std::uint64_t{0}, 2), nullptr);
-  EXPECT_EQ(blocks.part_came(1, 0, 0), nullptr);
-  ASSERT_NE(blocks.part_came(1, 100, 100), nullptr);
+  EXPECT_EQ(blocks.chunk_came(1, 400, 101), nullptr) << "past the end";
+  EXPECT_EQ(blocks.chunk_came(1, ~std::uint64_t{0}, 2), nullptr);
+  EXPECT_EQ(blocks.chunk_came(1, 0, 0), nullptr);
+  ASSERT_NE(blocks.chunk_came(1, 100, 100), nullptr);
   for (const std::uint64_t offset : {51U, 100U, 199U}) {
-    EXPECT_EQ(blocks.part_came(1, offset, 50), nullptr) << "came before, from " << offset;
+    EXPECT_EQ(blocks.chunk_came(1, offset, 50), nullptr) << "came before, from " << offset;
   }
-  ASSERT_NE(blocks.part_came(1, 50, 50), nullptr);
-  ASSERT_NE(blocks.part_came(1, 200, 300), nullptr);
-  ASSERT_NE(blocks.part_came(2, 0, 700), nullptr);
+  ASSERT_NE(blocks.chunk_came(1, 50, 50), nullptr);
+  ASSERT_NE(blocks.chunk_came(1, 200, 300), nullptr);
+  ASSERT_NE(blocks.chunk_came(2, 0, 700), nullptr);
   EXPECT_EQ(blocks.notice(2, block_id(2), 699), nullptr) << "less than has come";
 }
 
 TEST(Ahead, WhatIsNotWantedGoesWithItsLastByte) {
   EagerBlocks blocks(1000);
   ASSERT_NE(blocks.notice(1, block_id(0), 600), nullptr);
-  ASSERT_NE(blocks.part_came(1, 0, 200), nullptr);
+  ASSERT_NE(blocks.chunk_came(1, 0, 200), nullptr);
   blocks.keep(1, 0, some(200));
   blocks.give_up(1);
   EXPECT_EQ(blocks.kept_bytes(), 0U);
   EXPECT_EQ(blocks.find(block_id(0)), nullptr);
-  ASSERT_NE(blocks.part_came(1, 200, 400), nullptr);
+  ASSERT_NE(blocks.chunk_came(1, 200, 400), nullptr);
   EXPECT_TRUE(blocks.find(std::uint64_t{1})->complete());
   blocks.erase(1);
   EXPECT_TRUE(blocks.empty());
@@ -83,16 +82,16 @@ TEST(Ahead, OfTooMuchTheOldestAreGivenUp) {
   EagerBlocks blocks(1000);
   for (std::uint64_t number = 1; number <= 4; ++number) {
     ASSERT_NE(blocks.notice(number, block_id(number), 400), nullptr);
-    ASSERT_NE(blocks.part_came(number, 0, 300), nullptr);
+    ASSERT_NE(blocks.chunk_came(number, 0, 300), nullptr);
     blocks.keep(number, 0, some(300));
     EXPECT_LE(blocks.kept_bytes(), 1000U);
   }
   EXPECT_EQ(blocks.find(block_id(1)), nullptr);
   for (std::uint64_t number = 2; number <= 4; ++number) EXPECT_NE(blocks.find(block_id(number)), nullptr) << number;
   // One that was given up before its notice came is not wanted after it either.
-  ASSERT_NE(blocks.part_came(5, 0, 500), nullptr);
+  ASSERT_NE(blocks.chunk_came(5, 0, 500), nullptr);
   blocks.keep(5, 0, some(500));
-  ASSERT_NE(blocks.part_came(6, 0, 900), nullptr);
+  ASSERT_NE(blocks.chunk_came(6, 0, 900), nullptr);
   blocks.keep(6, 0, some(900));
   ASSERT_NE(blocks.notice(5, block_id(5), 600), nullptr);
   EXPECT_EQ(blocks.find(block_id(5)), nullptr) << "its first bytes are gone";
@@ -146,7 +145,7 @@ class SendingAhead : public Wires {
   }
 };
 
-// Posts, moves and ends in random order, each block at most once ahead, over a room that holds few of them.
+// Posts, moves and ends in random order, each block at most once eagerly, over a room that holds few of them.
 TEST_P(SendingAhead, InWhateverOrderThingsHappen) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(seed);
@@ -164,7 +163,7 @@ TEST_P(SendingAhead, InWhateverOrderThingsHappen) {
       blocks.push_back(make(i, at, bytes, kRegions[random() % 2]));
       at += bytes;
     }
-    // Some are posted late, so that several are on their way; some are never sent ahead.
+    // Some are posted late, so that several are on their way; some are never sent eagerly.
     std::size_t begun = 0;
     std::size_t offered = 0;
     const auto all_ended = [&] { return std::ranges::all_of(blocks, &SentBlock::ended); };
@@ -189,7 +188,7 @@ TEST_P(SendingAhead, InWhateverOrderThingsHappen) {
 
 // Else the one that comes later waits for the whole block of the one before it.
 TEST_P(SendingAhead, PeersGetTheirPartsInTurn) {
-  if (GetParam()) GTEST_SKIP() << "where the network moves memory only small blocks go ahead, as a whole";
+  if (GetParam()) GTEST_SKIP() << "where the network moves memory only small blocks go eagerly, as a whole";
   constexpr std::uint64_t kParts = 4;
   const WireOptions options;
   const std::uint64_t bytes = kParts * options.copied_chunk_bytes;
@@ -230,7 +229,7 @@ TEST_P(SendingAhead, NothingOfItIsReadAfterItWasWithdrawn) {
   fill(memory(0).range(kPrivateRegion), 6);
   SentBlock block = make(0, 0, 200'000);
   offer(block);
-  wire(0).withdraw_eager(block.id);  // before any part has gone
+  wire(0).withdraw_eager(block.id);  // before any chunk has gone
   fill(memory(0).range(kPrivateRegion), 7);
   run_for(std::chrono::milliseconds(20));
   pull(block);

@@ -44,10 +44,10 @@ class RawPeer final : private fabric::ucx::WorkerEvents {
     open(*worker_, control_, all.subspan(sizeof(length), length));
     open(*data_worker_, data_, all.subspan(sizeof(length) + length));
   }
-  enum class Line { control, data };
-  void send(Line line, std::span<const std::byte> header, std::span<const std::byte> data = {},
+  enum class Channel { control, data };
+  void send(Channel channel, std::span<const std::byte> header, std::span<const std::byte> data = {},
             bool rendezvous = false) {
-    const fabric::ucx::Endpoint& endpoint = line == Line::control ? control_ : data_;
+    const fabric::ucx::Endpoint& endpoint = channel == Channel::control ? control_ : data_;
     kept_.emplace_back(header.begin(), header.end());
     const auto& kept_header = kept_.back();
     kept_.emplace_back(data.begin(), data.end());
@@ -126,7 +126,7 @@ class RawPeers : public Wires {
     return header;
   }
   void say(const wire::Header& header, const std::string& data = {}) {
-    raw_->send(RawPeer::Line::control, wire::encode_wire(header), std::as_bytes(std::span(data)));
+    raw_->send(RawPeer::Channel::control, wire::encode_wire(header), std::as_bytes(std::span(data)));
   }
   void say_message(std::uint64_t number, const std::string& text) {
     wire::Header message = header(wire::Kind::message);
@@ -178,13 +178,13 @@ TEST_P(RawPeers, StrangersAreNotListenedTo) {
     }
     std::span<const std::byte> sent(garbage);
     if (i % 5 == 0) sent = sent.first(random() % sent.size());
-    raw_->send(i % 3 == 0 ? RawPeer::Line::data : RawPeer::Line::control, sent);
+    raw_->send(i % 3 == 0 ? RawPeer::Channel::data : RawPeer::Channel::control, sent);
   }
   // A rendezvous of a stranger is dropped at once.
   wire::Header stranger = header(wire::Kind::push);
   stranger.secret[0] ^= 1;
   stranger.bytes = 100000;
-  raw_->send(RawPeer::Line::data, wire::encode_wire(stranger), std::vector<std::byte>(100000), true);
+  raw_->send(RawPeer::Channel::data, wire::encode_wire(stranger), std::vector<std::byte>(100000), true);
   EXPECT_EQ(heard_until("mine", 0), std::vector<std::string>{"mine"});
   EXPECT_FALSE(wire(0).failure());
   EXPECT_TRUE(raw_->headers.empty()) << "strangers get no answer";
@@ -205,16 +205,16 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
   with_status.bytes = 5000;
   with_status.status = 1;
   wire::Header twice = header(wire::Kind::message);
-  wire::Header notice = header(wire::Kind::ahead);
+  wire::Header notice = header(wire::Kind::eager);
   notice.bytes = 5000;
-  wire::Header part = header(wire::Kind::part);
-  part.bytes = 5000;
+  wire::Header chunk = header(wire::Kind::eager_chunk);
+  chunk.bytes = 5000;
   const std::vector<std::function<void()>> attacks{
-      [&] { raw_->send(RawPeer::Line::data, wire::encode_wire(push), some); },
-      [&] { raw_->send(RawPeer::Line::data, wire::encode_wire(push), some, true); },
-      [&] { raw_->send(RawPeer::Line::data, wire::encode_wire(with_status), some); },
-      [&] { raw_->send(RawPeer::Line::control, wire::encode_wire(with_status), some); },
-      [&] { raw_->send(RawPeer::Line::data, wire::encode_wire(twice), some, true); },  // control by rendezvous
+      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(push), some); },
+      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(push), some, true); },
+      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(with_status), some); },
+      [&] { raw_->send(RawPeer::Channel::control, wire::encode_wire(with_status), some); },
+      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(twice), some, true); },  // control by rendezvous
       [&] {
         say(twice, "a");
         say(twice, "b");
@@ -226,23 +226,23 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
         say(notice, std::string(wire::kBlockIdBytes, 'x'));  // more than there is room for
       },
       [&] {
-        raw_->send(RawPeer::Line::data, wire::encode_wire(part), some);
-        raw_->send(RawPeer::Line::data, wire::encode_wire(part), some);
+        raw_->send(RawPeer::Channel::data, wire::encode_wire(chunk), some);
+        raw_->send(RawPeer::Channel::data, wire::encode_wire(chunk), some);
       },
-      [&] { raw_->send(RawPeer::Line::data, wire::encode_wire(part), some, true); },
-      [&] { raw_->send(RawPeer::Line::control, wire::encode_wire(part), some); },
+      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(chunk), some, true); },
+      [&] { raw_->send(RawPeer::Channel::control, wire::encode_wire(chunk), some); },
       [&] { say(header(wire::Kind::batch), "too short for a message"); },
       [&] {
         wire::Header stranger = header(wire::Kind::ping);
         stranger.secret[0] ^= 1;
         std::vector<std::byte> batch;
         wire::append_framed(batch, wire::encode_wire(stranger), {});
-        raw_->send(RawPeer::Line::control, wire::encode_wire(header(wire::Kind::batch)), batch);
+        raw_->send(RawPeer::Channel::control, wire::encode_wire(header(wire::Kind::batch)), batch);
       },
-      [&] {  // bytes for memory on the control line
+      [&] {  // bytes for memory on the control channel
         std::vector<std::byte> batch;
         wire::append_framed(batch, wire::encode_wire(push), std::span(some).first(4999));
-        raw_->send(RawPeer::Line::control, wire::encode_wire(header(wire::Kind::batch)), batch);
+        raw_->send(RawPeer::Channel::control, wire::encode_wire(header(wire::Kind::batch)), batch);
       },
   };
   for (std::size_t i = 0; i < attacks.size(); ++i) {
@@ -266,9 +266,9 @@ TEST_P(RawPeers, AnswersThatNobodyAskedForAreIgnored) {
     wire::Header answer = header(kind);
     answer.move = 1;
     answer.bytes = kind == wire::Kind::data ? some.size() : 0;
-    raw_->send(RawPeer::Line::data, wire::encode_wire(answer),
+    raw_->send(RawPeer::Channel::data, wire::encode_wire(answer),
                kind == wire::Kind::data ? some : std::vector<std::byte>{});
-    if (kind == wire::Kind::data) raw_->send(RawPeer::Line::data, wire::encode_wire(answer), some, true);
+    if (kind == wire::Kind::data) raw_->send(RawPeer::Channel::data, wire::encode_wire(answer), some, true);
   }
   EXPECT_EQ(heard_until("on", 0).size(), 1U);
   EXPECT_FALSE(failure_within(1));
@@ -283,7 +283,7 @@ TEST_P(RawPeers, AChunkThatComesTwiceIsTakenOnce) {
   data.from = SpId{1};
   data.memory = {};
   for (std::byte value{1}; value < std::byte{4}; value = static_cast<std::byte>(std::to_integer<int>(value) + 1)) {
-    raw_->send(RawPeer::Line::data, wire::encode_wire(data), std::vector<std::byte>(50000, value), true);
+    raw_->send(RawPeer::Channel::data, wire::encode_wire(data), std::vector<std::byte>(50000, value), true);
   }
   ASSERT_TRUE(run([&] { return moved.ended(); }));
   run_a_while();

@@ -40,8 +40,11 @@ class Rma {
 
   // True when anything had ended.
   bool deliver();
-  [[nodiscard]] std::size_t under_way() const { return under_way_.size(); }
-  [[nodiscard]] bool idle() const { return later_.empty(); }
+  // To close: nobody is called back any more.
+  void forget_all() {
+    later_.clear();
+    under_way_.clear();
+  }
 
  private:
   struct Operation {

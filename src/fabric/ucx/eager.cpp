@@ -1,114 +1,111 @@
 #include "fabric/ucx/eager.hpp"
 
-#include <iterator>
+#include <algorithm>
+#include <cassert>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace outrigger::fabric::ucx {
 namespace {
 
-// Far more than a peer may have under way: each takes some of its quota.
-constexpr std::size_t kMostBlocks = 65536;
-
-bool overlaps(const std::map<std::uint64_t, std::uint64_t>& parts, std::uint64_t offset, std::uint64_t bytes) {
-  const auto next = parts.lower_bound(offset);
-  if (next != parts.end() && next->first < offset + bytes) return true;
-  if (next == parts.begin()) return false;
-  const auto before = std::prev(next);
-  return before->first + before->second > offset;
-}
+constexpr const char* kMalformedEager = "sends eagerly what is not to be understood";
+// So few bytes travel with the notice.
+constexpr std::uint64_t kBytesWithNotice = 4096;
 
 }  // namespace
 
-EagerBlock& EagerBlocks::find_or_add(std::uint64_t number) {
-  EagerBlock& block = blocks_[number];
-  block.number = number;
-  return block;
+std::uint64_t EagerSender::bytes_allowed(const Peer& reader, std::uint64_t bytes) const {
+  if (reader.eager_room_bytes < kLeastCharge) return 0;
+  if (bytes <= std::min(reader.eager_room_bytes, kBytesWithNotice)) return bytes;
+  if (reader.moves_memory) return 0;
+  if (bytes <= reader.eager_room_bytes) return bytes;
+  return reader.eager_room_bytes - reader.eager_room_bytes % options_.copied_chunk_bytes;
 }
 
-EagerBlock* EagerBlocks::notice(std::uint64_t number, const BlockId& id, std::uint64_t bytes) {
-  if (bytes == 0 || bytes > most_bytes_ || blocks_.size() >= kMostBlocks) return nullptr;
-  EagerBlock& block = find_or_add(number);
-  const bool past_end = !block.came.empty() && block.came.rbegin()->first + block.came.rbegin()->second > bytes;
-  if (block.id || past_end) return nullptr;
-  block.id = id;
-  block.bytes = bytes;
-  awaited_bytes_ += bytes - block.came_bytes;
-  // A peer that has been restarted sends the same again: the later counts.
-  if (const auto earlier = numbers_.find(id); earlier != numbers_.end()) {
-    const std::uint64_t old = earlier->second;
-    if (blocks_.at(old).transfer != 0) {
-      block.unwanted = true;
-    } else {
-      give_up(old);
-    }
+void EagerSender::send(const BlockId& id, const Block& from, Peer& reader) {
+  // What is elsewhere would have to come here first: whoever asks for it is served as soon.
+  if (memory_.is_remote()) return;
+  if (reader.is_gone() || !channels_.connect_data(reader)) return;
+  const std::uint64_t bytes = bytes_allowed(reader, from.bytes);
+  if (bytes == 0) return;
+  const wire::EncodedBlockId name = wire::encode_block_id(id);
+  std::vector<std::byte> payload(name.begin(), name.end());
+  const bool with_notice = bytes <= kBytesWithNotice;
+  if (with_notice) {
+    payload.resize(name.size() + bytes);
+    const MoveStatus status = memory_.read(from.memory, std::span(payload).subspan(name.size()));
+    if (status != MoveStatus::ok) return;  // whoever asks for it will be told
   }
-  if (block.unwanted) {
-    drop_parts(block);
-  } else {
-    numbers_[id] = number;
+  const Sent sent{&reader, ++reader.eager_sent, std::max(bytes, kLeastCharge)};
+  assert(reader.eager_room_bytes >= sent.charge_bytes && "no more is sent eagerly than there is room for");
+  reader.eager_room_bytes -= sent.charge_bytes;
+  sent_.emplace(id, sent);
+  wire::Header notice = peers_.header(wire::Kind::eager);
+  notice.offset = sent.number;
+  notice.bytes = bytes;
+  channels_.say_in_order(reader, notice, payload);
+  if (with_notice) return;
+  wire::Header chunk = peers_.header(wire::Kind::eager_chunk);
+  chunk.move = sent.number;
+  chunk.memory = from.memory;
+  for (; chunk.offset < bytes; chunk.offset += chunk.bytes, chunk.memory.address += chunk.bytes) {
+    chunk.bytes = std::min(options_.copied_chunk_bytes, bytes - chunk.offset);
+    server_.add_eager(reader, chunk);
   }
-  return &block;
 }
 
-EagerBlock* EagerBlocks::part_came(std::uint64_t number, std::uint64_t offset, std::uint64_t bytes) {
-  if (bytes == 0 || bytes > most_bytes_ || offset > most_bytes_ - bytes) return nullptr;
-  if (blocks_.size() >= kMostBlocks && !blocks_.contains(number)) return nullptr;
-  EagerBlock& block = find_or_add(number);
-  if ((block.id && offset + bytes > block.bytes) || overlaps(block.came, offset, bytes)) return nullptr;
-  block.came.emplace(offset, bytes);
-  block.came_bytes += bytes;
-  if (block.id) awaited_bytes_ -= bytes;
-  return &block;
+void EagerSender::withdraw(const BlockId& id) {
+  const auto found = sent_.find(id);
+  if (found == sent_.end()) return;
+  const Sent sent = found->second;
+  sent_.erase(found);
+  sent.reader->eager_room_bytes += sent.charge_bytes;
+  if (server_.withdraw_eager(*sent.reader, sent.number) == 0) return;
+  wire::Header end = peers_.header(wire::Kind::eager_chunk);
+  end.status = static_cast<std::uint16_t>(MoveStatus::owner_lost);
+  end.move = sent.number;
+  channels_.say(*sent.reader, end);
 }
 
-void EagerBlocks::keep(std::uint64_t number, std::uint64_t offset, std::span<const std::byte> part) {
-  for (auto oldest = blocks_.begin(); oldest != blocks_.end() && kept_bytes_ + part.size() > most_bytes_;) {
-    const std::uint64_t old = oldest->first;
-    ++oldest;
-    if (old != number && !blocks_.at(old).parts.empty()) give_up(old);
+void EagerReceiver::notice_arrived(Peer& peer, const Peer::Ordered& notice) {
+  const std::span<const std::byte> payload(notice.payload);
+  const std::optional<BlockId> id = wire::decode_block_id(payload);
+  if (!id || memory_.is_remote()) return peer.break_off(kMalformedEager);
+  const std::span<const std::byte> bytes = payload.subspan(wire::kBlockIdBytes);
+  if (!bytes.empty() && bytes.size() != notice.header.bytes) return peer.break_off(kMalformedEager);
+  const std::uint64_t number = notice.header.offset;
+  const EagerBlock* block = peer.eager.notice(number, *id, notice.header.bytes);
+  if (block == nullptr) return peer.break_off(kMalformedEager);
+  if (!bytes.empty()) return take(peer, number, 0, bytes);
+  if (block->unwanted && block->complete()) peer.eager.erase(number);
+}
+
+void EagerReceiver::chunk_arrived(Peer& peer, const wire::Header& header, std::span<const std::byte> bytes) {
+  if (header.status == 0) {
+    received_bytes_ += header.bytes;
+    return take(peer, header.move, header.offset, bytes);
   }
-  blocks_.at(number).parts.emplace(offset, std::vector<std::byte>(part.begin(), part.end()));
-  kept_bytes_ += part.size();
+  const EagerBlock* block = peer.eager.find(header.move);
+  if (block == nullptr) return;
+  const std::uint64_t transfer = block->transfer;
+  peer.eager.erase(header.move);
+  if (transfer != 0) transfers_.eager_ended(transfer, static_cast<MoveStatus>(header.status));
 }
 
-EagerBlock* EagerBlocks::find(const BlockId& id) {
-  const auto found = numbers_.find(id);
-  return found == numbers_.end() ? nullptr : &blocks_.at(found->second);
+void EagerReceiver::take(Peer& peer, std::uint64_t number, std::uint64_t offset, std::span<const std::byte> bytes) {
+  const EagerBlock* block = peer.eager.chunk_came(number, offset, bytes.size());
+  if (block == nullptr) return peer.break_off(kMalformedEager);
+  const std::uint64_t transfer = block->transfer;
+  const bool complete = block->complete();
+  if (transfer == 0 && !block->unwanted) return peer.eager.keep(number, offset, bytes);
+  if (complete) peer.eager.erase(number);
+  if (transfer != 0) transfers_.eager_chunk_came(transfer, offset, bytes, complete);
 }
 
-EagerBlock* EagerBlocks::find(std::uint64_t number) {
-  const auto found = blocks_.find(number);
-  return found == blocks_.end() ? nullptr : &found->second;
-}
-
-void EagerBlocks::drop_parts(EagerBlock& block) {
-  for (const auto& [offset, part] : block.parts) kept_bytes_ -= part.size();
-  block.parts.clear();
-}
-
-void EagerBlocks::give_up(std::uint64_t number) {
-  const auto found = blocks_.find(number);
-  if (found == blocks_.end()) return;
-  EagerBlock& block = found->second;
-  drop_parts(block);
-  block.unwanted = true;
-  block.transfer = 0;
-  if (block.id && !numbers_.empty()) {
-    if (const auto named = numbers_.find(*block.id); named != numbers_.end() && named->second == number) {
-      numbers_.erase(named);
-    }
-  }
-  if (block.complete()) blocks_.erase(found);
-}
-
-void EagerBlocks::erase(std::uint64_t number) {
-  const auto found = blocks_.find(number);
-  if (found == blocks_.end()) return;
-  if (found->second.id) awaited_bytes_ -= found->second.bytes - found->second.came_bytes;
-  // As one of which all has come.
-  found->second.came_bytes = found->second.bytes;
-  const bool named = found->second.id.has_value();
-  give_up(number);
-  if (!named) blocks_.erase(number);
+void EagerReceiver::forget(Peer& peer, const BlockId& id) {
+  if (peer.eager.empty()) return;
+  if (const EagerBlock* block = peer.eager.find(id)) peer.eager.give_up(block->number);
 }
 
 }  // namespace outrigger::fabric::ucx

@@ -1,72 +1,66 @@
-// What one peer sends before it is asked for: the parts of each block that have come, until a move takes them.
+// Blocks that are sent before they are asked for: on their way out, and on their way in.
 //
-// A peer numbers its blocks. What a block is stands in its notice; parts may come before it. What comes without being
-// wanted is counted and thrown away, so that every block ends with its last byte. Where more is kept than the peer may
-// send, the oldest are given up: a move asks for such bytes again.
+// The way there and back that a request takes is saved where a peer has room for what it has not asked for: a fixed
+// number of bytes, taken up until the block is withdrawn. Where the network moves memory, only few bytes are sent so.
 //
-// Plain data; one thread.
+// Thread rule: one thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <span>
 #include <unordered_map>
-#include <vector>
 
-#include "protocol/ids.hpp"
+#include "fabric/ucx/request_server.hpp"
+#include "fabric/ucx/transfers.hpp"
 
 namespace outrigger::fabric::ucx {
 
-struct EagerBlock {
-  std::uint64_t number = 0;
-  std::optional<BlockId> id;                              // empty: no notice yet
-  std::uint64_t bytes = 0;                                // that come, from the start of the block
-  std::uint64_t came_bytes = 0;                           // of these
-  std::map<std::uint64_t, std::uint64_t> came;            // parts: offset, bytes
-  std::map<std::uint64_t, std::vector<std::byte>> parts;  // that are kept, by offset
-  std::uint64_t transfer = 0;                             // the move that takes them; 0: none yet
-  bool unwanted = false;
-  [[nodiscard]] bool complete() const { return id && came_bytes == bytes; }
-};
-
-class EagerBlocks {
+// Ours.
+class EagerSender {
  public:
-  // `most_bytes`: the peer sends no more than that without being told that its blocks have been taken.
-  explicit EagerBlocks(std::uint64_t most_bytes = 0) : most_bytes_(most_bytes) {}
+  EagerSender(const WireOptions& options, NodeMemory& memory, Peers& peers, Channels& channels, RequestServer& server)
+      : options_(options), memory_(memory), peers_(peers), channels_(channels), server_(server) {}
 
-  // Each null where the peer does what none of ours does.
-  [[nodiscard]] EagerBlock* notice(std::uint64_t number, const BlockId& id, std::uint64_t bytes);
-  [[nodiscard]] EagerBlock* part_came(std::uint64_t number, std::uint64_t offset, std::uint64_t bytes);
-
-  // May give up other blocks.
-  void keep(std::uint64_t number, std::uint64_t offset, std::span<const std::byte> part);
-
-  // Null: there is none, or it is not wanted.
-  [[nodiscard]] EagerBlock* find(const BlockId& id);
-  [[nodiscard]] EagerBlock* find(std::uint64_t number);
-
-  // What is kept has been taken.
-  void drop_parts(EagerBlock& block);
-  // Nobody wants it (any more).
-  void give_up(std::uint64_t number);
-  // No more of it comes.
-  void erase(std::uint64_t number);
-
-  [[nodiscard]] bool empty() const { return blocks_.empty(); }
-  // Of blocks with a notice, that have not come.
-  [[nodiscard]] std::uint64_t awaited_bytes() const { return awaited_bytes_; }
-  [[nodiscard]] std::uint64_t kept_bytes() const { return kept_bytes_; }
+  // As Fabric's of these names.
+  void send(const BlockId& id, const Block& from, Peer& reader);
+  void withdraw(const BlockId& id);
 
  private:
-  [[nodiscard]] EagerBlock& find_or_add(std::uint64_t number);
+  struct Sent {
+    Peer* reader;
+    std::uint64_t number;
+    std::uint64_t charge_bytes;
+  };
+  // Of a block of `bytes` for this peer: how many of them may be sent now.
+  [[nodiscard]] std::uint64_t bytes_allowed(const Peer& reader, std::uint64_t bytes) const;
 
-  std::uint64_t most_bytes_;
-  std::map<std::uint64_t, EagerBlock> blocks_;  // by number, so the oldest first
-  std::unordered_map<BlockId, std::uint64_t> numbers_;
-  std::uint64_t awaited_bytes_ = 0;
-  std::uint64_t kept_bytes_ = 0;
+  const WireOptions& options_;
+  NodeMemory& memory_;
+  Peers& peers_;
+  Channels& channels_;
+  RequestServer& server_;
+  std::unordered_map<BlockId, Sent> sent_;
+};
+
+// Those of peers: to the moves that take them, or kept in Peer::eager until one does.
+class EagerReceiver {
+ public:
+  EagerReceiver(NodeMemory& memory, Transfers& transfers) : memory_(memory), transfers_(transfers) {}
+
+  void notice_arrived(Peer& peer, const Peer::Ordered& notice);
+  // Some bytes of a block, or, with a status, no more of it.
+  void chunk_arrived(Peer& peer, const wire::Header& header, std::span<const std::byte> bytes);
+  // Nobody will move the block (any more).
+  static void forget(Peer& peer, const BlockId& id);
+  [[nodiscard]] std::uint64_t received_bytes() const { return received_bytes_; }
+
+ private:
+  void take(Peer& peer, std::uint64_t number, std::uint64_t offset, std::span<const std::byte> bytes);
+
+  NodeMemory& memory_;
+  Transfers& transfers_;
+  std::uint64_t received_bytes_ = 0;
 };
 
 }  // namespace outrigger::fabric::ucx

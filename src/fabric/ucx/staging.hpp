@@ -1,6 +1,7 @@
 // Buffers for chunks of memory that UCX cannot touch itself: a fixed number, made when first needed, used again.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -42,7 +43,7 @@ class StagingBuffer {
 // Must outlive its buffers. One thread.
 class StagingPool {
  public:
-  StagingPool(std::size_t buffers, std::size_t bytes_each) : left_(buffers), bytes_each_(bytes_each) {}
+  StagingPool(std::size_t buffers, std::size_t bytes_each) : most_(buffers), bytes_each_(bytes_each) {}
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
 
@@ -53,20 +54,24 @@ class StagingPool {
       idle_.pop_back();
       return {this, std::move(bytes)};
     }
-    if (left_ == 0) return {};
-    --left_;
+    if (made_ == most_) return {};
+    ++made_;
     return {this, std::make_unique_for_overwrite<std::byte[]>(bytes_each_)};
   }
 
  private:
   friend class StagingBuffer;
   std::vector<std::unique_ptr<std::byte[]>> idle_;
-  std::size_t left_;  // that have not been made
+  std::size_t made_ = 0;
+  std::size_t most_;
   std::size_t bytes_each_;
 };
 
 void StagingBuffer::give_back() {
-  if (pool_ != nullptr && bytes_ != nullptr) pool_->idle_.push_back(std::move(bytes_));
+  if (pool_ != nullptr && bytes_ != nullptr) {
+    assert(pool_->idle_.size() < pool_->made_ && "a buffer goes back once");
+    pool_->idle_.push_back(std::move(bytes_));
+  }
   pool_ = nullptr;
 }
 

@@ -1,0 +1,188 @@
+#include "fabric/dpu/attachments.hpp"
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "protocol/rank_message.hpp"
+
+namespace outrigger::fabric::dpu {
+namespace {
+
+using Stage = RemoteRank::Stage;
+
+// A rank that ends takes its connection with it: its keeper says so soon after.
+constexpr std::chrono::seconds kUntilKnownToHaveLeft{2};
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+}  // namespace
+
+void Attachments::use_imports(const std::shared_ptr<Importer>& importer, ImportCache& imports) {
+  importer_ = importer;
+  imports_ = &imports;
+}
+
+Status Attachments::add(WorldRank rank, bool serves, const RankAddress& address) {
+  const Result<RemoteRank*> added = connect(rank, serves, address);
+  if (!added) return Error{added.error()};
+  RemoteRank& here = *added.value();
+  const ucx::Lanes lanes = here.remote->lanes();
+  lanes_ = joined(lanes.memory);
+  if (lanes.memory.empty()) {
+    tell(here, Attached::What::failed, "its network moves no memory by itself (" + joined(lanes.messages) + ")");
+  } else {
+    say_hello(here);
+  }
+  return Done{};
+}
+
+Result<RemoteRank*> Attachments::connect(WorldRank rank, bool serves, const RankAddress& address) {
+  Result<UniqueFd> fd = create_sealed_memory("outrigger-mirror", SegmentView::segment_bytes(), Backing::on_touch);
+  if (!fd) return Error{fd.error()};
+  Result<Mapping> mapping = Mapping::map(fd.value().get(), SegmentView::segment_bytes());
+  if (!mapping) return Error{mapping.error()};
+  const SegmentView mirror(mapping.value().base());
+  mirror.initialize(rank, world_size_);
+  mirror.header().rank_base_address.store(address.segment_base, std::memory_order_relaxed);
+  Result<std::unique_ptr<RemoteMemory>> remote = RemoteMemory::connect(ranks_.rma(), ranks_.worker(), address, mirror);
+  if (!remote) return Error{remote.error()};
+  node_.add_rank(rank, RankMemory(0, std::move(mapping).value(), false));
+  auto added = std::make_unique<RemoteRank>();
+  added->rank = rank;
+  added->serves = serves;
+  added->since = Clock::now();
+  added->mirror = mirror;
+  added->offer = address.trial;
+  added->remote = std::move(remote).value();
+  added->reader = std::make_unique<PostReader>(*added->remote, node_, rank, world_size_);
+  added->remote->on_replaced = [this, rank](RegionId region) {
+    if (RankMemory* memory = node_.rank(rank)) (void)memory->drop_region(region);
+    if (imports_ != nullptr) imports_->forget(rank, region);
+  };
+  return &ranks_.add(std::move(added));
+}
+
+void Attachments::say_hello(RemoteRank& rank) {
+  rank.hello = RankMessage{RankMessage::kHello, rank.serves ? 1U : 0U, rank.rank.value()};
+  ucp_request_param_t parameters{};
+  parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  parameters.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
+  const ucs_status_ptr_t request = ucp_am_send_nbx(rank.remote->endpoint(), kRankMessageId, &rank.hello,
+                                                   sizeof(rank.hello), nullptr, 0, &parameters);
+  if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+}
+
+void Attachments::answered(WorldRank number) {
+  RemoteRank* rank = ranks_.find(number);
+  if (rank == nullptr || rank->stage != Stage::connecting) return;
+  rank->stage = Stage::wired;
+  tell(*rank, Attached::What::wired);
+}
+
+void Attachments::tell(RemoteRank& rank, Attached::What what, const std::string& reason) {
+  if (what == Attached::What::failed) rank.stage = Stage::failed;
+  if (what == Attached::What::reached) rank.stage = Stage::reached;
+  attached_.push_back(Attached{what, rank.rank, reason, rank.alias ? kReachRdma | kReachAlias : kReachRdma});
+}
+
+std::optional<Attached> Attachments::next() {
+  if (attached_.empty()) return std::nullopt;
+  Attached next = std::move(attached_.front());
+  attached_.pop_front();
+  return next;
+}
+
+void Attachments::look_after(Clock::time_point now) {
+  for (const auto& [number, rank] : ranks_.all()) {
+    if (rank->stage >= Stage::reached) continue;
+    if (rank->remote->broken()) {
+      tell(*rank, Attached::What::failed, "the connection to it broke (" + lanes_ + ")");
+      continue;
+    }
+    if (rank->stage == Stage::trying) {
+      if (now - rank->trial_since >= options_.attach_limit) rank->trial->give_up();
+      continue;
+    }
+    if (now - rank->since < options_.attach_limit) continue;
+    tell(*rank, Attached::What::failed,
+         rank->stage == Stage::connecting ? "it does not answer over the network"
+                                          : "its memory is reached only with its own help (" + lanes_ + ")");
+  }
+}
+
+void Attachments::step(RemoteRank& rank) {
+  if (rank.stage == Stage::wired && rank.reader->quiet() != 0) prove(rank);
+  if (rank.is_reached() && rank.serves && rank.reader->quiet() == kRankLeaves) leave(rank);
+}
+
+void Attachments::write_proof(RemoteRank& rank, std::uint32_t proof, Rma::Done done) {
+  std::atomic<std::uint32_t>& place = rank.mirror.header().proofs[self_];
+  place.store(proof, std::memory_order_relaxed);
+  rank.remote->store(&place, sizeof(place), std::move(done));
+}
+
+// The rank lets its network rest by now: what is written and read from here on needs no help of its.
+void Attachments::prove(RemoteRank& rank) {
+  rank.stage = Stage::proving;
+  write_proof(rank, kRankQuiet, [this, number = rank.rank](bool /*ok*/) {
+    RemoteRank* here = ranks_.find(number);
+    if (here != nullptr) here->remote->when_flushed([this, number](bool /*ok*/) { read_proof(number); });
+  });
+}
+
+void Attachments::read_proof(WorldRank number) {
+  RemoteRank* rank = ranks_.find(number);
+  if (rank == nullptr) return;
+  const std::span<std::byte> to = std::as_writable_bytes(std::span(&rank->proof, 1));
+  rank->remote->fetch_to(&rank->mirror.header().proofs[self_], to, [this, number](bool ok) { proof_read(number, ok); });
+}
+
+void Attachments::proof_read(WorldRank number, bool ok) {
+  RemoteRank* rank = ranks_.find(number);
+  if (rank == nullptr || rank->stage != Stage::proving) return;
+  if (ok && rank->proof == kRankQuiet) return try_alias(*rank);
+  tell(*rank, Attached::What::failed, "what is written to its memory does not arrive");
+}
+
+void Attachments::try_alias(RemoteRank& rank) {
+  if (!importer_ || !rank.offer) return tell(rank, Attached::What::reached);
+  rank.stage = Stage::trying;
+  rank.trial_since = Clock::now();
+  const auto ended = [this, number = rank.rank](bool works) {
+    RemoteRank* here = ranks_.find(number);
+    if (here == nullptr || here->stage != Stage::trying) return;
+    here->alias = works;
+    tell(*here, Attached::What::reached);
+  };
+  rank.trial = std::make_unique<AliasTrial>(ranks_.rma(), *rank.remote, importer_, *rank.offer, self_, ended);
+}
+
+// Its moves end as what they have begun ends.
+void Attachments::drop(WorldRank rank) {
+  ranks_.erase(rank);
+  if (imports_ != nullptr) imports_->forget(rank);
+}
+
+std::optional<WorldRank> Attachments::unreachable(Clock::time_point now) {
+  for (const auto& [number, rank] : ranks_.all()) {
+    if (!rank->remote->broken() || rank->left || !rank->is_reached()) continue;
+    if (!rank->broken_since) rank->broken_since = now;
+    if (now - *rank->broken_since >= kUntilKnownToHaveLeft) return number;
+  }
+  return std::nullopt;
+}
+
+// The rank's memory goes away. It waits for this.
+void Attachments::leave(RemoteRank& rank) {
+  if (std::exchange(rank.left, true)) return;
+  write_proof(rank, kRankLeaves, [](bool /*ok*/) {});
+}
+
+}  // namespace outrigger::fabric::dpu

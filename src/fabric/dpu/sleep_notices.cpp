@@ -1,0 +1,65 @@
+#include "fabric/dpu/sleep_notices.hpp"
+
+#include <atomic>
+#include <utility>
+
+namespace outrigger::fabric::dpu {
+namespace {
+
+using Sleep = RemoteRank::Sleep;
+
+}  // namespace
+
+// Says so, and looks once more for what was posted before the rank could know. When there was any, nobody goes to
+// sleep: ranks that are told already would not be looked at while this one's posts keep the service process awake.
+void SleepNotices::begin(RemoteRank& rank) {
+  rank.sleep = Sleep::telling;
+  all_awake_ = false;
+  rank.mirror.header().service_sleeping.store(1, std::memory_order_relaxed);
+  rank.line_changed = true;
+  rank.line_told.push_back(
+      [this, number = rank.rank, attempt = ++rank.sleep_attempts](bool /*ok*/) { told(number, attempt); });
+}
+
+RemoteRank* SleepNotices::still_telling(WorldRank number, std::uint64_t attempt) {
+  RemoteRank* rank = ranks_.find(number);
+  const bool still = rank != nullptr && rank->sleep == Sleep::telling && rank->sleep_attempts == attempt;
+  return still ? rank : nullptr;
+}
+
+// A look that is under way may have begun before: the one after it counts.
+void SleepNotices::told(WorldRank number, std::uint64_t attempt) {
+  RemoteRank* rank = still_telling(number, attempt);
+  if (rank == nullptr) return;
+  rank->reader->after_next_poll([this, number, attempt](bool ok) { looked_again(number, attempt, ok); });
+}
+
+void SleepNotices::looked_again(WorldRank number, std::uint64_t attempt, bool ok) {
+  RemoteRank* rank = still_telling(number, attempt);
+  if (rank == nullptr) return;
+  if (!ok || !rank->reader->caught_up()) return wake_up();
+  rank->sleep = Sleep::asleep;
+}
+
+bool SleepNotices::all_know() {
+  bool all = true;
+  for (const auto& [number, rank] : ranks_.all()) {
+    all = all && rank->stage >= RemoteRank::Stage::reached;  // nothing wakes a sleeper for the steps until then
+    if (!rank->serves || rank->left || rank->remote->broken() || !rank->is_reached()) continue;
+    if (rank->sleep == Sleep::awake) begin(*rank);
+    all = all && rank->sleep == Sleep::asleep && !rank->telling && rank->completed.empty() && !rank->line_under_way;
+  }
+  return all;
+}
+
+void SleepNotices::wake_up() {
+  if (std::exchange(all_awake_, true)) return;
+  for (const auto& [number, rank] : ranks_.all()) {
+    if (rank->sleep == Sleep::awake) continue;
+    rank->sleep = Sleep::awake;
+    rank->mirror.header().service_sleeping.store(0, std::memory_order_relaxed);
+    rank->line_changed = true;
+  }
+}
+
+}  // namespace outrigger::fabric::dpu

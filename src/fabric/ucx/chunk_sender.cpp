@@ -1,0 +1,41 @@
+#include "fabric/ucx/chunk_sender.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace outrigger::fabric::ucx {
+
+std::optional<MoveStatus> ChunkSender::send(Peer& peer, const wire::Header& header, const MemoryRef& from,
+                                            const Failed& failed) {
+  NodeMemory::View view = memory_.view(from, header.bytes);
+  StagingBuffer staging;
+  if (view.status == MoveStatus::ok && view.bytes == nullptr) {
+    staging = staging_.take();
+    if (!staging.valid()) return std::nullopt;
+    if (memory_.is_remote()) {
+      fetch_and_send(peer, header, from, std::move(staging), failed);
+      return MoveStatus::ok;
+    }
+    view.status = memory_.read(from, std::span(staging.data(), header.bytes));
+    view.bytes = staging.data();
+  }
+  if (view.status == MoveStatus::ok) {
+    channels_.send_chunk(peer, header, view.bytes, std::move(view.hold), std::move(staging));
+  }
+  return view.status;
+}
+
+void ChunkSender::fetch_and_send(Peer& peer, const wire::Header& header, const MemoryRef& from, StagingBuffer staging,
+                                 const Failed& failed) {
+  auto held = std::make_shared<StagingBuffer>(std::move(staging));
+  const std::span<std::byte> bytes(held->data(), header.bytes);
+  memory_.start_read(from, bytes, [this, &peer, header, held, failed](MoveStatus status) {
+    if (channels_.closing()) return;
+    channels_.set_busy();
+    if (status != MoveStatus::ok) return failed(peer, header, status);
+    const std::byte* read = held->data();
+    channels_.send_chunk(peer, header, read, nullptr, std::move(*held));
+  });
+}
+
+}  // namespace outrigger::fabric::ucx

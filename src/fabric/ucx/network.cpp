@@ -1,0 +1,73 @@
+#include "fabric/ucx/network.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+namespace outrigger::fabric::ucx {
+namespace {
+
+constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);  // of the control channel's address, before it
+
+}  // namespace
+
+Status Network::open(WorkerEvents& control, WorkerEvents& data) {
+  for (const Channel channel : {Channel::control, Channel::data}) {
+    const bool is_control = channel == Channel::control;
+    Result<Worker> worker = Worker::open(context_, is_control ? control : data);
+    if (!worker) return Error{worker.error()};
+    (is_control ? control_ : data_).emplace(std::move(worker).value());
+  }
+  return Done{};
+}
+
+void Network::close() {
+  data_.reset();
+  control_.reset();
+}
+
+std::vector<std::byte> Network::address() const {
+  const auto& control = control_->address();
+  const auto& data = data_->address();
+  const auto length = static_cast<std::uint32_t>(control.size());
+  std::vector<std::byte> both(kLengthBytes + control.size() + data.size());
+  std::memcpy(both.data(), &length, kLengthBytes);
+  std::ranges::copy(data, std::ranges::copy(control, both.begin() + kLengthBytes).out);
+  return both;
+}
+
+std::optional<Network::ChannelAddresses> Network::split(std::span<const std::byte> address) {
+  std::uint32_t length = 0;
+  if (address.size() < kLengthBytes) return std::nullopt;
+  std::memcpy(&length, address.data(), kLengthBytes);
+  const std::span<const std::byte> both = address.subspan(kLengthBytes);
+  if (length == 0 || length >= both.size()) return std::nullopt;
+  const auto data_begin = both.begin() + static_cast<std::ptrdiff_t>(length);
+  return ChannelAddresses{std::vector<std::byte>(both.begin(), data_begin),
+                          std::vector<std::byte>(data_begin, both.end())};
+}
+
+bool Network::progress() const {
+  const bool control = control_->progress();
+  return data_->progress() || control;
+}
+
+void Network::flush() {
+  for (const Worker* worker : {&*control_, &*data_}) {
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    parameters.cb.send = on_flushed;
+    parameters.user_data = this;
+    if (UCS_PTR_IS_PTR(ucp_worker_flush_nbx(worker->get(), &parameters))) ++flushes_;
+  }
+}
+
+void Network::on_flushed(void* request, ucs_status_t /*status*/, void* network) {
+  auto& flushes = static_cast<Network*>(network)->flushes_;
+  assert(flushes != 0 && "every flush ends once");
+  --flushes;
+  ucp_request_free(request);
+}
+
+}  // namespace outrigger::fabric::ucx

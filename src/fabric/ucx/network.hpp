@@ -1,0 +1,58 @@
+// The network of this service process: a UCX worker for each of the two channels, and an address for both.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/ucx/worker.hpp"
+
+namespace outrigger::fabric::ucx {
+
+// Two connections a pair of service processes, so that control never queues behind data.
+enum class Channel : std::uint8_t { control, data };
+inline constexpr std::size_t kChannels = 2;
+
+class Network {
+ public:
+  explicit Network(Context context) : context_(std::move(context)) {}
+  // `control` and `data` are called from progress() only; they must outlive this, or close().
+  [[nodiscard]] Status open(WorkerEvents& control, WorkerEvents& data);
+  // Whoever calls back for it may go after that.
+  void close();
+
+  // For the others, in the job map.
+  [[nodiscard]] std::vector<std::byte> address() const;
+  // The channels' parts of another one's address; nothing where it is none.
+  using ChannelAddresses = std::array<std::vector<std::byte>, kChannels>;
+  [[nodiscard]] static std::optional<ChannelAddresses> split(std::span<const std::byte> address);
+
+  [[nodiscard]] const Worker& control() const { return *control_; }
+  [[nodiscard]] const Worker& data() const { return *data_; }
+  [[nodiscard]] const Worker& worker(Channel channel) const { return channel == Channel::control ? *control_ : *data_; }
+  [[nodiscard]] bool progress() const;
+
+  // To sleep, as Worker has it.
+  [[nodiscard]] std::vector<int> event_fds() const { return {control_->event_fd(), data_->event_fd()}; }
+  [[nodiscard]] bool arm() const { return control_->arm() && data_->arm(); }
+
+  // What UCX has taken may still lie in its own buffers: begins to send it.
+  void flush();
+  [[nodiscard]] bool flushed() const { return flushes_ == 0; }
+
+ private:
+  static void on_flushed(void* request, ucs_status_t status, void* network);
+
+  std::size_t flushes_ = 0;
+  Context context_;
+  std::optional<Worker> control_;
+  std::optional<Worker> data_;
+};
+
+}  // namespace outrigger::fabric::ucx

@@ -1,0 +1,114 @@
+// The service processes of other nodes: what is known of each, and what ends the job because of one.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/ucx/eager_blocks.hpp"
+#include "fabric/ucx/network.hpp"
+#include "fabric/ucx/wire_options.hpp"
+#include "protocol/job_map.hpp"
+#include "protocol/wire_messages.hpp"
+
+namespace outrigger::fabric::ucx {
+
+// Each group of members belongs to the class that is named before it.
+struct Peer {
+  SpId sp;
+  std::string node;  // its name
+
+  // Channels. Connections are made when first needed.
+  struct Connection {
+    std::vector<std::byte> address;
+    std::optional<Endpoint> endpoint;
+  };
+  Connection control;
+  Connection data;
+  bool moves_memory = false;  // the network, once `data` is open
+  std::uint64_t messages_sent = 0;
+  std::vector<std::byte> outbox;  // of the control channel, framed: what this turn has to say, sent at its end
+  std::size_t outbox_messages = 0;
+
+  // Receiver.
+  struct Ordered {
+    wire::Header header;
+    std::vector<std::byte> payload;
+  };
+  std::uint64_t messages_taken = 0;
+  std::map<std::uint64_t, Ordered> early_messages;  // by number; one before them is on its way
+
+  // Liveness, for all to see.
+  bool broken = false;          // nothing more is sent; what is under way stays so until tick() has seen it
+  const char* fault = nullptr;  // of the peer, where we broke off ourselves
+  bool departed = false;
+  bool node_lost = false;  // as it says itself
+  bool met = false;        // something has come from it
+  bool heard = false;      // since the last tick()
+  std::uint32_t silent_turns = 0;
+
+  // Transfers.
+  std::uint64_t window_used_bytes = 0;
+  std::deque<std::uint64_t> ready;  // transfers with chunks to be started, by turns
+  bool in_turn = false;
+
+  // RequestServer.
+  std::deque<wire::Header> to_send;  // chunks that it has asked for, and of eager blocks
+  bool in_sending_turn = false;
+  std::size_t requests = 0;  // of them, asked for
+
+  // EagerReceiver and EagerSender.
+  EagerBlocks eager;  // from it
+  std::uint64_t eager_room_bytes = 0;
+  std::uint64_t eager_sent = 0;  // blocks
+
+  [[nodiscard]] bool is_gone() const { return broken || departed; }
+  // There has been business with it.
+  [[nodiscard]] bool is_known() const { return met || control.endpoint || data.endpoint; }
+  // It does what none of ours does, and is not listened to any more.
+  void break_off(const char* why) {
+    if (fault == nullptr) fault = why;
+    broken = true;
+  }
+};
+
+class Peers {
+ public:
+  // As Wire::introduce(). `own_address`: what the job map must say of this service process.
+  [[nodiscard]] Status introduce(const JobMap& job_map, SpId self, const std::vector<std::byte>& own_address,
+                                 const WireOptions& options);
+  // One on another node.
+  [[nodiscard]] Peer& of(SpId sp);
+  // Null: it does not know the job's secret, or is none of these.
+  [[nodiscard]] Peer* sender_of(const wire::Header& header);
+  // By SpId; null: this node's.
+  [[nodiscard]] std::span<const std::unique_ptr<Peer>> all() const { return peers_; }
+  void clear() { peers_.clear(); }
+
+  // Of a message from here.
+  [[nodiscard]] wire::Header header(wire::Kind kind) const;
+  [[nodiscard]] std::uint64_t eager_awaited_bytes() const { return eager_awaited_bytes_; }
+
+  // What ends the job.
+  void lose(const Peer& peer, const std::string& how);
+  void fail(std::string why) { failure_ = std::move(why); }
+  [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
+
+ private:
+  SpId self_;
+  Secret secret_{};
+  std::uint64_t eager_awaited_bytes_ = 0;
+  std::optional<std::string> failure_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+};
+
+}  // namespace outrigger::fabric::ucx

@@ -1,0 +1,123 @@
+#include "fabric/ucx/receiver.hpp"
+
+#include <cassert>
+#include <optional>
+#include <utility>
+
+namespace outrigger::fabric::ucx {
+namespace {
+
+constexpr const char* kMalformed = "sends what is not to be understood";
+
+}  // namespace
+
+// UCX calls back while it closes endpoints, about peers that may be gone from here already.
+ucs_status_t Receiver::arrived(Channel channel, std::span<const std::byte> bytes, void* data, std::size_t count,
+                               bool rendezvous) {
+  if (channels_.closing()) return UCS_OK;
+  const std::optional<wire::Header> header = wire::decode_wire(bytes);
+  Peer* peer = header ? peers_.sender_of(*header) : nullptr;
+  if (peer == nullptr || peer->fault != nullptr) return UCS_OK;
+  peer->met = true;
+  peer->heard = true;
+  return take(channel, *peer, *header, data, count, rendezvous);
+}
+
+ucs_status_t Receiver::take(Channel channel, Peer& peer, const wire::Header& header, void* data, std::size_t count,
+                            bool rendezvous) {
+  const std::span<const std::byte> payload(static_cast<const std::byte*>(data), rendezvous ? 0 : count);
+  const bool eager = header.kind == wire::Kind::eager_chunk;
+  const bool chunk = header.kind == wire::Kind::data || header.kind == wire::Kind::push || eager;
+  if (!chunk) {
+    rendezvous ? peer.break_off(kMalformed) : take_control(peer, header, payload);
+    return UCS_OK;
+  }
+  const bool refusal = header.kind != wire::Kind::push && header.status != 0 && count == 0;
+  if (!refusal && (channel != Channel::data || count != header.bytes || header.status != 0)) {
+    peer.break_off(kMalformed);
+    return UCS_OK;
+  }
+  if (eager) {
+    rendezvous ? peer.break_off(kMalformed) : eager_.chunk_arrived(peer, header, payload);
+    return UCS_OK;
+  }
+  if (header.kind == wire::Kind::data) {
+    Transfer* transfer = transfers_.find(peer, header, Transfers::Way::pull);
+    // Not ours any more, or a chunk that comes twice.
+    if (transfer == nullptr || transfer->open_chunk(header.offset)->state != ChunkState::awaited) return UCS_OK;
+  }
+  if (!rendezvous) {
+    chunks_.arrived(peer, header, payload);
+    return UCS_OK;
+  }
+  chunks_.offered(peer, header, data);
+  return UCS_INPROGRESS;
+}
+
+void Receiver::take_control(Peer& peer, const wire::Header& header, std::span<const std::byte> payload) {
+  switch (header.kind) {
+    case wire::Kind::message:
+    case wire::Kind::eager: return take_numbered(peer, header, payload);
+    case wire::Kind::batch: return take_batch(peer, payload);
+    case wire::Kind::request: return server_.requested(peer, header);
+    case wire::Kind::stored:
+      if (transfers_.find(peer, header, Transfers::Way::push) != nullptr) {
+        transfers_.chunk_ended(header, static_cast<MoveStatus>(header.status));
+      }
+      return;
+    case wire::Kind::ping: return channels_.say(peer, peers_.header(wire::Kind::pong));
+    case wire::Kind::bye: return take_farewell(peer, header);
+    default: return;
+  }
+}
+
+void Receiver::take_batch(Peer& peer, std::span<const std::byte> batch) {
+  while (!batch.empty()) {
+    const std::optional<wire::Framed> next = wire::next_framed(batch);
+    if (!next || peers_.sender_of(next->header) != &peer) return peer.break_off(kMalformed);
+    // A refusal carries no bytes, and whatever carries some is not taken on this channel: nothing is written here.
+    auto* data = const_cast<std::byte*>(next->payload.data());
+    (void)take(Channel::control, peer, next->header, data, next->payload.size(), false);
+    if (peer.fault != nullptr) return;
+  }
+}
+
+void Receiver::take_farewell(Peer& peer, const wire::Header& header) {
+  peer.node_lost = header.status != static_cast<std::uint16_t>(MoveStatus::ok);
+  if (peer.node_lost) return peer.break_off("has lost its host");
+  peer.departed = true;
+  transfers_.give_up(peer);
+}
+
+// UCX keeps the order only where all goes over one rail.
+void Receiver::take_numbered(Peer& peer, const wire::Header& header, std::span<const std::byte> payload) {
+  const std::uint64_t number = header.move;
+  auto& early = peer.early_messages;
+  if (number < peer.messages_taken || early.size() >= options_.waiting_messages) return peer.break_off(kMalformed);
+  if (number > peer.messages_taken) {
+    early.try_emplace(number, Peer::Ordered{header, {payload.begin(), payload.end()}});
+    return;
+  }
+  take_next(peer, Peer::Ordered{header, {payload.begin(), payload.end()}});
+  ++peer.messages_taken;
+  for (auto next = early.begin(); next != early.end() && next->first == peer.messages_taken; ++peer.messages_taken) {
+    take_next(peer, std::move(next->second));
+    next = early.erase(next);
+  }
+  assert((early.empty() || early.begin()->first > peer.messages_taken) && "what waits has one before it on its way");
+}
+
+void Receiver::take_next(Peer& peer, Peer::Ordered&& next) {
+  if (next.header.kind == wire::Kind::eager) return eager_.notice_arrived(peer, next);
+  inbox_.push_back(Inbound{peer.sp, std::move(next.payload)});
+}
+
+bool Receiver::next_message(SpId& from, std::vector<std::byte>& message) {
+  if (inbox_.empty()) return false;
+  from = inbox_.front().from;
+  message = std::move(inbox_.front().message);
+  inbox_.pop_front();
+  return true;
+}
+
+}  // namespace outrigger::fabric::ucx

@@ -1,0 +1,40 @@
+// What peers have asked for, and eager chunks, sent by turns.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "fabric/ucx/chunk_sender.hpp"
+
+namespace outrigger::fabric::ucx {
+
+class RequestServer {
+ public:
+  RequestServer(const WireOptions& options, Peers& peers, Channels& channels, ChunkSender& sender)
+      : options_(options), peers_(peers), channels_(channels), sender_(sender) {}
+
+  // A peer asks for a chunk.
+  void requested(Peer& peer, const wire::Header& request);
+  // A chunk of an eager block; those of the peer's block `number` are not sent any more: how many that were.
+  void add_eager(Peer& peer, const wire::Header& chunk) { add(peer, chunk); }
+  std::size_t withdraw_eager(Peer& peer, std::uint64_t number);
+
+  // What can be done now. True when anything was.
+  [[nodiscard]] bool answer_requests();
+
+ private:
+  void add(Peer& peer, const wire::Header& request);
+  [[nodiscard]] bool answer(Peer& peer, const wire::Header& request);
+  void refuse(Peer& peer, const wire::Header& chunk, MoveStatus status);
+
+  const WireOptions& options_;
+  Peers& peers_;
+  Channels& channels_;
+  ChunkSender& sender_;
+  std::deque<Peer*> turns_;  // with something to_send
+};
+
+}  // namespace outrigger::fabric::ucx
