@@ -20,7 +20,7 @@ HostFabric::HostFabric(HostFabricOptions options) : options_(options) {
 
 void HostFabric::add_rank(WorldRank rank, RankMemory memory) {
   if (rank.value() >= ranks_.size()) ranks_.resize(std::size_t{rank.value()} + 1);
-  Rank& added = ranks_[rank.value()].emplace(Rank{std::move(memory), {}, nullptr, nullptr, 0, std::nullopt});
+  Rank& added = ranks_[rank.value()].emplace(Rank{std::move(memory), {}, {}, nullptr, nullptr, 0, std::nullopt});
   added.slots.resize(kSlotCount);
 }
 
@@ -66,11 +66,46 @@ bool HostFabric::open_slot(WorldRank rank, SlotIndex slot) {
   return true;
 }
 
-void HostFabric::set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size) {
+std::optional<SlotIndex> HostFabric::open_record(WorldRank rank, LocalRef record) {
   Rank* found = find(rank);
-  if (found == nullptr || slot.value() >= kSlotCount) return;
-  found->slots[slot.value()].marks = marks;
-  found->slots[slot.value()].group_size = group_size;
+  if (found == nullptr) return std::nullopt;
+  const std::byte* shared = found->memory.mapped(RegionId{record.region}, record.address, sizeof(OverflowRecord));
+  if (shared == nullptr || reinterpret_cast<std::uintptr_t>(shared) % alignof(OverflowRecord) != 0) return std::nullopt;
+  OpenRecords& records = found->records;
+  if (!records.addresses.insert(record.address).second) return std::nullopt;
+  if (records.free.empty()) {
+    records.free.emplace_back(static_cast<std::uint32_t>(found->slots.size()));
+    records.by_index.emplace_back();
+    found->slots.emplace_back();
+  }
+  const SlotIndex slot = records.free.back();
+  records.free.pop_back();
+  records.by_index[slot.value() - kSlotCount] = record;
+  found->slots[slot.value()] = OpenSlot{true, {}, 0};
+  return slot;
+}
+
+OperationSlot* HostFabric::close(Rank& rank, SlotIndex slot) {
+  rank.slots[slot.value()].open = false;
+  if (slot.value() < kSlotCount) return &rank.memory.segment().slot(slot);
+  const LocalRef record = rank.records.by_index[slot.value() - kSlotCount];
+  rank.records.addresses.erase(record.address);
+  rank.records.free.push_back(slot);
+  std::byte* shared = rank.memory.mapped(RegionId{record.region}, record.address, sizeof(OverflowRecord));
+  if (shared == nullptr || reinterpret_cast<std::uintptr_t>(shared) % alignof(OverflowRecord) != 0) return nullptr;
+  return &reinterpret_cast<OverflowRecord*>(shared)->operation;
+}
+
+HostFabric::OpenSlot* HostFabric::find_open(Rank* rank, SlotIndex slot) {
+  if (rank == nullptr || slot.value() >= rank->slots.size() || !rank->slots[slot.value()].open) return nullptr;
+  return &rank->slots[slot.value()];
+}
+
+void HostFabric::set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size) {
+  OpenSlot* open = find_open(find(rank), slot);
+  if (open == nullptr) return;
+  open->marks = marks;
+  open->group_size = group_size;
 }
 
 NodeMemory::View HostFabric::view(const MemoryRef& memory, std::uint64_t bytes) {
@@ -129,29 +164,27 @@ void HostFabric::wake(Peer& peer) {
 
 void HostFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
   Rank* found = find(destination);
-  if (found == nullptr || slot.value() >= kSlotCount) return;
-  const OpenSlot& open = found->slots[slot.value()];
-  if (!open.open || source.value() >= open.group_size) return;
-  std::byte* mark = found->memory.mapped(RegionId{open.marks.region}, open.marks.address + source.value(), 1);
+  const OpenSlot* open = find_open(found, slot);
+  if (open == nullptr || source.value() >= open->group_size) return;
+  std::byte* mark = found->memory.mapped(RegionId{open->marks.region}, open->marks.address + source.value(), 1);
   if (mark == nullptr) return;  // the rank has dropped the region under its own operation
   std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t*>(mark)).store(1, std::memory_order_release);
 }
 
 void HostFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
   Rank* found = find(rank);
-  if (found == nullptr || slot.value() >= kSlotCount || !found->slots[slot.value()].open) return;
+  if (find_open(found, slot) == nullptr) return;
   if (orphans_ != 0 && has_orphans(rank)) {
     deferred_.push_back(Deferred{rank, slot, record});
     return;
   }
-  found->slots[slot.value()].open = false;
-  const SegmentView segment = found->memory.segment();
-  OperationSlot& shared = segment.slot(slot);
-  shared.result.status = static_cast<std::uint32_t>(record.status);
-  shared.result.late_announcements = record.late_announcements;
-  shared.result.bytes_by_reach = record.bytes_by_reach;
-  shared.state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
-  wake_sleepers(segment.header());
+  OperationSlot* shared = close(*found, slot);
+  if (shared == nullptr) return;
+  shared->result.status = static_cast<std::uint32_t>(record.status);
+  shared->result.late_announcements = record.late_announcements;
+  shared->result.bytes_by_reach = record.bytes_by_reach;
+  shared->state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
+  wake_sleepers(found->memory.segment().header());
 }
 
 }  // namespace outrigger::fabric

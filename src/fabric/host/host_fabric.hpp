@@ -34,6 +34,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/shared_memory.hpp"
@@ -98,6 +99,9 @@ class HostFabric final : public Fabric, public NodeMemory {
   // A slot has been taken from the rank's post ring. Until complete(), marks go to `marks`, one byte for each of
   // `group_size` group ranks (bounds are checked at every mark). False: the slot is already open or not a slot.
   [[nodiscard]] bool open_slot(WorldRank rank, SlotIndex slot);
+  // The same for an overflow record: gives it an index above those of the slots. Nothing: not in memory that the rank
+  // shares, or open already.
+  [[nodiscard]] std::optional<SlotIndex> open_record(WorldRank rank, LocalRef record);
   void set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size);
 
   // Copies a bounded amount, delivers completions, sends what waited for room. True when anything was done.
@@ -129,9 +133,15 @@ class HostFabric final : public Fabric, public NodeMemory {
     LocalRef marks;
     std::uint32_t group_size = 0;
   };
+  struct OpenRecords {
+    std::vector<LocalRef> by_index;  // from kSlotCount on
+    std::vector<SlotIndex> free;
+    std::unordered_set<std::uint64_t> addresses;  // of those that are open
+  };
   struct Rank {
     RankMemory memory;
-    std::vector<OpenSlot> slots;
+    std::vector<OpenSlot> slots;  // and records
+    OpenRecords records;
     std::unique_ptr<RankCopier> copier;     // null: none will come
     std::unique_ptr<XpmemWindows> windows;  // null: private memory is not attached
     std::uint64_t probe_address = 0;
@@ -154,6 +164,9 @@ class HostFabric final : public Fabric, public NodeMemory {
   };
 
   [[nodiscard]] Rank* find(WorldRank rank);
+  [[nodiscard]] OpenSlot* find_open(Rank* rank, SlotIndex slot);
+  // Where the result goes; null: the rank has dropped the region of the record.
+  [[nodiscard]] static OperationSlot* close(Rank& rank, SlotIndex slot);
   [[nodiscard]] RankCopier& copier_of(WorldRank rank) const { return *ranks_[rank.value()]->copier; }
   // host_fabric_moves.cpp
   [[nodiscard]] bool copy_directly();
