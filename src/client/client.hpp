@@ -165,11 +165,11 @@ class Client {
   // the service processes are told to forget it.
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, std::vector<WorldRank> members, GroupRank me);
 
-  // Hands an operation to the service process, or keeps it until a slot is free. Never blocks, never fails for want of
-  // slots; nullptr only when no memory is left for its arguments, or for a request that makes no sense: no group or
-  // another client's, extents that are not one per member, offsets that overflow, or a layout in private memory (a
-  // range over all blocks that is not inside one region) without cma(); the caller packs into staging where that is so.
-  // An operation that waited for arguments in vain ends as `rejected`.
+  // Hands an operation to the service process, however many it has; only one on a DPU gets the next when a slot is
+  // free, at a later call. Never fails for want of slots; nullptr only when no memory is left for its arguments, or for
+  // a request that makes no sense: no group or another client's, extents that are not one per member, offsets that
+  // overflow, or a layout in private memory (a range over all blocks that is not inside one region) without cma(); the
+  // caller packs into staging where that is so. An operation that waited for arguments in vain ends as `rejected`.
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
 
   // Is it done? One load of the rank's own memory in the common case; posts what is waiting for slots.
@@ -199,10 +199,11 @@ class Client {
   // Has the keeper printed that text? Otherwise it is for the caller to tell.
   [[nodiscard]] bool fatal_was_said() const;
 
-  // For tests and the leak check: slots, staging and argument bytes in use.
+  // For tests and the leak check: slots, staging and argument bytes in use. `without_slot`: operations not done that
+  // are in overflow records, or wait here.
   struct Usage {
     std::size_t slots = 0;
-    std::size_t waiting_for_slots = 0;
+    std::size_t without_slot = 0;
     std::uint64_t argument_bytes = 0;
     std::uint64_t staging_bytes = 0;
     std::size_t regions = 0;

@@ -29,6 +29,7 @@
 #include "client/memory/xpmem_segment.hpp"
 #include "client/network/rank_network.hpp"
 #include "client/operations/group.hpp"
+#include "client/operations/overflow_chain.hpp"
 #include "client/operations/pending_operation.hpp"
 #include "client/start/control_channel.hpp"
 #include "protocol/segment.hpp"
@@ -154,20 +155,24 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
                                    MemoryRange& in_heap);
   // The service processes have done with what the request names.
   void release_keys(const SlotRequestBody& body);
-  // Puts the request into a slot. False: no slot, or no argument memory at present.
+  // Puts the request into a slot, or an overflow record. False: no argument memory at present; no slot of a DPU's.
   [[nodiscard]] bool place(PendingOperation& operation, SlotRequestBody body, const OperationArguments& arguments);
   [[nodiscard]] std::optional<MemoryRange> copy_arguments(SlotRequestBody& body, const OperationArguments& arguments);
+  [[nodiscard]] std::optional<MemoryRange> allocate_arguments(std::uint64_t bytes);
+  void put_in_slot(PendingOperation& operation, const SlotRequestBody& body);
   void publish(SlotIndex slot, const SlotRequestBody& body);
+  void ring_if_asleep();
   // Posts what waits, in order, as far as it goes.
   void post_waiting();
   void post_forget(const GroupId& group);
   void finish_locally(PendingOperation& operation, CompletionStatus status);
   bool collect_if_done(PendingOperation& operation);
   void free_slot(SlotIndex slot);
-  // Takes back every slot that is done, whether or not somebody polls its operation. Called when slots or arguments run
+  // Takes back slots and records that are done, whether or not somebody polls them. Called when slots or arguments run
   // short: a program may wait for its last operation first.
   // True when there was any.
   bool reap();
+  [[nodiscard]] bool out_of_slots() { return free_slots_.empty() && (!reap() || free_slots_.empty()); }
   void note_waiting() { waiting_count_.store(waiting_.size() + waiting_forgets_.size(), std::memory_order_relaxed); }
 
   // Argument memory grows without waiting: announced now, used once the service processes have answered.
@@ -238,6 +243,7 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
   std::uint32_t ring_tail_ = 0;
   std::vector<SlotIndex> free_slots_;
   std::size_t posted_operations_ = 0;
+  OverflowChain overflow_;
   std::deque<PendingOperation*> waiting_;
   std::deque<GroupId> waiting_forgets_;
   std::vector<PendingOperation*> in_slot_;  // by slot; null: free, or a forget_group request

@@ -10,14 +10,21 @@
 // RDMA, with the rank passive. The key table then says by which keys the rank's other memory is reached.
 //
 // Who writes what:
-//   rank     header.rank_*, ring, slots while `free`, the key table, the arena
-//   service  slot results and `state = done`, delivered marks, header.service_*, header.wire_route*
+//   rank     header.rank_*, header.overflow_tail and _first_*, ring, slots while `free`, the key table, the arena
+//   service  results and `state = done`, delivered marks, header.service_*, header.overflow_taken, header.wire_route*
 //   keeper   the constants of the header before anybody else maps it, header.fatal_*
 //   copies   as copy/board.hpp says
 //
 // A slot goes free -> posted (rank) -> done (service) -> free (rank). The ring holds indexes of posted slots; it has as
-// many entries as there are slots, and a slot is in it at most once, so it cannot overflow. When no slot is free the
-// client keeps the operation on its heap and posts it at the program's next call: posting never blocks.
+// many entries as there are slots, and a slot is in it at most once, so it cannot overflow.
+//
+// With no slot free an operation becomes an overflow record in argument memory. Records form a chain, each naming the
+// next, which the service process follows once it has drained the ring: nothing has to happen in the rank. Until it has
+// taken all of them the rank posts no operation to the ring, so that operations are taken in the order of their posts.
+// The rank gives records back from the oldest on, each when it is done and the one behind it has been taken; the last
+// one stays, for the next to be tied to. So the header names a record from which all that are not done can be found.
+// Where service processes run on a DPU, which do not read records, the client keeps such operations on its heap and
+// posts them at the program's next call.
 //
 // The service trusts nothing here: it copies a slot once, checks every field of the copy, and checks every range
 // against the regions registered by the same rank. Only lock-free 32-bit atomics are shared.
@@ -41,7 +48,7 @@ namespace outrigger {
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
 inline constexpr std::uint32_t kProtocolVersion = 7;
 
-inline constexpr std::uint32_t kSlotCount = 4096;  // operations one rank has in the service's hands; power of two
+inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
 inline constexpr std::size_t kFatalTextBytes = 480;
 // Largest group an operation may name. At the limit the communicator stays native.
@@ -120,6 +127,15 @@ struct alignas(64) OperationSlot {
 };
 static_assert(sizeof(OperationSlot) == 320);
 
+// An operation without a slot, in argument memory. Its number and the way to it must be visible before it is counted.
+struct OverflowRecord {
+  OperationSlot operation;
+  LocalRef next;             // valid once a further record is counted
+  std::uint32_t number = 0;  // of all records of the rank, from 0, modulo 2^32
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(OverflowRecord) == 384);
+
 // SegmentHeader::rank_quiet, and what a service process writes into its proof.
 inline constexpr std::uint32_t kRankQuiet = 1;
 inline constexpr std::uint32_t kRankLeaves = 2;  // the rank's memory goes away; proof: nobody looks at it any more
@@ -158,12 +174,17 @@ struct alignas(64) SegmentHeader {
   alignas(64) std::atomic<std::uint32_t> ring_tail;  // entries ever put in, modulo 2^32
   std::atomic<std::uint32_t> rank_sleeping;          // not 0: wake `completions` by futex after a completion
   std::atomic<std::uint64_t> rank_base_address;
-  std::atomic<std::uint32_t> rank_quiet;  // not 0: the rank lets its network rest from now on
+  std::atomic<std::uint32_t> rank_quiet;     // not 0: the rank lets its network rest from now on
+  std::atomic<std::uint32_t> overflow_tail;  // overflow records ever appended, modulo 2^32
+  // The oldest record that is still there (a LocalRef); no region: there has been none.
+  std::atomic<std::uint64_t> overflow_first_address;
+  std::atomic<std::uint32_t> overflow_first_region;
 
   // Written by the service process that serves the rank; one line, too.
   alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done, and wakes; the futex word
   std::atomic<std::uint32_t> service_sleeping;         // not 0: after a post, ring the doorbell (eventfd)
   std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
+  std::atomic<std::uint32_t> overflow_taken;           // overflow records ever taken
 
   // Each service process on a DPU writes its own word here to show that it can.
   alignas(64) std::array<std::atomic<std::uint32_t>, kMaxServices> proofs;

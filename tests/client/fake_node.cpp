@@ -75,10 +75,11 @@ std::unique_ptr<Client> FakeNode::attach() const {
 
 std::optional<SlotIndex> FakeNode::take_post(std::chrono::milliseconds at_most) {
   const auto deadline = std::chrono::steady_clock::now() + at_most;
-  while (header().ring_tail.load(std::memory_order_seq_cst) == head_) {
+  while (!anything_posted()) {
     if (std::chrono::steady_clock::now() >= deadline) return std::nullopt;
     std::this_thread::yield();
   }
+  if (header().ring_tail.load(std::memory_order_seq_cst) == head_) return take_record();
   const SlotIndex slot(segment_.ring_entry(head_).load(std::memory_order_relaxed));
   ++head_;
   header().ring_head.store(head_, std::memory_order_release);
@@ -86,8 +87,27 @@ std::optional<SlotIndex> FakeNode::take_post(std::chrono::milliseconds at_most) 
   return slot;
 }
 
-SlotRequestBody FakeNode::body(SlotIndex slot) const {
-  return segment_.slot(slot).body;
+bool FakeNode::anything_posted() const {
+  const std::uint32_t appended = header().overflow_tail.load(std::memory_order_seq_cst);
+  return appended != records_.size() || header().ring_tail.load(std::memory_order_seq_cst) != head_;
+}
+
+SlotIndex FakeNode::take_record() {
+  LocalRef next{header().overflow_first_region.load(), 0, header().overflow_first_address.load()};
+  if (!records_.empty())
+    next = reinterpret_cast<const OverflowRecord*>(at(records_.back(), sizeof(OverflowRecord)))->next;
+  const auto* record = reinterpret_cast<const OverflowRecord*>(at(next, sizeof(OverflowRecord)));
+  if (record == nullptr) throw std::runtime_error("an overflow record outside of the rank's memory");
+  EXPECT_EQ(record->number, records_.size());
+  EXPECT_EQ(record->operation.state.load(std::memory_order_acquire), static_cast<std::uint32_t>(SlotState::posted));
+  records_.push_back(next);
+  header().overflow_taken.store(static_cast<std::uint32_t>(records_.size()), std::memory_order_release);
+  return SlotIndex(kSlotCount + static_cast<std::uint32_t>(records_.size()) - 1);
+}
+
+OperationSlot& FakeNode::place(SlotIndex slot) const {
+  if (slot.value() < kSlotCount) return segment_.slot(slot);
+  return reinterpret_cast<OverflowRecord*>(at(records_[slot.value() - kSlotCount], sizeof(OverflowRecord)))->operation;
 }
 
 bool FakeNode::doorbell_was_rung() const {
@@ -96,7 +116,7 @@ bool FakeNode::doorbell_was_rung() const {
 }
 
 void FakeNode::complete(SlotIndex index, CompletionStatus status, std::uint32_t late) {
-  OperationSlot& slot = segment_.slot(index);
+  OperationSlot& slot = place(index);
   slot.result.status = static_cast<std::uint32_t>(status);
   slot.result.late_announcements = late;
   slot.result.bytes_by_reach = {1, 2, 3};
@@ -129,7 +149,7 @@ void FakeNode::serve(bool sleepy) {
       continue;
     }
     header().service_sleeping.store(1, std::memory_order_seq_cst);
-    if (header().ring_tail.load(std::memory_order_seq_cst) == head_ && serving_.load()) {
+    if (!anything_posted() && serving_.load()) {
       pollfd waiting{doorbell_.get(), POLLIN, 0};
       ::poll(&waiting, 1, -1);
       std::uint64_t count = 0;

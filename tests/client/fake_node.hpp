@@ -48,7 +48,9 @@ class FakeNode {
 
   // The service process's side. One thread at a time; not while serving.
   [[nodiscard]] std::optional<SlotIndex> take_post(std::chrono::milliseconds at_most = std::chrono::seconds(40));
-  [[nodiscard]] SlotRequestBody body(SlotIndex slot) const;
+  // Of a slot, or of an overflow record.
+  [[nodiscard]] OperationSlot& place(SlotIndex slot) const;
+  [[nodiscard]] SlotRequestBody body(SlotIndex slot) const { return place(slot).body; }
   void complete(SlotIndex slot, CompletionStatus status = CompletionStatus::ok, std::uint32_t late = 0);
   // Completes everything that is posted, until stop_serving(). With `sleepy` it sleeps for the doorbell in between.
   void start_serving(bool sleepy = false);
@@ -73,6 +75,8 @@ class FakeNode {
   [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
 
  private:
+  [[nodiscard]] bool anything_posted() const;
+  [[nodiscard]] SlotIndex take_record();
   struct Region {
     std::uint64_t base = 0;
     std::uint64_t bytes = 0;
@@ -93,6 +97,7 @@ class FakeNode {
   UniqueFd doorbell_;
   SegmentView segment_;
   std::uint32_t head_ = 0;
+  std::vector<LocalRef> records_;  // all overflow records taken; the slots' indexes go on with theirs
   mutable std::mutex mutex_;
   ControlSocket socket_;
   std::optional<HelloBody> hello_;

@@ -197,7 +197,7 @@ TEST_F(Post, WaitingOperationsFollowAsSlotsBecomeFree) {
   std::vector<PendingOperationPtr> operations;
   for (std::uint64_t i = 0; i < kOperations; ++i) operations.push_back(client_->post(request(i)));
   EXPECT_EQ(client_->usage().slots, kSlotCount);
-  EXPECT_EQ(client_->usage().waiting_for_slots, kOperations - kSlotCount);
+  EXPECT_EQ(client_->usage().without_slot, kOperations - kSlotCount);
   for (std::uint64_t i = 0; i < kOperations; ++i) {
     const auto slot = node_.take_post();
     ASSERT_TRUE(slot) << i;
@@ -206,7 +206,76 @@ TEST_F(Post, WaitingOperationsFollowAsSlotsBecomeFree) {
     ASSERT_TRUE(client_->poll(*operations[i])) << i;
   }
   EXPECT_EQ(client_->usage().slots, 0U);
-  EXPECT_EQ(client_->usage().waiting_for_slots, 0U);
+  EXPECT_EQ(client_->usage().without_slot, 0U);
+}
+
+TEST_F(Post, NoCallIsNeededForOperationsWithoutASlotToBeServed) {
+  constexpr std::uint64_t kOperations = 100000;
+  std::vector<PendingOperationPtr> operations;
+  for (std::uint64_t i = 0; i < kOperations; ++i) operations.push_back(client_->post(request(i)));
+  for (std::uint64_t i = 0; i < kOperations; ++i) {
+    const auto slot = node_.take_post(std::chrono::milliseconds(0));
+    ASSERT_TRUE(slot) << i;
+    ASSERT_EQ(node_.body(*slot).sequence, i);
+    node_.complete(*slot);
+  }
+  EXPECT_FALSE(node_.take_post(std::chrono::milliseconds(0)));
+  for (auto& operation : operations) ASSERT_TRUE(client_->poll(*operation));
+  EXPECT_EQ(client_->usage().without_slot, 0U);
+  EXPECT_LE(client_->usage().argument_bytes, 64U + 512U);  // the group's members, and the last record
+}
+
+TEST_F(Post, SlotsAreUsedAgainOnceAllRecordsAreTaken) {
+  for (std::uint64_t round = 0, sequence = 0; round < 3; ++round) {
+    std::vector<PendingOperationPtr> operations;
+    std::vector<SlotIndex> taken;
+    for (std::uint32_t i = 0; i < kSlotCount + 10; ++i) operations.push_back(client_->post(request(sequence++)));
+    for (std::uint32_t i = 0; i < kSlotCount; ++i) {
+      taken.push_back(node_.take_post().value());
+      ASSERT_LT(taken.back().value(), kSlotCount);
+      node_.complete(taken.back());
+      ASSERT_TRUE(client_->poll(*operations[i]));
+    }
+    operations.push_back(client_->post(request(sequence++)));  // behind the others, although slots are free
+    for (std::uint32_t i = 0; i < 11; ++i) {
+      taken.push_back(node_.take_post().value());
+      ASSERT_GE(taken.back().value(), kSlotCount);
+    }
+    operations.push_back(client_->post(request(sequence++)));
+    taken.push_back(node_.take_post().value());
+    EXPECT_LT(taken.back().value(), kSlotCount);
+    for (std::size_t i = taken.size(); i > kSlotCount; --i) node_.complete(taken[i - 1]);  // the last first
+    for (auto& operation : operations) EXPECT_TRUE(client_->poll(*operation));
+    EXPECT_EQ(client_->usage().without_slot, 0U);
+    EXPECT_LE(client_->usage().argument_bytes, 64U + 512U);
+  }
+}
+
+// From the segment alone: what another service process needs that takes over.
+TEST_F(Post, RecordsThatAreNotDoneAreFoundFromTheHeader) {
+  std::vector<PendingOperationPtr> operations;
+  std::vector<SlotIndex> taken;
+  for (std::uint32_t i = 0; i < kSlotCount + 20; ++i) operations.push_back(client_->post(request(i)));
+  for (std::uint32_t i = 0; i < kSlotCount + 10; ++i) taken.push_back(node_.take_post().value());
+  for (const std::uint32_t done : {0U, 1U, 2U, 5U}) {
+    node_.complete(taken[kSlotCount + done]);
+    ASSERT_TRUE(client_->poll(*operations[kSlotCount + done]));
+  }
+  const SegmentHeader& header = node_.header();
+  LocalRef ref{header.overflow_first_region.load(), 0, header.overflow_first_address.load()};
+  std::vector<std::uint64_t> found;
+  while (true) {
+    const auto* record = reinterpret_cast<const OverflowRecord*>(node_.at(ref, sizeof(OverflowRecord)));
+    ASSERT_NE(record, nullptr);
+    if (record->operation.state.load() == static_cast<std::uint32_t>(SlotState::posted)) {
+      found.push_back(record->operation.body.sequence - kSlotCount);
+    }
+    if (record->number + 1 == header.overflow_tail.load()) break;
+    ref = record->next;
+  }
+  std::vector<std::uint64_t> expected{3, 4};
+  for (std::uint64_t i = 6; i < 20; ++i) expected.push_back(i);
+  EXPECT_EQ(found, expected);
 }
 
 TEST_F(Post, WaitingForTheLastAloneIsEnough) {
@@ -409,7 +478,7 @@ TEST_F(Post, HundredThousandOperationsLeaveNothing) {
   window.clear();
   const Client::Usage after = client_->usage();
   EXPECT_EQ(after.slots, 0U);
-  EXPECT_EQ(after.waiting_for_slots, 0U);
+  EXPECT_EQ(after.without_slot, 0U);
   EXPECT_EQ(after.argument_bytes, before.argument_bytes);
   EXPECT_EQ(after.regions, 0U);
 }

@@ -33,6 +33,15 @@ def test_posting_many_leaks_nothing(mpi, services):
         assert len(roles) >= 2, f"the service process and the keeper were not looked at\n{result.out}"
 
 
+@pytest.mark.parametrize("communicators", (1, 3))
+@pytest.mark.parametrize("nodes", (1, 2))
+def test_posting_many_and_blocking_natively(offload, nodes, communicators):
+    """However many operations a rank has posted, it need not call again for all of them to go on."""
+    offload.pretend_nodes = nodes
+    result = offload.run(2, ["post_and_block", "10000", str(communicators)], timeout_s=120).ok()
+    assert result.out.count("10000 operations went on in blocking calls") == 2
+
+
 @pytest.mark.one_machine
 def test_soak(mpi, services):
     """By every reach that a node has: whatever is freed and allocated meanwhile, no byte goes elsewhere."""

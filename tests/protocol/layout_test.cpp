@@ -65,9 +65,11 @@ std::string control_messages() {
 std::string memory_of_a_rank() {
   return OUTRIGGER_LAYOUT(SegmentHeader, magic, version, world_rank, world_size, slot_count, ring_offset, slots_offset,
                           arena_offset, arena_bytes, segment_bytes, ring_tail, rank_sleeping, rank_base_address,
-                          rank_quiet, completions, service_sleeping, ring_head, proofs, wire_route_count, wire_routes,
-                          fatal, fatal_reserved, fatal_text, copies) +
+                          rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, completions,
+                          service_sleeping, ring_head, overflow_taken, proofs, wire_route_count, wire_routes, fatal,
+                          fatal_reserved, fatal_text, copies) +
          OUTRIGGER_LAYOUT(OperationSlot, state, reserved, result, body) +
+         OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, reserved, flags, root, group_high, group_low,
                           sequence, digest, group_size, group_rank, members, marks, send, receive) +
          OUTRIGGER_LAYOUT(SlotResult, status, late_announcements, bytes_by_reach) +

@@ -1,6 +1,7 @@
 // Keeper, service processes and ranks as threads of one process: random all-to-alls, every byte checked.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <barrier>
 #include <chrono>
 #include <cstring>
@@ -181,6 +182,50 @@ TEST_P(EndToEnd, RandomAlltoallsDeliverEveryByte) {
 TEST_P(EndToEnd, LargeBlocksDeliverEveryByte) {
   const auto [ranks, services] = GetParam();
   run_all(node_of(ranks, services), Plan{ranks * 100 + services, 3, 700'000});
+}
+
+// As a rank does that has gone into a blocking call of its MPI.
+TEST(EndToEndOverflow, ARankThatMakesNoFurtherCallIsServedHoweverMuchItHasPosted) {
+  constexpr std::uint64_t kOperations = 10000;
+  for (const std::uint32_t services : {1U, 2U}) {
+    Node node(node_of(2, services));
+    auto clients = node.attach_all();
+    std::vector<std::byte> received(2 * 2 * kOperations);
+    std::vector<client::PendingOperationPtr> posted[2];
+    std::array<std::byte, 2> sent[2];
+    for (std::uint32_t me = 0; me < 2; ++me) {
+      ASSERT_TRUE(clients[me]) << clients[me].error();
+      Client& client = *clients[me].value();
+      sent[me] = {expected_byte(me, 0, 0, 0), expected_byte(me, 1, 0, 0)};
+      std::array<std::shared_ptr<const client::Group>, 2> groups;
+      for (std::uint64_t i = 0; i < 2; ++i) {
+        groups[i] = client.define_group(GroupId{8, i}, {WorldRank{0}, WorldRank{1}}, GroupRank{me});
+      }
+      for (std::uint64_t i = 0; i < kOperations; ++i) {
+        // One group after the other here, by turns there.
+        client::OperationRequest request;
+        request.group = groups[me == 0 ? i % 2 : i / (kOperations / 2)];
+        request.sequence = me == 0 ? i / 2 : i % (kOperations / 2);
+        request.send = client::BufferLayout{sent[me].data(), 1, 1, {}};
+        request.receive = client::BufferLayout{&received[2 * (me * kOperations + i)], 1, 1, {}};
+        posted[me].push_back(client.post(request));
+        ASSERT_NE(posted[me].back(), nullptr);
+      }
+    }
+    // Only rank 1 calls.
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    for (const auto& operation : posted[1]) {
+      while (!clients[1].value()->poll(*operation)) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    }
+    for (const auto& operation : posted[0]) {
+      while (!clients[0].value()->poll(*operation)) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    }
+    for (std::uint32_t me = 0; me < 2; ++me) {
+      for (std::uint64_t i = 0; i < 2 * kOperations; ++i) {
+        ASSERT_EQ(received[2 * me * kOperations + i], expected_byte(static_cast<std::uint32_t>(i % 2), me, 0, 0)) << i;
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, EndToEnd,

@@ -235,6 +235,36 @@ SlotRequestBody slot_of_both(const Attached& attached, std::uint64_t sequence) {
   return body;
 }
 
+TEST(HostileRank, OverflowRecordsThatAreNoneCostTheRank) {
+  enum class Attack { no_record, outside, unaligned, cycle, out_of_order, next_outside, others };
+  for (const Attack attack : {Attack::no_record, Attack::outside, Attack::unaligned, Attack::cycle,
+                              Attack::out_of_order, Attack::next_outside, Attack::others}) {
+    Node node(two_ranks());
+    Attached attached(node);
+    const SegmentView view(attached.segment.base());
+    SegmentHeader& header = view.header();
+    SlotRequestBody body = slot_of_both(attached, 0);
+    const auto arena = reinterpret_cast<std::uintptr_t>(view.arena());
+    auto* record = reinterpret_cast<OverflowRecord*>(view.arena() + 8192);
+    record->operation.body = body;
+    LocalRef first{kArenaRegion.value(), 0, arena + 8192};
+    record->next = first;
+    if (attack == Attack::no_record) first = LocalRef{};
+    if (attack == Attack::outside) first.address = arena + kArenaBytes - sizeof(OverflowRecord) + 64;
+    if (attack == Attack::unaligned) first.address += 8;
+    if (attack == Attack::out_of_order) record->number = 7;
+    if (attack == Attack::next_outside) record->next.address = 4096;
+    if (attack == Attack::others) record->next = LocalRef{77, 0, arena};
+    header.overflow_first_region.store(first.region);
+    header.overflow_first_address.store(first.address);
+    header.overflow_tail.store(2);
+    attached.ring();
+    const std::string answer = attached.rank.refusal();
+    EXPECT_NE(answer.find("overflow record"), std::string::npos) << static_cast<int>(attack) << ": " << answer;
+    attached.expect_other_served();
+  }
+}
+
 TEST(HostileRank, ASlotThatIsRejectedDoesNotHangTheOthersOfItsGroup) {
   NodeOptions options = two_ranks();
   for (const std::uint32_t services : {1U, 2U}) {

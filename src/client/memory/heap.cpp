@@ -57,6 +57,7 @@ void RankEndpoint::each_in_heap(const Visit& visit) const {
   for (const PendingOperation* operation : in_slot_) {
     if (operation != nullptr) visit_both(*operation);
   }
+  overflow_.each(visit_both);
   for (const PendingOperation* operation : waiting_) visit_both(*operation);
 }
 

@@ -188,7 +188,8 @@ void RankEndpoint::release_staging(void* memory) {
 
 void RankEndpoint::start_growth(std::uint64_t bytes) {
   if (growth_ || growth_failed_) return;
-  growth_ = new_region(RegionUse::internal, chunk_bytes_for(bytes));
+  // In proportion to what there is: the number of regions is limited, that of operations is not.
+  growth_ = new_region(RegionUse::internal, chunk_bytes_for(std::max(bytes, arguments_.bytes_in_use() / 4)));
   growth_failed_ = !growth_;
   if (!growth_) return;
   if (keys_) {

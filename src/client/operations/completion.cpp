@@ -37,7 +37,7 @@ bool RankEndpoint::poll(PendingOperation& operation) {
   CompletionWatch& watch = completion_watch();
   const bool first = watch.client != serial_;
   const std::uint32_t completions = first ? header().completions.load(std::memory_order_acquire) : watch.completions;
-  if (phase == Phase::posted && is_done(segment_.view().slot(operation.slot))) {
+  if (phase == Phase::posted && is_done(*operation.place)) {
     Lock lock(mutex_);
     const bool done = collect_if_done(operation);
     if (waiting_count_.load(std::memory_order_relaxed) != 0) post_waiting();
@@ -57,12 +57,17 @@ bool RankEndpoint::poll(PendingOperation& operation) {
 bool RankEndpoint::collect_if_done(PendingOperation& operation) {
   if (operation.phase.load(std::memory_order_relaxed) == Phase::done) return true;
   if (operation.phase.load(std::memory_order_relaxed) != Phase::posted) return false;
-  const OperationSlot& slot = segment_.view().slot(operation.slot);
-  if (!is_done(slot)) return false;
-  operation.result = result_of(slot);
-  free_slot(operation.slot);
+  const OperationSlot& place = *operation.place;
+  if (!is_done(place)) return false;
+  operation.result = result_of(place);
   arguments_.release(operation.arguments);
-  if (keys_) release_keys(slot.body);
+  if (keys_) release_keys(place.body);
+  if (operation.overflowed) {
+    overflow_.finish(operation);
+    overflow_.give_back(header(), arguments_);
+  } else {
+    free_slot(SlotIndex(operation.number));
+  }
   growth_failed_ = false;
   --posted_operations_;
   operation.phase.store(Phase::done, std::memory_order_release);
@@ -95,7 +100,11 @@ bool RankEndpoint::reap() {
       free_slot(slot);
     }
   }
-  return free_slots_.size() != free_before;
+  const std::size_t overflowed_before = overflow_.unfinished();
+  while (PendingOperation* oldest = overflow_.oldest()) {
+    if (!collect_if_done(*oldest)) break;
+  }
+  return free_slots_.size() != free_before || overflow_.unfinished() != overflowed_before;
 }
 
 void RankEndpoint::drop(std::unique_ptr<PendingOperation> operation) noexcept try {
@@ -121,7 +130,7 @@ Client::Usage RankEndpoint::usage() {
   post_waiting();
   Client::Usage usage;
   usage.slots = kSlotCount - free_slots_.size();
-  usage.waiting_for_slots = waiting_.size();
+  usage.without_slot = waiting_.size() + overflow_.unfinished();
   usage.argument_bytes = arguments_.bytes_in_use();
   usage.staging_bytes = staging_bytes_;
   usage.regions = live_regions_.load();

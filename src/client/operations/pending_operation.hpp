@@ -33,7 +33,7 @@ class PendingOperation {
  public:
   enum class Phase : std::uint32_t {
     waiting,  // no slot or no argument memory yet; `deferred` holds the request
-    posted,   // in `slot`
+    posted,   // in `place`
     done,     // `result` holds; slot and arguments are given back
   };
 
@@ -41,7 +41,9 @@ class PendingOperation {
 
   const std::shared_ptr<const Group> group;
   std::atomic<Phase> phase{Phase::waiting};  // changes under the core's lock; what belongs to it is written before
-  SlotIndex slot;
+  OperationSlot* place = nullptr;            // a slot's, or an overflow record's
+  bool overflowed = false;
+  std::uint32_t number = 0;  // of the slot, or of the record
   MemoryRange arguments;
   std::array<MemoryRange, 2> in_heap;  // sent and received; no bytes: not in the shared heap
   std::unique_ptr<DeferredRequest> deferred;

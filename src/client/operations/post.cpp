@@ -180,31 +180,43 @@ void RankEndpoint::wait_for_growth() {
 }
 
 bool RankEndpoint::place(PendingOperation& operation, SlotRequestBody body, const OperationArguments& arguments) {
-  if (free_slots_.empty() && !reap()) return false;
+  const bool overflows = overflow_.holds_posts(header()) || out_of_slots();
+  if (overflows && keys_) return false;
+  std::optional<MemoryRange> record;
+  if (overflows && !(record = allocate_arguments(sizeof(OverflowRecord)))) return false;
   const std::optional<MemoryRange> copied = copy_arguments(body, arguments);
-  if (!copied) return false;
+  if (!copied) {
+    if (record) arguments_.release(*record);
+    return false;
+  }
   operation.arguments = *copied;
-  operation.slot = free_slots_.back();
-  free_slots_.pop_back();
-  in_slot_[operation.slot.value()] = &operation;
+  if (record) {
+    overflow_.append(header(), *record, operation, body);
+    ring_if_asleep();
+  } else {
+    put_in_slot(operation, body);
+  }
   ++posted_operations_;
   operation.group->mark_used();
-  publish(operation.slot, body);
   operation.phase.store(PendingOperation::Phase::posted, std::memory_order_release);
   return true;
+}
+
+void RankEndpoint::put_in_slot(PendingOperation& operation, const SlotRequestBody& body) {
+  const SlotIndex slot = free_slots_.back();
+  free_slots_.pop_back();
+  in_slot_[slot.value()] = &operation;
+  operation.place = &segment_.view().slot(slot);
+  operation.number = slot.value();
+  publish(slot, body);
 }
 
 // One range for all: send extents, receive extents, marks.
 std::optional<MemoryRange> RankEndpoint::copy_arguments(SlotRequestBody& body, const OperationArguments& arguments) {
   const std::uint64_t bytes =
       arguments.send_extents.size_bytes() + arguments.receive_extents.size_bytes() + body.group_size;
-  std::optional<MemoryRange> range = arguments_.allocate(bytes);
-  if (!range && reap()) range = arguments_.allocate(bytes);
-  if (!range) {
-    start_growth(bytes);
-    if (keys_ && !growth_failed_) range = arguments_.allocate(bytes);
-    if (!range) return std::nullopt;
-  }
+  const std::optional<MemoryRange> range = allocate_arguments(bytes);
+  if (!range) return std::nullopt;
   std::uint64_t address = range->address;
   const auto copy = [&](std::span<const PairExtent> extents) {
     if (extents.empty()) return LocalRef{};
@@ -220,6 +232,15 @@ std::optional<MemoryRange> RankEndpoint::copy_arguments(SlotRequestBody& body, c
   return range;
 }
 
+std::optional<MemoryRange> RankEndpoint::allocate_arguments(std::uint64_t bytes) {
+  std::optional<MemoryRange> range = arguments_.allocate(bytes);
+  if (!range && reap()) range = arguments_.allocate(bytes);
+  if (range) return range;
+  start_growth(bytes);
+  if (keys_ && !growth_failed_) range = arguments_.allocate(bytes);
+  return range;
+}
+
 void RankEndpoint::publish(SlotIndex index, const SlotRequestBody& body) {
   const SegmentView& view = segment_.view();
   OperationSlot& slot = view.slot(index);
@@ -227,9 +248,13 @@ void RankEndpoint::publish(SlotIndex index, const SlotRequestBody& body) {
   slot.state.store(static_cast<std::uint32_t>(SlotState::posted), std::memory_order_release);
   view.ring_entry(ring_tail_).store(index.value(), std::memory_order_relaxed);
   ++ring_tail_;
-  // The service process says that it sleeps and then looks at the tail; here it is the other way round, both in the
-  // one order of sequentially consistent operations, so one of the two notices.
   header().ring_tail.store(ring_tail_, std::memory_order_seq_cst);
+  ring_if_asleep();
+}
+
+// The service process says that it sleeps and then looks at the tails; here it is the other way round, both in the one
+// order of sequentially consistent operations, so one of the two notices.
+void RankEndpoint::ring_if_asleep() {
   if (header().service_sleeping.load(std::memory_order_seq_cst) != 0) doorbell_due_ = true;
 }
 
@@ -263,7 +288,7 @@ void RankEndpoint::post_waiting() {
     waiting_.pop_front();
   }
   while (!waiting_forgets_.empty()) {
-    if (free_slots_.empty() && !reap()) break;
+    if (out_of_slots()) break;
     post_forget(waiting_forgets_.front());
     waiting_forgets_.pop_front();
   }

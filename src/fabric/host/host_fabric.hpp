@@ -65,6 +65,11 @@ class HostFabric final : public Fabric, public NodeMemory {
   // A slot has been taken from the rank's post ring. Until complete(), marks go to `marks`, one byte for each of
   // `group_size` group ranks (bounds are checked at every mark). False: the slot is already open or not a slot.
   [[nodiscard]] bool open_slot(WorldRank rank, SlotIndex slot) { return slots_.open(rank, slot); }
+  // The same for an overflow record: gives it an index above those of the slots. Nothing: not in memory that the rank
+  // shares, or open already.
+  [[nodiscard]] std::optional<SlotIndex> open_record(WorldRank rank, LocalRef record) {
+    return slots_.open_record(rank, record);
+  }
   void set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size) {
     slots_.set_marks(rank, slot, marks, group_size);
   }

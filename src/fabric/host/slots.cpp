@@ -8,53 +8,88 @@
 namespace outrigger::fabric {
 
 void Slots::add_rank(WorldRank rank) {
-  if (rank.value() >= slots_.size()) slots_.resize(std::size_t{rank.value()} + 1);
-  slots_[rank.value()].assign(kSlotCount, OpenSlot{});
+  if (rank.value() >= of_rank_.size()) of_rank_.resize(std::size_t{rank.value()} + 1);
+  of_rank_[rank.value()] = RankSlots{std::vector<OpenSlot>(kSlotCount), {}};
 }
 
 void Slots::drop_rank(WorldRank rank) {
-  if (rank.value() < slots_.size()) slots_[rank.value()].clear();
+  if (rank.value() < of_rank_.size()) of_rank_[rank.value()] = RankSlots{};
 }
 
-Slots::OpenSlot* Slots::find(WorldRank rank, SlotIndex slot) {
-  if (rank.value() >= slots_.size() || slot.value() >= slots_[rank.value()].size()) return nullptr;
-  return &slots_[rank.value()][slot.value()];
+Slots::OpenSlot* Slots::find_open(WorldRank rank, SlotIndex slot) {
+  if (rank.value() >= of_rank_.size()) return nullptr;
+  std::vector<OpenSlot>& slots = of_rank_[rank.value()].slots;
+  return slot.value() < slots.size() && slots[slot.value()].open ? &slots[slot.value()] : nullptr;
 }
 
 bool Slots::open(WorldRank rank, SlotIndex slot) {
-  OpenSlot* found = find(rank, slot);
-  if (found == nullptr || found->open) return false;
-  *found = OpenSlot{true, {}, 0};
+  if (rank.value() >= of_rank_.size() || slot.value() >= kSlotCount) return false;
+  std::vector<OpenSlot>& slots = of_rank_[rank.value()].slots;
+  if (slots.empty() || slots[slot.value()].open) return false;
+  slots[slot.value()] = OpenSlot{true, {}, 0};
   return true;
 }
 
+OverflowRecord* Slots::record_at(WorldRank rank, LocalRef record) const {
+  const RankMemory& memory = *ranks_.find(rank);
+  std::byte* shared = memory.mapped(RegionId{record.region}, record.address, sizeof(OverflowRecord));
+  const bool aligned = reinterpret_cast<std::uintptr_t>(shared) % alignof(OverflowRecord) == 0;
+  return aligned ? reinterpret_cast<OverflowRecord*>(shared) : nullptr;
+}
+
+std::optional<SlotIndex> Slots::open_record(WorldRank rank, LocalRef record) {
+  if (rank.value() >= of_rank_.size() || of_rank_[rank.value()].slots.empty()) return std::nullopt;
+  if (record_at(rank, record) == nullptr) return std::nullopt;
+  auto& [slots, records] = of_rank_[rank.value()];
+  if (!records.addresses.insert(record.address).second) return std::nullopt;
+  if (records.free.empty()) {
+    records.free.emplace_back(static_cast<std::uint32_t>(slots.size()));
+    records.by_index.emplace_back();
+    slots.emplace_back();
+  }
+  const SlotIndex slot = records.free.back();
+  records.free.pop_back();
+  records.by_index[slot.value() - kSlotCount] = record;
+  slots[slot.value()] = OpenSlot{true, {}, 0};
+  return slot;
+}
+
+OperationSlot* Slots::close(WorldRank rank, SlotIndex slot) {
+  auto& [slots, records] = of_rank_[rank.value()];
+  slots[slot.value()].open = false;
+  if (slot.value() < kSlotCount) return &ranks_.find(rank)->segment().slot(slot);
+  const LocalRef ref = records.by_index[slot.value() - kSlotCount];
+  records.addresses.erase(ref.address);
+  records.free.push_back(slot);
+  OverflowRecord* record = record_at(rank, ref);
+  return record == nullptr ? nullptr : &record->operation;
+}
+
 void Slots::set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size) {
-  OpenSlot* found = find(rank, slot);
-  if (found == nullptr) return;
-  found->marks = marks;
-  found->group_size = group_size;
+  OpenSlot* open = find_open(rank, slot);
+  if (open == nullptr) return;
+  open->marks = marks;
+  open->group_size = group_size;
 }
 
 void Slots::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
-  const OpenSlot* found = find(destination, slot);
-  if (found == nullptr || !found->open || source.value() >= found->group_size) return;
+  const OpenSlot* open = find_open(destination, slot);
+  if (open == nullptr || source.value() >= open->group_size) return;
   const RankMemory& memory = *ranks_.find(destination);
-  std::byte* mark = memory.mapped(RegionId{found->marks.region}, found->marks.address + source.value(), 1);
+  std::byte* mark = memory.mapped(RegionId{open->marks.region}, open->marks.address + source.value(), 1);
   if (mark == nullptr) return;  // the rank has dropped the region under its own operation
   std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t*>(mark)).store(1, std::memory_order_release);
 }
 
 void Slots::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
-  OpenSlot* found = find(rank, slot);
-  if (found == nullptr || !found->open) return;
-  found->open = false;
-  const SegmentView segment = ranks_.find(rank)->segment();
-  OperationSlot& shared = segment.slot(slot);
-  shared.result.status = static_cast<std::uint32_t>(record.status);
-  shared.result.late_announcements = record.late_announcements;
-  shared.result.bytes_by_reach = record.bytes_by_reach;
-  shared.state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
-  wake_sleepers(segment.header());
+  if (find_open(rank, slot) == nullptr) return;
+  OperationSlot* shared = close(rank, slot);
+  if (shared == nullptr) return;
+  shared->result.status = static_cast<std::uint32_t>(record.status);
+  shared->result.late_announcements = record.late_announcements;
+  shared->result.bytes_by_reach = record.bytes_by_reach;
+  shared->state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
+  wake_sleepers(ranks_.find(rank)->segment().header());
 }
 
 std::vector<Slots::Deferred> Slots::take_deferred() {

@@ -5,10 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "fabric/fabric.hpp"
 #include "fabric/host/node_ranks.hpp"
+#include "protocol/segment.hpp"
 
 namespace outrigger::fabric {
 
@@ -20,6 +23,7 @@ class Slots {
   void drop_rank(WorldRank rank);
   // As in HostFabric.
   [[nodiscard]] bool open(WorldRank rank, SlotIndex slot);
+  [[nodiscard]] std::optional<SlotIndex> open_record(WorldRank rank, LocalRef record);
   void set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size);
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source);
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
@@ -41,11 +45,25 @@ class Slots {
     std::uint32_t group_size = 0;
   };
 
-  // Null: no such rank or slot.
-  [[nodiscard]] OpenSlot* find(WorldRank rank, SlotIndex slot);
+  struct OpenRecords {
+    std::vector<LocalRef> by_index;  // from kSlotCount on
+    std::vector<SlotIndex> free;
+    std::unordered_set<std::uint64_t> addresses;  // of those that are open
+  };
+  struct RankSlots {
+    std::vector<OpenSlot> slots;  // and records behind them; empty: the rank is not here
+    OpenRecords records;
+  };
+
+  // Null: no such rank, or the slot is not open.
+  [[nodiscard]] OpenSlot* find_open(WorldRank rank, SlotIndex slot);
+  // Null: not in memory that the rank shares.
+  [[nodiscard]] OverflowRecord* record_at(WorldRank rank, LocalRef record) const;
+  // Where the result goes; null: the rank has dropped the region of the record.
+  [[nodiscard]] OperationSlot* close(WorldRank rank, SlotIndex slot);
 
   NodeRanks& ranks_;
-  std::vector<std::vector<OpenSlot>> slots_;  // by world rank; empty: it is not here
+  std::vector<RankSlots> of_rank_;  // by world rank
   std::vector<Deferred> deferred_;
 };
 

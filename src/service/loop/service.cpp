@@ -225,7 +225,9 @@ bool Service::anything_pending() const {
   if (fabric_.anything_to_do() || (dpu_ && dpu_->moves_in_flight() != 0)) return true;
   for (const ServedRank& served : served_) {
     if (fabric_.backlogged()) break;  // what is posted has to wait
-    if (served.segment.header().ring_tail.load(std::memory_order_seq_cst) != served.head) return true;
+    const SegmentHeader& header = served.segment.header();
+    if (header.ring_tail.load(std::memory_order_seq_cst) != served.head) return true;
+    if (header.overflow_tail.load(std::memory_order_seq_cst) != served.overflow_taken) return true;
   }
   return std::any_of(peers_.begin(), peers_.end(), [](const InboundPeer& peer) { return !peer.ring.empty(); });
 }
@@ -239,7 +241,7 @@ bool Service::take_posts() {
 bool Service::take_posts_of(ServedRank& served) {
   SegmentHeader& header = served.segment.header();
   const std::uint32_t posted = header.ring_tail.load(std::memory_order_acquire) - served.head;
-  if (posted == 0) return false;
+  if (posted == 0) return take_overflow_of(served);
   peer_turns_left_ = kPeerTurnsAfterPost;
   if (posted > kSlotCount) {
     protest(served.rank, "its post ring says that " + std::to_string(posted) + " slots are posted");
@@ -253,14 +255,60 @@ bool Service::take_posts_of(ServedRank& served) {
       protest(served.rank, "it posted slot " + std::to_string(slot.value()) + ", which is in use or does not exist");
       return false;
     }
-    take_slot(served, slot);
+    SlotRequestBody body;
+    std::memcpy(&body, &served.segment.slot(slot).body, sizeof(body));
+    take_slot(served, slot, body);
   }
   return true;
 }
 
-void Service::take_slot(const ServedRank& served, SlotIndex slot) {
-  SlotRequestBody body;
-  std::memcpy(&body, &served.segment.slot(slot).body, sizeof(body));
+bool Service::take_overflow_of(ServedRank& served) {
+  SegmentHeader& header = served.segment.header();
+  const std::uint32_t appended = header.overflow_tail.load(std::memory_order_acquire) - served.overflow_taken;
+  if (appended == 0) return false;
+  if (header.ring_tail.load(std::memory_order_acquire) != served.head) return true;  // that was posted before
+  peer_turns_left_ = kPeerTurnsAfterPost;
+  for (std::uint32_t i = 0; i < std::min(appended, kPostsPerTurn); ++i) {
+    const std::optional<LocalRef> ref = next_record(served);
+    const std::optional<SlotIndex> slot = ref ? fabric_.open_record(served.rank, *ref) : std::nullopt;
+    if (!slot) {
+      protest(served.rank, "its overflow record " + std::to_string(served.overflow_taken) +
+                               " is in use or not in its shared memory");
+      return false;
+    }
+    OverflowRecord record;
+    const std::byte* shared =
+        fabric_.rank(served.rank)->mapped(RegionId{ref->region}, ref->address, sizeof(OverflowRecord));
+    std::memcpy(&record.operation.body, shared + offsetof(OverflowRecord, operation.body), sizeof(SlotRequestBody));
+    std::memcpy(&record.number, shared + offsetof(OverflowRecord, number), sizeof(record.number));
+    if (record.number != served.overflow_taken) {
+      protest(served.rank, "its overflow records are not in order");
+      return false;
+    }
+    served.last_record = ref;
+    header.overflow_taken.store(++served.overflow_taken, std::memory_order_release);
+    take_slot(served, *slot, record.operation.body);
+  }
+  return true;
+}
+
+std::optional<LocalRef> Service::next_record(const ServedRank& served) {
+  const SegmentHeader& header = served.segment.header();
+  LocalRef next;
+  if (!served.last_record) {
+    next.region = header.overflow_first_region.load(std::memory_order_acquire);
+    next.address = header.overflow_first_address.load(std::memory_order_relaxed);
+    return next;
+  }
+  const std::byte* last =
+      fabric_.rank(served.rank)
+          ->mapped(RegionId{served.last_record->region}, served.last_record->address, sizeof(OverflowRecord));
+  if (last == nullptr) return std::nullopt;
+  std::memcpy(&next, last + offsetof(OverflowRecord, next), sizeof(next));
+  return next;
+}
+
+void Service::take_slot(const ServedRank& served, SlotIndex slot, const SlotRequestBody& body) {
   Result<DecodedSlot> decoded =
       decode_slot(body, served.rank, slot, *fabric_.rank(served.rank), configuration_->world_size, *groups_);
   fabric::CompletionRecord record;

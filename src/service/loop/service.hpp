@@ -46,7 +46,9 @@ class Service {
   struct ServedRank {
     WorldRank rank;
     SegmentView segment;
-    std::uint32_t head = 0;  // ring entries taken
+    std::uint32_t head = 0;                    // ring entries taken
+    std::uint32_t overflow_taken = 0;          // records
+    std::optional<LocalRef> last_record = {};  // the last one of them; the rank leaves it there
   };
   struct InboundPeer {
     SpId sp;
@@ -58,7 +60,10 @@ class Service {
   [[nodiscard]] bool turn();
   [[nodiscard]] bool take_posts();
   [[nodiscard]] bool take_posts_of(ServedRank& served);
-  void take_slot(const ServedRank& served, SlotIndex slot);
+  // What the rank has had no slots for.
+  [[nodiscard]] bool take_overflow_of(ServedRank& served);
+  [[nodiscard]] std::optional<LocalRef> next_record(const ServedRank& served);
+  void take_slot(const ServedRank& served, SlotIndex slot, const SlotRequestBody& body);
   [[nodiscard]] bool take_messages();
   [[nodiscard]] bool take_wire_messages();
   void rest(Clock::time_point now);
