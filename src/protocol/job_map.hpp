@@ -35,7 +35,7 @@ struct NodeDescriptor {
   bool operator==(const NodeDescriptor&) const = default;
 };
 
-// Appends the encoded descriptor to `out`. A job_map is encoded as its descriptors, one after the other, in the order
+// Appends the encoded descriptor to `out`. A job map is encoded as its descriptors, one after the other, in the order
 // of the nodes.
 void encode_descriptor(const NodeDescriptor& descriptor, std::vector<std::byte>& out);
 

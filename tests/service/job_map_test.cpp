@@ -156,7 +156,7 @@ TEST_F(TwoNodes, ARosterThatIsNoneCostsTheRefusal) {
     attack.spoil(descriptors, node);
     const Status taken = rank(0).take_job_map(descriptors, node, kTimeoutMs);
     ASSERT_FALSE(taken);
-    EXPECT_NE(taken.error().find("job_map"), std::string::npos) << taken.error();
+    EXPECT_NE(taken.error().find("job map"), std::string::npos) << taken.error();
     expect_alive(0);
     expect_alive(1);
     expect_alive(2);
@@ -173,7 +173,7 @@ TEST_F(TwoNodes, ARosterThatMisplacesRanksOfTheNodeIsRefused) {
   for (const NodeDescriptor& descriptor : decoded.value().nodes) encode_descriptor(descriptor, descriptors);
   const Status taken = rank(0).take_job_map(descriptors, 0, kTimeoutMs);
   ASSERT_FALSE(taken);
-  EXPECT_NE(taken.error().find("job_map"), std::string::npos) << taken.error();
+  EXPECT_NE(taken.error().find("job map"), std::string::npos) << taken.error();
   expect_alive(0);
   expect_alive(1);
 }

@@ -23,7 +23,7 @@ Status RankEndpoint::take_job_map(std::span<const std::byte> descriptors, std::u
   Result<UniqueFd> shared = share_bytes("outrigger-job-map", descriptors);
   if (!shared) return Error{shared.error()};
   if (!control_.send_job_map(descriptors.size(), node, shared.value().get())) {
-    return Error{"the keeper of this node takes no job_map"};
+    return Error{"the keeper of this node takes no job map"};
   }
   Result<ControlMessage> answer = control_.wait_for(ControlKind::job_map_taken, milliseconds(timeout_ms));
   if (!answer) return Error{answer.error()};
