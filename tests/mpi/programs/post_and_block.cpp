@@ -3,8 +3,9 @@
 //
 //   post_and_block OPERATIONS COMMUNICATORS
 //
-// Each rank posts to the communicators in an order of its own. After a barrier, ranks complete all they have one after
-// the other, the last one first; meanwhile those before it sit in a receive from the rank behind them.
+// Half of the ranks post first, so that nothing of theirs can be done before they block. They sit in a barrier and then
+// in a receive from a rank of the other half, which posts, in another order of communicators, and completes all it has.
+// Then the other way round.
 
 #include <mpi.h>
 
@@ -114,14 +115,21 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   int wrong = 0;
-  {
+  for (int first = 0; first < 2; ++first) {
     Operations operations(count, communicators);
-    operations.post();
-    MPI_Barrier(MPI_COMM_WORLD);
+    const int partner = (rank ^ 1) < size ? rank ^ 1 : MPI_PROC_NULL;
     int token = 0;
-    if (rank + 1 < size) MPI_Recv(&token, 1, MPI_INT, rank + 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    wrong = operations.complete();
-    if (rank > 0) MPI_Send(&token, 1, MPI_INT, rank - 1, 0, MPI_COMM_WORLD);
+    if (rank % 2 == first) {
+      operations.post();
+      MPI_Barrier(MPI_COMM_WORLD);
+      MPI_Recv(&token, 1, MPI_INT, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      wrong += operations.complete();
+    } else {
+      MPI_Barrier(MPI_COMM_WORLD);
+      operations.post();
+      wrong += operations.complete();
+      MPI_Send(&token, 1, MPI_INT, partner, 0, MPI_COMM_WORLD);
+    }
   }
   if (wrong == 0) {
     std::printf("post_and_block: rank %d: %d operations went on in blocking calls\n", rank, count);
