@@ -42,6 +42,14 @@ def test_posting_many_and_blocking_natively(offload, nodes, communicators):
     assert result.out.count("10000 operations went on in blocking calls") == 2
 
 
+@pytest.mark.slow
+@pytest.mark.one_machine
+def test_elements_of_any_size(offload):
+    """Of a datatype with a hole: more than PMPI_Pack is given at once, and more bytes than an int counts."""
+    result = offload.run(2, ["large_type", "2200"], timeout_s=120).ok()
+    assert "large_type: all bytes right" in result.out
+
+
 @pytest.mark.one_machine
 def test_soak(mpi, services):
     """By every reach that a node has: whatever is freed and allocated meanwhile, no byte goes elsewhere."""
