@@ -29,7 +29,7 @@ def python_environment(mpi: Mpi) -> dict[str, str]:
     return {"MPI4PY_MPIABI": "mpich", "LD_LIBRARY_PATH": search}
 
 
-def digests(mpi: Mpi, language: str, services: int | None) -> list[str]:
+def digests(mpi: Mpi, language: str, services: int | None, preloads: dict[str, str] | None = None) -> list[str]:
     """Of the file that each rank writes."""
     prefix = mpi.directory / f"{language}-{services}"
     if language == "python":
@@ -45,7 +45,7 @@ def digests(mpi: Mpi, language: str, services: int | None) -> list[str]:
             pytest.skip(f"{mpi.installed} has no Fortran libraries")
     if services is not None:
         env |= {"OUTRIGGER_ALGORITHM": "blocking=on" if services > 1 else "blocking=native"}
-    result = mpi.run(RANKS, program, services=services, env=env).ok()
+    result = mpi.run(RANKS, program, services=services, env=env | (preloads or {})).ok()
     if services is not None:  # four sizes, seven operations each and a blocking one
         assert result.offloaded() == (32 if services > 1 else 28) * RANKS, result.report
     return [hashlib.sha256(Path(f"{prefix}.{rank}").read_bytes()).hexdigest() for rank in range(RANKS)]

@@ -13,30 +13,47 @@
 
 namespace outrigger::mpi {
 
-// An entry point: offloaded, or passed on. `offload` is true when it has set the request (the last word); false: the
-// native MPI does it, also where it is to find an error. `caller`: the entry's return address.
-template <class... Words>
-int offload_or_pass(Call call, bool (*offload)(Job&, Form, Words...), const void* caller, Words... words) {
-  Job* job = current_job();
-  if (job == nullptr || called_by_mpi(caller) || !offload(*job, Form::nonblocking, words...)) {
-    return pass(call, words...);
-  }
-  if (job->cores != copy::RankCores::own) let_others_post();
-  return MPI_SUCCESS;
-}
+// The entry points of a collective (entry.hpp). `offload`, of type bool(Job&, Form, its arguments..., MPI_Request*), is
+// true when it has set the request; false: the native MPI does it, also where it is to find an error.
+template <auto offload>
+struct Nonblocking;
+template <auto offload>
+struct Blocking;
 
-// An entry point of a blocking form: as its nonblocking form, and waited for; where that is not to be, passed on.
-template <class... Words>
-int complete_or_pass(Call call, bool (*offload)(Job&, Form, Words..., Word), const void* caller, Words... words) {
-  Job* job = current_job();
-  if (job != nullptr && job->config.blocking && !called_by_mpi(caller)) {
-    MPI_Request request = constants().request_null;
-    if (offload(*job, Form::blocking, words..., reinterpret_cast<Word>(&request))) {
-      return wait_for(*job, &request, MPI_STATUS_IGNORE);
+// Offloaded, or passed on.
+template <class... Args, bool (*offload)(Job&, Form, Args...)>
+struct Nonblocking<offload> {
+  template <Call call>
+  static int run(const CallSite& site, WordFor<Args>... words) {
+    Job* job = current_job();
+    if (job == nullptr || site.inside_mpi() || !offload(*job, Form::nonblocking, argument<Args>(words)...)) {
+      return site.pass(call, words...);
     }
+    if (job->cores != copy::RankCores::own) let_others_post();
+    return MPI_SUCCESS;
   }
-  return pass(call, words...);
-}
+};
+
+// As the nonblocking form, and waited for; where that is not to be, passed on.
+template <class... Args, bool (*offload)(Job&, Form, Args...)>
+struct Blocking<offload> {
+  template <Call call, class... Words>
+  static int run(const CallSite& site, Words... words) {
+    Job* job = current_job();
+    if (job != nullptr && job->config.blocking && !site.inside_mpi()) {
+      MPI_Request request = constants().request_null;
+      if (offload_words(*job, words..., reinterpret_cast<Word>(&request))) {
+        return wait_for(*job, &request, MPI_STATUS_IGNORE);
+      }
+    }
+    return site.pass(call, words...);
+  }
+
+ private:
+  static bool offload_words(Job& job, WordFor<Args>... words) {
+    return offload(job, Form::blocking, argument<Args>(words)...);
+  }
+};
 
 // Counts the call as native for its arguments. Always false.
 inline bool decline(const Job& job, Collective collective, const CommState* comm) {

@@ -5,21 +5,13 @@ namespace outrigger::mpi {
 namespace {
 
 template <class Count, class Displacement>
-bool offload_allgatherv(Job& job, Form form, Word send_buffer_word, Word send_count_word, Word send_type_word,
-                        Word receive_buffer_word, Word receive_counts_word, Word receive_displacements_word,
-                        Word receive_type_word, Word comm_word, Word request_word) {
+bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
+                        void* receive_buffer, const Count* receive_counts, const Displacement* receive_displacements,
+                        MPI_Datatype receive_type, MPI_Comm communicator, MPI_Request* request) {
   CallTimer timer(job, CallTimer::Kind::post);
-  const Offload offload = offload_on(job, form, argument<MPI_Comm>(comm_word), Collective::iallgatherv, std::nullopt);
+  const Offload offload = offload_on(job, form, communicator, Collective::iallgatherv, std::nullopt);
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;
-  const auto* send_buffer = argument<const void*>(send_buffer_word);
-  const auto send_count = argument<Count>(send_count_word);
-  const auto send_type = argument<MPI_Datatype>(send_type_word);
-  auto* receive_buffer = argument<void*>(receive_buffer_word);
-  const auto* receive_counts = argument<const Count*>(receive_counts_word);
-  const auto* receive_displacements = argument<const Displacement*>(receive_displacements_word);
-  const auto receive_type = argument<MPI_Datatype>(receive_type_word);
-  auto* request = argument<MPI_Request*>(request_word);
   const bool in_place = send_buffer == MPI_IN_PLACE;
   const std::uint32_t peers = comm->size();
   if (request == nullptr ||
@@ -49,36 +41,11 @@ bool offload_allgatherv(Job& job, Form form, Word send_buffer_word, Word send_co
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Iallgatherv,
-                (Word send_buffer, Word send_count, Word send_type, Word receive_buffer, Word receive_counts,
-                 Word receive_displacements, Word receive_type, Word comm, Word request)) {
-  return offload_or_pass(Call::Iallgatherv, &offload_allgatherv<int, int>, __builtin_return_address(0), send_buffer,
-                         send_count, send_type, receive_buffer, receive_counts, receive_displacements, receive_type,
-                         comm, request);
-}
-
-OUTRIGGER_ENTRY(Allgatherv, (Word send_buffer, Word send_count, Word send_type, Word receive_buffer,
-                             Word receive_counts, Word receive_displacements, Word receive_type, Word comm)) {
-  return complete_or_pass(Call::Allgatherv, &offload_allgatherv<int, int>, __builtin_return_address(0), send_buffer,
-                          send_count, send_type, receive_buffer, receive_counts, receive_displacements, receive_type,
-                          comm);
-}
-
+OUTRIGGER_ENTRY(Iallgatherv, 9, Nonblocking<&offload_allgatherv<int, int>>)
+OUTRIGGER_ENTRY(Allgatherv, 8, Blocking<&offload_allgatherv<int, int>>)
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Iallgatherv_c,
-                (Word send_buffer, Word send_count, Word send_type, Word receive_buffer, Word receive_counts,
-                 Word receive_displacements, Word receive_type, Word comm, Word request)) {
-  return offload_or_pass(Call::Iallgatherv_c, &offload_allgatherv<MPI_Count, MPI_Aint>, __builtin_return_address(0),
-                         send_buffer, send_count, send_type, receive_buffer, receive_counts, receive_displacements,
-                         receive_type, comm, request);
-}
-
-OUTRIGGER_ENTRY(Allgatherv_c, (Word send_buffer, Word send_count, Word send_type, Word receive_buffer,
-                               Word receive_counts, Word receive_displacements, Word receive_type, Word comm)) {
-  return complete_or_pass(Call::Allgatherv_c, &offload_allgatherv<MPI_Count, MPI_Aint>, __builtin_return_address(0),
-                          send_buffer, send_count, send_type, receive_buffer, receive_counts, receive_displacements,
-                          receive_type, comm);
-}
+OUTRIGGER_ENTRY(Iallgatherv_c, 9, Nonblocking<&offload_allgatherv<MPI_Count, MPI_Aint>>)
+OUTRIGGER_ENTRY(Allgatherv_c, 8, Blocking<&offload_allgatherv<MPI_Count, MPI_Aint>>)
 #endif
 
 }  // namespace outrigger::mpi

@@ -5,17 +5,10 @@ namespace outrigger::mpi {
 namespace {
 
 template <class Count>
-bool offload_alltoall(Job& job, Form form, Word send_buffer_word, Word send_count_word, Word send_type_word,
-                      Word receive_buffer_word, Word receive_count_word, Word receive_type_word, Word comm_word,
-                      Word request_word) {
+bool offload_alltoall(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
+                      void* receive_buffer, Count receive_count, MPI_Datatype receive_type, MPI_Comm communicator,
+                      MPI_Request* request) {
   CallTimer timer(job, CallTimer::Kind::post);
-  const auto* send_buffer = argument<const void*>(send_buffer_word);
-  const auto send_count = argument<Count>(send_count_word);
-  const auto send_type = argument<MPI_Datatype>(send_type_word);
-  auto* receive_buffer = argument<void*>(receive_buffer_word);
-  const auto receive_count = argument<Count>(receive_count_word);
-  const auto receive_type = argument<MPI_Datatype>(receive_type_word);
-  auto* request = argument<MPI_Request*>(request_word);
   const bool in_place = send_buffer == MPI_IN_PLACE;
   if (request == nullptr || !valid_side(job, receive_buffer, receive_count, receive_type) ||
       (!in_place && !valid_side(job, send_buffer, send_count, send_type)) ||
@@ -25,7 +18,7 @@ bool offload_alltoall(Job& job, Form form, Word send_buffer_word, Word send_coun
   }
   const TypeShape receive_shape = shape_of(job, receive_type);
   const std::uint64_t block_bytes = bytes_in(receive_count, receive_shape);
-  const Offload offload = offload_on(job, form, argument<MPI_Comm>(comm_word), Collective::ialltoall, block_bytes);
+  const Offload offload = offload_on(job, form, communicator, Collective::ialltoall, block_bytes);
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;
   Operation& operation = new_operation(Collective::ialltoall, offload, in_place);
@@ -41,30 +34,11 @@ bool offload_alltoall(Job& job, Form form, Word send_buffer_word, Word send_coun
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Ialltoall, (Word send_buffer, Word send_count, Word send_type, Word receive_buffer, Word receive_count,
-                            Word receive_type, Word comm, Word request)) {
-  return offload_or_pass(Call::Ialltoall, &offload_alltoall<int>, __builtin_return_address(0), send_buffer, send_count,
-                         send_type, receive_buffer, receive_count, receive_type, comm, request);
-}
-
-OUTRIGGER_ENTRY(Alltoall, (Word send_buffer, Word send_count, Word send_type, Word receive_buffer, Word receive_count,
-                           Word receive_type, Word comm)) {
-  return complete_or_pass(Call::Alltoall, &offload_alltoall<int>, __builtin_return_address(0), send_buffer, send_count,
-                          send_type, receive_buffer, receive_count, receive_type, comm);
-}
-
+OUTRIGGER_ENTRY(Ialltoall, 8, Nonblocking<&offload_alltoall<int>>)
+OUTRIGGER_ENTRY(Alltoall, 7, Blocking<&offload_alltoall<int>>)
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Ialltoall_c, (Word send_buffer, Word send_count, Word send_type, Word receive_buffer,
-                              Word receive_count, Word receive_type, Word comm, Word request)) {
-  return offload_or_pass(Call::Ialltoall_c, &offload_alltoall<MPI_Count>, __builtin_return_address(0), send_buffer,
-                         send_count, send_type, receive_buffer, receive_count, receive_type, comm, request);
-}
-
-OUTRIGGER_ENTRY(Alltoall_c, (Word send_buffer, Word send_count, Word send_type, Word receive_buffer, Word receive_count,
-                             Word receive_type, Word comm)) {
-  return complete_or_pass(Call::Alltoall_c, &offload_alltoall<MPI_Count>, __builtin_return_address(0), send_buffer,
-                          send_count, send_type, receive_buffer, receive_count, receive_type, comm);
-}
+OUTRIGGER_ENTRY(Ialltoall_c, 8, Nonblocking<&offload_alltoall<MPI_Count>>)
+OUTRIGGER_ENTRY(Alltoall_c, 7, Blocking<&offload_alltoall<MPI_Count>>)
 #endif
 
 }  // namespace outrigger::mpi

@@ -5,22 +5,14 @@ namespace outrigger::mpi {
 namespace {
 
 template <class Count, class Displacement>
-bool offload_alltoallv(Job& job, Form form, Word send_buffer_word, Word send_counts_word, Word send_displacements_word,
-                       Word send_type_word, Word receive_buffer_word, Word receive_counts_word,
-                       Word receive_displacements_word, Word receive_type_word, Word comm_word, Word request_word) {
+bool offload_alltoallv(Job& job, Form form, const void* send_buffer, const Count* send_counts,
+                       const Displacement* send_displacements, MPI_Datatype send_type, void* receive_buffer,
+                       const Count* receive_counts, const Displacement* receive_displacements,
+                       MPI_Datatype receive_type, MPI_Comm communicator, MPI_Request* request) {
   CallTimer timer(job, CallTimer::Kind::post);
-  const Offload offload = offload_on(job, form, argument<MPI_Comm>(comm_word), Collective::ialltoallv, std::nullopt);
+  const Offload offload = offload_on(job, form, communicator, Collective::ialltoallv, std::nullopt);
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;
-  const auto* send_buffer = argument<const void*>(send_buffer_word);
-  const auto* send_counts = argument<const Count*>(send_counts_word);
-  const auto* send_displacements = argument<const Displacement*>(send_displacements_word);
-  const auto send_type = argument<MPI_Datatype>(send_type_word);
-  auto* receive_buffer = argument<void*>(receive_buffer_word);
-  const auto* receive_counts = argument<const Count*>(receive_counts_word);
-  const auto* receive_displacements = argument<const Displacement*>(receive_displacements_word);
-  const auto receive_type = argument<MPI_Datatype>(receive_type_word);
-  auto* request = argument<MPI_Request*>(request_word);
   const bool in_place = send_buffer == MPI_IN_PLACE;
   const std::uint32_t peers = comm->size();
   if (request == nullptr ||
@@ -46,38 +38,11 @@ bool offload_alltoallv(Job& job, Form form, Word send_buffer_word, Word send_cou
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Ialltoallv,
-                (Word send_buffer, Word send_counts, Word send_displacements, Word send_type, Word receive_buffer,
-                 Word receive_counts, Word receive_displacements, Word receive_type, Word comm, Word request)) {
-  return offload_or_pass(Call::Ialltoallv, &offload_alltoallv<int, int>, __builtin_return_address(0), send_buffer,
-                         send_counts, send_displacements, send_type, receive_buffer, receive_counts,
-                         receive_displacements, receive_type, comm, request);
-}
-
-OUTRIGGER_ENTRY(Alltoallv,
-                (Word send_buffer, Word send_counts, Word send_displacements, Word send_type, Word receive_buffer,
-                 Word receive_counts, Word receive_displacements, Word receive_type, Word comm)) {
-  return complete_or_pass(Call::Alltoallv, &offload_alltoallv<int, int>, __builtin_return_address(0), send_buffer,
-                          send_counts, send_displacements, send_type, receive_buffer, receive_counts,
-                          receive_displacements, receive_type, comm);
-}
-
+OUTRIGGER_ENTRY(Ialltoallv, 10, Nonblocking<&offload_alltoallv<int, int>>)
+OUTRIGGER_ENTRY(Alltoallv, 9, Blocking<&offload_alltoallv<int, int>>)
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Ialltoallv_c,
-                (Word send_buffer, Word send_counts, Word send_displacements, Word send_type, Word receive_buffer,
-                 Word receive_counts, Word receive_displacements, Word receive_type, Word comm, Word request)) {
-  return offload_or_pass(Call::Ialltoallv_c, &offload_alltoallv<MPI_Count, MPI_Aint>, __builtin_return_address(0),
-                         send_buffer, send_counts, send_displacements, send_type, receive_buffer, receive_counts,
-                         receive_displacements, receive_type, comm, request);
-}
-
-OUTRIGGER_ENTRY(Alltoallv_c,
-                (Word send_buffer, Word send_counts, Word send_displacements, Word send_type, Word receive_buffer,
-                 Word receive_counts, Word receive_displacements, Word receive_type, Word comm)) {
-  return complete_or_pass(Call::Alltoallv_c, &offload_alltoallv<MPI_Count, MPI_Aint>, __builtin_return_address(0),
-                          send_buffer, send_counts, send_displacements, send_type, receive_buffer, receive_counts,
-                          receive_displacements, receive_type, comm);
-}
+OUTRIGGER_ENTRY(Ialltoallv_c, 10, Nonblocking<&offload_alltoallv<MPI_Count, MPI_Aint>>)
+OUTRIGGER_ENTRY(Alltoallv_c, 9, Blocking<&offload_alltoallv<MPI_Count, MPI_Aint>>)
 #endif
 
 }  // namespace outrigger::mpi

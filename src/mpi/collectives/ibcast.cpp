@@ -5,18 +5,13 @@ namespace outrigger::mpi {
 namespace {
 
 template <class Count>
-bool offload_bcast(Job& job, Form form, Word buffer_word, Word count_word, Word type_word, Word root_word,
-                   Word comm_word, Word request_word) {
+bool offload_bcast(Job& job, Form form, void* buffer, Count count, MPI_Datatype type, int root, MPI_Comm communicator,
+                   MPI_Request* request) {
   CallTimer timer(job, CallTimer::Kind::post);
-  auto* buffer = argument<void*>(buffer_word);
-  const auto count = argument<Count>(count_word);
-  const auto type = argument<MPI_Datatype>(type_word);
-  const auto root = argument<int>(root_word);
-  auto* request = argument<MPI_Request*>(request_word);
   if (request == nullptr || !valid_side(job, buffer, count, type)) return decline(job, Collective::ibcast, nullptr);
   const TypeShape shape = shape_of(job, type);
   const std::uint64_t block_bytes = bytes_in(count, shape);
-  const Offload offload = offload_on(job, form, argument<MPI_Comm>(comm_word), Collective::ibcast, block_bytes);
+  const Offload offload = offload_on(job, form, communicator, Collective::ibcast, block_bytes);
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;
   if (root < 0 || static_cast<std::uint32_t>(root) >= comm->size()) return decline(job, Collective::ibcast, comm);
@@ -30,26 +25,11 @@ bool offload_bcast(Job& job, Form form, Word buffer_word, Word count_word, Word 
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Ibcast, (Word buffer, Word count, Word type, Word root, Word comm, Word request)) {
-  return offload_or_pass(Call::Ibcast, &offload_bcast<int>, __builtin_return_address(0), buffer, count, type, root,
-                         comm, request);
-}
-
-OUTRIGGER_ENTRY(Bcast, (Word buffer, Word count, Word type, Word root, Word comm)) {
-  return complete_or_pass(Call::Bcast, &offload_bcast<int>, __builtin_return_address(0), buffer, count, type, root,
-                          comm);
-}
-
+OUTRIGGER_ENTRY(Ibcast, 6, Nonblocking<&offload_bcast<int>>)
+OUTRIGGER_ENTRY(Bcast, 5, Blocking<&offload_bcast<int>>)
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Ibcast_c, (Word buffer, Word count, Word type, Word root, Word comm, Word request)) {
-  return offload_or_pass(Call::Ibcast_c, &offload_bcast<MPI_Count>, __builtin_return_address(0), buffer, count, type,
-                         root, comm, request);
-}
-
-OUTRIGGER_ENTRY(Bcast_c, (Word buffer, Word count, Word type, Word root, Word comm)) {
-  return complete_or_pass(Call::Bcast_c, &offload_bcast<MPI_Count>, __builtin_return_address(0), buffer, count, type,
-                          root, comm);
-}
+OUTRIGGER_ENTRY(Ibcast_c, 6, Nonblocking<&offload_bcast<MPI_Count>>)
+OUTRIGGER_ENTRY(Bcast_c, 5, Blocking<&offload_bcast<MPI_Count>>)
 #endif
 
 }  // namespace outrigger::mpi

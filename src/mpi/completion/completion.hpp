@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "mpi/collectives/operation.hpp"
+#include "mpi/completion/request_table.hpp"
 #include "mpi/native/abi.hpp"
+#include "mpi/native/entry.hpp"
+#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 
@@ -70,6 +73,24 @@ class OurRequests {
   if (indices == nullptr || collected <= 0) return {};
   return {indices, static_cast<std::size_t>(collected)};
 }
+
+// The job, if there is anything of ours to complete in a call from here; null: it is the native MPI's alone.
+[[nodiscard]] inline Job* job_to_complete(const CallSite& site) {
+  Job* job = nothing_outstanding() ? nullptr : current_job();
+  return job == nullptr || site.inside_mpi() ? nullptr : job;
+}
+
+// The entry points of the family (entry.hpp): `complete`, of type int(Job&, its arguments...), or passed on.
+template <auto complete>
+struct Completion;
+template <class... Args, int (*complete)(Job&, Args...)>
+struct Completion<complete> {
+  template <Call call>
+  static int run(const CallSite& site, WordFor<Args>... words) {
+    Job* job = job_to_complete(site);
+    return job == nullptr ? site.pass(call, words...) : complete(*job, argument<Args>(words)...);
+  }
+};
 
 // As MPI_Wait.
 int wait_for(Job& job, MPI_Request* request, MPI_Status* status);

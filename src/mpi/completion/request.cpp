@@ -11,25 +11,27 @@
 
 namespace outrigger::mpi {
 
-OUTRIGGER_ENTRY(Request_get_status, (Word request, Word flag, Word status)) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  if (job != nullptr && !OUTRIGGER_CALLED_BY_MPI()) {
-    progress_freed(*job);
-    if (Operation* operation = find_request(argument<MPI_Request>(request))) {
-      CallTimer timer(*job, CallTimer::Kind::completion);
-      timer.belongs_to(*operation);
-      static_cast<void>(progress(*job, *operation));
-    }
-  }
-  return pass(Call::Request_get_status, request, flag, status);
-}
-
 namespace {
 
+struct RequestStatus {
+  template <Call call>
+  static int run(const CallSite& site, Word request, Word flag, Word status) {
+    if (Job* job = job_to_complete(site)) {
+      progress_freed(*job);
+      if (Operation* operation = find_request(argument<MPI_Request>(request))) {
+        CallTimer timer(*job, CallTimer::Kind::completion);
+        timer.belongs_to(*operation);
+        static_cast<void>(progress(*job, *operation));
+      }
+    }
+    return site.pass(call, request, flag, status);
+  }
+};
+
 // Looks at those of the requests that are ours; the native MPI is asked for all of them then.
-void look_at(Word count, Word requests, const void* caller) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  if (job == nullptr || called_by_mpi(caller)) return;
+void look_at(const CallSite& site, Word count, Word requests) {
+  Job* job = job_to_complete(site);
+  if (job == nullptr) return;
   progress_freed(*job);
   OurRequests ours(span_of(argument<const MPI_Request*>(requests), argument<int>(count)));
   if (ours.empty()) return;
@@ -97,50 +99,38 @@ bool stands_in_for(Call call) {
   return !provided(call) && abi_matches();
 }
 
-std::span<const MPI_Request> requests_of(Word requests, Word count) {
-  return span_of(argument<const MPI_Request*>(requests), argument<int>(count));
-}
+// `stand_in`, of type int(the requests, the arguments after them...), where the MPI has no such call.
+template <auto stand_in>
+struct StatusOfMany;
+template <class... Args, int (*stand_in)(std::span<const MPI_Request>, Args...)>
+struct StatusOfMany<stand_in> {
+  template <Call call>
+  static int run(const CallSite& site, Word count, Word requests, WordFor<Args>... words) {
+    look_at(site, count, requests);
+    if (!stands_in_for(call)) return site.pass(call, count, requests, words...);
+    return stand_in(span_of(argument<const MPI_Request*>(requests), argument<int>(count)), argument<Args>(words)...);
+  }
+};
+
+struct RequestFree {
+  template <Call call>
+  static int run(const CallSite& site, Word request) {
+    auto* handle = argument<MPI_Request*>(request);
+    Job* job = handle == nullptr ? nullptr : job_to_complete(site);
+    Operation* operation = job == nullptr ? nullptr : find_request(*handle);
+    if (operation == nullptr || progress(*job, *operation)) return site.pass(call, request);
+    free_by_user(*operation);
+    *handle = constants().request_null;
+    return MPI_SUCCESS;
+  }
+};
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Request_get_status_all, (Word count, Word requests, Word flag, Word statuses)) {
-  look_at(count, requests, __builtin_return_address(0));
-  if (stands_in_for(Call::Request_get_status_all)) {
-    return status_of_all(requests_of(requests, count), argument<int*>(flag), argument<MPI_Status*>(statuses));
-  }
-  return pass(Call::Request_get_status_all, count, requests, flag, statuses);
-}
-
-OUTRIGGER_ENTRY(Request_get_status_any, (Word count, Word requests, Word index, Word flag, Word status)) {
-  look_at(count, requests, __builtin_return_address(0));
-  if (stands_in_for(Call::Request_get_status_any)) {
-    return status_of_any(requests_of(requests, count), argument<int*>(index), argument<int*>(flag),
-                         argument<MPI_Status*>(status));
-  }
-  return pass(Call::Request_get_status_any, count, requests, index, flag, status);
-}
-
-OUTRIGGER_ENTRY(Request_get_status_some, (Word count, Word requests, Word found, Word indices, Word statuses)) {
-  look_at(count, requests, __builtin_return_address(0));
-  if (stands_in_for(Call::Request_get_status_some)) {
-    return status_of_some(requests_of(requests, count), argument<int*>(found), argument<int*>(indices),
-                          argument<MPI_Status*>(statuses));
-  }
-  return pass(Call::Request_get_status_some, count, requests, found, indices, statuses);
-}
-
-OUTRIGGER_ENTRY(Request_free, (Word request)) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  auto* handle = argument<MPI_Request*>(request);
-  if (job != nullptr && handle != nullptr && !OUTRIGGER_CALLED_BY_MPI()) {
-    Operation* operation = find_request(*handle);
-    if (operation != nullptr && !progress(*job, *operation)) {
-      free_by_user(*operation);
-      *handle = constants().request_null;
-      return MPI_SUCCESS;
-    }
-  }
-  return pass(Call::Request_free, request);
-}
+OUTRIGGER_ENTRY(Request_get_status, 3, RequestStatus)
+OUTRIGGER_ENTRY(Request_get_status_all, 4, StatusOfMany<&status_of_all>)
+OUTRIGGER_ENTRY(Request_get_status_any, 5, StatusOfMany<&status_of_any>)
+OUTRIGGER_ENTRY(Request_get_status_some, 5, StatusOfMany<&status_of_some>)
+OUTRIGGER_ENTRY(Request_free, 1, RequestFree)
 
 }  // namespace outrigger::mpi

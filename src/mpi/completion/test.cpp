@@ -62,33 +62,9 @@ int test_some(Job& job, int count, MPI_Request* requests, int* collected, int* i
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Test, (Word request, Word flag, Word status)) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) return pass(Call::Test, request, flag, status);
-  return test_one(*job, argument<MPI_Request*>(request), argument<int*>(flag), argument<MPI_Status*>(status));
-}
-
-OUTRIGGER_ENTRY(Testall, (Word count, Word requests, Word flag, Word statuses)) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) return pass(Call::Testall, count, requests, flag, statuses);
-  return test_all(*job, argument<int>(count), argument<MPI_Request*>(requests), argument<int*>(flag),
-                  argument<MPI_Status*>(statuses));
-}
-
-OUTRIGGER_ENTRY(Testany, (Word count, Word requests, Word index, Word flag, Word status)) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) return pass(Call::Testany, count, requests, index, flag, status);
-  return test_any(*job, argument<int>(count), argument<MPI_Request*>(requests), argument<int*>(index),
-                  argument<int*>(flag), argument<MPI_Status*>(status));
-}
-
-OUTRIGGER_ENTRY(Testsome, (Word count, Word requests, Word collected, Word indices, Word statuses)) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) {
-    return pass(Call::Testsome, count, requests, collected, indices, statuses);
-  }
-  return test_some(*job, argument<int>(count), argument<MPI_Request*>(requests), argument<int*>(collected),
-                   argument<int*>(indices), argument<MPI_Status*>(statuses));
-}
+OUTRIGGER_ENTRY(Test, 3, Completion<&test_one>)
+OUTRIGGER_ENTRY(Testall, 4, Completion<&test_all>)
+OUTRIGGER_ENTRY(Testany, 5, Completion<&test_any>)
+OUTRIGGER_ENTRY(Testsome, 5, Completion<&test_some>)
 
 }  // namespace outrigger::mpi

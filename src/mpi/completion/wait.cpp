@@ -71,32 +71,9 @@ int wait_for(Job& job, MPI_Request* request, MPI_Status* status) {
   return ours.result_of_one(real().Wait(request, status), 0);
 }
 
-OUTRIGGER_ENTRY(Wait, (Word request, Word status)) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) return pass(Call::Wait, request, status);
-  return wait_for(*job, argument<MPI_Request*>(request), argument<MPI_Status*>(status));
-}
-
-OUTRIGGER_ENTRY(Waitall, (Word count, Word requests, Word statuses)) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) return pass(Call::Waitall, count, requests, statuses);
-  return wait_all(*job, argument<int>(count), argument<MPI_Request*>(requests), argument<MPI_Status*>(statuses));
-}
-
-OUTRIGGER_ENTRY(Waitany, (Word count, Word requests, Word index, Word status)) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) return pass(Call::Waitany, count, requests, index, status);
-  return wait_any(*job, argument<int>(count), argument<MPI_Request*>(requests), argument<int*>(index),
-                  argument<MPI_Status*>(status));
-}
-
-OUTRIGGER_ENTRY(Waitsome, (Word count, Word requests, Word collected, Word indices, Word statuses)) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  if (job == nullptr || OUTRIGGER_CALLED_BY_MPI()) {
-    return pass(Call::Waitsome, count, requests, collected, indices, statuses);
-  }
-  return wait_some(*job, argument<int>(count), argument<MPI_Request*>(requests), argument<int*>(collected),
-                   argument<int*>(indices), argument<MPI_Status*>(statuses));
-}
+OUTRIGGER_ENTRY(Wait, 2, Completion<&wait_for>)
+OUTRIGGER_ENTRY(Waitall, 3, Completion<&wait_all>)
+OUTRIGGER_ENTRY(Waitany, 4, Completion<&wait_any>)
+OUTRIGGER_ENTRY(Waitsome, 5, Completion<&wait_some>)
 
 }  // namespace outrigger::mpi

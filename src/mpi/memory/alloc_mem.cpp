@@ -52,22 +52,31 @@ bool take_back(const Job* job, void* memory) {
   return true;
 }
 
+struct Allocation {
+  template <Call call>
+  static int run(const CallSite& site, Word bytes, Word info, Word result) {
+    Job* job = current_job();
+    if (job != nullptr && result != 0 && !site.inside_mpi()) {
+      if (void* memory = shared_memory(*job, argument<MPI_Aint>(bytes), argument<MPI_Info>(info))) {
+        *argument<void**>(result) = memory;
+        return MPI_SUCCESS;
+      }
+    }
+    return site.pass(call, bytes, info, result);
+  }
+};
+
+struct Release {
+  template <Call call>
+  static int run(const CallSite& site, Word memory) {
+    if (memory != 0 && take_back(current_job(), argument<void*>(memory))) return MPI_SUCCESS;
+    return site.pass(call, memory);
+  }
+};
+
 }  // namespace
 
-OUTRIGGER_ENTRY(Alloc_mem, (Word bytes, Word info, Word result)) {
-  Job* job = current_job();
-  if (job != nullptr && result != 0 && !OUTRIGGER_CALLED_BY_MPI()) {
-    if (void* memory = shared_memory(*job, argument<MPI_Aint>(bytes), argument<MPI_Info>(info))) {
-      *argument<void**>(result) = memory;
-      return MPI_SUCCESS;
-    }
-  }
-  return pass(Call::Alloc_mem, bytes, info, result);
-}
-
-OUTRIGGER_ENTRY(Free_mem, (Word memory)) {
-  if (memory != 0 && take_back(current_job(), argument<void*>(memory))) return MPI_SUCCESS;
-  return pass(Call::Free_mem, memory);
-}
+OUTRIGGER_ENTRY(Alloc_mem, 3, Allocation)
+OUTRIGGER_ENTRY(Free_mem, 1, Release)
 
 }  // namespace outrigger::mpi

@@ -1,6 +1,13 @@
-// How an intercepted function is defined: OUTRIGGER_ENTRY(Wait, (Word request, Word status)) { body } defines the
-// symbols MPI_Wait and PMPI_Wait (some bindings call one, some the other). Arguments are machine words, so that a call
-// can be passed on unharmed to an MPI with another ABI; argument<T>() gives them back their type.
+// How an intercepted call is defined: OUTRIGGER_ENTRY(Wait, 2, Completion<&wait>) defines the symbols MPI_Wait and
+// PMPI_Wait with two arguments, which Completion<&wait>::run<Call::Wait>(site, arguments...) answers.
+//
+// Arguments are machine words, so that a call can be passed on unharmed to an MPI with another ABI; argument<T>() gives
+// them back their type. A handler is a type, so that calls that are alike share one; it takes the words that it knows.
+//
+// MPI_X and PMPI_X differ where a profiling tool comes after this library in the loader's search order: MPI_X goes to
+// the tool's MPI_X and does no more. The tool sees the call as it would natively, and calls PMPI_X, which is ours and
+// does the work, once. Who bypasses our PMPI_Init is not trusted to come back (tools_come_back()): MPI_X does the work
+// then, and the tool sees what is passed on. A tool that comes before this library only meets PMPI_X.
 #pragma once
 
 #include <type_traits>
@@ -9,15 +16,6 @@
 #include "mpi/native/real.hpp"
 
 #define OUTRIGGER_EXPORT __attribute__((visibility("default")))
-
-#define OUTRIGGER_ENTRY(name, parameters)                                                     \
-  extern "C" OUTRIGGER_EXPORT int outrigger_entry_##name parameters __asm__("MPI_" #name);    \
-  extern "C" OUTRIGGER_EXPORT int outrigger_profiled_##name parameters __asm__("PMPI_" #name) \
-      __attribute__((alias("MPI_" #name)));                                                   \
-  int outrigger_entry_##name parameters
-
-// Inside an entry: the call comes from the MPI library itself.
-#define OUTRIGGER_CALLED_BY_MPI() (::outrigger::mpi::called_by_mpi(__builtin_return_address(0)))
 
 namespace outrigger::mpi {
 
@@ -30,4 +28,79 @@ template <class T>
   }
 }
 
+// One word for each type of a list.
+template <class>
+using WordFor = Word;
+
+// Where a call came from and where it is passed on to.
+struct CallSite {
+  const void* caller;    // an address in the code that called
+  void* tool = nullptr;  // the next MPI_X, in MPI_X where a tool that does not come back has one
+
+  // The call comes from the MPI library itself.
+  [[nodiscard]] bool inside_mpi() const { return called_by_mpi(caller); }
+
+  template <class... Words>
+  int pass(Call call, Words... words) const {
+    return tool != nullptr ? call_at(tool, words...) : ::outrigger::mpi::pass(call, words...);
+  }
+};
+
+// MPI_X where there may be a tool, or the functions have yet to be found.
+template <Call call, class Handler, class... Words>
+[[gnu::noinline]] int enter_by_tool(const void* caller, Words... words) {
+  // Only MPI_Init can tell whether a tool comes back.
+  constexpr bool kStarts = call == Call::Init || call == Call::Init_thread;
+  void* tool = tool_behind(call);
+  if (tool != nullptr && called_by_mpi(caller)) {
+    const PassingForMpi scope;
+    return call_at(tool, words...);
+  }
+  if (tool != nullptr && !kStarts && tools_come_back()) return call_at(tool, words...);
+  return Handler::template run<call>(CallSite{caller, tool}, words...);
+}
+
+template <Call call, class Handler, class... Words>
+int enter(const void* caller, Words... words) {
+  if (may_have_tool(call)) [[unlikely]] {
+    return enter_by_tool<call, Handler>(caller, words...);
+  }
+  return Handler::template run<call>(CallSite{caller}, words...);
+}
+
 }  // namespace outrigger::mpi
+
+#define OUTRIGGER_ENTRY(name, count, ...)                                                                \
+  extern "C" OUTRIGGER_EXPORT int outrigger_mpi_##name(OUTRIGGER_WORDS_##count) __asm__("MPI_" #name);   \
+  int outrigger_mpi_##name(OUTRIGGER_WORDS_##count) {                                                    \
+    using Handler = __VA_ARGS__;                                                                         \
+    return enter<Call::name, Handler>(__builtin_return_address(0) OUTRIGGER_NAMES_##count);              \
+  }                                                                                                      \
+  extern "C" OUTRIGGER_EXPORT int outrigger_pmpi_##name(OUTRIGGER_WORDS_##count) __asm__("PMPI_" #name); \
+  int outrigger_pmpi_##name(OUTRIGGER_WORDS_##count) {                                                   \
+    using Handler = __VA_ARGS__;                                                                         \
+    return Handler::run<Call::name>(CallSite{__builtin_return_address(0)} OUTRIGGER_NAMES_##count);      \
+  }
+
+#define OUTRIGGER_WORDS_0
+#define OUTRIGGER_WORDS_1 Word w1
+#define OUTRIGGER_WORDS_2 OUTRIGGER_WORDS_1, Word w2
+#define OUTRIGGER_WORDS_3 OUTRIGGER_WORDS_2, Word w3
+#define OUTRIGGER_WORDS_4 OUTRIGGER_WORDS_3, Word w4
+#define OUTRIGGER_WORDS_5 OUTRIGGER_WORDS_4, Word w5
+#define OUTRIGGER_WORDS_6 OUTRIGGER_WORDS_5, Word w6
+#define OUTRIGGER_WORDS_7 OUTRIGGER_WORDS_6, Word w7
+#define OUTRIGGER_WORDS_8 OUTRIGGER_WORDS_7, Word w8
+#define OUTRIGGER_WORDS_9 OUTRIGGER_WORDS_8, Word w9
+#define OUTRIGGER_WORDS_10 OUTRIGGER_WORDS_9, Word w10
+#define OUTRIGGER_NAMES_0
+#define OUTRIGGER_NAMES_1 , w1
+#define OUTRIGGER_NAMES_2 OUTRIGGER_NAMES_1, w2
+#define OUTRIGGER_NAMES_3 OUTRIGGER_NAMES_2, w3
+#define OUTRIGGER_NAMES_4 OUTRIGGER_NAMES_3, w4
+#define OUTRIGGER_NAMES_5 OUTRIGGER_NAMES_4, w5
+#define OUTRIGGER_NAMES_6 OUTRIGGER_NAMES_5, w6
+#define OUTRIGGER_NAMES_7 OUTRIGGER_NAMES_6, w7
+#define OUTRIGGER_NAMES_8 OUTRIGGER_NAMES_7, w8
+#define OUTRIGGER_NAMES_9 OUTRIGGER_NAMES_8, w9
+#define OUTRIGGER_NAMES_10 OUTRIGGER_NAMES_9, w10

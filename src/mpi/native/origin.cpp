@@ -17,6 +17,10 @@ namespace {
 constexpr std::size_t kCacheEntries = 256;
 constinit std::array<std::atomic<std::uint64_t>, kCacheEntries> cache{};
 
+// Seldom any: threads look at their own only where there are some.
+constinit std::atomic<std::uint32_t> passing = 0;
+constinit thread_local std::uint32_t passing_here = 0;
+
 const void* base_of(const void* address) {
   Dl_info info{};
   return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
@@ -39,7 +43,19 @@ bool look_up(const void* return_address) {
 
 }  // namespace
 
+PassingForMpi::PassingForMpi() {
+  ++passing_here;
+  passing.fetch_add(1, std::memory_order_relaxed);
+}
+
+PassingForMpi::~PassingForMpi() {
+  --passing_here;
+  passing.fetch_sub(1, std::memory_order_relaxed);
+}
+
 bool called_by_mpi(const void* return_address) {
+  if (passing.load(std::memory_order_relaxed) != 0 && passing_here != 0) [[unlikely]]
+    return true;
   const auto address = reinterpret_cast<std::uintptr_t>(return_address);
   std::atomic<std::uint64_t>& entry = cache[(address ^ (address >> 9)) % kCacheEntries];
   const std::uint64_t known = entry.load(std::memory_order_relaxed);

@@ -23,7 +23,7 @@ constexpr std::string_view kAbi = "mpiabi";
 #endif
 
 constexpr std::array kCallNames{
-#define OUTRIGGER_NAME(name) "PMPI_" #name,
+#define OUTRIGGER_NAME(name) "PMPI_" #name,  // without its first letter the other name
     OUTRIGGER_INTERCEPTED(OUTRIGGER_NAME)
 #undef OUTRIGGER_NAME
 };
@@ -37,6 +37,7 @@ struct Library {
 constinit std::mutex resolve_mutex;
 constinit std::atomic<bool> resolved = false;
 constinit Library library;
+constinit std::atomic<bool> tools_return = true;
 
 // The program's libmpi, of this library's ABI or of another.
 Library loaded_library(bool own_abi) {
@@ -53,6 +54,13 @@ Library loaded_library(bool own_abi) {
 // Looks a name up in the library and what it was linked with, but takes no definition of our own.
 void* symbol(const char* name) {
   return library.handle != nullptr ? dlsym(library.handle, name) : dlsym(RTLD_NEXT, name);
+}
+
+// The next definition after this library's, unless it is libmpi's own. Where libmpi was loaded privately there is none.
+void* next_of_tool(const char* name) {
+  if (library.handle == nullptr) return nullptr;
+  void* next = dlsym(RTLD_NEXT, name);
+  return next == dlsym(library.handle, name) ? nullptr : next;
 }
 
 template <class Function>
@@ -99,6 +107,7 @@ void resolve_all() {
   }
   for (std::size_t i = 0; i < kCallNames.size(); ++i) {
     detail::addresses[i].store(symbol(kCallNames[i]), std::memory_order_release);
+    detail::tools[i].address.store(next_of_tool(kCallNames[i] + 1), std::memory_order_release);
   }
   if (library.matches) {
     if (const char* missing = first_missing(detail::table)) {
@@ -116,6 +125,7 @@ namespace detail {
 
 constinit std::array<std::atomic<void*>, static_cast<std::size_t>(Call::count)> addresses{};
 constinit Real table{};
+constinit std::array<Tool, static_cast<std::size_t>(Call::count)> tools{};
 
 void* resolve(Call call) {
   resolve_all();
@@ -129,6 +139,19 @@ void* resolve(Call call) {
 }
 
 }  // namespace detail
+
+void* tool_behind(Call call) {
+  if (!resolved.load(std::memory_order_acquire)) resolve_all();
+  return const_cast<void*>(detail::tools[static_cast<std::size_t>(call)].address.load(std::memory_order_acquire));
+}
+
+bool tools_come_back() {
+  return tools_return.load(std::memory_order_relaxed);
+}
+
+void expect_no_tools_back() {
+  tools_return.store(false, std::memory_order_relaxed);
+}
 
 bool provided(Call call) {
   if (!resolved.load(std::memory_order_acquire)) resolve_all();

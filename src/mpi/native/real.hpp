@@ -76,7 +76,19 @@ extern constinit std::array<std::atomic<void*>, static_cast<std::size_t>(Call::c
 extern constinit Real table;
 // Finds everything on the first call; ends the program when the function is nowhere to be found.
 [[nodiscard]] void* resolve(Call call);
+
+inline constexpr char kNotLookedFor = 0;
+struct Tool {
+  std::atomic<const void*> address = &kNotLookedFor;
+};
+extern constinit std::array<Tool, static_cast<std::size_t>(Call::count)> tools;
 }  // namespace detail
+
+// The function of the call's arguments at an address.
+template <class... Words>
+int call_at(void* address, Words... words) {
+  return reinterpret_cast<int (*)(Words...)>(address)(words...);
+}
 
 // Passes a call on to the loaded MPI.
 template <class... Words>
@@ -85,8 +97,21 @@ int pass(Call call, Words... words) {
   if (address == nullptr) [[unlikely]] {
     address = detail::resolve(call);
   }
-  return reinterpret_cast<int (*)(Words...)>(address)(words...);
+  return call_at(address, words...);
 }
+
+// False: no profiling tool comes after this library that defines the call as MPI_X, or it is known to be libmpi itself.
+[[nodiscard]] inline bool may_have_tool(Call call) {
+  return detail::tools[static_cast<std::size_t>(call)].address.load(std::memory_order_acquire) != nullptr;
+}
+
+// The tool's MPI_X, or nullptr. Finds the functions if that has not been done.
+[[nodiscard]] void* tool_behind(Call call);
+
+// Whether tools call PMPI_X by its name, as they should, and so come back to this library: all do unless MPI_Init has
+// shown otherwise.
+[[nodiscard]] bool tools_come_back();
+void expect_no_tools_back();
 
 // Whether the loaded MPI has this function. Finds the functions if that has not been done.
 [[nodiscard]] bool provided(Call call);

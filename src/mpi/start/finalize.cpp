@@ -16,15 +16,20 @@ void wait_for_other_nodes(Job& job) {
   real().Barrier(constants().comm_world);
 }
 
+struct Finalization {
+  template <Call call>
+  static int run(const CallSite& site) {
+    Job* job = current_job();
+    const bool several_machines = job != nullptr && job->nodes > job->keepers_here;
+    if (job != nullptr && job->nodes > 1) wait_for_other_nodes(*job);
+    end_job();
+    if (several_machines) finalize_barrier();
+    return site.pass(call);
+  }
+};
+
 }  // namespace
 
-OUTRIGGER_ENTRY(Finalize, ()) {
-  Job* job = current_job();
-  const bool several_machines = job != nullptr && job->nodes > job->keepers_here;
-  if (job != nullptr && job->nodes > 1) wait_for_other_nodes(*job);
-  end_job();
-  if (several_machines) finalize_barrier();
-  return pass(Call::Finalize);
-}
+OUTRIGGER_ENTRY(Finalize, 0, Finalization)
 
 }  // namespace outrigger::mpi

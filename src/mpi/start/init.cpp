@@ -1,3 +1,5 @@
+#include <atomic>
+
 #include "mpi/native/entry.hpp"
 #include "mpi/start/children.hpp"
 #include "mpi/start/job.hpp"
@@ -5,21 +7,24 @@
 namespace outrigger::mpi {
 namespace {
 
-int initialized(int code, bool by_program) {
-  if (code != MPI_SUCCESS || !by_program) return code;
-  spare_children();
-  start_job();
-  return code;
-}
+constinit std::atomic<bool> mpi_started = false;
+
+// With a profiling tool between, MPI_Init is entered here twice: as MPI_Init, and within it as PMPI_Init.
+struct Initialization {
+  template <Call call, class... Words>
+  static int run(const CallSite& site, Words... words) {
+    const int code = site.pass(call, words...);
+    if (code != MPI_SUCCESS || site.inside_mpi() || mpi_started.exchange(true)) return code;
+    if (site.tool != nullptr) expect_no_tools_back();
+    spare_children();
+    start_job();
+    return code;
+  }
+};
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Init, (Word argc, Word argv)) {
-  return initialized(pass(Call::Init, argc, argv), !OUTRIGGER_CALLED_BY_MPI());
-}
-
-OUTRIGGER_ENTRY(Init_thread, (Word argc, Word argv, Word required, Word provided)) {
-  return initialized(pass(Call::Init_thread, argc, argv, required, provided), !OUTRIGGER_CALLED_BY_MPI());
-}
+OUTRIGGER_ENTRY(Init, 2, Initialization)
+OUTRIGGER_ENTRY(Init_thread, 4, Initialization)
 
 }  // namespace outrigger::mpi
