@@ -57,17 +57,17 @@ class OfRanks(Protocol):
 F = TypeVar("F", bound=OfRanks)
 
 
-def json_line(output: str) -> str:
-    """The first line of JSON among whatever else was printed."""
+def json_line(output: str, program: str) -> str:
+    """The first line of JSON among whatever else the program printed."""
     line = next((line for line in output.splitlines() if line.startswith("{")), None)
     if line is None:
-        raise UserError("what the benchmark printed cannot be read: there are no figures")
+        raise UserError(f"what {program} printed cannot be read: there are no figures")
     return line
 
 
 def parse_figures(output: str, form: type[F], ranks: int) -> F:
     """The line of JSON of a benchmark program that ran with so many ranks."""
-    line = json_line(output)
+    line = json_line(output, "the benchmark")
     figures = parse(line, form, f"the benchmark's line {line}")
     if figures.ranks != ranks:
         raise UserError(f"the benchmark ran as a job of {figures.ranks} ranks, not {ranks}: is this its own mpirun?")

@@ -1,4 +1,4 @@
-"""Profiling tools: linked before libmpi, and preloaded before and after the library, they count what they count natively."""
+"""Profiling tools count what they count natively: linked before libmpi, preloaded before the library and after it."""
 
 import re
 from pathlib import Path

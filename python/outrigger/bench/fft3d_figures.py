@@ -63,8 +63,8 @@ class LaneFigures:
 
 def read_run(output: str) -> Run:
     """The program's line of JSON among whatever else was printed."""
-    line = formats.json_line(output)
-    return formats.parse(line, Run, f"fft3d's line {line}")
+    line = formats.json_line(output, "fft3d")
+    return formats.parse(line, Run, f"what fft3d printed, {line},")
 
 
 def summarize(runs: Sequence[Run]) -> LaneFigures:
