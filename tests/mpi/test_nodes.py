@@ -14,6 +14,7 @@ from hosts import Hosts
 from test_languages import digests, expected
 
 from outrigger import settings
+from outrigger.artifacts import Artifacts
 
 __all__ = ["expected"]  # a fixture
 
@@ -104,7 +105,7 @@ def test_a_file_chooses_the_algorithms(two_nodes, tmp_path):
     """The report names what the table says, by the shape of each communicator; what it does not say is as before."""
     path = tmp_path / "table.toml"
     path.write_text(TABLE)
-    environment = settings.make(None, [str(path)], None).environment()
+    environment = settings.make(Artifacts(two_nodes.build), algorithms=[str(path)]).environment()
     result = two_nodes.run(4, ["differential", "--seed", "77", "--operations", "60"], env=environment).ok()
     natives = 0
     used: dict[tuple[str, bool], set[str]] = {}
