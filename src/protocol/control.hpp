@@ -123,8 +123,8 @@ struct HelloBody {
 struct WelcomeBody {
   std::uint32_t sp = 0;
   std::uint32_t sp_count = 0;
-  std::uint32_t reach = 0;         // kReach* bits that hold for every service process of the node
-  std::int32_t cpu = -1;           // the core its service process runs on; -1: not pinned
+  std::uint32_t reach = 0;                             // kReach* bits that hold for every service process of the node
+  std::int32_t cpu = -1;                               // the core its service process runs on; -1: not pinned
   copy::CoreShare core_share = copy::CoreShare::none;  // of its service process
   std::uint32_t reserved = 0;
 };
@@ -156,8 +156,6 @@ struct ConfigureBody {
   copy::CoreShare core_share = copy::CoreShare::none;
   std::uint32_t reach_allowed = kReachAll;
   std::uint32_t epoch = 1;
-  std::uint32_t spin_us = 0;  // how long to poll after the last event before sleeping
-  std::uint32_t window_moves = 0;
   std::uint32_t nodes = 1;            // of the job
   std::uint32_t elsewhere = 0;        // 1: this process runs on a DPU, its ranks on the host
   std::uint64_t cache_bytes = 0;      // of the node's largest last-level cache; 0: not known

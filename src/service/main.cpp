@@ -54,8 +54,6 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
   command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory, or none");
   command.add_option("--hello-timeout-ms", config.hello_timeout_ms,
                      "For all ranks to appear, and again for the service processes to be ready");
-  command.add_option("--spin-us", config.spin_us, "How long an idle service process polls; 0: by itself");
-  command.add_option("--window-moves", config.window_moves, "Moves in flight per service process; 0: by itself");
   command.add_option("--dpu", config.dpu, "HOST:PORT of the `outriggerd dpu` that has this node's service processes");
   command.add_option("--leader-pid", config.leader_pid, "The rank that started the keeper");
 }

@@ -199,8 +199,8 @@ TEST_F(TestsTaker, ATakerThatStopsKeepsOnlyWhatItHolds) {
 
 TEST_F(TestsTaker, ACancelledMoveHoldsCompletionsUntilTheTakerIsDone) {
   pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid)));
-  ASSERT_TRUE(fabric_.open_slot(kHere, SlotIndex{1}));
-  ASSERT_TRUE(fabric_.open_slot(kElsewhere, SlotIndex{1}));
+  ASSERT_TRUE(fabric_.slots().open(kHere, SlotIndex{1}));
+  ASSERT_TRUE(fabric_.slots().open(kElsewhere, SlotIndex{1}));
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
   (void)fabric_.progress();

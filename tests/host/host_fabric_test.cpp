@@ -279,10 +279,10 @@ TEST_F(HostFabricTest, RegionDroppedUnderAMoveFaults) {
 TEST_F(HostFabricTest, CompletionReportsResultsAndWakesTheRank) {
   const SegmentView segment = fabric_.rank(kLeft)->segment();
   const SlotIndex slot{5};
-  ASSERT_TRUE(fabric_.open_slot(kLeft, slot));
-  EXPECT_FALSE(fabric_.open_slot(kLeft, slot)) << "open already";
-  EXPECT_FALSE(fabric_.open_slot(kLeft, SlotIndex{kSlotCount}));
-  EXPECT_FALSE(fabric_.open_slot(WorldRank{9}, slot));
+  ASSERT_TRUE(fabric_.slots().open(kLeft, slot));
+  EXPECT_FALSE(fabric_.slots().open(kLeft, slot)) << "open already";
+  EXPECT_FALSE(fabric_.slots().open(kLeft, SlotIndex{kSlotCount}));
+  EXPECT_FALSE(fabric_.slots().open(WorldRank{9}, slot));
   fabric::CompletionRecord record;
   record.status = CompletionStatus::truncated;
   record.bytes_by_reach = {1, 2, 3};
@@ -294,15 +294,15 @@ TEST_F(HostFabricTest, CompletionReportsResultsAndWakesTheRank) {
   EXPECT_EQ(segment.header().completions.load(), 1U);
   fabric_.complete(kLeft, slot, record);
   EXPECT_EQ(segment.header().completions.load(), 1U) << "not open any more";
-  EXPECT_TRUE(fabric_.open_slot(kLeft, slot));
+  EXPECT_TRUE(fabric_.slots().open(kLeft, slot));
 }
 
 TEST_F(HostFabricTest, MarksStayInsideTheirArray) {
   const SegmentView segment = fabric_.rank(kLeft)->segment();
   const std::uint64_t arena = kSegmentBase + SegmentView::arena_offset();
   const SlotIndex slot{0};
-  ASSERT_TRUE(fabric_.open_slot(kLeft, slot));
-  fabric_.set_marks(kLeft, slot, LocalRef{kArenaRegion.value(), 0, arena + kArenaBytes - 4}, 4);
+  ASSERT_TRUE(fabric_.slots().open(kLeft, slot));
+  fabric_.slots().set_marks(kLeft, slot, LocalRef{kArenaRegion.value(), 0, arena + kArenaBytes - 4}, 4);
   fabric_.mark_delivered(kLeft, slot, GroupRank{3});
   EXPECT_EQ(segment.arena()[kArenaBytes - 1], std::byte{1});
   EXPECT_EQ(segment.arena()[kArenaBytes - 2], std::byte{0});
@@ -325,37 +325,56 @@ class PeerMessages : public ::testing::Test {
     return options;
   }
   PeerMessages() : fabric_(few_waiting_messages()) {
-    auto fd = create_sealed_memory("outrigger-test", byte_ring_bytes(), Backing::on_touch);
-    inbound_ = std::move(Mapping::map(fd.value().get(), byte_ring_bytes())).value();
-    initialize_byte_ring(inbound_.base());
-    auto outbound = std::move(Mapping::map(fd.value().get(), byte_ring_bytes())).value();
     doorbell_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    fabric_.add_peer(SpId{1}, std::move(outbound), UniqueFd(::dup(doorbell_.get())));
-    reader_ = std::make_unique<ByteRingReader>(inbound_.base());
+    const auto make = [](std::optional<Mapping>& there) {
+      auto fd = create_sealed_memory("outrigger-test", byte_ring_bytes(), Backing::on_touch);
+      there.emplace(std::move(Mapping::map(fd.value().get(), byte_ring_bytes())).value());
+      initialize_byte_ring(there->base());
+      return std::move(Mapping::map(fd.value().get(), byte_ring_bytes())).value();
+    };
+    for (const std::uint32_t number : {1U, 2U}) {
+      Peer& peer = number == 1 ? peer_ : other_;
+      Mapping outbound = make(peer.inbound);
+      Mapping inbound = make(peer.outbound);
+      const Status added =
+          rings().add(SpId{number}, std::move(outbound), std::move(inbound), UniqueFd(::dup(doorbell_.get())));
+      EXPECT_TRUE(added) << added.error();
+      peer.reader = std::make_unique<ByteRingReader>(peer.inbound->base());
+      peer.writer = std::make_unique<ByteRingWriter>(peer.outbound->base());
+    }
+    reader_ = peer_.reader.get();
   }
+  fabric::PeerRings& rings() { return fabric_.rings(); }
   bool rung() {
     std::uint64_t count = 0;
     return ::read(doorbell_.get(), &count, sizeof(count)) == sizeof(count);
   }
-  Mapping inbound_;
+  struct Peer {
+    std::optional<Mapping> inbound;
+    std::optional<Mapping> outbound;
+    std::unique_ptr<ByteRingReader> reader;
+    std::unique_ptr<ByteRingWriter> writer;
+  };
   UniqueFd doorbell_;
   HostFabric fabric_;
-  std::unique_ptr<ByteRingReader> reader_;
+  Peer peer_;
+  Peer other_;
+  ByteRingReader* reader_ = nullptr;
 };
 
 TEST_F(PeerMessages, ABacklogIsSeenUntilThePeerReads) {
   const std::vector<std::byte> message(kByteRingMaxMessage / 2);
   std::size_t sent = 0;
-  for (; !fabric_.backlogged(); ++sent) {
+  for (; !rings().backlogged(); ++sent) {
     ASSERT_LT(sent, 100U);
     fabric_.send(SpId{1}, message);
   }
   EXPECT_GE(sent, kWaitingMessages);
   std::vector<std::byte> out;
   ASSERT_EQ(reader_->read(out), ByteRingReader::Event::message);
-  EXPECT_TRUE(fabric_.progress());
-  EXPECT_FALSE(fabric_.backlogged());
-  EXPECT_TRUE(fabric_.messages_waiting());
+  EXPECT_TRUE(rings().progress());
+  EXPECT_FALSE(rings().backlogged());
+  EXPECT_TRUE(rings().must_poll());
 }
 
 TEST_F(PeerMessages, FullRingKeepsOrder) {
@@ -366,18 +385,18 @@ TEST_F(PeerMessages, FullRingKeepsOrder) {
     fabric_.send(SpId{1}, message);
     ++sent;
   }
-  EXPECT_TRUE(fabric_.messages_waiting());
+  EXPECT_TRUE(rings().must_poll());
   std::vector<std::byte> out;
   for (std::uint32_t number = 0; number < sent; ++number) {
     if (reader_->empty()) {
-      EXPECT_TRUE(fabric_.progress());
+      EXPECT_TRUE(rings().progress());
     }
     ASSERT_EQ(reader_->read(out), ByteRingReader::Event::message);
     std::uint32_t seen = 0;
     std::memcpy(&seen, out.data(), sizeof(seen));
     ASSERT_EQ(seen, number);
   }
-  EXPECT_FALSE(fabric_.messages_waiting());
+  EXPECT_FALSE(rings().must_poll());
 }
 
 TEST_F(PeerMessages, DoorbellOnlyWhenTheReaderSleeps) {
@@ -390,6 +409,45 @@ TEST_F(PeerMessages, DoorbellOnlyWhenTheReaderSleeps) {
   reader_->set_sleeping(false);
   fabric_.send(SpId{1}, message);
   EXPECT_FALSE(rung());
+}
+
+TEST_F(PeerMessages, PeersAreReadInTurnByTheirNumbersInTheJob) {
+  rings().count_from(SpId{10});
+  const std::array<std::byte, 8> message{};
+  constexpr int kMany = 100;
+  for (int i = 0; i < kMany; ++i) ASSERT_TRUE(peer_.writer->write(message));
+  ASSERT_TRUE(other_.writer->write(message));
+  std::vector<std::uint32_t> turn;
+  SpId from;
+  std::vector<std::byte> out;
+  while (rings().receive(from, out)) turn.push_back(from.value());
+  EXPECT_EQ(turn.back(), 12U) << "one peer's messages do not keep out another's";
+  EXPECT_LT(turn.size(), std::size_t{kMany});
+  std::size_t received = turn.size();
+  while (rings().receive(from, out)) ++received;
+  EXPECT_EQ(received, std::size_t{kMany + 1});
+  EXPECT_EQ(rings().failure(), nullptr);
+}
+
+TEST_F(PeerMessages, PeersRingFromArmingOnUntilTheWakeUp) {
+  const std::array<std::byte, 8> message{};
+  EXPECT_TRUE(rings().arm());
+  ASSERT_TRUE(peer_.writer->write(message));
+  EXPECT_TRUE(peer_.writer->reader_sleeps());
+  EXPECT_FALSE(rings().arm()) << "a message is here";
+  rings().wake_up();
+  EXPECT_FALSE(peer_.writer->reader_sleeps());
+}
+
+TEST_F(PeerMessages, NonsenseInARingIsAFailure) {
+  ByteRingHeader& header = *reinterpret_cast<ByteRingHeader*>(peer_.outbound->base());
+  header.tail.store(5);
+  SpId from;
+  std::vector<std::byte> out;
+  EXPECT_FALSE(rings().receive(from, out));
+  ASSERT_NE(rings().failure(), nullptr);
+  EXPECT_EQ(rings().failure()->reason, "service process 1 sent a malformed message");
+  EXPECT_FALSE(rings().failure()->of_other_node);
 }
 
 }  // namespace

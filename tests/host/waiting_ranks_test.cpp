@@ -34,7 +34,7 @@ class RanksAlone : public testing::Copiers {
   void progress_while_there_is_something() {
     do {
       (void)fabric_.progress();
-    } while (fabric_.anything_to_do());
+    } while (!fabric_.arm());
   }
   void help_to_the_end() {
     ASSERT_TRUE(helper_.enter());
@@ -54,22 +54,22 @@ class HastyRanksAlone : public RanksAlone {
 TEST_F(RanksAlone, CopyWhatTheyFindAndTheServiceProcessNeedNotLook) {
   Ended ended;
   fabric_.move(childs(3, kBytes - 10), mine(7, kBytes - 10), ended);
-  EXPECT_TRUE(fabric_.anything_to_do());
+  EXPECT_FALSE(fabric_.arm());
   progress_while_there_is_something();
   EXPECT_FALSE(ended.ended());
   EXPECT_EQ(fabric_.moves_in_flight(), 1U);
-  ASSERT_TRUE(fabric_.patience_left().has_value());
-  EXPECT_GT(*fabric_.patience_left(), 1s);
+  ASSERT_TRUE(fabric_.sleep_limit({}).has_value());
+  EXPECT_GT(*fabric_.sleep_limit({}), 1s);
   help_to_the_end();
-  EXPECT_TRUE(fabric_.anything_to_do());
+  EXPECT_FALSE(fabric_.arm());
   progress_while_there_is_something();
   ASSERT_TRUE(ended.ended());
   EXPECT_EQ(ended.status(), MoveStatus::ok);
   EXPECT_EQ(ended.reach(), Reach::copier);
   expect_bytes(memory_, 7, 3, kBytes - 10);
   EXPECT_EQ(helper_.bytes(), kBytes - 10);
-  EXPECT_FALSE(fabric_.patience_left().has_value());
-  EXPECT_FALSE(fabric_.anything_to_do());
+  EXPECT_FALSE(fabric_.sleep_limit({}).has_value());
+  EXPECT_TRUE(fabric_.arm());
 }
 
 // Whenever they wait, not only at once after a post.
@@ -103,8 +103,8 @@ TEST_F(HastyRanksAlone, AreNotWaitedForWhenTheyCompute) {
   fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
   progress_while_there_is_something();
   EXPECT_FALSE(ended.ended());
-  std::this_thread::sleep_for(*fabric_.patience_left());
-  EXPECT_TRUE(fabric_.anything_to_do());
+  std::this_thread::sleep_for(*fabric_.sleep_limit({}));
+  EXPECT_FALSE(fabric_.arm());
   progress_until(ended);
   EXPECT_EQ(ended.status(), MoveStatus::ok);
   EXPECT_EQ(ended.reach(), Reach::relay);
@@ -125,10 +125,10 @@ TEST_F(HastyRanksAlone, KeepWhatTheyHaveBegun) {
   const auto a_while = std::chrono::steady_clock::now() + 100ms;
   while (std::chrono::steady_clock::now() < a_while) (void)fabric_.progress();
   EXPECT_FALSE(ended.ended());
-  EXPECT_FALSE(fabric_.anything_to_do()) << "it would poll for a rank that does not get on";
+  EXPECT_TRUE(fabric_.arm()) << "it would poll for a rank that does not get on";
   EXPECT_EQ(client::CopyJobs().carry_out(job), CopyResult::copied);
   taker.finish(number, CopyResult::copied);
-  EXPECT_TRUE(fabric_.anything_to_do());
+  EXPECT_FALSE(fabric_.arm());
   progress_until(ended);
   EXPECT_EQ(ended.status(), MoveStatus::ok);
   expect_bytes(memory_, 0, 0, kBytes);

@@ -20,6 +20,8 @@ from local_dpus import ENDS_WITHIN_S, ONE_MPI, SECOND, dpus, reached
 pytestmark = pytest.mark.one_machine
 SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "250"))
 """With memory that comes and goes between them."""
+IDLE_US = "5000"
+"""kPatienceOnFreeCore of service/loop/sleeper.cpp: without work for so long, a service process begins to say so."""
 
 
 @pytest.mark.parametrize(
@@ -118,18 +120,11 @@ def test_probe(offload):
 
 
 @pytest.mark.parametrize(("ranks", "services"), [(3, 1), (4, 2)])
-def test_sleeps_at_every_opportunity(offload, tmp_path, ranks, services):
-    """Service processes say that they sleep whenever they have nothing to do for a microsecond, while ranks post."""
-    sleepy = tmp_path / "outriggerd"
-    sleepy.write_text(
-        f'#!/bin/sh\n[ "$1" = keep ] && shift && exec "{offload.daemon}" keep --spin-us 1 "$@"\n'
-        f'exec "{offload.daemon}" "$@"\n'
-    )
-    sleepy.chmod(0o755)
-    program = ["differential", "--seed", "80", "--operations", "60", "--stall-s", "30"]
+def test_posts_while_service_processes_go_to_sleep(offload, ranks, services):
+    """Ranks post when service processes have had nothing to do for so long that they are telling that they sleep."""
+    program = ["differential", "--seed", "80", "--operations", "120", "--stall-s", "30", "--pause-us", IDLE_US]
     with dpus(offload, services=services) as started:
-        env = started.told() | {"OUTRIGGER_DAEMON": str(sleepy)}
-        result = offload.start(ranks, program, services=services, env=env).wait(150).ok()
+        result = offload.start(ranks, program, services=services, env=started.told()).wait(150).ok()
     assert "no difference" in result.out
     assert reached(result)["rdma"] > 0
     offload.nothing_left()

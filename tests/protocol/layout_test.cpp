@@ -48,7 +48,7 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(RefusedBody, reason) + OUTRIGGER_LAYOUT(RegionBody, world_rank, region, base, bytes) +
          OUTRIGGER_LAYOUT(RegionAddedBody, world_rank, region, ok, reserved) +
          OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_share, reach_allowed, epoch,
-                          spin_us, window_moves, nodes, elsewhere, cache_bytes, attach_limit_ms, reserved, transports) +
+                          nodes, elsewhere, cache_bytes, attach_limit_ms, reserved, transports) +
          OUTRIGGER_LAYOUT(PeerRingBody, sp, reserved) +
          OUTRIGGER_LAYOUT(RankJoinedBody, world_rank, sp, pid, reserved, probe_address, probe_value, xpmem_segment) +
          OUTRIGGER_LAYOUT(RankAttachedBody, world_rank, reach) + OUTRIGGER_LAYOUT(RankBody, world_rank, reserved) +

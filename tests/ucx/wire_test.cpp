@@ -354,7 +354,7 @@ TEST_P(Wires, NothingIsMissedBySleepers) {
   const auto sleep = [&](Wire& sleeper, int extra_fd) {
     if (!sleeper.arm()) return;
     std::vector<pollfd> fds;
-    for (const int fd : sleeper.event_fds()) fds.push_back(pollfd{fd, POLLIN, 0});
+    for (const int fd : sleeper.descriptors()) fds.push_back(pollfd{fd, POLLIN, 0});
     if (extra_fd >= 0) fds.push_back(pollfd{extra_fd, POLLIN, 0});
     ++slept;
     if (::poll(fds.data(), fds.size(), kPatienceMs) == 0) ++slept_too_long;

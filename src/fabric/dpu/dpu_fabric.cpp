@@ -8,6 +8,11 @@
 #include "protocol/rank_message.hpp"
 
 namespace outrigger::fabric::dpu {
+namespace {
+
+constexpr std::chrono::milliseconds kLookAtRanks{250};  // a doorbell that is lost on the way costs so much
+
+}  // namespace
 
 Result<std::unique_ptr<DpuFabric>> DpuFabric::open(DpuOptions options, HostFabric& node, std::uint32_t self,
                                                    std::uint32_t world_size) {
@@ -98,6 +103,17 @@ Result<std::uint64_t> DpuFabric::base_of(WorldRank number, RegionId region) {
   if (!known) std::abort();  // the callback is still to come, and names what is gone by then
   if (!found) return Error{"the rank has registered no such memory"};
   return found->base();
+}
+
+void DpuFabric::look_after(Clock::time_point now, bool /*business*/) {
+  if (const auto rank = attachments_.unreachable(now)) {
+    failure_ = PortFailure{"the connection to rank " + std::to_string(rank->value()) + " broke (" + lanes() + ")"};
+  }
+  attachments_.look_after(now);
+}
+
+std::optional<DpuFabric::Clock::duration> DpuFabric::sleep_limit(Clock::time_point /*now*/) const {
+  return kLookAtRanks;
 }
 
 bool DpuFabric::may_sleep() {

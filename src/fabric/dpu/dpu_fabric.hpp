@@ -23,13 +23,13 @@
 #include "fabric/dpu/sleep_notices.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/host/host_fabric.hpp"
+#include "fabric/port.hpp"
 
 namespace outrigger::fabric::dpu {
 
-class DpuFabric final : public Fabric, public RemoteRanks, private ucx::WorkerEvents {
+class DpuFabric final : public Fabric, public RemoteRanks, public Port, private ucx::WorkerEvents {
  public:
-  using Clock = dpu::Clock;
-  using Attached = dpu::Attached;
+  using Clock = Port::Clock;
 
   // `node`: holds the mirrors and the rings to the other service processes here; must outlive this. `self`: the number
   // of this service process on the DPU.
@@ -43,30 +43,29 @@ class DpuFabric final : public Fabric, public RemoteRanks, private ucx::WorkerEv
   }
   // What has become of add_rank().
   [[nodiscard]] std::optional<Attached> next_attached() { return attachments_.next(); }
-  // Fails ranks whose connection broke, or that have not been reached in time.
-  void look_after_attaching(Clock::time_point now) { attachments_.look_after(now); }
   void drop_rank(WorldRank rank) { attachments_.drop(rank); }
-  // A rank whose connection broke while it was needed, and that has not left since. Nothing of it ends any more.
-  [[nodiscard]] std::optional<WorldRank> unreachable_rank(Clock::time_point now) {
-    return attachments_.unreachable(now);
-  }
   [[nodiscard]] const std::string& lanes() const { return attachments_.lanes(); }
 
   // Where a registered range of a rank begins; waits for its key.
   [[nodiscard]] Result<std::uint64_t> base_of(WorldRank rank, RegionId region);
 
-  [[nodiscard]] bool progress();
   [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size(); }
   // A way that data travels by, and then their number, which stand in the mirror's header.
   void publish_route(WorldRank rank, std::size_t route) { completions_.publish_route(rank, route); }
 
-  // To sleep: tells the ranks until all know and none has posted since. True: sleep, on the descriptor.
-  [[nodiscard]] bool may_sleep();
+  bool progress() override;
+  // Fails ranks that have not been reached in time.
+  void look_after(Clock::time_point now, bool business) override;
+  // A rank whose connection broke while it was needed, and that has not left since. Nothing of it ends any more.
+  [[nodiscard]] const PortFailure* failure() const override { return failure_ ? &*failure_ : nullptr; }
+  [[nodiscard]] std::vector<int> descriptors() const override { return {worker().event_fd()}; }
+  // Tells the ranks until all know and none has posted since.
+  [[nodiscard]] bool may_sleep() override;
+  [[nodiscard]] bool arm() override { return moves_in_flight() == 0 && worker().arm(); }
   // Looks at all ranks again. Also where there is work before all ranks know: those that do are not looked at, and what
   // the work waits for may be theirs.
-  void wake_up() { sleep_notices_.wake_up(); }
-  [[nodiscard]] int event_fd() const { return worker().event_fd(); }
-  [[nodiscard]] bool arm() const { return worker().arm(); }
+  void wake_up() override { sleep_notices_.wake_up(); }
+  [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override;
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
@@ -89,6 +88,7 @@ class DpuFabric final : public Fabric, public RemoteRanks, private ucx::WorkerEv
   RankMoves moves_;
   Completions completions_;
   SleepNotices sleep_notices_;
+  std::optional<PortFailure> failure_;
 };
 
 }  // namespace outrigger::fabric::dpu

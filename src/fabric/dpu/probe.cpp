@@ -149,7 +149,7 @@ void ProbedMemory::progress() {
 
 Result<ProbeFigures> probe_memory(const RankAddress& address, const DpuOptions& options,
                                   const std::function<void()>& wired) {
-  using What = DpuFabric::Attached::What;
+  using What = Attached::What;
   // Never closed, for the process ends soon: UCX 1.13 aborts when it is closed while a connection is being made.
   auto* node = new HostFabric;
   Result<std::unique_ptr<DpuFabric>> opened = DpuFabric::open(options, *node, 0, 1);
@@ -159,7 +159,7 @@ Result<ProbeFigures> probe_memory(const RankAddress& address, const DpuOptions& 
   ProbeFigures figures;
   while (true) {
     (void)fabric.progress();
-    fabric.look_after_attaching(Clock::now());
+    fabric.look_after(Clock::now(), false);
     const auto attached = fabric.next_attached();
     if (!attached) continue;
     if (attached->what == What::failed) return Error{attached->reason};

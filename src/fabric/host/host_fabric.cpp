@@ -21,7 +21,8 @@ HostFabric::HostFabric(const HostFabricOptions& options)
     : options_(checked(options)),
       copies_(ranks_, moves_),
       lending_(options_.lending, options_.chunk_bytes, ranks_, moves_, copies_.queue()),
-      slots_(ranks_) {}
+      slots_(ranks_),
+      rings_(options_.waiting_messages) {}
 
 void HostFabric::add_rank(WorldRank rank, RankMemory memory) {
   ranks_.add(rank, std::move(memory));
@@ -35,12 +36,8 @@ void HostFabric::drop_rank(WorldRank rank) {
   complete_deferred();
 }
 
-void HostFabric::add_peer(SpId peer, Mapping ring, UniqueFd doorbell) {
-  peers_.add(peer, std::move(ring), std::move(doorbell));
-}
-
 bool HostFabric::progress() {
-  bool worked = peers_.send_waiting();
+  bool worked = false;
   if (lending_.busy()) {
     worked |= take_in();
     worked |= moves_.deliver_ended();
@@ -61,9 +58,9 @@ bool HostFabric::take_in() {
   return any;
 }
 
-bool HostFabric::anything_to_do() const {
-  if (!lending_.by_ranks_alone()) return moves_in_flight() != 0;
-  return !copies_.queue().empty() || moves_.any_ended() || lending_.anything_to_do();
+bool HostFabric::arm() {
+  if (!lending_.by_ranks_alone()) return moves_in_flight() == 0;
+  return copies_.queue().empty() && !moves_.any_ended() && !lending_.anything_to_do();
 }
 
 void HostFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {

@@ -1,11 +1,12 @@
 // The fabric within one node: ranks' memory is shared (mapped) or reached by cross-memory attach, other service
-// processes by rings in shared memory. Which lane a block takes and who copies it: copy/policy.hpp.
+// processes by rings in shared memory. Two ports: this and rings(). Which lane a block takes and who copies it:
+// copy/policy.hpp.
 //
 //   node_ranks, rank_memory   whose memory there is, and where
 //   moves                     moves, cut into chunks, in queues, until they have ended
 //   service_copies, lanes/    what this process copies itself, and how
 //   lending, core_loan        what ranks copy for it
-//   slots                     marks and completions
+//   slots                     operations that are open, marks and completions
 //   peer_rings                messages
 //
 // Moves are served chunk by chunk, round robin, so that a long one delays a short one by a chunk at most. Every chunk
@@ -27,6 +28,7 @@
 #include "fabric/host/service_copies.hpp"
 #include "fabric/host/slots.hpp"
 #include "fabric/node_memory.hpp"
+#include "fabric/port.hpp"
 
 namespace outrigger::fabric {
 
@@ -40,7 +42,7 @@ struct HostFabricOptions {
   std::size_t waiting_messages = 16384;
 };
 
-class HostFabric final : public Fabric, public NodeMemory {
+class HostFabric final : public Fabric, public NodeMemory, public Port {
  public:
   explicit HostFabric(const HostFabricOptions& options = {});
 
@@ -59,37 +61,25 @@ class HostFabric final : public Fabric, public NodeMemory {
   // The rank is served by this process and may lend its threads, by copy::lenders_with() of this process's core.
   void expect_copier(WorldRank rank) { lending_.expect(rank); }
 
-  // The ring this process writes to reach `peer`, and the eventfd that wakes it.
-  void add_peer(SpId peer, Mapping ring, UniqueFd doorbell);
+  // To and from the other service processes of the node.
+  [[nodiscard]] PeerRings& rings() { return rings_; }
+  // Operations of ranks, from their posts on until complete().
+  [[nodiscard]] Slots& slots() { return slots_; }
 
-  // A slot has been taken from the rank's post ring. Until complete(), marks go to `marks`, one byte for each of
-  // `group_size` group ranks (bounds are checked at every mark). False: the slot is already open or not a slot.
-  [[nodiscard]] bool open_slot(WorldRank rank, SlotIndex slot) { return slots_.open(rank, slot); }
-  // The same for an overflow record: gives it an index above those of the slots. Nothing: not in memory that the rank
-  // shares, or open already.
-  [[nodiscard]] std::optional<SlotIndex> open_record(WorldRank rank, LocalRef record) {
-    return slots_.open_record(rank, record);
-  }
-  void set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size) {
-    slots_.set_marks(rank, slot, marks, group_size);
-  }
-
-  // Copies a bounded amount, delivers completions, sends what waited for room. True when anything was done.
-  bool progress();
+  // Copies a bounded amount, delivers completions.
+  bool progress() override;
   [[nodiscard]] std::size_t moves_in_flight() const { return moves_.in_flight() + slots_.deferred(); }
-  // progress() has something to do. Moves may be in flight otherwise: ranks that wait have them, and ring when they
-  // have finished.
-  [[nodiscard]] bool anything_to_do() const;
-  // Until progress() should look at what ranks have not begun; nothing: it need not.
-  [[nodiscard]] std::optional<LenderBoard::Clock::duration> patience_left() const { return lending_.patience_left(); }
-  // Messages that wait for room in a peer's ring; nobody tells us when there is some, so look again soon.
-  [[nodiscard]] bool messages_waiting() const { return peers_.waiting() != 0; }
-  // HostFabricOptions::waiting_messages is reached: take no further posts.
-  [[nodiscard]] bool backlogged() const { return peers_.waiting() >= options_.waiting_messages; }
+  // False: progress() has something to do. Moves may be in flight otherwise: ranks that wait have them, and ring when
+  // they have finished.
+  [[nodiscard]] bool arm() override;
+  // Until progress() should look at what ranks have not begun.
+  [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point /*now*/) const override {
+    return lending_.patience_left();
+  }
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
-  void send(SpId to, std::span<const std::byte> message) override { peers_.send(to, message); }
+  void send(SpId to, std::span<const std::byte> message) override { rings_.send(to, message); }
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
 
@@ -107,7 +97,7 @@ class HostFabric final : public Fabric, public NodeMemory {
   ServiceCopies copies_;
   Lending lending_;
   Slots slots_;
-  PeerRings peers_;
+  PeerRings rings_;
 };
 
 }  // namespace outrigger::fabric

@@ -79,7 +79,9 @@ ucp_ep_h Channels::endpoint(Peer& peer, Channel channel) {
 void Channels::note_route(Peer& peer, const Lanes& lanes) {
   peer.moves_memory = options_.moves_memory.value_or(!lanes.memory.empty());
   const WireRoute route = route_over(lanes);
-  if (std::ranges::find(routes_, route) == routes_.end()) routes_.push_back(route);
+  if (std::ranges::find(routes_, route) != routes_.end()) return;
+  routes_.push_back(route);
+  if (options_.on_route) options_.on_route(route);
 }
 
 void Channels::hand_over(Peer& peer, std::unique_ptr<Send> send, const std::byte* bytes, std::size_t count,

@@ -39,7 +39,6 @@ class Channels {
   // What the network can do is known from then on. False: it cannot reach the peer.
   bool connect_data(Peer& peer) { return endpoint(peer, Channel::data) != nullptr; }
 
-  [[nodiscard]] const std::vector<WireRoute>& routes() const { return routes_; }
   // Of chunks.
   [[nodiscard]] std::uint64_t sending_bytes() const { return sending_bytes_; }
   [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
@@ -81,8 +80,8 @@ class Channels {
   std::size_t control_sends_ = 0;
   std::uint64_t sending_bytes_ = 0;
   std::uint64_t sent_bytes_ = 0;
-  std::vector<Peer*> speaking_;  // with something in their outbox
-  std::vector<WireRoute> routes_;
+  std::vector<Peer*> speaking_;    // with something in their outbox
+  std::vector<WireRoute> routes_;  // told
   bool busy_ = false;
   bool closing_ = false;
 };

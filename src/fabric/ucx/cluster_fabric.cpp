@@ -39,7 +39,7 @@ void ClusterFabric::move_block(const BlockId& id, SpId source, const Block& from
   if (is_here(source)) {
     node_.move(from, to, completion);
   } else {
-    wire_.pull_block(id, source, from, to, completion);
+    wire_.pull(source, from, to, completion, &id);
   }
 }
 
@@ -49,7 +49,7 @@ void ClusterFabric::forget_eager(const BlockId& id, SpId source) {
 
 void ClusterFabric::send(SpId to, std::span<const std::byte> message) {
   if (is_here(to)) {
-    node_.send(SpId{to.value() - first_here_}, message);
+    node_.send(to, message);
   } else {
     wire_.send(to, message);
   }

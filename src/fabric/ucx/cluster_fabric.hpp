@@ -14,7 +14,7 @@ namespace outrigger::fabric::ucx {
 
 class ClusterFabric final : public Fabric {
  public:
-  // `node`: knows the service processes of the node by their numbers there, from 0. Both must outlive this.
+  // Both must outlive this.
   ClusterFabric(Fabric& node, Wire& wire, const JobMap& job_map, SpId self);
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;

@@ -1,8 +1,29 @@
 #include "fabric/ucx/liveness.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace outrigger::fabric::ucx {
+namespace {
+
+constexpr std::chrono::seconds kTickInterval{1};
+constexpr std::uint32_t kTicksAfterBusiness = 8;  // so many: more than make a silent peer a lost one
+
+}  // namespace
+
+void Liveness::look_after(Clock::time_point now, bool business) {
+  if (business) ticks_left_ = kTicksAfterBusiness;
+  if (now - ticked_ < kTickInterval) return;
+  ticked_ = now;
+  tick(ticks_left_ != 0);
+  if (ticks_left_ != 0) --ticks_left_;
+}
+
+std::optional<Liveness::Clock::duration> Liveness::sleep_limit(Clock::time_point now) const {
+  if (ticks_left_ == 0) return std::nullopt;
+  return std::max(ticked_ + kTickInterval - now, Clock::duration::zero());
+}
 
 void Liveness::tick(bool interested) {
   for (const auto& peer : peers_.all()) {

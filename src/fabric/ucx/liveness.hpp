@@ -3,6 +3,10 @@
 // Thread rule: one thread.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
+#include "fabric/port.hpp"
 #include "fabric/ucx/channels.hpp"
 
 namespace outrigger::fabric::ucx {
@@ -12,7 +16,12 @@ class Liveness {
   Liveness(const WireOptions& options, Peers& peers, Channels& channels)
       : options_(options), peers_(peers), channels_(channels) {}
 
-  // As Wire::tick().
+  using Clock = Port::Clock;
+
+  // As Port's: a tick() a second, interested for some seconds after the last business.
+  void look_after(Clock::time_point now, bool business);
+  [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const;
+  // `interested`: something is open that needs others.
   void tick(bool interested);
 
  private:
@@ -22,6 +31,8 @@ class Liveness {
   const WireOptions& options_;
   Peers& peers_;
   Channels& channels_;
+  Clock::time_point ticked_;
+  std::uint32_t ticks_left_ = 0;  // with interest
 };
 
 }  // namespace outrigger::fabric::ucx

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/port.hpp"
 #include "fabric/ucx/eager_blocks.hpp"
 #include "fabric/ucx/network.hpp"
 #include "fabric/ucx/wire_options.hpp"
@@ -100,14 +101,14 @@ class Peers {
 
   // What ends the job.
   void lose(const Peer& peer, const std::string& how);
-  void fail(std::string why) { failure_ = std::move(why); }
-  [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
+  void fail(std::string why) { failure_ = PortFailure{std::move(why), true}; }
+  [[nodiscard]] const PortFailure* failure() const { return failure_ ? &*failure_ : nullptr; }
 
  private:
   SpId self_;
   Secret secret_{};
   std::uint64_t eager_awaited_bytes_ = 0;
-  std::optional<std::string> failure_;
+  std::optional<PortFailure> failure_;
   std::vector<std::unique_ptr<Peer>> peers_;
 };
 

@@ -54,12 +54,8 @@ Status Wire::introduce(const JobMap& job_map, SpId self) {
   return peers_.introduce(job_map, self, address(), options_);
 }
 
-void Wire::pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion) {
-  transfers_.begin(Transfers::Way::pull, peers_.of(source), from, to, completion);
-}
-
-void Wire::pull_block(const BlockId& id, SpId source, const Block& from, const Block& to, MoveCompletion& completion) {
-  transfers_.begin(Transfers::Way::pull, peers_.of(source), from, to, completion, &id);
+void Wire::pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion, const BlockId* eager) {
+  transfers_.begin(Transfers::Way::pull, peers_.of(source), from, to, completion, eager);
 }
 
 void Wire::push(SpId destination, const Block& from, const Block& to, MoveCompletion& completion) {
@@ -97,9 +93,9 @@ bool Wire::progress() {
   return worked;
 }
 
-bool Wire::anything_waits() const {
-  // What waits for a buffer or for room in a window goes on when the network has done something.
-  return channels_.busy() || transfers_.anything_to_deliver() || receiver_.has_messages();
+// What waits for a buffer or for room in a window goes on when the network has done something.
+bool Wire::arm() {
+  return !channels_.busy() && !transfers_.anything_to_deliver() && !receiver_.has_messages() && network_.arm();
 }
 
 void Wire::say_goodbye(Farewell farewell) {

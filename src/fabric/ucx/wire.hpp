@@ -28,11 +28,13 @@
 
 #include "fabric/fabric.hpp"
 #include "fabric/node_memory.hpp"
+#include "fabric/port.hpp"
 #include "fabric/ucx/channels.hpp"
 #include "fabric/ucx/chunk_receiver.hpp"
 #include "fabric/ucx/chunk_sender.hpp"
 #include "fabric/ucx/eager.hpp"
 #include "fabric/ucx/liveness.hpp"
+#include "fabric/ucx/pace.hpp"
 #include "fabric/ucx/receiver.hpp"
 #include "fabric/ucx/request_server.hpp"
 #include "fabric/ucx/transfers.hpp"
@@ -42,23 +44,21 @@
 
 namespace outrigger::fabric::ucx {
 
-class Wire {
+class Wire final : public Port {
  public:
   // Opens the network. `memory` must outlive the wire.
   [[nodiscard]] static Result<std::unique_ptr<Wire>> open(WireOptions options, NodeMemory& memory);
   ~Wire();
-  Wire(const Wire&) = delete;
-  Wire& operator=(const Wire&) = delete;
 
   // For the others, in the job map.
   [[nodiscard]] std::vector<std::byte> address() const { return network_.address(); }
   // Who there is. Once, before anything below. Error: an address that is not one.
   [[nodiscard]] Status introduce(const JobMap& job_map, SpId self);
 
-  // `from` belongs to a rank that `source` serves, `to` to a rank of this node. As Fabric::move().
-  void pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion);
-  // The same for a block of which the source may have sent something eagerly. See Fabric for these three, too.
-  void pull_block(const BlockId& id, SpId source, const Block& from, const Block& to, MoveCompletion& completion);
+  // `from` belongs to a rank that `source` serves, `to` to a rank of this node. As Fabric::move(). `eager`: the block
+  // of which the source may have sent something eagerly. See Fabric for these three, too.
+  void pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion,
+            const BlockId* eager = nullptr);
   void forget_eager(const BlockId& id, SpId source);
   void send_eager(const BlockId& id, const Block& from, SpId reader);
   void withdraw_eager(const BlockId& id);
@@ -71,35 +71,38 @@ class Wire {
 
   // Ordered per pair.
   void send(SpId to, std::span<const std::byte> message);
-  // The next message of a peer; false: none.
-  [[nodiscard]] bool receive(SpId& from, std::vector<std::byte>& message) {
+  [[nodiscard]] bool receive(SpId& from, std::vector<std::byte>& message) override {
     return receiver_.next_message(from, message);
   }
 
-  // Lets the network work, delivers completions. True when anything was done.
-  [[nodiscard]] bool progress();
+  // Lets the network work, delivers completions.
+  bool progress() override;
   [[nodiscard]] std::size_t moves_in_flight() const { return transfers_.size(); }
-  // Of chunks: on their way, as far as this end knows, and arrived or gone so far. For whoever decides when to look.
+  // Of chunks: on their way, as far as this end knows, and arrived or gone so far.
   [[nodiscard]] std::uint64_t bytes_under_way() const {
     return transfers_.window_used_bytes() + channels_.sending_bytes() + peers_.eager_awaited_bytes();
   }
   [[nodiscard]] std::uint64_t bytes_moved() const {
     return channels_.sent_bytes() + chunks_.received_bytes() + eager_in_.received_bytes();
   }
-  // WireOptions::waiting_messages is reached: take no further posts.
-  [[nodiscard]] bool backlogged() const { return channels_.backlogged(); }
+  [[nodiscard]] bool backlogged() const override { return channels_.backlogged(); }
 
-  // Once a second. `interested`: something is open that needs others.
+  void look_after(Clock::time_point now, bool business) override {
+    liveness_.look_after(now, business || transfers_.size() != 0);
+  }
+  // What look_after() does once a second.
   void tick(bool interested) { liveness_.tick(interested); }
-  // What ends the job.
-  [[nodiscard]] const std::optional<std::string>& failure() const { return peers_.failure(); }
+  [[nodiscard]] const PortFailure* failure() const override { return peers_.failure(); }
 
-  // How data travels to the peers that there has been business with, each way once; grows.
-  [[nodiscard]] const std::vector<WireRoute>& routes() const { return channels_.routes(); }
-
-  // To sleep: watch the descriptors; sleep only if arm() says so, which it does after a progress() that did nothing.
-  [[nodiscard]] std::vector<int> event_fds() const { return network_.event_fds(); }
-  [[nodiscard]] bool arm() const { return !anything_waits() && network_.arm(); }
+  [[nodiscard]] std::vector<int> descriptors() const override { return network_.event_fds(); }
+  // True only after a progress() that did nothing.
+  [[nodiscard]] bool arm() override;
+  [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override {
+    return liveness_.sleep_limit(now);
+  }
+  [[nodiscard]] std::chrono::microseconds pause(Clock::time_point now) override {
+    return pace_.pause(now, bytes_moved(), bytes_under_way());
+  }
 
   // Tells all that were talked to that this end closes: as it should, or because its node is lost, of which they would
   // not hear otherwise. Then call progress() until all_sent(), for a little while: what has come and is not read when a
@@ -110,7 +113,6 @@ class Wire {
 
  private:
   Wire(WireOptions options, NodeMemory& memory, Context context);
-  [[nodiscard]] bool anything_waits() const;
 
   WireOptions options_;
   Network network_;
@@ -124,6 +126,7 @@ class Wire {
   ChunkReceiver chunks_;
   Receiver receiver_{options_, peers_, channels_, transfers_, chunks_, eager_in_, server_};
   Liveness liveness_{options_, peers_, channels_};
+  Pace pace_;
 };
 
 }  // namespace outrigger::fabric::ucx

@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+
+#include "protocol/wire_route.hpp"
 
 namespace outrigger::fabric::ucx {
 
@@ -24,6 +27,8 @@ struct WireOptions {
   std::size_t requests_of_peer = 65536;             // not yet answered; beyond it the peer is broken
   std::uint32_t turns_until_ping = 1;               // of tick(), without a sign of life, before one is asked for
   std::uint32_t turns_until_lost = 5;               // before the peer counts as lost
+  // Each way that data travels to peers, once, before the first goes by it.
+  std::function<void(const WireRoute&)> on_route;
 };
 
 // What a chunk takes of a window, or a block of the room at a peer, at least: so these bound the number of small ones.

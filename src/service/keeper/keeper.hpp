@@ -43,8 +43,6 @@ struct KeeperConfig {
   std::uint32_t reach_allowed = kReachAll;
   std::uint32_t hello_timeout_ms = 10000;   // for all ranks to appear
   std::uint32_t attach_timeout_ms = 10000;  // for the service processes to be ready after that
-  std::uint32_t spin_us = 0;                // 0: by itself
-  std::uint32_t window_moves = 0;           // 0: by itself
   pid_t leader_pid = 0;                     // 0: none; the job's messages for people go to its standard error
   bool end_ranks = true;                    // SIGTERM and SIGKILL for ranks that stay after a service process has died
   Secret secret{};

@@ -99,8 +99,6 @@ void Keeper::configure_service(std::uint32_t sp, const Topology& topology) {
   body.cpu = place.cpu;
   body.core_share = place.core_share;
   body.reach_allowed = config_.reach_allowed;
-  body.spin_us = config_.spin_us;
-  body.window_moves = config_.window_moves;
   body.nodes = config_.nodes;
   body.elsewhere = config_.dpu.empty() ? 0 : 1;
   body.cache_bytes = topology.cache_bytes;

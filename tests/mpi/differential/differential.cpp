@@ -5,18 +5,20 @@
 // compared.
 //
 //   differential [--seed S] [--operations N] [--max-bytes B] [--threads T] [--window W] [--stall-s S] [--verbose 1]
-//               [--careful 1] [--blocking 1]
+//               [--careful 1] [--blocking 1] [--pause-us P]
 //
 // --window W runs only that window: the replay that is printed with a difference. When nothing advances for S seconds,
 // it prints what is outstanding and ends; --verbose 1 prints every operation before it is posted. Without Outrigger
 // both sides are native, and the program must pass as well with --careful 1, which leaves out what the native MPIs of
-// Debian 12 do wrong. --blocking 1 runs every operation by its blocking form as well.
+// Debian 12 do wrong. --blocking 1 runs every operation by its blocking form as well. --pause-us P: ranks rest for
+// about so long before they post, each time a little shorter or longer.
 
 #include <mpi.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <barrier>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -48,13 +50,14 @@ struct Options {
   bool careful = false;
   bool spoil = false;
   bool blocking = false;
+  int pause_us = 0;
 };
 
 [[noreturn]] void usage(const char* problem) {
   std::fprintf(stderr,
                "differential: %s\n"
                "usage: differential [--seed S] [--operations N] [--max-bytes B] [--threads 1|2] [--window W]\n         "
-               "           [--stall-s S] [--verbose 1] [--careful 1] [--blocking 1] [--spoil 1]\n",
+               "           [--stall-s S] [--verbose 1] [--careful 1] [--blocking 1] [--spoil 1] [--pause-us P]\n",
                problem);
   std::exit(2);
 }
@@ -81,6 +84,8 @@ Options read_options(int argc, char** argv) {
       options.careful = value != 0;
     } else if (name == "--blocking") {
       options.blocking = value != 0;
+    } else if (name == "--pause-us" && value >= 0) {
+      options.pause_us = static_cast<int>(value);
     } else if (name == "--spoil") {
       options.spoil = value != 0;
     } else if (name == "--window" && value >= 0) {
@@ -135,6 +140,7 @@ class Window {
     active_.assign(steps_.size(), false);
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (options_.verbose) std::fprintf(stderr, "%s\n  %s\n", title("posting").c_str(), descriptions_[i].c_str());
+      if (options_.pause_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(pause_us()));
       post_step(i);
       active_[i] = true;
       if (own_->chance(10)) {
@@ -315,6 +321,9 @@ class Window {
                       std::to_string(status.MPI_TAG) + ", " + std::to_string(bytes) + " bytes");
     }
   }
+
+  // Between nine and twelve tenths.
+  int pause_us() { return options_.pause_us / 10 * 9 + own_->below(options_.pause_us / 10 * 3 + 1); }
 
   void finish_step(std::size_t i) {
     const Step& step = steps_[i];

@@ -9,9 +9,9 @@
 #include <chrono>
 #include <cstdint>
 
-namespace outrigger::service {
+namespace outrigger::fabric::ucx {
 
-class WirePace {
+class Pace {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -39,4 +39,4 @@ class WirePace {
   Clock::time_point seen_;
 };
 
-}  // namespace outrigger::service
+}  // namespace outrigger::fabric::ucx

@@ -1,0 +1,31 @@
+#include "service/loop/keeper_link.hpp"
+
+#include "service/log.hpp"
+
+namespace outrigger::service {
+
+std::optional<ControlMessage> KeeperLink::next() {
+  if (ended()) return std::nullopt;
+  ControlSocket::Received received = control_.receive(0);
+  switch (received.event) {
+    case ControlSocket::Event::nothing: break;
+    case ControlSocket::Event::closed: lose(); break;
+    case ControlSocket::Event::malformed: fail("malformed message from the keeper: " + received.problem); break;
+    case ControlSocket::Event::message: return std::move(received.message);
+  }
+  return std::nullopt;
+}
+
+void KeeperLink::protest(WorldRank rank, const std::string& reason) {
+  spdlog::error("rank {}: {}", rank.value(), reason);
+  tell(ControlKind::protest, make_protest(rank.value(), reason));
+}
+
+void KeeperLink::fail(const std::string& reason, std::uint32_t about) {
+  if (ended()) return;
+  spdlog::critical("{}", reason);
+  (void)control_.send(ControlKind::protest, make_protest(about, reason));
+  end_ = End::failed;
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,79 @@
+// What ranks post, from their segments to the engine: slots by the ring, then what they had no slots for.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "fabric/host/host_fabric.hpp"
+#include "protocol/segment.hpp"
+#include "service/loop/group_cache.hpp"
+
+namespace outrigger::service {
+
+// A rank that this service process serves.
+struct ServedRank {
+  WorldRank rank;
+  SegmentView segment;                       // of its own, or the mirror of that of a remote rank
+  std::uint32_t head = 0;                    // ring entries taken
+  std::uint32_t overflow_taken = 0;          // records
+  std::optional<LocalRef> last_record = {};  // the last one of them; the rank leaves it there
+};
+
+class PostIntake {
+ public:
+  // `node`: has the ranks' memory.
+  explicit PostIntake(fabric::HostFabric& node) : node_(node) {}
+
+  void serve(WorldRank rank, SegmentView segment);
+  // Segments are mirrors, and who posts is told of our sleep by a port.
+  void set_mirrors() { mirrors_ = true; }
+  // Before the first take(). `completes`: for what does not reach the engine. All must outlive this.
+  void start(engine::Engine& engine, fabric::Fabric& completes, std::uint32_t world_size);
+  void remove(WorldRank rank);
+  [[nodiscard]] std::span<const ServedRank> served() const { return served_; }
+
+  // A bounded number of each rank. True: anything.
+  [[nodiscard]] bool take();
+  // Since the last call.
+  [[nodiscard]] bool has_taken() { return std::exchange(has_taken_, false); }
+  // Ranks that have done what they must not, since the last call: to be removed.
+  struct Misbehaved {
+    WorldRank rank;
+    std::string reason;
+  };
+  [[nodiscard]] std::vector<Misbehaved> take_misbehaved() { return std::exchange(misbehaved_, {}); }
+
+  // All ranks sleep in a wait: nobody computes on a core that this process shares with them.
+  [[nodiscard]] bool ranks_wait() const;
+  // As Port::arm() and wake_up(). `backlogged`: what is posted has to wait.
+  [[nodiscard]] bool arm(bool backlogged);
+  void wake_up() { announce_sleep(false); }
+
+ private:
+  [[nodiscard]] bool take_slots_of(ServedRank& served);
+  [[nodiscard]] bool take_overflow_of(ServedRank& served);
+  [[nodiscard]] std::optional<LocalRef> next_record(const ServedRank& served);
+  void take_operation(WorldRank rank, SlotIndex slot, const SlotRequestBody& body);
+  void reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body);
+  void protest(const ServedRank& served, std::string reason);
+  void announce_sleep(bool sleeping);
+
+  fabric::HostFabric& node_;
+  engine::Engine* engine_ = nullptr;
+  fabric::Fabric* completes_ = nullptr;
+  std::uint32_t world_size_ = 0;
+  std::optional<GroupCache> groups_;
+  std::vector<ServedRank> served_;
+  std::vector<Misbehaved> misbehaved_;
+  bool mirrors_ = false;
+  bool has_taken_ = false;
+};
+
+}  // namespace outrigger::service

@@ -1,0 +1,309 @@
+#include "service/loop/wiring.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "copy/policy.hpp"
+#include "protocol/byte_ring.hpp"
+#include "service/keeper/topology.hpp"
+#include "service/log.hpp"
+#include "service/loop/fatal.hpp"
+#include "service/loop/rank_reach.hpp"
+#include "service/loop/scheduling.hpp"
+#include "service/loop/transports.hpp"
+
+namespace outrigger::service {
+namespace {
+
+// As much of it as there is room for.
+void set_reason(std::array<char, kReasonBytes>& to, const std::string& reason) {
+  std::copy_n(reason.begin(), std::min(reason.size(), kReasonBytes - 1), to.begin());
+}
+
+}  // namespace
+
+Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts, Sleeper& sleeper)
+    : keeper_(keeper), host_(host), ports_(ports), posts_(posts), sleeper_(sleeper) {
+  add_port(host_.rings());
+  add_port(host_);
+}
+
+void Wiring::handle(ControlMessage& message) {
+  if (!configuration_ && message.kind() != ControlKind::configure) {
+    return keeper_.fail("the keeper did not configure first");
+  }
+  switch (message.kind()) {
+    case ControlKind::configure: return configure(message.body<ConfigureBody>());
+    case ControlKind::peer_ring: return add_peer(message.body<PeerRingBody>(), message.fds());
+    case ControlKind::rank_joined: return add_rank(message.body<RankJoinedBody>(), message.fds());
+    case ControlKind::rank_remote: return add_remote_rank(message.body<RankRemoteBody>(), message.fds()[0]);
+    case ControlKind::doorbell: return sleeper_.watch_doorbell(std::move(message.fds()[0]));
+    case ControlKind::job_map: return answer_job_map(message.body<SharedBytesBody>(), message.fds()[0]);
+    case ControlKind::rank_left: return remove_rank(WorldRank{message.body<RankBody>().world_rank});
+    case ControlKind::region_add: return add_region(message.body<RegionBody>(), message.fds());
+    case ControlKind::region_drop: return drop_region(message.body<RegionBody>());
+    default: return keeper_.fail("unexpected message from the keeper");
+  }
+}
+
+void Wiring::configure(const ConfigureBody& body) {
+  configuration_ = body;
+  sp_of_rank_.resize(body.world_size);
+  sleeper_.share_core(body.core_share);
+  host_.share_core(body.core_share);
+  host_.set_cache_bytes(body.cache_bytes);
+  if (body.core_share != copy::CoreShare::own) ask_for_short_slices();
+  const Status reached_ranks = body.elsewhere != 0 ? open_dpu() : Status(Done{});
+  if (!reached_ranks) return keeper_.fail(reached_ranks.error());
+  const Status reached_nodes = body.nodes > 1 ? open_wire() : Status(Done{});
+  if (!reached_nodes) return keeper_.fail(reached_nodes.error());
+  if (body.cpu < 0) return;
+  const Status bound = bind_thread_to_cpu(body.cpu);
+  if (!bound) spdlog::warn("{}", bound.error());  // slower, not wrong
+}
+
+void Wiring::add_port(fabric::Port& port) {
+  ports_.emplace_back(port);
+  sleeper_.watch(port);
+}
+
+fabric::Fabric& Wiring::node_fabric() {
+  if (dpu_) return *dpu_;
+  return host_;
+}
+
+fabric::NodeMemory& Wiring::node_memory() {
+  if (dpu_) return *dpu_;
+  return host_;
+}
+
+// ---------------------------------------------------------------- ranks of this node
+
+bool Wiring::is_new(std::uint32_t world_rank) {
+  if (world_rank < configuration_->world_size && !sp_of_rank_[world_rank]) return true;
+  keeper_.fail("the keeper named rank " + std::to_string(world_rank) + " wrongly");
+  return false;
+}
+
+void Wiring::know_rank(std::uint32_t world_rank, std::uint32_t sp) {
+  sp_of_rank_[world_rank] = SpId{sp};
+  ++ranks_known_;
+  start_engine_when_complete();
+}
+
+void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
+  if (!is_new(body.world_rank)) return;
+  const WorldRank rank{body.world_rank};
+  Result<Mapping> segment = Mapping::map(fds[0].get(), SegmentView::segment_bytes());
+  if (!segment) return keeper_.fail(segment.error());
+  const SegmentView view(segment.value().base());
+  if (!view.valid_for(rank)) {
+    return keeper_.fail("the segment of rank " + std::to_string(rank.value()) + " is not one");
+  }
+  RankReach found = probe_rank(body, *configuration_);
+  host_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (found.reach & kReachCma) != 0));
+  fabric::RankMemory& memory = *host_.rank(rank);
+  memory.set_probe(body.probe_address);
+  memory.set_windows(std::move(found.windows));
+  if (body.sp == configuration_->sp) {
+    if ((found.reach & kReachCopier) != 0) host_.expect_copier(rank);
+    sleeper_.watch_doorbell(std::move(fds[1]));
+    posts_.serve(rank, view);
+  }
+  know_rank(body.world_rank, body.sp);
+  keeper_.tell(ControlKind::rank_attached, RankAttachedBody{body.world_rank, found.reach});
+}
+
+void Wiring::add_region(const RegionBody& body, std::vector<UniqueFd>& fds) {
+  RegionAddedBody answer{body.world_rank, body.region, 0, 0};
+  fabric::RankMemory* memory = host_.rank(WorldRank{body.world_rank});
+  if (memory != nullptr && memory->regions() < kMaxRegionsPerRank) {
+    Status added = check_sealed_memory(fds[0].get(), body.bytes);
+    if (added) {
+      Result<Mapping> mapping = Mapping::map(fds[0].get(), body.bytes);
+      added = mapping ? memory->add_region(RegionId{body.region}, body.base, std::move(mapping).value())
+                      : Status(Error{mapping.error()});
+    }
+    answer.ok = added ? 1 : 0;
+    if (!added) spdlog::warn("rank {}, region {}: {}", body.world_rank, body.region, added.error());
+  }
+  keeper_.tell(ControlKind::region_added, answer);
+}
+
+void Wiring::drop_region(const RegionBody& body) {
+  fabric::RankMemory* memory = host_.rank(WorldRank{body.world_rank});
+  if (memory != nullptr) memory->drop_region(RegionId{body.region});
+}
+
+void Wiring::remove_rank(WorldRank rank) {
+  if (engine_) engine_->drop_rank(rank);
+  if (dpu_) dpu_->drop_rank(rank);
+  host_.drop_rank(rank);
+  posts_.remove(rank);
+}
+
+// ---------------------------------------------------------------- remote ranks, from a DPU
+
+Status Wiring::open_dpu() {
+  fabric::dpu::DpuOptions options;
+  options.transports = allowed_transports(*configuration_);
+  options.attach_limit = std::chrono::milliseconds(configuration_->attach_limit_ms);
+  options.alias = (configuration_->reach_allowed & kReachAlias) != 0;
+  Result<std::unique_ptr<fabric::dpu::DpuFabric>> opened =
+      fabric::dpu::DpuFabric::open(options, host_, configuration_->sp, configuration_->world_size);
+  if (!opened) return Error{opened.error()};
+  dpu_ = std::move(opened).value();
+  posts_.set_mirrors();
+  add_port(*dpu_);
+  return Done{};
+}
+
+void Wiring::add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd) {
+  if (!dpu_) return keeper_.fail("the keeper named a remote rank to a service process of its node");
+  if (!is_new(body.world_rank)) return;
+  const WorldRank rank{body.world_rank};
+  const bool serves = body.sp == configuration_->sp;
+  Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRankAddressBytes);
+  const Result<RankAddress> address =
+      bytes ? decode_rank_address(bytes.value()) : Result<RankAddress>(Error{bytes.error()});
+  const Status added = address ? dpu_->add_rank(rank, serves, address.value()) : Status(Error{address.error()});
+  if (!added) return tell({fabric::dpu::Attached::What::failed, rank, added.error()});
+  if (serves) posts_.serve(rank, host_.rank(rank)->segment());
+  know_rank(body.world_rank, body.sp);
+}
+
+void Wiring::tell_attached() {
+  if (!dpu_) return;
+  while (const auto attached = dpu_->next_attached()) tell(*attached);
+}
+
+void Wiring::tell(const fabric::dpu::Attached& attached) {
+  using What = fabric::dpu::Attached::What;
+  const std::uint32_t rank = attached.rank.value();
+  if (attached.what == What::reached) {
+    const bool alias = (attached.reach & kReachAlias) != 0;
+    spdlog::info("rank {}: reached, {}", rank, alias ? "moved by exported handles" : "staged");
+    return keeper_.tell(ControlKind::rank_attached, RankAttachedBody{rank, attached.reach});
+  }
+  RankWiredBody body;
+  body.world_rank = rank;
+  body.ok = attached.what == What::wired ? 1 : 0;
+  set_reason(body.reason, attached.reason);
+  keeper_.tell(ControlKind::rank_wired, body);
+}
+
+// ---------------------------------------------------------------- other service processes
+
+void Wiring::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
+  Result<Mapping> outbound = Mapping::map(fds[0].get(), byte_ring_bytes());
+  Result<Mapping> inbound = Mapping::map(fds[1].get(), byte_ring_bytes());
+  if (!outbound || !inbound) return keeper_.fail(outbound ? inbound.error() : outbound.error());
+  const Status added =
+      host_.rings().add(SpId{body.sp}, std::move(outbound).value(), std::move(inbound).value(), std::move(fds[2]));
+  if (!added) keeper_.fail(added.error());
+}
+
+Status Wiring::open_wire() {
+  fabric::ucx::WireOptions options;
+  options.transports = allowed_transports(*configuration_);
+  options.on_route = [this](const WireRoute& route) { publish_route(route); };
+  if (Status opened = others_.open(std::move(options), node_memory()); !opened) return opened;
+  add_port(others_.wire());
+  const std::vector<std::byte> address = others_.wire().address();
+  const Result<UniqueFd> shared = share_bytes("outrigger-address", address);
+  if (!shared) return Error{shared.error()};
+  const int fd = shared.value().get();
+  keeper_.tell(ControlKind::wire_address, SharedBytesBody{address.size(), 0, 0}, std::span(&fd, 1));
+  return Done{};
+}
+
+// Lets the ranks know how data travels.
+void Wiring::publish_route(const WireRoute& route) {
+  spdlog::info("wire: {}", text_of(route));
+  if (routes_published_ >= kMaxWireRoutes) return;
+  const std::size_t place = routes_published_++;
+  for (const ServedRank& served : posts_.served()) {
+    SegmentHeader& header = served.segment.header();
+    header.wire_routes[place] = route;
+    header.wire_route_count.store(static_cast<std::uint32_t>(place + 1), std::memory_order_release);
+    if (dpu_) dpu_->publish_route(served.rank, place);
+  }
+}
+
+void Wiring::answer_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
+  JobMapTakenBody answer;
+  const Status taken = take_job_map(body, fd);
+  answer.ok = taken ? 1 : 0;
+  if (!taken) set_reason(answer.reason, taken.error());
+  keeper_.tell(ControlKind::job_map_taken, answer);
+}
+
+Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
+  if (!others_.is_open() || others_.job_map() != nullptr) return Error{"a job map that was not expected"};
+  Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRosterBytes);
+  if (!bytes) return Error{bytes.error()};
+  Result<JobMap> job_map = decode_job_map(bytes.value(), configuration_->world_size);
+  if (!job_map) return Error{job_map.error()};
+  if (!fits_this_node(job_map.value(), body.node)) {
+    return Error{"the job map says something else of this node than its keeper"};
+  }
+  host_.rings().count_from(SpId{job_map.value().first_sp[body.node]});
+  const Status introduced = others_.introduce(std::move(job_map).value(), body.node, configuration_->sp, node_fabric());
+  if (!introduced) return introduced;
+  start_engine_when_complete();
+  if (!engine_) return Error{"the job map came before the ranks of this node"};
+  return Done{};
+}
+
+bool Wiring::fits_this_node(const JobMap& job_map, std::uint32_t node) const {
+  if (node >= job_map.nodes.size() || job_map.nodes[node].addresses.size() != configuration_->sp_count ||
+      job_map.nodes[node].ranks.size() != ranks_known_) {
+    return false;
+  }
+  for (std::size_t rank = 0; rank < sp_of_rank_.size(); ++rank) {
+    if (!sp_of_rank_[rank]) continue;
+    if (job_map.sp_of_rank[rank].value() != job_map.first_sp[node] + sp_of_rank_[rank]->value()) return false;
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------- beginning and end
+
+void Wiring::start_engine_when_complete() {
+  const bool many_nodes = configuration_->nodes > 1;
+  if (ranks_known_ != (many_nodes ? configuration_->local_size : configuration_->world_size)) return;
+  const JobMap* job_map = others_.job_map();
+  if (many_nodes && job_map == nullptr) return;
+  engine::EngineConfig config;
+  config.self = many_nodes ? others_.self() : SpId{configuration_->sp};
+  config.epoch = Epoch{configuration_->epoch};
+  if (many_nodes) {
+    config.sp_of_rank = job_map->sp_of_rank;
+    for (std::uint32_t sp = 0; sp < job_map->sp_count; ++sp) config.node_of_sp.push_back(job_map->node_of(SpId{sp}));
+  } else {
+    for (const auto& sp : sp_of_rank_) config.sp_of_rank.push_back(*sp);
+    config.node_of_sp.assign(configuration_->sp_count, 0);
+  }
+  static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
+  engine_ = std::make_unique<engine::Engine>(std::move(config), many_nodes ? others_.fabric() : node_fabric());
+  posts_.start(*engine_, node_fabric(), configuration_->world_size);
+}
+
+void Wiring::leave() {
+  if (keeper_.lost() && !dpu_) {  // the ranks of a DPU's have been told by the host's keeper, or nobody can
+    for (const ServedRank& served : posts_.served()) {
+      write_fatal(served.segment, "outrigger: the keeper of this node is gone (killed?); the job cannot go on",
+                  FatalState::unsaid);
+    }
+  }
+  if (keeper_.failed()) return;
+  // On a DPU this is how a host that has lost its power or its cable ends: with ranks that have not left.
+  const bool host_lost = keeper_.lost() && dpu_ && !posts_.served().empty();
+  using Farewell = fabric::ucx::Wire::Farewell;
+  others_.leave(host_lost ? Farewell::node_lost : Farewell::in_order);
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,78 @@
+// What a service process works on, put together as its keeper says: the ranks and their memory, the other service
+// processes, the ports to all of them, and, once every rank of the job is known, the engine.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "engine/engine.hpp"
+#include "fabric/dpu/dpu_fabric.hpp"
+#include "fabric/host/host_fabric.hpp"
+#include "fabric/port.hpp"
+#include "protocol/control.hpp"
+#include "service/loop/keeper_link.hpp"
+#include "service/loop/other_nodes.hpp"
+#include "service/loop/post_intake.hpp"
+#include "service/loop/sleeper.hpp"
+
+namespace outrigger::service {
+
+class Wiring {
+ public:
+  // `ports`: each that comes to be is added. All must outlive this.
+  Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts, Sleeper& sleeper);
+
+  void handle(ControlMessage& message);
+  // Null: not every rank is known yet.
+  [[nodiscard]] engine::Engine* engine() const { return engine_.get(); }
+  // Every few turns: the keeper is told which remote ranks have been reached.
+  void tell_attached();
+  void remove_rank(WorldRank rank);
+  // The last of it: takes leave of other nodes, or tells ranks that their keeper is gone.
+  void leave();
+
+ private:
+  void configure(const ConfigureBody& body);
+  [[nodiscard]] Status open_dpu();
+  [[nodiscard]] Status open_wire();
+  void add_port(fabric::Port& port);
+  void publish_route(const WireRoute& route);
+  void add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds);
+  // False: the keeper has named it wrongly, or twice.
+  [[nodiscard]] bool is_new(std::uint32_t world_rank);
+  void add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds);
+  void add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd);
+  void know_rank(std::uint32_t world_rank, std::uint32_t sp);
+  void tell(const fabric::dpu::Attached& attached);
+  void add_region(const RegionBody& body, std::vector<UniqueFd>& fds);
+  void drop_region(const RegionBody& body);
+  void answer_job_map(const SharedBytesBody& body, const UniqueFd& fd);
+  [[nodiscard]] Status take_job_map(const SharedBytesBody& body, const UniqueFd& fd);
+  // Does the job map say of this node what its keeper has said?
+  [[nodiscard]] bool fits_this_node(const JobMap& job_map, std::uint32_t node) const;
+  void start_engine_when_complete();
+  // Of this node, wherever its ranks are.
+  [[nodiscard]] fabric::Fabric& node_fabric();
+  [[nodiscard]] fabric::NodeMemory& node_memory();
+
+  KeeperLink& keeper_;
+  fabric::HostFabric& host_;
+  fabric::Ports& ports_;
+  PostIntake& posts_;
+  Sleeper& sleeper_;
+  std::optional<ConfigureBody> configuration_;
+  std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
+  std::uint32_t ranks_known_ = 0;
+  std::size_t routes_published_ = 0;
+  // Each refers to those before it.
+  std::unique_ptr<fabric::dpu::DpuFabric> dpu_;  // where this runs on a DPU; host_ has mirrors then
+  OtherNodes others_;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+}  // namespace outrigger::service
