@@ -518,7 +518,7 @@ void Service::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
   JobMapTakenBody answer;
   const auto take = [&]() -> Status {
     if (!wire_ || job_map_) return Error{"a job map that was not expected"};
-    Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRosterBytes);
+    Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxJobMapBytes);
     if (!bytes) return Error{bytes.error()};
     Result<JobMap> job_map = decode_job_map(bytes.value(), configuration_->world_size);
     if (!job_map) return Error{job_map.error()};
