@@ -14,7 +14,7 @@
 //    | region_drop {id} --------->| region_drop ------------------------->|
 //    | goodbye ------------------>| rank_left --------------------------->|
 //
-// In a job of several nodes, before and after the welcome; the first rank of a node speaks for it:
+// In a job of several nodes, before and after the welcome; the node leader (its local rank 0) speaks for it:
 //
 //    |                            |<---------- wire_address + fd            |   after configure
 //    |<-- node_descriptor + fd ---------|                                         |   who serves whom here, and where
@@ -191,7 +191,7 @@ struct RankBody {
   std::uint32_t reserved = 0;
 };
 
-// With one descriptor: sealed memory that holds the bytes (an address on the wire, a descriptor, a job map).
+// With one descriptor: sealed memory that holds the bytes (an address on the wire, a node descriptor, a job map).
 struct SharedBytesBody {
   std::uint64_t bytes = 0;
   std::uint32_t node = 0;  // of a job map: which of its nodes this one is

@@ -1,5 +1,5 @@
-// Who serves whom in a job of several nodes: every node's keeper writes a descriptor, the nodes' first ranks exchange
-// the descriptors through the program's own MPI, and every service process gets all of them.
+// Who serves whom in a job of several nodes: every node's keeper writes a descriptor, the node leaders exchange the
+// descriptors through the program's own MPI, and every service process gets all of them.
 //
 // Size: O(nodes + ranks), once per job. Plain values; safe from any thread.
 #pragma once
@@ -18,7 +18,7 @@ namespace outrigger {
 
 inline constexpr std::size_t kMaxNodeNameBytes = 255;
 inline constexpr std::size_t kMaxWireAddressBytes = 64U << 10;
-inline constexpr std::uint64_t kMaxRosterBytes = 1ULL << 30;
+inline constexpr std::uint64_t kMaxJobMapBytes = 1ULL << 30;
 
 // A rank of the node and the service process of the node, counted from 0, that serves it.
 struct RankAssignment {

@@ -124,8 +124,8 @@ TEST(JobMap, LimitsHold) {
   EXPECT_EQ(cut.value().nodes[1].name.size(), kMaxNodeNameBytes);
 }
 
-// What is let through is what was meant, or another job_map that is one.
-TEST(JobMap, SpoiltBytesAreRefusedOrARosterAgain) {
+// What is let through is what was meant, or another job map that is one.
+TEST(JobMap, SpoiltBytesAreRefusedOrAJobMapAgain) {
   const auto good = encoded({first_descriptor(), second_descriptor()});
   std::mt19937_64 random(5);
   int accepted = 0;

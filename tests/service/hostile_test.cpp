@@ -9,6 +9,7 @@
 #include <random>
 
 #include "node.hpp"
+#include "protocol/segment.hpp"
 
 namespace outrigger::testing {
 namespace {

@@ -100,7 +100,7 @@ class TwoNodes : public ::testing::Test {
   std::array<std::vector<std::byte>, 2> descriptors_;
 };
 
-TEST_F(TwoNodes, CardsSayWhoServesWhom) {
+TEST_F(TwoNodes, DescriptorsSayWhoServesWhom) {
   start(2);
   const auto decoded = decode_job_map(job_map(), 4);
   ASSERT_TRUE(decoded) << decoded.error();
@@ -132,7 +132,7 @@ struct Malformed {
   std::function<void(std::vector<std::byte>& descriptors, std::uint32_t& node)> spoil;
 };
 
-TEST_F(TwoNodes, ARosterThatIsNoneCostsTheRefusal) {
+TEST_F(TwoNodes, AJobMapThatIsNoneIsRefused) {
   const std::vector<Malformed> attacks{
       {"empty of sense", [](auto& descriptors, auto&) { std::ranges::fill(descriptors, std::byte{0xA5}); }},
       {"cut", [](auto& descriptors, auto&) { descriptors.resize(descriptors.size() - 1); }},
@@ -163,8 +163,8 @@ TEST_F(TwoNodes, ARosterThatIsNoneCostsTheRefusal) {
   }
 }
 
-// A job_map that is one, and puts a rank of this node elsewhere.
-TEST_F(TwoNodes, ARosterThatMisplacesRanksOfTheNodeIsRefused) {
+// A job map that is one, and puts a rank of this node elsewhere.
+TEST_F(TwoNodes, AJobMapThatMisplacesRanksOfTheNodeIsRefused) {
   start(2);
   std::vector<std::byte> descriptors;
   auto decoded = decode_job_map(job_map(), 4);
@@ -178,7 +178,7 @@ TEST_F(TwoNodes, ARosterThatMisplacesRanksOfTheNodeIsRefused) {
   expect_alive(1);
 }
 
-TEST_F(TwoNodes, ASecondRosterCostsTheConnection) {
+TEST_F(TwoNodes, ASecondJobMapCostsTheConnection) {
   start();
   introduce();
   EXPECT_FALSE(rank(0).take_job_map(job_map(), 0, kTimeoutMs));
@@ -187,7 +187,7 @@ TEST_F(TwoNodes, ASecondRosterCostsTheConnection) {
   expect_alive(2);
 }
 
-TEST_F(TwoNodes, ARosterOfARankThatIsNotTheFirstCostsItsConnection) {
+TEST_F(TwoNodes, AJobMapOfARankThatIsNotTheNodeLeaderCostsItsConnection) {
   start();
   EXPECT_FALSE(rank(1).take_job_map(job_map(), 0, kTimeoutMs));
   EXPECT_TRUE(rank(1).fatal());
@@ -196,7 +196,7 @@ TEST_F(TwoNodes, ARosterOfARankThatIsNotTheFirstCostsItsConnection) {
   expect_alive(2);
 }
 
-TEST(OneNode, ARosterCostsTheConnection) {
+TEST(OneNode, AJobMapCostsTheConnection) {
   Node node(NodeOptions{});
   auto clients = node.attach_all();
   ASSERT_TRUE(clients[0] && clients[1]);

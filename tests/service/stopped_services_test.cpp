@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 class FakeStarter final : public ServiceStarter {
  public:
-  [[nodiscard]] Result<StartedService> start() override { return Error{"never asked for"}; }
+  [[nodiscard]] Result<StartedService> start(std::uint32_t) override { return Error{"never asked for"}; }
   [[nodiscard]] bool is_stopped(std::uint32_t sp) override { return stopped.contains(sp); }
   [[nodiscard]] int state_event() const override { return -1; }
   void clear_state_event() override {}

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "protocol/reach.hpp"
+#include "protocol/segment.hpp"
 #include "service/info.hpp"
-#include "service/keeper/keep.hpp"
+#include "service/keeper/service_placement.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -115,17 +118,28 @@ TEST(Reach, Lists) {
   EXPECT_FALSE(parse_reach_list("telepathy"));
 }
 
-TEST(Topology, ThisMachineHasCores) {
+TEST(Topology, EveryCpuThatMayBeUsedIsOfOneCore) {
   const auto topology = read_topology();
   ASSERT_TRUE(topology) << topology.error();
-  EXPECT_FALSE(topology.value().cores.empty());
+  std::set<int> cpus;
+  std::size_t threads = 0;
+  for (const Core& core : topology.value().cores) {
+    cpus.insert(core.cpus.begin(), core.cpus.end());
+    threads += core.cpus.size();
+  }
+  EXPECT_EQ(cpus.size(), threads) << "a cpu is of two cores";
+  EXPECT_GE(threads, usable_cpus());
+  std::size_t usable = 0;
+  for (const Core& core : within_affinity(topology.value()).cores) usable += core.cpus.size();
+  EXPECT_EQ(usable, usable_cpus());
 }
 
-TEST(Info, SaysWhatThereIs) {
+TEST(Info, SaysWhatIsFoundHere) {
   const std::string info = describe_machine();
-  for (const char* word : {"\"version\"", "\"cores\"", "\"reach\"", "\"kernel\""}) {
-    EXPECT_NE(info.find(word), std::string::npos) << word;
-  }
+  const auto says = [&info](const std::string& text) { return info.find(text) != std::string::npos; };
+  EXPECT_TRUE(says("\"protocol\": " + std::to_string(kProtocolVersion))) << info;
+  EXPECT_TRUE(says(why_no_cross_memory().empty() ? "\"cma\": true" : "\"cma\": false")) << info;
+  EXPECT_TRUE(says("\"count\": " + std::to_string(read_topology().value().cores.size()))) << info;
 }
 
 }  // namespace

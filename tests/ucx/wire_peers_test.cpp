@@ -524,7 +524,7 @@ TEST_P(Wires, APeerThatDiesInTheMiddleOfMovesIsNamed) {
   }
 }
 
-TEST_P(Wires, RostersThatDoNotFitAreRefused) {
+TEST_P(Wires, JobMapsThatDoNotFitAreRefused) {
   open(2);
   JobMap job_map = make_job_map();
   auto refused = [&](SpId self, const std::string& reason) {

@@ -15,7 +15,7 @@ Result<std::vector<std::byte>> RankEndpoint::node_descriptor(std::uint32_t timeo
   Result<ControlMessage> message = control_.wait_for(ControlKind::node_descriptor, milliseconds(timeout_ms));
   if (!message) return Error{message.error()};
   const auto body = message.value().body<SharedBytesBody>();
-  return read_shared_bytes(message.value().fds()[0].get(), body.bytes, kMaxRosterBytes);
+  return read_shared_bytes(message.value().fds()[0].get(), body.bytes, kMaxJobMapBytes);
 }
 
 Status RankEndpoint::take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,

@@ -1,17 +1,15 @@
 #include "service/dpu/dpu_daemon.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <bitset>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -20,18 +18,17 @@
 #include <utility>
 #include <vector>
 
-#include "base/shared_memory.hpp"
 #include "protocol/dpu_link.hpp"
-#include "protocol/job_map.hpp"
 #include "protocol/keyed_hash.hpp"
 #include "protocol/segment.hpp"
+#include "service/dpu/dpu_control.hpp"
 #include "service/dpu/dpu_probe.hpp"
-#include "service/keeper/placement.hpp"
+#include "service/keeper/events.hpp"
+#include "service/keeper/service_placement.hpp"
+#include "service/keeper/service_processes.hpp"
 #include "service/keeper/starter.hpp"
-#include "service/keeper/stopped_services.hpp"
 #include "service/keeper/topology.hpp"
 #include "service/log.hpp"
-#include "service/loop/ring.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -42,39 +39,27 @@ constexpr std::chrono::milliseconds kTimeToReadRefusals{1500};
 constexpr int kLookMs = 500;
 constexpr std::size_t kMostSecretBytes = 2048;
 
-struct ServiceHere {
-  StartedService process;
-  ControlSocket socket;
-  UniqueFd doorbell;
-  int cpu = -1;
-  bool configured = false;
-};
+// A port of the system's choice, at every address of this family. Invalid: there is none, or no such family.
+UniqueFd listen_at(int family) {
+  UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_storage every_address{};
+  every_address.ss_family = static_cast<sa_family_t>(family);
+  const int off = 0;
+  if (family == AF_INET6) (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  const socklen_t bytes = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  const bool listens =
+      ::bind(fd.get(), reinterpret_cast<sockaddr*>(&every_address), bytes) == 0 && ::listen(fd.get(), 16) == 0;
+  return listens ? std::move(fd) : UniqueFd();
+}
 
 Result<UniqueFd> listen_anywhere(std::uint16_t& port) {
-  const auto failure = [](const char* what) { return Error{std::string(what) + ": " + std::strerror(errno)}; };
-  UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd fd = listen_at(AF_INET6);
+  if (!fd.valid()) fd = listen_at(AF_INET);
   sockaddr_storage place{};
-  socklen_t bytes = 0;
-  if (fd.valid()) {
-    const int off = 0;
-    (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    auto& six = reinterpret_cast<sockaddr_in6&>(place);
-    six.sin6_family = AF_INET6;
-    six.sin6_addr = in6addr_any;
-    bytes = sizeof(six);
+  socklen_t bytes = sizeof(place);
+  if (!fd.valid() || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&place), &bytes) != 0) {
+    return Error{std::string("no port can be had: ") + std::strerror(errno)};
   }
-  if (!fd.valid() || ::bind(fd.get(), reinterpret_cast<sockaddr*>(&place), bytes) != 0) {
-    fd.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    auto& four = reinterpret_cast<sockaddr_in&>(place = sockaddr_storage{});
-    four.sin_family = AF_INET;
-    bytes = sizeof(four);
-    if (!fd.valid() || ::bind(fd.get(), reinterpret_cast<sockaddr*>(&place), bytes) != 0) {
-      return failure("no port can be had");
-    }
-  }
-  if (::listen(fd.get(), 16) != 0) return failure("cannot listen");
-  bytes = sizeof(place);
-  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&place), &bytes) != 0) return failure("no port can be had");
   port = ntohs(place.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(place).sin6_port
                                            : reinterpret_cast<sockaddr_in&>(place).sin_port);
   return fd;
@@ -87,36 +72,31 @@ std::uint32_t cores_here() {
 class DpuDaemon {
  public:
   DpuDaemon(const DpuDaemonOptions& options, std::vector<int> cpus, const Secret& secret, UniqueFd listener)
-      : options_(options), cpus_(std::move(cpus)), secret_(secret), listener_(std::move(listener)) {}
+      : options_(options), cpus_(std::move(cpus)), secret_(secret), listener_(std::move(listener)) {
+    events_.watch(listener_.get(), {Source::listener, 0});
+    if (!events_.watch(STDIN_FILENO, {Source::launcher, 0})) end(0, "nobody is at the standard input");
+  }
 
   int run() {
     while (!over_) {
-      wait();
-      if (listener_.valid()) meet();
-      if (link_.open() || met_) work();
+      for (const Event& event : events_.wait(kLookMs)) handle(event);
+      if (met_) work();
     }
     // Ranks that are refused have their connections being made, and UCX 1.13 ends a process in which one fails. They
     // are told before this end is, and look no more at the network then.
-    if (!services_.empty() && not_attached_ != 0) std::this_thread::sleep_for(kTimeToReadRefusals);
-    for (ServiceHere& service : services_) service.socket.close();
-    starter_.stop_all();
+    if (services_.count() != 0 && not_attached_ != 0) std::this_thread::sleep_for(kTimeToReadRefusals);
+    services_.stop();
     return status_;
   }
 
  private:
-  void wait() {
-    std::vector<pollfd> awaited{{STDIN_FILENO, POLLIN, 0}};
-    const auto await = [&awaited](int fd, short events) {
-      if (fd >= 0) awaited.push_back(pollfd{fd, events, 0});
-    };
-    await(listener_.get(), POLLIN);
-    if (link_.open()) await(link_.fd(), static_cast<short>(link_.wants_to_write() ? POLLIN | POLLOUT : POLLIN));
-    for (const ServiceHere& service : services_) {
-      await(service.socket.fd(), POLLIN);
-      if (service.socket.open()) await(service.process.exit_event.get(), POLLIN);
+  void handle(const Event& event) {
+    switch (event.source) {
+      case Source::launcher: return look_at_input();
+      case Source::listener: return meet();
+      case Source::dpu_link: return;  // there is work
+      default: return pass_on(event);
     }
-    (void)::poll(awaited.data(), awaited.size(), kLookMs);
-    if (awaited[0].revents != 0) look_at_input();
   }
 
   // Nothing more is expected there but its end.
@@ -146,14 +126,15 @@ class DpuDaemon {
   void work() {
     const Clock::time_point now = Clock::now();
     link_.work(now);
-    while (std::optional<DpuFrame> frame = link_.next()) take(*frame);
-    for (std::uint32_t sp = 0; sp < services_.size(); ++sp) read_service(sp);
-    const auto stopped = stopped_.look(starter_, static_cast<std::uint32_t>(services_.size()), now);
-    if (stopped && services_[*stopped].socket.open()) lose(*stopped, "has been stopped by a signal");
+    while (const std::optional<DpuFrame> frame = link_.next()) take(*frame);
+    pass_on({Source::clock, 0});
     link_.tick(now);
-    if (link_.open() || over_) return;
-    const bool in_order = link_.problem() == "the connection was closed";
-    end(in_order ? 0 : 1, "the host's keeper: " + link_.problem());
+    if (link_.open()) {
+      events_.watch(link_.fd(), {Source::dpu_link, 0}, link_.wants_to_write());
+    } else if (!over_) {
+      const bool in_order = link_.problem() == "the connection was closed";
+      end(in_order ? 0 : 1, "the host's keeper: " + link_.problem());
+    }
   }
 
   void say(DpuFrameKind kind, std::uint32_t sp, const std::string& text) {
@@ -161,46 +142,28 @@ class DpuDaemon {
     link_.send(kind, sp, bytes.first(std::min(bytes.size(), kMaxDpuPacketBytes)));
   }
 
-  void take(DpuFrame& frame) {
+  void take(const DpuFrame& frame) {
     if (frame.kind == DpuFrameKind::job) return start(frame);
     if (frame.kind == DpuFrameKind::probe) return answer_probe(link_, frame);
-    if (frame.kind != DpuFrameKind::control || frame.sp >= services_.size()) return;
-    std::vector<UniqueFd> fds;
-    if (!frame.attached.empty()) {
-      Result<UniqueFd> shared = share_bytes("outrigger-attached", frame.attached);
-      if (!shared) return end(1, shared.error());
-      fds.push_back(std::move(shared).value());
-    }
-    const int fd = fds.empty() ? -1 : fds[0].get();
-    const std::size_t count = fds.size();
-    Result<ControlMessage> message = decode_control(frame.packet, std::move(fds));
+    if (frame.kind != DpuFrameKind::control || frame.sp >= services_.count()) return;
+    Result<ControlMessage> message = control_of(frame);
     if (!message) return end(1, "the host's keeper: " + message.error());
-    ServiceHere& service = services_[frame.sp];
-    if (message.value().kind() == ControlKind::configure) return configure(frame.sp, message.value());
-    fds = std::move(message.value().fds());
-    (void)service.socket.send_packet(frame.packet, std::span(&fd, count));
+    if (message.value().kind() == ControlKind::configure) {
+      return configure(frame.sp, message.value().body<ConfigureBody>());
+    }
+    services_.send(frame.sp, frame.packet, raw_fds(message.value()));
   }
 
   void start(const DpuFrame& frame) {
     const std::optional<DpuJob> job = dpu_packet_as<DpuJob>(frame);
-    if (!job || job->local_size == 0 || job->local_size > kMaxLocalRanks || !services_.empty()) {
+    if (!job || job->local_size == 0 || job->local_size > kMaxLocalRanks || services_.count() != 0) {
       return end(1, "the host's keeper asks for a job that makes no sense");
     }
     std::uint32_t count = options_.services != 0 ? options_.services : job->services;
     if (count == 0) count = std::min(default_services(job->local_size), cores_here());
     count = std::clamp(count, 1U, std::min(kMaxServices, job->local_size));
     for (std::uint32_t sp = 0; sp < count; ++sp) {
-      Result<StartedService> started = starter_.start();
-      if (!started) {
-        say(DpuFrameKind::failed, 0, started.error());
-        return;
-      }
-      ServiceHere service;
-      service.process = std::move(started).value();
-      service.socket = ControlSocket(std::move(service.process.control));
-      service.doorbell.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-      if (sp < cpus_.size()) service.cpu = cpus_[sp];
-      services_.push_back(std::move(service));
+      if (const Status started = services_.start(sp); !started) return say(DpuFrameKind::failed, 0, started.error());
     }
     not_attached_ = std::uint64_t{count} * job->local_size;
     link_.allow_silence(std::chrono::milliseconds(job->attach_limit_ms));
@@ -210,65 +173,50 @@ class DpuDaemon {
     link_.send(DpuFrameKind::ready, 0, std::as_bytes(std::span(&ready, 1)));
   }
 
-  // What the host cannot know of this machine.
-  void configure(std::uint32_t sp, ControlMessage& message) {
-    ServiceHere& service = services_[sp];
-    auto body = message.body<ConfigureBody>();
-    body.cpu = service.cpu;
-    body.core_share = copy::CoreShare::own;
-    (void)service.socket.send(ControlKind::configure, body);
-    const int bell = service.doorbell.get();
-    (void)service.socket.send(ControlKind::doorbell, RankBody{}, std::span(&bell, 1));
-    service.configured = true;
-    if (std::ranges::all_of(services_, &ServiceHere::configured)) connect_services();
-  }
-
-  void connect_services() {
-    const Status connected = connect_pairs(
-        services_.size(), [this](std::uint32_t sp) { return services_[sp].doorbell.get(); },
-        [this](std::uint32_t sp, const PeerRingBody& body, std::span<const int> fds) {
-          (void)services_[sp].socket.send(ControlKind::peer_ring, body, fds);
-        });
-    if (!connected) end(1, "no memory for rings between service processes");
-  }
-
-  void read_service(std::uint32_t sp) {
-    ServiceHere& service = services_[sp];
-    while (service.socket.open()) {
-      ControlSocket::Received received = service.socket.receive(0);
-      if (received.event == ControlSocket::Event::nothing) return;
-      if (received.event != ControlSocket::Event::message) return lose(sp, starter_.how_it_ended(sp));
-      std::vector<std::byte> attached;
-      if (!received.message->fds().empty()) {
-        const auto body = received.message->body<SharedBytesBody>();
-        Result<std::vector<std::byte>> bytes =
-            read_shared_bytes(received.message->fds()[0].get(), body.bytes, kMaxWireAddressBytes);
-        if (bytes) attached = std::move(bytes).value();
-      }
-      link_.send(DpuFrameKind::control, sp, encode_control(received.message->kind(), received.message->raw_body()),
-                 attached);
-      const bool another = received.message->kind() == ControlKind::rank_attached && not_attached_ != 0;
-      if (another && --not_attached_ == 0) link_.allow_silence(kDpuSilence);
+  // The host's keeper knows everything of it but the core.
+  void configure(std::uint32_t sp, ConfigureBody body) {
+    body.cpu = sp < cpus_.size() ? cpus_[sp] : -1;
+    services_.tell(sp, ControlKind::configure, body);
+    const int bell = services_.doorbell(sp);
+    services_.tell(sp, ControlKind::doorbell, RankBody{}, std::span(&bell, 1));
+    configured_.set(sp);
+    if (configured_.count() != services_.count()) return;
+    for (std::uint32_t one = 0; one < services_.count(); ++one) {
+      if (!services_.connect(one)) return end(1, "no memory for rings between service processes");
     }
   }
 
-  void lose(std::uint32_t sp, const std::string& what) {
-    services_[sp].socket.close();
-    const std::string how = fmt::format("(pid {}) {}", services_[sp].process.pid, what);
-    spdlog::error("service process {} {}", sp, how);
-    std::fprintf(stderr, "outriggerd dpu: service process %u %s\n", sp, how.c_str());
-    say(DpuFrameKind::lost, sp, how);
+  void pass_on(const Event& event) {
+    for (ServiceMessage& from : services_.receive(event)) {
+      ControlMessage& message = from.message;
+      send_control(link_, from.sp, encode_control(message.kind(), message.raw_body()), raw_fds(message));
+      const bool another = message.kind() == ControlKind::rank_attached && not_attached_ != 0;
+      if (another && --not_attached_ == 0) link_.allow_silence(kDpuSilence);
+    }
+    for (const LostService& lost : services_.take_lost()) {
+      const std::string how = fmt::format("(pid {}) {}", lost.pid, lost.how);
+      spdlog::error("service process {} {}", lost.sp, how);
+      std::fprintf(stderr, "outriggerd dpu: service process %u %s\n", lost.sp, how.c_str());
+      say(DpuFrameKind::lost, lost.sp, how);
+    }
+  }
+
+  static std::vector<int> raw_fds(ControlMessage& message) {
+    std::vector<int> raw;
+    for (const UniqueFd& fd : message.fds()) raw.push_back(fd.get());
+    return raw;
   }
 
   DpuDaemonOptions options_;
   std::vector<int> cpus_;
   Secret secret_;
+  Events events_;
   UniqueFd listener_;
-  DpuLink link_;
+  DpuLink link_;  // to the host's keeper, once it has been met
   bool met_ = false;
   ProcessStarter starter_;
-  std::vector<ServiceHere> services_;
-  StoppedServices stopped_;
+  ServiceProcesses services_{starter_, events_};
+  std::bitset<kMaxServices> configured_;
   std::uint64_t not_attached_ = 0;  // ranks, counted by each service process, that are still to be reached
   bool over_ = false;
   int status_ = 0;

@@ -41,14 +41,14 @@ Result<std::uint32_t> number_of_variable(const char* name) {
   return *number;
 }
 
-Result<LocalRank> pair_of(const Result<std::uint32_t>& rank, const Result<std::uint32_t>& size) {
+Result<LauncherRank> pair_of(const Result<std::uint32_t>& rank, const Result<std::uint32_t>& size) {
   if (!rank) return Error{rank.error()};
   if (!size) return Error{size.error()};
   if (rank.value() >= size.value()) {
     return Error{
         fmt::format("the launcher says that this is local rank {} of {}, which cannot be", rank.value(), size.value())};
   }
-  return LocalRank{rank.value(), size.value()};
+  return LauncherRank{rank.value(), size.value()};
 }
 
 Result<std::uint32_t> tasks_here() {
@@ -109,7 +109,7 @@ void tell_program(BindPolicy policy, const NodePlacement& placement, const RankP
 
 Status bind_here(const BindExecOptions& options) {
   if (options.binding.bind == "none") return Done{};
-  const Result<LocalRank> local = local_rank_of_environment();
+  const Result<LauncherRank> local = local_rank_of_environment();
   if (!local) return Error{local.error()};
   const Result<NodeRequest> request = request_of(options.binding, local.value().size);
   if (!request) return Error{request.error()};
@@ -168,7 +168,7 @@ Result<std::uint32_t> tasks_of_node(const std::string& tasks_per_node, std::uint
   return Error{fmt::format("SLURM_TASKS_PER_NODE={} does not say how many tasks node {} has", tasks_per_node, node)};
 }
 
-Result<LocalRank> local_rank_of_environment() {
+Result<LauncherRank> local_rank_of_environment() {
   if (!variable("OMPI_COMM_WORLD_LOCAL_RANK").empty()) {
     return pair_of(number_of_variable("OMPI_COMM_WORLD_LOCAL_RANK"), number_of_variable("OMPI_COMM_WORLD_LOCAL_SIZE"));
   }

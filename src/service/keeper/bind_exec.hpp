@@ -23,14 +23,14 @@ struct BindExecOptions {
 };
 
 // What the MPI's launcher says of this process.
-struct LocalRank {
+struct LauncherRank {
   std::uint32_t rank = 0;
   std::uint32_t size = 0;
 };
 
 // From the variables that Open MPI, hydra (MPICH, Intel MPI) and Slurm set. Errors: none is set, or what it says is no
 // number or does not fit.
-[[nodiscard]] Result<LocalRank> local_rank_of_environment();
+[[nodiscard]] Result<LauncherRank> local_rank_of_environment();
 
 // The tasks of node `node` in Slurm's form: "2(x3),1" is 2, 2, 2, 1.
 [[nodiscard]] Result<std::uint32_t> tasks_of_node(const std::string& tasks_per_node, std::uint32_t node);

@@ -1,27 +1,27 @@
 #include "service/keeper/keeper.hpp"
 
-#include <signal.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
+#include "service/keeper/dpu_services.hpp"
+#include "service/keeper/node_services.hpp"
 #include "service/log.hpp"
 #include "service/loop/job_protest.hpp"
 
 namespace outrigger::service {
 namespace {
 
-constexpr std::chrono::milliseconds kLookAtDpu{500};
-constexpr std::chrono::milliseconds kTermAfter{1000};
-constexpr std::chrono::milliseconds kKillAfter{2500};
-constexpr std::chrono::milliseconds kGiveUpAfter{4500};
+// At a time, so that one rank cannot hold up the others.
+constexpr int kMessagesOfARank = 16;
+constexpr const char* kLeaderHasEnded = "the process that started the keeper has ended";
 
 // A descriptor per region and rank, a ring per pair of service processes: use what the system allows.
 void raise_descriptor_limit() {
@@ -31,47 +31,42 @@ void raise_descriptor_limit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+std::unique_ptr<Services> make_services(const KeeperConfig& config, LocalRanks& ranks, Events& events,
+                                        ServiceStarter& starter) {
+  if (!config.dpu.empty()) return std::make_unique<DpuServices>(config, ranks, events);
+  return std::make_unique<NodeServices>(config, ranks, events, starter);
+}
+
 }  // namespace
 
 Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
     : config_(std::move(config)),
-      listener_(std::move(listener)),
-      starter_(starter),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       stop_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       phase_began_(Clock::now()),
-      ranks_(config_.local_size) {
+      door_(events_, std::move(listener), config_.secret),
+      ranks_(events_, config_.world_size, config_.local_size),
+      services_(make_services(config_, ranks_, events_, starter)),
+      job_map_(config_),
+      job_end_(config_, ranks_, leader_) {
   raise_descriptor_limit();
-  watch(listener_.get(), Watched::listener, 0);
-  watch(stop_event_.get(), Watched::stop, 0);
-  if (starter_.state_event() >= 0) watch(starter_.state_event(), Watched::service_state, 0);
-  if (config_.leader_pid > 0) {
-    leader_.reset(static_cast<int>(::syscall(SYS_pidfd_open, config_.leader_pid, 0)));
-    if (leader_.valid()) {
-      watch(leader_.get(), Watched::leader, 0);
-    } else if (errno == ESRCH) {
-      refuse_everybody("the process that started the keeper has ended");
-    }
+  events_.watch(stop_event_.get(), {Source::stop, 0});
+  if (config_.leader_pid <= 0) return;
+  leader_ = exit_event_of(config_.leader_pid);
+  if (leader_.valid()) {
+    events_.watch(leader_.get(), {Source::leader, 0});
+  } else if (errno == ESRCH) {
+    refuse_everybody(kLeaderHasEnded);
   }
-}
-
-Keeper::~Keeper() {
-  for (ServiceProcess& service : services_) service.socket.close();
-  starter_.stop_all();
 }
 
 int Keeper::run() {
-  std::array<epoll_event, 64> events{};
   while (phase_ != Phase::over) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), next_timeout_ms());
-    for (int i = 0; i < count && phase_ != Phase::over; ++i) {
-      handle_event(events[static_cast<std::size_t>(i)].data.u64);
+    for (const Event& event : events_.wait(timeout_ms())) {
+      if (phase_ != Phase::over) handle(event);
     }
-    handle_timers();
+    if (phase_ != Phase::over) look_at_clock(Clock::now());
   }
-  for (ServiceProcess& service : services_) service.socket.close();
-  dpu_.close();
-  starter_.stop_all();
+  services_->stop();
   return exit_status_;
 }
 
@@ -80,97 +75,223 @@ void Keeper::stop() {
   [[maybe_unused]] const ssize_t written = ::write(stop_event_.get(), &one, sizeof(one));
 }
 
-void Keeper::watch(int fd, Watched what, std::uint32_t index, bool writable) {
-  epoll_event event{};
-  event.events = writable ? (EPOLLIN | EPOLLOUT) : EPOLLIN;
-  event.data.u64 = (static_cast<std::uint64_t>(what) << 32) | index;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
-  }
+void Keeper::enter(Phase phase) {
+  assert(phase >= phase_ && "no way leads back");
+  phase_ = phase;
+  phase_began_ = Clock::now();
 }
 
-void Keeper::unwatch(int fd) {
-  if (fd >= 0) (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-}
-
-// What an event names may have gone while an earlier one of the same batch was handled; everybody here looks first.
-void Keeper::handle_event(std::uint64_t key) {
-  const auto index = static_cast<std::uint32_t>(key);
-  switch (static_cast<Watched>(key >> 32)) {
-    case Watched::listener: return accept_strangers();
-    case Watched::stop: phase_ = Phase::over; return;
-    case Watched::leader:
-      unwatch(leader_.get());
-      if (phase_ == Phase::gathering) refuse_everybody("the process that started the keeper has ended");
+void Keeper::handle(const Event& event) {
+  switch (event.source) {
+    case Source::stop: return enter(Phase::over);
+    case Source::leader:
+      events_.unwatch(leader_.get());
+      if (phase_ == Phase::gathering) refuse_everybody(kLeaderHasEnded);
       return;
-    case Watched::stranger: return read_stranger(index);
-    case Watched::rank: return read_rank(index);
-    case Watched::rank_exit: return rank_left(index, "ended");
-    case Watched::service: return read_service(index);
-    case Watched::service_exit: return service_lost(index);
-    case Watched::service_state: starter_.clear_state_event(); return look_for_stopped_services();
-    case Watched::dpu: return work_on_dpu();
+    case Source::listener: return door_.accept();
+    case Source::stranger:
+      if (std::optional<Visitor> visitor = door_.hear(event.index)) meet(std::move(*visitor));
+      return;
+    case Source::rank: return read_rank(event.index);
+    case Source::rank_exit: return rank_left(event.index, "ended");
+    default: return read_services(event);
   }
 }
 
-int Keeper::next_timeout_ms() const {
-  std::optional<Clock::time_point> next;
-  const auto at = [&](Clock::time_point time) { next = next ? std::min(*next, time) : time; };
-  for (const auto& [index, stranger] : strangers_) at(stranger.deadline);
-  if (dpu_.open()) at(Clock::now() + kLookAtDpu);
-  if (stopped_.any()) at(Clock::now() + StoppedServices::kTurn);
-  switch (phase_) {
-    case Phase::gathering: at(phase_began_ + std::chrono::milliseconds(config_.hello_timeout_ms)); break;
-    case Phase::attaching: at(phase_began_ + std::chrono::milliseconds(config_.attach_timeout_ms)); break;
-    case Phase::ending:
-      at(phase_began_ + (last_signal_ == 0 ? kTermAfter : last_signal_ == SIGTERM ? kKillAfter : kGiveUpAfter));
-      break;
-    default: break;
-  }
+int Keeper::timeout_ms() const {
+  std::optional<Clock::time_point> next = door_.deadline();
+  const auto at = [&next](std::optional<Clock::time_point> time) {
+    if (time) next = std::min(next.value_or(*time), *time);
+  };
+  at(services_->next_look());
+  if (phase_ == Phase::gathering) at(phase_began_ + std::chrono::milliseconds(config_.hello_timeout_ms));
+  if (phase_ == Phase::attaching) at(phase_began_ + std::chrono::milliseconds(config_.attach_timeout_ms));
+  if (phase_ == Phase::ending) at(job_end_.next_step());
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
   return static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
 }
 
-void Keeper::handle_timers() {
-  const Clock::time_point now = Clock::now();
-  std::erase_if(strangers_, [&](auto& item) { return item.second.deadline <= now; });
-  if (dpu_.open()) work_on_dpu();
-  if (stopped_.any()) look_for_stopped_services();
+void Keeper::look_at_clock(Clock::time_point now) {
+  door_.expire(now);
+  read_services({Source::clock, 0});
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - phase_began_);
   if (phase_ == Phase::gathering && waited.count() >= config_.hello_timeout_ms) {
-    refuse_everybody("only " + std::to_string(ranks_present()) + " of " + std::to_string(config_.local_size) +
+    refuse_everybody("only " + std::to_string(ranks_.present()) + " of " + std::to_string(config_.local_size) +
                      " ranks of this node appeared within " + std::to_string(config_.hello_timeout_ms) + " ms");
   } else if (phase_ == Phase::attaching && waited.count() >= config_.attach_timeout_ms) {
     refuse_everybody("the service processes were not ready within " + std::to_string(config_.attach_timeout_ms) +
                      " ms");
-  } else if (phase_ == Phase::ending && waited >= kGiveUpAfter) {
-    phase_ = Phase::over;
-  } else if (phase_ == Phase::ending && waited >= kKillAfter && last_signal_ != SIGKILL) {
-    signal_ranks(SIGKILL);
-  } else if (phase_ == Phase::ending && waited >= kTermAfter && last_signal_ == 0) {
-    signal_ranks(SIGTERM);
+  } else if (phase_ == Phase::ending && job_end_.advance(now)) {
+    enter(Phase::over);
   }
+}
+
+void Keeper::meet(Visitor visitor) {
+  std::optional<std::string> problem = ranks_.problem_of(visitor.hello);
+  if (phase_ != Phase::gathering) problem = "the ranks of this node have gathered already";
+  if (problem) return refuse(events_, visitor.socket, *problem);
+  ranks_.admit(std::move(visitor));
+  if (ranks_.present() == ranks_.size()) start_services();
 }
 
 // Before anybody was welcomed: the programs go on natively.
 void Keeper::refuse_everybody(const std::string& reason) {
   spdlog::warn("refused: {}", reason);
-  for (Rank& rank : ranks_) {
-    if (rank.present && rank.socket.open()) refuse(rank.socket, reason);
+  for (LocalRank& rank : ranks_) {
+    if (rank.present && rank.socket.open()) refuse(events_, rank.socket, reason);
   }
-  for (auto& [index, stranger] : strangers_) refuse(stranger.socket, reason);
+  door_.refuse_all(reason);
   exit_status_ = 1;
-  phase_ = Phase::over;
+  enter(Phase::over);
+}
+
+void Keeper::start_services() {
+  enter(Phase::attaching);
+  if (const Status started = services_->start(); !started) return refuse_everybody(started.error());
+  phase_began_ = Clock::now();  // what has been waited for a DPU does not count
+}
+
+void Keeper::welcome_when_attached() {
+  const std::uint32_t services = services_->count();
+  if (phase_ != Phase::attaching || !job_map_.ready(services) || !ranks_.all_attached_by(services)) return;
+  enter(Phase::running);
+  services_->attached();
+  door_.shut();
+  for (LocalRank& rank : ranks_) {
+    if (rank.present) welcome(rank);
+  }
+  if (config_.nodes == 1 || !ranks_[0].present) return;
+  if (const Status sent = job_map_.send_descriptor(ranks_); !sent) disconnect_rank(0, sent.error());
+}
+
+void Keeper::welcome(LocalRank& rank) {
+  const ServicePlace& place = services_->place(rank.sp);
+  WelcomeBody body;
+  body.sp = rank.sp;
+  body.sp_count = services_->count();
+  body.reach = rank.reach;
+  body.cpu = place.cpu;
+  body.core_share = place.core_share;
+  const int doorbell = services_->doorbell(rank.sp);
+  const std::array<int, 2> fds{rank.segment_fd.get(), doorbell >= 0 ? doorbell : rank.segment_fd.get()};
+  if (!rank.tell(ControlKind::welcome, body, fds)) disconnect_rank(rank.hello.local_rank, "it took no welcome");
+}
+
+void Keeper::read_rank(std::uint32_t local_rank) {
+  LocalRank& rank = ranks_[local_rank];
+  for (int i = 0; i < kMessagesOfARank && rank.present && rank.socket.open() && phase_ != Phase::over; ++i) {
+    ControlSocket::Received received = rank.socket.receive(0);
+    if (received.event == ControlSocket::Event::nothing) return;
+    if (received.event == ControlSocket::Event::malformed) return disconnect_rank(local_rank, received.problem);
+    if (received.event == ControlSocket::Event::closed) {
+      const bool will_be_ended = phase_ == Phase::ending && config_.end_ranks && rank.exit_event.valid();
+      return will_be_ended ? ranks_.close(local_rank) : rank_left(local_rank, "closed its connection");
+    }
+    if (received.message->kind() == ControlKind::goodbye) return rank_left(local_rank, "said goodbye");
+    const Status taken = take_from_rank(local_rank, *received.message);
+    if (!taken) return disconnect_rank(local_rank, taken.error());
+  }
+}
+
+// Error: nonsense.
+Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message) {
+  if (message.kind() == ControlKind::rank_address && phase_ == Phase::attaching) {
+    return services_->pass_rank_address(ranks_[local_rank], message.body<SharedBytesBody>(), message.fds()[0]);
+  }
+  if (phase_ != Phase::running && phase_ != Phase::ending) return Error{"a message before the welcome"};
+  switch (message.kind()) {
+    case ControlKind::region_add:
+      return services_->add_region(ranks_[local_rank], message.body<RegionBody>(), std::move(message.fds()[0]));
+    case ControlKind::region_drop: return services_->drop_region(ranks_[local_rank], message.body<RegionBody>());
+    case ControlKind::job_map:
+      return job_map_.pass_job_map(local_rank, message.body<SharedBytesBody>(), message.fds()[0], *services_);
+    default: return Error{"a message that ranks do not send"};
+  }
+}
+
+// The rank's process goes on; it learns from the closed socket that it is not served any more.
+void Keeper::disconnect_rank(std::uint32_t local_rank, const std::string& reason) {
+  LocalRank& rank = ranks_[local_rank];
+  spdlog::error("rank {} was disconnected: {}", rank.hello.world_rank, reason);
+  if (rank.socket.open()) refuse(events_, rank.socket, reason);
+  rank_left(local_rank, "was disconnected");
+}
+
+void Keeper::rank_left(std::uint32_t local_rank, const std::string& how) {
+  if (!ranks_[local_rank].present) return;
+  const std::uint32_t world_rank = ranks_[local_rank].hello.world_rank;
+  spdlog::info("rank {} (pid {}) {}", world_rank, ranks_[local_rank].pid, how);
+  ranks_.leave(local_rank);
+  if (phase_ == Phase::gathering || phase_ == Phase::attaching) {
+    return refuse_everybody("rank " + std::to_string(world_rank) + " " + how + " before all ranks were served");
+  }
+  if (phase_ == Phase::running) services_->tell_all(ControlKind::rank_left, RankBody{world_rank, 0});
+  end_when_empty();
+}
+
+void Keeper::read_services(const Event& event) {
+  for (ServiceMessage& received : services_->receive(event)) {
+    if (phase_ != Phase::over) take_from_service(received.sp, received.message);
+  }
+  if (services_->failure()) service_failed(*services_->failure());
+}
+
+void Keeper::take_from_service(std::uint32_t sp, ControlMessage& message) {
+  switch (message.kind()) {
+    case ControlKind::rank_attached: {
+      const auto body = message.body<RankAttachedBody>();
+      const auto local_rank = ranks_.find(body.world_rank);
+      if (!local_rank || phase_ != Phase::attaching) return;
+      ranks_[*local_rank].attached_by.set(sp);
+      ranks_[*local_rank].reach &= body.reach;
+      return welcome_when_attached();
+    }
+    case ControlKind::wire_address: {
+      const Status taken = job_map_.take_address(sp, message.body<SharedBytesBody>(), message.fds()[0]);
+      return taken ? welcome_when_attached() : refuse_everybody(taken.error());
+    }
+    case ControlKind::job_map_taken: {
+      const auto body = message.body<JobMapTakenBody>();
+      if (!ranks_[0].present || !ranks_[0].socket.open() || !job_map_.taken(body, services_->count())) return;
+      (void)ranks_[0].tell(ControlKind::job_map_taken, body);
+      return;
+    }
+    case ControlKind::region_added: {
+      const auto body = message.body<RegionAddedBody>();
+      const auto local_rank = ranks_.find(body.world_rank);
+      if (!local_rank) return;  // it has left
+      const Status answered = services_->region_added(sp, ranks_[*local_rank], body);
+      return answered ? void() : disconnect_rank(*local_rank, answered.error());
+    }
+    case ControlKind::protest: return take_protest(message.body<ProtestBody>());
+    default: spdlog::error("service process {} sent a message of kind {}", sp, static_cast<int>(message.kind()));
+  }
+}
+
+void Keeper::take_protest(ProtestBody protest) {
+  protest.reason.back() = '\0';
+  if (protest.world_rank == kOtherNode) {
+    if (phase_ == Phase::running) end_job(protest.reason.data());
+  } else if (const auto local_rank = ranks_.find(protest.world_rank)) {
+    disconnect_rank(*local_rank, protest.reason.data());
+  }
+}
+
+void Keeper::service_failed(const std::string& what) {
+  if (phase_ == Phase::attaching) return refuse_everybody(what);
+  if (phase_ == Phase::running) end_job(what);
+}
+
+void Keeper::end_job(const std::string& why) {
+  enter(Phase::ending);
+  exit_status_ = 1;
+  job_end_.begin("outrigger: " + why + "; the job cannot go on");
+  end_when_empty();
 }
 
 void Keeper::end_when_empty() {
-  if ((phase_ == Phase::running || phase_ == Phase::ending) && ranks_present() == 0) phase_ = Phase::over;
-}
-
-std::uint32_t Keeper::ranks_present() const {
-  return static_cast<std::uint32_t>(
-      std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.present; }));
+  if ((phase_ == Phase::running || phase_ == Phase::ending) && ranks_.present() == 0) enter(Phase::over);
 }
 
 }  // namespace outrigger::service

@@ -8,30 +8,13 @@
 #include <sstream>
 #include <utility>
 
-#include "protocol/control.hpp"
-
 namespace outrigger::service {
 namespace {
 
 using CoreIndex = std::size_t;
-using Cores = std::vector<CoreIndex>;  // of the topology, in its order
+using Cores = std::vector<CoreIndex>;  // of the topology
 
-bool contains(const std::vector<int>& cpus, int cpu) {
-  return std::find(cpus.begin(), cpus.end(), cpu) != cpus.end();
-}
-
-bool touches(const Core& core, const std::vector<int>& cpus) {
-  return std::any_of(core.cpus.begin(), core.cpus.end(), [&](int cpu) { return contains(cpus, cpu); });
-}
-
-const Core* core_with(const Topology& topology, int cpu) {
-  for (const Core& core : topology.cores) {
-    if (contains(core.cpus, cpu)) return &core;
-  }
-  return nullptr;
-}
-
-// The cores by domain, empty domains left out.
+// By domain, empty domains left out.
 std::vector<Cores> by_domain(const Topology& topology, const Cores& cores) {
   std::vector<Cores> domains;
   std::vector<int> names;
@@ -48,6 +31,33 @@ std::vector<Cores> by_domain(const Topology& topology, const Cores& cores) {
   return domains;
 }
 
+// One core of each domain in turn.
+Cores in_turn(const Topology& topology, const Cores& cores) {
+  const std::vector<Cores> domains = by_domain(topology, cores);
+  Cores order;
+  for (std::size_t round = 0; order.size() < cores.size(); ++round) {
+    for (const Cores& domain : domains) {
+      if (round < domain.size()) order.push_back(domain[round]);
+    }
+  }
+  return order;
+}
+
+Cores every_core(const Topology& topology) {
+  Cores cores(topology.cores.size());
+  std::iota(cores.begin(), cores.end(), CoreIndex{0});
+  return cores;
+}
+
+// Without those that touch one of `cpus`.
+Cores cores_without(const Topology& topology, Cores cores, const std::vector<int>& cpus) {
+  std::erase_if(cores, [&](CoreIndex index) {
+    const Core& core = topology.cores[index];
+    return std::ranges::find_first_of(core.cpus, cpus) != core.cpus.end();
+  });
+  return cores;
+}
+
 // The last core of each domain in turn, the last domain first, until there are `count`; then in ascending order.
 Cores last_of_each_domain(const Topology& topology, const Cores& candidates, std::size_t count) {
   std::vector<Cores> domains = by_domain(topology, candidates);
@@ -61,18 +71,6 @@ Cores last_of_each_domain(const Topology& topology, const Cores& candidates, std
   }
   std::sort(kept.begin(), kept.end());
   return kept;
-}
-
-// One core of each domain in turn.
-Cores in_turn(const Topology& topology, const Cores& cores) {
-  const std::vector<Cores> domains = by_domain(topology, cores);
-  Cores order;
-  for (std::size_t round = 0; order.size() < cores.size(); ++round) {
-    for (const Cores& domain : domains) {
-      if (round < domain.size()) order.push_back(domain[round]);
-    }
-  }
-  return order;
 }
 
 void add_cores(RankPlace& place, const Topology& topology, const Cores& cores) {
@@ -145,40 +143,33 @@ Result<std::vector<RankPlace>> as_listed(const Topology& topology, const BindReq
     place.cores = static_cast<std::uint32_t>(cores.size());
     place.domain = domain_of_cpus(topology, place.cpus);
   }
-  for (std::uint32_t a = 0; a < ranks; ++a) {
-    for (std::uint32_t b = 0; b < ranks; ++b) {
-      const auto both = [&](int cpu) { return contains(places[b].cpus, cpu); };
-      if (a != b && std::any_of(places[a].cpus.begin(), places[a].cpus.end(), both)) places[a].shared = true;
-    }
+  for (RankPlace& place : places) {
+    place.shared = std::ranges::any_of(places, [&](const RankPlace& other) {
+      return &other != &place && std::ranges::find_first_of(place.cpus, other.cpus) != place.cpus.end();
+    });
   }
   return places;
 }
 
-Result<std::vector<RankPlace>> place_ranks(const NodeRequest& request, const Topology& topology, const Cores& cores) {
-  switch (request.bind.policy) {
-    case BindPolicy::none: return std::vector<RankPlace>(request.ranks);
-    case BindPolicy::bunch: return one_core_each(topology, cores, request.ranks, false);
-    case BindPolicy::scatter: return one_core_each(topology, in_turn(topology, cores), request.ranks, true);
-    case BindPolicy::hybrid: return blocks_of_cores(topology, cores, request.ranks);
-    case BindPolicy::list: return as_listed(topology, request.bind, request.ranks);
+Result<std::vector<RankPlace>> place_ranks(const BindRequest& bind, std::uint32_t ranks, const Topology& topology,
+                                           const Cores& cores) {
+  switch (bind.policy) {
+    case BindPolicy::none: return std::vector<RankPlace>(ranks);
+    case BindPolicy::bunch: return one_core_each(topology, cores, ranks, false);
+    case BindPolicy::scatter: return one_core_each(topology, in_turn(topology, cores), ranks, true);
+    case BindPolicy::hybrid: return blocks_of_cores(topology, cores, ranks);
+    case BindPolicy::list: return as_listed(topology, bind, ranks);
   }
   return Error{"an unknown way to bind"};
-}
-
-Cores every_core(const Topology& topology) {
-  Cores cores(topology.cores.size());
-  std::iota(cores.begin(), cores.end(), CoreIndex{0});
-  return cores;
 }
 
 // Where the ranks' places are given by a list, only what that leaves free can be kept.
 Cores candidates_for_services(const NodeRequest& request, const Topology& topology) {
   Cores candidates = every_core(topology);
   if (request.bind.policy != BindPolicy::list) return candidates;
-  std::erase_if(candidates, [&](CoreIndex core) {
-    return std::any_of(request.bind.cpus_of_rank.begin(), request.bind.cpus_of_rank.end(),
-                       [&](const std::vector<int>& cpus) { return touches(topology.cores[core], cpus); });
-  });
+  for (const std::vector<int>& cpus : request.bind.cpus_of_rank) {
+    candidates = cores_without(topology, std::move(candidates), cpus);
+  }
   return candidates;
 }
 
@@ -200,8 +191,7 @@ std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& t
 
 // The cores that ranks may have: not those of service processes, unless that leaves none.
 Cores cores_for_ranks(const Topology& topology, const std::vector<int>& service_cpus) {
-  Cores cores = every_core(topology);
-  std::erase_if(cores, [&](CoreIndex core) { return touches(topology.cores[core], service_cpus); });
+  const Cores cores = cores_without(topology, every_core(topology), service_cpus);
   return cores.empty() ? every_core(topology) : cores;
 }
 
@@ -231,11 +221,7 @@ void add_services(NodePlacement& placement, const NodeRequest& request, const To
   wanted.number_here = node;
   wanted.used_by_ranks = used_by(placement.ranks);
   const std::vector<ServicePlace> services = place_services(wanted, topology);
-  std::vector<int> service_domains;
-  for (const ServicePlace& service : services) {
-    service_domains.push_back(service.cpu < 0 ? -1 : domain_of_cpus(topology, {service.cpu}));
-  }
-  const std::vector<std::uint32_t> service_of = services_of_ranks(rank_domains, service_domains);
+  const std::vector<std::uint32_t> service_of = services_of_ranks(rank_domains, services, topology);
   const auto first = static_cast<std::uint32_t>(placement.services.size());
   for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i]->service = first + service_of[i];
   placement.services.insert(placement.services.end(), services.begin(), services.end());
@@ -282,26 +268,17 @@ Result<BindRequest> parse_bind(const std::string& text) {
   return request;
 }
 
-std::uint32_t default_services(std::uint32_t ranks) {
-  return std::max(1U, (ranks + kRanksPerService - 1) / kRanksPerService);
-}
-
 Result<NodePlacement> place_node(const NodeRequest& request, const Topology& topology) {
   if (topology.cores.empty() || request.ranks == 0) return Error{"there is no core or no rank to place"};
   if (request.nodes == 0 || request.nodes > request.ranks) {
     return Error{fmt::format("{} ranks cannot be split into {} nodes (OUTRIGGER_PRETEND_NODES): from 1 to {}",
                              request.ranks, request.nodes, request.ranks)};
   }
-  for (const int cpu : request.service_cpus) {
-    if (!may_use(topology, cpu)) {
-      return Error{fmt::format(
-          "cpu {} for service processes (OUTRIGGER_SERVICE_CPUS) does not exist or may not be used here", cpu)};
-    }
-  }
+  if (const Status usable = check_service_cpus(topology, request.service_cpus); !usable) return Error{usable.error()};
   NodePlacement placement;
   placement.service_cpus = cpus_for_services(request, topology);
   Result<std::vector<RankPlace>> ranks =
-      place_ranks(request, topology, cores_for_ranks(topology, placement.service_cpus));
+      place_ranks(request.bind, request.ranks, topology, cores_for_ranks(topology, placement.service_cpus));
   if (!ranks) return Error{ranks.error()};
   placement.ranks = std::move(ranks).value();
   for (std::uint32_t rank = 0; rank < request.ranks; ++rank) {
@@ -313,38 +290,6 @@ Result<NodePlacement> place_node(const NodeRequest& request, const Topology& top
 
 std::uint32_t pretended_node(std::uint32_t local_rank, std::uint32_t ranks, std::uint32_t nodes) {
   return static_cast<std::uint32_t>(std::uint64_t{local_rank} * nodes / ranks);
-}
-
-std::vector<std::uint32_t> services_of_ranks(const std::vector<int>& rank_domains,
-                                             const std::vector<int>& service_domains) {
-  const std::size_t ranks = rank_domains.size();
-  const std::size_t services = service_domains.size();
-  std::vector<std::size_t> room(services);
-  const auto first_rank_of = [&](std::size_t sp) { return (sp * ranks + services - 1) / services; };
-  for (std::size_t sp = 0; sp < services; ++sp) room[sp] = first_rank_of(sp + 1) - first_rank_of(sp);
-  constexpr auto kNobody = static_cast<std::uint32_t>(-1);
-  std::vector<std::uint32_t> chosen(ranks, kNobody);
-  const auto assign = [&](std::size_t rank, bool own_domain_only) {
-    for (std::size_t sp = 0; sp < services && chosen[rank] == kNobody; ++sp) {
-      const bool own = rank_domains[rank] >= 0 && service_domains[sp] == rank_domains[rank];
-      if (room[sp] == 0 || (own_domain_only && !own)) continue;
-      chosen[rank] = static_cast<std::uint32_t>(sp);
-      --room[sp];
-    }
-  };
-  for (std::size_t rank = 0; rank < ranks; ++rank) assign(rank, true);
-  for (std::size_t rank = 0; rank < ranks; ++rank) assign(rank, false);
-  return chosen;
-}
-
-int domain_of_cpus(const Topology& topology, const std::vector<int>& cpus) {
-  int domain = -1;
-  for (const int cpu : cpus) {
-    const Core* core = core_with(topology, cpu);
-    if (core == nullptr || (domain >= 0 && core->domain != domain)) return -1;
-    domain = core->domain;
-  }
-  return domain;
 }
 
 }  // namespace outrigger::service

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "service/keeper/topology.hpp"
+#include "service/keeper/service_placement.hpp"
 
 namespace outrigger::service {
 
@@ -50,9 +50,6 @@ struct NodePlacement {
   std::vector<int> service_cpus;  // the cores kept, a cpu each, by domain; empty: none is kept
 };
 
-// Service processes by default: one for eight ranks.
-[[nodiscard]] std::uint32_t default_services(std::uint32_t ranks);
-
 // The cores kept for service processes are the last ones of each NUMA domain, as many as there are service processes;
 // at least one core is left for ranks. With more ranks than cores left, those of a domain share its cores.
 // Errors: a list that does not fit the ranks, cpus that may not be used.
@@ -60,13 +57,5 @@ struct NodePlacement {
 
 // The pretended node of a local rank: consecutive ranks, numbers that differ by one at most.
 [[nodiscard]] std::uint32_t pretended_node(std::uint32_t local_rank, std::uint32_t ranks, std::uint32_t nodes);
-
-// The service process of each rank: one of its own domain (-1: any) while it has room, neighbours together. Loads
-// differ by one rank at most.
-[[nodiscard]] std::vector<std::uint32_t> services_of_ranks(const std::vector<int>& rank_domains,
-                                                           const std::vector<int>& service_domains);
-
-// The domain that all of `cpus` are in; -1: none.
-[[nodiscard]] int domain_of_cpus(const Topology& topology, const std::vector<int>& cpus);
 
 }  // namespace outrigger::service

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "service/keeper/events.hpp"
 #include "service/loop/service.hpp"
 
 namespace outrigger::service {
@@ -93,17 +95,19 @@ ProcessStarter::~ProcessStarter() {
   stop_all();
 }
 
-Result<StartedService> ProcessStarter::start() {
+Result<StartedService> ProcessStarter::start(std::uint32_t sp) {
+  assert(sp <= children_.size());
   Result<SocketPair> sockets = make_socket_pair();
   if (!sockets) return Error{sockets.error()};
   const pid_t keeper = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return Error{std::string("cannot start a service process: ") + std::strerror(errno)};
   if (pid == 0) become_service(daemon_path_.c_str(), sockets.value().theirs.get(), keeper);
-  children_.push_back(Child{pid});
+  if (sp == children_.size()) children_.emplace_back();
+  children_[sp] = Child{pid};
   StartedService started;
   started.control = std::move(sockets.value().ours);
-  started.exit_event.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  started.exit_event = exit_event_of(pid);
   started.pid = pid;
   return started;
 }
@@ -168,7 +172,7 @@ ThreadStarter::~ThreadStarter() {
   stop_all();
 }
 
-Result<StartedService> ThreadStarter::start() {
+Result<StartedService> ThreadStarter::start(std::uint32_t) {
   Result<SocketPair> sockets = make_socket_pair();
   if (!sockets) return Error{sockets.error()};
   threads_.emplace_back([control = std::move(sockets.value().theirs)]() mutable {

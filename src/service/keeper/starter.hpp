@@ -28,8 +28,8 @@ class ServiceStarter {
   ServiceStarter& operator=(const ServiceStarter&) = delete;
   virtual ~ServiceStarter() = default;
 
-  // Starts the next one: the first call makes number 0.
-  [[nodiscard]] virtual Result<StartedService> start() = 0;
+  // Starts number `sp`: the next one, counted from 0, or again one that has ended.
+  [[nodiscard]] virtual Result<StartedService> start(std::uint32_t sp) = 0;
   // Whether a signal has stopped it (SIGSTOP) and it has not been let go on since.
   [[nodiscard]] virtual bool is_stopped(std::uint32_t sp) = 0;
   // Becomes readable when that may have changed; the starter's own, and -1 for threads.
@@ -49,7 +49,7 @@ class ProcessStarter final : public ServiceStarter {
   // `daemon_path`: the program; empty: the one that is running.
   explicit ProcessStarter(std::string daemon_path = {});
   ~ProcessStarter() override;
-  [[nodiscard]] Result<StartedService> start() override;
+  [[nodiscard]] Result<StartedService> start(std::uint32_t sp) override;
   [[nodiscard]] bool is_stopped(std::uint32_t sp) override;
   [[nodiscard]] int state_event() const override { return state_event_.get(); }
   void clear_state_event() override;
@@ -74,7 +74,7 @@ class ProcessStarter final : public ServiceStarter {
 class ThreadStarter final : public ServiceStarter {
  public:
   ~ThreadStarter() override;
-  [[nodiscard]] Result<StartedService> start() override;
+  [[nodiscard]] Result<StartedService> start(std::uint32_t sp) override;
   [[nodiscard]] bool is_stopped(std::uint32_t) override { return false; }
   [[nodiscard]] int state_event() const override { return -1; }
   void clear_state_event() override {}

@@ -55,13 +55,6 @@ bool parse_number(std::string_view text, int& number) {
   return error == std::errc{} && end == text.data() + text.size() && number >= 0 && number < static_cast<int>(kMaxCpus);
 }
 
-const Core* core_of(const Topology& topology, int cpu) {
-  for (const Core& core : topology.cores) {
-    if (std::find(core.cpus.begin(), core.cpus.end(), cpu) != core.cpus.end()) return &core;
-  }
-  return nullptr;
-}
-
 bool untouched(const Core& core, const CpuMask& mask) {
   return std::none_of(core.cpus.begin(), core.cpus.end(), [&](int cpu) {
     return cpu < static_cast<int>(kMaxCpus) && mask.test(static_cast<std::size_t>(cpu));
@@ -168,6 +161,30 @@ Result<std::vector<int>> parse_cpu_list(const std::string& text) {
   return cpus;
 }
 
+std::vector<int> cpus_of(const CpuMask& mask) {
+  std::vector<int> cpus;
+  for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+    if (mask.test(cpu)) cpus.push_back(static_cast<int>(cpu));
+  }
+  return cpus;
+}
+
+const Core* core_with(const Topology& topology, int cpu) {
+  const auto has_cpu = [cpu](const Core& core) { return std::ranges::find(core.cpus, cpu) != core.cpus.end(); };
+  const auto found = std::ranges::find_if(topology.cores, has_cpu);
+  return found == topology.cores.end() ? nullptr : &*found;
+}
+
+int domain_of_cpus(const Topology& topology, const std::vector<int>& cpus) {
+  int domain = -1;
+  for (const int cpu : cpus) {
+    const Core* core = core_with(topology, cpu);
+    if (core == nullptr || (domain >= 0 && core->domain != domain)) return -1;
+    domain = core->domain;
+  }
+  return domain;
+}
+
 std::vector<int> free_cpus(const Topology& topology, const CpuMask& used_by_ranks) {
   std::vector<int> cpus;
   for (auto core = topology.cores.rbegin(); core != topology.cores.rend(); ++core) {
@@ -176,12 +193,8 @@ std::vector<int> free_cpus(const Topology& topology, const CpuMask& used_by_rank
   return cpus;
 }
 
-bool may_use(const Topology& topology, int cpu) {
-  return core_of(topology, cpu) != nullptr;
-}
-
 bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_ranks) {
-  const Core* core = core_of(topology, cpu);
+  const Core* core = core_with(topology, cpu);
   return core != nullptr && untouched(*core, used_by_ranks);
 }
 
@@ -189,39 +202,6 @@ std::uint32_t usable_cpus() {
   std::array<cpu_set_t, 8> set{};
   if (::sched_getaffinity(0, sizeof(set), set.data()) != 0) return 1;
   return static_cast<std::uint32_t>(CPU_COUNT_S(sizeof(set), set.data()));
-}
-
-std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology) {
-  const std::vector<int> candidates =
-      request.service_cpus.empty() ? free_cpus(topology, request.used_by_ranks) : request.service_cpus;
-  std::uint32_t count = request.services;
-  if (count == 0) {
-    count = (request.local_size + kRanksPerService - 1) / kRanksPerService;
-    if (!candidates.empty()) count = std::min(count, static_cast<std::uint32_t>(candidates.size()));
-  }
-  count = std::clamp<std::uint32_t>(count, 1, std::max(1U, std::min(request.local_size, kMaxServices)));
-  using copy::CoreShare;
-  const CoreShare unbound = request.local_size >= request.usable_cpus ? CoreShare::none : CoreShare::idle;
-  std::vector<ServicePlace> places(count, ServicePlace{-1, unbound});
-  const std::uint32_t first = request.number_here * count;
-  const bool shared = std::size_t{request.keepers_here} * count > candidates.size();
-  for (std::uint32_t i = 0; i < count && !candidates.empty(); ++i) {
-    const std::uint32_t turn = first + i;
-    if (turn < candidates.size() || request.keepers_here > 1) {
-      const int cpu = candidates[turn % candidates.size()];
-      const bool one_of_many = shared && request.keepers_here > 1;
-      const bool own = !one_of_many && core_is_free(topology, cpu, request.used_by_ranks);
-      places[i] = {cpu, own ? CoreShare::own : CoreShare::shared};
-    } else if (!request.service_cpus.empty()) {
-      places[i] = {candidates[turn % candidates.size()], CoreShare::shared};  // as asked for
-    }
-  }
-  for (ServicePlace& place : places) {
-    const auto same_cpu = [&](const ServicePlace& other) { return other.cpu == place.cpu; };
-    if (place.cpu >= 0 && std::count_if(places.begin(), places.end(), same_cpu) > 1)
-      place.core_share = CoreShare::shared;
-  }
-  return places;
 }
 
 }  // namespace outrigger::service

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "copy/core_share.hpp"
 #include "protocol/control.hpp"
 
 namespace outrigger::service {
@@ -39,32 +38,17 @@ void reset_process_affinity();
 // "0,2-4": cpu numbers in the order written.
 [[nodiscard]] Result<std::vector<int>> parse_cpu_list(const std::string& text);
 
+[[nodiscard]] std::vector<int> cpus_of(const CpuMask& mask);
+// The core with this cpu; nullptr: none that this process may use.
+[[nodiscard]] const Core* core_with(const Topology& topology, int cpu);
+// The domain that all of `cpus` are in; -1: none.
+[[nodiscard]] int domain_of_cpus(const Topology& topology, const std::vector<int>& cpus);
 // One hardware thread of each core that no bit of `used_by_ranks` touches, the last core first.
 [[nodiscard]] std::vector<int> free_cpus(const Topology& topology, const CpuMask& used_by_ranks);
-// Is it one of the cpus that this process may use?
-[[nodiscard]] bool may_use(const Topology& topology, int cpu);
 // Is no hardware thread of the core with this cpu in `used_by_ranks`?
 [[nodiscard]] bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_ranks);
 
-struct ServicePlace {
-  int cpu = -1;  // -1: not pinned
-  copy::CoreShare core_share = copy::CoreShare::none;
-};
-
-struct PlacementRequest {
-  std::uint32_t local_size = 0;
-  std::uint32_t usable_cpus = 0;  // by a service process that is not bound
-  std::uint32_t services = 0;     // 0: by itself
-  std::vector<int> service_cpus;  // empty: cores free of ranks
-  CpuMask used_by_ranks;
-  std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be: each takes its turn at the cores
-  std::uint32_t number_here = 0;
-};
-
 // Hardware threads on which the calling thread may run.
 [[nodiscard]] std::uint32_t usable_cpus();
-
-// How many service processes there are (at least one, never more than ranks), where each runs and whose its core is.
-[[nodiscard]] std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology);
 
 }  // namespace outrigger::service

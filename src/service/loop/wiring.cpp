@@ -243,7 +243,7 @@ void Wiring::answer_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
 
 Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
   if (!others_.is_open() || others_.job_map() != nullptr) return Error{"a job map that was not expected"};
-  Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRosterBytes);
+  Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxJobMapBytes);
   if (!bytes) return Error{bytes.error()};
   Result<JobMap> job_map = decode_job_map(bytes.value(), configuration_->world_size);
   if (!job_map) return Error{job_map.error()};

@@ -1,0 +1,53 @@
+// What a keeper, or `outriggerd dpu`, waits for: descriptors, each watched as one of these sources (epoll).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+
+namespace outrigger::service {
+
+enum class Source : std::uint32_t {
+  clock,  // nothing but time has passed
+  stop,
+  leader,
+  launcher,
+  listener,
+  stranger,
+  rank,
+  rank_exit,
+  service,
+  service_exit,
+  service_state,
+  dpu_link
+};
+
+struct Event {
+  Source source = Source::clock;
+  std::uint32_t index = 0;  // of the stranger, rank or service process
+};
+
+// Thread rule: one thread.
+class Events {
+ public:
+  Events();
+
+  // From now on, or from now on differently. False: it cannot be waited for, as regular files cannot.
+  bool watch(int fd, Event as, bool writable = false);
+  // To be called before `fd` is closed; -1 is nothing.
+  void unwatch(int fd);
+  // Waits up to `timeout_ms` (-1: for ever). What an event names may have gone while an earlier one of the same batch
+  // was handled; who handles one looks first.
+  [[nodiscard]] std::vector<Event> wait(int timeout_ms);
+
+ private:
+  UniqueFd epoll_;
+};
+
+// Becomes readable when the process ends. Invalid: there is none (ESRCH), or the kernel does not tell.
+[[nodiscard]] UniqueFd exit_event_of(pid_t pid);
+
+}  // namespace outrigger::service

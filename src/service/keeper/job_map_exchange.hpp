@@ -1,0 +1,36 @@
+// The keeper's part in nodes getting to know each other: its node's descriptor goes to the node leader, all nodes'
+// come back from it as the job map, which goes to every service process, and the leader hears whether all took it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "service/keeper/services.hpp"
+
+namespace outrigger::service {
+
+class JobMapExchange {
+ public:
+  // `config` must outlive this.
+  explicit JobMapExchange(const KeeperConfig& config) : config_(config) {}
+
+  // Where a service process of this node is to be reached. Error: it is not an address.
+  [[nodiscard]] Status take_address(std::uint32_t sp, const SharedBytesBody& body, const UniqueFd& fd);
+  // Do all have one, so that the descriptor can be written? In a job of one node nobody asks.
+  [[nodiscard]] bool ready(std::uint32_t services) const;
+  [[nodiscard]] Status send_descriptor(LocalRanks& ranks) const;
+  // What a rank has handed back; service processes look at what is in it. Error: nobody has asked this rank, now.
+  [[nodiscard]] Status pass_job_map(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd,
+                                    Services& services);
+  // A service process has taken it, or not. True: this is what the leader is to be told of all of them.
+  [[nodiscard]] bool taken(const JobMapTakenBody& body, std::uint32_t services);
+
+ private:
+  const KeeperConfig& config_;
+  std::vector<std::vector<std::byte>> addresses_;  // by service process
+  bool passed_ = false;
+  bool answered_ = false;
+  std::uint32_t taken_ = 0;  // by so many
+};
+
+}  // namespace outrigger::service

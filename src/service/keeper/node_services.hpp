@@ -1,0 +1,37 @@
+// Service processes on cores of this node.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "service/keeper/services.hpp"
+
+namespace outrigger::service {
+
+class NodeServices final : public Services {
+ public:
+  NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter);
+
+  [[nodiscard]] Status start() override;
+  void stop() override { processes_.stop(); }
+  [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event) override;
+  [[nodiscard]] std::optional<Clock::time_point> next_look() const override;
+  void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;
+  [[nodiscard]] int doorbell(std::uint32_t sp) const override { return processes_.doorbell(sp); }
+
+ private:
+  [[nodiscard]] Status take_regions() const override;
+  void choose_places(const Topology& topology);
+  [[nodiscard]] Status launch(std::span<const std::uint32_t> sps);
+  void configure(std::uint32_t sp);
+  [[nodiscard]] Status introduce(std::uint32_t sp);
+  void introduce_rank(std::uint32_t sp, const LocalRank& rank);
+
+  ServiceProcesses processes_;
+  std::uint64_t cache_bytes_ = 0;
+};
+
+}  // namespace outrigger::service

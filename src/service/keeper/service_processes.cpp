@@ -1,0 +1,170 @@
+#include "service/keeper/service_processes.hpp"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+#include "base/shared_memory.hpp"
+#include "protocol/byte_ring.hpp"
+#include "service/loop/job_protest.hpp"
+
+namespace outrigger::service {
+namespace {
+
+constexpr std::size_t kMaxWaitingPackets = 1024;
+// At a time, so that one cannot hold up everybody else.
+constexpr int kMessagesOfOne = 64;
+
+Result<UniqueFd> make_byte_ring() {
+  Result<UniqueFd> fd = create_sealed_memory("outrigger-ring", byte_ring_bytes(), Backing::on_touch);
+  if (!fd) return fd;
+  const Result<Mapping> mapping = Mapping::map(fd.value().get(), byte_ring_bytes());
+  if (!mapping) return Error{mapping.error()};
+  initialize_byte_ring(mapping.value().base());
+  return fd;
+}
+
+}  // namespace
+
+ServiceProcesses::ServiceProcesses(ServiceStarter& starter, Events& events) : starter_(starter), events_(events) {
+  if (starter_.state_event() >= 0) events_.watch(starter_.state_event(), {Source::service_state, 0});
+}
+
+Status ServiceProcesses::start(std::uint32_t sp) {
+  assert(sp <= processes_.size() && sp < kMaxServices);
+  Result<StartedService> started = starter_.start(sp);
+  if (!started) return Error{started.error()};
+  if (sp == processes_.size()) processes_.emplace_back();
+  Process& process = processes_[sp];
+  assert(!process.socket.open());
+  process.pid = started.value().pid;
+  process.socket = QueuedSocket(std::move(started.value().control));
+  process.exit_event = std::move(started.value().exit_event);
+  process.last_words.clear();
+  process.connected.reset();
+  for (Process& other : processes_) other.connected.reset(sp);
+  ++process.times_started;
+  if (!process.doorbell.valid()) process.doorbell.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!process.doorbell.valid()) return Error{std::string("cannot make a doorbell: ") + std::strerror(errno)};
+  watch_socket(sp);
+  if (process.exit_event.valid()) events_.watch(process.exit_event.get(), {Source::service_exit, sp});
+  return Done{};
+}
+
+Status ServiceProcesses::connect(std::uint32_t sp) {
+  for (std::uint32_t peer = 0; peer < count(); ++peer) {
+    if (peer == sp || !processes_[peer].socket.open() || processes_[sp].connected.test(peer)) continue;
+    const Result<UniqueFd> forth = make_byte_ring();
+    if (!forth) return Error{forth.error()};
+    const Result<UniqueFd> back = make_byte_ring();
+    if (!back) return Error{back.error()};
+    const std::array<int, 3> for_one{forth.value().get(), back.value().get(), doorbell(peer)};
+    const std::array<int, 3> for_peer{back.value().get(), forth.value().get(), doorbell(sp)};
+    tell(sp, ControlKind::peer_ring, PeerRingBody{peer, 0}, for_one);
+    tell(peer, ControlKind::peer_ring, PeerRingBody{sp, 0}, for_peer);
+    processes_[sp].connected.set(peer);
+    processes_[peer].connected.set(sp);
+  }
+  return Done{};
+}
+
+void ServiceProcesses::watch_socket(std::uint32_t sp) {
+  const QueuedSocket& socket = processes_[sp].socket;
+  events_.watch(socket.fd(), {Source::service, sp}, socket.waiting() != 0);
+}
+
+void ServiceProcesses::send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {
+  QueuedSocket& socket = processes_[sp].socket;
+  if (!socket.open()) return;
+  socket.send(std::move(packet), fds);
+  if (socket.waiting() == 1) watch_socket(sp);
+}
+
+bool ServiceProcesses::backlogged() const {
+  return std::ranges::any_of(processes_,
+                             [](const Process& process) { return process.socket.waiting() >= kMaxWaitingPackets; });
+}
+
+// What an event names may have been lost meanwhile.
+std::vector<ServiceMessage> ServiceProcesses::receive(const Event& event) {
+  std::vector<ServiceMessage> messages;
+  switch (event.source) {
+    case Source::service: read(event.index, messages); break;
+    case Source::service_exit: ended(event.index, messages); break;
+    case Source::service_state:
+      starter_.clear_state_event();
+      look_for_stopped();
+      break;
+    default:
+      if (any_stopped()) look_for_stopped();
+  }
+  return messages;
+}
+
+void ServiceProcesses::read(std::uint32_t sp, std::vector<ServiceMessage>& messages) {
+  QueuedSocket& socket = processes_[sp].socket;
+  if (!socket.open()) return;
+  if (socket.waiting() != 0) {
+    socket.flush();
+    if (socket.waiting() == 0) watch_socket(sp);
+  }
+  for (int i = 0; i < kMessagesOfOne; ++i) {
+    ControlSocket::Received received = socket.receive();
+    if (received.event == ControlSocket::Event::nothing) return;
+    if (received.event != ControlSocket::Event::message) return ended(sp, messages);
+    sort(sp, std::move(*received.message), messages);
+  }
+}
+
+// Protests about the whole job are what is to be said when it has ended.
+void ServiceProcesses::sort(std::uint32_t sp, ControlMessage message, std::vector<ServiceMessage>& messages) {
+  if (message.kind() == ControlKind::protest) {
+    auto protest = message.body<ProtestBody>();
+    protest.reason.back() = '\0';
+    if (protest.world_rank == kWholeJob) {
+      processes_[sp].last_words = protest.reason.data();
+      return;
+    }
+  }
+  messages.push_back({sp, std::move(message)});
+}
+
+// Of what it has left unread only protests matter now.
+void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& messages) {
+  Process& process = processes_[sp];
+  if (!process.socket.open()) return;  // known already
+  while (process.last_words.empty()) {
+    ControlSocket::Received received = process.socket.receive();
+    if (received.event != ControlSocket::Event::message) break;
+    if (received.message->kind() == ControlKind::protest) sort(sp, std::move(*received.message), messages);
+  }
+  lose(sp, starter_.how_it_ended(sp));
+}
+
+void ServiceProcesses::look_for_stopped() {
+  const auto sp = stopped_.look(starter_, count(), StoppedServices::Clock::now());
+  if (sp && processes_[*sp].socket.open()) lose(*sp, "has been stopped by a signal");
+}
+
+void ServiceProcesses::lose(std::uint32_t sp, const std::string& how) {
+  Process& process = processes_[sp];
+  events_.unwatch(process.socket.fd());
+  events_.unwatch(process.exit_event.get());
+  process.socket.close();
+  const std::string& words = process.last_words;
+  lost_.push_back({sp, process.pid, words.empty() ? how : how + " (" + words + ")"});
+}
+
+void ServiceProcesses::stop() {
+  for (Process& process : processes_) {
+    events_.unwatch(process.socket.fd());
+    process.socket.close();
+  }
+  starter_.stop_all();
+}
+
+}  // namespace outrigger::service

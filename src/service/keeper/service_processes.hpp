@@ -1,0 +1,97 @@
+// Service processes that are children of this one: starting them, the rings between them, what is said to them and
+// heard of them, and how they end. For the keeper of a node, and for `outriggerd dpu`.
+#pragma once
+
+#include <bitset>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/control.hpp"
+#include "service/keeper/events.hpp"
+#include "service/keeper/queued_socket.hpp"
+#include "service/keeper/starter.hpp"
+#include "service/keeper/stopped_services.hpp"
+
+namespace outrigger::service {
+
+struct ServiceMessage {
+  std::uint32_t sp = 0;
+  ControlMessage message;
+};
+
+// One that has ended, or does nothing because a signal has stopped it.
+struct LostService {
+  std::uint32_t sp = 0;
+  pid_t pid = 0;
+  std::string how;  // "was killed by signal 9 (Killed) (its last words)"
+};
+
+// Thread rule: one thread.
+class ServiceProcesses {
+ public:
+  // Both must outlive this.
+  ServiceProcesses(ServiceStarter& starter, Events& events);
+  ~ServiceProcesses() { stop(); }
+  ServiceProcesses(const ServiceProcesses&) = delete;
+  ServiceProcesses& operator=(const ServiceProcesses&) = delete;
+
+  // Starts the next one, or again one that has been lost. Its doorbell stays the same.
+  [[nodiscard]] Status start(std::uint32_t sp);
+  // Gives it a ring to and from each other one that runs, of which it has none yet; the others are told, too.
+  [[nodiscard]] Status connect(std::uint32_t sp);
+
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(processes_.size()); }
+  [[nodiscard]] pid_t pid(std::uint32_t sp) const { return processes_[sp].pid; }
+  [[nodiscard]] int doorbell(std::uint32_t sp) const { return processes_[sp].doorbell.get(); }
+  [[nodiscard]] std::uint32_t times_started(std::uint32_t sp) const { return processes_[sp].times_started; }
+
+  // To one that has been lost: nothing.
+  void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds = {});
+  template <class T>
+  void tell(std::uint32_t sp, ControlKind kind, const T& body, std::span<const int> fds = {}) {
+    send(sp, encode_control(kind, body), fds);
+  }
+  // Does any leave so much unread that nothing should be said that can be left unsaid? The rest is bounded by what has
+  // been said before.
+  [[nodiscard]] bool backlogged() const;
+
+  // What they have said. To be called when an event names a service process, and every StoppedServices::kTurn while any
+  // is stopped.
+  [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event);
+  [[nodiscard]] bool any_stopped() const { return stopped_.any(); }
+  // Those lost since the last call, each once.
+  [[nodiscard]] std::vector<LostService> take_lost() { return std::exchange(lost_, {}); }
+
+  // Ends them all and waits for them.
+  void stop();
+
+ private:
+  struct Process {
+    pid_t pid = 0;
+    QueuedSocket socket;  // closed when it is lost
+    UniqueFd exit_event;
+    UniqueFd doorbell;
+    std::bitset<kMaxServices> connected;  // to these
+    std::string last_words;               // its protest about the whole job
+    std::uint32_t times_started = 0;
+  };
+
+  void watch_socket(std::uint32_t sp);
+  void read(std::uint32_t sp, std::vector<ServiceMessage>& messages);
+  void sort(std::uint32_t sp, ControlMessage message, std::vector<ServiceMessage>& messages);
+  void ended(std::uint32_t sp, std::vector<ServiceMessage>& messages);
+  void look_for_stopped();
+  void lose(std::uint32_t sp, const std::string& how);
+
+  ServiceStarter& starter_;
+  Events& events_;
+  std::vector<Process> processes_;
+  StoppedServices stopped_;
+  std::vector<LostService> lost_;
+};
+
+}  // namespace outrigger::service

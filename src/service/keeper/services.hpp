@@ -1,0 +1,81 @@
+// The service processes of a node as its keeper sees them, wherever they run.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "service/keeper/keeper_config.hpp"
+#include "service/keeper/local_ranks.hpp"
+#include "service/keeper/service_placement.hpp"
+#include "service/keeper/service_processes.hpp"
+
+namespace outrigger::service {
+
+class Services {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // All must outlive this.
+  Services(const KeeperConfig& config, LocalRanks& ranks, Events& events)
+      : config_(config), ranks_(ranks), events_(events) {}
+  virtual ~Services() = default;
+  Services(const Services&) = delete;
+  Services& operator=(const Services&) = delete;
+
+  // Once all ranks are here: brings them up, gives every rank one, and introduces the ranks to all of them. They answer
+  // by rank_attached. May take as long as a DPU takes to start them.
+  [[nodiscard]] virtual Status start() = 0;
+  // A rank's answer to a segment that was offered to it. Error: it was not asked.
+  [[nodiscard]] virtual Status pass_rank_address(const LocalRank& rank, const SharedBytesBody& body,
+                                                 const UniqueFd& fd);
+  // All ranks are served.
+  virtual void attached() {}
+  virtual void stop() = 0;
+
+  // What they have said; `event` is what has woken the keeper.
+  [[nodiscard]] virtual std::vector<ServiceMessage> receive(const Event& event) = 0;
+  // When to call receive() again, should nothing wake it.
+  [[nodiscard]] virtual std::optional<Clock::time_point> next_look() const = 0;
+  // Why they cannot go on: the first reason.
+  [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
+
+  virtual void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) = 0;
+  template <class T>
+  void tell_all(ControlKind kind, const T& body, std::span<const int> fds = {}) {
+    for (std::uint32_t sp = 0; sp < count(); ++sp) send(sp, encode_control(kind, body), fds);
+  }
+  // A rank's region goes to all of them, and the rank hears once all have answered. Errors are the rank's: nonsense, or
+  // it takes no answer.
+  [[nodiscard]] Status add_region(LocalRank& rank, RegionBody body, UniqueFd fd);
+  [[nodiscard]] Status drop_region(LocalRank& rank, RegionBody body);
+  [[nodiscard]] Status region_added(std::uint32_t sp, LocalRank& rank, const RegionAddedBody& body);
+
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(places_.size()); }
+  [[nodiscard]] const ServicePlace& place(std::uint32_t sp) const { return places_[sp]; }
+  // -1: it is rung in another way.
+  [[nodiscard]] virtual int doorbell(std::uint32_t sp) const = 0;
+
+ protected:
+  // What each has to know first.
+  [[nodiscard]] ConfigureBody configuration(std::uint32_t sp) const;
+  void fail(std::string reason);
+  // Error: why no region can be handed to them now.
+  [[nodiscard]] virtual Status take_regions() const = 0;
+
+  const KeeperConfig& config_;
+  LocalRanks& ranks_;
+  Events& events_;
+  std::vector<ServicePlace> places_;
+
+ private:
+  std::optional<std::string> failure_;
+};
+
+// The name of this machine, for people.
+[[nodiscard]] std::string host_name();
+
+}  // namespace outrigger::service
