@@ -39,8 +39,8 @@ class Artifacts:
         path = self.root / "lib" / "liboutrigger-heap.so"
         if not path.exists():
             raise UserError(
-                f"{path} is missing: --shared-heap on needs it, and it is built where jemalloc is installed "
-                "(Debian: libjemalloc-dev); then ./dev build"
+                f"{path} is missing: the shared heap needs it (--reach heap), and it is built where jemalloc is "
+                "installed (Debian: libjemalloc-dev); then ./dev build"
             )
         return path
 

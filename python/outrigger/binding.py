@@ -17,7 +17,8 @@ from outrigger.cores import Core, format_cpu_list, parse_cpu_list
 from outrigger.errors import UserError
 
 VERSION = 1
-POLICIES = ("bunch", "scatter", "hybrid", "none")
+BUNCH, NONE = "bunch", "none"
+POLICIES = (BUNCH, "scatter", "hybrid", NONE)
 _TIMEOUT_S = 20.0
 # Told apart also without colours: each cell has the rank's or the service process's number.
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_cyan", "bright_green")

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from outrigger.errors import UserError
 
 
 def captured(
-    command: Sequence[str], timeout_s: float, *, said: str = "", if_missing: str = "", if_silent: str = ""
+    command: Sequence[str],
+    timeout_s: float,
+    *,
+    said: str = "",
+    environment: Mapping[str, str] | None = None,
+    if_missing: str = "",
+    if_silent: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """What a program printed that was told `said`, and its exit code.
 
     UserErrors, with a hint, when it cannot be run or does not end.
     """
     try:
-        return subprocess.run(command, capture_output=True, text=True, input=said, timeout=timeout_s, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, input=said, env=environment, timeout=timeout_s, check=False
+        )
     except OSError as error:
         raise UserError(f"cannot run {command[0]}: {error.strerror}{if_missing}") from error
     except subprocess.TimeoutExpired:

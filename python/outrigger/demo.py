@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import launch
+from outrigger import binding, launch
 from outrigger.artifacts import Artifacts
 from outrigger.bench import plot
 from outrigger.bench.figures import Configuration, Measurement, Row, Side, read_rows
@@ -64,7 +64,7 @@ class Demo:
         native, _ = self._run(job, "native")
         work = ",".join(str(row.work_iterations) for row in native)
         job = replace(job, program=(*program, "--work", work))
-        all_cores, _ = self._run(replace(job, bind=False), "native on all cores")
+        all_cores, _ = self._run(replace(job, bind=binding.NONE), "native on all cores")
         offloaded, command = self._run(replace(job, native=False), "offloaded")
         return Comparison(mpi, command, native, all_cores, offloaded)
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from outrigger import dpus, formats, launchers
+from outrigger import dpu_process, dpus, formats, launchers
+from outrigger.artifacts import Artifacts
 from outrigger.captured import captured
 from outrigger.errors import UserError
 from outrigger.hostfile import is_this_host
-from outrigger.launch import Where
+from outrigger.hosts import Where
 from outrigger.plan import Share
 
 _PROBE_S = 60.0
@@ -23,14 +23,30 @@ _PROBED_AT_ONCE = 16
 _REACHES = {"alias": "the network moves memory by itself", "rdma": "service processes move memory by RDMA"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Probed:
+    """What `outriggerd dpu-probe` prints."""
+
+    reach: str
+    """alias, rdma, or another: of no use, see `problem`."""
+    device: str = ""
+    round_trip_us: float | None = None
+    bandwidth_bytes_per_s: float | None = None
+    problem: str = ""
+
+    @property
+    def useful(self) -> bool:
+        """Service processes can run there."""
+        return self.reach in _REACHES
+
+
+@dataclass(frozen=True, kw_only=True)
 class DpuFinding:
     """A DPU as its host sees it."""
 
     dpu: str
     host: str
     reach: str = "none"
-    """alias, rdma, or none: of no use, see `problem`."""
     device: str = ""
     round_trip_us: float | None = None
     bandwidth_bytes_per_s: float | None = None
@@ -38,28 +54,12 @@ class DpuFinding:
     problem: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Probed:
+def parse_probe(text: str) -> Probed:
     """What `outriggerd dpu-probe` prints."""
-
-    reach: str
-    device: str = ""
-    round_trip_us: float | None = None
-    bandwidth_bytes_per_s: float | None = None
-    problem: str = ""
-
-    def finding(self) -> dict[str, Any]:
-        """Fields of a DpuFinding."""
-        fields = asdict(self)
-        return fields if self.reach in _REACHES else {"device": self.device, "problem": self.problem}
+    return formats.parse(text, Probed, "what outriggerd dpu-probe printed")
 
 
-def parse_probe(text: str) -> dict[str, Any]:
-    """What `outriggerd dpu-probe` prints: fields of a DpuFinding."""
-    return formats.parse(text, Probed, "what outriggerd dpu-probe printed").finding()
-
-
-def _probe(where: Where, daemon: Path, share: Share, ready: dpus.Ready, secret: str) -> dict[str, Any]:
+def _probe(where: Where, daemon: Path, share: Share, ready: dpu_process.Ready, secret: str) -> Probed:
     """Asks on the host, whose memory the DPU is to reach."""
     command = [str(daemon), "dpu-probe", f"{share.dpu}:{ready.port}"]
     if not is_this_host(share.host.name):
@@ -69,31 +69,29 @@ def _probe(where: Where, daemon: Path, share: Share, ready: dpus.Ready, secret: 
         if result.returncode == 0:
             return parse_probe(result.stdout)
         said = (result.stderr.strip() or result.stdout.strip()).splitlines()
-        return {"problem": said[-1].removeprefix("outriggerd: ") if said else f"exit code {result.returncode}"}
+        problem = said[-1].removeprefix("outriggerd: ") if said else f"exit code {result.returncode}"
     except UserError as error:
-        return {"problem": str(error)}
+        problem = str(error)
+    return Probed(reach="none", problem=problem)
 
 
-def collect(where: Where, how: dpus.Way, daemon: Path) -> list[DpuFinding]:
+def collect(where: Where, how: dpu_process.Way, daemon: Path) -> list[DpuFinding]:
     """Starts all DPUs and has each probed by its host."""
     secret = dpus.new_secret()
 
     def find(attempt: dpus.Attempt) -> DpuFinding:
         share = attempt.share
-        found = DpuFinding(share.dpu or "", share.host.name)
+        dpu, host = share.dpu or "", share.host.name
         if attempt.running is None or attempt.running.ready is None:
-            return DpuFinding(found.dpu, found.host, problem=attempt.problem)
+            return DpuFinding(dpu=dpu, host=host, problem=attempt.problem)
         ready = attempt.running.ready
         probed = _probe(where, daemon, share, ready, secret)
-        return DpuFinding(found.dpu, found.host, cores=ready.cores, **probed)
+        if not probed.useful:
+            return DpuFinding(dpu=dpu, host=host, device=probed.device, cores=ready.cores, problem=probed.problem)
+        return DpuFinding(dpu=dpu, host=host, cores=ready.cores, **asdict(probed))
 
     with dpus.each_started(where.shares, how, secret) as attempts, ThreadPoolExecutor(_PROBED_AT_ONCE) as pool:
         return list(pool.map(find, attempts))
-
-
-def as_data(findings: Sequence[DpuFinding]) -> list[Mapping[str, Any]]:
-    """For --json."""
-    return [asdict(finding) for finding in findings]
 
 
 def _round_trip(finding: DpuFinding) -> str:
@@ -127,3 +125,13 @@ def show(console: Console, findings: Sequence[DpuFinding]) -> None:
         console.print(words, soft_wrap=True)
     for reach in sorted({each.reach for each in findings if each.reach in _REACHES}):
         console.print(f"[dim]{reach}: {_REACHES[reach]}[/]")
+
+
+def run(console: Console, where: Where, how: dpu_process.Way, found: Artifacts, *, as_json: bool) -> bool:
+    """`outrigger info --dpufile`; whether all are of use."""
+    findings = collect(where, how, found.daemon)
+    if as_json:
+        print(formats.as_json(findings))
+    else:
+        show(console, findings)
+    return not any(finding.problem for finding in findings)

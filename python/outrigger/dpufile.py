@@ -1,4 +1,7 @@
-"""DPUs by name, one a line: the i-th belongs to the i-th host."""
+"""DPUs by name, one a line: the i-th belongs to the i-th host.
+
+As many as hosts, no `:`, no name twice. `#` begins a comment.
+"""
 
 from __future__ import annotations
 

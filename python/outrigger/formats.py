@@ -38,7 +38,7 @@ def parse_version(text: str | bytes, form: type[T], version: int, what: str) -> 
     return parse(text, form, what)
 
 
-def convert(data: Any, form: type[T], what: str) -> T:
+def convert(data: Any, form: Any, what: str) -> Any:
     """The same for what has been read already."""
     try:
         return msgspec.convert(data, form)
@@ -72,6 +72,11 @@ def parse_figures(output: str, form: type[F], ranks: int) -> F:
     if figures.ranks != ranks:
         raise UserError(f"the benchmark ran as a job of {figures.ranks} ranks, not {ranks}: is this its own mpirun?")
     return figures
+
+
+def line_of(value: Any) -> bytes:
+    """One line, for a pipe."""
+    return msgspec.json.encode(value) + b"\n"
 
 
 def as_json(value: Any) -> str:

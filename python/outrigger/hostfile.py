@@ -1,4 +1,11 @@
-"""Hosts and how many ranks each takes: files as mpirun's users know them, `host:slots` or `host slots=N` a line."""
+"""Hosts and how many ranks each takes, one a line, in forms that mpirun's users know:
+
+    thor001:32
+    thor002 slots=32     # the same
+    thor003              # one slot
+
+`#` begins a comment. A host that is named again takes that many more.
+"""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 from outrigger import formats, tables
-from outrigger.artifacts import Artifacts
+from outrigger.artifacts import Artifacts, find
+from outrigger.captured import captured
 from outrigger.cores import allowed_cores, format_cpu_list
 from outrigger.errors import UserError
 from outrigger.mpis import ABI_NAMES, FAMILIES, NAMES, Mpi, find_all_mpis
 from outrigger.report import format_bytes
+
+_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,33 +73,89 @@ class Finding:
     remark: str = ""
 
 
-def _preload(artifacts: Artifacts | None, family: str) -> tuple[str | None, str]:
-    """The preload library for an ABI, or why there is none."""
-    if artifacts is None:
-        return None, "no build was found"
-    try:
-        return str(artifacts.preload(family)), ""
-    except UserError as error:
-        return None, str(error)
+@dataclass(frozen=True, kw_only=True)
+class FoundMpi:
+    """An MPI, and the library that serves its programs."""
+
+    family: str
+    vendor: str
+    title: str
+    version: str
+    launcher: str
+    library: str | None
+    preload: str | None
+    served: bool
+    reason: str
+    """Why not."""
 
 
-def _mpi(artifacts: Artifacts | None, mpi: Mpi) -> dict[str, Any]:
-    preload, reason = _preload(artifacts, mpi.family)
-    return {
-        "family": mpi.family,
-        "vendor": mpi.vendor,
-        "title": mpi.title,
-        "version": mpi.version,
-        "launcher": str(mpi.launcher),
-        "library": str(mpi.library) if mpi.library else None,
-        "preload": preload,
-        "served": not reason,
-        "reason": reason,
-    }
+@dataclass(frozen=True)
+class Cores:
+    """CPUs, and who would get them."""
+
+    allowed: tuple[tuple[int, ...], ...]
+    """By core."""
+    ranks: tuple[int, ...]
+    services: tuple[int, ...]
 
 
-def _mpis(artifacts: Artifacts | None) -> list[dict[str, Any]]:
-    return [_mpi(artifacts, mpi) for mpi in find_all_mpis()]
+@dataclass(frozen=True)
+class Daemon:
+    """What outriggerd says of this machine."""
+
+    path: str | None
+    problem: str = ""
+    """Not empty: it says nothing."""
+    info: Mapping[str, Any] | None = None
+    machine: Machine | None = None
+    """The same, as far as it is used here."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One of ours that is set."""
+
+    value: str
+    meaning: str
+    """Empty: nobody reads it."""
+
+
+@dataclass(frozen=True)
+class Info:
+    """Everything that `outrigger info` knows."""
+
+    mpis: tuple[FoundMpi, ...]
+    ucx: str | None
+    cores: Cores
+    daemon: Daemon
+    environment: Mapping[str, Variable]
+    reaches: tuple[tables.Reach, ...]
+
+    def data(self) -> dict[str, Any]:
+        """For --json."""
+        data = asdict(self)
+        del data["daemon"]["machine"]
+        return data
+
+
+def _mpi(artifacts: Artifacts | None, mpi: Mpi) -> FoundMpi:
+    preload, reason = None, "no build was found"
+    if artifacts is not None:
+        try:
+            preload, reason = str(artifacts.preload(mpi.family)), ""
+        except UserError as error:
+            reason = str(error)
+    return FoundMpi(
+        family=mpi.family,
+        vendor=mpi.vendor,
+        title=mpi.title,
+        version=mpi.version,
+        launcher=str(mpi.launcher),
+        library=str(mpi.library) if mpi.library else None,
+        preload=preload,
+        served=not reason,
+        reason=reason,
+    )
 
 
 def find_ucx() -> str | None:
@@ -110,85 +169,88 @@ def find_ucx() -> str | None:
     return version.decode()
 
 
-def _daemon(artifacts: Artifacts | None) -> dict[str, Any]:
-    """What outriggerd says of this machine."""
+def _daemon(artifacts: Artifacts | None) -> Daemon:
     if artifacts is None:
-        return {"path": None, "problem": "no build was found; run ./dev build"}
+        return Daemon(None, "no build was found; run ./dev build")
     try:
-        path = artifacts.daemon
+        path = str(artifacts.daemon)
         # UCX says on standard output what it does not like.
-        env = {"UCX_LOG_FILE": "/dev/stderr", **os.environ}
-        result = subprocess.run(
-            [path, "info", "--json"], capture_output=True, text=True, timeout=20, check=False, env=env
-        )
+        environment = {"UCX_LOG_FILE": "/dev/stderr", **os.environ}
+        result = captured([path, "info", "--json"], _TIMEOUT_S, environment=environment)
         if result.returncode != 0:
-            return {"path": str(path), "problem": result.stderr.strip() or f"exit code {result.returncode}"}
-        return {"path": str(path), "info": formats.parse(result.stdout, dict, f"what {path} info printed")}
-    except (UserError, OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return {"path": None, "problem": str(error)}
+            return Daemon(path, result.stderr.strip() or f"exit code {result.returncode}")
+        what = f"what {path} info printed"
+        machine = formats.parse(result.stdout, Machine, what)
+        return Daemon(path, info=formats.parse(result.stdout, dict, what), machine=machine)
+    except UserError as error:
+        return Daemon(None, str(error))
 
 
-def _environment(artifacts: Artifacts | None) -> dict[str, dict[str, str]]:
-    """Our variables that are set, each with its meaning; for people, as far as a build says it."""
+def _tables(artifacts: Artifacts | None) -> tables.Tables | None:
+    """As far as a build says them."""
     try:
-        known = {} if artifacts is None else {row.name: row.meaning for row in tables.read(artifacts).settings}
+        return None if artifacts is None else tables.read(artifacts)
     except UserError:
-        known = {}
-    names = sorted(name for name in os.environ if name.startswith("OUTRIGGER_"))
-    return {name: {"value": os.environ[name], "meaning": known.get(name, "")} for name in names}
+        return None
 
 
-def collect(artifacts: Artifacts | None) -> dict[str, Any]:
-    """Everything that `outrigger info` knows, as plain data."""
+def collect(artifacts: Artifacts | None) -> Info:
+    """Looks around."""
     cores = allowed_cores()
     kept = cores[-1:] if len(cores) > 1 else []
-    return {
-        "mpis": _mpis(artifacts),
-        "ucx": find_ucx(),
-        "cores": {
-            "allowed": [list(core) for core in cores],
-            "ranks": [cpu for core in cores if core not in kept for cpu in core],
-            "services": [core[0] for core in kept],
-        },
-        "daemon": _daemon(artifacts),
-        "environment": _environment(artifacts),
-    }
+    known = _tables(artifacts)
+    meanings = {} if known is None else {row.name: row.meaning for row in known.settings}
+    names = sorted(name for name in os.environ if name.startswith("OUTRIGGER_"))
+    return Info(
+        mpis=tuple(_mpi(artifacts, mpi) for mpi in find_all_mpis()),
+        ucx=find_ucx(),
+        cores=Cores(
+            tuple(cores),
+            tuple(cpu for core in cores if core not in kept for cpu in core),
+            tuple(core[0] for core in kept),
+        ),
+        daemon=_daemon(artifacts),
+        environment={name: Variable(os.environ[name], meanings.get(name, "")) for name in names},
+        reaches=() if known is None else known.reaches,
+    )
 
 
-def _mpi_finding(found: dict[str, Any]) -> Finding:
-    name = NAMES[found["vendor"] or found["family"]]
-    value = f"{found['version']}, {ABI_NAMES[found['family']]}"
-    where = f"{found['launcher']}, {found['library'] or 'its libmpi was not found'}"
-    if not found["served"]:
-        return Finding(name, False, value, f"{where}; cannot be served: {found['reason']}")
-    return Finding(name, True, value, f"{where}; served by {Path(found['preload']).name}")
+def _mpi_finding(found: FoundMpi) -> Finding:
+    name = NAMES[found.vendor or found.family]
+    value = f"{found.version}, {ABI_NAMES[found.family]}"
+    where = f"{found.launcher}, {found.library or 'its libmpi was not found'}"
+    if found.preload is None:
+        return Finding(name, False, value, f"{where}; cannot be served: {found.reason}")
+    return Finding(name, True, value, f"{where}; served by {Path(found.preload).name}")
 
 
-def _mpi_findings(data: dict[str, Any]) -> list[Finding]:
-    found = {mpi["vendor"] or mpi["family"] for mpi in data["mpis"]}
-    missing = [Finding(NAMES[name], False, "not found", "its mpiexec is not on PATH") for name in FAMILIES]
+def _mpi_findings(found: Sequence[FoundMpi]) -> list[Finding]:
+    there = {mpi.vendor or mpi.family for mpi in found}
+    missing = [name for name in FAMILIES if name not in there]
     return [
-        *map(_mpi_finding, data["mpis"]),
-        *(finding for name, finding in zip(FAMILIES, missing, strict=True) if name not in found),
+        *map(_mpi_finding, found),
+        *(Finding(NAMES[name], False, "not found", "its mpiexec is not on PATH") for name in missing),
     ]
 
 
-def _core_finding(data: dict[str, Any]) -> Finding:
-    cores = data["cores"]
-    ranks = f"ranks on CPUs {format_cpu_list(cores['ranks'])}"
-    if not cores["services"]:
+def _core_finding(cores: Cores) -> Finding:
+    ranks = f"ranks on CPUs {format_cpu_list(cores.ranks)}"
+    if not cores.services:
         return Finding("cores", False, ranks, "only one core may be used: service processes share it with the ranks")
-    kept = f"service process on CPU {format_cpu_list(cores['services'])}"
+    kept = f"service process on CPU {format_cpu_list(cores.services)}"
     return Finding("cores", True, f"{ranks}, {kept}", "as outrigger run places up to eight ranks")
 
 
-def _daemon_findings(data: dict[str, Any]) -> list[Finding]:
-    daemon = data["daemon"]
-    if "info" not in daemon:
-        return [Finding("outriggerd", False, daemon["path"] or "not found", daemon["problem"])]
-    machine = formats.convert(daemon["info"], Machine, f"what {daemon['path']} info printed")
-    reaches = reach_findings(machine.reach, machine.huge_pages)
-    return [Finding("outriggerd", True, daemon["path"]), *reaches, wire_finding(machine.wire)]
+def _daemon_findings(daemon: Daemon, reaches: Sequence[tables.Reach]) -> list[Finding]:
+    if daemon.machine is None:
+        return [Finding("outriggerd", False, daemon.path or "not found", daemon.problem)]
+    machine = daemon.machine
+    return [
+        Finding("outriggerd", True, daemon.path or ""),
+        *reach_findings(machine.reach, reaches),
+        huge_pages_finding(machine.huge_pages),
+        wire_finding(machine.wire),
+    ]
 
 
 def wire_finding(wire: Wire) -> Finding:
@@ -199,45 +261,62 @@ def wire_finding(wire: Wire) -> Finding:
     return Finding("wire", True, f"{wire.kind} ({wire.transports})", f"to a node like this one; {how}")
 
 
-def reach_findings(reach: Reach, huge_pages: HugePages) -> list[Finding]:
-    """How service processes can touch the ranks' memory, best first."""
-    ways = (
-        ("mapped", reach.mapped, "buffers from MPI_Alloc_mem", ""),
-        ("xpmem", reach.xpmem, "any other buffer: attached", reach.xpmem_why_not),
-        ("cma", reach.cma, "any other buffer", reach.cma_why_not),
-        ("copier", reach.copier, "any other buffer on both sides: one copy", "needs cma"),
-        ("bounce", True, "scattered small pieces" if reach.cma else "what cma cannot do: ranks copy", ""),
-    )
-    found = [
-        Finding(f"reach {name}", good, "yes" if good else "no", use if good else why) for name, good, use, why in ways
+def reach_findings(here: Reach, reaches: Sequence[tables.Reach]) -> list[Finding]:
+    """How service processes can touch the ranks' memory: what can be allowed, and what of it there is here."""
+    there = {"mapped": "", "xpmem": here.xpmem_why_not, "cma": here.cma_why_not, "bounce": ""}
+    there["copier"] = "" if here.copier else "needs cma"
+    return [
+        Finding(f"reach {row.name}", False, "no", why)
+        if (why := there.get(row.name, "only on a DPU: outrigger info --dpufile FILE tries them"))
+        else Finding(f"reach {row.name}", True, "yes", f"{row.when}: {row.cost}")
+        for row in reaches
+        if row.selectable
     ]
-    return [*found, _huge_pages_finding(huge_pages)]
 
 
-def _huge_pages_finding(huge: HugePages) -> Finding:
+def huge_pages_finding(huge: HugePages) -> Finding:
     if not huge.bytes:
         return Finding("huge pages", False, "no", huge.why_not)
     return Finding("huge pages", True, format_bytes(huge.bytes), "for buffers that are copied from again and again")
 
 
-def findings(data: dict[str, Any]) -> list[Finding]:
+def findings(found: Info) -> list[Finding]:
     """The lines of `outrigger info`."""
-    ucx = data["ucx"]
-    result = [*_mpi_findings(data), _core_finding(data), *_daemon_findings(data)]
-    result.append(Finding("UCX", True, ucx or "not found", "not used between processes of one node"))
-    for name, found in data["environment"].items():
-        result.append(Finding(name, bool(found["meaning"]), found["value"], found["meaning"] or "not read"))
-    return result
+    return [
+        *_mpi_findings(found.mpis),
+        _core_finding(found.cores),
+        *_daemon_findings(found.daemon, found.reaches),
+        Finding("UCX", found.ucx is not None, found.ucx or "not found", "not used between processes of one node"),
+        *(
+            Finding(name, bool(variable.meaning), variable.value, variable.meaning or "not read")
+            for name, variable in found.environment.items()
+        ),
+    ]
 
 
-def show(console: Console, data: dict[str, Any]) -> None:
+def show(console: Console, found: Info) -> None:
     """Prints the lines as a table."""
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_column(style="dim", overflow="fold")
-    for finding in findings(data):
+    for finding in findings(found):
         mark = "[green]●[/]" if finding.good else "[yellow]○[/]"
         table.add_row(mark, finding.name, finding.value, finding.remark)
     console.print(table)
+
+
+def run(console: Console, build: Path | None, *, as_json: bool) -> None:
+    """`outrigger info`; without a build it says less."""
+    try:
+        artifacts = find(build)
+    except UserError:
+        if build is not None:
+            raise
+        artifacts = None
+    found = collect(artifacts)
+    if as_json:
+        print(formats.as_json(found.data()))
+    else:
+        show(console, found)

@@ -15,6 +15,7 @@ from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
 from outrigger.hostfile import is_this_host
+from outrigger.hosts import Where
 from outrigger.linked import is_python
 from outrigger.mpis import Mpi
 from outrigger.plan import Share
@@ -28,18 +29,22 @@ _NOT_PASSED = (settings.BUILD,)  # for this command alone
 
 
 @dataclass(frozen=True)
-class Where:
-    """Hosts, and how they are reached."""
+class Variables:
+    """For the ranks, as asked for with -x."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    passed: tuple[str, ...] = ()
+    """Names of further ones that ranks on other hosts must have, as they are here."""
+
+
+@dataclass(frozen=True)
+class Dpus:
+    """Those of a job."""
 
     shares: tuple[Share, ...] = ()
-    """Empty: all ranks here."""
-    agent: str = launchers.SSH
-    slurm: bool = False
-    """Start with srun, within the allocation."""
-    mpi_type: str | None = None
-    """srun's --mpi."""
-    as_allocated: bool = False
-    """Slurm's own plan: all nodes of the allocation, with all their slots."""
+    """The hosts whose service processes run there: all of the job's, or none."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What the ranks must know of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,34 +57,22 @@ class Job:
     settings: Settings = field(default_factory=Settings)
     native: bool = False
     """Leave the library out; the placement stays the same."""
-    bind: bool = True
+    bind: str = binding.BUNCH
+    """How ranks are placed, see binding.parse_bind."""
     report: Path | None = None
     """Where the library writes its report, as JSON."""
-    policy: str = "bunch"
-    """How `bind` places ranks, see binding.parse_bind."""
     where: Where = field(default_factory=Where)
     pretend_nodes: int = 1
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """For the ranks, as asked for with -x."""
-    passed: tuple[str, ...] = ()
-    """Names of further variables that ranks on other hosts must have."""
+    variables: Variables = field(default_factory=Variables)
     library_path: Path | None = None
     """Where the ranks' loader looks first."""
-    dpus: tuple[Share, ...] = ()
-    """The hosts whose service processes run on their DPUs: all of the job's, or none."""
-    dpu_environment: Mapping[str, str] = field(default_factory=dict)
-    """What the ranks must know of these DPUs."""
-
-    @property
-    def bind_policy(self) -> str:
-        """For `outriggerd exec` and `outriggerd place`."""
-        return self.policy if self.bind else "none"
+    dpus: Dpus = field(default_factory=Dpus)
 
     def place_command(self, artifacts: Artifacts, ranks: int) -> list[str]:
         """The command that says where so many ranks of a host go."""
         return binding.place_command(
-            artifacts.daemon, self.bind_policy, self.settings.services, ranks, self.pretend_nodes,
-            on_dpu=bool(self.dpus),
+            artifacts.daemon, self.bind, self.settings.services, ranks, self.pretend_nodes,
+            on_dpu=bool(self.dpus.shares),
         )  # fmt: skip
 
 
@@ -103,7 +96,7 @@ def _mpi_environment(mpi: Mpi) -> dict[str, str]:
 def _offload_environment(job: Job, artifacts: Artifacts) -> dict[str, str]:
     if job.native:
         return {settings.ENABLE: "0"}
-    variables = {settings.DAEMON: str(artifacts.daemon), **job.settings.environment(), **job.dpu_environment}
+    variables = {settings.DAEMON: str(artifacts.daemon), **job.settings.environment(), **job.dpus.environment}
     if job.pretend_nodes > 1:
         variables[settings.PRETEND_NODES] = str(job.pretend_nodes)
     if job.report is not None:
@@ -117,23 +110,23 @@ def _mpi4py_environment(job: Job) -> dict[str, str]:
     return choice.mpi4py_environment(job.mpi)
 
 
-def _wrapper(job: Job, artifacts: Artifacts) -> list[str]:
+def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str]) -> list[str]:
     """Put before the program: binds on the node itself, and keeps the launcher from being bound or preloaded."""
     words = [str(artifacts.daemon), "exec"]
-    if job.bind:
-        words += ["--bind", job.policy]
+    if job.bind != binding.NONE:
+        words += ["--bind", job.bind]
         if job.settings.services is not None:
             words += ["--services", str(job.settings.services)]
-        words += [binding.KEEP_NO_CORE] if job.dpus else []
+        words += [binding.KEEP_NO_CORE] if job.dpus.shares else []
     if not job.native:
-        libraries = [artifacts.heap] if job.settings.shared_heap else []
+        libraries = [artifacts.heap] if settings.uses_heap({**os.environ, **environment}) else []
         words += ["--preload", ":".join(map(str, [*libraries, artifacts.preload(job.mpi.family)]))]
     return [*words, "--"] if len(words) > 2 else []
 
 
 def _notes(job: Job, node: NodeBinding) -> list[str]:
     """What the user should know of the placement."""
-    if not job.bind or job.native or job.dpus or not any(rank.cpus for rank in node.ranks):
+    if job.bind == binding.NONE or job.native or job.dpus.shares or not any(rank.cpus for rank in node.ranks):
         return []
     if not node.service_cpus and node.cores == 1:
         return ["only one core may be used here: service processes share it with the ranks"]
@@ -147,7 +140,7 @@ def _notes(job: Job, node: NodeBinding) -> list[str]:
 
 def _passed(job: Job, environment: Mapping[str, str]) -> list[str]:
     """The variables that Open MPI must be told to carry. Those of its own go by themselves."""
-    names = {name for name in environment if not name.startswith("OMPI_")} | set(job.passed)
+    names = {name for name in environment if not name.startswith("OMPI_")} | set(job.variables.passed)
     if job.where.shares:
         names |= {name for name in os.environ if name in _PASSED_IF_SET or name.startswith(_PASSED_PREFIXES)}
     return sorted(names.difference(_NOT_PASSED))
@@ -155,7 +148,7 @@ def _passed(job: Job, environment: Mapping[str, str]) -> list[str]:
 
 def _start(job: Job, artifacts: Artifacts, environment: Mapping[str, str]) -> launchers.Started:
     where = job.where
-    program = (*_wrapper(job, artifacts), *job.program)
+    program = (*_wrapper(job, artifacts, environment), *job.program)
     start = launchers.Start(job.mpi, job.ranks, program, where.shares, where.agent, _passed(job, environment))
     if where.slurm:
         return launchers.srun(start, where.mpi_type, as_allocated=where.as_allocated)
@@ -187,7 +180,7 @@ def make_plan(job: Job, artifacts: Artifacts) -> Plan:
         **_mpi4py_environment(job),
         **(choice.with_library_path(job.library_path) if job.library_path is not None else {}),
         **_offload_environment(job, artifacts),
-        **job.variables,
+        **job.variables.values,
     }
     started = _start(job, artifacts, environment)
     return Plan(started.command, {**environment, **started.environment}, node, tuple(_notes(job, node)))

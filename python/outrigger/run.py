@@ -1,46 +1,74 @@
-"""The `outrigger run` command behind its options."""
+"""`outrigger run`: from what the user asked for to the end of the program."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 from rich.console import Console
 
-from outrigger import binding, dpufile, dpus, hostfile, launchers, plan, slurm, tables
+from outrigger import (
+    binding,
+    choice,
+    dpu_process,
+    dpus,
+    launch,
+    launchers,
+    linked,
+    mpis,
+    plan,
+    report,
+    settings,
+    tables,
+)
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
 from outrigger.hostfile import Host, is_this_host
-from outrigger.launch import Job, Where
+from outrigger.hosts import Hosts, dpu_shares, find_where, report_directory
+from outrigger.launch import Job
+from outrigger.settings import Settings
+from outrigger.terminal import console, note
 
-LAUNCHERS = ("auto", "mpiexec", "srun")
+TO_TERMINAL = "-"
 _ASKED_AT_ONCE = 16
 _LIKE_THIS = "if it is like this machine"
 
 
-@dataclass(frozen=True)
-class Hosts:
-    """What the user said of where to run."""
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for."""
 
-    hostfile: Path | None = None
-    dpufile: Path | None = None
-    dpu_pattern: str | None = None
-    launcher: str = "auto"
-    agent: str = launchers.SSH
-    oversubscribe: bool = False
-    pretend_nodes: int = 1
+    program: tuple[str, ...]
+    ranks: int
+    mpi: str
+    settings: Settings
+    hosts: Hosts
+    bind: str
+    variables: launch.Variables = field(default_factory=launch.Variables)
+    dpu_daemon: str | None = None
+    report_to: str | None = None
+    """A file, or TO_TERMINAL."""
+    native: bool = False
+    dry_run: bool = False
+    show_binding: bool = False
+
+    def check(self) -> None:
+        """What cannot go together."""
+        if self.native and self.report_to:
+            raise UserError("--native leaves the library out, so there is nothing to report")
+        if self.native and self.hosts.pretend_nodes > 1:
+            raise UserError("--native leaves the library out, and only that knows --pretend-nodes")
 
 
-def parse_variables(words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """-x NAME=VALUE and -x NAME: variables to set, and names of those to pass as they are."""
+def parse_variables(words: Sequence[str]) -> launch.Variables:
+    """-x NAME=VALUE and -x NAME."""
     values: dict[str, str] = {}
     names: list[str] = []
     for word in words:
@@ -53,101 +81,111 @@ def parse_variables(words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ..
             names.append(name)
         else:
             raise UserError(f"-x {name}: {name} is not set here; write -x {name}=VALUE")
-    return values, tuple(names)
+    return launch.Variables(values, tuple(names))
 
 
-def check_pretend_nodes(hosts: Hosts, shares: Sequence[plan.Share], ranks: int) -> None:
-    """--pretend-nodes splits the ranks of one host."""
-    nodes = hosts.pretend_nodes
-    if nodes < 1 or nodes > ranks:
-        raise UserError(f"--pretend-nodes {nodes}: from 1 to {ranks}, the number of ranks; -n sets it")
-    if nodes > 1 and len(shares) > 1:
-        raise UserError(
-            f"--pretend-nodes {nodes}: it splits the ranks of one host, but the job has {len(shares)}; leave it out"
+class _Run:
+    """A job and its DPUs, from the request to the program's exit code."""
+
+    def __init__(self, request: Request, found: Artifacts) -> None:
+        environment = {**os.environ, **request.settings.environment(), **request.variables.values}
+        self._unknown = settings.check_names(found, environment)
+        request.check()
+        self._request = request
+        self._found = found
+        self._choice = choice.choose(request.mpi, linked.find_program(request.program[0]), mpis.find_all_mpis())
+        self._where = find_where(request.hosts, request.ranks, self._choice.mpi.implementation, os.environ)
+        self._planned = dpu_shares(self._where, allowed=settings.allows_dpus(found, environment))
+        self._how = dpu_process.Way()
+        if self._planned:
+            self._how = dpu_process.way(
+                request.hosts.agent, request.settings.services, environment, slurm=self._where.slurm,
+                daemon=request.dpu_daemon,
+            )  # fmt: skip
+
+    def _job(self, fleet: dpus.Fleet, written: Path | None) -> Job:
+        request = self._request
+        named = request.dry_run and not request.native
+        return Job(
+            program=request.program,
+            ranks=request.ranks,
+            mpi=self._choice.mpi,
+            settings=request.settings,
+            native=request.native,
+            bind=request.bind,
+            report=written,
+            where=self._where,
+            pretend_nodes=request.hosts.pretend_nodes,
+            variables=request.variables,
+            library_path=self._choice.library_path,
+            dpus=launch.Dpus(
+                () if fleet.problem else self._planned,
+                dpus.placeholders(self._planned) if named else fleet.environment(),
+            ),
         )
 
+    def _show_dry_run(self, planned: launch.Plan) -> None:
+        for line in [] if self._request.native else dpus.as_comments(self._planned, self._how):
+            print(line)
+        print(launch.as_shell(planned))
 
-def _use_srun(hosts: Hosts, environment: Mapping[str, str]) -> bool:
-    if hosts.launcher not in LAUNCHERS:
-        raise UserError(f"--launcher {hosts.launcher}: there are {', '.join(LAUNCHERS)}")
-    if hosts.launcher == "srun" and not slurm.inside(environment):
-        raise UserError("--launcher srun: this is no Slurm allocation (SLURM_JOB_ID is not set); start salloc first")
-    if hosts.launcher != "auto":
-        return hosts.launcher == "srun"
-    return hosts.hostfile is None and slurm.inside(environment) and shutil.which("srun") is not None
+    def _show_binding(self, job: Job, fleet: dpus.Fleet) -> None:
+        request = self._request
+        screen = console(stderr=not request.dry_run)
+        show_binding(screen, job, self._found, ask_hosts=not request.dry_run, ready=fleet.ready())
 
+    def _start(self, fleet: dpus.Fleet, written: Path | None) -> int:
+        request = self._request
+        job = self._job(fleet, written)
+        planned = launch.make_plan(job, self._found)
+        for line in filter(None, (self._unknown, self._choice.note, fleet.problem, *planned.notes)):
+            note(line)
+        if request.show_binding:
+            self._show_binding(job, fleet)
+        if request.dry_run:
+            self._show_dry_run(planned)
+            return 0
+        code, _ = launch.run(planned)
+        for line in fleet.notes():
+            note(line)
+        if request.report_to == TO_TERMINAL and written is not None:
+            show_report(written)
+        return code
 
-def _within(chosen: Sequence[Host], allocation: slurm.Allocation, source: Path) -> tuple[Host, ...]:
-    known = {host.name for host in allocation.hosts}
-    for host in chosen:
-        if host.name not in known:
-            raise UserError(f"--hostfile {source}: {host.name} is not in the allocation of Slurm job {allocation.job}")
-    return tuple(chosen)
-
-
-def _dpus(hosts: Hosts, found: Sequence[Host], allocated: Sequence[str]) -> dict[str, str]:
-    if hosts.dpufile is not None:
-        return dpufile.pair(found, dpufile.read(hosts.dpufile), f"--dpufile {hosts.dpufile}")
-    if allocated:
-        return dpufile.pair(found, allocated, f"--dpu-pattern {hosts.dpu_pattern}")
-    return {}
-
-
-def find_where(hosts: Hosts, ranks: int, implementation: str, environment: Mapping[str, str]) -> Where:
-    """Which hosts get which ranks, and how they are started."""
-    use_srun = _use_srun(hosts, environment)
-    found, dpus_of = _find_hosts(hosts, environment, use_srun=use_srun)
-    if not found:
-        check_pretend_nodes(hosts, (), ranks)
-        return Where()
-    shares = plan.assign(found, ranks, oversubscribe=hosts.oversubscribe, dpus=dpus_of)
-    check_pretend_nodes(hosts, shares, ranks)
-    if use_srun:
-        mpi_type = slurm.choose_mpi_type(implementation, slurm.offered_mpi_types())
-        whole = hosts.hostfile is None and not dpus_of and ranks == sum(host.slots for host in found)
-        return Where(shares, slurm=True, mpi_type=mpi_type, as_allocated=whole)
-    if len(shares) == 1 and is_this_host(shares[0].host.name):
-        return Where(shares, launchers.SSH)  # all ranks here: no agent is needed for them
-    launchers.split_agent(hosts.agent)
-    if implementation == "openmpi":
-        here = next((share.host.name for share in shares if is_this_host(share.host.name)), "")
-        shares = plan.with_first(shares, here)
-    return Where(shares, hosts.agent)
+    def run(self) -> int:
+        """The exit code."""
+        request = self._request
+        starts = not (request.native or request.dry_run)
+        with (
+            tempfile.TemporaryDirectory(prefix="outrigger-", dir=report_directory(self._where)) as directory,
+            dpus.started(self._planned if starts else (), self._how) as fleet,
+        ):
+            return self._start(fleet, report_path(request.report_to, Path(directory)))
 
 
-def find_dpus(hosts: Hosts, environment: Mapping[str, str]) -> Where:
-    """The DPUs that are named, each with its host: this machine where no hosts are."""
-    use_srun = _use_srun(hosts, environment)
-    if hosts.hostfile is None and hosts.dpufile is not None and not use_srun:
-        here = Host(socket.gethostname())
-        return Where(tuple(plan.Share(here, 0, 1, dpu) for dpu in dpufile.read(hosts.dpufile)), hosts.agent)
-    found, dpus_of = _find_hosts(hosts, environment, use_srun=use_srun)
-    shares = plan.assign(found, sum(host.slots for host in found), dpus=dpus_of)
-    return Where(tuple(share for share in shares if share.dpu is not None), hosts.agent, slurm=use_srun)
+def run(request: Request, found: Artifacts) -> int:
+    """Starts the program and waits for it: its exit code."""
+    return _Run(request, found).run()
 
 
-def _find_hosts(
-    hosts: Hosts, environment: Mapping[str, str], *, use_srun: bool
-) -> tuple[tuple[Host, ...], dict[str, str]]:
-    """The hosts, none where none are named, and their DPUs by the hosts' names."""
-    in_allocation = use_srun or hosts.dpu_pattern is not None
-    if in_allocation and not slurm.inside(environment):
-        raise UserError("--dpu-pattern finds DPUs in a Slurm allocation, and this is none; name them with --dpufile")
-    if hosts.dpu_pattern is not None and hosts.dpufile is not None:
-        raise UserError("--dpufile and --dpu-pattern both name DPUs; leave one out")
-    allocation = slurm.allocation(environment, hosts.dpu_pattern) if in_allocation else None
-    found: tuple[Host, ...] = allocation.hosts if allocation is not None else ()
-    if hosts.hostfile is not None:
-        found = hostfile.read(hosts.hostfile)
-        found = _within(found, allocation, hosts.hostfile) if allocation is not None else found
-    if not found and hosts.dpufile is not None:
-        raise UserError("--dpufile: its DPUs belong to the hosts of a --hostfile; name that too")
-    return found, _dpus(hosts, found, allocation.dpus if allocation is not None else ())
+def report_path(report_to: str | None, directory: Path) -> Path | None:
+    """Where the library is to write its report."""
+    if report_to is None:
+        return None
+    if report_to == TO_TERMINAL:
+        return directory / "report.json"
+    path = Path(report_to).absolute()
+    if not path.parent.is_dir():
+        raise UserError(f"--report {report_to}: there is no directory {path.parent}")
+    return path
 
 
-def dpu_shares(where: Where, *, allowed: bool) -> tuple[plan.Share, ...]:
-    """The hosts whose DPUs the job is to use: all that have one, or none."""
-    return tuple(share for share in where.shares if allowed and share.dpu is not None)
+def show_report(written: Path) -> None:
+    """On the terminal."""
+    if not written.exists():
+        note("there is no report: the program did not reach MPI_Finalize under the library")
+        return
+    report.show(console(), report.read(written))
 
 
 def _ask_host(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding | str:
@@ -169,7 +207,9 @@ def _suppose(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding |
         return str(error)
 
 
-def dpu_words(share: plan.Share, services: int | None, ready: Mapping[str, dpus.Ready], ranks_per_service: int) -> str:
+def dpu_words(
+    share: plan.Share, services: int | None, ready: Mapping[str, dpu_process.Ready], ranks_per_service: int
+) -> str:
     """What runs on a host's DPU: as it says, or before it is asked."""
     if share.dpu is None:
         return ""
@@ -188,11 +228,11 @@ def show_binding(
     artifacts: Artifacts,
     *,
     ask_hosts: bool,
-    ready: Mapping[str, dpus.Ready] = MappingProxyType({}),
+    ready: Mapping[str, dpu_process.Ready] = MappingProxyType({}),
 ) -> None:
     """Draws each node; one that is like an earlier one is named only."""
-    each = tables.read(artifacts).limits.ranks_per_service if job.dpus else 0
-    dpu_of = {share.host.name: dpu_words(share, job.settings.services, ready, each) for share in job.dpus}
+    each = tables.read(artifacts).limits.ranks_per_service if job.dpus.shares else 0
+    dpu_of = {share.host.name: dpu_words(share, job.settings.services, ready, each) for share in job.dpus.shares}
     shares = job.where.shares or (plan.Share(Host(socket.gethostname(), job.ranks), 0, job.ranks),)
     find = _ask_host if ask_hosts else _suppose
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
@@ -210,14 +250,3 @@ def show_binding(
             title = f"{name} ({_LIKE_THIS})" if supposed else name
             binding.draw(console, title, node, share.first, dpu_of.get(name, ""))
             console.print()
-
-
-def report_directory(where: Where) -> Path | None:
-    """Where a report for the terminal is written: beside the program where rank 0 is on another host."""
-    remote = bool(where.shares) and not is_this_host(where.shares[0].host.name)
-    return Path.cwd() if remote else None
-
-
-def note(text: str) -> None:
-    """A line of this command's own, apart from the program's output."""
-    print(f"outrigger: {text}", file=sys.stderr, flush=True)

@@ -21,6 +21,10 @@ DPUS = "OUTRIGGER_DPUS"
 INIT_TIMEOUT = "OUTRIGGER_INIT_TIMEOUT_MS"
 PRETEND_NODES = "OUTRIGGER_PRETEND_NODES"
 
+HEAP = "heap"
+AIDS = {"--shared-heap": HEAP, "--wait-copies": "wait_copies", "--huge-pages": "huge_pages"}
+"""The options that are short for a word of --reach."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -29,34 +33,28 @@ class Settings:
     services: int | None = None
     algorithms: tuple[str, ...] = ()
     """Rules of the selection table, as the library reads them."""
+    blocking: str | None = None
+    """The last of these rules: for blocking forms that no other names."""
     reach: str | None = None
-    blocking: bool | None = None
-    shared_heap: bool | None = None
-    wait_copies: bool | None = None
-    huge_pages: bool | None = None
-
-    def _rules(self, present: str) -> list[str]:
-        """What is asked for goes before what is in the environment."""
-        blocking = [] if self.blocking is None else ["blocking=on" if self.blocking else "blocking=native"]
-        before = [] if self.algorithms else list(filter(None, [present]))
-        return [*self.algorithms, *blocking, *before]
-
-    def _reach_words(self, present: str) -> list[str]:
-        """Of the words for one thing the last counts."""
-        aids = {"heap": self.shared_heap, "wait_copies": self.wait_copies, "huge_pages": self.huge_pages}
-        switched = [name if on else f"-{name}" for name, on in aids.items() if on is not None]
-        return [*filter(None, [self.reach or present]), *switched]
+    aids: tuple[str, ...] = ()
+    """Words of OUTRIGGER_REACH that follow: of those for one thing the last counts."""
 
     def environment(self, present: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The variables for what was set; what was not stays as it is there."""
+        """The variables for what was set, which goes before what is there; what was not set stays as it is."""
         variables: dict[str, str] = {}
         if self.services is not None:
             variables[SERVICES] = str(self.services)
         if self.algorithms or self.blocking is not None:
-            variables[ALGORITHM] = ",".join(self._rules(present.get(ALGORITHM, "")))
-        if self._reach_words(""):
-            variables[REACH] = ",".join(self._reach_words(present.get(REACH, "")))
+            before = None if self.algorithms else present.get(ALGORITHM)
+            variables[ALGORITHM] = ",".join(filter(None, [*self.algorithms, self.blocking, before]))
+        if self.reach is not None or self.aids:
+            variables[REACH] = ",".join(filter(None, [self.reach or present.get(REACH), *self.aids]))
         return variables
+
+
+def reach_words(environment: Mapping[str, str]) -> list[str]:
+    """What the ranks are told of reaches."""
+    return [word for word in environment.get(REACH, "").split(",") if word]
 
 
 def parse_reach(found: Artifacts, text: str) -> str:
@@ -71,11 +69,16 @@ def parse_reach(found: Artifacts, text: str) -> str:
 
 def allows_dpus(found: Artifacts, environment: Mapping[str, str]) -> bool:
     """Service processes on DPUs reach memory by RDMA."""
-    words = [word for word in environment.get(REACH, "").split(",") if word]
+    words = reach_words(environment)
     if not words:
         return True
-    listed = [word for word in words if word in tables.read(found).selectable]
-    return "-rdma" not in words and (not listed or "rdma" in listed)
+    named = [row for row in tables.read(found).reaches if row.selectable and row.name in words]
+    return "-rdma" not in words and (not named or any("rdma" in (row.name, row.brings) for row in named))
+
+
+def uses_heap(environment: Mapping[str, str]) -> bool:
+    """The shared heap is a library of its own."""
+    return [word for word in reach_words(environment) if word.removeprefix("-") == HEAP][-1:] == [HEAP]
 
 
 def check_names(found: Artifacts, environment: Mapping[str, str]) -> str | None:
@@ -92,6 +95,13 @@ def parse_switch(option: str, text: str | None) -> bool | None:
     return None if text is None else text == "on"
 
 
+def _services(found: Artifacts, services: int | None) -> int | None:
+    most = tables.read(found).limits.services if services is not None else 0
+    if services is not None and not 1 <= services <= most:
+        raise UserError(f"--services {services}: from 1 to {most} service processes per node")
+    return services
+
+
 def make(
     found: Artifacts,
     *,
@@ -104,18 +114,13 @@ def make(
     huge_pages: str | None = None,
 ) -> Settings:
     """Settings from the command line; raises UserError for what is not valid."""
-    switches = {
-        "blocking": parse_switch("--blocking", blocking),
-        "shared_heap": parse_switch("--shared-heap", shared_heap),
-        "wait_copies": parse_switch("--wait-copies", wait_copies),
-        "huge_pages": parse_switch("--huge-pages", huge_pages),
-    }
-    if services is not None and not 1 <= services <= tables.read(found).limits.services:
-        most = tables.read(found).limits.services
-        raise UserError(f"--services {services}: from 1 to {most} service processes per node")
+    blocks = {True: "blocking=on", False: "blocking=native", None: None}[parse_switch("--blocking", blocking)]
+    switches = zip(AIDS.items(), (shared_heap, wait_copies, huge_pages), strict=True)
+    parsed = [(word, parse_switch(option, text)) for (option, word), text in switches]
     return Settings(
-        services=services,
+        services=_services(found, services),
         algorithms=selection.words(found, algorithms) if algorithms else (),
+        blocking=blocks,
         reach=parse_reach(found, reach) if reach is not None else None,
-        **switches,
+        aids=tuple(word if on else f"-{word}" for word, on in parsed if on is not None),
     )

@@ -44,6 +44,8 @@ class Reach:
 
     name: str
     selectable: bool
+    brings: str
+    """Another that is allowed with it, or nothing."""
     when: str
     cost: str
 

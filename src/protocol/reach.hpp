@@ -18,6 +18,7 @@ struct ReachRow {
   std::string_view name;
   std::optional<Reach> counted;  // bytes under it; nothing: the rank counts them itself
   std::uint32_t bit;             // of kReachAll; 0: never forbidden
+  std::uint32_t brings;          // what it is of no use without: allowed with it, and taken away so is this
   bool selectable;               // in OUTRIGGER_REACH
   std::string_view when;
   std::string_view cost;
@@ -25,25 +26,25 @@ struct ReachRow {
 
 // As reports show them.
 inline constexpr std::array kReaches{
-    ReachRow{"mapped", Reach::mapped, kReachMapped, true, "memory from MPI_Alloc_mem; with `heap` any large allocation",
+    ReachRow{"mapped", Reach::mapped, kReachMapped, 0, true,
+             "memory from MPI_Alloc_mem; with `heap` any large allocation", "one copy by the service process"},
+    ReachRow{"xpmem", Reach::xpmem, kReachXpmem, 0, true, "any other memory, where the kernel has the module XPMEM",
              "one copy by the service process"},
-    ReachRow{"xpmem", Reach::xpmem, kReachXpmem, true, "any other memory, where the kernel has the module XPMEM",
-             "one copy by the service process"},
-    ReachRow{"cma", Reach::cma, kReachCma, true, "any other memory, where the kernel allows cross-memory attach",
+    ReachRow{"cma", Reach::cma, kReachCma, 0, true, "any other memory, where the kernel allows cross-memory attach",
              "one copy when the other side is mapped"},
-    ReachRow{"copier", Reach::copier, kReachCopier, true, "where neither side is mapped",
+    ReachRow{"copier", Reach::copier, kReachCopier, 0, true, "where neither side is mapped",
              "one copy, by a thread of a rank on the service process's core or by a rank that waits"},
-    ReachRow{"relay", Reach::relay, 0, false, "the same, for small blocks and without such a thread",
+    ReachRow{"relay", Reach::relay, 0, 0, false, "the same, for small blocks and without such a thread",
              "two copies by the service process"},
-    ReachRow{"rdma", Reach::rdma, kReachRdma, true, "service processes on a DPU; without it DPUs are left alone",
+    ReachRow{"rdma", Reach::rdma, kReachRdma, 0, true, "service processes on a DPU; without it DPUs are left alone",
              "registered memory is read into the DPU and written from there"},
-    ReachRow{"alias", Reach::alias, kReachAlias, true,
-             "the same, where the network has exported memory handles; needs `rdma`",
+    ReachRow{"alias", Reach::alias, kReachAlias, kReachRdma, true,
+             "the same, where the network has exported memory handles",
              "moved by the network, from one rank's memory to the other's"},
-    ReachRow{"wire", Reach::wire, 0, false, "ranks on different nodes",
+    ReachRow{"wire", Reach::wire, 0, 0, false, "ranks on different nodes",
              "over the network; private memory is staged in chunks"},
-    ReachRow{"own", std::nullopt, 0, false, "a rank's block to itself", "one copy, by the rank where it is small"},
-    ReachRow{"bounce", std::nullopt, 0, true,
+    ReachRow{"own", std::nullopt, 0, 0, false, "a rank's block to itself", "one copy, by the rank where it is small"},
+    ReachRow{"bounce", std::nullopt, 0, 0, true,
              "scattered small pieces; everything unmapped where cross-memory attach is denied",
              "ranks pack and unpack; always allowed"},
 };
@@ -83,6 +84,13 @@ inline constexpr std::array kAids{
 
 namespace detail {
 
+// What goes when a row is taken away.
+constexpr std::uint32_t depending_on(const ReachRow& row) {
+  std::uint32_t bits = row.bit;
+  for (const ReachRow& other : kReaches) bits |= (other.brings & row.bit) != 0 ? other.bit : 0;
+  return bits;
+}
+
 constexpr bool apply_reach_word(ReachSetting& setting, bool& listed, std::string_view word) {
   const bool allow = !word.starts_with('-');
   if (!allow) word.remove_prefix(1);
@@ -95,7 +103,7 @@ constexpr bool apply_reach_word(ReachSetting& setting, bool& listed, std::string
     if (row.name != word || !row.selectable || (!allow && row.bit == 0)) continue;
     if (allow && !listed) setting.reach = 0;
     listed = listed || allow;
-    setting.reach = allow ? setting.reach | row.bit : setting.reach & ~row.bit;
+    setting.reach = allow ? setting.reach | row.bit | row.brings : setting.reach & ~depending_on(row);
     return true;
   }
   return false;

@@ -82,8 +82,10 @@ inline constexpr std::array kOldSettings{
     OldSettingRow{"OUTRIGGER_DPU_START_TIMEOUT_MS", "OUTRIGGER_INIT_TIMEOUT_MS"},
 };
 
-// Names that tests and benchmarks have for themselves.
-inline constexpr std::array<std::string_view, 2> kForeignPrefixes{"OUTRIGGER_TEST_", "OUTRIGGER_BENCH_"};
+// Names that tests, benchmarks and ./dev have for themselves.
+inline constexpr std::array<std::string_view, 6> kForeignPrefixes{"OUTRIGGER_TEST_",     "OUTRIGGER_BENCH_",
+                                                                  "OUTRIGGER_ARM_BUILD", "OUTRIGGER_JOBS",
+                                                                  "OUTRIGGER_PATIENCE",  "OUTRIGGER_SOAK_OPERATIONS"};
 
 // What is wrong with the names of an environment's variables, as one line; empty: nothing.
 struct WrongNames {

@@ -37,7 +37,11 @@ Json describe_condition(const ConditionName& condition) {
 }
 
 Json describe_reach(const ReachRow& row) {
-  return {{"name", row.name}, {"selectable", row.selectable}, {"when", row.when}, {"cost", row.cost}};
+  return {{"name", row.name},
+          {"selectable", row.selectable},
+          {"brings", row.brings == 0 ? "" : reach_list(row.brings)},
+          {"when", row.when},
+          {"cost", row.cost}};
 }
 
 Json describe_aid(const AidRow& aid) {

@@ -20,12 +20,15 @@ TEST(Reach, WordsAllowOnlyWhatTheyName) {
   EXPECT_EQ(reach_of(""), ReachSetting{});
   EXPECT_EQ(reach_of("mapped,cma,bounce").reach, kReachMapped | kReachCma);
   EXPECT_EQ(reach_of("bounce").reach, 0U);
-  EXPECT_EQ(reach_of("rdma,alias").reach, kReachRdma | kReachAlias);
+  EXPECT_EQ(reach_of("rdma").reach, kReachRdma);
+  EXPECT_EQ(reach_of("alias").reach, kReachRdma | kReachAlias) << "of no use without rdma";
+  EXPECT_EQ(reach_of("mapped,alias,-rdma").reach, kReachMapped);
   EXPECT_EQ(reach_of("mapped,xpmem,cma,copier,rdma,alias,bounce").reach, kReachAll);
 }
 
 TEST(Reach, AMinusTakesAway) {
-  EXPECT_EQ(reach_of("-rdma").reach, kReachAll & ~kReachRdma);
+  EXPECT_EQ(reach_of("-rdma").reach, kReachAll & ~(kReachRdma | kReachAlias));
+  EXPECT_EQ(reach_of("-alias").reach, kReachAll & ~kReachAlias);
   EXPECT_EQ(reach_of("-cma,-copier").reach, kReachAll & ~(kReachCma | kReachCopier));
   EXPECT_EQ(reach_of("mapped,cma,-cma").reach, kReachMapped);
   EXPECT_EQ(reach_of("-cma,mapped").reach, kReachMapped);
@@ -54,6 +57,7 @@ TEST(Reach, OtherWordsAreRefused) {
 
 TEST(Reach, ListsForOtherProcessesSayTheSame) {
   for (std::uint32_t reach = 0; reach <= kReachAll; ++reach) {
+    if ((reach & kReachAlias) != 0 && (reach & kReachRdma) == 0) continue;  // no setting says so
     EXPECT_EQ(parse_reach_list(reach_list(reach)).value(), reach);
   }
   EXPECT_NE(parse_reach_list("telepathy").error().find("mapped, xpmem, cma, "), std::string::npos);
@@ -67,8 +71,8 @@ TEST(Reach, EveryWayThatIsCountedHasOneName) {
 }
 
 TEST(Settings, OldAndUnknownNamesAreSaid) {
-  const std::array<const char*, 5> good{"PATH=/bin", "OUTRIGGER_REACH=heap", "OUTRIGGER_TEST_X=1", "OUTRIGGER_BUILD=b",
-                                        nullptr};
+  const std::array<const char*, 6> good{"PATH=/bin",         "OUTRIGGER_REACH=heap", "OUTRIGGER_TEST_X=1",
+                                        "OUTRIGGER_BUILD=b", "OUTRIGGER_JOBS=2",     nullptr};
   EXPECT_EQ(wrong_names(good.data()).old, "");
   EXPECT_EQ(wrong_names(good.data()).unknown, "");
   const std::array<const char*, 3> bad{"OUTRIGGER_MIN_BYTES=4096", "OUTRIGGER_RAECH=cma", nullptr};

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import run as running
 from outrigger.bench import jobs
 from outrigger.bench.jobs import Site, has_json_line, run_command
 from outrigger.errors import UserError
+from outrigger.hosts import Hosts
 from outrigger.mpis import Mpi
 
 OPENMPI = Mpi("openmpi", "4.1.4", Path("mpirun"), None)
@@ -109,22 +109,22 @@ def test_only_whole_lines_are_figures() -> None:
 
 def test_ranks_of_named_hosts_that_are_not_bound_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMPI_MCA_mpi_yield_when_idle", raising=False)
-    hosts = running.Hosts(hostfile=Path("hosts"))
+    hosts = Hosts(hostfile=Path("hosts"))
     assert Site(hosts, "none").variables(OPENMPI, 2) == {"OMPI_MCA_mpi_yield_when_idle": "1"}
     assert Site(hosts, "none").variables(MPICH, 2) == {}
     assert Site(hosts, "bunch").variables(OPENMPI, 2) == {}
-    assert Site(policy="none").variables(OPENMPI, 2) == {}
+    assert Site(bind="none").variables(OPENMPI, 2) == {}
     monkeypatch.setenv("OMPI_MCA_mpi_yield_when_idle", "0")
     assert Site(hosts, "none").variables(OPENMPI, 2) == {}
 
 
 def test_a_job_gets_its_hosts_and_binding(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("a:1\nb:1\n")
-    site = Site(running.Hosts(hostfile=tmp_path / "hosts", agent="env"), "none")
+    site = Site(Hosts(hostfile=tmp_path / "hosts", agent="env"), "none")
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\n")  # shows no MPI
     program.chmod(0o755)
     job = site.job((str(program),), 2, MPICH)
     assert [share.host.name for share in job.where.shares] == ["a", "b"]
-    assert not job.bind and site.many and not site.binds
-    assert Site().job((str(program),), 2, MPICH).bind
+    assert job.bind == "none" and site.many and not site.binds
+    assert Site().job((str(program),), 2, MPICH).bind == "bunch"

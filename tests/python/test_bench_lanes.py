@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from outrigger import run as running
 from outrigger.artifacts import Artifacts
 from outrigger.bench import command, lanes, lanes_plot
 from outrigger.bench.figures import Configuration, Measurement, OtherNative, Row, Service, Side
@@ -17,6 +16,7 @@ from outrigger.bench.jobs import Site
 from outrigger.bench.lanes import Group, groups, legend
 from outrigger.bench.runner import Request, least_work
 from outrigger.errors import UserError
+from outrigger.hosts import Hosts
 from outrigger.mpis import Mpi
 
 GIGABIT = 10**9
@@ -184,7 +184,7 @@ def test_an_mpi_that_cannot_be_measured_does_not_stop_the_others(
     runners = {"good": FakeRunner("good"), "bad": FakeRunner("bad", stage)}
     monkeypatch.setattr(command, "Runner", lambda _request, mpi, *_: runners[mpi.version])
     console = Console(file=io.StringIO(), width=140)
-    site = Site(running.Hosts(hostfile=tmp_path), "none")
+    site = Site(Hosts(hostfile=tmp_path), "none")
     mpis = [runner.mpi for runner in runners.values()]
     command.run(console, runners["good"].request, mpis, Artifacts(tmp_path), site, command.Output(compares=True))
     assert isinstance(console.file, io.StringIO)
@@ -197,7 +197,7 @@ def test_an_mpi_that_cannot_be_measured_does_not_stop_the_others(
 def test_the_last_mpi_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runners = {"a": FakeRunner("a", "latency"), "b": FakeRunner("b", "measure")}
     monkeypatch.setattr(command, "Runner", lambda _request, mpi, *_: runners[mpi.version])
-    site = Site(running.Hosts(hostfile=tmp_path), "none")
+    site = Site(Hosts(hostfile=tmp_path), "none")
     mpis = [runner.mpi for runner in runners.values()]
     console = Console(file=io.StringIO(), width=140)
     with pytest.raises(UserError, match="exit code 1"):

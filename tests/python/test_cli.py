@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import formats
+from outrigger import formats, tables
+from outrigger.artifacts import Artifacts
 from outrigger.cli import _split_report
-from outrigger.info import HugePages, Reach, Wire, reach_findings, wire_finding
+from outrigger.info import HugePages, Reach, Wire, huge_pages_finding, reach_findings, wire_finding
 
 
 @pytest.mark.parametrize(
@@ -80,11 +81,18 @@ def test_info_names_the_wire(wire: dict[str, str], good: bool, words: tuple[str,
     ],
 )
 def test_info_says_whether_there_are_huge_pages(huge: dict[str, object], good: bool, words: tuple[str, ...]) -> None:
-    reach = Reach(mapped=True, xpmem=True, cma=True, copier=True)
-    found = reach_findings(reach, formats.convert(huge, HugePages, "huge pages"))
-    (finding,) = (each for each in found if each.name == "huge pages")
+    finding = huge_pages_finding(formats.convert(huge, HugePages, "huge pages"))
     assert finding.good == good
     assert all(word in f"{finding.value}: {finding.remark}" for word in words)
+
+
+def test_info_says_of_every_reach_whether_it_can_be_had(built: Artifacts) -> None:
+    here = Reach(mapped=True, cma=True, xpmem=False, xpmem_why_not="no module", copier=True)
+    found = {each.name.removeprefix("reach "): each for each in reach_findings(here, tables.read(built).reaches)}
+    assert tuple(found) == tables.read(built).selectable
+    assert [name for name, each in found.items() if each.good] == ["mapped", "cma", "copier", "bounce"]
+    assert found["xpmem"].remark == "no module"
+    assert "--dpufile" in found["rdma"].remark and "--dpufile" in found["alias"].remark
 
 
 def test_info_works_without_a_build(tmp_path: Path) -> None:

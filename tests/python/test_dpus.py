@@ -16,7 +16,8 @@ import pytest
 
 from outrigger import run
 from outrigger.artifacts import Artifacts
-from outrigger.dpus import CannotStartError, Ready, Way, parse_ready, started, way
+from outrigger.dpu_process import CannotStartError, Ready, Way, parse_ready, way
+from outrigger.dpus import started
 from outrigger.errors import UserError
 from outrigger.hostfile import Host
 from outrigger.plan import Share
@@ -179,7 +180,7 @@ def test_settings_are_checked(how: Way) -> None:
 @pytest.mark.parametrize(
     ("reach", "allowed"),
     [
-        ("", True), ("heap", True), ("-copier", True), ("mapped,rdma", True),
+        ("", True), ("heap", True), ("-copier", True), ("mapped,rdma", True), ("alias", True), ("-alias", True),
         ("-rdma", False), ("heap,-rdma", False), ("mapped,cma", False), ("bounce", False),
     ],
 )  # fmt: skip

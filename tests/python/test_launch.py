@@ -17,7 +17,8 @@ from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
 from outrigger.hostfile import Host
-from outrigger.launch import Where
+from outrigger.hosts import Where
+from outrigger.launch import Variables
 from outrigger.mpis import Mpi
 from outrigger.plan import Share, assign
 from outrigger.settings import Settings
@@ -77,47 +78,47 @@ def test_the_node_itself_binds_and_preloads(build: Artifacts) -> None:
     assert plan.notes == ()
 
 
-def test_the_shared_heap_is_preloaded_in_front(build: Artifacts) -> None:
-    job = launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(shared_heap=True))
-    with pytest.raises(UserError, match="--shared-heap on needs it"):
+HEAP_JOBS = {
+    "aid": launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(aids=("heap",))),
+    "reach": launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(reach="-heap,heap")),
+    "x": launch.Job(program=("./prog",), ranks=2, mpi=MPICH, variables=Variables({"OUTRIGGER_REACH": "heap"})),
+}
+
+
+@pytest.mark.parametrize("how", (*HEAP_JOBS, "environment"))
+def test_the_shared_heap_is_preloaded_in_front(build: Artifacts, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if how == "environment":
+        monkeypatch.setenv("OUTRIGGER_REACH", "heap")
+    job = HEAP_JOBS.get(how, launch.Job(program=("./prog",), ranks=2, mpi=MPICH))
+    with pytest.raises(UserError, match=r"the shared heap needs it \(--reach heap\)"):
         launch.make_plan(job, build)
     heap = build.root / "lib" / "liboutrigger-heap.so"
     heap.touch()
     plan = launch.make_plan(job, build)
     assert words_after(plan, "--preload") == [f"{heap}:{build.preload('mpich')}"]
-    assert plan.environment["OUTRIGGER_REACH"] == "heap"
+    assert plan.environment.get("OUTRIGGER_REACH", "heap") in ("heap", "-heap,heap")
     native = launch.make_plan(replace(job, native=True), build)
     assert "--preload" not in native.command
-    with pytest.raises(UserError, match="--shared-heap yes: on or off"):
-        settings.make(build, shared_heap="yes")
+    without = launch.make_plan(replace(job, settings=Settings(aids=("-heap",)), variables=Variables()), build)
+    assert words_after(without, "--preload") == [str(build.preload("mpich"))]
 
 
-@pytest.mark.parametrize("word", ("on", "off"))
-def test_copies_of_waiting_ranks_are_switched(build: Artifacts, word: str) -> None:
-    job = launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(wait_copies=word == "on"))
-    plan = launch.make_plan(job, build)
-    assert plan.environment["OUTRIGGER_REACH"] == ("wait_copies" if word == "on" else "-wait_copies")
+@pytest.mark.parametrize(("option", "word"), settings.AIDS.items())
+def test_aids_are_switched_or_left_to_the_environment(
+    built: Artifacts, build: Artifacts, option: str, word: str
+) -> None:
+    name = option.removeprefix("--").replace("-", "_")
+    for said, expected in (("on", word), ("off", f"-{word}")):
+        assert settings.make(built, **{name: said}).environment({}) == {"OUTRIGGER_REACH": expected}
+        present = {"OUTRIGGER_REACH": "mapped"}
+        assert settings.make(built, **{name: said}).environment(present) == {"OUTRIGGER_REACH": f"mapped,{expected}"}
+    assert "OUTRIGGER_REACH" not in launch.make_plan(launch.Job(program=("p",), ranks=2, mpi=MPICH), build).environment
+    with pytest.raises(UserError, match=f"{option} yes: on or off"):
+        settings.make(built, **{name: "yes"})
 
 
-def test_copies_of_waiting_ranks_are_left_to_the_environment(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings()), build)
-    assert "OUTRIGGER_REACH" not in plan.environment
-    with pytest.raises(UserError, match="--wait-copies 1: on or off"):
-        settings.make(build, wait_copies="1")
-
-
-@pytest.mark.parametrize("word", ("on", "off"))
-def test_huge_pages_are_switched(build: Artifacts, word: str) -> None:
-    job = launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(huge_pages=word == "on"))
-    plan = launch.make_plan(job, build)
-    assert plan.environment["OUTRIGGER_REACH"] == ("huge_pages" if word == "on" else "-huge_pages")
-
-
-def test_huge_pages_are_left_to_the_environment(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings()), build)
-    assert "OUTRIGGER_REACH" not in plan.environment
-    with pytest.raises(UserError, match="--huge-pages many: on or off"):
-        settings.make(build, huge_pages="many")
+def test_every_aid_of_the_library_has_a_word(built: Artifacts) -> None:
+    assert {aid.name for aid in tables.read(built).aids} == set(settings.AIDS.values())
 
 
 def test_one_core_keeps_none_and_says_so(tmp_path: Path) -> None:
@@ -142,13 +143,13 @@ def test_native_has_the_same_placement_and_no_library(build: Artifacts) -> None:
 
 
 def test_without_binding_nothing_is_bound(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, bind=False), build)
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, bind="none"), build)
     assert "--bind" not in plan.command
     assert plan.placement.service_cpus == ()
 
 
 def test_native_without_binding_starts_the_program_itself(build: Artifacts) -> None:
-    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, native=True, bind=False), build)
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, native=True, bind="none"), build)
     assert plan.command == ("/usr/bin/mpirun.mpich", "-n", "2", "./prog")
 
 
@@ -168,7 +169,7 @@ def test_open_mpi_on_hosts(build: Artifacts, agent: str, monkeypatch: pytest.Mon
     monkeypatch.setenv("OUTRIGGER_LOG", "debug")
     monkeypatch.setenv("OUTRIGGER_BUILD", "/somewhere")
     where = Where(TWO_HOSTS, f"{agent} -p 22")
-    job = launch.Job(program=("./prog",), ranks=3, mpi=OPENMPI, where=where, variables={"A": "1,2"}, passed=("B",))
+    job = launch.Job(program=("./prog",), ranks=3, mpi=OPENMPI, where=where, variables=Variables({"A": "1,2"}, ("B",)))
     plan = launch.make_plan(job, build)
     assert words_after(plan, "--host") == ["n0:2,n1:1"]
     assert words_after(plan, "plm_rsh_agent") == [f"{agent} -p 22"]
@@ -262,7 +263,7 @@ def test_an_agent_that_is_no_program_is_named(build: Artifacts) -> None:
 
 def test_other_hosts_are_not_judged_by_this_one(tmp_path: Path, agent: str) -> None:
     (tmp_path / "small").mkdir()
-    job = launch.Job(program=("./prog",), ranks=3, mpi=MPICH, where=Where(TWO_HOSTS, agent), policy="40,41")
+    job = launch.Job(program=("./prog",), ranks=3, mpi=MPICH, where=Where(TWO_HOSTS, agent), bind="40,41")
     build = make_build(tmp_path / "small", cores=1)
     (build.root / "bin/outriggerd").write_text("#!/bin/sh\nexit 1\n")
     plan = launch.make_plan(job, build)
@@ -292,7 +293,7 @@ def test_settings_become_variables(build: Artifacts, built: Artifacts) -> None:
     assert plan.environment["OUTRIGGER_REPORT"] == "/tmp/r.json"
 
 
-@pytest.mark.parametrize("reach", ["rdma", "alias,rdma", "xpmem", "-copier", "mapped,heap", "bounce"])
+@pytest.mark.parametrize("reach", ["rdma", "alias", "alias,rdma", "xpmem", "-copier", "mapped,heap", "bounce"])
 def test_every_reach_of_the_library_can_be_asked_for(built: Artifacts, reach: str) -> None:
     assert settings.make(built, reach=reach).environment({}) == {"OUTRIGGER_REACH": reach}
 
@@ -309,13 +310,13 @@ def test_other_reaches_are_refused(built: Artifacts) -> None:
 
 
 def test_options_go_before_the_environment() -> None:
-    chosen = Settings(algorithms=("flat",), blocking=True, shared_heap=False)
+    chosen = Settings(algorithms=("flat",), blocking="blocking=on", aids=("-heap",))
     present = {"OUTRIGGER_ALGORITHM": "blocking=native,ibcast=native", "OUTRIGGER_REACH": "mapped,heap"}
     assert chosen.environment(present) == {
         "OUTRIGGER_ALGORITHM": "flat,blocking=on",
         "OUTRIGGER_REACH": "mapped,heap,-heap",
     }
-    assert Settings(blocking=True).environment(present) == {
+    assert Settings(blocking="blocking=on").environment(present) == {
         "OUTRIGGER_ALGORITHM": "blocking=on,blocking=native,ibcast=native"
     }
     assert Settings().environment(present) == {}

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import run
+from outrigger import hosts
 from outrigger.errors import UserError
-from outrigger.launch import Where
-from outrigger.run import Hosts, find_where, parse_variables
+from outrigger.hosts import Hosts, Where, find_where
+from outrigger.launch import Variables
+from outrigger.run import parse_variables
 
 HERE = socket.gethostname()
 ALLOCATED = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2],bf[1-2]", "SLURM_JOB_CPUS_PER_NODE": "2(x4)"}
@@ -51,8 +52,8 @@ def test_hosts_of_a_file_with_their_dpus(files: Path) -> None:
     where = find_where(Hosts(files / "hosts", files / "dpus"), 3, "mpich", {})
     assert placed(where) == [("n1", 0, 2), ("n2", 2, 1)]
     assert [share.dpu for share in where.shares] == ["bf1", "bf2"]
-    assert run.dpu_shares(where, allowed=True) == where.shares
-    assert run.dpu_shares(where, allowed=False) == run.dpu_shares(Where(), allowed=True) == ()
+    assert hosts.dpu_shares(where, allowed=True) == where.shares
+    assert hosts.dpu_shares(where, allowed=False) == hosts.dpu_shares(Where(), allowed=True) == ()
 
 
 def test_open_mpi_begins_with_the_host_it_runs_on(files: Path) -> None:
@@ -114,9 +115,8 @@ def test_what_cannot_be_is_said(
 
 
 def test_variables() -> None:
-    values, names = parse_variables(["A=1=2", "B=", "PATH"])
-    assert values == {"A": "1=2", "B": ""}
-    assert names == ("PATH",)
+    found = parse_variables(["A=1=2", "B=", "PATH"])
+    assert found == Variables({"A": "1=2", "B": ""}, ("PATH",))
 
 
 @pytest.mark.parametrize(

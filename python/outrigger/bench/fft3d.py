@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,12 +12,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from outrigger import artifacts, binding, settings
+from outrigger import artifacts, binding, formats, options, settings
 from outrigger.bench import jobs
 from outrigger.bench.command import choose_mpis
 from outrigger.bench.fft3d_figures import LANES, OVERLAPPING, hidden_percent, legend, network_ms, table
 from outrigger.bench.fft3d_runner import Bench, Request
 from outrigger.errors import UserError
+from outrigger.terminal import console
 
 _TIMELINE = Path(__file__).resolve().parents[3] / "examples" / "fft3d" / "timeline.py"
 
@@ -92,26 +92,26 @@ def run(console: Console, benches: Sequence[Bench], traces: Path | None) -> dict
 
 
 def measure_fft3d(
-    ranks: Annotated[int, typer.Option("-n", help="Number of ranks.")] = 4,
+    ranks: options.Ranks = 4,
     grid: Annotated[str, typer.Option("--grid", help="Points along x, y and z.")] = "96,96,96",
     variables: Annotated[int, typer.Option("--variables", help="Fields that are transformed.")] = 4,
     iterations: Annotated[int, typer.Option("--iterations", help="Timed, in each run.")] = 20,
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Runs of each lane, in turn.")] = 3,
     memory: Annotated[str, typer.Option("--memory", help="malloc or alloc_mem.")] = "malloc",
-    mpi: Annotated[str, typer.Option("--mpi", help="openmpi, mpich, or auto: each that is found.")] = "auto",
-    hostfile: Annotated[Path | None, typer.Option("--hostfile", help="As for run.")] = None,
+    mpi: options.EachMpi = "auto",
+    hostfile: options.Hostfile = None,
     agent: Annotated[str | None, typer.Option("--launch-agent", help="As for run.")] = None,
     pretend_nodes: Annotated[int | None, typer.Option("--pretend-nodes", help="As for run, when offloaded.")] = None,
-    services: Annotated[int | None, typer.Option("--services", help="Service processes per node.")] = None,
+    services: options.Services = None,
     bind: Annotated[str | None, typer.Option("--bind", metavar="HOW", help="As for run.")] = None,
     pieces: Annotated[
         int, typer.Option("--pieces", min=1, help="Of each transform, with MPI_Test between, in that lane.")
     ] = 8,
-    algorithm: Annotated[list[str] | None, typer.Option("--algorithm", help="As for run.")] = None,
-    reach: Annotated[str | None, typer.Option("--reach", help="Allow only these, as for run.")] = None,
-    json: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    algorithm: options.Algorithm = None,
+    reach: options.Reach = None,
+    json: options.Figures = None,
     traces: Annotated[Path | None, typer.Option("--traces", help="Directory for traces and a timeline.")] = None,
-    build: Annotated[Path | None, typer.Option("--build", help="Build directory to use.")] = None,
+    build: options.Build = None,
 ) -> None:
     """Time a pipelined 3D FFT: native blocking, native nonblocking and offloaded, in turn."""
     found = artifacts.find(build)
@@ -122,7 +122,6 @@ def measure_fft3d(
         ranks, grid, variables, iterations, memory, rounds, launch, offload, binds=bind != "none", pieces=pieces
     )
     benches = [Bench(request, chosen, found) for chosen in choose_mpis(mpi)]
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=130)
-    results = run(console, benches, _prepare(traces))
-    jobs.save_json(console, json, json_module.dumps(results, indent=2))
+    screen = console()
+    results = run(screen, benches, _prepare(traces))
+    jobs.save_json(screen, json, formats.as_json(results))

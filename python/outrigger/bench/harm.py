@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Annotated
 
@@ -14,11 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import artifacts, binding, formats, settings
+from outrigger import artifacts, binding, formats, options, settings
 from outrigger.bench import jobs, pairs
 from outrigger.bench.command import choose_mpis
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
+from outrigger.terminal import console
 
 TARGET = 0.97
 _LEAST_MEGABYTES = 33
@@ -217,27 +217,26 @@ def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifact
 
 
 def measure_harm(
-    ranks: Annotated[int, typer.Option("-n", min=2, help="Number of ranks.")] = 2,
-    mpi: Annotated[str, typer.Option("--mpi", help="openmpi, mpich, or auto: each that is found.")] = "auto",
-    count: Annotated[int, typer.Option("--pairs", min=1, help="Of a native and an offloaded job, in turn.")] = 15,
+    ranks: options.SomeRanks = 2,
+    mpi: options.EachMpi = "auto",
+    count: options.Pairs = 15,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Of each test, in each job.")] = 7,
     megabytes: Annotated[
         int, typer.Option("--megabytes", min=_LEAST_MEGABYTES, help="Of each of the rank's three arrays.")
     ] = 64,
-    services: Annotated[int | None, typer.Option("--services", help="Service processes per node.")] = None,
-    algorithm: Annotated[list[str] | None, typer.Option("--algorithm", help="As for run.")] = None,
-    reach: Annotated[str | None, typer.Option("--reach", help="Allow only these, as for run.")] = None,
-    shared_heap: Annotated[str | None, typer.Option("--shared-heap", help="on or off, as for run.")] = None,
-    bind: Annotated[str, typer.Option("--bind", metavar="HOW", help="As for run.")] = "bunch",
-    json: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
-    build: Annotated[Path | None, typer.Option("--build", help="Build directory to use.")] = None,
+    services: options.Services = None,
+    algorithm: options.Algorithm = None,
+    reach: options.Reach = None,
+    shared_heap: options.SharedHeap = None,
+    bind: options.Bind = binding.BUNCH,
+    json: options.Figures = None,
+    build: options.Build = None,
 ) -> None:
     """Measure what Outrigger costs a program beside its collectives: memory, page faults, malloc, child processes."""
-    site = jobs.Site(policy=binding.parse_bind(bind))
+    site = jobs.Site(bind=binding.parse_bind(bind))
     found = artifacts.find(build)
     chosen = settings.make(found, services=services, algorithms=algorithm, reach=reach, shared_heap=shared_heap)
     request = Request(ranks, count, samples, megabytes, chosen, site)
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=130)
-    results = run(console, request, choose_mpis(mpi), found)
-    jobs.save_json(console, json, formats.as_json(results))
+    screen = console()
+    results = run(screen, request, choose_mpis(mpi), found)
+    jobs.save_json(screen, json, formats.as_json(results))

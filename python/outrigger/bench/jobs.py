@@ -16,10 +16,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from outrigger import cores, launch, libraries, signals
-from outrigger import run as running
+from outrigger import binding, cores, launch, libraries, signals
 from outrigger.bench import natives
 from outrigger.errors import UserError
+from outrigger.hosts import Hosts, find_where
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
 
@@ -33,8 +33,8 @@ _POLL_S = 0.2
 class Site:
     """Hosts, and how ranks are placed on each."""
 
-    hosts: running.Hosts = field(default_factory=running.Hosts)
-    policy: str = "bunch"
+    hosts: Hosts = field(default_factory=Hosts)
+    bind: str = binding.BUNCH
 
     @property
     def many(self) -> bool:
@@ -44,7 +44,7 @@ class Site:
     @property
     def binds(self) -> bool:
         """Ranks are bound, and a core is kept for service processes."""
-        return self.policy != "none"
+        return self.bind != binding.NONE
 
     def job(self, program: Sequence[str], ranks: int, mpi: Mpi, settings: Settings | None = None) -> launch.Job:
         """An offloaded job here; native and other variants by `dataclasses.replace`."""
@@ -53,10 +53,9 @@ class Site:
             ranks=ranks,
             mpi=mpi,
             settings=settings or Settings(),
-            bind=self.binds,
-            policy=self.policy,
-            where=running.find_where(self.hosts, ranks, mpi.implementation, os.environ),
-            variables=self.variables(mpi, ranks),
+            bind=self.bind,
+            where=find_where(self.hosts, ranks, mpi.implementation, os.environ),
+            variables=launch.Variables(self.variables(mpi, ranks)),
             library_path=libraries.directory_for(Path(program[0]), mpi),
         )
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from outrigger import launch, report
-from outrigger import run as running
+from outrigger import binding, launch, report
 from outrigger.artifacts import Artifacts
 from outrigger.bench import jobs, natives
 from outrigger.bench.figures import CONTIGUOUS, Configuration, Measurement, OtherNative, Row, read_line, read_rows
 from outrigger.bench.jobs import Site
 from outrigger.errors import UserError
+from outrigger.hosts import report_directory
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
 
@@ -107,7 +107,7 @@ class Runner:
         """
         short = replace(self.request, sizes=self.request.sizes[-1:], iterations=1, seconds=1)
         job = self._job("orbench", short.arguments())
-        with tempfile.TemporaryDirectory(prefix="outrigger-", dir=running.report_directory(job.where)) as directory:
+        with tempfile.TemporaryDirectory(prefix="outrigger-", dir=report_directory(job.where)) as directory:
             written = Path(directory) / "report.json"
             self._start(replace(job, report=written), lambda text: len(_lines_in(text)) == short.configurations)
             if not written.exists():
@@ -133,11 +133,11 @@ class Runner:
         return natives.with_threads(self.mpi, self.request.ranks, cpus[0])
 
     def _with_other_natives(self, job: launch.Job, configurations: Sequence[Configuration]) -> list[Configuration]:
-        everywhere = self._native_beside(configurations, bind=False)
+        everywhere = self._native_beside(configurations, bind=binding.NONE)
         threads = self._threads(job)
         if threads is None:
             return [replace(c, native_all_cores=on_all) for c, on_all in zip(configurations, everywhere, strict=True)]
-        helped = self._native_beside(configurations, variables={**job.variables, **threads})
+        helped = self._native_beside(configurations, variables=launch.Variables({**job.variables.values, **threads}))
         return [
             replace(c, native_all_cores=on_all, native_threads=with_threads)
             for c, on_all, with_threads in zip(configurations, everywhere, helped, strict=True)

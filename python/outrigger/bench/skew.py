@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Annotated
 
@@ -14,11 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import artifacts, binding, formats, launchers, settings, sizes
-from outrigger import run as running
+from outrigger import artifacts, binding, formats, launchers, options, settings, sizes
 from outrigger.bench import command, jobs, pairs
 from outrigger.errors import UserError
+from outrigger.hosts import Hosts
 from outrigger.mpis import Mpi
+from outrigger.terminal import console
 
 _UNLESS_NAMED = "allgatherv,ialltoallv,ibcast"
 
@@ -240,8 +240,8 @@ def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifact
 
 
 def measure_skew(
-    ranks: Annotated[int, typer.Option("-n", min=2, help="Number of ranks.")] = 2,
-    mpi: Annotated[str, typer.Option("--mpi", help="openmpi, mpich, or auto: each that is found.")] = "auto",
+    ranks: options.SomeRanks = 2,
+    mpi: options.EachMpi = "auto",
     collectives: Annotated[
         str, typer.Option("--collectives", help="As bench names them; without the i, the form that blocks.")
     ] = _UNLESS_NAMED,
@@ -251,16 +251,16 @@ def measure_skew(
         int, typer.Option("--work", min=0, max=10000, help="Milliseconds of work after a nonblocking call.")
     ] = 50,
     rounds: Annotated[int, typer.Option("--rounds", min=1, max=100000, help="In each job.")] = 40,
-    count: Annotated[int, typer.Option("--pairs", min=1, help="Of a native and an offloaded job, in turn.")] = 5,
+    count: options.Pairs = 5,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**31, help="Of the pattern of late ranks.")] = 1,
-    services: Annotated[int | None, typer.Option("--services", help="Service processes per node.")] = None,
-    algorithm: Annotated[list[str] | None, typer.Option("--algorithm", help="As for run.")] = None,
-    reach: Annotated[str | None, typer.Option("--reach", help="Allow only these, as for run.")] = None,
-    hostfile: Annotated[Path | None, typer.Option("--hostfile", metavar="FILE", help="As for run.")] = None,
-    agent: Annotated[str, typer.Option("--launch-agent", metavar="CMD", help="As for run.")] = launchers.SSH,
-    bind: Annotated[str, typer.Option("--bind", metavar="HOW", help="As for run.")] = "bunch",
-    json: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
-    build: Annotated[Path | None, typer.Option("--build", help="Build directory to use.")] = None,
+    services: options.Services = None,
+    algorithm: options.Algorithm = None,
+    reach: options.Reach = None,
+    hostfile: options.Hostfile = None,
+    agent: options.Agent = launchers.SSH,
+    bind: options.Bind = binding.BUNCH,
+    json: options.Figures = None,
+    build: options.Build = None,
 ) -> None:
     """Measure collectives that some ranks enter late: when the others leave, and what they spend in MPI."""
     names = parse_collectives(collectives)
@@ -269,12 +269,11 @@ def measure_skew(
     if len(blocks) != 1:
         raise UserError(f"--size {size}: one size is needed")
     found = artifacts.find(build)
-    site = jobs.Site(running.Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
+    site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     request = Request(
         names, ranks, blocks[0], skew_ms, work_ms, rounds, seed, count,
         settings.make(found, services=services, algorithms=algorithm, reach=reach, blocking=blocking), site,
     )  # fmt: skip
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=130)
-    results = run(console, request, command.choose_mpis(mpi), found)
-    jobs.save_json(console, json, formats.as_json(results))
+    screen = console()
+    results = run(screen, request, command.choose_mpis(mpi), found)
+    jobs.save_json(screen, json, formats.as_json(results))

@@ -16,10 +16,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from outrigger.cluster import cpusets, messages, session
+from outrigger.cluster import cpusets, messages, requests, session
 from outrigger.cluster.state import DEFAULT_NAME, NODES_AT_MOST, Files, Spec, address, files, host_name, locked
 from outrigger.errors import UserError
+
+T = TypeVar("T")
 
 _SECONDS_TO_START = 60.0
 _SECONDS_TO_END = 20.0
@@ -96,10 +99,10 @@ def _clear(found: Files) -> bool:
 def _whole(found: Files) -> bool:
     """The keeper answers, and no host of its is dead."""
     try:
-        answer = messages.ask(str(found.keeper), {"do": "look"}, _SECONDS_TO_ANSWER)
+        answer = messages.ask(str(found.keeper), requests.as_message(requests.Look()), _SECONDS_TO_ANSWER)
     except (OSError, messages.ClosedError):
         return False
-    return "killed" not in answer["states"].values()
+    return "killed" not in requests.answer(answer, requests.States).states.values()
 
 
 def _check(spec: Spec, found: Files) -> None:
@@ -158,9 +161,7 @@ def _start_keeper(found: Files, lock: int, *, unprivileged: bool) -> None:
     if not line:
         last = found.log.read_text(errors="replace").strip().splitlines()[-1:]
         raise UserError(f"the cluster did not start: {last[0] if last else 'its keeper ended without a word'}")
-    fault = messages.parse(line)["fault"]
-    if fault:
-        raise UserError(fault)
+    requests.setup(line)
 
 
 def up(spec: Spec, name: str = DEFAULT_NAME, *, unprivileged: bool = False) -> bool:
@@ -188,9 +189,9 @@ def down(name: str = DEFAULT_NAME) -> bool:
         return _clear(found)
 
 
-def _ask_keeper(name: str, message: messages.Message) -> messages.Message:
+def _ask_keeper(name: str, request: requests.ForKeeper, form: type[T]) -> T:
     try:
-        answer = messages.ask(str(files(name).keeper), message, _SECONDS_TO_ANSWER)
+        message = messages.ask(str(files(name).keeper), requests.as_message(request), _SECONDS_TO_ANSWER)
     except TimeoutError:
         raise UserError(f"the cluster '{name}' does not answer; take it down with: {_hint(name, 'down')}") from None
     except (OSError, messages.ClosedError):
@@ -198,9 +199,7 @@ def _ask_keeper(name: str, message: messages.Message) -> messages.Message:
             advice = f"{_hint(name, 'up')}, or {_hint(name, 'down')}"
             raise UserError(f"the cluster '{name}' has ended by itself; clear it away with: {advice}") from None
         raise _no_cluster(name) from None
-    if answer.get("fault"):
-        raise UserError(answer["fault"])
-    return answer
+    return requests.answer(message, form)
 
 
 def spec_of(name: str = DEFAULT_NAME) -> Spec:
@@ -213,27 +212,28 @@ def spec_of(name: str = DEFAULT_NAME) -> Spec:
 
 def look(name: str = DEFAULT_NAME) -> list[Host]:
     """Every host as it is now."""
-    states = _ask_keeper(name, {"do": "look"})["states"]
+    states = _ask_keeper(name, requests.Look(), requests.States).states
     hosts = []
     for index, (host, state) in enumerate(states.items()):
         processes = 0
         with contextlib.suppress(OSError, messages.ClosedError):
             if state != "killed":
-                processes = messages.ask(str(files(name).host(host)), {"do": "look"})["processes"]
+                message = messages.ask(str(files(name).host(host)), requests.as_message(requests.Look()))
+                processes = requests.answer(message, requests.Processes).processes
         hosts.append(Host(host, address(index), state, processes))
     return hosts
 
 
 def kill(host: str, name: str = DEFAULT_NAME) -> None:
     """Ends a host at once, without a word to the others."""
-    _ask_keeper(name, {"do": "kill", "host": host})
+    _ask_keeper(name, requests.Kill(host), requests.Done)
 
 
 def set_link(host: str, state: str, name: str = DEFAULT_NAME) -> None:
     """Plugs a host's cable out (down) or in (up)."""
     if state not in ("up", "down"):
         raise UserError(f"{state}: a link can be set up or down")
-    _ask_keeper(name, {"do": "link", "host": host, "state": state})
+    _ask_keeper(name, requests.Link(host, "up" if state == "up" else "down"), requests.Done)
 
 
 def hostfile(slots: int | None = None, mpi: str = "mpich", name: str = DEFAULT_NAME) -> str:
@@ -275,14 +275,13 @@ def execute(host: str, words: Sequence[str], name: str = DEFAULT_NAME) -> int:
         raise UserError("the working directory is deleted; change to another") from None
     umask = os.umask(0)
     os.umask(umask)
-    request = {
-        "do": "run",
-        "words": list(words),
-        "environment": dict(os.environ),
-        "directory": directory,
-        "umask": umask,
-        "cpus": sorted(os.sched_getaffinity(0)),
-        "limits": _limits(),
-        "ignored": _ignored_signals(),
-    }
-    return session.run(str(files(name).host(host)), host, request, may_have_terminal=True)
+    request = requests.Run(
+        words=list(words),
+        environment=dict(os.environ),
+        directory=directory,
+        umask=umask,
+        cpus=sorted(os.sched_getaffinity(0)),
+        limits=_limits(),
+        ignored=_ignored_signals(),
+    )
+    return session.run(str(files(name).host(host)), host, requests.as_message(request), may_have_terminal=True)

@@ -11,7 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from outrigger.cluster import jobs, kernel, messages
+from outrigger import formats
+from outrigger.cluster import jobs, kernel, messages, requests
 from outrigger.cluster.state import Files, Spec
 
 NAMESPACES = kernel.CLONE_NEWNET | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID
@@ -110,11 +111,11 @@ class Server:
                 connection.close()
 
     def _serve(self, request: messages.Message, files: list[int], connection: socket.socket) -> bool:
-        if request["do"] == "look":
+        if isinstance(asked := requests.for_host(request), requests.Look):
             processes = sum(name.isdigit() for name in os.listdir("/proc"))
             messages.send(connection, {"processes": processes - 1})
             return False
-        job = jobs.start(request, files, self._place, connection)
+        job = jobs.start(asked, files, self._place, connection)
         if job is None:
             return False
         self._jobs[job.pid] = job
@@ -129,7 +130,7 @@ class Server:
             self._selector.unregister(job.connection)
             job.hang_up()
             return
-        job.signal(message["signal"])
+        job.signal(formats.convert(message, requests.Signal, "a signal").signal)
 
     def _reap(self, woken: int) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from outrigger.cluster import messages
+from outrigger.cluster import messages, requests
 
 _SECONDS_TO_HANG_UP = 5.0
 _CANNOT_BE_RUN = 126
@@ -73,12 +73,12 @@ def _environment(given: Mapping[str, str] | None, place: Place) -> dict[str, str
     return {**given, "PATH": f"{place.programs}:{path}", "TMPDIR": place.temporary, "HOSTNAME": place.name}
 
 
-def _apply_limits(request: messages.Message) -> None:
+def _apply_limits(request: requests.Run) -> None:
     """The limits that the client has; those that may not be set stay the host's."""
-    os.umask(request.get("umask", 0o022))
+    os.umask(request.umask)
     with contextlib.suppress(OSError):
-        os.sched_setaffinity(0, request.get("cpus") or os.sched_getaffinity(0))
-    for kind, soft, hard in request.get("limits", []):
+        os.sched_setaffinity(0, request.cpus or os.sched_getaffinity(0))
+    for kind, soft, hard in request.limits:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(kind, (soft, hard))
 
@@ -91,24 +91,24 @@ def _default_signals(ignored: Sequence[int]) -> None:
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
 
-def _become(request: messages.Message, files: Sequence[int], place: Place) -> None:
+def _become(request: requests.Run, files: Sequence[int], place: Place) -> None:
     os.setsid()
     for target, file in enumerate(files):
         os.dup2(file, target)
-    if request.get("terminal"):
+    if request.terminal:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    _default_signals(request.get("ignored", ()))
+    _default_signals(request.ignored)
     _apply_limits(request)
-    directory = request.get("directory") or os.environ.get("HOME", "/")
+    directory = request.directory or os.environ.get("HOME", "/")
     try:
         os.chdir(directory)
     except OSError as error:
-        if request.get("directory"):
+        if request.directory:
             raise OSError(error.errno, f"directory {directory}: {error.strerror}") from None
         os.chdir("/")
-    words = request["words"]
+    words = request.words
     try:
-        os.execvpe(words[0], words, _environment(request.get("environment"), place))
+        os.execvpe(words[0], words, _environment(request.environment, place))
     except FileNotFoundError:
         raise FileNotFoundError(f"{words[0]}: no such program") from None
     except OSError as error:
@@ -118,7 +118,7 @@ def _become(request: messages.Message, files: Sequence[int], place: Place) -> No
 _FAULT = struct.Struct("!B")
 
 
-def _child(request: messages.Message, files: Sequence[int], place: Place, faults: int) -> None:
+def _child(request: requests.Run, files: Sequence[int], place: Place, faults: int) -> None:
     """Becomes the program, or says why not and ends."""
     code = _CANNOT_BE_RUN
     try:
@@ -136,7 +136,7 @@ def _child(request: messages.Message, files: Sequence[int], place: Place, faults
         os._exit(code)
 
 
-def start(request: messages.Message, files: Sequence[int], place: Place, connection: socket.socket) -> Job | None:
+def start(request: requests.Run, files: Sequence[int], place: Place, connection: socket.socket) -> Job | None:
     """Starts a process on three open files; None after telling the client why it could not be."""
     faults, faults_of_child = os.pipe()
     # The three standard descriptors must not be among those that are put in their place.

@@ -8,72 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from outrigger.cluster import cpusets, host, jobs, kernel, messages, network
+from outrigger import formats
+from outrigger.cluster import cpusets, host, jobs, kernel, messages, namespaces, network, requests
 from outrigger.cluster.state import Files, Spec, address, host_name
 from outrigger.errors import UserError
 
-_NAMESPACES = kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC
 _SECONDS_FOR_A_REQUEST = 5.0
-
-
-def _new_user_namespace() -> None:
-    """In which this user may make networks and mounts, and is still himself."""
-    user, group = os.geteuid(), os.getegid()
-    kernel.unshare(kernel.CLONE_NEWUSER)
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-
-
-def _forbidding_settings() -> Iterator[str]:
-    """The system's settings that stand against namespaces here."""
-    for kind in ("user", "net", "pid", "mnt", "ipc", "uts"):
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/sys/user/max_{kind}_namespaces").read_text().strip() == "0":
-                yield f"sysctl user.max_{kind}_namespaces is 0: raise it"
-    for name, bad in (("unprivileged_userns_clone", "0"), ("apparmor_restrict_unprivileged_userns", "1")):
-        with contextlib.suppress(OSError):
-            if Path("/proc/sys/kernel", name).read_text().strip() == bad:
-                yield f"sysctl kernel.{name} is {bad}, which leaves them to root"
-    if not Path("/proc/self/ns/user").exists():
-        yield "the kernel has no user namespaces"
-
-
-def _no_namespaces(error: OSError, settings: list[str]) -> str:
-    settings = settings or [
-        "be root, or allow this user to make user namespaces (in Docker: --cap-add SYS_ADMIN --cap-add NET_ADMIN "
-        "--security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
-    ]
-    return (
-        f"a cluster needs namespaces; neither CAP_SYS_ADMIN nor a user namespace is to be had ({error.strerror}): "
-        + "; ".join(settings)
-    )
-
-
-def make_namespaces(*, unprivileged: bool = False) -> None:
-    """Of the calling process, by its privileges or else by a user namespace."""
-    if not unprivileged:
-        try:
-            kernel.unshare(_NAMESPACES)
-            return
-        except OSError:
-            pass  # what is wrong with it will be wrong with a user namespace, too, unless only the privilege lacks
-    settings = list(_forbidding_settings())  # a user namespace has its own
-    try:
-        _new_user_namespace()
-        kernel.unshare(_NAMESPACES)
-    except OSError as error:
-        raise UserError(_no_namespaces(error, settings)) from None
+_FAULT_AT_MOST = 2000
 
 
 def _text(error: BaseException) -> str:
@@ -81,7 +31,8 @@ def _text(error: BaseException) -> str:
 
 
 def _report(pipe: int, fault: str | None) -> None:
-    os.write(pipe, json.dumps({"fault": fault}).encode()[:4000] + b"\n")
+    text = None if fault is None else fault[:_FAULT_AT_MOST]
+    os.write(pipe, formats.line_of(requests.Setup(text)))
 
 
 def _reported(pipe: int, action: Callable[[], None]) -> None:
@@ -178,11 +129,13 @@ class _Switch:
     def _check(self, made: _Host) -> None:
         """Raises what went wrong in a host, if something did."""
         with open(made.reports) as pipe:
-            lines = [json.loads(line) for line in pipe]
+            lines = list(pipe)
         os.waitpid(made.maker, 0)
-        for line in lines:
-            if line["fault"]:
-                raise UserError(f"{host_name(made.index)}: {line['fault']}")
+        try:
+            for line in lines:
+                requests.setup(line)
+        except UserError as error:
+            raise UserError(f"{host_name(made.index)}: {error}") from None
         if len(lines) < 3:
             raise UserError(f"{host_name(made.index)}: it ended while it was set up; see {self._files.log}")
 
@@ -239,16 +192,14 @@ class _Switch:
             return "killed"
         return "link down" if made.index in self._links_down else "up"
 
-    def _answer(self, request: messages.Message) -> messages.Message:
-        match request["do"]:
-            case "look":
+    def _answer(self, message: messages.Message) -> messages.Message:
+        match requests.for_keeper(message):
+            case requests.Look():
                 return {"states": {host_name(made.index): self._state(made) for made in self._hosts}}
-            case "kill":
-                self._kill(request["host"])
-            case "link":
-                self._link(request["host"], request["state"])
-            case other:
-                raise UserError(f"{other}: unknown request")
+            case requests.Kill(host=name):
+                self._kill(name)
+            case requests.Link(host=name, state=state):
+                self._link(name, state)
         return {}
 
     def serve(self, listener: socket.socket) -> NoReturn:
@@ -258,23 +209,13 @@ class _Switch:
             self._reap()
             with connection:
                 connection.settimeout(_SECONDS_FOR_A_REQUEST)
-                with contextlib.suppress(messages.ClosedError, OSError, ValueError, KeyError):
+                with contextlib.suppress(messages.ClosedError, OSError, ValueError):
                     request, _ = messages.receive(connection)
                     try:
                         answer = self._answer(request)
                     except (UserError, OSError) as error:
                         answer = {"fault": _text(error)}
                     messages.send(connection, answer)
-
-
-def _own_proc() -> None:
-    try:
-        kernel.mount("proc", "/proc", "proc")
-    except PermissionError:
-        raise UserError(
-            "hosts need a /proc of their own, and a container that hides parts of /proc forbids it; "
-            "start the container with --security-opt systempaths=unconfined, or with --privileged"
-        ) from None
 
 
 def _keep(files: Files, spec: Spec, answers: int, lock: int) -> NoReturn:
@@ -285,7 +226,7 @@ def _keep(files: Files, spec: Spec, answers: int, lock: int) -> NoReturn:
     kernel.set_process_name("outrigger-switch")
     # Mounts of the machine still come and go here; none made here is seen there.
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
-    _own_proc()
+    namespaces.mount_own_proc()
     listener = host.listen(files.keeper)
     switch = _Switch(files, spec)
     _reported(answers, switch.set_up)
@@ -302,7 +243,7 @@ def main(arguments: list[str]) -> None:
     os.dup2(2, 1)
 
     try:
-        make_namespaces(unprivileged="unprivileged" in arguments[2:])
+        namespaces.make(unprivileged="unprivileged" in arguments[2:])
     except UserError as error:
         _report(answers, str(error))
         return

@@ -1,0 +1,207 @@
+"""`outriggerd dpu` on one DPU: started by the launch agent, and ended with its standard input.
+
+So whatever ends this command, be it a kill -9 or a lost network, ends what it has started on DPUs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from outrigger import launchers
+from outrigger.errors import UserError
+from outrigger.settings import INIT_TIMEOUT
+
+_DEFAULT_DAEMON = "outriggerd"
+_DEFAULT_START_S = 30.0
+SECONDS_TO_END = 5.0
+_LINES_KEPT = 20
+_MARK = "outriggerd: dpu "
+_NOT_FOUND = 127
+_SSH_FAILED = 255
+
+
+@dataclass(frozen=True)
+class Way:
+    """How commands get to DPUs, and what is run there."""
+
+    agent: str = launchers.SSH
+    slurm: bool = False
+    """By srun, within the allocation."""
+    daemon: str = _DEFAULT_DAEMON
+    """outriggerd of the DPU's architecture: a path, or a name on PATH there."""
+    services: int | None = None
+    """On each DPU; None: by its cores and its host's ranks."""
+    start_s: float = _DEFAULT_START_S
+
+    def words(self) -> list[str]:
+        """What runs on a DPU."""
+        return [self.daemon, "dpu", "--services", str(self.services or 0)]
+
+    def command(self, dpu: str) -> list[str]:
+        """What runs here for it."""
+        return launchers.on_node(self.agent, dpu, self.words(), slurm=self.slurm)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What a DPU says when it listens."""
+
+    port: int
+    protocol: int
+    services: int
+    """0: known when the host's ranks are."""
+    cores: int
+
+    def services_for(self, ranks: int, ranks_per_service: int) -> int:
+        """How many service processes serve so many ranks of its host."""
+        return self.services or max(1, min(self.cores, -(-ranks // ranks_per_service)))
+
+
+class CannotStartError(Exception):
+    """Why there are no service processes on a DPU, and what to do."""
+
+
+def way(
+    agent: str, services: int | None, environment: Mapping[str, str], *, slurm: bool = False, daemon: str | None = None
+) -> Way:
+    """From options and environment, checked."""
+    text = environment.get(INIT_TIMEOUT, "")
+    if text and not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise UserError(f"{INIT_TIMEOUT}={text}: write milliseconds, like 30000")
+    if not slurm:
+        launchers.split_agent(agent)
+    return Way(agent, slurm, daemon or _DEFAULT_DAEMON, services, int(text) / 1000 if text else _DEFAULT_START_S)
+
+
+def parse_ready(line: str) -> Ready:
+    """Reads `ready protocol=3 endian=little port=4711 services=0 cores=8`; the reason is raised of `failed: ...`."""
+    if line.startswith("failed: "):
+        raise CannotStartError(line.removeprefix("failed: "))
+    fields = dict(re.findall(r"(\w+)=(\w+)", line))
+    try:
+        numbers = {name: int(fields[name]) for name in ("port", "protocol", "services", "cores")}
+    except (KeyError, ValueError):
+        reason = f"its outriggerd says '{line}', which this version does not know; install the same one"
+        raise CannotStartError(reason) from None
+    if fields.get("endian") != sys.byteorder:
+        raise CannotStartError(f"its byte order is {fields.get('endian')}, the hosts' is {sys.byteorder}")
+    if not 0 < numbers["port"] < 1 << 16:
+        raise CannotStartError(f"its outriggerd listens on port {numbers['port']}, which cannot be")
+    return Ready(**numbers)
+
+
+@dataclass
+class Running:
+    """An `outriggerd dpu` and the agent that holds it."""
+
+    dpu: str
+    way: Way
+    process: subprocess.Popen[bytes]
+    said: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
+    ready: Ready | None = None
+    _reader: threading.Thread | None = None
+
+    def wait_until_ready(self) -> Ready:
+        """Raises CannotStartError with a reason."""
+        self._reader = threading.Thread(target=self._pass_on_log, daemon=True)
+        self._reader.start()
+        self.ready = parse_ready(self._first_words())
+        return self.ready
+
+    def _first_words(self) -> str:
+        """The line of standard output that is ours. A login may print others before."""
+        assert self.process.stdout is not None
+        end = time.monotonic() + self.way.start_s
+        received = b""
+        while (left := end - time.monotonic()) > 0:
+            if not select.select([self.process.stdout], [], [], left)[0]:
+                break
+            part = os.read(self.process.stdout.fileno(), 4096)
+            received += part
+            for line in received.decode(errors="replace").splitlines(keepends=True):
+                if line.startswith(_MARK) and line.endswith("\n"):
+                    return line.removeprefix(_MARK).strip()
+            if not part:
+                raise CannotStartError(self._why_ended())
+        by_hand = shlex.join(launchers.on_node(self.way.agent, self.dpu, [self.way.daemon, "--version"], slurm=False))
+        raise CannotStartError(f"no answer within {self.way.start_s:.0f} s; try: {by_hand}")
+
+    def _why_ended(self) -> str:
+        try:
+            status = self.process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            return "its launch agent has closed its output and goes on"
+        assert self._reader is not None
+        self._reader.join(SECONDS_TO_END)
+        last = self.said[-1] if self.said else ""
+        if status == _NOT_FOUND or "No such file or directory" in last:
+            return f"there is no {self.way.daemon} on it; install Outrigger there, or name another by --dpu-daemon"
+        if status == _SSH_FAILED:
+            return f"it cannot be reached by {self.way.agent}: {last or 'exit code 255'}"
+        return last.removeprefix("outriggerd: ") or f"{shlex.join(self.way.words())} ended with exit code {status}"
+
+    def _pass_on_log(self) -> None:
+        """Before it is ready its words may be the reason why it never will be; later they are the user's."""
+        assert self.process.stderr is not None
+        for raw in self.process.stderr:
+            line = raw.decode(errors="replace").rstrip()
+            if self.ready is not None:
+                print(line, file=sys.stderr, flush=True)
+            elif line:
+                self.said.append(line)
+
+    def lost(self) -> str | None:
+        """What there is to say of one that has ended by itself, and not well."""
+        status = self.process.poll()
+        if self.ready is None or status is None or status == 0:
+            return None
+        how = f"signal {-status}" if status < 0 else f"exit code {status}"
+        return f"DPU {self.dpu}: {shlex.join(self.way.words())} or its launch agent has ended with {how}"
+
+    def hang_up(self) -> None:
+        """Its end of input, by which it knows that it is to end."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+    def end(self, deadline: float) -> None:
+        """Waits for it until then, and ends the agent if need be."""
+        for number in (0, signal.SIGTERM, signal.SIGKILL):
+            self.process.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(max(0.2, deadline - time.monotonic()))
+                break
+        if self._reader is not None:
+            self._reader.join(max(1.0, deadline - time.monotonic()))  # its last words
+            if not self._reader.is_alive():
+                for stream in filter(None, (self.process.stdout, self.process.stderr)):
+                    stream.close()
+
+
+def start(dpu: str, how: Way, secret: str) -> Running:
+    """Not in the terminal's process group: Ctrl-C is for the ranks, and must not take their service processes first."""
+    command = how.command(dpu)
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+    except OSError as error:
+        raise CannotStartError(f"cannot run {command[0]}: {error.strerror}") from error
+    running = Running(dpu, how, process)
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):  # it has ended already; its own words say why
+        process.stdin.write(f"{secret}\n".encode())
+        process.stdin.flush()
+    return running
