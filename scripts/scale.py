@@ -31,7 +31,7 @@ WHOLE_SERVICES = (1, 4)
 WHOLE_CASES = tuple(
     (collective, algorithm, block)
     for collective, algorithms, blocks in (
-        ("allgather", ("flat", "node_ring", "hierarchical"), (4096, 1 << 20)),
+        ("allgather", ("flat", "node_pull", "hierarchical"), (4096, 1 << 20)),
         ("bcast", ("flat", "hierarchical"), (4096, 1 << 20)),
     )
     for algorithm in algorithms

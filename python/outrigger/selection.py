@@ -1,13 +1,13 @@
 """The user's rules of the selection table: which algorithm serves which collective, or that the program's own MPI does.
 
-A rule can be written as a word, `iallgather:n2-:b64K-=node_ring`, as the library reads it from its environment, or as a
+A rule can be written as a word, `iallgather:n2-:b64K-=node_pull`, as the library reads it from its environment, or as a
 table of a TOML file:
 
     [[rule]]
     collective = "iallgather"    # or a list; a blocking form is `allgather`; left out: all that have the algorithm
     nodes = "2-"                 # a number, "LOW-", "LOW-HIGH" or "-HIGH", both ends included
     bytes = "64K-"
-    algorithm = "node_ring"      # or "native", and for blocking forms "on" or "auto"
+    algorithm = "node_pull"      # or "native", and for blocking forms "on" or "auto"
 
 The first rule that fits decides; where none does, the built-in table. What a word means only the library knows.
 """

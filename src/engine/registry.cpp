@@ -21,7 +21,7 @@ const Registry& built_in_algorithms() {
     }
     for (const Collective collective : {Collective::iallgather, Collective::iallgatherv}) {
       built_in.add(collective, Algorithm::flat, allgather_flat);
-      built_in.add(collective, Algorithm::node_ring, allgather_node_ring);
+      built_in.add(collective, Algorithm::node_pull, allgather_node_pull);
       built_in.add(collective, Algorithm::hierarchical, allgather_hierarchical);
     }
     built_in.add(Collective::ibcast, Algorithm::flat, bcast_flat);

@@ -39,7 +39,7 @@ class Registry {
 Task alltoall_ring_pull(Operation& operation, LocalRank& rank);
 Task alltoall_scatter_dest(Operation& operation, LocalRank& rank);
 Task allgather_flat(Operation& operation, LocalRank& rank);
-Task allgather_node_ring(Operation& operation, LocalRank& rank);
+Task allgather_node_pull(Operation& operation, LocalRank& rank);
 Task allgather_hierarchical(Operation& operation, LocalRank& rank);
 Task bcast_flat(Operation& operation, LocalRank& rank);
 Task bcast_hierarchical(Operation& operation, LocalRank& rank);

@@ -19,7 +19,7 @@ enum class Collective : std::uint16_t {
   ibcast = 6
 };
 
-enum class Algorithm : std::uint16_t { ring_pull = 1, scatter_dest = 2, flat = 3, node_ring = 4, hierarchical = 5 };
+enum class Algorithm : std::uint16_t { ring_pull = 1, scatter_dest = 2, flat = 3, node_pull = 4, hierarchical = 5 };
 
 enum class CompletionStatus : std::uint32_t {
   ok = 0,
@@ -38,9 +38,16 @@ inline constexpr std::array kAlgorithms{
     AlgorithmName{Algorithm::ring_pull, "ring_pull"},
     AlgorithmName{Algorithm::scatter_dest, "scatter_dest"},
     AlgorithmName{Algorithm::flat, "flat"},
-    AlgorithmName{Algorithm::node_ring, "node_ring"},
+    AlgorithmName{Algorithm::node_pull, "node_pull"},
     AlgorithmName{Algorithm::hierarchical, "hierarchical"},
 };
+
+// Names of other versions, which are refused with the one to write instead.
+struct OldAlgorithmName {
+  std::string_view name;
+  Algorithm algorithm;
+};
+inline constexpr std::array kOldAlgorithmNames{OldAlgorithmName{"node_ring", Algorithm::node_pull}};
 
 // Its place in kAlgorithms, which stand in the order of the numbers.
 [[nodiscard]] constexpr std::size_t index_of(Algorithm algorithm) {
@@ -63,7 +70,7 @@ struct CollectiveRow {
 namespace detail {
 using Algorithms = std::array<Algorithm, 3>;
 inline constexpr Algorithms kAllToAlls{Algorithm::ring_pull, Algorithm::scatter_dest, Algorithm::scatter_dest};
-inline constexpr Algorithms kAllGathers{Algorithm::flat, Algorithm::node_ring, Algorithm::hierarchical};
+inline constexpr Algorithms kAllGathers{Algorithm::flat, Algorithm::node_pull, Algorithm::hierarchical};
 inline constexpr Algorithms kBroadcasts{Algorithm::flat, Algorithm::hierarchical, Algorithm::hierarchical};
 }  // namespace detail
 inline constexpr std::array kCollectives{
@@ -146,7 +153,7 @@ static_assert([] {
 
 // Do ranks get blocks from others than their sources?
 [[nodiscard]] constexpr bool passes_on(Collective collective, Algorithm algorithm) {
-  return algorithm == Algorithm::node_ring || algorithm == Algorithm::hierarchical || is_rooted(collective);
+  return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical || is_rooted(collective);
 }
 
 // What every rank of a group must agree on for one operation. Travels in each announcement; a difference is an error

@@ -27,13 +27,13 @@ constexpr SelectionRule built_in(Collective collective, Algorithm algorithm, std
   return rule;
 }
 
-// Between nodes `node_ring` was measured to be faster where they have one rank each (docs/algorithms.md). The rest is
+// Between nodes `node_pull` was measured to be faster where they have one rank each (docs/algorithms.md). The rest is
 // by what crosses the network, not by measurements. With several ranks a node `flat` sends a block of an allgather once
-// to every rank of another node, `node_ring` once to the node. With several service processes a node the tree of `flat`
+// to every rank of another node, `node_pull` once to the node. With several service processes a node the tree of `flat`
 // may bring a broadcast to a node once for each of them, `hierarchical` once. Where a node has one, they do not differ.
 constexpr std::array kBuiltIn = [] {
-  std::array rules{built_in(Collective::iallgather, Algorithm::node_ring, 2),
-                   built_in(Collective::iallgatherv, Algorithm::node_ring, 2),
+  std::array rules{built_in(Collective::iallgather, Algorithm::node_pull, 2),
+                   built_in(Collective::iallgatherv, Algorithm::node_pull, 2),
                    built_in(Collective::ibcast, Algorithm::hierarchical, 2)};
   rules[2].services = at_least(2);
   return rules;
@@ -179,6 +179,9 @@ std::string read_choice(SelectionRule& rule, std::string_view choice) {
   }
   rule.algorithm = algorithm_named(choice);
   rule.verdict = Verdict::algorithm;
+  for (const OldAlgorithmName& old : kOldAlgorithmNames) {
+    if (choice == old.name) return joined({"the algorithm '", choice, "' is now called ", name_of(old.algorithm)});
+  }
   if (!rule.algorithm) return joined({"there is no such algorithm as '", choice, "'; there are ", selection_choices()});
   if (rule.collective && !has_algorithm(*rule.collective, *rule.algorithm)) {
     return joined({"the collective has no such algorithm; there are ", selection_choices()});

@@ -14,7 +14,7 @@
 //   range      N or LOW- or LOW-HIGH or -HIGH       decimal, both ends included; bytes with K, M or G, if need be
 //   choice     the name of an algorithm, or native; for blocking forms also
 //              on, auto                             as the nonblocking form; so where that pays
-// For example iallgather:n2-:p2-:b64K-=node_ring,all:b-4K=native,blocking=on
+// For example iallgather:n2-:p2-:b64K-=node_pull,all:b-4K=native,blocking=on
 //
 // A blocking form is offloaded as its rules say, else where it pays (`auto`), and then by the algorithm of its
 // nonblocking form, unless its own rule names one.

@@ -31,7 +31,7 @@ void Invariants::chunk_moves(SpId by, const Block& from, const Block& to) {
   if (source == nullptr || target == nullptr) return job_.broken(describe("a move leaves the posted buffers"));
   if (source->completed) job_.broken(describe("released too early: a move reads a completed operation's buffer"));
   if (target->completed) job_.broken(describe("a move writes a completed operation's receive buffer"));
-  const bool once = job_.options.algorithm == Algorithm::node_ring || job_.options.algorithm == Algorithm::hierarchical;
+  const bool once = job_.options.algorithm == Algorithm::node_pull || job_.options.algorithm == Algorithm::hierarchical;
   if (once && !job_.plan_of(*target).rooted()) count_crossing(*target, from, to);
 }
 

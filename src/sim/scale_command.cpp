@@ -157,7 +157,7 @@ ScaleCommand::ScaleCommand(CLI::App& parent) : arguments_(std::make_unique<Argum
       ->check(CLI::IsMember({"alltoall", "allgather", "bcast"}))
       ->capture_default_str();
   command_->add_option("--algorithm", arguments.algorithm, "which of the collective's; unless named its first")
-      ->check(CLI::IsMember({"ring_pull", "scatter_dest", "flat", "node_ring", "hierarchical"}));
+      ->check(CLI::IsMember({"ring_pull", "scatter_dest", "flat", "node_pull", "hierarchical"}));
   command_->add_option("--mapping", arguments.mapping, "of the ranks to nodes; not for alltoall")
       ->check(CLI::IsMember({"contiguous", "strided"}))
       ->capture_default_str();

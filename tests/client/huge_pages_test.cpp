@@ -670,7 +670,7 @@ TEST_F(HugePagesOfClient, WhatItSendsFromOftenBecomesHugeAndWhatItReceivesIntoDo
 TEST_F(HugePagesOfClient, WhatItPassesOnBecomesHugeAsWell) {
   if (!kernel_has_them()) GTEST_SKIP() << kNone;
   collective_ = Collective::iallgather;
-  algorithm_ = Algorithm::node_ring;
+  algorithm_ = Algorithm::node_pull;
   const Room room(1);
   const Room into(3);
   const auto send = room.map(0, page_ / 4);

@@ -9,7 +9,7 @@ namespace {
 class Allgather : public ::testing::TestWithParam<Algorithm> {};
 
 INSTANTIATE_TEST_SUITE_P(Engine, Allgather,
-                         ::testing::Values(Algorithm::flat, Algorithm::node_ring, Algorithm::hierarchical),
+                         ::testing::Values(Algorithm::flat, Algorithm::node_pull, Algorithm::hierarchical),
                          [](const auto& parameter) { return std::string(name_of(parameter.param)); });
 
 TEST_P(Allgather, MovesEveryByte) {
@@ -36,7 +36,7 @@ const std::vector<std::uint32_t> kStrided = {0, 2, 1, 3, 0, 2, 1, 3};
 
 class OncePerNode : public ::testing::TestWithParam<Algorithm> {};
 
-INSTANTIATE_TEST_SUITE_P(Engine, OncePerNode, ::testing::Values(Algorithm::node_ring, Algorithm::hierarchical),
+INSTANTIATE_TEST_SUITE_P(Engine, OncePerNode, ::testing::Values(Algorithm::node_pull, Algorithm::hierarchical),
                          [](const auto& parameter) { return std::string(name_of(parameter.param)); });
 
 TEST_P(OncePerNode, ABlockComesToANodeOnceWhateverTheMapping) {
@@ -51,7 +51,7 @@ TEST_P(OncePerNode, ABlockComesToANodeOnceWhateverTheMapping) {
 }
 
 // Where a node has several ranks only the block's home knows which of them reads it, and only when they have come.
-TEST(NodeRing, SendsAheadToRanksThatAreAloneOnTheirNode) {
+TEST(NodePull, SendsAheadToRanksThatAreAloneOnTheirNode) {
   struct Case {
     std::vector<std::uint32_t> sp_of_rank;
     std::vector<std::uint32_t> node_of_sp;
@@ -61,7 +61,7 @@ TEST(NodeRing, SendsAheadToRanksThatAreAloneOnTheirNode) {
                            Case{{0, 0, 1, 1}, {0, 1}, 0}, Case{{0, 1}, {0, 0}, 0}}) {
     Cluster cluster(each.sp_of_rank, {}, nullptr, each.node_of_sp);
     for (std::uint32_t rank = 0; rank < cluster.ranks(); ++rank) {
-      cluster.post(cluster.gather(rank, 0, 64, Algorithm::node_ring));
+      cluster.post(cluster.gather(rank, 0, 64, Algorithm::node_pull));
     }
     cluster.settle();
     ASSERT_TRUE(cluster.all_completed(0));
@@ -113,17 +113,17 @@ TEST_P(OncePerNode, AServiceProcessWithoutARankInTheOperationPassesItOn) {
 }
 
 // The rank that others read from stays until they have, though its service process has forgotten them.
-TEST(NodeRing, ARestartWaitsForThoseWhoRead) {
+TEST(NodePull, ARestartWaitsForThoseWhoRead) {
   Cluster cluster({0, 1, 2}, {}, nullptr, {0, 1, 1});
   const auto reader = [&](std::uint32_t rank) {  // sends nothing, so waits for nobody's release
-    PostedOperation posted = cluster.gather(rank, 0, 64, Algorithm::node_ring);
+    PostedOperation posted = cluster.gather(rank, 0, 64, Algorithm::node_pull);
     posted.send.block_bytes = 0;
     posted.receive.extents.assign(3, PairExtent{});
     posted.receive.extents[0].bytes = 64;
     return posted;
   };
   cluster.hold_moves = true;
-  cluster.post(cluster.gather(0, 0, 64, Algorithm::node_ring));
+  cluster.post(cluster.gather(0, 0, 64, Algorithm::node_pull));
   for (const std::uint32_t rank : {1U, 2U}) cluster.post(reader(rank));
   cluster.settle();
   // Service process 1 is the home of block 0 and gets it; 2 reads it there.

@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   engine::Engine engine(config, fabric);
   engine.post(posted(0, Algorithm::ring_pull));
   engine.post(posted(1, Algorithm::scatter_dest));
-  engine::PostedOperation passing_on = posted(2, Algorithm::node_ring);
+  engine::PostedOperation passing_on = posted(2, Algorithm::node_pull);
   passing_on.collective = Collective::iallgather;
   engine.post(std::move(passing_on));
   // Messages one after the other, each behind its length and its sender.

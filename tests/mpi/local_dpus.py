@@ -105,6 +105,6 @@ def reached(result) -> dict[str, int]:
 
 
 SECOND = (
-    "ialltoall=scatter_dest,ialltoallv=scatter_dest,ialltoallw=scatter_dest,iallgather=node_ring,"
-    "iallgatherv=node_ring,ibcast=hierarchical"
+    "ialltoall=scatter_dest,ialltoallv=scatter_dest,ialltoallw=scatter_dest,iallgather=node_pull,"
+    "iallgatherv=node_pull,ibcast=hierarchical"
 )

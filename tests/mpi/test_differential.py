@@ -23,14 +23,14 @@ CASES = [
     ),
     (4, 200, 1, {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=ring_pull"}),
     (4, 150, 1, {"OUTRIGGER_SERVICES": "2"}),
-    (5, 100, 1, {"OUTRIGGER_ALGORITHM": "iallgatherv=node_ring,hierarchical", "OUTRIGGER_SERVICES": "2"}),
+    (5, 100, 1, {"OUTRIGGER_ALGORITHM": "iallgatherv=node_pull,hierarchical", "OUTRIGGER_SERVICES": "2"}),
     (3, 150, 1, {"OUTRIGGER_REACH": "heap"}),
     (7, 60, 1, {"OUTRIGGER_SERVICES": "3"}),
     (
         8,
         100,
         1,
-        COPIERS | {"OUTRIGGER_ALGORITHM": "ialltoallw=scatter_dest,iallgather=node_ring,iallgatherv=node_ring"},
+        COPIERS | {"OUTRIGGER_ALGORITHM": "ialltoallw=scatter_dest,iallgather=node_pull,iallgatherv=node_pull"},
     ),
     (2, 200, 2, COPIERS),
     (3, 150, 2, {"OUTRIGGER_SERVICES": "2"}),
@@ -67,7 +67,7 @@ def test_blocking_forms(offload, ranks):
     """With blocking=on every operation is offloaded twice: posted, and by its blocking form."""
     offloaded = []
     program = ["differential", "--seed", "5", "--operations", "60"]
-    env = {"OUTRIGGER_ALGORITHM": "blocking=on,iallgather=node_ring"}
+    env = {"OUTRIGGER_ALGORITHM": "blocking=on,iallgather=node_pull"}
     for forms in ([], ["--blocking", "1"]):
         result = offload.run(ranks, [*program, *forms], services=2, env=env, timeout_s=150).ok()
         assert "no difference" in result.out

@@ -115,7 +115,7 @@ peer::Announce some_announcement() {
   announce.rank = WorldRank{0x51525354};
   announce.group_rank = GroupRank{0x61626364};
   announce.collective = Collective::iallgatherv;
-  announce.algorithm = Algorithm::node_ring;
+  announce.algorithm = Algorithm::node_pull;
   announce.root = 0x71727374;
   announce.digest = 0x0203040506070809;
   announce.region = RegionId{0x12131415};

@@ -34,9 +34,9 @@ TEST(Selection, TheBuiltInTableBringsBlocksToANodeOnce) {
   }
   for (const Collective gather : {Collective::iallgather, Collective::iallgatherv}) {
     EXPECT_EQ(built_in.choose(gather, one_node, std::nullopt), Algorithm::flat);
-    EXPECT_EQ(built_in.choose(gather, two_ranks, std::nullopt), Algorithm::node_ring);
-    EXPECT_EQ(built_in.choose(gather, one_rank_a_node, std::nullopt), Algorithm::node_ring);
-    EXPECT_EQ(built_in.choose(gather, several, std::nullopt), Algorithm::node_ring);
+    EXPECT_EQ(built_in.choose(gather, two_ranks, std::nullopt), Algorithm::node_pull);
+    EXPECT_EQ(built_in.choose(gather, one_rank_a_node, std::nullopt), Algorithm::node_pull);
+    EXPECT_EQ(built_in.choose(gather, several, std::nullopt), Algorithm::node_pull);
   }
   EXPECT_EQ(built_in.choose(Collective::ibcast, one_node, 1), Algorithm::flat);
   EXPECT_EQ(built_in.choose(Collective::ibcast, shape(8, 2, 4, 1), 1), Algorithm::flat);
@@ -78,7 +78,7 @@ TEST(Selection, TheUsersFirstRuleThatFitsDecides) {
   EXPECT_EQ(choose(4, 1, 1024), std::nullopt);
   EXPECT_EQ(choose(4, 2, 1024), Algorithm::hierarchical);
   // The others are as they were.
-  EXPECT_EQ(rules.choose(Collective::iallgatherv, shape(4, 2, 2, 1), std::nullopt), Algorithm::node_ring);
+  EXPECT_EQ(rules.choose(Collective::iallgatherv, shape(4, 2, 2, 1), std::nullopt), Algorithm::node_pull);
 }
 
 TEST(Selection, AnAlgorithmAloneIsForAllThatHaveIt) {
@@ -98,6 +98,8 @@ TEST(Selection, BadTextIsRefusedWithItsReason) {
     const char* reason;
   };
   for (const Case& bad : {Case{"ring", "no such algorithm"},
+                          Case{"node_ring", "now called node_pull"},
+                          Case{"iallgather:n2-=node_ring", "now called node_pull"},
                           Case{"igather=flat", "no such collective"},
                           Case{"ialltoall=flat", "the collective has no such algorithm"},
                           Case{"ialltoall=", "no such algorithm"},
@@ -141,7 +143,7 @@ TEST(Selection, SizesAndNamesForAllAreWrittenOut) {
            {"ibcast:b-4K:r2=flat", "ibcast:r2:b0-4096=flat"},
            {"all:b-1M=native", "all:b0-1048576=native"},
            {"all=flat", "flat"},
-           {"blocking=on,allgather=node_ring,bcast=auto", "blocking=on,allgather=node_ring,bcast=auto"}}) {
+           {"blocking=on,allgather=node_pull,bcast=auto", "blocking=on,allgather=node_pull,bcast=auto"}}) {
     EXPECT_EQ(table(text).encode(), written);
   }
 }
@@ -176,10 +178,10 @@ TEST(Selection, BlockingFormsHaveRulesOfTheirOwn) {
     EXPECT_TRUE(offloads(on, one_node)) << on;
   }
   // Its own rule's algorithm, else its nonblocking form's.
-  const SelectionTable rules = table("allgather:n2-=hierarchical,blocking=on,iallgather=node_ring,bcast=flat");
+  const SelectionTable rules = table("allgather:n2-=hierarchical,blocking=on,iallgather=node_pull,bcast=flat");
   EXPECT_EQ(rules.choose_blocking(Collective::iallgather, nodes, kLarge), Algorithm::hierarchical);
-  EXPECT_EQ(rules.choose_blocking(Collective::iallgather, one_node, kLarge), Algorithm::node_ring);
-  EXPECT_EQ(rules.choose(Collective::iallgather, nodes, kLarge), Algorithm::node_ring);
+  EXPECT_EQ(rules.choose_blocking(Collective::iallgather, one_node, kLarge), Algorithm::node_pull);
+  EXPECT_EQ(rules.choose(Collective::iallgather, nodes, kLarge), Algorithm::node_pull);
 }
 
 TEST(Selection, WhereNoBlockingFormCanBeOffloadedIsKnownBefore) {

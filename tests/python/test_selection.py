@@ -45,7 +45,7 @@ def test_a_file_becomes_words(table: Path, built: Artifacts) -> None:
 
 def test_words_are_kept(built: Artifacts) -> None:
     assert selection.words(built, [",".join(WORDS)]) == WORDS
-    assert selection.words(built, ["node_ring"]) == ("node_ring",)
+    assert selection.words(built, ["node_pull"]) == ("node_pull",)
 
 
 def test_a_later_option_goes_first(table: Path, built: Artifacts) -> None:

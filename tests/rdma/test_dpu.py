@@ -32,8 +32,8 @@ NOT_USED = "outrigger: the DPUs are not used: "
 ALGORITHMS = {
     "first": "ialltoall=ring_pull,ialltoallv=ring_pull,ialltoallw=ring_pull,iallgather=flat,iallgatherv=flat,"
     "ibcast=flat",
-    "second": "ialltoall=scatter_dest,ialltoallv=scatter_dest,ialltoallw=scatter_dest,iallgather=node_ring,"
-    "iallgatherv=node_ring,ibcast=hierarchical",
+    "second": "ialltoall=scatter_dest,ialltoallv=scatter_dest,ialltoallw=scatter_dest,iallgather=node_pull,"
+    "iallgatherv=node_pull,ibcast=hierarchical",
     "third": "iallgather=hierarchical,iallgatherv=hierarchical",
 }
 """Each algorithm of each collective once."""

@@ -85,7 +85,7 @@ TEST(PlantedBugs, WaitingForALateRankWithoutNeedIsFound) {
 
 TEST(PlantedBugs, ABlockThatComesToANodeTwiceIsFound) {
   SimulationOptions options;
-  options.algorithm = Algorithm::node_ring;
+  options.algorithm = Algorithm::node_pull;
   options.faults = fabric::sim::delays();
   const std::optional<Found> found = search(planted_sibling_not_asked, 50, options);
   ASSERT_TRUE(found.has_value());
@@ -95,7 +95,7 @@ TEST(PlantedBugs, ABlockThatComesToANodeTwiceIsFound) {
 
 TEST(PlantedBugs, AHolderThatIsLetGoEarlyIsFound) {
   SimulationOptions options;
-  options.algorithm = Algorithm::node_ring;
+  options.algorithm = Algorithm::node_pull;
   options.faults = fabric::sim::delays();
   const std::optional<Found> found = search(planted_let_go_early, 50, options);
   ASSERT_TRUE(found.has_value());

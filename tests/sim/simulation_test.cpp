@@ -60,7 +60,7 @@ TEST_P(Schedules, KeepEveryInvariant) {
   // The faults must be there to be survived.
   EXPECT_EQ(crashes != 0, faults.make().most_crashes != 0);
   EXPECT_EQ(replayed != 0, faults.make().most_crashes != 0);
-  const bool eager_sends = algorithm == Algorithm::ring_pull || algorithm == Algorithm::node_ring;
+  const bool eager_sends = algorithm == Algorithm::ring_pull || algorithm == Algorithm::node_pull;
   EXPECT_EQ(ahead != 0, faults.make().eager_chance != 0 && eager_sends);
 }
 

@@ -111,10 +111,10 @@ TEST_P(WholeJob, AllgatherFlat) {
   }
 }
 
-TEST_P(WholeJob, AllgatherNodeRing) {
+TEST_P(WholeJob, AllgatherNodePull) {
   for (const Shape& shape : kShapes) {
     for (const Collective form : {Collective::iallgather, Collective::iallgatherv}) {
-      const WholeJobResult result = counted(shape, form, Algorithm::node_ring, kSmall);
+      const WholeJobResult result = counted(shape, form, Algorithm::node_pull, kSmall);
       const std::uint64_t p = shape.p();
       expect_messages(result, Kind::announce, p * (shape.s() - 1), kAnnounceBytes);
       expect_messages(result, Kind::delivered, 0, 0);

@@ -1,4 +1,4 @@
-// node_ring with planted bugs in how blocks are passed on within a node.
+// node_pull with planted bugs in how blocks are passed on within a node.
 #include "engine/core/operation.hpp"
 #include "planted.hpp"
 

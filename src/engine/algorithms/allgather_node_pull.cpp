@@ -1,17 +1,21 @@
-// node_ring: allgather that brings every block to a node once.
+// node_pull: allgather in which each node pulls every block once and passes it on inside.
 //
 // Source: R. Graham et al., "Optimizing Application Performance With BlueField: Accelerating Large-Message Blocking
-// and Nonblocking Collective Operations", 2024, section III.D.2 (Allgather). There the source's side notifies one
-// service process of every node; one that has no rank in the operation yet passes the notification on to its siblings
-// in a ring, and a list that they share keeps what none of them can serve. The rank that has the block tells the other
-// ranks of its node, which copy it.
-// Ours: every service process with members hears of every block (as in the all-to-alls), and each block has a *home*
-// among those of a node, block i at the (i mod k)-th, so that they share the work. The home's first rank that has
-// arrived gets the block from its source. Where the home has none, the first sibling that asks is told to get it, and
-// those that ask later are sent there: the same passing on, started by the one who is ready instead of by the one who
-// is not; a block that nobody can serve waits at each of them. The service processes copy within the node, not the
-// ranks, which may be computing. A rank that contributes nothing may be done before late ones of its node have come:
-// those get their blocks from the sources again.
+// and Nonblocking Collective Operations", 2024, section III.D.2 (Allgather). How its text maps to this file:
+//     the source notifies one service process of every node    each service process with members hears of every block
+//                                                              (as in the all-to-alls); one of a node, the block's
+//                                                              *home*, answers for it: block i's is the (i mod k)-th
+//     whichever local rank has arrived receives the block      the home's first rank that has arrived pulls it
+//     one that cannot serve it passes the notification on      the first sibling that asks the home is told to get it,
+//     to its siblings, in a ring                               and those that ask later are sent there: the same
+//                                                              passing on, started by the one who is ready instead of
+//                                                              by the one who is not
+//     a list that the siblings share keeps what none of        such a block waits at each of them, as announcements do
+//     them can serve
+//     the other ranks of the node are told and copy it         the service processes copy, not the ranks, which may be
+//                                                              computing
+// So there is no ring here. A rank that contributes nothing may be done before late ones of its node have come: those
+// get their blocks from the sources again.
 //
 // A block for a node with a single rank sets out with its announcement: nobody else there could be the first to ask.
 //
@@ -67,7 +71,7 @@ Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
 
 }  // namespace
 
-Task allgather_node_ring(Operation& operation, LocalRank& rank) {
+Task allgather_node_pull(Operation& operation, LocalRank& rank) {
   return allgather_by_nodes(operation, rank, receive, EagerSends::to_lone_ranks);
 }
 
