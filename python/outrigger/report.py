@@ -104,15 +104,15 @@ class Report:
     rank_cpu_seconds: CpuSeconds
 
 
-def parse(text: str | bytes) -> Report:
+def parse(text: str | bytes, what: str = "the report") -> Report:
     """A report from its JSON."""
-    return formats.parse_version(text, Report, VERSION, "the report")
+    return formats.parse_version(text, Report, VERSION, what)
 
 
 def read(path: Path) -> Report:
     """A report from its file."""
     try:
-        return parse(path.read_bytes())
+        return parse(path.read_bytes(), f"the report {path}")
     except OSError as error:
         raise UserError(f"the report {path} cannot be read: {error.strerror}") from error
 

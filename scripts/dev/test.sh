@@ -3,7 +3,8 @@
 #
 # usage: ./dev test [--quick] [PRESET]
 #
-#   --quick   leave out what takes more than a few seconds
+#   --quick   something of everything, in less than three minutes: without the unit tests of tests/slow.txt and what
+#             tests/python marks slow, and of the MPI programs one of each kind under each MPI
 #   PRESET    release (unless named): unit tests, the MPI programs, the command line, the layer check
 #             dev, asan, tsan, clang, fuzz (clang with sanitizers): the unit tests of that build; tsan without those of
 #             what has no threads
@@ -58,14 +59,15 @@ suite() {
 
 ctest_arguments=(--preset "$preset" --parallel "$JOBS")
 pytest_arguments=(-q --color=auto)
-left_out=()
+python_tests=() mpi_tests=()
 if $quick; then
-  left_out+=(slow)
-  pytest_arguments+=(-m "not slow")
+  # The name may be followed by the values of its parameters.
+  ctest_arguments+=(--exclude-regex "^($(grep -v '^#' tests/slow.txt | paste -sd'|'))( |\$)")
+  python_tests=(-m "not slow")
+  mpi_tests=(-m quick)
 fi
 # Engine and simulation have no threads.
-if [[ "$preset" == tsan ]]; then left_out+=(engine sim); fi
-if ((${#left_out[@]})); then ctest_arguments+=(--label-exclude "^($(IFS='|'; echo "${left_out[*]}"))\$"); fi
+if [[ "$preset" == tsan ]]; then ctest_arguments+=(--label-exclude "^(engine|sim)\$"); fi
 
 # ThreadSanitizer of gcc 12 cannot place its memory where the kernel randomizes addresses widely.
 runner=()
@@ -104,10 +106,10 @@ if [[ "$preset" == aarch64 ]]; then
 fi
 if [[ "$preset" == release ]]; then
   suite "layer arrows" 'files' "$VENV/bin/python" scripts/check_layers.py
-  suite "command line" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/python "${pytest_arguments[@]}"
+  suite "command line" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/python "${pytest_arguments[@]}" "${python_tests[@]}"
   ensure_ucx122 || say "Without it the tests of service processes on a DPU are skipped."
   OUTRIGGER_BUILD="$ROOT/build/$preset" \
-    suite "MPI programs" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/mpi "${pytest_arguments[@]}"
+    suite "MPI programs" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/mpi "${pytest_arguments[@]}" "${mpi_tests[@]}"
 fi
 
 printf '\n'

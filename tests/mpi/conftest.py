@@ -59,6 +59,44 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "one_machine: of no use with --cluster")
 
 
+QUICK = {
+    "test_alias.py": {"test_no_difference": ""},
+    "test_communicators.py": {"test_every_constructor": "", "test_abort_with_operations_outstanding": ""},
+    "test_differential.py": {"test_no_difference": "-3ranks-1threads-defaults", "test_blocking_forms": ""},
+    "test_dpu.py": {"test_no_difference": "", "test_killed_or_stopped": ""},
+    "test_failures.py": {"test_service_process_is_killed": "", "test_rank_is_killed": ""},
+    "test_huge_pages.py": {"test_buffers_are_moved": ""},
+    "test_languages.py": {"test_offloaded": ""},
+    "test_nodes.py": {"test_no_difference": "-3nodes-"},
+    "test_other_mpis.py": {"test_right_bytes": ""},
+    "test_programs.py": {
+        "test_rendezvous_goes_through": "-default-2",
+        "test_threads": "",
+        "test_odd_programs": "-2-",
+        "test_mismatched_arguments": "",
+    },
+    "test_shared_heap.py": {"test_children_are_apart": ""},
+    "test_tools.py": {"test_tools_see_what_they_see_natively": ""},
+    "test_wait_copies.py": {"test_waiting_ranks_copy": "", "test_ranks_copy_alone_where_no_core_is_spare": ""},
+    "test_xpmem.py": {"test_private_memory_is_attached": ""},
+}
+"""What ./dev test --quick runs under each MPI: one of each kind, the first whose id has the text."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    seen = set()
+    for item in items:
+        name = getattr(item, "originalname", item.name)
+        wanted = QUICK.get(item.path.name, {}).get(name)
+        if wanted is None or wanted not in item.name:
+            continue
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        key = (item.path, name, str(parameters.get("mpi", parameters.get("other"))))
+        if key not in seen:
+            seen.add(key)
+            item.add_marker(pytest.mark.quick)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Every test runs under each MPI, but for those that name one."""
     named = any("mpi" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from matplotlib.figure import Figure
 
 from outrigger import artifacts
 from outrigger.artifacts import Artifacts
@@ -18,6 +19,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example takes, or is to be made, says how busy the machine is.
 settings.register_profile("outrigger", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("outrigger")
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Figure]]:
+    """The figures that are saved, which stay open to be looked at."""
+    from matplotlib import pyplot
+
+    figures: list[Figure] = []
+    monkeypatch.setattr(pyplot, "close", figures.append)
+    yield figures
+    monkeypatch.undo()
+    pyplot.close("all")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from outrigger.artifacts import Artifacts
@@ -120,11 +121,17 @@ def test_json_has_everything() -> None:
     }  # fmt: skip
 
 
-def test_the_plot_is_a_picture(tmp_path: Path) -> None:
+def test_the_plot_is_a_picture_of_the_figures(tmp_path: Path, drawn: list[Figure]) -> None:
     path = tmp_path / "new" / "figure.png"
     configurations = (configuration(65536), with_all_cores(), configuration(memory="malloc"))
     plot.save([measurement(*configurations)], path, "Heading")
     assert path.read_bytes().startswith(b"\x89PNG")
+    (figure,) = drawn
+    totals, cpu, other_totals, _ = figure.axes
+    assert [text.get_text() for text in totals.texts] == ["0.55", "0.73", "0.55"]
+    assert [text.get_text() for text in other_totals.texts] == ["0.55"]
+    assert max(bar.get_y() + bar.get_height() for bar in totals.patches) == pytest.approx(1.0)
+    assert [list(line.get_ydata()) for line in cpu.lines] == [[80, 80], [2, 2]]
 
 
 def test_a_plot_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def test_a_job_that_ends_gives_all_it_printed_and_its_exit_code() -> None:
 
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
+@pytest.mark.slow
 def test_a_command_that_is_ended_while_it_starts_a_job_ends_that(tmp_path: Path, number: signal.Signals) -> None:
     code = f"""
 import subprocess, sys, time
@@ -74,6 +75,7 @@ def test_a_job_that_hangs_after_its_figures_is_ended(capfd: pytest.CaptureFixtur
     assert "MPICH 4.0.2: ranks had not left MPI_Finalize" in jobs.unended(MPICH)
 
 
+@pytest.mark.slow
 def test_a_job_without_figures_is_ended_with_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match="still running after 3 s, ended"):
         run_command(["sh", "-c", "echo why >&2; exec sleep 60"], os.environ, has_json_line, timeout_s=3)

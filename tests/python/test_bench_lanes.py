@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from outrigger.artifacts import Artifacts
@@ -119,11 +120,17 @@ def test_the_legend_says_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("wire_bytes", [12e6, 0])
-def test_the_picture(tmp_path: Path, wire_bytes: float) -> None:
+def test_the_picture_has_every_lane(tmp_path: Path, wire_bytes: float, drawn: list[Figure]) -> None:
     path = tmp_path / "lanes.png"
     measured = both(wire_bytes) if wire_bytes else list(map(with_threads, both(0)))
     lanes_plot.save(groups(measured), path, "Heading", GIGABIT)
     assert path.read_bytes().startswith(b"\x89PNG")
+    exposed, pure, cpu = drawn[0].axes
+    lanes_there = 4 if wire_bytes else 5  # of those with threads the best one
+    assert [text.get_text() for text in exposed.texts[:2]] == ["90", "↑ 225"]
+    assert len(exposed.texts) == 2 * lanes_there and len(cpu.lines) == lanes_there
+    goodput = [list(line.get_ydata()) for line in pure.lines]
+    assert ([100.0, 100.0] in goodput) == bool(wire_bytes)
 
 
 def test_the_work_is_that_of_the_fastest_native() -> None:

@@ -141,6 +141,7 @@ sys.exit(control.execute(sys.argv[1], sys.argv[3:], sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 def test_a_signal_passes_as_soon_as_the_program_runs(cluster: None, tmp_path: Path) -> None:
     """The client may have got no further than asking for the program by then."""
     script = f"trap 'echo got it; exit 3' TERM; touch {tmp_path}/ready; while :; do sleep 0.02; done"
@@ -153,6 +154,7 @@ def test_a_signal_passes_as_soon_as_the_program_runs(cluster: None, tmp_path: Pa
 
 
 @pytest.mark.parametrize("deaf", ("", "trap '' HUP; "))
+@pytest.mark.slow
 def test_a_program_ends_with_its_killed_client(cluster: None, tmp_path: Path, deaf: str) -> None:
     process = subprocess.Popen(command("n1", "sh", "-c", f"{deaf}touch {tmp_path}/ready; sleep 1000; :"))
     wait_for(tmp_path / "ready")
@@ -166,6 +168,7 @@ def test_a_program_ends_with_its_killed_client(cluster: None, tmp_path: Path, de
     assert "KeyError" not in state.files(NAME).log.read_text()
 
 
+@pytest.mark.slow
 def test_a_terminal_passes(cluster: None) -> None:
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (17, 71))
@@ -244,6 +247,7 @@ def measured_bytes_per_second(source: str, target: str, ready: Path) -> float:
 
 
 @pytest.mark.parametrize(("source", "target"), [("n0", "n1"), ("n1", "n0")])
+@pytest.mark.slow
 def test_links_keep_their_rate(cluster: None, tmp_path: Path, source: str, target: str) -> None:
     # A busy machine may keep the processes from using the link; it cannot make it faster. TCP's payload is 0.94 of the
     # wire.
@@ -268,6 +272,7 @@ def test_a_cable_can_be_pulled_and_put_back(cluster: None) -> None:
     assert "Connection refused" in on("n0", sys.executable, "-c", _REACHES, "30").stderr
 
 
+@pytest.mark.slow
 def test_a_killed_host_is_gone_with_its_processes(spare: str, tmp_path: Path) -> None:
     make(Spec(2, None), spare)
     process = subprocess.Popen(
@@ -318,6 +323,7 @@ def wait_until_answered(path: Path) -> None:
             time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_host_that_is_gone_at_once_is_not_waited_for_twice(tmp_path: Path) -> None:
     """SIGCHLD comes while the keeper answers; it must not wait for the host that lives in the place of the other."""
     process = subprocess.Popen([sys.executable, "-c", _KEEPER_WITH_TWO_HOSTS, str(tmp_path)], start_new_session=True)
@@ -353,6 +359,7 @@ def processes_of(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("unprivileged", [False, True], ids=["as we are", "user namespace"])
+@pytest.mark.slow
 def test_nothing_stays(spare: str, unprivileged: bool) -> None:
     make(Spec(2, None), spare, unprivileged=unprivileged)
     with pytest.raises(UserError, match="up already"):
@@ -366,6 +373,7 @@ def test_nothing_stays(spare: str, unprivileged: bool) -> None:
     assert not control.down(spare)
 
 
+@pytest.mark.slow
 def test_cores_of_its_own(spare: str) -> None:
     cores = os.sched_getaffinity(0)
     try:
@@ -383,6 +391,7 @@ def test_cores_of_its_own(spare: str) -> None:
     assert not [at for at, groups, _ in os.walk(cpusets.MOUNT) if f"outrigger-{spare}" in groups]
 
 
+@pytest.mark.slow
 def test_what_a_killed_cluster_leaves_is_cleared_away(spare: str) -> None:
     make(Spec(2, None), spare)
     pid = control._keeper_pid(state.files(spare))

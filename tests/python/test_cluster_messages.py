@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from outrigger.cluster import messages
+from outrigger.cluster import messages, requests
+from outrigger.errors import UserError
 
 
 def test_messages_and_files_arrive() -> None:
@@ -51,3 +52,34 @@ def test_other_bytes_are_refused(sent: bytes) -> None:
         here.shutdown(socket.SHUT_WR)
         with pytest.raises((messages.ClosedError, ValueError)):
             messages.receive(there)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [requests.Look(), requests.Kill("n1"), requests.Link("n0", "down"), requests.Run(words=["true"], umask=0o77)],
+)
+def test_requests_are_read_back(asked: requests.ForKeeper | requests.Run) -> None:
+    read = requests.for_host if isinstance(asked, requests.Run) else requests.for_keeper
+    assert read(requests.as_message(asked)) == asked
+
+
+@pytest.mark.parametrize(
+    ("message", "wrong"),
+    [
+        ({"do": "dance"}, "dance"),
+        ({}, "do"),
+        ({"do": "kill"}, "host"),
+        ({"do": "kill", "host": 1}, r"\$\.host"),
+        ({"do": "link", "host": "n0", "state": "sideways"}, r"\$\.state"),
+        ({"do": "run", "words": ["true"]}, "run"),
+    ],
+)
+def test_what_is_wrong_with_a_askedis_said(message: messages.Message, wrong: str) -> None:
+    with pytest.raises(UserError, match=f"the request cannot be read: .*{wrong}"):
+        requests.for_keeper(message)
+
+
+def test_a_fault_in_an_answer_is_raised() -> None:
+    assert requests.answer({"states": {"n0": "up"}}, requests.States).states == {"n0": "up"}
+    with pytest.raises(UserError, match="n9: there are n0 to n1"):
+        requests.answer({"fault": "n9: there are n0 to n1"}, requests.Done)

@@ -129,6 +129,7 @@ def test_all_are_started_and_end_with_their_input(site: Path, how: Way) -> None:
         ("mute", "no answer within 5 s; try: "),
     ],
 )
+@pytest.mark.slow
 def test_if_one_cannot_be_had_none_is_used(site: Path, how: Way, name: str, reason: str) -> None:
     impatient = Way(how.agent, start_s=5 if name == "mute" else 60)
     with started(shares("bf1", name), impatient) as fleet:
@@ -201,6 +202,7 @@ def test_a_drawing_says_what_runs_on_a_dpu() -> None:
 
 
 @pytest.mark.parametrize("names", [("bf1",), ("bf1", "tcp", "broken", "bf3")], ids=("good", "bad"))
+@pytest.mark.slow
 def test_info_says_what_each_dpu_offers(site: Path, how: Way, names: tuple[str, ...]) -> None:
     (site / "dpus").write_text("\n".join(names))
     words = [sys.executable, "-m", "outrigger", "info", "--build", str(site / "build"), "--dpufile", str(site / "dpus")]
@@ -277,6 +279,7 @@ def test_a_job_whose_dpu_fails_runs_on_the_hosts(site: Path, write_programs: Wri
         (("--native",), {}),
     ],
 )
+@pytest.mark.slow
 def test_a_dpu_that_is_not_wanted_is_left_alone(
     site: Path, write_programs: Write, options: tuple[str, ...], settings: dict[str, str]
 ) -> None:
@@ -301,6 +304,7 @@ def test_a_dry_run_shows_what_would_be_started(site: Path, write_programs: Write
     [(signal.SIGINT, True, 130), (signal.SIGTERM, False, 143), (signal.SIGKILL, False, -signal.SIGKILL)],
     ids=("ctrl-c", "terminated", "killed"),
 )
+@pytest.mark.slow
 def test_a_job_that_is_ended_leaves_nothing_on_its_dpu(
     site: Path, write_programs: Write, number: signal.Signals, everyone: bool, status: int
 ) -> None:

@@ -422,6 +422,7 @@ sys.exit(launch.run(plan)[0])
 
 @pytest.mark.parametrize("held_up_s", (0, 2))
 @pytest.mark.parametrize(("number", "everyone", "status"), [(signal.SIGINT, True, 130), (signal.SIGTERM, False, 143)])
+@pytest.mark.slow
 def test_signals_end_the_program(
     tmp_path: Path, number: signal.Signals, everyone: bool, status: int, held_up_s: int
 ) -> None:

@@ -156,6 +156,12 @@ def test_another_version_is_named() -> None:
         report.parse(json.dumps(EXAMPLE | {"version": 2}))
 
 
+def test_file_and_field_of_a_bad_report_are_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text(json.dumps(changed(calls="many")))
+    with pytest.raises(UserError, match=r"the report .*bad\.json cannot be read: .*`\$\.collectives\[0\]\.calls`"):
+        report.read(tmp_path / "bad.json")
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.json cannot be read"):
         report.read(tmp_path / "none.json")
