@@ -39,7 +39,7 @@ WHOLE_CASES = tuple(
 )
 WHOLE_TEXT = """All service processes together, 8 ranks on each node, the root on the first. Every engine is the real
 one; all ranks are there before the first byte moves."""
-KINDS = ("announce", "delivered", "release", "want", "copy", "done")
+KINDS = ("announce", "delivered", "release", "replica_request", "replica_answer", "replica_done")
 
 Count = dict[str, Any]
 
@@ -111,13 +111,13 @@ def tables(counts: list[Count]) -> str:
 def whole_table(counts: list[Count]) -> str:
     lines = [
         "| collective | algorithm | block | nodes | SPs each | announcements | reports | releases "
-        "| wants, copies, dones, each | control bytes | moves | blocks on the wire | of one node |",
+        "| replica requests, answers, dones, each | control bytes | moves | blocks on the wire | of one node |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for one in counts:
         sent, block = one["sent"], one["block_bytes"]
         numbers = {kind: sent.get(kind, {"count": 0})["count"] for kind in KINDS}
-        assert numbers["want"] == numbers["copy"] == numbers["done"], "a question without its answer"
+        assert len({numbers[kind] for kind in KINDS[3:]}) == 1, "a question without its answer"
         cells = [one["collective"].removeprefix("i"), f"`{one['algorithm']}`", f"{block >> 10} KiB"]
         cells += [str(one["nodes"]), str(one["services"])]
         cells += [f"{numbers[kind]:,}" for kind in KINDS[:4]]

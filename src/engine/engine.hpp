@@ -22,7 +22,7 @@
 namespace outrigger::engine {
 
 class Registry;
-class EngineState;
+struct EngineState;
 
 // Every queue, window and table of the engine, by name. What happens at a limit stands beside it.
 struct EngineLimits {
@@ -40,12 +40,12 @@ struct EngineLimits {
   // Freed groups remembered, so that a restarted peer's late question about one is answered. Beyond it the oldest is
   // forgotten, and such a question waits for ever.
   std::uint32_t forgotten_groups = 4096;
-  // A broadcast block is spread in parts, one for each node but the root's, where they have at least so many bytes.
-  // The same in all service processes.
-  std::uint64_t split_bytes = std::uint64_t{16} << 10;
-  // Such a part is cut again, into those of about so many bytes: a node passes on what it has while the rest comes. The
+  // A large block is scattered, a share to each node but its source's, where shares have at least so many bytes. The
   // same in all service processes.
-  std::uint64_t part_bytes = std::uint64_t{64} << 10;
+  std::uint64_t split_bytes = std::uint64_t{16} << 10;
+  // Such a share is cut into segments of about so many bytes: a node passes on what it has while the rest comes. The
+  // same in all service processes.
+  std::uint64_t segment_bytes = std::uint64_t{64} << 10;
   // Largest message to a peer, in bytes. Longer announcements (v-forms to a peer that serves many ranks) are split.
   std::uint32_t message_bytes = 32768;
 };

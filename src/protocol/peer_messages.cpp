@@ -15,10 +15,10 @@ enum class Type : std::uint8_t {
   release = 3,
   finished = 4,
   refusal = 5,
-  want = 6,
-  copy = 7,
-  done = 8,
-  quiet = 9
+  replica_request = 6,
+  replica_answer = 7,
+  replica_done = 8,
+  quiesce = 9
 };
 
 constexpr std::uint8_t kFlagAgain = 1;
@@ -131,30 +131,30 @@ void put_body(Writer& out, const Refusal& refusal) {
   out.put(refusal.to);
 }
 
-void put_body(Writer& out, const Want& want) {
-  out.put(want.source);
-  out.put(want.piece);
-  out.put(want.digest);
+void put_body(Writer& out, const ReplicaRequest& request) {
+  out.put(request.source);
+  out.put(request.segment);
+  out.put(request.digest);
 }
 
-void put_body(Writer& out, const Copy& copy) {
-  out.put(copy.source);
-  out.put(copy.piece);
-  out.put(static_cast<std::uint32_t>(copy.where));
-  out.put(copy.service);
-  out.put(copy.holder);
-  out.put(copy.region);
-  out.put(copy.address);
-  out.put(copy.bytes);
+void put_body(Writer& out, const ReplicaAnswer& answer) {
+  out.put(answer.source);
+  out.put(answer.segment);
+  out.put(static_cast<std::uint32_t>(answer.where));
+  out.put(answer.service);
+  out.put(answer.holder);
+  out.put(answer.region);
+  out.put(answer.address);
+  out.put(answer.bytes);
 }
 
-void put_body(Writer& out, const Done& done) {
+void put_body(Writer& out, const ReplicaDone& done) {
   out.put(done.source);
-  out.put(done.piece);
+  out.put(done.segment);
 }
 
-void put_body(Writer& out, const Quiet& quiet) {
-  out.put(std::uint32_t{quiet.asks ? 1U : 0U});
+void put_body(Writer& out, const Quiesce& quiesce) {
+  out.put(std::uint32_t{quiesce.asks ? 1U : 0U});
 }
 
 [[nodiscard]] Type type_of(const Body& body) {
@@ -248,49 +248,49 @@ void put_body(Writer& out, const Quiet& quiet) {
   return refusal;
 }
 
-[[nodiscard]] bool valid_piece(std::uint32_t piece) {
-  return piece == kWholeBlock || piece < kMaxPieces;
+[[nodiscard]] bool valid_segment(std::uint32_t segment) {
+  return segment == kWholeBlock || segment < kMaxSegments;
 }
 
-[[nodiscard]] std::optional<Body> get_want(Reader& in) {
-  Want want;
-  want.source = in.id<GroupRank>();
-  want.piece = in.get<std::uint32_t>();
-  want.digest = in.get<std::uint64_t>();
-  if (!valid_piece(want.piece)) return std::nullopt;
-  return want;
+[[nodiscard]] std::optional<Body> get_replica_request(Reader& in) {
+  ReplicaRequest request;
+  request.source = in.id<GroupRank>();
+  request.segment = in.get<std::uint32_t>();
+  request.digest = in.get<std::uint64_t>();
+  if (!valid_segment(request.segment)) return std::nullopt;
+  return request;
 }
 
-[[nodiscard]] std::optional<Body> get_copy(Reader& in) {
-  Copy copy;
-  copy.source = in.id<GroupRank>();
-  copy.piece = in.get<std::uint32_t>();
+[[nodiscard]] std::optional<Body> get_replica_answer(Reader& in) {
+  ReplicaAnswer answer;
+  answer.source = in.id<GroupRank>();
+  answer.segment = in.get<std::uint32_t>();
   const auto where = in.get<std::uint32_t>();
-  copy.service = in.id<SpId>();
-  copy.holder = in.id<GroupRank>();
-  copy.region = in.id<RegionId>();
-  copy.address = in.get<std::uint64_t>();
-  copy.bytes = in.get<std::uint64_t>();
-  if (!valid_piece(copy.piece) || where < static_cast<std::uint32_t>(Where::nowhere) ||
-      where > static_cast<std::uint32_t>(Where::elsewhere)) {
+  answer.service = in.id<SpId>();
+  answer.holder = in.id<GroupRank>();
+  answer.region = in.id<RegionId>();
+  answer.address = in.get<std::uint64_t>();
+  answer.bytes = in.get<std::uint64_t>();
+  if (!valid_segment(answer.segment) || where < static_cast<std::uint32_t>(Where::nowhere) ||
+      where > static_cast<std::uint32_t>(Where::forwarded)) {
     return std::nullopt;
   }
-  copy.where = static_cast<Where>(where);
-  return copy;
+  answer.where = static_cast<Where>(where);
+  return answer;
 }
 
-[[nodiscard]] std::optional<Body> get_done(Reader& in) {
-  Done done;
+[[nodiscard]] std::optional<Body> get_replica_done(Reader& in) {
+  ReplicaDone done;
   done.source = in.id<GroupRank>();
-  done.piece = in.get<std::uint32_t>();
-  if (!valid_piece(done.piece)) return std::nullopt;
+  done.segment = in.get<std::uint32_t>();
+  if (!valid_segment(done.segment)) return std::nullopt;
   return done;
 }
 
-[[nodiscard]] std::optional<Body> get_quiet(Reader& in) {
+[[nodiscard]] std::optional<Body> get_quiesce(Reader& in) {
   const auto asks = in.get<std::uint32_t>();
   if (asks > 1) return std::nullopt;
-  return Quiet{asks == 1};
+  return Quiesce{asks == 1};
 }
 
 [[nodiscard]] std::optional<Body> get_body(Type type, Reader& in) {
@@ -300,10 +300,10 @@ void put_body(Writer& out, const Quiet& quiet) {
     case Type::release: return get_release(in);
     case Type::finished: return get_finished(in);
     case Type::refusal: return get_refusal(in);
-    case Type::want: return get_want(in);
-    case Type::copy: return get_copy(in);
-    case Type::done: return get_done(in);
-    case Type::quiet: return get_quiet(in);
+    case Type::replica_request: return get_replica_request(in);
+    case Type::replica_answer: return get_replica_answer(in);
+    case Type::replica_done: return get_replica_done(in);
+    case Type::quiesce: return get_quiesce(in);
   }
   return std::nullopt;
 }

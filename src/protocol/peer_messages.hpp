@@ -92,27 +92,27 @@ struct Refusal {
   GroupRank to;
 };
 
-// In place of a piece's number: the whole block.
+// In place of a segment's index: the whole block.
 inline constexpr std::uint32_t kWholeBlock = ~std::uint32_t{0};
-inline constexpr std::uint32_t kMaxPieces = 4096;
+inline constexpr std::uint32_t kMaxSegments = 4096;
 
-// May a piece of `source`'s block be read from one of the receiver's ranks?
-struct Want {
+// May a segment of `source`'s block be read from one of the receiver's ranks, which has a replica of it?
+struct ReplicaRequest {
   GroupRank source;
-  std::uint32_t piece = kWholeBlock;
+  std::uint32_t segment = kWholeBlock;
   std::uint64_t digest = 0;  // what the asking rank calls: only ranks that call the same are of use
 };
 
 enum class Where : std::uint32_t {
   nowhere = 1,    // not from the sender
-  here = 2,       // from `holder`, which is kept open until `done`
-  elsewhere = 3,  // `service` gets it for this node: ask there
+  here = 2,       // from `holder`, which is kept open until it is done
+  forwarded = 3,  // `service` gets it for this node: ask there
 };
 
-// The answer to `want`. `address` and `bytes` are those of the source's whole block in the holder's receive buffer.
-struct Copy {
+// To a request. `address` and `bytes` are those of the source's whole block in the holder's receive buffer.
+struct ReplicaAnswer {
   GroupRank source;
-  std::uint32_t piece = kWholeBlock;
+  std::uint32_t segment = kWholeBlock;
   Where where = Where::nowhere;
   SpId service;
   GroupRank holder;  // one of the sender's ranks
@@ -121,18 +121,19 @@ struct Copy {
   std::uint64_t bytes = 0;
 };
 
-// What `copy` offered has been read, or is not wanted.
-struct Done {
+// What was offered has been read, or is not wanted.
+struct ReplicaDone {
   GroupRank source;
-  std::uint32_t piece = kWholeBlock;
+  std::uint32_t segment = kWholeBlock;
 };
 
 // After a restart: does the receiver still read from ranks of the sender? The answer comes when it does not.
-struct Quiet {
+struct Quiesce {
   bool asks = false;
 };
 
-using Body = std::variant<Announce, Delivered, Release, Finished, Refusal, Want, Copy, Done, Quiet>;
+using Body =
+    std::variant<Announce, Delivered, Release, Finished, Refusal, ReplicaRequest, ReplicaAnswer, ReplicaDone, Quiesce>;
 
 struct Message {
   Header header;

@@ -68,9 +68,9 @@ void Invariants::eager_read(SpId by, const Block& from) {
   const auto slot =
       std::find_if(slots.begin(), slots.end(), [&](const Slot& each) { return each.send_buffer == buffer; });
   if (slot == slots.end())
-    return job_.broken(fmt::format("service process {} sends ahead what was not posted", by.value()));
+    return job_.broken(fmt::format("service process {} sends eagerly what was not posted", by.value()));
   if (slot->completed)
-    job_.broken(fmt::format("service process {} reads ahead from a completed operation", by.value()));
+    job_.broken(fmt::format("service process {} reads eagerly from a completed operation", by.value()));
 }
 
 void Invariants::marked(SpId by, WorldRank destination, SlotIndex slot_index, GroupRank source) {

@@ -7,16 +7,16 @@
 namespace outrigger::sim {
 namespace {
 
-std::string piece_name(std::uint32_t piece) {
-  return piece == peer::kWholeBlock ? "block" : fmt::format("part {}", piece);
+std::string segment_name(std::uint32_t segment) {
+  return segment == peer::kWholeBlock ? "block" : fmt::format("segment {}", segment);
 }
 
 }  // namespace
 
 std::optional<std::string> text_of_message(std::span<const std::byte> message) {
   const std::optional<peer::Message> decoded = peer::decode(message);
-  static constexpr const char* kNames[] = {"announce", "delivered", "release", "finished", "refusal",
-                                           "want",     "copy",      "done",    "quiet"};
+  static constexpr const char* kNames[] = {"announce",        "delivered",      "release",      "finished", "refusal",
+                                           "replica request", "replica answer", "replica done", "quiesce"};
   if (!decoded) return std::nullopt;
   const std::uint64_t group = decoded->header.operation.group.low - 1;
   const std::uint64_t sequence = decoded->header.operation.sequence;
@@ -34,12 +34,13 @@ std::optional<std::string> text_of_message(std::span<const std::byte> message) {
   } else if (const auto* refusal = std::get_if<peer::Refusal>(&decoded->body)) {
     detail = fmt::format("of {} by {}", refusal->to.value(), refusal->from.value());
   }
-  if (const auto* want = std::get_if<peer::Want>(&decoded->body)) {
-    detail = fmt::format("{} of {}", piece_name(want->piece), want->source.value());
-  } else if (const auto* copy = std::get_if<peer::Copy>(&decoded->body)) {
-    static constexpr const char* kWhere[] = {"?", "not here", "here", "elsewhere"};
-    detail = fmt::format("{} of {}: {} (rank {}, service {})", piece_name(copy->piece), copy->source.value(),
-                         kWhere[static_cast<std::size_t>(copy->where)], copy->holder.value(), copy->service.value());
+  if (const auto* request = std::get_if<peer::ReplicaRequest>(&decoded->body)) {
+    detail = fmt::format("{} of {}", segment_name(request->segment), request->source.value());
+  } else if (const auto* answer = std::get_if<peer::ReplicaAnswer>(&decoded->body)) {
+    static constexpr const char* kWhere[] = {"?", "not here", "here", "forwarded"};
+    detail =
+        fmt::format("{} of {}: {} (rank {}, service {})", segment_name(answer->segment), answer->source.value(),
+                    kWhere[static_cast<std::size_t>(answer->where)], answer->holder.value(), answer->service.value());
   }
   return fmt::format("{} group {} operation {} {}", kNames[decoded->body.index()], group, sequence, detail);
 }

@@ -16,7 +16,8 @@ namespace outrigger::sim {
 namespace {
 
 constexpr std::array<const char*, engine::EngineCounters::kMessageKinds> kKinds = {
-    "announce", "delivered", "release", "finished", "refusal", "want", "copy", "done", "quiet"};
+    "announce",        "delivered",      "release",      "finished", "refusal",
+    "replica_request", "replica_answer", "replica_done", "quiesce"};
 
 Arrival arrival_named(const std::string& name) {
   if (name == "early") return Arrival::early;

@@ -174,7 +174,7 @@ Scenario make_scenario(std::uint64_t seed, Algorithm algorithm, const FaultOptio
     scenario.steps.push_back(make_steps(random, scenario, WorldRank{rank}, rounds, faults));
   }
   if (random.chance(0.7)) scenario.limits.split_bytes = 1 + random.below(40);
-  if (random.chance(0.7)) scenario.limits.part_bytes = 1 + random.below(80);
+  if (random.chance(0.7)) scenario.limits.segment_bytes = 1 + random.below(80);
   return scenario;
 }
 

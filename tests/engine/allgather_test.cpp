@@ -51,7 +51,7 @@ TEST_P(OncePerNode, ABlockComesToANodeOnceWhateverTheMapping) {
 }
 
 // Where a node has several ranks only the block's home knows which of them reads it, and only when they have come.
-TEST(NodePull, SendsAheadToRanksThatAreAloneOnTheirNode) {
+TEST(NodePull, SendsEagerlyToRanksThatAreAloneOnTheirNode) {
   struct Case {
     std::vector<std::uint32_t> sp_of_rank;
     std::vector<std::uint32_t> node_of_sp;
@@ -66,14 +66,14 @@ TEST(NodePull, SendsAheadToRanksThatAreAloneOnTheirNode) {
     cluster.settle();
     ASSERT_TRUE(cluster.all_completed(0));
     std::size_t blocks = 0;
-    for (std::uint32_t sp = 0; sp < cluster.services(); ++sp) blocks += cluster.fabric(sp).ahead.size();
+    for (std::uint32_t sp = 0; sp < cluster.services(); ++sp) blocks += cluster.fabric(sp).eager.size();
     EXPECT_EQ(blocks, each.blocks);
   }
 }
 
-// Four nodes of two service processes: three parts times two of each block, and each comes to each other node once. A
-// rank that alone has much to send sends it once.
-TEST(Hierarchical, LargeBlocksGoInPartsFromMoreThanTheirSource) {
+// Four nodes of two service processes: three times two segments of each block, and each comes to each other node once.
+// A rank that alone has much to send sends it once.
+TEST(Hierarchical, LargeBlocksGoInSegmentsFromMoreThanTheirSource) {
   EngineLimits limits;
   limits.split_bytes = 8;
   Cluster cluster({0, 1, 2, 3, 4, 5, 6, 7}, limits, nullptr, {0, 0, 1, 1, 2, 2, 3, 3});
@@ -90,7 +90,7 @@ TEST(Hierarchical, LargeBlocksGoInPartsFromMoreThanTheirSource) {
   cluster.settle();
   ASSERT_TRUE(cluster.all_completed(0));
   EXPECT_EQ(cluster.moves_between_nodes, 6U * 3U);
-  EXPECT_EQ(cluster.moves_from(0) - 2U, 6U);  // beside the two ranks of its own node: each part once
+  EXPECT_EQ(cluster.moves_from(0) - 2U, 6U);  // beside the two ranks of its own node: each segment once
   EXPECT_TRUE(cluster.idle());
   EXPECT_EQ(cluster.broken(), std::nullopt);
 }

@@ -1,4 +1,4 @@
-// Broadcasts: every byte, the tree, the parts of large blocks, and who waits for late ranks.
+// Broadcasts: every byte, the tree, the segments of large blocks, and who waits for late ranks.
 #include <gtest/gtest.h>
 
 #include "cluster.hpp"
@@ -71,9 +71,9 @@ EngineLimits splitting() {
   return limits;
 }
 
-// Each byte comes to each node but the root's once; in as many parts as there are nodes besides the root's, of
+// Each byte comes to each node but the root's once; in as many segments as there are nodes besides the root's, of
 // hierarchical times the most service processes of a node.
-TEST_P(Bcast, LargeBlocksGoInParts) {
+TEST_P(Bcast, LargeBlocksGoInSegments) {
   struct Shape {
     std::vector<std::uint32_t> sp_of_rank;
     std::vector<std::uint32_t> node_of_sp;
@@ -102,11 +102,11 @@ TEST_P(Bcast, LargeBlocksGoInParts) {
 }
 
 // What others here read for this node too they have by the time it asks: so it first reads what it is the home of, two
-// parts at a time, and after each asks for the rest of its turn.
+// segments at a time, and after each asks for the rest of its round.
 TEST_P(Bcast, WhatANodeIsHomeOfComesFirst) {
   EngineLimits limits;
   limits.split_bytes = 4;
-  limits.part_bytes = kBytes / 3 / 4;  // four parts for each of three nodes
+  limits.segment_bytes = kBytes / 3 / 4;  // four segments for each of three nodes
   Cluster cluster({0, 1, 2, 3}, limits);
   const auto moves = [&](std::uint32_t sp) { return cluster.fabric(sp).moves.size(); };
   cluster.hold_moves = true;
@@ -185,8 +185,8 @@ TEST(BcastHierarchical, LateRanksThatAreSentOnDoNotWaitInACircle) {
   EXPECT_TRUE(cluster.idle());
 }
 
-// Service process 2 is its node's first, and home of a part.
-TEST_P(Bcast, PartsGoRoundALateHome) {
+// Service process 2 is its node's first, and home of a segment.
+TEST_P(Bcast, SegmentsGoRoundALateHome) {
   Cluster cluster({0, 1, 2, 3, 4}, splitting(), nullptr, {0, 0, 1, 1, 2});
   expect_only_the_root_waits_for_rank_2(cluster, GetParam());
 }

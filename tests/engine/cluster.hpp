@@ -25,7 +25,7 @@ class ClusterFabric final : public fabric::Fabric {
   ClusterFabric(Cluster& cluster, SpId self) : cluster_(cluster), self_(self) {}
   void move(const Block& from, const Block& to, fabric::MoveCompletion& completion) override;
   void cancel(fabric::MoveCompletion& completion) override;
-  void send_eager(const BlockId& id, const Block& /*from*/, SpId /*reader*/) override { ahead.push_back(id); }
+  void send_eager(const BlockId& id, const Block& /*from*/, SpId /*reader*/) override { eager.push_back(id); }
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
@@ -36,7 +36,7 @@ class ClusterFabric final : public fabric::Fabric {
     fabric::MoveCompletion* completion;
   };
   std::deque<MoveInFlight> moves;
-  std::vector<BlockId> ahead;  // told to be sent; nothing is
+  std::vector<BlockId> eager;  // told to be sent; nothing is
 
  private:
   Cluster& cluster_;

@@ -42,13 +42,13 @@ std::vector<Message> all_kinds() {
   messages.push_back(message);
   message.body = Refusal{GroupRank{1}, GroupRank{2}};
   messages.push_back(message);
-  message.body = Want{GroupRank{1}, kWholeBlock, 77};
+  message.body = ReplicaRequest{GroupRank{1}, kWholeBlock, 77};
   messages.push_back(message);
-  message.body = Copy{GroupRank{1}, 3, Where::here, SpId{1}, GroupRank{2}, RegionId{4}, 0x7fff00001000ULL, 64};
+  message.body = ReplicaAnswer{GroupRank{1}, 3, Where::here, SpId{1}, GroupRank{2}, RegionId{4}, 0x7fff00001000ULL, 64};
   messages.push_back(message);
-  message.body = Done{GroupRank{1}, 3};
+  message.body = ReplicaDone{GroupRank{1}, 3};
   messages.push_back(message);
-  message.body = Quiet{true};
+  message.body = Quiesce{true};
   messages.push_back(message);
   return messages;
 }
@@ -140,14 +140,14 @@ TEST(PeerMessages, TheEngineChecksClaims) {
   EXPECT_TRUE(refused(Delivered{GroupRank{2}, GroupRank{0}, Epoch{1}, CompletionStatus::ok, Reach::mapped, 8, 8}));
   EXPECT_TRUE(refused(Finished{WorldRank{2}, CompletionStatus::ok}));
   EXPECT_TRUE(refused(Refusal{GroupRank{2}, GroupRank{0}}));
-  EXPECT_TRUE(refused(Want{GroupRank{9}, kWholeBlock, 0}));  // outside the group
-  EXPECT_TRUE(refused(Done{GroupRank{9}, kWholeBlock}));
-  Copy copy;
-  copy.where = Where::here;
-  copy.holder = GroupRank{2};
-  EXPECT_TRUE(refused(copy));  // another's rank
-  copy.holder = GroupRank{9};
-  EXPECT_TRUE(refused(copy));
+  EXPECT_TRUE(refused(ReplicaRequest{GroupRank{9}, kWholeBlock, 0}));  // outside the group
+  EXPECT_TRUE(refused(ReplicaDone{GroupRank{9}, kWholeBlock}));
+  ReplicaAnswer answer;
+  answer.where = Where::here;
+  answer.holder = GroupRank{2};
+  EXPECT_TRUE(refused(answer));  // another's rank
+  answer.holder = GroupRank{9};
+  EXPECT_TRUE(refused(answer));
   EXPECT_EQ(cluster.broken(), std::nullopt);
 }
 

@@ -139,10 +139,10 @@ std::string messages_of_service_processes() {
          line_of("release", peer::Release{source, destination, CompletionStatus::peer_lost}) +
          line_of("finished", peer::Finished{WorldRank{0x21222324}, CompletionStatus::mismatch}) +
          line_of("refusal", peer::Refusal{source, destination}) +
-         line_of("want", peer::Want{source, 5, 0x7172737475767778}) +
-         line_of("copy", peer::Copy{source, 5, peer::Where::here, SpId{6}, destination, RegionId{8}, 0x0102030405060708,
-                                    0x1112131415161718}) +
-         line_of("done", peer::Done{source, 5}) + line_of("quiet", peer::Quiet{true});
+         line_of("replica request", peer::ReplicaRequest{source, 5, 0x7172737475767778}) +
+         line_of("replica answer", peer::ReplicaAnswer{source, 5, peer::Where::here, SpId{6}, destination, RegionId{8},
+                                                       0x0102030405060708, 0x1112131415161718}) +
+         line_of("replica done", peer::ReplicaDone{source, 5}) + line_of("quiesce", peer::Quiesce{true});
 }
 
 std::string messages_on_the_wire() {

@@ -14,8 +14,8 @@ using engine::Operation;
 using engine::Task;
 
 Task pull_released_early(Operation& operation, LocalRank& rank, GroupRank source) {
-  const Block from = rank.pull_from(source);
-  const Block to = rank.pull_to(source);
+  const Block from = rank.blocks.pull_from(source);
+  const Block to = rank.blocks.pull_to(source);
   const fabric::MoveOutcome hoped_for;
   operation.release(rank, source, hoped_for);  // the bug: before the bytes have moved
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
@@ -25,8 +25,8 @@ Task pull_released_early(Operation& operation, LocalRank& rank, GroupRank source
 }
 
 Task pull_not_always_marked(Operation& operation, LocalRank& rank, GroupRank source) {
-  const Block from = rank.pull_from(source);
-  const Block to = rank.pull_to(source);
+  const Block from = rank.blocks.pull_from(source);
+  const Block to = rank.blocks.pull_to(source);
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   operation.leave_window(rank);
   // The bug: one block in eight is delivered without a mark.
@@ -36,8 +36,8 @@ Task pull_not_always_marked(Operation& operation, LocalRank& rank, GroupRank sou
 }
 
 Task pull_staying_in_window(Operation& operation, LocalRank& rank, GroupRank source) {
-  const Block from = rank.pull_from(source);
-  const Block to = rank.pull_to(source);
+  const Block from = rank.blocks.pull_from(source);
+  const Block to = rank.blocks.pull_to(source);
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   // The bug: a rank's pull from itself + 3 never leaves.
   if (source.value() != rank.me().value() + 3) operation.leave_window(rank);
@@ -48,8 +48,8 @@ Task pull_staying_in_window(Operation& operation, LocalRank& rank, GroupRank sou
 
 Task pull_right(Operation& operation, LocalRank& rank, GroupRank source) {
   co_await operation.enter_window(rank);
-  const Block from = rank.pull_from(source);
-  const Block to = rank.pull_to(source);
+  const Block from = rank.blocks.pull_from(source);
+  const Block to = rank.blocks.pull_to(source);
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   operation.leave_window(rank);
   operation.mark_delivered(rank, source, outcome);

@@ -1,44 +1,48 @@
 // node_pull with planted bugs in how blocks are passed on within a node.
 #include "engine/core/operation.hpp"
+#include "engine/relay/replicas.hpp"
 #include "planted.hpp"
 
 namespace outrigger::sim {
 namespace {
 
-using engine::Copies;
+using engine::Fetch;
 using engine::LocalRank;
+using engine::Membership;
 using engine::Operation;
+using engine::Route;
+using engine::Segment;
 using engine::Task;
 
-std::optional<SpId> ask_home(const Operation& operation, GroupRank source, std::uint32_t /*piece*/, std::uint32_t hop) {
-  return hop == 0 ? std::optional(operation.home_of(source)) : std::nullopt;
+std::optional<SpId> ask_home(const Membership& group, const Segment& block, std::uint32_t hop) {
+  const std::vector<SpId>& siblings = group.services_of_node();
+  return hop == 0 ? std::optional(siblings[block.source.value() % siblings.size()]) : std::nullopt;
 }
 
-std::optional<SpId> ask_nobody(const Operation& /*operation*/, GroupRank /*source*/, std::uint32_t /*piece*/,
-                               std::uint32_t /*hop*/) {
+std::optional<SpId> ask_nobody(const Membership& /*group*/, const Segment& /*block*/, std::uint32_t /*hop*/) {
   return std::nullopt;
 }
 
-Task receive(Operation& operation, LocalRank& rank, GroupRank source, Copies::Route route, bool let_go_early) {
-  Copies::Piece whole;
+Task receive(Operation& operation, LocalRank& rank, GroupRank source, Route route, bool let_go_early) {
+  Segment whole;
   whole.source = source;
-  whole.bytes = rank.pull_bytes(source);
-  Copies::Copy copy(operation.copies(), rank, whole, route);
-  co_await copy.found();
-  const Block from = copy.from();
-  const Block to = copy.to();
+  whole.bytes = rank.blocks.pull_bytes(source);
+  Fetch fetch(operation.replicas(), rank, whole, route);
+  co_await fetch.located();
+  const Block from = fetch.from();
+  const Block to = fetch.to();
   const fabric::MoveOutcome hoped_for;
-  if (let_go_early) copy.moved(hoped_for);  // the bug: before the bytes have moved
+  if (let_go_early) fetch.moved(hoped_for);  // the bug: before the bytes have moved
   co_await operation.enter_window(rank);
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   operation.leave_window(rank);
   operation.mark_delivered(rank, source, outcome);
   operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
-  if (!let_go_early) copy.moved(outcome);
+  if (!let_go_early) fetch.moved(outcome);
 }
 
-Task receive_all(Operation& operation, LocalRank& rank, Copies::Route route, bool let_go_early) {
+Task receive_all(Operation& operation, LocalRank& rank, Route route, bool let_go_early) {
   operation.announce_send_blocks(rank);
   for (;;) {
     const std::optional<GroupRank> source = co_await rank.next_ready_peer();

@@ -42,7 +42,7 @@ TEST_P(Schedules, KeepEveryInvariant) {
   const auto& [algorithm, faults] = GetParam();
   std::uint64_t crashes = 0;
   std::uint64_t replayed = 0;
-  std::uint64_t ahead = 0;
+  std::uint64_t eager_blocks = 0;
   for (std::uint64_t seed = 1; seed <= faults.seeds; ++seed) {
     SimulationOptions options;
     options.seed = seed;
@@ -55,13 +55,13 @@ TEST_P(Schedules, KeepEveryInvariant) {
     ASSERT_NE(result.operations, 0U);
     crashes += result.crashes;
     replayed += result.replayed_posts;
-    ahead += result.blocks_eager;
+    eager_blocks += result.blocks_eager;
   }
   // The faults must be there to be survived.
   EXPECT_EQ(crashes != 0, faults.make().most_crashes != 0);
   EXPECT_EQ(replayed != 0, faults.make().most_crashes != 0);
   const bool eager_sends = algorithm == Algorithm::ring_pull || algorithm == Algorithm::node_pull;
-  EXPECT_EQ(ahead != 0, faults.make().eager_chance != 0 && eager_sends);
+  EXPECT_EQ(eager_blocks != 0, faults.make().eager_chance != 0 && eager_sends);
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulation, Schedules,

@@ -16,10 +16,10 @@ namespace {
 constexpr std::uint64_t kAnnounceBytes = 108;
 constexpr std::uint64_t kDeliveredBytes = 76;
 constexpr std::uint64_t kReleaseBytes = 52;
-constexpr std::uint64_t kWantBytes = 52;
-constexpr std::uint64_t kCopyBytes = 76;
+constexpr std::uint64_t kRequestBytes = 52;
+constexpr std::uint64_t kAnswerBytes = 76;
 constexpr std::uint64_t kDoneBytes = 44;
-enum class Kind : std::size_t { announce, delivered, release, finished, refusal, want, copy, done, quiet };
+enum class Kind : std::size_t { announce, delivered, release, finished, refusal, request, answer, done, quiesce };
 
 constexpr std::uint64_t kSmall = 4096;
 constexpr std::uint64_t kLarge = std::uint64_t{1} << 20;
@@ -39,8 +39,8 @@ std::uint64_t log2_up(std::uint64_t number) {
   return static_cast<std::uint64_t>(std::bit_width(number - 1));
 }
 
-// A large block's parts of `hierarchical`.
-std::uint64_t parts_of(const Shape& shape) {
+// A large block's segments of `hierarchical`.
+std::uint64_t segments_of(const Shape& shape) {
   return shape.n < 2 ? 1 : shape.k * (shape.n - 1);
 }
 
@@ -81,10 +81,10 @@ class WholeJob : public ::testing::TestWithParam<Mapping> {
     EXPECT_EQ(sent(result, kind).bytes, count * bytes_each) << "kind " << static_cast<std::size_t>(kind);
   }
   static void expect_asked(const WholeJobResult& result, std::uint64_t count) {
-    expect_messages(result, Kind::want, count, kWantBytes);
-    expect_messages(result, Kind::copy, count, kCopyBytes);
+    expect_messages(result, Kind::request, count, kRequestBytes);
+    expect_messages(result, Kind::answer, count, kAnswerBytes);
     expect_messages(result, Kind::done, count, kDoneBytes);
-    for (const Kind never : {Kind::finished, Kind::refusal, Kind::quiet}) EXPECT_EQ(sent(result, never).count, 0U);
+    for (const Kind never : {Kind::finished, Kind::refusal, Kind::quiesce}) EXPECT_EQ(sent(result, never).count, 0U);
   }
 };
 
@@ -134,14 +134,14 @@ TEST_P(WholeJob, AllgatherHierarchical) {
     const std::uint64_t siblings = (shape.n - 1) * (shape.k - 1);
     for (const bool large : {false, true}) {
       const std::uint64_t bytes = large ? kLarge : kSmall;
-      const std::uint64_t parts = large ? parts_of(shape) : 1;
+      const std::uint64_t segments = large ? segments_of(shape) : 1;
       const WholeJobResult result = counted(shape, Collective::iallgatherv, Algorithm::hierarchical, bytes);
       expect_messages(result, Kind::announce, p * (shape.s() - 1), kAnnounceBytes);
       expect_messages(result, Kind::release, p * (p - shape.l), kReleaseBytes);
       const std::uint64_t between = large ? (shape.n < 2 ? 0 : shape.n - 2) : wants_small(shape, shape.n);
-      expect_asked(result, p * parts * (siblings + between));
-      EXPECT_EQ(result.moves, p * (shape.r() - 1) + p * (p - shape.r()) * parts);
-      EXPECT_EQ(result.wire_moves, p * (shape.n - 1) * parts);
+      expect_asked(result, p * segments * (siblings + between));
+      EXPECT_EQ(result.moves, p * (shape.r() - 1) + p * (p - shape.r()) * segments);
+      EXPECT_EQ(result.wire_moves, p * (shape.n - 1) * segments);
       EXPECT_EQ(result.wire_bytes, p * (shape.n - 1) * bytes);
       EXPECT_EQ(result.most_bytes_from_a_node, shape.r() * (shape.n - 1) * bytes);  // blocks are alike
     }
@@ -153,14 +153,14 @@ TEST_P(WholeJob, BroadcastFlat) {
     const std::uint64_t p = shape.p();
     for (const bool large : {false, true}) {
       const std::uint64_t bytes = large ? kLarge : kSmall;
-      const bool in_parts = large && shape.n >= 3;
-      const std::uint64_t parts = in_parts ? (shape.n - 1) * cuts_of(shape) : 1;
+      const bool in_segments = large && shape.n >= 3;
+      const std::uint64_t segments = in_segments ? (shape.n - 1) * cuts_of(shape) : 1;
       const WholeJobResult result = counted(shape, Collective::ibcast, Algorithm::flat, bytes);
       expect_messages(result, Kind::announce, shape.s() - 1 + p - shape.l, kAnnounceBytes);
       expect_messages(result, Kind::release, p - shape.l, kReleaseBytes);
-      if (in_parts) {
-        expect_asked(result, parts * ((shape.n - 1) * (shape.k - 1) + shape.n - 2));
-        EXPECT_EQ(result.moves, shape.r() - 1 + (p - shape.r()) * parts);
+      if (in_segments) {
+        expect_asked(result, segments * ((shape.n - 1) * (shape.k - 1) + shape.n - 2));
+        EXPECT_EQ(result.moves, shape.r() - 1 + (p - shape.r()) * segments);
         EXPECT_EQ(result.wire_bytes, (shape.n - 1) * bytes);
         EXPECT_EQ(result.bytes_from_the_root_node, bytes);
         EXPECT_LE(result.most_bytes_from_a_node, bytes);
@@ -181,13 +181,13 @@ TEST_P(WholeJob, BroadcastHierarchical) {
     for (const bool large : {false, true}) {
       const std::uint64_t bytes = large ? kLarge : kSmall;
       const std::uint64_t cut = (shape.n - 1) * std::max(shape.k, cuts_of(shape));
-      const std::uint64_t parts = large && shape.n >= 2 ? cut : 1;
+      const std::uint64_t segments = large && shape.n >= 2 ? cut : 1;
       const WholeJobResult result = counted(shape, Collective::ibcast, Algorithm::hierarchical, bytes);
       expect_messages(result, Kind::announce, shape.s() - 1 + p - shape.l, kAnnounceBytes);
       expect_messages(result, Kind::release, p - shape.l, kReleaseBytes);
       const std::uint64_t between = large ? (shape.n < 2 ? 0 : shape.n - 2) : wants_small(shape, shape.n);
-      expect_asked(result, parts * (siblings + between));
-      EXPECT_EQ(result.moves, shape.r() - 1 + (p - shape.r()) * parts);
+      expect_asked(result, segments * (siblings + between));
+      EXPECT_EQ(result.moves, shape.r() - 1 + (p - shape.r()) * segments);
       EXPECT_EQ(result.wire_bytes, (shape.n - 1) * bytes);
       const std::uint64_t from_root = shape.n < 2 ? 0 : large ? 1 : log2_up(shape.n);
       EXPECT_EQ(result.bytes_from_the_root_node, from_root * bytes);

@@ -6,8 +6,8 @@ namespace {
 // The block of a rank of this node, from that rank.
 Task copy_within_node(Operation& operation, LocalRank& rank, GroupRank source) {
   co_await operation.enter_window(rank);
-  const Block from = rank.pull_from(source);
-  const Block to = rank.pull_to(source);
+  const Block from = rank.blocks.pull_from(source);
+  const Block to = rank.blocks.pull_to(source);
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   operation.leave_window(rank);
   operation.mark_delivered(rank, source, outcome);
@@ -15,19 +15,29 @@ Task copy_within_node(Operation& operation, LocalRank& rank, GroupRank source) {
   operation.count_filled(rank, source, outcome);
 }
 
+// To all sources on this node: this rank has everything.
+void release_own_node(Operation& operation, LocalRank& rank) {
+  const Membership& group = operation.membership();
+  const fabric::MoveOutcome fine;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const GroupRank source = group_rank(i);
+    if (group.on_own_node(source) && rank.pairs[source].placed) operation.release(rank, source, fine);
+  }
+}
+
 }  // namespace
 
 Task allgather_by_nodes(Operation& operation, LocalRank& rank, Task (*receive)(Operation&, LocalRank&, GroupRank),
-                        EagerSends ahead) {
-  operation.announce_send_blocks(rank, ahead);  // my block may be read
+                        EagerSends eager) {
+  operation.announce_send_blocks(rank, eager);  // my block may be read
   for (;;) {
     const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order, among those that arrived
     if (!source) break;                                                       // every block is on its way
-    const bool near = operation.on_own_node(*source);
+    const bool near = operation.membership().on_own_node(*source);
     rank.spawn(near ? copy_within_node(operation, rank, *source) : receive(operation, rank, *source));
   }
   co_await rank.filled();
-  operation.release_own_node(rank);  // I read nowhere here any more
+  release_own_node(operation, rank);  // I read nowhere here any more
   co_await rank.filled_and_released();
   operation.complete(rank);
 }

@@ -6,9 +6,9 @@
 
 namespace outrigger::engine {
 
-// `receive`: gets the block of a rank of another node, marks, releases and counts it. `ahead`: whose blocks it gets by
-// move_block().
+// `receive`: gets the block of a rank of another node, marks, releases and counts it. `eager`: whose blocks it gets by
+// pull().
 Task allgather_by_nodes(Operation& operation, LocalRank& rank, Task (*receive)(Operation&, LocalRank&, GroupRank),
-                        EagerSends ahead);
+                        EagerSends eager);
 
 }  // namespace outrigger::engine

@@ -5,10 +5,10 @@
 // every node, and the ranks copy them out of there when they wait. Ours: a rank's own receive buffer stands for the
 // shared memory, and the service processes copy within the node, not the ranks, which may be computing. Between nodes a
 // block takes the way of that paper's broadcast, instead of n - 1 ways from its source's node: a tree of nodes where it
-// is small, parts that are scattered and gathered where it is large. With equal blocks that is the same load for every
-// node. With a few large ones, which allgatherv may have, the nodes that have them send them once or log2 n times
-// instead of n - 1 times, and the others do the rest. Where a node has several service processes, blocks and parts come
-// to them by turns. Whoever is asked and has no rank in the operation yet is passed over.
+// is small, segments that are scattered and gathered where it is large. With equal blocks that is the same load for
+// every node. With a few large ones, which allgatherv may have, the nodes that have them send them once or log2 n times
+// instead of n - 1 times, and the others do the rest. Where a node has several service processes, blocks and segments
+// come to them by turns. Whoever is asked and has no rank in the operation yet is passed over.
 //
 // Picture (4 nodes; a small block of node 0 and a large one of node 1; node_stage.hpp has the general ones):
 //
@@ -23,24 +23,26 @@
 //     moves           p - 1 and the own block, at most `window_moves` in flight per service process; of large blocks
 //                     from other nodes k (n - 1) times as many
 //     on the wire     a block n - 1 times in all, whatever the mapping of ranks to nodes; small: log2 n of them from
-//                     its source's node; large: once from it. A release (52 bytes) for every rank; want (52), copy
-//                     (76), done (44) for every move between service processes that does not begin at the source
-//     bounds          state O(p) per local rank; a coroutine for each block on its way, and one for each of its parts.
+//                     its source's node; large: once from it. A release (52 bytes) for every rank; replica
+//                     request (52), answer (76), done (44) for every move between service processes that does not
+//                     begin at the source
+//     bounds          state O(p) per local rank; a coroutine for each block on its way, and one for each of its
+//     segments.
 //                     A rank releases the sources of its own node when it has all blocks, so nobody is done before the
 //                     others of its node have read what they want from it
 #include "engine/algorithms/allgather_by_nodes.hpp"
 #include "engine/relay/node_stage.hpp"
-#include "engine/relay/segments.hpp"
+#include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {
 namespace {
 
 // The block of a rank of another node.
 Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
-  const std::uint32_t count = parts_between_nodes(operation, rank, source, false);
-  Parts block(operation, rank, source, count);
-  block.receive(ask_between_nodes);
-  co_await block.ended();
+  const std::uint32_t segments = segments_between_nodes(operation, rank, source, false);
+  SegmentedBlock block(operation, rank, source, segments);
+  block.fetch_all(ask_between_nodes);
+  co_await block.complete();
   const fabric::MoveOutcome outcome = block.outcome();
   operation.mark_delivered(rank, source, outcome);
   operation.release(rank, source, outcome);

@@ -32,40 +32,43 @@
 //     moves           p - 1 and the own block, at most `window_moves` in flight per service process
 //     on the wire     a block n - 1 times in all, whatever the mapping of ranks to nodes; a release (52 bytes) for
 //                     every rank
-//     in the node     for each block and sibling: want (52 bytes), copy (76), done (44)
+//     in the node     for each block and sibling: replica request (52 bytes), answer (76), done (44)
 //     bounds          state O(p) per local rank, and a coroutine for each block on its way. A rank releases the sources
 //                     of its own node when it has all blocks, so nobody is done before the others of its node have
 //                     read what they want from it
 #include "engine/algorithms/allgather_by_nodes.hpp"
+#include "engine/relay/replicas.hpp"
 
 namespace outrigger::engine {
 namespace {
 
 // The home of a block on this node; it gets the block from the source.
-std::optional<SpId> ask_home(const Operation& operation, GroupRank source, std::uint32_t /*piece*/, std::uint32_t hop) {
-  return hop == 0 ? std::optional(operation.home_of(source)) : std::nullopt;
+std::optional<SpId> ask_home(const Membership& group, const Segment& block, std::uint32_t hop) {
+  const std::vector<SpId>& siblings = group.services_of_node();
+  if (hop != 0) return std::nullopt;
+  return siblings[block.source.value() % siblings.size()];
 }
 
 // The block of a rank of another node.
 Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
-  Copies::Piece whole;
+  Segment whole;
   whole.source = source;
-  whole.bytes = rank.pull_bytes(source);
-  Copies::Copy copy(operation.copies(), rank, whole, ask_home);
-  co_await copy.found();  // at a rank of this node, or at its source
+  whole.bytes = rank.blocks.pull_bytes(source);
+  Fetch fetch(operation.replicas(), rank, whole, ask_home);
+  co_await fetch.located();  // at a rank of this node, or at its source
   co_await operation.enter_window(rank);
   fabric::MoveOutcome outcome;
-  if (copy.at_source()) {
-    outcome = co_await operation.move_block(rank, source);  // some of it may be here already
+  if (fetch.at_source()) {
+    outcome = co_await operation.pull(rank, source);  // some of it may be here already
   } else {
-    const Block from = copy.from();
-    const Block to = copy.to();
+    const Block from = fetch.from();
+    const Block to = fetch.to();
     outcome = co_await operation.move(from, to);
   }
   operation.leave_window(rank);
   operation.mark_delivered(rank, source, outcome);
   operation.release(rank, source, outcome);
-  copy.moved(outcome);  // the others of this node may read it here, and the rank stays for those that wait for it
+  fetch.moved(outcome);  // the others of this node may read it here, and the rank stays for those that wait for it
   operation.count_filled(rank, source, outcome);
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 // One block from its source into the local rank's buffer. Enters with a window slot held.
 Task pull(Operation& operation, LocalRank& rank, GroupRank source) {
-  const fabric::MoveOutcome outcome = co_await operation.move_block(rank, source);
+  const fabric::MoveOutcome outcome = co_await operation.pull(rank, source);
   operation.leave_window(rank);
   operation.mark_delivered(rank, source, outcome);
   operation.release(rank, source, outcome);

@@ -27,9 +27,7 @@ namespace {
 
 // One block of the local rank into its destination's buffer. Enters with a window slot held.
 Task push(Operation& operation, LocalRank& rank, GroupRank destination) {
-  const Block from = rank.push_from(destination);
-  const Block to = rank.push_to(destination);
-  const fabric::MoveOutcome outcome = co_await operation.move(from, to);
+  const fabric::MoveOutcome outcome = co_await operation.push(rank, destination);
   operation.leave_window(rank);
   operation.report_delivered(rank, destination, outcome);  // its service process marks, counts and releases
 }

@@ -7,94 +7,127 @@
 // Ours: no memory of the service process is used. Its first rank that has arrived stands for it: the block is moved
 // into that rank's buffer, and from there to the other ranks and to the next service processes. One that has no rank in
 // the operation yet is passed over: those below it ask further up, at last the root, so nobody but the root waits for
-// late ranks. A large block is scattered in as many parts as there are nodes besides the root's, where they have at
-// least `split_bytes`. Each has a home, the first service process of a node, which reads it from the root; the first
-// ones of the other nodes read it there, and their siblings from them. So no node sends the block more than once.
-// The part of each node is cut again (`part_bytes`); it passes on what it has while it reads the rest.
+// late ranks. Segments are fetched through relay/replicas.hpp: who is asked answers when a rank of it has them.
 //
-// Pictures (5 service processes, numbered from the root's; binomial: the parent has the lowest bit cleared; and the
-// parts of a large block on 4 nodes of one service process):
+// Small, 5 service processes, numbered from the root's; the parent of one has its lowest bit cleared:
 //
-//     root's 0 ──▶ 1                               0 ──A──▶ 1    B, C from 2, 3
-//       │└─────▶ 2 ──▶ 3      each: first rank     │──B──▶ 2    A, C from 1, 3
-//       └──────▶ 4             ──▶ its others      └──C──▶ 3    A, B from 1, 2
+//     root's 0 ──▶ 1
+//       │└─────▶ 2 ──▶ 3      each: to its first rank, and from there to its others
+//       └──────▶ 4
+//
+// Large, 4 nodes: the block is scattered in as many shares as there are nodes besides the root's, if they have at least
+// `split_bytes`. A share's home, the first service process of its node, reads it from the root; the first ones of the
+// other nodes read it there, and their siblings from them. So no node sends the block more than once.
+//
+//     0 ──A──▶ 1    B, C from 2, 3
+//     │──B──▶ 2    A, C from 1, 3      scatter, then allgather
+//     └──C──▶ 3    A, B from 1, 2
+//
+// The share of each node is cut again (`segment_bytes`), which makes rounds of one segment a node: a home reads those
+// that it has to read in order, two at a time, and after each asks the other homes for theirs of that round, which
+// these have by then. Who asked sooner would be sent to the root for what the root sends there already.
 //
 // Rounds: log2 s; of a large block two. Per operation, group of p, s service processes with members on n nodes:
 //     announcements   the root's to s - 1, the others' to the root's service process (each 108 bytes)
 //     moves           p - 1, at most `window_moves` in flight per service process; of a large block as many times as it
-//                     has parts
+//                     has segments
 //     on the wire     small: the block s - 1 times, log2 s of them from the root's node; large: n - 1 times, at most
 //                     once from each node; per rank a release (52 bytes); per move between service processes that does
-//                     not begin at the root: want (52), copy (76), done (44)
+//                     not begin at the root: replica request (52), answer (76), done (44)
 //     bounds          state O(p) at each rank's service process. The root stays until all have the block
 #include <algorithm>
 
 #include "engine/core/operation.hpp"
-#include "engine/relay/node_stage.hpp"
-#include "engine/relay/segments.hpp"
+#include "engine/relay/binomial_tree.hpp"
+#include "engine/relay/scatter.hpp"
+#include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {
 namespace {
 
-// The ancestors in the tree, from the parent on. Those at the root's service process read from the root itself.
-std::optional<SpId> ask_ancestor(const Operation& operation, GroupRank root, std::uint32_t /*piece*/,
-                                 std::uint32_t hop) {
-  const Membership& membership = operation.membership();
-  const std::vector<SpId>& services = membership.services();
-  const auto place = [&](SpId service) {
-    return static_cast<std::size_t>(std::lower_bound(services.begin(), services.end(), service) - services.begin());
-  };
-  const std::size_t first = place(membership.service_of(root));
-  std::size_t number = (place(membership.self()) + services.size() - first) % services.size();
-  for (std::uint32_t up = 0; up <= hop && number != 0; ++up) number &= number - 1;
-  if (number == 0) return std::nullopt;
-  return services[(number + first) % services.size()];
+// ---------------------------------------------------------------- small: a binomial tree of service processes
+
+// The parent in the tree, then those further up. The root's service process and those that nobody above can serve read
+// from the root itself.
+std::optional<SpId> ask_ancestors(const Membership& group, const Segment& block, std::uint32_t hop) {
+  const std::size_t own = group.place_of(group.self());
+  const std::size_t root = group.place_of(group.service_of(block.source));
+  const std::optional<std::size_t> above = binomial_ancestor(own, root, group.services().size(), hop + 1);
+  if (!above) return std::nullopt;
+  return group.services()[*above];
 }
 
-// The first service process of this node, then the part's home.
-std::optional<SpId> ask_home(const Operation& operation, GroupRank root, std::uint32_t part, std::uint32_t hop) {
-  const Membership& membership = operation.membership();
-  const std::vector<SpId>& firsts = membership.leaders_of_nodes();
-  const std::size_t own = membership.node_of(membership.self());
-  const std::size_t home = home_of_part(operation, root, part);
-  if (hop == 0) return firsts[own];
-  if (hop == 1 && home != own) return firsts[home];
+// ---------------------------------------------------------------- large: scatter, allgather
+
+// The number of segments of a large block; 0: it is small. Nobody gets less than all of a large one.
+std::uint32_t segments_of_large(const Operation& operation, const LocalRank& rank, GroupRank root) {
+  const EngineLimits& limits = operation.context.config.limits;
+  const std::uint32_t shares = segments_a_round(operation.membership());
+  if (shares < 2 || shares > peer::kMaxSegments || !rank.blocks.has_room_for_all_of(root)) return 0;
+  const std::uint64_t share_bytes = rank.blocks.pull_bytes(root) / shares;
+  if (share_bytes < limits.split_bytes) return 0;
+  return static_cast<std::uint32_t>(shares * rounds_for(limits, share_bytes, shares));
+}
+
+SpId leader_of(const Membership& group, std::size_t node) {
+  return group.leaders_of_nodes()[node];
+}
+
+// The first service process of this node, then that of the segment's home. Last the root: from there homes read theirs.
+std::optional<SpId> ask_leaders(const Membership& group, const Segment& segment, std::uint32_t hop) {
+  const std::size_t own = group.node_of(group.self());
+  const std::size_t home = home_node(group, segment);
+  if (hop == 0) return leader_of(group, own);
+  if (hop == 1 && home != own) return leader_of(group, home);
   return std::nullopt;
 }
 
-// A Parts::ReadsHere.
-bool reads_here(const Operation& operation, GroupRank /*root*/, std::uint32_t /*part*/) {
-  const Membership& membership = operation.membership();
-  return membership.leaders_of_nodes()[membership.node_of(membership.self())] == membership.self();
+// This node's segments from the root, in order. Two of these run: one reads while the other's segment is passed on.
+Task scatter(Operation& operation, SegmentedBlock& block) {
+  const Membership& group = operation.membership();
+  const std::uint32_t stride = segments_a_round(group);
+  for (std::uint32_t own = own_segment(group, block.source(), 0); own < block.count(); own += stride) {
+    if (block.is_fetched(own)) continue;
+    block.fetch(own, kAtSource);
+    co_await block.arrived(own);
+  }
 }
 
-// The number of parts that a large block comes in, so many for each node but the root's as a node's is cut into; 0: it
-// is small. Nobody gets less than all of a large one.
-std::uint32_t parts_of(const Operation& operation, const LocalRank& rank, GroupRank root) {
-  const std::size_t others = operation.membership().leaders_of_nodes().size() - 1;
-  if (others < 2 || others > peer::kMaxPieces || !rank.gets_all_of(root)) return 0;
-  const std::uint64_t bytes = rank.pull_bytes(root) / others;
-  if (bytes < operation.limits().split_bytes) return 0;
-  return static_cast<std::uint32_t>(others * cuts(operation, bytes, others));
+// The other nodes' segments of a round from their homes, as soon as this node has its own.
+Task allgather(Operation& operation, SegmentedBlock& block, std::uint32_t round) {
+  const Membership& group = operation.membership();
+  const std::uint32_t own = own_segment(group, block.source(), round);
+  if (own < block.count()) co_await block.arrived(own);
+  const std::uint32_t first = round * segments_a_round(group);
+  const std::uint32_t end = std::min(block.count(), first + segments_a_round(group));
+  for (std::uint32_t index = first; index < end; ++index) block.fetch(index, ask_leaders);
 }
 
 }  // namespace
 
 Task bcast_flat(Operation& operation, LocalRank& rank) {
+  const Membership& group = operation.membership();
   operation.announce_send_blocks(rank);  // the root: my block may be read; the others: I am here
   const std::optional<GroupRank> root = co_await rank.next_ready_peer();
   if (root) {  // not at the root, nor where nothing is sent
-    const std::uint32_t count = parts_of(operation, rank, *root);
-    const bool near = operation.on_own_node(*root);
-    Parts block(operation, rank, *root, near ? 1 : count);
-    if (count == 0) {
-      block.receive(ask_ancestor);
+    const std::uint32_t segments = segments_of_large(operation, rank, *root);
+    const bool near = group.on_own_node(*root);
+    SegmentedBlock block(operation, rank, *root, near ? 1 : segments);
+    if (segments == 0) {
+      block.fetch_all(ask_ancestors);
     } else if (near) {
-      block.receive(nullptr);  // from the root itself, at once
+      block.fetch_all(kAtSource);
+    } else if (leader_of(group, group.node_of(group.self())) != group.self()) {
+      block.fetch_all(ask_leaders);
     } else {
-      block.receive_in_turns(ask_home, reads_here);
+      block.fetch_what_is_coming(ask_leaders);  // to other ranks of this service process
+      for (std::uint32_t round = 0; round * segments_a_round(group) < block.count(); ++round) {
+        rank.spawn(allgather(operation, block, round));
+      }
+      rank.spawn(scatter(operation, block));
+      rank.spawn(scatter(operation, block));
     }
-    co_await block.ended();
+    co_await block.complete();
     const fabric::MoveOutcome outcome = block.outcome();
     operation.mark_delivered(rank, *root, outcome);
     operation.release(rank, *root, outcome);

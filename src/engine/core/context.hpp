@@ -69,7 +69,7 @@ class Context {
   std::unordered_map<SpId, Epoch> peer_epochs;
   std::unordered_set<WorldRank> dropped_ranks;
   EngineCounters counters;
-  std::vector<OperationId> ended_parts;  // operations in which a rank has completed since the last look
+  std::vector<OperationId> ended;  // operations in which a rank has completed since the last look
 
  private:
   std::vector<std::byte> buffer;  // for encoding, kept to save allocations

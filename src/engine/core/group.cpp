@@ -1,6 +1,7 @@
 #include "engine/core/group.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <unordered_map>
 
 #include "engine/core/operation.hpp"
@@ -72,9 +73,14 @@ void Membership::find_nodes(const Context& context) {
   }
 }
 
-std::size_t Membership::node_of(SpId service) const {
+std::size_t Membership::place_of(SpId service) const {
   const auto found = std::lower_bound(services_.begin(), services_.end(), service);
-  return node_of_service_[static_cast<std::size_t>(found - services_.begin())];
+  assert(found != services_.end() && *found == service && "who is asked for serves members");
+  return static_cast<std::size_t>(found - services_.begin());
+}
+
+std::size_t Membership::node_of(SpId service) const {
+  return node_of_service_[place_of(service)];
 }
 
 std::optional<GroupRank> Membership::find(WorldRank rank) const {
@@ -121,10 +127,10 @@ void Group::send_waiting(std::uint32_t peer) {
   while (!line.waiting.empty()) {
     const auto [sequence, rank] = *line.waiting.begin();
     Operation* operation = find_operation(sequence);
-    const bool holds_credit = operation != nullptr && operation->holds_credit(peer);
+    const bool holds_credit = operation != nullptr && operation->announcer.holds_credit(peer);
     if (sequence >= line.next && line.in_use >= limit) return;
     line.waiting.erase(line.waiting.begin());
-    if (operation == nullptr || !operation->announce_with_credit(rank, peer)) continue;
+    if (operation == nullptr || !operation->announcer.announce_with_credit(rank, peer)) continue;
     if (!holds_credit) ++line.in_use;
     line.next = std::max(line.next, sequence + 1);
   }

@@ -66,6 +66,7 @@ class Membership {
   // Service processes with members, ascending, this one included: all, and those of its node.
   [[nodiscard]] const std::vector<SpId>& services() const { return services_; }
   [[nodiscard]] const std::vector<SpId>& services_of_node() const { return services_of_node_; }
+  [[nodiscard]] std::size_t place_of(SpId service) const;  // among services()
   // The first of them on each node, ascending, and the place of a service process's node there.
   [[nodiscard]] const std::vector<SpId>& leaders_of_nodes() const { return leaders_of_nodes_; }
   [[nodiscard]] std::size_t node_of(SpId service) const;

@@ -1,6 +1,6 @@
 // Memory for what operations make and drop all the time: coroutine frames, ranks' parts, their small arrays. Freed
-// pieces are kept by size and handed out again, so that an operation costs the allocator nothing once a first one like
-// it has run. Large pieces go straight to the allocator.
+// chunks are kept by size and handed out again, so that an operation costs the allocator nothing once a first one like
+// it has run. Large chunks go straight to the allocator.
 //
 // One per engine; everything allocated from it is released before it goes.
 #pragma once
@@ -21,36 +21,36 @@ class Pool {
  public:
   static constexpr std::size_t kGrainBytes = 64;
   static constexpr std::size_t kLargestPooledBytes = 2048;
-  // Free pieces kept of each size; beyond it they are given back.
-  static constexpr std::uint32_t kKeptPieces = 1024;
+  // Free chunks kept of each size; beyond it they are given back.
+  static constexpr std::uint32_t kKeptChunks = 1024;
 
   Pool() = default;
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   ~Pool() {
     assert(live_ == 0);
-    for (Shelf& shelf : shelves_) {
-      while (Piece* piece = shelf.take()) ::operator delete(piece);
+    for (SizeClass& size_class : classes_) {
+      while (FreeChunk* chunk = size_class.take()) ::operator delete(chunk);
     }
   }
 
   [[nodiscard]] void* allocate(std::size_t bytes) {
     most_live_ = std::max(most_live_, ++live_);
-    const std::size_t shelf = shelf_of(bytes);
+    const std::size_t size_class = class_of(bytes);
     void* memory = nullptr;
-    if (shelf < shelves_.size()) memory = shelves_[shelf].take();
-    if (memory == nullptr) memory = ::operator new(piece_bytes(bytes));
-    auto* header = new (memory) Header(this, shelf);
+    if (size_class < classes_.size()) memory = classes_[size_class].take();
+    if (memory == nullptr) memory = ::operator new(chunk_bytes(bytes));
+    auto* header = new (memory) Header(this, size_class);
     return header + 1;
   }
 
-  // Pieces that are out now, and at most.
+  // Chunks that are out now, and at most.
   [[nodiscard]] std::size_t live() const { return live_; }
   [[nodiscard]] std::size_t most_live() const { return most_live_; }
 
   // For what may be made without a pool too.
   [[nodiscard]] static void* allocate_alone(std::size_t bytes) {
-    auto* header = new (::operator new(piece_bytes(bytes))) Header(nullptr, kShelves);
+    auto* header = new (::operator new(chunk_bytes(bytes))) Header(nullptr, kClasses);
     return header + 1;
   }
 
@@ -58,52 +58,52 @@ class Pool {
   static void release(void* memory) noexcept {
     Header* header = static_cast<Header*>(memory) - 1;
     Pool* pool = header->pool;
-    const std::size_t shelf = header->shelf;
+    const std::size_t size_class = header->size_class;
     if (pool != nullptr) --pool->live_;
-    if (pool != nullptr && shelf < kShelves && pool->shelves_[shelf].put(header)) return;
+    if (pool != nullptr && size_class < kClasses && pool->classes_[size_class].put(header)) return;
     ::operator delete(header);
   }
 
  private:
   struct alignas(std::max_align_t) Header {
-    Header(Pool* owner, std::size_t number) : pool(owner), shelf(number) {}
+    Header(Pool* owner, std::size_t number) : pool(owner), size_class(number) {}
     Pool* pool;
-    std::size_t shelf;
+    std::size_t size_class;
   };
-  struct Piece {
-    Piece* next;
+  struct FreeChunk {
+    FreeChunk* next;
   };
-  struct Shelf {
-    [[nodiscard]] Piece* take() {
+  struct SizeClass {
+    [[nodiscard]] FreeChunk* take() {
       if (first == nullptr) return nullptr;
       --kept;
       return std::exchange(first, first->next);
     }
     [[nodiscard]] bool put(void* memory) {
-      if (kept == kKeptPieces) return false;
+      if (kept == kKeptChunks) return false;
       ++kept;
-      first = new (memory) Piece{first};
+      first = new (memory) FreeChunk{first};
       return true;
     }
-    Piece* first = nullptr;
+    FreeChunk* first = nullptr;
     std::uint32_t kept = 0;
   };
 
 #if defined(OUTRIGGER_SANITIZED)
-  static constexpr std::size_t kShelves = 0;  // so that use after release is found
+  static constexpr std::size_t kClasses = 0;  // so that use after release is found
 #else
-  static constexpr std::size_t kShelves = kLargestPooledBytes / kGrainBytes;
+  static constexpr std::size_t kClasses = kLargestPooledBytes / kGrainBytes;
 #endif
 
-  static constexpr std::size_t shelf_of(std::size_t bytes) {
+  static constexpr std::size_t class_of(std::size_t bytes) {
     return (std::max<std::size_t>(bytes, 1) + sizeof(Header) - 1) / kGrainBytes;
   }
-  static constexpr std::size_t piece_bytes(std::size_t bytes) {
-    const std::size_t shelf = shelf_of(bytes);
-    return shelf < kShelves ? (shelf + 1) * kGrainBytes : bytes + sizeof(Header);
+  static constexpr std::size_t chunk_bytes(std::size_t bytes) {
+    const std::size_t size_class = class_of(bytes);
+    return size_class < kClasses ? (size_class + 1) * kGrainBytes : bytes + sizeof(Header);
   }
 
-  std::array<Shelf, kShelves> shelves_{};
+  std::array<SizeClass, kClasses> classes_{};
   std::size_t live_ = 0;
   std::size_t most_live_ = 0;
 };

@@ -1,74 +1,56 @@
 #include "engine/relay/node_stage.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <vector>
+
+#include "engine/relay/binomial_tree.hpp"
+#include "engine/relay/scatter.hpp"
 
 namespace outrigger::engine {
 namespace {
 
-// With more of them the messages about parts cost more than is gained by passing them on sooner.
-constexpr std::uint64_t kPartsOfANode = 8;
-constexpr std::uint64_t kPartsOfAll = 64;
-
-// The service process of a node that gets the block or part for it. Parts that have the same home node differ by the
-// number of the other nodes, so a turn of these is a turn of the service processes, too.
-SpId server(const Operation& operation, std::size_t node, GroupRank source, std::uint32_t piece) {
-  const std::vector<std::vector<SpId>>& nodes = operation.membership().services_by_node();
-  const std::size_t part = piece == peer::kWholeBlock ? 0 : piece;
+// Segments that have the same home node differ by the rounds, so a turn of these is a turn of the service processes.
+SpId server(const Membership& group, std::size_t node, const Segment& segment) {
+  const std::vector<std::vector<SpId>>& nodes = group.services_by_node();
+  const std::size_t index = segment.index == peer::kWholeBlock ? 0 : segment.index;
   const std::size_t others = std::max<std::size_t>(1, nodes.size() - 1);
   const std::vector<SpId>& services = nodes[node];
-  return services[(source.value() + part % others + part / others) % services.size()];
+  return services[(segment.source.value() + index % others + index / others) % services.size()];
 }
 
 }  // namespace
 
-std::size_t home_of_part(const Operation& operation, GroupRank source, std::uint32_t part) {
-  const Membership& membership = operation.membership();
-  const std::size_t nodes = membership.services_by_node().size();
-  const std::size_t first = membership.node_of(membership.service_of(source));
-  return (first + 1 + part % (nodes - 1)) % nodes;
-}
-
-std::uint64_t cuts(const Operation& operation, std::uint64_t bytes, std::uint64_t nodes) {
-  const std::uint64_t parts = bytes / std::max<std::uint64_t>(1, operation.limits().part_bytes);
-  return std::max<std::uint64_t>(1, std::min({parts, kPartsOfANode, kPartsOfAll / nodes}));
-}
-
-std::uint32_t parts_between_nodes(const Operation& operation, const LocalRank& rank, GroupRank source, bool alone) {
-  const std::vector<std::vector<SpId>>& nodes = operation.membership().services_by_node();
-  if (nodes.size() < 2 || operation.on_own_node(source) || !rank.gets_all_of(source)) return 1;
+std::uint32_t segments_between_nodes(const Operation& operation, const LocalRank& rank, GroupRank source, bool alone) {
+  const Membership& group = operation.membership();
+  const EngineLimits& limits = operation.context.config.limits;
+  const std::vector<std::vector<SpId>>& nodes = group.services_by_node();
+  if (nodes.size() < 2 || group.on_own_node(source) || !rank.blocks.has_room_for_all_of(source)) return 1;
   const std::uint64_t others = nodes.size() - 1;
-  const std::uint64_t bytes = rank.pull_bytes(source);
-  std::uint64_t turns = 1;
-  for (const std::vector<SpId>& services : nodes) turns = std::max<std::uint64_t>(turns, services.size());
-  if (alone) turns = std::max(turns, cuts(operation, bytes / others, others));
-  turns = std::min(turns, peer::kMaxPieces / others);
-  turns = std::min(turns, bytes / others / std::max<std::uint64_t>(1, operation.limits().split_bytes));
-  return turns == 0 ? 1 : static_cast<std::uint32_t>(turns * others);
+  const std::uint64_t share_bytes = rank.blocks.pull_bytes(source) / others;
+  std::uint64_t rounds = 1;
+  for (const std::vector<SpId>& services : nodes) rounds = std::max<std::uint64_t>(rounds, services.size());
+  if (alone) rounds = std::max(rounds, rounds_for(limits, share_bytes, others));
+  rounds = std::min(rounds, peer::kMaxSegments / others);
+  rounds = std::min(rounds, share_bytes / std::max<std::uint64_t>(1, limits.split_bytes));
+  return rounds == 0 ? 1 : static_cast<std::uint32_t>(rounds * others);
 }
 
-bool reads_at_source(const Operation& operation, GroupRank source, std::uint32_t piece) {
-  const Membership& membership = operation.membership();
-  return server(operation, membership.node_of(membership.self()), source, piece) == membership.self();
+bool serves(const Membership& group, const Segment& segment) {
+  return server(group, group.node_of(group.self()), segment) == group.self();
 }
 
-std::optional<SpId> ask_between_nodes(const Operation& operation, GroupRank source, std::uint32_t piece,
-                                      std::uint32_t hop) {
-  const Membership& membership = operation.membership();
-  const std::size_t nodes = membership.services_by_node().size();
-  const std::size_t own = membership.node_of(membership.self());
-  const std::size_t first = membership.node_of(membership.service_of(source));
-  if (hop == 0) return server(operation, own, source, piece);
-  if (piece != peer::kWholeBlock) {
-    const std::size_t home = home_of_part(operation, source, piece);
+std::optional<SpId> ask_between_nodes(const Membership& group, const Segment& segment, std::uint32_t hop) {
+  const std::size_t own = group.node_of(group.self());
+  if (hop == 0) return server(group, own, segment);
+  if (segment.index != peer::kWholeBlock) {
+    const std::size_t home = home_node(group, segment);
     if (hop > 1 || home == own) return std::nullopt;
-    return server(operation, home, source, piece);
+    return server(group, home, segment);
   }
-  std::size_t number = (own + nodes - first) % nodes;
-  for (std::uint32_t up = 0; up < hop && number != 0; ++up) number &= number - 1;
-  if (number == 0) return std::nullopt;
-  return server(operation, (number + first) % nodes, source, piece);
+  const std::size_t root = group.node_of(group.service_of(segment.source));
+  const std::optional<std::size_t> above = binomial_ancestor(own, root, group.services_by_node().size(), hop);
+  if (!above) return std::nullopt;
+  return server(group, *above, segment);
 }
 
 }  // namespace outrigger::engine

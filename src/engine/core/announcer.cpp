@@ -1,0 +1,161 @@
+#include "engine/core/announcer.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+#include <utility>
+
+#include "engine/core/operation.hpp"
+
+namespace outrigger::engine {
+
+void Announcer::announce(LocalRank& rank) {
+  for (std::uint32_t peer = 0; peer < outstanding_.size(); ++peer) announce_to(rank, peer);
+}
+
+bool Announcer::concerns(const LocalRank& rank, std::uint32_t peer) const {
+  const GroupRank root{rank.posted().root};
+  return !is_rooted(rank.posted().collective) || rank.me() == root || operation_.membership().peer_of(root) == peer;
+}
+
+void Announcer::announce_to(LocalRank& rank, std::uint32_t peer) {
+  Contact& contact = rank.contacts[peer];
+  if (!concerns(rank, peer)) {
+    contact.announced = Contact::Announced::yes;
+    return;
+  }
+  if (contact.unsettled == 0) {
+    contact.announced = Contact::Announced::yes;  // nothing to wait for: no credit needed
+    send(rank, peer, false);
+    return;
+  }
+  std::set<std::pair<std::uint64_t, GroupRank>>& waiting = operation_.group.credit_lines()[peer].waiting;
+  waiting.emplace(operation_.sequence, rank.me());
+  Context::raise(operation_.context.counters.most_announcements_waiting, waiting.size());
+  operation_.group.send_waiting(peer);
+}
+
+bool Announcer::announce_with_credit(GroupRank rank, std::uint32_t peer) {
+  LocalRank* local = operation_.ranks.find(rank);
+  if (local == nullptr) return false;
+  Contact& contact = local->contacts[peer];
+  assert(contact.announced == Contact::Announced::no && "a rank is announced to a peer once");
+  const bool with_credit = contact.unsettled != 0;
+  contact.announced = with_credit ? Contact::Announced::with_credit : Contact::Announced::yes;
+  if (with_credit) ++outstanding_[peer];
+  send(*local, peer, false);
+  return with_credit;
+}
+
+void Announcer::settled_at(LocalRank& rank, std::uint32_t peer) {
+  Contact::Announced& announced = rank.contacts[peer].announced;
+  CreditLine& line = operation_.group.credit_lines()[peer];
+  if (announced == Contact::Announced::no && line.waiting.erase({operation_.sequence, rank.me()}) != 0) {
+    // Settled without having been heard there: who expects more than this rank has for it waits for the announcement.
+    announced = Contact::Announced::yes;
+    send(rank, peer, false);
+    return;
+  }
+  if (announced != Contact::Announced::with_credit) return;
+  announced = Contact::Announced::yes;
+  assert(outstanding_[peer] != 0 && line.in_use != 0 && "a credit is given back once");
+  if (--outstanding_[peer] != 0) return;
+  --line.in_use;
+  operation_.group.send_waiting(peer);
+}
+
+void Announcer::give_back_credits(LocalRank& rank) {
+  for (std::uint32_t peer = 0; peer < rank.contacts.size(); ++peer) {
+    if (rank.contacts[peer].announced == Contact::Announced::no) {
+      operation_.group.credit_lines()[peer].waiting.erase({operation_.sequence, rank.me()});
+    }
+    settled_at(rank, peer);
+  }
+}
+
+bool Announcer::sends_eagerly(const LocalRank& rank, const Membership::Peer& reader) const {
+  if (rank.eager_sends != EagerSends::to_lone_ranks) return rank.eager_sends == EagerSends::to_all;
+  const Membership& membership = operation_.membership();
+  return reader.ranks.size() == 1 && membership.services_by_node()[membership.node_of(reader.sp)].size() == 1;
+}
+
+// Hints, so once: what a peer has lost by a restart it asks for.
+void Announcer::send_eager(LocalRank& rank, const Membership::Peer& reader) {
+  for (const GroupRank destination : reader.ranks) {
+    const PairState& pair = rank.pairs[destination];
+    if (pair.send == SendState::released || pair.eager) continue;
+    rank.pairs.set_eager(destination);
+    const BlockId block{operation_.id(), rank.me(), destination};
+    operation_.context.fabric.send_eager(block, rank.posted().send.block(destination), reader.sp);
+  }
+}
+
+// Written from the state of this moment: an announcement that is repeated, or that has waited for a credit, says
+// which pairs are settled by now.
+void Announcer::send(LocalRank& rank, std::uint32_t peer, bool again) {
+  Context& context = operation_.context;
+  const Membership::Peer& service = operation_.membership().peers()[peer];
+  const PostedOperation& posted = rank.posted();
+  const BlockLayout& layout = rank.pairs.side() == peer::Side::send ? posted.send : posted.receive;
+  peer::Announce announce;
+  announce.side = rank.pairs.side();
+  announce.again = again || context.config.epoch > Epoch{1};
+  announce.rank = rank.world();
+  announce.group_rank = rank.me();
+  announce.collective = posted.collective;
+  announce.algorithm = posted.algorithm;
+  announce.root = posted.root;
+  announce.digest = posted.digest;
+  announce.region = layout.base.region;
+  announce.base = layout.base.address;
+  announce.members = static_cast<std::uint32_t>(service.ranks.size());
+  if (!again && sends_eagerly(rank, service)) send_eager(rank, service);
+  const auto settled = [&](GroupRank other) { return layout.bytes(other) != 0 && rank.pairs.is_settled(other); };
+  const bool regular = layout.extents.empty() && std::none_of(service.ranks.begin(), service.ranks.end(), settled);
+  if (regular) {
+    announce.stride_bytes = layout.stride_bytes;
+    announce.block_bytes = layout.block_bytes;
+    announce.count = announce.members;
+    context.send(service.sp, operation_.id(), std::move(announce));
+    return;
+  }
+  const std::size_t limit = context.config.limits.message_bytes;
+  const std::size_t fixed = peer::announce_bytes();
+  const std::size_t most = limit > fixed + peer::kExtentBytes ? (limit - fixed) / peer::kExtentBytes : 1;
+  for (std::size_t first = 0; first < service.ranks.size(); first += most) {
+    const std::size_t count = std::min(most, service.ranks.size() - first);
+    peer::Announce section = announce;
+    section.first = static_cast<std::uint32_t>(first);
+    section.count = static_cast<std::uint32_t>(count);
+    for (std::size_t i = first; i < first + count; ++i) {
+      const Block block = layout.block(service.ranks[i]);
+      PairExtent extent;
+      extent.offset_bytes = static_cast<std::int64_t>(block.memory.address - layout.base.address);
+      extent.bytes = settled(service.ranks[i]) ? peer::kSettled : block.bytes;
+      section.extents.push_back(extent);
+    }
+    context.send(service.sp, operation_.id(), std::move(section));
+  }
+}
+
+void Announcer::reannounce(std::uint32_t peer) {
+  for (const std::unique_ptr<LocalRank>& rank : operation_.ranks.all()) {
+    if (rank->is_completed() || !rank->pairs.has_begun()) continue;
+    if (rank->contacts[peer].announced == Contact::Announced::no) continue;
+    if (concerns(*rank, peer)) send(*rank, peer, true);
+  }
+}
+
+std::optional<std::string> Announcer::broken_invariant() const {
+  std::vector<std::uint32_t> outstanding(outstanding_.size(), 0);
+  for (const std::unique_ptr<LocalRank>& rank : operation_.ranks.all()) {
+    for (std::size_t peer = 0; peer < outstanding.size(); ++peer) {
+      if (rank->contacts[peer].announced == Contact::Announced::with_credit) ++outstanding[peer];
+    }
+  }
+  if (!std::equal(outstanding.begin(), outstanding.end(), outstanding_.begin(), outstanding_.end()))
+    return "credits miscounted";
+  return std::nullopt;
+}
+
+}  // namespace outrigger::engine

@@ -1,0 +1,64 @@
+// Where both ends of a local rank's blocks are: its own, as it has posted them, and the others', as they have announced
+// them. Either end of a move is trimmed to what fits.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/core/group.hpp"
+#include "engine/core/pair_table.hpp"
+#include "engine/core/pool.hpp"
+#include "engine/core/remote_buffers.hpp"
+#include "engine/engine.hpp"
+
+namespace outrigger::engine {
+
+// The other end of a pair, as its rank has announced it.
+struct RemoteBlock {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
+
+// 16 bytes a pair where peers announce extents, else nothing.
+class BlockMap {
+ public:
+  // All but `posted` are the operation's and outlive this.
+  BlockMap(PostedOperation&& posted, const Membership& membership, const RemoteBuffers& buffers, const PairTable& pairs)
+      : posted_(std::move(posted)), membership_(membership), buffers_(buffers), pairs_(pairs) {}
+
+  [[nodiscard]] const PostedOperation& posted() const { return posted_; }
+
+  // What the rank has room for, and what it has to send.
+  [[nodiscard]] std::uint64_t expected_bytes(GroupRank source) const { return posted_.receive.bytes(source); }
+  [[nodiscard]] std::uint64_t owed_bytes(GroupRank destination) const { return posted_.send.bytes(destination); }
+  // 0 bytes while the pair has not been ready.
+  [[nodiscard]] RemoteBlock remote(GroupRank peer) const;
+  void learn_extent(Pool& pool, GroupRank peer, const RemoteBlock& extent);
+
+  // What a pull from the source moves.
+  [[nodiscard]] std::uint64_t pull_bytes(GroupRank source) const;
+  // Both ends of the pair's move; never empty for a peer that was ready.
+  [[nodiscard]] Block pull_from(GroupRank source) const;
+  [[nodiscard]] Block pull_to(GroupRank source) const;
+  [[nodiscard]] Block push_from(GroupRank destination) const;
+  [[nodiscard]] Block push_to(GroupRank destination) const;
+
+  // There is room for everything that the source, which has announced, sends.
+  [[nodiscard]] bool has_room_for_all_of(GroupRank source) const {
+    return remote(source).bytes <= expected_bytes(source);
+  }
+  // Of a block that is placed: how much there is of it. What was placed before a restart fitted.
+  [[nodiscard]] std::uint64_t placed_bytes(GroupRank source) const {
+    return pairs_[source].announced ? pull_bytes(source) : expected_bytes(source);
+  }
+
+ private:
+  [[nodiscard]] Block remote_block(GroupRank peer, std::uint64_t at_most_bytes) const;
+
+  const PostedOperation posted_;
+  const Membership& membership_;
+  const RemoteBuffers& buffers_;
+  const PairTable& pairs_;
+  PooledArray<RemoteBlock> extents_;  // by group rank, where pairs say `by_extent`
+};
+
+}  // namespace outrigger::engine

@@ -1,0 +1,50 @@
+// The groups that a service process knows, and those that its ranks have freed: of these a peer that is replayed may
+// still ask.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/core/context.hpp"
+#include "engine/core/group.hpp"
+
+namespace outrigger::engine {
+
+class GroupTable {
+ public:
+  using Groups = std::unordered_map<GroupId, std::unique_ptr<Group>>;
+
+  explicit GroupTable(Context& context) : context_(context) {}
+
+  [[nodiscard]] Group& get(GroupId id);  // made when there is none
+  [[nodiscard]] Group* find(GroupId id) const;
+  [[nodiscard]] const Groups& all() const { return groups_; }
+
+  // The operation goes when no rank of ours has a part in it any more.
+  void close_if_over(Group& group, std::uint64_t sequence);
+  // The group goes when every local member has freed it or is gone, and nothing is open.
+  void close_if_freed(Group& group);
+  void close_all_freed();
+
+  [[nodiscard]] bool is_forgotten(GroupId id) const { return forgotten_.contains(id) && find(id) == nullptr; }
+  // Answers for a group that is forgotten. True: every rank of ours has freed it, so that nobody else is to come.
+  bool answer_forgotten(SpId from, const OperationId& operation, std::uint32_t members) const;
+
+ private:
+  struct Forgotten {
+    std::vector<WorldRank> ranks;
+    bool freed = true;  // by all of them, so that everything has been completed
+  };
+
+  void remember(GroupId id, WorldRank rank, bool freed);
+
+  Context& context_;
+  Groups groups_;
+  std::unordered_map<GroupId, Forgotten> forgotten_;
+  std::deque<GroupId> forgotten_order_;
+};
+
+}  // namespace outrigger::engine

@@ -1,0 +1,55 @@
+// Messages of peers: each is checked when it comes, and again when it is looked at, since more may be known by then.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "engine/core/context.hpp"
+#include "engine/core/group_table.hpp"
+#include "protocol/peer_messages.hpp"
+
+namespace outrigger::engine {
+
+class Inbox {
+ public:
+  Inbox(Context& context, GroupTable& groups) : context_(context), groups_(groups) {}
+
+  // False: malformed, or it claims what cannot be; nothing was changed.
+  [[nodiscard]] bool receive(SpId from, std::span<const std::byte> bytes);
+  void peer_restarted(SpId peer, Epoch epoch);
+
+  // Looks at one. True: there was one.
+  bool dispatch_next();
+  // To peers that have been restarted all is announced again that is open. True: there were some.
+  bool reannounce();
+  [[nodiscard]] bool idle() const { return inbound_.empty() && restarted_.empty(); }
+
+ private:
+  struct Inbound {
+    SpId from;
+    peer::Message message;
+  };
+
+  [[nodiscard]] bool claims_hold(SpId from, const peer::Message& message) const;
+  // With members that are known. Null: there is none.
+  [[nodiscard]] Operation* find_open(const OperationId& id) const;
+
+  void handle(SpId from, const OperationId& id, peer::Announce& announce);
+  void handle(SpId from, const OperationId& id, const peer::Delivered& delivered);
+  void handle(SpId from, const OperationId& id, const peer::Release& release);
+  void handle(SpId from, const OperationId& id, const peer::Finished& finished);
+  void handle(SpId from, const OperationId& id, const peer::Refusal& refusal);
+  void handle(SpId from, const OperationId& id, const peer::ReplicaRequest& request);
+  void handle(SpId from, const OperationId& id, const peer::ReplicaAnswer& answer);
+  void handle(SpId from, const OperationId& id, const peer::ReplicaDone& done);
+  void handle(SpId from, const OperationId& id, const peer::Quiesce& quiesce);
+
+  Context& context_;
+  GroupTable& groups_;
+  std::deque<Inbound> inbound_;
+  std::vector<SpId> restarted_;
+};
+
+}  // namespace outrigger::engine

@@ -1,0 +1,109 @@
+// How far a local rank is with each rank of its group: a small state a pair, and the counts that say when all are
+// through. This is what a large group multiplies: 3 bytes and 1 bit a pair.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/core/group.hpp"
+#include "engine/core/pool.hpp"
+#include "engine/core/ready_set.hpp"
+#include "protocol/peer_messages.hpp"
+
+namespace outrigger::engine {
+
+// What a local rank still needs from a peer's block for it.
+enum class ReceiveState : std::uint8_t {
+  waiting,  // nothing known (receiver-driven), or announced to the source and not yet delivered (sender-driven)
+  ready,    // the peer has announced it: may be pulled
+  moving,   // taken by the algorithm: waits for the window, or is in flight
+  filled,   // placed, or nothing to place
+};
+
+// What a local rank's block for a peer still needs.
+enum class SendState : std::uint8_t {
+  waiting,   // not yet asked for
+  ready,     // the peer has announced where it goes: may be pushed
+  moving,    // taken by the algorithm
+  pushed,    // written and reported, not yet released
+  released,  // not needed any more, or nothing to send
+};
+
+// One pair of a local rank and a rank of the group.
+struct PairState {
+  ReceiveState receive = ReceiveState::waiting;
+  SendState send : 4 = SendState::waiting;
+  bool eager : 1 = false;      // the block that is sent may be sent eagerly, until that is withdrawn
+  bool placed : 1 = false;     // the block is in the receive buffer
+  bool announced : 1 = false;  // the pair was ready once: its other end is known
+  bool by_extent : 1 = false;  // from an extent of its own, not from the RemoteBuffer
+  // How the push ended, for a report that is asked for again.
+  std::uint8_t pushed_reach : 3 = 0;
+  std::uint8_t pushed_status : 3 = 0;
+};
+static_assert(sizeof(PairState) == 3 && kReachCount <= 8);
+static_assert(static_cast<std::uint32_t>(CompletionStatus::peer_lost) < 8, "peer_lost is the last one");
+
+// A pair goes its way once: waiting, ready, moving, and on to filled or released, which may also come from anywhere.
+class PairTable {
+ public:
+  PairTable(Pool& pool, std::size_t size, GroupRank me);
+
+  [[nodiscard]] const PairState& operator[](GroupRank peer) const { return pairs_[index_of(peer)]; }
+
+  // The algorithm has announced this side's blocks: the pairs that peers make ready will be taken and moved.
+  void begin(peer::Side side);
+  [[nodiscard]] bool has_begun() const { return side_ != kNotBegun; }
+  [[nodiscard]] peer::Side side() const { return side_; }
+  // Whether the pair needs nothing more on the announced side.
+  [[nodiscard]] bool is_settled(GroupRank peer) const;
+
+  void set_ready(GroupRank peer, bool by_extent);
+  // The next one in ring order that is ready; nothing: none is.
+  [[nodiscard]] std::optional<GroupRank> take();
+  [[nodiscard]] bool any_ready() const { return ready_.any(); }
+  [[nodiscard]] bool all_taken() const { return untaken_ == 0; }
+  // A block that was taken is moved in so many segments, at once; each but the last ends by itself.
+  void split_move(std::uint32_t segments) { extra_moves_ += segments - 1; }
+  void end_segment();
+  void end_move();
+
+  void set_placed(GroupRank source) { pairs_[index_of(source)].placed = true; }
+  void set_pushed(GroupRank destination, CompletionStatus status, Reach reach);
+  // There is no room at the destination: nothing to move, only to report.
+  void skip_push(GroupRank destination);
+  // False: it was already.
+  bool fill(GroupRank source);
+  bool release(GroupRank destination);
+  [[nodiscard]] bool all_filled() const { return unfilled_ == 0; }
+  [[nodiscard]] bool all_settled() const { return unfilled_ == 0 && unreleased_ == 0 && moving_ == 0; }
+
+  void set_eager(GroupRank destination);
+  // False: it was not.
+  bool clear_eager(GroupRank destination);
+  [[nodiscard]] bool any_eager() const { return eager_ != 0; }
+
+  // At most this many window slots may be held.
+  [[nodiscard]] std::uint32_t moves() const { return moving_ + extra_moves_; }
+  // Counts the pairs anew. O(group).
+  [[nodiscard]] std::optional<std::string> broken_invariant() const;
+
+ private:
+  [[nodiscard]] PairState& at(GroupRank peer) { return pairs_[index_of(peer)]; }
+  void forget_untaken(GroupRank peer);
+
+  static constexpr peer::Side kNotBegun{0};
+  PooledArray<PairState> pairs_;  // by group rank
+  ReadySet ready_;
+  peer::Side side_ = kNotBegun;
+  std::uint32_t unfilled_;
+  std::uint32_t unreleased_;
+  std::uint32_t untaken_ = 0;      // pairs of the moving side that may still have to move
+  std::uint32_t moving_ = 0;       // taken and not ended
+  std::uint32_t extra_moves_ = 0;  // of blocks that are moved in segments: beyond one each
+  std::uint32_t eager_ = 0;        // blocks that may be sent eagerly
+};
+
+}  // namespace outrigger::engine

@@ -1,0 +1,157 @@
+#include "engine/core/settlement.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/core/operation.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+// The rank's part in the operation, once it has announced.
+LocalRank* find_announced(const Operation& operation, GroupRank rank) {
+  LocalRank* found = operation.ranks.find(rank);
+  return found != nullptr && found->pairs.has_begun() ? found : nullptr;
+}
+
+void end_push(Operation& operation, LocalRank& destination, const peer::Delivered& delivered) {
+  if (destination.pairs.side() != peer::Side::receive) return;
+  const GroupRank source = delivered.source;
+  const std::uint64_t expected = destination.blocks.expected_bytes(source);
+  if (delivered.sent_bytes > expected) destination.fail(CompletionStatus::truncated);
+  if (destination.pairs[source].receive == ReceiveState::filled) {
+    if (delivered.sent_bytes != 0) release_source(operation, destination, source, CompletionStatus::ok);
+    return;
+  }
+  CompletionStatus status = delivered.status;
+  if (status == CompletionStatus::ok && delivered.moved_bytes != std::min(delivered.sent_bytes, expected)) {
+    status = CompletionStatus::mismatch;
+  }
+  if (status == CompletionStatus::ok && delivered.moved_bytes != 0) {
+    operation.context.fabric.mark_delivered(destination.world(), destination.posted().slot, source);
+    destination.record.bytes_by_reach[static_cast<std::size_t>(delivered.reach)] += delivered.moved_bytes;
+  }
+  if (status != CompletionStatus::ok) destination.fail(status);
+  if (delivered.sent_bytes != 0) release_source(operation, destination, source, status);
+  destination.fill(source);
+}
+
+}  // namespace
+
+CompletionStatus status_of(const fabric::MoveOutcome& outcome) {
+  switch (outcome.status) {
+    case fabric::MoveStatus::ok: return CompletionStatus::ok;
+    case fabric::MoveStatus::memory_fault: return CompletionStatus::memory_fault;
+    case fabric::MoveStatus::owner_lost: return CompletionStatus::peer_lost;
+  }
+  return CompletionStatus::memory_fault;
+}
+
+// ---------------------------------------------------------------- releases
+
+void release_source(Operation& operation, LocalRank& destination, GroupRank source, CompletionStatus status) {
+  const Membership& membership = operation.membership();
+  const std::uint32_t peer = membership.peer_of(source);
+  if (peer == Membership::kSelf) {
+    if (LocalRank* rank = operation.ranks.find(source)) release_pair(*rank, destination.me(), status);
+    return;
+  }
+  operation.context.send(membership.peers()[peer].sp, operation.id(), peer::Release{source, destination.me(), status});
+}
+
+void on_release(Operation& operation, const peer::Release& release) {
+  LocalRank* source = find_announced(operation, release.source);
+  if (source != nullptr) release_pair(*source, release.destination, release.status);
+}
+
+void release_pair(LocalRank& source, GroupRank destination, CompletionStatus status) {
+  const SendState state = source.pairs[destination].send;
+  // A push in flight is never cut short: its own report gets a release of its own.
+  if (state == SendState::released || state == SendState::moving) return;
+  if (status != CompletionStatus::ok) source.fail(status);
+  source.release(destination);
+}
+
+// ---------------------------------------------------------------- pushes
+
+void report_push(Operation& operation, LocalRank& source, GroupRank destination) {
+  const Membership& membership = operation.membership();
+  const PairState& pair = source.pairs[destination];
+  peer::Delivered delivered;
+  delivered.source = source.me();
+  delivered.destination = destination;
+  delivered.invite_epoch = operation.remote_buffers[destination].epoch;
+  delivered.status = static_cast<CompletionStatus>(pair.pushed_status);
+  delivered.reach = static_cast<Reach>(pair.pushed_reach);
+  delivered.sent_bytes = source.blocks.owed_bytes(destination);
+  if (delivered.status == CompletionStatus::ok) {
+    delivered.moved_bytes = std::min(source.blocks.remote(destination).bytes, delivered.sent_bytes);
+  }
+  const std::uint32_t peer = membership.peer_of(destination);
+  if (peer != Membership::kSelf) {
+    operation.context.send(membership.peers()[peer].sp, operation.id(), delivered);
+  } else if (LocalRank* rank = operation.ranks.find(destination)) {
+    end_push(operation, *rank, delivered);
+  } else if (const auto status = operation.finished(membership.world(destination))) {
+    end_pair_with_finished(source, destination, *status);
+  }
+}
+
+void on_delivered(Operation& operation, SpId from, const peer::Delivered& delivered) {
+  if (LocalRank* destination = find_announced(operation, delivered.destination)) {
+    if (delivered.invite_epoch == operation.context.config.epoch) end_push(operation, *destination, delivered);
+    return;
+  }
+  if (operation.ranks.find(delivered.destination) != nullptr) return;
+  const WorldRank world = operation.membership().world(delivered.destination);
+  const std::optional<CompletionStatus> status = operation.finished(world);
+  if (status) operation.context.send(from, operation.id(), peer::Finished{world, *status});
+}
+
+// ---------------------------------------------------------------- ranks that have finished
+
+// A rank completes only when its blocks are released, so what is still waited for from it was empty (or it failed).
+void end_pair_with_finished(LocalRank& rank, GroupRank finished, CompletionStatus status) {
+  bool open = false;
+  if (rank.pairs[finished].receive == ReceiveState::waiting) {
+    open = true;
+    rank.fill(finished);
+  }
+  const SendState state = rank.pairs[finished].send;
+  if (state != SendState::released && state != SendState::moving) {
+    open = true;
+    rank.release(finished);
+  }
+  if (open && status != CompletionStatus::ok && status != CompletionStatus::truncated) rank.fail(status);
+}
+
+void end_pairs_with_finished(Operation& operation, const peer::Finished& finished) {
+  const Membership* membership = operation.group.membership();
+  const std::optional<GroupRank> member = membership == nullptr ? std::nullopt : membership->find(finished.rank);
+  if (!member) return;
+  for (const std::unique_ptr<LocalRank>& rank : operation.ranks.all()) {
+    if (rank->is_completed() || !rank->pairs.has_begun() || rank->me() == *member) continue;
+    end_pair_with_finished(*rank, *member, finished.status);
+  }
+}
+
+// ---------------------------------------------------------------- ranks that disagree
+
+void mismatch(LocalRank& rank, GroupRank other) {
+  rank.fail(CompletionStatus::mismatch);
+  const ReceiveState receive = rank.pairs[other].receive;
+  if (receive == ReceiveState::waiting || receive == ReceiveState::ready) rank.fill(other);
+  const SendState send = rank.pairs[other].send;
+  if (send != SendState::released && send != SendState::moving) rank.release(other);
+}
+
+void refuse(Operation& operation, LocalRank& rank, GroupRank other) {
+  mismatch(rank, other);
+  operation.context.send(operation.membership().service_of(other), operation.id(), peer::Refusal{rank.me(), other});
+}
+
+void on_refusal(Operation& operation, const peer::Refusal& refusal) {
+  if (LocalRank* rank = find_announced(operation, refusal.to)) mismatch(*rank, refusal.from);
+}
+
+}  // namespace outrigger::engine

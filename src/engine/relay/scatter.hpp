@@ -1,0 +1,33 @@
+// How a large block is scattered over the nodes but its source's, before they gather it again: in rounds, each of which
+// has one segment for each of them, by turns from the node after the source's. A node is the *home* of its segments: it
+// reads them at the source, the other nodes read them there.
+//
+//     parts A, B, C of one round, 4 nodes
+//     0 ──A──▶ 1    B, C from 2, 3
+//     │──B──▶ 2    A, C from 1, 3
+//     └──C──▶ 3    A, B from 1, 2
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/core/group.hpp"
+#include "engine/engine.hpp"
+#include "engine/relay/fetch.hpp"
+
+namespace outrigger::engine {
+
+// One for each node with members but the source's.
+[[nodiscard]] std::uint32_t segments_a_round(const Membership& group);
+
+// The node that is the segment's home, by its place in Membership::services_by_node(). At least two nodes.
+[[nodiscard]] std::size_t home_node(const Membership& group, const Segment& segment);
+
+// The segment of a round that this node is the home of; it may be beyond the last one.
+[[nodiscard]] std::uint32_t own_segment(const Membership& group, GroupRank source, std::uint32_t round);
+
+// In how many rounds a block is scattered of which a node's share is so large: a node passes on what it has of a round
+// while the next comes, but its segments have `segment_bytes` or more.
+[[nodiscard]] std::uint64_t rounds_for(const EngineLimits& limits, std::uint64_t share_bytes, std::uint64_t shares);
+
+}  // namespace outrigger::engine

@@ -1,0 +1,82 @@
+#include "engine/relay/segmented_block.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "engine/relay/replicas.hpp"
+
+namespace outrigger::engine {
+
+SegmentedBlock::SegmentedBlock(Operation& operation, LocalRank& rank, GroupRank source, std::uint32_t count)
+    : operation_(operation),
+      rank_(rank),
+      source_(source),
+      bytes_(rank.blocks.pull_bytes(source)),
+      segment_bytes_((bytes_ + std::max(1U, count) - 1) / std::max(1U, count)),
+      complete_(operation.context.scheduler) {
+  missing_ = static_cast<std::uint32_t>((bytes_ + segment_bytes_ - 1) / segment_bytes_);
+  states_.make(operation.context.memory, missing_, State::needed);
+  rank_.pairs.split_move(missing_);
+}
+
+Segment SegmentedBlock::segment(std::uint32_t index) const {
+  Segment segment;
+  segment.source = source_;
+  segment.bytes = bytes_;
+  if (segment_bytes_ == bytes_) return segment;
+  segment.index = index;
+  segment.offset_bytes = index * segment_bytes_;
+  segment.bytes = std::min(segment_bytes_, bytes_ - segment.offset_bytes);
+  return segment;
+}
+
+void SegmentedBlock::fetch(std::uint32_t index, Route route) {
+  if (is_fetched(index)) return;
+  states_[index] = State::on_its_way;
+  rank_.spawn(get(operation_, *this, index, route));
+}
+
+void SegmentedBlock::fetch_all(Route route) {
+  for (std::uint32_t index = 0; index < count(); ++index) fetch(index, route);
+}
+
+void SegmentedBlock::fetch_what_is_coming(Route route) {
+  for (std::uint32_t index = 0; index < count(); ++index) {
+    if (operation_.replicas().is_coming(segment(index))) fetch(index, route);
+  }
+}
+
+Task SegmentedBlock::get(Operation& operation, SegmentedBlock& block, std::uint32_t index, Route route) {
+  LocalRank& rank = block.rank_;
+  const Segment segment = block.segment(index);
+  Fetch fetch(operation.replicas(), rank, segment, route);
+  co_await fetch.located();
+  co_await operation.enter_window(rank);
+  const Block from = fetch.from();
+  const Block to = fetch.to();
+  const fabric::MoveOutcome outcome = co_await operation.move(from, to);
+  operation.leave_window(rank);
+  fetch.moved(outcome);
+  block.end(index, outcome);
+}
+
+void SegmentedBlock::end(std::uint32_t index, const fabric::MoveOutcome& outcome) {
+  assert(states_[index] == State::on_its_way && "a segment arrives once");
+  states_[index] = State::arrived;
+  if (outcome_.status == fabric::MoveStatus::ok) outcome_ = outcome;
+  for (std::size_t waiters = waiting_.size(); waiters != 0; --waiters) {
+    Suspension* waiter = waiting_.pop_front();
+    if (static_cast<Arrived*>(waiter)->index_ == index) {
+      operation_.context.scheduler.make_ready(*waiter);
+    } else {
+      waiting_.push_back(*waiter);
+    }
+  }
+  if (--missing_ == 0) {
+    complete_.notify();
+  } else {
+    rank_.pairs.end_segment();
+  }
+}
+
+}  // namespace outrigger::engine

@@ -1,0 +1,100 @@
+// A block on its way into a local rank's buffer, in one or several segments, each of which may come from somewhere
+// else.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+
+#include "engine/core/operation.hpp"
+#include "engine/core/pool.hpp"
+#include "engine/core/scheduler.hpp"
+#include "engine/core/suspension.hpp"
+#include "engine/relay/fetch.hpp"
+
+namespace outrigger::engine {
+
+// Route to nobody: the source is asked at once.
+inline constexpr Route kAtSource = nullptr;
+
+// Lives in the frame of the coroutine that gets the block and waits until it is complete().
+class SegmentedBlock {
+ public:
+  // In as many segments as `count` asks for, or fewer where the last ones would be empty. Of a block that was taken.
+  SegmentedBlock(Operation& operation, LocalRank& rank, GroupRank source, std::uint32_t count);
+  SegmentedBlock(const SegmentedBlock&) = delete;
+  SegmentedBlock& operator=(const SegmentedBlock&) = delete;
+  ~SegmentedBlock() = default;
+
+  [[nodiscard]] GroupRank source() const { return source_; }
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(states_.size()); }
+  [[nodiscard]] Segment segment(std::uint32_t index) const;
+
+  // Starts a coroutine that gets the segment where `route` leads, or at its source; others may then read it here. Does
+  // nothing for one that is on its way.
+  void fetch(std::uint32_t index, Route route);
+  void fetch_all(Route route);
+  // What other ranks of this service process have, or get.
+  void fetch_what_is_coming(Route route);
+  [[nodiscard]] bool is_fetched(std::uint32_t index) const { return states_[index] != State::needed; }
+
+  // Awaited: the segment has moved, or failed.
+  class Arrived : private Suspension {
+   public:
+    Arrived(SegmentedBlock& block, std::uint32_t index) : block_(block), index_(index) {}
+    Arrived(const Arrived&) = delete;
+    Arrived& operator=(const Arrived&) = delete;
+    ~Arrived() = default;
+    [[nodiscard]] bool await_ready() const { return block_.states_[index_] == State::arrived; }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      handle = waiter;
+      block_.waiting_.push_back(*this);
+    }
+    void await_resume() const {}
+
+   private:
+    friend class SegmentedBlock;
+    SegmentedBlock& block_;
+    std::uint32_t index_;
+  };
+  [[nodiscard]] Arrived arrived(std::uint32_t index) { return Arrived(*this, index); }
+
+  // Awaited: all of them. Coroutines that wait for a segment have gone on by then.
+  class Complete : private Suspension {
+   public:
+    explicit Complete(SegmentedBlock& block) : block_(block) {}
+    Complete(const Complete&) = delete;
+    Complete& operator=(const Complete&) = delete;
+    ~Complete() = default;
+    [[nodiscard]] bool await_ready() const { return block_.missing_ == 0; }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      handle = waiter;
+      block_.complete_.wait(*this);
+    }
+    void await_resume() const {}
+
+   private:
+    SegmentedBlock& block_;
+  };
+  [[nodiscard]] Complete complete() { return Complete(*this); }
+  // Of all together: the first failure, if there is one.
+  [[nodiscard]] const fabric::MoveOutcome& outcome() const { return outcome_; }
+
+ private:
+  enum class State : std::uint8_t { needed, on_its_way, arrived };
+
+  [[nodiscard]] static Task get(Operation& operation, SegmentedBlock& block, std::uint32_t index, Route route);
+  void end(std::uint32_t index, const fabric::MoveOutcome& outcome);
+
+  Operation& operation_;
+  LocalRank& rank_;
+  GroupRank source_;
+  std::uint64_t bytes_;
+  std::uint64_t segment_bytes_;
+  PooledArray<State> states_;
+  std::uint32_t missing_ = 0;
+  fabric::MoveOutcome outcome_;
+  SuspensionQueue waiting_;
+  Signal complete_;
+};
+
+}  // namespace outrigger::engine
