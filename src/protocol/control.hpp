@@ -123,8 +123,8 @@ struct HelloBody {
 struct WelcomeBody {
   std::uint32_t sp = 0;
   std::uint32_t sp_count = 0;
-  std::uint32_t reach = 0;         // kReach* bits that hold for every service process of the node
-  std::int32_t cpu = -1;           // the core its service process runs on; -1: not pinned
+  std::uint32_t reach = 0;                             // kReach* bits that hold for every service process of the node
+  std::int32_t cpu = -1;                               // the core its service process runs on; -1: not pinned
   copy::CoreShare core_share = copy::CoreShare::none;  // of its service process
   std::uint32_t reserved = 0;
 };
