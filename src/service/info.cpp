@@ -1,7 +1,6 @@
 #include "service/info.hpp"
 
 #include <hwloc.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -61,17 +60,6 @@ std::string reason_of(int error) {
   ::_exit(0);
 }
 
-std::vector<int> own_affinity() {
-  std::vector<int> cpus;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
 nlohmann::json describe_cores() {
   nlohmann::json cores;
   Result<Topology> topology = read_topology();
@@ -81,13 +69,10 @@ nlohmann::json describe_cores() {
   }
   cores["count"] = topology.value().cores.size();
   for (const Core& core : topology.value().cores) cores["list"].push_back(core.cpus);
-  cores["affinity"] = own_affinity();
-  CpuMask kept_for_ranks;  // the usual choice: the last core is kept for service processes
-  for (std::size_t i = 0; i + 1 < topology.value().cores.size(); ++i) {
-    for (const int cpu : topology.value().cores[i].cpus) kept_for_ranks.set(static_cast<std::size_t>(cpu));
-  }
-  cores["for_services"] =
-      topology.value().cores.size() > 1 ? free_cpus(topology.value(), kept_for_ranks) : std::vector<int>{};
+  cores["affinity"] = usable_cpus();
+  // The usual choice: the last core is kept for service processes.
+  const std::vector<Core>& all = topology.value().cores;
+  cores["for_services"] = all.size() > 1 ? std::vector<int>{all.back().cpus.front()} : std::vector<int>{};
   return cores;
 }
 

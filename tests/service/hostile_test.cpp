@@ -299,7 +299,7 @@ TEST(Starting, ALeaderThatHasGoneIsNotWaitedFor) {
   const pid_t gone = ::fork();
   if (gone == 0) ::_exit(0);
   ASSERT_EQ(::waitpid(gone, nullptr, 0), gone);
-  service::ThreadStarter starter;
+  ThreadStarter starter;
   service::KeeperConfig config;
   config.world_size = config.local_size = 2;
   config.leader_pid = gone;

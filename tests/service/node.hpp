@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -18,6 +19,7 @@
 #include "service/keeper/keeper.hpp"
 #include "service/keeper/starter.hpp"
 #include "service/log.hpp"
+#include "service/loop/service.hpp"
 
 namespace outrigger::testing {
 
@@ -50,6 +52,35 @@ inline UniqueFd connect_to(const std::string& name) {
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) fd.reset();
   return fd;
 }
+
+// Service processes as threads.
+class ThreadStarter final : public service::ServiceStarter {
+ public:
+  ~ThreadStarter() override { stop_all(); }
+  [[nodiscard]] Result<service::StartedService> start(std::uint32_t) override {
+    std::array<int, 2> fds{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()) != 0) return Error{"no sockets"};
+    threads_.emplace_back([control = UniqueFd(fds[1])]() mutable {
+      service::Service service(std::move(control));
+      (void)service.run();
+    });
+    service::StartedService started;
+    started.control.reset(fds[0]);
+    return started;
+  }
+  [[nodiscard]] bool is_stopped(std::uint32_t) override { return false; }
+  [[nodiscard]] int state_event() const override { return -1; }
+  void clear_state_event() override {}
+  [[nodiscard]] std::string how_it_ended(std::uint32_t) override { return "ended"; }
+  void stop_all() override {
+    for (std::thread& thread : threads_) {
+      if (thread.joinable()) thread.join();
+    }
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
 
 struct NodeOptions {
   std::uint32_t ranks = 2;
@@ -130,7 +161,7 @@ class Node {
  private:
   NodeOptions options_;
   client::KeeperAddress address_;
-  service::ThreadStarter starter_;
+  ThreadStarter starter_;
   std::unique_ptr<service::Keeper> keeper_;
   std::thread thread_;
   int status_ = 0;

@@ -43,7 +43,8 @@ void NodeServices::choose_places(const Topology& topology) {
   cache_bytes_ = topology.cache_bytes;
   PlacementRequest request;
   request.local_size = config_.local_size;
-  request.usable_cpus = usable_cpus();  // theirs, too: they are this process's children
+  request.usable_cpus =
+      static_cast<std::uint32_t>(usable_cpus().size());  // theirs, too: they are this process's children
   request.services = config_.services;
   request.service_cpus = config_.service_cpus;
   request.keepers_here = config_.keepers_here;

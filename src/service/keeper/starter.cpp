@@ -16,23 +16,9 @@
 #include <utility>
 
 #include "service/keeper/events.hpp"
-#include "service/loop/service.hpp"
 
 namespace outrigger::service {
 namespace {
-
-struct SocketPair {
-  UniqueFd ours;
-  UniqueFd theirs;
-};
-
-Result<SocketPair> make_socket_pair() {
-  std::array<int, 2> fds{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()) != 0) {
-    return Error{std::string("cannot make a control socket: ") + std::strerror(errno)};
-  }
-  return SocketPair{UniqueFd(fds[0]), UniqueFd(fds[1])};
-}
 
 std::string own_path() {
   std::array<char, 4096> path{};
@@ -97,16 +83,19 @@ ProcessStarter::~ProcessStarter() {
 
 Result<StartedService> ProcessStarter::start(std::uint32_t sp) {
   assert(sp <= children_.size());
-  Result<SocketPair> sockets = make_socket_pair();
-  if (!sockets) return Error{sockets.error()};
+  std::array<int, 2> fds{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()) != 0) {
+    return Error{std::string("cannot make a control socket: ") + std::strerror(errno)};
+  }
+  StartedService started;
+  started.control.reset(fds[0]);
+  const UniqueFd theirs(fds[1]);
   const pid_t keeper = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return Error{std::string("cannot start a service process: ") + std::strerror(errno)};
-  if (pid == 0) become_service(daemon_path_.c_str(), sockets.value().theirs.get(), keeper);
+  if (pid == 0) become_service(daemon_path_.c_str(), theirs.get(), keeper);
   if (sp == children_.size()) children_.emplace_back();
   children_[sp] = Child{pid};
-  StartedService started;
-  started.control = std::move(sockets.value().ours);
   started.exit_event = exit_event_of(pid);
   started.pid = pid;
   return started;
@@ -165,32 +154,6 @@ void ProcessStarter::stop_all() {
     while (child.pid > 0 && ::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
     child.pid = -1;
-  }
-}
-
-ThreadStarter::~ThreadStarter() {
-  stop_all();
-}
-
-Result<StartedService> ThreadStarter::start(std::uint32_t) {
-  Result<SocketPair> sockets = make_socket_pair();
-  if (!sockets) return Error{sockets.error()};
-  threads_.emplace_back([control = std::move(sockets.value().theirs)]() mutable {
-    Service service(std::move(control));
-    (void)service.run();
-  });
-  StartedService started;
-  started.control = std::move(sockets.value().ours);
-  return started;
-}
-
-std::string ThreadStarter::how_it_ended(std::uint32_t) {
-  return "ended";
-}
-
-void ThreadStarter::stop_all() {
-  for (std::thread& thread : threads_) {
-    if (thread.joinable()) thread.join();
   }
 }
 

@@ -1,12 +1,10 @@
-// How a keeper gets its service processes: real processes, or threads inside a test.
+// How a keeper gets its service processes; tests have theirs as threads.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/result.hpp"
@@ -68,21 +66,6 @@ class ProcessStarter final : public ServiceStarter {
   std::string daemon_path_;
   std::vector<Child> children_;
   UniqueFd state_event_;  // signalfd
-};
-
-// Threads of this process, for tests.
-class ThreadStarter final : public ServiceStarter {
- public:
-  ~ThreadStarter() override;
-  [[nodiscard]] Result<StartedService> start(std::uint32_t sp) override;
-  [[nodiscard]] bool is_stopped(std::uint32_t) override { return false; }
-  [[nodiscard]] int state_event() const override { return -1; }
-  void clear_state_event() override {}
-  [[nodiscard]] std::string how_it_ended(std::uint32_t sp) override;
-  void stop_all() override;
-
- private:
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace outrigger::service

@@ -198,10 +198,14 @@ bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_rank
   return core != nullptr && untouched(*core, used_by_ranks);
 }
 
-std::uint32_t usable_cpus() {
+std::vector<int> usable_cpus() {
   std::array<cpu_set_t, 8> set{};
-  if (::sched_getaffinity(0, sizeof(set), set.data()) != 0) return 1;
-  return static_cast<std::uint32_t>(CPU_COUNT_S(sizeof(set), set.data()));
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof(set), set.data()) != 0) return cpus;
+  for (std::size_t cpu = 0; cpu < 8 * sizeof(set); ++cpu) {
+    if (CPU_ISSET_S(cpu, sizeof(set), set.data())) cpus.push_back(static_cast<int>(cpu));
+  }
+  return cpus;
 }
 
 }  // namespace outrigger::service

@@ -48,7 +48,7 @@ void reset_process_affinity();
 // Is no hardware thread of the core with this cpu in `used_by_ranks`?
 [[nodiscard]] bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_ranks);
 
-// Hardware threads on which the calling thread may run.
-[[nodiscard]] std::uint32_t usable_cpus();
+// On which the calling thread may run.
+[[nodiscard]] std::vector<int> usable_cpus();
 
 }  // namespace outrigger::service
