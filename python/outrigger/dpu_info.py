@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from outrigger import dpu_process, dpus, formats, launchers
+from outrigger import dpu_process, dpus, formats, launchers, tables
 from outrigger.artifacts import Artifacts
 from outrigger.captured import captured
 from outrigger.errors import UserError
@@ -20,7 +20,7 @@ from outrigger.plan import Share
 
 _PROBE_S = 60.0
 _PROBED_AT_ONCE = 16
-_REACHES = {"alias": "the network moves memory by itself", "rdma": "service processes move memory by RDMA"}
+_USEFUL = ("alias", "rdma")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Probed:
     @property
     def useful(self) -> bool:
         """Service processes can run there."""
-        return self.reach in _REACHES
+        return self.reach in _USEFUL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +103,8 @@ def _bandwidth(finding: DpuFinding) -> str:
     return "" if rate is None else f"{rate / 1e9:.1f} GB/s" if rate >= 1e9 else f"{rate / 1e6:.0f} MB/s"
 
 
-def show(console: Console, findings: Sequence[DpuFinding]) -> None:
-    """Prints a line for each DPU, and why those that are of no use are not."""
+def show(console: Console, findings: Sequence[DpuFinding], reaches: Sequence[tables.Reach]) -> None:
+    """Prints a line for each DPU, why those that are of no use are not, and what the others' reaches are."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("", "DPU", "host", "reach", "device"):
         table.add_column(column, no_wrap=column != "device", style="bold" if column == "DPU" else "")
@@ -123,8 +123,9 @@ def show(console: Console, findings: Sequence[DpuFinding]) -> None:
         jobs = "a job with it" if useless == 1 else "a job with one of them"
         words = f"{useless} of {len(findings)} of no use; {jobs} runs its service processes on the hosts."
         console.print(words, soft_wrap=True)
-    for reach in sorted({each.reach for each in findings if each.reach in _REACHES}):
-        console.print(f"[dim]{reach}: {_REACHES[reach]}[/]")
+    for row in reaches:
+        if row.name in _USEFUL and any(each.reach == row.name for each in findings):
+            console.print(f"[dim]{row.name}: {row.cost}[/]")
 
 
 def run(console: Console, where: Where, how: dpu_process.Way, found: Artifacts, *, as_json: bool) -> bool:
@@ -133,5 +134,5 @@ def run(console: Console, where: Where, how: dpu_process.Way, found: Artifacts, 
     if as_json:
         print(formats.as_json(findings))
     else:
-        show(console, findings)
+        show(console, findings, tables.read(found).reaches)
     return not any(finding.problem for finding in findings)

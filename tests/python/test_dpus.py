@@ -209,6 +209,7 @@ def test_info_says_what_each_dpu_offers(site: Path, how: Way, names: tuple[str, 
     words += ["--launch-agent", str(site / "agent")]
     table = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     lines = [line.split() for line in table.stdout.splitlines()]
+    assert "rdma: registered memory is read into the DPU and written from there" in table.stdout
     assert f"● bf1 {HERE} rdma rc_mlx5/mlx5_0:1 2.1 µs 23.0 GB/s 8".split() in lines, table.stdout + table.stderr
     if names == ("bf1",):
         assert table.returncode == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import mpis, tables
+from outrigger import mpis, settings, tables
 from outrigger.artifacts import Artifacts
 from outrigger.bench import command
 from outrigger.errors import UserError
@@ -25,6 +25,11 @@ def test_abis_are_known_without_a_build_as_with_one(built: Artifacts) -> None:
     rows = tables.read(built).libraries
     assert {row.abi: set(row.sonames) for row in rows} == {abi: set(names) for abi, names in mpis.SONAMES.items()}
     assert {row.abi: row.title for row in rows} == mpis.ABI_NAMES
+
+
+def test_the_launcher_sets_nothing_that_is_no_setting(built: Artifacts) -> None:
+    names = {value for value in vars(settings).values() if isinstance(value, str) and value.startswith("OUTRIGGER_")}
+    assert len(names) > 5 and names <= {row.name for row in tables.read(built).settings}
 
 
 def test_a_build_that_is_not_there_is_said(tmp_path: Path) -> None:
