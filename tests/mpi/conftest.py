@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -365,6 +366,24 @@ class Mpi:
         self.jobs.append(job)
         return job
 
+    def start_mixed(self, ranks: str, program: str, having: dict[str, dict[str, str]]) -> Job:
+        """Starts a program that not all ranks have the library under. `ranks` has a letter for each, `having` further
+        variables for the letters of those that do."""
+        self._require_library()
+        self.must_end_natively()
+        directory = Path(tempfile.mkdtemp(dir=self.directory))
+        search = self.installed.search(self.directory)
+        everywhere = {"LD_LIBRARY_PATH": ":".join(search)} if search else {}
+        offered = self._preload(heap=False) | {"OUTRIGGER_PRETEND_NODES": str(self.pretend_nodes)}
+        command = self._started(len(ranks), directory)[:-2]
+        for letter, group in itertools.groupby(ranks):
+            settings = everywhere | (offered | having[letter] if letter in having else {})
+            command += ["-n", str(len(list(group))), "env", *(f"{name}={value}" for name, value in settings.items())]
+            command += [str(self.programs / program), ":"]
+        job = Job(self._on_first(command[:-1]), self._environment(), directory)
+        self.jobs.append(job)
+        return job
+
     def must_end_natively(self) -> None:
         """For programs that are not offloaded, with the library or without."""
         if self.hosts is not None and str(self.installed) == "mpich":
@@ -418,13 +437,17 @@ class Mpi:
         return {"LD_PRELOAD": ":".join(wanted), "ASAN_OPTIONS": "detect_leaks=0"}
 
     def _launcher(self, n: int, for_ranks: dict[str, str], directory: Path) -> list[str]:
+        launcher = self._started(n, directory)
+        return self._on_first([*launcher, *exported(self.installed.implementation, for_ranks)])
+
+    def _started(self, n: int, directory: Path) -> list[str]:
         if self.hosts is not None:
-            launcher = self.installed.launcher_on_hosts(n, self.hosts.shares(n), directory)
-            launcher += exported(self.installed.implementation, for_ranks)
-            return self.hosts.started_on_first(launcher)
+            return self.installed.launcher_on_hosts(n, self.hosts.shares(n), directory)
         # Shared memory of ranks that are killed is removed with the test's directory.
-        launcher = self.installed.launcher(n, self._shared_directory())
-        return [*launcher, *exported(self.installed.implementation, for_ranks)]
+        return self.installed.launcher(n, self._shared_directory())
+
+    def _on_first(self, command: list[str]) -> list[str]:
+        return command if self.hosts is None else self.hosts.started_on_first(command)
 
     def _shared_directory(self) -> str:
         path = Path("/dev/shm") / f"mpi-tests-{os.getpid()}"

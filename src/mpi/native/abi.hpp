@@ -53,6 +53,8 @@ inline constexpr int kCombinerValueIndex = MPI_COMBINER_VALUE_INDEX;
 
 // The address of a data symbol of the loaded libmpi; ends the program when there is none.
 [[nodiscard]] void* data_symbol(const char* name);
+// The same; nullptr where there is none.
+[[nodiscard]] void* data_symbol_if_there(const char* name);
 // A function of the library that makes a call, or of what it is linked with, never one of our own. Aborts where there
 // is none.
 [[nodiscard]] void* callers_symbol(const char* name, const void* return_address);

@@ -87,8 +87,8 @@ const char* first_missing(Real& table) {
 #if OUTRIGGER_MPI4
 #define OUTRIGGER_RESOLVE_IF_THERE(name) static_cast<void>(resolve_typed("PMPI_" #name, table.name));
   OUTRIGGER_INTERCEPTED_MPI4(OUTRIGGER_RESOLVE_IF_THERE)
+  OUTRIGGER_USED_MPI4(OUTRIGGER_RESOLVE_IF_THERE)
 #undef OUTRIGGER_RESOLVE_IF_THERE
-  static_cast<void>(resolve_typed("PMPI_Type_get_envelope_c", table.Type_get_envelope_c));
 #endif
   return nullptr;
 }
@@ -173,11 +173,15 @@ void* found(void* address, const char* name) {
 
 }  // namespace
 
-void* data_symbol(const char* name) {
+void* data_symbol_if_there(const char* name) {
   // An executable may hold its own copy of a library's data, which the library then uses too: it comes first in the
   // global scope. Where the library was loaded privately there is no such copy.
   void* address = dlsym(RTLD_DEFAULT, name);
-  return found(address != nullptr ? address : symbol(name), name);
+  return address != nullptr ? address : symbol(name);
+}
+
+void* data_symbol(const char* name) {
+  return found(data_symbol_if_there(name), name);
 }
 
 void* callers_symbol(const char* name, const void* return_address) {

@@ -39,13 +39,15 @@
 // clang-format off
 #define OUTRIGGER_USED(X)                                                                                            \
   X(Abort) X(Allreduce) X(Barrier) X(Cancel) X(Comm_call_errhandler) X(Comm_create_keyval) X(Comm_delete_attr)       \
-  X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_name) X(Comm_group) X(Comm_rank) X(Comm_set_attr)     \
-  X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter) X(Gather) X(Gatherv) X(Get_library_version)                 \
-  X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size) X(Group_translate_ranks) X(Info_get) X(Irecv)   \
-  X(Isend) X(Pack) X(Status_set_cancelled)                                                                           \
+  X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_errhandler) X(Comm_get_name) X(Comm_group)            \
+  X(Comm_rank) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter) X(Errhandler_free) X(Gather)  \
+  X(Gatherv) X(Get_library_version) X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size)               \
+  X(Group_translate_ranks) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Start) X(Status_set_cancelled)                    \
   X(Status_set_elements) X(Type_commit) X(Type_create_hindexed) X(Type_create_keyval) X(Type_dup) X(Type_free)       \
   X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents) X(Type_get_envelope) X(Type_get_extent)                  \
   X(Type_get_true_extent) X(Type_set_attr) X(Type_size_x) X(Unpack)
+// Missing in an older MPI of the same ABI: nullptr.
+#define OUTRIGGER_USED_MPI4(X) X(Precv_init) X(Pready) X(Psend_init) X(Type_get_envelope_c)
 // clang-format on
 
 namespace outrigger::mpi {
@@ -65,10 +67,10 @@ struct Real {
   OUTRIGGER_INTERCEPTED_MPI3(OUTRIGGER_MEMBER)
   OUTRIGGER_INTERCEPTED_MPI4(OUTRIGGER_MEMBER)
   OUTRIGGER_USED(OUTRIGGER_MEMBER)
-#undef OUTRIGGER_MEMBER
 #if OUTRIGGER_MPI4
-  decltype(&PMPI_Type_get_envelope_c) Type_get_envelope_c = nullptr;  // nullptr where the loaded MPI has none
+  OUTRIGGER_USED_MPI4(OUTRIGGER_MEMBER)
 #endif
+#undef OUTRIGGER_MEMBER
 };
 
 namespace detail {

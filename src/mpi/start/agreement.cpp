@@ -2,15 +2,20 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <deque>
+#include <span>
+#include <thread>
 #include <type_traits>
+#include <vector>
 
 #include "mpi/native/constants.hpp"
+#include "mpi/native/hidden_message.hpp"
 #include "mpi/native/real.hpp"
 #include "protocol/segment.hpp"
 
@@ -18,8 +23,17 @@ namespace outrigger::mpi {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Channel = HiddenMessage::Channel;
 
-constexpr int kTagBelowUpperBound = 4099;  // the reserved tag, counted from the largest one
+constexpr Channel kHello = 0;
+constexpr Channel kVote = 1;
+constexpr Channel kDecision = 2;
+constexpr Channel kSpeaker = 3;
+
+constexpr std::chrono::milliseconds kYieldFor{50};  // then others who share the core may have it for longer
+constexpr std::chrono::microseconds kNap{200};
+constexpr int kSpeakerReach =
+    4096;  // ranks above one that are told that it may speak; beyond, several lines may be said
 
 // Plain bytes on the wire. The same struct goes up (a vote) and down (the decision).
 struct Vote {
@@ -27,9 +41,23 @@ struct Vote {
   std::uint64_t digest = 0;
   std::uint32_t protocol = kProtocolVersion;
   std::uint32_t willing = 1;
-  std::array<char, 232> reason{};
+  std::uint32_t complete = 1;  // 0: ranks do not answer
+  std::array<char, 228> reason{};
 };
 static_assert(std::is_trivially_copyable_v<Vote>);
+
+constexpr std::uint64_t kThere = kSegmentMagic;  // what a hello and a speaker's message hold
+
+template <class T>
+HiddenMessage send(const T& what, int to, Channel channel) {
+  return HiddenMessage::send(std::as_bytes(std::span(&what, 1)), to, channel);
+}
+
+Vote vote_in(const HiddenMessage& message) {
+  Vote vote;
+  std::memcpy(&vote, message.bytes().data(), sizeof vote);
+  return vote;
+}
 
 void refuse(Vote& vote, const char* reason) {
   if (vote.willing == 0) return;  // the first reason is kept
@@ -37,129 +65,163 @@ void refuse(Vote& vote, const char* reason) {
   std::snprintf(vote.reason.data(), vote.reason.size(), "%s", reason);
 }
 
-int reserved_tag() {
-  void* value = nullptr;
-  int found = 0;
-  real().Comm_get_attr(constants().comm_world, MPI_TAG_UB, &value, &found);
-  return (found != 0 ? *static_cast<int*>(value) : 32767) - kTagBelowUpperBound;
+void refuse_without(Vote& vote, int rank) {
+  std::array<char, 200> text{};
+  std::snprintf(text.data(), text.size(), "rank %d has not answered in MPI_Init: is the library preloaded there?",
+                rank);
+  refuse(vote, text.data());
+  vote.complete = 0;
 }
 
-// False: the time is over; the request is then still active.
-bool finish(MPI_Request& request, Clock::time_point deadline) {
-  int done = 0;
-  while (true) {
-    real().Test(&request, &done, MPI_STATUS_IGNORE);
-    if (done != 0) return true;
-    if (Clock::now() >= deadline) return false;
-    sched_yield();
+void combine(Vote& combined, const Vote& vote) {
+  combined.complete &= vote.complete;
+  if (vote.magic != combined.magic || vote.protocol != combined.protocol) {
+    refuse(combined, "ranks have different versions of the library");
+  } else if (vote.willing == 0) {
+    refuse(combined, vote.reason.data());
+  } else if (vote.digest != combined.digest) {
+    refuse(combined, "ranks have different OUTRIGGER_* settings or versions of the library");
   }
 }
 
+// False: it has not come true, and the time is over.
+template <class Condition>
+bool wait_until(Clock::time_point deadline, const Condition& condition) {
+  const Clock::time_point naps_from = Clock::now() + kYieldFor;
+  while (!condition()) {
+    const Clock::time_point now = Clock::now();
+    if (now >= deadline) return false;
+    if (now < naps_from) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+  return true;
+}
+
+bool wait_for(HiddenMessage& message, Clock::time_point deadline) {
+  return wait_until(deadline, [&] { return message.done(); });
+}
+
+// A rank below this one in the tree.
+struct Child {
+  explicit Child(int of_rank)
+      : rank(of_rank), hello(send(kThere, rank, kHello)), vote(HiddenMessage::receive(sizeof(Vote), rank, kVote)) {}
+  int rank;
+  HiddenMessage hello;
+  HiddenMessage vote;
+};
+
 class Tree {
  public:
-  Tree() : tag_(reserved_tag()) {
+  Tree() {
     real().Comm_rank(constants().comm_world, &rank_);
     real().Comm_size(constants().comm_world, &size_);
   }
 
   [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
 
-  // Receives one vote per child into `combined`.
-  void gather(Vote& combined, Clock::time_point deadline) {
-    for (int bit = 1; is_child_bit(bit); bit <<= 1) {
-      Vote vote;
-      const int child = rank_ | bit;
-      if (!receive(child, vote, deadline)) {
-        std::array<char, 200> text{};
-        std::snprintf(text.data(), text.size(), "rank %d has not answered in MPI_Init: is the library preloaded there?",
-                      child);
-        refuse(combined, text.data());
-      } else if (vote.magic != combined.magic || vote.protocol != combined.protocol) {
-        refuse(combined, "ranks have different versions of the library");
-      } else if (vote.willing == 0) {
-        refuse(combined, vote.reason.data());
-      } else if (vote.digest != combined.digest) {
-        refuse(combined, "ranks have different OUTRIGGER_* settings or versions of the library");
-      }
-    }
-  }
-
-  void send_up(const Vote& vote) { send(parent(), vote); }
-  bool receive_down(Vote& vote, Clock::time_point deadline) { return receive(parent(), vote, deadline); }
-  void send_down(const Vote& vote) {
-    for (int bit = 1; is_child_bit(bit); bit <<= 1) send(rank_ | bit, vote);
-  }
-
-  // What was sent leaves the buffers; what nobody takes is given up at the deadline.
-  void drain(Clock::time_point deadline) {
-    for (Sent& sent : sent_) {
-      if (!finish(sent.request, deadline)) {
-        real().Cancel(&sent.request);
-        real().Request_free(&sent.request);
-        abandoned_ = true;
-      }
-    }
-    if (abandoned_) new std::deque<Sent>(std::move(sent_));  // the buffers stay: a late receiver may still read them
+  Agreement agree(Vote vote, std::chrono::milliseconds limit) {
+    const Clock::time_point start = Clock::now();
+    greet_children();
+    const bool has_parent = rank_ == 0 || ask_parent(vote, start, limit);
+    if (rank_ == 0) gather(vote, start, limit);
+    if (!has_parent) refuse_without(vote, parent());
+    tell_children(vote);
+    bool speaks = rank_ == 0;
+    if (rank_ == 0 && vote.complete == 0) tell_higher_ranks();
+    if (!has_parent) speaks = is_lowest(limit / 2);
+    return Agreement{vote.willing != 0, speaks, std::string(vote.reason.data())};
   }
 
  private:
-  struct Sent {
-    Vote vote;
-    MPI_Request request{};
-  };
-
   [[nodiscard]] int parent() const { return rank_ & (rank_ - 1); }
   // Children of a rank set one bit below its lowest set bit; rank 0 has one child per bit of the size.
   [[nodiscard]] bool is_child_bit(int bit) const { return (rank_ & bit) == 0 && (rank_ | bit) < size_ && bit > 0; }
 
-  void send(int to, const Vote& vote) {
-    Sent& sent = sent_.emplace_back();
-    sent.vote = vote;
-    real().Isend(&sent.vote, static_cast<int>(sizeof(Vote)), constants().byte, to, tag_, constants().comm_world,
-                 &sent.request);
+  void greet_children() {
+    for (int bit = 1; is_child_bit(bit); bit <<= 1) children_.emplace_back(rank_ | bit);
   }
 
-  bool receive(int from, Vote& vote, Clock::time_point deadline) {
-    MPI_Request request{};
-    real().Irecv(&vote, static_cast<int>(sizeof(Vote)), constants().byte, from, tag_, constants().comm_world, &request);
-    if (finish(request, deadline)) return true;
-    real().Cancel(&request);
-    int done = 0;
-    while (done == 0) real().Test(&request, &done, MPI_STATUS_IGNORE);  // a cancelled receive ends at once
-    return false;
+  // Who waits for ranks that wait for others must have more patience than they, up to a quarter.
+  [[nodiscard]] Clock::time_point votes_until(Clock::time_point start, std::chrono::milliseconds limit) const {
+    const auto all_levels = std::bit_width(static_cast<unsigned>(size_));
+    return start + limit + limit * static_cast<int>(children_.size()) / (4 * all_levels);
   }
 
-  int tag_;
+  void gather(Vote& combined, Clock::time_point start, std::chrono::milliseconds limit) {
+    const Clock::time_point deadline = votes_until(start, limit);
+    for (Child& child : children_) {
+      if (wait_for(child.vote, deadline)) {
+        combine(combined, vote_in(child.vote));
+      } else {
+        refuse_without(combined, child.rank);
+      }
+    }
+  }
+
+  // `vote` becomes rank 0's decision. False: no parent is there.
+  bool ask_parent(Vote& vote, Clock::time_point start, std::chrono::milliseconds limit) {
+    HiddenMessage hello = HiddenMessage::receive(sizeof kThere, parent(), kHello);
+    HiddenMessage decision = HiddenMessage::receive(sizeof(Vote), parent(), kDecision);
+    gather(vote, start, limit);
+    if (!wait_for(hello, start + limit)) return false;
+    if (!decision.done()) {  // it is there already for those who come when the parent's time is over
+      HiddenMessage mine = send(vote, parent(), kVote);
+      wait_for(decision, Clock::time_point::max());
+      static_cast<void>(mine.done());
+    }
+    vote = vote_in(decision);
+    return true;
+  }
+
+  // Waits for those who are there.
+  void tell_children(const Vote& decision) {
+    for (Child& child : children_) {
+      HiddenMessage told = send(decision, child.rank, kDecision);
+      if (child.vote.done()) wait_for(told, Clock::time_point::max());
+    }
+  }
+
+  // That this rank is there and may speak, to those who find no parent.
+  void tell_higher_ranks() {
+    const int last = rank_ == 0 ? size_ : std::min(size_, rank_ + kSpeakerReach);
+    for (int higher = rank_ + 1; higher < last; ++higher) told_.push_back(send(kThere, higher, kSpeaker));
+  }
+
+  // No lower rank may speak, as far as is known after a while.
+  bool is_lowest(std::chrono::milliseconds limit) {
+    std::vector<HiddenMessage> lower;
+    lower.push_back(HiddenMessage::receive(sizeof kThere, 0, kSpeaker));
+    for (int other = std::max(1, rank_ - kSpeakerReach + 1); other < rank_; ++other) {
+      lower.push_back(HiddenMessage::receive(sizeof kThere, other, kSpeaker));
+    }
+    tell_higher_ranks();
+    return !wait_until(Clock::now() + limit, [&] { return std::ranges::any_of(lower, &HiddenMessage::done); });
+  }
+
   int rank_ = 0;
   int size_ = 0;
-  bool abandoned_ = false;
-  std::deque<Sent> sent_;  // stable addresses
+  std::vector<Child> children_;
+  std::vector<HiddenMessage> told_;
 };
 
 }  // namespace
 
 Agreement agree_at_init(std::uint64_t digest, const std::string& reason, std::uint32_t timeout_ms) {
-  const auto limit = std::chrono::milliseconds(timeout_ms);
-  const Clock::time_point start = Clock::now();
   Tree tree;
+  if (tree.size() > 1 && !HiddenMessage::work()) {
+    return Agreement{
+        false, tree.rank() == 0,
+        std::string("this ") + constants().mpi_name +
+            " has no messages that programs cannot receive, to find out whether all ranks have the library"};
+  }
   Vote vote;
   vote.digest = digest;
   if (!reason.empty()) refuse(vote, reason.c_str());
-  tree.gather(vote, start + limit);
-  bool speaks = tree.rank() == 0;
-  if (tree.rank() != 0) {
-    tree.send_up(vote);
-    Vote decision;
-    if (tree.receive_down(decision, start + limit + limit / 2)) {
-      vote = decision;
-    } else {
-      refuse(vote, "rank 0 has not answered in MPI_Init: is the library preloaded there?");
-      speaks = tree.rank() == 1;
-    }
-  }
-  tree.send_down(vote);
-  tree.drain(Clock::now() + std::chrono::milliseconds(2000));
-  return Agreement{vote.willing != 0, speaks, std::string(vote.reason.data())};
+  return tree.agree(vote, std::chrono::milliseconds(timeout_ms));
 }
 
 }  // namespace outrigger::mpi

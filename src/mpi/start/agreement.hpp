@@ -1,8 +1,15 @@
 // Do all ranks of the program have this library, in the same version and with the same configuration?
 //
-// Asked once, in MPI_Init, without collectives: a rank without the library would never answer one. Votes go up a
-// binomial tree of point-to-point messages over MPI_COMM_WORLD with a reserved tag; rank 0 decides within the time
-// limit; the decision goes down. Everybody else waits longer than rank 0 does, then takes the answer as "no".
+// Asked once, in MPI_Init, of ranks some of which may not have the library. So nothing is said by collectives, which
+// they would never answer, nor by messages that their programs could receive (hidden_message.hpp).
+//
+//     parent  hello ------>         is there: it will answer
+//             <------- vote  child  this rank's and those below it; only to a parent that is there
+//             decision --->         rank 0's
+//
+// On a binomial tree from rank 0. A rank waits for hello and votes until its time is over. Once it has voted it waits
+// as long as it takes: rank 0 may have decided with its vote. So all that have the library decide alike, and what is
+// left to wait for is the time limit of ranks that are there. Without a hello a rank decides "no" for those below it.
 #pragma once
 
 #include <cstdint>
