@@ -108,6 +108,7 @@ class RawPeers : public Wires {
  protected:
   void SetUp() override { start_raw({}); }
   void start_raw(const WireOptions& options) {
+    settle();
     raw_.reset();
     wires_.clear();
     memories_.clear();
@@ -117,6 +118,10 @@ class RawPeers : public Wires {
     addresses_.push_back(raw_->address());
     introduce();
     raw_->connect(addresses_[0]);
+  }
+  void progress_all() override {
+    Wires::progress_all();
+    if (raw_) raw_->progress();
   }
   [[nodiscard]] wire::Header header(wire::Kind kind) const {
     wire::Header header;
@@ -133,14 +138,7 @@ class RawPeers : public Wires {
     message.move = number;
     say(message, text);
   }
-  bool run(const std::function<bool()>& done, milliseconds at_most = seconds(20)) {
-    return run_until(
-        [&] {
-          raw_->progress();
-          return done();
-        },
-        at_most);
-  }
+  bool run(const std::function<bool()>& done, milliseconds at_most = seconds(20)) { return run_until(done, at_most); }
   void run_a_while() {
     (void)run([] { return false; }, milliseconds(60));
   }

@@ -409,7 +409,7 @@ TEST_P(Wires, EndsInTheMiddleOfEverything) {
     memories_.clear();
     addresses_.clear();
     start(3, steps % 2 == 0 ? tiny_options() : WireOptions{}, 4U << 20);
-    // UCX 1.13 aborts when it closes in the middle of making connections.
+    // What it makes of closing in the middle of making connections: settle().
     for (std::uint32_t i = 0; i < 3; ++i) expect_works(i, (i + 1) % 3);
     std::vector<std::unique_ptr<Moved>> moves;
     for (std::uint32_t i = 0; i < 24; ++i) {
@@ -423,6 +423,19 @@ TEST_P(Wires, EndsInTheMiddleOfEverything) {
     for (int i = 0; i < steps; ++i) progress_all();
     for (auto& each : wires_) each.reset();
     for (const auto& each : memories_) EXPECT_FALSE(each->held());
+  }
+}
+
+// Wherever it stands when it ends: a request of one end, the other's answer.
+TEST_P(Wires, EndsWhenAConnectionHasJustBeenBegun) {
+  for (int rounds = 0; rounds < 24; ++rounds) {
+    wires_.clear();
+    memories_.clear();
+    addresses_.clear();
+    start(2, {}, 1U << 20);
+    send(0, 1, "message");
+    for (int i = 0; i < rounds; ++i) progress_all();
+    settle();
   }
 }
 

@@ -6,6 +6,7 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
+constexpr int kSettlingTurns = 100;
 constexpr int kClosingTurns = 1000;
 
 WireOptions sensible(WireOptions options) {
@@ -39,9 +40,12 @@ Wire::Wire(WireOptions options, NodeMemory& memory, Context context)
       eager_in_(memory, transfers_),
       chunks_(options_, memory, network_, peers_, channels_, transfers_) {}
 
-// UCX calls back while it closes: what it calls back about goes last.
+// UCX calls back while it closes: what it calls back about goes last. UCX 1.13 aborts when a worker goes whose answer
+// to a new connection is still to be sent: some turns see to such answers, unless the peer does not get on. Service
+// processes end without this.
 Wire::~Wire() {
   channels_.begin_closing();
+  for (int i = 0; i < kSettlingTurns; ++i) (void)network_.progress();
   chunks_.release_offers();
   peers_.clear();
   // UCX gives up what was under way in its next turns.
