@@ -21,6 +21,12 @@ struct PortFailure {
   bool of_other_node = false;  // another node is lost; otherwise this process cannot go on
 };
 
+// Whether a service process needs others, and others it.
+struct Business {
+  bool posted = false;                    // by ranks, since the last time
+  std::function<bool()> operations_open;  // counts when it is asked
+};
+
 class Port {
  public:
   using Clock = std::chrono::steady_clock;
@@ -39,9 +45,8 @@ class Port {
   // goes.
   [[nodiscard]] virtual bool backlogged() const { return false; }
 
-  // Every few turns. `business`: ranks have posted since the last call, or operations are open, which is looked for
-  // once a second and before each sleep.
-  virtual void look_after(Clock::time_point /*now*/, bool /*business*/) {}
+  // Every few turns, and before each sleep.
+  virtual void look_after(Clock::time_point /*now*/, const Business& /*business*/) {}
   // Looked at then; null: none. Once there, it stays.
   [[nodiscard]] virtual const PortFailure* failure() const { return nullptr; }
 
@@ -60,7 +65,7 @@ class Port {
   virtual void wake_up() {}
   // Nothing: progress() need not be called before something has come.
   [[nodiscard]] virtual std::optional<Clock::duration> sleep_limit(Clock::time_point /*now*/) const { return {}; }
-  // Waits for what nobody tells of: shorter looks than sleep_limit() pay where the core is not needed.
+  // Waits for what nobody tells of: it is looked at for a while before each sleep, even where ranks want the core.
   [[nodiscard]] virtual bool must_poll() const { return false; }
   // Where looking costs ranks their core: how long to leave this alone though something may come. Asked once a sleep.
   [[nodiscard]] virtual std::chrono::microseconds pause(Clock::time_point /*now*/) { return {}; }

@@ -105,7 +105,7 @@ Result<std::uint64_t> DpuFabric::base_of(WorldRank number, RegionId region) {
   return found->base();
 }
 
-void DpuFabric::look_after(Clock::time_point now, bool /*business*/) {
+void DpuFabric::look_after(Clock::time_point now, const Business& /*business*/) {
   if (const auto rank = attachments_.unreachable(now)) {
     failure_ = PortFailure{"the connection to rank " + std::to_string(rank->value()) + " broke (" + lanes() + ")"};
   }

@@ -55,7 +55,7 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
 
   bool progress() override;
   // Fails ranks that have not been reached in time.
-  void look_after(Clock::time_point now, bool business) override;
+  void look_after(Clock::time_point now, const Business& business) override;
   // A rank whose connection broke while it was needed, and that has not left since. Nothing of it ends any more.
   [[nodiscard]] const PortFailure* failure() const override { return failure_ ? &*failure_ : nullptr; }
   [[nodiscard]] std::vector<int> descriptors() const override { return {worker().event_fd()}; }

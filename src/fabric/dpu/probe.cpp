@@ -159,7 +159,7 @@ Result<ProbeFigures> probe_memory(const RankAddress& address, const DpuOptions& 
   ProbeFigures figures;
   while (true) {
     (void)fabric.progress();
-    fabric.look_after(Clock::now(), false);
+    fabric.look_after(Clock::now(), {});
     const auto attached = fabric.next_attached();
     if (!attached) continue;
     if (attached->what == What::failed) return Error{attached->reason};

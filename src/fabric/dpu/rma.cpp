@@ -1,5 +1,6 @@
 #include "fabric/dpu/rma.hpp"
 
+#include <cassert>
 #include <utility>
 
 namespace outrigger::fabric::dpu {
@@ -19,6 +20,7 @@ void Rma::begun(ucs_status_ptr_t request, Operation* operation) {
 }
 
 void Rma::ended(Operation* operation, ucs_status_t status) {
+  assert(under_way_.contains(operation) && "every operation ends once");
   std::unique_ptr<Operation> gone = std::move(under_way_.extract(operation).mapped());
   later_.push_back([done = std::move(gone->done), ok = status == UCS_OK] { done(ok); });
 }

@@ -98,6 +98,7 @@ void Moves::end_if_over(HostMove& move) {
 }
 
 void Moves::retire(HostMove& move) {
+  assert(bytes_under_way_ >= move.from.bytes && "a move ends once");
   bytes_under_way_ -= move.from.bytes;
   if (spare_.size() < kSpareMoves) {
     spare_.splice(spare_.end(), moves_, move.self);

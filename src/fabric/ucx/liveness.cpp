@@ -12,9 +12,13 @@ constexpr std::uint32_t kTicksAfterBusiness = 8;  // so many: more than make a s
 
 }  // namespace
 
-void Liveness::look_after(Clock::time_point now, bool business) {
-  if (business) ticks_left_ = kTicksAfterBusiness;
-  if (now - ticked_ < kTickInterval) return;
+void Liveness::look_after(Clock::time_point now, const Business& business, bool moves) {
+  const bool due = now - ticked_ >= kTickInterval;
+  // The last is asked only where it can change anything.
+  if (business.posted || moves || ((due || ticks_left_ == 0) && business.operations_open())) {
+    ticks_left_ = kTicksAfterBusiness;
+  }
+  if (!due) return;
   ticked_ = now;
   tick(ticks_left_ != 0);
   if (ticks_left_ != 0) --ticks_left_;

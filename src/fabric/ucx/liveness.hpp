@@ -18,8 +18,8 @@ class Liveness {
 
   using Clock = Port::Clock;
 
-  // As Port's: a tick() a second, interested for some seconds after the last business.
-  void look_after(Clock::time_point now, bool business);
+  // As Port's: a tick() a second, interested for some seconds after the last business or move.
+  void look_after(Clock::time_point now, const Business& business, bool moves);
   [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const;
   // `interested`: something is open that needs others.
   void tick(bool interested);

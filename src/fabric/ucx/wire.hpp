@@ -87,8 +87,8 @@ class Wire final : public Port {
   }
   [[nodiscard]] bool backlogged() const override { return channels_.backlogged(); }
 
-  void look_after(Clock::time_point now, bool business) override {
-    liveness_.look_after(now, business || transfers_.size() != 0);
+  void look_after(Clock::time_point now, const Business& business) override {
+    liveness_.look_after(now, business, transfers_.size() != 0);
   }
   // What look_after() does once a second.
   void tick(bool interested) { liveness_.tick(interested); }

@@ -1,6 +1,7 @@
 #include "service/loop/post_intake.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstring>
 #include <variant>
@@ -32,6 +33,7 @@ void PostIntake::remove(WorldRank rank) {
 }
 
 bool PostIntake::take() {
+  assert(engine_ != nullptr && "what ranks post has somewhere to go");
   bool any = false;
   for (ServedRank& served : served_) any |= take_slots_of(served);
   has_taken_ |= any;

@@ -9,11 +9,15 @@ namespace {
 
 constexpr std::uint32_t kTurnsPerClock = 16;  // turns between looks at the clock
 constexpr std::chrono::microseconds kControlInterval{200};
-constexpr std::chrono::seconds kBusinessInterval{1};
 
 }  // namespace
 
-Service::Service(UniqueFd control) : keeper_(std::move(control)) {}
+Service::Service(UniqueFd control) : keeper_(std::move(control)) {
+  business_.operations_open = [this] {
+    const engine::Engine* engine = wiring_.engine();
+    return engine != nullptr && engine->open_operations() != 0;
+  };
+}
 
 int Service::run() {
   while (!keeper_.ended()) {
@@ -21,7 +25,8 @@ int Service::run() {
       sleeper_.stay_awake();
     } else if (wiring_.engine() != nullptr && sleeper_.must_sleep_now()) {
       const Clock::time_point now = Clock::now();
-      look_after_ports(now, true);
+      look_after_ports(now);
+      if (keeper_.ended()) break;
       sleeper_.sleep_now(now);
       read_control(Clock::now());
       continue;
@@ -76,28 +81,23 @@ bool Service::read_control(Clock::time_point now) {
 
 // Ports and the keeper now and then; sleep after a while without work.
 void Service::look_around(Clock::time_point now) {
-  look_after_ports(now, false);
+  look_after_ports(now);
+  if (keeper_.ended()) return;
   if (wiring_.engine() == nullptr) {
     sleeper_.sleep_until_told(now);
     read_control(now);
   } else if (now - control_read_ > kControlInterval && read_control(now)) {
     sleeper_.stay_awake();  // what it said may have left work for the engine
   } else if (sleeper_.may_sleep(now)) {
-    look_after_ports(now, true);
     (void)sleeper_.sleep(now);
     read_control(Clock::now());
   }
 }
 
-void Service::look_after_ports(Clock::time_point now, bool before_sleep) {
-  const engine::Engine* engine = wiring_.engine();
-  bool business = posts_.has_taken();
-  if (before_sleep || now - business_asked_ >= kBusinessInterval) {  // the engine has to count
-    business_asked_ = now;
-    business = business || (engine != nullptr && engine->open_operations() != 0);
-  }
+void Service::look_after_ports(Clock::time_point now) {
+  business_.posted = posts_.has_taken();
   for (fabric::Port& port : ports_) {
-    port.look_after(now, business);
+    port.look_after(now, business_);
     if (const fabric::PortFailure* failure = port.failure()) {
       return keeper_.fail(failure->reason, failure->of_other_node ? kOtherNode : kWholeJob);
     }

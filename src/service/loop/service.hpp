@@ -45,7 +45,7 @@ class Service {
   bool read_control(Clock::time_point now);
   void remove_misbehaved();
   void look_around(Clock::time_point now);
-  void look_after_ports(Clock::time_point now, bool before_sleep);
+  void look_after_ports(Clock::time_point now);
 
   KeeperLink keeper_;
   fabric::HostFabric host_;
@@ -53,9 +53,9 @@ class Service {
   PostIntake posts_{host_};
   Sleeper sleeper_{keeper_.fd(), ports_, posts_};
   Wiring wiring_{keeper_, host_, ports_, posts_, sleeper_};
+  fabric::Business business_;
   std::vector<std::byte> message_;  // kept for its memory
   Clock::time_point control_read_;
-  Clock::time_point business_asked_;
   std::uint32_t turns_ = 0;
 };
 

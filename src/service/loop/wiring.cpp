@@ -18,6 +18,10 @@
 namespace outrigger::service {
 namespace {
 
+using fabric::ucx::Wire;
+
+constexpr std::chrono::milliseconds kFarewell{300};  // for the last messages to other nodes
+
 // As much of it as there is room for.
 void set_reason(std::array<char, kReasonBytes>& to, const std::string& reason) {
   std::copy_n(reason.begin(), std::min(reason.size(), kReasonBytes - 1), to.begin());
@@ -32,8 +36,8 @@ Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& port
 }
 
 void Wiring::handle(ControlMessage& message) {
-  if (!configuration_ && message.kind() != ControlKind::configure) {
-    return keeper_.fail("the keeper did not configure first");
+  if (configuration_.has_value() == (message.kind() == ControlKind::configure)) {
+    return keeper_.fail("the keeper did not configure first, and once");
   }
   switch (message.kind()) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
@@ -51,6 +55,7 @@ void Wiring::handle(ControlMessage& message) {
 
 void Wiring::configure(const ConfigureBody& body) {
   configuration_ = body;
+  self_ = SpId{body.sp};
   sp_of_rank_.resize(body.world_size);
   sleeper_.share_core(body.core_share);
   host_.share_core(body.core_share);
@@ -210,9 +215,11 @@ Status Wiring::open_wire() {
   fabric::ucx::WireOptions options;
   options.transports = allowed_transports(*configuration_);
   options.on_route = [this](const WireRoute& route) { publish_route(route); };
-  if (Status opened = others_.open(std::move(options), node_memory()); !opened) return opened;
-  add_port(others_.wire());
-  const std::vector<std::byte> address = others_.wire().address();
+  Result<std::unique_ptr<Wire>> opened = Wire::open(std::move(options), node_memory());
+  if (!opened) return Error{opened.error()};
+  wire_ = std::move(opened).value();
+  add_port(*wire_);
+  const std::vector<std::byte> address = wire_->address();
   const Result<UniqueFd> shared = share_bytes("outrigger-address", address);
   if (!shared) return Error{shared.error()};
   const int fd = shared.value().get();
@@ -242,7 +249,7 @@ void Wiring::answer_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
 }
 
 Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
-  if (!others_.is_open() || others_.job_map() != nullptr) return Error{"a job map that was not expected"};
+  if (!wire_ || job_map_) return Error{"a job map that was not expected"};
   Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxJobMapBytes);
   if (!bytes) return Error{bytes.error()};
   Result<JobMap> job_map = decode_job_map(bytes.value(), configuration_->world_size);
@@ -250,9 +257,12 @@ Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
   if (!fits_this_node(job_map.value(), body.node)) {
     return Error{"the job map says something else of this node than its keeper"};
   }
-  host_.rings().count_from(SpId{job_map.value().first_sp[body.node]});
-  const Status introduced = others_.introduce(std::move(job_map).value(), body.node, configuration_->sp, node_fabric());
-  if (!introduced) return introduced;
+  const SpId first{job_map.value().first_sp[body.node]};
+  self_ = SpId{first.value() + configuration_->sp};
+  if (Status introduced = wire_->introduce(job_map.value(), self_); !introduced) return introduced;
+  host_.rings().count_from(first);
+  job_map_ = std::move(job_map).value();
+  cluster_.emplace(node_fabric(), *wire_, *job_map_, self_);
   start_engine_when_complete();
   if (!engine_) return Error{"the job map came before the ranks of this node"};
   return Done{};
@@ -275,20 +285,20 @@ bool Wiring::fits_this_node(const JobMap& job_map, std::uint32_t node) const {
 void Wiring::start_engine_when_complete() {
   const bool many_nodes = configuration_->nodes > 1;
   if (ranks_known_ != (many_nodes ? configuration_->local_size : configuration_->world_size)) return;
-  const JobMap* job_map = others_.job_map();
-  if (many_nodes && job_map == nullptr) return;
+  if (many_nodes && !job_map_) return;
   engine::EngineConfig config;
-  config.self = many_nodes ? others_.self() : SpId{configuration_->sp};
+  config.self = self_;
   config.epoch = Epoch{configuration_->epoch};
   if (many_nodes) {
-    config.sp_of_rank = job_map->sp_of_rank;
-    for (std::uint32_t sp = 0; sp < job_map->sp_count; ++sp) config.node_of_sp.push_back(job_map->node_of(SpId{sp}));
+    config.sp_of_rank = job_map_->sp_of_rank;
+    for (std::uint32_t sp = 0; sp < job_map_->sp_count; ++sp) config.node_of_sp.push_back(job_map_->node_of(SpId{sp}));
   } else {
     for (const auto& sp : sp_of_rank_) config.sp_of_rank.push_back(*sp);
     config.node_of_sp.assign(configuration_->sp_count, 0);
   }
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
-  engine_ = std::make_unique<engine::Engine>(std::move(config), many_nodes ? others_.fabric() : node_fabric());
+  engine_ = many_nodes ? std::make_unique<engine::Engine>(std::move(config), *cluster_)
+                       : std::make_unique<engine::Engine>(std::move(config), node_fabric());
   posts_.start(*engine_, node_fabric(), configuration_->world_size);
 }
 
@@ -299,11 +309,13 @@ void Wiring::leave() {
                   FatalState::unsaid);
     }
   }
-  if (keeper_.failed()) return;
-  // On a DPU this is how a host that has lost its power or its cable ends: with ranks that have not left.
+  if (!job_map_ || keeper_.failed()) return;
+  // The others must not take the end of a job that ended well for the loss of a node. On a DPU this is how a host that
+  // has lost its power or its cable ends: with ranks that have not left.
   const bool host_lost = keeper_.lost() && dpu_ && !posts_.served().empty();
-  using Farewell = fabric::ucx::Wire::Farewell;
-  others_.leave(host_lost ? Farewell::node_lost : Farewell::in_order);
+  const auto deadline = std::chrono::steady_clock::now() + kFarewell;
+  wire_->say_goodbye(host_lost ? Wire::Farewell::node_lost : Wire::Farewell::in_order);
+  while (!wire_->all_sent() && std::chrono::steady_clock::now() < deadline) (void)wire_->progress();
 }
 
 }  // namespace outrigger::service

@@ -14,9 +14,11 @@
 #include "fabric/dpu/dpu_fabric.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "fabric/port.hpp"
+#include "fabric/ucx/cluster_fabric.hpp"
+#include "fabric/ucx/wire.hpp"
 #include "protocol/control.hpp"
+#include "protocol/job_map.hpp"
 #include "service/loop/keeper_link.hpp"
-#include "service/loop/other_nodes.hpp"
 #include "service/loop/post_intake.hpp"
 #include "service/loop/sleeper.hpp"
 
@@ -68,10 +70,13 @@ class Wiring {
   std::optional<ConfigureBody> configuration_;
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
   std::uint32_t ranks_known_ = 0;
+  SpId self_;  // in the job
   std::size_t routes_published_ = 0;
   // Each refers to those before it.
   std::unique_ptr<fabric::dpu::DpuFabric> dpu_;  // where this runs on a DPU; host_ has mirrors then
-  OtherNodes others_;
+  std::unique_ptr<fabric::ucx::Wire> wire_;      // in a job of several nodes
+  std::optional<JobMap> job_map_;
+  std::optional<fabric::ucx::ClusterFabric> cluster_;
   std::unique_ptr<engine::Engine> engine_;
 };
 
