@@ -111,7 +111,21 @@ struct PendingOperationDeleter {
 };
 using PendingOperationPtr = std::unique_ptr<PendingOperation, PendingOperationDeleter>;
 
-class ClientState;
+class RankEndpoint;
+
+// In a job of several nodes, for the first rank of each, right after attach().
+class NodeLeader {
+ public:
+  explicit NodeLeader(RankEndpoint& endpoint) : endpoint_(endpoint) {}
+  // What the other nodes need to know of this one. To be exchanged.
+  [[nodiscard]] Result<std::vector<std::byte>> descriptor(std::uint32_t timeout_ms);
+  // All nodes' descriptors, one after the other; `node` says which is ours.
+  [[nodiscard]] Status take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
+                                    std::uint32_t timeout_ms);
+
+ private:
+  RankEndpoint& endpoint_;
+};
 
 class Client {
  public:
@@ -124,26 +138,13 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   [[nodiscard]] const WelcomeBody& welcome() const;
-  // Service processes can read and write this rank's private memory.
-  [[nodiscard]] bool cma() const;
+  // Service processes read and write this rank's private memory in this way: kReachCma; kReachXpmem (then a rank's own
+  // block is left to them); kReachRdma (they run on a DPU, and region_of() registers any memory that can be).
+  [[nodiscard]] bool reached_by(std::uint32_t reach) const { return (welcome().reach & reach) != 0; }
   // A thread of this process makes copies for its service process (started by post() when there is work for it). Then
   // a rank's own block in private memory is better left to the service process.
   [[nodiscard]] bool copier() const;
-  // Service processes run on a DPU and reach any memory that can be registered: region_of() tries.
-  [[nodiscard]] bool rdma() const;
-  // Service processes have this rank's private memory attached by XPMEM: a rank's own block is left to them, too.
-  [[nodiscard]] bool xpmem() const;
-
-  // In a job of several nodes, for the first rank of each, right after attach(): what the other nodes need to know of
-  // this one. To be exchanged; take_job_map() gets all nodes' descriptors, one after the other, and `node` says which
-  // is ours.
-  [[nodiscard]] Result<std::vector<std::byte>> node_descriptor(std::uint32_t timeout_ms);
-  [[nodiscard]] Status take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
-                                    std::uint32_t timeout_ms);
-
-  // How the data of this rank's service process has travelled to other nodes so far, each way once; at most
-  // kMaxWireRoutes.
-  [[nodiscard]] std::vector<WireRoute> wire_routes() const;
+  [[nodiscard]] NodeLeader node_leader();
 
   // Memory that the node's service processes map too: zeroed, page aligned. nullptr: not to be had (limit of regions,
   // no memory, half of the program's descriptors taken, reach `mapped` not allowed); use ordinary memory then. After
@@ -154,7 +155,7 @@ class Client {
   // Service processes map the shared heap of this process, now and after each fork() that makes it begin anew. False:
   // there is none, or they cannot. `heap` must outlive the client.
   bool share_heap(const SharedHeap& heap);
-  // The region that holds the whole range, or kPrivateRegion. With rdma() any range that can be registered is one.
+  // The region that holds the whole range, or kPrivateRegion. With kReachRdma any range that can be registered is one.
   [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes) const;
 
   // Temporary memory of the same kind for packing and unpacking (any size, no alignment beyond 64 bytes), cached.
@@ -168,8 +169,8 @@ class Client {
   // Hands an operation to the service process, however many it has; only one on a DPU gets the next when a slot is
   // free, at a later call. Never fails for want of slots; nullptr only when no memory is left for its arguments, or for
   // a request that makes no sense: no group or another client's, extents that are not one per member, offsets that
-  // overflow, or a layout in private memory (a range over all blocks that is not inside one region) without cma(); the
-  // caller packs into staging where that is so. An operation that waited for arguments in vain ends as `rejected`.
+  // overflow, or a layout in private memory (a range over all blocks that is not inside one region) without kReachCma;
+  // the caller packs into staging where that is so. An operation that waited for arguments in vain ends as `rejected`.
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
 
   // Is it done? One load of the rank's own memory in the common case; posts what is waiting for slots.
@@ -188,16 +189,20 @@ class Client {
   bool help();
   // The same for a thread that tests, where there is no copier: false without looking where there is one.
   bool help_where_alone();
-  // Copied by help() so far.
-  [[nodiscard]] std::uint64_t helped_bytes() const;
-  // Of the program's buffers, moved to huge pages so far.
-  [[nodiscard]] std::uint64_t huge_bytes() const;
 
   // The text of what ended the job (a lost service process or keeper); empty while all is well. Looks at the
   // connection at most every few milliseconds, so it may be called in a waiting loop.
   [[nodiscard]] std::optional<std::string> fatal();
   // Has the keeper printed that text? Otherwise it is for the caller to tell.
   [[nodiscard]] bool fatal_was_said() const;
+
+  struct Statistics {
+    std::uint64_t helped_bytes = 0;      // copied by help() so far
+    std::uint64_t huge_bytes = 0;        // of the program's buffers, moved to huge pages so far
+    std::vector<WireRoute> wire_routes;  // how the data of this rank's service process has travelled to other nodes so
+                                         // far, each way once; at most kMaxWireRoutes
+  };
+  [[nodiscard]] Statistics statistics() const;
 
   // For tests and the leak check: slots, staging and argument bytes in use. `without_slot`: operations not done that
   // are in overflow records, or wait here.
@@ -211,8 +216,8 @@ class Client {
   [[nodiscard]] Usage usage() const;
 
  private:
-  explicit Client(std::unique_ptr<ClientState> state);
-  std::unique_ptr<ClientState> state_;
+  explicit Client(std::shared_ptr<RankEndpoint> endpoint);
+  const std::shared_ptr<RankEndpoint> endpoint_;
 };
 
 }  // namespace outrigger::client

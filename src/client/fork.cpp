@@ -45,7 +45,7 @@ void after_fork_in_child() {
 void at_exit() {
   const std::unique_lock lock(watched().mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  for (RankEndpoint* endpoint : watched().endpoints) endpoint->stop_copies();
+  for (RankEndpoint* endpoint : watched().endpoints) endpoint->lending().stop();
 }
 
 }  // namespace
@@ -61,23 +61,6 @@ void watch_forks(RankEndpoint& endpoint) {
 void unwatch_forks(RankEndpoint& endpoint) {
   const std::lock_guard lock(watched().mutex);
   std::erase(watched().endpoints, &endpoint);
-}
-
-void RankEndpoint::after_fork_in_child() {
-  inert_.store(true, std::memory_order_release);
-  copier_.forget();
-  helper_.forget();
-  if (keys_) keys_->abandon();
-  if (network_) network_->abandon();
-  xpmem_.forget();
-  control_.close_in_child();
-  doorbell_.reset();
-  segment_.forget();
-  for (Region& region : regions_.all()) {
-    // Where no private view is to be had the child shares the memory, which is better than to crash it.
-    if (region.use == RegionUse::program) static_cast<void>(region.make_private());
-  }
-  mutex_.unlock();
 }
 
 }  // namespace outrigger::client

@@ -1,16 +1,34 @@
 #include "client/rank_endpoint.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <thread>
 #include <utility>
 
-#include "base/huge_page.hpp"
+#include "base/futex.hpp"
+#include "client/operations/completion_watch.hpp"
+#include "client/operations/request.hpp"
 
 namespace outrigger::client {
 namespace {
 
+using std::chrono::microseconds;
+
+constexpr microseconds kBetweenLooksAtGrowth{20};
+// While argument memory grows the answer comes through the socket, which wakes nobody.
+constexpr microseconds kSleepWhileGrowing{100};
+// A service process on a DPU wakes nobody here.
+constexpr microseconds kSleepWithDpu{100};
+
 std::uint64_t next_serial() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
+}
+
+std::string fatal_text(const SegmentHeader& header) {
+  const std::size_t length = ::strnlen(header.fatal_text.data(), header.fatal_text.size());
+  if (length == 0) return "the keeper of this node ended the job without saying why";
+  return {header.fatal_text.data(), length};
 }
 
 }  // namespace
@@ -18,75 +36,225 @@ std::uint64_t next_serial() {
 RankEndpoint::RankEndpoint(EndpointParts parts)
     : serial_(next_serial()),
       welcome_(parts.welcome),
-      rdma_(parts.network != nullptr),
       probe_(std::move(parts.probe)),
       xpmem_(std::move(parts.xpmem)),
       segment_(std::move(parts.segment)),
-      doorbell_(std::move(parts.doorbell)),
+      network_(std::move(parts.network)),
       control_(std::move(parts.socket), parts.world_rank),
-      network_(std::move(parts.network)) {
-  const SegmentView& view = segment_.view();
-  if (network_) keys_.emplace(*network_, view, network_->unmapped());
-  view.header().rank_base_address.store(reinterpret_cast<std::uintptr_t>(view.base()), std::memory_order_release);
-  // Where copiers are not allowed nobody gives out jobs.
-  const bool copiers = (welcome_.reach & kReachCopier) != 0;
-  if (parts.wait_copies && copiers)
-    helper_.allow(view.header().copies, huge_pages_, copy::lenders_with(welcome_.core_share));
-  if (parts.huge_pages && copiers) allow_huge_pages();
-  ring_tail_ = view.header().ring_tail.load(std::memory_order_relaxed);
-  arguments_.add_chunk(kArenaRegion, reinterpret_cast<std::uintptr_t>(view.arena()), kArenaBytes);
-  free_slots_.reserve(kSlotCount);
-  in_slot_.resize(kSlotCount);
-  for (std::uint32_t slot = kSlotCount; slot > 0; --slot) free_slots_.emplace_back(slot - 1);
-}
-
-void RankEndpoint::allow_huge_pages() {
-  const std::uint64_t page_bytes = huge_page_support().bytes;
-  if (huge_pages_.allow(page_bytes)) use_growing_heap_below(2 * page_bytes);
+      doorbell_(std::move(parts.doorbell), header(), network_.get()),
+      regions_(lock_, control_, network_.get(), segment_.view(), welcome_.reach),
+      arguments_(regions_, segment_.view()),
+      staging_(lock_, regions_),
+      posts_(segment_.view(), regions_, arguments_, doorbell_),
+      heap_(lock_, regions_),
+      lending_(lock_, header(), doorbell_, welcome_, parts.lending) {
+  const auto base = reinterpret_cast<std::uintptr_t>(segment_.view().base());
+  header().rank_base_address.store(base, std::memory_order_release);
 }
 
 void RankEndpoint::shut_down() {
   unwatch_forks(*this);
   std::vector<std::unique_ptr<PendingOperation>> abandoned;  // destroyed without the lock: groups take it
   {
-    const Lock lock(mutex_);
-    if (inert_.exchange(true)) return;  // a forked child: nothing here is its own
-    abandoned.swap(abandoned_);
-    waiting_.clear();
-    waiting_forgets_.clear();
+    const Lock lock(lock_.mutex);
+    if (lock_.inert.exchange(true)) return;  // a forked child: nothing here is its own
+    abandoned = posts_.abandon();
   }
-  if (network_) leave_dpu();
-  keys_.reset();
+  if (network_) network_->leave(header(), welcome_.sp);
+  regions_.deregister();
   network_.reset();
-  stop_copies();  // they write to the program's memory and read the segment
+  lending_.stop();  // copies write to the program's memory and read the segment
   control_.goodbye();
   xpmem_.reset();
-  if (growth_) growth_->unmap();
-  for (Region& region : regions_.all()) {
-    // The program may go on reading what it got from allocate(): that becomes ordinary memory.
-    if (region.use != RegionUse::program || !region.make_private()) region.unmap();
-  }
-  regions_.all().clear();
+  arguments_.close();
+  regions_.close();
   segment_.unmap();
-  doorbell_.reset();
+  doorbell_.close();
 }
 
-void RankEndpoint::stop_copies() {
-  copier_.stop();
-  helper_.stop();
+std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::vector<WorldRank>& members,
+                                                        GroupRank me) {
+  static_assert(sizeof(WorldRank) == sizeof(std::uint32_t));
+  if (lock_.is_inert() || members.empty() || members.size() > kMaxGroupSize || me.value() >= members.size())
+    return nullptr;
+  const std::optional<MemoryRange> range = arguments_.allocate_and_wait(members.size() * sizeof(WorldRank));
+  if (!range) return nullptr;
+  std::memcpy(reinterpret_cast<void*>(range->address), members.data(), members.size() * sizeof(WorldRank));
+  return std::make_shared<const Group>(shared_from_this(), id, static_cast<std::uint32_t>(members.size()), me, *range);
 }
 
-void RankEndpoint::leave_dpu() {
-  constexpr std::chrono::seconds kPatience{1};
-  constexpr std::chrono::microseconds kBetweenLooks{50};
-  header().rank_quiet.store(kRankLeaves, std::memory_order_seq_cst);
-  if (header().service_sleeping.load(std::memory_order_seq_cst) != 0) network_->ring();
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  const std::atomic<std::uint32_t>& proof = header().proofs[welcome_.sp % kMaxServices];
-  while (proof.load(std::memory_order_acquire) != kRankLeaves && header().fatal.load() == 0 &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kBetweenLooks);
+void RankEndpoint::retire_group(const Group& group) noexcept try {
+  if (lock_.is_inert()) return;
+  Lock lock(lock_.mutex);
+  if (lock_.is_inert()) return;
+  // Every operation on the group is done, or the group would still be held: nobody reads the members any more.
+  arguments_.release(group.members());
+  if (group.used()) posts_.forget_group(group.id());
+  posts_.post_waiting();
+  doorbell_.unlock_and_ring(lock);
+} catch (...) {
+  // No memory: the service processes keep a group too long, which harms nobody.
+}
+
+PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
+  using Reached = SideMemory::Reached;
+  if (lock_.is_inert() || !request.group || &request.group->endpoint() != this || !fits_group(request)) return nullptr;
+  SlotRequestBody body = describe(request);
+  PendingOperationPtr operation(new PendingOperation(request.group));
+  Lock lock(lock_.mutex);
+  std::vector<Region> outdated = heap_.follow(posts_);
+  const SideMemory send = describe_side(request.send, body.group_size, regions_, body.send, operation->in_heap[0]);
+  const SideMemory receive =
+      describe_side(request.receive, body.group_size, regions_, body.receive, operation->in_heap[1]);
+  // A side without bytes needs no extents either.
+  OperationArguments arguments;
+  if (send.reached == Reached::with_bytes) arguments.send_extents = request.send.extents;
+  if (receive.reached == Reached::with_bytes) arguments.receive_extents = request.receive.extents;
+  const bool posted =
+      send.reached != Reached::never && receive.reached != Reached::never && posts_.post(*operation, body, arguments);
+  if (posted) {
+    lending_.posted(request, send, receive);
+  } else {
+    regions_.release_registrations(body);
   }
+  const bool growing = posted && arguments_.growing();
+  doorbell_.unlock_and_ring(lock);
+  for (Region& region : outdated) regions_.drop(std::move(region));
+  if (!posted) return nullptr;
+  if (growing) wait_for_growth();
+  lending_.may_wait(std::max(send.bytes, receive.bytes));
+  return operation;
+}
+
+// Left on the heap, the operation would wait for the program's next call, which may be a long one into the native MPI.
+// The keeper answers in a fraction of a millisecond, and argument memory knows when not to wait any longer.
+void RankEndpoint::wait_for_growth() {
+  while (true) {
+    Lock lock(lock_.mutex);
+    posts_.post_waiting();
+    const bool growing = arguments_.growing();
+    doorbell_.unlock_and_ring(lock);
+    if (!growing) return;
+    std::this_thread::sleep_for(kBetweenLooksAtGrowth);
+  }
+}
+
+bool RankEndpoint::poll(PendingOperation& operation) {
+  using Phase = PendingOperation::Phase;
+  const Phase phase = operation.phase.load(std::memory_order_acquire);
+  if (phase == Phase::done) return true;
+  if (lock_.is_inert()) return false;
+  if (network_ && network_->ringing()) {
+    const Lock lock(lock_.mutex, std::try_to_lock);
+    if (lock.owns_lock()) network_->progress();
+  }
+  // Read before the slot: a completion after this read ends the next sleep.
+  CompletionWatch& watch = completion_watch();
+  const bool first = watch.endpoint != serial_;
+  const std::uint32_t completions = first ? header().completions.load(std::memory_order_acquire) : watch.completions;
+  if (phase == Phase::posted && is_done(*operation.place)) {
+    Lock lock(lock_.mutex);
+    const bool done = posts_.collect_if_done(operation);
+    if (posts_.anything_waits()) posts_.post_waiting();
+    doorbell_.unlock_and_ring(lock);
+    if (done) return true;
+  } else if (posts_.anything_waits()) {
+    Lock lock(lock_.mutex, std::try_to_lock);
+    if (lock.owns_lock()) {
+      posts_.post_waiting();
+      doorbell_.unlock_and_ring(lock);
+    }
+  }
+  if (first) watch = CompletionWatch{serial_, completions};
+  return operation.phase.load(std::memory_order_acquire) == Phase::done;
+}
+
+void RankEndpoint::drop(std::unique_ptr<PendingOperation> operation) noexcept try {
+  if (lock_.is_inert() || operation->phase.load(std::memory_order_acquire) == PendingOperation::Phase::done) return;
+  const Lock lock(lock_.mutex);
+  if (!lock_.is_inert()) posts_.drop(operation);
+} catch (...) {
+  // No memory to remember it by. It is lost with its slot, as it must be: the service process still uses them.
+  static_cast<void>(operation.release());
+}
+
+void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) {
+  if (at_most.count() <= 0) return;
+  if (lock_.is_inert()) {
+    std::this_thread::sleep_for(at_most);
+    return;
+  }
+  CompletionWatch& watch = completion_watch();
+  SegmentHeader& shared = header();
+  const std::uint32_t known =
+      watch.endpoint == serial_ ? watch.completions : shared.completions.load(std::memory_order_acquire);
+  watch.endpoint = 0;
+  if (posts_.anything_waits()) {
+    Lock lock(lock_.mutex);
+    posts_.post_waiting();
+    if (posts_.waits_for_growth()) at_most = std::min(at_most, kSleepWhileGrowing);
+    doorbell_.unlock_and_ring(lock);
+  }
+  if (network_) at_most = std::min(at_most, kSleepWithDpu);
+  // The service process counts the completion, or asks for help, and then looks whether somebody sleeps; here it is the
+  // other way round.
+  shared.rank_sleeping.fetch_add(1, std::memory_order_seq_cst);
+  if (shared.completions.load(std::memory_order_seq_cst) == known && !(helps && lending_.wants_help())) {
+    futex_wait(shared.completions, known, at_most);
+  }
+  shared.rank_sleeping.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+std::optional<std::string> RankEndpoint::fatal() {
+  if (lock_.is_inert()) return std::nullopt;
+  const SegmentHeader& shared = header();
+  if (shared.fatal.load(std::memory_order_acquire) != 0) return fatal_text(shared);
+  std::optional<std::string> lost = control_.lost();
+  // The keeper writes its reason before it closes the connection.
+  if (lost && shared.fatal.load(std::memory_order_acquire) != 0) return fatal_text(shared);
+  return lost;
+}
+
+bool RankEndpoint::fatal_was_said() const {
+  return !lock_.is_inert() &&
+         header().fatal.load(std::memory_order_acquire) == static_cast<std::uint32_t>(FatalState::said);
+}
+
+Client::Statistics RankEndpoint::statistics() const {
+  Client::Statistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), {}};
+  if (lock_.is_inert()) return statistics;
+  const std::uint32_t count = header().wire_route_count.load(std::memory_order_acquire);
+  const auto first = header().wire_routes.begin();
+  statistics.wire_routes.assign(first, first + std::min(count, kMaxWireRoutes));
+  return statistics;
+}
+
+Client::Usage RankEndpoint::usage() {
+  Lock lock(lock_.mutex);
+  if (lock_.is_inert()) return {};
+  posts_.reap();
+  posts_.post_waiting();
+  const Client::Usage usage{posts_.slots_in_use(), posts_.without_slot(), arguments_.bytes_in_use(),
+                            staging_.bytes_in_use(), regions_.count()};
+  doorbell_.unlock_and_ring(lock);
+  return usage;
+}
+
+void RankEndpoint::before_fork() {
+  lock_.mutex.lock();
+  if (!lock_.is_inert()) heap_.hold_at_fork(posts_);
+}
+
+void RankEndpoint::after_fork_in_child() {
+  lock_.inert.store(true, std::memory_order_release);
+  lending_.forget_in_child();
+  regions_.abandon_in_child();
+  if (network_) network_->abandon();
+  xpmem_.forget();
+  control_.close_in_child();
+  doorbell_.close();
+  segment_.forget();
+  lock_.mutex.unlock();
 }
 
 }  // namespace outrigger::client

@@ -13,7 +13,7 @@ TEST(Attach, IsWelcomedAndSaysGoodbye) {
   FakeNode node;
   auto client = node.attach();
   ASSERT_NE(client, nullptr);
-  EXPECT_TRUE(client->cma());
+  EXPECT_TRUE(client->reached_by(kReachCma));
   EXPECT_EQ(client->welcome().sp_count, 1U);
   EXPECT_NE(node.header().rank_base_address.load(), 0U);
   client.reset();
@@ -85,7 +85,7 @@ TEST(Attach, ProbeThatWasNotTouchedMeansNoCma) {
   const FakeNode node(options);
   const auto client = node.attach();
   ASSERT_NE(client, nullptr);
-  EXPECT_FALSE(client->cma());
+  EXPECT_FALSE(client->reached_by(kReachCma));
 }
 
 TEST(Attach, UnsealedSegmentIsNotUsed) {

@@ -632,7 +632,7 @@ class HugePagesOfClient : public ::testing::Test {
   // The copier is rung when a buffer is handed over to it, and for nothing else while nothing is copied.
   std::uint32_t rings() { return node_.header().copies.bell.load(); }
   bool becomes_huge(std::uint64_t bytes) {
-    return eventually([&] { return client_->huge_bytes() == bytes; });
+    return eventually([&] { return client_->statistics().huge_bytes == bytes; });
   }
 
   const std::uint64_t page_ = huge_page_bytes();
@@ -664,7 +664,7 @@ TEST_F(HugePagesOfClient, WhatItSendsFromOftenBecomesHugeAndWhatItReceivesIntoDo
   EXPECT_TRUE(has_pattern(send));
   EXPECT_TRUE(eventually([&] { return node_.header().copies.copier_away.load() == 0; }));
   post_often(send, receive);
-  EXPECT_EQ(client_->huge_bytes(), send.size());
+  EXPECT_EQ(client_->statistics().huge_bytes, send.size());
 }
 
 TEST_F(HugePagesOfClient, WhatItPassesOnBecomesHugeAsWell) {
@@ -690,7 +690,7 @@ TEST_F(HugePagesOfClient, MemoryThatIsSharedIsLeftAlone) {
   const std::uint32_t before = rings();
   post_often(memory.first(2 * page_), memory.subspan(2 * page_));
   EXPECT_EQ(rings(), before);
-  EXPECT_EQ(client_->huge_bytes(), 0U);
+  EXPECT_EQ(client_->statistics().huge_bytes, 0U);
   EXPECT_TRUE(client_->release(shared));
 }
 
@@ -701,7 +701,7 @@ TEST_F(HugePagesSwitchedOff, MemoryStaysAsItIs) {
   const std::uint32_t before = rings();
   post_often(buffer, buffer);
   EXPECT_EQ(rings(), before);
-  EXPECT_EQ(client_->huge_bytes(), 0U);
+  EXPECT_EQ(client_->statistics().huge_bytes, 0U);
   EXPECT_EQ(room.huge_bytes(), 0U);
 }
 

@@ -133,7 +133,7 @@ TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
   EXPECT_TRUE(client_->help());
   EXPECT_EQ(to, from);
   EXPECT_EQ(asking_.result(), CopyResult::copied);
-  EXPECT_EQ(client_->helped_bytes(), sizeof(to));
+  EXPECT_EQ(client_->statistics().helped_bytes, sizeof(to));
   EXPECT_FALSE(client_->help());
   client_->leave_wait();
   EXPECT_EQ(board().rank_waits.load(), 0U);
@@ -258,7 +258,7 @@ TEST_F(WaitingClient, NoThreadSleepsThroughAQuestion) {
     std::this_thread::yield();
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(client_->helped_bytes(), kRounds * sizeof(std::uint64_t));
+  EXPECT_EQ(client_->statistics().helped_bytes, kRounds * sizeof(std::uint64_t));
   EXPECT_EQ(to, from);
   EXPECT_EQ(board().rank_waits.load(), 0U);
 }

@@ -33,7 +33,7 @@ class TwoNodes : public ::testing::Test {
       for (const auto& client : clients_[i]) ASSERT_TRUE(client) << client.error();
     }
     for (std::uint32_t i = 0; i < 2; ++i) {
-      auto descriptor = rank(2 * i).node_descriptor(kTimeoutMs);
+      auto descriptor = rank(2 * i).node_leader().descriptor(kTimeoutMs);
       ASSERT_TRUE(descriptor) << descriptor.error();
       descriptors_[i] = std::move(descriptor).value();
     }
@@ -48,7 +48,7 @@ class TwoNodes : public ::testing::Test {
   }
   void introduce() {
     for (std::uint32_t i = 0; i < 2; ++i) {
-      const Status taken = rank(2 * i).take_job_map(job_map(), i, kTimeoutMs);
+      const Status taken = rank(2 * i).node_leader().take_job_map(job_map(), i, kTimeoutMs);
       ASSERT_TRUE(taken) << taken.error();
     }
   }
@@ -115,10 +115,10 @@ TEST_F(TwoNodes, ExchangeDataOnceTheyKnowEachOther) {
     for (auto& node : nodes_) node.reset();
     start(services);
     introduce();
-    for (std::uint32_t i = 0; i < 4; ++i) EXPECT_TRUE(rank(i).wire_routes().empty());
+    for (std::uint32_t i = 0; i < 4; ++i) EXPECT_TRUE(rank(i).statistics().wire_routes.empty());
     expect_alltoall(1, 1000);
     for (std::uint32_t i = 0; i < 4; ++i) {
-      const auto routes = rank(i).wire_routes();
+      const auto routes = rank(i).statistics().wire_routes;
       ASSERT_EQ(routes.size(), 1U);
       EXPECT_NE(transports_of(routes[0]).find('/'), std::string::npos) << text_of(routes[0]);
     }
@@ -154,7 +154,7 @@ TEST_F(TwoNodes, ARosterThatIsNoneCostsTheRefusal) {
     std::vector<std::byte> descriptors = job_map();
     std::uint32_t node = 0;
     attack.spoil(descriptors, node);
-    const Status taken = rank(0).take_job_map(descriptors, node, kTimeoutMs);
+    const Status taken = rank(0).node_leader().take_job_map(descriptors, node, kTimeoutMs);
     ASSERT_FALSE(taken);
     EXPECT_NE(taken.error().find("job map"), std::string::npos) << taken.error();
     expect_alive(0);
@@ -171,7 +171,7 @@ TEST_F(TwoNodes, ARosterThatMisplacesRanksOfTheNodeIsRefused) {
   ASSERT_TRUE(decoded) << decoded.error();
   std::swap(decoded.value().nodes[0].ranks[0].sp, decoded.value().nodes[0].ranks[1].sp);
   for (const NodeDescriptor& descriptor : decoded.value().nodes) encode_descriptor(descriptor, descriptors);
-  const Status taken = rank(0).take_job_map(descriptors, 0, kTimeoutMs);
+  const Status taken = rank(0).node_leader().take_job_map(descriptors, 0, kTimeoutMs);
   ASSERT_FALSE(taken);
   EXPECT_NE(taken.error().find("job map"), std::string::npos) << taken.error();
   expect_alive(0);
@@ -181,7 +181,7 @@ TEST_F(TwoNodes, ARosterThatMisplacesRanksOfTheNodeIsRefused) {
 TEST_F(TwoNodes, ASecondRosterCostsTheConnection) {
   start();
   introduce();
-  EXPECT_FALSE(rank(0).take_job_map(job_map(), 0, kTimeoutMs));
+  EXPECT_FALSE(rank(0).node_leader().take_job_map(job_map(), 0, kTimeoutMs));
   EXPECT_TRUE(rank(0).fatal());
   expect_alive(1);
   expect_alive(2);
@@ -189,7 +189,7 @@ TEST_F(TwoNodes, ASecondRosterCostsTheConnection) {
 
 TEST_F(TwoNodes, ARosterOfARankThatIsNotTheFirstCostsItsConnection) {
   start();
-  EXPECT_FALSE(rank(1).take_job_map(job_map(), 0, kTimeoutMs));
+  EXPECT_FALSE(rank(1).node_leader().take_job_map(job_map(), 0, kTimeoutMs));
   EXPECT_TRUE(rank(1).fatal());
   expect_alive(0);
   introduce();
@@ -201,7 +201,7 @@ TEST(OneNode, ARosterCostsTheConnection) {
   auto clients = node.attach_all();
   ASSERT_TRUE(clients[0] && clients[1]);
   const std::vector<std::byte> some(100);
-  EXPECT_FALSE(clients[0].value()->take_job_map(some, 0, kTimeoutMs));
+  EXPECT_FALSE(clients[0].value()->node_leader().take_job_map(some, 0, kTimeoutMs));
   EXPECT_TRUE(clients[0].value()->fatal());
   EXPECT_FALSE(clients[1].value()->fatal());
 }

@@ -215,7 +215,7 @@ int alltoall_rank(Job& job, Client& client, std::uint32_t me) {
   auto* shared_receive = static_cast<std::byte*>(client.allocate(n * kBlock));
   if (shared_send == nullptr || shared_receive == nullptr) return 10;
   for (std::uint64_t sequence = 0; sequence < 20; ++sequence) {
-    const bool shared = !client.cma() || sequence % 2 == 0;
+    const bool shared = !client.reached_by(kReachCma) || sequence % 2 == 0;
     std::byte* send = shared ? shared_send : own_send.data();
     std::byte* receive = shared ? shared_receive : own_receive.data();
     for (std::uint32_t to = 0; to < n; ++to) {

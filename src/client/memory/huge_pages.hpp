@@ -34,7 +34,7 @@ class HugePages {
   HugePages(const HugePages&) = delete;
   HugePages& operator=(const HugePages&) = delete;
 
-  // Before anything else; without it nothing is done. `page_bytes`: of a huge page (protocol/huge_page.hpp), or 0.
+  // Before anything else; without it nothing is done. `page_bytes`: of a huge page (base/huge_page.hpp), or 0.
   // Once the kernel has worked for longer than `at_most` on some pages, because it had to look for memory: no more of
   // this. What it sleeps does not count; it waits for every processor, and some may be busy.
   // False: there are none, or they take too long to make.

@@ -23,11 +23,6 @@ void RangeAllocator::add_chunk(RegionId region, std::uint64_t address, std::uint
   free_.emplace(address, Free{bytes, region});
 }
 
-void RangeAllocator::remove_chunk(RegionId region) {
-  flush_small();
-  std::erase_if(free_, [region](const auto& entry) { return entry.second.region == region; });
-}
-
 std::optional<MemoryRange> RangeAllocator::allocate(std::uint64_t bytes) {
   const std::uint64_t wanted = rounded(bytes);
   std::optional<MemoryRange> range;

@@ -5,6 +5,7 @@
 // Thread rule: the owner locks.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +29,6 @@ class RangeAllocator {
 
   // `address` and `bytes` are multiples of 64.
   void add_chunk(RegionId region, std::uint64_t address, std::uint64_t bytes);
-  // Takes a chunk out again. Nothing of it may be in use.
-  void remove_chunk(RegionId region);
 
   // 64-byte aligned. Nothing when no chunk has room.
   [[nodiscard]] std::optional<MemoryRange> allocate(std::uint64_t bytes);
@@ -39,8 +38,13 @@ class RangeAllocator {
 
   // Requests are rounded up to this; a chunk of that size is certain to hold the request.
   [[nodiscard]] static std::uint64_t rounded(std::uint64_t bytes);
+  // Of a chunk to be added when a request does not fit.
+  [[nodiscard]] static std::uint64_t chunk_bytes_for(std::uint64_t bytes) {
+    return std::max(kLeastChunkBytes, rounded(bytes));
+  }
 
  private:
+  static constexpr std::uint64_t kLeastChunkBytes = 4ULL << 20;
   static constexpr std::uint64_t kAlignment = 64;
   static constexpr std::size_t kSmallClasses = 11;  // 64 bytes to 64 KiB
   static constexpr std::uint64_t kLargestSmall = kAlignment << (kSmallClasses - 1);

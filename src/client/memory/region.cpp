@@ -69,14 +69,21 @@ void RegionTable::insert(Region region) {
   regions_.insert(place, std::move(region));
 }
 
-std::optional<Region> RegionTable::take(const void* base, RegionUse use) {
-  const auto found = std::find_if(regions_.begin(), regions_.end(), [base, use](const Region& region) {
-    return region.base == base && region.use == use;
-  });
+template <class Wanted>
+std::optional<Region> RegionTable::take_first(const Wanted& wanted) {
+  const auto found = std::find_if(regions_.begin(), regions_.end(), wanted);
   if (found == regions_.end()) return std::nullopt;
   Region region = std::move(*found);
   regions_.erase(found);
   return region;
+}
+
+std::optional<Region> RegionTable::take(const void* base, RegionUse use) {
+  return take_first([base, use](const Region& region) { return region.base == base && region.use == use; });
+}
+
+std::optional<Region> RegionTable::take_heap() {
+  return take_first([](const Region& region) { return region.use == RegionUse::heap; });
 }
 
 const Region* RegionTable::find(std::uint64_t address, std::uint64_t bytes) const {

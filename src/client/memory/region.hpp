@@ -45,17 +45,19 @@ struct Region {
 
 class RegionTable {
  public:
-  // Never fails after a successful reserve_one().
-  void reserve_one() { regions_.reserve(regions_.size() + 1); }
   void insert(Region region);
   // The region that starts at `base`, taken out of the table.
   [[nodiscard]] std::optional<Region> take(const void* base, RegionUse use);
+  // The shared heap's, of which there is one at most.
+  [[nodiscard]] std::optional<Region> take_heap();
   // The region that holds the whole range; null when none does.
   [[nodiscard]] const Region* find(std::uint64_t address, std::uint64_t bytes) const;
   [[nodiscard]] std::vector<Region>& all() { return regions_; }
-  [[nodiscard]] std::size_t size() const { return regions_.size(); }
 
  private:
+  template <class Wanted>
+  [[nodiscard]] std::optional<Region> take_first(const Wanted& wanted);
+
   std::vector<Region> regions_;  // sorted by base
 };
 

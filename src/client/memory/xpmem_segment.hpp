@@ -1,4 +1,4 @@
-// This process's memory, offered to its user's other processes over XPMEM (protocol/xpmem.hpp).
+// This process's memory, offered to its user's other processes over XPMEM (base/xpmem.hpp).
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "protocol/exported_memory.hpp"
@@ -214,6 +215,19 @@ void RankNetwork::ring() {
   static constexpr RankMessage kRing{RankMessage::kDoorbell, 0, 0};
   send(bell_, kRing);
   for (int i = 0; i < 64 && ringing_ != 0; ++i) (void)ucx_.worker_progress(worker_);
+}
+
+void RankNetwork::leave(SegmentHeader& header, std::uint32_t service) {
+  constexpr std::chrono::seconds kPatience{1};
+  constexpr std::chrono::microseconds kBetweenLooks{50};
+  header.rank_quiet.store(kRankLeaves, std::memory_order_seq_cst);
+  if (header.service_sleeping.load(std::memory_order_seq_cst) != 0) ring();
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const std::atomic<std::uint32_t>& proof = header.proofs[service % kMaxServices];
+  while (proof.load(std::memory_order_acquire) != kRankLeaves && header.fatal.load() == 0 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
 }
 
 void RankNetwork::send(ucp_ep_h to, const RankMessage& message) {

@@ -33,6 +33,9 @@ class RankNetwork final : public Registrar {
   void progress();
   // Wakes the service process that serves this rank.
   void ring();
+  // Before the memory that service processes look at goes away: until `service` has said that they do so no more, or
+  // the job ends, or a second has passed.
+  void leave(SegmentHeader& header, std::uint32_t service);
   // Rings that the network has not taken yet.
   [[nodiscard]] bool ringing() const { return ringing_ != 0; }
   // Memory that the program gives back, as far as it can be known; null: it cannot.

@@ -8,10 +8,13 @@
 namespace outrigger::client {
 
 struct CompletionWatch {
-  std::uint64_t client = 0;  // serial number of the core; 0: not polled since the last sleep
+  std::uint64_t endpoint = 0;  // its serial number; 0: not polled since the last sleep
   std::uint32_t completions = 0;
 };
 
-[[nodiscard]] CompletionWatch& completion_watch();
+[[nodiscard]] inline CompletionWatch& completion_watch() {
+  constinit static thread_local CompletionWatch watch;
+  return watch;
+}
 
 }  // namespace outrigger::client

@@ -15,7 +15,7 @@ class RankEndpoint;
 
 class Group {
  public:
-  // `members`: std::uint32_t[size] in argument memory of `core`.
+  // `members`: std::uint32_t[size] in argument memory of `endpoint`.
   Group(std::shared_ptr<RankEndpoint> endpoint, GroupId id, std::uint32_t size, GroupRank me, MemoryRange members)
       : endpoint_(std::move(endpoint)), id_(id), size_(size), me_(me), members_(members) {}
   // Gives the members' memory back and has the service processes forget the group. Any thread, also after the client.

@@ -1,6 +1,7 @@
 #include "client/operations/overflow_chain.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <new>
 
 namespace outrigger::client {
@@ -33,6 +34,7 @@ void OverflowChain::append(SegmentHeader& header, const MemoryRange& range, Pend
 }
 
 void OverflowChain::finish(const PendingOperation& operation) {
+  assert(is_done(*operation.place) && operation.number - first_number() < entries_.size());
   operation.place->state.store(static_cast<std::uint32_t>(SlotState::free), std::memory_order_release);
   entries_[operation.number - first_number()].operation = nullptr;
   --unfinished_;
@@ -44,7 +46,7 @@ PendingOperation* OverflowChain::oldest() const {
   return found == entries_.end() ? nullptr : found->operation;
 }
 
-void OverflowChain::give_back(SegmentHeader& header, RangeAllocator& arguments) {
+void OverflowChain::give_back(SegmentHeader& header, ArgumentMemory& arguments) {
   const std::uint32_t taken = header.overflow_taken.load(std::memory_order_acquire);
   const std::size_t before = entries_.size();
   while (entries_.size() > 1 && entries_.front().operation == nullptr && taken - first_number() > 1) {

@@ -1,13 +1,13 @@
 // The rank's end of the chain of overflow records (segment.hpp): what is in it, and what of it can be given back.
 //
-// Thread rule: the owner locks.
+// Under the lock.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 
-#include "client/memory/range_allocator.hpp"
+#include "client/memory/argument_memory.hpp"
 #include "client/operations/pending_operation.hpp"
 #include "protocol/segment.hpp"
 
@@ -28,7 +28,7 @@ class OverflowChain {
   // The oldest operation that is not finished; null: none.
   [[nodiscard]] PendingOperation* oldest() const;
   // Records that nobody looks at any more go back to where they came from.
-  void give_back(SegmentHeader& header, RangeAllocator& arguments);
+  void give_back(SegmentHeader& header, ArgumentMemory& arguments);
 
   [[nodiscard]] std::size_t unfinished() const { return unfinished_; }
   template <class Visit>

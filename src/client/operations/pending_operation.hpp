@@ -29,6 +29,11 @@ struct DeferredRequest {
   [[nodiscard]] OperationArguments arguments() const { return {send_extents, receive_extents}; }
 };
 
+// The service process has done with it, and its result holds.
+[[nodiscard]] inline bool is_done(const OperationSlot& place) {
+  return place.state.load(std::memory_order_acquire) == static_cast<std::uint32_t>(SlotState::done);
+}
+
 class PendingOperation {
  public:
   enum class Phase : std::uint32_t {
@@ -40,7 +45,7 @@ class PendingOperation {
   explicit PendingOperation(std::shared_ptr<const Group> on) : group(std::move(on)) {}
 
   const std::shared_ptr<const Group> group;
-  std::atomic<Phase> phase{Phase::waiting};  // changes under the core's lock; what belongs to it is written before
+  std::atomic<Phase> phase{Phase::waiting};  // changes under the endpoint's lock; what belongs to it is written before
   OperationSlot* place = nullptr;            // a slot's, or an overflow record's
   bool overflowed = false;
   std::uint32_t number = 0;  // of the slot, or of the record

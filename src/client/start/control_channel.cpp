@@ -1,8 +1,12 @@
 #include "client/start/control_channel.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
+
+#include "base/shared_memory.hpp"
+#include "protocol/job_map.hpp"
 
 namespace outrigger::client {
 namespace {
@@ -12,8 +16,9 @@ constexpr std::chrono::milliseconds kLookInterval{5};
 constexpr std::chrono::milliseconds kWaitSlice{20};
 constexpr int kSendTimeoutMs = 2000;
 
-std::string reason_text(const RefusedBody& body) {
-  return {body.reason.data(), ::strnlen(body.reason.data(), body.reason.size())};
+template <std::size_t kSize>
+std::string text_of(const std::array<char, kSize>& reason) {
+  return {reason.data(), ::strnlen(reason.data(), reason.size())};
 }
 
 }  // namespace
@@ -110,9 +115,30 @@ Result<ControlMessage> ControlChannel::wait_for(ControlKind kind, std::chrono::m
   }
 }
 
-bool ControlChannel::send_job_map(std::uint64_t bytes, std::uint32_t node, int fd) {
-  const std::lock_guard lock(mutex_);
-  return socket_.open() && socket_.send(ControlKind::job_map, SharedBytesBody{bytes, node, 0}, std::span(&fd, 1));
+Result<std::vector<std::byte>> ControlChannel::node_descriptor(std::chrono::milliseconds at_most) {
+  Result<ControlMessage> message = wait_for(ControlKind::node_descriptor, at_most);
+  if (!message) return Error{message.error()};
+  const auto body = message.value().body<SharedBytesBody>();
+  return read_shared_bytes(message.value().fds()[0].get(), body.bytes, kMaxRosterBytes);
+}
+
+Status ControlChannel::take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
+                                    std::chrono::milliseconds at_most) {
+  Result<UniqueFd> shared = share_bytes("outrigger-job-map", descriptors);
+  if (!shared) return Error{shared.error()};
+  {
+    const int fd = shared.value().get();
+    const SharedBytesBody body{descriptors.size(), node, 0};
+    const std::lock_guard lock(mutex_);
+    if (!socket_.open() || !socket_.send(ControlKind::job_map, body, std::span(&fd, 1))) {
+      return Error{"the keeper of this node takes no job map"};
+    }
+  }
+  Result<ControlMessage> answer = wait_for(ControlKind::job_map_taken, at_most);
+  if (!answer) return Error{answer.error()};
+  const auto taken = answer.value().body<JobMapTakenBody>();
+  if (taken.ok != 0) return Done{};
+  return Error{text_of(taken.reason)};
 }
 
 void ControlChannel::goodbye() {
@@ -163,7 +189,7 @@ bool ControlChannel::receive_one(int timeout_ms) {
       expected_.insert_or_assign(received.message->kind(), std::move(*received.message));
       return true;
     case ControlKind::refused:
-      lose("the keeper of this node ended the connection: " + reason_text(received.message->body<RefusedBody>()));
+      lose("the keeper of this node ended the connection: " + text_of(received.message->body<RefusedBody>().reason));
       return false;
     default: lose("the keeper of this node sent a message that is not for ranks"); return false;
   }

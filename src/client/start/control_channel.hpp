@@ -1,7 +1,7 @@
 // This rank's end of the conversation with the keeper, after the welcome: regions come and go, and the end of the
 // connection means the end of the keeper.
 //
-// Thread rule: any thread. Only wait_for_answer(), drop_region() and goodbye() may wait for the keeper.
+// Thread rule: any thread. answer(), lost(), and what is told not to wait never waits for the keeper.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "client/memory/region.hpp"
 #include "protocol/control.hpp"
@@ -33,9 +35,10 @@ class ControlChannel {
   // With `may_wait` false it may go unsaid; the service processes then keep their mapping until the rank leaves.
   void drop_region(RegionId region, bool may_wait);
 
-  // The next message of that kind, which the keeper sends once. Errors: lost, or not within the time.
-  [[nodiscard]] Result<ControlMessage> wait_for(ControlKind kind, std::chrono::milliseconds at_most);
-  [[nodiscard]] bool send_job_map(std::uint64_t bytes, std::uint32_t node, int fd);
+  // For node leaders: see NodeLeader.
+  [[nodiscard]] Result<std::vector<std::byte>> node_descriptor(std::chrono::milliseconds at_most);
+  [[nodiscard]] Status take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
+                                    std::chrono::milliseconds at_most);
 
   void goodbye();
   // In a forked child, where other threads may have held the lock for ever: closes without locking.
@@ -49,6 +52,8 @@ class ControlChannel {
  private:
   // Without `may_wait` the lock may not be had.
   [[nodiscard]] std::unique_lock<std::mutex> locked(bool may_wait);
+  // The next message of that kind, which the keeper sends once. Errors: lost, or not within the time.
+  [[nodiscard]] Result<ControlMessage> wait_for(ControlKind kind, std::chrono::milliseconds at_most);
   // Takes in at most one message; true when there was one. Under the lock.
   bool receive_one(int timeout_ms);
   void lose(std::string reason);

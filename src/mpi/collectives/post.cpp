@@ -23,9 +23,9 @@ enum class Placement { mapped, private_memory, staged };
 Placement place(Job& job, Blocks& blocks) {
   if (blocks.dense()) {
     const bool mapped = blocks.mapped(*job.client);
-    if (mapped || job.client->cma()) {
+    if (mapped || job.client->reached_by(kReachCma)) {
       blocks.use_buffer();
-      return mapped && !job.client->rdma() ? Placement::mapped : Placement::private_memory;
+      return mapped && !job.client->reached_by(kReachRdma) ? Placement::mapped : Placement::private_memory;
     }
   }
   if (!blocks.use_staging(*job.client)) {
@@ -35,7 +35,7 @@ Placement place(Job& job, Blocks& blocks) {
 }
 
 bool copies_own_block(const Job& job, const Operation& operation) {
-  const bool others_can = job.client->copier() || job.client->xpmem() || job.client->rdma();
+  const bool others_can = job.client->copier() || job.client->reached_by(kReachXpmem | kReachRdma);
   return copy::rank_copies_own_block(operation.send.bytes_of(operation.comm->me().value()), others_can);
 }
 

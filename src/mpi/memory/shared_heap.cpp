@@ -25,7 +25,7 @@ void use_shared_heap(const Job& job) {
   const SharedHeap* heap = find_shared_heap();
   const bool shared = heap != nullptr && job.client->share_heap(*heap);
   if (shared || job.local_rank != 0) return;
-  if (job.client->rdma()) {
+  if (job.client->reached_by(kReachRdma)) {
     print("no shared heap: service processes on a DPU reach any memory without it");
   } else if (heap == nullptr) {
     print("no shared heap: liboutrigger-heap.so of the same build must be in LD_PRELOAD, before this library");

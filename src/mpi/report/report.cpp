@@ -258,8 +258,9 @@ std::string json(const Job& job, const Summary& summary) {
                      ",\n  \"service\": {\"processes\": " + std::to_string(welcome.sp_count) +
                      ", \"core\": " + std::to_string(welcome.cpu) +
                      ", \"core_is_free\": " + (welcome.core_share == copy::CoreShare::own ? "true" : "false") +
-                     ", \"cross_memory_attach\": " + (job.client->cma() ? "true" : "false") +
-                     ", \"xpmem\": " + (job.client->xpmem() ? "true" : "false") + "},\n  \"collectives\": [";
+                     ", \"cross_memory_attach\": " + (job.client->reached_by(kReachCma) ? "true" : "false") +
+                     ", \"xpmem\": " + (job.client->reached_by(kReachXpmem) ? "true" : "false") +
+                     "},\n  \"collectives\": [";
   const char* separator = "\n";
   for (const auto& [key, row] : summary.rows) {
     text += separator + json_row(key.first, row);
@@ -367,8 +368,9 @@ std::vector<CommRecord> gather_records(const Job& job) {
 }
 
 std::vector<RankFigures> gather_figures(const Job& job) {
-  RankFigures mine{1e-9 * static_cast<double>(cpu_in_calls_ns), process_cpu_seconds(), job.client->helped_bytes(),
-                   job.client->huge_bytes()};
+  const client::Client::Statistics statistics = job.client->statistics();
+  RankFigures mine{1e-9 * static_cast<double>(cpu_in_calls_ns), process_cpu_seconds(), statistics.helped_bytes,
+                   statistics.huge_bytes};
   std::vector<RankFigures> all(job.world_rank == 0 ? job.world_size : 1);
   const int bytes = static_cast<int>(sizeof mine);
   real().Gather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, 0, job.internal_comm);

@@ -36,7 +36,7 @@ std::vector<Routes> gathered(const Routes& mine, std::uint32_t ranks, MPI_Comm c
 std::vector<WireUse> gather_wire_use(const Job& job) {
   if (job.nodes == 1) return {};
   Routes mine;
-  for (const WireRoute& route : job.client->wire_routes()) add(mine, route);
+  for (const WireRoute& route : job.client->statistics().wire_routes) add(mine, route);
   const std::vector<Routes> of_ranks = gathered(mine, job.local_size, job.node_comm);
   if (job.local_rank != 0) return {};
   Routes node;

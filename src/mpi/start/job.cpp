@@ -200,13 +200,13 @@ std::vector<std::byte> exchange_node_descriptors(const Job& job, const std::vect
 // The service processes of all nodes get to know each other. Empty: they have, as far as this rank knows.
 std::string introduce_nodes(const Job& job) {
   if (job.nodes == 1 || job.local_rank != 0) return {};
-  const Result<std::vector<std::byte>> descriptor = job.client->node_descriptor(job.config.init_timeout_ms);
+  const Result<std::vector<std::byte>> descriptor = job.client->node_leader().descriptor(job.config.init_timeout_ms);
   // Collective: also without a descriptor.
   const std::vector<std::byte> descriptors =
       exchange_node_descriptors(job, descriptor ? descriptor.value() : std::vector<std::byte>{});
   if (!descriptor) return descriptor.error();
   if (descriptors.empty()) return "a node has no descriptor";
-  const Status taken = job.client->take_job_map(descriptors, job.node, job.config.init_timeout_ms);
+  const Status taken = job.client->node_leader().take_job_map(descriptors, job.node, job.config.init_timeout_ms);
   return taken ? std::string() : taken.error();
 }
 
@@ -246,20 +246,20 @@ void describe(const Job& job) {
   if (!job.config.verbose || job.world_rank != 0) return;
   const WelcomeBody& welcome = job.client->welcome();
   if (job.nodes > 1) print("offloading on %u nodes; the first has %u of the ranks", job.nodes, job.local_size);
-  if (job.client->rdma()) {
+  if (job.client->reached_by(kReachRdma)) {
     return print("offloading: %u ranks, %u service process(es) on a DPU, which reach their memory by RDMA%s",
                  job.world_size, welcome.sp_count,
                  (welcome.reach & kReachAlias) != 0 ? " and move it by exported handles" : "");
   }
   print("offloading: %u ranks, %u service process(es), core %d%s, cross-memory attach %s%s", job.world_size,
         welcome.sp_count, welcome.cpu, welcome.core_share == copy::CoreShare::own ? "" : " (shared with ranks)",
-        job.client->cma() ? "available" : "not available: private buffers are packed",
-        job.client->xpmem() ? ", XPMEM" : "");
+        job.client->reached_by(kReachCma) ? "available" : "not available: private buffers are packed",
+        job.client->reached_by(kReachXpmem) ? ", XPMEM" : "");
 }
 
 void describe_wire(const Job& job) {
   if (!job.config.verbose || job.world_rank != 0 || job.nodes == 1) return;
-  const std::vector<WireRoute> routes = job.client->wire_routes();
+  const std::vector<WireRoute> routes = job.client->statistics().wire_routes;
   if (routes.empty()) print("wire: not used by the service process of rank 0");
   for (const WireRoute& route : routes) print("wire: %s", text_of(route).c_str());
 }

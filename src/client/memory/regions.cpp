@@ -1,0 +1,153 @@
+#include "client/memory/regions.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace outrigger::client {
+namespace {
+
+constexpr std::chrono::milliseconds kAnswerTimeout{5000};
+
+}  // namespace
+
+Regions::Regions(EndpointLock& lock, ControlChannel& control, RankNetwork* network, SegmentView segment,
+                 std::uint32_t reach)
+    : lock_(lock), control_(control), reach_(reach) {
+  if (network != nullptr) registrations_.emplace(*network, segment, network->unmapped());
+}
+
+bool Regions::admit() {
+  if (live_.fetch_add(1) < kMaxRegionsPerRank) return true;
+  live_.fetch_sub(1);
+  return false;
+}
+
+std::optional<Region> Regions::create(RegionUse use, std::uint64_t bytes) {
+  if (!admit()) return std::nullopt;
+  std::optional<Region> region = create_region(use, bytes);
+  if (!region) live_.fetch_sub(1);
+  return region;
+}
+
+void Regions::discard_unannounced(Region region) {
+  region.unmap();
+  live_.fetch_sub(1);
+}
+
+void Regions::drop(Region region) {
+  if (registrations_) {
+    const Lock lock(lock_.mutex);
+    registrations_->release(region.id);
+    registrations_->forget(region.address(), region.bytes);
+  } else if (!lock_.is_inert()) {
+    control_.drop_region(region.id, true);
+  }
+  discard_unannounced(std::move(region));
+}
+
+bool Regions::register_now(Region& region) {
+  const std::optional<RegionId> registered = registrations_->use(region.address(), region.bytes);
+  if (!registered) return false;
+  region.id = *registered;
+  region.fd.reset();
+  return true;
+}
+
+std::optional<Region> Regions::make_known(Region region) {
+  if (registrations_) {
+    Lock lock(lock_.mutex);
+    if (register_now(region)) return region;
+  } else if (control_.announce(region, true)) {
+    if (control_.wait_for_answer(region.id, kAnswerTimeout) == RegionAnswer::accepted) return region;
+    drop(std::move(region));
+    return std::nullopt;
+  }
+  discard_unannounced(std::move(region));
+  return std::nullopt;
+}
+
+std::optional<Region> Regions::add(RegionUse use, std::uint64_t bytes) {
+  std::optional<Region> region = create(use, bytes);
+  return region ? make_known(std::move(*region)) : std::nullopt;
+}
+
+void* Regions::allocate(std::uint64_t bytes) {
+  if (lock_.is_inert() || !maps()) return nullptr;
+  std::optional<Region> region = add(RegionUse::program, bytes);
+  if (!region) return nullptr;
+  void* memory = region->base;
+  const Lock lock(lock_.mutex);
+  insert(std::move(*region));
+  return memory;
+}
+
+bool Regions::release(void* memory) {
+  std::optional<Region> region;
+  {
+    const Lock lock(lock_.mutex);
+    region = take(memory, RegionUse::program);
+  }
+  if (!region) return false;
+  drop(std::move(*region));
+  return true;
+}
+
+RegionId Regions::region_of(const void* begin, std::uint64_t bytes) {
+  const Lock lock(lock_.mutex);
+  if (lock_.is_inert()) return kPrivateRegion;
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  if (registrations_) {
+    const std::optional<RegionId> registered = registrations_->use(address, bytes);
+    if (registered) registrations_->release(*registered);
+    return registered.value_or(kPrivateRegion);
+  }
+  const Region* region = table_.find(address, bytes);
+  return region == nullptr ? kPrivateRegion : region->id;
+}
+
+std::optional<Regions::Place> Regions::use(std::uint64_t begin, std::uint64_t bytes) {
+  if (registrations_) {
+    const std::optional<RegionId> registered = registrations_->use(begin, bytes);
+    if (!registered) return std::nullopt;
+    return Place{*registered, false};
+  }
+  if (const Region* region = table_.find(begin, bytes)) return Place{region->id, region->use == RegionUse::heap};
+  if ((reach_ & kReachCma) == 0) return std::nullopt;
+  return Place{};
+}
+
+std::optional<MemoryRange> Regions::allocate_in(RangeAllocator& chunks, std::uint64_t bytes) {
+  {
+    const Lock lock(lock_.mutex);
+    if (std::optional<MemoryRange> range = chunks.allocate(bytes)) return range;
+  }
+  std::optional<Region> region = add(RegionUse::internal, RangeAllocator::chunk_bytes_for(bytes));
+  if (!region) return std::nullopt;
+  const Lock lock(lock_.mutex);
+  chunks.add_chunk(region->id, region->address(), region->bytes);
+  insert(std::move(*region));
+  return chunks.allocate(bytes);
+}
+
+void Regions::close() {
+  for (Region& region : table_.all()) {
+    if (region.use != RegionUse::program || !region.make_private()) region.unmap();
+  }
+  table_.all().clear();
+}
+
+void Regions::abandon_in_child() {
+  if (registrations_) registrations_->abandon();
+  for (Region& region : table_.all()) {
+    // Where no private view is to be had the child shares the memory, which is better than to crash it.
+    if (region.use == RegionUse::program) static_cast<void>(region.make_private());
+  }
+}
+
+RegionAnswer ExpectedRegion::look(ControlChannel& control) {
+  if (!announced_) announced_ = control.announce(*region_, false);
+  return announced_ ? control.answer(region_->id) : RegionAnswer::pending;
+}
+
+}  // namespace outrigger::client

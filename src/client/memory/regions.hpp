@@ -1,0 +1,110 @@
+// This rank's memory as its service processes know it: regions that they map, announced to the keeper; or, with service
+// processes on a DPU, ranges that are registered for RDMA.
+//
+// At most kMaxRegionsPerRank at a time; at the limit there is no memory to be had here.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "client/endpoint_lock.hpp"
+#include "client/memory/range_allocator.hpp"
+#include "client/memory/region.hpp"
+#include "client/memory/registration_cache.hpp"
+#include "client/network/rank_network.hpp"
+#include "client/start/control_channel.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::client {
+
+class Regions {
+ public:
+  // `network`: of a DPU, or null. `reach`: as welcomed.
+  Regions(EndpointLock& lock, ControlChannel& control, RankNetwork* network, SegmentView segment, std::uint32_t reach);
+
+  // --- without the lock ---
+  // For the program (Client::allocate). Null: not to be had.
+  [[nodiscard]] void* allocate(std::uint64_t bytes);
+  bool release(void* memory);
+  [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes);
+  // A new one that the service processes know. The caller inserts it.
+  [[nodiscard]] std::optional<Region> add(RegionUse use, std::uint64_t bytes);
+  // The same with memory that there is already, admitted before.
+  [[nodiscard]] std::optional<Region> make_known(Region region);
+  // From one of the chunks, or from one more.
+  [[nodiscard]] std::optional<MemoryRange> allocate_in(RangeAllocator& chunks, std::uint64_t bytes);
+  void drop(Region region);
+
+  // --- any thread ---
+  // Counts one more. False: the limit is reached.
+  [[nodiscard]] bool admit();
+  // Admitted and created; nobody knows it yet.
+  [[nodiscard]] std::optional<Region> create(RegionUse use, std::uint64_t bytes);
+  void discard_unannounced(Region region);
+  [[nodiscard]] std::uint32_t count() const { return live_.load(std::memory_order_relaxed); }
+  // Service processes map what they are told of.
+  [[nodiscard]] bool maps() const { return (reach_ & kReachMapped) != 0; }
+  // Ranges are registered, not mapped.
+  [[nodiscard]] bool registers() const { return registrations_.has_value(); }
+  [[nodiscard]] ControlChannel& control() { return control_; }
+
+  // --- under the lock ---
+  void insert(Region region) { table_.insert(std::move(region)); }
+  [[nodiscard]] std::optional<Region> take(const void* base, RegionUse use) { return table_.take(base, use); }
+  [[nodiscard]] std::optional<Region> take_heap() { return table_.take_heap(); }
+  // How service processes reach a range of an operation; a registration has one user more then. Nothing: they do not.
+  struct Place {
+    RegionId region = kPrivateRegion;
+    bool in_heap = false;
+  };
+  [[nodiscard]] std::optional<Place> use(std::uint64_t begin, std::uint64_t bytes);
+  // The service processes have done with what the request names.
+  void release_registrations(const SlotRequestBody& body) {
+    if (!registrations_) return;
+    registrations_->release(RegionId{body.send.base.region});
+    registrations_->release(RegionId{body.receive.base.region});
+  }
+  // No service process maps the region: it is reached as the program's memory is.
+  [[nodiscard]] bool register_now(Region& region);
+
+  // --- at the end, or in a forked child ---
+  // Before the network goes.
+  void deregister() { registrations_.reset(); }
+  // The program may go on reading what it got from allocate(): that becomes ordinary memory.
+  void close();
+  void abandon_in_child();
+
+ private:
+  EndpointLock& lock_;
+  ControlChannel& control_;
+  const std::uint32_t reach_;
+  std::optional<RegistrationCache> registrations_;  // of a DPU
+  RegionTable table_;
+  std::atomic<std::uint32_t> live_{0};
+};
+
+// A region that nobody waits for: announced once the keeper's channel is free, used once the service processes have
+// answered. Under the lock.
+class ExpectedRegion {
+ public:
+  [[nodiscard]] explicit operator bool() const { return region_.has_value(); }
+  [[nodiscard]] bool announced() const { return announced_; }
+  void expect(Region region) {
+    region_ = std::move(region);
+    announced_ = false;
+  }
+  // Does what can be done without waiting.
+  [[nodiscard]] RegionAnswer look(ControlChannel& control);
+  [[nodiscard]] Region take() {
+    Region region = std::move(*region_);
+    region_.reset();
+    return region;
+  }
+
+ private:
+  std::optional<Region> region_;
+  bool announced_ = false;
+};
+
+}  // namespace outrigger::client

@@ -1,0 +1,82 @@
+#include "client/memory/staging_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace outrigger::client {
+namespace {
+
+// Staging above this has a region of its own.
+constexpr std::uint64_t kLargestInChunk = 512ULL << 10;
+// Regions for large staging that are kept although nobody uses them. Beyond it the oldest goes.
+constexpr std::uint64_t kIdleBytes = 64ULL << 20;
+
+void* pointer_to(const MemoryRange& range) {
+  return reinterpret_cast<void*>(range.address);
+}
+
+}  // namespace
+
+void* StagingMemory::allocate(std::uint64_t bytes) {
+  if (lock_.is_inert()) return nullptr;
+  const std::optional<MemoryRange> range =
+      bytes <= kLargestInChunk ? regions_.allocate_in(chunks_, bytes) : allocate_large(bytes);
+  if (!range) return nullptr;
+  const Lock lock(lock_.mutex);
+  in_use_.emplace(pointer_to(*range), *range);
+  bytes_in_use_ += range->bytes;
+  return pointer_to(*range);
+}
+
+std::optional<MemoryRange> StagingMemory::allocate_large(std::uint64_t bytes) {
+  if (std::optional<MemoryRange> range = take_idle(bytes)) return range;
+  std::optional<Region> region = regions_.add(RegionUse::internal, bytes);
+  if (!region) return std::nullopt;
+  const MemoryRange range{region->id, region->address(), region->bytes};
+  const Lock lock(lock_.mutex);
+  regions_.insert(std::move(*region));
+  return range;
+}
+
+std::optional<MemoryRange> StagingMemory::take_idle(std::uint64_t bytes) {
+  const Lock lock(lock_.mutex);
+  const auto fits = [bytes](const MemoryRange& range) { return range.bytes >= bytes && range.bytes / 2 <= bytes; };
+  const auto found = std::find_if(idle_.begin(), idle_.end(), fits);
+  if (found == idle_.end()) return std::nullopt;
+  const MemoryRange range = *found;
+  idle_.erase(found);
+  idle_bytes_ -= range.bytes;
+  return range;
+}
+
+void StagingMemory::release(void* memory) {
+  std::vector<Region> surplus;
+  {
+    const Lock lock(lock_.mutex);
+    const auto found = in_use_.find(memory);
+    if (lock_.is_inert() || found == in_use_.end()) return;
+    const MemoryRange range = found->second;
+    in_use_.erase(found);
+    bytes_in_use_ -= range.bytes;
+    if (range.bytes <= kLargestInChunk) return chunks_.release(range);
+    idle_.push_back(range);
+    idle_bytes_ += range.bytes;
+    surplus = take_surplus();
+  }
+  for (Region& region : surplus) regions_.drop(std::move(region));
+}
+
+std::vector<Region> StagingMemory::take_surplus() {
+  std::vector<Region> surplus;
+  while (idle_bytes_ > kIdleBytes) {
+    const MemoryRange oldest = idle_.front();
+    idle_.erase(idle_.begin());
+    idle_bytes_ -= oldest.bytes;
+    if (std::optional<Region> region = regions_.take(pointer_to(oldest), RegionUse::internal)) {
+      surplus.push_back(std::move(*region));
+    }
+  }
+  return surplus;
+}
+
+}  // namespace outrigger::client

@@ -1,0 +1,45 @@
+// What wakes the service process when it sleeps: an eventfd, or a message to a DPU.
+#pragma once
+
+#include <atomic>
+#include <utility>
+
+#include "base/unique_fd.hpp"
+#include "client/endpoint_lock.hpp"
+#include "client/network/rank_network.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::client {
+
+class Doorbell {
+ public:
+  // `network`: of a DPU, or null; it must stay until the endpoint is inert.
+  Doorbell(UniqueFd event, SegmentHeader& header, RankNetwork* network)
+      : event_(std::move(event)), header_(header), network_(network) {}
+
+  // Under the lock. Something has been posted just now. The service process says that it sleeps and then looks at the
+  // tails; here it is the other way round, both in the one order of sequentially consistent operations, so one of the
+  // two notices.
+  void posted() {
+    if (service_sleeps()) due_ = true;
+  }
+  // Unlocks, then rings if the service process slept when something was posted.
+  void unlock_and_ring(Lock& lock) {
+    const bool due = std::exchange(due_, false);
+    if (due && network_ != nullptr) network_->ring();
+    lock.unlock();
+    if (due && network_ == nullptr) ring();
+  }
+  // Any thread, but for a DPU's.
+  void ring() const;
+  [[nodiscard]] bool service_sleeps() const { return header_.service_sleeping.load(std::memory_order_seq_cst) != 0; }
+  void close() { event_.reset(); }
+
+ private:
+  UniqueFd event_;
+  SegmentHeader& header_;
+  RankNetwork* network_;
+  bool due_ = false;
+};
+
+}  // namespace outrigger::client

@@ -1,0 +1,175 @@
+#include "client/operations/posts.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "client/operations/group.hpp"
+
+namespace outrigger::client {
+namespace {
+
+using Phase = PendingOperation::Phase;
+
+OperationResult result_of(const OperationSlot& slot) {
+  OperationResult result;
+  const std::uint32_t status = slot.result.status;
+  const bool known = status <= static_cast<std::uint32_t>(CompletionStatus::peer_lost);
+  result.status = known ? static_cast<CompletionStatus>(status) : CompletionStatus::rejected;
+  result.bytes_by_reach = slot.result.bytes_by_reach;
+  result.late_announcements = slot.result.late_announcements;
+  return result;
+}
+
+std::unique_ptr<DeferredRequest> keep(const SlotRequestBody& body, const OperationArguments& arguments) {
+  auto kept = std::make_unique<DeferredRequest>();
+  kept->body = body;
+  kept->send_extents.assign(arguments.send_extents.begin(), arguments.send_extents.end());
+  kept->receive_extents.assign(arguments.receive_extents.begin(), arguments.receive_extents.end());
+  return kept;
+}
+
+}  // namespace
+
+bool Posts::post(PendingOperation& operation, const SlotRequestBody& body, const OperationArguments& arguments) {
+  if (!waiting_.empty()) post_waiting();
+  if (waiting_.empty()) {
+    if (place(operation, body, arguments)) return true;
+    if (nothing_can_be_placed()) return false;
+  }
+  operation.deferred = keep(body, arguments);
+  waiting_.push_back(&operation);
+  note_waiting();
+  return true;
+}
+
+bool Posts::place(PendingOperation& operation, SlotRequestBody body, const OperationArguments& arguments) {
+  const bool overflows = overflow_.holds_posts(header_) || out_of_slots();
+  if (overflows && regions_.registers()) return false;  // a DPU does not follow the chain
+  std::optional<MemoryRange> record;
+  if (overflows && !(record = allocate_arguments(sizeof(OverflowRecord)))) return false;
+  const std::optional<MemoryRange> copied = copy_arguments(body, arguments);
+  if (!copied) {
+    if (record) arguments_.undo(*record);
+    return false;
+  }
+  operation.arguments = *copied;
+  if (record) {
+    overflow_.append(header_, *record, operation, body);
+  } else {
+    slots_.post(operation, body);
+  }
+  doorbell_.posted();
+  ++placed_;
+  operation.group->mark_used();
+  operation.phase.store(Phase::posted, std::memory_order_release);
+  return true;
+}
+
+// One range for all: send extents, receive extents, marks.
+std::optional<MemoryRange> Posts::copy_arguments(SlotRequestBody& body, const OperationArguments& arguments) {
+  const std::uint64_t bytes =
+      arguments.send_extents.size_bytes() + arguments.receive_extents.size_bytes() + body.group_size;
+  const std::optional<MemoryRange> range = allocate_arguments(bytes);
+  if (!range) return std::nullopt;
+  std::uint64_t address = range->address;
+  const auto copy = [&](std::span<const PairExtent> extents) {
+    if (extents.empty()) return LocalRef{};
+    const LocalRef ref{range->region.value(), 0, address};
+    std::memcpy(reinterpret_cast<void*>(address), extents.data(), extents.size_bytes());
+    address += extents.size_bytes();
+    return ref;
+  };
+  body.send.extents = copy(arguments.send_extents);
+  body.receive.extents = copy(arguments.receive_extents);
+  body.marks = LocalRef{range->region.value(), 0, address};
+  std::memset(reinterpret_cast<void*>(address), 0, body.group_size);
+  return range;
+}
+
+std::optional<MemoryRange> Posts::allocate_arguments(std::uint64_t bytes) {
+  std::optional<MemoryRange> range = arguments_.allocate(bytes);
+  if (!range && reap()) range = arguments_.allocate(bytes);
+  return range ? range : arguments_.grow_for(bytes);
+}
+
+void Posts::post_waiting() {
+  arguments_.finish_growth();
+  while (!waiting_.empty()) {
+    PendingOperation& operation = *waiting_.front();
+    if (place(operation, operation.deferred->body, operation.deferred->arguments())) {
+      operation.deferred.reset();
+    } else if (!slots_.all_in_use() && nothing_can_be_placed()) {
+      reject(operation);
+    } else {
+      break;
+    }
+    waiting_.pop_front();
+  }
+  for (; !forgets_.empty() && !out_of_slots(); forgets_.pop_front()) {
+    SlotRequestBody body;
+    body.request = static_cast<std::uint16_t>(SlotRequest::forget_group);
+    body.group_high = forgets_.front().high;
+    body.group_low = forgets_.front().low;
+    slots_.post_unowned(body);
+    doorbell_.posted();
+  }
+  note_waiting();
+}
+
+// Nothing will come back that it could wait for: an end with a name, not a hang.
+void Posts::reject(PendingOperation& operation) {
+  regions_.release_registrations(operation.deferred->body);
+  operation.deferred.reset();
+  operation.result.status = CompletionStatus::rejected;
+  operation.phase.store(Phase::done, std::memory_order_release);
+}
+
+bool Posts::collect_if_done(PendingOperation& operation) {
+  if (operation.phase.load(std::memory_order_relaxed) == Phase::done) return true;
+  if (operation.phase.load(std::memory_order_relaxed) != Phase::posted) return false;
+  const OperationSlot& place = *operation.place;
+  if (!is_done(place)) return false;
+  operation.result = result_of(place);
+  arguments_.release(operation.arguments);
+  regions_.release_registrations(place.body);
+  if (operation.overflowed) {
+    overflow_.finish(operation);
+    overflow_.give_back(header_, arguments_);
+  } else {
+    slots_.release(SlotIndex(operation.number));
+  }
+  --placed_;
+  operation.phase.store(Phase::done, std::memory_order_release);
+  return true;
+}
+
+bool Posts::reap() {
+  // Counted after the slot is done: nothing new is done while the count stands.
+  const std::uint32_t completions = header_.completions.load(std::memory_order_acquire);
+  if (std::exchange(reaped_completions_, completions) == completions) return false;
+  const std::size_t free_before = slots_.free_count();
+  const std::size_t overflowed_before = overflow_.unfinished();
+  slots_.collect([this](PendingOperation& operation) { collect_if_done(operation); });
+  while (PendingOperation* oldest = overflow_.oldest()) {
+    if (!collect_if_done(*oldest)) break;
+  }
+  return slots_.free_count() != free_before || overflow_.unfinished() != overflowed_before;
+}
+
+void Posts::drop(std::unique_ptr<PendingOperation>& operation) {
+  if (collect_if_done(*operation)) return;
+  if (operation->phase.load(std::memory_order_relaxed) == Phase::posted) {
+    return static_cast<void>(abandoned_.emplace_back(std::move(operation)));
+  }
+  std::erase(waiting_, operation.get());
+  if (operation->deferred) regions_.release_registrations(operation->deferred->body);
+  note_waiting();
+}
+
+std::vector<std::unique_ptr<PendingOperation>> Posts::abandon() {
+  waiting_.clear();
+  forgets_.clear();
+  return std::exchange(abandoned_, {});
+}
+
+}  // namespace outrigger::client

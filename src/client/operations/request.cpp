@@ -1,0 +1,93 @@
+#include "client/operations/request.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "client/operations/group.hpp"
+
+namespace outrigger::client {
+namespace {
+
+// Offsets from the buffer's base that hold every block.
+struct Span {
+  std::int64_t low = 0;
+  std::int64_t high = 0;  // behind the last byte
+  [[nodiscard]] bool empty() const { return low == high; }
+};
+
+bool extend(Span& span, bool& any, std::int64_t offset, std::uint64_t bytes) {
+  if (bytes == 0) return true;
+  std::int64_t end = 0;
+  if (__builtin_add_overflow(offset, bytes, &end)) return false;
+  span.low = any ? std::min(span.low, offset) : offset;
+  span.high = any ? std::max(span.high, end) : end;
+  any = true;
+  return true;
+}
+
+// Nothing when the offsets overflow.
+std::optional<Span> span_of(const BufferLayout& layout, std::uint32_t group_size) {
+  Span span;
+  bool any = false;
+  if (!layout.extents.empty()) {
+    for (const PairExtent& extent : layout.extents) {
+      if (!extend(span, any, extent.offset_bytes, extent.bytes)) return std::nullopt;
+    }
+    return span;
+  }
+  std::int64_t last = 0;
+  if (__builtin_mul_overflow(layout.stride_bytes, static_cast<std::int64_t>(group_size) - 1, &last))
+    return std::nullopt;
+  if (!extend(span, any, 0, layout.block_bytes) || !extend(span, any, last, layout.block_bytes)) return std::nullopt;
+  return span;
+}
+
+}  // namespace
+
+bool fits_group(const OperationRequest& request) {
+  const auto fits = [&request](const BufferLayout& layout) {
+    return layout.extents.empty() || layout.extents.size() == request.group->size();
+  };
+  return fits(request.send) && fits(request.receive);
+}
+
+SlotRequestBody describe(const OperationRequest& request) {
+  const Group& group = *request.group;
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(SlotRequest::operation);
+  body.collective = static_cast<std::uint16_t>(request.collective);
+  body.algorithm = static_cast<std::uint16_t>(request.algorithm);
+  body.flags =
+      (request.own_block_done ? kSlotOwnBlockDone : 0) | (request.receive_from_root ? kSlotReceiveFromRoot : 0);
+  body.root = request.root;
+  body.group_high = group.id().high;
+  body.group_low = group.id().low;
+  body.sequence = request.sequence;
+  body.digest =
+      operation_digest(request.collective, request.algorithm, request.root, group.size(), request.configuration);
+  body.group_size = group.size();
+  body.group_rank = group.me().value();
+  body.members = LocalRef{group.members().region.value(), 0, group.members().address};
+  return body;
+}
+
+SideMemory describe_side(const BufferLayout& layout, std::uint32_t group_size, Regions& regions, SlotLayout& filled,
+                         MemoryRange& in_heap) {
+  const std::optional<Span> span = span_of(layout, group_size);
+  if (!span) return {SideMemory::Reached::never};
+  if (span->empty()) return {SideMemory::Reached::without_bytes};  // private, address 0, blocks of no bytes
+  const std::uint64_t base = reinterpret_cast<std::uintptr_t>(layout.base);
+  const std::uint64_t begin = base + static_cast<std::uint64_t>(span->low);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(span->high) - static_cast<std::uint64_t>(span->low);
+  const std::optional<Regions::Place> place = regions.use(begin, bytes);
+  if (!place) return {SideMemory::Reached::never};
+  if (place->in_heap) in_heap = MemoryRange{place->region, begin, bytes};
+  filled.base = LocalRef{place->region.value(), 0, base};
+  if (layout.extents.empty()) {
+    filled.stride_bytes = layout.stride_bytes;
+    filled.block_bytes = layout.block_bytes;
+  }
+  return {SideMemory::Reached::with_bytes, begin, bytes, place->region == kPrivateRegion};
+}
+
+}  // namespace outrigger::client
