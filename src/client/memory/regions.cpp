@@ -106,17 +106,6 @@ RegionId Regions::region_of(const void* begin, std::uint64_t bytes) {
   return region == nullptr ? kPrivateRegion : region->id;
 }
 
-std::optional<Regions::Place> Regions::use(std::uint64_t begin, std::uint64_t bytes) {
-  if (registrations_) {
-    const std::optional<RegionId> registered = registrations_->use(begin, bytes);
-    if (!registered) return std::nullopt;
-    return Place{*registered, false};
-  }
-  if (const Region* region = table_.find(begin, bytes)) return Place{region->id, region->use == RegionUse::heap};
-  if ((reach_ & kReachCma) == 0) return std::nullopt;
-  return Place{};
-}
-
 std::optional<MemoryRange> Regions::allocate_in(RangeAllocator& chunks, std::uint64_t bytes) {
   {
     const Lock lock(lock_.mutex);

@@ -58,7 +58,16 @@ class Regions {
     RegionId region = kPrivateRegion;
     bool in_heap = false;
   };
-  [[nodiscard]] std::optional<Place> use(std::uint64_t begin, std::uint64_t bytes);
+  [[nodiscard]] std::optional<Place> use(std::uint64_t begin, std::uint64_t bytes) {
+    if (registrations_) {
+      const std::optional<RegionId> registered = registrations_->use(begin, bytes);
+      if (!registered) return std::nullopt;
+      return Place{*registered, false};
+    }
+    if (const Region* region = table_.find(begin, bytes)) return Place{region->id, region->use == RegionUse::heap};
+    if ((reach_ & kReachCma) == 0) return std::nullopt;
+    return Place{};
+  }
   // The service processes have done with what the request names.
   void release_registrations(const SlotRequestBody& body) {
     if (!registrations_) return;

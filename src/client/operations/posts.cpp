@@ -30,19 +30,19 @@ std::unique_ptr<DeferredRequest> keep(const SlotRequestBody& body, const Operati
 
 }  // namespace
 
-bool Posts::post(PendingOperation& operation, const SlotRequestBody& body, const OperationArguments& arguments) {
-  if (!waiting_.empty()) post_waiting();
-  if (waiting_.empty()) {
-    if (place(operation, body, arguments)) return true;
-    if (nothing_can_be_placed()) return false;
+bool Posts::post_or_keep(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
+  if (!waiting_.empty()) {
+    post_waiting();
+    if (waiting_.empty() && place(operation, body, arguments)) return true;
   }
+  if (waiting_.empty() && nothing_can_be_placed()) return false;
   operation.deferred = keep(body, arguments);
   waiting_.push_back(&operation);
   note_waiting();
   return true;
 }
 
-bool Posts::place(PendingOperation& operation, SlotRequestBody body, const OperationArguments& arguments) {
+bool Posts::place(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
   const bool overflows = overflow_.holds_posts(header_) || out_of_slots();
   if (overflows && regions_.registers()) return false;  // a DPU does not follow the chain
   std::optional<MemoryRange> record;

@@ -26,9 +26,11 @@ class Posts {
   Posts(SegmentView segment, Regions& regions, ArgumentMemory& arguments, Doorbell& doorbell)
       : header_(segment.header()), regions_(regions), arguments_(arguments), doorbell_(doorbell), slots_(segment) {}
 
-  // Posts, or keeps until it can be. False: no memory is left for its arguments, and none will come back.
-  [[nodiscard]] bool post(PendingOperation& operation, const SlotRequestBody& body,
-                          const OperationArguments& arguments);
+  // Posts, or keeps until it can be. Fills in where the arguments are. False: no memory is left for them, and none will
+  // come back.
+  [[nodiscard]] bool post(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
+    return (waiting_.empty() && place(operation, body, arguments)) || post_or_keep(operation, body, arguments);
+  }
   // The service processes forget the group, as soon as post_waiting() finds a slot to say so.
   void forget_group(const GroupId& group) { forgets_.push_back(group); }
   // Posts what waits, in order, as far as it goes.
@@ -59,8 +61,10 @@ class Posts {
   [[nodiscard]] std::size_t without_slot() const { return waiting_.size() + overflow_.unfinished(); }
 
  private:
+  [[nodiscard]] bool post_or_keep(PendingOperation& operation, SlotRequestBody& body,
+                                  const OperationArguments& arguments);
   // Puts the request into a slot, or an overflow record. False: no argument memory at present; no slot of a DPU's.
-  [[nodiscard]] bool place(PendingOperation& operation, SlotRequestBody body, const OperationArguments& arguments);
+  [[nodiscard]] bool place(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments);
   [[nodiscard]] std::optional<MemoryRange> copy_arguments(SlotRequestBody& body, const OperationArguments& arguments);
   [[nodiscard]] std::optional<MemoryRange> allocate_arguments(std::uint64_t bytes);
   void reject(PendingOperation& operation);
