@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/control.hpp"
 #include "protocol/ids.hpp"
@@ -71,15 +72,9 @@ struct AttachOptions {
   std::string transports;     // to it, as UCX_TLS; empty: what UCX's own settings name
 };
 
-// One side of an operation: where this rank's blocks are. Peer i's block is base + i * stride_bytes, block_bytes long;
-// or, when `extents` is not empty (one per group member), base + extents[i].offset_bytes. The extents are copied by
-// post(); the blocks must stay valid until the operation is done.
-struct BufferLayout {
-  const void* base = nullptr;
-  std::int64_t stride_bytes = 0;
-  std::uint64_t block_bytes = 0;
-  std::span<const PairExtent> extents;
-};
+// One side of an operation: where this rank's blocks are. The extents are copied by post(); the blocks must stay valid
+// until the operation is done.
+using BufferLayout = BlockLayout<const void*, std::span<const PairExtent>>;
 
 // A communicator that operations are posted on. Made by Client::define_group; shared by the operations in flight.
 class Group;

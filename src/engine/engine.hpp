@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "fabric/fabric.hpp"
+#include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
@@ -61,24 +62,15 @@ struct EngineConfig {
   const Registry* registry = nullptr;  // null: the built-in algorithms
 };
 
-// Where a rank's blocks for its peers are. `extents` empty: peer i's block is `block_bytes` at base + i * stride.
-// Otherwise extents[i] gives it (offset from base). Plain data, owned by the operation.
-struct BlockLayout {
-  MemoryRef base;
-  std::int64_t stride_bytes = 0;
-  std::uint64_t block_bytes = 0;
-  std::vector<PairExtent> extents;
+// Where a rank's blocks for its peers are. Plain data, owned by the operation.
+using OwnedBlocks = outrigger::BlockLayout<MemoryRef, std::vector<PairExtent>>;
+struct BlockLayout : OwnedBlocks {
   std::optional<GroupRank> only;  // the block is for (or from) this peer alone; there are no extents
 
   [[nodiscard]] std::uint64_t bytes(GroupRank peer) const {
-    if (only && *only != peer) return 0;
-    return extents.empty() ? block_bytes : extents[peer.value()].bytes;
+    return only && *only != peer ? 0 : OwnedBlocks::bytes(peer.value());
   }
-  // Unsigned arithmetic wraps without harm: the fabric checks every range against what its owner registered.
-  [[nodiscard]] std::uint64_t address(GroupRank peer) const {
-    return base.address + (extents.empty() ? static_cast<std::uint64_t>(stride_bytes) * peer.value()
-                                           : static_cast<std::uint64_t>(extents[peer.value()].offset_bytes));
-  }
+  [[nodiscard]] std::uint64_t address(GroupRank peer) const { return base.address + offset_bytes(peer.value()); }
   [[nodiscard]] Block block(GroupRank peer) const {
     Block result{base, bytes(peer)};
     result.memory.address = address(peer);

@@ -37,6 +37,7 @@
 
 #include "base/futex.hpp"
 #include "copy/board.hpp"
+#include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/control.hpp"
 #include "protocol/ids.hpp"
@@ -62,13 +63,8 @@ struct LocalRef {
 };
 static_assert(sizeof(LocalRef) == 16);
 
-// Mirrors engine::BlockLayout. `extents.region != 0`: a PairExtent[group_size] is there and stride/block are unused.
-struct SlotLayout {
-  LocalRef base;
-  std::int64_t stride_bytes = 0;
-  std::uint64_t block_bytes = 0;
-  LocalRef extents;
-};
+// `extents.region != 0`: a PairExtent[group_size] is there.
+using SlotLayout = BlockLayout<LocalRef, LocalRef>;
 static_assert(sizeof(SlotLayout) == 48);
 
 enum class SlotState : std::uint32_t { free = 0, posted = 1, done = 2 };

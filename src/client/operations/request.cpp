@@ -1,49 +1,10 @@
 #include "client/operations/request.hpp"
 
-#include <algorithm>
 #include <optional>
 
 #include "client/operations/group.hpp"
 
 namespace outrigger::client {
-namespace {
-
-// Offsets from the buffer's base that hold every block.
-struct Span {
-  std::int64_t low = 0;
-  std::int64_t high = 0;  // behind the last byte
-  [[nodiscard]] bool empty() const { return low == high; }
-};
-
-bool extend(Span& span, bool& any, std::int64_t offset, std::uint64_t bytes) {
-  if (bytes == 0) return true;
-  std::int64_t end = 0;
-  if (__builtin_add_overflow(offset, bytes, &end)) return false;
-  span.low = any ? std::min(span.low, offset) : offset;
-  span.high = any ? std::max(span.high, end) : end;
-  any = true;
-  return true;
-}
-
-// Nothing when the offsets overflow.
-std::optional<Span> span_of(const BufferLayout& layout, std::uint32_t group_size) {
-  Span span;
-  bool any = false;
-  if (!layout.extents.empty()) {
-    for (const PairExtent& extent : layout.extents) {
-      if (!extend(span, any, extent.offset_bytes, extent.bytes)) return std::nullopt;
-    }
-    return span;
-  }
-  std::int64_t last = 0;
-  if (__builtin_mul_overflow(layout.stride_bytes, static_cast<std::int64_t>(group_size) - 1, &last))
-    return std::nullopt;
-  if (!extend(span, any, 0, layout.block_bytes) || !extend(span, any, last, layout.block_bytes)) return std::nullopt;
-  return span;
-}
-
-}  // namespace
-
 bool fits_group(const OperationRequest& request) {
   const auto fits = [&request](const BufferLayout& layout) {
     return layout.extents.empty() || layout.extents.size() == request.group->size();
@@ -73,12 +34,12 @@ SlotRequestBody describe(const OperationRequest& request) {
 
 SideMemory describe_side(const BufferLayout& layout, std::uint32_t group_size, Regions& regions, SlotLayout& filled,
                          MemoryRange& in_heap) {
-  const std::optional<Span> span = span_of(layout, group_size);
-  if (!span) return {SideMemory::Reached::never};
-  if (span->empty()) return {SideMemory::Reached::without_bytes};  // private, address 0, blocks of no bytes
+  const std::optional<OffsetRange> range = layout.range(group_size);
+  if (!range) return {SideMemory::Reached::never};
+  if (range->empty()) return {SideMemory::Reached::without_bytes};  // private, address 0, blocks of no bytes
   const std::uint64_t base = reinterpret_cast<std::uintptr_t>(layout.base);
-  const std::uint64_t begin = base + static_cast<std::uint64_t>(span->low);
-  const std::uint64_t bytes = static_cast<std::uint64_t>(span->high) - static_cast<std::uint64_t>(span->low);
+  const std::uint64_t begin = base + static_cast<std::uint64_t>(range->low);
+  const std::uint64_t bytes = range->bytes();
   const std::optional<Regions::Place> place = regions.use(begin, bytes);
   if (!place) return {SideMemory::Reached::never};
   if (place->in_heap) in_heap = MemoryRange{place->region, begin, bytes};

@@ -22,9 +22,9 @@ enum class Placement { mapped, private_memory, staged };
 // Service processes touch the buffer itself where they can; else it goes through staging.
 Placement place(Job& job, Blocks& blocks) {
   if (blocks.dense()) {
+    blocks.use_buffer();
     const bool mapped = blocks.mapped(*job.client);
     if (mapped || job.client->reached_by(kReachCma)) {
-      blocks.use_buffer();
       return mapped && !job.client->reached_by(kReachRdma) ? Placement::mapped : Placement::private_memory;
     }
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "mpi/native/constants.hpp"
@@ -159,6 +160,7 @@ void Blocks::set_shared(const void* buffer, std::int64_t count, MPI_Datatype typ
 void Blocks::reset(client::Client* client) {
   if (staging_ != nullptr && client != nullptr) client->release_staging(staging_);
   staging_ = nullptr;
+  handed_ = {};
   if (!type_kept_) return;
   type_kept_ = false;
   if (form_ != Form::typed) {
@@ -170,32 +172,16 @@ void Blocks::reset(client::Client* client) {
   }
 }
 
-bool Blocks::mapped(const client::Client& client) const {
-  std::int64_t begin = INT64_MAX;
-  std::int64_t end = INT64_MIN;
-  const auto include = [&](std::uint32_t peer) {
-    const std::uint64_t bytes = bytes_of(peer);
-    if (bytes == 0) return;
-    const std::int64_t first = offset_of(peer) + shape(peer).first;
-    begin = std::min(begin, first);
-    end = std::max(end, first + static_cast<std::int64_t>(bytes));
-  };
-  if (listed()) {
-    for (std::uint32_t peer = 0; peer < peers_; ++peer) include(peer);
-  } else {
-    include(0);
-    include(peers_ - 1);
-  }
-  if (end <= begin) return true;  // no bytes at all
-  return client.region_of(at(buffer_, begin), static_cast<std::uint64_t>(end - begin)) != kPrivateRegion;
-}
-
 void Blocks::use_buffer() {
-  if (!listed()) return;
-  extents_.resize(peers_);
-  for (std::uint32_t i = 0; i < peers_; ++i) {
-    const std::uint64_t bytes = bytes_of(i);
-    extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape(i).first, bytes};
+  if (listed()) {
+    extents_.resize(peers_);
+    for (std::uint32_t i = 0; i < peers_; ++i) {
+      const std::uint64_t bytes = bytes_of(i);
+      extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape(i).first, bytes};
+    }
+    handed_ = {at(buffer_, 0), 0, 0, extents_};
+  } else if (total_bytes_ != 0) {
+    handed_ = {at(buffer_, shape_.first), stride(), bytes_of(0), {}};
   }
 }
 
@@ -208,11 +194,23 @@ bool Blocks::use_staging(client::Client& client) {
       needed += aligned(bytes_of(i));
     }
   } else {
-    staging_stride_ = form_ == Form::shared ? 0 : aligned(bytes_of(0));
     needed = aligned(bytes_of(0)) * different();
   }
-  staging_ = static_cast<std::byte*>(client.allocate_staging(std::max<std::uint64_t>(needed, kStagingAlignment)));
-  return staging_ != nullptr;
+  staging_ = client.allocate_staging(std::max<std::uint64_t>(needed, kStagingAlignment));
+  if (staging_ == nullptr) return false;
+  const std::uint64_t stride = form_ == Form::regular ? aligned(bytes_of(0)) : 0;
+  if (listed()) {
+    handed_ = {staging_, 0, 0, extents_};
+  } else if (total_bytes_ != 0) {
+    handed_ = {staging_, static_cast<std::int64_t>(stride), bytes_of(0), {}};
+  }
+  return true;
+}
+
+bool Blocks::mapped(const client::Client& client) const {
+  const std::optional<OffsetRange> range = handed_.range(peers_);
+  if (!range) return false;
+  return range->empty() || client.region_of(at(base(), range->low), range->bytes()) != kPrivateRegion;
 }
 
 void Blocks::pack(MPI_Comm comm, std::uint32_t skip) {
@@ -265,25 +263,6 @@ void Blocks::unpack(MPI_Comm comm, std::uint32_t skip) {
       check_packed(code, position, chunk_bytes);
     });
   }
-}
-
-client::BufferLayout Blocks::layout() const {
-  client::BufferLayout layout;
-  if (listed()) {
-    layout.base = staged() ? static_cast<const void*>(staging_) : at(buffer_, 0);
-    layout.extents = extents_;
-    return layout;
-  }
-  if (total_bytes_ == 0) return layout;
-  layout.base = handed(0);
-  layout.block_bytes = bytes_of(0);
-  layout.stride_bytes = staged() ? static_cast<std::int64_t>(staging_stride_) : stride();
-  return layout;
-}
-
-std::byte* Blocks::handed(std::uint32_t peer) const {
-  if (!staged()) return at(buffer_, offset_of(peer) + shape(peer).first);
-  return staging_ + (listed() ? static_cast<std::uint64_t>(extents_[peer].offset_bytes) : staging_stride_ * peer);
 }
 
 void Blocks::keep_type() {

@@ -40,13 +40,13 @@ class Blocks {
   [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
   // Blocks need no packing: each is one dense piece of memory.
   [[nodiscard]] bool dense() const { return dense_; }
-  // All blocks lie in one range that the service processes map. Only for dense blocks.
-  [[nodiscard]] bool mapped(const client::Client& client) const;
 
   // Chooses the buffer itself. Only for dense blocks.
   void use_buffer();
   // Chooses staging memory of the blocks' size. False: there is none.
   [[nodiscard]] bool use_staging(client::Client& client);
+  // All blocks that are handed over lie in one range that the service processes map.
+  [[nodiscard]] bool mapped(const client::Client& client) const;
   [[nodiscard]] bool staged() const { return staging_ != nullptr; }
 
   // Between the user's buffer and staging; peer `skip` (or none: peers()) is left out.
@@ -54,9 +54,11 @@ class Blocks {
   void unpack(MPI_Comm comm, std::uint32_t skip);
 
   // What is handed over. Valid until reset.
-  [[nodiscard]] client::BufferLayout layout() const;
+  [[nodiscard]] const client::BufferLayout& layout() const { return handed_; }
   // Where peer's block is handed over.
-  [[nodiscard]] std::byte* handed(std::uint32_t peer) const;
+  [[nodiscard]] std::byte* handed(std::uint32_t peer) const {
+    return at(base(), static_cast<std::int64_t>(handed_.offset_bytes(peer)));
+  }
   [[nodiscard]] std::uint32_t peers() const { return peers_; }
 
   // The types must outlive the call that started the operation.
@@ -87,6 +89,7 @@ class Blocks {
   [[nodiscard]] static std::byte* at(std::uintptr_t base, std::int64_t offset) {
     return reinterpret_cast<std::byte*>(base + static_cast<std::uintptr_t>(offset));
   }
+  [[nodiscard]] std::uintptr_t base() const { return reinterpret_cast<std::uintptr_t>(handed_.base); }
   void sum_up();
 
   std::uintptr_t buffer_ = 0;
@@ -101,9 +104,9 @@ class Blocks {
   std::vector<std::int64_t> counts_;   // listed: elements per peer
   std::vector<std::int64_t> offsets_;  // listed: bytes from the buffer
   std::vector<Typed> typed_;           // types per peer
-  std::byte* staging_ = nullptr;
-  std::uint64_t staging_stride_ = 0;  // where not listed
-  std::vector<PairExtent> extents_;   // listed: what is handed over, from the buffer or staging
+  void* staging_ = nullptr;
+  client::BufferLayout handed_;      // in the buffer or staging
+  std::vector<PairExtent> extents_;  // listed: its
 };
 
 template <class Count, class Displacement>
