@@ -17,9 +17,11 @@
 //
 // Who lends depends on the service process's core (core_share.hpp):
 //
-//   own, shared  each rank's copier, a thread on that core; while all ranks wait at once after their posts, they as
-//   well none         ranks that wait or test; nobody has a core to spare idle         nobody: the service process
-//   copies by itself, on a core that nobody uses
+//   own, shared  each rank's copier, a thread on that core; while all ranks wait at once after their posts, they too
+//
+//   none         ranks that wait or test; nobody has a core to spare
+//
+//   idle         nobody: the service process copies by itself, on a core that nobody uses
 //
 // A lender may be missing: not allowed (reach), not started yet, busy with huge pages, without access to the other
 // process. Then, and where there is too little for it, the service process takes its own lane. Before all this, a rank
