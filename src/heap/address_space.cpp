@@ -84,8 +84,8 @@ bool AddressSpace::open() {
     why_not_ = "no addresses could be reserved";
     return false;
   }
-  chunks_ = static_cast<std::uint8_t*>(table);
   begin_ = up(reinterpret_cast<std::uintptr_t>(reserved), kChunkBytes);
+  chunks_ = ChunkTable(begin_, static_cast<ChunkState*>(table));
   bytes_ = bytes;
   owner_ = ::getpid();
   if (!begin_generation(begin_)) {
@@ -139,15 +139,12 @@ bool AddressSpace::commit(std::uintptr_t begin, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   // Another process: one that was made without the handlers of fork(), or that shares this one's memory for a moment.
   if (closed() || begin < backing_.start || ::getpid() != owner_) return false;
-  const std::size_t first = chunk_of(begin);
-  const std::size_t last = chunk_of(begin + bytes - 1) + 1;
-  const auto unmapped = [](std::uint8_t state) { return state < kMapped; };
-  if (!each_run(first, last, unmapped, [this](std::size_t from, std::size_t to) { return map_run(from, to); })) {
-    return false;
-  }
+  const std::size_t first = chunks_.chunk_of(begin);
+  const std::size_t last = chunks_.chunk_of(begin + bytes - 1) + 1;
+  const auto map = [this](std::size_t from, std::size_t to) { return map_run(from, to); };
+  if (!chunks_.each_run_below(ChunkState::mapped, first, last, map)) return false;
   if (bytes >= kLargeBytes && bytes > available_memory_bytes() / 4) return true;
-  const auto not_backed = [](std::uint8_t state) { return state < kBacked; };
-  return each_run(first, last, not_backed, [this](std::size_t from, std::size_t to) {
+  return chunks_.each_run_below(ChunkState::backed, first, last, [this](std::size_t from, std::size_t to) {
     back_run(from, to);
     return true;
   });
@@ -158,17 +155,17 @@ bool AddressSpace::map_run(std::size_t first, std::size_t last) {
     close("the program has closed its descriptor");
     return false;
   }
-  void* const at = pointer(address_of(first));
+  void* const at = pointer(chunks_.address_of(first));
   const std::uint64_t bytes = (last - first) * kChunkBytes;
   if (::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, backing_.fd,
-             backing_.offset_of(address_of(first))) == MAP_FAILED) {
+             backing_.offset_of(chunks_.address_of(first))) == MAP_FAILED) {
     return false;
   }
   if (::madvise(at, bytes, MADV_DONTFORK) != 0) {
     static_cast<void>(::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
     return false;
   }
-  std::fill(chunks_ + first, chunks_ + last, kMapped);
+  chunks_.set(first, last, ChunkState::mapped);
   return true;
 }
 
@@ -179,25 +176,23 @@ void AddressSpace::back_run(std::size_t first, std::size_t last) {
   if (collapses_.load(std::memory_order_relaxed)) {
     // The kernel collapses what has at least one page.
     for (std::size_t chunk = first; chunk < last; ++chunk) {
-      static_cast<void>(*static_cast<volatile const char*>(pointer(address_of(chunk))));
+      static_cast<void>(*static_cast<volatile const char*>(pointer(chunks_.address_of(chunk))));
     }
-    done = ::madvise(pointer(address_of(first)), bytes, kCollapse) == 0;
+    done = ::madvise(pointer(chunks_.address_of(first)), bytes, kCollapse) == 0;
     if (!done && errno == EINVAL) collapses_.store(false, std::memory_order_relaxed);
   }
   if (!done && backing_.is_there()) {
-    static_cast<void>(::fallocate(backing_.fd, FALLOC_FL_KEEP_SIZE, backing_.offset_of(address_of(first)),
+    static_cast<void>(::fallocate(backing_.fd, FALLOC_FL_KEEP_SIZE, backing_.offset_of(chunks_.address_of(first)),
                                   static_cast<off_t>(bytes)));
   }
-  std::fill(chunks_ + first, chunks_ + last, kBacked);
+  chunks_.set(first, last, ChunkState::backed);
 }
 
 bool AddressSpace::decommit(std::uintptr_t begin, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   const Range range{begin, begin + bytes};
   if (begin < backing_.start || !generation_open_) {  // private by now: the memfd would show what was there before
-    const auto meets = [&range](const Held& held) {
-      return held.range.begin < range.end && range.begin < held.range.end;
-    };
+    const auto meets = [&range](const Held& held) { return held.range.meets(range); };
     if (std::any_of(former_.begin(), former_.begin() + static_cast<std::ptrdiff_t>(former_count_), meets)) return false;
     return ::mmap(pointer(begin), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
            MAP_FAILED;
@@ -207,10 +202,7 @@ bool AddressSpace::decommit(std::uintptr_t begin, std::uint64_t bytes) {
                   static_cast<off_t>(bytes)) != 0) {
     return false;
   }
-  const std::size_t first = chunk_of(up(begin, kChunkBytes));
-  const std::size_t last = chunk_of(down(range.end, kChunkBytes));
-  for (std::size_t chunk = first; chunk < last; ++chunk)
-    chunks_[chunk] = std::min<std::uint8_t>(chunks_[chunk], kMapped);
+  chunks_.lower_to_mapped(chunks_.chunk_of(up(begin, kChunkBytes)), chunks_.chunk_of(down(range.end, kChunkBytes)));
   return true;
 }
 

@@ -26,23 +26,14 @@
 #include <cstdint>
 #include <mutex>
 
+#include "heap/ranges.hpp"
 #include "protocol/shared_heap.hpp"
 
 namespace outrigger::heap {
 
-inline constexpr std::uint64_t kPageBytes = 4096;
-inline constexpr std::uint64_t kChunkBytes = 2ULL << 20;
-
 [[nodiscard]] inline void* pointer(std::uintptr_t address) {
   return reinterpret_cast<void*>(address);
 }
-
-struct Range {
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;
-  [[nodiscard]] bool empty() const { return begin >= end; }
-  [[nodiscard]] std::uint64_t bytes() const { return empty() ? 0 : end - begin; }
-};
 
 // A memfd and where it is mapped: address `start` is its first byte.
 struct MemoryFile {
@@ -97,25 +88,14 @@ class AddressSpace {
     bool again = false;
     void* copy = nullptr;
   };
-  static constexpr std::size_t kMostHeld = 128;  // beyond it, ranges are put together
-  enum ChunkState : std::uint8_t { kUnmapped = 0, kMapped = 1, kBacked = 2 };
 
   [[nodiscard]] bool begin_generation(std::uintptr_t start);
   void close(const char* reason);
   [[nodiscard]] Range current() const { return {backing_.start, top_}; }
-  [[nodiscard]] std::size_t chunk_of(std::uintptr_t address) const { return (address - begin_) / kChunkBytes; }
-  [[nodiscard]] std::uintptr_t address_of(std::size_t chunk) const { return begin_ + chunk * kChunkBytes; }
   [[nodiscard]] bool map_run(std::size_t first, std::size_t last);
   void back_run(std::size_t first, std::size_t last);
-  // Calls visit(first, last) for each run of chunks within [first, last) of which wanted(state) holds.
-  template <class Wanted, class Visit>
-  bool each_run(std::size_t first, std::size_t last, const Wanted& wanted, const Visit& visit);
-  // Calls visit(Range) for each part of `range` that is mapped.
-  template <class Visit>
-  void each_mapped(const Range& range, const Visit& visit);
 
-  void ask(const Range& range);
-  void ask_for_everything();
+  void hold_everything();
   void make_private(const Range& range, const MemoryFile& backing);
   void keep_or_end_former();
   void end_generation();
@@ -134,28 +114,12 @@ class AddressSpace {
   std::mutex mutex_;    // guards what follows
   MemoryFile backing_;  // of the current generation
   std::uintptr_t top_ = 0;
-  std::uint8_t* chunks_ = nullptr;        // a ChunkState each
-  std::array<Range, kMostHeld> asked_{};  // to be held at the fork that is prepared
-  std::size_t asked_count_ = 0;
-  std::array<Held, 2 * kMostHeld> former_{};  // of earlier generations, still shared
+  ChunkTable chunks_;
+  RangeSet asked_;                                  // to be held at the fork that is prepared
+  std::array<Held, 2 * RangeSet::kMost> former_{};  // of earlier generations, still shared
   std::size_t former_count_ = 0;
   bool generation_open_ = false;   // there is a current generation
   bool generation_ended_ = false;  // by the fork that is under way
 };
-
-template <class Wanted, class Visit>
-bool AddressSpace::each_run(std::size_t first, std::size_t last, const Wanted& wanted, const Visit& visit) {
-  while (first < last) {
-    if (!wanted(chunks_[first])) {
-      ++first;
-      continue;
-    }
-    std::size_t end = first;
-    while (end < last && wanted(chunks_[end])) ++end;
-    if (!visit(first, end)) return false;
-    first = end;
-  }
-  return true;
-}
 
 }  // namespace outrigger::heap

@@ -16,78 +16,30 @@ namespace {
 // Beyond it the program's memory stays private: each such fork costs it page faults.
 constexpr std::uint64_t kMostForks = 32;
 
-bool meet(const Range& one, const Range& other) {
-  return one.begin < other.end && other.begin < one.end;
-}
-
-Range both(const Range& one, const Range& other) {
-  return {std::min(one.begin, other.begin), std::max(one.end, other.end)};
-}
-
-Range common(const Range& one, const Range& other) {
-  return {std::max(one.begin, other.begin), std::min(one.end, other.end)};
-}
-
 Range whole_pages(std::uintptr_t begin, std::uint64_t bytes) {
   return {begin / kPageBytes * kPageBytes, (begin + bytes + kPageBytes - 1) / kPageBytes * kPageBytes};
 }
 
 }  // namespace
 
-template <class Visit>
-void AddressSpace::each_mapped(const Range& range, const Visit& visit) {
-  if (range.empty()) return;
-  const auto mapped = [](std::uint8_t state) { return state >= kMapped; };
-  each_run(chunk_of(range.begin), chunk_of(range.end - 1) + 1, mapped, [&](std::size_t first, std::size_t last) {
-    visit(common(range, Range{address_of(first), address_of(last)}));
-    return true;
-  });
-}
-
-// Keeps asked_ sorted and without overlaps. Where there is no more room, the last two become one.
-void AddressSpace::ask(const Range& range) {
-  Range wanted = range;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < asked_count_; ++i) {
-    if (meet(asked_[i], wanted)) {
-      wanted = both(asked_[i], wanted);
-    } else {
-      asked_[kept++] = asked_[i];
-    }
-  }
-  asked_count_ = kept;
-  if (asked_count_ == kMostHeld) {
-    wanted = both(wanted, asked_[asked_count_ - 1]);
-    --asked_count_;
-    return ask(wanted);
-  }
-  std::size_t place = asked_count_;
-  while (place > 0 && wanted.begin < asked_[place - 1].begin) {
-    asked_[place] = asked_[place - 1];
-    --place;
-  }
-  asked_[place] = wanted;
-  ++asked_count_;
-}
-
 void AddressSpace::hold_at_fork(std::uintptr_t begin, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   const Range wanted = whole_pages(begin, bytes);
   for (std::size_t i = 0; i < former_count_; ++i) {
-    if (meet(former_[i].range, wanted)) former_[i].again = true;
+    if (former_[i].range.meets(wanted)) former_[i].again = true;
   }
   const Range range = generation_open_ ? common(wanted, current()) : Range{};
-  if (!range.empty()) ask(range);
+  if (!range.empty()) asked_.add(range);
 }
 
 // Without the memfd there is no private mapping of it. Its runs of chunks one by one, for the copies.
-void AddressSpace::ask_for_everything() {
-  asked_count_ = 0;
-  each_mapped(current(), [this](const Range& range) { ask(range); });
+void AddressSpace::hold_everything() {
+  asked_.clear();
+  chunks_.each_mapped(current(), [this](const Range& range) { asked_.add(range); });
 }
 
 void AddressSpace::make_private(const Range& range, const MemoryFile& backing) {
-  each_mapped(range, [&backing](const Range& part) {
+  chunks_.each_mapped(range, [&backing](const Range& part) {
     // If it fails the child has no memory there, and the parent keeps what it has.
     static_cast<void>(::mmap(pointer(part.begin), part.bytes(), PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, backing.fd, backing.offset_of(part.begin)));
@@ -118,12 +70,12 @@ void AddressSpace::keep(const Range& range) {
 }
 
 void AddressSpace::end_generation() {
-  if (!backing_.is_there()) ask_for_everything();
+  if (!backing_.is_there()) hold_everything();
   std::uintptr_t done = backing_.start;
-  for (std::size_t i = 0; i < asked_count_; ++i) {
-    make_private(Range{done, asked_[i].begin}, backing_);
-    keep(asked_[i]);
-    done = asked_[i].end;
+  for (const Range& held : asked_.ranges()) {
+    make_private(Range{done, held.begin}, backing_);
+    keep(held);
+    done = held.end;
   }
   make_private(Range{done, top_}, backing_);
   if (backing_.is_there()) ::close(backing_.fd);
@@ -138,7 +90,7 @@ void AddressSpace::copy_former() {
         ::mmap(nullptr, held.range.bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     held.copy = copy == MAP_FAILED ? nullptr : copy;
     if (held.copy == nullptr) continue;
-    each_mapped(held.range, [&held](const Range& part) {
+    chunks_.each_mapped(held.range, [&held](const Range& part) {
       std::memcpy(static_cast<std::byte*>(held.copy) + (part.begin - held.range.begin), pointer(part.begin),
                   part.bytes());
     });
@@ -150,7 +102,7 @@ void AddressSpace::before_fork() {
   keep_or_end_former();
   generation_ended_ = generation_open_ && top_ > backing_.start;
   if (generation_ended_) end_generation();
-  asked_count_ = 0;
+  asked_.clear();
   copy_former();
 }
 
