@@ -133,6 +133,10 @@ std::optional<std::string> Client::fatal() {
   return guarded(std::optional<std::string>(), [&] { return endpoint_->fatal(); });
 }
 
+bool Client::fatal_was_said() const {
+  return endpoint_->fatal_was_said();
+}
+
 Client::Statistics Client::statistics() const {
   return guarded(Statistics{}, [&] { return endpoint_->statistics(); });
 }

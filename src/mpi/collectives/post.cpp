@@ -19,11 +19,19 @@ NativeReason why_native(const CommState* comm) {
 
 enum class Placement { mapped, private_memory, staged };
 
+// All blocks lie in one range that the service processes map.
+bool is_mapped(const client::Client& client, const Blocks& blocks) {
+  const client::BufferLayout& layout = blocks.layout();
+  const std::optional<OffsetRange> range = layout.range(blocks.peers());
+  if (!range) return false;
+  return range->empty() || client.region_of(address_of(layout.base, range->low), range->bytes()) != kPrivateRegion;
+}
+
 // Service processes touch the buffer itself where they can; else it goes through staging.
 Placement place(Job& job, Blocks& blocks) {
   if (blocks.dense()) {
     blocks.use_buffer();
-    const bool mapped = blocks.mapped(*job.client);
+    const bool mapped = is_mapped(*job.client, blocks);
     if (mapped || job.client->reached_by(kReachCma)) {
       return mapped && !job.client->reached_by(kReachRdma) ? Placement::mapped : Placement::private_memory;
     }
@@ -45,7 +53,7 @@ void stage_in_place(Job& job, Operation& operation) {
     die("no memory left to stage %llu bytes of a collective in place",
         static_cast<unsigned long long>(operation.send.total_bytes()));
   }
-  operation.send.pack(job.internal_comm, operation.comm->me().value());
+  operation.send.copy(Packing::pack, job.internal_comm, operation.comm->me().value());
 }
 
 }  // namespace
@@ -76,7 +84,7 @@ void post_operation(Job& job, Operation& operation) {
     stage_in_place(job, operation);
   } else {
     const Placement send = place(job, operation.send);
-    if (send == Placement::staged) operation.send.pack(job.internal_comm, operation.send.peers());
+    if (send == Placement::staged) operation.send.copy(Packing::pack, job.internal_comm, operation.send.peers());
     const bool mapped = send != Placement::private_memory && receive != Placement::private_memory;
     const bool has_own_block = !operation.in_place && !operation.root;
     operation.copies_own_block = has_own_block && !mapped && copies_own_block(job, operation);

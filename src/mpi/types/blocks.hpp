@@ -10,7 +10,7 @@
 
 #include "client/client.hpp"
 #include "mpi/native/abi.hpp"
-#include "mpi/types/datatype.hpp"
+#include "mpi/types/packing.hpp"
 
 namespace outrigger::mpi {
 
@@ -45,19 +45,16 @@ class Blocks {
   void use_buffer();
   // Chooses staging memory of the blocks' size. False: there is none.
   [[nodiscard]] bool use_staging(client::Client& client);
-  // All blocks that are handed over lie in one range that the service processes map.
-  [[nodiscard]] bool mapped(const client::Client& client) const;
   [[nodiscard]] bool staged() const { return staging_ != nullptr; }
 
   // Between the user's buffer and staging; peer `skip` (or none: peers()) is left out.
-  void pack(MPI_Comm comm, std::uint32_t skip);
-  void unpack(MPI_Comm comm, std::uint32_t skip);
+  void copy(Packing direction, MPI_Comm comm, std::uint32_t skip);
 
   // What is handed over. Valid until reset.
   [[nodiscard]] const client::BufferLayout& layout() const { return handed_; }
   // Where peer's block is handed over.
   [[nodiscard]] std::byte* handed(std::uint32_t peer) const {
-    return at(base(), static_cast<std::int64_t>(handed_.offset_bytes(peer)));
+    return address_of(handed_.base, static_cast<std::int64_t>(handed_.offset_bytes(peer)));
   }
   [[nodiscard]] std::uint32_t peers() const { return peers_; }
 
@@ -85,14 +82,9 @@ class Blocks {
   }
   [[nodiscard]] MPI_Datatype type(std::uint32_t peer) const { return form_ == Form::typed ? typed_[peer].type : type_; }
   void start(Form form, const void* buffer, std::uint32_t peers);
-  // Adding to an address that may be MPI_BOTTOM.
-  [[nodiscard]] static std::byte* at(std::uintptr_t base, std::int64_t offset) {
-    return reinterpret_cast<std::byte*>(base + static_cast<std::uintptr_t>(offset));
-  }
-  [[nodiscard]] std::uintptr_t base() const { return reinterpret_cast<std::uintptr_t>(handed_.base); }
   void sum_up();
 
-  std::uintptr_t buffer_ = 0;
+  const void* buffer_ = nullptr;
   MPI_Datatype type_{};
   TypeShape shape_;
   std::uint32_t peers_ = 0;

@@ -1,0 +1,32 @@
+// Elements of a datatype as bytes in a row, in typemap order, and back. Of any size: what the MPI cannot count when it
+// packs goes as a message of the rank to itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mpi/native/abi.hpp"
+#include "mpi/types/datatype.hpp"
+
+namespace outrigger::mpi {
+
+// Adding to an address that may be MPI_BOTTOM.
+[[nodiscard]] inline std::byte* address_of(const void* base, std::int64_t offset) {
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base) + static_cast<std::uintptr_t>(offset));
+}
+
+struct TypedElements {
+  std::byte* address;  // may be MPI_BOTTOM
+  std::int64_t count;
+  MPI_Datatype type;
+  const TypeShape& shape;
+
+  [[nodiscard]] std::int64_t bytes() const { return count * shape.size; }
+};
+
+enum class Packing { pack, unpack };
+
+// Between the elements and `packed`, which holds as many bytes. Ends the program where the MPI cannot.
+void copy_packed(Packing direction, const TypedElements& elements, std::byte* packed, MPI_Comm comm);
+
+}  // namespace outrigger::mpi
