@@ -93,7 +93,7 @@ void free_internal_comms(Job& job) {
   real().Comm_free(&job.internal_comm);
 }
 
-// The first rank's problem, known to all; empty when there is none.
+// The lowest rank's problem, known to all; empty when there is none.
 std::string first_problem(const Job& job, const std::string& mine) {
   int first = mine.empty() ? static_cast<int>(job.world_size) : static_cast<int>(job.world_rank);
   int lowest = 0;
@@ -104,57 +104,28 @@ std::string first_problem(const Job& job, const std::string& mine) {
   return std::string(text.data());
 }
 
-// What the node's first rank tells the others.
-struct Meeting {
-  client::KeeperAddress address;
-  std::uint32_t ok = 0;
-  Text reason{};
-};
-
-Meeting meet(const Job& job, const std::string& dpu) {
-  Meeting meeting;
-  if (job.local_rank == 0) {
-    client::KeeperOptions options;
-    options.daemon_path = job.config.daemon_path;
-    options.world_size = job.world_size;
-    options.local_size = job.local_size;
-    options.nodes = job.nodes;
-    options.keepers_here = job.keepers_here;
-    options.number_here = job.number_here;
-    options.services = job.config.services;
-    options.service_cpus = job.config.service_cpus;
-    options.reach_allowed = job.config.memory.reach;
-    options.start_timeout_ms = job.config.init_timeout_ms / 2;
-    options.hello_timeout_ms = job.config.init_timeout_ms / 2;  // and as long again for the service processes
-    options.dpu = dpu;
-    options.dpu_secret = job.config.dpu_secret;
-    const Result<client::KeeperAddress> started = client::start_keeper(options);
-    meeting.ok = started.ok() ? 1 : 0;
-    if (started) {
-      meeting.address = started.value();
-    } else {
-      meeting.reason = text_of(started.error());
-    }
-  }
-  real().Bcast(&meeting, static_cast<int>(sizeof meeting), constants().byte, 0, job.node_comm);
-  return meeting;
+client::KeeperOptions keeper_options(const Job& job, const std::string& dpu) {
+  client::KeeperOptions options;
+  options.daemon_path = job.config.daemon_path;
+  options.world_size = job.world_size;
+  options.local_size = job.local_size;
+  options.nodes = job.nodes;
+  options.keepers_here = job.keepers_here;
+  options.number_here = job.number_here;
+  options.services = job.config.services;
+  options.service_cpus = job.config.service_cpus;
+  options.reach_allowed = job.config.memory.reach;
+  options.start_timeout_ms = job.config.init_timeout_ms / 2;
+  options.hello_timeout_ms = job.config.init_timeout_ms / 2;  // and as long again for the service processes
+  options.dpu = dpu;
+  options.dpu_secret = job.config.dpu_secret;
+  return options;
 }
 
-// Empty: attached.
-std::string attach_to_service(Job& job, bool on_dpu) {
-  std::string dpu;
-  if (on_dpu) {
-    std::array<char, 256> host{};
-    (void)gethostname(host.data(), host.size() - 1);
-    const Result<std::string> found = dpu_for(job.config.dpus, host.data(), job.number_here);
-    if (!found) return found.error();
-    dpu = found.value();
-  }
-  const Meeting meeting = meet(job, dpu);
-  if (meeting.ok == 0) return std::string(meeting.reason.data());
+client::AttachOptions attach_options(const Job& job, const client::KeeperAddress& keeper, bool on_dpu) {
   client::AttachOptions options;
   options.timeout_ms = job.config.init_timeout_ms;
-  options.keeper = meeting.address;
+  options.keeper = keeper;
   options.world_rank = WorldRank{job.world_rank};
   options.world_size = job.world_size;
   options.local_rank = job.local_rank;
@@ -165,7 +136,46 @@ std::string attach_to_service(Job& job, bool on_dpu) {
   options.transports = job.config.transports;
   options.offer_xpmem = (job.config.memory.reach & kReachXpmem) != 0;
   options.offer_exports = (job.config.memory.reach & kReachAlias) != 0;
-  Result<std::unique_ptr<client::Client>> attached = client::Client::attach(options);
+  return options;
+}
+
+// What the node's leader tells its other ranks.
+struct Started {
+  client::KeeperAddress keeper;
+  std::uint32_t ok = 0;
+  Text reason{};
+};
+
+// The leader starts the node's keeper. Collective over the node.
+Started start_keeper(const Job& job, const std::string& dpu) {
+  Started started;
+  if (job.local_rank == 0) {
+    const Result<client::KeeperAddress> keeper = client::start_keeper(keeper_options(job, dpu));
+    started.ok = keeper.ok() ? 1 : 0;
+    if (keeper) {
+      started.keeper = keeper.value();
+    } else {
+      started.reason = text_of(keeper.error());
+    }
+  }
+  real().Bcast(&started, static_cast<int>(sizeof started), constants().byte, 0, job.node_comm);
+  return started;
+}
+
+Result<std::string> dpu_of_this_node(const Job& job) {
+  std::array<char, 256> host{};
+  (void)gethostname(host.data(), host.size() - 1);
+  return dpu_for(job.config.dpus, host.data(), job.number_here);
+}
+
+// Empty: attached.
+std::string attach_to_service(Job& job, bool on_dpu) {
+  const Result<std::string> dpu = on_dpu ? dpu_of_this_node(job) : Result<std::string>(std::string());
+  if (!dpu) return dpu.error();
+  const Started started = start_keeper(job, dpu.value());
+  if (started.ok == 0) return std::string(started.reason.data());
+  Result<std::unique_ptr<client::Client>> attached =
+      client::Client::attach(attach_options(job, started.keeper, on_dpu));
   if (!attached) return attached.error().empty() ? "the service process refused the rank" : attached.error();
   job.client = std::move(attached.value());
   return {};
@@ -178,7 +188,7 @@ std::string set_up(Job& job, bool on_dpu) {
   return {};
 }
 
-// All nodes' descriptors, in the order of the nodes. Collective over the nodes' first ranks.
+// All nodes' descriptors, in the order of the nodes. Collective over the nodes' leaders.
 std::vector<std::byte> exchange_node_descriptors(const Job& job, const std::vector<std::byte>& mine) {
   const int bytes = static_cast<int>(mine.size());
   std::vector<int> counts(job.nodes);
@@ -264,6 +274,14 @@ void describe_wire(const Job& job) {
   for (const WireRoute& route : routes) print("wire: %s", text_of(route).c_str());
 }
 
+// Those who have agreed to offload cannot, all for the same reason.
+void go_native(Job& job, const std::string& problem) {
+  if (job.world_rank == 0) print("running natively: %s", problem.c_str());
+  job.client.reset();
+  if (job.type_keyval != MPI_KEYVAL_INVALID) forget_datatypes(job);
+  free_internal_comms(job);
+}
+
 }  // namespace
 
 namespace detail {
@@ -287,14 +305,7 @@ void start_job() {
     return;
   }
   make_internal_comms(*job);
-  std::string problem = find_services(*job);
-  if (!problem.empty()) {
-    if (job->world_rank == 0) print("running natively: %s", problem.c_str());
-    job->client.reset();
-    if (job->type_keyval != MPI_KEYVAL_INVALID) forget_datatypes(*job);
-    free_internal_comms(*job);
-    return;
-  }
+  if (std::string problem = find_services(*job); !problem.empty()) return go_native(*job, problem);
   job->reporting = !job->config.report.empty();
   share_cores(*job);
   learn_places(*job);
