@@ -1,6 +1,7 @@
 // Awaited: a block is copied from one rank's memory to another's.
 #pragma once
 
+#include <cassert>
 #include <coroutine>
 
 #include "engine/core/context.hpp"
@@ -28,7 +29,12 @@ class Move : private Suspension, private fabric::MoveCompletion {
   [[nodiscard]] fabric::MoveOutcome await_resume() const { return outcome_; }
 
  private:
-  void moved(const fabric::MoveOutcome& outcome) override;
+  void moved(const fabric::MoveOutcome& outcome) override {
+    assert(in_flight_ && "a move ends once");
+    outcome_ = outcome;
+    in_flight_ = false;
+    context_.scheduler.make_ready(*this);
+  }
 
   Context& context_;
   const Block from_;
