@@ -18,8 +18,6 @@ class Move : private Suspension, private fabric::MoveCompletion {
   Move(Context& context, const Block& from, const Block& to) : context_(context), from_(from), to_(to) {}
   // The source's block for the destination, some or all of which may have been sent eagerly.
   Move(const Operation& operation, GroupRank source, GroupRank destination, const Block& from, const Block& to);
-  Move(const Move&) = delete;
-  Move& operator=(const Move&) = delete;
   ~Move() {
     if (in_flight_) context_.fabric.cancel(*this);
   }

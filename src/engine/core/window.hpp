@@ -18,8 +18,6 @@ class Window {
   class Enter : private Suspension {
    public:
     Enter(Window& window, std::uint32_t& holder) : window_(window), holder_(holder) {}
-    Enter(const Enter&) = delete;
-    Enter& operator=(const Enter&) = delete;
     ~Enter() {
       if (granted_ && !entered_) window_.give_back();
     }
