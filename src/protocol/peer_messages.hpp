@@ -132,6 +132,7 @@ struct Quiesce {
   bool asks = false;
 };
 
+// Their places, from 1, are the kinds on the wire: add at the end.
 using Body =
     std::variant<Announce, Delivered, Release, Finished, Refusal, ReplicaRequest, ReplicaAnswer, ReplicaDone, Quiesce>;
 

@@ -35,8 +35,6 @@
 //                     once from each node; per rank a release (52 bytes); per move between service processes that does
 //                     not begin at the root: replica request (52), answer (76), done (44)
 //     bounds          state O(p) at each rank's service process. The root stays until all have the block
-#include <algorithm>
-
 #include "engine/core/operation.hpp"
 #include "engine/relay/binomial_tree.hpp"
 #include "engine/relay/scatter.hpp"
@@ -98,9 +96,7 @@ Task allgather(Operation& operation, SegmentedBlock& block, std::uint32_t round)
   const Membership& group = operation.membership();
   const std::uint32_t own = own_segment(group, block.source(), round);
   if (own < block.count()) co_await block.arrived(own);
-  const std::uint32_t first = round * segments_a_round(group);
-  const std::uint32_t end = std::min(block.count(), first + segments_a_round(group));
-  for (std::uint32_t index = first; index < end; ++index) block.fetch(index, ask_leaders);
+  fetch_round(group, block, round, ask_leaders);
 }
 
 }  // namespace
@@ -114,16 +110,15 @@ Task bcast_flat(Operation& operation, LocalRank& rank) {
     const bool near = group.on_own_node(*root);
     SegmentedBlock block(operation, rank, *root, near ? 1 : segments);
     if (segments == 0) {
-      block.fetch_all(ask_ancestors);
+      block.fetch_all(ask_ancestors);  // small: down the tree
     } else if (near) {
-      block.fetch_all(kAtSource);
+      block.fetch_all(kAtSource);  // on the root's node there is nothing to scatter
     } else if (leader_of(group, group.node_of(group.self())) != group.self()) {
-      block.fetch_all(ask_leaders);
+      block.fetch_all(ask_leaders);  // this node's leader does the rest
     } else {
-      block.fetch_what_is_coming(ask_leaders);  // to other ranks of this service process
-      for (std::uint32_t round = 0; round * segments_a_round(group) < block.count(); ++round) {
-        rank.spawn(allgather(operation, block, round));
-      }
+      block.fetch_what_is_coming(ask_leaders);  // other ranks of this service process were first
+      const std::uint32_t rounds = rounds_of(group, block);
+      for (std::uint32_t round = 0; round < rounds; ++round) rank.spawn(allgather(operation, block, round));
       rank.spawn(scatter(operation, block));
       rank.spawn(scatter(operation, block));
     }

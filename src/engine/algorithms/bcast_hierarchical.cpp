@@ -28,8 +28,6 @@
 //                     rank a release (52 bytes); per move between service processes that does not begin at the root:
 //                     replica request (52), answer (76), done (44)
 //     bounds          state O(p) at each rank's service process. The root stays until all have the block
-#include <algorithm>
-
 #include "engine/core/operation.hpp"
 #include "engine/relay/node_stage.hpp"
 #include "engine/relay/scatter.hpp"
@@ -37,10 +35,6 @@
 
 namespace outrigger::engine {
 namespace {
-
-bool reads_at_root(const Membership& group, const SegmentedBlock& block, std::uint32_t own) {
-  return own < block.count() && serves(group, block.segment(own));
-}
 
 // Of this node's segments those that this service process is the server of, from the root, in order. Two of these run.
 Task scatter(Operation& operation, SegmentedBlock& block) {
@@ -57,10 +51,8 @@ Task scatter(Operation& operation, SegmentedBlock& block) {
 Task allgather(Operation& operation, SegmentedBlock& block, std::uint32_t round) {
   const Membership& group = operation.membership();
   const std::uint32_t own = own_segment(group, block.source(), round);
-  if (reads_at_root(group, block, own)) co_await block.arrived(own);
-  const std::uint32_t first = round * segments_a_round(group);
-  const std::uint32_t end = std::min(block.count(), first + segments_a_round(group));
-  for (std::uint32_t index = first; index < end; ++index) block.fetch(index, ask_between_nodes);
+  if (own < block.count() && serves(group, block.segment(own))) co_await block.arrived(own);
+  fetch_round(group, block, round, ask_between_nodes);
 }
 
 }  // namespace
@@ -77,10 +69,9 @@ Task bcast_hierarchical(Operation& operation, LocalRank& rank) {
     } else if (segments == 1) {
       block.fetch_all(ask_between_nodes);  // down the tree
     } else {
-      block.fetch_what_is_coming(ask_between_nodes);
-      for (std::uint32_t round = 0; round * segments_a_round(group) < block.count(); ++round) {
-        rank.spawn(allgather(operation, block, round));
-      }
+      block.fetch_what_is_coming(ask_between_nodes);  // other ranks of this service process were first
+      const std::uint32_t rounds = rounds_of(group, block);
+      for (std::uint32_t round = 0; round < rounds; ++round) rank.spawn(allgather(operation, block, round));
       rank.spawn(scatter(operation, block));
       rank.spawn(scatter(operation, block));
     }

@@ -45,9 +45,6 @@ class LocalRank final : public Pooled {
   class NextReady : private Suspension {
    public:
     explicit NextReady(LocalRank& rank) : rank_(rank) {}
-    NextReady(const NextReady&) = delete;
-    NextReady& operator=(const NextReady&) = delete;
-    ~NextReady() = default;
     [[nodiscard]] bool await_ready() const { return rank_.pairs.any_ready() || rank_.pairs.all_taken(); }
     void await_suspend(std::coroutine_handle<> waiter) {
       handle = waiter;
@@ -60,30 +57,10 @@ class LocalRank final : public Pooled {
   };
   [[nodiscard]] NextReady next_ready_peer() { return NextReady(*this); }
 
-  // Awaited: something holds of the rank, of which the signal tells.
-  class Until : private Suspension {
-   public:
-    using Condition = bool (LocalRank::*)() const;
-    Until(LocalRank& rank, Condition holds, Signal& signal) : rank_(rank), holds_(holds), signal_(signal) {}
-    Until(const Until&) = delete;
-    Until& operator=(const Until&) = delete;
-    ~Until() = default;
-    [[nodiscard]] bool await_ready() const { return (rank_.*holds_)(); }
-    void await_suspend(std::coroutine_handle<> waiter) {
-      handle = waiter;
-      signal_.wait(*this);
-    }
-    void await_resume() const {}
-
-   private:
-    LocalRank& rank_;
-    Condition holds_;
-    Signal& signal_;
-  };
   // Awaited: every receive block is filled.
-  [[nodiscard]] Until filled() { return Until(*this, &LocalRank::is_filled, filled_); }
+  [[nodiscard]] Until<LocalRank> filled() { return Until(*this, &LocalRank::is_filled, filled_); }
   // Awaited: every receive block is filled, every send block released, nothing is in flight, nobody reads here.
-  [[nodiscard]] Until filled_and_released() { return Until(*this, &LocalRank::is_settled, settled_); }
+  [[nodiscard]] Until<LocalRank> filled_and_released() { return Until(*this, &LocalRank::is_settled, settled_); }
 
   // Starts a coroutine that belongs to this rank's part.
   void spawn(Task task) { tasks_.spawn(std::move(task)); }

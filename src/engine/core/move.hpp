@@ -1,6 +1,7 @@
 // Awaited: a block is copied from one rank's memory to another's.
 #pragma once
 
+#include <cassert>
 #include <coroutine>
 
 #include "engine/core/context.hpp"
@@ -17,8 +18,6 @@ class Move : private Suspension, private fabric::MoveCompletion {
   Move(Context& context, const Block& from, const Block& to) : context_(context), from_(from), to_(to) {}
   // The source's block for the destination, some or all of which may have been sent eagerly.
   Move(const Operation& operation, GroupRank source, GroupRank destination, const Block& from, const Block& to);
-  Move(const Move&) = delete;
-  Move& operator=(const Move&) = delete;
   ~Move() {
     if (in_flight_) context_.fabric.cancel(*this);
   }
@@ -28,7 +27,12 @@ class Move : private Suspension, private fabric::MoveCompletion {
   [[nodiscard]] fabric::MoveOutcome await_resume() const { return outcome_; }
 
  private:
-  void moved(const fabric::MoveOutcome& outcome) override;
+  void moved(const fabric::MoveOutcome& outcome) override {
+    assert(in_flight_ && "a move ends once");
+    outcome_ = outcome;
+    in_flight_ = false;
+    context_.scheduler.make_ready(*this);
+  }
 
   Context& context_;
   const Block from_;

@@ -28,19 +28,6 @@ void Operation::announce(LocalRank& rank, peer::Side side, EagerSends eager) {
   announcer.announce(rank);
 }
 
-void Operation::leave_window(LocalRank& rank) {
-  assert(rank.window_slots != 0 && "who leaves the window is in it");
-  context.window.leave(rank.window_slots);
-}
-
-Move Operation::pull(const LocalRank& rank, GroupRank source) const {
-  return Move(*this, source, rank.me(), rank.blocks.pull_from(source), rank.blocks.pull_to(source));
-}
-
-Move Operation::push(const LocalRank& rank, GroupRank destination) const {
-  return Move(context, rank.blocks.push_from(destination), rank.blocks.push_to(destination));
-}
-
 void Operation::mark_delivered(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {
   if (outcome.status != fabric::MoveStatus::ok) return;
   context.fabric.mark_delivered(destination.world(), destination.posted().slot, source);

@@ -5,6 +5,7 @@
 // completion of either rank.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -41,7 +42,7 @@ class Operation final : public Pooled {
   void announce_receive_blocks(LocalRank& rank) { announce(rank, peer::Side::receive, EagerSends::no); }
 
   [[nodiscard]] Window::Enter enter_window(LocalRank& rank) { return context.window.enter(rank.window_slots); }
-  void leave_window(LocalRank& rank);
+  void leave_window(LocalRank& rank) { context.window.leave(rank.window_slots); }
 
   // Awaited: the source's block for the rank, from the source itself, which may have sent it eagerly.
   [[nodiscard]] Move pull(const LocalRank& rank, GroupRank source) const;
@@ -103,5 +104,35 @@ class Operation final : public Pooled {
 
   std::unique_ptr<Replicas> replicas_;  // where the algorithm passes blocks on
 };
+
+// ---------------------------------------------------------------- for each block, so inline
+
+inline Move::Move(const Operation& operation, GroupRank source, GroupRank destination, const Block& from,
+                  const Block& to)
+    : context_(operation.context),
+      from_(from),
+      to_(to),
+      eager_in_(&operation),
+      source_(source),
+      destination_(destination) {}
+
+inline void Move::await_suspend(std::coroutine_handle<> waiter) {
+  assert(from_.bytes != 0 && from_.bytes == to_.bytes && "a move has bytes, as many at both ends");
+  handle = waiter;
+  in_flight_ = true;
+  ++context_.counters.moves;
+  context_.counters.moved_bytes += from_.bytes;
+  if (eager_in_ == nullptr) return context_.fabric.move(from_, to_, *this);
+  const BlockId block{eager_in_->id(), source_, destination_};
+  context_.fabric.move_block(block, context_.service_of(from_.memory.owner), from_, to_, *this);
+}
+
+inline Move Operation::pull(const LocalRank& rank, GroupRank source) const {
+  return Move(*this, source, rank.me(), rank.blocks.pull_from(source), rank.blocks.pull_to(source));
+}
+
+inline Move Operation::push(const LocalRank& rank, GroupRank destination) const {
+  return Move(context, rank.blocks.push_from(destination), rank.blocks.push_to(destination));
+}
 
 }  // namespace outrigger::engine

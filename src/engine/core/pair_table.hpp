@@ -106,4 +106,80 @@ class PairTable {
   std::uint32_t eager_ = 0;        // blocks that may be sent eagerly
 };
 
+// ---------------------------------------------------------------- for each block, so inline
+
+inline bool PairTable::is_settled(GroupRank peer) const {
+  const PairState& pair = (*this)[peer];
+  return side_ == peer::Side::send ? pair.send == SendState::released : pair.receive == ReceiveState::filled;
+}
+
+inline void PairTable::set_ready(GroupRank peer, bool by_extent) {
+  PairState& pair = at(peer);
+  pair.announced = true;
+  if (by_extent) pair.by_extent = true;
+  if (side_ == peer::Side::send) {
+    assert(pair.receive == ReceiveState::waiting && "a block becomes ready once");
+    pair.receive = ReceiveState::ready;
+  } else {
+    assert(pair.send == SendState::waiting && "a block becomes ready once");
+    pair.send = SendState::ready;
+  }
+  ready_.insert(peer);
+}
+
+inline std::optional<GroupRank> PairTable::take() {
+  if (!ready_.any()) return std::nullopt;
+  const GroupRank peer = ready_.take();
+  PairState& pair = at(peer);
+  if (side_ == peer::Side::send) {
+    assert(pair.receive == ReceiveState::ready && "who is in the ready set is ready");
+    pair.receive = ReceiveState::moving;
+  } else {
+    assert(pair.send == SendState::ready && "who is in the ready set is ready");
+    pair.send = SendState::moving;
+  }
+  assert(untaken_ != 0 && "a block is taken once");
+  --untaken_;
+  ++moving_;
+  return peer;
+}
+
+inline void PairTable::end_move() {
+  assert(moving_ != 0 && "a move ends once");
+  --moving_;
+}
+
+// It is through without having been taken.
+inline void PairTable::forget_untaken(GroupRank peer) {
+  ready_.erase(peer);
+  assert(untaken_ != 0 && "a pair is through once");
+  --untaken_;
+}
+
+inline bool PairTable::fill(GroupRank source) {
+  ReceiveState& state = at(source).receive;
+  if (state == ReceiveState::filled) return false;
+  if (side_ == peer::Side::send && state != ReceiveState::moving) forget_untaken(source);
+  state = ReceiveState::filled;
+  --unfilled_;
+  return true;
+}
+
+inline bool PairTable::release(GroupRank destination) {
+  PairState& pair = at(destination);
+  if (pair.send == SendState::released) return false;
+  if (side_ == peer::Side::receive && pair.send != SendState::pushed) forget_untaken(destination);
+  pair.send = SendState::released;
+  --unreleased_;
+  return true;
+}
+
+inline bool PairTable::clear_eager(GroupRank destination) {
+  PairState& pair = at(destination);
+  if (!pair.eager) return false;
+  pair.eager = false;
+  --eager_;
+  return true;
+}
+
 }  // namespace outrigger::engine

@@ -84,17 +84,19 @@ void Posts::restore_progress(WorldRank rank, GroupId id, std::uint64_t next_sequ
 }
 
 bool Posts::complete_rejected() {
+  if (rejected_.empty()) return false;
   const std::vector<Rejected> all = std::exchange(rejected_, {});
   for (auto rejected = all.rbegin(); rejected != all.rend(); ++rejected) {
     fabric::CompletionRecord record;
     record.status = CompletionStatus::rejected;
     context_.fabric.complete(rejected->rank, rejected->slot, record);
   }
-  return !all.empty();
+  return true;
 }
 
 // All of them are told of before anything that waits for them is forgotten.
 bool Posts::tell_of_restored() {
+  if (restored_.empty()) return false;
   const std::vector<Restored> all = std::exchange(restored_, {});
   for (const Restored& restored : all) {
     Group* known = groups_.find(restored.group);
@@ -111,7 +113,7 @@ bool Posts::tell_of_restored() {
       groups_.close_if_over(*known, sequence);
     }
   }
-  return !all.empty();
+  return true;
 }
 
 }  // namespace outrigger::engine

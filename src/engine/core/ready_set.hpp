@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,6 +46,7 @@ class ReadySet {
 
   // Takes the next one in ring order; never on an empty set.
   [[nodiscard]] GroupRank take() {
+    assert(any());
     std::size_t word = next_ / 64;
     std::uint64_t bits = bits_[word] & (~std::uint64_t{0} << (next_ % 64));
     if (bits == 0) {

@@ -44,4 +44,24 @@ class Signal {
   SuspensionQueue waiting_;
 };
 
+// Awaited: something holds of the subject, of which the signal tells.
+template <class Subject>
+class Until : private Suspension {
+ public:
+  using Condition = bool (Subject::*)() const;
+  Until(const Subject& subject, Condition holds, Signal& signal) : subject_(subject), holds_(holds), signal_(signal) {}
+
+  [[nodiscard]] bool await_ready() const { return (subject_.*holds_)(); }
+  void await_suspend(std::coroutine_handle<> waiter) {
+    handle = waiter;
+    signal_.wait(*this);
+  }
+  void await_resume() const {}
+
+ private:
+  const Subject& subject_;
+  Condition holds_;
+  Signal& signal_;
+};
+
 }  // namespace outrigger::engine

@@ -2,6 +2,7 @@
 // posted enters, so whoever holds a slot leaves without waiting for anyone, and a full window always drains.
 #pragma once
 
+#include <cassert>
 #include <coroutine>
 #include <cstdint>
 
@@ -17,8 +18,6 @@ class Window {
   class Enter : private Suspension {
    public:
     Enter(Window& window, std::uint32_t& holder) : window_(window), holder_(holder) {}
-    Enter(const Enter&) = delete;
-    Enter& operator=(const Enter&) = delete;
     ~Enter() {
       if (granted_ && !entered_) window_.give_back();
     }
@@ -49,6 +48,7 @@ class Window {
   [[nodiscard]] Enter enter(std::uint32_t& holder) { return Enter(*this, holder); }
 
   void leave(std::uint32_t& holder) {
+    assert(holder != 0 && "who leaves the window is in it");
     --holder;
     give_back();
   }
@@ -60,6 +60,7 @@ class Window {
  private:
   // The slot goes to whoever has waited longest.
   void give_back() {
+    assert(held_ != 0 && held_ <= limit_ && "no more slots are held than there are");
     if (Suspension* next = waiting_.pop_front()) {
       static_cast<Enter*>(next)->granted_ = true;
       scheduler_.make_ready(*next);

@@ -40,17 +40,12 @@ using Route = std::optional<SpId> (*)(const Membership& group, const Segment& se
 class Fetch : private Suspension {
  public:
   Fetch(Replicas& replicas, LocalRank& rank, const Segment& segment, Route route);
-  Fetch(const Fetch&) = delete;
-  Fetch& operator=(const Fetch&) = delete;
   ~Fetch();
 
   // Awaited: it is known where to read it.
   class Located {
    public:
     explicit Located(Fetch& fetch) : fetch_(fetch) {}
-    Located(const Located&) = delete;
-    Located& operator=(const Located&) = delete;
-    ~Located() = default;
     [[nodiscard]] bool await_ready() const;
     void await_suspend(std::coroutine_handle<> waiter) const { fetch_.handle = waiter; }
     void await_resume() const {}

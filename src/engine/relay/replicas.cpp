@@ -10,6 +10,7 @@ namespace outrigger::engine {
 // ---------------------------------------------------------------- local ranks
 
 bool Replicas::locate(Fetch& fetch) {
+  assert(fetch.from_ == Fetch::From::unknown && !fetch.queued_ && "a segment is looked for once");
   const Key key = key_of(fetch.segment_);
   Entry& entry = entries_[key];
   if (LocalRank* holder = holder_of(key, fetch.segment_.end()); holder != nullptr && holder != &fetch.rank_) {
@@ -134,6 +135,7 @@ void Replicas::on_answer(SpId from, const peer::ReplicaAnswer& answer) {
     if (here) operation_.context.send(from, operation_.id(), peer::ReplicaDone{answer.source, answer.segment});
     return;
   }
+  assert(fetch->from_ == Fetch::From::unknown && !fetch->reading_ && "who asks does not know yet");
   fetch->asked_.reset();
   if (here) {
     fetch->reading_ = from;

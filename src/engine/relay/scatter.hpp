@@ -2,7 +2,7 @@
 // has one segment for each of them, by turns from the node after the source's. A node is the *home* of its segments: it
 // reads them at the source, the other nodes read them there.
 //
-//     parts A, B, C of one round, 4 nodes
+//     segments A, B, C of one round, 4 nodes
 //     0 ──A──▶ 1    B, C from 2, 3
 //     │──B──▶ 2    A, C from 1, 3
 //     └──C──▶ 3    A, B from 1, 2
@@ -14,6 +14,7 @@
 #include "engine/core/group.hpp"
 #include "engine/engine.hpp"
 #include "engine/relay/fetch.hpp"
+#include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {
 
@@ -25,6 +26,11 @@ namespace outrigger::engine {
 
 // The segment of a round that this node is the home of; it may be beyond the last one.
 [[nodiscard]] std::uint32_t own_segment(const Membership& group, GroupRank source, std::uint32_t round);
+
+// All that is not on its way yet, from where `route` leads.
+void fetch_round(const Membership& group, SegmentedBlock& block, std::uint32_t round, Route route);
+
+[[nodiscard]] std::uint32_t rounds_of(const Membership& group, const SegmentedBlock& block);
 
 // In how many rounds a block is scattered of which a node's share is so large: a node passes on what it has of a round
 // while the next comes, but its segments have `segment_bytes` or more.

@@ -41,9 +41,6 @@ class SegmentedBlock {
   class Arrived : private Suspension {
    public:
     Arrived(SegmentedBlock& block, std::uint32_t index) : block_(block), index_(index) {}
-    Arrived(const Arrived&) = delete;
-    Arrived& operator=(const Arrived&) = delete;
-    ~Arrived() = default;
     [[nodiscard]] bool await_ready() const { return block_.states_[index_] == State::arrived; }
     void await_suspend(std::coroutine_handle<> waiter) {
       handle = waiter;
@@ -59,29 +56,14 @@ class SegmentedBlock {
   [[nodiscard]] Arrived arrived(std::uint32_t index) { return Arrived(*this, index); }
 
   // Awaited: all of them. Coroutines that wait for a segment have gone on by then.
-  class Complete : private Suspension {
-   public:
-    explicit Complete(SegmentedBlock& block) : block_(block) {}
-    Complete(const Complete&) = delete;
-    Complete& operator=(const Complete&) = delete;
-    ~Complete() = default;
-    [[nodiscard]] bool await_ready() const { return block_.missing_ == 0; }
-    void await_suspend(std::coroutine_handle<> waiter) {
-      handle = waiter;
-      block_.complete_.wait(*this);
-    }
-    void await_resume() const {}
-
-   private:
-    SegmentedBlock& block_;
-  };
-  [[nodiscard]] Complete complete() { return Complete(*this); }
+  [[nodiscard]] Until<SegmentedBlock> complete() { return Until(*this, &SegmentedBlock::is_complete, complete_); }
   // Of all together: the first failure, if there is one.
   [[nodiscard]] const fabric::MoveOutcome& outcome() const { return outcome_; }
 
  private:
   enum class State : std::uint8_t { needed, on_its_way, arrived };
 
+  [[nodiscard]] bool is_complete() const { return missing_ == 0; }
   [[nodiscard]] static Task get(Operation& operation, SegmentedBlock& block, std::uint32_t index, Route route);
   void end(std::uint32_t index, const fabric::MoveOutcome& outcome);
 
