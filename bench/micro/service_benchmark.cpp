@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "service/keeper/topology.hpp"
+#include "service/topology.hpp"
 #include "service/log.hpp"
 #include "service/node.hpp"
 

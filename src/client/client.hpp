@@ -108,7 +108,7 @@ using PendingOperationPtr = std::unique_ptr<PendingOperation, PendingOperationDe
 
 class RankEndpoint;
 
-// In a job of several nodes, for the first rank of each, right after attach().
+// In a job of several nodes, for each node leader, right after attach().
 class NodeLeader {
  public:
   explicit NodeLeader(RankEndpoint& endpoint) : endpoint_(endpoint) {}

@@ -20,8 +20,8 @@
 #include "base/xpmem.hpp"
 #include "fabric/ucx/route.hpp"
 #include "protocol/segment.hpp"
-#include "service/keeper/topology.hpp"
-#include "service/loop/transports.hpp"
+#include "service/topology.hpp"
+#include "service/transports.hpp"
 
 namespace outrigger::service {
 namespace {

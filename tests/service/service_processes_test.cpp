@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "service/loop/job_protest.hpp"
+#include "service/job_protest.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -1,4 +1,4 @@
-#include "service/keeper/topology.hpp"
+#include "service/topology.hpp"
 
 #include <gtest/gtest.h>
 

@@ -27,8 +27,8 @@
 #include "service/keeper/service_placement.hpp"
 #include "service/keeper/service_processes.hpp"
 #include "service/keeper/starter.hpp"
-#include "service/keeper/topology.hpp"
 #include "service/log.hpp"
+#include "service/topology.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "fabric/dpu/probe.hpp"
 #include "service/dpu/dpu_daemon.hpp"
-#include "service/loop/transports.hpp"
+#include "service/transports.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "protocol/settings.hpp"
 #include "service/keeper/placement.hpp"
-#include "service/keeper/topology.hpp"
+#include "service/topology.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "service/job_protest.hpp"
 #include "service/log.hpp"
-#include "service/loop/job_protest.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -9,9 +9,9 @@
 #include "base/shared_memory.hpp"
 #include "protocol/rank_address.hpp"
 #include "service/dpu/dpu_control.hpp"
+#include "service/job_protest.hpp"
 #include "service/log.hpp"
-#include "service/loop/job_protest.hpp"
-#include "service/loop/transports.hpp"
+#include "service/transports.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/last_words.hpp"
 #include "protocol/segment.hpp"
+#include "service/fatal.hpp"
 #include "service/log.hpp"
-#include "service/loop/fatal.hpp"
 
 namespace outrigger::service {
 namespace {

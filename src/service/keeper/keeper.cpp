@@ -11,10 +11,10 @@
 #include <optional>
 #include <utility>
 
+#include "service/job_protest.hpp"
 #include "service/keeper/dpu_services.hpp"
 #include "service/keeper/node_services.hpp"
 #include "service/log.hpp"
-#include "service/loop/job_protest.hpp"
 
 namespace outrigger::service {
 namespace {

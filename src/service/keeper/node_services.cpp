@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "service/keeper/topology.hpp"
 #include "service/log.hpp"
+#include "service/topology.hpp"
 
 namespace outrigger::service {
 namespace {

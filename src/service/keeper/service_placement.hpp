@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "copy/core_share.hpp"
-#include "service/keeper/topology.hpp"
+#include "service/topology.hpp"
 
 namespace outrigger::service {
 

@@ -10,7 +10,7 @@
 
 #include "base/shared_memory.hpp"
 #include "protocol/byte_ring.hpp"
-#include "service/loop/job_protest.hpp"
+#include "service/job_protest.hpp"
 
 namespace outrigger::service {
 namespace {

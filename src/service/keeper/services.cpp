@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "service/log.hpp"
-#include "service/loop/transports.hpp"
+#include "service/transports.hpp"
 
 namespace outrigger::service {
 namespace {

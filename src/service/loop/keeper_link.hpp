@@ -10,7 +10,7 @@
 
 #include "base/unique_fd.hpp"
 #include "protocol/control.hpp"
-#include "service/loop/job_protest.hpp"
+#include "service/job_protest.hpp"
 
 namespace outrigger::service {
 

@@ -8,12 +8,12 @@
 
 #include "copy/policy.hpp"
 #include "protocol/byte_ring.hpp"
-#include "service/keeper/topology.hpp"
+#include "service/fatal.hpp"
 #include "service/log.hpp"
-#include "service/loop/fatal.hpp"
 #include "service/loop/rank_reach.hpp"
 #include "service/loop/scheduling.hpp"
-#include "service/loop/transports.hpp"
+#include "service/topology.hpp"
+#include "service/transports.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -1,4 +1,4 @@
-#include "service/loop/fatal.hpp"
+#include "service/fatal.hpp"
 
 #include <algorithm>
 #include <cstring>
