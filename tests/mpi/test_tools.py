@@ -50,3 +50,9 @@ def test_tools_see_what_they_see_natively(offload, program, order):
 def test_programs_of_all_languages_run_with_a_tool(offload, expected, language, order):  # noqa: F811
     """Bytes and offloaded calls are the same; what a tool sees of Fortran differs between the MPIs, natively, too."""
     assert digests(offload, language, 1, preloads(offload, order)) == expected
+
+
+@pytest.mark.one_machine
+@pytest.mark.parametrize("language", ("mpif", "usempi", "f08"))
+def test_programs_in_fortran_are_linked_to_a_tool(offload, expected, language):  # noqa: F811
+    assert digests(offload, f"{language}_linked", 1) == expected
