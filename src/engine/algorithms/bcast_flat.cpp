@@ -36,8 +36,7 @@
 //                     not begin at the root: replica request (52), answer (76), done (44)
 //     bounds          state O(p) at each rank's service process. The root stays until all have the block
 #include "engine/core/operation.hpp"
-#include "engine/relay/binomial_tree.hpp"
-#include "engine/relay/scatter.hpp"
+#include "engine/relay/broadcast_shapes.hpp"
 #include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {

@@ -130,7 +130,7 @@ class Group {
   // Sends what waits for credits to the peer, as far as they go.
   void send_waiting(std::uint32_t peer);
 
-  // The group has open operations without bytes to wait for; counted against EngineLimits::waiting_announcements.
+  // Kept by its operations, of those without any bytes; EngineLimits has the limit.
   std::uint32_t waiting_announcements = 0;
 
  private:

@@ -12,13 +12,13 @@
 #include <string>
 
 #include "engine/core/announcer.hpp"
+#include "engine/core/block_map.hpp"
 #include "engine/core/context.hpp"
 #include "engine/core/group.hpp"
 #include "engine/core/local_rank.hpp"
 #include "engine/core/matcher.hpp"
 #include "engine/core/move.hpp"
 #include "engine/core/pool.hpp"
-#include "engine/core/remote_buffers.hpp"
 #include "engine/core/window.hpp"
 
 namespace outrigger::engine {

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/relay/binomial_tree.hpp"
-#include "engine/relay/scatter.hpp"
+#include "engine/relay/broadcast_shapes.hpp"
 
 namespace outrigger::engine {
 namespace {

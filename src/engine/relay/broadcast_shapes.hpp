@@ -1,4 +1,13 @@
-// How a large block is scattered over the nodes but its source's, before they gather it again: in rounds, each of which
+// The two shapes of a broadcast between nodes or service processes.
+//
+// A small block goes down a binomial tree of places, numbered by turns from the root's: the parent of a number has its
+// lowest bit cleared.
+//
+//     0 ──▶ 1
+//     │───▶ 2 ──▶ 3
+//     └───▶ 4 ...
+//
+// A large block is scattered over the nodes but its source's, before they gather it again: in rounds, each of which
 // has one segment for each of them, by turns from the node after the source's. A node is the *home* of its segments: it
 // reads them at the source, the other nodes read them there.
 //
@@ -10,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "engine/core/group.hpp"
 #include "engine/engine.hpp"
@@ -17,6 +27,15 @@
 #include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {
+
+// The place `levels` above the own one, of `count`. Nothing: that is the root's.
+[[nodiscard]] constexpr std::optional<std::size_t> binomial_ancestor(std::size_t own, std::size_t root,
+                                                                     std::size_t count, std::uint32_t levels) {
+  std::size_t number = (own + count - root) % count;
+  for (std::uint32_t up = 0; up < levels && number != 0; ++up) number &= number - 1;
+  if (number == 0) return std::nullopt;
+  return (number + root) % count;
+}
 
 // One for each node with members but the source's.
 [[nodiscard]] std::uint32_t segments_a_round(const Membership& group);

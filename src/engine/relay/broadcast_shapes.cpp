@@ -1,4 +1,4 @@
-#include "engine/relay/scatter.hpp"
+#include "engine/relay/broadcast_shapes.hpp"
 
 #include <algorithm>
 
