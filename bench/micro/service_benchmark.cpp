@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "service/topology.hpp"
 #include "service/log.hpp"
 #include "service/node.hpp"
+#include "service/topology.hpp"
 
 namespace outrigger {
 namespace {
