@@ -11,15 +11,15 @@ RANKS = 2
 OFFLOADED = 3 * 5 * RANKS
 
 
-def tool_of(mpi: Mpi) -> Path:
-    path = mpi.programs / "libcounting-tool.so"
+def tool_of(mpi: Mpi, kind: str = "") -> Path:
+    path = mpi.programs / f"libcounting-tool{kind}.so"
     assert path.exists(), f"{path} is not built: build the target mpi_programs"
     return path
 
 
-def preloads(mpi: Mpi, order: str) -> dict[str, str]:
+def preloads(mpi: Mpi, order: str, kind: str = "") -> dict[str, str]:
     """LD_PRELOAD, by the order of tool and library; the tool may be linked to the program instead."""
-    words = {"tool": str(tool_of(mpi)), "library": str(mpi.library)}
+    words = {"tool": str(tool_of(mpi, kind)), "library": str(mpi.library)}
     return {"LD_PRELOAD": ":".join(words[word] for word in order.split(":") if word)}
 
 
@@ -42,6 +42,17 @@ def test_tools_see_what_they_see_natively(offload, program, order):
     assert "tooled: 0 wrong" in result.out
     assert result.offloaded() == OFFLOADED
     assert counts(result.out) == counts(native.out)
+
+
+@pytest.mark.one_machine
+@pytest.mark.parametrize("order", ("tool:library", "library:tool"))
+@pytest.mark.parametrize("kind", ("-next", "-next-without-init"))
+def test_tools_that_do_not_call_pmpi_get_in_nobodys_way(offload, kind, order):
+    """They go on to the next MPI_X in the loader's order, so that nothing comes back to a library in front of them."""
+    result = offload.run(RANKS, ["tooled"], env=preloads(offload, order, kind)).ok()
+    assert "tooled: 0 wrong" in result.out
+    assert result.offloaded() == OFFLOADED
+    assert counts(result.out)["Send"] == 5
 
 
 @pytest.mark.one_machine

@@ -16,7 +16,7 @@ ArgumentMemory::ArgumentMemory(Regions& regions, SegmentView segment) : regions_
 
 std::optional<MemoryRange> ArgumentMemory::grow_for(std::uint64_t bytes) {
   start_growth(bytes);
-  return regions_.registers() && !growth_failed_ ? chunks_.allocate(bytes) : std::nullopt;
+  return growth_failed_ ? std::nullopt : chunks_.allocate(bytes);  // the answer may be there already
 }
 
 void ArgumentMemory::start_growth(std::uint64_t bytes) {

@@ -20,7 +20,7 @@ class ArgumentMemory {
   ArgumentMemory(Regions& regions, SegmentView segment);
 
   [[nodiscard]] std::optional<MemoryRange> allocate(std::uint64_t bytes) { return chunks_.allocate(bytes); }
-  // When there is none: begins to grow. A range at once where growing does not take time.
+  // When there is none: begins to grow. A range at once where that has not taken any time.
   [[nodiscard]] std::optional<MemoryRange> grow_for(std::uint64_t bytes);
   // What was used comes back: there may be room for others now.
   void release(const MemoryRange& range) {

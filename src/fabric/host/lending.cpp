@@ -110,17 +110,18 @@ bool Lending::lend_out() {
 // It costs nobody a core, so they get all that they have room for.
 bool Lending::leave_to_waiting_ranks() {
   bool any = false;
-  for (Lender* lender : busy_) {
-    LenderBoard& board = lender->board;
-    if (lender->queue.empty() || board.room() == 0) continue;
+  for (std::size_t left = busy_.size(); left > 0; --left) {
+    Lender& lender = next_of(busy_);  // lend() may add others
+    LenderBoard& board = lender.board;
+    if (lender.queue.empty() || board.room() == 0) continue;
     const bool idle = board.pending() == 0;
-    if (!board.usable() || (idle && !copy::worth_lending(lenders(), lender->queue.bytes()))) {
-      if (idle) lender->queue.move_all_to(here_);
+    if (!board.usable() || (idle && !copy::worth_lending(lenders(), lender.queue.bytes()))) {
+      if (idle) lender.queue.move_all_to(here_);
       continue;
     }
-    if (lend(*lender, lender->queue.bytes()) == 0) continue;
+    if (lend(lender, lender.queue.bytes()) == 0) continue;
     board.ask_rank();
-    wake_if_asleep(ranks_.find(lender->rank)->segment().header());
+    wake_if_asleep(ranks_.find(lender.rank)->segment().header());
     any = true;
   }
   return any;

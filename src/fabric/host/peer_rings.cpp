@@ -22,6 +22,7 @@ Status PeerRings::add(SpId number, Mapping outbound, Mapping inbound, UniqueFd d
   const ByteRingWriter writer(outbound.base());
   const ByteRingReader reader(inbound.base());
   if (number.value() >= peers_.size()) peers_.resize(std::size_t{number.value()} + 1);
+  if (const auto& replaced = peers_[number.value()]) waiting_ -= replaced->waiting.size();
   peers_[number.value()] =
       std::make_unique<Peer>(Peer{std::move(outbound), std::move(inbound), writer, reader, std::move(doorbell), {}});
   return Done{};
@@ -75,7 +76,8 @@ bool PeerRings::receive(SpId& from, std::vector<std::byte>& message) {
       ++taken_;
       return true;
     }
-    failure_ = PortFailure{"service process " + std::to_string(from.value()) + " sent a malformed message"};
+    if (!failure_)
+      failure_ = PortFailure{"service process " + std::to_string(from.value()) + " sent a malformed message"};
   }
   turn_ = 0;
   return false;

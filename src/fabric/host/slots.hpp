@@ -31,6 +31,7 @@ class Slots {
   void set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size);
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source);
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
+  [[nodiscard]] bool is_open(WorldRank rank, SlotIndex slot) { return find_open(rank, slot) != nullptr; }
 
   // Completions that wait for late copies into their rank's memory.
   struct Deferred {

@@ -6,8 +6,8 @@
 //
 // MPI_X and PMPI_X differ where a profiling tool comes after this library in the loader's search order: MPI_X goes to
 // the tool's MPI_X and does no more. The tool sees the call as it would natively, and calls PMPI_X, which is ours and
-// does the work, once. Who bypasses our PMPI_Init is not trusted to come back (tools_come_back()): MPI_X does the work
-// then, and the tool sees what is passed on. A tool that comes before this library only meets PMPI_X.
+// does the work, once. Only who has called our PMPI_Init is trusted to come back (tools_come_back()): else MPI_X does
+// the work itself, and the tool sees what is passed on. A tool that comes before this library only meets PMPI_X.
 #pragma once
 
 #include <type_traits>

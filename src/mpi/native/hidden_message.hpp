@@ -1,10 +1,12 @@
 // Messages between ranks of MPI_COMM_WORLD that no receive and no probe of the program can match, whether or not the
 // other side has this library: what nobody takes stays in the MPI, unseen.
 //
-// MPICH and its kin: partitioned messages of MPI 4, which match nothing but their like. Open MPI, whose own partitioned
-// messages come later and differently: negative tags, as its collectives use them, which no wildcard matches.
+// MPICH and its kin: partitioned messages of MPI 4, which match nothing but their like of the same tag (no wildcard
+// does), with tags among the highest that there are. Open MPI, whose own partitioned messages come later and
+// differently: negative tags, as its collectives use them, which no wildcard matches.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -18,8 +20,9 @@ class HiddenMessage {
   // messages that nobody takes do no harm; of more than 128 bytes, libfabric lets them stop what comes behind them.
   using Channel = int;
 
-  // Whether the loaded MPI can do it, tried with a message to this rank itself. Only then may there be others.
-  [[nodiscard]] static bool work();
+  // Whether the loaded MPI can do it, tried with a message to this rank itself, for so long at most. Only then may
+  // there be others.
+  [[nodiscard]] static bool work(std::chrono::milliseconds limit);
 
   [[nodiscard]] static HiddenMessage send(std::span<const std::byte> bytes, int to, Channel channel);
   [[nodiscard]] static HiddenMessage receive(std::size_t bytes, int from, Channel channel);

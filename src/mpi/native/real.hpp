@@ -110,10 +110,10 @@ int pass(Call call, Words... words) {
 // The tool's MPI_X, or nullptr. Finds the functions if that has not been done.
 [[nodiscard]] void* tool_behind(Call call);
 
-// Whether tools call PMPI_X by its name, as they should, and so come back to this library: all do unless MPI_Init has
-// shown otherwise.
+// Whether tools call PMPI_X by its name, as they should, and so come back to this library. Nothing is left to one of
+// which MPI_Init has not shown it: an offloaded request that the MPI alone waits for would never end.
 [[nodiscard]] bool tools_come_back();
-void expect_no_tools_back();
+void trust_tools();
 
 // Whether the loaded MPI has this function. Finds the functions if that has not been done.
 [[nodiscard]] bool provided(Call call);

@@ -211,8 +211,9 @@ class Tree {
 }  // namespace
 
 Agreement agree_at_init(std::uint64_t digest, const std::string& reason, std::uint32_t timeout_ms) {
+  const std::chrono::milliseconds limit(timeout_ms);
   Tree tree;
-  if (tree.size() > 1 && !HiddenMessage::work()) {
+  if (tree.size() > 1 && !HiddenMessage::work(limit)) {
     return Agreement{
         false, tree.rank() == 0,
         std::string("this ") + constants().mpi_name +
@@ -221,7 +222,7 @@ Agreement agree_at_init(std::uint64_t digest, const std::string& reason, std::ui
   Vote vote;
   vote.digest = digest;
   if (!reason.empty()) refuse(vote, reason.c_str());
-  return tree.agree(vote, std::chrono::milliseconds(timeout_ms));
+  return tree.agree(vote, limit);
 }
 
 }  // namespace outrigger::mpi

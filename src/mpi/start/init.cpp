@@ -13,9 +13,13 @@ constinit std::atomic<bool> mpi_started = false;
 struct Initialization {
   template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {
+    const bool was_started = mpi_started;
     const int code = site.pass(call, words...);
-    if (code != MPI_SUCCESS || site.inside_mpi() || mpi_started.exchange(true)) return code;
-    if (site.tool != nullptr) expect_no_tools_back();
+    if (code != MPI_SUCCESS || site.inside_mpi()) return code;
+    if (mpi_started.exchange(true)) {
+      if (site.tool != nullptr && !was_started) trust_tools();  // it has called PMPI_Init
+      return code;
+    }
     spare_children();
     start_job();
     return code;

@@ -60,8 +60,8 @@ void NodeServices::choose_places(const Topology& topology) {
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = service_of[rank];
 }
 
-// Starts these, and tells them all that they have to know: every one at the start. The way back for one that has been
-// lost is the same, as long as what it needs is kept: place, doorbell, segments and regions are.
+// Starts these, and tells them all that they have to know: every one at the start. Of what one needs that is started
+// again place, doorbell, segments and regions are kept; the job map and ranks that have left are not.
 Status NodeServices::launch(std::span<const std::uint32_t> sps) {
   for (const std::uint32_t sp : sps) {
     if (Status started = processes_.start(sp); !started) return started;

@@ -1,5 +1,6 @@
 #include "service/keeper/service_processes.hpp"
 
+#include <signal.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -147,7 +148,9 @@ void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& mess
 
 void ServiceProcesses::look_for_stopped() {
   const auto sp = stopped_.look(starter_, count(), StoppedServices::Clock::now());
-  if (sp && processes_[*sp].socket.open()) lose(*sp, "has been stopped by a signal");
+  if (!sp || !processes_[*sp].socket.open()) return;
+  lose(*sp, "has been stopped by a signal");
+  ::kill(processes_[*sp].pid, SIGKILL);  // it must not go on and leave as if the job had ended well
 }
 
 void ServiceProcesses::lose(std::uint32_t sp, const std::string& how) {

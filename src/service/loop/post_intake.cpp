@@ -17,6 +17,7 @@ constexpr std::uint32_t kPostsPerTurn = 64;  // of one rank, before the next one
 }  // namespace
 
 void PostIntake::serve(WorldRank rank, SegmentView segment) {
+  // Slots from where another service process has been; overflow records of which one has taken some are not followed.
   served_.push_back(ServedRank{rank, segment, segment.header().ring_head.load(std::memory_order_relaxed)});
 }
 

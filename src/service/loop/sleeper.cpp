@@ -121,7 +121,7 @@ bool Sleeper::sleep(Clock::time_point now) {
     events = ::epoll_wait(epoll_.get(), some.data(), static_cast<int>(some.size()), timeout_ms(now));
     drain_doorbell();
   }
-  idle_ = armed && events == 0;  // a look that a port has wanted is no reason to spin
+  idle_ = idle_ && armed && events == 0;  // a look that a port has wanted is no reason to spin
   wake_up();
   return armed;
 }

@@ -23,6 +23,25 @@ static void take_one(int* seen) {
     wrong(&status, bytes);
 }
 
+#if MPI_VERSION >= 4
+/* Partitioned messages match by tag alone. */
+static void exchange_partitioned(void) {
+  for (int tag = 0; tag < 4; ++tag) {
+    int sent = 10 * rank + tag, received = -1, from = (rank + ranks - 1) % ranks;
+    MPI_Request requests[2];
+    MPI_Psend_init(&sent, 1, 1, MPI_INT, (rank + 1) % ranks, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Precv_init(&received, 1, 1, MPI_INT, from, tag, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    MPI_Startall(2, requests);
+    MPI_Pready(0, requests[0]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < 2; ++i) MPI_Request_free(&requests[i]);
+    if (received == 10 * from + tag) continue;
+    fprintf(stderr, "mixed: rank %d: a partitioned message of nobody's with tag %d\n", rank, tag);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+}
+#endif
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -37,6 +56,9 @@ int main(int argc, char** argv) {
   }
   for (int i = 0; i < ranks; ++i) take_one(seen);
   for (int i = 0; i < ranks; ++i) MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+#if MPI_VERSION >= 4
+  exchange_partitioned();
+#endif
   int sum = 0;
   MPI_Alltoall(seen, 1, MPI_INT, messages, 1, MPI_INT, MPI_COMM_WORLD);
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
