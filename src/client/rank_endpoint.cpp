@@ -140,9 +140,8 @@ void RankEndpoint::wait_for_growth() {
 }
 
 bool RankEndpoint::poll(PendingOperation& operation) {
-  using Phase = PendingOperation::Phase;
-  const Phase phase = operation.phase.load(std::memory_order_acquire);
-  if (phase == Phase::done) return true;
+  const PendingOperation::Phase phase = operation.phase.load(std::memory_order_acquire);
+  if (phase == PendingOperation::Phase::done) return true;
   if (lock_.is_inert()) return false;
   if (network_ && network_->ringing()) {
     const Lock lock(lock_.mutex, std::try_to_lock);
@@ -152,7 +151,7 @@ bool RankEndpoint::poll(PendingOperation& operation) {
   CompletionWatch& watch = completion_watch();
   const bool first = watch.endpoint != serial_;
   const std::uint32_t completions = first ? header().completions.load(std::memory_order_acquire) : watch.completions;
-  if (phase == Phase::posted && is_done(*operation.place)) {
+  if (phase == PendingOperation::Phase::posted && is_done(*operation.place)) {
     Lock lock(lock_.mutex);
     const bool done = posts_.collect_if_done(operation);
     if (posts_.anything_waits()) posts_.post_waiting();
@@ -166,7 +165,7 @@ bool RankEndpoint::poll(PendingOperation& operation) {
     }
   }
   if (first) watch = CompletionWatch{serial_, completions};
-  return operation.phase.load(std::memory_order_acquire) == Phase::done;
+  return operation.phase.load(std::memory_order_acquire) == PendingOperation::Phase::done;
 }
 
 void RankEndpoint::drop(std::unique_ptr<PendingOperation> operation) noexcept try {

@@ -46,7 +46,10 @@ bool Posts::place(PendingOperation& operation, SlotRequestBody& body, const Oper
   const bool overflows = overflow_.holds_posts(header_) || out_of_slots();
   if (overflows && regions_.registers()) return false;  // a DPU does not follow the chain
   std::optional<MemoryRange> record;
-  if (overflows && !(record = allocate_arguments(sizeof(OverflowRecord)))) return false;
+  if (overflows) {
+    record = allocate_arguments(sizeof(OverflowRecord));
+    if (!record) return false;
+  }
   const std::optional<MemoryRange> copied = copy_arguments(body, arguments);
   if (!copied) {
     if (record) arguments_.undo(*record);
