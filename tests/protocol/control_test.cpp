@@ -23,14 +23,14 @@ bool is_open(int fd) {
   return ::fcntl(fd, F_GETFD) >= 0;
 }
 
-struct Case {
+struct MessageCase {
   ControlKind kind;
   std::size_t body_bytes;
   std::size_t fds;
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {
+const std::vector<MessageCase>& cases() {
+  static const std::vector<MessageCase> all = {
       {ControlKind::hello, sizeof(HelloBody), 0},
       {ControlKind::welcome, sizeof(WelcomeBody), 2},
       {ControlKind::refused, sizeof(RefusedBody), 0},
@@ -67,7 +67,7 @@ static_assert(kNoPadding<HelloBody, WelcomeBody, RegionBody, RegionAddedBody, Co
                          SlotRequestBody, SlotResult>);
 
 TEST(Control, EveryKindGoesRoundAndKeepsItsDescriptors) {
-  for (const Case& c : cases()) {
+  for (const MessageCase& c : cases()) {
     const std::vector<std::byte> body = random_bytes(c.body_bytes);
     const auto packet = encode_control(c.kind, std::span<const std::byte>(body));
     auto decoded = decode_control(packet, make_fds(c.fds));
@@ -94,7 +94,7 @@ TEST(Control, BodyComesBackAsItWas) {
 }
 
 TEST(Control, EveryOtherLengthIsRefused) {
-  for (const Case& c : cases()) {
+  for (const MessageCase& c : cases()) {
     const std::vector<std::byte> body = random_bytes(c.body_bytes);
     auto packet = encode_control(c.kind, std::span<const std::byte>(body));
     for (std::size_t length = 0; length < packet.size(); ++length) {
@@ -108,7 +108,7 @@ TEST(Control, EveryOtherLengthIsRefused) {
 }
 
 TEST(Control, EveryOtherNumberOfDescriptorsIsRefusedAndTheyAreClosed) {
-  for (const Case& c : cases()) {
+  for (const MessageCase& c : cases()) {
     const std::vector<std::byte> body = random_bytes(c.body_bytes);
     const auto packet = encode_control(c.kind, std::span<const std::byte>(body));
     for (std::size_t count = 0; count <= kMaxControlFds + 1; ++count) {
