@@ -80,7 +80,6 @@ void HostFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank
 }
 
 void HostFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
-  if (!slots_.is_open(rank, slot)) return;  // nor once it is used for something else
   if (lending_.writes_late_to(rank)) return slots_.defer({rank, slot, record});
   slots_.complete(rank, slot, record);
 }

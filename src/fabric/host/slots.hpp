@@ -31,7 +31,6 @@ class Slots {
   void set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size);
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source);
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
-  [[nodiscard]] bool is_open(WorldRank rank, SlotIndex slot) { return find_open(rank, slot) != nullptr; }
 
   // Completions that wait for late copies into their rank's memory.
   struct Deferred {
@@ -39,7 +38,10 @@ class Slots {
     SlotIndex slot;
     CompletionRecord record;
   };
-  void defer(const Deferred& completion) { deferred_.push_back(completion); }
+  // Of a slot that is not open: nothing, as by complete(), or it would end what the slot is used for next.
+  void defer(const Deferred& completion) {
+    if (find_open(completion.rank, completion.slot) != nullptr) deferred_.push_back(completion);
+  }
   [[nodiscard]] std::size_t deferred() const { return deferred_.size(); }
   [[nodiscard]] std::vector<Deferred> take_deferred();
 
