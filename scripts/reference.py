@@ -31,8 +31,8 @@ LANGUAGE = """
   algorithm.
 * *condition*: a letter and a range, `N`, `LOW-`, `LOW-HIGH` or `-HIGH`, both ends included; bytes may have `K`, `M` or
   `G`.
-* *choice*: an algorithm, or `native`; for blocking forms also `on`, as the nonblocking form, and `auto`, so where that
-  was measured to pay.
+* *choice*: an algorithm, `native`, `on` or `auto`. Of nonblocking forms: `on`, always; `auto`, as if no rule fitted. Of
+  blocking forms: `on`, as the nonblocking form; `auto`, so where that was measured to pay.
 """
 
 

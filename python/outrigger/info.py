@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from outrigger import formats, tables
+from outrigger import busy, formats, tables
 from outrigger.artifacts import Artifacts, find
 from outrigger.captured import captured
 from outrigger.cores import allowed_cores, format_cpu_list
@@ -21,6 +21,7 @@ from outrigger.mpis import ABI_NAMES, FAMILIES, NAMES, Mpi, find_all_mpis
 from outrigger.report import format_bytes
 
 _TIMEOUT_S = 20.0
+_WATCHED_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +98,8 @@ class Cores:
     """By core."""
     ranks: tuple[int, ...]
     services: tuple[int, ...]
+    taken: Mapping[int, float]
+    """Of the services', those that other processes use at present, and how much."""
 
 
 @dataclass(frozen=True)
@@ -196,20 +199,25 @@ def _tables(artifacts: Artifacts | None) -> tables.Tables | None:
 
 def collect(artifacts: Artifacts | None) -> Info:
     """Looks around."""
+    sample = busy.Sample.take()
     cores = allowed_cores()
     kept = cores[-1:] if len(cores) > 1 else []
     known = _tables(artifacts)
     meanings = {} if known is None else {row.name: row.meaning for row in known.settings}
+    mpis = tuple(_mpi(artifacts, mpi) for mpi in find_all_mpis())
+    daemon = _daemon(artifacts)
+    sample.wait_for(_WATCHED_S)
     names = sorted(name for name in os.environ if name.startswith("OUTRIGGER_"))
     return Info(
-        mpis=tuple(_mpi(artifacts, mpi) for mpi in find_all_mpis()),
+        mpis=mpis,
         ucx=find_ucx(),
         cores=Cores(
             tuple(cores),
             tuple(cpu for core in cores if core not in kept for cpu in core),
             tuple(core[0] for core in kept),
+            busy.taken(sample.busy_since(), [core[0] for core in kept]),
         ),
-        daemon=_daemon(artifacts),
+        daemon=daemon,
         environment={name: Variable(os.environ[name], meanings.get(name, "")) for name in names},
         reaches=() if known is None else known.reaches,
     )
@@ -238,6 +246,9 @@ def _core_finding(cores: Cores) -> Finding:
     if not cores.services:
         return Finding("cores", False, ranks, "only one core may be used: service processes share it with the ranks")
     kept = f"service process on CPU {format_cpu_list(cores.services)}"
+    if cores.taken:
+        why = f"other processes use CPU {busy.in_words(cores.taken)}: collectives go natively while they do"
+        return Finding("cores", False, f"{ranks}, {kept}", why)
     return Finding("cores", True, f"{ranks}, {kept}", "as outrigger run places up to eight ranks")
 
 

@@ -24,6 +24,7 @@
 #include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/control.hpp"
+#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/shared_heap.hpp"
@@ -88,6 +89,7 @@ struct OperationRequest {
   std::uint64_t configuration = 0;  // digest of what must be equal on every rank; part of the operation's digest
   BufferLayout send;
   BufferLayout receive;
+  bool by_course = false;          // next_course() has been asked about it
   bool own_block_done = false;     // the caller copies its own block
   bool receive_from_root = false;  // the receive layout is of the root's block; there are no others
 };
@@ -161,6 +163,14 @@ class Client {
   // the service processes are told to forget it.
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, std::vector<WorldRank> members, GroupRank me);
 
+  // The rank calls a collective on the group that its course decides; one call of a group at a time. Which are native
+  // for this call, the same on all ranks. While service processes agree on another course the call waits for them, a
+  // few messages long, and for no rank.
+  [[nodiscard]] Course next_course(const Group& group);
+  // The collective is native for small blocks, and this rank has called it with others: service processes may take it
+  // back.
+  void tell_of_larger_blocks(const Group& group, Collective collective);
+
   // Hands an operation to the service process, however many it has; only one on a DPU gets the next when a slot is
   // free, at a later call. Never fails for want of slots; nullptr only when no memory is left for its arguments, or for
   // a request that makes no sense: no group or another client's, extents that are not one per member, offsets that
@@ -192,10 +202,12 @@ class Client {
   [[nodiscard]] bool fatal_was_said() const;
 
   struct Statistics {
-    std::uint64_t helped_bytes = 0;      // copied by help() so far
-    std::uint64_t huge_bytes = 0;        // of the program's buffers, moved to huge pages so far
-    std::vector<WireRoute> wire_routes;  // how the data of this rank's service process has travelled to other nodes so
-                                         // far, each way once; at most kMaxWireRoutes
+    std::uint64_t helped_bytes = 0;       // copied by help() so far
+    std::uint64_t huge_bytes = 0;         // of the program's buffers, moved to huge pages so far
+    std::uint64_t service_ran_ns = 0;     // how long its service process has run
+    std::uint64_t service_waited_ns = 0;  // and wanted to, while others had its core
+    std::vector<WireRoute> wire_routes;   // how the data of this rank's service process has travelled to other nodes so
+                                          // far, each way once; at most kMaxWireRoutes
   };
   [[nodiscard]] Statistics statistics() const;
 

@@ -15,6 +15,7 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr microseconds kBetweenLooksAtGrowth{20};
+constexpr microseconds kBetweenLooksWhileHeld{1000};  // at whether the job has ended meanwhile
 // While argument memory grows the answer comes through the socket, which wakes nobody.
 constexpr microseconds kSleepWhileGrowing{100};
 // A service process on a DPU wakes nobody here.
@@ -29,6 +30,15 @@ std::string fatal_text(const SegmentHeader& header) {
   const std::size_t length = ::strnlen(header.fatal_text.data(), header.fatal_text.size());
   if (length == 0) return "the keeper of this node ended the job without saying why";
   return {header.fatal_text.data(), length};
+}
+
+SlotRequestBody about(const Group& group, SlotRequest request) {
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(request);
+  body.course = group.course().value;
+  body.group_high = group.id().high;
+  body.group_low = group.id().low;
+  return body;
 }
 
 }  // namespace
@@ -80,7 +90,36 @@ std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::v
   const std::optional<MemoryRange> range = arguments_.allocate_and_wait(members.size() * sizeof(WorldRank));
   if (!range) return nullptr;
   std::memcpy(reinterpret_cast<void*>(range->address), members.data(), members.size() * sizeof(WorldRank));
-  return std::make_shared<const Group>(shared_from_this(), id, static_cast<std::uint32_t>(members.size()), me, *range);
+  CourseNumber course;
+  if (!network_) {  // a DPU cannot see in time how far the rank is
+    const Lock lock(lock_.mutex);
+    if (!lock_.is_inert()) course = posts_.take_course();
+  }
+  return std::make_shared<const Group>(shared_from_this(), id, static_cast<std::uint32_t>(members.size()), me, *range,
+                                       course);
+}
+
+// The service process looks how far this rank is once it has held it; here it is the other way round.
+Course RankEndpoint::next_course(const Group& group) {
+  if (lock_.is_inert() || !group.course().valid()) return {};
+  CourseEntry& entry = segment_.view().course(group.course());
+  const std::uint64_t call = entry.calls.load(std::memory_order_relaxed);
+  entry.calls.store(call + 1, std::memory_order_seq_cst);
+  while (entry.held.load(std::memory_order_seq_cst) != 0) {
+    if (fatal()) return {};  // the operation will say so
+    futex_wait(entry.held, 1, kBetweenLooksWhileHeld);
+  }
+  return entry.plan().at(call);
+}
+
+void RankEndpoint::tell_of_larger_blocks(const Group& group, Collective collective) {
+  Lock lock(lock_.mutex);
+  if (lock_.is_inert()) return;
+  SlotRequestBody body = about(group, SlotRequest::larger_blocks);
+  body.collective = static_cast<std::uint16_t>(collective);
+  posts_.tell(body);
+  posts_.post_waiting();
+  doorbell_.unlock_and_ring(lock);
 }
 
 void RankEndpoint::retire_group(const Group& group) noexcept try {
@@ -89,7 +128,11 @@ void RankEndpoint::retire_group(const Group& group) noexcept try {
   if (lock_.is_inert()) return;
   // Every operation on the group is done, or the group would still be held: nobody reads the members any more.
   arguments_.release(group.members());
-  if (group.used()) posts_.forget_group(group.id());
+  if (group.used()) {
+    posts_.tell(about(group, SlotRequest::forget_group));
+  } else {
+    posts_.give_back(group.course());
+  }
   posts_.post_waiting();
   doorbell_.unlock_and_ring(lock);
 } catch (...) {
@@ -220,8 +263,10 @@ bool RankEndpoint::fatal_was_said() const {
 }
 
 Client::Statistics RankEndpoint::statistics() const {
-  Client::Statistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), {}};
+  Client::Statistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), 0, 0, {}};
   if (lock_.is_inert()) return statistics;
+  statistics.service_ran_ns = header().service_ran_ns.load(std::memory_order_relaxed);
+  statistics.service_waited_ns = header().service_waited_ns.load(std::memory_order_relaxed);
   const std::uint32_t count = header().wire_route_count.load(std::memory_order_acquire);
   const auto first = header().wire_routes.begin();
   statistics.wire_routes.assign(first, first + std::min(count, kMaxWireRoutes));

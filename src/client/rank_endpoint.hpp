@@ -65,6 +65,8 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, const std::vector<WorldRank>& members,
                                                           GroupRank me);
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
+  [[nodiscard]] Course next_course(const Group& group);
+  void tell_of_larger_blocks(const Group& group, Collective collective);
   [[nodiscard]] bool poll(PendingOperation& operation);
   void wait_for_completion(std::chrono::microseconds at_most, bool helps);
   [[nodiscard]] std::optional<std::string> fatal();

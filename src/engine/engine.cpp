@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "engine/core/context.hpp"
+#include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
 #include "engine/core/inbox.hpp"
 #include "engine/core/operation.hpp"
@@ -18,10 +19,15 @@ static_assert(EngineCounters::kMessageKinds == std::variant_size_v<peer::Body>);
 
 struct EngineState {
   EngineState(const EngineConfig& config, fabric::Fabric& fabric)
-      : context(config, fabric), groups(context), posts(context, groups), inbox(context, groups) {}
+      : context(config, fabric),
+        groups(context),
+        courses(context, groups),
+        posts(context, groups, courses),
+        inbox(context, groups, courses) {}
 
   Context context;
   GroupTable groups;
+  CourseChanges courses;
   Posts posts;
   Inbox inbox;
 };
@@ -113,8 +119,25 @@ void Engine::drop_rank(WorldRank rank) {
 void Engine::forget_group(WorldRank rank, GroupId group) {
   Group* known = state_->groups.find(group);
   if (known == nullptr || !state_->context.is_local(rank)) return;
+  state_->courses.let_go(rank, group);
   known->progress(rank).freed = true;
   state_->groups.close_if_freed(*known);
+}
+
+void Engine::wish(const Course& everywhere) {
+  state_->courses.wish(everywhere);
+}
+
+void Engine::wish(GroupId group, const Course& course) {
+  state_->courses.wish(group, course);
+}
+
+bool Engine::wants_retry() const {
+  return state_->courses.wants_retry();
+}
+
+void Engine::retry_changes() {
+  state_->courses.retry();
 }
 
 // ---------------------------------------------------------------- running
@@ -181,8 +204,9 @@ bool Engine::idle() const {
   const auto at_rest = [](const auto& entry) {
     const std::vector<CreditLine>& lines = entry.second->credit_lines();
     return entry.second->operations().empty() && entry.second->waiting_announcements == 0 &&
-           std::all_of(lines.begin(), lines.end(),
-                       [](const CreditLine& line) { return line.in_use == 0 && line.waiting.empty(); });
+           !entry.second->course.changing && std::all_of(lines.begin(), lines.end(), [](const CreditLine& line) {
+             return line.in_use == 0 && line.waiting.empty();
+           });
   };
   const GroupTable::Groups& groups = state_->groups.all();
   return std::all_of(groups.begin(), groups.end(), at_rest) && state_->context.window.held() == 0 &&

@@ -17,6 +17,7 @@
 #include "fabric/fabric.hpp"
 #include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
+#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 
@@ -92,6 +93,7 @@ struct PostedOperation {
   BlockLayout send;
   BlockLayout receive;
   bool own_block_done = false;          // the rank copies its own block itself
+  bool by_course = false;               // the group's course may make such calls native
   std::vector<std::uint8_t> delivered;  // marks found at a replay, one per group rank; empty: none
 };
 
@@ -101,7 +103,7 @@ struct EngineCounters {
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
   };
-  static constexpr std::size_t kMessageKinds = 9;  // as peer::Body
+  static constexpr std::size_t kMessageKinds = 13;  // as peer::Body
   std::array<Messages, kMessageKinds> sent{};
   std::array<Messages, kMessageKinds> received{};
   std::uint64_t moves = 0;
@@ -141,6 +143,14 @@ class Engine {
 
   // A local rank has freed a communicator. When the last local member has, the group's state is dropped.
   void forget_group(WorldRank rank, GroupId group);
+
+  // Which courses this service process would have (protocol/course.hpp): of every communicator, and of one beside that.
+  // Busy is what any service process of a communicator wishes, small what all do. Ranks are held for a change as soon
+  // as it can be; one that cannot be yet is tried again by retry_changes().
+  void wish(const Course& everywhere);
+  void wish(GroupId group, const Course& course);
+  [[nodiscard]] bool wants_retry() const;
+  void retry_changes();
 
   // Resumes what is ready until nothing is. True when anything ran.
   bool run();

@@ -11,9 +11,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "protocol/collective.hpp"
+#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 
@@ -86,6 +88,12 @@ class Fabric {
   // process. Called after the bytes are placed and before the source is released.
   virtual void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) = 0;
 
+  // Holds a rank's calls on a communicator (protocol/course.hpp): from now on it waits in the next one. How many it has
+  // begun; nothing: it cannot be held, and is not.
+  [[nodiscard]] virtual std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group);
+  // Lets it go. `plan`: by which it goes from then on; null: as before.
+  virtual void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan);
+
   // Makes the end of an operation visible to its rank, which polls its own memory. Called once per posted slot.
   virtual void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
 };
@@ -96,6 +104,10 @@ inline void Fabric::move_block(const BlockId& /*id*/, SpId /*source*/, const Blo
                                MoveCompletion& completion) {
   move(from, to, completion);
 }
+inline std::optional<std::uint64_t> Fabric::hold_calls(WorldRank /*rank*/, const GroupId& /*group*/) {
+  return std::nullopt;
+}
+inline void Fabric::resume_calls(WorldRank /*rank*/, const GroupId& /*group*/, const CoursePlan* /*plan*/) {}
 inline void Fabric::forget_eager(const BlockId& /*id*/, SpId /*source*/) {}
 
 }  // namespace outrigger::fabric

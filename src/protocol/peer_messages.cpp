@@ -228,6 +228,43 @@ void fields(Io& io, M& quiesce) {
   io.template code<std::uint32_t>(quiesce.asks);
 }
 
+template <class Io, class C>
+void course_fields(Io& io, C& course) {
+  io.value(course.busy);
+  io.value(course.small);
+}
+
+template <class Io, Of<Wish> M>
+void fields(Io& io, M& wish) {
+  course_fields(io, wish.course);
+}
+
+template <class Io, Of<Hold> M>
+void fields(Io& io, M& hold) {
+  io.template code<std::uint32_t>(hold.holds);
+}
+
+template <class Io, Of<Held> M>
+void fields(Io& io, M& held) {
+  io.template code<std::uint32_t>(held.held);
+  io.value(held.least);
+  io.value(held.most);
+}
+bool is_valid(const Hold& hold) {
+  return hold.holds;
+}
+bool is_valid(const Held& held) {
+  return held.least <= held.most;
+}
+
+template <class Io, Of<Resume> M>
+void fields(Io& io, M& resume) {
+  io.template code<std::uint32_t>(resume.changes);
+  io.value(resume.plan.from);
+  course_fields(io, resume.plan.before);
+  course_fields(io, resume.plan.after);
+}
+
 template <class M>
 bool is_valid(const M& body) {
   if constexpr (requires { body.segment; }) return body.segment == kWholeBlock || body.segment < kMaxSegments;

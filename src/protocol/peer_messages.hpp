@@ -15,12 +15,13 @@
 #include <vector>
 
 #include "protocol/collective.hpp"
+#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 
 namespace outrigger::peer {
 
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
 
 // In an announcement, in place of a pair's bytes: this pair needs nothing any more.
 inline constexpr std::uint64_t kSettled = ~std::uint64_t{0};
@@ -132,9 +133,34 @@ struct Quiesce {
   bool asks = false;
 };
 
+// Which course the sender would have for the group (protocol/course.hpp). To the group's leader, the service process of
+// its first rank.
+struct Wish {
+  Course course;
+};
+
+// The leader's: the receiver holds its ranks. The operation's sequence is the number of the change, here and in what
+// follows.
+struct Hold {
+  bool holds = true;
+};
+
+// To a Hold: how many calls the receiver's ranks have begun.
+struct Held {
+  bool held = false;  // false: not all of them can be
+  std::uint64_t least = 0;
+  std::uint64_t most = 0;
+};
+
+// The leader's: they are let go.
+struct Resume {
+  bool changes = false;  // and go by this plan
+  CoursePlan plan;
+};
+
 // Their places, from 1, are the kinds on the wire: add at the end.
-using Body =
-    std::variant<Announce, Delivered, Release, Finished, Refusal, ReplicaRequest, ReplicaAnswer, ReplicaDone, Quiesce>;
+using Body = std::variant<Announce, Delivered, Release, Finished, Refusal, ReplicaRequest, ReplicaAnswer, ReplicaDone,
+                          Quiesce, Wish, Hold, Held, Resume>;
 
 struct Message {
   Header header;

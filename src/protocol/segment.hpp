@@ -2,9 +2,9 @@
 // held by the keeper so that it outlives them. Posting, delivered marks and completion go through it without a
 // system call.
 //
-//   +--------+-----------+-----------------+-----------+---------------------------------------------+
-//   | header | post ring | operation slots | key table | arena: arguments, group members, marks, ... |
-//   +--------+-----------+-----------------+-----------+---------------------------------------------+
+//   +--------+-----------+-----------------+-----------+---------+---------------------------------------------+
+//   | header | post ring | operation slots | key table | courses | arena: arguments, group members, marks, ... |
+//   +--------+-----------+-----------------+-----------+---------+---------------------------------------------+
 //
 // Where service processes run on a DPU they do not map it: they read what the rank writes and write what they write by
 // RDMA, with the rank passive. The key table then says by which keys the rank's other memory is reached.
@@ -14,6 +14,7 @@
 //   service  results and `state = done`, delivered marks, header.service_*, header.overflow_taken, header.wire_route*
 //   keeper   the constants of the header before anybody else maps it, header.fatal_*
 //   copies   as copy/board.hpp says
+//   courses  as protocol/course.hpp says
 //
 // A slot goes free -> posted (rank) -> done (service) -> free (rank). The ring holds indexes of posted slots; it has as
 // many entries as there are slots, and a slot is in it at most once, so it cannot overflow.
@@ -40,6 +41,7 @@
 #include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/control.hpp"
+#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/wire_route.hpp"
@@ -47,7 +49,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 8;
+inline constexpr std::uint32_t kProtocolVersion = 9;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -72,7 +74,8 @@ enum class SlotState : std::uint32_t { free = 0, posted = 1, done = 2 };
 // What a slot asks for.
 enum class SlotRequest : std::uint16_t {
   operation = 1,
-  forget_group = 2,  // uses group_high, group_low only; completed at once
+  forget_group = 2,   // uses group_high, group_low, course only; completed at once
+  larger_blocks = 3,  // the same and collective: while it is native for small blocks the rank has called it with others
 };
 
 // Why the job cannot go on stands in fatal_text, and whether people have been told.
@@ -91,7 +94,7 @@ struct SlotRequestBody {
   std::uint16_t request = 0;     // SlotRequest
   std::uint16_t collective = 0;  // Collective
   std::uint16_t algorithm = 0;   // Algorithm
-  std::uint16_t reserved = 0;
+  std::uint16_t course = 0;      // CourseNumber, the same in all of a group's; 0: none
   std::uint32_t flags = 0;
   std::uint32_t root = 0;
   std::uint64_t group_high = 0;
@@ -182,6 +185,11 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
   std::atomic<std::uint32_t> overflow_taken;           // overflow records ever taken
 
+  // Of the core of the service process that serves the rank, while that process wanted to run: how long it ran, and how
+  // long it had to wait for others.
+  alignas(64) std::atomic<std::uint64_t> service_ran_ns;
+  std::atomic<std::uint64_t> service_waited_ns;
+
   // Each service process on a DPU writes its own word here to show that it can.
   alignas(64) std::array<std::atomic<std::uint32_t>, kMaxServices> proofs;
 
@@ -228,8 +236,11 @@ class SegmentView {
   [[nodiscard]] static constexpr std::uint64_t keys_offset() {
     return round_up(slots_offset() + kSlotCount * sizeof(OperationSlot), 4096);
   }
-  [[nodiscard]] static constexpr std::uint64_t arena_offset() {
+  [[nodiscard]] static constexpr std::uint64_t courses_offset() {
     return round_up(keys_offset() + kKeyCount * sizeof(KeyEntry), 4096);
+  }
+  [[nodiscard]] static constexpr std::uint64_t arena_offset() {
+    return round_up(courses_offset() + kCourseEntries * sizeof(CourseEntry), 4096);
   }
   [[nodiscard]] static constexpr std::uint64_t segment_bytes() { return arena_offset() + kArenaBytes; }
 
@@ -246,6 +257,10 @@ class SegmentView {
   // `index` must be below kKeyCount.
   [[nodiscard]] KeyEntry& key(std::uint32_t index) const {
     return reinterpret_cast<KeyEntry*>(base_ + keys_offset())[index];
+  }
+  // `number` must be valid.
+  [[nodiscard]] CourseEntry& course(CourseNumber number) const {
+    return reinterpret_cast<CourseEntry*>(base_ + courses_offset())[number.value - 1];
   }
   [[nodiscard]] std::byte* arena() const { return base_ + arena_offset(); }
 

@@ -27,6 +27,18 @@ constexpr SelectionRule built_in(Collective collective, Algorithm algorithm, std
   return rule;
 }
 
+constexpr SelectionRule native_if_small(Collective collective) {
+  SelectionRule rule;
+  rule.collective = collective;
+  rule.bytes = Range{0, kSmallBlockBytes};
+  rule.verdict = Verdict::native;
+  return rule;
+}
+
+// Small blocks were measured to take several times as long by way of a service process (docs/algorithms.md).
+constexpr std::array kSmall{native_if_small(Collective::ialltoall), native_if_small(Collective::iallgather),
+                            native_if_small(Collective::ibcast)};
+
 // Between nodes `node_pull` was measured to be faster where they have one rank each (docs/algorithms.md). The rest is
 // by what crosses the network, not by measurements. With several ranks a node `flat` sends a block of an allgather once
 // to every rank of another node, `node_pull` once to the node. With several service processes a node the tree of `flat`
@@ -174,8 +186,8 @@ bool read_calls(SelectionRule& rule, std::string_view name) {
 std::string read_choice(SelectionRule& rule, std::string_view choice) {
   if (choice == kNative) return {};
   if (choice == kOn || choice == kAuto) {
-    rule.verdict = choice == kOn ? Verdict::as_nonblocking : Verdict::where_it_pays;
-    return rule.blocking ? "" : "only blocking forms can be on or auto";
+    rule.verdict = choice == kOn ? Verdict::on : Verdict::automatic;
+    return {};
   }
   rule.algorithm = algorithm_named(choice);
   rule.verdict = Verdict::algorithm;
@@ -217,8 +229,8 @@ std::string_view choice_of(const SelectionRule& rule) {
   switch (rule.verdict) {
     case Verdict::native: return kNative;
     case Verdict::algorithm: return name_of(*rule.algorithm);
-    case Verdict::as_nonblocking: return kOn;
-    case Verdict::where_it_pays: return kAuto;
+    case Verdict::on: return kOn;
+    case Verdict::automatic: return kAuto;
   }
   return kNative;
 }
@@ -327,17 +339,31 @@ const SelectionRule* SelectionTable::users_rule(bool blocking, Collective collec
 
 std::optional<Algorithm> SelectionTable::choose(Collective collective, const GroupShape& shape,
                                                 std::optional<std::uint64_t> block_bytes) const {
-  if (const SelectionRule* rule = users_rule(false, collective, shape, block_bytes)) return rule->algorithm;
-  const auto known = std::find_if(kBuiltIn.begin(), kBuiltIn.end(), [&](const SelectionRule& rule) {
-    return fits(rule, collective, shape, block_bytes);
+  const SelectionRule* rule = users_rule(false, collective, shape, block_bytes);
+  if (rule != nullptr && (rule->verdict == Verdict::native || rule->verdict == Verdict::algorithm)) {
+    return rule->algorithm;
+  }
+  const auto is_small = [&](const SelectionRule& small) { return fits(small, collective, shape, block_bytes); };
+  const bool always = rule != nullptr && rule->verdict == Verdict::on;
+  if (!always && std::ranges::any_of(kSmall, is_small)) return std::nullopt;
+  const auto known = std::find_if(kBuiltIn.begin(), kBuiltIn.end(), [&](const SelectionRule& candidate) {
+    return fits(candidate, collective, shape, block_bytes);
   });
   return known != kBuiltIn.end() ? known->algorithm : default_algorithm(collective);
+}
+
+bool SelectionTable::decided_by_user(bool blocking, Collective collective, const GroupShape& shape,
+                                     std::optional<std::uint64_t> block_bytes) const {
+  const SelectionRule* rule = users_rule(blocking, collective, shape, block_bytes);
+  if (rule != nullptr && (rule->verdict == Verdict::native || rule->verdict == Verdict::algorithm)) return true;
+  if (blocking) return decided_by_user(false, collective, shape, block_bytes);
+  return rule != nullptr && rule->verdict == Verdict::on;
 }
 
 bool SelectionTable::offloads_blocking(Collective collective, const GroupShape& shape,
                                        std::optional<std::uint64_t> block_bytes) const {
   const SelectionRule* rule = users_rule(true, collective, shape, block_bytes);
-  if (rule == nullptr || rule->verdict == Verdict::where_it_pays) return blocking_pays(collective, shape, block_bytes);
+  if (rule == nullptr || rule->verdict == Verdict::automatic) return blocking_pays(collective, shape, block_bytes);
   return rule->verdict != Verdict::native;
 }
 
@@ -350,8 +376,8 @@ std::optional<Algorithm> SelectionTable::choose_blocking(Collective collective, 
 bool SelectionTable::may_offload_blocking(std::uint32_t nodes) const {
   for (const SelectionRule& rule : rules_) {
     if (!rule.blocking) continue;
-    if (rule.verdict == Verdict::algorithm || rule.verdict == Verdict::as_nonblocking) return true;
-    if (!rule.collective && unconditional(rule)) return rule.verdict == Verdict::where_it_pays && nodes > 1;
+    if (rule.verdict == Verdict::algorithm || rule.verdict == Verdict::on) return true;
+    if (!rule.collective && unconditional(rule)) return rule.verdict == Verdict::automatic && nodes > 1;
   }
   return nodes > 1;  // on one node it never pays
 }

@@ -12,9 +12,13 @@
 //              all, blocking                        every collective, every blocking form
 //   condition  r, n, p, s or b and a range          ranks, nodes, ranks per node, service processes per node, bytes
 //   range      N or LOW- or LOW-HIGH or -HIGH       decimal, both ends included; bytes with K, M or G, if need be
-//   choice     the name of an algorithm, or native; for blocking forms also
-//              on, auto                             as the nonblocking form; so where that pays
+//   choice     the name of an algorithm; native; on    always; of blocking forms: as the nonblocking form;
+//              or auto                              as if no rule fitted; of blocking forms: so where that pays
 // For example iallgather:n2-:p2-:b64K-=node_pull,all:b-4K=native,blocking=on
+//
+// Small blocks are native where the built-in table decides, as far as they are alike on all ranks; what else it
+// offloads a communicator's course may make native for a while (course.hpp). What a rule of the user's offloads stays
+// so.
 //
 // A blocking form is offloaded as its rules say, else where it pays (`auto`), and then by the algorithm of its
 // nonblocking form, unless its own rule names one.
@@ -80,7 +84,7 @@ inline constexpr std::array kConditionNames{
     ConditionName{'b', "bytes", "of a block, of a broadcast's message; only where MPI makes them alike on all ranks"},
 };
 
-enum class Verdict : std::uint8_t { native, algorithm, as_nonblocking, where_it_pays };
+enum class Verdict : std::uint8_t { native, algorithm, on, automatic };
 
 struct SelectionRule {
   std::optional<Collective> collective;  // nothing: all that have the algorithm, or all
@@ -94,6 +98,9 @@ struct SelectionRule {
   std::optional<Algorithm> algorithm;  // where the verdict is one
   bool operator==(const SelectionRule&) const = default;
 };
+
+// Blocks of up to so many bytes are small: a service process takes longer over them than the MPI.
+inline constexpr std::uint64_t kSmallBlockBytes = 8192;
 
 // Does MPI make the blocks of a call alike on all ranks? Only then may bytes decide.
 [[nodiscard]] constexpr bool has_alike_blocks(Collective collective) {
@@ -116,6 +123,10 @@ class SelectionTable {
 
   // Of each of the user's rules: empty, or why it is never used.
   [[nodiscard]] std::vector<std::string> hidden() const;
+
+  // Does one of the user's rules decide for good? Else a communicator's course may.
+  [[nodiscard]] bool decided_by_user(bool blocking, Collective collective, const GroupShape& shape,
+                                     std::optional<std::uint64_t> block_bytes) const;
 
   // Nothing: native. `block_bytes` where they are alike on all ranks.
   [[nodiscard]] std::optional<Algorithm> choose(Collective collective, const GroupShape& shape,

@@ -50,6 +50,14 @@ std::vector<Message> all_kinds() {
   messages.push_back(message);
   message.body = Quiesce{true};
   messages.push_back(message);
+  message.body = Wish{Course{5, 0xFFFF}};
+  messages.push_back(message);
+  message.body = Hold{};
+  messages.push_back(message);
+  message.body = Held{true, 3, 1ULL << 40U};
+  messages.push_back(message);
+  message.body = Resume{true, CoursePlan{1ULL << 40U, Course{1, 2}, Course{3, 4}}};
+  messages.push_back(message);
   return messages;
 }
 

@@ -38,9 +38,42 @@ TEST(Selection, TheBuiltInTableBringsBlocksToANodeOnce) {
     EXPECT_EQ(built_in.choose(gather, one_rank_a_node, std::nullopt), Algorithm::node_pull);
     EXPECT_EQ(built_in.choose(gather, several, std::nullopt), Algorithm::node_pull);
   }
-  EXPECT_EQ(built_in.choose(Collective::ibcast, one_node, 1), Algorithm::flat);
-  EXPECT_EQ(built_in.choose(Collective::ibcast, shape(8, 2, 4, 1), 1), Algorithm::flat);
-  EXPECT_EQ(built_in.choose(Collective::ibcast, several, 1), Algorithm::hierarchical);
+  constexpr std::uint64_t kLarge = 1U << 20;
+  EXPECT_EQ(built_in.choose(Collective::ibcast, one_node, kLarge), Algorithm::flat);
+  EXPECT_EQ(built_in.choose(Collective::ibcast, shape(8, 2, 4, 1), kLarge), Algorithm::flat);
+  EXPECT_EQ(built_in.choose(Collective::ibcast, several, kLarge), Algorithm::hierarchical);
+}
+
+TEST(Selection, SmallBlocksAreNativeUnlessARuleSaysOtherwise) {
+  const GroupShape any = shape(4, 1, 4, 1);
+  for (const Collective alike : {Collective::ialltoall, Collective::iallgather, Collective::ibcast}) {
+    EXPECT_EQ(SelectionTable().choose(alike, any, kSmallBlockBytes), std::nullopt);
+    EXPECT_NE(SelectionTable().choose(alike, any, kSmallBlockBytes + 1), std::nullopt);
+    EXPECT_EQ(table("blocking=on").choose_blocking(alike, any, 8), std::nullopt);
+    EXPECT_EQ(table("all=auto").choose(alike, any, 8), std::nullopt);
+    EXPECT_EQ(table("all=on").choose(alike, any, 8), default_algorithm(alike));
+    EXPECT_EQ(table("all:b4-=on").choose(alike, any, 3), std::nullopt);
+  }
+  EXPECT_EQ(table("ibcast=hierarchical").choose(Collective::ibcast, any, 8), Algorithm::hierarchical);
+  EXPECT_NE(SelectionTable().choose(Collective::ialltoallv, any, std::nullopt), std::nullopt);
+}
+
+TEST(Selection, WhatARuleNamesIsDecidedForGood) {
+  const GroupShape any = shape(4, 1, 4, 1);
+  constexpr std::uint64_t kLarge = 1U << 20;
+  const auto decided = [&](std::string_view text, bool blocking) {
+    return table(text).decided_by_user(blocking, Collective::ibcast, any, kLarge);
+  };
+  for (const std::string_view open : {"", "ibcast=auto", "ialltoall=on", "all:b-64K=on", "blocking=on"}) {
+    EXPECT_FALSE(decided(open, false)) << open;
+    EXPECT_FALSE(decided(open, true)) << open;
+  }
+  for (const std::string_view fixed : {"ibcast=flat", "flat", "all=on", "ibcast=native", "all:b64K-=on,ibcast=auto"}) {
+    EXPECT_TRUE(decided(fixed, false)) << fixed;
+    EXPECT_TRUE(decided(fixed, true)) << fixed;
+  }
+  EXPECT_TRUE(decided("bcast=flat", true));
+  EXPECT_FALSE(decided("bcast=flat", false));
 }
 
 TEST(Selection, BlockingFormsPayBetweenNodesForLargeBlocksThatAreAlike) {
@@ -86,7 +119,7 @@ TEST(Selection, AnAlgorithmAloneIsForAllThatHaveIt) {
   const GroupShape any = shape(4, 1, 4, 1);
   EXPECT_EQ(rules.choose(Collective::iallgatherv, any, std::nullopt), Algorithm::hierarchical);
   EXPECT_EQ(rules.choose(Collective::ibcast, any, 8), Algorithm::hierarchical);
-  EXPECT_EQ(rules.choose(Collective::ialltoall, any, 8), Algorithm::ring_pull);
+  EXPECT_EQ(rules.choose(Collective::ialltoall, any, 1U << 20), Algorithm::ring_pull);
   for (const CollectiveRow& row : kCollectives) {
     EXPECT_EQ(table("native").choose(row.collective, any, std::nullopt), std::nullopt);
   }
@@ -123,8 +156,6 @@ TEST(Selection, BadTextIsRefusedWithItsReason) {
                           Case{"ialltoallv:b8=native", "bytes differ between the ranks"},
                           Case{"iallgatherv:b8-=flat", "bytes differ between the ranks"},
                           Case{"alltoallv:b8-=native", "bytes differ between the ranks"},
-                          Case{"ialltoall=on", "only blocking forms"},
-                          Case{"auto", "only blocking forms"},
                           Case{"alltoall=flat", "the collective has no such algorithm"}}) {
     const Result<SelectionTable> decoded = SelectionTable::decode(bad.text);
     ASSERT_FALSE(decoded.ok()) << bad.text;

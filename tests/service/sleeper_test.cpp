@@ -65,7 +65,8 @@ class Sleepers : public ::testing::Test {
   FakePort two_;
   fabric::Ports ports_;
   fabric::HostFabric node_;
-  PostIntake posts_{node_};
+  CoursePolicy courses_;
+  PostIntake posts_{node_, courses_};
   UniqueFd control_ = make_event();
   Sleeper sleeper_{control_.get(), ports_, posts_};
 };

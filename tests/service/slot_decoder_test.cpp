@@ -33,6 +33,18 @@ TEST(SlotDecoder, ForgetGroupNeedsNothingElse) {
   EXPECT_EQ(std::get<service::ForgetGroup>(decoded.value()).group, (GroupId{0, 9}));
 }
 
+TEST(SlotDecoder, LargerBlocksAreOfACollectiveThatThereIs) {
+  SlotFixture slot;
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(SlotRequest::larger_blocks);
+  body.group_low = 9;
+  EXPECT_FALSE(slot.decode(body));
+  body.collective = static_cast<std::uint16_t>(Collective::ialltoallv);
+  const auto decoded = slot.decode(body);
+  ASSERT_TRUE(decoded) << decoded.error();
+  EXPECT_EQ(std::get<service::LargerBlocks>(decoded.value()).collective, Collective::ialltoallv);
+}
+
 struct Spoiled {
   const char* name;
   std::function<void(SlotFixture&, SlotRequestBody&)> spoil;

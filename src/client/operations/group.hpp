@@ -1,4 +1,4 @@
-// A communicator that operations are posted on. Immutable but for the note that it was used.
+// A communicator that operations are posted on. Immutable but for the note that it was used and its course.
 #pragma once
 
 #include <atomic>
@@ -15,9 +15,10 @@ class RankEndpoint;
 
 class Group {
  public:
-  // `members`: std::uint32_t[size] in argument memory of `endpoint`.
-  Group(std::shared_ptr<RankEndpoint> endpoint, GroupId id, std::uint32_t size, GroupRank me, MemoryRange members)
-      : endpoint_(std::move(endpoint)), id_(id), size_(size), me_(me), members_(members) {}
+  // `members`: std::uint32_t[size] in argument memory of `endpoint`; `course`: in its segment, if it has one.
+  Group(std::shared_ptr<RankEndpoint> endpoint, GroupId id, std::uint32_t size, GroupRank me, MemoryRange members,
+        CourseNumber course)
+      : endpoint_(std::move(endpoint)), id_(id), size_(size), me_(me), members_(members), course_(course) {}
   // Gives the members' memory back and has the service processes forget the group. Any thread, also after the client.
   ~Group();
   Group(const Group&) = delete;
@@ -28,6 +29,7 @@ class Group {
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] GroupRank me() const { return me_; }
   [[nodiscard]] const MemoryRange& members() const { return members_; }
+  [[nodiscard]] CourseNumber course() const { return course_; }
   // Did the service process ever hear of it?
   [[nodiscard]] bool used() const { return used_.load(std::memory_order_relaxed); }
   void mark_used() const { used_.store(true, std::memory_order_relaxed); }
@@ -38,6 +40,7 @@ class Group {
   std::uint32_t size_;
   GroupRank me_;
   MemoryRange members_;
+  CourseNumber course_;
   mutable std::atomic<bool> used_{false};
 };
 

@@ -108,12 +108,8 @@ void Posts::post_waiting() {
     }
     waiting_.pop_front();
   }
-  for (; !forgets_.empty() && !out_of_slots(); forgets_.pop_front()) {
-    SlotRequestBody body;
-    body.request = static_cast<std::uint16_t>(SlotRequest::forget_group);
-    body.group_high = forgets_.front().high;
-    body.group_low = forgets_.front().low;
-    slots_.post_unowned(body);
+  for (; !tidings_.empty() && !out_of_slots(); tidings_.pop_front()) {
+    slots_.post_unowned(tidings_.front());
     doorbell_.posted();
   }
   note_waiting();
@@ -152,11 +148,20 @@ bool Posts::reap() {
   if (std::exchange(reaped_completions_, completions) == completions) return false;
   const std::size_t free_before = slots_.free_count();
   const std::size_t overflowed_before = overflow_.unfinished();
-  slots_.collect([this](PendingOperation& operation) { collect_if_done(operation); });
+  const auto forgotten = static_cast<std::uint16_t>(SlotRequest::forget_group);
+  slots_.collect([this](PendingOperation& operation) { collect_if_done(operation); },
+                 [&](const SlotRequestBody& told) {
+                   if (told.request == forgotten) courses_.give_back(CourseNumber{told.course});
+                 });
   while (PendingOperation* oldest = overflow_.oldest()) {
     if (!collect_if_done(*oldest)) break;
   }
   return slots_.free_count() != free_before || overflow_.unfinished() != overflowed_before;
+}
+
+CourseNumber Posts::take_course() {
+  const CourseNumber number = courses_.take();
+  return number.valid() || !reap() ? number : courses_.take();
 }
 
 void Posts::drop(std::unique_ptr<PendingOperation>& operation) {
@@ -171,7 +176,7 @@ void Posts::drop(std::unique_ptr<PendingOperation>& operation) {
 
 std::vector<std::unique_ptr<PendingOperation>> Posts::abandon() {
   waiting_.clear();
-  forgets_.clear();
+  tidings_.clear();
   return std::exchange(abandoned_, {});
 }
 

@@ -13,6 +13,7 @@
 
 #include "client/memory/argument_memory.hpp"
 #include "client/memory/regions.hpp"
+#include "client/operations/course_numbers.hpp"
 #include "client/operations/doorbell.hpp"
 #include "client/operations/overflow_chain.hpp"
 #include "client/operations/pending_operation.hpp"
@@ -24,21 +25,31 @@ namespace outrigger::client {
 class Posts {
  public:
   Posts(SegmentView segment, Regions& regions, ArgumentMemory& arguments, Doorbell& doorbell)
-      : header_(segment.header()), regions_(regions), arguments_(arguments), doorbell_(doorbell), slots_(segment) {}
+      : header_(segment.header()),
+        regions_(regions),
+        arguments_(arguments),
+        doorbell_(doorbell),
+        slots_(segment),
+        courses_(segment) {}
 
   // Posts, or keeps until it can be. Fills in where the arguments are. False: no memory is left for them, and none will
   // come back.
   [[nodiscard]] bool post(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
     return (waiting_.empty() && place(operation, body, arguments)) || post_or_keep(operation, body, arguments);
   }
-  // The service processes forget the group, as soon as post_waiting() finds a slot to say so.
-  void forget_group(const GroupId& group) { forgets_.push_back(group); }
+  // The service processes are told, as soon as post_waiting() finds a slot to say so. Nobody waits for that.
+  void tell(const SlotRequestBody& request) { tidings_.push_back(request); }
   // Posts what waits, in order, as far as it goes.
   void post_waiting();
   // Any thread. There is something for post_waiting().
   [[nodiscard]] bool anything_waits() const { return waiting_count_.load(std::memory_order_relaxed) != 0; }
   // An operation waits, and argument memory grows.
   [[nodiscard]] bool waits_for_growth() const { return !waiting_.empty() && arguments_.growing(); }
+
+  // For a new group.
+  [[nodiscard]] CourseNumber take_course();
+  // Of one that no service process has heard of.
+  void give_back(CourseNumber course) { courses_.give_back(course); }
 
   // True: it is done, and its result has been read.
   bool collect_if_done(PendingOperation& operation);
@@ -70,17 +81,18 @@ class Posts {
   void reject(PendingOperation& operation);
   [[nodiscard]] bool nothing_can_be_placed() const { return arguments_.cannot_grow() && placed_ == 0; }
   [[nodiscard]] bool out_of_slots() { return slots_.all_in_use() && (!reap() || slots_.all_in_use()); }
-  void note_waiting() { waiting_count_.store(waiting_.size() + forgets_.size(), std::memory_order_relaxed); }
+  void note_waiting() { waiting_count_.store(waiting_.size() + tidings_.size(), std::memory_order_relaxed); }
 
   SegmentHeader& header_;
   Regions& regions_;
   ArgumentMemory& arguments_;
   Doorbell& doorbell_;
   Slots slots_;
+  CourseNumbers courses_;
   OverflowChain overflow_;
   std::size_t placed_ = 0;  // operations in slots and records
   std::deque<PendingOperation*> waiting_;
-  std::deque<GroupId> forgets_;
+  std::deque<SlotRequestBody> tidings_;
   std::atomic<std::size_t> waiting_count_{0};  // of both
   std::uint32_t reaped_completions_ = 0;
   std::vector<std::unique_ptr<PendingOperation>> abandoned_;

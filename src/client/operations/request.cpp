@@ -26,6 +26,7 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.sequence = request.sequence;
   body.digest =
       operation_digest(request.collective, request.algorithm, request.root, group.size(), request.configuration);
+  body.course = request.by_course ? group.course().value : 0;
   body.group_size = group.size();
   body.group_rank = group.me().value();
   body.members = LocalRef{group.members().region.value(), 0, group.members().address};

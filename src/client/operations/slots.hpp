@@ -40,13 +40,15 @@ class Slots {
     operations_[slot.value()] = nullptr;
     free_.push_back(slot);
   }
-  // Calls take_back(operation) for each in a slot, which may release it, and takes back those that nobody waits for.
-  template <class TakeBack>
-  void collect(const TakeBack& take_back) {
+  // Calls take_back(operation) for each in a slot, which may release it, and takes back those that nobody waits for,
+  // after done(request).
+  template <class TakeBack, class Done>
+  void collect(const TakeBack& take_back, const Done& done) {
     for (std::uint32_t i = 0; i < kSlotCount; ++i) {
       if (operations_[i] != nullptr) {
         take_back(*operations_[i]);
       } else if (is_done(segment_.slot(SlotIndex(i)))) {
+        done(segment_.slot(SlotIndex(i)).body);
         release(SlotIndex(i));
       }
     }

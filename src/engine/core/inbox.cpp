@@ -50,6 +50,15 @@ struct Claims {
   }
   [[nodiscard]] bool operator()(const peer::ReplicaDone& done) const { return group.contains(done.source); }
   [[nodiscard]] bool operator()(const peer::Quiesce& /*quiesce*/) const { return true; }
+  // Of who serves members, or, the leader's, of the first of them.
+  [[nodiscard]] bool operator()(const peer::Wish& /*wish*/) const { return serves_members(); }
+  [[nodiscard]] bool operator()(const peer::Held& /*held*/) const { return serves_members(); }
+  [[nodiscard]] bool operator()(const peer::Hold& /*hold*/) const { return theirs(GroupRank{0}); }
+  [[nodiscard]] bool operator()(const peer::Resume& /*resume*/) const { return theirs(GroupRank{0}); }
+
+  [[nodiscard]] bool serves_members() const {
+    return std::binary_search(group.services().begin(), group.services().end(), from);
+  }
 };
 
 }  // namespace

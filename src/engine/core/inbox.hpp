@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/core/context.hpp"
+#include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
 #include "protocol/peer_messages.hpp"
 
@@ -14,7 +15,8 @@ namespace outrigger::engine {
 
 class Inbox {
  public:
-  Inbox(Context& context, GroupTable& groups) : context_(context), groups_(groups) {}
+  Inbox(Context& context, GroupTable& groups, CourseChanges& courses)
+      : context_(context), groups_(groups), courses_(courses) {}
 
   // False: malformed, or it claims what cannot be; nothing was changed.
   [[nodiscard]] bool receive(SpId from, std::span<const std::byte> bytes);
@@ -45,9 +47,14 @@ class Inbox {
   void handle(SpId from, const OperationId& id, const peer::ReplicaAnswer& answer);
   void handle(SpId from, const OperationId& id, const peer::ReplicaDone& done);
   void handle(SpId from, const OperationId& id, const peer::Quiesce& quiesce);
+  void handle(SpId from, const OperationId& id, const peer::Wish& wish) { courses_.on_wish(from, id, wish); }
+  void handle(SpId from, const OperationId& id, const peer::Hold& /*hold*/) { courses_.on_hold(from, id); }
+  void handle(SpId from, const OperationId& id, const peer::Held& held) { courses_.on_held(from, id, held); }
+  void handle(SpId from, const OperationId& id, const peer::Resume& resume) { courses_.on_resume(from, id, resume); }
 
   Context& context_;
   GroupTable& groups_;
+  CourseChanges& courses_;
   std::deque<Inbound> inbound_;
   std::vector<SpId> restarted_;
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/core/context.hpp"
+#include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
 #include "engine/engine.hpp"
 
@@ -12,7 +13,8 @@ namespace outrigger::engine {
 
 class Posts {
  public:
-  Posts(Context& context, GroupTable& groups) : context_(context), groups_(groups) {}
+  Posts(Context& context, GroupTable& groups, CourseChanges& courses)
+      : context_(context), groups_(groups), courses_(courses) {}
 
   void post(PostedOperation&& operation);
   void restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence);
@@ -39,6 +41,7 @@ class Posts {
 
   Context& context_;
   GroupTable& groups_;
+  CourseChanges& courses_;
   std::vector<Rejected> rejected_;
   std::vector<Restored> restored_;
 };

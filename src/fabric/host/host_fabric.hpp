@@ -7,6 +7,7 @@
 //   service_copies, lanes/    what this process copies itself, and how
 //   lending, core_loan        what ranks copy for it
 //   slots                     operations that are open, marks and completions
+//   courses                   which collectives ranks hand over at present
 //   peer_rings                messages
 //
 // Moves are served chunk by chunk, round robin, so that a long one delays a short one by a chunk at most. Every chunk
@@ -21,6 +22,7 @@
 #include <span>
 
 #include "fabric/fabric.hpp"
+#include "fabric/host/courses.hpp"
 #include "fabric/host/lending.hpp"
 #include "fabric/host/moves.hpp"
 #include "fabric/host/node_ranks.hpp"
@@ -65,6 +67,8 @@ class HostFabric final : public Fabric, public NodeMemory, public Port {
   [[nodiscard]] PeerRings& rings() { return rings_; }
   // Operations of ranks, from their posts on until complete().
   [[nodiscard]] Slots& slots() { return slots_; }
+  // Communicators' courses, from their first posts on.
+  [[nodiscard]] Courses& courses() { return courses_; }
 
   // Copies a bounded amount, delivers completions.
   bool progress() override;
@@ -82,6 +86,12 @@ class HostFabric final : public Fabric, public NodeMemory, public Port {
   void send(SpId to, std::span<const std::byte> message) override { rings_.send(to, message); }
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
+  [[nodiscard]] std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group) override {
+    return courses_.hold(rank, group);
+  }
+  void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) override {
+    courses_.resume(rank, group, plan);
+  }
 
   [[nodiscard]] View view(const MemoryRef& memory, std::uint64_t bytes) override;
   [[nodiscard]] MoveStatus read(const MemoryRef& from, std::span<std::byte> to) override;
@@ -97,6 +107,7 @@ class HostFabric final : public Fabric, public NodeMemory, public Port {
   ServiceCopies copies_;
   Lending lending_;
   Slots slots_;
+  Courses courses_;
   PeerRings rings_;
 };
 

@@ -27,6 +27,12 @@ class ClusterFabric final : public Fabric {
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
+  [[nodiscard]] std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group) override {
+    return node_.hold_calls(rank, group);
+  }
+  void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) override {
+    node_.resume_calls(rank, group, plan);
+  }
 
  private:
   [[nodiscard]] bool is_here(SpId sp) const { return sp.value() - first_here_ < count_here_; }

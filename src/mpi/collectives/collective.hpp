@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mpi/collectives/arguments.hpp"
+#include "mpi/collectives/course.hpp"
 #include "mpi/collectives/post.hpp"
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/waiting.hpp"
@@ -67,6 +68,7 @@ inline bool decline(const Job& job, Collective collective, const CommState* comm
   operation.collective = collective;
   operation.comm = offload.comm;
   operation.algorithm = offload.algorithm;
+  operation.by_course = offload.by_course;
   operation.in_place = in_place;
   return operation;
 }

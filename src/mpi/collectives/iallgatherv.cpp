@@ -10,6 +10,10 @@ bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send
                         MPI_Datatype receive_type, MPI_Comm communicator, MPI_Request* request) {
   CallTimer timer(job, CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::iallgatherv, std::nullopt);
+  if (CommState* native = offload.for_small_blocks) {
+    const std::uint64_t bytes = largest_block(job, receive_counts, receive_type, native->size());
+    note_largest_block(job, *native, Collective::iallgatherv, bytes);
+  }
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;
   const bool in_place = send_buffer == MPI_IN_PLACE;

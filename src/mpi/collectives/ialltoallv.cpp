@@ -11,6 +11,10 @@ bool offload_alltoallv(Job& job, Form form, const void* send_buffer, const Count
                        MPI_Datatype receive_type, MPI_Comm communicator, MPI_Request* request) {
   CallTimer timer(job, CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::ialltoallv, std::nullopt);
+  if (CommState* native = offload.for_small_blocks) {
+    const std::uint64_t bytes = largest_block(job, receive_counts, receive_type, native->size());
+    note_largest_block(job, *native, Collective::ialltoallv, bytes);
+  }
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;
   const bool in_place = send_buffer == MPI_IN_PLACE;

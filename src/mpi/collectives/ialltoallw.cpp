@@ -11,6 +11,10 @@ bool offload_alltoallw(Job& job, Form form, const void* send_buffer, const Count
                        const MPI_Datatype* receive_types, MPI_Comm communicator, MPI_Request* request) {
   CallTimer timer(job, CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::ialltoallw, std::nullopt);
+  if (CommState* native = offload.for_small_blocks) {
+    const std::uint64_t bytes = largest_block(job, receive_counts, receive_types, native->size());
+    note_largest_block(job, *native, Collective::ialltoallw, bytes);
+  }
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;
   const bool in_place = send_buffer == MPI_IN_PLACE;

@@ -169,6 +169,7 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   request.configuration = job.digest;
   request.send = operation.send.layout();
   request.receive = operation.receive.layout();
+  request.by_course = operation.by_course;
   request.own_block_done = operation.own_block_by_rank;
   request.root = operation.root.value_or(0);
   request.receive_from_root = operation.root.has_value();

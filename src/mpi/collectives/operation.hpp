@@ -27,6 +27,7 @@ struct Operation {
   Blocks receive;
   Algorithm algorithm = Algorithm::ring_pull;
   std::optional<std::uint32_t> root;  // of a collective that has one
+  bool by_course = false;             // the communicator's course has been asked
   bool in_place = false;
   bool source_overwritten = false;  // in place, and blocks are received where blocks are sent from
   bool copies_own_block = false;    // this rank has to, and has not yet

@@ -1,6 +1,7 @@
 #include "mpi/collectives/post.hpp"
 
 #include "copy/policy.hpp"
+#include "mpi/collectives/course.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
@@ -70,11 +71,17 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
     const std::optional<Algorithm> chosen = form == Form::blocking
                                                 ? table.choose_blocking(collective, shape, block_bytes)
                                                 : table.choose(collective, shape, block_bytes);
-    if (chosen) return Offload{state, *chosen};
     reason = NativeReason::selection_table;
+    if (chosen) {
+      const bool fixed = table.decided_by_user(form == Form::blocking, collective, shape, block_bytes);
+      reason = fixed ? NativeReason::none : ask_course(job, *state, collective);
+      if (reason == NativeReason::none) return Offload{state, *chosen, !fixed};
+    }
   }
   if (job.reporting) count_native(job, collective, state, reason);
-  return {};
+  Offload native;
+  if (reason == NativeReason::small_blocks) native.for_small_blocks = state;
+  return native;
 }
 
 void post_operation(Job& job, Operation& operation) {

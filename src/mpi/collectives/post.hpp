@@ -18,6 +18,8 @@ enum class Form : std::uint8_t { nonblocking, blocking };
 struct Offload {
   CommState* comm = nullptr;  // null: not at all
   Algorithm algorithm = Algorithm::ring_pull;
+  bool by_course = false;                 // the communicator's course has been asked
+  CommState* for_small_blocks = nullptr;  // where it is native for these, which its sizes may show to be wrong
 };
 
 // Where the call stays native, the reason is counted, but of blocking forms that are native unless asked for. Uses only

@@ -18,6 +18,7 @@
 #include "client/client.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/report.hpp"
+#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/selection.hpp"
 
@@ -40,6 +41,18 @@ class CommState {
   void set_off(bool off) { off_ = off; }
   // Numbers the offloaded collectives of this communicator, from 0, in the order in which they are posted.
   [[nodiscard]] std::uint64_t next_sequence() { return sequence_.fetch_add(1, std::memory_order_relaxed); }
+
+  // While a collective is native for small blocks: this rank has called it with others. True: for the first time.
+  [[nodiscard]] bool note_larger_blocks(Collective collective) {
+    const std::uint16_t bit = Course::bit(collective);
+    return (larger_blocks_.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
+  }
+  // It is not (any more).
+  void forget_larger_blocks(Collective collective) {
+    const std::uint16_t bit = Course::bit(collective);
+    if ((larger_blocks_.load(std::memory_order_relaxed) & bit) == 0) return;
+    larger_blocks_.fetch_and(static_cast<std::uint16_t>(~bit), std::memory_order_relaxed);
+  }
 
   // The communicator's handle, for its error handler; the world's once the communicator has been freed.
   [[nodiscard]] MPI_Comm error_comm() const;
@@ -77,6 +90,7 @@ class CommState {
   std::atomic<bool> freed_ = false;
   std::atomic<std::uint64_t> sequence_ = 0;
   std::atomic<std::uint64_t> dups_ = 0;
+  std::atomic<std::uint16_t> larger_blocks_ = 0;  // bits by Collective
   std::atomic<std::uint32_t> references_ = 1;
   std::shared_ptr<const client::Group> group_;
   CommRecord* record_ = nullptr;

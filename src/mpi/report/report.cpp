@@ -43,8 +43,9 @@ constexpr std::array<const char*, kByteKinds> kByteNames = [] {
 }();
 
 constexpr std::array<const char*, kNativeReasons> kReasonNames{
-    "none",         "unknown communicator", "group of one",     "group too large",
-    "switched off", "selection table",      "invalid arguments"};
+    "none",         "unknown communicator", "group of one",      "group too large",
+    "switched off", "selection table",      "invalid arguments", "service core taken",
+    "small blocks"};
 
 constexpr std::array<const char*, kAlgorithms.size()> kAlgorithmNames = [] {
   std::array<const char*, kAlgorithms.size()> names{};

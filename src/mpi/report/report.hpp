@@ -51,8 +51,10 @@ enum class NativeReason : std::uint8_t {
   switched_off,  // info key outrigger=off
   selection_table,
   invalid_arguments,
+  service_core_taken,  // by other processes, for a while
+  small_blocks,        // of a v-form, so far
 };
-inline constexpr std::size_t kNativeReasons = 7;
+inline constexpr std::size_t kNativeReasons = 9;
 
 // Switches counting on if the user asked for it.
 void start_report(const Job& job);

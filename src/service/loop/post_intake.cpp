@@ -118,10 +118,19 @@ void PostIntake::take_operation(WorldRank rank, SlotIndex slot, const SlotReques
   if (const auto* forget = std::get_if<ForgetGroup>(&decoded.value())) {
     engine_->forget_group(rank, forget->group);
     groups_->forget(rank, forget->group);
+    courses_.forget(forget->group);
+    node_.courses().forget(rank, forget->group);
+    return completes_->complete(rank, slot, {});
+  }
+  if (const auto* larger = std::get_if<LargerBlocks>(&decoded.value())) {
+    courses_.larger_blocks(larger->group, larger->collective);
     return completes_->complete(rank, slot, {});
   }
   node_.slots().set_marks(rank, slot, body.marks, body.group_size);
-  engine_->post(std::get<engine::PostedOperation>(std::move(decoded).value()));
+  auto operation = std::get<engine::PostedOperation>(std::move(decoded).value());
+  node_.courses().learn(rank, operation.id.group, CourseNumber{body.course});
+  courses_.posted(operation);
+  engine_->post(std::move(operation));
 }
 
 void PostIntake::reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body) {

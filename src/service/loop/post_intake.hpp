@@ -13,6 +13,7 @@
 #include "engine/engine.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "protocol/segment.hpp"
+#include "service/loop/course_policy.hpp"
 #include "service/loop/group_cache.hpp"
 
 namespace outrigger::service {
@@ -29,7 +30,8 @@ struct ServedRank {
 class PostIntake {
  public:
   // `node`: has the ranks' memory.
-  explicit PostIntake(fabric::HostFabric& node) : node_(node) {}
+  // `courses`: is told what ranks post.
+  PostIntake(fabric::HostFabric& node, CoursePolicy& courses) : node_(node), courses_(courses) {}
 
   void serve(WorldRank rank, SegmentView segment);
   // Segments are mirrors, and who posts is told of our sleep by a port.
@@ -66,6 +68,7 @@ class PostIntake {
   void announce_sleep(bool sleeping);
 
   fabric::HostFabric& node_;
+  CoursePolicy& courses_;
   engine::Engine* engine_ = nullptr;
   fabric::Fabric* completes_ = nullptr;
   std::uint32_t world_size_ = 0;

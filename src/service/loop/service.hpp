@@ -3,6 +3,7 @@
 //   service       the loop: posts, messages, engine, ports, now and then the keeper
 //   sleeper       how it sleeps
 //   post_intake   what ranks post
+//   course_policy whether it had better not be handed over at present
 //   wiring        ranks, peers, ports and engine, put together as the keeper says
 //   keeper_link   the keeper, and how a service process ends
 //
@@ -50,9 +51,10 @@ class Service {
   KeeperLink keeper_;
   fabric::HostFabric host_;
   fabric::Ports ports_;
-  PostIntake posts_{host_};
+  CoursePolicy courses_;
+  PostIntake posts_{host_, courses_};
   Sleeper sleeper_{keeper_.fd(), ports_, posts_};
-  Wiring wiring_{keeper_, host_, ports_, posts_, sleeper_};
+  Wiring wiring_{keeper_, host_, ports_, posts_, courses_, sleeper_};
   fabric::Business business_;
   std::vector<std::byte> message_;  // kept for its memory
   Clock::time_point control_read_;

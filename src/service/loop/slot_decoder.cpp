@@ -86,6 +86,10 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
                                 const fabric::RankMemory& memory, std::uint32_t world_size, GroupCache& groups) {
   const GroupId group{body.group_high, body.group_low};
   if (body.request == static_cast<std::uint16_t>(SlotRequest::forget_group)) return DecodedSlot(ForgetGroup{group});
+  if (body.request == static_cast<std::uint16_t>(SlotRequest::larger_blocks)) {
+    if (!is_known(static_cast<Collective>(body.collective))) return Error{"there is no such collective"};
+    return DecodedSlot(LargerBlocks{group, static_cast<Collective>(body.collective)});
+  }
   if (body.request != static_cast<std::uint16_t>(SlotRequest::operation)) return Error{"unknown request"};
   if (const auto problem = problem_of_header(body, world_size)) return Error{*problem};
 
@@ -114,6 +118,7 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   operation.send = std::move(send).value();
   operation.receive = std::move(receive).value();
   if ((body.flags & kSlotReceiveFromRoot) != 0) operation.receive.only = GroupRank{body.root};
+  operation.by_course = body.course != 0;
   operation.own_block_done = (body.flags & kSlotOwnBlockDone) != 0;
   return DecodedSlot(std::move(operation));
 }

@@ -20,7 +20,12 @@ struct ForgetGroup {
   GroupId group;
 };
 
-using DecodedSlot = std::variant<engine::PostedOperation, ForgetGroup>;
+struct LargerBlocks {
+  GroupId group;
+  Collective collective;
+};
+
+using DecodedSlot = std::variant<engine::PostedOperation, ForgetGroup, LargerBlocks>;
 
 // `body` is this process's own copy. Changes nothing but `groups`. The error says which field is wrong.
 [[nodiscard]] Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, SlotIndex slot,

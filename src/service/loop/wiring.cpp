@@ -29,10 +29,12 @@ void set_reason(std::array<char, kReasonBytes>& to, const std::string& reason) {
 
 }  // namespace
 
-Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts, Sleeper& sleeper)
-    : keeper_(keeper), host_(host), ports_(ports), posts_(posts), sleeper_(sleeper) {
+Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts,
+               CoursePolicy& courses, Sleeper& sleeper)
+    : keeper_(keeper), host_(host), ports_(ports), posts_(posts), courses_(courses), sleeper_(sleeper) {
   add_port(host_.rings());
   add_port(host_);
+  add_port(courses_);
 }
 
 void Wiring::handle(ControlMessage& message) {
@@ -60,14 +62,15 @@ void Wiring::configure(const ConfigureBody& body) {
   sleeper_.share_core(body.core_share);
   host_.share_core(body.core_share);
   host_.set_cache_bytes(body.cache_bytes);
-  if (body.core_share != copy::CoreShare::own) ask_for_short_slices();
+  ask_for_short_slices();
   const Status reached_ranks = body.elsewhere != 0 ? open_dpu() : Status(Done{});
   if (!reached_ranks) return keeper_.fail(reached_ranks.error());
   const Status reached_nodes = body.nodes > 1 ? open_wire() : Status(Done{});
   if (!reached_nodes) return keeper_.fail(reached_nodes.error());
   if (body.cpu < 0) return;
   const Status bound = bind_thread_to_cpu(body.cpu);
-  if (!bound) spdlog::warn("{}", bound.error());  // slower, not wrong
+  if (!bound) return spdlog::warn("{}", bound.error());  // slower, not wrong
+  if (body.core_share == copy::CoreShare::own) courses_.watch_core(body.cpu);
 }
 
 void Wiring::add_port(fabric::Port& port) {
@@ -117,6 +120,7 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
     if ((found.reach & kReachCopier) != 0) host_.expect_copier(rank);
     sleeper_.watch_doorbell(std::move(fds[1]));
     posts_.serve(rank, view);
+    courses_.publish_to(view.header());
   }
   know_rank(body.world_rank, body.sp);
   keeper_.tell(ControlKind::rank_attached, RankAttachedBody{body.world_rank, found.reach});
@@ -144,6 +148,7 @@ void Wiring::drop_region(const RegionBody& body) {
 }
 
 void Wiring::remove_rank(WorldRank rank) {
+  if (const fabric::RankMemory* memory = host_.rank(rank)) courses_.remove(memory->segment().header());
   if (engine_) engine_->drop_rank(rank);
   if (dpu_) dpu_->drop_rank(rank);
   host_.drop_rank(rank);
@@ -299,6 +304,7 @@ void Wiring::start_engine_when_complete() {
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
   engine_ = many_nodes ? std::make_unique<engine::Engine>(std::move(config), *cluster_)
                        : std::make_unique<engine::Engine>(std::move(config), node_fabric());
+  courses_.start(*engine_);
   posts_.start(*engine_, node_fabric(), configuration_->world_size);
 }
 

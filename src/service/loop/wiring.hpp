@@ -27,7 +27,8 @@ namespace outrigger::service {
 class Wiring {
  public:
   // `ports`: each that comes to be is added. All must outlive this.
-  Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts, Sleeper& sleeper);
+  Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts, CoursePolicy& courses,
+         Sleeper& sleeper);
 
   void handle(ControlMessage& message);
   // Null: not every rank is known yet.
@@ -66,6 +67,7 @@ class Wiring {
   fabric::HostFabric& host_;
   fabric::Ports& ports_;
   PostIntake& posts_;
+  CoursePolicy& courses_;
   Sleeper& sleeper_;
   std::optional<ConfigureBody> configuration_;
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node

@@ -1,0 +1,188 @@
+#include "engine/core/course_changes.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace outrigger::engine {
+namespace {
+
+constexpr std::uint32_t kMostFailures = 10;  // retries that are left out grow to 2^10
+
+Course both(const Course& a, const Course& b) {
+  return {static_cast<std::uint16_t>(a.busy | b.busy), static_cast<std::uint16_t>(a.small | b.small)};
+}
+
+// Busy if any of them is, small if all are; who has not said anything wishes nothing.
+Course combined(const GroupCourse& course, const std::vector<SpId>& services) {
+  Course all{0, kEveryCollective};
+  for (const SpId service : services) {
+    const auto found = course.wishes.find(service);
+    const Course wish = found == course.wishes.end() ? Course{} : found->second;
+    all.busy = static_cast<std::uint16_t>(all.busy | wish.busy);
+    all.small = static_cast<std::uint16_t>(all.small & wish.small);
+  }
+  return all;
+}
+
+}  // namespace
+
+SpId CourseChanges::leader_of(const Group& group) {
+  return group.membership()->service_of(GroupRank{0});
+}
+
+bool CourseChanges::leads(const Group& group) const {
+  return group.membership() != nullptr && leader_of(group) == context_.config.self;
+}
+
+// ---------------------------------------------------------------- wishes
+
+void CourseChanges::wish(const Course& everywhere) {
+  everywhere_ = everywhere;
+  std::vector<GroupId> ids;  // a change that is over may end its group
+  for (const auto& [id, group] : groups_.all()) ids.push_back(id);
+  for (const GroupId& id : ids) {
+    if (Group* group = groups_.find(id)) tell(*group);
+  }
+}
+
+void CourseChanges::wish(GroupId id, const Course& course) {
+  Group* group = groups_.find(id);
+  if (group == nullptr) return;
+  group->course.own = course;
+  tell(*group);
+}
+
+void CourseChanges::begin_steering(Group& group) {
+  group.course.steered = true;
+  tell(group);
+  settle(group);  // others may have wished before
+}
+
+void CourseChanges::tell(Group& group) {
+  if (!group.course.steered) return;
+  const Course wish = both(group.course.own, everywhere_);
+  if (wish == group.course.told.value_or(Course{})) return;
+  group.course.told = wish;
+  if (!leads(group)) return context_.send(leader_of(group), OperationId{group.id(), 0}, peer::Wish{wish});
+  group.course.wishes[context_.config.self] = wish;
+  settle(group);
+}
+
+void CourseChanges::on_wish(SpId from, const OperationId& id, const peer::Wish& wish) {
+  if (groups_.is_forgotten(id.group)) return;
+  Group& group = groups_.get(id.group);
+  group.course.wishes[from] = wish.course;
+  settle(group);
+}
+
+// ---------------------------------------------------------------- the leader
+
+void CourseChanges::settle(Group& group) {
+  GroupCourse& course = group.course;
+  if (course.changing || !course.steered || !leads(group)) return;
+  const Course to = combined(course, group.membership()->services());
+  if (to != course.plan.after) return begin(group, to);
+  course.failures = 0;
+}
+
+void CourseChanges::begin(Group& group, const Course& to) {
+  GroupCourse& course = group.course;
+  ++course.number;
+  course.changing.emplace().to = to;
+  const std::vector<SpId>& services = group.membership()->services();
+  course.changing->awaited.insert(services.begin(), services.end());
+  for (const SpId service : services) {
+    if (service != context_.config.self) context_.send(service, OperationId{group.id(), course.number}, peer::Hold{});
+  }
+  count(group, context_.config.self, hold_local(group));
+}
+
+void CourseChanges::on_held(SpId from, const OperationId& id, const peer::Held& held) {
+  Group* group = groups_.find(id.group);
+  if (group == nullptr || !leads(*group) || id.sequence != group->course.number) return;
+  count(*group, from, held);
+}
+
+void CourseChanges::count(Group& group, SpId from, const peer::Held& held) {
+  std::optional<GroupCourse::Change>& change = group.course.changing;
+  if (!change || change->awaited.erase(from) == 0) return;
+  change->possible = change->possible && held.held;
+  change->least = std::min(change->least, held.least);
+  change->most = std::max(change->most, held.most);
+  if (change->awaited.empty()) decide(group);
+}
+
+// Of the last change all ranks must have begun the first call: whoever has not goes by the course before it.
+void CourseChanges::decide(Group& group) {
+  GroupCourse& course = group.course;
+  const GroupCourse::Change change = *course.changing;
+  course.changing.reset();
+  const bool passed = course.plan == CoursePlan{} || change.least > course.plan.from;
+  const bool changes = change.possible && passed;
+  if (changes) {
+    course.plan = CoursePlan{change.most, course.plan.after, change.to};
+    course.failures = 0;
+  } else {
+    course.failures = std::min(course.failures + 1, kMostFailures);
+    wants_retry_ = true;
+  }
+  course.pauses = (1U << course.failures) - 1;
+  const peer::Resume resume{changes, changes ? course.plan : CoursePlan{}};
+  for (const SpId service : group.membership()->services()) {
+    if (service != context_.config.self) context_.send(service, OperationId{group.id(), course.number}, resume);
+  }
+  resume_local(group, changes ? &course.plan : nullptr);
+  groups_.close_if_freed(group);
+}
+
+void CourseChanges::retry() {
+  wants_retry_ = false;
+  std::vector<Group*> due;
+  for (const auto& [id, group] : groups_.all()) {
+    GroupCourse& course = group->course;
+    if (course.failures == 0 || course.changing) continue;
+    if (course.pauses == 0) {
+      due.push_back(group.get());
+    } else {
+      --course.pauses;
+      wants_retry_ = true;
+    }
+  }
+  for (Group* group : due) settle(*group);  // which ends no other
+}
+
+// ---------------------------------------------------------------- ranks of this service process
+
+peer::Held CourseChanges::hold_local(const Group& group) {
+  peer::Held held{true, ~std::uint64_t{0}, 0};
+  const Membership& members = *group.membership();
+  for (const GroupRank local : members.local()) {
+    const WorldRank rank = members.world(local);
+    const std::optional<std::uint64_t> calls =
+        context_.is_dropped(rank) ? std::nullopt : context_.fabric.hold_calls(rank, group.id());
+    held.held = held.held && calls.has_value();
+    held.least = std::min(held.least, calls.value_or(0));
+    held.most = std::max(held.most, calls.value_or(0));
+  }
+  return held;
+}
+
+void CourseChanges::resume_local(const Group& group, const CoursePlan* plan) {
+  const Membership& members = *group.membership();
+  for (const GroupRank local : members.local()) context_.fabric.resume_calls(members.world(local), group.id(), plan);
+}
+
+// It is always answered: the leader waits for it, and other ranks with it.
+void CourseChanges::on_hold(SpId from, const OperationId& id) {
+  const Group* group = groups_.find(id.group);
+  const bool known = group != nullptr && group->membership() != nullptr && leader_of(*group) == from;
+  context_.send(from, id, known ? hold_local(*group) : peer::Held{});
+}
+
+void CourseChanges::on_resume(SpId from, const OperationId& id, const peer::Resume& resume) {
+  const Group* group = groups_.find(id.group);
+  if (group == nullptr || group->membership() == nullptr || leader_of(*group) != from) return;
+  resume_local(*group, resume.changes ? &resume.plan : nullptr);
+}
+
+}  // namespace outrigger::engine

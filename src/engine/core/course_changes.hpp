@@ -1,0 +1,58 @@
+// Changes of communicators' courses, agreed among their service processes (protocol/course.hpp says why it is right).
+//
+//     member                    leader: serves the first rank
+//       wish {course} ------------>
+//       <-------------------- hold      no rank begins a call any more
+//       held {least, most} ------->
+//       <------- resume {from: most, before, after}
+//
+// 3 messages to and from each service process a change. Ranks are held for two of them, and only those that call.
+#pragma once
+
+#include "engine/core/context.hpp"
+#include "engine/core/group_table.hpp"
+#include "protocol/peer_messages.hpp"
+
+namespace outrigger::engine {
+
+class CourseChanges {
+ public:
+  CourseChanges(Context& context, GroupTable& groups) : context_(context), groups_(groups) {}
+
+  // As Engine says.
+  void wish(const Course& everywhere);
+  void wish(GroupId id, const Course& course);
+  [[nodiscard]] bool wants_retry() const { return wants_retry_; }
+  void retry();
+
+  // A call of the group goes by its course.
+  void steer(Group& group) {
+    if (!group.course.steered) begin_steering(group);
+  }
+  // The rank has freed the group.
+  void let_go(WorldRank rank, GroupId id) { context_.fabric.resume_calls(rank, id, nullptr); }
+
+  void on_wish(SpId from, const OperationId& id, const peer::Wish& wish);
+  void on_hold(SpId from, const OperationId& id);
+  void on_held(SpId from, const OperationId& id, const peer::Held& held);
+  void on_resume(SpId from, const OperationId& id, const peer::Resume& resume);
+
+ private:
+  [[nodiscard]] static SpId leader_of(const Group& group);
+  [[nodiscard]] bool leads(const Group& group) const;
+  void begin_steering(Group& group);
+  void tell(Group& group);
+  void settle(Group& group);
+  void begin(Group& group, const Course& to);
+  [[nodiscard]] peer::Held hold_local(const Group& group);
+  void count(Group& group, SpId from, const peer::Held& held);
+  void decide(Group& group);
+  void resume_local(const Group& group, const CoursePlan* plan);
+
+  Context& context_;
+  GroupTable& groups_;
+  Course everywhere_;
+  bool wants_retry_ = false;
+};
+
+}  // namespace outrigger::engine

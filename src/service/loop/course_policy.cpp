@@ -1,0 +1,83 @@
+#include "service/loop/course_policy.hpp"
+
+#include <algorithm>
+
+#include "service/log.hpp"
+
+namespace outrigger::service {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr milliseconds kBetweenRunTimes{1};
+constexpr milliseconds kBetweenFreeShares{250};
+constexpr milliseconds kBetweenRetries{5};
+
+}  // namespace
+
+void CoursePolicy::posted(const engine::PostedOperation& operation) {
+  if (operation.by_course && sizes_.note(operation)) wish_for(operation.id.group);
+}
+
+void CoursePolicy::larger_blocks(const GroupId& group, Collective collective) {
+  if (sizes_.note_larger(group, collective)) wish_for(group);
+}
+
+void CoursePolicy::wish_for(const GroupId& group) {
+  engine_->wish(group, Course{0, sizes_.small(group)});
+}
+
+void CoursePolicy::look_after(Clock::time_point now, const fabric::Business& /*business*/) {
+  if (engine_ == nullptr) return;
+  if (idle_times_ && now - looked_ >= kBetweenRunTimes) {
+    looked_ = now;
+    read_run_times(now);
+    if (watch_.taken() && now - free_since_ >= kBetweenFreeShares) read_free_share(now);
+  }
+  if (watch_.taken() != wishes_native_) {
+    wishes_native_ = watch_.taken();
+    spdlog::info("others {} this core", wishes_native_ ? "take" : "have left");
+    engine_->wish(Course{wishes_native_ ? kEveryCollective : std::uint16_t{0}, 0});
+  }
+  if (engine_->wants_retry() && now - retried_ >= kBetweenRetries) {
+    retried_ = now;
+    engine_->retry_changes();
+  }
+}
+
+void CoursePolicy::read_run_times(Clock::time_point now) {
+  const std::optional<RunTimes> times = run_times_.read();
+  if (!times) return idle_times_.reset();
+  times_ = *times;
+  const bool before = watch_.taken();
+  watch_.note(times_, now);
+  if (!before && watch_.taken()) {
+    free_since_ = now;
+    idle_ = idle_times_->read().value_or(nanoseconds{0});
+    ran_ = times_.ran;
+  }
+  for (SegmentHeader* header : published_) {
+    header->service_ran_ns.store(static_cast<std::uint64_t>(times_.ran.count()), std::memory_order_relaxed);
+    header->service_waited_ns.store(static_cast<std::uint64_t>(times_.waited.count()), std::memory_order_relaxed);
+  }
+}
+
+// Where the kernel does not say how idle the core was, it is tried again after a rest.
+void CoursePolicy::read_free_share(Clock::time_point now) {
+  const std::optional<nanoseconds> idle = idle_times_->read();
+  const nanoseconds elapsed = now - free_since_;
+  const nanoseconds free = idle ? *idle - idle_ + times_.ran - ran_ : elapsed;
+  watch_.note_free_share(static_cast<double>(free.count()) / static_cast<double>(elapsed.count()), elapsed, now);
+  free_since_ = now;
+  idle_ = idle.value_or(nanoseconds{0});
+  ran_ = times_.ran;
+}
+
+std::optional<fabric::Port::Clock::duration> CoursePolicy::sleep_limit(Clock::time_point /*now*/) const {
+  if (engine_ != nullptr && engine_->wants_retry()) return kBetweenRetries;
+  if (watch_.taken()) return kBetweenFreeShares;
+  return std::nullopt;
+}
+
+}  // namespace outrigger::service

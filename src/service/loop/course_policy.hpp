@@ -1,0 +1,61 @@
+// Which courses (protocol/course.hpp) a service process wishes for: nothing is offloaded while others take its core,
+// and no v-form whose blocks are small. To the loop it is a port: it looks now and then, and limits how long the loop
+// sleeps while it waits for the core to be free again.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "fabric/port.hpp"
+#include "protocol/segment.hpp"
+#include "service/loop/block_sizes.hpp"
+#include "service/loop/core_readings.hpp"
+#include "service/loop/core_watch.hpp"
+
+namespace outrigger::service {
+
+class CoursePolicy final : public fabric::Port {
+ public:
+  // `cpu`: this process's, which no rank uses. Without this the core is not watched.
+  void watch_core(int cpu) { idle_times_.emplace(cpu); }
+  // Before the first post. Must outlive this.
+  void start(engine::Engine& engine) { engine_ = &engine; }
+  // How much of its core it gets is written there. Until it is removed.
+  void publish_to(SegmentHeader& header) { published_.push_back(&header); }
+  void remove(const SegmentHeader& header) { std::erase(published_, &header); }
+
+  // What ranks say.
+  void posted(const engine::PostedOperation& operation);
+  void larger_blocks(const GroupId& group, Collective collective);
+  void forget(const GroupId& group) { sizes_.forget(group); }
+
+  bool progress() override { return false; }
+  void look_after(Clock::time_point now, const fabric::Business& business) override;
+  [[nodiscard]] bool arm() override { return true; }
+  [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override;
+
+ private:
+  void read_run_times(Clock::time_point now);
+  void read_free_share(Clock::time_point now);
+  void wish_for(const GroupId& group);
+
+  engine::Engine* engine_ = nullptr;
+  BlockSizes sizes_;
+  std::vector<SegmentHeader*> published_;
+  RunTimesReader run_times_;
+  std::optional<IdleTimeReader> idle_times_;
+  CoreWatch watch_;
+  RunTimes times_;
+  bool wishes_native_ = false;
+  Clock::time_point looked_;
+  Clock::time_point retried_;
+  Clock::time_point free_since_;  // the last reading of the core's idle time, and what it was
+  std::chrono::nanoseconds idle_{0};
+  std::chrono::nanoseconds ran_{0};
+};
+
+}  // namespace outrigger::service

@@ -1,0 +1,255 @@
+// Changes of a communicator's course: whatever is delayed, all ranks change at the same call, and nobody waits for a
+// rank. Engines, messages and ranks' calls are mixed by a seed.
+#include "protocol/course.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+constexpr GroupId kGroup{7, 9};
+
+struct Letter {
+  SpId from;
+  SpId to;
+  std::vector<std::byte> bytes;
+};
+
+struct CallingRank {
+  CourseEntry entry{};
+  std::vector<bool> native;  // by call
+  bool in_call = false;      // counted, and held
+  std::uint64_t offloaded = 0;
+  std::uint64_t done = 0;
+};
+
+class Job;
+
+class TestFabric final : public fabric::Fabric {
+ public:
+  TestFabric(Job& job, SpId self) : job_(job), self_(self) {}
+  void move(const Block& /*from*/, const Block& /*to*/, fabric::MoveCompletion& /*completion*/) override {
+    ADD_FAILURE() << "blocks of no bytes are not moved";
+  }
+  void cancel(fabric::MoveCompletion& /*completion*/) override {}
+  void send(SpId to, std::span<const std::byte> message) override;
+  void mark_delivered(WorldRank /*rank*/, SlotIndex /*slot*/, GroupRank /*source*/) override {}
+  void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
+  std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group) override;
+  void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) override;
+
+ private:
+  Job& job_;
+  SpId self_;
+};
+
+class Job {
+ public:
+  Job(std::uint64_t seed, std::vector<std::uint32_t> sp_of_rank) : random(seed), ranks(sp_of_rank.size()) {
+    auto members = std::make_shared<std::vector<WorldRank>>();
+    EngineConfig config;
+    std::uint32_t services = 0;
+    for (std::uint32_t rank = 0; rank < sp_of_rank.size(); ++rank) {
+      members->emplace_back(rank);
+      config.sp_of_rank.emplace_back(sp_of_rank[rank]);
+      services = std::max(services, sp_of_rank[rank] + 1);
+    }
+    members_ = members;
+    sp_of_rank_ = config.sp_of_rank;
+    for (std::uint32_t sp = 0; sp < services; ++sp) {
+      config.self = SpId{sp};
+      fabrics.push_back(std::make_unique<TestFabric>(*this, SpId{sp}));
+      engines.push_back(std::make_unique<Engine>(config, *fabrics.back()));
+    }
+  }
+
+  [[nodiscard]] Engine& engine_of(std::size_t rank) { return *engines[sp_of_rank_[rank].value()]; }
+  [[nodiscard]] std::uint64_t below(std::uint64_t limit) { return random() % limit; }
+
+  // As Client::next_course(); a rank that is held comes back here.
+  void call(std::size_t index) {
+    CallingRank& rank = ranks[index];
+    if (!rank.in_call) rank.entry.calls.fetch_add(1);
+    rank.in_call = rank.entry.held.load() != 0;
+    if (rank.in_call) return;
+    const std::uint64_t number = rank.entry.calls.load() - 1;
+    rank.native.push_back(rank.entry.plan().at(number).native(Collective::ialltoall));
+    if (rank.native.back()) return;
+    PostedOperation operation;
+    operation.rank = WorldRank{static_cast<std::uint32_t>(index)};
+    operation.slot = SlotIndex{static_cast<std::uint32_t>(rank.offloaded)};
+    operation.id = OperationId{kGroup, rank.offloaded++};
+    operation.members = members_;
+    operation.me = GroupRank{static_cast<std::uint32_t>(index)};
+    operation.by_course = true;
+    operation.send.base.owner = operation.receive.base.owner = operation.rank;
+    engine_of(index).post(std::move(operation));
+  }
+
+  // Something happens. Letters of a pair keep their order.
+  void step() {
+    const std::uint64_t what = below(8);
+    if (what < 3) return call(below(ranks.size()));
+    if (what < 7 && !letters.empty()) {
+      auto pair = letters.begin();
+      std::advance(pair, static_cast<std::ptrdiff_t>(below(letters.size())));
+      deliver(pair->first);
+    }
+    engines[below(engines.size())]->run();
+    if (below(20) == 0) engines[below(engines.size())]->retry_changes();
+  }
+  void deliver(std::pair<SpId, SpId> pair) {
+    const std::vector<std::byte> bytes = std::move(letters[pair].front());
+    letters[pair].pop_front();
+    if (letters[pair].empty()) letters.erase(pair);
+    ASSERT_TRUE(engines[pair.second.value()]->receive(pair.first, bytes));
+  }
+  // Until nothing is on its way any more. No rank begins a call.
+  void settle() {
+    for (bool any = true; any;) {
+      any = !letters.empty();
+      while (!letters.empty()) deliver(letters.begin()->first);
+      for (auto& engine : engines) any |= engine->run();
+    }
+  }
+
+  std::mt19937_64 random;
+  std::vector<CallingRank> ranks;
+  std::vector<std::unique_ptr<TestFabric>> fabrics;
+  std::vector<std::unique_ptr<Engine>> engines;
+  std::map<std::pair<SpId, SpId>, std::deque<std::vector<std::byte>>> letters;
+
+ private:
+  std::shared_ptr<const std::vector<WorldRank>> members_;
+  std::vector<SpId> sp_of_rank_;
+};
+
+void TestFabric::send(SpId to, std::span<const std::byte> message) {
+  job_.letters[{self_, to}].emplace_back(message.begin(), message.end());
+}
+
+void TestFabric::complete(WorldRank rank, SlotIndex /*slot*/, const fabric::CompletionRecord& record) {
+  EXPECT_EQ(record.status, CompletionStatus::ok);
+  ++job_.ranks[rank.value()].done;
+}
+
+std::optional<std::uint64_t> TestFabric::hold_calls(WorldRank rank, const GroupId& group) {
+  EXPECT_EQ(group, kGroup);
+  CourseEntry& entry = job_.ranks[rank.value()].entry;
+  entry.held.store(1);
+  return entry.calls.load();
+}
+
+void TestFabric::resume_calls(WorldRank rank, const GroupId& /*group*/, const CoursePlan* plan) {
+  CourseEntry& entry = job_.ranks[rank.value()].entry;
+  if (entry.held.load() == 0) return;
+  if (plan != nullptr) entry.change(*plan);
+  entry.held.store(0);
+}
+
+Course some_course(Job& job) {
+  const auto bits = [&] { return job.below(2) == 0 ? kEveryCollective : std::uint16_t{0}; };
+  return Course{job.below(2) == 0 ? bits() : std::uint16_t{0}, bits()};
+}
+
+void expect_agreement(const Job& job, std::uint64_t seed) {
+  std::size_t longest = 0;
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
+    if (job.ranks[rank].native.size() > job.ranks[longest].native.size()) longest = rank;
+  }
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
+    const std::vector<bool>& mine = job.ranks[rank].native;
+    EXPECT_TRUE(std::equal(mine.begin(), mine.end(), job.ranks[longest].native.begin()))
+        << "rank " << rank << " decided otherwise, seed " << seed;
+    EXPECT_EQ(job.ranks[rank].entry.held.load(), 0U) << "rank " << rank << " is held for ever, seed " << seed;
+  }
+}
+
+TEST(Course, ChangesAtTheSameCallOnAllRanksWhateverIsDelayed) {
+  std::uint64_t natives = 0;
+  std::uint64_t offloaded = 0;
+  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+    std::vector<std::uint32_t> shape(1 + seed % 7);
+    for (std::size_t rank = 0; rank < shape.size(); ++rank)
+      shape[rank] = static_cast<std::uint32_t>(rank % (1 + seed % 3));
+    Job job(seed, shape);
+    for (int i = 0; i < 600; ++i) {
+      job.step();
+      if (job.below(40) != 0) continue;
+      Engine& engine = *job.engines[job.below(job.engines.size())];
+      if (job.below(2) == 0) {
+        engine.wish(some_course(job));
+      } else {
+        engine.wish(kGroup, some_course(job));
+      }
+    }
+    job.settle();
+    // Held ranks go on, and all get as far as the first: what is offloaded then completes everywhere.
+    std::size_t most = 0;
+    for (std::size_t rank = 0; rank < shape.size(); ++rank) {
+      if (job.ranks[rank].in_call) job.call(rank);
+      most = std::max(most, job.ranks[rank].native.size());
+    }
+    for (std::size_t rank = 0; rank < shape.size(); ++rank) {
+      while (job.ranks[rank].native.size() < most) job.call(rank);
+    }
+    job.settle();
+    expect_agreement(job, seed);
+    for (const CallingRank& rank : job.ranks) EXPECT_EQ(rank.done, rank.offloaded) << "seed " << seed;
+    natives += static_cast<std::uint64_t>(std::ranges::count(job.ranks[0].native, true));
+    offloaded += job.ranks[0].offloaded;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(natives, 10'000U);
+  EXPECT_GT(offloaded, 10'000U);
+}
+
+// The wish of one is enough where a core is taken; of small blocks all must be sure.
+TEST(Course, IsBusyWhereOneIsAndSmallWhereAllAre) {
+  Job job(1, {0, 1, 2});
+  for (std::size_t rank = 0; rank < 3; ++rank) job.call(rank);
+  job.settle();
+  job.engines[1]->wish(kGroup, Course{0, kEveryCollective});
+  job.engines[2]->wish(kGroup, Course{0, kEveryCollective});
+  job.settle();
+  EXPECT_EQ(job.ranks[0].entry.plan().after, Course{});
+  job.engines[0]->wish(kGroup, Course{0, kEveryCollective});
+  job.settle();
+  EXPECT_EQ(job.ranks[2].entry.plan().after, (Course{0, kEveryCollective}));
+  for (std::size_t rank = 0; rank < 3; ++rank) job.call(rank);
+  job.engines[2]->wish(Course{kEveryCollective, 0});
+  job.settle();
+  EXPECT_EQ(job.ranks[1].entry.plan().after, (Course{kEveryCollective, kEveryCollective}));
+}
+
+// Whoever has not passed the last change goes by what was before it: the next one waits.
+TEST(Course, ASecondChangeWaitsUntilAllRanksHavePassedTheFirst) {
+  Job job(1, {0, 0});
+  job.call(0);
+  job.call(0);
+  job.call(1);
+  job.settle();
+  job.engines[0]->wish(Course{kEveryCollective, 0});
+  EXPECT_EQ(job.ranks[1].entry.plan().from, 2U);
+  job.engines[0]->wish(Course{});
+  EXPECT_EQ(job.ranks[1].entry.plan().from, 2U);
+  EXPECT_TRUE(job.engines[0]->wants_retry());
+  for (const std::size_t rank : {0, 1, 1}) job.call(rank);
+  for (int i = 0; i < 4; ++i) job.engines[0]->retry_changes();
+  EXPECT_FALSE(job.engines[0]->wants_retry());
+  EXPECT_EQ(job.ranks[1].entry.plan(), (CoursePlan{3, Course{kEveryCollective, 0}, Course{}}));
+  job.settle();
+}
+
+}  // namespace
+}  // namespace outrigger::engine

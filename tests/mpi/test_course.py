@@ -1,0 +1,99 @@
+"""Native or offloaded as the library sees fit: small blocks stay native, and so does everything while others take the
+service process's core. All ranks must change at the same call, whatever is outstanding."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+pytestmark = pytest.mark.one_machine
+
+LAST = str(max(os.sched_getaffinity(0)))
+FIRST = str(min(os.sched_getaffinity(0)))
+OWN_CORE = {"OUTRIGGER_SERVICE_CPUS": LAST}
+
+
+class Loop:
+    """A process that takes the service process's core."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(["taskset", "-c", LAST, "sh", "-c", "while :; do :; done"])
+
+    def come_and_go(self, end: threading.Event) -> None:
+        while not end.is_set():
+            os.kill(self.process.pid, signal.SIGSTOP)
+            end.wait(2.0)
+            os.kill(self.process.pid, signal.SIGCONT)
+            end.wait(0.3)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def loop():
+    started = Loop()
+    yield started
+    started.end()
+
+
+@pytest.fixture
+def measured(offload):
+    offload.measured_choice = True
+    return offload
+
+
+def native(result) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for entry in result.report["collectives"]:
+        for reason, calls in entry["native"].items():
+            counts[reason] = counts.get(reason, 0) + calls
+    return counts
+
+
+def test_small_blocks_are_native(measured):
+    result = measured.run(2, ["differential", "--seed", "3", "--operations", "60"], timeout_s=150).ok()
+    assert "no difference" in result.out
+    assert native(result)["selection table"] > 0
+
+
+@pytest.mark.parametrize(("nodes", "services"), [(1, 1), (1, 2), (2, 1)])
+def test_v_forms_change_with_their_sizes(measured, nodes, services):
+    """8 calls with small blocks make the next ones native, a large one brings them back, later each time. Service
+    processes agree on it."""
+    measured.pretend_nodes = nodes
+    result = measured.run(4, ["courses", "2", "v"], services=services).ok()
+    assert "right" in result.out
+    assert native(result)["small blocks"] > 0
+    assert result.offloaded() > 0
+
+
+@pytest.mark.skipif(FIRST == LAST, reason="needs two cores")
+def test_a_taken_core_makes_calls_native_and_a_free_one_brings_them_back(measured, loop):
+    """Several times in a run, with operations outstanding on two communicators."""
+    job = measured.start(3, ["courses", "9"], env=OWN_CORE, cpus=FIRST)
+    end = threading.Event()
+    coming_and_going = threading.Thread(target=loop.come_and_go, args=(end,))
+    job.wait_for("courses: ready")
+    coming_and_going.start()
+    result = job.wait(60).ok()
+    end.set()
+    coming_and_going.join()
+    assert "right" in result.out
+    counts = native(result)
+    assert counts.get("service core taken", 0) > 0, result.report
+    assert result.offloaded() > 0, result.report
+    assert "other processes take the core of a service process" in result.out
+    measured.nothing_left()
+
+
+@pytest.mark.skipif(FIRST == LAST, reason="needs two cores")
+def test_what_a_rule_names_stays_offloaded(offload, loop):
+    time.sleep(0.1)
+    result = offload.run(3, ["courses", "1"], env=OWN_CORE, cpus=FIRST).ok()
+    assert "right" in result.out
+    assert native(result) == {}
