@@ -97,8 +97,8 @@ def test_session_alone(mpi: Mpi, services: int | None) -> None:
     assert "all right" in mpi.run(3, ["communicators", "session_alone"], services=services).ok().out
 
 
-def test_requests_freed_before_the_end(offload: Mpi) -> None:
-    """MPI_Finalize completes what is outstanding. MPI forbids it for requests of collectives; here it works."""
+def test_requests_let_go_before_the_end(offload: Mpi) -> None:
+    """MPI_Finalize completes what is outstanding, also where the MPI refuses to free requests of collectives."""
     result = offload.run(3, ["communicators", "freed"]).ok()
     assert result.offloaded() == 3 * 2
 
