@@ -110,6 +110,14 @@ def test_abort_with_operations_outstanding(mpi: Mpi, services: int | None) -> No
     assert result.returncode != 0
 
 
+def test_abort_while_others_are_away(offload: Mpi) -> None:
+    """They have ended an operation that they could not end without rank 0 natively, and do not look after MPI. With
+    five ranks rank 0 has not talked to all of them before."""
+    result = offload.run(5, ["communicators", "abort_done"], timeout_s=10)
+    assert "rank 0 calls MPI_Abort" in result.out
+    assert result.returncode != 0
+
+
 def test_leaving_with_operations_outstanding(mpi: Mpi, services: int | None) -> None:
     """What the launcher says of it is its own affair; nothing may stay behind or hang."""
     result = mpi.run(3, ["communicators", "exit"], services=services, timeout_s=30)

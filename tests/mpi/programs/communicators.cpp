@@ -8,6 +8,7 @@
 //   communicators session_alone   the same without MPI_Init
 //   communicators freed     lets go of the requests of operations that others enter late, and goes to MPI_Finalize
 //   communicators abort     rank 0 calls MPI_Abort, with operations outstanding on all
+//   communicators abort_done   the same on a duplicate, once the others have completed theirs and left MPI
 //   communicators exit      exits with operations outstanding, without MPI_Finalize
 
 #include <mpi.h>
@@ -405,6 +406,20 @@ void abort_mode() {
   MPI_Abort(MPI_COMM_WORLD, 5);
 }
 
+void abort_done_mode() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  Operations operations(comm);
+  if (rank != 0) {
+    operations.wait();
+    pause();
+  }
+  std::printf("communicators: rank 0 calls MPI_Abort\n");
+  std::fflush(stdout);
+  usleep(500'000);
+  MPI_Abort(comm, 7);
+}
+
 void exit_mode() {
   leave_operations();
   std::printf("communicators: rank %d leaves\n", rank);
@@ -433,9 +448,9 @@ int main(int argc, char** argv) {
 #else
   const std::map<std::string, std::function<void()>> without_world;
 #endif
-  const std::map<std::string, std::function<void()>> in_world = {{"all", all_mode},     {"inter", inter_mode},
-                                                                 {"spawn", spawn_mode}, {"freed", freed_mode},
-                                                                 {"abort", abort_mode}, {"exit", exit_mode}};
+  const std::map<std::string, std::function<void()>> in_world = {
+      {"all", all_mode},     {"inter", inter_mode},           {"spawn", spawn_mode}, {"freed", freed_mode},
+      {"abort", abort_mode}, {"abort_done", abort_done_mode}, {"exit", exit_mode}};
   if (const auto found = without_world.find(mode); found != without_world.end()) {
     found->second();
   } else if (const auto other = in_world.find(mode); other != in_world.end()) {
