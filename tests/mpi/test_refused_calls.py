@@ -77,7 +77,9 @@ def test_it_does_without_reaching_private_memory(offload: Mpi, call: str) -> Non
         assert result.offloaded() > 0
 
 
-def test_it_does_without_all_of_them(offload: Mpi) -> None:
+@pytest.mark.parametrize("nodes", (1, 2))
+def test_it_does_without_all_of_them(offload: Mpi, nodes: int) -> None:
+    offload.pretend_nodes = nodes
     for result in refused(offload, ",".join(OTHERS)):
         assert result.offloaded() > 0
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/refusal.hpp"
 #include "client/client.hpp"
 #include "client/start/abstract_socket.hpp"
 #include "client/start/needed_calls.hpp"

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/refusal.hpp"
 #include "base/unique_fd.hpp"
 
 namespace outrigger::client {
@@ -56,10 +57,6 @@ const char* refused_of_sockets() {
 }
 
 }  // namespace
-
-bool is_refusal(int error) {
-  return error == EPERM || error == ENOSYS || error == EACCES;
-}
 
 Status check_needed_calls() {
   for (const auto& refused_of : {refused_of_shared_memory, refused_of_waiting, refused_of_sockets}) {

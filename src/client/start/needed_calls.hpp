@@ -6,9 +6,6 @@
 
 namespace outrigger::client {
 
-// An error number by which the system refuses a call as such, whatever it is asked.
-[[nodiscard]] bool is_refusal(int error);
-
 // Tries each, which takes microseconds and leaves nothing. The error names what is refused.
 [[nodiscard]] Status check_needed_calls();
 
