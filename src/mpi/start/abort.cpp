@@ -2,6 +2,8 @@
 // MPI_COMM_WORLD alone it tells its launcher instead. Natively members are often still inside MPI then, because their
 // collective waits for the rank that aborts. An offloaded one ends without that rank, and they compute or sleep: the
 // job would stand still. Whatever the communicator, its launcher ends the whole job once a process of it has aborted.
+#include "mpi/start/abort.hpp"
+
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
@@ -19,14 +21,18 @@ constexpr bool kMayWaitForMembers = true;
 struct Abortion {
   template <Call call>
   static int run(const CallSite& site, Word comm, Word code) {
-    const Job* job = !kMayWaitForMembers || site.inside_mpi() ? nullptr : current_job();
-    const CommState* state = job == nullptr ? nullptr : state_of(*job, argument<MPI_Comm>(comm));
-    if (state == nullptr || state->size() == 1) return site.pass(call, comm, code);
-    return site.pass(call, constants().comm_world, code);
+    return site.pass(call, site.inside_mpi() ? comm : communicator_to_abort(comm), code);
   }
 };
 
 }  // namespace
+
+Word communicator_to_abort(Word comm) {
+  const Job* job = kMayWaitForMembers ? current_job() : nullptr;
+  const CommState* state = job == nullptr ? nullptr : state_of(*job, argument<MPI_Comm>(comm));
+  if (state == nullptr || state->size() == 1) return comm;
+  return static_cast<Word>(handle_key(constants().comm_world));
+}
 
 OUTRIGGER_ENTRY(Abort, 2, Abortion)
 
