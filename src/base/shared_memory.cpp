@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/available_memory.hpp"
+#include "base/refusal.hpp"
 
 namespace outrigger {
 namespace {
@@ -51,6 +52,7 @@ Status reserve(int fd, std::uint64_t bytes) {
   do {
     result = ::fallocate(fd, 0, 0, static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
+  if (result != 0 && is_refusal(errno)) return Done{};  // pages come when they are touched: there was room for them
   if (result != 0) return system_error("cannot reserve " + std::to_string(bytes) + " bytes of shared memory");
   return Done{};
 }

@@ -54,6 +54,13 @@ void* reserve(std::uint64_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
+// A profile of a container may refuse it, also later on. Children would then share what is their own.
+constexpr const char* kInheritsAlways = "the system refuses madvise(MADV_DONTFORK), which keeps memory from children";
+
+bool is_kept_from_children(void* memory, std::uint64_t bytes) {
+  return ::madvise(memory, bytes, MADV_DONTFORK) == 0;
+}
+
 // Out of the way of programs that count descriptors from 3.
 UniqueFd moved_up(UniqueFd fd) {
   constexpr int kFrom = 500;
@@ -82,6 +89,10 @@ bool AddressSpace::open() {
   void* table = ::mmap(nullptr, bytes / kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (reserved == nullptr || table == MAP_FAILED) {
     why_not_ = "no addresses could be reserved";
+    return false;
+  }
+  if (!is_kept_from_children(table, kPageBytes) || ::madvise(table, kPageBytes, MADV_DOFORK) != 0) {
+    why_not_ = kInheritsAlways;
     return false;
   }
   begin_ = up(reinterpret_cast<std::uintptr_t>(reserved), kChunkBytes);
@@ -161,8 +172,9 @@ bool AddressSpace::map_run(std::size_t first, std::size_t last) {
              backing_.offset_of(chunks_.address_of(first))) == MAP_FAILED) {
     return false;
   }
-  if (::madvise(at, bytes, MADV_DONTFORK) != 0) {
+  if (!is_kept_from_children(at, bytes)) {
     static_cast<void>(::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
+    close(kInheritsAlways);
     return false;
   }
   chunks_.set(first, last, ChunkState::mapped);

@@ -44,9 +44,11 @@ constinit std::atomic<unsigned> arena_number{0};
 void* take_addresses(extent_hooks_t* /*hooks*/, void* wanted, std::size_t bytes, std::size_t alignment, bool* zeroed,
                      bool* committed, unsigned /*arena*/) {
   if (wanted != nullptr) return nullptr;
+  void* begin = space.extend(bytes, alignment);
+  // jemalloc asks for memory at once when it could not get any behind addresses that it had.
+  if (begin != nullptr && *committed && !space.commit(reinterpret_cast<std::uintptr_t>(begin), bytes)) return nullptr;
   *zeroed = true;
-  *committed = false;
-  return space.extend(bytes, alignment);
+  return begin;
 }
 
 // jemalloc's hooks return true when nothing was done.

@@ -62,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 QUICK = {
     "test_alias.py": {"test_no_difference": ""},
+    "test_bad_calls.py": {"test_bad_calls_on_requests": ""},
     "test_communicators.py": {"test_every_constructor": "", "test_abort_with_operations_outstanding": ""},
     "test_differential.py": {"test_no_difference": "-3ranks-1threads-defaults", "test_blocking_forms": ""},
     "test_dpu.py": {"test_no_difference": "", "test_killed_or_stopped": ""},
@@ -76,6 +77,8 @@ QUICK = {
         "test_odd_programs": "-2-",
         "test_mismatched_arguments": "",
     },
+    "test_refused_calls.py": {"test_it_does_without_all_of_them": "", "test_no_shared_heap": "madvise"},
+    "test_rough.py": {"test_what_programs_do_to_their_memory": "protect"},
     "test_shared_heap.py": {"test_children_are_apart": ""},
     "test_tools.py": {"test_tools_see_what_they_see_natively": ""},
     "test_wait_copies.py": {"test_waiting_ranks_copy": "", "test_ranks_copy_alone_where_no_core_is_spare": ""},
@@ -350,8 +353,10 @@ class Mpi:
         services: int | None = 1,
         env: dict[str, str] | None = None,
         cpus: str | None = None,
+        under: list[str] | None = None,
     ) -> Job:
-        """Starts `program` (a name, or a path, and arguments) on n ranks; services=None runs it without Outrigger."""
+        """Starts `program` (a name, or a path, and arguments) on n ranks; services=None runs it without Outrigger.
+        `under`: words of a command that the launcher is started by."""
         executable = self.programs / program[0] if "/" not in program[0] else Path(program[0])
         assert executable.exists(), f"{executable} is not built: build the target mpi_programs"
         if services is None:
@@ -370,7 +375,7 @@ class Mpi:
                 for_ranks |= always_offloaded(for_ranks)
         if search := self.installed.search(self.directory):
             for_ranks["LD_LIBRARY_PATH"] = ":".join([*filter(None, [for_ranks.get("LD_LIBRARY_PATH")]), *search])
-        command = ["taskset", "-c", cpus] if cpus else []
+        command = ["taskset", "-c", cpus] if cpus else list(under or [])
         command += [*self._launcher(n, for_ranks, directory), str(executable), *program[1:]]
         job = Job(command, self._environment(), directory)
         self.jobs.append(job)

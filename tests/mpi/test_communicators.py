@@ -97,8 +97,8 @@ def test_session_alone(mpi: Mpi, services: int | None) -> None:
     assert "all right" in mpi.run(3, ["communicators", "session_alone"], services=services).ok().out
 
 
-def test_requests_freed_before_the_end(offload: Mpi) -> None:
-    """MPI_Finalize completes what is outstanding. MPI forbids it for requests of collectives; here it works."""
+def test_requests_let_go_before_the_end(offload: Mpi) -> None:
+    """MPI_Finalize completes what is outstanding, also where the MPI refuses to free requests of collectives."""
     result = offload.run(3, ["communicators", "freed"]).ok()
     assert result.offloaded() == 3 * 2
 
@@ -106,6 +106,14 @@ def test_requests_freed_before_the_end(offload: Mpi) -> None:
 def test_abort_with_operations_outstanding(mpi: Mpi, services: int | None) -> None:
     mpi.pretend_nodes = 2
     result = mpi.run(3, ["communicators", "abort"], services=services, timeout_s=30)
+    assert "rank 0 calls MPI_Abort" in result.out
+    assert result.returncode != 0
+
+
+def test_abort_while_others_are_away(offload: Mpi) -> None:
+    """They have ended an operation that they could not end without rank 0 natively, and do not look after MPI. With
+    five ranks rank 0 has not talked to all of them before."""
+    result = offload.run(5, ["communicators", "abort_done"], timeout_s=10)
     assert "rank 0 calls MPI_Abort" in result.out
     assert result.returncode != 0
 

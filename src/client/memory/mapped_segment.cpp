@@ -37,7 +37,8 @@ Result<MappedSegment> MappedSegment::map(const UniqueFd& fd, WorldRank rank, std
   MappedSegment segment;
   segment.view_ = SegmentView(static_cast<std::byte*>(base));
   if (::madvise(base, SegmentView::segment_bytes(), MADV_DONTFORK) != 0) {
-    return Error{std::string("cannot keep the control segment from forked children: ") + std::strerror(errno)};
+    return Error{std::string("cannot keep the control segment from forked children (madvise): ") +
+                 std::strerror(errno)};
   }
   if (!segment.view_.valid_for(rank) || segment.view_.header().world_size != world_size) {
     return Error{"the keeper sent a control segment that is not for rank " + std::to_string(rank.value()) +

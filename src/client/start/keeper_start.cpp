@@ -12,8 +12,10 @@
 #include <string_view>
 #include <thread>
 
+#include "base/refusal.hpp"
 #include "client/client.hpp"
 #include "client/start/abstract_socket.hpp"
+#include "client/start/needed_calls.hpp"
 #include "protocol/reach.hpp"
 #include "protocol/settings.hpp"
 
@@ -35,9 +37,14 @@ Error failure(const std::string& what, int reason) {
 
 bool fill_random(void* bytes, std::size_t count) {
   auto* place = static_cast<std::byte*>(bytes);
+  UniqueFd device;  // where the call is refused
   while (count > 0) {
-    const ssize_t got = ::getrandom(place, count, 0);
+    const ssize_t got = device.valid() ? ::read(device.get(), place, count) : ::getrandom(place, count, 0);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && !device.valid()) {
+      device.reset(::open("/dev/urandom", O_RDONLY | O_CLOEXEC));
+      if (device.valid()) continue;
+    }
     if (got <= 0) return false;
     place += got;
     count -= static_cast<std::size_t>(got);
@@ -140,6 +147,11 @@ class SpawnSetup {
     ::posix_spawnattr_destroy(&attributes_);
   }
 
+  // In the program's process group, where the system refuses one of its own.
+  [[nodiscard]] int stay_in_group() {
+    return ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  }
+
   // 0 or an error number.
   [[nodiscard]] int prepare(int listen_fd, int secret_fd) {
     sigset_t all;
@@ -204,6 +216,7 @@ Status reap(pid_t pid, const std::string& path, std::chrono::milliseconds limit)
 }
 
 Result<KeeperAddress> start(const KeeperOptions& options) {
+  if (Status needed = check_needed_calls(); !needed) return Error{needed.error()};
   Result<KeeperAddress> address = random_address();
   if (!address) return address;
   Result<UniqueFd> listening = listen_at(address.value().name.data());
@@ -215,13 +228,13 @@ Result<KeeperAddress> start(const KeeperOptions& options) {
   if (!listen_fd.valid() || !secret_fd.valid()) return failure("cannot start outriggerd", errno);
 
   SpawnSetup setup;
-  if (const int error = setup.prepare(listen_fd.get(), secret_fd.get()); error != 0) {
-    return failure("cannot start outriggerd", error);
+  if (const int reason = setup.prepare(listen_fd.get(), secret_fd.get()); reason != 0) {
+    return failure("cannot start outriggerd", reason);
   }
   pid_t pid = -1;
-  if (const int error = setup.spawn(command_line(options), pid); error != 0) {
-    return failure("cannot start outriggerd at " + options.daemon_path, error);
-  }
+  int error = setup.spawn(command_line(options), pid);
+  if (is_refusal(error) && setup.stay_in_group() == 0) error = setup.spawn(command_line(options), pid);
+  if (error != 0) return failure("cannot start outriggerd at " + options.daemon_path, error);
   const std::chrono::milliseconds limit{options.start_timeout_ms};
   if (Status reaped = reap(pid, options.daemon_path, limit); !reaped) return Error{reaped.error()};
   return address;

@@ -44,7 +44,7 @@ struct Blocking<offload> {
     if (job != nullptr && job->config.blocking && !site.inside_mpi()) {
       MPI_Request request = constants().request_null;
       if (offload_words(*job, words..., reinterpret_cast<Word>(&request))) {
-        return wait_for(*job, &request, MPI_STATUS_IGNORE);
+        return wait_for(*job, &request);
       }
     }
     return site.pass(call, words...);

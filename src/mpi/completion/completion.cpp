@@ -14,6 +14,12 @@ int raise_error(const CommState& comm, int code) {
   return code;
 }
 
+bool is_in_status(int code) {
+  int error_class = MPI_SUCCESS;
+  if (code != MPI_SUCCESS) real().Error_class(code, &error_class);  // MPICH's codes say more than the class
+  return error_class == MPI_ERR_IN_STATUS;
+}
+
 OurRequests::OurRequests(std::span<const MPI_Request> requests) {
   find_requests(requests, [this](std::size_t index, Operation& operation) { add(index, operation); });
 }
@@ -85,7 +91,7 @@ int OurRequests::result_of_one(int code, int index) const {
 
 int OurRequests::result_of_many(int code, std::span<const int> indices, bool whole_array, int collected,
                                 MPI_Status* statuses) const {
-  if (!failed_ || (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)) return code;
+  if (!failed_ || (code != MPI_SUCCESS && !is_in_status(code))) return code;
   const CommState* failed = nullptr;
   for (int i = 0; i < collected; ++i) {
     const auto position = static_cast<std::size_t>(i);
@@ -98,6 +104,12 @@ int OurRequests::result_of_many(int code, std::span<const int> indices, bool who
     }
   }
   return failed == nullptr ? code : raise_error(*failed, MPI_ERR_IN_STATUS);
+}
+
+int OurRequests::result_of_some(int code, const int* indices, const int* collected, MPI_Status* statuses) const {
+  if (!failed_ || indices == nullptr || collected == nullptr || *collected <= 0)
+    return code;  // it may be MPI_UNDEFINED
+  return result_of_many(code, {indices, static_cast<std::size_t>(*collected)}, false, *collected, statuses);
 }
 
 }  // namespace outrigger::mpi

@@ -5,10 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "mpi/collectives/operation.hpp"
+#include "mpi/completion/missing_arguments.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/entry.hpp"
@@ -48,6 +50,8 @@ class OurRequests {
   // Several: statuses[i] belongs to request i of the array if it was collected whole, else to request indices[i].
   [[nodiscard]] int result_of_many(int code, std::span<const int> indices, bool whole_array, int collected,
                                    MPI_Status* statuses) const;
+  // The same of Waitsome and Testsome, by what they have written.
+  [[nodiscard]] int result_of_some(int code, const int* indices, const int* collected, MPI_Status* statuses) const;
 
  private:
   static constexpr std::size_t kInline = 16;
@@ -68,11 +72,6 @@ class OurRequests {
   if (requests == nullptr || count <= 0) return {};
   return {requests, static_cast<std::size_t>(count)};
 }
-// The indices that Waitsome and Testsome have filled in (collected may be MPI_UNDEFINED).
-[[nodiscard]] inline std::span<const int> span_of_indices(const int* indices, int collected) {
-  if (indices == nullptr || collected <= 0) return {};
-  return {indices, static_cast<std::size_t>(collected)};
-}
 
 // The job, if there is anything of ours to complete in a call from here; null: it is the native MPI's alone.
 [[nodiscard]] inline Job* job_to_complete(const CallSite& site) {
@@ -80,20 +79,51 @@ class OurRequests {
   return job == nullptr || site.inside_mpi() ? nullptr : job;
 }
 
-// The entry points of the family (entry.hpp): `complete`, of type int(Job&, its arguments...), or passed on.
+// Whether a call that returned `code` has said yes. Where it refuses an argument it has written nothing.
+[[nodiscard]] inline bool says_yes(int code, const int* flag) {
+  return code == MPI_SUCCESS && flag != nullptr && *flag != 0;
+}
+[[nodiscard]] bool is_in_status(int code);
+[[nodiscard]] inline int index_if(bool found, const int* index) {
+  return found && index != nullptr ? *index : -1;
+}
+
+// The requests of a call, by its first arguments.
+template <class... Rest>
+[[nodiscard]] std::span<const MPI_Request> requests_of(const MPI_Request* request, Rest... /*rest*/) {
+  return span_of(request, 1);
+}
+template <class... Rest>
+[[nodiscard]] std::span<const MPI_Request> requests_of(int count, const MPI_Request* requests, Rest... /*rest*/) {
+  return span_of(requests, count);
+}
+
+// The entry points of the family (entry.hpp): `complete`, of type int(Job&, OurRequests&, its arguments...), where
+// there are some of ours among the requests; else passed on.
 template <auto complete>
 struct Completion;
-template <class... Args, int (*complete)(Job&, Args...)>
+template <class... Args, int (*complete)(Job&, OurRequests&, Args...)>
 struct Completion<complete> {
   template <Call call>
   static int run(const CallSite& site, WordFor<Args>... words) {
     Job* job = job_to_complete(site);
-    return job == nullptr ? site.pass(call, words...) : complete(*job, argument<Args>(words)...);
+    return job == nullptr ? site.pass(call, words...) : run_in<call>(*job, argument<Args>(words)...);
+  }
+
+ private:
+  template <Call call>
+  static int run_in(Job& job, Args... args) {
+    progress_freed(job);
+    OurRequests ours(requests_of(args...));
+    if (ours.empty()) return pass(call, args...);
+    const Operation& first = *ours.entries().front().operation;
+    if (const std::optional<int> refused = refusal_of_missing(first.comm->error_comm(), call, args...)) return *refused;
+    return complete(job, ours, args...);
   }
 };
 
-// As MPI_Wait.
-int wait_for(Job& job, MPI_Request* request, MPI_Status* status);
+// As MPI_Wait, for a request of ours.
+int wait_for(Job& job, MPI_Request* request);
 
 // Tells the communicator's error handler and gives back the code.
 int raise_error(const CommState& comm, int code);

@@ -1,8 +1,10 @@
-// Calls on one request that neither wait for it nor collect it.
+// Calls that look at requests and keep them.
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "mpi/completion/completion.hpp"
+#include "mpi/completion/missing_arguments.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
@@ -99,38 +101,36 @@ bool stands_in_for(Call call) {
   return !provided(call) && abi_matches();
 }
 
+// Arguments that no MPI takes. `like`, the call that takes the same and completes requests, says what this one makes of
+// them.
+template <class... Args>
+std::optional<int> refusal_like(Call like, int count, const MPI_Request* requests, Args... args) {
+  auto* list = const_cast<MPI_Request*>(requests);
+  if (count < 0 || (count > 0 && requests == nullptr)) return pass(like, count, list, args...);
+  return refusal_of_missing(constants().comm_world, like, count, list, args...);
+}
+
 // `stand_in`, of type int(the requests, the arguments after them...), where the MPI has no such call.
-template <auto stand_in>
+template <auto stand_in, Call like>
 struct StatusOfMany;
-template <class... Args, int (*stand_in)(std::span<const MPI_Request>, Args...)>
-struct StatusOfMany<stand_in> {
+template <class... Args, int (*stand_in)(std::span<const MPI_Request>, Args...), Call like>
+struct StatusOfMany<stand_in, like> {
   template <Call call>
   static int run(const CallSite& site, Word count, Word requests, WordFor<Args>... words) {
     look_at(site, count, requests);
     if (!stands_in_for(call)) return site.pass(call, count, requests, words...);
-    return stand_in(span_of(argument<const MPI_Request*>(requests), argument<int>(count)), argument<Args>(words)...);
-  }
-};
-
-struct RequestFree {
-  template <Call call>
-  static int run(const CallSite& site, Word request) {
-    auto* handle = argument<MPI_Request*>(request);
-    Job* job = handle == nullptr ? nullptr : job_to_complete(site);
-    Operation* operation = job == nullptr ? nullptr : find_request(*handle);
-    if (operation == nullptr || progress(*job, *operation)) return site.pass(call, request);
-    free_by_user(*operation);
-    *handle = constants().request_null;
-    return MPI_SUCCESS;
+    const int number = argument<int>(count);
+    const auto* list = argument<const MPI_Request*>(requests);
+    if (const auto refused = refusal_like(like, number, list, argument<Args>(words)...)) return *refused;
+    return stand_in(span_of(list, number), argument<Args>(words)...);
   }
 };
 
 }  // namespace
 
 OUTRIGGER_ENTRY(Request_get_status, 3, RequestStatus)
-OUTRIGGER_ENTRY(Request_get_status_all, 4, StatusOfMany<&status_of_all>)
-OUTRIGGER_ENTRY(Request_get_status_any, 5, StatusOfMany<&status_of_any>)
-OUTRIGGER_ENTRY(Request_get_status_some, 5, StatusOfMany<&status_of_some>)
-OUTRIGGER_ENTRY(Request_free, 1, RequestFree)
+OUTRIGGER_ENTRY(Request_get_status_all, 4, StatusOfMany<&status_of_all, Call::Testall>)
+OUTRIGGER_ENTRY(Request_get_status_any, 5, StatusOfMany<&status_of_any, Call::Testany>)
+OUTRIGGER_ENTRY(Request_get_status_some, 5, StatusOfMany<&status_of_some, Call::Testsome>)
 
 }  // namespace outrigger::mpi

@@ -16,48 +16,37 @@ void keep_going(Job& job) {
   if (tests.fetch_add(1, std::memory_order_relaxed) % 256 == 255) end_if_lost(job);
 }
 
-int test_one(Job& job, MPI_Request* request, int* flag, MPI_Status* status) {
-  progress_freed(job);
-  OurRequests ours(span_of(request, 1));
-  if (ours.empty()) return real().Test(request, flag, status);
+int test_one(Job& job, OurRequests& ours, MPI_Request* request, int* flag, MPI_Status* status) {
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_all(job)) keep_going(job);
   const int code = real().Test(request, flag, status);  // drives the native MPI where ours is not done
-  return ours.result_of_one(code, *flag != 0 ? 0 : -1);
+  return ours.result_of_one(code, says_yes(code, flag) ? 0 : -1);
 }
 
-int test_all(Job& job, int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
-  progress_freed(job);
-  OurRequests ours(span_of(requests, count));
-  if (ours.empty()) return real().Testall(count, requests, flag, statuses);
+int test_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_all(job)) keep_going(job);
   const int code = real().Testall(count, requests, flag, statuses);
-  return *flag != 0 ? ours.result_of_many(code, {}, true, count, statuses) : code;
+  return says_yes(code, flag) || is_in_status(code) ? ours.result_of_many(code, {}, true, count, statuses) : code;
 }
 
-int test_any(Job& job, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
-  progress_freed(job);
-  OurRequests ours(span_of(requests, count));
-  if (ours.empty()) return real().Testany(count, requests, index, flag, status);
+int test_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_any(job)) keep_going(job);
   const int code = real().Testany(count, requests, index, flag, status);
-  return ours.result_of_one(code, *flag != 0 ? *index : -1);
+  return ours.result_of_one(code, index_if(says_yes(code, flag), index));
 }
 
-int test_some(Job& job, int count, MPI_Request* requests, int* collected, int* indices, MPI_Status* statuses) {
-  progress_freed(job);
-  OurRequests ours(span_of(requests, count));
-  if (ours.empty()) return real().Testsome(count, requests, collected, indices, statuses);
+int test_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* collected, int* indices,
+              MPI_Status* statuses) {
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_any(job)) keep_going(job);
   const int code = real().Testsome(count, requests, collected, indices, statuses);
-  return ours.result_of_many(code, span_of_indices(indices, *collected), false, *collected, statuses);
+  return ours.result_of_some(code, indices, collected, statuses);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct Library {
 
 constinit std::mutex resolve_mutex;
 constinit std::atomic<bool> resolved = false;
-constinit Library library;
+constinit Library loaded;
 constinit std::atomic<bool> tools_return = false;
 
 // The program's libmpi, of this library's ABI or of another.
@@ -53,14 +53,14 @@ Library loaded_library(bool own_abi) {
 
 // Looks a name up in the library and what it was linked with, but takes no definition of our own.
 void* symbol(const char* name) {
-  return library.handle != nullptr ? dlsym(library.handle, name) : dlsym(RTLD_NEXT, name);
+  return loaded.handle != nullptr ? dlsym(loaded.handle, name) : dlsym(RTLD_NEXT, name);
 }
 
 // The next definition after this library's, unless it is libmpi's own. Where libmpi was loaded privately there is none.
 void* next_of_tool(const char* name) {
-  if (library.handle == nullptr) return nullptr;
+  if (loaded.handle == nullptr) return nullptr;
   void* next = dlsym(RTLD_NEXT, name);
-  return next == dlsym(library.handle, name) ? nullptr : next;
+  return next == dlsym(loaded.handle, name) ? nullptr : next;
 }
 
 template <class Function>
@@ -96,26 +96,26 @@ const char* first_missing(Real& table) {
 void resolve_all() {
   const std::scoped_lock lock(resolve_mutex);
   if (resolved.load(std::memory_order_relaxed)) return;
-  library = loaded_library(true);
-  library.matches = library.handle != nullptr;
-  if (!library.matches) {
-    library = loaded_library(false);
+  loaded = loaded_library(true);
+  loaded.matches = loaded.handle != nullptr;
+  if (!loaded.matches) {
+    loaded = loaded_library(false);
     if (speaks_for_all()) {
       print("this library is for %s, the program uses another MPI (%s): running natively", kAbiName,
-            library.name != nullptr ? library.name : "no libmpi that is known");
+            loaded.name != nullptr ? loaded.name : "no libmpi that is known");
     }
   }
   for (std::size_t i = 0; i < kCallNames.size(); ++i) {
     detail::addresses[i].store(symbol(kCallNames[i]), std::memory_order_release);
     detail::tools[i].address.store(next_of_tool(kCallNames[i] + 1), std::memory_order_release);
   }
-  if (library.matches) {
+  if (loaded.matches) {
     if (const char* missing = first_missing(detail::table)) {
       print("this %s has no %s: running natively", kAbiName, missing);
-      library.matches = false;
+      loaded.matches = false;
     }
   }
-  if (library.matches) detail::fill_constants();
+  if (loaded.matches) detail::fill_constants();
   resolved.store(true, std::memory_order_release);
 }
 
@@ -160,7 +160,7 @@ bool provided(Call call) {
 
 bool abi_matches() {
   if (!resolved.load(std::memory_order_acquire)) resolve_all();
-  return library.matches;
+  return loaded.matches;
 }
 
 namespace {

@@ -19,7 +19,7 @@
   X(Comm_dup_with_info) X(Comm_idup) X(Comm_split) X(Comm_split_type) X(Comm_create) X(Comm_create_group)            \
   X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Intercomm_merge)   \
   X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status)          \
-  X(Request_free) X(Alloc_mem) X(Free_mem)
+  X(Request_free) X(Cancel) X(Alloc_mem) X(Free_mem)
 #if OUTRIGGER_MPI4
 // Missing in an older MPI of the same ABI.
 #define OUTRIGGER_INTERCEPTED_MPI4(X)                                                                                \
@@ -33,19 +33,19 @@
 // Of MPI 4.1. Older MPIs have none and no header declares them all: passed on where provided() says so.
 #define OUTRIGGER_INTERCEPTED_MPI41(X) X(Request_get_status_all) X(Request_get_status_any) X(Request_get_status_some)
 #define OUTRIGGER_INTERCEPTED(X) \
-  OUTRIGGER_INTERCEPTED_MPI3(X) OUTRIGGER_INTERCEPTED_MPI4(X) OUTRIGGER_INTERCEPTED_MPI41(X)
+  OUTRIGGER_INTERCEPTED_MPI3(X) OUTRIGGER_INTERCEPTED_MPI4(X) OUTRIGGER_INTERCEPTED_MPI41(X) X(Abort)
 
 // What the library itself uses besides.
 // clang-format off
 #define OUTRIGGER_USED(X)                                                                                            \
-  X(Abort) X(Allreduce) X(Barrier) X(Cancel) X(Comm_call_errhandler) X(Comm_create_keyval) X(Comm_delete_attr)       \
-  X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_errhandler) X(Comm_get_name) X(Comm_group)            \
-  X(Comm_rank) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter) X(Errhandler_free) X(Gather)  \
-  X(Gatherv) X(Get_library_version) X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size)               \
-  X(Group_translate_ranks) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Start) X(Status_set_cancelled)                    \
-  X(Status_set_elements) X(Type_commit) X(Type_create_hindexed) X(Type_create_keyval) X(Type_dup) X(Type_free)       \
-  X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents) X(Type_get_envelope) X(Type_get_extent)                  \
-  X(Type_get_true_extent) X(Type_set_attr) X(Type_size_x) X(Unpack)
+  X(Abort) X(Allreduce) X(Barrier) X(Comm_call_errhandler) X(Comm_create_keyval) X(Comm_delete_attr) X(Comm_free)    \
+  X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_errhandler) X(Comm_get_name) X(Comm_group) X(Comm_rank)            \
+  X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter) X(Errhandler_free) X(Error_class)          \
+  X(Gather) X(Gatherv) X(Get_library_version) X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size)     \
+  X(Group_translate_ranks) X(Ineighbor_alltoall) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Start)                      \
+  X(Status_set_cancelled) X(Status_set_elements) X(Type_commit) X(Type_create_hindexed) X(Type_create_keyval)        \
+  X(Type_dup) X(Type_free) X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents) X(Type_get_envelope)            \
+  X(Type_get_extent) X(Type_get_true_extent) X(Type_set_attr) X(Type_size_x) X(Unpack)
 // Missing in an older MPI of the same ABI: nullptr.
 #define OUTRIGGER_USED_MPI4(X) X(Precv_init) X(Pready) X(Psend_init) X(Type_get_envelope_c)
 // clang-format on

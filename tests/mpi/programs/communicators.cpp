@@ -6,8 +6,9 @@
 //   communicators spawn     starts two processes more, and exchanges data with them
 //   communicators session   one from a session's group, beside MPI_Init, and used beyond MPI_Finalize
 //   communicators session_alone   the same without MPI_Init
-//   communicators freed     frees the requests of operations that others enter late, and goes to MPI_Finalize
+//   communicators freed     lets go of the requests of operations that others enter late, and goes to MPI_Finalize
 //   communicators abort     rank 0 calls MPI_Abort, with operations outstanding on all
+//   communicators abort_done   the same on a duplicate, once the others have completed theirs and left MPI
 //   communicators exit      exits with operations outstanding, without MPI_Finalize
 
 #include <mpi.h>
@@ -365,15 +366,22 @@ void session_alone_mode() {
 #endif
 
 // The last rank enters late; whoever is there has let go of the request by then.
+// MPI forbids it, and some MPIs refuse.
+void let_go_of(MPI_Request request) {
+  const MPI_Request before = request;
+  const bool freed = MPI_Request_free(&request) == MPI_SUCCESS;
+  if (request != (freed ? MPI_REQUEST_NULL : before)) fail("MPI_Request_free left another handle than it says");
+}
+
 void freed_mode() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   static Block send(blocks(size), rank), receive(blocks(size), -1), block(kBlock, rank);
   if (rank == size - 1) usleep(300'000);
   MPI_Request request;
   MPI_Ialltoall(send.data(), kBlock, MPI_INT, receive.data(), kBlock, MPI_INT, MPI_COMM_WORLD, &request);
-  MPI_Request_free(&request);
-  if (request != MPI_REQUEST_NULL) fail("MPI_Request_free left a handle");
+  let_go_of(request);
   MPI_Ibcast(block.data(), kBlock, MPI_INT, 0, MPI_COMM_WORLD, &request);
-  MPI_Request_free(&request);
+  let_go_of(request);
   MPI_Finalize();
   for (int source = 0; source < size; ++source) {
     if (receive[blocks(source)] != source || receive[blocks(source + 1) - 1] != source) fail("wrong data");
@@ -396,6 +404,20 @@ void abort_mode() {
   std::fflush(stdout);
   usleep(100'000);  // MPICH's launcher may forget what has only just been written
   MPI_Abort(MPI_COMM_WORLD, 5);
+}
+
+void abort_done_mode() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  Operations operations(comm);
+  if (rank != 0) {
+    operations.wait();
+    pause();
+  }
+  std::printf("communicators: rank 0 calls MPI_Abort\n");
+  std::fflush(stdout);
+  usleep(500'000);
+  MPI_Abort(comm, 7);
 }
 
 void exit_mode() {
@@ -426,9 +448,9 @@ int main(int argc, char** argv) {
 #else
   const std::map<std::string, std::function<void()>> without_world;
 #endif
-  const std::map<std::string, std::function<void()>> in_world = {{"all", all_mode},     {"inter", inter_mode},
-                                                                 {"spawn", spawn_mode}, {"freed", freed_mode},
-                                                                 {"abort", abort_mode}, {"exit", exit_mode}};
+  const std::map<std::string, std::function<void()>> in_world = {
+      {"all", all_mode},     {"inter", inter_mode},           {"spawn", spawn_mode}, {"freed", freed_mode},
+      {"abort", abort_mode}, {"abort_done", abort_done_mode}, {"exit", exit_mode}};
   if (const auto found = without_world.find(mode); found != without_world.end()) {
     found->second();
   } else if (const auto other = in_world.find(mode); other != in_world.end()) {

@@ -1,0 +1,56 @@
+// MPI_Cancel and MPI_Request_free, which MPI forbids for requests of nonblocking collectives. What an MPI says then it
+// says for ours as well (native_twin.hpp). Under those that free them nevertheless, the operation goes on without its
+// request.
+#include "mpi/completion/completion.hpp"
+#include "mpi/completion/native_twin.hpp"
+#include "mpi/completion/request_table.hpp"
+#include "mpi/native/constants.hpp"
+#include "mpi/native/entry.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+// The operation of the request that a handle in the program's memory names; nullptr where that is the MPI's own.
+Operation* ours_at(Job* job, const MPI_Request* handle) {
+  return job == nullptr || handle == nullptr ? nullptr : find_request(*handle);
+}
+
+NativeTwin::Progress progress_of(const Operation& operation) {
+  return operation.done.load(std::memory_order_acquire) ? NativeTwin::Progress::complete : NativeTwin::Progress::active;
+}
+
+struct Cancellation {
+  template <Call call>
+  static int run(const CallSite& site, Word request) {
+    const Operation* operation = ours_at(job_to_complete(site), argument<const MPI_Request*>(request));
+    if (operation == nullptr) return site.pass(call, request);
+    NativeTwin twin(operation->comm->error_comm(), progress_of(*operation));
+    return real().Cancel(twin.request());
+  }
+};
+
+struct RequestFree {
+  template <Call call>
+  static int run(const CallSite& site, Word request) {
+    auto* handle = argument<MPI_Request*>(request);
+    Job* job = job_to_complete(site);
+    Operation* operation = ours_at(job, handle);
+    if (operation == nullptr) return site.pass(call, request);
+    const bool done = progress(*job, *operation);
+    NativeTwin twin(operation->comm->error_comm(), progress_of(*operation));
+    const int code = real().Request_free(twin.request());
+    if (!twin.is_gone()) return code;
+    if (done) return site.pass(call, request);
+    free_by_user(*operation);
+    *handle = constants().request_null;
+    return code;
+  }
+};
+
+}  // namespace
+
+OUTRIGGER_ENTRY(Cancel, 1, Cancellation)
+OUTRIGGER_ENTRY(Request_free, 1, RequestFree)
+
+}  // namespace outrigger::mpi
