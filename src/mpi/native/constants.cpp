@@ -27,6 +27,7 @@ constinit Constants constants{};
 
 void fill_constants() {
   constants.comm_world = MPI_COMM_WORLD;
+  constants.comm_self = MPI_COMM_SELF;
   constants.comm_null = MPI_COMM_NULL;
   constants.request_null = MPI_REQUEST_NULL;
   constants.datatype_null = MPI_DATATYPE_NULL;

@@ -7,6 +7,7 @@ namespace outrigger::mpi {
 
 struct Constants {
   MPI_Comm comm_world{};
+  MPI_Comm comm_self{};
   MPI_Comm comm_null{};
   MPI_Request request_null{};
   MPI_Datatype datatype_null{};
