@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/time_slice.hpp"
 #include "mpi/collectives/operation.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/memory/shared_heap.hpp"
@@ -76,6 +77,8 @@ constinit std::atomic<Job*> current_job = nullptr;
 
 void start_job() {
   if (current_job() != nullptr || !abi_matches() || !enabled_by_environment()) return;
+  // Each step of the start waits for ranks and service processes that want a core. Keepers inherit it.
+  const ShortSlices short_slices;
   auto job = std::make_unique<Job>();
   set_world(*job);
   if (const std::string unknown = unknown_setting(); !unknown.empty() && job->world_rank == 0) {
