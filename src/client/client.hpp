@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/control.hpp"
@@ -48,14 +49,25 @@ struct KeeperOptions {
   Secret dpu_secret{};
 };
 
-// Where a node's ranks meet their keeper. Plain data, to be broadcast among the ranks of a node.
+// Where a node's ranks meet their keeper. Plain data, to be told to the ranks of a node.
 struct KeeperAddress {
-  std::array<char, 64> name{};  // abstract Unix socket, without the leading NUL, NUL terminated
+  std::array<char, 48> name{};  // abstract Unix socket, without the leading NUL, NUL terminated
   Secret secret{};
 };
 
+// Where ranks can connect already, to a keeper that is still to be started; when it goes unused, those who have
+// connected find themselves alone, and nobody else can.
+struct KeeperDoor {
+  KeeperAddress address;
+  UniqueFd listener;
+};
+
+[[nodiscard]] Result<KeeperDoor> open_keeper_door();
+
 // Starts a keeper (double fork, own process group, no inherited descriptors or preload, affinity reset) and returns
-// once it listens. The keeper ends by itself when no rank comes or all ranks have gone.
+// once it runs. The keeper ends by itself when no rank comes or all ranks have gone.
+[[nodiscard]] Status start_keeper(const KeeperOptions& options, KeeperDoor door);
+// With a door of its own.
 [[nodiscard]] Result<KeeperAddress> start_keeper(const KeeperOptions& options);
 
 struct AttachOptions {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -26,12 +27,45 @@ struct BitmapDeleter {
 };
 using HwlocBitmap = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
 
-HwlocTopology load_topology() {
+// Of hwloc's parts that are not asked for. Its plugins look for devices and draw, and load the libraries of graphics
+// for that; its x86 part has this thread move to each cpu in turn, and wait there for whoever computes on it. A name of
+// the user's own is kept.
+class WithoutPlugins {
+ public:
+  WithoutPlugins() : set_(::getenv(kPath) == nullptr && ::setenv(kPath, "/dev/null", 0) == 0) {}
+  WithoutPlugins(const WithoutPlugins&) = delete;
+  WithoutPlugins& operator=(const WithoutPlugins&) = delete;
+  ~WithoutPlugins() {
+    if (set_) (void)::unsetenv(kPath);  // programs that are started from here have use for them
+  }
+
+ private:
+  static constexpr const char* kPath = "HWLOC_PLUGINS_PATH";
+  bool set_;
+};
+
+HwlocTopology load_topology(bool by_each_cpu) {
+  const WithoutPlugins without_plugins;
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return nullptr;
   HwlocTopology topology(raw);
+  if (!by_each_cpu) (void)hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
   if (hwloc_topology_load(raw) != 0) return nullptr;
   return topology;
+}
+
+bool knows_cores(hwloc_topology* topology) {
+  return hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0;
+}
+
+HwlocTopology load_topology() {
+  HwlocTopology topology = load_topology(false);
+  return topology && knows_cores(topology.get()) ? std::move(topology) : load_topology(true);
+}
+
+Status cannot_bind_to(const std::string& cpus) {
+  return Error{"cannot bind to cpu " + cpus + ": " + std::strerror(errno) +
+               "; see `outriggerd info --json` for the cpus that may be used"};
 }
 
 Status bind_to(const std::vector<int>& cpus, int flags) {
@@ -43,11 +77,7 @@ Status bind_to(const std::vector<int>& cpus, int flags) {
     (void)hwloc_bitmap_set(set.get(), static_cast<unsigned>(cpu));
     names += fmt::format("{}{}", names.empty() ? "" : ",", cpu);
   }
-  if (hwloc_set_cpubind(topology.get(), set.get(), flags) != 0) {
-    return Error{"cannot bind to cpu " + names + ": " + std::strerror(errno) +
-                 "; see `outriggerd info --json` for the cpus that may be used"};
-  }
-  return Done{};
+  return hwloc_set_cpubind(topology.get(), set.get(), flags) == 0 ? Status(Done{}) : cannot_bind_to(names);
 }
 
 bool parse_number(std::string_view text, int& number) {
@@ -86,8 +116,7 @@ Result<Topology> read_topology() {
   const hwloc_const_bitmap_t allowed = hwloc_topology_get_allowed_cpuset(hwloc.get());
   Topology topology;
   // Where the system does not say which cpus make a core, each is one.
-  const bool cores_known = hwloc_get_nbobjs_by_type(hwloc.get(), HWLOC_OBJ_CORE) > 0;
-  const hwloc_obj_type_t type = cores_known ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+  const hwloc_obj_type_t type = knows_cores(hwloc.get()) ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
   std::vector<std::pair<int, int>> domains;
   hwloc_obj_t object = nullptr;
   while ((object = hwloc_get_next_obj_by_type(hwloc.get(), type, object)) != nullptr) {
@@ -128,7 +157,11 @@ Topology within_affinity(const Topology& topology) {
 }
 
 Status bind_thread_to_cpu(int cpu) {
-  return bind_to({cpu}, HWLOC_CPUBIND_THREAD);
+  // Not by hwloc, which would read the whole machine for it while ranks wait in MPI_Init.
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(cpu, &one);
+  return ::sched_setaffinity(0, sizeof(one), &one) == 0 ? Status(Done{}) : cannot_bind_to(std::to_string(cpu));
 }
 
 Status bind_process_to_cpus(const std::vector<int>& cpus) {

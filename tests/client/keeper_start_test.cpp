@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "client/client.hpp"
 
@@ -139,6 +141,29 @@ TEST_F(KeeperStart, ProgramThatIgnoresChildrenIsNoProblem) {
 TEST_F(KeeperStart, NoPathIsAnError) {
   options_.daemon_path.clear();
   EXPECT_FALSE(start_keeper(options_).ok());
+}
+
+// Ranks know the address before it is known whether a keeper can be started. Those who have come already find that it
+// cannot, as do those who come later; neither waits until its time is over.
+TEST_F(KeeperStart, DoorThatNoKeeperOpensLetsNobodyWait) {
+  auto door = open_keeper_door();
+  ASSERT_TRUE(door.ok()) << door.error();
+  AttachOptions options;
+  options.keeper = door.value().address;
+  options.timeout_ms = 30000;
+  options.world_size = 1;
+  options.local_size = 1;
+  const auto begin = std::chrono::steady_clock::now();
+  std::string early;
+  std::thread rank([&] { early = Client::attach(options).error(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(start_keeper(options_, std::move(door).value()).ok());  // no such program
+  rank.join();
+  EXPECT_NE(early.find("closed the connection"), std::string::npos) << early;
+  const auto late = Client::attach(options);
+  ASSERT_FALSE(late.ok());
+  EXPECT_NE(late.error().find("no keeper listens"), std::string::npos) << late.error();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 // The socket exists before the keeper runs: ranks may connect at once; it ends with the last descriptor of it.

@@ -46,8 +46,8 @@ ConnectOutcome connect_to(std::string_view name, UniqueFd& fd) {
   const int reason = errno;
   fd.reset();
   errno = reason;
-  const bool later = reason == ECONNREFUSED || reason == EAGAIN || reason == EINTR;
-  return later ? ConnectOutcome::not_there : ConnectOutcome::failed;
+  if (reason == ECONNREFUSED) return ConnectOutcome::nobody;
+  return reason == EAGAIN || reason == EINTR ? ConnectOutcome::later : ConnectOutcome::failed;
 }
 
 }  // namespace outrigger::client

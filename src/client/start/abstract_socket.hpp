@@ -8,12 +8,12 @@
 
 namespace outrigger::client {
 
-// A listening, non-blocking socket. `name` has at most 63 characters.
+// A listening, non-blocking socket. `name` has at most 107 characters.
 [[nodiscard]] Result<UniqueFd> listen_at(std::string_view name);
 
-enum class ConnectOutcome { connected, not_there, failed };
+enum class ConnectOutcome { connected, later, nobody, failed };
 
-// A connected, non-blocking socket in `fd`. `not_there`: nobody listens (yet), or the queue is full; errno is kept for
+// A connected, non-blocking socket in `fd`. `later`: the queue is full; `nobody`: nobody listens; errno is kept for
 // `failed`.
 [[nodiscard]] ConnectOutcome connect_to(std::string_view name, UniqueFd& fd);
 

@@ -40,11 +40,11 @@ Result<UniqueFd> connect_until(const KeeperAddress& keeper, Clock::time_point de
       case ConnectOutcome::connected: return fd;
       case ConnectOutcome::failed:
         return Error{"cannot connect to the keeper at @" + name + ": " + std::strerror(errno)};
-      case ConnectOutcome::not_there: break;
+      case ConnectOutcome::nobody:  // who knows the address learnt it when somebody did
+        return Error{"no keeper listens at @" + name + ": it was not started in this network namespace or has ended"};
+      case ConnectOutcome::later: break;
     }
-    if (Clock::now() >= deadline) {
-      return Error{"no keeper listens at @" + name + ": it was not started in this network namespace or has ended"};
-    }
+    if (Clock::now() >= deadline) return Error{"the keeper at @" + name + " lets nobody in"};
     std::this_thread::sleep_for(kConnectInterval);
   }
 }

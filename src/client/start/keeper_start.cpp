@@ -215,15 +215,12 @@ Status reap(pid_t pid, const std::string& path, std::chrono::milliseconds limit)
   }
 }
 
-Result<KeeperAddress> start(const KeeperOptions& options) {
-  if (Status needed = check_needed_calls(); !needed) return Error{needed.error()};
-  Result<KeeperAddress> address = random_address();
-  if (!address) return address;
-  Result<UniqueFd> listening = listen_at(address.value().name.data());
-  if (!listening) return Error{listening.error()};
-  Result<UniqueFd> secret = pipe_with({address.value().secret, options.dpu_secret});
+Status start(const KeeperOptions& options, const KeeperDoor& door) {
+  if (Status needed = check_needed_calls(); !needed) return needed;
+  if (options.daemon_path.empty()) return Error{"no path of outriggerd was given"};
+  Result<UniqueFd> secret = pipe_with({door.address.secret, options.dpu_secret});
   if (!secret) return Error{secret.error()};
-  const UniqueFd listen_fd = above_targets(listening.value());
+  const UniqueFd listen_fd = above_targets(door.listener);
   const UniqueFd secret_fd = above_targets(secret.value());
   if (!listen_fd.valid() || !secret_fd.valid()) return failure("cannot start outriggerd", errno);
 
@@ -235,18 +232,33 @@ Result<KeeperAddress> start(const KeeperOptions& options) {
   int error = setup.spawn(command_line(options), pid);
   if (is_refusal(error) && setup.stay_in_group() == 0) error = setup.spawn(command_line(options), pid);
   if (error != 0) return failure("cannot start outriggerd at " + options.daemon_path, error);
-  const std::chrono::milliseconds limit{options.start_timeout_ms};
-  if (Status reaped = reap(pid, options.daemon_path, limit); !reaped) return Error{reaped.error()};
-  return address;
+  return reap(pid, options.daemon_path, std::chrono::milliseconds{options.start_timeout_ms});
 }
 
 }  // namespace
 
-Result<KeeperAddress> start_keeper(const KeeperOptions& options) try {
-  if (options.daemon_path.empty()) return Error{"no path of outriggerd was given"};
-  return start(options);
+Result<KeeperDoor> open_keeper_door() try {
+  Result<KeeperAddress> address = random_address();
+  if (!address) return Error{address.error()};
+  Result<UniqueFd> listener = listen_at(address.value().name.data());
+  if (!listener) return Error{listener.error()};
+  return KeeperDoor{address.value(), std::move(listener).value()};
+} catch (const std::exception& exception) {
+  return Error{std::string("cannot make the keeper's address: ") + exception.what()};
+}
+
+Status start_keeper(const KeeperOptions& options, KeeperDoor door) try {
+  return start(options, door);
 } catch (const std::exception& exception) {
   return Error{std::string("cannot start outriggerd: ") + exception.what()};
+}
+
+Result<KeeperAddress> start_keeper(const KeeperOptions& options) {
+  Result<KeeperDoor> door = open_keeper_door();
+  if (!door) return Error{door.error()};
+  const KeeperAddress address = door.value().address;
+  if (Status started = start_keeper(options, std::move(door).value()); !started) return Error{started.error()};
+  return address;
 }
 
 }  // namespace outrigger::client

@@ -113,7 +113,7 @@ void finish(Job& job, Operation& operation) {
   explain(job, operation, result.status);
   if (operation.receive.staged() && result.status == CompletionStatus::ok) {
     const std::uint32_t skip = operation.in_place ? operation.comm->me().value() : operation.receive.peers();
-    operation.receive.copy(Packing::unpack, job.internal_comm, skip);
+    operation.receive.copy(Packing::unpack, job.packing_comm, skip);
   }
   if (job.reporting) count_completion(operation, result);
   operation.pending.reset();

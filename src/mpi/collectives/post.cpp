@@ -54,7 +54,7 @@ void stage_in_place(Job& job, Operation& operation) {
     die("no memory left to stage %llu bytes of a collective in place",
         static_cast<unsigned long long>(operation.send.total_bytes()));
   }
-  operation.send.copy(Packing::pack, job.internal_comm, operation.comm->me().value());
+  operation.send.copy(Packing::pack, job.packing_comm, operation.comm->me().value());
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ void post_operation(Job& job, Operation& operation) {
     stage_in_place(job, operation);
   } else {
     const Placement send = place(job, operation.send);
-    if (send == Placement::staged) operation.send.copy(Packing::pack, job.internal_comm, operation.send.peers());
+    if (send == Placement::staged) operation.send.copy(Packing::pack, job.packing_comm, operation.send.peers());
     const bool mapped = send != Placement::private_memory && receive != Placement::private_memory;
     const bool has_own_block = !operation.in_place && !operation.root;
     operation.copies_own_block = has_own_block && !mapped && copies_own_block(job, operation);

@@ -43,7 +43,7 @@ SharedHeapCounts gather_heap_counts(const Job& job) {
   const SharedHeapCounts mine = heap == nullptr ? SharedHeapCounts{} : heap->counts();
   std::vector<SharedHeapCounts> all(job.world_rank == 0 ? job.world_size : 1);
   const int bytes = static_cast<int>(sizeof mine);
-  real().Gather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, 0, job.internal_comm);
+  real().Gather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, 0, constants().comm_world);
   if (job.world_rank != 0) return mine;
   SharedHeapCounts sum;
   for (const SharedHeapCounts& one : all) {

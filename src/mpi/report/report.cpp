@@ -356,7 +356,7 @@ std::vector<CommRecord> gather_records(const Job& job) {
   const int bytes = static_cast<int>(mine.size() * sizeof(CommRecord));
   std::vector<int> counts(job.world_size);
   std::vector<int> offsets(job.world_size);
-  real().Gather(&bytes, 1, constants().int32, counts.data(), 1, constants().int32, 0, job.internal_comm);
+  real().Gather(&bytes, 1, constants().int32, counts.data(), 1, constants().int32, 0, constants().comm_world);
   int total = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     offsets[i] = total;
@@ -364,7 +364,7 @@ std::vector<CommRecord> gather_records(const Job& job) {
   }
   std::vector<CommRecord> all(static_cast<std::size_t>(total) / sizeof(CommRecord));
   real().Gatherv(mine.data(), bytes, constants().byte, all.data(), counts.data(), offsets.data(), constants().byte, 0,
-                 job.internal_comm);
+                 constants().comm_world);
   return all;
 }
 
@@ -374,7 +374,7 @@ std::vector<RankFigures> gather_figures(const Job& job) {
                    statistics.huge_bytes};
   std::vector<RankFigures> all(job.world_rank == 0 ? job.world_size : 1);
   const int bytes = static_cast<int>(sizeof mine);
-  real().Gather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, 0, job.internal_comm);
+  real().Gather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, 0, constants().comm_world);
   return all;
 }
 

@@ -23,12 +23,8 @@ void add(Routes& all, const WireRoute& route) {
   if (all.count < kMaxWireRoutes && std::find(all.routes.begin(), end, route) == end) all.routes[all.count++] = route;
 }
 
-// On rank 0 of the communicator, one of each rank.
-std::vector<Routes> gathered(const Routes& mine, std::uint32_t ranks, MPI_Comm comm) {
-  std::vector<Routes> all(ranks);
-  const int bytes = static_cast<int>(sizeof mine);
-  real().Gather(&mine, bytes, constants().byte, all.data(), bytes, constants().byte, 0, comm);
-  return all;
+void add(Routes& all, const Routes& others) {
+  std::for_each_n(others.routes.begin(), others.count, [&](const WireRoute& route) { add(all, route); });
 }
 
 }  // namespace
@@ -37,15 +33,16 @@ std::vector<WireUse> gather_wire_use(const Job& job) {
   if (job.nodes == 1) return {};
   Routes mine;
   for (const WireRoute& route : job.client->statistics().wire_routes) add(mine, route);
-  const std::vector<Routes> of_ranks = gathered(mine, job.local_size, job.node_comm);
-  if (job.local_rank != 0) return {};
-  Routes node;
-  for (const Routes& rank : of_ranks) std::for_each_n(rank.routes.begin(), rank.count, [&](auto& r) { add(node, r); });
+  std::vector<Routes> of_ranks(job.world_rank == 0 ? job.world_size : 0);
+  const int bytes = static_cast<int>(sizeof mine);
+  real().Gather(&mine, bytes, constants().byte, of_ranks.data(), bytes, constants().byte, 0, constants().comm_world);
+  std::vector<Routes> of_nodes(job.nodes);
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) add(of_nodes[job.places[rank].node], of_ranks[rank]);
   std::vector<WireUse> uses;
-  for (const Routes& other : gathered(node, job.nodes, job.node_leaders)) {
-    for (std::uint32_t i = 0; i < other.count; ++i) {
-      auto use = std::ranges::find(uses, other.routes[i], &WireUse::route);
-      if (use == uses.end()) use = uses.insert(use, WireUse{other.routes[i], 0});
+  for (const Routes& node : of_nodes) {
+    for (std::uint32_t i = 0; i < node.count; ++i) {
+      auto use = std::ranges::find(uses, node.routes[i], &WireUse::route);
+      if (use == uses.end()) use = uses.insert(use, WireUse{node.routes[i], 0});
       ++use->nodes;
     }
   }

@@ -16,8 +16,7 @@ struct WireUse {
   std::uint32_t nodes = 0;  // whose service processes used it
 };
 
-// Collective over the world. World rank 0 gets the whole job's, the others something less. First the ranks of a node
-// are put together, then the nodes, so that no list grows with the ranks.
+// Collective over the world. World rank 0 gets the whole job's, the others something less.
 [[nodiscard]] std::vector<WireUse> gather_wire_use(const Job& job);
 
 // "rdma (rc_verbs/mlx5_0:1)"; says on how many nodes where it was not all of them.

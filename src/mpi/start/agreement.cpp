@@ -1,7 +1,5 @@
 #include "mpi/start/agreement.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,13 +8,13 @@
 #include <cstdio>
 #include <cstring>
 #include <span>
-#include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "mpi/native/constants.hpp"
 #include "mpi/native/hidden_message.hpp"
 #include "mpi/native/real.hpp"
+#include "mpi/start/patience.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::mpi {
@@ -30,8 +28,6 @@ constexpr Channel kVote = 1;
 constexpr Channel kDecision = 2;
 constexpr Channel kSpeaker = 3;
 
-constexpr std::chrono::milliseconds kYieldFor{50};  // then others who share the core may have it for longer
-constexpr std::chrono::microseconds kNap{200};
 constexpr int kSpeakerReach =
     4096;  // ranks above one that are told that it may speak; beyond, several lines may be said
 
@@ -82,22 +78,6 @@ void combine(Vote& combined, const Vote& vote) {
   } else if (vote.digest != combined.digest) {
     refuse(combined, "ranks have different OUTRIGGER_* settings or versions of the library");
   }
-}
-
-// False: it has not come true, and the time is over.
-template <class Condition>
-bool wait_until(Clock::time_point deadline, const Condition& condition) {
-  const Clock::time_point naps_from = Clock::now() + kYieldFor;
-  while (!condition()) {
-    const Clock::time_point now = Clock::now();
-    if (now >= deadline) return false;
-    if (now < naps_from) {
-      sched_yield();
-    } else {
-      std::this_thread::sleep_for(kNap);
-    }
-  }
-  return true;
 }
 
 bool wait_for(HiddenMessage& message, Clock::time_point deadline) {

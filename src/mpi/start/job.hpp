@@ -29,9 +29,7 @@ struct Job {
   std::vector<RankPlace> places;   // of all ranks, by world rank
   copy::RankCores cores = copy::RankCores::own;
   bool reporting = false;
-  MPI_Comm internal_comm{};  // a duplicate of the world; errors return
-  MPI_Comm node_comm{};
-  MPI_Comm node_leaders{};  // of the nodes, on those ranks only
+  MPI_Comm packing_comm{};  // of this rank alone; errors return
   MPI_Group world_group{};
   int comm_keyval = MPI_KEYVAL_INVALID;
   int type_keyval = MPI_KEYVAL_INVALID;

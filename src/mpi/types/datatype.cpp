@@ -240,7 +240,7 @@ std::optional<TypeShape> dense_shape(MPI_Datatype type) {
 bool is_committed(const Job& job, MPI_Datatype type) {
   char nothing = 0;
   int position = 0;
-  return real().Pack(&nothing, 0, type, &nothing, 0, &position, job.internal_comm) == MPI_SUCCESS;
+  return real().Pack(&nothing, 0, type, &nothing, 0, &position, job.packing_comm) == MPI_SUCCESS;
 }
 
 TypeShape analyse(const Job& job, MPI_Datatype type) {

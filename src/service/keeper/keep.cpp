@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/time_slice.hpp"
 #include "service/log.hpp"
 
 namespace outrigger::service {
@@ -70,6 +71,7 @@ int keep(KeeperConfig config) {
   (void)::fcntl(listener.get(), F_SETFD, FD_CLOEXEC);
   (void)::fcntl(listener.get(), F_SETFL, O_NONBLOCK);
   reset_process_affinity();
+  ask_for_short_slices();  // ranks wait for each of its steps; its service processes inherit it
   start_log("keeper");
   ProcessStarter starter;
   Keeper keeper(std::move(config), std::move(listener), starter);

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "service/log.hpp"
-#include "service/topology.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -25,13 +24,12 @@ CpuMask mask_of(const HelloBody& hello) {
 }  // namespace
 
 NodeServices::NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter)
-    : Services(config, ranks, events), processes_(starter, events) {}
+    : Services(config, ranks, events), processes_(starter, events), topology_(read_topology()) {}
 
 Status NodeServices::start() {
-  const Result<Topology> topology = read_topology();
-  if (!topology) return Error{topology.error()};
-  if (Status usable = check_service_cpus(topology.value(), config_.service_cpus); !usable) return usable;
-  choose_places(topology.value());
+  if (!topology_) return Error{topology_.error()};
+  if (Status usable = check_service_cpus(topology_.value(), config_.service_cpus); !usable) return usable;
+  choose_places(topology_.value());
   if (Status made = ranks_.make_segments(); !made) return made;
   std::vector<std::uint32_t> all(count());
   std::iota(all.begin(), all.end(), 0U);

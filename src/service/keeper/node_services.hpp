@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "service/keeper/services.hpp"
+#include "service/topology.hpp"
 
 namespace outrigger::service {
 
@@ -31,6 +32,7 @@ class NodeServices final : public Services {
   void introduce_rank(std::uint32_t sp, const LocalRank& rank);
 
   ServiceProcesses processes_;
+  Result<Topology> topology_;  // read while ranks are still on their way
   std::uint64_t cache_bytes_ = 0;
 };
 

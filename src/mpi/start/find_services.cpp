@@ -1,0 +1,197 @@
+#include "mpi/start/find_services.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "client/start/node_layout.hpp"
+#include "mpi/native/message.hpp"
+#include "mpi/start/world_exchange.hpp"
+#include "mpi/types/datatype.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+// What every rank tells all others before anybody knows who leads a node: where it is, and where it would let the
+// node's ranks in. So the leader need not tell anybody anything, and who finds its door shut knows that it has given
+// up.
+struct Introduction {
+  client::RankOrigin origin;
+  client::KeeperAddress keeper;  // empty: it has no door
+};
+
+// The ranks of the job and this rank's door, for one attempt.
+struct Meeting {
+  Result<client::KeeperDoor> door;
+  std::vector<client::RankOrigin> origins;
+  client::NodeLayout layout;
+  client::KeeperAddress keeper;  // of this node
+};
+
+void take_place(Job& job, const client::NodeLayout& layout) {
+  job.nodes = layout.nodes();
+  job.node = layout.node_of_rank[job.world_rank];
+  job.local_rank = layout.local_rank;
+  job.local_size = layout.local_size;
+  job.keepers_here = layout.keepers_here;
+  job.number_here = layout.number_here;
+  job.places.resize(job.world_size);
+  for (std::uint32_t rank = 0; rank < job.world_size; ++rank) job.places[rank].node = layout.node_of_rank[rank];
+}
+
+// Collective over the world.
+Meeting meet(Job& job) {
+  Result<client::KeeperDoor> door = client::open_keeper_door();
+  Introduction mine{client::RankOrigin::mine(), {}};
+  if (door) mine.keeper = door.value().address;
+  const std::vector<Introduction> all = gather_from_all(mine, job.world_size);
+  std::vector<client::RankOrigin> origins;
+  for (const Introduction& one : all) origins.push_back(one.origin);
+  client::NodeLayout layout(origins, job.world_rank, job.config.pretend_nodes);
+  take_place(job, layout);
+  const client::KeeperAddress& keeper = all[layout.leaders[job.node]].keeper;
+  return Meeting{std::move(door), std::move(origins), std::move(layout), keeper};
+}
+
+// How a rank has fared.
+struct Verdict {
+  std::uint32_t refused = 0;
+  std::uint32_t service = 0;
+};
+
+// The lowest rank's problem, known to all; empty when there is none. Then all know which service process of its node
+// serves each rank. Collective over the world.
+std::string first_problem(Job& job, const std::string& mine) {
+  const Verdict verdict{mine.empty() ? 0U : 1U, job.client != nullptr ? job.client->welcome().sp : 0U};
+  const std::vector<Verdict> all = gather_from_all(verdict, job.world_size);
+  const auto refused = std::ranges::find(all, 1U, &Verdict::refused);
+  if (refused != all.end()) return text_from(static_cast<std::uint32_t>(refused - all.begin()), mine);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) job.places[rank].service = all[rank].service;
+  return {};
+}
+
+client::KeeperOptions keeper_options(const Job& job, const std::string& dpu) {
+  client::KeeperOptions options;
+  options.daemon_path = job.config.daemon_path;
+  options.world_size = job.world_size;
+  options.local_size = job.local_size;
+  options.nodes = job.nodes;
+  options.keepers_here = job.keepers_here;
+  options.number_here = job.number_here;
+  options.services = job.config.services;
+  options.service_cpus = job.config.service_cpus;
+  options.reach_allowed = job.config.memory.reach;
+  options.start_timeout_ms = job.config.init_timeout_ms / 2;
+  options.hello_timeout_ms = job.config.init_timeout_ms / 2;  // and as long again for the service processes
+  options.dpu = dpu;
+  options.dpu_secret = job.config.dpu_secret;
+  return options;
+}
+
+client::AttachOptions attach_options(const Job& job, const client::KeeperAddress& keeper, bool on_dpu) {
+  client::AttachOptions options;
+  options.timeout_ms = job.config.init_timeout_ms;
+  options.keeper = keeper;
+  options.world_rank = WorldRank{job.world_rank};
+  options.world_size = job.world_size;
+  options.local_rank = job.local_rank;
+  options.local_size = job.local_size;
+  options.dpu = on_dpu;
+  options.wait_copies = job.config.memory.wait_copies;
+  options.huge_pages = job.config.memory.huge_pages;
+  options.transports = job.config.transports;
+  options.offer_xpmem = (job.config.memory.reach & kReachXpmem) != 0;
+  options.offer_exports = (job.config.memory.reach & kReachAlias) != 0;
+  return options;
+}
+
+Result<std::string> dpu_of_this_node(const Job& job) {
+  std::array<char, 256> host{};
+  (void)gethostname(host.data(), host.size() - 1);
+  return dpu_for(job.config.dpus, host.data(), job.number_here);
+}
+
+// The leader opens its door to a keeper; all others shut theirs.
+Status open_up(const Job& job, Meeting& meeting, bool on_dpu) {
+  Result<client::KeeperDoor> door = std::exchange(meeting.door, Error{"no door"});
+  const Result<std::string> dpu = on_dpu ? dpu_of_this_node(job) : Result<std::string>(std::string());
+  if (!dpu) return Error{dpu.error()};
+  if (job.local_rank != 0) return Done{};
+  if (!door) return Error{door.error()};
+  return client::start_keeper(keeper_options(job, dpu.value()), std::move(door).value());
+}
+
+// Empty: this rank has everything that it needs.
+std::string set_up(Job& job, Meeting& meeting, bool on_dpu) {
+  if (const Status opened = open_up(job, meeting, on_dpu); !opened) return opened.error();
+  Result<std::unique_ptr<client::Client>> attached =
+      client::Client::attach(attach_options(job, meeting.keeper, on_dpu));
+  if (!attached) return attached.error().empty() ? "the service process refused the rank" : attached.error();
+  job.client = std::move(attached.value());
+  if (job.type_keyval == MPI_KEYVAL_INVALID && !register_datatypes(job)) return "MPI gives out no type attribute";
+  return {};
+}
+
+// The service processes of all nodes get to know each other. Empty: they have, as far as this rank knows. Collective
+// over the nodes' leaders.
+std::string introduce_nodes(const Job& job, const Meeting& meeting) {
+  if (job.nodes == 1 || job.local_rank != 0) return {};
+  const Result<std::vector<std::byte>> descriptor = job.client->node_leader().descriptor(job.config.init_timeout_ms);
+  // Collective: also without a descriptor.
+  const std::vector<std::byte> descriptors =
+      gather_among(meeting.layout.leaders, job.node, descriptor ? descriptor.value() : std::vector<std::byte>{});
+  if (!descriptor) return descriptor.error();
+  if (descriptors.empty()) return "a node has no descriptor";
+  const Status taken = job.client->node_leader().take_job_map(descriptors, job.node, job.config.init_timeout_ms);
+  return taken ? std::string() : taken.error();
+}
+
+// Who waits there gives way sooner, and lets others post. The keeper says whether service processes have cores of their
+// own (copy/core_share.hpp). Whether ranks have, it cannot know alone: several nodes of a job, with a keeper each, may
+// be one machine.
+void share_cores(Job& job, const Meeting& meeting) {
+  constexpr double kSlack = 0.01;  // of sums of fractions
+  const WelcomeBody& welcome = job.client->welcome();
+  const std::uint32_t homeless = welcome.core_share == copy::CoreShare::own ? 0 : welcome.sp_count;
+  const client::CoreLoad load = client::load_of_cores(meeting.origins, meeting.layout, job.world_rank, homeless);
+  using copy::RankCores;
+  const double room = load.cores + kSlack;
+  job.cores = load.ranks > room                   ? RankCores::shared_with_ranks
+              : load.ranks + load.services > room ? RankCores::shared_with_services
+                                                  : RankCores::own;
+}
+
+// Empty: all ranks are served. Collective over the world.
+std::string try_services(Job& job, bool on_dpu) {
+  Meeting meeting = meet(job);
+  std::string problem = first_problem(job, set_up(job, meeting, on_dpu));
+  if (problem.empty() && job.nodes > 1) problem = first_problem(job, introduce_nodes(job, meeting));
+  if (problem.empty()) {
+    share_cores(job, meeting);
+  } else {
+    job.client.reset();
+  }
+  return problem;
+}
+
+}  // namespace
+
+std::string find_services(Job& job) {
+  if (!job.config.dpus.empty()) {
+    const std::string problem = try_services(job, true);
+    if (problem.empty()) return {};
+    if (job.world_rank == 0) print("the DPUs are not used: %s", problem.c_str());
+  }
+  std::string problem = try_services(job, false);
+  if (!problem.empty() || job.config.dpus.empty()) return problem;
+  const bool free = job.client->welcome().core_share == copy::CoreShare::own;
+  problem = first_problem(job, free ? "" : "no core is free for service processes");
+  if (!problem.empty()) job.client.reset();
+  return problem;
+}
+
+}  // namespace outrigger::mpi

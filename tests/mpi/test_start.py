@@ -1,0 +1,33 @@
+"""MPI_Init with Outrigger takes little longer than without, also where all ranks have one core."""
+
+import os
+import re
+from statistics import median
+
+import pytest
+from conftest import Job, Mpi
+
+pytestmark = pytest.mark.one_machine
+
+RANKS = 4
+STARTS = 5
+MORE_MS = 60.0
+"""What the start of service processes may add, in time, and in a rank's CPU time."""
+
+
+def took_ms(mpi: Mpi, services: int | None) -> tuple[float, float]:
+    """The longest of the ranks' times, and the most CPU time."""
+    out = mpi.run(RANKS, ["start", str(min(os.sched_getaffinity(0)))], services=services).ok().out
+    said = re.search(r"^start: ([0-9.]+) ms, ([0-9.]+) ms of CPU time$", out, re.MULTILINE)
+    assert said, out
+    return float(said[1]), float(said[2])
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_ranks_that_share_a_core_start_soon(offload: Mpi, nodes: int) -> None:
+    """The CPU time is what it is however busy the machine: ranks that spin while others need their core show there."""
+    offload.pretend_nodes = nodes
+    pairs = [(took_ms(offload, None), took_ms(offload, 1)) for _ in range(STARTS)]
+    more_ms, more_cpu_ms = (median(ours[which] - native[which] for native, ours in pairs) for which in (0, 1))
+    assert more_ms <= MORE_MS * Job.patience, pairs
+    assert more_cpu_ms <= MORE_MS, pairs
