@@ -52,8 +52,8 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
   command.add_option("--service-cpus", arguments.service_cpus,
                      "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
   command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory, or none");
-  command.add_option("--hello-timeout-ms", config.hello_timeout_ms,
-                     "For all ranks to appear, and again for the service processes to be ready");
+  command.add_option("--init-timeout-ms", config.init_timeout_ms,
+                     "For all ranks to appear and the service processes to be ready");
   command.add_option("--dpu", config.dpu, "HOST:PORT of the `outriggerd dpu` that has this node's service processes");
   command.add_option("--leader-pid", config.leader_pid, "The rank that started the keeper");
 }
@@ -65,7 +65,6 @@ int run_keep(KeepArguments arguments) {
   if (!reach) return complain(reach.error());
   arguments.config.service_cpus = std::move(cpus).value();
   arguments.config.reach_allowed = reach.value();
-  arguments.config.attach_timeout_ms = arguments.config.hello_timeout_ms;
   return keep(std::move(arguments.config));
 }
 

@@ -67,7 +67,7 @@ TEST(Attach, SilentKeeperTimesOut) {
 
 TEST(Attach, NoKeeperTimesOut) {
   AttachOptions options;
-  options.timeout_ms = 100;
+  options.init_timeout_ms = 100;
   const std::string name = "outrigger-nobody-is-here";
   std::copy(name.begin(), name.end(), options.keeper.name.begin());
   const auto client = Client::attach(options);
