@@ -76,6 +76,7 @@ QUICK = {
         "test_odd_programs": "-2-",
         "test_mismatched_arguments": "",
     },
+    "test_run.py": {"test_a_killed_command_takes_its_job_along": "compute-alone", "test_scripts_start_programs": ""},
     "test_shared_heap.py": {"test_children_are_apart": ""},
     "test_tools.py": {"test_tools_see_what_they_see_natively": ""},
     "test_wait_copies.py": {"test_waiting_ranks_copy": "", "test_ranks_copy_alone_where_no_core_is_spare": ""},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include "protocol/settings.hpp"
 #include "service/keeper/placement.hpp"
 #include "service/launch.hpp"
+#include "service/needed_libraries.hpp"
 #include "service/topology.hpp"
 
 namespace outrigger::service {
@@ -125,9 +127,18 @@ Status bind_here(const BindExecOptions& options) {
   return Done{};
 }
 
-void prepend_preload(const std::string& library) {
-  const std::string present = variable("LD_PRELOAD");
-  (void)::setenv("LD_PRELOAD", present.empty() ? library.c_str() : (library + ":" + present).c_str(), 1);
+bool is_mpi(const std::string& library) {
+  return library.starts_with("libmpi");
+}
+
+void set_preload(const std::string& ours, const std::string& program) {
+  const std::vector<std::string> needed = needed_libraries(program_on_path(program));
+  (void)::setenv("LD_PRELOAD", preload_list(ours, variable("LD_PRELOAD"), needed).c_str(), 1);
+  if (std::any_of(needed.begin(), needed.end(), is_mpi)) return;
+  // A shell, or another program that starts the one with MPI: what that loads is not known here. The address sanitizer
+  // need not be first, it only insists on it. Options later in the list win.
+  const std::string options = variable("ASAN_OPTIONS");
+  (void)::setenv("ASAN_OPTIONS", ("verify_asan_link_order=0" + (options.empty() ? "" : ":" + options)).c_str(), 1);
 }
 
 nlohmann::json as_json(const NodePlacement& placement, const Topology& topology) {
@@ -189,7 +200,7 @@ Result<LauncherRank> local_rank_of_environment() {
 Error bind_and_exec(const BindExecOptions& options) {
   if (options.command.empty()) return Error{"no program to run; write it after --"};
   if (const Status bound = bind_here(options); !bound) return Error{bound.error()};
-  if (!options.preload.empty()) prepend_preload(options.preload);
+  if (!options.preload.empty()) set_preload(options.preload, options.command.front());
   return become(options.command);
 }
 
