@@ -271,6 +271,18 @@ class Job:
         lines = [line.split() for line in self.text().splitlines() if " is process " in line]
         return [int(words[-1]) for words in sorted(lines, key=lambda words: int(words[2]))]
 
+    def outrigger_run(self) -> int:
+        """The pid of the `outrigger run` that has this job's directory in its arguments or environment."""
+        for entry in Path("/proc").iterdir():
+            try:
+                command, environment = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            named = os.fsencode(self.directory) in command + environment
+            if named and command.split(b"\0")[1:4] == [b"-m", b"outrigger", b"run"]:
+                return int(entry.name)
+        pytest.fail(f"there is no outrigger run\n{self.text()}")
+
     def wait(self, timeout_s: float) -> Result:
         timeout_s *= self.patience
         try:
