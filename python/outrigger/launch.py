@@ -12,13 +12,12 @@ from pathlib import Path
 from outrigger import binding, choice, launchers, settings
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
-from outrigger.errors import UserError
 from outrigger.hostfile import is_this_host
 from outrigger.hosts import Where
 from outrigger.job_process import JobProcess
 from outrigger.linked import is_python
 from outrigger.mpis import Mpi
-from outrigger.plan import Share
+from outrigger.plan import Share, check_ranks
 from outrigger.settings import Settings
 
 # What ranks on another host get from this environment beside what is ours.
@@ -178,12 +177,6 @@ def _placed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str]
         bound = job.bind != binding.NONE
         return replace(job, bind=binding.NONE), nothing, [f"ranks are not bound: {error}"] if bound else []
     return job, node, _notes(job, node)
-
-
-def check_ranks(ranks: int) -> None:
-    """-n, before anything is worked out from it."""
-    if ranks < 1:
-        raise UserError(f"-n {ranks}: at least one rank is needed")
 
 
 def make_plan(job: Job, artifacts: Artifacts) -> Plan:

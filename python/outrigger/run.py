@@ -62,7 +62,7 @@ class Request:
 
     def check(self) -> None:
         """What cannot be, and what cannot go together."""
-        launch.check_ranks(self.ranks)
+        plan.check_ranks(self.ranks)
         if self.native and self.report_to:
             raise UserError("--native leaves the library out, so there is nothing to report")
         if self.native and self.hosts.pretend_nodes > 1:

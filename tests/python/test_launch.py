@@ -501,6 +501,29 @@ def test_further_signals_are_the_launchers_too(started: Callable[..., tuple[subp
     assert process.wait(60) == 3
 
 
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_both_stop_and_go_on(started: Callable[..., tuple[subprocess.Popen[str], int]]) -> None:
+    process, launcher = started(signal.SIGTERM)
+
+    def becomes(states: str) -> bool:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if state(process.pid) in states and state(launcher) in states:
+                return True
+            time.sleep(0.02)
+        return False
+
+    process.send_signal(signal.SIGTSTP)
+    assert becomes("T")
+    process.send_signal(signal.SIGCONT)
+    assert becomes("SR")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 3
+
+
 def alive(pid: int) -> bool:
     """It runs, or is about to be waited for by who cares for orphans."""
     try:
