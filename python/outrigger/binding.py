@@ -20,6 +20,10 @@ VERSION = 1
 BUNCH, NONE = "bunch", "none"
 POLICIES = (BUNCH, "scatter", "hybrid", NONE)
 _TIMEOUT_S = 20.0
+_NOT_KNOWN = 3
+"""The exit code of `outriggerd place` where the cores cannot be read."""
+_HELP_S = 2.0
+"""Placement helps; a job does not wait longer for it."""
 # Told apart also without colours: each cell has the rank's or the service process's number.
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_cyan", "bright_green")
 _FREE = "grey50"
@@ -139,12 +143,35 @@ def _problem(command: Sequence[str], result: subprocess.CompletedProcess[str]) -
     return text or f"{' '.join(command)} ended with exit code {result.returncode}"
 
 
-def ask(command: Sequence[str]) -> NodeBinding:
-    """Runs a place_command, here or through what reaches another host."""
-    result = captured(command, _TIMEOUT_S)
+def _parsed(command: Sequence[str], result: subprocess.CompletedProcess[str]) -> NodeBinding:
     if result.returncode != 0:
         raise UserError(_problem(command, result))
     return parse(result.stdout)
+
+
+def ask(command: Sequence[str]) -> NodeBinding:
+    """Runs a place_command, here or through what reaches another host."""
+    return _parsed(command, captured(command, _TIMEOUT_S))
+
+
+class NotKnownError(Exception):
+    """Where ranks would go is not known in time, or not at all; the text says why."""
+
+
+def ask_for_help(command: Sequence[str]) -> NodeBinding:
+    """Runs a place_command here, for a job that can do without. NotKnownError: it has to.
+
+    UserError: the user's own list of CPUs cannot be.
+    """
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=_HELP_S, check=False)
+    except OSError as error:
+        raise NotKnownError(f"cannot run {command[0]}: {error.strerror}") from error
+    except subprocess.TimeoutExpired:
+        raise NotKnownError(f"this machine has not said within {_HELP_S:.0f} s which cores it has") from None
+    if result.returncode == _NOT_KNOWN or result.returncode < 0:
+        raise NotKnownError(_problem(command, result))
+    return _parsed(command, result)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,8 @@ def _by_itself(program: Path, loaded: Libmpi | None, installed: Sequence[Mpi]) -
         if not installed:
             raise UserError("no MPI was found: there is no mpiexec of Open MPI, MPICH or Intel MPI on PATH")
         mpi = installed[0]
-        return Choice(mpi, f"{program.name} does not show its MPI; taking {mpi.title} (choose with --mpi)")
+        taken = f"taking that of {mpi.launcher}, {mpi.title}"
+        return Choice(mpi, f"{program.name} does not show which MPI it starts; {taken} (choose with --mpi)")
     if exact := [mpi for mpi in installed if _same_file(mpi.library, loaded.path)]:
         return Choice(exact[0])
     if loaded.path is not None and (beside := _beside(loaded.path)):

@@ -16,6 +16,7 @@ from outrigger.bench import fft3d, harm, skew
 from outrigger.cluster import commands as cluster_commands
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_dpus
+from outrigger.plan import check_ranks
 from outrigger.terminal import console, note
 
 app = typer.Typer(
@@ -212,6 +213,7 @@ def measure(
     """Measure native against offloaded, in turn in one run, by latency, overlap and equal work."""
     from outrigger.bench import command, jobs, runner, startup
 
+    check_ranks(ranks)
     site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     found = artifacts.find(build)
     chosen = settings.make(

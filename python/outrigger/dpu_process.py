@@ -155,6 +155,7 @@ class Running:
     def _pass_on_log(self) -> None:
         """Before it is ready its words may be the reason why it never will be; later they are the user's."""
         assert self.process.stderr is not None
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for whoever waits for the ranks
         for raw in self.process.stderr:
             line = raw.decode(errors="replace").rstrip()
             if self.ready is not None:

@@ -82,6 +82,7 @@ def _dpus(hosts: Hosts, found: Sequence[Host], allocated: Sequence[str]) -> dict
 
 def find_where(hosts: Hosts, ranks: int, implementation: str, environment: Mapping[str, str]) -> Where:
     """Which hosts get which ranks, and how they are started."""
+    plan.check_ranks(ranks)
     use_srun = _use_srun(hosts, environment)
     found, dpus_of = _find_hosts(hosts, environment, use_srun=use_srun)
     if not found:

@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from outrigger import binding, choice, launchers, settings, signals
+from outrigger import binding, choice, launchers, settings
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
-from outrigger.errors import UserError
 from outrigger.hostfile import is_this_host
 from outrigger.hosts import Where
+from outrigger.job_process import JobProcess
 from outrigger.linked import is_python
 from outrigger.mpis import Mpi
-from outrigger.plan import Share
+from outrigger.plan import Share, check_ranks
 from outrigger.settings import Settings
 
-_SECONDS_TO_END = 5.0
 # What ranks on another host get from this environment beside what is ours.
 _PASSED_IF_SET = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 _PASSED_PREFIXES = ("OUTRIGGER_", "OMP_", "UCX_")
@@ -80,6 +78,8 @@ class Job:
 class Plan:
     """A job's command and what is added to the environment, ready to be shown or started."""
 
+    daemon: Path
+    """Starts the command."""
     command: tuple[str, ...]
     environment: Mapping[str, str]
     placement: NodeBinding
@@ -162,19 +162,27 @@ def _ranks_here(job: Job) -> int:
     return sum(share.ranks for share in job.where.shares if is_this_host(share.host.name))
 
 
-def _place_here(job: Job, artifacts: Artifacts) -> NodeBinding:
-    """The placement on this machine; other hosts find theirs by themselves, from their own cores."""
+def _placed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str]]:
+    """The placement on this machine, and what the user should know of it.
+
+    Other hosts find theirs by themselves, from their own cores. Where this one's are not known the job is unbound.
+    """
+    nothing = NodeBinding((), (), (), ())
     ranks = _ranks_here(job)
     if ranks == 0:
-        return NodeBinding((), (), (), ())
-    return binding.ask(job.place_command(artifacts, ranks))
+        return job, nothing, []
+    try:
+        node = binding.ask_for_help(job.place_command(artifacts, ranks))
+    except binding.NotKnownError as error:
+        bound = job.bind != binding.NONE
+        return replace(job, bind=binding.NONE), nothing, [f"ranks are not bound: {error}"] if bound else []
+    return job, node, _notes(job, node)
 
 
 def make_plan(job: Job, artifacts: Artifacts) -> Plan:
     """The command for a job."""
-    if job.ranks < 1:
-        raise UserError(f"-n {job.ranks}: at least one rank is needed")
-    node = _place_here(job, artifacts)
+    check_ranks(job.ranks)
+    job, node, notes = _placed(job, artifacts)
     environment = {
         **_mpi_environment(job.mpi),
         **_mpi4py_environment(job),
@@ -183,7 +191,8 @@ def make_plan(job: Job, artifacts: Artifacts) -> Plan:
         **job.variables.values,
     }
     started = _start(job, artifacts, environment)
-    return Plan(started.command, {**environment, **started.environment}, node, tuple(_notes(job, node)))
+    environment.update(started.environment)
+    return Plan(artifacts.daemon, started.command, environment, node, tuple(notes))
 
 
 def exit_code(returncode: int) -> int:
@@ -191,77 +200,16 @@ def exit_code(returncode: int) -> int:
     return 128 - returncode if returncode < 0 else returncode
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a launcher and with it its ranks: kindly, then by force."""
-    process.terminate()
-    try:
-        process.wait(_SECONDS_TO_END)
-    except subprocess.TimeoutExpired:
-        process.kill()
-
-
-class _Signals:
-    """While the program runs, a SIGTERM or SIGHUP for this command is one for the launcher.
-
-    From before it is started: what comes until it is known is kept for it, Ctrl-C as well.
-    """
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._early: list[int] = []
-        every = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
-        self._before = {number: handler for number, handler in every.items() if handler != signal.SIG_IGN}
-
-    def __enter__(self) -> _Signals:
-        for number in self._before:
-            signal.signal(number, self._take)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signals.put_back(self._before)
-
-    def _take(self, number: int, _frame: object) -> None:
-        if self._process is None:
-            self._early.append(number)
-        else:
-            self._process.send_signal(number)
-
-    def are_for(self, process: subprocess.Popen[bytes]) -> None:
-        """From now on Ctrl-C is a KeyboardInterrupt again."""
-        if signal.SIGINT in self._before:
-            signals.put_back({signal.SIGINT: self._before[signal.SIGINT]})
-        self._process = process
-        for number in self._early:
-            process.send_signal(number)
-        if signal.SIGINT in self._early:
-            raise KeyboardInterrupt
-
-
 def run(plan: Plan, *, capture: bool = False, timeout_s: float | None = None) -> tuple[int, str]:
     """Starts a plan and waits for its end: the exit code, and with `capture` what it printed to stdout.
 
-    Ctrl-C reaches the launcher as well, since it is in the same process group; this waits for it to end its ranks.
+    Signals for this command are for the launcher, and end this only by ending that.
     """
-    with _Signals() as held:
-        process = subprocess.Popen(
-            plan.command,
-            env={**os.environ, **plan.environment},
-            stdin=subprocess.DEVNULL if capture else None,
-            stdout=subprocess.PIPE if capture else None,
-        )
-        try:
-            held.are_for(process)
-            output, _ = process.communicate(timeout=timeout_s)
-        except KeyboardInterrupt:
-            try:
-                process.wait(_SECONDS_TO_END)
-            except (subprocess.TimeoutExpired, KeyboardInterrupt):
-                _end(process)
-            return 130, ""
-        except subprocess.TimeoutExpired:
-            _end(process)
-            raise UserError(f"still running after {timeout_s:.0f} s, ended: {' '.join(plan.command)}") from None
-    return exit_code(process.returncode), (output or b"").decode(errors="replace")
+    process = JobProcess(plan.daemon, plan.command, {**os.environ, **plan.environment}, capture=capture)
+    code, output = process.run(timeout_s)
+    if capture and process.interrupted:
+        return exit_code(-signal.SIGINT), ""
+    return exit_code(code), output.decode(errors="replace")
 
 
 def as_shell(plan: Plan) -> str:

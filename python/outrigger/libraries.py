@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from pathlib import Path
 
-from outrigger import linked
+from outrigger import linked, scratch
 from outrigger.errors import UserError
 from outrigger.mpis import ABI_NAMES, Mpi
 
@@ -23,10 +22,10 @@ def give_all_names(libraries: Path, directory: Path) -> None:
 
 
 @functools.cache
-def _with_all_names(libraries: Path) -> tempfile.TemporaryDirectory[str]:
-    """Removed at this process's end."""
-    made = tempfile.TemporaryDirectory(prefix="outrigger-")
-    give_all_names(libraries, Path(made.name))
+def _with_all_names(libraries: Path) -> Path:
+    """There until this process ends."""
+    made = scratch.until_exit()
+    give_all_names(libraries, made)
     return made
 
 
@@ -40,4 +39,4 @@ def directory_for(program: Path, mpi: Mpi) -> Path | None:
         return None
     if loaded.family != mpi.family:
         raise UserError(f"{program} is built for {ABI_NAMES[loaded.family or '']}, which {mpi.title} does not have")
-    return Path(_with_all_names(mpi.library.parent).name)
+    return _with_all_names(mpi.library.parent)

@@ -111,9 +111,11 @@ def of_mpi4py(python: Path, environment: Mapping[str, str] | None = None) -> Lib
 
 
 def of_program(program: Path, environment: Mapping[str, str] | None = None) -> Libmpi | None:
-    """What a program loads; None when that cannot be seen (scripts other than Python's, Python without mpi4py).
+    """What a program loads; None when that cannot be seen.
 
-    Raises UserError for a program that certainly loads none, or one that cannot be served.
+    So it is with scripts other than Python's, Python without mpi4py, and programs without an MPI, which may start
+    others.
+    Raises UserError for a program that cannot be served.
     """
     python = interpreter_of(program)
     if python is not None:
@@ -122,10 +124,7 @@ def of_program(program: Path, environment: Mapping[str, str] | None = None) -> L
         return None
     found = in_ldd(output(["ldd", program], environment))
     if not found:
-        raise UserError(
-            f"{program} is not linked to an MPI library (ldd shows no libmpi). Linked statically, or found by dlopen, "
-            "an MPI cannot be served; name it with --mpi if the program starts another that is linked to one"
-        )
+        return None
     if len({libmpi.family for libmpi in found}) > 1:
         names = " and ".join(libmpi.soname for libmpi in found)
         raise UserError(f"{program} loads two MPIs, {names}: one of its libraries is built for another MPI")

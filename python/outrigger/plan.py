@@ -9,6 +9,12 @@ from outrigger.errors import UserError
 from outrigger.hostfile import Host
 
 
+def check_ranks(ranks: int) -> None:
+    """-n, before anything is worked out from it."""
+    if ranks < 1:
+        raise UserError(f"-n {ranks}: at least one rank is needed")
+
+
 @dataclass(frozen=True)
 class Share:
     """A host's part of a job: consecutive ranks."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from outrigger import (
     mpis,
     plan,
     report,
+    scratch,
     settings,
     tables,
 )
@@ -60,7 +61,8 @@ class Request:
     show_binding: bool = False
 
     def check(self) -> None:
-        """What cannot go together."""
+        """What cannot be, and what cannot go together."""
+        plan.check_ranks(self.ranks)
         if self.native and self.report_to:
             raise UserError("--native leaves the library out, so there is nothing to report")
         if self.native and self.hosts.pretend_nodes > 1:
@@ -157,10 +159,10 @@ class _Run:
         request = self._request
         starts = not (request.native or request.dry_run)
         with (
-            tempfile.TemporaryDirectory(prefix="outrigger-", dir=report_directory(self._where)) as directory,
+            _report_path(request.report_to, report_directory(self._where)) as written,
             dpus.started(self._planned if starts else (), self._how) as fleet,
         ):
-            return self._start(fleet, report_path(request.report_to, Path(directory)))
+            return self._start(fleet, written)
 
 
 def run(request: Request, found: Artifacts) -> int:
@@ -168,16 +170,18 @@ def run(request: Request, found: Artifacts) -> int:
     return _Run(request, found).run()
 
 
-def report_path(report_to: str | None, directory: Path) -> Path | None:
-    """Where the library is to write its report."""
-    if report_to is None:
-        return None
+@contextlib.contextmanager
+def _report_path(report_to: str | None, place: Path | None) -> Iterator[Path | None]:
+    """Where the library is to write its report; for the terminal in a directory of its own."""
     if report_to == TO_TERMINAL:
-        return directory / "report.json"
-    path = Path(report_to).absolute()
-    if not path.parent.is_dir():
+        with scratch.directory(place) as directory:
+            yield directory / "report.json"
+        return
+    path = Path(report_to).absolute() if report_to is not None else None
+    if path is not None and not path.parent.is_dir():
         raise UserError(f"--report {report_to}: there is no directory {path.parent}")
-    return path
+    scratch.sweep(place)
+    yield path
 
 
 def show_report(written: Path) -> None:

@@ -28,6 +28,7 @@
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
+#include "protocol/settings.hpp"
 #include "protocol/shared_heap.hpp"
 #include "protocol/wire_route.hpp"
 
@@ -43,9 +44,9 @@ struct KeeperOptions {
   std::uint32_t services = 0;      // service processes to start; 0: by itself
   std::string service_cpus;        // "7" or "6,7": cores to pin them to; empty: cores free of ranks
   std::uint32_t reach_allowed = kReachAll;
-  std::uint32_t start_timeout_ms = 10000;  // for the program to go to the background
-  std::uint32_t hello_timeout_ms = 10000;  // for all local ranks to appear
-  std::string dpu;                         // HOST:PORT of the `outriggerd dpu` for this node; empty: none
+  // For the program to go to the background; and from then on for all local ranks to be served.
+  std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
+  std::string dpu;  // HOST:PORT of the `outriggerd dpu` for this node; empty: none
   Secret dpu_secret{};
 };
 
@@ -76,7 +77,8 @@ struct AttachOptions {
   std::uint32_t world_size = 0;
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 0;
-  std::uint32_t timeout_ms = 15000;
+  // The keeper's limit. It is given a moment longer, in which it says why nobody is served.
+  std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
   bool offer_xpmem = true;    // where it is to be had
   bool offer_exports = true;  // to a DPU: exported memory handles, where they are to be had
   bool wait_copies = true;    // threads that wait copy for the service process, where there are copiers

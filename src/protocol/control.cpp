@@ -1,6 +1,8 @@
 #include "protocol/control.hpp"
 
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -64,6 +66,16 @@ bool wait_for(int fd, short events, int timeout_ms) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     left_ms = static_cast<int>(std::max<decltype(left)>(left, 0));
   }
+}
+
+// Asked while those that did come are still open.
+std::optional<std::string> no_descriptors_left() {
+  const UniqueFd one_more(::eventfd(0, EFD_CLOEXEC));
+  if (one_more.valid() || (errno != EMFILE && errno != ENFILE)) return std::nullopt;
+  if (errno == ENFILE) return "no file descriptors left on this machine (fs.file-max)";
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  return "no file descriptors left (limit " + std::to_string(limit.rlim_cur) + "); raise ulimit -n";
 }
 
 std::vector<UniqueFd> take_fds(msghdr& message) {
@@ -174,7 +186,11 @@ ControlSocket::Received ControlSocket::receive(int timeout_ms) {
   }
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     received.event = Event::malformed;
-    received.problem = "control message too long or with too many descriptors";
+    // The kernel drops what it finds no room for in this process; that is not the sender's fault.
+    const bool too_many = (message.msg_flags & MSG_TRUNC) != 0 || fds.size() > kMaxControlFds;
+    const std::optional<std::string> full = too_many ? std::nullopt : no_descriptors_left();
+    if (full) received.event = Event::no_descriptors;
+    received.problem = full.value_or("control message too long or with too many descriptors");
     return received;
   }
   Result<ControlMessage> decoded =

@@ -261,11 +261,12 @@ template <class T>
 // SIGPIPE; received descriptors are close-on-exec.
 class ControlSocket {
  public:
-  enum class Event { message, nothing, closed, malformed };
+  // no_descriptors: a message has come whose descriptors this process has no room for. They are lost.
+  enum class Event { message, nothing, closed, malformed, no_descriptors };
   struct Received {
     Event event = Event::nothing;
     std::optional<ControlMessage> message;
-    std::string problem;  // for malformed
+    std::string problem;  // for malformed and no_descriptors
   };
 
   ControlSocket() = default;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,9 @@ inline constexpr const char* kTransports = "OUTRIGGER_UCX_TLS";
 inline constexpr const char* kDpus = "OUTRIGGER_DPUS";
 inline constexpr const char* kPretendNodes = "OUTRIGGER_PRETEND_NODES";
 inline constexpr const char* kBuild = "OUTRIGGER_BUILD";
+
+// OUTRIGGER_INIT_TIMEOUT_MS where it is not set. Its row below says the same number.
+inline constexpr std::uint32_t kInitTimeoutMs = 20000;
 }  // namespace setting
 
 inline constexpr std::array kSettings{

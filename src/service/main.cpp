@@ -16,9 +16,11 @@
 #include "service/info.hpp"
 #include "service/keeper/bind_exec.hpp"
 #include "service/keeper/keep.hpp"
+#include "service/launch.hpp"
 #include "service/log.hpp"
 #include "service/loop/service.hpp"
 #include "service/tables.hpp"
+#include "service/topology.hpp"
 
 namespace {
 
@@ -26,6 +28,7 @@ using namespace outrigger::service;
 
 constexpr int kControlFd = 3;
 constexpr int kUsageError = 2;
+constexpr int kCoresNotKnown = 3;
 
 int complain(const std::string& text) {
   std::cerr << "outriggerd: " << text << '\n';
@@ -52,8 +55,8 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
   command.add_option("--service-cpus", arguments.service_cpus,
                      "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
   command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory, or none");
-  command.add_option("--hello-timeout-ms", config.hello_timeout_ms,
-                     "For all ranks to appear, and again for the service processes to be ready");
+  command.add_option("--init-timeout-ms", config.init_timeout_ms,
+                     "For all ranks to appear and the service processes to be ready");
   command.add_option("--dpu", config.dpu, "HOST:PORT of the `outriggerd dpu` that has this node's service processes");
   command.add_option("--leader-pid", config.leader_pid, "The rank that started the keeper");
 }
@@ -65,7 +68,6 @@ int run_keep(KeepArguments arguments) {
   if (!reach) return complain(reach.error());
   arguments.config.service_cpus = std::move(cpus).value();
   arguments.config.reach_allowed = reach.value();
-  arguments.config.attach_timeout_ms = arguments.config.hello_timeout_ms;
   return keep(std::move(arguments.config));
 }
 
@@ -80,10 +82,22 @@ void add_bind_options(CLI::App& command, BindOptions& binding) {
 }
 
 int run_place(const PlaceOptions& options) {
-  const outrigger::Result<std::string> placement = describe_placement(options);
+  const outrigger::Result<Topology> topology = read_topology();
+  if (!topology) {
+    (void)complain(topology.error());
+    return kCoresNotKnown;
+  }
+  const outrigger::Result<std::string> placement = describe_placement(options, topology.value());
   if (!placement) return complain(placement.error());
   std::cout << placement.value() << '\n';
   return 0;
+}
+
+int run_launch(LaunchOptions options, const std::string& unblocked) {
+  outrigger::Result<std::vector<int>> signals = parse_cpu_list(unblocked);
+  if (!signals) return complain("--unblock: " + signals.error());
+  options.unblocked = std::move(signals).value();
+  return complain(launch(options).text);
 }
 
 int run_serve() {
@@ -130,6 +144,14 @@ int main(int argc, char** argv) {
   exec_command->add_option("--preload", exec_options.preload, "Library to put in front of LD_PRELOAD");
   exec_command->add_option("command", exec_options.command, "Program and arguments, after --")->required();
 
+  LaunchOptions launch_options;
+  std::string unblocked;
+  CLI::App* launch_command =
+      app.add_subcommand("launch", "Run an MPI's launcher that ends with the command `outrigger`");
+  launch_command->add_option("--parent", launch_options.parent, "The process that starts this")->required();
+  launch_command->add_option("--unblock", unblocked, "Signals, with commas between");
+  launch_command->add_option("command", launch_options.command, "Launcher and arguments, after --")->required();
+
   PlaceOptions place_options;
   CLI::App* place_command = app.add_subcommand("place", "Say where exec would put the ranks of this node, as JSON");
   add_bind_options(*place_command, place_options.binding);
@@ -154,6 +176,7 @@ int main(int argc, char** argv) {
   if (keep_command->parsed()) return run_keep(std::move(keep_arguments));
   if (serve_command->parsed()) return run_serve();
   if (exec_command->parsed()) return complain(bind_and_exec(exec_options).text);
+  if (launch_command->parsed()) return run_launch(std::move(launch_options), unblocked);
   if (place_command->parsed()) return run_place(place_options);
   if (tables_command->parsed()) {
     std::cout << describe_tables() << '\n';

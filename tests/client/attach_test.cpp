@@ -68,7 +68,7 @@ TEST(Attach, SilentKeeperTimesOut) {
 // Not when the time is over: whoever knows a keeper's address learnt it when somebody listened there.
 TEST(Attach, NobodyListensIsKnownAtOnce) {
   AttachOptions options;
-  options.timeout_ms = 30000;
+  options.init_timeout_ms = 30000;
   const std::string name = "outrigger-nobody-is-here";
   const auto begin = std::chrono::steady_clock::now();
   std::copy(name.begin(), name.end(), options.keeper.name.begin());

@@ -63,7 +63,7 @@ AttachOptions FakeNode::attach_options(std::uint32_t timeout_ms) const {
   options.world_size = 8;
   options.local_rank = 3;
   options.local_size = 8;
-  options.timeout_ms = timeout_ms;
+  options.init_timeout_ms = timeout_ms;
   return options;
 }
 

@@ -52,7 +52,7 @@ exit 0)");
   options_.services = 2;
   options_.service_cpus = "6,7";
   options_.reach_allowed = kReachMapped;
-  options_.hello_timeout_ms = 1234;
+  options_.init_timeout_ms = 54321;
   ::setenv("LD_PRELOAD", "", 1);
   ::setenv("OUTRIGGER_ENABLE", "1", 1);
   ::setenv("OUTRIGGER_LOG", "debug", 1);
@@ -62,7 +62,7 @@ exit 0)");
   ASSERT_TRUE(address.ok()) << address.error();
   EXPECT_EQ(read("arguments"),
             "keep --world-size 4 --local-size 2 --nodes 1 --keepers-here 1 --number-here 0 --services 2 --reach mapped "
-            "--hello-timeout-ms 1234 "
+            "--init-timeout-ms 54321 "
             "--leader-pid " +
                 std::to_string(::getpid()) + " --service-cpus 6,7\n");
   const Secret& secret = address.value().secret;
@@ -114,7 +114,7 @@ TEST_F(KeeperStart, FailingProgramIsNamed) {
 
 TEST_F(KeeperStart, ProgramThatStaysInTheForegroundIsNamed) {
   write_script("exec sleep 60");
-  options_.start_timeout_ms = 200;
+  options_.init_timeout_ms = 200;
   const auto address = start_keeper(options_);
   ASSERT_FALSE(address.ok());
   EXPECT_NE(address.error().find("did not go to the background within 200 ms"), std::string::npos) << address.error();
@@ -173,7 +173,7 @@ TEST_F(KeeperStart, SocketEndsWithTheKeeper) {
   ASSERT_TRUE(address.ok());
   AttachOptions options;
   options.keeper = address.value();
-  options.timeout_ms = 50;
+  options.init_timeout_ms = 50;
   const auto client = Client::attach(options);
   ASSERT_FALSE(client.ok());
   EXPECT_NE(client.error().find("no keeper listens"), std::string::npos) << client.error();

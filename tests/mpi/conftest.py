@@ -79,6 +79,7 @@ QUICK = {
     },
     "test_refused_calls.py": {"test_it_does_without_all_of_them": "", "test_no_shared_heap": "madvise"},
     "test_rough.py": {"test_what_programs_do_to_their_memory": "protect"},
+    "test_run.py": {"test_a_killed_command_takes_its_job_along": "compute-alone", "test_scripts_start_programs": ""},
     "test_shared_heap.py": {"test_children_are_apart": ""},
     "test_tools.py": {"test_tools_see_what_they_see_natively": ""},
     "test_wait_copies.py": {"test_waiting_ranks_copy": "", "test_ranks_copy_alone_where_no_core_is_spare": ""},
@@ -278,6 +279,18 @@ class Job:
         """Of `steady`, by rank."""
         lines = [line.split() for line in self.text().splitlines() if " is process " in line]
         return [int(words[-1]) for words in sorted(lines, key=lambda words: int(words[2]))]
+
+    def outrigger_run(self) -> int:
+        """The pid of the `outrigger run` that has this job's directory in its arguments or environment."""
+        for entry in Path("/proc").iterdir():
+            try:
+                command, environment = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            named = os.fsencode(self.directory) in command + environment
+            if named and command.split(b"\0")[1:4] == [b"-m", b"outrigger", b"run"]:
+                return int(entry.name)
+        pytest.fail(f"there is no outrigger run\n{self.text()}")
 
     def wait(self, timeout_s: float) -> Result:
         timeout_s *= self.patience

@@ -6,12 +6,15 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from conftest import Job, Mpi, Process, Stopwatch, made, processes_under, wait_until
 from hosts import Hosts
+
+from outrigger.cluster import control
 
 pytestmark = pytest.mark.one_machine  # it has hosts of its own
 
@@ -107,3 +110,29 @@ def test_host_is_killed(offload, at_work, hosts):
     # Open MPI's mpirun may hear of it by its ssh, and end the job before anybody waits for a sign of life.
     noticed = ("outrigger: node n1 is lost", "n1: the host went down")
     assert any(line in at_work.text() for line in noticed[: 2 if offload.name == "openmpi" else 1]), at_work.text()
+
+
+@pytest.mark.parametrize("number", (signal.SIGKILL, signal.SIGINT), ids=lambda number: number.name)
+def test_command_is_ended(offload, hosts, tmp_path, number):
+    """`outrigger run`: its launcher ends the ranks of all hosts."""
+    offload.hosts = hosts
+    file = tmp_path / "hosts"
+    file.write_text("".join(f"{name}:2\n" for name in hosts.names()))
+    given = {
+        "OUTRIGGER_BUILD": str(offload.build),
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    elsewhere = offload.installed.elsewhere
+    named = offload.name if elsewhere is None else str(elsewhere.launcher)
+    command = [sys.executable, "-m", "outrigger", "run", "-n", str(2 * HOSTS), "--mpi", named, "--bind", "none"]
+    command += ["--hostfile", str(file), "--launch-agent", str(control.agent(hosts.name))]
+    command += ["--", str(offload.programs / "steady"), "compute", "60"]
+    job = Job(hosts.started_on_first(command), {**os.environ, **given}, tmp_path)
+    offload.jobs.append(job)
+    job.wait_for("steady: ready")
+    assert {hosts.of(process.pid) for process in offload.daemons("serve")} == set(hosts.names())
+    since = Stopwatch()
+    os.kill(job.outrigger_run(), number)
+    must_be_gone(offload, since)
+    must_fail(job)

@@ -186,3 +186,15 @@ def test_what_is_killed_ends_the_job(allocation, victims):
     assert job.wait(30).returncode != 0
     if victims is service_processes:
         assert "on node n1 was killed by signal 9" in job.text(), job.text()
+
+
+@SYSTEM_MPIS
+@pytest.mark.parametrize("number", (signal.SIGKILL, signal.SIGTERM), ids=lambda number: number.name)
+def test_a_command_that_is_ended_takes_its_job_along(allocation, number):
+    """On every host: srun ends its ranks when it is told to, and is told when the command is no more."""
+    job = allocation.start(*allocation.job(HOSTS, "steady", "compute", "60"), options=("--ntasks-per-node=1",))
+    job.wait_for("steady: ready")
+    since = Stopwatch()
+    os.kill(job.outrigger_run(), number)
+    assert since.sees(lambda: not allocation.mpi.leftovers(), GONE_WITHIN_S), allocation.mpi.leftovers()
+    job.wait(30)  # salloc takes a command that a signal has ended for a good one

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <chrono>
@@ -211,6 +212,27 @@ TEST_F(ControlSockets, HostilePacketsAreMalformedAndLeakNothing) {
   EXPECT_EQ(make_fds(1)[0].get(), lowest_free);
   // The socket still works for who speaks properly.
   ASSERT_TRUE(left_.send(ControlKind::goodbye, RankBody{}));
+  EXPECT_EQ(right_.receive(1000).event, ControlSocket::Event::message);
+}
+
+TEST_F(ControlSockets, NoRoomForDescriptorsIsSaidAndNobodysFault) {
+  std::vector<UniqueFd> fds = make_fds(2);
+  const std::array<int, 2> numbers{fds[0].get(), fds[1].get()};
+  ASSERT_TRUE(left_.send(ControlKind::welcome, WelcomeBody{}, numbers));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int lowest_free = make_fds(1)[0].get();
+  for (const int room : {0, 1}) {  // for one of the two is not enough
+    const rlimit few{static_cast<rlim_t>(lowest_free + room), before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto received = right_.receive(1000);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(received.event, ControlSocket::Event::no_descriptors);
+    EXPECT_EQ(received.problem,
+              "no file descriptors left (limit " + std::to_string(few.rlim_cur) + "); raise ulimit -n");
+    ASSERT_TRUE(left_.send(ControlKind::welcome, WelcomeBody{}, numbers));
+  }
+  EXPECT_EQ(make_fds(1)[0].get(), lowest_free);
   EXPECT_EQ(right_.receive(1000).event, ControlSocket::Event::message);
 }
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <string>
 
 #include "protocol/reach.hpp"
 
@@ -95,6 +97,14 @@ TEST(Settings, TheLogIsALevelAndAFile) {
   EXPECT_EQ(parse_log("debug:/tmp/a:b").level, "debug");
   EXPECT_EQ(parse_log("debug:/tmp/a:b").file, "/tmp/a:b");
   EXPECT_FALSE(is_log_level("1"));
+}
+
+TEST(Settings, TheTableSaysTheDefaultLimitOfTheStart) {
+  const auto* row = std::find_if(kSettings.begin(), kSettings.end(), [](const SettingRow& each) {
+    return each.name == std::string_view(setting::kInitTimeout);
+  });
+  ASSERT_NE(row, kSettings.end());
+  EXPECT_TRUE(row->initial.starts_with(std::to_string(setting::kInitTimeoutMs) + ";")) << row->initial;
 }
 
 }  // namespace

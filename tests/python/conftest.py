@@ -43,9 +43,9 @@ def built() -> Artifacts:
 def write_programs(tmp_path: Path, built: Artifacts) -> Callable[[Mapping[str, str]], None]:
     """Writes shell scripts, by their paths below `tmp_path`: a build as it looks from outside, or an mpirun.
 
-    Whatever else an outriggerd of them says, it has the tables of the real one.
+    Whatever else an outriggerd of them says, it has the tables of the real one, and starts launchers as that does.
     """
-    tables = f'case $1 in tables | rules) exec {built.daemon} "$@" ;; esac\n'
+    tables = f'case $1 in tables | rules | launch) exec {built.daemon} "$@" ;; esac\n'
 
     def write(programs: Mapping[str, str]) -> None:
         for name, body in programs.items():

@@ -66,6 +66,44 @@ jobs.run_command(["sh", "-c", script], dict(), jobs.has_json_line, 600)
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+def test_a_launcher_ends_with_a_command_that_is_killed(tmp_path: Path) -> None:
+    code = f"""
+from outrigger import artifacts, binding, launch
+from outrigger.bench import jobs
+script = "echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep 600"
+plan = launch.Plan(artifacts.find().daemon, ("sh", "-c", script), dict(), binding.NodeBinding((), (), (), ()))
+jobs.run(plan, jobs.has_json_line, 600)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code])
+    for _ in range(3000):
+        if (tmp_path / "pid").exists():
+            break
+        time.sleep(0.02)
+    process.kill()
+    process.wait(60)
+    launcher = Path("/proc") / (tmp_path / "pid").read_text().strip()
+    for _ in range(500):
+        if not launcher.exists():
+            return
+        time.sleep(0.02)
+    os.kill(int(launcher.name), signal.SIGKILL)
+    pytest.fail("the launcher lives on")
+
+
+def test_handlers_of_other_than_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As libraries in LD_PRELOAD have them: Python names them None, and cannot put them back."""
+    ending = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in ending}
+    monkeypatch.setattr(signal, "getsignal", lambda _number: None)
+    try:
+        assert start("print('{}')").code == 0
+        monkeypatch.undo()
+        assert [signal.getsignal(number) for number in ending] == [signal.SIG_DFL] * 3
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_a_job_that_hangs_after_its_figures_is_ended(capfd: pytest.CaptureFixture[str]) -> None:
     before = time.monotonic()
     ended = start(CHATTY_WHEN_ENDED)

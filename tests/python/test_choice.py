@@ -60,7 +60,10 @@ def test_auto_says_so_when_it_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     loads(monkeypatch, None)
     taken = choose("auto", Path("job.sh"), [OPENMPI5, MPICH])
     assert taken.mpi == OPENMPI5
-    assert taken.note == "job.sh does not show its MPI; taking Open MPI 5.0.11 (choose with --mpi)"
+    assert taken.note == (
+        "job.sh does not show which MPI it starts; taking that of /opt/ompi/bin/mpiexec, Open MPI 5.0.11 "
+        "(choose with --mpi)"
+    )
 
 
 def test_auto_says_so_when_program_and_mpiexec_may_not_match(monkeypatch: pytest.MonkeyPatch) -> None:

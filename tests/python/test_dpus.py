@@ -309,13 +309,15 @@ def test_a_dry_run_shows_what_would_be_started(site: Path, write_programs: Write
 def test_a_job_that_is_ended_leaves_nothing_on_its_dpu(
     site: Path, write_programs: Write, number: signal.Signals, everyone: bool, status: int
 ) -> None:
-    job = start(site, write_programs, f"touch {site}/computing; exec sleep 600")
-    try:
-        assert appears(site / "computing", 60)
-        (os.killpg if everyone else os.kill)(job.pid, number)
-        assert job.wait(60) == status
-        assert appears(site / "ended-bf1")
-    finally:
-        if number == signal.SIGKILL:
-            os.killpg(job.pid, signal.SIGKILL)  # its mpirun, which nobody ends any more
-        job.communicate()
+    """Nor its launcher."""
+    job = start(site, write_programs, f"echo $$ >{site}/launcher; touch {site}/computing; exec sleep 600")
+    assert appears(site / "computing", 60)
+    (os.killpg if everyone else os.kill)(job.pid, number)
+    assert job.wait(60) == status
+    assert appears(site / "ended-bf1")
+    launcher = Path("/proc") / (site / "launcher").read_text().strip()
+    deadline = time.monotonic() + 10
+    while launcher.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not launcher.exists()
+    job.communicate()

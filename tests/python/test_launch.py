@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from outrigger import launch, settings, tables
+from outrigger import artifacts, launch, settings, tables
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -125,6 +127,33 @@ def test_one_core_keeps_none_and_says_so(tmp_path: Path) -> None:
     plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH), make_build(tmp_path, cores=1))
     assert len(plan.notes) == 1
     assert "only one core" in plan.notes[0]
+
+
+NO_PLACE = {
+    "slow": ("sleep 60", "this machine has not said within 2 s which cores it has"),
+    "blind": ("echo outriggerd: hwloc sees no core >&2; exit 3", "hwloc sees no core"),
+    "killed": ("kill -KILL $$", "ended with exit code -9"),
+}
+
+
+@pytest.mark.parametrize("native", (False, True))
+@pytest.mark.parametrize("how", NO_PLACE)
+def test_a_job_does_without_a_placement_that_cannot_be_had(build: Artifacts, how: str, native: bool) -> None:
+    script, reason = NO_PLACE[how]
+    build.daemon.write_text(f"#!/bin/sh\n{script}\n")
+    began = time.monotonic()
+    plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, native=native), build)
+    assert time.monotonic() - began < 10
+    assert "--bind" not in plan.command
+    (note,) = plan.notes
+    assert note.startswith("ranks are not bound: ")
+    assert reason in note
+
+
+def test_a_list_of_cpus_that_cannot_be_is_refused(build: Artifacts) -> None:
+    build.daemon.write_text("#!/bin/sh\necho 'outriggerd: --bind: cpu 99 does not exist' >&2; exit 2\n")
+    with pytest.raises(UserError, match=r"^--bind: cpu 99 does not exist$"):
+        launch.make_plan(launch.Job(program=("./prog",), ranks=1, mpi=MPICH, bind="99", native=True), build)
 
 
 def test_service_processes_that_share_a_core_are_mentioned(tmp_path: Path) -> None:
@@ -371,26 +400,12 @@ NOWHERE = NodeBinding((((0,),),), (), (), ())
 
 
 def plan_of(*command: str) -> launch.Plan:
-    return launch.Plan(command, {}, NOWHERE)
+    return launch.Plan(artifacts.find().daemon, command, {}, NOWHERE)
 
 
 def test_the_exit_code_is_the_programs() -> None:
     assert launch.run(plan_of("sh", "-c", "exit 7"))[0] == 7
     assert launch.run(plan_of("sh", "-c", "kill -TERM $$"))[0] == 128 + signal.SIGTERM
-
-
-def test_handlers_of_other_than_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As libraries in LD_PRELOAD have them: Python names them None, and cannot put them back."""
-    ending = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-    before = {number: signal.getsignal(number) for number in ending}
-    monkeypatch.setattr(signal, "getsignal", lambda _number: None)
-    try:
-        assert launch.run(plan_of("sh", "-c", "exit 7"))[0] == 7
-        monkeypatch.undo()
-        assert [signal.getsignal(number) for number in ending] == [signal.SIG_DFL] * 3
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def test_output_is_captured_on_request() -> None:
@@ -404,36 +419,177 @@ def test_what_runs_too_long_is_ended() -> None:
     assert time.monotonic() - started < 10
 
 
+def test_the_program_has_the_signals_as_they_were() -> None:
+    """Neither blocked nor ignored, and this process takes them again."""
+    status = "import re; print(*re.findall(r'Sig(?:Blk|Ign):\\s*(.*)', open('/proc/self/status').read()))"
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    directly = subprocess.run([sys.executable, "-c", status], capture_output=True, text=True, check=True).stdout
+    assert launch.run(plan_of(sys.executable, "-c", status), capture=True) == (0, directly)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+
+
+_LAUNCHER = """
+import os, signal, sys, time
+def took(number, _frame):
+    print(signal.Signals(number).name, flush=True)
+    if number == int(sys.argv[1]):
+        sys.exit(3)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT):
+    signal.signal(number, took)
+print("pid", os.getpid(), flush=True)
+while True:
+    time.sleep(600)
+"""
 _RUN = """
-import subprocess, sys, time
-from outrigger import binding, launch
-
-class Popen(subprocess.Popen):
-    def __init__(self, *words, **options):
-        super().__init__(*words, **options)
-        time.sleep({held_up_s})
-
-subprocess.Popen = Popen
-script = "echo $$ > {started}.new; mv {started}.new {started}; exec sleep 600"
-plan = launch.Plan(("sh", "-c", script), dict(), binding.NodeBinding((), (), (), ()))
+import sys
+from outrigger import artifacts, binding, launch
+plan = launch.Plan(artifacts.find().daemon, tuple(sys.argv[1:]), dict(), binding.NodeBinding((), (), (), ()))
 sys.exit(launch.run(plan)[0])
 """
 
 
-@pytest.mark.parametrize("held_up_s", (0, 2))
-@pytest.mark.parametrize(("number", "everyone", "status"), [(signal.SIGINT, True, 130), (signal.SIGTERM, False, 143)])
-@pytest.mark.slow
-def test_signals_end_the_program(
-    tmp_path: Path, number: signal.Signals, everyone: bool, status: int, held_up_s: int
+@pytest.fixture
+def started() -> Iterator[Callable[..., tuple[subprocess.Popen[str], int]]]:
+    """Starts a process that runs such a launcher, in a session of its own: it, and the launcher's pid."""
+    running: list[subprocess.Popen[str]] = []
+    launchers: list[int] = []
+
+    def start(last: int, stdin: int = subprocess.DEVNULL) -> tuple[subprocess.Popen[str], int]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _RUN, sys.executable, "-c", _LAUNCHER, str(int(last))],
+            stdin=stdin, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        running.append(process)
+        assert process.stdout is not None
+        launchers.append(int(process.stdout.readline().split()[1]))
+        return process, launchers[-1]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+    for pid in launchers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT)
+
+
+@pytest.mark.parametrize("everyone", (False, True))
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+def test_signals_are_the_launchers_once_and_at_once(
+    started: Callable[..., tuple[subprocess.Popen[str], int]], number: signal.Signals, everyone: bool
 ) -> None:
-    """Also when this command has got no further than starting it."""
-    started = tmp_path / "pid"
-    code = _RUN.format(started=started, held_up_s=held_up_s)
-    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not started.exists() and time.monotonic() < deadline:
+    """For this command alone, or for its process group, as `timeout` and batch systems send them."""
+    process, launcher = started(number)
+    began = time.monotonic()
+    (os.killpg if everyone else os.kill)(process.pid, number)
+    assert process.wait(60) == 3
+    assert time.monotonic() - began < 2
+    assert process.stdout is not None
+    assert process.stdout.read() == f"{number.name}\n"
+    assert not alive(launcher)
+
+
+def test_further_signals_are_the_launchers_too(started: Callable[..., tuple[subprocess.Popen[str], int]]) -> None:
+    process, _ = started(signal.SIGTERM)
+    assert process.stdout is not None
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGUSR2, signal.SIGTERM):
+        process.send_signal(number)
+        assert process.stdout.readline() == f"{number.name}\n"
+    assert process.wait(60) == 3
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_both_stop_and_go_on(started: Callable[..., tuple[subprocess.Popen[str], int]]) -> None:
+    process, launcher = started(signal.SIGTERM)
+
+    def becomes(states: str) -> bool:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if state(process.pid) in states and state(launcher) in states:
+                return True
+            time.sleep(0.02)
+        return False
+
+    process.send_signal(signal.SIGTSTP)
+    assert becomes("T")
+    process.send_signal(signal.SIGCONT)
+    assert becomes("SR")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 3
+
+
+def alive(pid: int) -> bool:
+    """It runs, or is about to be waited for by who cares for orphans."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("everyone", (False, True))
+def test_a_launcher_does_not_outlive_the_command(
+    started: Callable[..., tuple[subprocess.Popen[str], int]], everyone: bool
+) -> None:
+    process, launcher = started(signal.SIGTERM)
+    (os.killpg if everyone else os.kill)(process.pid, signal.SIGKILL)
+    process.wait(60)
+    deadline = time.monotonic() + 5
+    while alive(launcher) and time.monotonic() < deadline:
         time.sleep(0.02)
-    (os.killpg if everyone else os.kill)(process.pid, number)  # a terminal's keys are for the whole group
-    assert process.wait(60) == status
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(started.read_text()), 0)
+    assert not alive(launcher)
+    assert process.stdout is not None
+    assert process.stdout.read() == "SIGTERM\n"
+
+
+def test_a_launcher_whose_command_has_gone_is_not_started(tmp_path: Path) -> None:
+    """Killed between making the process and its first words."""
+    made = tmp_path / "made"
+    daemon = artifacts.find().daemon
+    result = subprocess.run(
+        [str(daemon), "launch", "--parent", "1" if os.getpid() != 1 else "2", "--", "touch", str(made)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert "has ended already" in result.stderr
+    assert not made.exists()
+
+
+def test_keys_of_a_terminal_reach_the_launcher_once_and_it_reads_from_there() -> None:
+    """The launcher stays in the foreground; Ctrl-C is for the whole group, `kill` for the command alone."""
+    code = f"""
+import os, pty, signal, sys, time
+child, terminal = pty.fork()
+if child == 0:
+    words = [sys.executable, "-c", {_RUN!r}, sys.executable, "-c", {_LAUNCHER!r}, "15"]
+    os.execv(sys.executable, words)
+text = ""
+def until(what):
+    global text
+    while what not in text:
+        text += os.read(terminal, 4096).decode()
+until("pid ")
+until("\\n")
+launcher = int(text.split()[1])
+assert os.tcgetpgrp(terminal) == os.getpgid(launcher), "it cannot read from the terminal"
+os.write(terminal, b"\\x03")
+until("SIGINT")
+time.sleep(0.5)
+os.kill(child, signal.SIGINT)
+time.sleep(0.5)
+os.kill(child, signal.SIGTERM)
+_, status = os.waitpid(child, 0)
+try:
+    while True:
+        text += os.read(terminal, 4096).decode()
+except OSError:
+    pass
+print(text.count("SIGINT"), text.count("SIGTERM"), os.waitstatus_to_exitcode(status))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout == "2 1 3\n", result.stderr

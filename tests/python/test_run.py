@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from outrigger import hosts
+from outrigger.artifacts import Artifacts
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, Where, find_where
 from outrigger.launch import Variables
@@ -132,7 +133,7 @@ def test_what_is_no_variable_is_named(word: str, message: str) -> None:
         parse_variables([word])
 
 
-def test_ranks_are_started_through_srun(files: Path) -> None:
+def test_ranks_are_started_through_srun(files: Path, built: Artifacts) -> None:
     """And service processes on their hosts' DPUs, by an srun that shows how it was called."""
     log = files / "called"
     program(
@@ -149,7 +150,8 @@ def test_ranks_are_started_through_srun(files: Path) -> None:
     build = files / "build"
     for name in ("bin/outriggerd", "lib/liboutrigger-openmpi.so"):
         (build / name).parent.mkdir(parents=True, exist_ok=True)
-        program(build / name, 'echo \'{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}\'')
+        told = '{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}'
+        program(build / name, f"case $1 in launch) exec {built.daemon} \"$@\" ;; esac\necho '{told}'")
     program(files / "mpirun.openmpi", "echo 'mpirun (Open MPI) 4.1.4'")
     program(files / "job.sh", "true")
     result = subprocess.run(

@@ -303,7 +303,7 @@ TEST(Starting, ALeaderThatHasGoneIsNotWaitedFor) {
   service::KeeperConfig config;
   config.world_size = config.local_size = 2;
   config.leader_pid = gone;
-  config.hello_timeout_ms = 60000;
+  config.init_timeout_ms = 60000;
   service::Keeper keeper(config, listen_on(fresh_socket_name()), starter);
   EXPECT_EQ(keeper.run(), 1);
 }

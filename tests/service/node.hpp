@@ -87,7 +87,7 @@ struct NodeOptions {
   std::uint32_t services = 1;
   std::vector<int> service_cpus;
   std::uint32_t reach_allowed = kReachAll;
-  std::uint32_t hello_timeout_ms = 40000;
+  std::uint32_t init_timeout_ms = 40000;
   // In a job of several nodes.
   std::uint32_t world_size = 0;  // 0: as many as ranks
   std::uint32_t first_world_rank = 0;
@@ -111,7 +111,7 @@ class Node {
     config.services = options.services;
     config.service_cpus = options.service_cpus;
     config.reach_allowed = options.reach_allowed;
-    config.hello_timeout_ms = options.hello_timeout_ms;
+    config.init_timeout_ms = options.init_timeout_ms;
     config.end_ranks = false;
     config.secret = address_.secret;
     keeper_ = std::make_unique<service::Keeper>(std::move(config), listen_on(name), starter_);

@@ -120,7 +120,7 @@ class Job {
     options.local_size = ranks;
     options.services = services;
     options.reach_allowed = reach;
-    options.hello_timeout_ms = 30000;
+    options.init_timeout_ms = 30000;
     keeper_address_ = client::start_keeper(options);
   }
   Job(const Job&) = delete;
@@ -380,7 +380,7 @@ TEST(ProcessFailure, MissingRankIsRefusedWithAReasonAndNothingStays) {
   client::KeeperOptions options;
   options.daemon_path = OUTRIGGER_DAEMON;
   options.world_size = options.local_size = 2;
-  options.hello_timeout_ms = 300;
+  options.init_timeout_ms = 3000;
   const Result<client::KeeperAddress> address = client::start_keeper(options);
   ASSERT_TRUE(address) << address.error();
   client::AttachOptions attach;
@@ -388,7 +388,8 @@ TEST(ProcessFailure, MissingRankIsRefusedWithAReasonAndNothingStays) {
   attach.world_size = attach.local_size = 2;
   const auto client = Client::attach(attach);
   ASSERT_FALSE(client);
-  EXPECT_NE(client.error().find("1 of 2 ranks"), std::string::npos) << client.error();
+  EXPECT_NE(client.error().find("1 of 2 ranks of this node appeared within 3000 ms"), std::string::npos)
+      << client.error();
   EXPECT_TRUE(within(5s, everything_gone));
 }
 

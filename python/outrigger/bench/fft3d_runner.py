@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from outrigger import artifacts, cores, report
+from outrigger import artifacts, cores, report, scratch
 from outrigger.bench import jobs
 from outrigger.bench.fft3d_figures import LANES, OFFLOADED, Lane, LaneFigures, Run, read_run, summarize
 from outrigger.errors import UserError
@@ -97,8 +96,8 @@ class Bench:
 
     def why_native(self) -> str:
         """Empty when the library offloads; a run of its own, because counting for the report costs time."""
-        with tempfile.TemporaryDirectory(prefix="outrigger-") as directory:
-            written = Path(directory) / "report.json"
+        with scratch.directory() as directory:
+            written = directory / "report.json"
             self.run(OFFLOADED, extra=("--report", str(written)))
             if not written.exists():
                 return "the library wrote no report here; it says why on stderr"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from outrigger import binding, cores, launch, libraries, signals
+from outrigger import binding, cores, job_process, launch, libraries, signals
 from outrigger.bench import natives
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_where
@@ -166,16 +166,18 @@ def run_command(
     complete: Callable[[str], bool],
     timeout_s: float,
     grace_s: float = GRACE_S,
+    starter: Sequence[str] = (),
 ) -> Ended:
     """Runs a launcher; ends it when it is still there a while after `complete` says that its output has all figures.
 
-    MPIs are known to hang in MPI_Finalize between hosts; what was measured before that is good.
+    MPIs are known to hang in MPI_Finalize between hosts; what was measured before that is good. `starter`: see
+    job_process.words.
     """
     deadline = time.monotonic() + timeout_s
 
     def start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [*starter, *command], env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, process_group=0,
         )  # fmt: skip
 
@@ -204,8 +206,9 @@ def has_json_line(output: str) -> bool:
 
 
 def run(plan: launch.Plan, complete: Callable[[str], bool], timeout_s: float) -> Ended:
-    """Starts a plan, see run_command."""
-    return run_command(plan.command, {**os.environ, **plan.environment}, complete, timeout_s)
+    """Starts a plan, see run_command. However this command ends, the launcher ends with it."""
+    environment = {**os.environ, **plan.environment}
+    return run_command(plan.command, environment, complete, timeout_s, starter=job_process.words(plan.daemon))
 
 
 def unended(mpi: Mpi) -> str:

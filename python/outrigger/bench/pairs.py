@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from rich.console import Console
 
-from outrigger import artifacts, launch, report
+from outrigger import artifacts, launch, report, scratch
 from outrigger.bench import jobs
 from outrigger.errors import UserError
 
@@ -66,8 +64,8 @@ class Pairs(Generic[R]):
 
     def why_native(self, program: Sequence[str], collectives: Sequence[str]) -> str:
         """Empty when the library offloads; a run of its own, because counting for the report costs time."""
-        with tempfile.TemporaryDirectory(prefix="outrigger-") as directory:
-            written = Path(directory) / "report.json"
+        with scratch.directory() as directory:
+            written = directory / "report.json"
             self._run(replace(self.job, program=tuple(program), report=written))
             if not written.exists():
                 return "the library wrote no report; it says why on stderr"

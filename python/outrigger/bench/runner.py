@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from outrigger import binding, launch, report
+from outrigger import binding, launch, report, scratch
 from outrigger.artifacts import Artifacts
 from outrigger.bench import jobs, natives
 from outrigger.bench.figures import CONTIGUOUS, Configuration, Measurement, OtherNative, Row, read_line, read_rows
@@ -107,8 +105,8 @@ class Runner:
         """
         short = replace(self.request, sizes=self.request.sizes[-1:], iterations=1, seconds=1)
         job = self._job("orbench", short.arguments())
-        with tempfile.TemporaryDirectory(prefix="outrigger-", dir=report_directory(job.where)) as directory:
-            written = Path(directory) / "report.json"
+        with scratch.directory(report_directory(job.where)) as directory:
+            written = directory / "report.json"
             self._start(replace(job, report=written), lambda text: len(_lines_in(text)) == short.configurations)
             if not written.exists():
                 return "the library wrote no report; it says why on stderr"

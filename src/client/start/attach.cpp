@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -21,9 +22,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kConnectInterval{2};
+// Of the keeper's limit, so that it can say why before a rank gives up. It waits longer for a DPU.
+constexpr std::uint32_t kMomentShare = 8;
+constexpr std::uint32_t kMomentShareOnDpu = 2;
 
 std::string_view name_of(const KeeperAddress& keeper) {
   return {keeper.name.data(), ::strnlen(keeper.name.data(), keeper.name.size())};
+}
+
+std::chrono::milliseconds patience_with_keeper(const AttachOptions& options) {
+  const std::uint32_t limit_ms = options.init_timeout_ms;
+  return std::chrono::milliseconds(limit_ms + limit_ms / (options.dpu ? kMomentShareOnDpu : kMomentShare));
 }
 
 int milliseconds_left(Clock::time_point deadline) {
@@ -104,10 +113,11 @@ HelloBody make_hello(const AttachOptions& options, const Probe& probe, const Xpm
 Result<ControlMessage> checked(ControlSocket::Received received, ControlKind wanted, const AttachOptions& options) {
   switch (received.event) {
     case ControlSocket::Event::nothing:
-      return Error{"the keeper did not answer within " + std::to_string(options.timeout_ms) + " ms; do all " +
+      return Error{"the keeper did not answer within " + std::to_string(options.init_timeout_ms) + " ms; do all " +
                    std::to_string(options.local_size) + " ranks of this node attach?"};
     case ControlSocket::Event::closed: return Error{"the keeper closed the connection instead of welcoming this rank"};
     case ControlSocket::Event::malformed: return Error{"the keeper sent nonsense: " + received.problem};
+    case ControlSocket::Event::no_descriptors: return Error{received.problem};
     case ControlSocket::Event::message: break;
   }
   if (received.message->kind() == ControlKind::refused) {
@@ -171,7 +181,7 @@ void UnmapProbe::operator()(Probe* probe) const {
 }
 
 Result<EndpointParts> join_keeper(const AttachOptions& options) {
-  const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(options.timeout_ms);
+  const Clock::time_point deadline = Clock::now() + patience_with_keeper(options);
   Result<UniqueFd> connected = connect_until(options.keeper, deadline);
   if (!connected) return Error{connected.error()};
   if (Status owner = check_owner(connected.value()); !owner) return Error{owner.error()};

@@ -174,6 +174,7 @@ bool ControlChannel::receive_one(int timeout_ms) {
     case ControlSocket::Event::malformed:
       lose("the keeper of this node sent nonsense: " + received.problem);
       return false;
+    case ControlSocket::Event::no_descriptors: lose(received.problem); return false;
     case ControlSocket::Event::message: break;
   }
   switch (received.message->kind()) {

@@ -85,26 +85,16 @@ Result<UniqueFd> pipe_with(const std::array<Secret, 2>& secrets) {
 }
 
 std::vector<std::string> command_line(const KeeperOptions& options) {
-  std::vector<std::string> words = {options.daemon_path,
-                                    "keep",
-                                    "--world-size",
-                                    std::to_string(options.world_size),
-                                    "--local-size",
-                                    std::to_string(options.local_size),
-                                    "--nodes",
-                                    std::to_string(options.nodes),
-                                    "--keepers-here",
-                                    std::to_string(options.keepers_here),
-                                    "--number-here",
-                                    std::to_string(options.number_here),
-                                    "--services",
-                                    std::to_string(options.services),
-                                    "--reach",
-                                    reach_list(options.reach_allowed),
-                                    "--hello-timeout-ms",
-                                    std::to_string(options.hello_timeout_ms),
-                                    "--leader-pid",
-                                    std::to_string(::getpid())};
+  std::vector<std::string> words = {options.daemon_path, "keep",
+                                    "--world-size",      std::to_string(options.world_size),
+                                    "--local-size",      std::to_string(options.local_size),
+                                    "--nodes",           std::to_string(options.nodes),
+                                    "--keepers-here",    std::to_string(options.keepers_here),
+                                    "--number-here",     std::to_string(options.number_here),
+                                    "--services",        std::to_string(options.services),
+                                    "--reach",           reach_list(options.reach_allowed),
+                                    "--init-timeout-ms", std::to_string(options.init_timeout_ms),
+                                    "--leader-pid",      std::to_string(::getpid())};
   if (!options.service_cpus.empty()) {
     words.emplace_back("--service-cpus");
     words.push_back(options.service_cpus);
@@ -208,8 +198,7 @@ Status reap(pid_t pid, const std::string& path, std::chrono::milliseconds limit)
       ::kill(pid, SIGKILL);
       static_cast<void>(::waitpid(pid, &status, 0));
       return Error{"outriggerd at " + path + " did not go to the background within " + std::to_string(limit.count()) +
-                   " ms; is it the right program? On a slow machine raise OUTRIGGER_INIT_TIMEOUT_MS: half of it is for "
-                   "this"};
+                   " ms; is it the right program? On a slow machine raise OUTRIGGER_INIT_TIMEOUT_MS"};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -232,7 +221,7 @@ Status start(const KeeperOptions& options, const KeeperDoor& door) {
   int error = setup.spawn(command_line(options), pid);
   if (is_refusal(error) && setup.stay_in_group() == 0) error = setup.spawn(command_line(options), pid);
   if (error != 0) return failure("cannot start outriggerd at " + options.daemon_path, error);
-  return reap(pid, options.daemon_path, std::chrono::milliseconds{options.start_timeout_ms});
+  return reap(pid, options.daemon_path, std::chrono::milliseconds{options.init_timeout_ms});
 }
 
 }  // namespace

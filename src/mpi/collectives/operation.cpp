@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "mpi/completion/defined.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/native/constants.hpp"
@@ -111,6 +112,7 @@ void finish(Job& job, Operation& operation) {
   const client::OperationResult result = job.client->result(*operation.pending);
   if (operation.error == MPI_SUCCESS) operation.error = error_code(result.status);
   explain(job, operation, result.status);
+  if (result.status == CompletionStatus::ok) mark_received(operation);
   if (operation.receive.staged() && result.status == CompletionStatus::ok) {
     const std::uint32_t skip = operation.in_place ? operation.comm->me().value() : operation.receive.peers();
     operation.receive.copy(Packing::unpack, job.packing_comm, skip);

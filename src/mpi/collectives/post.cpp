@@ -1,5 +1,7 @@
 #include "mpi/collectives/post.hpp"
 
+#include <sys/resource.h>
+
 #include "copy/policy.hpp"
 #include "mpi/collectives/course.hpp"
 #include "mpi/native/message.hpp"
@@ -28,6 +30,17 @@ bool is_mapped(const client::Client& client, const Blocks& blocks) {
   return range->empty() || client.region_of(address_of(layout.base, range->low), range->bytes()) != kPrivateRegion;
 }
 
+// Memory that others map takes a descriptor, here and in the keeper, whose limit is this process's hard one.
+[[noreturn]] void no_staging(std::uint64_t bytes, const char* how) {
+  constexpr rlim_t kFew = 256;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < kFew) {
+    die("no file descriptors left for memory to stage %llu bytes of a collective%s (limit %llu); raise ulimit -n",
+        static_cast<unsigned long long>(bytes), how, static_cast<unsigned long long>(limit.rlim_max));
+  }
+  die("no memory left to stage %llu bytes of a collective%s", static_cast<unsigned long long>(bytes), how);
+}
+
 // Service processes touch the buffer itself where they can; else it goes through staging.
 Placement place(Job& job, Blocks& blocks) {
   if (blocks.dense()) {
@@ -37,9 +50,7 @@ Placement place(Job& job, Blocks& blocks) {
       return mapped && !job.client->reached_by(kReachRdma) ? Placement::mapped : Placement::private_memory;
     }
   }
-  if (!blocks.use_staging(*job.client)) {
-    die("no memory left to stage %llu bytes of a collective", static_cast<unsigned long long>(blocks.total_bytes()));
-  }
+  if (!blocks.use_staging(*job.client)) no_staging(blocks.total_bytes(), "");
   return Placement::staged;
 }
 
@@ -50,10 +61,7 @@ bool copies_own_block(const Job& job, const Operation& operation) {
 
 // The receive buffer is also the source: it is copied away, so that nobody waits for anybody and it can be read again.
 void stage_in_place(Job& job, Operation& operation) {
-  if (!operation.send.use_staging(*job.client)) {
-    die("no memory left to stage %llu bytes of a collective in place",
-        static_cast<unsigned long long>(operation.send.total_bytes()));
-  }
+  if (!operation.send.use_staging(*job.client)) no_staging(operation.send.total_bytes(), " in place");
   operation.send.copy(Packing::pack, job.packing_comm, operation.comm->me().value());
 }
 

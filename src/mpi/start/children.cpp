@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -19,13 +20,26 @@ std::string_view file_name(std::string_view path) {
 
 constexpr std::string_view kHeap = "liboutrigger-heap.so";
 
+constexpr std::array<std::string_view, 4> kRuntimes = {"libasan", "libhwasan", "libtsan", "liblsan"};
+constexpr std::string_view kClangRuntime = "libclang_rt.";
+
+// Put in front of ours where the program has one (`outriggerd exec`); the user's own entries are behind as well.
+bool is_sanitizer(std::string_view file) {
+  return file.starts_with(kClangRuntime) ||
+         std::any_of(kRuntimes.begin(), kRuntimes.end(), [file](auto name) { return file.starts_with(name); });
+}
+
 // By its file name: the loader may have found it elsewhere than at the path in the list.
 std::string without_ours(std::string_view list, std::string_view file) {
   std::string kept;
+  bool behind = false;
   while (!list.empty()) {
     const std::string_view entry = list.substr(0, list.find_first_of(kSeparators));
     list.remove_prefix(std::min(list.size(), entry.size() + 1));
-    if (entry.empty() || file_name(entry) == file || file_name(entry) == kHeap) continue;
+    const std::string_view name = file_name(entry);
+    const bool ours = name == file || name == kHeap;
+    behind = behind || ours;
+    if (entry.empty() || ours || (!behind && is_sanitizer(name))) continue;
     if (!kept.empty()) kept += ':';
     kept += entry;
   }

@@ -105,9 +105,9 @@ std::string daemon_beside_library() {
   Dl_info info{};
   static const char anchor = 0;
   if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return {};
-  const std::string path_of_library(info.dli_fname);
-  const auto slash = path_of_library.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path_of_library.substr(0, slash);
+  const std::string here(info.dli_fname);
+  const auto slash = here.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : here.substr(0, slash);
   for (const char* relative : {"/../bin/outriggerd", "/outriggerd", "/../../bin/outriggerd"}) {
     std::string path = directory + relative;
     if (access(path.c_str(), X_OK) == 0) return path;

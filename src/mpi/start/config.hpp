@@ -10,6 +10,7 @@
 #include "protocol/control.hpp"
 #include "protocol/reach.hpp"
 #include "protocol/selection.hpp"
+#include "protocol/settings.hpp"
 
 namespace outrigger::mpi {
 
@@ -20,7 +21,7 @@ struct Config {
   bool blocking = true;  // some blocking forms may be offloaded
   ReachSetting memory;
   std::string report;  // empty: none
-  std::uint32_t init_timeout_ms = 20000;
+  std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
   std::string daemon_path;
   std::uint32_t pretend_nodes = 1;
   bool verbose = false;

@@ -85,8 +85,7 @@ client::KeeperOptions keeper_options(const Job& job, const std::string& dpu) {
   options.services = job.config.services;
   options.service_cpus = job.config.service_cpus;
   options.reach_allowed = job.config.memory.reach;
-  options.start_timeout_ms = job.config.init_timeout_ms / 2;
-  options.hello_timeout_ms = job.config.init_timeout_ms / 2;  // and as long again for the service processes
+  options.init_timeout_ms = job.config.init_timeout_ms;
   options.dpu = dpu;
   options.dpu_secret = job.config.dpu_secret;
   return options;
@@ -94,7 +93,7 @@ client::KeeperOptions keeper_options(const Job& job, const std::string& dpu) {
 
 client::AttachOptions attach_options(const Job& job, const client::KeeperAddress& keeper, bool on_dpu) {
   client::AttachOptions options;
-  options.timeout_ms = job.config.init_timeout_ms;
+  options.init_timeout_ms = job.config.init_timeout_ms;
   options.keeper = keeper;
   options.world_rank = WorldRank{job.world_rank};
   options.world_size = job.world_size;

@@ -1,12 +1,11 @@
 #include "service/keeper/bind_exec.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -14,6 +13,8 @@
 
 #include "protocol/settings.hpp"
 #include "service/keeper/placement.hpp"
+#include "service/launch.hpp"
+#include "service/needed_libraries.hpp"
 #include "service/topology.hpp"
 
 namespace outrigger::service {
@@ -79,12 +80,6 @@ Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) 
   return request;
 }
 
-Result<NodePlacement> place(const NodeRequest& request) {
-  const Result<Topology> topology = read_topology();
-  if (!topology) return Error{topology.error()};
-  return place_node(request, within_affinity(topology.value()));
-}
-
 void set_unless_set(const char* name, const std::string& value) {
   (void)::setenv(name, value.c_str(), 0);
 }
@@ -107,22 +102,43 @@ void tell_program(BindPolicy policy, const NodePlacement& placement, const RankP
   if (policy == BindPolicy::hybrid) set_unless_set("OMP_NUM_THREADS", std::to_string(rank.shared ? 1 : rank.cores));
 }
 
+// What the system refuses costs the placement and not the job. All ranks of a node fare alike: one says so.
+Status go_on_unbound(const LauncherRank& local, const std::string& reason) {
+  if (local.rank == 0) fmt::print(stderr, "outrigger: the ranks of this node are not bound: {}\n", reason);
+  return Done{};
+}
+
 Status bind_here(const BindExecOptions& options) {
   if (options.binding.bind == "none") return Done{};
   const Result<LauncherRank> local = local_rank_of_environment();
   if (!local) return Error{local.error()};
   const Result<NodeRequest> request = request_of(options.binding, local.value().size);
   if (!request) return Error{request.error()};
-  const Result<NodePlacement> placement = place(request.value());
+  const Result<Topology> topology = read_topology();
+  if (!topology) return go_on_unbound(local.value(), topology.error());
+  const Result<NodePlacement> placement = place_node(request.value(), within_affinity(topology.value()));
   if (!placement) return Error{placement.error()};
   const RankPlace& rank = placement.value().ranks[local.value().rank];
+  if (!rank.cpus.empty()) {
+    if (const Status bound = bind_process_to_cpus(rank.cpus); !bound)
+      return go_on_unbound(local.value(), bound.error());
+  }
   tell_program(request.value().bind.policy, placement.value(), rank);
-  return rank.cpus.empty() ? Status(Done{}) : bind_process_to_cpus(rank.cpus);
+  return Done{};
 }
 
-void prepend_preload(const std::string& library) {
-  const std::string present = variable("LD_PRELOAD");
-  (void)::setenv("LD_PRELOAD", present.empty() ? library.c_str() : (library + ":" + present).c_str(), 1);
+bool is_mpi(const std::string& library) {
+  return library.starts_with("libmpi");
+}
+
+void set_preload(const std::string& ours, const std::string& program) {
+  const std::vector<std::string> needed = needed_libraries(program_on_path(program));
+  (void)::setenv("LD_PRELOAD", preload_list(ours, variable("LD_PRELOAD"), needed).c_str(), 1);
+  if (std::any_of(needed.begin(), needed.end(), is_mpi)) return;
+  // A shell, or another program that starts the one with MPI: what that loads is not known here. The address sanitizer
+  // need not be first, it only insists on it. Options later in the list win.
+  const std::string options = variable("ASAN_OPTIONS");
+  (void)::setenv("ASAN_OPTIONS", ("verify_asan_link_order=0" + (options.empty() ? "" : ":" + options)).c_str(), 1);
 }
 
 nlohmann::json as_json(const NodePlacement& placement, const Topology& topology) {
@@ -184,22 +200,16 @@ Result<LauncherRank> local_rank_of_environment() {
 Error bind_and_exec(const BindExecOptions& options) {
   if (options.command.empty()) return Error{"no program to run; write it after --"};
   if (const Status bound = bind_here(options); !bound) return Error{bound.error()};
-  if (!options.preload.empty()) prepend_preload(options.preload);
-  std::vector<char*> arguments;
-  for (const std::string& argument : options.command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  ::execvp(arguments.front(), arguments.data());
-  return Error{"cannot run '" + options.command.front() + "': " + std::strerror(errno)};
+  if (!options.preload.empty()) set_preload(options.preload, options.command.front());
+  return become(options.command);
 }
 
-Result<std::string> describe_placement(const PlaceOptions& options) {
+Result<std::string> describe_placement(const PlaceOptions& options, const Topology& topology) {
   Result<NodeRequest> request = request_of(options.binding, options.ranks);
   if (!request) return Error{request.error()};
   NodeRequest wanted = std::move(request).value();
   wanted.nodes = options.pretend_nodes;
-  const Result<Topology> topology = read_topology();
-  if (!topology) return Error{topology.error()};
-  const Topology here = within_affinity(topology.value());
+  const Topology here = within_affinity(topology);
   const Result<NodePlacement> placement = place_node(wanted, here);
   if (!placement) return Error{placement.error()};
   return as_json(placement.value(), here).dump();

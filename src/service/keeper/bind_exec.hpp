@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "service/topology.hpp"
 
 namespace outrigger::service {
 
@@ -35,7 +36,8 @@ struct LauncherRank {
 // The tasks of node `node` in Slurm's form: "2(x3),1" is 2, 2, 2, 1.
 [[nodiscard]] Result<std::uint32_t> tasks_of_node(const std::string& tasks_per_node, std::uint32_t node);
 
-// Returns only on failure. Where cores are bound, the service processes' cores are named in OUTRIGGER_SERVICE_CPUS
+// Returns only on failure. A node whose cores cannot be known or bound is no failure: its ranks go on unbound, and a
+// line says so. Where cores are bound, the service processes' cores are named in OUTRIGGER_SERVICE_CPUS
 // unless that is set; likewise OMP_NUM_THREADS under hybrid, and the MPI's variables where ranks share cores.
 [[nodiscard]] Error bind_and_exec(const BindExecOptions& options);
 
@@ -45,7 +47,7 @@ struct PlaceOptions {
   std::uint32_t pretend_nodes = 1;
 };
 
-// Where `exec` would put the ranks of this node, as JSON.
-[[nodiscard]] Result<std::string> describe_placement(const PlaceOptions& options);
+// Where `exec` would put the ranks of a node with this topology, as JSON.
+[[nodiscard]] Result<std::string> describe_placement(const PlaceOptions& options, const Topology& topology);
 
 }  // namespace outrigger::service

@@ -64,7 +64,7 @@ std::optional<Visitor> Door::hear(std::uint32_t stranger) {
     refuse(events_, visitor.socket, reason);
     return std::nullopt;
   };
-  if (received.event == ControlSocket::Event::malformed) return send_away(received.problem);
+  if (received.event != ControlSocket::Event::message) return send_away(received.problem);
   if (received.message->kind() != ControlKind::hello) return send_away("the first message is not hello");
   visitor.hello = received.message->body<HelloBody>();
   if (!same_secret(visitor.hello.secret, secret_)) return send_away("wrong secret: this keeper belongs to another job");

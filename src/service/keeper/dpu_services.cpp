@@ -16,9 +16,10 @@
 namespace outrigger::service {
 namespace {
 
-// Of the time that ranks wait for their service processes: for the connection, the greeting and the start of these.
-// What is left is for reaching the ranks' memory.
-constexpr double kCallShare = 0.6;
+// Of the time that ranks wait for their service processes: for the connection, the greeting and the start of these; and
+// then for reaching the ranks' memory.
+constexpr double kCallShare = 0.3;
+constexpr double kAttachShare = 0.2;
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 constexpr std::chrono::milliseconds kLookAtDpu{500};
 
@@ -36,11 +37,11 @@ std::string DpuServices::name() const {
 }
 
 std::chrono::milliseconds DpuServices::call_limit() const {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(config_.attach_timeout_ms * kCallShare));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(config_.init_timeout_ms * kCallShare));
 }
 
 std::chrono::milliseconds DpuServices::attach_limit() const {
-  return std::chrono::milliseconds(config_.attach_timeout_ms) - call_limit();
+  return std::chrono::milliseconds(static_cast<std::int64_t>(config_.init_timeout_ms * kAttachShare));
 }
 
 Status DpuServices::start() {

@@ -42,7 +42,7 @@ std::unique_ptr<Services> make_services(const KeeperConfig& config, LocalRanks& 
 Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
     : config_(std::move(config)),
       stop_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      phase_began_(Clock::now()),
+      attach_deadline_(Clock::now() + std::chrono::milliseconds(config_.init_timeout_ms)),
       door_(events_, std::move(listener), config_.secret),
       ranks_(events_, config_.world_size, config_.local_size),
       services_(make_services(config_, ranks_, events_, starter)),
@@ -78,7 +78,6 @@ void Keeper::stop() {
 void Keeper::enter(Phase phase) {
   assert(phase >= phase_ && "no way leads back");
   phase_ = phase;
-  phase_began_ = Clock::now();
 }
 
 void Keeper::handle(const Event& event) {
@@ -104,8 +103,7 @@ int Keeper::timeout_ms() const {
     if (time) next = std::min(next.value_or(*time), *time);
   };
   at(services_->next_look());
-  if (phase_ == Phase::gathering) at(phase_began_ + std::chrono::milliseconds(config_.hello_timeout_ms));
-  if (phase_ == Phase::attaching) at(phase_began_ + std::chrono::milliseconds(config_.attach_timeout_ms));
+  if (phase_ <= Phase::attaching) at(attach_deadline_);
   if (phase_ == Phase::ending) at(job_end_.next_step());
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
@@ -115,13 +113,12 @@ int Keeper::timeout_ms() const {
 void Keeper::look_at_clock(Clock::time_point now) {
   door_.expire(now);
   read_services({Source::clock, 0});
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - phase_began_);
-  if (phase_ == Phase::gathering && waited.count() >= config_.hello_timeout_ms) {
-    refuse_everybody("only " + std::to_string(ranks_.present()) + " of " + std::to_string(config_.local_size) +
-                     " ranks of this node appeared within " + std::to_string(config_.hello_timeout_ms) + " ms");
-  } else if (phase_ == Phase::attaching && waited.count() >= config_.attach_timeout_ms) {
-    refuse_everybody("the service processes were not ready within " + std::to_string(config_.attach_timeout_ms) +
-                     " ms");
+  if (phase_ <= Phase::attaching && now >= attach_deadline_) {
+    const std::string within = " within " + std::to_string(config_.init_timeout_ms) + " ms";
+    refuse_everybody(phase_ == Phase::gathering
+                         ? "only " + std::to_string(ranks_.present()) + " of " + std::to_string(config_.local_size) +
+                               " ranks of this node appeared" + within
+                         : "the service processes were not ready" + within);
   } else if (phase_ == Phase::ending && job_end_.advance(now)) {
     enter(Phase::over);
   }
@@ -148,8 +145,9 @@ void Keeper::refuse_everybody(const std::string& reason) {
 
 void Keeper::start_services() {
   enter(Phase::attaching);
+  const Clock::time_point began = Clock::now();
   if (const Status started = services_->start(); !started) return refuse_everybody(started.error());
-  phase_began_ = Clock::now();  // what has been waited for a DPU does not count
+  attach_deadline_ += Clock::now() - began;  // what has been waited for a DPU does not count
 }
 
 void Keeper::welcome_when_attached() {
@@ -184,6 +182,9 @@ void Keeper::read_rank(std::uint32_t local_rank) {
     ControlSocket::Received received = rank.socket.receive(0);
     if (received.event == ControlSocket::Event::nothing) return;
     if (received.event == ControlSocket::Event::malformed) return disconnect_rank(local_rank, received.problem);
+    if (received.event == ControlSocket::Event::no_descriptors) {
+      return disconnect_rank(local_rank, "the keeper has " + received.problem);
+    }
     if (received.event == ControlSocket::Event::closed) {
       const bool will_be_ended = phase_ == Phase::ending && config_.end_ranks && rank.exit_event.valid();
       return will_be_ended ? ranks_.close(local_rank) : rank_left(local_rank, "closed its connection");

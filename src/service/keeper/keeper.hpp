@@ -76,7 +76,7 @@ class Keeper {
   UniqueFd stop_event_;
   UniqueFd leader_;  // its exit event
   Phase phase_ = Phase::gathering;
-  Clock::time_point phase_began_;
+  Clock::time_point attach_deadline_;  // for all ranks to be served
   int exit_status_ = 0;
   Door door_;
   LocalRanks ranks_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocol/control.hpp"
+#include "protocol/settings.hpp"
 
 namespace outrigger::service {
 
@@ -20,10 +21,10 @@ struct KeeperConfig {
   std::uint32_t services = 0;      // 0: by itself
   std::vector<int> service_cpus;   // empty: cores free of ranks
   std::uint32_t reach_allowed = kReachAll;
-  std::uint32_t hello_timeout_ms = 10000;   // for all ranks to appear
-  std::uint32_t attach_timeout_ms = 10000;  // for the service processes to be ready after that
-  pid_t leader_pid = 0;                     // 0: none; the job's messages for people go to its standard error
-  bool end_ranks = true;                    // SIGTERM and SIGKILL for ranks that stay after a service process has died
+  // For all ranks to appear and the service processes to be ready, from the keeper's start on.
+  std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
+  pid_t leader_pid = 0;   // 0: none; the job's messages for people go to its standard error
+  bool end_ranks = true;  // SIGTERM and SIGKILL for ranks that stay after a service process has died
   Secret secret{};
   std::string dpu;      // HOST:PORT where `outriggerd dpu` listens; empty: service processes run on this node
   Secret dpu_secret{};  // which it knows, too

@@ -11,6 +11,7 @@ std::optional<ControlMessage> KeeperLink::next() {
     case ControlSocket::Event::nothing: break;
     case ControlSocket::Event::closed: lose(); break;
     case ControlSocket::Event::malformed: fail("malformed message from the keeper: " + received.problem); break;
+    case ControlSocket::Event::no_descriptors: fail("a service process has " + received.problem); break;
     case ControlSocket::Event::message: return std::move(received.message);
   }
   return std::nullopt;

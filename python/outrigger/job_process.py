@@ -1,0 +1,125 @@
+"""The process of an MPI's launcher: it gets every signal that this command gets, and ends with this command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from outrigger.errors import UserError
+
+_SECONDS_TO_END = 5.0
+_SENT_BY_KERNEL = 0x80  # SI_KERNEL: keys of the terminal, or its end
+# Those about this process itself, and those that cannot be taken.
+_NOT_PASSED = {
+    signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGTTIN, signal.SIGTTOU, signal.SIGPROF,
+    signal.SIGVTALRM, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS,
+}  # fmt: skip
+_OF_JOB_CONTROL = {signal.SIGTSTP, signal.SIGCONT}
+
+
+def words(daemon: Path, unblocked: Sequence[int] = ()) -> list[str]:
+    """What goes before a launcher's command, so that it ends with the thread that starts it, however that ends."""
+    unblock = ["--unblock", ",".join(map(str, unblocked))] if unblocked else []
+    return [str(daemon), "launch", "--parent", str(os.getpid()), *unblock, "--"]
+
+
+def _has_the_terminal() -> bool:
+    """Standard input is a terminal, and its keys are for this command's process group."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _held(numbers: set[int]) -> Iterator[set[int]]:
+    """Signals wait to be taken one by one; gives those that did not before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield numbers - before
+        while signal.sigtimedwait(numbers, 0) is not None:
+            pass  # for a launcher that has ended
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class JobProcess:
+    """A launcher, from its start to its end, in the thread that makes this.
+
+    In a process group of its own, so that a signal for this command's group comes once, from here. Where the terminal
+    is this command's it stays in the group, or it could not read from there: keys then reach it without help.
+    """
+
+    def __init__(self, daemon: Path, command: Sequence[str], environment: Mapping[str, str], *, capture: bool) -> None:
+        self._terminal = _has_the_terminal()
+        passed = set(signal.valid_signals()) - _NOT_PASSED
+        self._passed = passed - _OF_JOB_CONTROL if self._terminal else passed
+        self._daemon = daemon
+        self._command = command
+        self._environment = environment
+        self._capture = capture
+        self._output = b""
+        self._ended = threading.Event()
+        self.interrupted = False
+        """It was sent a SIGINT."""
+
+    def run(self, timeout_s: float | None) -> tuple[int, bytes]:
+        """The code as of subprocess.Popen, and what was captured. UserError: it was ended at the time limit."""
+        with _held(self._passed | {signal.SIGCHLD}) as unblocked:
+            process = subprocess.Popen(
+                [*words(self._daemon, sorted(unblocked)), *self._command],
+                env=dict(self._environment),
+                stdin=subprocess.DEVNULL if self._capture else None,
+                stdout=subprocess.PIPE if self._capture else None,
+                process_group=None if self._terminal else 0,
+            )
+            waiter = threading.Thread(target=self._wait, args=(process, threading.get_ident()))
+            waiter.start()
+            in_time = self._pass_signals(process, timeout_s)
+            if not in_time:
+                self._end(process)
+            waiter.join()
+        if not in_time:
+            raise UserError(f"still running after {timeout_s:.0f} s, ended: {' '.join(self._command)}")
+        return process.returncode, self._output
+
+    def _wait(self, process: subprocess.Popen[bytes], starter: int) -> None:
+        output, _ = process.communicate()
+        self._output = output or b""
+        self._ended.set()
+        signal.pthread_kill(starter, signal.SIGCHLD)
+
+    def _pass_signals(self, process: subprocess.Popen[bytes], timeout_s: float | None) -> bool:
+        """Until it has ended; False: it has not in that time."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        watched = self._passed | {signal.SIGCHLD}
+        while not self._ended.is_set():
+            if deadline is None:
+                came: signal.struct_siginfo | None = signal.sigwaitinfo(watched)
+            else:
+                came = signal.sigtimedwait(watched, max(0.0, deadline - time.monotonic()))
+            if came is None:
+                return self._ended.is_set()
+            if came.si_signo != signal.SIGCHLD:
+                self._pass(process, came)
+        return True
+
+    def _pass(self, process: subprocess.Popen[bytes], came: signal.struct_siginfo) -> None:
+        self.interrupted = self.interrupted or came.si_signo == signal.SIGINT
+        if self._terminal and came.si_code == _SENT_BY_KERNEL:
+            return  # all of the group have it
+        process.send_signal(came.si_signo)
+        if came.si_signo == signal.SIGTSTP:
+            os.kill(os.getpid(), signal.SIGSTOP)  # until a SIGCONT, which is passed, too
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """With its ranks: kindly, then by force."""
+        process.terminate()
+        if not self._ended.wait(_SECONDS_TO_END):
+            process.kill()

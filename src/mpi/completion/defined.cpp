@@ -1,0 +1,56 @@
+#include "mpi/completion/defined.hpp"
+
+#include <cstddef>
+
+#include "mpi/collectives/operation.hpp"
+
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#endif
+
+// Part of the memory sanitizer's runtime, which is linked into the program.
+extern "C" [[gnu::weak]] void __msan_unpoison(const volatile void* begin, std::size_t bytes);
+
+namespace outrigger::mpi {
+namespace {
+
+bool under_valgrind() {
+#ifdef RUNNING_ON_VALGRIND
+  return RUNNING_ON_VALGRIND != 0;
+#else
+  return false;
+#endif
+}
+
+bool msan() {
+  return &__msan_unpoison != nullptr;
+}
+
+void mark(const std::byte* begin, std::size_t bytes) {
+#ifdef VALGRIND_MAKE_MEM_DEFINED
+  VALGRIND_MAKE_MEM_DEFINED(begin, bytes);
+#endif
+  if (msan()) __msan_unpoison(begin, bytes);
+}
+
+}  // namespace
+
+void mark_received(const Operation& operation) {
+  static const bool followed = under_valgrind() || msan();
+  if (!followed) return;
+  const Blocks& blocks = operation.receive;
+  const client::BufferLayout& layout = blocks.layout();
+  const std::uint32_t me = operation.comm->me().value();
+  if (operation.root.has_value()) {  // one block, from there
+    if (*operation.root != me && layout.block_bytes != 0) mark(blocks.handed(0), layout.block_bytes);
+    return;
+  }
+  // Of what this process copies itself valgrind knows more than we.
+  const bool own_is_known = operation.in_place || (operation.own_block_by_rank && !msan());
+  for (std::uint32_t peer = 0; peer < blocks.peers(); ++peer) {
+    if (peer == me && own_is_known) continue;
+    if (const std::uint64_t bytes = layout.bytes(peer); bytes != 0) mark(blocks.handed(peer), bytes);
+  }
+}
+
+}  // namespace outrigger::mpi
