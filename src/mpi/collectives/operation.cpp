@@ -154,6 +154,7 @@ Operation* make_operation() {
       operation->busy.store(false, std::memory_order_relaxed);
       operation->done.store(false, std::memory_order_relaxed);
       operation->error = MPI_SUCCESS;
+      operation->counted = nullptr;
       return operation;
     }
   }

@@ -131,6 +131,6 @@ OUTRIGGER_ENTRY(Request_get_status, 3, RequestStatus)
 OUTRIGGER_ENTRY(Request_get_status_all, 4, StatusOfMany<&status_of_all>)
 OUTRIGGER_ENTRY(Request_get_status_any, 5, StatusOfMany<&status_of_any>)
 OUTRIGGER_ENTRY(Request_get_status_some, 5, StatusOfMany<&status_of_some>)
-OUTRIGGER_ENTRY(Request_free, 1, RequestFree)
+OUTRIGGER_ENTRY(Request_free, 1, ForgettingRequest<RequestFree>)
 
 }  // namespace outrigger::mpi

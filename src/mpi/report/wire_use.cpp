@@ -33,7 +33,7 @@ std::vector<Routes> gathered(const Routes& mine, std::uint32_t ranks, MPI_Comm c
 
 }  // namespace
 
-std::vector<WireUse> gather_wire_use(const Job& job) {
+std::vector<report::WireUse> gather_wire_use(const Job& job) {
   if (job.nodes == 1) return {};
   Routes mine;
   for (const WireRoute& route : job.client->statistics().wire_routes) add(mine, route);
@@ -41,24 +41,15 @@ std::vector<WireUse> gather_wire_use(const Job& job) {
   if (job.local_rank != 0) return {};
   Routes node;
   for (const Routes& rank : of_ranks) std::for_each_n(rank.routes.begin(), rank.count, [&](auto& r) { add(node, r); });
-  std::vector<WireUse> uses;
+  std::vector<report::WireUse> uses;
   for (const Routes& other : gathered(node, job.nodes, job.node_leaders)) {
     for (std::uint32_t i = 0; i < other.count; ++i) {
-      auto use = std::ranges::find(uses, other.routes[i], &WireUse::route);
-      if (use == uses.end()) use = uses.insert(use, WireUse{other.routes[i], 0});
+      auto use = std::ranges::find(uses, other.routes[i], &report::WireUse::route);
+      if (use == uses.end()) use = uses.insert(use, report::WireUse{other.routes[i], 0});
       ++use->nodes;
     }
   }
   return uses;
-}
-
-std::string wire_text(const std::vector<WireUse>& uses, std::uint32_t nodes) {
-  std::string text;
-  for (const WireUse& use : uses) {
-    text += (text.empty() ? "" : "; ") + text_of(use.route);
-    if (use.nodes != nodes) text += " on " + std::to_string(use.nodes) + " of " + std::to_string(nodes) + " nodes";
-  }
-  return text.empty() ? "not used" : text;
 }
 
 }  // namespace outrigger::mpi
