@@ -58,9 +58,13 @@ def end_of(ended: Ended) -> str:
 def counted(report: Report) -> str:
     """Whose figures these are, where they are not all ranks'."""
     ranges = report.counted_ranks
-    ranks = sum(last - first + 1 for first, last in ranges)
-    if not ranges or ranks == report.ranks:
+    if ranges is None:
         return ""
+    ranks = sum(last - first + 1 for first, last in ranges)
+    if ranks == report.ranks:
+        return ""
+    if not ranges:
+        return "No rank has counted anything."
     words = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)
     return f"Counted {'is rank' if ranks == 1 else 'are ranks'} {words} of {report.ranks}."
 
@@ -68,7 +72,7 @@ def counted(report: Report) -> str:
 def heading(report: Report) -> str:
     """The lines over the table."""
     lines = []
-    if report.run_seconds is not None:
+    if report.run_seconds is not None and report.run_seconds.ranks > 0:
         time = format_seconds(report.run_seconds.mean)
         lines.append(f"{plural(report.ranks, 'rank')} under {report.mpi}, {time} from MPI_Init to the end.")
     lines += [f"[yellow]{escape(line)}[/]" for line in (end_of(report.ended), counted(report)) if line]

@@ -166,8 +166,8 @@ class Report:
     service: Service
     services: tuple[ServiceProcess, ...] = ()
     ended: Ended = Ended("finalized")
-    counted_ranks: tuple[tuple[int, int], ...] = ()
-    """From and to; empty in reports that do not say it: all."""
+    counted_ranks: tuple[tuple[int, int], ...] | None = None
+    """Whose counts are in it, from and to. None in reports that do not say it: all."""
     native_because: str = ""
     """Why the whole job ran natively; empty: it did not."""
     run_seconds: Spread | None = None

@@ -23,7 +23,7 @@ void start_native_report(const NativeJob& job) {
   begin_ledger({job.world_rank, job.world_size, absolute_path(job.path), job.because});
   if (!register_native_communicators()) stop_counting();
   native_job() = job;
-  if (job.writes) write_summary(gather_summary(constants().comm_null), false);
+  if (job.writes) write_beginning();
 }
 
 void end_native_report() {

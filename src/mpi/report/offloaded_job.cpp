@@ -47,7 +47,7 @@ void start_report(Job& job) {
     header.service = service_of(*job.client);
   });
   job.client->show_counts(ledger().fd());
-  if (job.world_rank == 0) write_summary(gather_summary(constants().comm_null), false);
+  if (job.world_rank == 0) write_beginning();
 }
 
 void write_report(const Job& job) {

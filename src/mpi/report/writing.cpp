@@ -97,6 +97,14 @@ report::Summary gather_summary(MPI_Comm comm) {
   return summary;
 }
 
+void write_beginning() {
+  report::Summary summary = gather_summary(constants().comm_null);
+  summary.counted.clear();
+  summary.run_seconds = {};
+  summary.cpu_calls = {};
+  write_summary(summary, false);
+}
+
 void write_summary(const report::Summary& summary, bool last) {
   const std::string path = report::text_in(ledger().header().path);
   if (path == "-") {

@@ -27,6 +27,8 @@ void end_ledger();
 // All ranks' ledgers put together, on rank 0 of the communicator; of this rank alone with MPI_COMM_NULL.
 [[nodiscard]] report::Summary gather_summary(MPI_Comm comm);
 
+// What is known before anything is counted: should nobody be left to write more.
+void write_beginning();
 // To the report's path, as a table or JSON. `last`: the job has ended. Says so where it cannot be written.
 void write_summary(const report::Summary& summary, bool last);
 
