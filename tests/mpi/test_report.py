@@ -222,3 +222,28 @@ def test_what_is_no_file_is_written_to(offload: Mpi, tmp_path: Path) -> None:
         offload.run(RANKS, ["counted", "late"], env={"OUTRIGGER_REPORT": str(pipe)}).ok()
         text, _ = reader.communicate(timeout=20)
     assert pipe.is_fifo() and named(report.parse(text), "MPI_Barrier").calls == 10 * RANKS
+
+
+@pytest.mark.parametrize("which", ["send", "receive"])
+def test_a_bad_buffer_is_named_by_its_rank(offload: Mpi, which: str) -> None:
+    """With the argument and the address."""
+    result = offload.run(RANKS, ["counted", "bad", which])
+    (address,) = (line.split()[-1] for line in result.out.splitlines() if line.startswith("bad address"))
+    use = "read" if which == "send" else "written"
+    words = f"not accessible; this rank's {which} buffer cannot be {use} at address {address}, byte {31 * 4096} of the"
+    assert [line for line in result.out.splitlines() if "outrigger: rank 1: ibcast" in line and words in line], (
+        result.out
+    )
+    others = [line for line in result.out.splitlines() if "this rank's buffers are well" in line]
+    assert all("outrigger: rank 1:" not in line for line in others)
+
+
+def test_of_several_nodes_the_first_writes_what_it_has(offload: Mpi) -> None:
+    if offload.pretend_nodes > 1:
+        pytest.skip("it is one of several already")
+    job = offload.start(RANKS, ["counted", "end", "abort", "7"], env={"OUTRIGGER_PRETEND_NODES": "2"})
+    job.wait(40)
+    offload.nothing_left()
+    found = final_report(job.directory)
+    assert (found.nodes, found.ended.how, found.ended.rank) == (2, "aborted", 1)
+    assert found.counted_ranks == ((0, 1),) and named(found, "MPI_Allreduce").calls == 3 * 2

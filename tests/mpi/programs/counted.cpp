@@ -3,8 +3,10 @@
 //     counted all ROUNDS         each blocking and nonblocking form, ROUNDS times
 //     counted persistent ROUNDS  where the MPI has them: two persistent ones, and one with large counts, once
 //     counted end HOW            a few, then rank 1 ends the job: abort CODE, signal, exit CODE; others sleep
+//     counted bad WHICH          rank 1 passes a send or receive buffer that is not there, and says where
 //     counted late               rank 1 comes late to each barrier
 #include <mpi.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -149,6 +151,23 @@ void call_all(Buffers& b, int ranks, int rounds) {
   call_wrongly(b);
 }
 
+// The last page of the buffer may not be touched.
+void pass_bad_buffer(const std::string& which, int rank) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t block = 32 * page;
+  char* good = static_cast<char*>(mmap(nullptr, block, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  std::memset(good, 1, block);
+  if (rank == 1) {
+    mprotect(good + 31 * page, page, PROT_NONE);
+    std::printf("bad address %p\n", static_cast<void*>(good + 31 * page));
+    std::fflush(stdout);
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Request q = MPI_REQUEST_NULL;
+  MPI_Ibcast(good, static_cast<int>(block), MPI_CHAR, which == "send" ? 1 : 0, MPI_COMM_WORLD, &q);
+  if (MPI_Wait(&q, MPI_STATUS_IGNORE) == MPI_SUCCESS) std::printf("rank %d: no error\n", rank);
+}
+
 void end_here(const std::string& how, int code) {
   if (how == "abort") MPI_Abort(MPI_COMM_WORLD, code);
   if (how == "signal") std::raise(SIGKILL);
@@ -171,6 +190,7 @@ int main(int argc, char** argv) {
     if (rank == 1) usleep(30'000);
     MPI_Barrier(MPI_COMM_WORLD);
   }
+  if (mode == "bad") pass_bad_buffer(argv[2], rank);
   if (mode == "end") {
     for (int i = 0; i < 3; ++i)
       MPI_Allreduce(buffers.send.data(), buffers.receive.data(), kBlock, MPI_SIGNED_CHAR, MPI_MAX, MPI_COMM_WORLD);
