@@ -43,9 +43,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "copy/",
         "protocol/",
     ),
-    "service": ("base/", "copy/", "protocol/", "engine/", "fabric/"),
+    "report": ("base/", "protocol/"),
+    "service": ("base/", "copy/", "protocol/", "report/", "engine/", "fabric/"),
     "sim": ("engine/", "fabric/sim/", "fabric/fabric.hpp", "base/", "protocol/"),
-    "mpi": ("client/", "base/", "copy/", "protocol/"),
+    "mpi": ("client/", "base/", "copy/", "protocol/", "report/"),
     "heap": (
         "base/",
         "protocol/",

@@ -10,7 +10,20 @@ from typing import Annotated
 
 import typer
 
-from outrigger import artifacts, binding, demo, dpu_info, dpu_process, info, launchers, mpis, options, settings, sizes
+from outrigger import (
+    artifacts,
+    binding,
+    demo,
+    dpu_info,
+    dpu_process,
+    info,
+    launchers,
+    mpis,
+    options,
+    report,
+    settings,
+    sizes,
+)
 from outrigger import run as running
 from outrigger.bench import fft3d, harm, skew
 from outrigger.cluster import commands as cluster_commands
@@ -144,6 +157,14 @@ def run(
         show_binding=show_binding,
     )  # fmt: skip
     raise typer.Exit(running.run(request, found))
+
+
+@app.command("report")
+def show_report(
+    written: Annotated[Path, typer.Argument(metavar="FILE.json", help="What --report FILE.json has written.")],
+) -> None:
+    """Show a report: every collective that was called, what was offloaded, and what else could be."""
+    report.show(console(), report.read(written))
 
 
 @app.command("info")

@@ -1,149 +1,31 @@
-"""The library's report: reading the JSON it writes at MPI_Finalize, and showing it."""
+"""The library's report on the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import formats
-from outrigger.errors import UserError
+from outrigger import report_advice, report_calls
+from outrigger.report_data import (
+    Collective,
+    Report,
+    Spread,
+    format_bytes,
+    format_seconds,
+    offload_verdict,
+    parse,
+    plural,
+    read,
+)
 
-VERSION = 1
-_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A sum over the ranks with the smallest and the largest."""
-
-    sum: float
-    min: float
-    max: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Collective:
-    """The figures of one collective on one communicator, of all ranks together."""
-
-    collective: str
-    communicator: str
-    size: int
-    calls: int
-    offloaded: int
-    algorithms: Mapping[str, int]
-    """Which served how many of those."""
-    native: Mapping[str, int]
-    bytes: Mapping[str, int]
-    late_announcements: int
-    post_seconds: Spread
-    completion_seconds: Spread
+__all__ = ["Report", "format_bytes", "format_seconds", "offload_verdict", "parse", "read", "show"]
 
 
-@dataclass(frozen=True)
-class WireUse:
-    """One way by which data went between nodes, as UCX reported it, and how many nodes used it."""
-
-    kind: str
-    """`rdma`: the network moves memory to memory; `messages`: processors copy."""
-    transports: str
-    nodes: int
-
-
-@dataclass(frozen=True)
-class Service:
-    """The service processes of the first node."""
-
-    processes: int
-    core: int
-    """-1: not pinned."""
-    core_is_free: bool
-    cross_memory_attach: bool
-    xpmem: bool = False
-
-
-@dataclass(frozen=True)
-class SharedHeap:
-    """Of all ranks together."""
-
-    allocations: int
-    bytes: int
-    refused: int
-    forks: int
-
-
-@dataclass(frozen=True)
-class CpuSeconds:
-    """Of the ranks."""
-
-    offloaded_calls: Spread
-    process: Spread
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """What the library wrote."""
-
-    mpi: str
-    ranks: int
-    nodes: int
-    wire: tuple[WireUse, ...]
-    shared_heap: SharedHeap | None = None
-    """None: it was not asked for."""
-    copied_while_waiting: int = 0
-    """Bytes counted under `copier` that ranks copied themselves while they waited, of all ranks together."""
-    in_huge_pages: int = 0
-    """Bytes of buffers that were moved to huge pages, of all ranks together."""
-    service: Service
-    collectives: tuple[Collective, ...]
-    rank_cpu_seconds: CpuSeconds
-
-
-def parse(text: str | bytes, what: str = "the report") -> Report:
-    """A report from its JSON."""
-    return formats.parse_version(text, Report, VERSION, what)
-
-
-def read(path: Path) -> Report:
-    """A report from its file."""
-    try:
-        return parse(path.read_bytes(), f"the report {path}")
-    except OSError as error:
-        raise UserError(f"the report {path} cannot be read: {error.strerror}") from error
-
-
-def offload_verdict(report: Report, collectives: Sequence[str]) -> str:
-    """Empty when each of the collectives was offloaded on some communicator, else why not."""
-    for name in collectives:
-        entries = [entry for entry in report.collectives if entry.collective == name]
-        if any(entry.offloaded for entry in entries):
-            continue
-        reasons = dict.fromkeys(reason for entry in entries for reason in entry.native)
-        return f"{name} stayed native: {', '.join(reasons) or 'it was not called'}"
-    return ""
-
-
-def format_bytes(count: int) -> str:
-    """Three figures with a binary unit: 1.50 MiB."""
-    for size, unit in _UNITS:
-        if count >= size:
-            value = count / size
-            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
-    return f"{count} B"
-
-
-def format_seconds(seconds: float) -> str:
-    """Three figures with a unit: 12.3 ms."""
-    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= size:
-            value = seconds / size
-            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
-    return "0" if seconds <= 0 else f"{seconds * 1e9:.0f} ns"
+_TAKEN = 0.005
+"""Of the time. Less is not worth a line."""
 
 
 def _spread(spread: Spread, ranks: int) -> str:
@@ -161,9 +43,21 @@ def _offloaded(entry: Collective) -> Text:
     return Text("\n".join([f"{entry.offloaded:,}", *names]), style=style)
 
 
-def collectives_table(report: Report) -> Table:
-    """A row for each collective and communicator."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
+def _offloaded_rows(report: Report) -> list[Collective]:
+    """What the table of calls does not have: how offloaded collectives were served."""
+    return [entry for entry in report.collectives if entry.offloaded or not report.calls]
+
+
+def _new_table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
+
+
+def _reaches(entry: Collective) -> str:
+    return "\n".join(f"{format_bytes(count)} {name}" for name, count in entry.bytes.items() if count) or "-"
+
+
+def _wide_table(entries: list[Collective]) -> Table:
+    table = _new_table()
     table.add_column("collective\ncommunicator", no_wrap=True)
     table.add_column("calls\nall ranks", justify="right")
     table.add_column("offloaded\nby", justify="right", no_wrap=True)
@@ -171,19 +65,43 @@ def collectives_table(report: Report) -> Table:
     table.add_column("received by reach")
     for name in ("in the call\nmean (max)", "in waits\nmean (max)", "late\narrivals"):
         table.add_column(name, justify="right", no_wrap=True)
-    for entry in report.collectives:
-        reaches = [f"{format_bytes(count)} {name}" for name, count in entry.bytes.items() if count]
+    for entry in entries:
         table.add_row(
-            f"{entry.collective}\n[dim]{entry.communicator}, {entry.size} ranks[/]",
+            f"{entry.collective}\n[dim]{escape(entry.communicator)}, {plural(entry.size, 'rank')}[/]",
             f"{entry.calls:,}",
             _offloaded(entry),
             _why_native(entry),
-            "\n".join(reaches) or "-",
+            _reaches(entry),
             _spread(entry.post_seconds, entry.size),
             _spread(entry.completion_seconds, entry.size),
             f"{entry.late_announcements:,}",
         )
     return table
+
+
+def _narrow_table(entries: list[Collective]) -> Table:
+    table = _new_table()
+    table.add_column("collective\ncommunicator", no_wrap=True, min_width=24)
+    for name in ("calls\nlate", "offloaded\nby"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("received by\nreach")
+    table.add_column("in the call\nin waits", justify="right", no_wrap=True)
+    for entry in entries:
+        size = max(entry.size, 1)
+        posts, waits = (format_seconds(spread.sum / size) for spread in (entry.post_seconds, entry.completion_seconds))
+        table.add_row(
+            f"{entry.collective}\n[dim]{escape(entry.communicator)}, {plural(entry.size, 'rank')}[/]",
+            f"{entry.calls:,}\n[dim]{entry.late_announcements:,}[/]",
+            _offloaded(entry),
+            _reaches(entry),
+            f"{posts}\n{waits}",
+        )
+    return table
+
+
+def collectives_table(entries: list[Collective], width: int) -> Table:
+    """A row for each collective and communicator."""
+    return _wide_table(entries) if width >= report_calls.WIDE else _narrow_table(entries)
 
 
 def wire_line(report: Report) -> str:
@@ -219,9 +137,29 @@ def huge_pages_line(report: Report) -> str:
     return f"buffers moved to huge pages: {format_bytes(report.in_huge_pages)}\n" if report.in_huge_pages else ""
 
 
+def taken_lines(report: Report) -> str:
+    """Service processes whose cores others had; empty where that was not measured."""
+    lines = [
+        f"\nService process {process.number}, CPU {process.core} of node {process.node}: "
+        f"the service's core was taken by others for {process.core_taken:.0%} of the time."
+        for process in report.services
+        if process.core_taken is not None and process.core_taken >= _TAKEN
+    ]
+    return "".join(lines)
+
+
+def _cpu_line(report: Report) -> str:
+    calls, process = report.rank_cpu_seconds.offloaded_calls, report.rank_cpu_seconds.process
+    all_ranks = process.ranks in (0, report.ranks)
+    of = f", of {_spread(process, report.ranks)} in all" if all_ranks else ""
+    return f"\nCPU time of a rank, mean (max): {_spread(calls, report.ranks)} in offloaded calls and their waits{of}."
+
+
 def summary(report: Report) -> str:
     """The lines under the table."""
     service = report.service
+    if service.processes == 0:
+        return f"No service process.{_cpu_line(report)}"
     count = service.processes
     processes = "1 service process" if count == 1 else f"{count} service processes"
     on_dpu = any(entry.bytes.get(reach) for entry in report.collectives for reach in ("rdma", "alias"))
@@ -230,19 +168,23 @@ def summary(report: Report) -> str:
         where += ", which ranks use too"
     xpmem = "; private memory by XPMEM" if service.xpmem else ""
     cma = "" if on_dpu or service.cross_memory_attach else "; cross-memory attach is not available"
-    calls, process = report.rank_cpu_seconds.offloaded_calls, report.rank_cpu_seconds.process
     return (
         f"{heap_line(report)}{waiting_line(report)}{huge_pages_line(report)}{wire_line(report)}"
-        f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{xpmem}{cma}.\n"
-        f"CPU time of a rank, mean (max): {_spread(calls, report.ranks)} in offloaded calls and "
-        f"their waits, of {_spread(process, report.ranks)} in all."
+        f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{xpmem}{cma}."
+        f"{taken_lines(report)}{_cpu_line(report)}"
     )
 
 
 def show(console: Console, report: Report) -> None:
     """Prints the report."""
-    if report.collectives:
-        console.print(collectives_table(report))
-    else:
-        console.print("No collective that can be offloaded was called.")
+    console.print(report_calls.heading(report))
+    if report.calls:
+        console.print(report_calls.table(report, console.width))
+    for line in report_advice.advice(report):
+        console.print(f"[bold]*[/] {escape(line)}")
+    entries = _offloaded_rows(report)
+    if entries:
+        console.print(collectives_table(entries, console.width))
+    elif not report.collectives and not report.native_because:
+        console.print("No collective that can be offloaded was called in a form that was to be offloaded.")
     console.print(summary(report))

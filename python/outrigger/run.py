@@ -24,6 +24,7 @@ from outrigger import (
     mpis,
     plan,
     report,
+    report_end,
     scratch,
     settings,
     tables,
@@ -147,7 +148,12 @@ class _Run:
         if request.dry_run:
             self._show_dry_run(planned)
             return 0
+        here = written is not None and not self._where.shares
+        if here and written is not None:
+            report_end.forget(written)
         code, _ = launch.run(planned)
+        if here and written is not None:
+            report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
         for line in fleet.notes():
             note(line)
         if request.report_to == TO_TERMINAL and written is not None:

@@ -46,6 +46,10 @@ bool Client::copier() const {
   return endpoint_->lending().copier_runs();
 }
 
+void Client::show_counts(int fd) {
+  endpoint_->control().show_counts(fd);
+}
+
 NodeLeader Client::node_leader() {
   return NodeLeader(*endpoint_);
 }

@@ -209,6 +209,9 @@ class Client {
   // The same for a thread that tests, where there is no copier: false without looking where there is one.
   bool help_where_alone();
 
+  // Gives the keeper of this node memory that holds what this rank counts (report/ledger.hpp): it outlives the rank.
+  void show_counts(int fd);
+
   // The text of what ended the job (a lost service process or keeper); empty while all is well. Looks at the
   // connection at most every few milliseconds, so it may be called in a waiting loop.
   [[nodiscard]] std::optional<std::string> fatal();

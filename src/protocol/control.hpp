@@ -12,6 +12,7 @@
 //    | region_add {id, base, bytes} + fd --> region_add ----------------->|   sealed memfd
 //    |<-- region_added {id, ok}  <------------ region_added {id, ok}      |   answered when every one has mapped it
 //    | region_drop {id} --------->| region_drop ------------------------->|
+//    | counts + fd -------------->| (if there is to be a report)            |   memory that the rank counts in
 //    | goodbye ------------------>| rank_left --------------------------->|
 //
 // In a job of several nodes, before and after the welcome; the node leader (its local rank 0) speaks for it:
@@ -90,6 +91,7 @@ enum class ControlKind : std::uint32_t {
   rank_wired = 21,
   be_quiet = 22,
   doorbell = 23,
+  counts = 24,
 };
 
 // How the service processes of the node can touch a rank's memory.

@@ -48,7 +48,7 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kReach, "all, without heap", "words with commas between them",
                "how memory may be reached, and what helps with it", true, false},
     SettingRow{setting::kReport, "no report", "a file; - for a table on stderr",
-               "what was offloaded, what was not, and why, at MPI_Finalize", true, false},
+               "every collective that was called, offloaded or why not, when the job ends", true, false},
     SettingRow{setting::kLog, "off", "LEVEL or LEVEL:FILE; off, error, warn, info, debug or trace",
                "from info on rank 0 says what was found, and how data went between nodes; with a file keeper and "
                "service processes write their log there",

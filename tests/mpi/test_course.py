@@ -58,7 +58,7 @@ def native(result) -> dict[str, int]:
 def test_small_blocks_are_native(measured):
     result = measured.run(2, ["differential", "--seed", "3", "--operations", "60"], timeout_s=150).ok()
     assert "no difference" in result.out
-    assert native(result)["selection table"] > 0
+    assert native(result)["small blocks"] > 0
 
 
 @pytest.mark.parametrize(("nodes", "services"), [(1, 1), (1, 2), (2, 1)])

@@ -117,4 +117,4 @@ def test_the_shared_heap_is_not_counted(offload):
 def test_a_bad_value_is_named(offload):
     result = offload.run(2, ["huge", "again", "1"], env={"OUTRIGGER_REACH": "huge_pages,perhaps"}).ok()
     assert "OUTRIGGER_REACH=perhaps is not valid: use mapped, " in result.out
-    assert result.report is None
+    assert result.report is not None and result.report["native_because"] and not result.report["collectives"]

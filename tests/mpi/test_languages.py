@@ -48,6 +48,10 @@ def digests(mpi: Mpi, language: str, services: int | None, preloads: dict[str, s
     result = mpi.run(RANKS, program, services=services, env=env | (preloads or {})).ok()
     if services is not None:  # four sizes, seven operations each and a blocking one
         assert result.offloaded() == (32 if services > 1 else 28) * RANKS, result.report
+        blocking = [
+            entry["calls"] for entry in result.report["calls"] if entry["form"] == "blocking" and entry["collective"]
+        ]
+        assert sum(blocking) == 4 * RANKS, result.report  # each once, whatever the binding calls on its way
     return [hashlib.sha256(Path(f"{prefix}.{rank}").read_bytes()).hexdigest() for rank in range(RANKS)]
 
 

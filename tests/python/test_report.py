@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from outrigger import report
+from outrigger import report, report_advice, report_end
 from outrigger.errors import UserError
 
 SPREAD = {"sum": 0.5, "min": 0.1, "max": 0.2}
@@ -44,8 +45,8 @@ EXAMPLE: dict[str, Any] = {
 }
 
 
-def shown(data: dict[str, Any]) -> str:
-    console = Console(file=io.StringIO(), width=140)
+def shown(data: dict[str, Any], width: int = 140) -> str:
+    console = Console(file=io.StringIO(), width=width)
     report.show(console, report.parse(json.dumps(data)))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -113,6 +114,135 @@ def test_wire_is_named(uses: list[dict[str, Any]], line: str) -> None:
 
 def test_nothing_called() -> None:
     assert "No collective that can be offloaded was called" in shown(EXAMPLE | {"collectives": []})
+
+
+def call(name: str, seconds: tuple[float, float, float], **fields: Any) -> dict[str, Any]:
+    """A row of calls, of which rank 2 spent least and rank 0 most."""
+    total, least, most = seconds
+    spread = {"sum": total, "min": least, "max": most, "min_rank": 2, "max_rank": 0, "ranks": 4}
+    return {
+        "call": name,
+        "form": "blocking",
+        "collective": None,
+        "communicator": "MPI_COMM_WORLD",
+        "group": "0" * 32,
+        "size": 4,
+        "calls": 1408,
+        "offloaded": 0,
+        "native": {"blocking form": 1408},
+        "bytes": {"calls": 1408, "sum": 1408 * 98304, "min": 98304, "max": 98304},
+        "seconds": spread,
+    } | fields
+
+
+RUN = {"sum": 40.0, "min": 10.0, "max": 10.0, "min_rank": 0, "max_rank": 0, "ranks": 4}
+ALLTOALLV = call("MPI_Alltoallv", (12.4, 1.0, 4.0), collective="ialltoallv")
+CALLS = {
+    "calls": [call("MPI_Allreduce", (0.4, 0.1, 0.1), native={"no offloaded form": 1408}), ALLTOALLV],
+    "run_seconds": RUN,
+}
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_call_is_shown_the_longest_first(width: int) -> None:
+    text = shown(EXAMPLE | CALLS, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert 0 < text.index("MPI_Alltoallv") < text.index("MPI_Allreduce")
+    for words in ("1,408", "96 KiB", "3.1 s", "31%", "1 s (2)", "4 s (0)", "blocking form", "no offloaded form"):
+        assert words in text, words
+
+
+def test_advice_has_figures_of_this_run_only() -> None:
+    (line,) = report_advice.advice(report.parse(json.dumps(EXAMPLE | CALLS)))
+    assert line == (
+        "1,408 MPI_Alltoallv of 96 KiB a rank, 31% of the run time, native because blocking calls are left to the MPI "
+        "unless asked for. `--blocking on` offloads it; posted earlier as MPI_Ialltoallv, up to 3.1 s of a rank could "
+        "be hidden behind what it computes. Rank 2 was in it for 1 s, rank 0 for 4 s: who comes last waits least."
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        call("MPI_Bcast", (12.4, 1.0, 4.0), size=1, native={"group of one": 1408}),  # nothing to be done
+        call("MPI_Barrier", (1.9, 0.1, 1.5)),  # too little
+    ],
+)
+def test_no_advice_where_there_is_nothing_to_say(other: dict[str, Any]) -> None:
+    assert not report_advice.advice(report.parse(json.dumps(EXAMPLE | {"calls": [other], "run_seconds": RUN})))
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        ({"how": "aborted", "code": 0, "rank": 2}, "The job was ended by MPI_Abort with code 0 by rank 2."),
+        ({"how": "signal", "signal": 11, "rank": 1}, "The job was ended by SIGSEGV, rank 1 first."),
+        ({"how": "exited", "code": 5}, "The job ended without MPI_Finalize, with exit code 5."),
+        ({"how": "ended", "text": "a cable is cut"}, "The job could not go on: a cable is cut."),
+        ({"how": "lost", "rank": 3}, "The job ended without MPI_Finalize, rank 3 first."),
+    ],
+)
+def test_an_end_is_said(ended: dict[str, Any], words: str) -> None:
+    text = shown(EXAMPLE | CALLS | {"ended": ended, "counted_ranks": [[0, 1], [3, 3]]})
+    assert words in text and "Counted are ranks 0 to 1, 3 of 4." in text
+
+
+def test_a_whole_end_needs_no_words() -> None:
+    text = shown(EXAMPLE | CALLS | {"ended": {"how": "finalized"}, "counted_ranks": [[0, 3]]})
+    assert "ended" not in text and "Counted" not in text
+
+
+def test_a_native_job_says_why() -> None:
+    service = EXAMPLE["service"] | {"processes": 0}
+    text = shown(EXAMPLE | CALLS | {"native_because": "no core", "service": service, "collectives": []})
+    assert "The whole job ran natively: no core." in text and "No service process." in text
+    native = report.parse(json.dumps(EXAMPLE | {"native_because": "no core", "collectives": []}))
+    assert report.offload_verdict(native, ["ibcast"]) == "ibcast stayed native, as the whole job: no core"
+
+
+def test_a_service_process_without_its_core_is_said() -> None:
+    process = {"node": 0, "number": 1, "core": 3, "core_is_free": True}
+    text = shown(EXAMPLE | {"services": [process | {"core_taken": 0.63}, process | {"core_taken": None}]})
+    assert text.count("the service's core was taken by others for 63% of the time") == 1
+
+
+def test_the_launcher_waits_for_the_keeper(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(EXAMPLE | {"ended": {"how": "running"}}))
+    ended = json.dumps(EXAMPLE | {"ended": {"how": "aborted", "code": 3, "rank": 1}})
+    keeper = threading.Timer(0.2, lambda: path.write_text(ended))
+    keeper.start()
+    report_end.settle(path, 3, mpi="MPICH", ranks=4)
+    keeper.join()
+    assert report.read(path).ended.how == "aborted"
+
+
+@pytest.mark.parametrize(("code", "how", "number"), [(139, "signal", 11), (3, "exited", None), (0, "exited", None)])
+def test_the_launcher_says_how_it_ended_where_nobody_else_does(
+    tmp_path: Path, code: int, how: str, number: int | None
+) -> None:
+    path = tmp_path / "report.json"
+    report_end.settle(path, code, mpi="MPICH", ranks=4)
+    none = report.read(path)
+    assert (none.ended.how, none.ended.signal, none.counted_ranks) == (how, number, ())
+    assert "no rank has reached MPI_Init" in none.ended.text
+    native = EXAMPLE | {
+        "ended": {"how": "running"},
+        "native_because": "no core",
+        "service": EXAMPLE["service"] | {"processes": 0},
+    }
+    path.write_text(json.dumps(native))
+    report_end.settle(path, code, mpi="MPICH", ranks=4)
+    assert (report.read(path).ended.how, report.read(path).ended.signal) == (how, number)
+    assert report.read(path).native_because == "no core" and report.read(path).collectives
+
+
+def test_the_launcher_leaves_a_report_that_says_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    text = json.dumps(EXAMPLE | {"ended": {"how": "finalized"}})
+    path.write_text(text)
+    report_end.settle(path, 1, mpi="MPICH", ranks=4)
+    assert path.read_text() == text
 
 
 def test_verdict() -> None:

@@ -141,6 +141,11 @@ Status ControlChannel::take_job_map(std::span<const std::byte> descriptors, std:
   return Error{text_of(taken.reason)};
 }
 
+void ControlChannel::show_counts(int fd) {
+  const std::lock_guard lock(mutex_);
+  if (socket_.open()) (void)socket_.send(ControlKind::counts, RankBody{rank_.value(), 0}, std::span(&fd, 1));
+}
+
 void ControlChannel::goodbye() {
   const std::lock_guard lock(mutex_);
   if (!socket_.open()) return;

@@ -40,6 +40,8 @@ class ControlChannel {
   [[nodiscard]] Status take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
                                     std::chrono::milliseconds at_most);
 
+  // See Client::show_counts.
+  void show_counts(int fd);
   void goodbye();
   // In a forked child, where other threads may have held the lock for ever: closes without locking.
   void close_in_child() { socket_.close(); }

@@ -9,6 +9,7 @@
 #include "mpi/completion/waiting.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/report/counted.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
 
@@ -56,9 +57,15 @@ struct Blocking<offload> {
   }
 };
 
+// As above, counted for the report.
+template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
+using CountedNonblocking = Counted<call, CallForm::nonblocking, counts, Nonblocking<offload>>;
+template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
+using CountedBlocking = Counted<call, CallForm::blocking, counts, Blocking<offload>>;
+
 // Counts the call as native for its arguments. Always false.
-inline bool decline(const Job& job, Collective collective, const CommState* comm) {
-  count_native(job, collective, comm, NativeReason::invalid_arguments);
+inline bool decline(const Job& job) {
+  if (job.reporting) count_native(NativeReason::invalid_arguments);
   return false;
 }
 

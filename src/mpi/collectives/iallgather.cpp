@@ -12,7 +12,7 @@ bool offload_allgather(Job& job, Form form, const void* send_buffer, Count send_
   const bool in_place = send_buffer == MPI_IN_PLACE;
   if (request == nullptr || !valid_side(job, receive_buffer, receive_count, receive_type) ||
       (!in_place && !valid_side(job, send_buffer, send_count, send_type))) {
-    return decline(job, Collective::iallgather, nullptr);
+    return decline(job);
   }
   const TypeShape receive_shape = shape_of(job, receive_type);
   const std::uint64_t block_bytes = bytes_in(receive_count, receive_shape);
@@ -24,7 +24,7 @@ bool offload_allgather(Job& job, Form form, const void* send_buffer, Count send_
   const void* own =
       offset_address(receive_buffer, static_cast<std::int64_t>(me) * receive_count * receive_shape.extent);
   if (!in_place && aliased(send_buffer, send_type, own, receive_type, send_count == receive_count && send_count != 0)) {
-    return decline(job, Collective::iallgather, comm);
+    return decline(job);
   }
   Operation& operation = new_operation(Collective::iallgather, offload, in_place);
   operation.receive.set_regular(receive_buffer, receive_count, receive_type, receive_shape, comm->size());
@@ -38,11 +38,13 @@ bool offload_allgather(Job& job, Form form, const void* send_buffer, Count send_
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Iallgather, 8, Nonblocking<&offload_allgather<int>>)
-OUTRIGGER_ENTRY(Allgather, 7, Blocking<&offload_allgather<int>>)
+OUTRIGGER_ENTRY(Iallgather, 8, CountedNonblocking<CollectiveCall::allgather, &offload_allgather<int>>)
+OUTRIGGER_ENTRY(Allgather, 7, CountedBlocking<CollectiveCall::allgather, &offload_allgather<int>>)
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Iallgather_c, 8, Nonblocking<&offload_allgather<MPI_Count>>)
-OUTRIGGER_ENTRY(Allgather_c, 7, Blocking<&offload_allgather<MPI_Count>>)
+OUTRIGGER_ENTRY(Iallgather_c, 8,
+                CountedNonblocking<CollectiveCall::allgather, &offload_allgather<MPI_Count>, Counts::large>)
+OUTRIGGER_ENTRY(Allgather_c, 7,
+                CountedBlocking<CollectiveCall::allgather, &offload_allgather<MPI_Count>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

@@ -21,7 +21,7 @@ bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send
   if (request == nullptr ||
       !valid_sides(job, receive_buffer, receive_counts, receive_displacements, receive_type, peers) ||
       (!in_place && !valid_side(job, send_buffer, send_count, send_type))) {
-    return decline(job, Collective::iallgatherv, comm);
+    return decline(job);
   }
   const TypeShape receive_shape = shape_of(job, receive_type);
   const std::uint32_t me = comm->me().value();
@@ -30,7 +30,7 @@ bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send
   const void* own =
       offset_address(receive_buffer, static_cast<std::int64_t>(receive_displacements[me]) * receive_shape.extent);
   if (!in_place && aliased(send_buffer, send_type, own, receive_type, send_count != 0 && own_count != 0)) {
-    return decline(job, Collective::iallgatherv, comm);
+    return decline(job);
   }
   Operation& operation = new_operation(Collective::iallgatherv, offload, in_place);
   operation.receive.set_irregular(receive_buffer, receive_counts, receive_displacements, receive_type, receive_shape,
@@ -45,11 +45,13 @@ bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Iallgatherv, 9, Nonblocking<&offload_allgatherv<int, int>>)
-OUTRIGGER_ENTRY(Allgatherv, 8, Blocking<&offload_allgatherv<int, int>>)
+OUTRIGGER_ENTRY(Iallgatherv, 9, CountedNonblocking<CollectiveCall::allgatherv, &offload_allgatherv<int, int>>)
+OUTRIGGER_ENTRY(Allgatherv, 8, CountedBlocking<CollectiveCall::allgatherv, &offload_allgatherv<int, int>>)
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Iallgatherv_c, 9, Nonblocking<&offload_allgatherv<MPI_Count, MPI_Aint>>)
-OUTRIGGER_ENTRY(Allgatherv_c, 8, Blocking<&offload_allgatherv<MPI_Count, MPI_Aint>>)
+OUTRIGGER_ENTRY(Iallgatherv_c, 9,
+                CountedNonblocking<CollectiveCall::allgatherv, &offload_allgatherv<MPI_Count, MPI_Aint>, Counts::large>)
+OUTRIGGER_ENTRY(Allgatherv_c, 8,
+                CountedBlocking<CollectiveCall::allgatherv, &offload_allgatherv<MPI_Count, MPI_Aint>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

@@ -14,7 +14,7 @@ bool offload_alltoall(Job& job, Form form, const void* send_buffer, Count send_c
       (!in_place && !valid_side(job, send_buffer, send_count, send_type)) ||
       (!in_place &&
        aliased(send_buffer, send_type, receive_buffer, receive_type, send_count == receive_count && send_count != 0))) {
-    return decline(job, Collective::ialltoall, nullptr);
+    return decline(job);
   }
   const TypeShape receive_shape = shape_of(job, receive_type);
   const std::uint64_t block_bytes = bytes_in(receive_count, receive_shape);
@@ -34,11 +34,12 @@ bool offload_alltoall(Job& job, Form form, const void* send_buffer, Count send_c
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Ialltoall, 8, Nonblocking<&offload_alltoall<int>>)
-OUTRIGGER_ENTRY(Alltoall, 7, Blocking<&offload_alltoall<int>>)
+OUTRIGGER_ENTRY(Ialltoall, 8, CountedNonblocking<CollectiveCall::alltoall, &offload_alltoall<int>>)
+OUTRIGGER_ENTRY(Alltoall, 7, CountedBlocking<CollectiveCall::alltoall, &offload_alltoall<int>>)
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Ialltoall_c, 8, Nonblocking<&offload_alltoall<MPI_Count>>)
-OUTRIGGER_ENTRY(Alltoall_c, 7, Blocking<&offload_alltoall<MPI_Count>>)
+OUTRIGGER_ENTRY(Ialltoall_c, 8,
+                CountedNonblocking<CollectiveCall::alltoall, &offload_alltoall<MPI_Count>, Counts::large>)
+OUTRIGGER_ENTRY(Alltoall_c, 7, CountedBlocking<CollectiveCall::alltoall, &offload_alltoall<MPI_Count>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

@@ -23,7 +23,7 @@ bool offload_alltoallv(Job& job, Form form, const void* send_buffer, const Count
       !valid_sides(job, receive_buffer, receive_counts, receive_displacements, receive_type, peers) ||
       (!in_place && !valid_sides(job, send_buffer, send_counts, send_displacements, send_type, peers)) ||
       (!in_place && aliased(send_buffer, send_type, receive_buffer, receive_type, send_counts == receive_counts))) {
-    return decline(job, Collective::ialltoallv, comm);
+    return decline(job);
   }
   Operation& operation = new_operation(Collective::ialltoallv, offload, in_place);
   const TypeShape receive_shape = shape_of(job, receive_type);
@@ -42,11 +42,13 @@ bool offload_alltoallv(Job& job, Form form, const void* send_buffer, const Count
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Ialltoallv, 10, Nonblocking<&offload_alltoallv<int, int>>)
-OUTRIGGER_ENTRY(Alltoallv, 9, Blocking<&offload_alltoallv<int, int>>)
+OUTRIGGER_ENTRY(Ialltoallv, 10, CountedNonblocking<CollectiveCall::alltoallv, &offload_alltoallv<int, int>>)
+OUTRIGGER_ENTRY(Alltoallv, 9, CountedBlocking<CollectiveCall::alltoallv, &offload_alltoallv<int, int>>)
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Ialltoallv_c, 10, Nonblocking<&offload_alltoallv<MPI_Count, MPI_Aint>>)
-OUTRIGGER_ENTRY(Alltoallv_c, 9, Blocking<&offload_alltoallv<MPI_Count, MPI_Aint>>)
+OUTRIGGER_ENTRY(Ialltoallv_c, 10,
+                CountedNonblocking<CollectiveCall::alltoallv, &offload_alltoallv<MPI_Count, MPI_Aint>, Counts::large>)
+OUTRIGGER_ENTRY(Alltoallv_c, 9,
+                CountedBlocking<CollectiveCall::alltoallv, &offload_alltoallv<MPI_Count, MPI_Aint>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

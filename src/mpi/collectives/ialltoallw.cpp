@@ -23,7 +23,7 @@ bool offload_alltoallw(Job& job, Form form, const void* send_buffer, const Count
       !valid_typed_sides(job, receive_buffer, receive_counts, receive_displacements, receive_types, peers) ||
       (!in_place && !valid_typed_sides(job, send_buffer, send_counts, send_displacements, send_types, peers)) ||
       (!in_place && aliased_w(send_buffer, send_types, receive_buffer, receive_types, send_counts == receive_counts))) {
-    return decline(job, Collective::ialltoallw, comm);
+    return decline(job);
   }
   Operation& operation = new_operation(Collective::ialltoallw, offload, in_place);
   operation.receive.set_typed(job, receive_buffer, receive_counts, receive_displacements, receive_types, peers);
@@ -38,11 +38,13 @@ bool offload_alltoallw(Job& job, Form form, const void* send_buffer, const Count
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Ialltoallw, 10, Nonblocking<&offload_alltoallw<int, int>>)
-OUTRIGGER_ENTRY(Alltoallw, 9, Blocking<&offload_alltoallw<int, int>>)
+OUTRIGGER_ENTRY(Ialltoallw, 10, CountedNonblocking<CollectiveCall::alltoallw, &offload_alltoallw<int, int>>)
+OUTRIGGER_ENTRY(Alltoallw, 9, CountedBlocking<CollectiveCall::alltoallw, &offload_alltoallw<int, int>>)
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Ialltoallw_c, 10, Nonblocking<&offload_alltoallw<MPI_Count, MPI_Aint>>)
-OUTRIGGER_ENTRY(Alltoallw_c, 9, Blocking<&offload_alltoallw<MPI_Count, MPI_Aint>>)
+OUTRIGGER_ENTRY(Ialltoallw_c, 10,
+                CountedNonblocking<CollectiveCall::alltoallw, &offload_alltoallw<MPI_Count, MPI_Aint>, Counts::large>)
+OUTRIGGER_ENTRY(Alltoallw_c, 9,
+                CountedBlocking<CollectiveCall::alltoallw, &offload_alltoallw<MPI_Count, MPI_Aint>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

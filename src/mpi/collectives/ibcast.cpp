@@ -8,13 +8,13 @@ template <class Count>
 bool offload_bcast(Job& job, Form form, void* buffer, Count count, MPI_Datatype type, int root, MPI_Comm communicator,
                    MPI_Request* request) {
   CallTimer timer(job, CallTimer::Kind::post);
-  if (request == nullptr || !valid_side(job, buffer, count, type)) return decline(job, Collective::ibcast, nullptr);
+  if (request == nullptr || !valid_side(job, buffer, count, type)) return decline(job);
   const TypeShape shape = shape_of(job, type);
   const std::uint64_t block_bytes = bytes_in(count, shape);
   const Offload offload = offload_on(job, form, communicator, Collective::ibcast, block_bytes);
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;
-  if (root < 0 || static_cast<std::uint32_t>(root) >= comm->size()) return decline(job, Collective::ibcast, comm);
+  if (root < 0 || static_cast<std::uint32_t>(root) >= comm->size()) return decline(job);
   Operation& operation = new_operation(Collective::ibcast, offload, false);
   operation.root = static_cast<std::uint32_t>(root);
   const bool sends = *operation.root == comm->me().value();
@@ -25,11 +25,11 @@ bool offload_bcast(Job& job, Form form, void* buffer, Count count, MPI_Datatype 
 
 }  // namespace
 
-OUTRIGGER_ENTRY(Ibcast, 6, Nonblocking<&offload_bcast<int>>)
-OUTRIGGER_ENTRY(Bcast, 5, Blocking<&offload_bcast<int>>)
+OUTRIGGER_ENTRY(Ibcast, 6, CountedNonblocking<CollectiveCall::bcast, &offload_bcast<int>>)
+OUTRIGGER_ENTRY(Bcast, 5, CountedBlocking<CollectiveCall::bcast, &offload_bcast<int>>)
 #if OUTRIGGER_MPI4
-OUTRIGGER_ENTRY(Ibcast_c, 6, Nonblocking<&offload_bcast<MPI_Count>>)
-OUTRIGGER_ENTRY(Bcast_c, 5, Blocking<&offload_bcast<MPI_Count>>)
+OUTRIGGER_ENTRY(Ibcast_c, 6, CountedNonblocking<CollectiveCall::bcast, &offload_bcast<MPI_Count>, Counts::large>)
+OUTRIGGER_ENTRY(Bcast_c, 5, CountedBlocking<CollectiveCall::bcast, &offload_bcast<MPI_Count>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <vector>
 
+#include "mpi/collectives/bad_buffers.hpp"
 #include "mpi/completion/defined.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
@@ -103,8 +105,9 @@ void copy_own_block(Operation& operation) {
 
 void explain(const Job& job, const Operation& operation, CompletionStatus status) {
   if (status == CompletionStatus::ok || status == CompletionStatus::truncated) return;
-  print("rank %u: %s on a communicator of %u ranks failed: %s", job.world_rank, name_of(operation.collective).data(),
-        operation.comm->size(), name_of(status).data());
+  const std::string whose = status == CompletionStatus::memory_fault ? "; " + bad_buffer_of(operation) : std::string();
+  print("rank %u: %s on a communicator of %u ranks failed: %s%s", job.world_rank, name_of(operation.collective).data(),
+        operation.comm->size(), name_of(status).data(), whose.c_str());
 }
 
 // The service process is done with it. After the request is marked complete the operation may be gone.
@@ -156,6 +159,7 @@ Operation* make_operation() {
       operation->busy.store(false, std::memory_order_relaxed);
       operation->done.store(false, std::memory_order_relaxed);
       operation->error = MPI_SUCCESS;
+      operation->counted = nullptr;
       return operation;
     }
   }

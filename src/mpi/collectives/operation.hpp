@@ -13,6 +13,7 @@
 #include "mpi/native/abi.hpp"
 #include "mpi/types/blocks.hpp"
 #include "protocol/collective.hpp"
+#include "report/ledger.hpp"
 
 namespace outrigger::mpi {
 
@@ -36,8 +37,9 @@ struct Operation {
   std::atomic<bool> busy = false;   // a thread is looking at it
   std::atomic<bool> done = false;   // the request is marked complete, `error` is final
   int error = MPI_SUCCESS;
-  Operation* previous = nullptr;  // list of those not done
-  Operation* next = nullptr;      // ... or of those to be used again
+  report::LedgerRow* counted = nullptr;  // for the report; null: nothing is counted
+  Operation* previous = nullptr;         // list of those not done
+  Operation* next = nullptr;             // ... or of those to be used again
 };
 
 // A blank operation, in nobody's hands. Reused ones keep their lists' memory.

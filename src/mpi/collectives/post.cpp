@@ -12,8 +12,8 @@
 namespace outrigger::mpi {
 namespace {
 
-NativeReason why_native(const CommState* comm) {
-  if (comm == nullptr) return NativeReason::unknown_communicator;
+NativeReason why_native(const CommState* comm, MPI_Comm handle) {
+  if (comm == nullptr) return is_group_of_one(handle) ? NativeReason::group_of_one : NativeReason::unknown_communicator;
   if (comm->size() == 1) return NativeReason::group_of_one;
   if (comm->size() > kMaxGroupSize) return NativeReason::group_too_large;
   if (comm->off()) return NativeReason::switched_off;
@@ -74,19 +74,20 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
   static constexpr GroupShape kUnknown{};
   const GroupShape& shape = state == nullptr ? kUnknown : state->shape();
   if (form == Form::blocking && !table.offloads_blocking(collective, shape, block_bytes)) return {};
-  NativeReason reason = why_native(state);
+  NativeReason reason = why_native(state, comm);
   if (reason == NativeReason::none) {
     const std::optional<Algorithm> chosen = form == Form::blocking
                                                 ? table.choose_blocking(collective, shape, block_bytes)
                                                 : table.choose(collective, shape, block_bytes);
-    reason = NativeReason::selection_table;
+    const bool fixed = table.decided_by_user(form == Form::blocking, collective, shape, block_bytes);
     if (chosen) {
-      const bool fixed = table.decided_by_user(form == Form::blocking, collective, shape, block_bytes);
       reason = fixed ? NativeReason::none : ask_course(job, *state, collective);
       if (reason == NativeReason::none) return Offload{state, *chosen, !fixed};
+    } else {
+      reason = fixed ? NativeReason::selection_table : NativeReason::small_blocks;
     }
   }
-  if (job.reporting) count_native(job, collective, state, reason);
+  if (job.reporting) count_native(reason);
   Offload native;
   if (reason == NativeReason::small_blocks) native.for_small_blocks = state;
   return native;

@@ -179,6 +179,13 @@ DuplicateScope::~DuplicateScope() {
   duplicating = before_;
 }
 
+bool is_group_of_one(MPI_Comm comm) {
+  if (comm == constants().comm_null || is_intercommunicator(comm)) return false;
+  int size = 0;
+  real().Comm_size(comm, &size);
+  return size == 1;
+}
+
 CommState* state_of(const Job& job, MPI_Comm comm) {
   // Who frees a communicator while another thread uses it is wrong: what is found here stays.
   const std::uint64_t freed = freed_communicators.load(std::memory_order_seq_cst);

@@ -17,7 +17,7 @@
 
 #include "client/client.hpp"
 #include "mpi/native/abi.hpp"
-#include "mpi/report/report.hpp"
+#include "mpi/report/counting.hpp"
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/selection.hpp"
@@ -102,6 +102,9 @@ class CommState {
 [[nodiscard]] bool register_communicators(Job& job);
 // Before MPI_Finalize: no state refers to the client any more, no callback of ours runs afterwards.
 void forget_communicators(Job& job);
+
+// An intracommunicator of one rank, as MPI_COMM_SELF and its duplicates, which have no state. Of a valid one.
+[[nodiscard]] bool is_group_of_one(MPI_Comm comm);
 
 // The state of a communicator; nullptr where it has none.
 [[nodiscard]] CommState* state_of(const Job& job, MPI_Comm comm);

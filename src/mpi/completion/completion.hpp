@@ -14,6 +14,7 @@
 #include "mpi/completion/request_table.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/report/native_requests.hpp"
 #include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
@@ -106,6 +107,7 @@ template <class... Args, int (*complete)(Job&, OurRequests&, Args...)>
 struct Completion<complete> {
   template <Call call>
   static int run(const CallSite& site, WordFor<Args>... words) {
+    const TimedCompletion timed(site, call, words...);
     Job* job = job_to_complete(site);
     return job == nullptr ? site.pass(call, words...) : run_in<call>(*job, argument<Args>(words)...);
   }

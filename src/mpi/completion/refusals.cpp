@@ -51,6 +51,6 @@ struct RequestFree {
 }  // namespace
 
 OUTRIGGER_ENTRY(Cancel, 1, Cancellation)
-OUTRIGGER_ENTRY(Request_free, 1, RequestFree)
+OUTRIGGER_ENTRY(Request_free, 1, ForgettingRequest<RequestFree>)
 
 }  // namespace outrigger::mpi

@@ -53,7 +53,7 @@ void drive_native(MPI_Request request) {
 void end_if_lost(Job& job) {
   const std::optional<std::string> text = job.client->fatal();
   if (!text) return;
-  if (job.client->fatal_was_said()) abort_job();
+  if (job.client->fatal_was_said()) abort_job(*text);
   constexpr std::string_view kPrefix = "outrigger: ";  // print() has it too
   die("%s", text->c_str() + (text->starts_with(kPrefix) ? kPrefix.size() : 0));
 }

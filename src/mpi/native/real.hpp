@@ -10,6 +10,7 @@
 #include <cstddef>
 
 #include "mpi/native/abi.hpp"
+#include "protocol/collective_calls.hpp"
 
 // What is intercepted and therefore also passed on.
 // clang-format off
@@ -32,20 +33,38 @@
 // clang-format on
 // Of MPI 4.1. Older MPIs have none and no header declares them all: passed on where provided() says so.
 #define OUTRIGGER_INTERCEPTED_MPI41(X) X(Request_get_status_all) X(Request_get_status_any) X(Request_get_status_some)
-#define OUTRIGGER_INTERCEPTED(X) \
-  OUTRIGGER_INTERCEPTED_MPI3(X) OUTRIGGER_INTERCEPTED_MPI4(X) OUTRIGGER_INTERCEPTED_MPI41(X) X(Abort)
+// For the report only (report/other_collectives.cpp). The library itself calls some of them by real().
+#define OUTRIGGER_COUNTED_MPI3_FORMS(X, name, lower, ...) X(name) X(I##lower)
+#define OUTRIGGER_COUNTED_MPI3(X)                        \
+  OUTRIGGER_OTHER_CALLS(OUTRIGGER_COUNTED_MPI3_FORMS, X) \
+  OUTRIGGER_BARRIER_CALL(OUTRIGGER_COUNTED_MPI3_FORMS, X) X(Start) X(Startall)
+#if OUTRIGGER_MPI4
+#define OUTRIGGER_PERSISTENT_FORMS(X, name, ...) X(name##_init) X(name##_init_c)
+#define OUTRIGGER_LARGE_FORMS(X, name, lower, ...) X(name##_c) X(I##lower##_c)
+#define OUTRIGGER_COUNTED_MPI4(X)                          \
+  OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_PERSISTENT_FORMS, X) \
+  OUTRIGGER_OTHER_CALLS(OUTRIGGER_PERSISTENT_FORMS, X)     \
+  OUTRIGGER_OTHER_CALLS(OUTRIGGER_LARGE_FORMS, X) X(Barrier_init)
+#else
+#define OUTRIGGER_COUNTED_MPI4(X)
+#endif
+#define OUTRIGGER_INTERCEPTED(X)                                                                                   \
+  OUTRIGGER_INTERCEPTED_MPI3(X)                                                                                    \
+  OUTRIGGER_INTERCEPTED_MPI4(X) OUTRIGGER_INTERCEPTED_MPI41(X) OUTRIGGER_COUNTED_MPI3(X) OUTRIGGER_COUNTED_MPI4(X) \
+      X(Abort)
 
 // What the library itself uses besides.
 // clang-format off
 #define OUTRIGGER_USED(X)                                                                                            \
-  X(Abort) X(Allreduce) X(Barrier) X(Comm_call_errhandler) X(Comm_create_keyval) X(Comm_delete_attr) X(Comm_free)    \
-  X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_errhandler) X(Comm_get_name) X(Comm_group) X(Comm_rank)            \
-  X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter) X(Errhandler_free) X(Error_class)          \
-  X(Gather) X(Gatherv) X(Get_library_version) X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size)     \
+  X(Abort) X(Allreduce) X(Barrier) X(Cartdim_get) X(Comm_call_errhandler) X(Comm_create_keyval) X(Comm_delete_attr)  \
+  X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_errhandler) X(Comm_get_name) X(Comm_group)            \
+  X(Comm_rank) X(Comm_remote_size) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter)           \
+  X(Dist_graph_neighbors_count) X(Errhandler_free) X(Error_class) X(Gather) X(Gatherv) X(Get_library_version)        \
+  X(Graph_neighbors_count) X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size)                        \
   X(Group_translate_ranks) X(Ineighbor_alltoall) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Start)                      \
-  X(Status_set_cancelled) X(Status_set_elements) X(Type_commit) X(Type_create_hindexed) X(Type_create_keyval)        \
-  X(Type_dup) X(Type_free) X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents) X(Type_get_envelope)            \
-  X(Type_get_extent) X(Type_get_true_extent) X(Type_set_attr) X(Type_size_x) X(Unpack)
+  X(Status_set_cancelled) X(Status_set_elements) X(Topo_test) X(Type_commit) X(Type_create_hindexed)                 \
+  X(Type_create_keyval) X(Type_dup) X(Type_free) X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents)           \
+  X(Type_get_envelope) X(Type_get_extent) X(Type_get_true_extent) X(Type_set_attr) X(Type_size_x) X(Unpack)
 // Missing in an older MPI of the same ABI: nullptr.
 #define OUTRIGGER_USED_MPI4(X) X(Precv_init) X(Pready) X(Psend_init) X(Type_get_envelope_c)
 // clang-format on

@@ -1,92 +1,69 @@
-// What was offloaded, what was not and why: counted per communicator and collective, summed over the ranks at
-// MPI_Finalize. Everything here does nothing unless the user asked for a report (OUTRIGGER_REPORT).
-//
-// The file is JSON:
-//   {
-//     "version": 1, "mpi": "MPICH", "ranks": 4, "nodes": 2,
-//     "wire": [                     // how data went between nodes, as UCX reported it; none: nothing did
-//       {"kind": "rdma",            // the network moves memory to memory; or "messages", which processors copy
-//        "transports": "rc_verbs/mlx5_0:1", "nodes": 2}],   // as many nodes used it
-//     "shared_heap": {             // of all ranks together; only with OUTRIGGER_REACH=heap
-//       "allocations": n, "bytes": n,
-//       "refused": n,               // large allocations that became ordinary memory
-//       "forks": n},                // each made what was allocated before ordinary memory
-//     "copied_while_waiting": n,    // bytes of `copier` that ranks copied themselves while they waited, all together
-//     "in_huge_pages": n,           // bytes of buffers that were moved there, of all ranks together
-//     "service": {"processes": 1, "core": 1, "core_is_free": true, "cross_memory_attach": true, "xpmem": false},
-//     "collectives": [              // one per (collective, communicator)
-//       {"collective": "ialltoall", "communicator": "MPI_COMM_WORLD", "group": "<32 hex digits>", "size": 4,
-//        "calls": 40,               // of all ranks together
-//        "offloaded": 40,
-//        "algorithms": {"<name>": calls, ...},   // of those offloaded
-//        "native": {"<reason>": calls, ...},
-//        // received; bounce: packed and unpacked
-//        "bytes": {"mapped": n, "cma": n, "relay": n, "wire": n, "copier": n, "xpmem": n, "own": n, "bounce": n},
-//        "late_announcements": n,   // peers that were ready before this rank posted
-//        "post_seconds": {"sum": s, "min": s, "max": s},          // inside the starting calls, per rank
-//        "completion_seconds": {"sum": s, "min": s, "max": s}}],  // inside Wait, Test, ...
-//     "rank_cpu_seconds": {"offloaded_calls": {"sum":, "min":, "max":}, "process": {"sum":, "min":, "max":}}
-//   }
+// The report from the library's side: what the collectives' own code counts, and when it is written
+// (report/json.hpp says what is in it). Everything here does nothing unless the user asked for a report.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "client/client.hpp"
+#include "mpi/native/abi.hpp"
+#include "mpi/report/counting.hpp"
 #include "protocol/collective.hpp"
-#include "protocol/ids.hpp"
 
 namespace outrigger::mpi {
 
 struct Job;
 struct Operation;
 class CommState;
-struct CommRecord;
 
-// Why a call was left to the native MPI.
-enum class NativeReason : std::uint8_t {
-  none,
-  unknown_communicator,  // an intercommunicator, members outside MPI_COMM_WORLD, or made in a way not seen
-  group_of_one,
-  group_too_large,
-  switched_off,  // info key outrigger=off
-  selection_table,
-  invalid_arguments,
-  service_core_taken,  // by other processes, for a while
-  small_blocks,        // of a v-form, so far
-};
-inline constexpr std::size_t kNativeReasons = 9;
+using report::NativeReason;
 
-// Switches counting on if the user asked for it.
-void start_report(const Job& job);
-
-// A communicator's figures; nullptr when nothing is counted.
-[[nodiscard]] CommRecord* report_communicator(GroupId id, std::uint32_t size);
-
-void count_native(const Job& job, Collective collective, const CommState* comm, NativeReason reason);
-void count_post(const Operation& operation);
+// Of the collective that this thread is in.
+void count_native(NativeReason reason);
+void count_post(Operation& operation);
 void count_completion(const Operation& operation, const client::OperationResult& result);
 
-// Measures one call of the program into the library: wall time to the communicator's record, CPU time to the rank's.
+// Measures one call of the program into the library for an offloaded operation: wall time to the communicator's row,
+// CPU time to the rank's.
 class CallTimer {
  public:
   enum class Kind : std::uint8_t { post, completion };
   CallTimer(const Job& job, Kind kind);
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;
-  // Whose time it is. Without this, only the rank's.
+  // Whose time it is. Without this, only the rank's; a post's is that of the call that it is in.
   void belongs_to(const Operation& operation);
   ~CallTimer();
 
  private:
   bool on_;
   Kind kind_;
-  Collective collective_ = Collective::ialltoall;
-  CommRecord* record_ = nullptr;
+  report::LedgerRow* row_ = nullptr;
   std::int64_t wall_ns_ = 0;
   std::int64_t cpu_ns_ = 0;
 };
 
-// Collective over the world: sums up and writes on world rank 0.
+// In MPI_Init, in a job that is offloaded and has a report. From now on calls are counted, the keeper knows of it, and
+// world rank 0 has written what is known so far.
+void start_report(Job& job);
+// In MPI_Finalize. Collective over the world: sums up and writes on world rank 0.
 void write_report(const Job& job);
+
+// The same of a job that runs natively. `comm`: a duplicate of the world for the library alone, where all ranks have
+// the library; else MPI_COMM_NULL, and one rank, which `writes`, tells of itself alone.
+struct NativeJob {
+  std::uint32_t world_rank = 0;
+  std::uint32_t world_size = 0;
+  std::string path;  // of the report
+  std::string because;
+  MPI_Comm comm{};
+  bool writes = false;
+};
+void start_native_report(const NativeJob& job);
+void end_native_report();
+
+// The library, or the program by MPI_Abort, ends the job now: what is known is noted, and in a native job written.
+// Never waits for anybody.
+void note_abort(std::int32_t code, const std::string& why);
 
 }  // namespace outrigger::mpi

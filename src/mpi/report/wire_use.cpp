@@ -29,7 +29,7 @@ void add(Routes& all, const Routes& others) {
 
 }  // namespace
 
-std::vector<WireUse> gather_wire_use(const Job& job) {
+std::vector<report::WireUse> gather_wire_use(const Job& job) {
   if (job.nodes == 1) return {};
   Routes mine;
   for (const WireRoute& route : job.client->statistics().wire_routes) add(mine, route);
@@ -38,24 +38,15 @@ std::vector<WireUse> gather_wire_use(const Job& job) {
   real().Gather(&mine, bytes, constants().byte, of_ranks.data(), bytes, constants().byte, 0, constants().comm_world);
   std::vector<Routes> of_nodes(job.nodes);
   for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) add(of_nodes[job.places[rank].node], of_ranks[rank]);
-  std::vector<WireUse> uses;
+  std::vector<report::WireUse> uses;
   for (const Routes& node : of_nodes) {
     for (std::uint32_t i = 0; i < node.count; ++i) {
-      auto use = std::ranges::find(uses, node.routes[i], &WireUse::route);
-      if (use == uses.end()) use = uses.insert(use, WireUse{node.routes[i], 0});
+      auto use = std::ranges::find(uses, node.routes[i], &report::WireUse::route);
+      if (use == uses.end()) use = uses.insert(use, report::WireUse{node.routes[i], 0});
       ++use->nodes;
     }
   }
   return uses;
-}
-
-std::string wire_text(const std::vector<WireUse>& uses, std::uint32_t nodes) {
-  std::string text;
-  for (const WireUse& use : uses) {
-    text += (text.empty() ? "" : "; ") + text_of(use.route);
-    if (use.nodes != nodes) text += " on " + std::to_string(use.nodes) + " of " + std::to_string(nodes) + " nodes";
-  }
-  return text.empty() ? "not used" : text;
 }
 
 }  // namespace outrigger::mpi

@@ -18,13 +18,6 @@ constexpr bool kMayWaitForMembers = false;
 constexpr bool kMayWaitForMembers = true;
 #endif
 
-struct Abortion {
-  template <Call call>
-  static int run(const CallSite& site, Word comm, Word code) {
-    return site.pass(call, site.inside_mpi() ? comm : communicator_to_abort(comm), code);
-  }
-};
-
 }  // namespace
 
 Word communicator_to_abort(Word comm) {
@@ -33,7 +26,5 @@ Word communicator_to_abort(Word comm) {
   if (state == nullptr || state->size() == 1) return comm;
   return static_cast<Word>(handle_key(constants().comm_world));
 }
-
-OUTRIGGER_ENTRY(Abort, 2, Abortion)
 
 }  // namespace outrigger::mpi

@@ -138,10 +138,14 @@ std::string unknown_setting() {
   return wrong_names(environ).unknown;
 }
 
+std::string report_path() {
+  return std::string(variable(setting::kReport));
+}
+
 Result<Config> read_config() {
   Config config;
   config.service_cpus = variable(setting::kServiceCpus);
-  config.report = variable(setting::kReport);
+  config.report = report_path();
   config.transports = variable(setting::kTransports);
   for (const Status& status : {read_names(), read_number(setting::kServices, config.services),
                                read_number(setting::kInitTimeout, config.init_timeout_ms),

@@ -45,5 +45,7 @@ struct Config {
 
 // An error names the variable, its value and what is valid, or what to write for one of another version.
 [[nodiscard]] Result<Config> read_config();
+// Of the report, also where the rest of the configuration cannot be read. Empty: none was asked for.
+[[nodiscard]] std::string report_path();
 
 }  // namespace outrigger::mpi

@@ -61,9 +61,24 @@ void describe_wire(const Job& job) {
   for (const WireRoute& route : routes) print("wire: %s", text_of(route).c_str());
 }
 
+// The report of a job that runs natively.
+void report_natively(const Job& job, const std::string& because, MPI_Comm comm, bool writes) {
+  NativeJob native;
+  native.world_rank = job.world_rank;
+  native.world_size = job.world_size;
+  native.path = report_path();
+  native.because = because;
+  native.comm = comm;
+  native.writes = writes;
+  start_native_report(native);
+}
+
 // Those who have agreed to offload cannot, all for the same reason.
 void go_native(Job& job, const std::string& problem) {
   if (job.world_rank == 0) print("running natively: %s", problem.c_str());
+  if (!job.config.report.empty()) {
+    report_natively(job, problem, constants().comm_world, job.world_rank == 0);
+  }
   job.client.reset();
   if (job.type_keyval != MPI_KEYVAL_INVALID) forget_datatypes(job);
   free_handles(job);
@@ -90,12 +105,12 @@ void start_job() {
   const Agreement agreement =
       agree_at_init(job->digest, config ? std::string() : config.error(), job->config.init_timeout_ms);
   if (!agreement.all) {
-    if (agreement.speaks) print("running natively: %s", agreement.reason.c_str());
-    return;
+    if (!agreement.speaks) return;
+    print("running natively: %s", agreement.reason.c_str());
+    return report_natively(*job, agreement.reason, constants().comm_null, true);
   }
   make_handles(*job);
   if (std::string problem = find_services(*job); !problem.empty()) return go_native(*job, problem);
-  job->reporting = !job->config.report.empty();
   // Where none can be, the program's many short ones are passed on at once.
   job->config.blocking = job->config.selection.may_offload_blocking(job->nodes);
   use_shared_heap(*job);
@@ -107,7 +122,7 @@ void start_job() {
 
 void end_job() {
   Job* job = current_job();
-  if (job == nullptr) return;
+  if (job == nullptr) return end_native_report();
   drain_operations(*job);
   if (job->reporting) write_report(*job);
   describe_wire(*job);

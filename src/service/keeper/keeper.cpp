@@ -47,7 +47,8 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
       ranks_(events_, config_.world_size, config_.local_size),
       services_(make_services(config_, ranks_, events_, starter)),
       job_map_(config_),
-      job_end_(config_, ranks_, leader_) {
+      job_end_(config_, ranks_, leader_),
+      counts_(config_.local_size) {
   raise_descriptor_limit();
   events_.watch(stop_event_.get(), {Source::stop, 0});
   if (config_.leader_pid <= 0) return;
@@ -66,6 +67,7 @@ int Keeper::run() {
     }
     if (phase_ != Phase::over) look_at_clock(Clock::now());
   }
+  counts_.write();
   services_->stop();
   return exit_status_;
 }
@@ -204,6 +206,7 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
   switch (message.kind()) {
     case ControlKind::region_add:
       return services_->add_region(ranks_[local_rank], message.body<RegionBody>(), std::move(message.fds()[0]));
+    case ControlKind::counts: return counts_.take(ranks_[local_rank], std::move(message.fds()[0]));
     case ControlKind::region_drop: return services_->drop_region(ranks_[local_rank], message.body<RegionBody>());
     case ControlKind::job_map:
       return job_map_.pass_job_map(local_rank, message.body<SharedBytesBody>(), message.fds()[0], *services_);
@@ -223,6 +226,7 @@ void Keeper::rank_left(std::uint32_t local_rank, const std::string& how) {
   if (!ranks_[local_rank].present) return;
   const std::uint32_t world_rank = ranks_[local_rank].hello.world_rank;
   spdlog::info("rank {} (pid {}) {}", world_rank, ranks_[local_rank].pid, how);
+  counts_.rank_leaves(ranks_[local_rank]);
   ranks_.leave(local_rank);
   if (phase_ == Phase::gathering || phase_ == Phase::attaching) {
     return refuse_everybody("rank " + std::to_string(world_rank) + " " + how + " before all ranks were served");
@@ -287,6 +291,7 @@ void Keeper::service_failed(const std::string& what) {
 void Keeper::end_job(const std::string& why) {
   enter(Phase::ending);
   exit_status_ = 1;
+  counts_.job_ends(why);
   job_end_.begin("outrigger: " + why + "; the job cannot go on");
   end_when_empty();
 }

@@ -20,6 +20,7 @@
 #include "base/unique_fd.hpp"
 #include "service/keeper/door.hpp"
 #include "service/keeper/events.hpp"
+#include "service/keeper/job_counts.hpp"
 #include "service/keeper/job_end.hpp"
 #include "service/keeper/job_map_exchange.hpp"
 #include "service/keeper/keeper_config.hpp"
@@ -83,6 +84,7 @@ class Keeper {
   std::unique_ptr<Services> services_;
   JobMapExchange job_map_;
   JobEnd job_end_;
+  JobCounts counts_;
 };
 
 }  // namespace outrigger::service

@@ -1,0 +1,80 @@
+"""What a user may do about the collectives that took most of a run's time. Every figure is one of that run."""
+
+from __future__ import annotations
+
+from outrigger.report_calls import percent, share
+from outrigger.report_data import Call, Report, format_bytes, format_seconds
+
+_LEAST_SHARE = 0.05
+"""Of the run time. Less is not worth a line."""
+_LINES = 5
+_UNEVEN = 2.0
+"""The rank that is longest in a call against the one that is shortest."""
+_MEET = ("alltoall", "allgather", "allreduce", "reduce_scatter", "barrier")
+"""No rank leaves these before the last has come."""
+
+_REASONS = {
+    "blocking form": "blocking calls are left to the MPI unless asked for",
+    "no offloaded form": "there is no offloaded form of it",
+    "native job": "the whole job ran natively",
+    "selection table": "the algorithm table leaves it so",
+    "switched off": "its communicator has the info key outrigger=off",
+    "group too large": "its communicator has too many ranks",
+    "unknown communicator": "its communicator is none of those that are known",
+    "invalid arguments": "the MPI was to judge its arguments",
+    "small blocks": "blocks of up to 8 KiB are faster by the MPI itself",
+    "service core taken": "other processes took the core of a service process",
+    "group of one": "it is a group of one rank",
+}
+
+
+def _nonblocking(entry: Call) -> str:
+    return "MPI_I" + entry.call.removeprefix("MPI_").lower()
+
+
+def _why(entry: Call) -> str:
+    reason = max(entry.native, key=lambda name: entry.native[name], default="")
+    return _REASONS.get(reason, reason)
+
+
+def _measured(entry: Call, report: Report) -> str:
+    size = f" of {format_bytes(entry.bytes.mean)} a rank" if entry.bytes.sum else ""
+    return f"{entry.calls:,} {entry.call}{size}, {percent(share(entry, report))} of the run time"
+
+
+def _late(entry: Call) -> str:
+    """Who comes last to a call that none leaves before: it waits least."""
+    name = entry.call.removeprefix("MPI_").lower()
+    meets = name.startswith(_MEET) or name.removeprefix("i").startswith(_MEET)
+    seconds = entry.seconds
+    if not meets or entry.size == 0 or seconds.ranks < entry.size or seconds.max < _UNEVEN * seconds.min:
+        return ""
+    return (
+        f" Rank {seconds.min_rank} was in it for {format_seconds(seconds.min)}, rank {seconds.max_rank} for "
+        f"{format_seconds(seconds.max)}: who comes last waits least."
+    )
+
+
+def _what_to_do(entry: Call) -> str:
+    time = format_seconds(entry.seconds.mean)
+    if entry.form == "blocking" and entry.collective is not None and "blocking form" in entry.native:
+        return (
+            f" `--blocking on` offloads it; posted earlier as {_nonblocking(entry)}, up to {time} of a rank "
+            "could be hidden behind what it computes."
+        )
+    if entry.form == "blocking" and entry.offloaded == entry.calls:
+        return f" Offloaded; posted earlier as {_nonblocking(entry)}, up to {time} of a rank could be hidden."
+    if entry.form == "nonblocking" and entry.offloaded == entry.calls:
+        return " Offloaded: this is what is left in the call and in waits."
+    return ""
+
+
+def _line(entry: Call, report: Report) -> str:
+    native = f", native because {_why(entry)}." if entry.offloaded == 0 else "."
+    return _measured(entry, report) + native + _what_to_do(entry) + _late(entry)
+
+
+def advice(report: Report) -> list[str]:
+    """A line for each important row, the longest first."""
+    rows = [entry for entry in report.calls if entry.size != 1 and share(entry, report) >= _LEAST_SHARE]
+    return [_line(entry, report) for entry in sorted(rows, key=lambda row: -row.seconds.sum)[:_LINES]]

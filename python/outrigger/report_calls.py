@@ -1,0 +1,162 @@
+"""How the job of a report ended, and the table of every collective that its program called."""
+
+from __future__ import annotations
+
+import signal
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from outrigger.report_data import Call, Ended, Report, format_bytes, format_seconds, plural
+
+WIDE = 100
+"""Columns of a terminal on which the figures of a row fit on one line."""
+
+
+def share(entry: Call, report: Report) -> float:
+    """The part of a rank's run time that went into these calls, on the mean of the ranks that made them."""
+    run = report.run_seconds
+    return entry.seconds.mean / run.mean if run is not None and run.mean > 0 else 0.0
+
+
+def percent(part: float) -> str:
+    """Whole numbers, but for what would be 0."""
+    if part >= 0.0095:
+        return f"{100 * part:.0f}%"
+    return f"{100 * part:.1f}%" if part >= 0.0005 else "0%"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def end_of(ended: Ended) -> str:
+    """How the job ended, in words; empty when it called MPI_Finalize."""
+    by = "" if ended.rank is None else f" by rank {ended.rank}"
+    of = "" if ended.rank is None else f", rank {ended.rank} first"
+    why = f": {ended.text}" if ended.text else ""
+    match ended.how:
+        case "finalized":
+            return ""
+        case "aborted":
+            return f"The job was ended by MPI_Abort with code {ended.code}{by}{why}."
+        case "signal":
+            return f"The job was ended by {_signal_name(ended.signal or 0)}{of}{why}."
+        case "exited":
+            return f"The job ended without MPI_Finalize{of}, with exit code {ended.code}{why}."
+        case "ended":
+            return f"The job could not go on{why}."
+        case "running":
+            return f"The job ended without a word: nobody was left to say how{why}."
+    return f"The job ended without MPI_Finalize{of}{why}."
+
+
+def counted(report: Report) -> str:
+    """Whose figures these are, where they are not all ranks'."""
+    ranges = report.counted_ranks
+    if ranges is None:
+        return ""
+    ranks = sum(last - first + 1 for first, last in ranges)
+    if ranks == report.ranks:
+        return ""
+    if not ranges:
+        return "No rank has counted anything."
+    words = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)
+    return f"Counted {'is rank' if ranks == 1 else 'are ranks'} {words} of {report.ranks}."
+
+
+def heading(report: Report) -> str:
+    """The lines over the table."""
+    lines = []
+    if report.run_seconds is not None and report.run_seconds.ranks > 0:
+        time = format_seconds(report.run_seconds.mean)
+        lines.append(f"{plural(report.ranks, 'rank')} under {report.mpi}, {time} from MPI_Init to the end.")
+    lines += [f"[yellow]{escape(line)}[/]" for line in (end_of(report.ended), counted(report)) if line]
+    if report.native_because:
+        lines.append(f"[yellow]The whole job ran natively: {escape(report.native_because)}.[/]")
+    return "\n".join(lines)
+
+
+def _where(entry: Call) -> str:
+    if entry.size <= 1:
+        return entry.communicator
+    return f"{entry.communicator}, {entry.size} ranks"
+
+
+def _bytes(entry: Call) -> str:
+    if entry.bytes.sum == 0:
+        return "-"
+    text = format_bytes(entry.bytes.mean)
+    return text if entry.bytes.min == entry.bytes.max else f"{text}\n[dim]to {format_bytes(entry.bytes.max)}[/]"
+
+
+def _rank(seconds: float, rank: int) -> str:
+    return f"{format_seconds(seconds)} [dim]({rank})[/]"
+
+
+def _served(entry: Call) -> str:
+    """What became of the calls."""
+    parts = [f"[green]offloaded{'' if entry.offloaded == entry.calls else f' {entry.offloaded:,}'}[/]"]
+    only = len(entry.native) == 1 and entry.offloaded == 0
+    parts = parts if entry.offloaded else []
+    parts += [reason if only else f"{calls:,} {reason}" for reason, calls in entry.native.items() if calls]
+    return "\n".join(parts)
+
+
+def _new_table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
+
+
+def _in_order(report: Report) -> list[Call]:
+    return sorted(report.calls, key=lambda entry: -entry.seconds.sum)
+
+
+def _name(entry: Call) -> str:
+    return f"{entry.call}\n[dim]{escape(_where(entry))}[/]"
+
+
+def _least_and_most(entry: Call) -> tuple[str, str]:
+    seconds = entry.seconds
+    return _rank(seconds.min, seconds.min_rank), _rank(seconds.max, seconds.max_rank)
+
+
+def _wide_table(report: Report) -> Table:
+    made = _new_table()
+    made.add_column("call\ncommunicator", overflow="fold")
+    for heading in (
+        "calls\nall ranks",
+        "bytes\nof a call",
+        "time\nof a rank",
+        "of the\nrun",
+        "least\n(rank)",
+        "most\n(rank)",
+    ):
+        made.add_column(heading, justify="right", no_wrap=True)
+    made.add_column("native, why")
+    for entry in _in_order(report):
+        time, part = format_seconds(entry.seconds.mean), percent(share(entry, report))
+        figures = (f"{entry.calls:,}", _bytes(entry), time, part, *_least_and_most(entry))
+        made.add_row(_name(entry), *figures, _served(entry))
+    return made
+
+
+def _narrow_table(report: Report) -> Table:
+    made = _new_table()
+    made.add_column("call\ncommunicator", no_wrap=True, min_width=24)
+    for heading in ("calls\nbytes", "time\nof run", "least (rank)\nmost (rank)"):
+        made.add_column(heading, justify="right", no_wrap=True)
+    made.add_column("native, why")
+    for entry in _in_order(report):
+        calls = f"{entry.calls:,}\n[dim]{format_bytes(entry.bytes.mean) if entry.bytes.sum else '-'}[/]"
+        time = f"{format_seconds(entry.seconds.mean)}\n[dim]{percent(share(entry, report))}[/]"
+        made.add_row(_name(entry), calls, time, "\n".join(_least_and_most(entry)), _served(entry))
+    return made
+
+
+def table(report: Report, width: int) -> Table:
+    """A row for each call and communicator, the longest first."""
+    return _wide_table(report) if width >= WIDE else _narrow_table(report)

@@ -1,0 +1,79 @@
+"""What the launcher adds to a report when the job has ended: how, where the ranks could not say it any more."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from outrigger.errors import UserError
+from outrigger.report_data import VERSION, CpuSeconds, Ended, Report, Service, Spread, read
+
+_KEEPER_SECONDS = 3.0
+"""The keeper writes when the last rank has gone, which may be a moment after the launcher has heard of it."""
+_LOOK_SECONDS = 0.02
+_SIGNALS_FROM = 128
+_NOBODY = "no rank has reached MPI_Init under the library"
+_UNSAID = ("running", "lost")
+
+
+def _by_code(code: int) -> Ended:
+    """From what a shell sees."""
+    if _SIGNALS_FROM < code < _SIGNALS_FROM + 65:
+        return Ended("signal", signal=code - _SIGNALS_FROM, text=f"the launcher has ended with {code}")
+    return Ended("exited", code=code)
+
+
+def _blank(mpi: str, ranks: int, ended: Ended) -> Report:
+    nothing = Spread(0.0, 0.0, 0.0)
+    return Report(
+        mpi=mpi, ranks=ranks, nodes=1, wire=(), service=Service(0, -1, core_is_free=False, cross_memory_attach=False),
+        ended=ended, counted_ranks=(), collectives=(), rank_cpu_seconds=CpuSeconds(nothing, nothing),
+    )  # fmt: skip
+
+
+def _replace(path: Path, data: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UserError(f"the report {path} cannot be written: {error.strerror}") from error
+
+
+def _read_at_its_end(path: Path) -> Report:
+    """Waits for the keeper where there is one."""
+    end = time.monotonic() + _KEEPER_SECONDS
+    report = read(path)
+    while report.ended.how == "running" and report.service.processes > 0 and time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+        report = read(path)
+    return report
+
+
+def settle(path: Path, code: int, *, mpi: str, ranks: int) -> None:
+    """Sees to it that there is a report and that it says how the job ended, by the launcher's exit code at worst."""
+    if path.exists() and not path.is_file():
+        return  # a pipe has its report already
+    ended = _by_code(code)
+    if not path.exists():
+        text = f"{ended.text}; {_NOBODY}" if ended.text else _NOBODY
+        blank = _blank(mpi, ranks, Ended(ended.how, ended.code, ended.signal, None, text))
+        return _replace(path, {"version": VERSION, **asdict(blank)})
+    report = _read_at_its_end(path)
+    if report.ended.how in _UNSAID:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        rank = report.ended.rank
+        _replace(path, data | {"ended": asdict(ended) | {"rank": rank}})
+    return None
+
+
+def forget(path: Path) -> None:
+    """What an earlier job has left there must not be taken for this one's."""
+    if path.is_file():
+        path.unlink()

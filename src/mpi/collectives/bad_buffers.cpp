@@ -1,0 +1,55 @@
+#include "mpi/collectives/bad_buffers.hpp"
+
+#include <array>
+#include <cstdio>
+#include <optional>
+
+#include "base/accessible_memory.hpp"
+#include "mpi/collectives/operation.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+struct Fault {
+  std::uint32_t peer = 0;
+  std::uintptr_t address = 0;
+  std::uint64_t offset = 0;  // in the peer's block
+};
+
+// Memory that the library has staged in is well.
+std::optional<Fault> fault_in(const Blocks& blocks, Access access) {
+  if (blocks.staged()) return std::nullopt;
+  const std::byte* looked_at = nullptr;
+  for (std::uint32_t peer = 0; peer < blocks.peers(); ++peer) {
+    const std::byte* block = blocks.handed(peer);
+    const std::uint64_t bytes = blocks.bytes_of(peer);
+    if (bytes == 0 || block == looked_at) continue;
+    looked_at = block;
+    if (const auto address = first_inaccessible(block, bytes, access)) {
+      return Fault{peer, *address, *address - reinterpret_cast<std::uintptr_t>(block)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string text_of(const Fault& fault, const char* buffer, const char* use, const char* direction) {
+  std::array<char, 200> text{};
+  std::snprintf(
+      text.data(), text.size(),
+      "this rank's %s buffer cannot be %s at address %#llx, byte %llu of the block %s rank %u of the communicator",
+      buffer, use, static_cast<unsigned long long>(fault.address), static_cast<unsigned long long>(fault.offset),
+      direction, fault.peer);
+  return text.data();
+}
+
+}  // namespace
+
+std::string bad_buffer_of(const Operation& operation) {
+  if (const auto fault = fault_in(operation.send, Access::read)) return text_of(*fault, "send", "read", "for");
+  if (const auto fault = fault_in(operation.receive, Access::write)) {
+    return text_of(*fault, "receive", "written", "from");
+  }
+  return "this rank's buffers are well: the rank whose are not says so";
+}
+
+}  // namespace outrigger::mpi

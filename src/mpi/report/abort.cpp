@@ -1,0 +1,51 @@
+// MPI_Abort, by the program or by the library: the last chance of a rank to say what it has counted.
+#include <atomic>
+
+#include "mpi/native/constants.hpp"
+#include "mpi/native/entry.hpp"
+#include "mpi/report/report.hpp"
+#include "mpi/report/writing.hpp"
+#include "mpi/start/abort.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+constinit std::atomic<bool> noted = false;
+
+struct Aborting {
+  template <Call call>
+  static int run(const CallSite& site, Word comm, Word code) {
+    if (site.inside_mpi()) return site.pass(call, comm, code);
+    note_abort(static_cast<std::int32_t>(code), "");
+    return site.pass(call, communicator_to_abort(comm), code);
+  }
+};
+
+// Nobody else will: there is no keeper, or it has no terminal to write the table to.
+bool writes_itself() {
+  return current_job() == nullptr || report::text_in(ledger().header().path) == "-";
+}
+
+}  // namespace
+
+void note_abort(std::int32_t code, const std::string& why) {
+  if (!counting() || noted.exchange(true)) return;
+  end_ledger();
+  change_header_at_last([&](report::LedgerHeader& header) {
+    header.state = static_cast<std::uint32_t>(report::LedgerState::aborting);
+    header.code = code;
+    report::set_text(header.abort_text, why);
+  });
+  if (!writes_itself()) return;
+  report::Summary summary = gather_summary(constants().comm_null);
+  summary.ended.how = why.empty() ? "aborted" : "ended";
+  summary.ended.code = code;
+  summary.ended.rank = ledger().header().world_rank;
+  summary.ended.text = why;
+  write_summary(summary, true);
+}
+
+OUTRIGGER_ENTRY(Abort, 2, Aborting)
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,46 @@
+// The entry points of collectives (entry.hpp), so that they are counted where a report was asked for. Where none was,
+// that is one load.
+#pragma once
+
+#include <array>
+
+#include "mpi/native/entry.hpp"
+#include "mpi/report/counting.hpp"
+#include "protocol/collective_calls.hpp"
+
+namespace outrigger::mpi {
+
+enum class Counts : bool { int_sized, large };
+
+// `Handler` does the call.
+template <CollectiveCall collective, CallForm form, Counts counts, class Handler>
+struct Counted {
+  template <Call call, class... Words>
+  static int run(const CallSite& site, Words... words) {
+    if (!counting()) [[likely]] {
+      return Handler::template run<call>(site, words...);
+    }
+    return run_counted<call>(site, words...);
+  }
+
+ private:
+  template <Call call, class... Words>
+  [[gnu::noinline]] static int run_counted(const CallSite& site, Words... words) {
+    if (site.inside_mpi()) return Handler::template run<call>(site, words...);
+    const std::array all{words...};
+    CallCount count(CallKind{collective, form}, all, counts == Counts::large);
+    const int code = Handler::template run<call>(site, words...);
+    count.ended(code);
+    return code;
+  }
+};
+
+// What the MPI does alone.
+struct PassedOn {
+  template <Call call, class... Words>
+  static int run(const CallSite& site, Words... words) {
+    return site.pass(call, words...);
+  }
+};
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,247 @@
+#include "mpi/report/counting.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "mpi/communicators/comm_state.hpp"
+#include "mpi/native/constants.hpp"
+#include "mpi/native/entry.hpp"
+#include "mpi/native/message.hpp"
+#include "mpi/native/real.hpp"
+#include "mpi/report/native_communicators.hpp"
+#include "mpi/report/native_requests.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+using report::LedgerRow;
+using report::NativeReason;
+
+constexpr std::size_t kMaxRecords = 1024;  // communicators counted one by one; later ones are counted together
+constexpr std::uint32_t kSharedRows = report::kLedgerRows - kCallKinds;  // the rest is for "(other communicators)"
+
+constinit std::mutex ledger_mutex;
+constinit std::size_t records_made = 0;
+constinit thread_local CallCount* current_call = nullptr;
+
+std::optional<report::Ledger>& the_ledger() {
+  static auto* one = new std::optional<report::Ledger>;  // until the end of the process
+  return *one;
+}
+
+CommRecord make_record(GroupId id, std::uint32_t size, const char* name) {
+  CommRecord record;
+  record.id = id;
+  record.size = size;
+  report::set_text(record.name, name);
+  return record;
+}
+
+CommRecord& others() {
+  static CommRecord record = make_record(report::kOtherCommunicators, 0, "(other communicators)");
+  return record;
+}
+
+CommRecord& groups_of_one() {
+  static CommRecord record = make_record(report::kGroupsOfOne, 1, "(groups of one rank)");
+  return record;
+}
+
+void name_record(CommRecord& record, MPI_Comm comm) {
+  if (record.name[0] != '\0') return;
+  std::array<char, MPI_MAX_OBJECT_NAME + 1> name{};
+  int length = 0;
+  real().Comm_get_name(comm, name.data(), &length);
+  const std::scoped_lock lock(ledger_mutex);
+  report::set_text(record.name, length > 0 ? name.data() : "(unnamed)");
+}
+
+// Under the lock. With no row left, that of the other communicators.
+LedgerRow& find_row(CommRecord& record, CallKind kind) {
+  std::uint16_t& place = record.rows[index_of(kind)];
+  if (place != 0) return ledger().row(place - 1U);
+  std::uint32_t& used = ledger().header().row_count;
+  const bool is_last_resort = &record == &others();
+  if (used >= (is_last_resort ? report::kLedgerRows : kSharedRows)) {
+    return find_row(others(), kind);  // has room: as many rows as there are kinds are kept for it
+  }
+  LedgerRow& row = ledger().row(used);
+  row.group = record.id;
+  row.kind = static_cast<std::uint32_t>(index_of(kind));
+  row.size = record.size;
+  row.name = record.name;
+  place = static_cast<std::uint16_t>(++used);
+  return row;
+}
+
+// The ledger is not mapped there.
+void forget_in_child() {
+  stop_counting();
+}
+
+}  // namespace
+
+namespace detail {
+constinit std::atomic<bool> counting = false;
+}
+
+bool start_counting() {
+  Result<report::Ledger> made = report::Ledger::create();
+  if (!made) {
+    print("there will be no report: no memory to count in: %s", made.error().c_str());
+    return false;
+  }
+  the_ledger() = std::move(made).value();
+  (void)pthread_atfork(nullptr, nullptr, &forget_in_child);
+  detail::counting.store(true, std::memory_order_release);
+  return true;
+}
+
+void stop_counting() {
+  detail::counting.store(false, std::memory_order_release);
+}
+
+report::Ledger& ledger() {
+  return *the_ledger();
+}
+
+CommRecord* report_communicator(GroupId id, std::uint32_t size) {
+  if (!counting()) return nullptr;
+  if (size == 1) return &groups_of_one();
+  const std::scoped_lock lock(ledger_mutex);
+  if (records_made >= kMaxRecords) return &others();
+  ++records_made;
+  auto* record = new CommRecord;  // kept until the report is written, longer than the communicator
+  record->id = id;
+  record->size = size;
+  return record;
+}
+
+CommRecord& record_of(MPI_Comm comm) {
+  const Job* job = current_job();
+  const CommState* state = job == nullptr ? nullptr : state_of(*job, comm);
+  CommRecord* record = state == nullptr ? nullptr : state->record();
+  if (record == nullptr && is_group_of_one(comm)) return groups_of_one();
+  if (record == nullptr && job == nullptr) record = record_of_native(comm);
+  if (record == nullptr) return others();
+  name_record(*record, comm);
+  return *record;
+}
+
+report::LedgerRow& row_of(CommRecord& record, CallKind kind) {
+  const std::scoped_lock lock(ledger_mutex);
+  return find_row(record, kind);
+}
+
+void change_row(CommRecord& record, CallKind kind, const std::function<void(LedgerRow&)>& change) {
+  const std::scoped_lock lock(ledger_mutex);
+  change(find_row(record, kind));
+}
+
+void change_row(LedgerRow& row, const std::function<void(LedgerRow&)>& change) {
+  const std::scoped_lock lock(ledger_mutex);
+  change(row);
+}
+
+void change_header(const std::function<void(report::LedgerHeader&)>& change) {
+  const std::scoped_lock lock(ledger_mutex);
+  change(ledger().header());
+}
+
+void change_header_at_last(const std::function<void(report::LedgerHeader&)>& change) {
+  constexpr int kTries = 1000;
+  std::unique_lock lock(ledger_mutex, std::try_to_lock);
+  for (int i = 0; i < kTries && !lock.owns_lock(); ++i) {
+    ::sched_yield();
+    (void)lock.try_lock();
+  }
+  change(ledger().header());
+}
+
+void add_bytes(LedgerRow& row, std::uint64_t bytes) {
+  row.least_bytes = row.measured == 0 ? bytes : std::min(row.least_bytes, bytes);
+  row.most_bytes = std::max(row.most_bytes, bytes);
+  row.bytes += bytes;
+  ++row.measured;
+}
+
+CallCount::CallCount(CallKind kind, std::span<const Word> words, bool large_counts)
+    : kind_(kind),
+      words_(words),
+      large_counts_(large_counts),
+      outer_(std::exchange(current_call, this)),
+      began_ns_(monotonic_ns()) {}
+
+CallCount::~CallCount() {
+  current_call = outer_;
+}
+
+CallCount* CallCount::current() {
+  return current_call;
+}
+
+report::LedgerRow& CallCount::offloaded_on(const CommState& comm) {
+  CommRecord* record = comm.record();
+  if (record != nullptr) name_record(*record, comm.error_comm());
+  offloaded_ = &row_of(record == nullptr ? others() : *record, kind_);
+  return *offloaded_;
+}
+
+NativeReason CallCount::reason() const {
+  if (current_job() == nullptr) return NativeReason::native_job;
+  if (reason_ != NativeReason::none) return reason_;
+  const bool has_form = offloaded_as(kind_.call).has_value() && kind_.form != CallForm::persistent;
+  return has_form ? NativeReason::blocking_form : NativeReason::not_offloaded;
+}
+
+void CallCount::count_call(LedgerRow& row) const {
+  ++row.calls;
+  if (offloaded_ != nullptr) {
+    ++row.offloaded;
+    return;
+  }
+  NativeReason why = reason();
+  if (row.size == 1 && !report::could_be_offloaded(why)) {
+    why = NativeReason::group_of_one;
+    ++row.alone;
+  }
+  ++row.native[static_cast<std::size_t>(why)];
+}
+
+void CallCount::count(LedgerRow& row, int code) const {
+  const std::int64_t spent = monotonic_ns() - began_ns_;
+  // What is handed over cannot be read where the MPI has refused it.
+  const std::optional<std::uint64_t> bytes =
+      code == MPI_SUCCESS ? std::optional(bytes_of_call(kind_.call, words_, large_counts_)) : std::nullopt;
+  const std::scoped_lock lock(ledger_mutex);
+  row.call_ns += spent;
+  if (kind_.form == CallForm::persistent) return;  // it counts when it is started
+  count_call(row);
+  if (bytes) add_bytes(row, *bytes);
+}
+
+void CallCount::watch_request(LedgerRow& row) const {
+  if (offloaded_ != nullptr || kind_.form == CallForm::blocking) return;
+  const MPI_Request request = *argument<const MPI_Request*>(words_.back());
+  if (kind_.form == CallForm::nonblocking) return watch_native_request(request, row);
+  watch_persistent_request(request, row, bytes_of_call(kind_.call, words_, large_counts_));
+}
+
+void CallCount::ended(int code) {
+  if (!counting()) return;
+  if (offloaded_ != nullptr) return count(*offloaded_, code);
+  if (code != MPI_SUCCESS) return count(row_of(others(), kind_), code);
+  const auto comm = static_cast<std::size_t>(arguments_of(kind_.call).comm);
+  LedgerRow& row = row_of(record_of(argument<MPI_Comm>(words_[comm])), kind_);
+  count(row, code);
+  watch_request(row);
+}
+
+}  // namespace outrigger::mpi

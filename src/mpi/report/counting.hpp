@@ -1,0 +1,106 @@
+// This rank's ledger (report/ledger.hpp) while the program runs: who counts what. Everything here does nothing unless
+// the user asked for a report (OUTRIGGER_REPORT).
+//
+// Thread rule: any thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/clock.hpp"
+#include "mpi/native/abi.hpp"
+#include "mpi/native/real.hpp"
+#include "protocol/collective_calls.hpp"
+#include "protocol/ids.hpp"
+#include "report/ledger.hpp"
+
+namespace outrigger::mpi {
+
+struct Operation;
+class CommState;
+
+namespace detail {
+extern constinit std::atomic<bool> counting;
+}
+
+// Whether a report was asked for and there is a ledger.
+[[nodiscard]] inline bool counting() {
+  return detail::counting.load(std::memory_order_relaxed);
+}
+
+// CLOCK_MONOTONIC, as ledgers have it.
+[[nodiscard]] inline std::int64_t monotonic_ns() {
+  return time_on(CLOCK_MONOTONIC).count();
+}
+
+// A communicator as the ledger knows it. Lives as long as the process.
+struct CommRecord {
+  GroupId id;
+  std::uint32_t size = 0;  // 0: of several or unknown communicators
+  std::array<char, report::kNameBytes> name{};
+  std::array<std::uint16_t, kCallKinds> rows{};  // place in the ledger and 1; 0: none yet
+};
+
+// Of a communicator that the library knows; nullptr when nothing is counted.
+[[nodiscard]] CommRecord* report_communicator(GroupId id, std::uint32_t size);
+// Of any other one, which is valid.
+[[nodiscard]] CommRecord& record_of(MPI_Comm comm);
+
+// Makes the ledger. False: there is no memory for it, and a line says so.
+[[nodiscard]] bool start_counting();
+// Nothing is counted any more.
+void stop_counting();
+// Nothing but start_counting() and what ends a process calls it while nothing is counted.
+[[nodiscard]] report::Ledger& ledger();
+// Calls `change` with the ledger's row, or header, while nobody else counts.
+void change_row(CommRecord& record, CallKind kind, const std::function<void(report::LedgerRow&)>& change);
+void change_row(report::LedgerRow& row, const std::function<void(report::LedgerRow&)>& change);
+void change_header(const std::function<void(report::LedgerHeader&)>& change);
+// The same from where the process ends, maybe in the middle of a count: without the lock if it is not to be had soon.
+void change_header_at_last(const std::function<void(report::LedgerHeader&)>& change);
+// Which row that is. Stays where it is.
+[[nodiscard]] report::LedgerRow& row_of(CommRecord& record, CallKind kind);
+
+// One call of a collective by the program, from its beginning to its end. Calls are counted when they end; until then
+// the collective's own code finds it by current().
+class CallCount {
+ public:
+  CallCount(CallKind kind, std::span<const Word> words, bool large_counts);
+  CallCount(const CallCount&) = delete;
+  CallCount& operator=(const CallCount&) = delete;
+  ~CallCount();
+
+  // This thread's; nullptr: it is in none.
+  [[nodiscard]] static CallCount* current();
+
+  void stays_native(report::NativeReason reason) { reason_ = reason; }
+  // It is offloaded: the row is known from now on.
+  report::LedgerRow& offloaded_on(const CommState& comm);
+  [[nodiscard]] report::LedgerRow* offloaded_row() const { return offloaded_; }
+  // Before it is destroyed, with what the call returned.
+  void ended(int code);
+
+ private:
+  [[nodiscard]] report::NativeReason reason() const;
+  void count_call(report::LedgerRow& row) const;
+  void count(report::LedgerRow& row, int code) const;
+  void watch_request(report::LedgerRow& row) const;
+
+  CallKind kind_;
+  std::span<const Word> words_;
+  bool large_counts_;
+  report::NativeReason reason_ = report::NativeReason::none;
+  report::LedgerRow* offloaded_ = nullptr;
+  CallCount* outer_;
+  std::int64_t began_ns_;
+};
+
+// Of one call, in its row.
+void add_bytes(report::LedgerRow& row, std::uint64_t bytes);
+// The bytes that the call's arguments name, which the MPI has found valid: report::LedgerRow::bytes.
+[[nodiscard]] std::uint64_t bytes_of_call(CollectiveCall call, std::span<const Word> words, bool large_counts);
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,134 @@
+#include "mpi/report/native_requests.hpp"
+
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "mpi/native/constants.hpp"
+#include "mpi/report/report.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+struct Entry {
+  report::LedgerRow* row = nullptr;
+  std::optional<std::uint64_t> bytes;  // of a persistent one
+  bool active = false;
+};
+
+constinit std::mutex entries_mutex;
+
+std::unordered_map<std::uint64_t, Entry>& entries() {
+  static auto* all = new std::unordered_map<std::uint64_t, Entry>;
+  return *all;
+}
+
+// Under the lock.
+void publish_count() {
+  detail::watched_requests.store(static_cast<std::uint32_t>(entries().size()), std::memory_order_relaxed);
+}
+
+void watch(MPI_Request request, const Entry& entry) {
+  if (request == constants().request_null) return;
+  const std::scoped_lock lock(entries_mutex);
+  entries()[handle_key(request)] = entry;
+  publish_count();
+}
+
+struct Starting {
+  template <Call call>
+  static int run(const CallSite& site, Word request) {
+    if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return site.pass(call, request);
+    return start<call>(site, 1, request, request);
+  }
+
+  // As MPI_Startall with `count` requests at `requests`.
+  template <Call call, class... Words>
+  static int start(const CallSite& site, int count, Word requests, Words... words) {
+    const std::int64_t began = monotonic_ns();
+    const int code = site.pass(call, words...);
+    const auto* list = reinterpret_cast<const MPI_Request*>(requests);
+    if (code != MPI_SUCCESS || site.inside_mpi()) return code;
+    const std::int64_t each = count > 0 ? (monotonic_ns() - began) / count : 0;
+    for (int i = 0; i < count; ++i) count_start(list[i], each);
+    return code;
+  }
+};
+
+struct StartingAll {
+  template <Call call>
+  static int run(const CallSite& site, Word count, Word requests) {
+    if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return site.pass(call, count, requests);
+    return Starting::start<call>(site, static_cast<int>(count), requests, count, requests);
+  }
+};
+
+}  // namespace
+
+namespace detail {
+constinit std::atomic<std::uint32_t> watched_requests = 0;
+}
+
+void watch_native_request(MPI_Request request, report::LedgerRow& row) {
+  watch(request, Entry{&row, std::nullopt, true});
+}
+
+void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes) {
+  watch(request, Entry{&row, bytes, false});
+}
+
+void forget_native_request(MPI_Request request) {
+  const std::scoped_lock lock(entries_mutex);
+  entries().erase(handle_key(request));
+  publish_count();
+}
+
+void count_start(MPI_Request request, std::int64_t nanoseconds) {
+  Entry started;
+  {
+    const std::scoped_lock lock(entries_mutex);
+    const auto found = entries().find(handle_key(request));
+    if (found == entries().end() || !found->second.bytes) return;
+    found->second.active = true;
+    started = found->second;
+  }
+  const NativeReason why = current_job() == nullptr ? NativeReason::native_job : NativeReason::not_offloaded;
+  change_row(*started.row, [&](report::LedgerRow& row) {
+    ++row.calls;
+    ++row.native[static_cast<std::size_t>(why)];
+    row.call_ns += nanoseconds;
+    add_bytes(row, *started.bytes);
+  });
+}
+
+void TimedCompletion::begin(const CallSite& site, const MPI_Request* requests, int count) {
+  if (!counting() || requests == nullptr || count <= 0 || site.inside_mpi()) return;
+  const std::scoped_lock lock(entries_mutex);
+  for (int i = 0; i < count; ++i) {
+    const auto found = entries().find(handle_key(requests[i]));
+    if (found == entries().end() || !found->second.active) continue;
+    if (row_ == nullptr) row_ = found->second.row;
+    watched_.push_back({requests + i, requests[i]});
+  }
+  if (row_ != nullptr) began_ns_ = monotonic_ns();
+}
+
+void TimedCompletion::end() {
+  const std::int64_t spent = monotonic_ns() - began_ns_;
+  if (!counting()) return;
+  change_row(*row_, [&](report::LedgerRow& counted) { counted.wait_ns += spent; });
+  const std::scoped_lock lock(entries_mutex);
+  for (const Watched& watched : watched_) {
+    const auto found = entries().find(handle_key(watched.request));
+    if (found == entries().end()) continue;
+    // A request is gone when it has been collected. A persistent one stays, also while a test says that it is not done.
+    if (*watched.place != watched.request) entries().erase(found);
+  }
+  publish_count();
+}
+
+OUTRIGGER_ENTRY(Start, 1, Starting)
+OUTRIGGER_ENTRY(Startall, 2, StartingAll)
+
+}  // namespace outrigger::mpi

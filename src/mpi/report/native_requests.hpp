@@ -1,0 +1,70 @@
+// Requests of collectives that the MPI serves: what the program waits for them belongs to their collective in the
+// report. As with offloaded ones, a call on several requests counts for the first of them that is known.
+//
+// Thread rule: any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "mpi/native/abi.hpp"
+#include "mpi/native/entry.hpp"
+#include "report/ledger.hpp"
+
+namespace outrigger::mpi {
+
+namespace detail {
+extern constinit std::atomic<std::uint32_t> watched_requests;
+}
+
+void watch_native_request(MPI_Request request, report::LedgerRow& row);
+// One that waits for MPI_Start, each of which hands over so many bytes.
+void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes);
+void forget_native_request(MPI_Request request);
+// MPI_Start, which has taken so long, where the request is a persistent collective's.
+void count_start(MPI_Request request, std::int64_t nanoseconds);
+
+// Measures one completion call. Costs a load where no such request is known.
+class TimedCompletion {
+ public:
+  template <class... Words>
+  TimedCompletion(const CallSite& site, Call call, Word first, Word second, Words... /*rest*/) {
+    if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return;
+    const bool one = call == Call::Wait || call == Call::Test;
+    begin(site, reinterpret_cast<const MPI_Request*>(one ? first : second), one ? 1 : static_cast<int>(first));
+  }
+  TimedCompletion(const TimedCompletion&) = delete;
+  TimedCompletion& operator=(const TimedCompletion&) = delete;
+  ~TimedCompletion() {
+    if (row_ != nullptr) end();
+  }
+
+ private:
+  void begin(const CallSite& site, const MPI_Request* requests, int count);
+  void end();
+
+  struct Watched {
+    const MPI_Request* place = nullptr;  // in the program's array
+    MPI_Request request{};               // what stood there
+  };
+
+  std::vector<Watched> watched_;
+  report::LedgerRow* row_ = nullptr;  // of the first of them
+  std::int64_t began_ns_ = 0;
+};
+
+// MPI_Request_free, which `Handler` does.
+template <class Handler>
+struct ForgettingRequest {
+  template <Call call>
+  static int run(const CallSite& site, Word request) {
+    const auto* handle = argument<const MPI_Request*>(request);
+    if (detail::watched_requests.load(std::memory_order_relaxed) != 0 && handle != nullptr) {
+      forget_native_request(*handle);
+    }
+    return Handler::template run<call>(site, request);
+  }
+};
+
+}  // namespace outrigger::mpi

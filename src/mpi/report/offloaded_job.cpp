@@ -1,0 +1,74 @@
+// The report of a job that is offloaded.
+#include <algorithm>
+
+#include "mpi/memory/shared_heap.hpp"
+#include "mpi/native/constants.hpp"
+#include "mpi/report/report.hpp"
+#include "mpi/report/wire_use.hpp"
+#include "mpi/report/writing.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+report::ServiceFigures service_of(const client::Client& client) {
+  const WelcomeBody& welcome = client.welcome();
+  report::ServiceFigures figures;
+  figures.sp = welcome.sp;
+  figures.processes = welcome.sp_count;
+  figures.cpu = welcome.cpu;
+  figures.core_is_free = welcome.core_share == copy::CoreShare::own ? 1 : 0;
+  figures.cross_memory_attach = client.reached_by(kReachCma) ? 1 : 0;
+  figures.xpmem = client.reached_by(kReachXpmem) ? 1 : 0;
+  return figures;
+}
+
+std::uint32_t core_taken_ppm(const client::Client::Statistics& statistics) {
+  const std::uint64_t wanted_ns = statistics.service_ran_ns + statistics.service_waited_ns;
+  if (wanted_ns == 0) return report::ServiceFigures::kNotMeasured;
+  return static_cast<std::uint32_t>(1e6 * static_cast<double>(statistics.service_waited_ns) /
+                                    static_cast<double>(wanted_ns));
+}
+
+void note_statistics(const client::Client& client) {
+  const client::Client::Statistics statistics = client.statistics();
+  change_header([&](report::LedgerHeader& header) {
+    header.last.waiting_bytes = statistics.helped_bytes;
+    header.last.huge_bytes = statistics.huge_bytes;
+    header.service.core_taken_ppm = core_taken_ppm(statistics);
+    header.last.wire_routes =
+        static_cast<std::uint32_t>(std::min(statistics.wire_routes.size(), header.last.routes.size()));
+    std::copy_n(statistics.wire_routes.begin(), header.last.wire_routes, header.last.routes.begin());
+  });
+}
+
+}  // namespace
+
+void start_report(Job& job) {
+  job.reporting = !job.config.report.empty() && start_counting();
+  if (!job.reporting) return;
+  begin_ledger({job.world_rank, job.world_size, absolute_path(job.config.report), ""});
+  change_header([&](report::LedgerHeader& header) {
+    header.nodes = job.nodes;
+    header.node = job.node;
+    header.heap_is_used = job.config.memory.heap ? 1 : 0;
+    header.service = service_of(*job.client);
+  });
+  job.client->show_counts(ledger().fd());
+  if (job.world_rank == 0) write_beginning();
+}
+
+void write_report(const Job& job) {
+  note_statistics(*job.client);
+  end_ledger();
+  report::Summary summary = gather_summary(constants().comm_world);
+  summary.wire = gather_wire_use(job);
+  if (job.config.memory.heap) summary.heap = gather_heap_counts(job);
+  summary.ended.how = "finalized";
+  if (job.world_rank == 0) write_summary(summary, true);
+  change_header(
+      [](report::LedgerHeader& header) { header.state = static_cast<std::uint32_t>(report::LedgerState::finalized); });
+  stop_counting();
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,159 @@
+// All collectives of MPI by name, also those that stay native: what a report counts. From this one table come the
+// entry points of the preload library, where in a call's arguments its bytes are, and the names.
+//
+// The numbers are shared between a rank and its keeper, which are of one version.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "protocol/collective.hpp"
+
+// X(A, name, name behind MPI_I, number of arguments: blocking, nonblocking, persistent). A is for X alone.
+#define OUTRIGGER_OFFLOADED_CALLS(X, A)  \
+  X(A, Alltoall, alltoall, 7, 8, 9)      \
+  X(A, Alltoallv, alltoallv, 9, 10, 11)  \
+  X(A, Alltoallw, alltoallw, 9, 10, 11)  \
+  X(A, Allgather, allgather, 7, 8, 9)    \
+  X(A, Allgatherv, allgatherv, 8, 9, 10) \
+  X(A, Bcast, bcast, 5, 6, 7)
+// Always native. MPI_Barrier is apart, since it has no form with large counts.
+#define OUTRIGGER_OTHER_CALLS(X, A)                         \
+  X(A, Gather, gather, 8, 9, 10)                            \
+  X(A, Gatherv, gatherv, 9, 10, 11)                         \
+  X(A, Scatter, scatter, 8, 9, 10)                          \
+  X(A, Scatterv, scatterv, 9, 10, 11)                       \
+  X(A, Reduce, reduce, 7, 8, 9)                             \
+  X(A, Allreduce, allreduce, 6, 7, 8)                       \
+  X(A, Reduce_scatter, reduce_scatter, 6, 7, 8)             \
+  X(A, Reduce_scatter_block, reduce_scatter_block, 6, 7, 8) \
+  X(A, Scan, scan, 6, 7, 8)                                 \
+  X(A, Exscan, exscan, 6, 7, 8)                             \
+  X(A, Neighbor_allgather, neighbor_allgather, 7, 8, 9)     \
+  X(A, Neighbor_allgatherv, neighbor_allgatherv, 8, 9, 10)  \
+  X(A, Neighbor_alltoall, neighbor_alltoall, 7, 8, 9)       \
+  X(A, Neighbor_alltoallv, neighbor_alltoallv, 9, 10, 11)   \
+  X(A, Neighbor_alltoallw, neighbor_alltoallw, 9, 10, 11)
+#define OUTRIGGER_BARRIER_CALL(X, A) X(A, Barrier, barrier, 1, 2, 3)
+
+namespace outrigger {
+
+enum class CallForm : std::uint8_t { blocking, nonblocking, persistent };
+inline constexpr std::size_t kCallForms = 3;
+
+enum class CollectiveCall : std::uint8_t {
+#define OUTRIGGER_ENUMERATOR(unused, name, lower, blocking, nonblocking, persistent) lower,
+  OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_ENUMERATOR, ) OUTRIGGER_OTHER_CALLS(OUTRIGGER_ENUMERATOR, )
+      OUTRIGGER_BARRIER_CALL(OUTRIGGER_ENUMERATOR, )
+#undef OUTRIGGER_ENUMERATOR
+          count
+};
+inline constexpr auto kCollectiveCalls = static_cast<std::size_t>(CollectiveCall::count);
+
+// How often what count and type say is handed over.
+enum class CallExtent : std::uint8_t {
+  nothing,
+  once,
+  own_of_counts,     // the count is one of an array, by rank
+  peers,             // as often as the communicator has ranks
+  counts,            // the count is an array, one of each rank
+  counts_and_types,  // so is the type
+  neighbors,         // as often as the rank has neighbors to send to
+  neighbor_counts,   // as above, of these
+  neighbor_counts_and_types
+};
+
+// Places of a call's arguments, counted from 0, where the bytes are that a rank hands over, or gets where it hands over
+// none.
+struct CallSide {
+  CallExtent extent = CallExtent::nothing;
+  std::int8_t count = 0;
+  std::int8_t type = 0;
+};
+struct CallArguments {
+  std::int8_t comm = 0;
+  CallSide usual{};
+  std::int8_t buffer = -1;  // MPI_IN_PLACE there: the other side counts
+  CallSide in_place{};
+};
+
+[[nodiscard]] constexpr CallArguments arguments_of(CollectiveCall call) {
+  using enum CallExtent;
+  switch (call) {
+    case CollectiveCall::alltoall: return {6, {peers, 1, 2}, 0, {peers, 4, 5}};
+    case CollectiveCall::alltoallv: return {8, {counts, 1, 3}, 0, {counts, 5, 7}};
+    case CollectiveCall::alltoallw: return {8, {counts_and_types, 1, 3}, 0, {counts_and_types, 5, 7}};
+    case CollectiveCall::allgather: return {6, {once, 1, 2}, 0, {once, 4, 5}};
+    case CollectiveCall::allgatherv: return {7, {once, 1, 2}, 0, {own_of_counts, 4, 6}};
+    case CollectiveCall::bcast: return {4, {once, 1, 2}, -1, {}};
+    case CollectiveCall::gather: return {7, {once, 1, 2}, 0, {once, 4, 5}};
+    case CollectiveCall::gatherv: return {8, {once, 1, 2}, 0, {own_of_counts, 4, 6}};
+    case CollectiveCall::scatter: return {7, {once, 4, 5}, 3, {once, 1, 2}};
+    case CollectiveCall::scatterv: return {8, {once, 5, 6}, 4, {own_of_counts, 1, 3}};
+    case CollectiveCall::reduce: return {6, {once, 2, 3}, -1, {}};
+    case CollectiveCall::allreduce:
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan: return {5, {once, 2, 3}, -1, {}};
+    case CollectiveCall::reduce_scatter: return {5, {counts, 2, 3}, -1, {}};
+    case CollectiveCall::reduce_scatter_block: return {5, {peers, 2, 3}, -1, {}};
+    case CollectiveCall::neighbor_allgather: return {6, {once, 1, 2}, -1, {}};
+    case CollectiveCall::neighbor_allgatherv: return {7, {once, 1, 2}, -1, {}};
+    case CollectiveCall::neighbor_alltoall: return {6, {neighbors, 1, 2}, -1, {}};
+    case CollectiveCall::neighbor_alltoallv: return {8, {neighbor_counts, 1, 3}, -1, {}};
+    case CollectiveCall::neighbor_alltoallw: return {8, {neighbor_counts_and_types, 1, 3}, -1, {}};
+    case CollectiveCall::barrier:
+    case CollectiveCall::count: break;
+  }
+  return {};
+}
+
+// The collective that can be offloaded and does the same.
+[[nodiscard]] constexpr std::optional<Collective> offloaded_as(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::alltoall: return Collective::ialltoall;
+    case CollectiveCall::alltoallv: return Collective::ialltoallv;
+    case CollectiveCall::alltoallw: return Collective::ialltoallw;
+    case CollectiveCall::allgather: return Collective::iallgather;
+    case CollectiveCall::allgatherv: return Collective::iallgatherv;
+    case CollectiveCall::bcast: return Collective::ibcast;
+    default: return std::nullopt;
+  }
+}
+
+// A call and its form, as a report's rows name it. Forms with large counts (MPI_X_c) count as the others.
+struct CallKind {
+  CollectiveCall call = CollectiveCall::alltoall;
+  CallForm form = CallForm::blocking;
+  friend bool operator==(const CallKind&, const CallKind&) = default;
+};
+inline constexpr std::size_t kCallKinds = kCollectiveCalls * kCallForms;
+[[nodiscard]] constexpr std::size_t index_of(CallKind kind) {
+  return static_cast<std::size_t>(kind.call) * kCallForms + static_cast<std::size_t>(kind.form);
+}
+// `index` below kCallKinds.
+[[nodiscard]] constexpr CallKind call_kind_at(std::size_t index) {
+  return {static_cast<CollectiveCall>(index / kCallForms), static_cast<CallForm>(index % kCallForms)};
+}
+
+// "MPI_Alltoallv", "MPI_Ialltoallv", "MPI_Alltoallv_init".
+[[nodiscard]] inline std::string name_of(CallKind kind) {
+  static constexpr std::array<std::array<std::string_view, 2>, kCollectiveCalls> kNames{{
+#define OUTRIGGER_NAMES(unused, name, lower, blocking, nonblocking, persistent) {#name, #lower},
+      OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_NAMES, ) OUTRIGGER_OTHER_CALLS(OUTRIGGER_NAMES, )
+          OUTRIGGER_BARRIER_CALL(OUTRIGGER_NAMES, )
+#undef OUTRIGGER_NAMES
+  }};
+  const auto& [name, lower] = kNames[static_cast<std::size_t>(kind.call)];
+  switch (kind.form) {
+    case CallForm::blocking: return "MPI_" + std::string(name);
+    case CallForm::nonblocking: return "MPI_I" + std::string(lower);
+    case CallForm::persistent: return "MPI_" + std::string(name) + "_init";
+  }
+  return {};
+}
+
+}  // namespace outrigger

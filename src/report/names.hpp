@@ -1,0 +1,32 @@
+// Words that both forms of a report use.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "protocol/reach.hpp"
+#include "report/ledger.hpp"
+
+namespace outrigger::report {
+
+inline constexpr std::array<const char*, kByteKinds> kByteNames = [] {
+  std::array<const char*, kByteKinds> names{};
+  for (std::size_t i = 0; i < kReachCount; ++i) names[i] = outrigger::name_of(static_cast<Reach>(i)).data();
+  names[kOwnBytes] = "own";
+  names[kBounceBytes] = "bounce";
+  return names;
+}();
+
+inline constexpr std::array<const char*, kAlgorithms.size()> kAlgorithmNames = [] {
+  std::array<const char*, kAlgorithms.size()> names{};
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kAlgorithms[i].name.data();
+  return names;
+}();
+
+[[nodiscard]] inline std::string communicator_of(const LedgerRow& row) {
+  const std::string name = text_in(row.name);
+  return name.empty() ? "(unnamed)" : name;
+}
+
+}  // namespace outrigger::report

@@ -1,0 +1,148 @@
+#include "report/summary.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace outrigger::report {
+namespace {
+
+using Key = std::pair<std::size_t, GroupId>;
+
+double seconds(std::int64_t nanoseconds) {
+  return 1e-9 * static_cast<double>(nanoseconds);
+}
+
+template <std::size_t count>
+void add(std::array<std::uint64_t, count>& sums, const std::array<std::uint64_t, count>& values) {
+  for (std::size_t i = 0; i < count; ++i) sums[i] += values[i];
+}
+
+void add(LedgerRow& total, const LedgerRow& row) {
+  if (total.name[0] == '\0') total.name = row.name;
+  total.group = row.group;
+  total.size = row.size;
+  total.calls += row.calls;
+  total.offloaded += row.offloaded;
+  add(total.native, row.native);
+  add(total.algorithms, row.algorithms);
+  add(total.reached, row.reached);
+  total.alone += row.alone;
+  total.late += row.late;
+  total.post_ns += row.post_ns;
+  total.completion_ns += row.completion_ns;
+  if (row.measured == 0) return;
+  total.least_bytes = total.measured == 0 ? row.least_bytes : std::min(total.least_bytes, row.least_bytes);
+  total.most_bytes = std::max(total.most_bytes, row.most_bytes);
+  total.measured += row.measured;
+  total.bytes += row.bytes;
+}
+
+// Without the calls that could not be offloaded as things were.
+LedgerRow offered(LedgerRow row) {
+  for (std::size_t reason = 0; reason < kNativeReasons; ++reason) {
+    if (could_be_offloaded(static_cast<NativeReason>(reason))) continue;
+    row.calls -= std::min(row.calls, row.native[reason]);
+    row.native[reason] = 0;
+  }
+  std::uint64_t& of_one = row.native[static_cast<std::size_t>(NativeReason::group_of_one)];
+  of_one -= std::min(of_one, row.alone);
+  row.calls -= std::min(row.calls, row.alone);
+  return row;
+}
+
+void add_rows(Summary& summary, std::span<const LedgerRow> rows, std::uint32_t rank) {
+  std::map<Key, LedgerRow> collectives;  // of this rank: its forms together
+  for (LedgerRow row : rows) {
+    if (row.kind >= kCallKinds || row.calls == 0) continue;
+    row.name.back() = '\0';
+    CallFigures& call = summary.calls[{row.kind, row.group}];
+    add(call.total, row);
+    call.total.kind = row.kind;
+    call.seconds.add(seconds(row.time_ns()), rank);
+    const std::optional<Collective> collective = offloaded_as(call_kind_at(row.kind).call);
+    const LedgerRow part = offered(row);
+    if (collective && part.calls != 0) add(collectives[{index_of(*collective), row.group}], part);
+  }
+  for (const auto& [key, row] : collectives) {
+    CollectiveFigures& figures = summary.collectives[key];
+    add(figures.total, row);
+    figures.post.add(seconds(row.post_ns), rank);
+    figures.completion.add(seconds(row.completion_ns), rank);
+  }
+}
+
+void add_service(Summary& summary, const LedgerHeader& header) {
+  if (header.service.processes == 0) return;
+  const bool known = std::ranges::any_of(summary.services, [&](const ServiceOfNode& service) {
+    return service.node == header.node && service.figures.sp == header.service.sp;
+  });
+  if (!known) summary.services.push_back({header.node, header.service});
+}
+
+void add_last(Summary& summary, const LedgerHeader& header, std::uint32_t rank) {
+  if (header.last.known == 0) return;
+  summary.cpu_process.add(seconds(header.last.process_cpu_ns), rank);
+  summary.waiting_bytes += header.last.waiting_bytes;
+  summary.huge_bytes += header.last.huge_bytes;
+}
+
+bool is_plausible(const LedgerHeader& header, std::size_t bytes) {
+  return header.row_count <= kLedgerRows && bytes == sizeof(LedgerHeader) + header.row_count * sizeof(LedgerRow) &&
+         header.world_rank < header.world_size;
+}
+
+}  // namespace
+
+void Spread::add(double value, std::uint32_t rank) {
+  if (ranks == 0 || value < min) {
+    min = value;
+    least = rank;
+  }
+  if (ranks == 0 || value > max) {
+    max = value;
+    most = rank;
+  }
+  sum += value;
+  ++ranks;
+}
+
+const ServiceFigures& Summary::service() const {
+  static constexpr ServiceFigures kNone{};
+  return services.empty() ? kNone : services.front().figures;
+}
+
+bool add_ledger(Summary& summary, std::span<const std::byte> ledger, std::int64_t now_ns) {
+  if (ledger.size() < sizeof(LedgerHeader)) return false;
+  LedgerHeader header;
+  std::memcpy(&header, ledger.data(), sizeof header);
+  if (!is_plausible(header, ledger.size())) return false;
+  std::vector<LedgerRow> rows(header.row_count);
+  if (!rows.empty()) std::memcpy(rows.data(), ledger.data() + sizeof header, rows.size() * sizeof(LedgerRow));
+  if (summary.counted.empty()) {
+    summary.mpi = text_in(header.mpi);
+    summary.native_because = text_in(header.native_because);
+    summary.world_size = header.world_size;
+    summary.nodes = header.nodes;
+    summary.heap_is_used = header.heap_is_used != 0;
+  }
+  summary.counted.push_back(header.world_rank);
+  summary.run_seconds.add(seconds((header.ended_ns != 0 ? header.ended_ns : now_ns) - header.started_ns),
+                          header.world_rank);
+  summary.cpu_calls.add(seconds(header.cpu_in_calls_ns), header.world_rank);
+  add_service(summary, header);
+  add_last(summary, header, header.world_rank);
+  add_rows(summary, rows, header.world_rank);
+  return true;
+}
+
+std::string wire_text(const std::vector<WireUse>& uses, std::uint32_t nodes) {
+  std::string text;
+  for (const WireUse& use : uses) {
+    text += (text.empty() ? "" : "; ") + text_of(use.route);
+    if (use.nodes != nodes) text += " on " + std::to_string(use.nodes) + " of " + std::to_string(nodes) + " nodes";
+  }
+  return text.empty() ? "not used" : text;
+}
+
+}  // namespace outrigger::report

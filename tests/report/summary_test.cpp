@@ -1,0 +1,174 @@
+// What ranks count, put together: also what a rank writes that is broken or means harm.
+#include "report/summary.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "report/json.hpp"
+#include "report/table.hpp"
+
+namespace outrigger::report {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+Ledger make_ledger(std::uint32_t rank, std::uint32_t ranks = 2) {
+  Ledger ledger = std::move(Ledger::create()).value();
+  LedgerHeader& header = ledger.header();
+  header.world_rank = rank;
+  header.world_size = ranks;
+  header.started_ns = kSecond;
+  set_text(header.mpi, "an MPI");
+  return ledger;
+}
+
+LedgerRow& add_row(Ledger& ledger, CallKind kind, std::uint64_t calls) {
+  LedgerRow& row = ledger.row(ledger.header().row_count++);
+  row.kind = static_cast<std::uint32_t>(index_of(kind));
+  row.group = GroupId{1, 2};
+  row.size = 2;
+  row.calls = calls;
+  set_text(row.name, "world");
+  return row;
+}
+
+constexpr CallKind kBlocking{CollectiveCall::alltoallv, CallForm::blocking};
+constexpr CallKind kNonblocking{CollectiveCall::alltoallv, CallForm::nonblocking};
+
+std::uint64_t& native(LedgerRow& row, NativeReason reason) {
+  return row.native[static_cast<std::size_t>(reason)];
+}
+
+TEST(Summary, PutsRanksTogetherAndNamesWhoIsLeastAndMost) {
+  Ledger first = make_ledger(0);
+  Ledger second = make_ledger(1);
+  LedgerRow& of_first = add_row(first, kBlocking, 3);
+  of_first.call_ns = 5 * kSecond;
+  of_first.measured = 3;
+  of_first.bytes = 30;
+  of_first.least_bytes = 5;
+  of_first.most_bytes = 20;
+  LedgerRow& of_second = add_row(second, kBlocking, 4);
+  of_second.call_ns = kSecond;
+  of_second.measured = 4;
+  of_second.bytes = 40;
+  of_second.least_bytes = of_second.most_bytes = 10;
+  Summary summary;
+  ASSERT_TRUE(add_ledger(summary, first.bytes(), 4 * kSecond));
+  ASSERT_TRUE(add_ledger(summary, second.bytes(), 6 * kSecond));
+  ASSERT_EQ(summary.calls.size(), 1U);
+  const CallFigures& call = summary.calls.begin()->second;
+  EXPECT_EQ(call.total.calls, 7U);
+  EXPECT_EQ(call.total.bytes, 70U);
+  EXPECT_EQ(call.total.least_bytes, 5U);
+  EXPECT_EQ(call.total.most_bytes, 20U);
+  EXPECT_EQ(call.seconds.least, 1U);
+  EXPECT_EQ(call.seconds.most, 0U);
+  EXPECT_DOUBLE_EQ(call.seconds.sum, 6.0);
+  EXPECT_DOUBLE_EQ(summary.run_seconds.max, 5.0);
+  EXPECT_EQ(summary.counted, (std::vector<std::uint32_t>{0, 1}));
+}
+
+TEST(Summary, CollectivesHaveBothFormsButNotWhatNobodyAskedFor) {
+  Ledger ledger = make_ledger(0);
+  LedgerRow& blocking = add_row(ledger, kBlocking, 10);
+  native(blocking, NativeReason::blocking_form) = 7;
+  blocking.offloaded = 3;
+  blocking.post_ns = kSecond;
+  LedgerRow& nonblocking = add_row(ledger, kNonblocking, 5);
+  nonblocking.offloaded = 4;
+  native(nonblocking, NativeReason::switched_off) = 1;
+  nonblocking.post_ns = kSecond;
+  add_row(ledger, {CollectiveCall::allreduce, CallForm::blocking}, 9);
+  Summary summary;
+  ASSERT_TRUE(add_ledger(summary, ledger.bytes(), 2 * kSecond));
+  EXPECT_EQ(summary.calls.size(), 3U);
+  ASSERT_EQ(summary.collectives.size(), 1U);
+  const CollectiveFigures& collective = summary.collectives.begin()->second;
+  EXPECT_EQ(collective.total.calls, 8U);
+  EXPECT_EQ(collective.total.offloaded, 7U);
+  EXPECT_DOUBLE_EQ(collective.post.max, 2.0);  // of one rank: both forms together
+}
+
+TEST(Summary, CallsAloneInTheirGroupThatNobodyAskedForAreNoCollectives) {
+  Ledger ledger = make_ledger(0);
+  LedgerRow& row = add_row(ledger, kBlocking, 6);
+  native(row, NativeReason::group_of_one) = 6;
+  row.alone = 6;
+  Summary summary;
+  ASSERT_TRUE(add_ledger(summary, ledger.bytes(), 2 * kSecond));
+  EXPECT_EQ(summary.calls.size(), 1U);
+  EXPECT_TRUE(summary.collectives.empty());
+}
+
+TEST(Summary, TimeOfANonblockingCallHasItsWaitsAndThatOfABlockingOneHasThemAlready) {
+  Ledger ledger = make_ledger(0);
+  for (const CallKind kind : {kBlocking, kNonblocking}) {
+    LedgerRow& row = add_row(ledger, kind, 1);
+    row.call_ns = 10;
+    row.completion_ns = 5;
+    row.wait_ns = 2;
+  }
+  EXPECT_EQ(ledger.row(0).time_ns(), 12);
+  EXPECT_EQ(ledger.row(1).time_ns(), 17);
+}
+
+TEST(Summary, NonsenseIsLeftOut) {
+  Ledger ledger = make_ledger(0);
+  add_row(ledger, kBlocking, 1).kind = 1U << 30;
+  std::memset(add_row(ledger, kNonblocking, 1).name.data(), 'x', kNameBytes);
+  Summary summary;
+  ASSERT_TRUE(add_ledger(summary, ledger.bytes(), 2 * kSecond));
+  ASSERT_EQ(summary.calls.size(), 1U);
+  EXPECT_LT(std::string(summary.calls.begin()->second.total.name.data()).size(), kNameBytes);
+  ledger.header().row_count = ~0U;  // a ledger is never read beyond its end
+  EXPECT_LE(ledger.bytes().size(), Ledger::kBytes);
+  EXPECT_FALSE(add_ledger(summary, ledger.bytes(), 2 * kSecond));
+  EXPECT_FALSE(add_ledger(summary, ledger.bytes().first(10), 2 * kSecond));
+  Ledger of_no_rank = make_ledger(7);
+  EXPECT_FALSE(add_ledger(summary, of_no_rank.bytes(), 2 * kSecond));
+}
+
+TEST(Ledger, AnotherProcessMapsTheSame) {
+  Ledger ledger = make_ledger(3, 4);
+  Result<Ledger> other = Ledger::open(UniqueFd(::dup(ledger.fd())));
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(other.value().header().world_rank, 3U);
+  ledger.header().magic = 0;
+  EXPECT_FALSE(Ledger::open(UniqueFd(::dup(ledger.fd()))).ok());
+  EXPECT_FALSE(Ledger::open(UniqueFd(::dup(0))).ok());
+}
+
+TEST(Json, SaysWhoIsCountedAndHowItEnded) {
+  Summary summary;
+  summary.world_size = 9;
+  for (const std::uint32_t rank : {0U, 1U, 2U, 5U, 7U, 8U}) summary.counted.push_back(rank);
+  summary.ended = {.how = "aborted", .code = 3, .signal = std::nullopt, .rank = 5, .text = "a \"word\""};
+  ServiceOfNode service{.node = 1, .figures = {}};
+  service.figures.core_taken_ppm = 630'000;
+  summary.services.push_back(service);
+  const std::string text = as_json(summary);
+  EXPECT_NE(text.find(R"("counted_ranks": [[0, 2], [5, 5], [7, 8]])"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("ended": {"how": "aborted", "code": 3, "signal": null, "rank": 5, "text": "a \"word\""})"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find(R"("core_taken": 0.630000)"), std::string::npos) << text;
+  const std::string table = as_table(summary);
+  EXPECT_NE(table.find("ended: MPI_Abort with code 3 by rank 5: a \"word\"; counted are 6 of 9 ranks"),
+            std::string::npos)
+      << table;
+  EXPECT_NE(table.find("its core was taken by others for 63% of the time"), std::string::npos) << table;
+}
+
+TEST(Calls, AreNamedAsMpiNamesThem) {
+  EXPECT_EQ(name_of(kBlocking), "MPI_Alltoallv");
+  EXPECT_EQ(name_of(kNonblocking), "MPI_Ialltoallv");
+  EXPECT_EQ(name_of(CallKind{CollectiveCall::barrier, CallForm::persistent}), "MPI_Barrier_init");
+  for (std::size_t i = 0; i < kCallKinds; ++i) EXPECT_EQ(index_of(call_kind_at(i)), i);
+}
+
+}  // namespace
+}  // namespace outrigger::report
