@@ -150,7 +150,7 @@ TEST_F(KeeperStart, DoorThatNoKeeperOpensLetsNobodyWait) {
   ASSERT_TRUE(door.ok()) << door.error();
   AttachOptions options;
   options.keeper = door.value().address;
-  options.timeout_ms = 30000;
+  options.init_timeout_ms = 30000;
   options.world_size = 1;
   options.local_size = 1;
   const auto begin = std::chrono::steady_clock::now();
