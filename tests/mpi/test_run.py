@@ -241,3 +241,16 @@ def test_too_few_descriptors_are_named(offload, run_dir):
             named = "no file descriptors left" in line and f"(limit {limit}); raise ulimit -n" in line
             assert named or "Too many open files" in line, result.out
         offload.nothing_left()
+
+
+def test_the_limit_of_the_start_is_the_one_that_was_set(offload, run_dir):
+    """Not a part of it: who raises it must know what to raise."""
+    daemon = run_dir / "outriggerd"
+    daemon.write_text("#!/bin/sh\nexec sleep 600\n")
+    daemon.chmod(0o755)
+    settings = ("-x", f"OUTRIGGER_DAEMON={daemon}", "-x", "OUTRIGGER_INIT_TIMEOUT_MS=2000")
+    result = start(offload, run_dir, [str(offload.programs / "checked"), "100"], *settings, ranks=2).wait(60).ok()
+    (line,) = [line for line in result.out.splitlines() if "outrigger: " in line]
+    assert "did not go to the background within 2000 ms" in line
+    assert "raise OUTRIGGER_INIT_TIMEOUT_MS" in line
+    assert result.out.count("checked: rank") == 2
