@@ -35,8 +35,6 @@ void fill_constants() {
   constants.info_null = MPI_INFO_NULL;
   constants.byte = MPI_BYTE;
   constants.int32 = MPI_INT32_T;
-  constants.min = MPI_MIN;
-  constants.max = MPI_MAX;
   constants.errors_return = MPI_ERRORS_RETURN;
   constants.mpi_name = name_of_mpi();
   constants.rejects_aliases = std::string_view(constants.mpi_name) != "Open MPI";

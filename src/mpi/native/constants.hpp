@@ -15,8 +15,6 @@ struct Constants {
   MPI_Info info_null{};
   MPI_Datatype byte{};
   MPI_Datatype int32{};
-  MPI_Op min{};
-  MPI_Op max{};
   MPI_Errhandler errors_return{};
   const char* mpi_name = nullptr;  // of the loaded MPI, for people
   bool rejects_aliases = false;    // the loaded MPI looks for a buffer that is given as both sides of a collective

@@ -56,7 +56,7 @@
 // What the library itself uses besides.
 // clang-format off
 #define OUTRIGGER_USED(X)                                                                                            \
-  X(Abort) X(Allreduce) X(Barrier) X(Cartdim_get) X(Comm_call_errhandler) X(Comm_create_keyval) X(Comm_delete_attr)  \
+  X(Abort) X(Barrier) X(Cartdim_get) X(Comm_call_errhandler) X(Comm_create_keyval) X(Comm_delete_attr)               \
   X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_errhandler) X(Comm_get_name) X(Comm_group)            \
   X(Comm_rank) X(Comm_remote_size) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter)           \
   X(Dist_graph_neighbors_count) X(Errhandler_free) X(Error_class) X(Gather) X(Gatherv) X(Get_library_version)        \
