@@ -98,13 +98,13 @@ std::shared_ptr<const Group> Client::define_group(GroupId id, std::vector<WorldR
   return guarded(std::shared_ptr<const Group>(), [&] { return endpoint_->define_group(id, members, me); });
 }
 
-Course Client::next_course(const Group& group) {
-  return guarded(Course{}, [&] { return endpoint_->next_course(group); });
+Course Courses::next(const Group& group) {
+  return guarded(Course{}, [&] { return endpoint_.next_course(group); });
 }
 
-void Client::tell_of_larger_blocks(const Group& group, Collective collective) {
+void Courses::tell_of_larger_blocks(const Group& group, Collective collective) {
   guarded(false, [&] {
-    endpoint_->tell_of_larger_blocks(group, collective);
+    endpoint_.tell_of_larger_blocks(group, collective);
     return true;
   });
 }

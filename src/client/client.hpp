@@ -103,7 +103,7 @@ struct OperationRequest {
   std::uint64_t configuration = 0;  // digest of what must be equal on every rank; part of the operation's digest
   BufferLayout send;
   BufferLayout receive;
-  bool by_course = false;          // next_course() has been asked about it
+  bool by_course = false;          // courses().next() has been asked about it
   bool own_block_done = false;     // the caller copies its own block
   bool receive_from_root = false;  // the receive layout is of the root's block; there are no others
 };
@@ -133,6 +133,22 @@ class NodeLeader {
   // All nodes' descriptors, one after the other; `node` says which is ours.
   [[nodiscard]] Status take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
                                     std::uint32_t timeout_ms);
+
+ private:
+  RankEndpoint& endpoint_;
+};
+
+// Which collectives of a group go to service processes at present (protocol/course.hpp).
+class Courses {
+ public:
+  explicit Courses(RankEndpoint& endpoint) : endpoint_(endpoint) {}
+  // The rank calls a collective on the group that its course decides; one call of a group at a time. Which are native
+  // for this call, the same on all ranks. While service processes agree on another course the call waits for them, a
+  // few messages long, and for no rank.
+  [[nodiscard]] Course next(const Group& group);
+  // The collective is native for small blocks, and this rank has called it with others: service processes may take it
+  // back.
+  void tell_of_larger_blocks(const Group& group, Collective collective);
 
  private:
   RankEndpoint& endpoint_;
@@ -177,13 +193,7 @@ class Client {
   // the service processes are told to forget it.
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, std::vector<WorldRank> members, GroupRank me);
 
-  // The rank calls a collective on the group that its course decides; one call of a group at a time. Which are native
-  // for this call, the same on all ranks. While service processes agree on another course the call waits for them, a
-  // few messages long, and for no rank.
-  [[nodiscard]] Course next_course(const Group& group);
-  // The collective is native for small blocks, and this rank has called it with others: service processes may take it
-  // back.
-  void tell_of_larger_blocks(const Group& group, Collective collective);
+  [[nodiscard]] Courses courses() { return Courses(*endpoint_); }
 
   // Hands an operation to the service process, however many it has; only one on a DPU gets the next when a slot is
   // free, at a later call. Never fails for want of slots; nullptr only when no memory is left for its arguments, or for

@@ -76,7 +76,7 @@ class Job {
   [[nodiscard]] Engine& engine_of(std::size_t rank) { return *engines[sp_of_rank_[rank].value()]; }
   [[nodiscard]] std::uint64_t below(std::uint64_t limit) { return random() % limit; }
 
-  // As Client::next_course(); a rank that is held comes back here.
+  // As Courses::next(); a rank that is held comes back here.
   void call(std::size_t index) {
     CallingRank& rank = ranks[index];
     if (!rank.in_call) rank.entry.calls.fetch_add(1);

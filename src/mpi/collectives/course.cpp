@@ -32,7 +32,7 @@ void say_taken(const Job& job, const CommState& comm) {
 NativeReason ask_course(const Job& job, CommState& comm, Collective collective) {
   const std::shared_ptr<const client::Group> group = comm.group(*job.client);
   if (group == nullptr) return NativeReason::none;
-  const Course course = job.client->next_course(*group);
+  const Course course = job.client->courses().next(*group);
   if ((course.busy & Course::bit(collective)) != 0) {
     say_taken(job, comm);
     return NativeReason::service_core_taken;
@@ -44,7 +44,7 @@ NativeReason ask_course(const Job& job, CommState& comm, Collective collective) 
 
 void note_largest_block(const Job& job, CommState& comm, Collective collective, std::uint64_t bytes) {
   if (bytes <= kSmallBlockBytes || !comm.note_larger_blocks(collective)) return;
-  if (const auto group = comm.group(*job.client)) job.client->tell_of_larger_blocks(*group, collective);
+  if (const auto group = comm.group(*job.client)) job.client->courses().tell_of_larger_blocks(*group, collective);
 }
 
 }  // namespace outrigger::mpi
