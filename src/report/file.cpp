@@ -53,7 +53,7 @@ Status write_file(const std::string& path, const std::string& text, bool last) {
   }
   if (exists) (void)::chmod(part.c_str(), there.st_mode & 07777U);
   if (::rename(part.c_str(), target.c_str()) == 0) return Done{};
-  const Status failed = Error{std::strerror(errno)};
+  Status failed = Error{std::strerror(errno)};
   (void)::unlink(part.c_str());
   return failed;
 }

@@ -104,7 +104,7 @@ void CourseChanges::on_held(SpId from, const OperationId& id, const peer::Held& 
 }
 
 void CourseChanges::count(Group& group, SpId from, const peer::Held& held) {
-  std::optional<GroupCourse::Change>& change = group.course.changing;
+  std::optional<CourseChange>& change = group.course.changing;
   if (!change || change->awaited.erase(from) == 0) return;
   change->possible = change->possible && held.held;
   change->least = std::min(change->least, held.least);
@@ -115,7 +115,7 @@ void CourseChanges::count(Group& group, SpId from, const peer::Held& held) {
 // Of the last change all ranks must have begun the first call: whoever has not goes by the course before it.
 void CourseChanges::decide(Group& group) {
   GroupCourse& course = group.course;
-  const GroupCourse::Change change = *course.changing;
+  const CourseChange change = *course.changing;
   course.changing.reset();
   const bool passed = course.plan == CoursePlan{} || change.least > course.plan.from;
   const bool changes = change.possible && passed;

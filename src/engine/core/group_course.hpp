@@ -11,6 +11,15 @@
 
 namespace outrigger::engine {
 
+// One that is under way, at the leader.
+struct CourseChange {
+  Course to;
+  std::set<SpId> awaited;  // service processes that hold their ranks
+  bool possible = true;
+  std::uint64_t least = ~std::uint64_t{0};  // calls that some rank has begun
+  std::uint64_t most = 0;
+};
+
 struct GroupCourse {
   bool steered = false;        // some call of it goes by the course
   Course own;                  // what this service process would have of this group, beside what it would of all
@@ -20,14 +29,7 @@ struct GroupCourse {
   std::map<SpId, Course> wishes;
   CoursePlan plan;           // in force
   std::uint64_t number = 0;  // of the last change
-  struct Change {
-    Course to;
-    std::set<SpId> awaited;  // service processes that hold their ranks
-    bool possible = true;
-    std::uint64_t least = ~std::uint64_t{0};  // calls that some rank has begun
-    std::uint64_t most = 0;
-  };
-  std::optional<Change> changing;
+  std::optional<CourseChange> changing;
   std::uint32_t failures = 0;  // changes in a row that were not possible
   std::uint32_t pauses = 0;    // retries to leave out
 };
