@@ -48,10 +48,10 @@
 #else
 #define OUTRIGGER_COUNTED_MPI4(X)
 #endif
-#define OUTRIGGER_INTERCEPTED(X)                                                                                   \
-  OUTRIGGER_INTERCEPTED_MPI3(X)                                                                                    \
-  OUTRIGGER_INTERCEPTED_MPI4(X) OUTRIGGER_INTERCEPTED_MPI41(X) OUTRIGGER_COUNTED_MPI3(X) OUTRIGGER_COUNTED_MPI4(X) \
-      X(Abort)
+#define OUTRIGGER_INTERCEPTED(X) \
+  OUTRIGGER_INTERCEPTED_MPI3(X)  \
+  OUTRIGGER_INTERCEPTED_MPI4(X)  \
+  OUTRIGGER_INTERCEPTED_MPI41(X) OUTRIGGER_COUNTED_MPI3(X) OUTRIGGER_COUNTED_MPI4(X) X(Abort)
 
 // What the library itself uses besides.
 // clang-format off
