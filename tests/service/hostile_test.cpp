@@ -178,6 +178,16 @@ TEST(HostileRank, UnsealedRegionIsNotAccepted) {
   attached.expect_other_served();
 }
 
+TEST(HostileRank, MemoryThatNobodyCountsInIsNotAccepted) {
+  Node node(two_ranks());
+  Attached attached(node);
+  const UniqueFd fd(::memfd_create("outrigger-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int raw = fd.get();
+  ASSERT_TRUE(attached.rank.socket().send(ControlKind::counts, RankBody{0, 0}, std::span(&raw, 1)));
+  EXPECT_NE(attached.rank.refusal(), "nothing");
+  attached.expect_other_served();
+}
+
 TEST(HostileRank, RingEntriesAndTailsOutOfRangeCostTheRank) {
   for (int attack = 0; attack < 3; ++attack) {
     Node node(two_ranks());
