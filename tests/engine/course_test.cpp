@@ -244,7 +244,7 @@ TEST(Course, ASecondChangeWaitsUntilAllRanksHavePassedTheFirst) {
   job.engines[0]->wish(Course{});
   EXPECT_EQ(job.ranks[1].entry.plan().from, 2U);
   EXPECT_TRUE(job.engines[0]->wants_retry());
-  for (const std::size_t rank : {0, 1, 1}) job.call(rank);
+  for (const std::size_t rank : {0U, 1U, 1U}) job.call(rank);
   for (int i = 0; i < 4; ++i) job.engines[0]->retry_changes();
   EXPECT_FALSE(job.engines[0]->wants_retry());
   EXPECT_EQ(job.ranks[1].entry.plan(), (CoursePlan{3, Course{kEveryCollective, 0}, Course{}}));
