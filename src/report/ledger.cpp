@@ -34,7 +34,6 @@ Result<Ledger> Ledger::open(UniqueFd fd) {
   Result<Mapping> mapping = Mapping::map(fd.get(), kBytes);
   if (!mapping) return Error{mapping.error()};
   Ledger ledger;
-  ledger.fd_ = std::move(fd);
   ledger.mapping_ = std::move(mapping).value();
   if (ledger.header().magic != kMagic) return Error{"what a rank counts has another format"};
   return ledger;

@@ -167,14 +167,15 @@ template <std::size_t bytes>
   return found.substr(0, found.find('\0'));
 }
 
-// A mapped ledger. Owns the mapping and its descriptor.
+// A mapped ledger. Owns the mapping and, where it was made here, its descriptor.
 class Ledger {
  public:
   static constexpr std::uint64_t kBytes = sizeof(LedgerHeader) + kLedgerRows * sizeof(LedgerRow);
 
   // Blank.
   [[nodiscard]] static Result<Ledger> create();
-  // One that another process has made. Error: it is none.
+  // One that another process has made; without its descriptor, of which a keeper would need one a rank. Error: it is
+  // none.
   [[nodiscard]] static Result<Ledger> open(UniqueFd fd);
 
   [[nodiscard]] int fd() const { return fd_.get(); }
