@@ -86,6 +86,16 @@ Result<Mapping> Mapping::map(int fd, std::uint64_t bytes) {
   return mapping;
 }
 
+Result<Mapping> Mapping::anonymous(std::uint64_t bytes) {
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return system_error("cannot map " + std::to_string(bytes) + " bytes of memory");
+  (void)::madvise(base, bytes, MADV_DONTFORK);
+  Mapping mapping;
+  mapping.base_ = static_cast<std::byte*>(base);
+  mapping.bytes_ = bytes;
+  return mapping;
+}
+
 Result<UniqueFd> create_sealed_memory(const std::string& name, std::uint64_t bytes, Backing backing) {
   if (Status status = check_file_size_limit(bytes); !status) return Error{status.error()};
   if (backing == Backing::reserved) {

@@ -25,6 +25,8 @@ class Mapping {
 
   // Maps `bytes` from the start of `fd`. Children made by fork() do not inherit the range.
   [[nodiscard]] static Result<Mapping> map(int fd, std::uint64_t bytes);
+  // Zeroed memory of this process alone.
+  [[nodiscard]] static Result<Mapping> anonymous(std::uint64_t bytes);
 
   [[nodiscard]] std::byte* base() const { return base_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }

@@ -21,9 +21,20 @@ Result<Ledger> Ledger::create() {
   if (!fd) return Error{fd.error()};
   Result<Mapping> mapping = Mapping::map(fd.value().get(), kBytes);
   if (!mapping) return Error{mapping.error()};
-  Ledger ledger;
+  Ledger ledger = blank(std::move(mapping).value());
   ledger.fd_ = std::move(fd).value();
-  ledger.mapping_ = std::move(mapping).value();
+  return ledger;
+}
+
+Result<Ledger> Ledger::create_private() {
+  Result<Mapping> mapping = Mapping::anonymous(kBytes);
+  if (!mapping) return Error{mapping.error()};
+  return blank(std::move(mapping).value());
+}
+
+Ledger Ledger::blank(Mapping mapping) {
+  Ledger ledger;
+  ledger.mapping_ = std::move(mapping);
   ledger.header() = LedgerHeader{};
   ledger.header().magic = kMagic;
   return ledger;

@@ -43,18 +43,10 @@ enum class NativeReason : std::uint8_t {
   native_job,     // the whole job runs natively
 };
 inline constexpr std::size_t kNativeReasons = 12;
-inline constexpr std::array<const char*, kNativeReasons> kReasonNames{"none",
-                                                                      "unknown communicator",
-                                                                      "group of one",
-                                                                      "group too large",
-                                                                      "switched off",
-                                                                      "selection table",
-                                                                      "invalid arguments",
-                                                                      "service core taken",
-                                                                      "small blocks",
-                                                                      "blocking form",
-                                                                      "no offloaded form",
-                                                                      "native job"};
+inline constexpr std::array<const char*, kNativeReasons> kReasonNames{
+    "none",         "unknown communicator", "group of one",      "group too large",
+    "switched off", "selection table",      "invalid arguments", "service core taken",
+    "small blocks", "blocking form",        "no offloaded form", "native job"};
 [[nodiscard]] constexpr bool could_be_offloaded(NativeReason reason) {
   return reason < NativeReason::blocking_form;
 }
@@ -174,10 +166,13 @@ class Ledger {
 
   // Blank.
   [[nodiscard]] static Result<Ledger> create();
+  // The same, for this process alone: where the system shares no memory.
+  [[nodiscard]] static Result<Ledger> create_private();
   // One that another process has made; without its descriptor, of which a keeper would need one a rank. Error: it is
   // none.
   [[nodiscard]] static Result<Ledger> open(UniqueFd fd);
 
+  // -1: it has none.
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] LedgerHeader& header() const { return *reinterpret_cast<LedgerHeader*>(mapping_.base()); }
   // `index` below kLedgerRows.
@@ -188,6 +183,8 @@ class Ledger {
   [[nodiscard]] std::span<const std::byte> bytes() const;
 
  private:
+  [[nodiscard]] static Ledger blank(Mapping mapping);
+
   UniqueFd fd_;
   Mapping mapping_;
 };

@@ -3,11 +3,28 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 namespace outrigger::report {
 namespace {
 
 using Key = std::pair<std::size_t, GroupId>;
+
+// No rank counts longer: what says so is nonsense, and must not overflow what is made of it.
+constexpr std::int64_t kMostNs = std::int64_t{1} << 60U;
+
+std::int64_t possible(std::int64_t nanoseconds) {
+  return std::clamp<std::int64_t>(nanoseconds, 0, kMostNs);
+}
+
+// Of many ranks it may be more than there is room for.
+void add(std::int64_t& sum_ns, std::int64_t nanoseconds) {
+  sum_ns += std::min(nanoseconds, std::numeric_limits<std::int64_t>::max() - sum_ns);
+}
+
+void keep_possible(LedgerRow& row) {
+  for (std::int64_t* time : {&row.post_ns, &row.completion_ns, &row.call_ns, &row.wait_ns}) *time = possible(*time);
+}
 
 double seconds(std::int64_t nanoseconds) {
   return 1e-9 * static_cast<double>(nanoseconds);
@@ -29,8 +46,8 @@ void add(LedgerRow& total, const LedgerRow& row) {
   add(total.reached, row.reached);
   total.alone += row.alone;
   total.late += row.late;
-  total.post_ns += row.post_ns;
-  total.completion_ns += row.completion_ns;
+  add(total.post_ns, row.post_ns);
+  add(total.completion_ns, row.completion_ns);
   if (row.measured == 0) return;
   total.least_bytes = total.measured == 0 ? row.least_bytes : std::min(total.least_bytes, row.least_bytes);
   total.most_bytes = std::max(total.most_bytes, row.most_bytes);
@@ -56,6 +73,7 @@ void add_rows(Summary& summary, std::span<const LedgerRow> rows, std::uint32_t r
   for (LedgerRow row : rows) {
     if (row.kind >= kCallKinds || row.calls == 0) continue;
     row.name.back() = '\0';
+    keep_possible(row);
     CallFigures& call = summary.calls[{row.kind, row.group}];
     add(call.total, row);
     call.total.kind = row.kind;
@@ -127,8 +145,8 @@ bool add_ledger(Summary& summary, std::span<const std::byte> ledger, std::int64_
     summary.heap_is_used = header.heap_is_used != 0;
   }
   summary.counted.push_back(header.world_rank);
-  summary.run_seconds.add(seconds((header.ended_ns != 0 ? header.ended_ns : now_ns) - header.started_ns),
-                          header.world_rank);
+  const std::int64_t ended_ns = possible(header.ended_ns != 0 ? header.ended_ns : now_ns);
+  summary.run_seconds.add(seconds(ended_ns - possible(header.started_ns)), header.world_rank);
   summary.cpu_calls.add(seconds(header.cpu_in_calls_ns), header.world_rank);
   add_service(summary, header);
   add_last(summary, header, header.world_rank);

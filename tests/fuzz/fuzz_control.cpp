@@ -30,6 +30,7 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::rank_left:
     case ControlKind::segment_offer:
     case ControlKind::be_quiet:
+    case ControlKind::counts:
     case ControlKind::doorbell: return touch<RankBody>(message);
     case ControlKind::configure: return touch<ConfigureBody>(message);
     case ControlKind::peer_ring: return touch<PeerRingBody>(message);

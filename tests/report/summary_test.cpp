@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,30 @@ constexpr CallKind kNonblocking{CollectiveCall::alltoallv, CallForm::nonblocking
 
 std::uint64_t& native(LedgerRow& row, NativeReason reason) {
   return row.native[static_cast<std::size_t>(reason)];
+}
+
+TEST(Summary, TimesThatCannotBeDoNotOverflow) {
+  Ledger ledger = make_ledger(0, 3);
+  LedgerRow& row = add_row(ledger, kNonblocking, 1);
+  row.offloaded = 1;
+  row.post_ns = row.completion_ns = row.call_ns = row.wait_ns = std::numeric_limits<std::int64_t>::max();
+  ledger.header().started_ns = std::numeric_limits<std::int64_t>::min();
+  Summary summary;
+  for (int rank = 0; rank < 12; ++rank) ASSERT_TRUE(add_ledger(summary, ledger.bytes(), kSecond));
+  EXPECT_GT(summary.calls.begin()->second.total.post_ns, 0);
+  row.post_ns = row.completion_ns = row.call_ns = row.wait_ns = -1;
+  Summary other;
+  ASSERT_TRUE(add_ledger(other, ledger.bytes(), kSecond));
+  EXPECT_EQ(other.calls.begin()->second.seconds.sum, 0);
+}
+
+TEST(Summary, AProcessWithoutSharedMemoryCountsForItself) {
+  Result<Ledger> ledger = Ledger::create_private();
+  ASSERT_TRUE(ledger.ok()) << ledger.error();
+  EXPECT_EQ(ledger.value().fd(), -1);
+  ledger.value().header().world_size = 1;
+  Summary summary;
+  EXPECT_TRUE(add_ledger(summary, ledger.value().bytes(), kSecond));
 }
 
 TEST(Summary, PutsRanksTogetherAndNamesWhoIsLeastAndMost) {

@@ -14,18 +14,18 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // A core, and what is read of a thread that wants to run on it all the time.
-class Core {
+class WatchedCore {
  public:
-  Core() { watch_.note(times_, now_); }
+  WatchedCore() { watch_.note(times_, now_); }
   // Milliseconds that the thread runs, and then waits.
-  Core& turn(int ran_ms, int waited_ms) {
+  WatchedCore& turn(int ran_ms, int waited_ms) {
     times_.ran += milliseconds(ran_ms);
     times_.waited += milliseconds(waited_ms);
     now_ += milliseconds(ran_ms + waited_ms);
     watch_.note(times_, now_);
     return *this;
   }
-  Core& rest(milliseconds time, double free_share) {
+  WatchedCore& rest(milliseconds time, double free_share) {
     now_ += time;
     watch_.note_free_share(free_share, time, now_);
     return *this;
@@ -39,18 +39,18 @@ class Core {
 };
 
 TEST(CoreWatch, TwoLostSlicesAreEnoughAndOneIsNot) {
-  Core core;
+  WatchedCore core;
   EXPECT_FALSE(core.turn(1, 4).taken());
   EXPECT_TRUE(core.turn(1, 4).taken());
 }
 
 TEST(CoreWatch, ASliceNowAndThenIsTheKernelsBusiness) {
-  Core core;
+  WatchedCore core;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(20, 4).taken());
 }
 
 TEST(CoreWatch, IsFreeAfterASecondInWhichItWasIdle) {
-  Core core;
+  WatchedCore core;
   core.turn(0, 8);
   EXPECT_TRUE(core.rest(milliseconds(900), 0.99).taken());
   EXPECT_TRUE(core.rest(milliseconds(100), 0.5).taken());  // it begins anew
@@ -59,7 +59,7 @@ TEST(CoreWatch, IsFreeAfterASecondInWhichItWasIdle) {
 }
 
 TEST(CoreWatch, TakenAgainSoonItRestsLonger) {
-  Core core;
+  WatchedCore core;
   core.turn(0, 8).rest(seconds(1), 1);
   ASSERT_FALSE(core.taken());
   core.turn(0, 8);

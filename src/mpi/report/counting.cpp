@@ -94,6 +94,7 @@ constinit std::atomic<bool> counting = false;
 
 bool start_counting() {
   Result<report::Ledger> made = report::Ledger::create();
+  if (!made) made = report::Ledger::create_private();
   if (!made) {
     print("there will be no report: no memory to count in: %s", made.error().c_str());
     return false;

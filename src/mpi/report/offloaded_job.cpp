@@ -54,7 +54,7 @@ void start_report(Job& job) {
     header.heap_is_used = job.config.memory.heap ? 1 : 0;
     header.service = service_of(*job.client);
   });
-  job.client->show_counts(ledger().fd());
+  if (ledger().fd() >= 0) job.client->show_counts(ledger().fd());
   if (job.world_rank == 0) write_beginning();
 }
 
