@@ -112,6 +112,11 @@ struct ServiceFigures {
   std::uint32_t core_taken_ppm = kNotMeasured;
   std::uint32_t reserved = 0;
   static constexpr std::uint32_t kNotMeasured = ~0U;
+
+  void measured(std::uint64_t ran_ns, std::uint64_t waited_ns) {
+    const double wanted_ns = static_cast<double>(ran_ns) + static_cast<double>(waited_ns);
+    if (wanted_ns > 0) core_taken_ppm = static_cast<std::uint32_t>(1e6 * static_cast<double>(waited_ns) / wanted_ns);
+  }
 };
 
 // What is known at the end only.

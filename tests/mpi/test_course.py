@@ -88,7 +88,18 @@ def test_a_taken_core_makes_calls_native_and_a_free_one_brings_them_back(measure
     assert counts.get("service core taken", 0) > 0, result.report
     assert result.offloaded() > 0, result.report
     assert "other processes take the core of a service process" in result.out
+    assert result.report["services"][0]["core_taken"] > 0.01
     measured.nothing_left()
+
+
+@pytest.mark.skipif(FIRST == LAST, reason="needs two cores")
+def test_a_job_that_is_killed_says_it_too(measured, loop):
+    job = measured.start(3, ["courses", "60"], env=OWN_CORE, cpus=FIRST)
+    job.wait_for("other processes take the core of a service process")
+    os.kill(job.rank_pids()[0], signal.SIGKILL)
+    result = job.wait(60)
+    assert result.report["services"][0]["core_taken"] > 0.1, result.report
+    measured.nothing_left(10)
 
 
 @pytest.mark.skipif(FIRST == LAST, reason="needs two cores")

@@ -1,11 +1,12 @@
 // MPI_Abort, by the program or by the library: the last chance of a rank to say what it has counted.
+#include "mpi/start/abort.hpp"
+
 #include <atomic>
 
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/report/writing.hpp"
-#include "mpi/start/abort.hpp"
 #include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {

@@ -23,19 +23,12 @@ report::ServiceFigures service_of(const client::Client& client) {
   return figures;
 }
 
-std::uint32_t core_taken_ppm(const client::Client::Statistics& statistics) {
-  const std::uint64_t wanted_ns = statistics.service_ran_ns + statistics.service_waited_ns;
-  if (wanted_ns == 0) return report::ServiceFigures::kNotMeasured;
-  return static_cast<std::uint32_t>(1e6 * static_cast<double>(statistics.service_waited_ns) /
-                                    static_cast<double>(wanted_ns));
-}
-
 void note_statistics(const client::Client& client) {
   const client::Client::Statistics statistics = client.statistics();
   change_header([&](report::LedgerHeader& header) {
     header.last.waiting_bytes = statistics.helped_bytes;
     header.last.huge_bytes = statistics.huge_bytes;
-    header.service.core_taken_ppm = core_taken_ppm(statistics);
+    header.service.measured(statistics.service_ran_ns, statistics.service_waited_ns);
     header.last.wire_routes =
         static_cast<std::uint32_t>(std::min(statistics.wire_routes.size(), header.last.routes.size()));
     std::copy_n(statistics.wire_routes.begin(), header.last.wire_routes, header.last.routes.begin());

@@ -55,7 +55,11 @@ void JobCounts::rank_leaves(const LocalRank& rank) {
   counted.left_ns = now_ns();
   counted.left_as = ++left_;
   counted.exit_event = UniqueFd(::fcntl(rank.exit_event.get(), F_DUPFD_CLOEXEC, 0));
-  if (rank.segment.valid()) add_routes(wire_, SegmentView(rank.segment.base()).header());
+  if (!rank.segment.valid()) return;
+  const SegmentHeader& header = SegmentView(rank.segment.base()).header();
+  add_routes(wire_, header);
+  counted.ledger->header().service.measured(header.service_ran_ns.load(std::memory_order_relaxed),
+                                            header.service_waited_ns.load(std::memory_order_relaxed));
 }
 
 // Of several that did it, the first.

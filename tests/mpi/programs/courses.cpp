@@ -3,9 +3,10 @@
 //
 //   courses SECONDS [v]     v: v-forms only, on one communicator
 //
-// Rank 0 prints "courses: ready", and at the end "courses: N calls, right".
+// Rank 0 prints which process each rank is and "courses: ready", and at the end "courses: N calls, right".
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -92,6 +93,12 @@ int main(int argc, char** argv) {
   MPI_Comm_dup(MPI_COMM_WORLD, &other);
   std::mt19937 alike(42);  // the same on all ranks
   std::vector<Call> outstanding(kOutstanding);
+  const int own = static_cast<int>(getpid());
+  std::vector<int> processes(static_cast<std::size_t>(size));
+  MPI_Gather(&own, 1, MPI_INT, processes.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+  for (int i = 0; rank == 0 && i < size; ++i) {
+    std::printf("courses: rank %d is process %d\n", i, processes[static_cast<std::size_t>(i)]);
+  }
   if (rank == 0) std::printf("courses: ready\n");
   std::fflush(stdout);
   const double begin = MPI_Wtime();
