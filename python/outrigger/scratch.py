@@ -92,7 +92,10 @@ def _make(place: Path) -> tuple[Path, int | None]:
 
 
 def _can_lock(path: Path) -> bool:
-    opened = os.open(path, _OPEN)
+    try:
+        opened = os.open(path, _OPEN)
+    except OSError:
+        return True  # somebody has taken it for left meanwhile
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
