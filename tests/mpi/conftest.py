@@ -58,6 +58,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     Job.patience = config.getoption("--patience")
     config.addinivalue_line("markers", "one_machine: of no use with --cluster")
+    # Shells start what runs in their background with SIGINT ignored, and what is ignored stays so in all that they
+    # start: under such a launcher Open MPI leaves segments on other hosts.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 QUICK = {
