@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
-import threading
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from outrigger.errors import UserError
 
 _SECONDS_TO_END = 5.0
+_LOOK_S = 0.2
+"""Between looks whether it has ended, should its signal have gone to another thread."""
 _SENT_BY_KERNEL = 0x80  # SI_KERNEL: keys of the terminal, or its end
 # Those about this process itself, and those that cannot be taken.
 _NOT_PASSED = {
@@ -49,8 +53,16 @@ def _held(numbers: set[int]) -> Iterator[set[int]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _all_of(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
 class JobProcess:
     """A launcher, from its start to its end, in the thread that makes this.
+
+    It makes no further threads: when several are killed the kernel may tell the launcher more than once that its parent
+    has ended, and Open MPI's, told twice, ends without clearing up.
 
     In a process group of its own, so that a signal for this command's group comes once, from here. Where the terminal
     is this command's it stays in the group, or it could not read from there: keys then reach it without help.
@@ -64,49 +76,40 @@ class JobProcess:
         self._command = command
         self._environment = environment
         self._capture = capture
-        self._output = b""
-        self._ended = threading.Event()
         self.interrupted = False
         """It was sent a SIGINT."""
 
     def run(self, timeout_s: float | None) -> tuple[int, bytes]:
         """The code as of subprocess.Popen, and what was captured. UserError: it was ended at the time limit."""
-        with _held(self._passed | {signal.SIGCHLD}) as unblocked:
+        with self._captured() as output, _held(self._passed | {signal.SIGCHLD}) as unblocked:
             process = subprocess.Popen(
                 [*words(self._daemon, sorted(unblocked)), *self._command],
                 env=dict(self._environment),
                 stdin=subprocess.DEVNULL if self._capture else None,
-                stdout=subprocess.PIPE if self._capture else None,
+                stdout=output,
                 process_group=None if self._terminal else 0,
             )
-            waiter = threading.Thread(target=self._wait, args=(process, threading.get_ident()))
-            waiter.start()
             in_time = self._pass_signals(process, timeout_s)
             if not in_time:
                 self._end(process)
-            waiter.join()
+            written = b"" if output is None else _all_of(output)
         if not in_time:
             raise UserError(f"still running after {timeout_s:.0f} s, ended: {' '.join(self._command)}")
-        return process.returncode, self._output
+        return process.returncode, written
 
-    def _wait(self, process: subprocess.Popen[bytes], starter: int) -> None:
-        output, _ = process.communicate()
-        self._output = output or b""
-        self._ended.set()
-        signal.pthread_kill(starter, signal.SIGCHLD)
+    def _captured(self) -> contextlib.AbstractContextManager[IO[bytes] | None]:
+        return tempfile.TemporaryFile() if self._capture else contextlib.nullcontext()
 
     def _pass_signals(self, process: subprocess.Popen[bytes], timeout_s: float | None) -> bool:
         """Until it has ended; False: it has not in that time."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         watched = self._passed | {signal.SIGCHLD}
-        while not self._ended.is_set():
-            if deadline is None:
-                came: signal.struct_siginfo | None = signal.sigwaitinfo(watched)
-            else:
-                came = signal.sigtimedwait(watched, max(0.0, deadline - time.monotonic()))
-            if came is None:
-                return self._ended.is_set()
-            if came.si_signo != signal.SIGCHLD:
+        while process.poll() is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            came = signal.sigtimedwait(watched, min(left, _LOOK_S))
+            if came is not None and came.si_signo != signal.SIGCHLD:
                 self._pass(process, came)
         return True
 
@@ -121,5 +124,8 @@ class JobProcess:
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         """With its ranks: kindly, then by force."""
         process.terminate()
-        if not self._ended.wait(_SECONDS_TO_END):
+        try:
+            process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
             process.kill()
+            process.wait()
