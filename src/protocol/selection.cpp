@@ -337,40 +337,26 @@ const SelectionRule* SelectionTable::users_rule(bool blocking, Collective collec
   return found != rules_.end() ? &*found : nullptr;
 }
 
-std::optional<Algorithm> SelectionTable::choose(Collective collective, const GroupShape& shape,
-                                                std::optional<std::uint64_t> block_bytes) const {
-  const SelectionRule* rule = users_rule(false, collective, shape, block_bytes);
-  if (rule != nullptr && (rule->verdict == Verdict::native || rule->verdict == Verdict::algorithm)) {
-    return rule->algorithm;
+Decision SelectionTable::decide(bool blocking, Collective collective, const GroupShape& shape,
+                                std::optional<std::uint64_t> block_bytes) const {
+  if (blocking) {
+    const SelectionRule* own = users_rule(true, collective, shape, block_bytes);
+    const bool automatic = own == nullptr || own->verdict == Verdict::automatic;
+    if (automatic && !blocking_pays(collective, shape, block_bytes)) return {false, std::nullopt, false};
+    if (!automatic && own->verdict == Verdict::native) return {false, std::nullopt, true};
+    if (!automatic && own->algorithm) return {true, own->algorithm, true};
   }
+  const SelectionRule* rule = users_rule(false, collective, shape, block_bytes);
+  if (rule != nullptr && rule->verdict != Verdict::on && rule->verdict != Verdict::automatic) {
+    return {true, rule->algorithm, true};
+  }
+  const bool on = rule != nullptr && rule->verdict == Verdict::on;
   const auto is_small = [&](const SelectionRule& small) { return fits(small, collective, shape, block_bytes); };
-  const bool always = rule != nullptr && rule->verdict == Verdict::on;
-  if (!always && std::ranges::any_of(kSmall, is_small)) return std::nullopt;
+  if (!on && std::ranges::any_of(kSmall, is_small)) return {true, std::nullopt, false};
   const auto known = std::find_if(kBuiltIn.begin(), kBuiltIn.end(), [&](const SelectionRule& candidate) {
     return fits(candidate, collective, shape, block_bytes);
   });
-  return known != kBuiltIn.end() ? known->algorithm : default_algorithm(collective);
-}
-
-bool SelectionTable::decided_by_user(bool blocking, Collective collective, const GroupShape& shape,
-                                     std::optional<std::uint64_t> block_bytes) const {
-  const SelectionRule* rule = users_rule(blocking, collective, shape, block_bytes);
-  if (rule != nullptr && (rule->verdict == Verdict::native || rule->verdict == Verdict::algorithm)) return true;
-  if (blocking) return decided_by_user(false, collective, shape, block_bytes);
-  return rule != nullptr && rule->verdict == Verdict::on;
-}
-
-bool SelectionTable::offloads_blocking(Collective collective, const GroupShape& shape,
-                                       std::optional<std::uint64_t> block_bytes) const {
-  const SelectionRule* rule = users_rule(true, collective, shape, block_bytes);
-  if (rule == nullptr || rule->verdict == Verdict::automatic) return blocking_pays(collective, shape, block_bytes);
-  return rule->verdict != Verdict::native;
-}
-
-std::optional<Algorithm> SelectionTable::choose_blocking(Collective collective, const GroupShape& shape,
-                                                         std::optional<std::uint64_t> block_bytes) const {
-  const SelectionRule* rule = users_rule(true, collective, shape, block_bytes);
-  return rule != nullptr && rule->algorithm ? rule->algorithm : choose(collective, shape, block_bytes);
+  return {true, known != kBuiltIn.end() ? known->algorithm : default_algorithm(collective), on};
 }
 
 bool SelectionTable::may_offload_blocking(std::uint32_t nodes) const {

@@ -108,6 +108,14 @@ inline constexpr std::uint64_t kSmallBlockBytes = 8192;
          collective == Collective::ibcast;
 }
 
+// What the table says of a call.
+struct Decision {
+  bool considered = true;              // false: a blocking form that is left to the MPI as most are
+  std::optional<Algorithm> algorithm;  // nothing: native
+  bool by_user = false;                // one of the user's rules decides for good; else a communicator's course may
+  bool operator==(const Decision&) const = default;
+};
+
 class SelectionTable {
  public:
   // At the limit the text is refused.
@@ -124,19 +132,9 @@ class SelectionTable {
   // Of each of the user's rules: empty, or why it is never used.
   [[nodiscard]] std::vector<std::string> hidden() const;
 
-  // Does one of the user's rules decide for good? Else a communicator's course may.
-  [[nodiscard]] bool decided_by_user(bool blocking, Collective collective, const GroupShape& shape,
-                                     std::optional<std::uint64_t> block_bytes) const;
-
-  // Nothing: native. `block_bytes` where they are alike on all ranks.
-  [[nodiscard]] std::optional<Algorithm> choose(Collective collective, const GroupShape& shape,
-                                                std::optional<std::uint64_t> block_bytes) const;
-
-  // Is the blocking form offloaded? And then by which algorithm; nothing: native.
-  [[nodiscard]] bool offloads_blocking(Collective collective, const GroupShape& shape,
-                                       std::optional<std::uint64_t> block_bytes) const;
-  [[nodiscard]] std::optional<Algorithm> choose_blocking(Collective collective, const GroupShape& shape,
-                                                         std::optional<std::uint64_t> block_bytes) const;
+  // Of a call: `block_bytes` where they are alike on all ranks.
+  [[nodiscard]] Decision decide(bool blocking, Collective collective, const GroupShape& shape,
+                                std::optional<std::uint64_t> block_bytes) const;
   // Might some blocking form be, in a job of so many nodes?
   [[nodiscard]] bool may_offload_blocking(std::uint32_t nodes) const;
 

@@ -21,6 +21,18 @@ SelectionTable table(std::string_view text) {
   return decoded ? decoded.value() : SelectionTable();
 }
 
+using Bytes = std::optional<std::uint64_t>;
+
+std::optional<Algorithm> chosen(const SelectionTable& rules, Collective collective, const GroupShape& shape,
+                                Bytes bytes) {
+  return rules.decide(false, collective, shape, bytes).algorithm;
+}
+
+std::optional<Algorithm> chosen_blocking(const SelectionTable& rules, Collective collective, const GroupShape& shape,
+                                         Bytes bytes) {
+  return rules.decide(true, collective, shape, bytes).algorithm;
+}
+
 TEST(Selection, TheBuiltInTableBringsBlocksToANodeOnce) {
   const SelectionTable built_in;
   const GroupShape one_node = shape(8, 1, 8, 2);
@@ -29,40 +41,40 @@ TEST(Selection, TheBuiltInTableBringsBlocksToANodeOnce) {
   const GroupShape several = shape(8, 2, 4, 2);
   for (const Collective all_to_all : {Collective::ialltoall, Collective::ialltoallv, Collective::ialltoallw}) {
     for (const GroupShape& any : {one_node, one_rank_a_node, several}) {
-      EXPECT_EQ(built_in.choose(all_to_all, any, std::nullopt), Algorithm::ring_pull);
+      EXPECT_EQ(chosen(built_in, all_to_all, any, std::nullopt), Algorithm::ring_pull);
     }
   }
   for (const Collective gather : {Collective::iallgather, Collective::iallgatherv}) {
-    EXPECT_EQ(built_in.choose(gather, one_node, std::nullopt), Algorithm::flat);
-    EXPECT_EQ(built_in.choose(gather, two_ranks, std::nullopt), Algorithm::node_pull);
-    EXPECT_EQ(built_in.choose(gather, one_rank_a_node, std::nullopt), Algorithm::node_pull);
-    EXPECT_EQ(built_in.choose(gather, several, std::nullopt), Algorithm::node_pull);
+    EXPECT_EQ(chosen(built_in, gather, one_node, std::nullopt), Algorithm::flat);
+    EXPECT_EQ(chosen(built_in, gather, two_ranks, std::nullopt), Algorithm::node_pull);
+    EXPECT_EQ(chosen(built_in, gather, one_rank_a_node, std::nullopt), Algorithm::node_pull);
+    EXPECT_EQ(chosen(built_in, gather, several, std::nullopt), Algorithm::node_pull);
   }
   constexpr std::uint64_t kLarge = 1U << 20;
-  EXPECT_EQ(built_in.choose(Collective::ibcast, one_node, kLarge), Algorithm::flat);
-  EXPECT_EQ(built_in.choose(Collective::ibcast, shape(8, 2, 4, 1), kLarge), Algorithm::flat);
-  EXPECT_EQ(built_in.choose(Collective::ibcast, several, kLarge), Algorithm::hierarchical);
+  EXPECT_EQ(chosen(built_in, Collective::ibcast, one_node, kLarge), Algorithm::flat);
+  EXPECT_EQ(chosen(built_in, Collective::ibcast, shape(8, 2, 4, 1), kLarge), Algorithm::flat);
+  EXPECT_EQ(chosen(built_in, Collective::ibcast, several, kLarge), Algorithm::hierarchical);
 }
 
 TEST(Selection, SmallBlocksAreNativeUnlessARuleSaysOtherwise) {
   const GroupShape any = shape(4, 1, 4, 1);
   for (const Collective alike : {Collective::ialltoall, Collective::iallgather, Collective::ibcast}) {
-    EXPECT_EQ(SelectionTable().choose(alike, any, kSmallBlockBytes), std::nullopt);
-    EXPECT_NE(SelectionTable().choose(alike, any, kSmallBlockBytes + 1), std::nullopt);
-    EXPECT_EQ(table("blocking=on").choose_blocking(alike, any, 8), std::nullopt);
-    EXPECT_EQ(table("all=auto").choose(alike, any, 8), std::nullopt);
-    EXPECT_EQ(table("all=on").choose(alike, any, 8), default_algorithm(alike));
-    EXPECT_EQ(table("all:b4-=on").choose(alike, any, 3), std::nullopt);
+    EXPECT_EQ(chosen(SelectionTable(), alike, any, kSmallBlockBytes), std::nullopt);
+    EXPECT_NE(chosen(SelectionTable(), alike, any, kSmallBlockBytes + 1), std::nullopt);
+    EXPECT_EQ(chosen_blocking(table("blocking=on"), alike, any, 8), std::nullopt);
+    EXPECT_EQ(chosen(table("all=auto"), alike, any, 8), std::nullopt);
+    EXPECT_EQ(chosen(table("all=on"), alike, any, 8), default_algorithm(alike));
+    EXPECT_EQ(chosen(table("all:b4-=on"), alike, any, 3), std::nullopt);
   }
-  EXPECT_EQ(table("ibcast=hierarchical").choose(Collective::ibcast, any, 8), Algorithm::hierarchical);
-  EXPECT_NE(SelectionTable().choose(Collective::ialltoallv, any, std::nullopt), std::nullopt);
+  EXPECT_EQ(chosen(table("ibcast=hierarchical"), Collective::ibcast, any, 8), Algorithm::hierarchical);
+  EXPECT_NE(chosen(SelectionTable(), Collective::ialltoallv, any, std::nullopt), std::nullopt);
 }
 
 TEST(Selection, WhatARuleNamesIsDecidedForGood) {
   const GroupShape any = shape(4, 1, 4, 1);
   constexpr std::uint64_t kLarge = 1U << 20;
   const auto decided = [&](std::string_view text, bool blocking) {
-    return table(text).decided_by_user(blocking, Collective::ibcast, any, kLarge);
+    return table(text).decide(blocking, Collective::ibcast, any, kLarge).by_user;
   };
   for (const std::string_view open : {"", "ibcast=auto", "ialltoall=on", "all:b-64K=on", "blocking=on"}) {
     EXPECT_FALSE(decided(open, false)) << open;
@@ -101,7 +113,7 @@ TEST(Selection, BlockingFormsPayBetweenNodesForLargeBlocksThatAreAlike) {
 TEST(Selection, TheUsersFirstRuleThatFitsDecides) {
   const SelectionTable rules = table("iallgather:n2-:b1024-65536=hierarchical,iallgather:r1-4=native,iallgather=flat");
   const auto choose = [&](std::uint32_t ranks, std::uint32_t nodes, std::uint64_t bytes) {
-    return rules.choose(Collective::iallgather, shape(ranks, nodes, ranks, 1), bytes);
+    return chosen(rules, Collective::iallgather, shape(ranks, nodes, ranks, 1), bytes);
   };
   EXPECT_EQ(choose(8, 2, 1024), Algorithm::hierarchical);
   EXPECT_EQ(choose(8, 2, 65536), Algorithm::hierarchical);
@@ -111,17 +123,17 @@ TEST(Selection, TheUsersFirstRuleThatFitsDecides) {
   EXPECT_EQ(choose(4, 1, 1024), std::nullopt);
   EXPECT_EQ(choose(4, 2, 1024), Algorithm::hierarchical);
   // The others are as they were.
-  EXPECT_EQ(rules.choose(Collective::iallgatherv, shape(4, 2, 2, 1), std::nullopt), Algorithm::node_pull);
+  EXPECT_EQ(chosen(rules, Collective::iallgatherv, shape(4, 2, 2, 1), std::nullopt), Algorithm::node_pull);
 }
 
 TEST(Selection, AnAlgorithmAloneIsForAllThatHaveIt) {
   const SelectionTable rules = table("hierarchical");
   const GroupShape any = shape(4, 1, 4, 1);
-  EXPECT_EQ(rules.choose(Collective::iallgatherv, any, std::nullopt), Algorithm::hierarchical);
-  EXPECT_EQ(rules.choose(Collective::ibcast, any, 8), Algorithm::hierarchical);
-  EXPECT_EQ(rules.choose(Collective::ialltoall, any, 1U << 20), Algorithm::ring_pull);
+  EXPECT_EQ(chosen(rules, Collective::iallgatherv, any, std::nullopt), Algorithm::hierarchical);
+  EXPECT_EQ(chosen(rules, Collective::ibcast, any, 8), Algorithm::hierarchical);
+  EXPECT_EQ(chosen(rules, Collective::ialltoall, any, 1U << 20), Algorithm::ring_pull);
   for (const CollectiveRow& row : kCollectives) {
-    EXPECT_EQ(table("native").choose(row.collective, any, std::nullopt), std::nullopt);
+    EXPECT_EQ(chosen(table("native"), row.collective, any, std::nullopt), std::nullopt);
   }
 }
 
@@ -184,10 +196,10 @@ TEST(Selection, BytesInARuleForAllDecideWhereTheyAreAlike) {
   const GroupShape any = shape(4, 1, 4, 1);
   for (const CollectiveRow& row : kCollectives) {
     const Collective collective = row.collective;
-    EXPECT_EQ(rules.choose(collective, any, 4096), SelectionTable().choose(collective, any, 4096));
-    EXPECT_EQ(rules.choose(collective, any, std::nullopt), SelectionTable().choose(collective, any, std::nullopt));
-    EXPECT_EQ(rules.choose(collective, any, 4095), std::nullopt);
-    EXPECT_EQ(rules.choose_blocking(collective, any, 4095), std::nullopt);
+    EXPECT_EQ(chosen(rules, collective, any, 4096), chosen(SelectionTable(), collective, any, 4096));
+    EXPECT_EQ(chosen(rules, collective, any, std::nullopt), chosen(SelectionTable(), collective, any, std::nullopt));
+    EXPECT_EQ(chosen(rules, collective, any, 4095), std::nullopt);
+    EXPECT_EQ(chosen_blocking(rules, collective, any, 4095), std::nullopt);
   }
 }
 
@@ -196,7 +208,7 @@ TEST(Selection, BlockingFormsHaveRulesOfTheirOwn) {
   const GroupShape nodes = shape(8, 4, 2, 1);
   constexpr std::uint64_t kLarge = 1U << 20;
   const auto offloads = [&](std::string_view text, const GroupShape& group) {
-    return table(text).offloads_blocking(Collective::iallgather, group, kLarge);
+    return table(text).decide(true, Collective::iallgather, group, kLarge).considered;
   };
   for (const std::string_view by_itself : {"", "blocking=auto", "ibcast=flat", "bcast=on", "iallgather=native"}) {
     EXPECT_FALSE(offloads(by_itself, one_node)) << by_itself;
@@ -210,9 +222,9 @@ TEST(Selection, BlockingFormsHaveRulesOfTheirOwn) {
   }
   // Its own rule's algorithm, else its nonblocking form's.
   const SelectionTable rules = table("allgather:n2-=hierarchical,blocking=on,iallgather=node_pull,bcast=flat");
-  EXPECT_EQ(rules.choose_blocking(Collective::iallgather, nodes, kLarge), Algorithm::hierarchical);
-  EXPECT_EQ(rules.choose_blocking(Collective::iallgather, one_node, kLarge), Algorithm::node_pull);
-  EXPECT_EQ(rules.choose(Collective::iallgather, nodes, kLarge), Algorithm::node_pull);
+  EXPECT_EQ(chosen_blocking(rules, Collective::iallgather, nodes, kLarge), Algorithm::hierarchical);
+  EXPECT_EQ(chosen_blocking(rules, Collective::iallgather, one_node, kLarge), Algorithm::node_pull);
+  EXPECT_EQ(chosen(rules, Collective::iallgather, nodes, kLarge), Algorithm::node_pull);
 }
 
 TEST(Selection, WhereNoBlockingFormCanBeOffloadedIsKnownBefore) {
@@ -317,12 +329,12 @@ TEST(Selection, RulesDecideInTheirOrder) {
       const GroupShape group = shape(part(), part(), part(), part());
       std::optional<std::uint64_t> bytes;
       if (has_alike_blocks(row.collective)) bytes = random.below(110);
-      const std::optional<Algorithm> chosen = rules.choose(row.collective, group, bytes);
-      EXPECT_TRUE(!chosen || has_algorithm(row.collective, *chosen));
-      EXPECT_EQ(behind_others.choose(row.collective, group, bytes), chosen) << text;
+      const std::optional<Algorithm> choice = chosen(rules, row.collective, group, bytes);
+      EXPECT_TRUE(!choice || has_algorithm(row.collective, *choice));
+      EXPECT_EQ(chosen(behind_others, row.collective, group, bytes), choice) << text;
     }
-    EXPECT_EQ(hidden.choose(Collective::ibcast, shape(2, 2, 1, 1), 5), Algorithm::flat);
-    EXPECT_EQ(hidden.choose(Collective::ialltoallw, shape(2, 2, 1, 1), std::nullopt), std::nullopt);
+    EXPECT_EQ(chosen(hidden, Collective::ibcast, shape(2, 2, 1, 1), 5), Algorithm::flat);
+    EXPECT_EQ(chosen(hidden, Collective::ialltoallw, shape(2, 2, 1, 1), std::nullopt), std::nullopt);
   }
 }
 

@@ -70,22 +70,16 @@ void stage_in_place(Job& job, Operation& operation) {
 Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
                    std::optional<std::uint64_t> block_bytes) {
   CommState* state = state_of(job, comm);
-  const SelectionTable& table = job.config.selection;
   static constexpr GroupShape kUnknown{};
-  const GroupShape& shape = state == nullptr ? kUnknown : state->shape();
-  if (form == Form::blocking && !table.offloads_blocking(collective, shape, block_bytes)) return {};
+  const Decision decision = job.config.selection.decide(form == Form::blocking, collective,
+                                                        state == nullptr ? kUnknown : state->shape(), block_bytes);
+  if (!decision.considered) return {};
   NativeReason reason = why_native(state, comm);
-  if (reason == NativeReason::none) {
-    const std::optional<Algorithm> chosen = form == Form::blocking
-                                                ? table.choose_blocking(collective, shape, block_bytes)
-                                                : table.choose(collective, shape, block_bytes);
-    const bool fixed = table.decided_by_user(form == Form::blocking, collective, shape, block_bytes);
-    if (chosen) {
-      reason = fixed ? NativeReason::none : ask_course(job, *state, collective);
-      if (reason == NativeReason::none) return Offload{state, *chosen, !fixed};
-    } else {
-      reason = fixed ? NativeReason::selection_table : NativeReason::small_blocks;
-    }
+  if (reason == NativeReason::none && decision.algorithm) {
+    if (!decision.by_user) reason = ask_course(job, *state, collective);
+    if (reason == NativeReason::none) return Offload{state, *decision.algorithm, !decision.by_user};
+  } else if (reason == NativeReason::none) {
+    reason = decision.by_user ? NativeReason::selection_table : NativeReason::small_blocks;
   }
   if (job.reporting) count_native(reason);
   Offload native;
