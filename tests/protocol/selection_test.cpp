@@ -71,7 +71,7 @@ TEST(Selection, SmallBlocksAreNativeUnlessARuleSaysOtherwise) {
 }
 
 TEST(Selection, WhatARuleNamesIsDecidedForGood) {
-  const GroupShape any = shape(4, 1, 4, 1);
+  const GroupShape any = shape(8, 4, 2, 1);  // where blocking forms are considered
   constexpr std::uint64_t kLarge = 1U << 20;
   const auto decided = [&](std::string_view text, bool blocking) {
     return table(text).decide(blocking, Collective::ibcast, any, kLarge).by_user;
