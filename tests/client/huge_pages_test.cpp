@@ -579,18 +579,6 @@ TEST_F(HugePagesTest, PrivateMemoryStaysPrivate) {
   for (const int end : parent_wrote) ::close(end);
 }
 
-// glibc's heap; other allocators do as they like.
-TEST(GrowingHeap, LargeBuffersComeFromItAfterwards) {
-  constexpr std::uint64_t kBelow = 4U << 20;
-  use_growing_heap_below(kBelow);
-  const std::size_t before = ::mallinfo2().hblks;
-  void* volatile first = std::malloc(kBelow / 2);  // volatile: a compiler may leave out what nobody looks at
-  void* volatile second = std::malloc(kBelow - 1);
-  EXPECT_EQ(::mallinfo2().hblks, before) << "mappings of their own";
-  std::free(first);
-  std::free(second);
-}
-
 // ---------------------------------------------------------------- a client's
 
 class HugePagesOfClient : public ::testing::Test {

@@ -15,9 +15,7 @@ Lending::Lending(EndpointLock& lock, SegmentHeader& header, const Doorbell& door
                     copy::lenders_with(welcome.core_share) == copy::Lenders::copiers) {
   if ((welcome.reach & kReachCopier) == 0) return;  // nobody gives out jobs
   if (allowed.wait_copies) helper_.allow(board_, huge_pages_, copy::lenders_with(welcome.core_share));
-  if (!allowed.huge_pages) return;
-  const std::uint64_t page_bytes = huge_page_support().bytes;
-  if (huge_pages_.allow(page_bytes)) use_growing_heap_below(2 * page_bytes);
+  if (allowed.huge_pages) huge_pages_.allow(huge_page_support().bytes);
 }
 
 void Lending::start_copier() {

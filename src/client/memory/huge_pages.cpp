@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -35,11 +34,10 @@ void* as_pointer(std::uint64_t address) {
 
 }  // namespace
 
-bool HugePages::allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most) {
-  if (page_bytes > kMostBytes) return false;  // they take too long to make
+void HugePages::allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most) {
+  if (page_bytes > kMostBytes) return;  // they take too long to make
   at_most_ = at_most;
   page_bytes_.store(page_bytes, std::memory_order_relaxed);
-  return page_bytes != 0;
 }
 
 HugePages::Buffer& HugePages::buffer_at(std::uint64_t address) {
@@ -134,13 +132,6 @@ void HugePages::finish() {
   const std::uint64_t before = work_.buffer->huge_bytes.exchange(work_.huge_bytes, std::memory_order_relaxed);
   bytes_.fetch_add(work_.huge_bytes - before, std::memory_order_relaxed);
   handed_over_.store(false, std::memory_order_release);
-}
-
-void use_growing_heap_below(std::uint64_t bytes) {
-  for (int time = 0; time < 2; ++time) {
-    void* volatile memory = std::malloc(bytes);  // volatile: a compiler may leave out both calls
-    std::free(memory);
-  }
 }
 
 }  // namespace outrigger::client

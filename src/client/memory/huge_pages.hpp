@@ -37,8 +37,7 @@ class HugePages {
   // Before anything else; without it nothing is done. `page_bytes`: of a huge page (base/huge_page.hpp), or 0.
   // Once the kernel has worked for longer than `at_most` on some pages, because it had to look for memory: no more of
   // this. What it sleeps does not count; it waits for every processor, and some may be busy.
-  // False: there are none, or they take too long to make.
-  bool allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most = std::chrono::milliseconds(100));
+  void allow(std::uint64_t page_bytes, std::chrono::milliseconds at_most = std::chrono::milliseconds(100));
 
   // An operation has been posted that others read [address, address + bytes) for. True: there is work for the copier
   // now. Takes as long for many bytes as for few.
@@ -91,10 +90,5 @@ class HugePages {
   std::atomic<bool> handed_over_{false};
   std::atomic<std::uint64_t> bytes_{0};
 };
-
-// Buffers from malloc of fewer bytes than this come from the heap from now on, where they have neighbours, as far as
-// the C library is the one that decides: glibc gives large ones a mapping each until the program has freed the first,
-// and in a mapping of less than two huge pages there need not be a whole one. Does what such a program would do.
-void use_growing_heap_below(std::uint64_t bytes);
 
 }  // namespace outrigger::client
