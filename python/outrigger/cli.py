@@ -72,6 +72,7 @@ def run(
     ] = "auto",
     services: options.Services = None,
     algorithm: options.Algorithm = None,
+    choice: options.Choice = None,
     reach: options.Reach = None,
     blocking: options.Blocking = None,
     shared_heap: options.SharedHeap = None,
@@ -144,8 +145,8 @@ def run(
         ranks=ranks,
         mpi=mpi,
         settings=settings.make(
-            found, services=services, algorithms=algorithm, reach=reach, blocking=blocking, shared_heap=shared_heap,
-            wait_copies=wait_copies, huge_pages=huge_pages,
+            found, services=services, algorithms=algorithm, choice=choice, reach=reach, blocking=blocking,
+            shared_heap=shared_heap, wait_copies=wait_copies, huge_pages=huge_pages,
         ),
         hosts=Hosts(hostfile, dpufile, dpu_pattern, launcher, agent, oversubscribe, pretend_nodes),
         bind=binding.NONE if no_bind else binding.parse_bind(bind),
@@ -238,7 +239,7 @@ def measure(
     site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     found = artifacts.find(build)
     chosen = settings.make(
-        found, services=services, algorithms=algorithm, reach=reach, shared_heap=shared_heap,
+        found, services=services, algorithms=algorithm, choice="fixed", reach=reach, shared_heap=shared_heap,
         wait_copies=wait_copies, huge_pages=huge_pages,
     )  # fmt: skip
     if collectives == ["startup"]:

@@ -20,6 +20,15 @@ Algorithm = Annotated[
         help="NAME, COLLECTIVE=NAME, NAME may be native; or rules from FILE.toml. See docs/reference.md.",
     ),
 ]
+Choice = Annotated[
+    str | None,
+    typer.Option(
+        "--choice",
+        metavar="measured|fixed",
+        help="measured: what no rule decides is tried natively and offloaded, and done in the better way.",
+        show_default="measured",
+    ),
+]
 Reach = Annotated[
     str | None,
     typer.Option(

@@ -13,6 +13,7 @@ from outrigger.errors import UserError
 ENABLE = "OUTRIGGER_ENABLE"
 SERVICES = "OUTRIGGER_SERVICES"
 ALGORITHM = "OUTRIGGER_ALGORITHM"
+CHOICE = "OUTRIGGER_CHOICE"
 REACH = "OUTRIGGER_REACH"
 REPORT = "OUTRIGGER_REPORT"
 DAEMON = "OUTRIGGER_DAEMON"
@@ -22,6 +23,7 @@ INIT_TIMEOUT = "OUTRIGGER_INIT_TIMEOUT_MS"
 PRETEND_NODES = "OUTRIGGER_PRETEND_NODES"
 
 HEAP = "heap"
+CHOICES = ("measured", "fixed")
 AIDS = {"--shared-heap": HEAP, "--wait-copies": "wait_copies", "--huge-pages": "huge_pages"}
 """The options that are short for a word of --reach."""
 
@@ -35,6 +37,7 @@ class Settings:
     """Rules of the selection table, as the library reads them."""
     blocking: str | None = None
     """The last of these rules: for blocking forms that no other names."""
+    choice: str | None = None
     reach: str | None = None
     aids: tuple[str, ...] = ()
     """Words of OUTRIGGER_REACH that follow: of those for one thing the last counts."""
@@ -47,6 +50,8 @@ class Settings:
         if self.algorithms or self.blocking is not None:
             before = None if self.algorithms else present.get(ALGORITHM)
             variables[ALGORITHM] = ",".join(filter(None, [*self.algorithms, self.blocking, before]))
+        if self.choice is not None:
+            variables[CHOICE] = self.choice
         if self.reach is not None or self.aids:
             variables[REACH] = ",".join(filter(None, [self.reach or present.get(REACH), *self.aids]))
         return variables
@@ -81,6 +86,13 @@ def uses_heap(environment: Mapping[str, str]) -> bool:
     return [word for word in reach_words(environment) if word.removeprefix("-") == HEAP][-1:] == [HEAP]
 
 
+def parse_choice(text: str | None) -> str | None:
+    """Checks how it is decided what is offloaded; None was not given."""
+    if text is not None and text not in CHOICES:
+        raise UserError(f"--choice {text}: {' or '.join(CHOICES)}")
+    return text
+
+
 def check_names(found: Artifacts, environment: Mapping[str, str]) -> str | None:
     """Raises for a variable of another version; what there is to say of one that only looks like ours."""
     if any(name.startswith("OUTRIGGER_") and name != BUILD for name in environment):
@@ -107,6 +119,7 @@ def make(
     *,
     services: int | None = None,
     algorithms: Sequence[str] | None = None,
+    choice: str | None = None,
     reach: str | None = None,
     blocking: str | None = None,
     shared_heap: str | None = None,
@@ -121,6 +134,7 @@ def make(
         services=_services(found, services),
         algorithms=selection.words(found, algorithms) if algorithms else (),
         blocking=blocks,
+        choice=parse_choice(choice),
         reach=parse_reach(found, reach) if reach is not None else None,
         aids=tuple(word if on else f"-{word}" for word, on in parsed if on is not None),
     )

@@ -98,13 +98,38 @@ std::shared_ptr<const Group> Client::define_group(GroupId id, std::vector<WorldR
   return guarded(std::shared_ptr<const Group>(), [&] { return endpoint_->define_group(id, members, me); });
 }
 
-Course Courses::next(const Group& group) {
-  return guarded(Course{}, [&] { return endpoint_.next_course(group); });
+const Course* Courses::next(const Group& group) {
+  return guarded(static_cast<const Course*>(nullptr), [&] { return endpoint_.next_course(group); });
 }
 
 void Courses::tell_of_larger_blocks(const Group& group, Collective collective) {
   guarded(false, [&] {
     endpoint_.tell_of_larger_blocks(group, collective);
+    return true;
+  });
+}
+
+void Client::note_native_cores(bool there) {
+  endpoint_->note_native_cores(there);
+}
+
+void Courses::join(const Group& group) {
+  guarded(false, [&] {
+    endpoint_.join_course(group);
+    return true;
+  });
+}
+
+void Courses::ask_trial(const Group& group, const TrialRequest& request) {
+  guarded(false, [&] {
+    endpoint_.ask_trial(group, request);
+    return true;
+  });
+}
+
+void Courses::tell_times(const Group& group, const Trial& trial, const TrialTimes& times) {
+  guarded(false, [&] {
+    endpoint_.tell_times(group, trial, times);
     return true;
   });
 }

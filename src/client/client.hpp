@@ -142,13 +142,19 @@ class NodeLeader {
 class Courses {
  public:
   explicit Courses(RankEndpoint& endpoint) : endpoint_(endpoint) {}
-  // The rank calls a collective on the group that its course decides; one call of a group at a time. Which are native
-  // for this call, the same on all ranks. While service processes agree on another course the call waits for them, a
-  // few messages long, and for no rank.
-  [[nodiscard]] Course next(const Group& group);
+  // The rank calls a collective on the group that its course decides; one call of a group at a time. What this call is
+  // to do, the same on all ranks. While service processes agree on another course the call waits for them, a few
+  // messages long, and for no rank. Null: the group has no course.
+  [[nodiscard]] const Course* next(const Group& group);
   // The collective is native for small blocks, and this rank has called it with others: service processes may take it
   // back.
   void tell_of_larger_blocks(const Group& group, Collective collective);
+  // The rank has called such collectives, but not posted any: service processes hear of the group.
+  void join(const Group& group);
+  // Two ways are to be tried in turn (protocol/choice.hpp).
+  void ask_trial(const Group& group, const TrialRequest& request);
+  // The rank has been through one.
+  void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
 
  private:
   RankEndpoint& endpoint_;
@@ -218,6 +224,10 @@ class Client {
   bool help();
   // The same for a thread that tests, where there is no copier: false without looking where there is one.
   bool help_where_alone();
+
+  // This process may run on the cores of service processes from now on, or no longer; they make nothing of it that these
+  // are busy.
+  void note_native_cores(bool there);
 
   // Gives the keeper of this node memory that holds what this rank counts (report/ledger.hpp): it outlives the rank.
   void show_counts(int fd);

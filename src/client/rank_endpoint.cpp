@@ -100,26 +100,58 @@ std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::v
 }
 
 // The service process looks how far this rank is once it has held it; here it is the other way round.
-Course RankEndpoint::next_course(const Group& group) {
-  if (lock_.is_inert() || !group.course().valid()) return {};
+const Course* RankEndpoint::next_course(const Group& group) {
+  if (lock_.is_inert() || !group.course().valid()) return nullptr;
   CourseEntry& entry = segment_.view().course(group.course());
   const std::uint64_t call = entry.calls.load(std::memory_order_relaxed);
   entry.calls.store(call + 1, std::memory_order_seq_cst);
   while (entry.held.load(std::memory_order_seq_cst) != 0) {
-    if (fatal()) return {};  // the operation will say so
+    if (fatal()) return nullptr;  // the operation will say so
     futex_wait(entry.held, 1, kBetweenLooksWhileHeld);
   }
-  return entry.plan().at(call);
+  CourseInForce& known = group.in_force();
+  const std::uint32_t changes = entry.changes.load(std::memory_order_acquire);
+  if (changes != known.changes) known = CourseInForce{changes, entry.plan()};
+  return &known.plan.at(call);
 }
 
-void RankEndpoint::tell_of_larger_blocks(const Group& group, Collective collective) {
+void RankEndpoint::tell(const SlotRequestBody& body) {
   Lock lock(lock_.mutex);
   if (lock_.is_inert()) return;
-  SlotRequestBody body = about(group, SlotRequest::larger_blocks);
-  body.collective = static_cast<std::uint16_t>(collective);
   posts_.tell(body);
   posts_.post_waiting();
   doorbell_.unlock_and_ring(lock);
+}
+
+void RankEndpoint::tell_of_larger_blocks(const Group& group, Collective collective) {
+  SlotRequestBody body = about(group, SlotRequest::larger_blocks);
+  body.collective = static_cast<std::uint16_t>(collective);
+  tell(body);
+}
+
+void RankEndpoint::join_course(const Group& group) {
+  if (!group.course().valid()) return;
+  SlotRequestBody body = about(group, SlotRequest::join_course);
+  body.group_size = group.size();
+  body.group_rank = group.me().value();
+  body.members = LocalRef{group.members().region.value(), 0, group.members().address};
+  group.mark_used();
+  tell(body);
+}
+
+void RankEndpoint::ask_trial(const Group& group, const TrialRequest& request) {
+  SlotRequestBody body = about(group, SlotRequest::ask_trial);
+  body.algorithm = static_cast<std::uint16_t>(request.if_offloaded);
+  body.root = request.encode();
+  tell(body);
+}
+
+void RankEndpoint::tell_times(const Group& group, const Trial& trial, const TrialTimes& times) {
+  if (lock_.is_inert() || !group.course().valid()) return;
+  segment_.view().course(group.course()).put(times);
+  SlotRequestBody body = about(group, SlotRequest::measured);
+  body.sequence = trial.number;
+  tell(body);
 }
 
 void RankEndpoint::retire_group(const Group& group) noexcept try {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "engine/core/choice_trials.hpp"
 #include "engine/core/context.hpp"
 #include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
@@ -22,12 +23,14 @@ struct EngineState {
       : context(config, fabric),
         groups(context),
         courses(context, groups),
+        trials(context, groups, courses),
         posts(context, groups, courses),
-        inbox(context, groups, courses) {}
+        inbox(context, groups, courses, trials) {}
 
   Context context;
   GroupTable groups;
   CourseChanges courses;
+  ChoiceTrials trials;
   Posts posts;
   Inbox inbox;
 };
@@ -124,12 +127,33 @@ void Engine::forget_group(WorldRank rank, GroupId group) {
   state_->groups.close_if_freed(*known);
 }
 
-void Engine::wish(const Course& everywhere) {
+void Engine::wish(const Suspended& everywhere) {
   state_->courses.wish(everywhere);
 }
 
-void Engine::wish(GroupId group, const Course& course) {
-  state_->courses.wish(group, course);
+void Engine::wish(GroupId group, const Suspended& suspended) {
+  state_->courses.wish(group, suspended);
+}
+
+void Engine::join(WorldRank rank, GroupId group, std::shared_ptr<const std::vector<WorldRank>> members) {
+  if (!state_->context.is_local(rank) || state_->context.is_dropped(rank)) return;
+  Group& known = state_->groups.get(group);
+  static_cast<void>(known.progress(rank));
+  if (known.set_members(members)) state_->courses.steer(known);
+}
+
+void Engine::ask_trial(WorldRank rank, GroupId group, const TrialRequest& request) {
+  state_->trials.ask(rank, group, request);
+}
+
+void Engine::measured(WorldRank rank, GroupId group, std::uint16_t trial, const TrialTimes& times) {
+  state_->trials.measured(rank, group, trial, times);
+}
+
+std::optional<Course> Engine::course_of(GroupId group) const {
+  const Group* known = state_->groups.find(group);
+  if (known == nullptr || !state_->courses.leads(*known)) return std::nullopt;
+  return known->course.plan.after;
 }
 
 bool Engine::wants_retry() const {

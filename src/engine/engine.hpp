@@ -103,7 +103,7 @@ struct EngineCounters {
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
   };
-  static constexpr std::size_t kMessageKinds = 13;  // as peer::Body
+  static constexpr std::size_t kMessageKinds = 14;  // as peer::Body
   std::array<Messages, kMessageKinds> sent{};
   std::array<Messages, kMessageKinds> received{};
   std::uint64_t moves = 0;
@@ -147,10 +147,19 @@ class Engine {
   // Which courses this service process would have (protocol/course.hpp): of every communicator, and of one beside that.
   // Busy is what any service process of a communicator wishes, small what all do. Ranks are held for a change as soon
   // as it can be; one that cannot be yet is tried again by retry_changes().
-  void wish(const Course& everywhere);
-  void wish(GroupId group, const Course& course);
+  void wish(const Suspended& everywhere);
+  void wish(GroupId group, const Suspended& suspended);
   [[nodiscard]] bool wants_retry() const;
   void retry_changes();
+
+  // A local rank has calls on a group that its course decides, though it has posted none.
+  void join(WorldRank rank, GroupId group, std::shared_ptr<const std::vector<WorldRank>> members);
+  // Two ways are to be tried in turn. Heeded from the group's first rank, at its service process.
+  void ask_trial(WorldRank rank, GroupId group, const TrialRequest& request);
+  // A local rank has been through the trial of that number.
+  void measured(WorldRank rank, GroupId group, std::uint16_t trial, const TrialTimes& times);
+  // What the group's ranks have been told, where this service process is its leader. For tests and logs.
+  [[nodiscard]] std::optional<Course> course_of(GroupId group) const;
 
   // Resumes what is ready until nothing is. True when anything ran.
   bool run();

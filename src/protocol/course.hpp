@@ -16,27 +16,57 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
+#include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
 
 namespace outrigger {
 
-// Which collectives the program's own MPI does, and why; sets of bits by Collective.
-struct Course {
+// Which collectives the program's own MPI does for a while, and why; sets of bits by Collective.
+struct Suspended {
   std::uint16_t busy = 0;   // the core of a service process is taken by others
   std::uint16_t small = 0;  // the blocks of all ranks have been small
 
   [[nodiscard]] static constexpr std::uint16_t bit(Collective collective) {
     return static_cast<std::uint16_t>(1U << static_cast<unsigned>(collective));
   }
-  [[nodiscard]] constexpr bool native(Collective collective) const { return ((busy | small) & bit(collective)) != 0; }
-  [[nodiscard]] constexpr std::uint32_t encode() const { return std::uint32_t{busy} << 16U | small; }
-  [[nodiscard]] static constexpr Course decode(std::uint32_t text) {
-    return {static_cast<std::uint16_t>(text >> 16U), static_cast<std::uint16_t>(text)};
-  }
-  bool operator==(const Course&) const = default;
+  [[nodiscard]] constexpr bool has(Collective collective) const { return ((busy | small) & bit(collective)) != 0; }
+  bool operator==(const Suspended&) const = default;
 };
 inline constexpr std::uint16_t kEveryCollective = 0xFFFF;
+
+struct Course {
+  Suspended suspended;
+  Trial trial;
+  std::array<Choice, kMostChoices> choices;  // those that have been made come first
+
+  // Nothing has been decided: the built-in table's.
+  [[nodiscard]] constexpr const Choice* choice(CallKey key) const {
+    for (const Choice& made : choices) {
+      if (made.key == key) return &made;
+      if (!made.key.known()) break;
+    }
+    return nullptr;
+  }
+  // False: there are too many.
+  bool choose(const Choice& choice) {
+    for (Choice& made : choices) {
+      if (made.key.known() && made.key != choice.key) continue;
+      made = choice;
+      return true;
+    }
+    return false;
+  }
+
+  // As it stands in shared memory and travels.
+  static constexpr std::size_t kWords = 3 + kMostChoices;
+  using Words = std::array<std::uint32_t, kWords>;
+  [[nodiscard]] Words encode() const;
+  // Nothing for anything that encode() would not have written.
+  [[nodiscard]] static std::optional<Course> decode(const Words& words);
+  bool operator==(const Course&) const = default;
+};
 
 struct CoursePlan {
   std::uint64_t from = 0;  // the first call, counted from 0, that goes by `after`
@@ -50,49 +80,81 @@ struct CoursePlan {
 // A communicator in a rank's control segment, where both sides have it. Plans are written by turns, so that the one in
 // force is never touched; by the rules above no rank can still be reading the one before it.
 struct alignas(64) CourseEntry {
-  // Written by the rank.
+  // Written by the rank. The measured times before the service process hears of them.
   std::atomic<std::uint64_t> calls;  // begun
+  std::array<std::atomic<std::uint64_t>, kTrialWindows> lost_ns;
+  std::atomic<std::uint64_t> passed_ns;
 
   // Written by the service process that serves the rank.
+  using Words = std::array<std::atomic<std::uint32_t>, Course::kWords>;
   struct Plan {
     std::atomic<std::uint64_t> from;
-    std::atomic<std::uint32_t> before;
-    std::atomic<std::uint32_t> after;
+    Words before;
+    Words after;
   };
   alignas(64) std::atomic<std::uint32_t> held;  // not 0: the rank waits at its next call
-  std::atomic<std::uint32_t> in_force;          // which plan
+  std::atomic<std::uint32_t> changes;           // so far; by turns they are in one of the plans
   std::array<Plan, 2> plans;
 
   // The rank, and the service process while it holds it.
   [[nodiscard]] CoursePlan plan() const {
-    const Plan& plan = plans[in_force.load(std::memory_order_acquire) % 2];
-    return {plan.from.load(std::memory_order_relaxed), Course::decode(plan.before.load(std::memory_order_relaxed)),
-            Course::decode(plan.after.load(std::memory_order_relaxed))};
+    const Plan& plan = current();
+    return {plan.from.load(std::memory_order_relaxed), read(plan.before), read(plan.after)};
   }
   // The service process while it holds the rank.
   void change(const CoursePlan& next) {
-    const std::uint32_t other = (in_force.load(std::memory_order_relaxed) + 1) % 2;
-    plans[other].from.store(next.from, std::memory_order_relaxed);
-    plans[other].before.store(next.before.encode(), std::memory_order_relaxed);
-    plans[other].after.store(next.after.encode(), std::memory_order_relaxed);
-    in_force.store(other, std::memory_order_release);
+    const std::uint32_t number = changes.load(std::memory_order_relaxed) + 1;
+    Plan& plan = plans[number % 2];
+    plan.from.store(next.from, std::memory_order_relaxed);
+    write(plan.before, next.before);
+    write(plan.after, next.after);
+    changes.store(number, std::memory_order_release);
+  }
+  // The rank.
+  void put(const TrialTimes& times) {
+    for (std::size_t i = 0; i < times.lost_ns.size(); ++i) {
+      lost_ns[i].store(times.lost_ns[i], std::memory_order_relaxed);
+    }
+    passed_ns.store(times.passed_ns, std::memory_order_release);
+  }
+  // The service process once it has heard of them; whatever a rank writes later harms only what is decided.
+  [[nodiscard]] TrialTimes times() const {
+    TrialTimes times;
+    times.passed_ns = passed_ns.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < times.lost_ns.size(); ++i) {
+      times.lost_ns[i] = lost_ns[i].load(std::memory_order_relaxed);
+    }
+    return times;
   }
   // The rank, before the service process hears of it.
   void clear() {
     calls.store(0, std::memory_order_relaxed);
+    put(TrialTimes{});
     held.store(0, std::memory_order_relaxed);
     for (Plan& plan : plans) {
       plan.from.store(0, std::memory_order_relaxed);
-      plan.before.store(0, std::memory_order_relaxed);
-      plan.after.store(0, std::memory_order_relaxed);
+      write(plan.before, Course{});
+      write(plan.after, Course{});
     }
-    in_force.store(0, std::memory_order_relaxed);
+    changes.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  [[nodiscard]] const Plan& current() const { return plans[changes.load(std::memory_order_acquire) % 2]; }
+  [[nodiscard]] static Course read(const Words& from) {
+    Course::Words words{};
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = from[i].load(std::memory_order_relaxed);
+    return Course::decode(words).value_or(Course{});
+  }
+  static void write(Words& to, const Course& course) {
+    const Course::Words words = course.encode();
+    for (std::size_t i = 0; i < words.size(); ++i) to[i].store(words[i], std::memory_order_relaxed);
   }
 };
-static_assert(sizeof(CourseEntry) == 128);
+static_assert(sizeof(CourseEntry) == 448);
 
 // Communicators of one rank that may have a course at a time. At the limit further ones keep the built-in choice.
-inline constexpr std::uint32_t kCourseEntries = 1024;
+inline constexpr std::uint32_t kCourseEntries = 512;
 
 // By number, from 1; 0: the communicator has none.
 struct CourseNumber {

@@ -37,6 +37,9 @@ class Writer {
   void reserved() {
     value(T{0});
   }
+  void course(const Course& course) {
+    for (const std::uint32_t word : course.encode()) value(word);
+  }
 
  private:
   std::vector<std::byte>& out_;
@@ -79,6 +82,13 @@ class Reader {
     T raw{};
     value(raw);
     if (raw != 0) valid_ = false;
+  }
+  void course(Course& course) {
+    Course::Words words{};
+    for (std::uint32_t& word : words) value(word);
+    const std::optional<Course> decoded = Course::decode(words);
+    if (!decoded) return refuse();
+    course = *decoded;
   }
   [[nodiscard]] std::size_t remaining() const { return rest_.size(); }
   void refuse() { valid_ = false; }
@@ -228,15 +238,10 @@ void fields(Io& io, M& quiesce) {
   io.template code<std::uint32_t>(quiesce.asks);
 }
 
-template <class Io, class C>
-void course_fields(Io& io, C& course) {
-  io.value(course.busy);
-  io.value(course.small);
-}
-
 template <class Io, Of<Wish> M>
 void fields(Io& io, M& wish) {
-  course_fields(io, wish.course);
+  io.value(wish.suspended.busy);
+  io.value(wish.suspended.small);
 }
 
 template <class Io, Of<Hold> M>
@@ -261,8 +266,16 @@ template <class Io, Of<Resume> M>
 void fields(Io& io, M& resume) {
   io.template code<std::uint32_t>(resume.changes);
   io.value(resume.plan.from);
-  course_fields(io, resume.plan.before);
-  course_fields(io, resume.plan.after);
+  io.course(resume.plan.before);
+  io.course(resume.plan.after);
+}
+
+template <class Io, Of<Measured> M>
+void fields(Io& io, M& measured) {
+  io.value(measured.trial);
+  io.template reserved<std::uint16_t>();
+  for (auto& nanoseconds : measured.times.lost_ns) io.value(nanoseconds);
+  io.value(measured.times.passed_ns);
 }
 
 template <class M>

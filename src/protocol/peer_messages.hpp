@@ -21,7 +21,7 @@
 
 namespace outrigger::peer {
 
-inline constexpr std::uint16_t kVersion = 2;
+inline constexpr std::uint16_t kVersion = 3;
 
 // In an announcement, in place of a pair's bytes: this pair needs nothing any more.
 inline constexpr std::uint64_t kSettled = ~std::uint64_t{0};
@@ -136,7 +136,7 @@ struct Quiesce {
 // Which course the sender would have for the group (protocol/course.hpp). To the group's leader, the service process of
 // its first rank.
 struct Wish {
-  Course course;
+  Suspended suspended;
 };
 
 // The leader's: the receiver holds its ranks. The operation's sequence is the number of the change, here and in what
@@ -158,9 +158,15 @@ struct Resume {
   CoursePlan plan;
 };
 
+// To the leader: what all of the sender's ranks have measured in a trial.
+struct Measured {
+  std::uint16_t trial = 0;  // its number
+  TrialTimes times;
+};
+
 // Their places, from 1, are the kinds on the wire: add at the end.
 using Body = std::variant<Announce, Delivered, Release, Finished, Refusal, ReplicaRequest, ReplicaAnswer, ReplicaDone,
-                          Quiesce, Wish, Hold, Held, Resume>;
+                          Quiesce, Wish, Hold, Held, Resume, Measured>;
 
 struct Message {
   Header header;

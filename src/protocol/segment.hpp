@@ -49,7 +49,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 9;
+inline constexpr std::uint32_t kProtocolVersion = 10;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -76,6 +76,9 @@ enum class SlotRequest : std::uint16_t {
   operation = 1,
   forget_group = 2,   // uses group_high, group_low, course only; completed at once
   larger_blocks = 3,  // the same and collective: while it is native for small blocks the rank has called it with others
+  join_course = 4,    // the same, group_size, group_rank and members: the group has a course, but no operation yet
+  ask_trial = 5,      // the same as 2, algorithm, and the rest of a TrialRequest in root: two ways are to be tried
+  measured = 6,       // the same as 2, and the number of a trial as sequence: its times are in the course's entry
 };
 
 // Why the job cannot go on stands in fatal_text, and whether people have been told.
@@ -178,6 +181,7 @@ struct alignas(64) SegmentHeader {
   // The oldest record that is still there (a LocalRef); no region: there has been none.
   std::atomic<std::uint64_t> overflow_first_address;
   std::atomic<std::uint32_t> overflow_first_region;
+  std::atomic<std::uint32_t> rank_on_native_cores;  // not 0: it may run where service processes do (mpi/choice)
 
   // Written by the service process that serves the rank; one line, too.
   alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done, and wakes; the futex word

@@ -339,24 +339,27 @@ const SelectionRule* SelectionTable::users_rule(bool blocking, Collective collec
 
 Decision SelectionTable::decide(bool blocking, Collective collective, const GroupShape& shape,
                                 std::optional<std::uint64_t> block_bytes) const {
+  Decision decision;
   if (blocking) {
     const SelectionRule* own = users_rule(true, collective, shape, block_bytes);
     const bool automatic = own == nullptr || own->verdict == Verdict::automatic;
-    if (automatic && !blocking_pays(collective, shape, block_bytes)) return {false, std::nullopt, false};
-    if (!automatic && own->verdict == Verdict::native) return {false, std::nullopt, true};
-    if (!automatic && own->algorithm) return {true, own->algorithm, true};
+    decision.by_user = !automatic && own->verdict != Verdict::on;
+    decision.considered = automatic ? blocking_pays(collective, shape, block_bytes) : own->verdict != Verdict::native;
+    if (!automatic) decision.algorithm = own->algorithm;
+    if (decision.by_user || !decision.considered) return decision;
   }
   const SelectionRule* rule = users_rule(false, collective, shape, block_bytes);
-  if (rule != nullptr && rule->verdict != Verdict::on && rule->verdict != Verdict::automatic) {
-    return {true, rule->algorithm, true};
-  }
+  decision.by_user = rule != nullptr && rule->verdict != Verdict::automatic;
   const bool on = rule != nullptr && rule->verdict == Verdict::on;
-  const auto is_small = [&](const SelectionRule& small) { return fits(small, collective, shape, block_bytes); };
-  if (!on && std::ranges::any_of(kSmall, is_small)) return {true, std::nullopt, false};
-  const auto known = std::find_if(kBuiltIn.begin(), kBuiltIn.end(), [&](const SelectionRule& candidate) {
-    return fits(candidate, collective, shape, block_bytes);
-  });
-  return {true, known != kBuiltIn.end() ? known->algorithm : default_algorithm(collective), on};
+  if (decision.by_user && !on) {
+    decision.algorithm = rule->algorithm;
+    return decision;
+  }
+  const auto fitting = [&](const SelectionRule& candidate) { return fits(candidate, collective, shape, block_bytes); };
+  const auto known = std::ranges::find_if(kBuiltIn, fitting);
+  decision.if_offloaded = known != kBuiltIn.end() ? *known->algorithm : default_algorithm(collective);
+  if (on || std::ranges::none_of(kSmall, fitting)) decision.algorithm = decision.if_offloaded;
+  return decision;
 }
 
 bool SelectionTable::may_offload_blocking(std::uint32_t nodes) const {

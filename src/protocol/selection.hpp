@@ -112,7 +112,8 @@ inline constexpr std::uint64_t kSmallBlockBytes = 8192;
 struct Decision {
   bool considered = true;              // false: a blocking form that is left to the MPI as most are
   std::optional<Algorithm> algorithm;  // nothing: native
-  bool by_user = false;                // one of the user's rules decides for good; else a communicator's course may
+  Algorithm if_offloaded = Algorithm::ring_pull;
+  bool by_user = false;  // one of the user's rules decides for good; else a communicator's course may
   bool operator==(const Decision&) const = default;
 };
 

@@ -23,6 +23,7 @@ inline constexpr const char* kEnable = "OUTRIGGER_ENABLE";
 inline constexpr const char* kServices = "OUTRIGGER_SERVICES";
 inline constexpr const char* kServiceCpus = "OUTRIGGER_SERVICE_CPUS";
 inline constexpr const char* kAlgorithm = "OUTRIGGER_ALGORITHM";
+inline constexpr const char* kChoice = "OUTRIGGER_CHOICE";
 inline constexpr const char* kReach = "OUTRIGGER_REACH";
 inline constexpr const char* kReport = "OUTRIGGER_REPORT";
 inline constexpr const char* kLog = "OUTRIGGER_LOG";
@@ -31,6 +32,7 @@ inline constexpr const char* kDaemon = "OUTRIGGER_DAEMON";
 inline constexpr const char* kTransports = "OUTRIGGER_UCX_TLS";
 inline constexpr const char* kDpus = "OUTRIGGER_DPUS";
 inline constexpr const char* kPretendNodes = "OUTRIGGER_PRETEND_NODES";
+inline constexpr const char* kNativeCpus = "OUTRIGGER_NATIVE_CPUS";
 inline constexpr const char* kBuild = "OUTRIGGER_BUILD";
 
 // OUTRIGGER_INIT_TIMEOUT_MS where it is not set. Its row below says the same number.
@@ -44,6 +46,10 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kServiceCpus, "cores that no rank may use", "CPUs, like 6,7", "where they run", false, false},
     SettingRow{setting::kAlgorithm, "the built-in table", "rules with commas between them",
                "which algorithm serves which collective, from which size on, and which blocking forms are offloaded",
+               true, false},
+    SettingRow{setting::kChoice, "measured", "measured, fixed",
+               "measured: what no rule decides is tried natively and offloaded in turn, and done in the better way; "
+               "fixed: as the built-in table says",
                true, false},
     SettingRow{setting::kReach, "all, without heap", "words with commas between them",
                "how memory may be reached, and what helps with it", true, false},
@@ -63,6 +69,9 @@ inline constexpr std::array kSettings{
                "where service processes on DPUs listen, and what proves the job to them", true, true},
     SettingRow{setting::kPretendNodes, "1", "a number",
                "every machine's ranks are split into so many nodes that share no memory", true, true},
+    SettingRow{setting::kNativeCpus, "where it is", "CPUs, like 6,7",
+               "which a rank would have had without service processes, and has while its collectives go natively", false,
+               true},
     SettingRow{setting::kBuild, "build/release", "a directory", "the build that the `outrigger` command uses", false,
                false},
 };

@@ -37,16 +37,18 @@ enum class NativeReason : std::uint8_t {
   invalid_arguments,
   service_core_taken,  // by other processes, for a while
   small_blocks,        // of a v-form, so far
+  measured_choice,     // a trial has shown that it is no slower
   // The following are not in `collectives`, which has what could have been offloaded as things were.
   blocking_form,  // nobody has asked for blocking forms to be offloaded
   not_offloaded,  // there is no offloaded form of it
   native_job,     // the whole job runs natively
 };
-inline constexpr std::size_t kNativeReasons = 12;
+inline constexpr std::size_t kNativeReasons = 13;
 inline constexpr std::array<const char*, kNativeReasons> kReasonNames{
     "none",         "unknown communicator", "group of one",      "group too large",
     "switched off", "selection table",      "invalid arguments", "service core taken",
-    "small blocks", "blocking form",        "no offloaded form", "native job"};
+    "small blocks", "measured choice",      "blocking form",     "no offloaded form",
+    "native job"};
 [[nodiscard]] constexpr bool could_be_offloaded(NativeReason reason) {
   return reason < NativeReason::blocking_form;
 }

@@ -1,5 +1,5 @@
-// Changes of a communicator's course: whatever is delayed, all ranks change at the same call, and nobody waits for a
-// rank. Engines, messages and ranks' calls are mixed by a seed.
+// Changes of a communicator's course: whatever is delayed, all ranks change at the same call, try and choose the same
+// ways, and nobody waits for a rank. Engines, messages and ranks' calls are mixed by a seed.
 #include "protocol/course.hpp"
 
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "client/operations/steering.hpp"
 #include "engine/engine.hpp"
 
 namespace outrigger::engine {
@@ -27,7 +28,10 @@ struct Letter {
 
 struct CallingRank {
   CourseEntry entry{};
+  client::Steering steering;
   std::vector<bool> native;  // by call
+  std::vector<Way> ways;     // ... in which all of them would have been done
+  std::uint64_t trials = 0;  // been through
   bool in_call = false;      // counted, and held
   std::uint64_t offloaded = 0;
   std::uint64_t done = 0;
@@ -76,6 +80,34 @@ class Job {
   [[nodiscard]] Engine& engine_of(std::size_t rank) { return *engines[sp_of_rank_[rank].value()]; }
   [[nodiscard]] std::uint64_t below(std::uint64_t limit) { return random() % limit; }
 
+  // All ranks call the same.
+  [[nodiscard]] CallKey key_of_call(std::uint64_t number) const {
+    const Collective collective = kinds == 1 || number * 7 % 3 == 0 ? Collective::ialltoall : Collective::ialltoallv;
+    return CallKey::of(
+        collective, false,
+        collective == Collective::ialltoall ? std::optional<std::uint64_t>(4096 << number * 5 % kinds) : std::nullopt);
+  }
+  // Of what has been tried: a window costs as much as its way does.
+  void tell_times(std::size_t index, const Trial& trial) {
+    TrialTimes times;
+    for (std::uint32_t window = 0; window < kTrialWindows; ++window) {
+      const Way way = trial.other_in(window) ? trial.other : trial.usual;
+      times.lost_ns[window] = cost(way) + below(100);
+    }
+    times.passed_ns = kTrialWindows * std::uint64_t{5000};
+    ++ranks[index].trials;
+    ranks[index].entry.put(times);
+    engine_of(index).measured(WorldRank{static_cast<std::uint32_t>(index)}, kGroup, trial.number,
+                              ranks[index].entry.times());
+  }
+  void ask_trial() {
+    TrialRequest request;
+    request.key = key_of_call(below(20));
+    request.usual = Way::by(Algorithm::ring_pull);
+    request.window_log2 = static_cast<std::uint8_t>(below(2));
+    engine_of(0).ask_trial(WorldRank{0}, kGroup, request);
+  }
+
   // As Courses::next(); a rank that is held comes back here.
   void call(std::size_t index) {
     CallingRank& rank = ranks[index];
@@ -83,7 +115,13 @@ class Job {
     rank.in_call = rank.entry.held.load() != 0;
     if (rank.in_call) return;
     const std::uint64_t number = rank.entry.calls.load() - 1;
-    rank.native.push_back(rank.entry.plan().at(number).native(Collective::ialltoall));
+    const CallKey key = key_of_call(number);
+    const Course course = rank.entry.plan().at(number);
+    const client::Step step = rank.steering.next(course, key);
+    const Way way = step.way.value_or(Way::by(Algorithm::ring_pull));
+    if (step.ends) tell_times(index, course.trial);
+    rank.ways.push_back(way);
+    rank.native.push_back(step.suspended || way.is_native());
     if (rank.native.back()) return;
     PostedOperation operation;
     operation.rank = WorldRank{static_cast<std::uint32_t>(index)};
@@ -91,9 +129,15 @@ class Job {
     operation.id = OperationId{kGroup, rank.offloaded++};
     operation.members = members_;
     operation.me = GroupRank{static_cast<std::uint32_t>(index)};
+    operation.collective = key.collective();
+    operation.algorithm = *way.algorithm();
     operation.by_course = true;
     operation.send.base.owner = operation.receive.base.owner = operation.rank;
     engine_of(index).post(std::move(operation));
+  }
+
+  void join(std::size_t index) {
+    engine_of(index).join(WorldRank{static_cast<std::uint32_t>(index)}, kGroup, members_);
   }
 
   // Something happens. Letters of a pair keep their order.
@@ -123,6 +167,8 @@ class Job {
     }
   }
 
+  std::uint64_t kinds = 1;  // of calls
+  std::function<std::uint64_t(Way)> cost = [](Way) { return 1000; };
   std::mt19937_64 random;
   std::vector<CallingRank> ranks;
   std::vector<std::unique_ptr<TestFabric>> fabrics;
@@ -157,9 +203,9 @@ void TestFabric::resume_calls(WorldRank rank, const GroupId& /*group*/, const Co
   entry.held.store(0);
 }
 
-Course some_course(Job& job) {
+Suspended some_suspended(Job& job) {
   const auto bits = [&] { return job.below(2) == 0 ? kEveryCollective : std::uint16_t{0}; };
-  return Course{job.below(2) == 0 ? bits() : std::uint16_t{0}, bits()};
+  return Suspended{job.below(2) == 0 ? bits() : std::uint16_t{0}, bits()};
 }
 
 void expect_agreement(const Job& job, std::uint64_t seed) {
@@ -171,39 +217,53 @@ void expect_agreement(const Job& job, std::uint64_t seed) {
     const std::vector<bool>& mine = job.ranks[rank].native;
     EXPECT_TRUE(std::equal(mine.begin(), mine.end(), job.ranks[longest].native.begin()))
         << "rank " << rank << " decided otherwise, seed " << seed;
+    const std::vector<Way>& my_ways = job.ranks[rank].ways;
+    EXPECT_TRUE(std::equal(my_ways.begin(), my_ways.end(), job.ranks[longest].ways.begin()))
+        << "rank " << rank << " went another way, seed " << seed;
     EXPECT_EQ(job.ranks[rank].entry.held.load(), 0U) << "rank " << rank << " is held for ever, seed " << seed;
   }
+}
+
+// Held ranks go on, and all get as far as the first: what is offloaded then completes everywhere.
+void catch_up(Job& job) {
+  job.settle();
+  std::size_t most = 0;
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
+    if (job.ranks[rank].in_call) job.call(rank);
+    most = std::max(most, job.ranks[rank].native.size());
+  }
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) {
+    while (job.ranks[rank].native.size() < most) {
+      job.call(rank);
+      if (job.ranks[rank].in_call) job.settle();
+    }
+  }
+  job.settle();
+}
+
+std::vector<std::uint32_t> shape_of(std::uint64_t seed) {
+  std::vector<std::uint32_t> shape(1 + seed % 7);
+  for (std::size_t rank = 0; rank < shape.size(); ++rank)
+    shape[rank] = static_cast<std::uint32_t>(rank % (1 + seed % 3));
+  return shape;
 }
 
 TEST(Course, ChangesAtTheSameCallOnAllRanksWhateverIsDelayed) {
   std::uint64_t natives = 0;
   std::uint64_t offloaded = 0;
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
-    std::vector<std::uint32_t> shape(1 + seed % 7);
-    for (std::size_t rank = 0; rank < shape.size(); ++rank)
-      shape[rank] = static_cast<std::uint32_t>(rank % (1 + seed % 3));
-    Job job(seed, shape);
+    Job job(seed, shape_of(seed));
     for (int i = 0; i < 600; ++i) {
       job.step();
       if (job.below(40) != 0) continue;
       Engine& engine = *job.engines[job.below(job.engines.size())];
       if (job.below(2) == 0) {
-        engine.wish(some_course(job));
+        engine.wish(some_suspended(job));
       } else {
-        engine.wish(kGroup, some_course(job));
+        engine.wish(kGroup, some_suspended(job));
       }
     }
-    job.settle();
-    // Held ranks go on, and all get as far as the first: what is offloaded then completes everywhere.
-    std::size_t most = 0;
-    for (std::size_t rank = 0; rank < shape.size(); ++rank) {
-      if (job.ranks[rank].in_call) job.call(rank);
-      most = std::max(most, job.ranks[rank].native.size());
-    }
-    for (std::size_t rank = 0; rank < shape.size(); ++rank) {
-      while (job.ranks[rank].native.size() < most) job.call(rank);
-    }
-    job.settle();
+    catch_up(job);
     expect_agreement(job, seed);
     for (const CallingRank& rank : job.ranks) EXPECT_EQ(rank.done, rank.offloaded) << "seed " << seed;
     natives += static_cast<std::uint64_t>(std::ranges::count(job.ranks[0].native, true));
@@ -214,22 +274,104 @@ TEST(Course, ChangesAtTheSameCallOnAllRanksWhateverIsDelayed) {
   EXPECT_GT(offloaded, 10'000U);
 }
 
+// Ways are tried and chosen while calls are suspended and taken back, and while trials break off.
+TEST(Course, TriesAndChoosesTheSameWaysOnAllRanks) {
+  std::uint64_t trials = 0;
+  std::uint64_t ways = 0;
+  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+    Job job(seed, shape_of(seed));
+    job.kinds = 1 + seed % 4;
+    job.cost = [&](Way) { return 500 + job.below(1000); };
+    for (int i = 0; i < 1200; ++i) {
+      job.step();
+      if (job.below(60) == 0) job.ask_trial();
+      if (job.below(400) != 0) continue;
+      job.engines[job.below(job.engines.size())]->wish(kGroup, some_suspended(job));
+    }
+    catch_up(job);
+    expect_agreement(job, seed);
+    for (const CallingRank& rank : job.ranks) EXPECT_EQ(rank.done, rank.offloaded) << "seed " << seed;
+    trials += job.ranks[0].trials;
+    ways += static_cast<std::uint64_t>(std::ranges::count(job.ranks[0].ways, Way::by(Algorithm::scatter_dest)));
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(trials, 2'000U);
+  EXPECT_GT(ways, 10'000U);
+}
+
+void go_through_trial(Job& job) {
+  job.ask_trial();
+  job.settle();
+  for (int call = 0; call < 64; ++call) {
+    for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) job.call(rank);
+    job.settle();
+  }
+}
+
+TEST(Course, TheWayThatCostsLeastIsChosenAndNativeForGoodWhenNothingBeatsIt) {
+  for (const Way best : {Way::native(), Way::by(Algorithm::ring_pull), Way::by(Algorithm::scatter_dest)}) {
+    Job job(3, {0, 1, 0});
+    job.cost = [&](Way way) { return way == best ? 1000 : 2000; };
+    for (std::size_t rank = 0; rank < 3; ++rank) job.call(rank);
+    job.settle();
+    for (int trial = 0; trial < 6; ++trial) go_through_trial(job);
+    const Choice* choice = job.ranks[1].entry.plan().after.choice(job.key_of_call(0));
+    ASSERT_NE(choice, nullptr);
+    EXPECT_EQ(choice->way, best);
+    EXPECT_EQ(choice->for_good, best.is_native());
+    EXPECT_EQ(job.ranks[1].ways.back(), best);
+    EXPECT_EQ(job.ranks[1].trials, best.is_native() ? 4U : 6U) << "two of each algorithm's";
+  }
+}
+
+// Ranks that have not posted anything are known by what they say.
+TEST(Course, ACommunicatorThatIsNativeCanBeTried) {
+  Job job(5, {0, 1});
+  job.cost = [](Way way) { return way.is_native() ? 2000 : 1000; };
+  TrialRequest request;
+  request.key = job.key_of_call(0);
+  for (std::size_t rank = 0; rank < 2; ++rank) job.join(rank);
+  job.engine_of(0).ask_trial(WorldRank{0}, kGroup, request);
+  job.settle();
+  for (int call = 0; call < 15; ++call) {
+    for (std::size_t rank = 0; rank < 2; ++rank) job.call(rank);
+    job.settle();
+  }
+  const Choice* choice = job.ranks[1].entry.plan().after.choice(request.key);
+  ASSERT_NE(choice, nullptr);
+  EXPECT_EQ(choice->way, Way::by(Algorithm::ring_pull));
+}
+
+TEST(Course, OnlyTheFirstRankAsksAndOnlyForWhatCanBe) {
+  Job job(7, {0, 0});
+  for (std::size_t rank = 0; rank < 2; ++rank) job.call(rank);
+  job.settle();
+  TrialRequest request;
+  request.key = job.key_of_call(0);
+  job.engine_of(1).ask_trial(WorldRank{1}, kGroup, request);
+  job.engine_of(0).ask_trial(WorldRank{0}, GroupId{1, 1}, request);
+  request.if_offloaded = Algorithm::hierarchical;
+  job.engine_of(0).ask_trial(WorldRank{0}, kGroup, request);
+  job.settle();
+  EXPECT_EQ(job.ranks[0].entry.plan(), CoursePlan{});
+}
+
 // The wish of one is enough where a core is taken; of small blocks all must be sure.
 TEST(Course, IsBusyWhereOneIsAndSmallWhereAllAre) {
   Job job(1, {0, 1, 2});
   for (std::size_t rank = 0; rank < 3; ++rank) job.call(rank);
   job.settle();
-  job.engines[1]->wish(kGroup, Course{0, kEveryCollective});
-  job.engines[2]->wish(kGroup, Course{0, kEveryCollective});
+  job.engines[1]->wish(kGroup, Suspended{0, kEveryCollective});
+  job.engines[2]->wish(kGroup, Suspended{0, kEveryCollective});
   job.settle();
   EXPECT_EQ(job.ranks[0].entry.plan().after, Course{});
-  job.engines[0]->wish(kGroup, Course{0, kEveryCollective});
+  job.engines[0]->wish(kGroup, Suspended{0, kEveryCollective});
   job.settle();
-  EXPECT_EQ(job.ranks[2].entry.plan().after, (Course{0, kEveryCollective}));
+  EXPECT_EQ(job.ranks[2].entry.plan().after.suspended, (Suspended{0, kEveryCollective}));
   for (std::size_t rank = 0; rank < 3; ++rank) job.call(rank);
-  job.engines[2]->wish(Course{kEveryCollective, 0});
+  job.engines[2]->wish(Suspended{kEveryCollective, 0});
   job.settle();
-  EXPECT_EQ(job.ranks[1].entry.plan().after, (Course{kEveryCollective, kEveryCollective}));
+  EXPECT_EQ(job.ranks[1].entry.plan().after.suspended, (Suspended{kEveryCollective, kEveryCollective}));
 }
 
 // Whoever has not passed the last change goes by what was before it: the next one waits.
@@ -239,15 +381,15 @@ TEST(Course, ASecondChangeWaitsUntilAllRanksHavePassedTheFirst) {
   job.call(0);
   job.call(1);
   job.settle();
-  job.engines[0]->wish(Course{kEveryCollective, 0});
+  job.engines[0]->wish(Suspended{kEveryCollective, 0});
   EXPECT_EQ(job.ranks[1].entry.plan().from, 2U);
-  job.engines[0]->wish(Course{});
+  job.engines[0]->wish(Suspended{});
   EXPECT_EQ(job.ranks[1].entry.plan().from, 2U);
   EXPECT_TRUE(job.engines[0]->wants_retry());
   for (const std::size_t rank : {0U, 1U, 1U}) job.call(rank);
   for (int i = 0; i < 4; ++i) job.engines[0]->retry_changes();
   EXPECT_FALSE(job.engines[0]->wants_retry());
-  EXPECT_EQ(job.ranks[1].entry.plan(), (CoursePlan{3, Course{kEveryCollective, 0}, Course{}}));
+  EXPECT_EQ(job.ranks[1].entry.plan(), (CoursePlan{3, Course{Suspended{kEveryCollective, 0}, {}, {}}, Course{}}));
   job.settle();
 }
 

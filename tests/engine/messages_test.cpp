@@ -1,6 +1,7 @@
 // Peer messages: what is written is read, what is bent is refused, what is claimed is checked.
 #include <gtest/gtest.h>
 
+#include "../protocol/some_course.hpp"
 #include "cluster.hpp"
 #include "protocol/peer_messages.hpp"
 
@@ -50,13 +51,15 @@ std::vector<Message> all_kinds() {
   messages.push_back(message);
   message.body = Quiesce{true};
   messages.push_back(message);
-  message.body = Wish{Course{5, 0xFFFF}};
+  message.body = Wish{Suspended{5, 0xFFFF}};
   messages.push_back(message);
   message.body = Hold{};
   messages.push_back(message);
   message.body = Held{true, 3, 1ULL << 40U};
   messages.push_back(message);
-  message.body = Resume{true, CoursePlan{1ULL << 40U, Course{1, 2}, Course{3, 4}}};
+  message.body = Resume{true, CoursePlan{1ULL << 40U, Course{Suspended{1, 2}, {}, {}}, some_course()}};
+  messages.push_back(message);
+  message.body = Measured{7, some_times()};
   messages.push_back(message);
   return messages;
 }

@@ -25,6 +25,7 @@
 #include "protocol/rank_message.hpp"
 #include "protocol/segment.hpp"
 #include "protocol/wire_messages.hpp"
+#include "some_course.hpp"
 
 namespace outrigger {
 namespace {
@@ -65,9 +66,10 @@ std::string control_messages() {
 std::string memory_of_a_rank() {
   return OUTRIGGER_LAYOUT(SegmentHeader, magic, version, world_rank, world_size, slot_count, ring_offset, slots_offset,
                           arena_offset, arena_bytes, segment_bytes, ring_tail, rank_sleeping, rank_base_address,
-                          rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, completions,
-                          service_sleeping, ring_head, overflow_taken, service_ran_ns, service_waited_ns, proofs,
-                          wire_route_count, wire_routes, fatal, fatal_reserved, fatal_text, copies) +
+                          rank_quiet, overflow_tail, overflow_first_address, overflow_first_region,
+                          rank_on_native_cores, completions, service_sleeping, ring_head, overflow_taken,
+                          service_ran_ns, service_waited_ns, proofs, wire_route_count, wire_routes, fatal,
+                          fatal_reserved, fatal_text, copies) +
          OUTRIGGER_LAYOUT(OperationSlot, state, reserved, result, body) +
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, course, flags, root, group_high, group_low,
@@ -75,7 +77,7 @@ std::string memory_of_a_rank() {
          OUTRIGGER_LAYOUT(SlotResult, status, late_announcements, bytes_by_reach) +
          OUTRIGGER_LAYOUT(SlotLayout, base, stride_bytes, block_bytes, extents) +
          OUTRIGGER_LAYOUT(LocalRef, region, reserved, address) + OUTRIGGER_LAYOUT(PairExtent, offset_bytes, bytes) +
-         OUTRIGGER_LAYOUT(CourseEntry, calls, held, in_force, plans) +
+         OUTRIGGER_LAYOUT(CourseEntry, calls, lost_ns, passed_ns, held, changes, plans) +
          OUTRIGGER_LAYOUT(CourseEntry::Plan, from, before, after) +
          OUTRIGGER_LAYOUT(KeyEntry, region, key_bytes, export_bytes, reserved, base, bytes, key) +
          OUTRIGGER_LAYOUT(WireRoute, moves_memory, transports) +
@@ -145,9 +147,11 @@ std::string messages_of_service_processes() {
          line_of("replica answer", peer::ReplicaAnswer{source, 5, peer::Where::here, SpId{6}, destination, RegionId{8},
                                                        0x0102030405060708, 0x1112131415161718}) +
          line_of("replica done", peer::ReplicaDone{source, 5}) + line_of("quiesce", peer::Quiesce{true}) +
-         line_of("wish", peer::Wish{Course{0x0102, 0x0304}}) + line_of("hold", peer::Hold{}) +
+         line_of("wish", peer::Wish{Suspended{0x0102, 0x0304}}) + line_of("hold", peer::Hold{}) +
          line_of("held", peer::Held{true, 5, 0x0102030405060708}) +
-         line_of("resume", peer::Resume{true, CoursePlan{0x0102030405060708, Course{1, 2}, Course{3, 4}}});
+         line_of("resume",
+                 peer::Resume{true, CoursePlan{0x0102030405060708, Course{Suspended{1, 2}, {}, {}}, some_course()}}) +
+         line_of("measured", peer::Measured{0x0506, some_times()});
 }
 
 std::string messages_on_the_wire() {

@@ -25,6 +25,11 @@ class WatchedCore {
     watch_.note(times_, now_);
     return *this;
   }
+  void skip(int ran_ms, int waited_ms) {
+    times_.ran += milliseconds(ran_ms);
+    times_.waited += milliseconds(waited_ms);
+    watch_.skip(times_);
+  }
   WatchedCore& rest(milliseconds time, double free_share) {
     now_ += time;
     watch_.note_free_share(free_share, time, now_);
@@ -47,6 +52,14 @@ TEST(CoreWatch, TwoLostSlicesAreEnoughAndOneIsNot) {
 TEST(CoreWatch, ASliceNowAndThenIsTheKernelsBusiness) {
   WatchedCore core;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(20, 4).taken());
+}
+
+TEST(CoreWatch, WhatTheJobsOwnRanksTakeDoesNotCount) {
+  WatchedCore core;
+  core.turn(1, 4);
+  core.skip(1, 40);
+  EXPECT_FALSE(core.turn(1, 4).taken());
+  EXPECT_TRUE(core.turn(1, 4).taken());
 }
 
 TEST(CoreWatch, IsFreeAfterASecondInWhichItWasIdle) {
@@ -94,7 +107,7 @@ TEST(CoreReadings, CpusThatDoNotExistAreNotIdle) {
 class Sizes : public ::testing::Test {
  protected:
   static constexpr GroupId kGroup{1, 2};
-  static constexpr std::uint16_t kBit = Course::bit(Collective::ialltoallv);
+  static constexpr std::uint16_t kBit = Suspended::bit(Collective::ialltoallv);
 
   bool post(std::uint64_t bytes, Collective collective = Collective::ialltoallv) {
     engine::PostedOperation operation;

@@ -13,6 +13,12 @@ namespace outrigger::client {
 
 class RankEndpoint;
 
+// A course as it was found last, so that it need not be read again for each call.
+struct CourseInForce {
+  std::uint32_t changes = 0;
+  CoursePlan plan;
+};
+
 class Group {
  public:
   // `members`: std::uint32_t[size] in argument memory of `endpoint`; `course`: in its segment, if it has one.
@@ -30,6 +36,8 @@ class Group {
   [[nodiscard]] GroupRank me() const { return me_; }
   [[nodiscard]] const MemoryRange& members() const { return members_; }
   [[nodiscard]] CourseNumber course() const { return course_; }
+  // Of one call at a time.
+  [[nodiscard]] CourseInForce& in_force() const { return in_force_; }
   // Did the service process ever hear of it?
   [[nodiscard]] bool used() const { return used_.load(std::memory_order_relaxed); }
   void mark_used() const { used_.store(true, std::memory_order_relaxed); }
@@ -42,6 +50,7 @@ class Group {
   MemoryRange members_;
   CourseNumber course_;
   mutable std::atomic<bool> used_{false};
+  mutable CourseInForce in_force_;
 };
 
 }  // namespace outrigger::client

@@ -8,16 +8,16 @@ namespace {
 
 constexpr std::uint32_t kMostFailures = 10;  // retries that are left out grow to 2^10
 
-Course both(const Course& a, const Course& b) {
+Suspended both(const Suspended& a, const Suspended& b) {
   return {static_cast<std::uint16_t>(a.busy | b.busy), static_cast<std::uint16_t>(a.small | b.small)};
 }
 
 // Busy if any of them is, small if all are; who has not said anything wishes nothing.
-Course combined(const GroupCourse& course, const std::vector<SpId>& services) {
-  Course all{0, kEveryCollective};
+Suspended combined(const GroupCourse& course, const std::vector<SpId>& services) {
+  Suspended all{0, kEveryCollective};
   for (const SpId service : services) {
     const auto found = course.wishes.find(service);
-    const Course wish = found == course.wishes.end() ? Course{} : found->second;
+    const Suspended wish = found == course.wishes.end() ? Suspended{} : found->second;
     all.busy = static_cast<std::uint16_t>(all.busy | wish.busy);
     all.small = static_cast<std::uint16_t>(all.small & wish.small);
   }
@@ -36,7 +36,7 @@ bool CourseChanges::leads(const Group& group) const {
 
 // ---------------------------------------------------------------- wishes
 
-void CourseChanges::wish(const Course& everywhere) {
+void CourseChanges::wish(const Suspended& everywhere) {
   everywhere_ = everywhere;
   std::vector<GroupId> ids;  // a change that is over may end its group
   for (const auto& [id, group] : groups_.all()) ids.push_back(id);
@@ -45,10 +45,10 @@ void CourseChanges::wish(const Course& everywhere) {
   }
 }
 
-void CourseChanges::wish(GroupId id, const Course& course) {
+void CourseChanges::wish(GroupId id, const Suspended& suspended) {
   Group* group = groups_.find(id);
   if (group == nullptr) return;
-  group->course.own = course;
+  group->course.own = suspended;
   tell(*group);
 }
 
@@ -60,8 +60,8 @@ void CourseChanges::begin_steering(Group& group) {
 
 void CourseChanges::tell(Group& group) {
   if (!group.course.steered) return;
-  const Course wish = both(group.course.own, everywhere_);
-  if (wish == group.course.told.value_or(Course{})) return;
+  const Suspended wish = both(group.course.own, everywhere_);
+  if (wish == group.course.told) return;
   group.course.told = wish;
   if (!leads(group)) return context_.send(leader_of(group), OperationId{group.id(), 0}, peer::Wish{wish});
   group.course.wishes[context_.config.self] = wish;
@@ -71,7 +71,7 @@ void CourseChanges::tell(Group& group) {
 void CourseChanges::on_wish(SpId from, const OperationId& id, const peer::Wish& wish) {
   if (groups_.is_forgotten(id.group)) return;
   Group& group = groups_.get(id.group);
-  group.course.wishes[from] = wish.course;
+  group.course.wishes[from] = wish.suspended;
   settle(group);
 }
 
@@ -80,7 +80,8 @@ void CourseChanges::on_wish(SpId from, const OperationId& id, const peer::Wish& 
 void CourseChanges::settle(Group& group) {
   GroupCourse& course = group.course;
   if (course.changing || !course.steered || !leads(group)) return;
-  const Course to = combined(course, group.membership()->services());
+  Course to = course.wanted;
+  to.suspended = combined(course, group.membership()->services());
   if (to != course.plan.after) return begin(group, to);
   course.failures = 0;
 }
@@ -120,6 +121,7 @@ void CourseChanges::decide(Group& group) {
   const bool passed = course.plan == CoursePlan{} || change.least > course.plan.from;
   const bool changes = change.possible && passed;
   if (changes) {
+    if (change.to.suspended != course.plan.after.suspended) course.trials.spoiled = true;
     course.plan = CoursePlan{change.most, course.plan.after, change.to};
     course.failures = 0;
   } else {

@@ -20,8 +20,8 @@ class CourseChanges {
   CourseChanges(Context& context, GroupTable& groups) : context_(context), groups_(groups) {}
 
   // As Engine says.
-  void wish(const Course& everywhere);
-  void wish(GroupId id, const Course& course);
+  void wish(const Suspended& everywhere);
+  void wish(GroupId id, const Suspended& suspended);
   [[nodiscard]] bool wants_retry() const { return wants_retry_; }
   void retry();
 
@@ -29,6 +29,9 @@ class CourseChanges {
   void steer(Group& group) {
     if (!group.course.steered) begin_steering(group);
   }
+  // At the leader: what GroupCourse::wanted says is to be.
+  void settle(Group& group);
+  [[nodiscard]] bool leads(const Group& group) const;
   // The rank has freed the group.
   void let_go(WorldRank rank, GroupId id) { context_.fabric.resume_calls(rank, id, nullptr); }
 
@@ -39,10 +42,8 @@ class CourseChanges {
 
  private:
   [[nodiscard]] static SpId leader_of(const Group& group);
-  [[nodiscard]] bool leads(const Group& group) const;
   void begin_steering(Group& group);
   void tell(Group& group);
-  void settle(Group& group);
   void begin(Group& group, const Course& to);
   [[nodiscard]] peer::Held hold_local(const Group& group);
   void count(Group& group, SpId from, const peer::Held& held);
@@ -51,7 +52,7 @@ class CourseChanges {
 
   Context& context_;
   GroupTable& groups_;
-  Course everywhere_;
+  Suspended everywhere_;
   bool wants_retry_ = false;
 };
 

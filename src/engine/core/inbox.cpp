@@ -53,6 +53,7 @@ struct Claims {
   // Of who serves members, or, the leader's, of the first of them.
   [[nodiscard]] bool operator()(const peer::Wish& /*wish*/) const { return serves_members(); }
   [[nodiscard]] bool operator()(const peer::Held& /*held*/) const { return serves_members(); }
+  [[nodiscard]] bool operator()(const peer::Measured& /*measured*/) const { return serves_members(); }
   [[nodiscard]] bool operator()(const peer::Hold& /*hold*/) const { return theirs(GroupRank{0}); }
   [[nodiscard]] bool operator()(const peer::Resume& /*resume*/) const { return theirs(GroupRank{0}); }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/core/choice_trials.hpp"
 #include "engine/core/context.hpp"
 #include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
@@ -15,8 +16,8 @@ namespace outrigger::engine {
 
 class Inbox {
  public:
-  Inbox(Context& context, GroupTable& groups, CourseChanges& courses)
-      : context_(context), groups_(groups), courses_(courses) {}
+  Inbox(Context& context, GroupTable& groups, CourseChanges& courses, ChoiceTrials& trials)
+      : context_(context), groups_(groups), courses_(courses), trials_(trials) {}
 
   // False: malformed, or it claims what cannot be; nothing was changed.
   [[nodiscard]] bool receive(SpId from, std::span<const std::byte> bytes);
@@ -51,10 +52,14 @@ class Inbox {
   void handle(SpId from, const OperationId& id, const peer::Hold& /*hold*/) { courses_.on_hold(from, id); }
   void handle(SpId from, const OperationId& id, const peer::Held& held) { courses_.on_held(from, id, held); }
   void handle(SpId from, const OperationId& id, const peer::Resume& resume) { courses_.on_resume(from, id, resume); }
+  void handle(SpId from, const OperationId& id, const peer::Measured& measured) {
+    trials_.on_measured(from, id, measured);
+  }
 
   Context& context_;
   GroupTable& groups_;
   CourseChanges& courses_;
+  ChoiceTrials& trials_;
   std::deque<Inbound> inbound_;
   std::vector<SpId> restarted_;
 };

@@ -36,4 +36,9 @@ void Courses::resume(WorldRank rank, const GroupId& group, const CoursePlan* pla
   futex_wake_all(entry->held);
 }
 
+std::optional<TrialTimes> Courses::times(WorldRank rank, const GroupId& group) const {
+  const CourseEntry* entry = find(rank, group);
+  return entry == nullptr ? std::nullopt : std::optional(entry->times());
+}
+
 }  // namespace outrigger::fabric

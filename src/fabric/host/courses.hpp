@@ -26,6 +26,8 @@ class Courses {
   // As Fabric says.
   [[nodiscard]] std::optional<std::uint64_t> hold(WorldRank rank, const GroupId& group);
   void resume(WorldRank rank, const GroupId& group, const CoursePlan* plan);
+  // What the rank has measured in its last trial.
+  [[nodiscard]] std::optional<TrialTimes> times(WorldRank rank, const GroupId& group) const;
 
  private:
   // Null: there is none.

@@ -1,5 +1,5 @@
-// What a communicator's course (protocol/course.hpp) says of a call: native for a while though the built-in table would
-// offload it.
+// What a communicator's course (protocol/course.hpp) says of a call that the built-in table and no rule of the user's
+// decides.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,21 @@
 #include "mpi/collectives/post.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/report/report.hpp"
+#include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
+#include "protocol/selection.hpp"
 
 namespace outrigger::mpi {
 
 struct Job;
 
-// Counts the call. Why it is native, the same on all ranks; or none.
-[[nodiscard]] NativeReason ask_course(const Job& job, CommState& comm, Collective collective);
+// Counts the call, and has it measured where two ways are tried in turn.
+struct Steered {
+  NativeReason native = NativeReason::none;  // why it is
+  Algorithm algorithm = Algorithm::ring_pull;
+};
+// The same on all ranks. `table`: what the built-in table says of the call.
+[[nodiscard]] Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table);
 
 // The call is native for small blocks, of which this rank's largest has so many bytes.
 void note_largest_block(const Job& job, CommState& comm, Collective collective, std::uint64_t bytes);

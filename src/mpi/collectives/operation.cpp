@@ -26,7 +26,7 @@ constexpr auto kDrainLimit = std::chrono::seconds(30);
 
 constinit std::mutex list_mutex;
 constinit std::mutex freed_mutex;
-constinit Operation* active = nullptr;
+constinit Operation* active_operations = nullptr;
 constinit Operation* spare = nullptr;
 constinit std::size_t spares = 0;
 constinit std::atomic<std::uint32_t> freed_count = 0;
@@ -34,14 +34,14 @@ constinit std::atomic<std::uint32_t> freed_count = 0;
 void link(Operation& operation) {
   const std::scoped_lock lock(list_mutex);
   operation.previous = nullptr;
-  operation.next = active;
-  if (active != nullptr) active->previous = &operation;
-  active = &operation;
+  operation.next = active_operations;
+  if (active_operations != nullptr) active_operations->previous = &operation;
+  active_operations = &operation;
 }
 
 void unlink(Operation& operation) {
   const std::scoped_lock lock(list_mutex);
-  (operation.previous != nullptr ? operation.previous->next : active) = operation.next;
+  (operation.previous != nullptr ? operation.previous->next : active_operations) = operation.next;
   if (operation.next != nullptr) operation.next->previous = operation.previous;
   operation.previous = nullptr;
   operation.next = nullptr;
@@ -138,7 +138,7 @@ void finish(Job& job, Operation& operation) {
 std::vector<Operation*> snapshot(bool freed_only) {
   std::vector<Operation*> operations;
   const std::scoped_lock lock(list_mutex);
-  for (Operation* operation = active; operation != nullptr; operation = operation->next) {
+  for (Operation* operation = active_operations; operation != nullptr; operation = operation->next) {
     if (!freed_only || operation->freed_by_user) operations.push_back(operation);
   }
   return operations;

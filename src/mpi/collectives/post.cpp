@@ -75,11 +75,14 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
                                                         state == nullptr ? kUnknown : state->shape(), block_bytes);
   if (!decision.considered) return {};
   NativeReason reason = why_native(state, comm);
-  if (reason == NativeReason::none && decision.algorithm) {
-    if (!decision.by_user) reason = ask_course(job, *state, collective);
-    if (reason == NativeReason::none) return Offload{state, *decision.algorithm, !decision.by_user};
+  if (reason == NativeReason::none && decision.by_user) {
+    if (decision.algorithm) return Offload{state, *decision.algorithm, false};
+    reason = NativeReason::selection_table;
   } else if (reason == NativeReason::none) {
-    reason = decision.by_user ? NativeReason::selection_table : NativeReason::small_blocks;
+    const CallKey key = CallKey::of(collective, form == Form::blocking, block_bytes);
+    const Steered steered = ask_course(job, *state, key, decision);
+    if (steered.native == NativeReason::none) return Offload{state, steered.algorithm, true};
+    reason = steered.native;
   }
   if (job.reporting) count_native(reason);
   Offload native;
@@ -103,6 +106,7 @@ void post_operation(Job& job, Operation& operation) {
   const bool is_root = operation.root == operation.comm->me().value();
   operation.own_block_by_rank = operation.copies_own_block || operation.in_place || is_root;
   if (job.reporting) count_post(operation);
+  if (job.native_cores != nullptr) job.native_cores->offloaded_call(operation.comm);
   launch(job, operation, operation.comm->next_sequence());
 }
 

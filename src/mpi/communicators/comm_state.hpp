@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "client/client.hpp"
+#include "mpi/choice/comm_calls.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/counting.hpp"
 #include "protocol/course.hpp"
@@ -44,12 +45,12 @@ class CommState {
 
   // While a collective is native for small blocks: this rank has called it with others. True: for the first time.
   [[nodiscard]] bool note_larger_blocks(Collective collective) {
-    const std::uint16_t bit = Course::bit(collective);
+    const std::uint16_t bit = Suspended::bit(collective);
     return (larger_blocks_.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
   }
   // It is not (any more).
   void forget_larger_blocks(Collective collective) {
-    const std::uint16_t bit = Course::bit(collective);
+    const std::uint16_t bit = Suspended::bit(collective);
     if ((larger_blocks_.load(std::memory_order_relaxed) & bit) == 0) return;
     larger_blocks_.fetch_and(static_cast<std::uint16_t>(~bit), std::memory_order_relaxed);
   }
@@ -65,6 +66,10 @@ class CommState {
   [[nodiscard]] std::shared_ptr<const client::Group> group(client::Client& client);
   // The client goes away; nothing is posted any more.
   void drop_group();
+
+  // Has it been made?
+  [[nodiscard]] bool has_group() const { return group_ != nullptr; }
+  [[nodiscard]] CommCalls& calls() { return calls_; }
 
   [[nodiscard]] CommState* next_of() const { return next_; }  // in the list of all states
 
@@ -93,6 +98,7 @@ class CommState {
   std::atomic<std::uint16_t> larger_blocks_ = 0;  // bits by Collective
   std::atomic<std::uint32_t> references_ = 1;
   std::shared_ptr<const client::Group> group_;
+  CommCalls calls_;
   CommRecord* record_ = nullptr;
   CommState* previous_ = nullptr;  // list of all states
   CommState* next_ = nullptr;

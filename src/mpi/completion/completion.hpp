@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "mpi/choice/lost_time.hpp"
 #include "mpi/collectives/operation.hpp"
 #include "mpi/completion/missing_arguments.hpp"
 #include "mpi/completion/request_table.hpp"
@@ -107,12 +108,23 @@ template <class... Args, int (*complete)(Job&, OurRequests&, Args...)>
 struct Completion<complete> {
   template <Call call>
   static int run(const CallSite& site, WordFor<Args>... words) {
+    if (measuring()) [[unlikely]]
+      return run_measured<call>(site, words...);
+    return run_any<call>(site, words...);
+  }
+
+ private:
+  template <Call call>
+  [[gnu::noinline]] static int run_measured(const CallSite& site, WordFor<Args>... words) {
+    const InsideMpi inside;
+    return run_any<call>(site, words...);
+  }
+  template <Call call>
+  static int run_any(const CallSite& site, WordFor<Args>... words) {
     const TimedCompletion timed(site, call, words...);
     Job* job = job_to_complete(site);
     return job == nullptr ? site.pass(call, words...) : run_in<call>(*job, argument<Args>(words)...);
   }
-
- private:
   template <Call call>
   static int run_in(Job& job, Args... args) {
     progress_freed(job);

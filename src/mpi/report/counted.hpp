@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "mpi/choice/lost_time.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/counting.hpp"
 #include "protocol/collective_calls.hpp"
@@ -17,13 +18,25 @@ template <CollectiveCall collective, CallForm form, Counts counts, class Handler
 struct Counted {
   template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {
+    if (measuring()) [[unlikely]]
+      return run_measured<call>(site, words...);
+    return run_as_asked<call>(site, words...);
+  }
+
+ private:
+  template <Call call, class... Words>
+  [[gnu::noinline]] static int run_measured(const CallSite& site, Words... words) {
+    const InsideMpi inside;
+    return run_as_asked<call>(site, words...);
+  }
+  template <Call call, class... Words>
+  static int run_as_asked(const CallSite& site, Words... words) {
     if (!counting()) [[likely]] {
       return Handler::template run<call>(site, words...);
     }
     return run_counted<call>(site, words...);
   }
 
- private:
   template <Call call, class... Words>
   [[gnu::noinline]] static int run_counted(const CallSite& site, Words... words) {
     if (site.inside_mpi()) return Handler::template run<call>(site, words...);

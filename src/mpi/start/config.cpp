@@ -56,6 +56,15 @@ Status read_algorithms(Config& config) {
   return Done{};
 }
 
+Status read_choice(Config& config) {
+  const std::string_view text = variable(setting::kChoice);
+  if (!text.empty() && text != "measured" && text != "fixed") {
+    return bad(setting::kChoice, text, "use measured or fixed");
+  }
+  config.measured_choice = text != "fixed";
+  return Done{};
+}
+
 Status read_memory(Config& config) {
   const auto refused = read_reach(variable(setting::kReach), config.memory);
   if (refused)
@@ -145,12 +154,14 @@ std::string report_path() {
 Result<Config> read_config() {
   Config config;
   config.service_cpus = variable(setting::kServiceCpus);
+  config.native_cpus = variable(setting::kNativeCpus);
   config.report = report_path();
   config.transports = variable(setting::kTransports);
-  for (const Status& status : {read_names(), read_number(setting::kServices, config.services),
-                               read_number(setting::kInitTimeout, config.init_timeout_ms),
-                               read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config),
-                               read_memory(config), read_dpus(config), read_log(config), read_daemon(config)}) {
+  for (const Status& status :
+       {read_names(), read_number(setting::kServices, config.services),
+        read_number(setting::kInitTimeout, config.init_timeout_ms),
+        read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config), read_choice(config),
+        read_memory(config), read_dpus(config), read_log(config), read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
   if (config.pretend_nodes == 0) return bad(setting::kPretendNodes, "0", "at least 1");
@@ -187,6 +198,7 @@ std::uint64_t Config::digest() const {
   for (const AidRow& aid : kAids) mix(memory.*aid.on ? 1 : 0);
   mix(pretend_nodes);
   mix(report.empty() ? 0 : 1);
+  mix(measured_choice ? 1 : 0);
   for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));
   return digest;
 }

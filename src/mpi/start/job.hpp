@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/client.hpp"
+#include "mpi/choice/native_cores.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/start/config.hpp"
 #include "protocol/selection.hpp"
@@ -28,6 +29,7 @@ struct Job {
   std::uint32_t number_here = 0;   // which of them this is
   std::vector<RankPlace> places;   // of all ranks, by world rank
   copy::RankCores cores = copy::RankCores::own;
+  std::unique_ptr<NativeCores> native_cores;  // null: the choice is fixed
   bool reporting = false;
   MPI_Comm packing_comm{};  // of this rank alone; errors return
   MPI_Group world_group{};

@@ -102,6 +102,21 @@ void tell_program(BindPolicy policy, const NodePlacement& placement, const RankP
   if (policy == BindPolicy::hybrid) set_unless_set("OMP_NUM_THREADS", std::to_string(rank.shared ? 1 : rank.cores));
 }
 
+// What the rank would have had if no core were kept, for while its collectives go natively: where ranks share cores
+// because of that.
+void tell_of_native_cores(const NodeRequest& request, const Topology& topology, std::uint32_t local_rank,
+                          const RankPlace& place) {
+  (void)::unsetenv(setting::kNativeCpus);
+  if (!place.shared || place.cpus.empty()) return;
+  NodeRequest natively = request;
+  natively.keep_no_core = true;
+  natively.service_cpus.clear();
+  const Result<NodePlacement> placement = place_node(natively, topology);
+  if (!placement) return;
+  const std::vector<int>& cpus = placement.value().ranks[local_rank].cpus;
+  if (!cpus.empty() && cpus != place.cpus) (void)::setenv(setting::kNativeCpus, joined(cpus).c_str(), 1);
+}
+
 // What the system refuses costs the placement and not the job. All ranks of a node fare alike: one says so.
 Status go_on_unbound(const LauncherRank& local, const std::string& reason) {
   if (local.rank == 0) fmt::print(stderr, "outrigger: the ranks of this node are not bound: {}\n", reason);
@@ -116,7 +131,8 @@ Status bind_here(const BindExecOptions& options) {
   if (!request) return Error{request.error()};
   const Result<Topology> topology = read_topology();
   if (!topology) return go_on_unbound(local.value(), topology.error());
-  const Result<NodePlacement> placement = place_node(request.value(), within_affinity(topology.value()));
+  const Topology here = within_affinity(topology.value());
+  const Result<NodePlacement> placement = place_node(request.value(), here);
   if (!placement) return Error{placement.error()};
   const RankPlace& rank = placement.value().ranks[local.value().rank];
   if (!rank.cpus.empty()) {
@@ -124,6 +140,7 @@ Status bind_here(const BindExecOptions& options) {
       return go_on_unbound(local.value(), bound.error());
   }
   tell_program(request.value().bind.policy, placement.value(), rank);
+  tell_of_native_cores(request.value(), here, local.value().rank, rank);
   return Done{};
 }
 

@@ -43,7 +43,7 @@ std::uint16_t BlockSizes::small(const GroupId& group) const {
   if (found == groups_.end()) return bits;
   for (const CollectiveRow& row : kCollectives) {
     if (found->second[index_of(row.collective)].small) {
-      bits = static_cast<std::uint16_t>(bits | Course::bit(row.collective));
+      bits = static_cast<std::uint16_t>(bits | Suspended::bit(row.collective));
     }
   }
   return bits;

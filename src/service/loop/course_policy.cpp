@@ -11,6 +11,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr milliseconds kBetweenRunTimes{1};
+constexpr milliseconds kAfterRanks{20};  // what they have made this process wait is read later
 constexpr milliseconds kBetweenFreeShares{250};
 constexpr milliseconds kBetweenRetries{5};
 
@@ -25,7 +26,7 @@ void CoursePolicy::larger_blocks(const GroupId& group, Collective collective) {
 }
 
 void CoursePolicy::wish_for(const GroupId& group) {
-  engine_->wish(group, Course{0, sizes_.small(group)});
+  engine_->wish(group, Suspended{0, sizes_.small(group)});
 }
 
 void CoursePolicy::look_after(Clock::time_point now, const fabric::Business& /*business*/) {
@@ -38,7 +39,7 @@ void CoursePolicy::look_after(Clock::time_point now, const fabric::Business& /*b
   if (watch_.taken() != wishes_native_) {
     wishes_native_ = watch_.taken();
     spdlog::info("others {} this core", wishes_native_ ? "take" : "have left");
-    engine_->wish(Course{wishes_native_ ? kEveryCollective : std::uint16_t{0}, 0});
+    engine_->wish(Suspended{wishes_native_ ? kEveryCollective : std::uint16_t{0}, 0});
   }
   if (engine_->wants_retry() && now - retried_ >= kBetweenRetries) {
     retried_ = now;
@@ -46,12 +47,24 @@ void CoursePolicy::look_after(Clock::time_point now, const fabric::Business& /*b
   }
 }
 
+bool CoursePolicy::ranks_were_here(Clock::time_point now) {
+  const auto is_here = [](const SegmentHeader* rank) {
+    return rank->rank_on_native_cores.load(std::memory_order_relaxed) != 0;
+  };
+  if (std::ranges::any_of(ranks_, is_here)) ranks_left_ = now + kAfterRanks;
+  return now < ranks_left_;
+}
+
 void CoursePolicy::read_run_times(Clock::time_point now) {
   const std::optional<RunTimes> times = run_times_.read();
   if (!times) return idle_times_.reset();
   times_ = *times;
   const bool before = watch_.taken();
-  watch_.note(times_, now);
+  if (ranks_were_here(now)) {
+    watch_.skip(times_);
+  } else {
+    watch_.note(times_, now);
+  }
   if (!before && watch_.taken()) {
     free_since_ = now;
     idle_ = idle_times_->read().value_or(nanoseconds{0});

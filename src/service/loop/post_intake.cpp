@@ -4,10 +4,10 @@
 #include <cassert>
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 #include <variant>
 
 #include "service/log.hpp"
-#include "service/loop/slot_decoder.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -115,22 +115,48 @@ void PostIntake::take_operation(WorldRank rank, SlotIndex slot, const SlotReques
     spdlog::warn("rank {}, slot {}: rejected: {}", rank.value(), slot.value(), decoded.error());
     return reject(rank, slot, body);
   }
-  if (const auto* forget = std::get_if<ForgetGroup>(&decoded.value())) {
-    engine_->forget_group(rank, forget->group);
-    groups_->forget(rank, forget->group);
-    courses_.forget(forget->group);
-    node_.courses().forget(rank, forget->group);
-    return completes_->complete(rank, slot, {});
-  }
-  if (const auto* larger = std::get_if<LargerBlocks>(&decoded.value())) {
-    courses_.larger_blocks(larger->group, larger->collective);
-    return completes_->complete(rank, slot, {});
-  }
-  node_.slots().set_marks(rank, slot, body.marks, body.group_size);
-  auto operation = std::get<engine::PostedOperation>(std::move(decoded).value());
-  node_.courses().learn(rank, operation.id.group, CourseNumber{body.course});
+  std::visit(
+      [&]<class Said>(Said& said) {
+        if constexpr (std::is_same_v<Said, engine::PostedOperation>) {
+          post(body, std::move(said));
+        } else {
+          note(rank, body, said);
+          completes_->complete(rank, slot, {});
+        }
+      },
+      decoded.value());
+}
+
+void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& operation) {
+  node_.slots().set_marks(operation.rank, operation.slot, body.marks, body.group_size);
+  node_.courses().learn(operation.rank, operation.id.group, CourseNumber{body.course});
   courses_.posted(operation);
   engine_->post(std::move(operation));
+}
+
+void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const ForgetGroup& forget) {
+  engine_->forget_group(rank, forget.group);
+  groups_->forget(rank, forget.group);
+  courses_.forget(forget.group);
+  node_.courses().forget(rank, forget.group);
+}
+
+void PostIntake::note(WorldRank /*rank*/, const SlotRequestBody& /*body*/, const LargerBlocks& larger) {
+  courses_.larger_blocks(larger.group, larger.collective);
+}
+
+void PostIntake::note(WorldRank rank, const SlotRequestBody& body, const JoinCourse& join) {
+  node_.courses().learn(rank, join.group, CourseNumber{body.course});
+  engine_->join(rank, join.group, join.members);
+}
+
+void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const AskTrial& ask) {
+  engine_->ask_trial(rank, ask.group, ask.request);
+}
+
+void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const TrialMeasured& measured) {
+  const std::optional<TrialTimes> times = node_.courses().times(rank, measured.group);
+  if (times) engine_->measured(rank, measured.group, measured.trial, *times);
 }
 
 void PostIntake::reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body) {

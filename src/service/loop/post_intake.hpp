@@ -15,6 +15,7 @@
 #include "protocol/segment.hpp"
 #include "service/loop/course_policy.hpp"
 #include "service/loop/group_cache.hpp"
+#include "service/loop/slot_decoder.hpp"
 
 namespace outrigger::service {
 
@@ -63,6 +64,13 @@ class PostIntake {
   [[nodiscard]] bool take_overflow_of(ServedRank& served);
   [[nodiscard]] std::optional<LocalRef> next_record(const ServedRank& served);
   void take_operation(WorldRank rank, SlotIndex slot, const SlotRequestBody& body);
+  void post(const SlotRequestBody& body, engine::PostedOperation&& operation);
+  // What is no operation, and completed at once.
+  void note(WorldRank rank, const SlotRequestBody& body, const ForgetGroup& forget);
+  void note(WorldRank rank, const SlotRequestBody& body, const LargerBlocks& larger);
+  void note(WorldRank rank, const SlotRequestBody& body, const JoinCourse& join);
+  void note(WorldRank rank, const SlotRequestBody& body, const AskTrial& ask);
+  void note(WorldRank rank, const SlotRequestBody& body, const TrialMeasured& measured);
   void reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body);
   void protest(const ServedRank& served, std::string reason);
   void announce_sleep(bool sleeping);

@@ -9,6 +9,12 @@
 namespace outrigger::service {
 namespace {
 
+std::optional<std::string> problem_of_group(const SlotRequestBody& body, std::uint32_t world_size) {
+  if (body.group_size == 0 || body.group_size > std::min(kMaxGroupSize, world_size)) return "group size out of range";
+  if (body.group_rank >= body.group_size) return "group rank not below the group size";
+  return std::nullopt;
+}
+
 std::optional<std::string> problem_of_header(const SlotRequestBody& body, std::uint32_t world_size) {
   const auto collective = static_cast<Collective>(body.collective);
   if (!is_known(collective)) return "unknown collective";
@@ -16,8 +22,7 @@ std::optional<std::string> problem_of_header(const SlotRequestBody& body, std::u
   if ((body.flags & ~(kSlotOwnBlockDone | kSlotReceiveFromRoot)) != 0) return "unknown flags";
   if (((body.flags & kSlotReceiveFromRoot) != 0) != is_rooted(collective)) return "flags of another collective";
   if (is_rooted(collective) && body.receive.extents.region != 0) return "extents where there is one block";
-  if (body.group_size == 0 || body.group_size > std::min(kMaxGroupSize, world_size)) return "group size out of range";
-  if (body.group_rank >= body.group_size) return "group rank not below the group size";
+  if (auto problem = problem_of_group(body, world_size)) return problem;
   if (body.root >= body.group_size) return "root not below the group size";
   return std::nullopt;
 }
@@ -80,25 +85,56 @@ Result<engine::BlockLayout> decode_layout(const SlotLayout& layout, const std::s
   return decoded;
 }
 
+Result<Members> decode_members(const SlotRequestBody& body, WorldRank rank, const fabric::RankMemory& memory,
+                               GroupCache& groups) {
+  const auto* shared = shared_array<std::uint32_t>(memory, body.members, body.group_size);
+  if (shared == nullptr) return Error{"the members are not in the rank's shared memory"};
+  return groups.intern(rank, GroupId{body.group_high, body.group_low}, std::span(shared, body.group_size),
+                       GroupRank{body.group_rank});
+}
+
+// What is asked about a group's course.
+Result<DecodedSlot> decode_about_course(const SlotRequestBody& body, WorldRank rank, const fabric::RankMemory& memory,
+                                        std::uint32_t world_size, GroupCache& groups) {
+  const GroupId group{body.group_high, body.group_low};
+  switch (static_cast<SlotRequest>(body.request)) {
+    case SlotRequest::larger_blocks: {
+      if (!is_known(static_cast<Collective>(body.collective))) return Error{"there is no such collective"};
+      return DecodedSlot(LargerBlocks{group, static_cast<Collective>(body.collective)});
+    }
+    case SlotRequest::join_course: {
+      if (const auto problem = problem_of_group(body, world_size)) return Error{*problem};
+      Result<Members> members = decode_members(body, rank, memory, groups);
+      if (!members) return Error{members.error()};
+      return DecodedSlot(JoinCourse{group, std::move(members).value()});
+    }
+    case SlotRequest::ask_trial: {
+      const TrialRequest request = TrialRequest::decode(body.root, static_cast<Algorithm>(body.algorithm));
+      if (!request.valid()) return Error{"such a trial cannot be"};
+      return DecodedSlot(AskTrial{group, request});
+    }
+    case SlotRequest::measured: {
+      if (body.sequence == 0 || body.sequence > UINT16_MAX) return Error{"there is no such trial"};
+      return DecodedSlot(TrialMeasured{group, static_cast<std::uint16_t>(body.sequence)});
+    }
+    default: return Error{"unknown request"};
+  }
+}
+
 }  // namespace
 
 Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, SlotIndex slot,
                                 const fabric::RankMemory& memory, std::uint32_t world_size, GroupCache& groups) {
   const GroupId group{body.group_high, body.group_low};
   if (body.request == static_cast<std::uint16_t>(SlotRequest::forget_group)) return DecodedSlot(ForgetGroup{group});
-  if (body.request == static_cast<std::uint16_t>(SlotRequest::larger_blocks)) {
-    if (!is_known(static_cast<Collective>(body.collective))) return Error{"there is no such collective"};
-    return DecodedSlot(LargerBlocks{group, static_cast<Collective>(body.collective)});
+  if (body.request != static_cast<std::uint16_t>(SlotRequest::operation)) {
+    return decode_about_course(body, rank, memory, world_size, groups);
   }
-  if (body.request != static_cast<std::uint16_t>(SlotRequest::operation)) return Error{"unknown request"};
   if (const auto problem = problem_of_header(body, world_size)) return Error{*problem};
 
   const auto* marks = shared_array<std::uint8_t>(memory, body.marks, body.group_size);
   if (marks == nullptr) return Error{"the delivered marks are not in the rank's shared memory"};
-  const auto* shared_members = shared_array<std::uint32_t>(memory, body.members, body.group_size);
-  if (shared_members == nullptr) return Error{"the members are not in the rank's shared memory"};
-  Result<Members> members =
-      groups.intern(rank, group, std::span(shared_members, body.group_size), GroupRank{body.group_rank});
+  Result<Members> members = decode_members(body, rank, memory, groups);
   if (!members) return Error{members.error()};
   Result<engine::BlockLayout> send = decode_layout(body.send, "send", rank, body.group_size, memory);
   if (!send) return Error{send.error()};

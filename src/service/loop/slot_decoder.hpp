@@ -25,7 +25,23 @@ struct LargerBlocks {
   Collective collective;
 };
 
-using DecodedSlot = std::variant<engine::PostedOperation, ForgetGroup, LargerBlocks>;
+struct JoinCourse {
+  GroupId group;
+  Members members;
+};
+
+struct AskTrial {
+  GroupId group;
+  TrialRequest request;
+};
+
+struct TrialMeasured {
+  GroupId group;
+  std::uint16_t trial;
+};
+
+using DecodedSlot =
+    std::variant<engine::PostedOperation, ForgetGroup, LargerBlocks, JoinCourse, AskTrial, TrialMeasured>;
 
 // `body` is this process's own copy. Changes nothing but `groups`. The error says which field is wrong.
 [[nodiscard]] Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, SlotIndex slot,

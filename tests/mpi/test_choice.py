@@ -1,0 +1,66 @@
+"""Native or offloaded by what is measured: all ranks try and choose alike, whatever the program does meanwhile, few calls
+are tried, and programs that are told to be deterministic are left alone."""
+
+import pytest
+
+pytestmark = pytest.mark.one_machine
+
+CALLS = 1500
+
+
+@pytest.fixture
+def measured(offload):
+    offload.measured_choice = True
+    return offload
+
+
+def native(result, reason: str) -> int:
+    return sum(entry["native"].get(reason, 0) for entry in result.report["collectives"])
+
+
+@pytest.mark.parametrize(("nodes", "services"), [(1, 1), (1, 2), (2, 1)])
+def test_two_ways_are_tried_in_turn_and_few_calls_are(measured, nodes, services):
+    measured.pretend_nodes = nodes
+    result = measured.run(4, ["choices", "steady", str(CALLS)], services=services, timeout_s=120).ok()
+    assert f"choices: {CALLS} calls, right" in result.out
+    assert native(result, "measured choice") > 0, result.report
+    assert result.offloaded() > 0
+
+
+def test_programs_with_few_calls_are_left_alone(measured):
+    result = measured.run(2, ["choices", "steady", "130"]).ok()
+    assert "right" in result.out
+    assert native(result, "measured choice") == 0
+
+
+def test_a_fixed_choice_tries_nothing(measured):
+    result = measured.run(2, ["choices", "steady", str(CALLS)], env={"OUTRIGGER_CHOICE": "fixed"}, timeout_s=120).ok()
+    assert "right" in result.out
+    assert native(result, "measured choice") == 0
+
+
+def test_what_a_rule_names_is_not_tried(measured):
+    env = {"OUTRIGGER_ALGORITHM": "ialltoall=ring_pull"}
+    result = measured.run(2, ["choices", "steady", str(CALLS)], env=env, timeout_s=120).ok()
+    assert "right" in result.out
+    assert native(result, "measured choice") == 0
+    assert result.offloaded() == 2 * CALLS
+
+
+@pytest.mark.parametrize("mode", ["changing", "skewed", "threads"])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_ranks_choose_alike_whatever_the_program_does(measured, mode, nodes):
+    measured.pretend_nodes = nodes
+    result = measured.run(3, ["choices", mode, str(CALLS)], timeout_s=180).ok()
+    assert "right" in result.out
+
+
+def test_communicators_that_come_and_go(measured):
+    result = measured.run(4, ["choices", "communicators", "300"], services=2, timeout_s=180).ok()
+    assert "right" in result.out
+
+
+def test_a_choice_that_there_is_not_is_an_error(measured):
+    result = measured.run(2, ["choices", "steady", "10"], env={"OUTRIGGER_CHOICE": "guessed"}).ok()
+    assert "OUTRIGGER_CHOICE" in result.out
+    assert "measured or fixed" in result.out
