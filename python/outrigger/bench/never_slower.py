@@ -31,6 +31,8 @@ _BLOCKING = tuple(name.removeprefix("i") for name in _NONBLOCKING)
 _ALL = (*_NONBLOCKING, *_BLOCKING)
 _UNLESS_NAMED = (*_NONBLOCKING, "alltoall", "allgather", "bcast")
 _SIZES = "1,64,1K,8K,64K,256K,1M,4M"
+_BUDGET = "15m"
+_EACH_FOUND = "auto"
 _LARGEST = 1 << 28
 _MOST_SIZES = 32
 _LEAST_BUDGET_S, _MOST_BUDGET_S = 10, 24 * 3600
@@ -84,7 +86,7 @@ class Request:
 
 def _mpis(wanted: str, found: artifacts.Artifacts) -> tuple[list[Mpi], list[str]]:
     """Those asked for; where all are, Intel's too. And what is to be said of that."""
-    if wanted != "auto":
+    if wanted != _EACH_FOUND:
         return command.choose_mpis(wanted), []
     intel = never_slower_sites.intel(found)
     chosen = command.choose_mpis(wanted)
@@ -218,16 +220,7 @@ def _read_file(path: Path) -> Grid:
         raise UserError(f"--from {path}: {getattr(error, 'strerror', None) or 'is no text'}") from error
 
 
-def _check_alone(context: typer.Context) -> None:
-    """--from measures nothing."""
-    for name, parameter in context.params.items():
-        given = context.get_parameter_source(name)
-        if name not in ("source", "out") and given is not None and given.name == "COMMANDLINE" and parameter:
-            raise UserError("--from draws what was measured before: only --out goes with it")
-
-
 def measure_never_slower(
-    context: typer.Context,
     collectives: Annotated[
         list[str] | None,
         typer.Argument(
@@ -247,11 +240,11 @@ def measure_never_slower(
             show_default="all but threads, which Intel MPI has",
         ),
     ] = None,
-    mpi: options.EachMpi = "auto",
+    mpi: options.EachMpi = _EACH_FOUND,
     ranks: Annotated[
         int | None, typer.Option("-n", help="Number of ranks.", show_default="all cores but one, 2 at least")
     ] = None,
-    budget: Annotated[str, typer.Option("--budget", help="For all of it: 15m, 90s, 1h.")] = "15m",
+    budget: Annotated[str, typer.Option("--budget", help="For all of it: 15m, 90s, 1h.")] = _BUDGET,
     out: Annotated[Path, typer.Option("--out", help="Directory for figures, table and pictures.")] = Path(
         "never-slower-out"
     ),
@@ -269,7 +262,8 @@ def measure_never_slower(
     """
     screen = console()
     if source is not None:
-        _check_alone(context)
+        if collectives or placement or ranks or (size_list, mpi, budget) != (_SIZES, _EACH_FOUND, _BUDGET):
+            raise UserError("--from draws what was measured before: only --out goes with it")
         grid = _read_file(source)
         _show(screen, grid, _Writer(out).pictures(grid))
         raise typer.Exit(exit_code(grid))

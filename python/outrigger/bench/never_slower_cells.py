@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from outrigger import formats
@@ -14,7 +15,7 @@ from outrigger.sizes import format_size
 LIMIT = 1.02
 """A cell is slower where all of its band is above."""
 VERSION = 1
-_RESAMPLES = 400
+_RESAMPLES = 300
 _OUTSIDE = 0.01
 """Of resampled ratios, how many lie outside the band: few, because a grid has hundreds of cells."""
 
@@ -192,9 +193,10 @@ def ratio_of(launches: Sequence[tuple[Sequence[float], Sequence[float]]], *, pai
     )  # fmt: skip
 
 
-def _widened(found: Ratio, floor: Ratio) -> Ratio:
+def _widened(found: Ratio, launches: Sequence[Elapsed]) -> Ratio:
     """By how far native is from native in the same rounds: that is noise, too."""
-    noise = max(floor.ratio, 1 / floor.ratio)
+    floor = median([median(elapsed.again) / median(elapsed.native) for elapsed in launches])
+    noise = max(floor, 1 / floor)
     return replace(found, low=round(found.low / noise, 4), high=round(found.high * noise, 4))
 
 
@@ -208,7 +210,7 @@ def make_cell(mpi: str, placement: str, launches: Sequence[tuple[Line, Line]]) -
         if any(side is None for pair in sides for side in pair):
             return None
         found = ratio_of([(native.native, offloaded.offloaded) for native, offloaded in sides], paired=paired)
-        return _widened(found, ratio_of([(native.native, native.again) for native, _ in sides]))
+        return _widened(found, [native for native, _ in sides])
 
     pure = against("pure")
     assert pure is not None

@@ -16,7 +16,7 @@ from outrigger.errors import UserError
 
 PASSES = 3
 """Of each cell: how launches differ shows only in several."""
-_ROUNDS = 300
+_ROUNDS = 200
 _STARTUP_S = 1.5
 _SPENT = 0.6
 """Of a launch's time for the rounds; the rest is for trials, sizing the work and checking bytes."""
@@ -45,6 +45,15 @@ class _State:
     least_s: float = 0.0
     """What a pass needs, by the quickest so far."""
     broken: bool = False
+    _cells: dict[tuple[str, int], Cell] = field(default_factory=dict)
+
+    def cells(self) -> list[Cell]:
+        """Statistics take time: they are made anew only for cells that have new figures."""
+        for key in dict.fromkeys(key for pairs in self.pairs for key in pairs):
+            launches = [pairs[key] for pairs in self.pairs if key in pairs]
+            if key not in self._cells or self._cells[key].launches != len(launches):
+                self._cells[key] = make_cell(self.group.mpi.title, self.group.placement, launches)
+        return list(self._cells.values())
 
 
 @dataclass(frozen=True)
@@ -92,16 +101,10 @@ class Runs:
 
     def cells(self) -> tuple[Cell, ...]:
         """Of what was measured so far."""
-        made = []
-        for state in self._states:
-            keys = dict.fromkeys(key for pairs in state.pairs for key in pairs)
-            for key in keys:
-                launches = [pairs[key] for pairs in state.pairs if key in pairs]
-                made.append(make_cell(state.group.mpi.title, state.group.placement, launches))
-        return tuple(made)
+        return tuple(cell for state in self._states for cell in state.cells())
 
     def measure(self, save: Callable[[], None]) -> None:
-        """All passes, or as many as the budget allows. `save` after each group."""
+        """All passes, or as many as the budget allows. `save` after each group while that has something new."""
         for number in range(PASSES):
             for state in self._states:
                 if self.interrupted or time.monotonic() > self._end - number * state.least_s:
@@ -110,7 +113,8 @@ class Runs:
                     self._launches_left -= state.group.jobs
                 else:
                     self._pass(state, number)
-                    save()
+                    if number == 0:  # later the statistics of all cells would take the time of launches
+                        save()
 
     def _pass(self, state: _State, number: int) -> None:
         """One launch of each job; every second time the other way round, once native has sized the work."""
