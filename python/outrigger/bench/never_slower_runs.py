@@ -104,6 +104,13 @@ class Runs:
         return tuple(cell for state in self._states for cell in state.cells())
 
     def measure(self, save: Callable[[], None]) -> None:
+        """See _all_passes; Ctrl-C ends it, between launches as within one."""
+        try:
+            self._all_passes(save)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _all_passes(self, save: Callable[[], None]) -> None:
         """All passes, or as many as the budget allows. `save` after each group while that has something new."""
         for number in range(PASSES):
             for state in self._states:
