@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "barrier.h"
+#include "fail.h"
 #include "options.h"
 #include "probe.h"
 #include "work.h"
@@ -51,6 +52,7 @@ static void run_configuration(const Options* options, Collective collective, Mem
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const Options options = options_parse(argc, argv, "alltoall_bench: latency and overlap of nonblocking collectives.");
+  if (options.samples) fail("--figures samples: orbench prints them");
   int rank;
   int ranks;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

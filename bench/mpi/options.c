@@ -17,12 +17,22 @@ static const char kUsage[] =
     "  --iterations N      at most so many per configuration (200)\n"
     "  --seconds S         at most about so long per configuration (3)\n"
     "  --work LIST         iterations of work, one per configuration; unless given, as long as the pure latency\n"
+    "  --milliseconds MS   the same in milliseconds\n"
+    "  --figures NAME      orbench: medians, or samples: every round's times, native against what a program gets\n"
+    "                      that says nothing; --collectives may name forms that block, alltoall (medians)\n"
     "  --order NAME        contiguous: ranks as the launcher gave them; strided: by turns over the nodes "
     "(contiguous)\n";
 
-static Collective parse_collective(const char* text) {
+static void parse_collective(Options* options, const char* text) {
+  const int index = options->collective_count;
+  if (index == kForms) fail("--collectives: there are only %d", (int)kForms);
   for (Collective c = kIalltoall; c < kCollectives; c++) {
-    if (strcmp(text, collective_name(c)) == 0) return c;
+    const bool blocking = strcmp(text, blocking_name(c)) == 0;
+    if (!blocking && strcmp(text, collective_name(c)) != 0) continue;
+    options->collectives[index] = c;
+    options->blocking[index] = blocking;
+    options->collective_count++;
+    return;
   }
   fail("--collectives: '%s' is none that is measured; --help lists them", text);
 }
@@ -38,8 +48,7 @@ static void parse_list(Options* options, const char* option, char* list) {
   char* rest = NULL;
   for (char* item = strtok_r(list, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
     if (strcmp(option, "--collectives") == 0) {
-      if (options->collective_count == kCollectives) fail("--collectives: there are only %d", (int)kCollectives);
-      options->collectives[options->collective_count++] = parse_collective(item);
+      parse_collective(options, item);
     } else if (strcmp(option, "--memory") == 0) {
       if (options->memory_count == 2) fail("--memory: there are only two kinds");
       options->memories[options->memory_count++] = parse_memory(item);
@@ -57,6 +66,21 @@ static bool parse_strided(const char* text) {
   const bool strided = strcmp(text, "strided") == 0;
   if (!strided && strcmp(text, "contiguous") != 0) fail("--order: '%s' is neither contiguous nor strided", text);
   return strided;
+}
+
+static bool parse_samples(const char* text) {
+  const bool samples = strcmp(text, "samples") == 0;
+  if (!samples && strcmp(text, "medians") != 0) fail("--figures: '%s' is neither medians nor samples", text);
+  return samples;
+}
+
+static void check_forms(const Options* options) {
+  for (int i = 0; i < options->collective_count; i++) {
+    if (options->blocking[i] && !options->samples) {
+      fail("--collectives: '%s' blocks, which is measured with --figures samples only",
+           blocking_name(options->collectives[i]));
+    }
+  }
 }
 
 static void set_defaults(Options* options) {
@@ -99,6 +123,10 @@ Options options_parse(int argc, char** argv, const char* about) {
       options.iterations = (int)parse_number(option, value, 1, 1000000);
     } else if (strcmp(option, "--seconds") == 0) {
       options.seconds = (double)parse_number(option, value, 1, 3600);
+    } else if (strcmp(option, "--milliseconds") == 0) {
+      options.seconds = 1e-3 * (double)parse_number(option, value, 1, 3600000);
+    } else if (strcmp(option, "--figures") == 0) {
+      options.samples = parse_samples(value);
     } else if (strcmp(option, "--order") == 0) {
       options.strided = parse_strided(value);
     } else if (strcmp(option, "--collectives") == 0 || strcmp(option, "--memory") == 0 ||
@@ -109,6 +137,7 @@ Options options_parse(int argc, char** argv, const char* about) {
     }
   }
   set_defaults(&options);
+  check_forms(&options);
   check_buffers(&options);
   return options;
 }

@@ -7,10 +7,11 @@
 
 #include "workload.h"
 
-enum { kMaxSizes = 32, kMaxWork = 128 };
+enum { kMaxSizes = 32, kForms = 2 * kCollectives, kMaxWork = kForms * kMaxSizes };
 
 typedef struct {
-  Collective collectives[kCollectives];
+  Collective collectives[kForms];
+  bool blocking[kForms];  // of each of the collectives
   int collective_count;
   Memory memories[2];
   int memory_count;
@@ -20,6 +21,7 @@ typedef struct {
   double seconds;           // at most, per configuration
   uint64_t work[kMaxWork];  // iterations of work per configuration in the order of running; none: from the latency
   int work_count;
+  bool samples;  // orbench: every round of both sides, the second as a program gets it that says nothing
   bool strided;  // ranks by turns over the nodes, whatever the launcher gave them
 } Options;
 

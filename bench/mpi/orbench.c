@@ -1,9 +1,10 @@
 // Native against offloaded collectives in one run, in turn: pure latency, the overlap figure as OSU computes it, and by
 // equal work the total, the exposed time and the CPU time inside MPI; and the service processes' own CPU time. One line
-// of JSON per configuration.
+// of JSON per configuration. With --figures samples, instead, every round's times.
 //
 // An ordinary MPI program. Two duplicates of a communicator of all ranks carry the info key "outrigger": "off" stays
-// native, "on" is offloaded when the program runs under Outrigger, and native otherwise.
+// native, "on" is offloaded when the program runs under Outrigger, and native otherwise. For samples the second has no
+// key, as the communicators of a program that knows nothing of Outrigger.
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "barrier.h"
 #include "options.h"
 #include "probe.h"
+#include "samples.h"
 #include "service_cpu.h"
 #include "work.h"
 #include "workload.h"
@@ -171,12 +173,22 @@ static void run_configuration(const Options* options, Collective collective, Mem
   for (int side = 0; side < kSides; side++) workload_close(&workloads[side]);
 }
 
+static void run_one(const Options* options, int c, int m, int s, const uint64_t* work_given) {
+  const Collective collective = options->collectives[c];
+  if (options->samples) {
+    const SampledCell cell = {collective, options->blocking[c], options->memories[m], options->sizes[s], work_given};
+    samples_run(options, &cell, sides[kNative], sides[kOffloaded]);
+  } else {
+    run_configuration(options, collective, options->memories[m], options->sizes[s], work_given);
+  }
+}
+
 static void run_all(const Options* options) {
   const uint64_t* work_given = options->work_count ? options->work : NULL;
   for (int c = 0; c < options->collective_count; c++) {
     for (int m = 0; m < options->memory_count; m++) {
       for (int s = 0; s < options->size_count; s++) {
-        run_configuration(options, options->collectives[c], options->memories[m], options->sizes[s], work_given);
+        run_one(options, c, m, s, work_given);
         if (work_given) work_given++;
       }
     }
@@ -189,7 +201,11 @@ int main(int argc, char** argv) {
       options_parse(argc, argv, "orbench: native against offloaded collectives, one line of JSON per configuration.");
   MPI_Comm all = options_comm(&options);
   sides[kNative] = duplicate_with(all, "off");
-  sides[kOffloaded] = duplicate_with(all, "on");
+  if (options.samples) {
+    MPI_Comm_dup(all, &sides[kOffloaded]);
+  } else {
+    sides[kOffloaded] = duplicate_with(all, "on");
+  }
   barrier_open(sides[kNative]);
   service_open("outriggerd");
   run_all(&options);

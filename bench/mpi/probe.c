@@ -93,37 +93,43 @@ static bool by_one_clock(ProbeKind kind) {
   return barrier_is_sharp() || (barrier_one_clock() && kind != kProbePure && kind != kProbePacedWork);
 }
 
-static ProbeResult summarize(ProbeKind kind, const Sample* samples, int stride, int rounds) {
+// On rank 0, in seconds.
+static void elapsed_by_round(ProbeKind kind, const Sample* samples, int stride, int rounds, double* elapsed) {
   const bool one_clock = by_one_clock(kind);
   double* start = allocate_or_fail((size_t)rounds * sizeof(double));
-  double* end = allocate_or_fail((size_t)rounds * sizeof(double));
-  double* cpu = allocate_or_fail((size_t)rounds * sizeof(double));
-  double* largest_cpu = allocate_or_fail((size_t)rounds * sizeof(double));
   for (int i = 0; i < rounds; i++) {
     const Sample* sample = &samples[(size_t)i * (size_t)stride];
     start[i] = one_clock ? sample->start_s : 0;
-    end[i] = one_clock ? sample->end_s : sample->end_s - sample->start_s;
-    cpu[i] = sample->cpu_s;
+    elapsed[i] = one_clock ? sample->end_s : sample->end_s - sample->start_s;
   }
   over_ranks(start, rounds, MPI_MIN);
-  over_ranks(end, rounds, MPI_MAX);
+  over_ranks(elapsed, rounds, MPI_MAX);
+  for (int i = 0; i < rounds; i++) elapsed[i] -= start[i];
+  free(start);
+}
+
+static ProbeResult summarize(ProbeKind kind, const Sample* samples, int stride, int rounds) {
+  double* elapsed = allocate_or_fail((size_t)rounds * sizeof(double));
+  double* cpu = allocate_or_fail((size_t)rounds * sizeof(double));
+  double* largest_cpu = allocate_or_fail((size_t)rounds * sizeof(double));
+  elapsed_by_round(kind, samples, stride, rounds, elapsed);
+  for (int i = 0; i < rounds; i++) cpu[i] = samples[(size_t)i * (size_t)stride].cpu_s;
   memcpy(largest_cpu, cpu, (size_t)rounds * sizeof(double));
   over_ranks(cpu, rounds, MPI_SUM);
   over_ranks(largest_cpu, rounds, MPI_MAX);
-  for (int i = 0; i < rounds; i++) end[i] -= start[i];
   int ranks;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const ProbeResult result = {.elapsed_us = 1e6 * median(end, rounds),
+  const ProbeResult result = {.elapsed_us = 1e6 * median(elapsed, rounds),
                               .cpu_us = 1e6 * median(cpu, rounds) / ranks,
                               .largest_cpu_us = 1e6 * median(largest_cpu, rounds)};
-  free(start);
-  free(end);
+  free(elapsed);
   free(cpu);
   free(largest_cpu);
   return result;
 }
 
-void measure(const Probe* probes, int probe_count, int rounds, ProbeResult* results) {
+// By rounds, within each by probes; the caller frees them.
+static Sample* run_rounds(const Probe* probes, int probe_count, int rounds) {
   (void)cpu_read_s();  // calibrates before the first round
   Sample* samples = allocate_or_fail((size_t)rounds * (size_t)probe_count * sizeof(Sample));
   memset(samples, 0, (size_t)rounds * (size_t)probe_count * sizeof(Sample));
@@ -132,7 +138,22 @@ void measure(const Probe* probes, int probe_count, int rounds, ProbeResult* resu
     for (int i = 0; i < probe_count; i++) *next++ = run(&probes[i]);
   }
   barrier();
+  return samples;
+}
+
+void measure(const Probe* probes, int probe_count, int rounds, ProbeResult* results) {
+  Sample* samples = run_rounds(probes, probe_count, rounds);
   for (int i = 0; i < probe_count; i++) results[i] = summarize(probes[i].kind, samples + i, probe_count, rounds);
+  free(samples);
+}
+
+void measure_rounds(const Probe* probes, int probe_count, int rounds, double* elapsed_us) {
+  Sample* samples = run_rounds(probes, probe_count, rounds);
+  for (int i = 0; i < probe_count; i++) {
+    double* of_probe = elapsed_us + (size_t)i * (size_t)rounds;
+    elapsed_by_round(probes[i].kind, samples + i, probe_count, rounds, of_probe);
+    for (int round = 0; round < rounds; round++) of_probe[round] *= 1e6;
+  }
   free(samples);
 }
 

@@ -40,6 +40,9 @@ typedef struct {
 // valid on rank 0 only.
 void measure(const Probe* probes, int probe_count, int rounds, ProbeResult* results);
 
+// The same, with each round's elapsed_us instead of their median: those of probes[i] begin at elapsed_us[i * rounds].
+void measure_rounds(const Probe* probes, int probe_count, int rounds, double* elapsed_us);
+
 // How many rounds fit into `seconds`, within [least, most]: runs a few to see. The same on every rank.
 int rounds_within(const Probe* probes, int probe_count, double seconds, int least, int most);
 

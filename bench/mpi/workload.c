@@ -13,6 +13,10 @@ const char* collective_name(Collective collective) {
   return kNames[collective];
 }
 
+const char* blocking_name(Collective collective) {
+  return collective_name(collective) + 1;
+}
+
 const char* memory_name(Memory memory) {
   return memory == kAllocMem ? "alloc_mem" : "malloc";
 }
@@ -87,6 +91,7 @@ void workload_open_apart(Workload* workload, const Workload* other, MPI_Comm com
                          int bytes) {
   workload->collective = collective;
   workload->memory = memory;
+  workload->blocking = false;
   workload->bytes = bytes;
   MPI_Comm_size(comm, &workload->ranks);
   MPI_Comm_rank(comm, &workload->rank);
@@ -118,6 +123,11 @@ double workload_received_by_node(const Workload* w, int ranks_of_node, bool firs
 }
 
 void workload_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
+  *request = MPI_REQUEST_NULL;
+  if (w->blocking) {
+    workload_run(w, comm);
+    return;
+  }
   switch (w->collective) {
     case kIalltoall: MPI_Ialltoall(w->send, w->bytes, MPI_BYTE, w->receive, w->bytes, MPI_BYTE, comm, request); break;
     case kIalltoallv:

@@ -21,12 +21,15 @@ typedef enum {
 typedef enum { kAllocMem, kMalloc } Memory;
 
 const char* collective_name(Collective collective);
+// ialltoall's is alltoall.
+const char* blocking_name(Collective collective);
 const char* memory_name(Memory memory);
 
 typedef struct {
   Collective collective;
   Memory memory;
-  int bytes;  // of a block: for each pair of ranks, of each rank (gathers), or of the root
+  bool blocking;  // the form that blocks: posting it completes it; false unless set after opening
+  int bytes;      // of a block: for each pair of ranks, of each rank (gathers), or of the root
   int ranks;
   int rank;
   unsigned char* send;

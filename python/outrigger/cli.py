@@ -25,7 +25,7 @@ from outrigger import (
     sizes,
 )
 from outrigger import run as running
-from outrigger.bench import fft3d, harm, skew
+from outrigger.bench import fft3d, harm, never_slower, skew
 from outrigger.cluster import commands as cluster_commands
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_dpus
@@ -232,7 +232,10 @@ def measure(
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the figures into this PNG.")] = None,
     build: options.Build = None,
 ) -> None:
-    """Measure native against offloaded, in turn in one run, by latency, overlap and equal work."""
+    """Measure native against offloaded, in turn in one run, by latency, overlap and equal work.
+
+    --never-slower: the whole grid against native as a heat map; see bench --never-slower --help.
+    """
     from outrigger.bench import command, jobs, runner, startup
 
     check_ranks(ranks)
@@ -269,11 +272,13 @@ def show_demo(
     demo.run(console(), artifacts.find(build), mpis.find_mpis(), ranks, out)
 
 
+_NEVER_SLOWER = "--never-slower"
 # Commands of two words; "bench" alone is one of its own.
 _TWO_WORDS: dict[str, Callable[..., None]] = {
     "bench fft3d": fft3d.measure_fft3d,
     "bench harm": harm.measure_harm,
     "bench skew": skew.measure_skew,
+    f"bench {_NEVER_SLOWER}": never_slower.measure_never_slower,
 }
 for _name, _command in _TWO_WORDS.items():
     app.command(_name)(_command)
@@ -281,6 +286,9 @@ for _name, _command in _TWO_WORDS.items():
 
 def _join_words(arguments: list[str]) -> list[str]:
     """The two words of a command as the one that typer knows."""
+    if arguments[:1] == ["bench"] and _NEVER_SLOWER in arguments:  # wherever it stands: its options are its own
+        others = [argument for argument in arguments[1:] if argument != _NEVER_SLOWER]
+        arguments = ["bench", _NEVER_SLOWER, *others]
     joined = " ".join(arguments[:2])
     return [joined, *arguments[2:]] if joined in _TWO_WORDS else arguments
 

@@ -3,7 +3,7 @@
 import pytest
 from conftest import with_copiers
 
-from outrigger.bench import harm, skew
+from outrigger.bench import harm, never_slower_cells, skew
 
 # The native MPI without a single-copy mechanism: a sender must be inside MPI for a large message to move.
 SLOW_RENDEZVOUS = {
@@ -178,3 +178,23 @@ def test_the_benchmark_of_late_ranks(offload):
     run = skew.read_run(result.out, 3, names)
     assert 0 < run["allgatherv"].on_time_mpi_ms < 20_000
     assert result.offloaded() >= 3 * (3 + 2)
+
+
+@pytest.mark.one_machine
+def test_the_benchmark_that_gives_every_round(offload):
+    """A form that blocks and one that does not; the side that says nothing is offloaded where defaults say so."""
+    program = offload.build / "bench" / offload.name / "orbench"
+    if not program.exists():
+        pytest.skip(f"{program} is not built")
+    words = ["--figures", "samples", "--collectives", "ialltoall,allgather", "--sizes", "64,262144"]
+    words += ["--iterations", "6", "--milliseconds", "20"]
+    result = offload.run(2, [str(program), *words], env={"OUTRIGGER_ALGORITHM": "all=on"}).ok()
+    lines = never_slower_cells.read_lines(result.out)
+    assert [line.key for line in lines] == [(n, b) for n in ("ialltoall", "allgather") for b in (64, 262144)]
+    assert [line.total is None for line in lines] == [False, False, True, True]
+    assert [line.work_iterations > 0 for line in lines] == [True, True, False, False]
+    assert all(5 <= len(line.judged.again) <= 6 and line.ranks == 2 for line in lines)
+    calls = {entry["collective"]: entry["offloaded"] for entry in result.report["collectives"]}
+    # Of each round's three operations one: of both sizes and ranks, with those that check bytes.
+    assert calls["ialltoall"] >= 2 * 2 * (5 + 5)
+    never_slower_cells.make_cell("any", "any", [(lines[0], lines[0])])

@@ -1,0 +1,283 @@
+"""`outrigger bench --never-slower`: is switching Outrigger on ever slower than leaving it off?"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from outrigger import artifacts, formats, options
+from outrigger import sizes as sizes_of
+from outrigger.bench import command, never_slower_plot, never_slower_sites, never_slower_table
+from outrigger.bench.never_slower_cells import VERSION, Grid, read
+from outrigger.bench.never_slower_runs import Runs, Step, arguments
+from outrigger.bench.never_slower_sites import PLACEMENTS, Group, Sites
+from outrigger.errors import UserError
+from outrigger.mpis import Mpi
+from outrigger.terminal import console
+
+_NONBLOCKING = command.COLLECTIVES
+_BLOCKING = tuple(name.removeprefix("i") for name in _NONBLOCKING)
+_ALL = (*_NONBLOCKING, *_BLOCKING)
+_UNLESS_NAMED = (*_NONBLOCKING, "alltoall", "allgather", "bcast")
+_SIZES = "1,64,1K,8K,64K,256K,1M,4M"
+_BUDGET = "15m"
+_EACH_FOUND = "auto"
+_LARGEST = 1 << 28
+_MOST_SIZES = 32
+_LEAST_BUDGET_S, _MOST_BUDGET_S = 10, 24 * 3600
+_FIGURES, _TABLE = "never-slower.json", "never-slower.md"
+_UNITS = {"": 60, "s": 1, "m": 60, "h": 3600}
+
+
+def parse_budget(text: str) -> float:
+    """Seconds: 15m, 90s, 1h; minutes where there is no letter."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if match is None:
+        raise UserError(f"--budget '{text}' is not a time; write 15m, 90s or 1h")
+    seconds = float(match[1]) * _UNITS[match[2]]
+    if not _LEAST_BUDGET_S <= seconds <= _MOST_BUDGET_S:
+        raise UserError(f"--budget {text}: from {_LEAST_BUDGET_S}s to {_MOST_BUDGET_S // 3600}h")
+    return seconds
+
+
+def parse_collectives(words: Sequence[str]) -> tuple[str, ...]:
+    """Checked names, of nonblocking forms and of those that block."""
+    if list(words) == ["all"]:
+        return _ALL
+    for word in words:
+        if word not in _ALL:
+            raise UserError(f"collective '{word}': there are {', '.join(_ALL)}; or all, alone")
+    return tuple(dict.fromkeys(words)) or _UNLESS_NAMED
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Checked bytes of a block."""
+    found = tuple(sizes_of.parse_sizes(text))
+    if found[-1] > _LARGEST:
+        raise UserError(f"--sizes: {sizes_of.format_size(found[-1])} is more than {sizes_of.format_size(_LARGEST)}")
+    if len(found) > _MOST_SIZES:
+        raise UserError(f"--sizes: {len(found)} sizes, of which there can be {_MOST_SIZES}; name fewer")
+    return found
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be measured."""
+
+    collectives: tuple[str, ...]
+    sizes: tuple[int, ...]
+    sites: Sites
+    placements: tuple[str, ...] | None
+    """None: those that can be, and progress threads where Intel MPI has them."""
+    budget_s: float
+    command: str
+
+
+def _mpis(wanted: str, found: artifacts.Artifacts) -> tuple[list[Mpi], list[str]]:
+    """Those asked for; where all are, Intel's too. And what is to be said of that."""
+    if wanted != _EACH_FOUND:
+        return command.choose_mpis(wanted), []
+    intel = never_slower_sites.intel(found)
+    chosen = command.choose_mpis(wanted)
+    if intel is None:
+        return chosen, [never_slower_sites.NO_INTEL]
+    return ([*chosen, intel] if intel not in chosen else chosen), []
+
+
+def _groups(request: Request, mpis: Sequence[Mpi], found: artifacts.Artifacts) -> tuple[list[Group], list[str]]:
+    notes: list[str] = []
+    names = request.placements
+    if names is None:
+        names, notes = request.sites.default()
+    else:
+        request.sites.check(names)
+    groups = []
+    for mpi in mpis:
+        program = (str(found.benchmark(mpi.family, "orbench")), *arguments(request.collectives, request.sizes))
+        own = (never_slower_sites.THREADS,) if request.placements is None and mpi.implementation == "intel" else ()
+        for name in (*names, *own):
+            if (group := request.sites.group(mpi, name, program, found)) is not None:
+                groups.append(group)
+            else:
+                notes.append(f"{mpi.title} has no progress threads, or there is no core for them: no panel 'threads'.")
+    if not groups:
+        raise UserError("nothing to measure: " + " ".join(notes))
+    return groups, notes
+
+
+@contextmanager
+def _progress(screen: Console) -> Iterator[Callable[[Step], None]]:
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} figures"),
+        TextColumn("{task.fields[left]} left"),
+    )  # fmt: skip
+    with Progress(*columns, console=screen, transient=True, redirect_stderr=False) as progress:
+        task = progress.add_task("", total=None, left="")
+
+        def show(step: Step) -> None:
+            minutes, seconds = divmod(int(step.left_s), 60)
+            progress.update(
+                task, description=step.what, completed=step.cells, total=step.of_cells, left=f"{minutes}:{seconds:02}"
+            )
+
+        yield show
+
+
+class _Writer:
+    """Saves a grid as it grows."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--out {directory}: {error.strerror}") from error
+
+    def _write(self, name: str, text: str) -> Path:
+        path = self.directory / name
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror}") from error
+        return path
+
+    def figures(self, grid: Grid) -> None:
+        """As JSON."""
+        self._write(_FIGURES, formats.as_json(grid) + "\n")
+
+    def pictures(self, grid: Grid) -> list[Path]:
+        """And the table."""
+        return [*never_slower_plot.save(grid, self.directory), self._write(_TABLE, never_slower_table.markdown(grid))]
+
+
+def _as_grid(request: Request, groups: Sequence[Group], runs: Runs, notes: Sequence[str]) -> Grid:
+    names = dict.fromkeys(group.placement for group in groups)
+    return Grid(
+        version=VERSION,
+        command=request.command,
+        host=os.uname().nodename,
+        cores=len(request.sites.cores),
+        date=time.strftime("%Y-%m-%d"),
+        budget_s=request.budget_s,
+        took_s=round(runs.took_s, 1),
+        complete=runs.complete,
+        collectives=request.collectives,
+        sizes=request.sizes,
+        placements={name: PLACEMENTS[name] for name in names},
+        cells=runs.cells(),
+        notes=tuple(dict.fromkeys([*notes, *runs.unended])),
+        failures=tuple(runs.failures),
+        launchers=runs.commands,
+    )
+
+
+def _measure(screen: Console, request: Request, wanted: str, found: artifacts.Artifacts, writer: _Writer) -> Grid:
+    mpis, notes = _mpis(wanted, found)
+    groups, more = _groups(request, mpis, found)
+    notes = [*notes, *more]
+    cells = len(request.collectives) * len(request.sizes)
+    with _progress(screen) as show:
+        runs = Runs(groups, cells, found, request.budget_s, show)
+        runs.measure(lambda: writer.figures(_as_grid(request, groups, runs, notes)))
+    if runs.interrupted:
+        notes.append("Interrupted: cells have the figures of the time until then.")
+    elif not runs.complete and not runs.failures:
+        notes.append("The budget was over before every cell had all its launches; --budget gives more.")
+    grid = _as_grid(request, groups, runs, notes)
+    writer.figures(grid)
+    if not grid.cells:
+        raise UserError("nothing was measured: " + ("; ".join(grid.failures) or "interrupted before the first figure"))
+    return grid
+
+
+def _show(screen: Console, grid: Grid, written: Sequence[Path]) -> None:
+    never_slower_table.show(screen, grid)
+    never_slower_table.close(screen, grid)
+    for path in written:
+        screen.print(f"Written: [bold]{path}[/]", soft_wrap=True)
+
+
+def exit_code(grid: Grid) -> int:
+    """0: no cell is slower beyond noise. 1: some are. 3: none is, but placements could not be measured."""
+    return 1 if grid.slower else 3 if grid.failures else 0
+
+
+def _read_file(path: Path) -> Grid:
+    try:
+        return read(path.read_text(encoding="utf-8"), f"--from {path}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--from {path}: {getattr(error, 'strerror', None) or 'is no text'}") from error
+
+
+def measure_never_slower(
+    collectives: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Of ialltoall, ialltoallv, ialltoallw, iallgather, iallgatherv, ibcast; without the i, the forms that "
+            "block; or all.",
+            show_default="all nonblocking ones, alltoall allgather bcast",
+        ),
+    ] = None,
+    size_list: Annotated[str, typer.Option("--sizes", help="Bytes of a block, like 1,4K,16K:1M.")] = _SIZES,
+    placement: Annotated[
+        str | None,
+        typer.Option(
+            "--placement",
+            metavar="LIST",
+            help="Of extra: a core is the service processes' alone; equal: native may use that one, too; shared: no "
+            "core is free; nodes: two pretended nodes and TCP; threads: native has progress threads on that core.",
+            show_default="all but threads, which Intel MPI has",
+        ),
+    ] = None,
+    mpi: options.EachMpi = _EACH_FOUND,
+    ranks: Annotated[
+        int | None, typer.Option("-n", help="Number of ranks.", show_default="all cores but one, 2 at least")
+    ] = None,
+    budget: Annotated[str, typer.Option("--budget", help="For all of it: 15m, 90s, 1h.")] = _BUDGET,
+    out: Annotated[Path, typer.Option("--out", help="Directory for figures, table and pictures.")] = Path(
+        "never-slower-out"
+    ),
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE.json", help="Measure nothing: draw these figures of before again."),
+    ] = None,
+    build: options.Build = None,
+) -> None:
+    """Is it ever slower with Outrigger than without? Every collective, size, placement and MPI against native.
+
+    A program's defaults against native, by equal work, in turn. Exit code 0: no cell is slower beyond noise; 1: some
+    are, which are named; 2: wrong options or nothing measured; 3: none is, but placements failed. Ctrl-C keeps what was
+    measured.
+    """
+    screen = console()
+    if source is not None:
+        if collectives or placement or ranks or (size_list, mpi, budget) != (_SIZES, _EACH_FOUND, _BUDGET):
+            raise UserError("--from draws what was measured before: only --out goes with it")
+        grid = _read_file(source)
+        _show(screen, grid, _Writer(out).pictures(grid))
+        raise typer.Exit(exit_code(grid))
+    words = ["outrigger", "bench", "--never-slower", *(collectives or []), "--sizes", size_list, "--mpi", mpi]
+    words += [*(["--placement", placement] if placement else []), *(["-n", str(ranks)] if ranks else [])]
+    request = Request(
+        parse_collectives(collectives or []),
+        parse_sizes(size_list),
+        Sites.make(ranks),
+        never_slower_sites.parse_placements(placement),
+        parse_budget(budget),
+        shlex.join([*words, "--budget", budget]),
+    )
+    writer = _Writer(out)
+    grid = _measure(screen, request, mpi, artifacts.find(build), writer)
+    _show(screen, grid, [writer.directory / _FIGURES, *writer.pictures(grid)])
+    raise typer.Exit(exit_code(grid))

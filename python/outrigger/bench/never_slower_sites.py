@@ -1,0 +1,135 @@
+"""Where `outrigger bench --never-slower` runs its jobs: placements, and what each MPI is told there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from outrigger import binding, cores, launch, mpis
+from outrigger.artifacts import Artifacts
+from outrigger.bench import natives
+from outrigger.bench.jobs import Site
+from outrigger.errors import UserError
+from outrigger.mpis import INTEL, Mpi
+
+EXTRA, EQUAL, SHARED, NODES, THREADS = "extra", "equal", "shared", "nodes", "threads"
+PLACEMENTS = {
+    EXTRA: "a core extra for service processes, native on the ranks' cores only",
+    EQUAL: "native's ranks may use all cores, the service processes' too",
+    SHARED: "ranks on all cores, service processes on theirs",
+    NODES: "two pretended nodes, TCP between them",
+    THREADS: "native with progress threads on the service processes' core",
+}
+_WITHOUT_THREADS = (EXTRA, EQUAL, SHARED, NODES)
+_NEED_A_CORE = (EXTRA, EQUAL, THREADS)
+
+# Nodes that are only pretended are one for the MPI: it is kept from the memory that they have in common.
+_OVER_TCP = {
+    "openmpi": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"},
+    "mpich": {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"},
+    INTEL: {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp"},
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cells of one placement under one MPI."""
+
+    mpi: Mpi
+    placement: str
+    offloaded: launch.Job
+    native: launch.Job | None = None
+    """None: the offloaded job has native operations on the same cores, which are compared with."""
+
+    @property
+    def jobs(self) -> int:
+        """Launches for one figure of each cell."""
+        return 1 if self.native is None else 2
+
+
+def parse_placements(text: str | None) -> tuple[str, ...] | None:
+    """Checked; None: those that can be."""
+    if text is None:
+        return None
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+    for word in words:
+        if word not in PLACEMENTS:
+            raise UserError(f"--placement '{word}': there are {', '.join(PLACEMENTS)}")
+    return words
+
+
+@dataclass(frozen=True)
+class Sites:
+    """The placements of so many ranks on these cores."""
+
+    ranks: int
+    cores: tuple[cores.Core, ...]
+
+    @staticmethod
+    def make(ranks: int | None) -> Sites:
+        """Unless told, a rank on all cores but one; two at least."""
+        allowed = tuple(cores.allowed_cores())
+        if ranks is not None and ranks < 2:
+            raise UserError(f"-n {ranks}: a collective needs two ranks at least")
+        return Sites(ranks or max(2, len(allowed) - 1), allowed)
+
+    def check(self, placements: Sequence[str]) -> None:
+        """Of those asked for, each must be possible."""
+        for name in placements:
+            if name in _NEED_A_CORE and len(self.cores) < 2:
+                raise UserError(
+                    f"--placement {name}: service processes need a core beside the ranks', but only one core may be "
+                    "used here; ask for shared or nodes, or give the command more cores (taskset, cgroup)"
+                )
+
+    def default(self) -> tuple[tuple[str, ...], list[str]]:
+        """Those that can be, and what is left out."""
+        if len(self.cores) >= 2:
+            return _WITHOUT_THREADS, []
+        left = tuple(name for name in _WITHOUT_THREADS if name not in _NEED_A_CORE)
+        return left, ["Only one core may be used here: the placements extra and equal are left out."]
+
+    def ranks_of(self, placement: str) -> int:
+        """No core is free only if there are as many ranks."""
+        return max(self.ranks, len(self.cores)) if placement == SHARED else self.ranks
+
+    def _on_all_cores(self, ranks: int) -> str:
+        return ",".join(str(self.cores[rank % len(self.cores)][0]) for rank in range(ranks))
+
+    def _threads(self, job: launch.Job, found: Artifacts) -> dict[str, str] | None:
+        cpus = launch.make_plan(job, found).placement.service_cpus
+        return natives.with_threads(job.mpi, job.ranks, cpus[0]) if cpus else None
+
+    def group(self, mpi: Mpi, placement: str, program: Sequence[str], found: Artifacts) -> Group | None:
+        """None: this MPI has no such thing."""
+        ranks = self.ranks_of(placement)
+        if placement == SHARED:
+            return Group(mpi, placement, Site(bind=self._on_all_cores(ranks)).job(program, ranks, mpi))
+        job = Site().job(program, ranks, mpi)
+        if placement == EQUAL:
+            return Group(mpi, placement, job, replace(Site(bind=binding.NONE).job(program, ranks, mpi), native=True))
+        if placement == NODES:
+            told = {name: value for name, value in _OVER_TCP[mpi.implementation].items() if name not in os.environ}
+            return Group(mpi, placement, replace(_with(job, told), pretend_nodes=2))
+        if placement == THREADS:
+            threads = self._threads(job, found)
+            return None if threads is None else Group(mpi, placement, job, replace(_with(job, threads), native=True))
+        return Group(mpi, placement, job)
+
+
+def _with(job: launch.Job, told: dict[str, str]) -> launch.Job:
+    return replace(job, variables=launch.Variables({**job.variables.values, **told}))
+
+
+NO_INTEL = (
+    "Intel MPI was not found, on PATH or in build/mpis/intel: its progress threads have no panel. ./dev mpis --intel "
+    "installs it."
+)
+
+
+def intel(found: Artifacts) -> Mpi | None:
+    """The peer, whose progress threads use the same extra core, where it is installed."""
+    place = found.root.parent / "mpis" / "intel"
+    there = [*mpis.find_all_mpis(), *(mpis.at(place) if place.is_dir() else [])]
+    return next((mpi for mpi in there if mpi.implementation == INTEL), None)

@@ -1,0 +1,143 @@
+"""The grid of `outrigger bench --never-slower` as tables, on the terminal and in Markdown, and its closing lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from outrigger.bench.never_slower_cells import LIMIT, Cell, Grid
+from outrigger.bench.table import microseconds
+from outrigger.sizes import format_size
+
+_FASTER = 1 / LIMIT
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
+
+
+def band(cell: Cell) -> str:
+    """Its two ends."""
+    return f"{_ratio(cell.judged.low)}-{_ratio(cell.judged.high)}"
+
+
+def _style(cell: Cell) -> str:
+    return "bold red" if cell.is_slower else "green" if cell.judged.high < _FASTER else ""
+
+
+def _text(cell: Cell | None) -> Text:
+    if cell is None:
+        return Text("·", style="dim")
+    mark = "!" if cell.is_slower else ""
+    return Text.assemble((f"{_ratio(cell.judged.ratio)}{mark}", _style(cell)), "\n", (band(cell), "dim"))
+
+
+def panels(grid: Grid) -> Iterator[tuple[str, str, dict[tuple[str, int], Cell]]]:
+    """MPI, placement and cells, of those that have some."""
+    for mpi in grid.mpis:
+        for placement in grid.placements:
+            if cells := grid.of(mpi, placement):
+                yield mpi, placement, cells
+
+
+def heading(placement: str, means: str, ranks: int) -> str:
+    """Above a table or panel."""
+    return f"{placement} ({ranks} ranks): {means}"
+
+
+def _table(grid: Grid, title: str, cells: dict[tuple[str, int], Cell]) -> Table:
+    result = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", header_style="dim", pad_edge=False)
+    result.add_column("", no_wrap=True)
+    for size in grid.sizes:
+        result.add_column(format_size(size), justify="right", no_wrap=True)
+    for collective in grid.collectives:
+        result.add_row(collective, *(_text(cells.get((collective, size))) for size in grid.sizes))
+    return result
+
+
+def _ranks(cells: dict[tuple[str, int], Cell]) -> int:
+    return next(iter(cells.values())).ranks
+
+
+def show(console: Console, grid: Grid) -> None:
+    """All tables."""
+    for mpi, placement, cells in panels(grid):
+        title = f"{mpi}, {heading(placement, grid.placements[placement], _ranks(cells))}"
+        console.print(_table(grid, title, cells))
+
+
+def floor_line(grid: Grid) -> str:
+    """How far native is from native."""
+    if not grid.cells:
+        return "Nothing was measured."
+    away = sorted(max(cell.floor.ratio, 1 / cell.floor.ratio) - 1 for cell in grid.cells)
+    width = [(cell.judged.high - cell.judged.low) / cell.judged.ratio for cell in grid.cells]
+    half, most = 100 * median(away), 100 * away[int(0.95 * (len(away) - 1))]
+    return (
+        f"Noise floor: native against native in the same rounds is {half:.1f} % from 1 in half of the cells, "
+        f"{most:.1f} % in one of twenty; a cell's band is {100 * median(width):.0f} % wide (median)."
+    )
+
+
+def slower_lines(grid: Grid) -> list[str]:
+    """The cells that are slower, by name."""
+    count = len(grid.cells)
+    if not count:
+        return []
+    if not grid.slower:
+        return [f"None of {count} cells is slower than native beyond noise (ratio over {LIMIT} in all of its band)."]
+    lines = [f"{len(grid.slower)} of {count} cells are slower than native beyond noise (band over {LIMIT}):"]
+    for cell in grid.slower:
+        figures = cell.judged
+        lines.append(
+            f"  {cell.name}: {figures.ratio:.2f} ({band(cell)}), {microseconds(figures.offloaded_us)} us against "
+            f"native's {microseconds(figures.native_us)}; pure {cell.pure.ratio:.2f}"
+        )
+    return lines
+
+
+LEGEND = (
+    "Ratio of what a program takes with Outrigger switched on by its defaults to what it takes without, and its noise "
+    "band: by equal work (post, work as long as native's pure latency, wait), of forms that block by the call alone. "
+    "! slower beyond noise."
+)
+
+
+def close(console: Console, grid: Grid) -> None:
+    """What the tables say, in lines."""
+    console.print(LEGEND, style="dim")
+    for failure in grid.failures:
+        console.print(f"[bold red]Not measured:[/] {escape(failure)}", soft_wrap=True)
+    for note in grid.notes:
+        console.print(note, style="yellow", markup=False)
+    console.print(floor_line(grid), markup=False)
+    style = "bold red" if grid.slower else "bold green"
+    for number, line in enumerate(slower_lines(grid)):
+        console.print(Text(line, style=style if number == 0 else ""), soft_wrap=True)
+
+
+def _markdown_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    words = f"{cell.judged.ratio:.2f} ({band(cell)})"
+    return f"**{words}**" if cell.is_slower else words
+
+
+def markdown(grid: Grid) -> str:
+    """For docs: all tables, and the closing lines."""
+    parts = [f"`{grid.command}` on {grid.host}, {grid.cores} cores, {grid.date}."]
+    for mpi, placement, cells in panels(grid):
+        parts.append(f"**{mpi}**, {heading(placement, grid.placements[placement], _ranks(cells))}")
+        rows = [["collective", *map(format_size, grid.sizes)], ["---", *(["---:"] * len(grid.sizes))]]
+        rows += [[name, *(_markdown_cell(cells.get((name, size))) for size in grid.sizes)] for name in grid.collectives]
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+    lines = slower_lines(grid)
+    parts += [LEGEND.replace("! slower", "Bold: slower"), floor_line(grid), *lines[:1]]
+    parts += ["\n".join(f"* {line.strip()}" for line in lines[1:])] if lines[1:] else []
+    return "\n\n".join(parts) + "\n"
