@@ -82,7 +82,7 @@ def test_ratios_are_of_the_same_round() -> None:
     one = [Trial(number, 8.0 * 2**number) for number in range(4)]
     other = [Trial(number, 10.0 * 2**number) for number in range(4)]
     found = ratio_of(one, other)
-    assert found is not None and found.value == pytest.approx(0.8) and found.verdict == -1
+    assert found is not None and found.band.value == pytest.approx(0.8) and found.verdict == -1
     assert ratio_of(one, [Trial(9, 1.0)]) is None
 
 
@@ -108,7 +108,7 @@ def test_the_best_must_be_better_beyond_noise() -> None:
     assert "no difference beyond noise" in sentences.headline(noisy).text
     clear = results(NATIVE, row(variants.DEFAULT, [8.0, 8.1, 7.9]))
     assert clear.best.variant.key == variants.DEFAULT
-    assert "Outrigger pays: 8 s" in sentences.headline(clear).text
+    assert "Outrigger pays here: 8 s" in sentences.headline(clear).text
     worse = results(NATIVE, row(variants.DEFAULT, [12.0, 12.1, 12.2]))
     assert "does not pay" in sentences.headline(worse).text and worse.best.variant.given.native
 
@@ -178,6 +178,21 @@ def test_tests_can_go_only_where_it_is_offloaded() -> None:
     )
     text = texts(sentences.of_report(made(call("ialltoall", 1.0, offloaded=False, **tests))))
     assert "Keep the MPI_Test calls for MPI_Ialltoall (8,000 calls)" in text and "can go" not in text
+
+
+def test_tests_are_kept_where_ranks_copy_in_them() -> None:
+    service = EXAMPLE["service"] | {"core": -1, "core_is_free": False}
+    read = made(call("ialltoall", 1.0, tests={"calls": 8000, "seconds": 2.0}), service=service)
+    assert "Keep the MPI_Test calls (8,000)" in texts(sentences.of_report(read))
+
+
+def test_a_comparison_has_the_times_of_the_rounds_it_is_of() -> None:
+    """One variant has run in later rounds only, in which everything took twice as long."""
+    later = Row(Variant("b", "b", GIVEN), tuple(Trial(number, 16.0) for number in (3, 4, 5)))
+    native = row(variants.NATIVE, [10.0, 10.0, 10.0, 20.0, 20.0, 20.0], NATIVE.variant.given)
+    found = results(native, row(variants.DEFAULT, [9.0] * 3), later)
+    assert found.best.variant.key == "b"
+    assert "16 s b, 20 s native: 0.80" in sentences.headline(found).text
 
 
 def test_private_memory_is_named_with_what_to_do() -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from outrigger import artifacts, binding, choice, cores, linked, mpis, options, report
+from outrigger import artifacts, binding, busy, choice, cores, linked, mpis, options, report
 from outrigger.advise import sentences, show, variants
 from outrigger.advise.given import Given
 from outrigger.advise.trials import Limits, ProgramFailed, Trials
@@ -52,6 +52,7 @@ def _run_all(console: Console, given: Given, found: Artifacts, limits: Limits, p
     many = given.hosts.hostfile is not None
     node = variants.Node(len(cores.allowed_cores()), given.ranks, many)
     chosen = variants.first(given, node, _yielding(given, many))
+    busy.warn_of_others(console)
     with Bar(console) as bar:
         trials = Trials(found, place, limits, bar)
         trials.measure(chosen)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrigger.advise.variants import ALL_CORES, COUNTED, NATIVE, Variant
-from outrigger.bench.pairs import median_interval
+from outrigger.noise import Band, band_of
 from outrigger.report_data import Report
 
 _FLOOR = 0.01
 """Of the time. Less is no difference, however sure."""
-_FEW = 3
-"""Runs, below which no spread is known."""
 _FLOOR_OF_FEW = 0.1
 
 
@@ -30,31 +28,32 @@ class Trial:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of times: the median over the rounds, and between what it lies."""
+    """Of the times of two variants in the same rounds."""
 
-    value: float
-    low: float
-    high: float
+    band: Band
+    seconds: float
+    """The median of those rounds."""
+    base_seconds: float
 
     @property
     def verdict(self) -> int:
         """-1: less, 1: more, 0: no difference beyond noise."""
-        return (self.low > 1.0) - (self.high < 1.0)
+        return (self.band.low > 1.0) - (self.band.high < 1.0)
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} ({self.low:.2f}-{self.high:.2f})"
+        return str(self.band)
 
 
 def ratio_of(trials: Sequence[Trial], base: Sequence[Trial]) -> Ratio | None:
-    """Times by those of the same rounds; None: they have no round in common."""
+    """None: they have no round in common."""
     of_base = {trial.number: trial.seconds for trial in base}
-    ratios = [trial.seconds / of_base[trial.number] for trial in trials if of_base.get(trial.number)]
-    if not ratios:
+    pairs = [(trial.seconds, of_base[trial.number]) for trial in trials if of_base.get(trial.number)]
+    if not pairs:
         return None
-    floor = _FLOOR if len(ratios) >= _FEW else _FLOOR_OF_FEW
-    value = statistics.median(ratios)
-    low, high = median_interval(ratios)
-    return Ratio(value, min(low, value * (1 - floor)), max(high, value * (1 + floor)))
+    band = band_of([one / other for one, other in pairs])
+    floor = band.value * (_FLOOR if band.known else _FLOOR_OF_FEW)
+    least = replace(band, low=min(band.low, band.value - floor), high=max(band.high, band.value + floor))
+    return Ratio(least, *(statistics.median(times) for times in zip(*pairs, strict=True)))
 
 
 def seconds_in_collectives(report: Report) -> float:
@@ -113,6 +112,11 @@ class Results:
         return [row for row in self.rows.values() if row.variant.judged]
 
     @property
+    def offloaded(self) -> list[Row]:
+        """Those that are not native."""
+        return [row for row in self.judged if not row.variant.given.native]
+
+    @property
     def best_native(self) -> Row:
         """What all ratios are to."""
         natives = [row for key in (NATIVE, ALL_CORES) if (row := self.rows.get(key)) is not None]
@@ -130,10 +134,9 @@ class Results:
     @property
     def best(self) -> Row:
         """What to use: the fastest that is faster than native beyond noise; else native."""
-        native = self.best_native
         faster = [
-            row
-            for row in self.judged
-            if not row.variant.given.native and (ratio := self.ratio(row)) is not None and ratio.verdict < 0
+            (ratio.band.value, row)
+            for row in self.offloaded
+            if (ratio := self.ratio(row)) is not None and ratio.verdict < 0
         ]
-        return min(faster, key=lambda row: row.seconds, default=native)
+        return min(faster, key=lambda pair: pair[0])[1] if faster else self.best_native

@@ -39,47 +39,30 @@ class Advice:
     """Of `outrigger run`, that does what it says; empty: nothing is to be set."""
 
 
-def _seconds(results: Results, key: str) -> str:
-    row = results.get(key)
-    assert row is not None
-    return format_seconds(row.seconds)
-
-
-def _runs(results: Results, key: str) -> str:
-    row = results.get(key)
-    return plural(len(row.trials), "run") if row is not None else ""
-
-
-def _compared(results: Results, key: str, base: str, ratio: Ratio) -> str:
-    return f"{_seconds(results, key)} instead of {_seconds(results, base)}, {ratio}"
+def _compared(ratio: Ratio) -> str:
+    return f"{format_seconds(ratio.seconds)} instead of {format_seconds(ratio.base_seconds)}, {ratio}"
 
 
 def headline(results: Results) -> Advice:
     """Whether Outrigger pays at all."""
     best, native = results.best, results.best_native
-    if best is not native:
-        ratio = results.ratio(best)
-        text = (
-            f"Outrigger pays: {format_seconds(best.seconds)} {best.variant.title}, {format_seconds(native.seconds)} "
-            f"{native.variant.title}: {ratio} of the time, {plural(len(best.trials), 'run')} each."
-        )
-        return Advice(text)
-    offloaded = [row for row in results.judged if not row.variant.given.native]
-    if not offloaded:
+    compared = [(ratio, row) for row in results.offloaded if (ratio := results.ratio(row)) is not None]
+    if not compared:
         return Advice(f"Only native runs ended in time: {format_seconds(native.seconds)}.")
-    nearest = min(offloaded, key=lambda row: row.seconds)
-    ratio = results.ratio(nearest)
-    what = "makes no difference beyond noise" if ratio is None or ratio.verdict == 0 else "does not pay"
+    nearest = min(compared, key=lambda pair: pair[0].band.value)
+    ratio, row = next((pair for pair in compared if pair[1] is best), nearest)
+    what = {-1: "pays", 0: "makes no difference beyond noise", 1: "does not pay"}[ratio.verdict]
     return Advice(
-        f"Outrigger {what} here: {format_seconds(nearest.seconds)} {nearest.variant.title}, "
-        f"{format_seconds(native.seconds)} {native.variant.title}: {ratio} of the time."
+        f"Outrigger {what} here: {format_seconds(ratio.seconds)} {row.variant.title}, "
+        f"{format_seconds(ratio.base_seconds)} {native.variant.title}: {ratio} of the time, "
+        f"{plural(ratio.band.count, 'run')} of each."
     )
 
 
 def _core(results: Results) -> Iterator[Advice]:
     ratio = results.between(variants.NO_CORE, variants.DEFAULT)
     if ratio is not None:
-        measured = _compared(results, variants.NO_CORE, variants.DEFAULT, ratio)
+        measured = _compared(ratio)
         if ratio.verdict > 0:
             yield Advice(f"Keep a core for service processes: without one it takes {measured}.")
         elif ratio.verdict < 0:
@@ -88,11 +71,11 @@ def _core(results: Results) -> Iterator[Advice]:
             yield Advice(f"Whether a core is kept for service processes makes no difference beyond noise: {measured}.")
     ratio = results.between(variants.ALL_CORES, variants.NATIVE)
     if ratio is not None and ratio.verdict < 0:
-        measured = _compared(results, variants.ALL_CORES, variants.NATIVE, ratio)
+        measured = _compared(ratio)
         yield Advice(f"Natively the core that is left free is missed: on all cores {measured}.")
     ratio = results.between(variants.TWO, variants.DEFAULT)
     if ratio is not None:
-        measured = _compared(results, variants.TWO, variants.DEFAULT, ratio)
+        measured = _compared(ratio)
         if ratio.verdict < 0:
             yield Advice(f"Two service processes pay: {measured}.", "--services 2")
         else:
@@ -113,7 +96,7 @@ def _memory(results: Results) -> Iterator[Advice]:
     if ratio is None:
         yield from _memory_of(report)
         return
-    measured = _compared(results, variants.HEAP, variants.DEFAULT, ratio)
+    measured = _compared(ratio)
     if ratio.verdict < 0:
         yield Advice(
             f"The shared heap pays: {measured}; {_memory_moved(report)}. MPI_Alloc_mem for the buffers does the same "
@@ -141,7 +124,7 @@ def _blocking(results: Results) -> Iterator[Advice]:
     ratio = results.between(variants.BLOCKING, variants.DEFAULT)
     if ratio is None:
         return
-    measured = _compared(results, variants.BLOCKING, variants.DEFAULT, ratio)
+    measured = _compared(ratio)
     if ratio.verdict < 0:
         yield Advice(f"Offloading the blocking forms, too, pays: {measured}.", "--blocking on")
     else:
@@ -184,7 +167,7 @@ def _left_native(results: Results) -> Iterator[Advice]:
         what = {-1: "So it is faster as a whole", 0: "As a whole that makes no difference beyond noise"}.get(
             ratio.verdict, "As a whole that costs time, though"
         )
-        yield Advice(f"{what}: {_compared(results, variants.MIXED, variants.DEFAULT, ratio)}.")
+        yield Advice(f"{what}: {_compared(ratio)}.")
 
 
 def _nothing_to_overlap(report: Report) -> Iterator[Advice]:
@@ -202,11 +185,20 @@ def _nothing_to_overlap(report: Report) -> Iterator[Advice]:
             )
 
 
+def _has_no_core(report: Report) -> bool:
+    """Ranks make the copies, in waits and tests."""
+    on_dpu = any(entry.bytes.get(reach) for entry in report.collectives for reach in ("rdma", "alias"))
+    return report.service.processes > 0 and not report.service.core_is_free and not on_dpu
+
+
 def _tests(report: Report) -> Iterator[Advice]:
     tested = [row for row in report.calls if row.tests.calls]
     offloaded = [row for row in tested if row.offloaded >= (1 - _NOTABLE) * row.calls]
     others = [row for row in tested if row not in offloaded]
-    if offloaded:
+    if offloaded and _has_no_core(report):
+        calls = sum(row.tests.calls for row in offloaded)
+        yield Advice(f"Keep the MPI_Test calls ({calls:,}): without a core for service processes ranks copy in them.")
+    elif offloaded:
         calls = sum(row.tests.calls for row in offloaded)
         seconds = sum(row.tests.seconds for row in offloaded) / max(report.ranks, 1)
         run = report.run_seconds
@@ -260,8 +252,9 @@ def of_results(results: Results) -> list[Advice]:
     report = results.report(variants.DEFAULT)
     found = [headline(results), *(_taken(report) if report is not None else ())]
     found += [*_core(results), *_memory(results), *_blocking(results), *_left_native(results)]
+    of_best = results.best.report
     if report is not None:
-        found += [*_tests(report), *_reasons(report)]
+        found += [*_tests(of_best or report), *_reasons(report)]
         found += [] if results.report(variants.COUNTED) is not None else _nothing_to_overlap(report)
     return found[:_MOST]
 

@@ -85,7 +85,9 @@ def _row_as_data(results: Results, row: Row) -> dict[str, Any]:
         "judged": row.variant.judged,
         "seconds": [trial.seconds for trial in row.trials],
         "median_s": row.seconds,
-        "ratio": None if ratio is None else {"median": ratio.value, "low": ratio.low, "high": ratio.high},
+        "ratio": None
+        if ratio is None
+        else {"median": ratio.band.value, "low": ratio.band.low, "high": ratio.band.high},
         "in_collectives_s": results.in_collectives(row.variant.key),
     }
 

@@ -32,16 +32,16 @@ from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_where
 from outrigger.launchers import SSH
 from outrigger.mpis import Mpi
+from outrigger.noise import FEWEST
 from outrigger.terminal import console as make_console
 from outrigger.tune import plot as plotting
 from outrigger.tune import rules as ruling
 from outrigger.tune import table_file
-from outrigger.tune.figures import LEAST_ROUNDS, Figures, best_of
+from outrigger.tune.figures import Figures, best_of
 from outrigger.tune.measuring import Lane, Measuring, lanes_of
 
 _SIZES = "1K,4K,16K,64K,256K,1M,4M"
 _UNLESS_NAMED = ("ialltoall", "iallgather", "ibcast")
-_LOOK_S = 0.5
 _STYLES = {True: "bold green", False: ""}
 
 
@@ -117,15 +117,6 @@ def _nodes(runner: Runner) -> int:
     return max(len(where.shares), 1)
 
 
-def warn_if_busy(console: Console) -> None:
-    """Figures of a machine with other work are of little worth, and its service processes go native for a while."""
-    sample = busy.Sample.take()
-    sample.wait_for(_LOOK_S)
-    taken = busy.taken(sample.busy_since(), [cpu for core in cores.allowed_cores() for cpu in core])
-    if taken:
-        console.print(f"[yellow]Other processes use CPUs {busy.in_words(taken)}: figures will be of little worth.[/]")
-
-
 def _measure(console: Console, runner: Runner, lanes: Sequence[Lane], rounds: int, budget_s: float) -> Measuring:
     """UserError: the library does not offload here, so that nothing could be compared."""
     with Bar(console, draws_itself=True) as bar:
@@ -154,7 +145,7 @@ def _write(
     _show(console, figures, known)
     if not measuring.complete:
         why = "Interrupted" if measuring.interrupted else "At the end of the budget"
-        few = "" if figures.rounds >= LEAST_ROUNDS else f"; below {LEAST_ROUNDS} rounds nothing is beyond noise"
+        few = "" if figures.rounds >= FEWEST else f"; below {FEWEST} rounds nothing is beyond noise"
         console.print(f"[yellow]{why}: {figures.rounds} rounds were begun{few}.[/]")
     table_file.write(table_file.text_of(rules, figures, origin, output.table), output.table)
     selection.words(found, [str(output.table)])
@@ -213,7 +204,7 @@ def tune(
     runner = Runner(request, _one_mpi(mpi), found, site)
     screen = make_console()
     nodes = _nodes(runner)
-    warn_if_busy(screen)
+    busy.warn_of_others(screen)
     measuring = _measure(screen, runner, lanes_of(names, tables.read(found).collectives), rounds, budget_s)
     for lane, why in measuring.failed.items():
         screen.print(f"[bold red]{lane} is left out:[/] {escape(why)}")

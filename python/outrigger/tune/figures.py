@@ -3,50 +3,25 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from outrigger.bench.pairs import median_interval
+from outrigger.noise import Band, band_of
 
 BUILT_IN = "built-in"
 """What is there without rules; beside the names of algorithms."""
 NATIVE = "native"
-LEAST_ROUNDS = 3
-"""Below, no spread is known, and nothing is beyond noise."""
 LEAST_GAIN = 0.02
 """Of the time. Less is no difference, however sure."""
-
-
-@dataclass(frozen=True)
-class Band:
-    """Total by equal work, by native's: the median over the rounds, and between what it lies."""
-
-    value: float
-    low: float
-    high: float
-    rounds: int
-
-    @property
-    def known(self) -> bool:
-        """There are enough rounds."""
-        return self.rounds >= LEAST_ROUNDS
-
-    def below(self, other: Band) -> bool:
-        """Beyond noise."""
-        return self.known and other.known and self.high < other.low and self.value < (1 - LEAST_GAIN) * other.value
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} ({self.low:.2f}-{self.high:.2f})"
 
 
 NATIVELY = Band(1.0, 1.0, 1.0, 1 << 30)
 """By itself."""
 
 
-def band_of(ratios: Sequence[float]) -> Band:
-    """Of at least one."""
-    low, high = median_interval(ratios)
-    return Band(statistics.median(ratios), low, high, len(ratios))
+def _below(one: Band, other: Band) -> bool:
+    """Beyond noise."""
+    return one.known and other.known and one.high < other.low and one.value < (1 - LEAST_GAIN) * other.value
 
 
 @dataclass
@@ -64,7 +39,7 @@ class Figures:
         self.native_us.setdefault((collective, size), []).append(native_us)
 
     def bands(self, collective: str, size: int) -> dict[str, Band]:
-        """By what served it."""
+        """Totals by native's, by what served it."""
         return {name: band_of(found) for name, found in self.ratios[collective][size].items()}
 
     def over_sizes(self, collective: str) -> dict[str, Band]:
@@ -106,8 +81,8 @@ def best_of(bands: Mapping[str, Band]) -> str | None:
     if built_in is None:
         return None
     better = [
-        name for name, band in bands.items() if name != BUILT_IN and band.below(built_in) and band.below(NATIVELY)
+        name for name, band in bands.items() if name != BUILT_IN and _below(band, built_in) and _below(band, NATIVELY)
     ]
     if better:
         return min(better, key=lambda name: bands[name].value)
-    return NATIVE if NATIVELY.below(built_in) else None
+    return NATIVE if _below(NATIVELY, built_in) else None

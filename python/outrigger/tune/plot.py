@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from outrigger.bench.plot import GRID, INK, label_sizes, style, write
-from outrigger.tune.figures import BUILT_IN, LEAST_GAIN, NATIVE, Band, Figures
+from outrigger.noise import Band
+from outrigger.tune.figures import BUILT_IN, LEAST_GAIN, NATIVE, Figures
 from outrigger.tune.rules import Rule
 
 _COLOURS = {BUILT_IN: "#22262b", NATIVE: "#d1603d"}
 _OF_ALGORITHMS = ("#2a7f8e", "#8a5fa8", "#b08b2e", "#4c7a3f", "#3f5fa8")
+
+_LEAST, _MOST = 0.1, 20.0
+"""Ratios that are drawn; noise may go beyond."""
 
 
 def _colours(figures: Figures) -> dict[str, str]:
@@ -72,7 +76,7 @@ def _draw(axis: Any, figures: Figures, collective: str, rules: Sequence[Rule], c
     label_sizes(axis, sizes)
     axis.set_xlim(-0.55, len(sizes) - 0.45)
     every = [value for found in bands for band in found.values() for value in (band.low, band.high)]
-    low, high = min(min(every), 0.8), max(max(every), 1.25)
+    low, high = min(max(min(every), _LEAST), 0.8), min(max(max(every), 1.25), _MOST)
     axis.set_ylim(low / (high / low) ** 0.12, high * 1.05)
     axis.tick_params(axis="y", which="both", labelsize=7, length=0)
     axis.set_ylabel("total / native's total", fontsize=8, color=INK)

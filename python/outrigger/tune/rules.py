@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from outrigger.noise import Band
 from outrigger.sizes import format_size
 from outrigger.tables import Collective
-from outrigger.tune.figures import NATIVE, Band, Figures, best_of
+from outrigger.tune.figures import NATIVE, Figures, best_of
 
 _ROUND_TO = 256
 """Bytes of a bound between two sizes that were measured."""

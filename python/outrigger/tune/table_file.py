@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrigger.errors import UserError
+from outrigger.noise import Band
 from outrigger.sizes import format_size
-from outrigger.tune.figures import Band, Figures
+from outrigger.tune.figures import Figures
 from outrigger.tune.rules import Rule
 
 _WIDTH = 116
