@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from outrigger.cores import allowed_cores
+from outrigger.terminal import note
 
 STAT = Path("/proc/stat")
 _IDLE_FIELDS = slice(3, 5)  # idle and iowait, of user nice system idle iowait irq softirq steal
@@ -64,13 +63,13 @@ def taken(shares: Mapping[int, float], cpus: Sequence[int]) -> dict[int, float]:
     return {cpu: shares[cpu] for cpu in cpus if shares.get(cpu, 0.0) >= BUSY_SHARE}
 
 
-def warn_of_others(console: Console, wait_s: float = 0.5) -> None:
+def warn_of_others(wait_s: float = 0.5) -> None:
     """Says it where other processes use CPUs on which something is to be measured; takes a moment."""
     sample = Sample.take()
     sample.wait_for(wait_s)
     found = taken(sample.busy_since(), [cpu for core in allowed_cores() for cpu in core])
     if found:
-        console.print(f"[yellow]Other processes use CPUs {in_words(found)}: figures will be of little worth.[/]")
+        note(f"other processes use CPUs {in_words(found)}: figures will be of little worth")
 
 
 def in_words(shares: Mapping[int, float]) -> str:

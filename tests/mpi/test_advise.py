@@ -67,7 +67,7 @@ def test_a_program_is_advised(offload: Mpi, tmp_path: Path) -> None:
     found = json.loads((tmp_path / "advice.json").read_text())
     tried = {one["variant"]: one for one in found["variants"]}
     assert {"native", "offloaded"} <= set(tried) and "--native" in tried["native"]["command"]
-    assert 1 <= len(tried["native"]["seconds"]) == len(tried["offloaded"]["seconds"])
+    assert len(tried["native"]["seconds"]) >= len(tried["offloaded"]["seconds"]) >= 1
     assert tried["offloaded"]["in_collectives_s"] > 0
     assert 1 <= len(found["advice"]) <= 8
     tests = 3 * 8 * RANKS

@@ -93,7 +93,17 @@ def test_an_algorithm_is_not_taken_for_smaller_blocks_than_measured(built: Artif
 @pytest.mark.parametrize("smaller", [1, 8, 300, 1024, 16 * K, 40000])
 def test_bounds_lie_between_their_sizes(smaller: int) -> None:
     for larger in (smaller * 2, smaller * 4):
-        assert smaller <= rules.between(smaller, larger) < larger
+        for way in (0.0, 0.2, 0.5):
+            assert smaller <= rules.between(smaller, larger, way) <= larger
+            assert smaller <= rules.between(larger, smaller, way) <= larger
+        assert rules.between(smaller, larger, 0.0) in range(smaller - 128, smaller + 129)
+
+
+def test_an_algorithm_does_not_reach_where_it_would_be_worse(built: Artifacts) -> None:
+    """It takes 0.7 of the table's time at 16 KiB and twice as much at 4 KiB: as much at a third of the way."""
+    found = made_of(built, alltoall({4 * K: (SAME, (2.0, 2.01, 2.02)), 16 * K: (SAME, BETTER)}))
+    (rule,) = found
+    assert rule.algorithm == "ring_pull" and rule.low is not None and 9 * K < rule.low < 11 * K
 
 
 def test_where_bytes_decide_nothing_all_sizes_are_one_rule(built: Artifacts) -> None:

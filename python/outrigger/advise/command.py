@@ -52,7 +52,7 @@ def _run_all(console: Console, given: Given, found: Artifacts, limits: Limits, p
     many = given.hosts.hostfile is not None
     node = variants.Node(len(cores.allowed_cores()), given.ranks, many)
     chosen = variants.first(given, node, _yielding(given, many))
-    busy.warn_of_others(console)
+    busy.warn_of_others()
     with Bar(console) as bar:
         trials = Trials(found, place, limits, bar)
         trials.measure(chosen)

@@ -204,7 +204,7 @@ def tune(
     runner = Runner(request, _one_mpi(mpi), found, site)
     screen = make_console()
     nodes = _nodes(runner)
-    busy.warn_of_others(screen)
+    busy.warn_of_others()
     measuring = _measure(screen, runner, lanes_of(names, tables.read(found).collectives), rounds, budget_s)
     for lane, why in measuring.failed.items():
         screen.print(f"[bold red]{lane} is left out:[/] {escape(why)}")
