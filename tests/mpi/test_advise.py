@@ -51,7 +51,7 @@ def test_a_program_is_advised(offload: Mpi, tmp_path: Path) -> None:
         "--algorithm",
         "on",
         "--budget",
-        "40s",
+        "20s",
         "--runs",
         "2",
         "--json",
