@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from outrigger.cores import allowed_cores
+from outrigger.terminal import note
+
 STAT = Path("/proc/stat")
 _IDLE_FIELDS = slice(3, 5)  # idle and iowait, of user nice system idle iowait irq softirq steal
 _FIELDS = 8
@@ -58,6 +61,15 @@ class Sample:
 def taken(shares: Mapping[int, float], cpus: Sequence[int]) -> dict[int, float]:
     """Those of the CPUs that others use."""
     return {cpu: shares[cpu] for cpu in cpus if shares.get(cpu, 0.0) >= BUSY_SHARE}
+
+
+def warn_of_others(wait_s: float = 0.5) -> None:
+    """Says it where other processes use CPUs on which something is to be measured; takes a moment."""
+    sample = Sample.take()
+    sample.wait_for(wait_s)
+    found = taken(sample.busy_since(), [cpu for core in allowed_cores() for cpu in core])
+    if found:
+        note(f"other processes use CPUs {in_words(found)}: figures will be of little worth")
 
 
 def in_words(shares: Mapping[int, float]) -> str:

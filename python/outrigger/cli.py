@@ -25,12 +25,14 @@ from outrigger import (
     sizes,
 )
 from outrigger import run as running
+from outrigger.advise import command as advising
 from outrigger.bench import fft3d, harm, never_slower, skew
 from outrigger.cluster import commands as cluster_commands
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_dpus
 from outrigger.plan import check_ranks
 from outrigger.terminal import console, note
+from outrigger.tune import command as tuning
 
 app = typer.Typer(
     help="Runs MPI programs with their collectives on service processes, measures the gain, says what was found.",
@@ -187,6 +189,10 @@ def show_info(
         how = dpu_process.way(where.agent, None, os.environ, slurm=where.slurm, daemon=dpu_daemon)
         raise typer.Exit(0 if dpu_info.run(console(), where, how, artifacts.find(build), as_json=json) else 1)
     info.run(console(), build, as_json=json)
+
+
+app.command("advise", context_settings={"allow_interspersed_args": False})(advising.advise)
+app.command("tune")(tuning.tune)
 
 
 @app.command("bench")

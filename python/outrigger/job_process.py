@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -68,7 +68,17 @@ class JobProcess:
     is this command's it stays in the group, or it could not read from there: keys then reach it without help.
     """
 
-    def __init__(self, daemon: Path, command: Sequence[str], environment: Mapping[str, str], *, capture: bool) -> None:
+    def __init__(
+        self,
+        daemon: Path,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        capture: bool,
+        into: IO[bytes] | None = None,
+        looks: Callable[[], None] | None = None,
+    ) -> None:
+        """`into`: where all goes that it prints, errors too. `looks`: called now and then while it runs."""
         self._terminal = _has_the_terminal()
         passed = set(signal.valid_signals()) - _NOT_PASSED
         self._passed = passed - _OF_JOB_CONTROL if self._terminal else passed
@@ -76,6 +86,8 @@ class JobProcess:
         self._command = command
         self._environment = environment
         self._capture = capture
+        self._into = into
+        self._looks = looks
         self.interrupted = False
         """It was sent a SIGINT."""
 
@@ -85,8 +97,9 @@ class JobProcess:
             process = subprocess.Popen(
                 [*words(self._daemon, sorted(unblocked)), *self._command],
                 env=dict(self._environment),
-                stdin=subprocess.DEVNULL if self._capture else None,
-                stdout=output,
+                stdin=subprocess.DEVNULL if self._capture or self._into is not None else None,
+                stdout=output if self._into is None else self._into,
+                stderr=None if self._into is None else subprocess.STDOUT,
                 process_group=None if self._terminal else 0,
             )
             in_time = self._pass_signals(process, timeout_s)
@@ -109,6 +122,8 @@ class JobProcess:
             if left <= 0:
                 return False
             came = signal.sigtimedwait(watched, min(left, _LOOK_S))
+            if self._looks is not None:
+                self._looks()
             if came is not None and came.si_signo != signal.SIGCHLD:
                 self._pass(process, came)
         return True

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from outrigger import binding, choice, launchers, settings
 from outrigger.artifacts import Artifacts
@@ -210,6 +211,18 @@ def run(plan: Plan, *, capture: bool = False, timeout_s: float | None = None) ->
     if capture and process.interrupted:
         return exit_code(-signal.SIGINT), ""
     return exit_code(code), output.decode(errors="replace")
+
+
+def run_into(
+    plan: Plan, output: IO[bytes], *, timeout_s: float | None = None, looks: Callable[[], None] | None = None
+) -> int:
+    """The same for a program whose output and errors go to a file; `looks` is called now and then meanwhile."""
+    environment = {**os.environ, **plan.environment}
+    process = JobProcess(plan.daemon, plan.command, environment, capture=False, into=output, looks=looks)
+    code, _ = process.run(timeout_s)
+    if process.interrupted:
+        raise KeyboardInterrupt
+    return exit_code(code)
 
 
 def as_shell(plan: Plan) -> str:

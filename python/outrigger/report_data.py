@@ -66,6 +66,28 @@ class CallBytes:
         return self.sum // max(self.calls, 1)
 
 
+@dataclass(frozen=True)
+class Tests:
+    """Calls that tested nonblocking operations, of all ranks together."""
+
+    calls: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class BeforeWait:
+    """From the start of nonblocking operations to the calls that waited for them, of all ranks together."""
+
+    operations: int = 0
+    """Those that the program waited for, and no test completed before."""
+    seconds: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Of one operation."""
+        return self.seconds / max(self.operations, 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Call:
     """One MPI function on one communicator, offloaded or not, of all ranks together."""
@@ -84,6 +106,8 @@ class Call:
     bytes: CallBytes
     seconds: Spread
     """In the call and in what waits for it, of each rank."""
+    tests: Tests = Tests()
+    before_wait: BeforeWait = BeforeWait()
 
 
 @dataclass(frozen=True)

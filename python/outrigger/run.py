@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,10 +87,18 @@ def parse_variables(words: Sequence[str]) -> launch.Variables:
     return launch.Variables(values, tuple(names))
 
 
+def _start(planned: launch.Plan) -> int:
+    return launch.run(planned)[0]
+
+
 class _Run:
     """A job and its DPUs, from the request to the program's exit code."""
 
-    def __init__(self, request: Request, found: Artifacts) -> None:
+    def __init__(
+        self, request: Request, found: Artifacts, start: Callable[[launch.Plan], int], say: Callable[[str], None]
+    ) -> None:
+        self._start_plan = start
+        self._say = say
         environment = {**os.environ, **request.settings.environment(), **request.variables.values}
         self._unknown = settings.check_names(found, environment)
         request.check()
@@ -142,7 +150,7 @@ class _Run:
         job = self._job(fleet, written)
         planned = launch.make_plan(job, self._found)
         for line in filter(None, (self._unknown, self._choice.note, fleet.problem, *planned.notes)):
-            note(line)
+            self._say(line)
         if request.show_binding:
             self._show_binding(job, fleet)
         if request.dry_run:
@@ -151,11 +159,11 @@ class _Run:
         here = written is not None and not self._where.shares
         if here and written is not None:
             report_end.forget(written)
-        code, _ = launch.run(planned)
+        code = self._start_plan(planned)
         if here and written is not None:
             report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
         for line in fleet.notes():
-            note(line)
+            self._say(line)
         if request.report_to == TO_TERMINAL and written is not None:
             show_report(written)
         return code
@@ -171,9 +179,15 @@ class _Run:
             return self._start(fleet, written)
 
 
-def run(request: Request, found: Artifacts) -> int:
-    """Starts the program and waits for it: its exit code."""
-    return _Run(request, found).run()
+def run(
+    request: Request,
+    found: Artifacts,
+    *,
+    start: Callable[[launch.Plan], int] = _start,
+    say: Callable[[str], None] = note,
+) -> int:
+    """Starts the program and waits for it: its exit code. `start` does so, `say` tells what the user should know."""
+    return _Run(request, found, start, say).run()
 
 
 @contextlib.contextmanager

@@ -87,6 +87,14 @@ std::string json_collective(std::size_t collective, const CollectiveFigures& row
          ",\n     \"completion_seconds\": " + json(row.completion) + "}";
 }
 
+// A number of calls or operations, and their seconds on all ranks.
+std::string json_seconds(const char* what, std::uint64_t number, std::int64_t nanoseconds) {
+  std::array<char, 100> text{};
+  std::snprintf(text.data(), text.size(), R"({"%s": %llu, "seconds": %.9f})", what,
+                static_cast<unsigned long long>(number), 1e-9 * static_cast<double>(nanoseconds));
+  return text.data();
+}
+
 std::string json_call(const CallFigures& row) {
   static constexpr std::array<const char*, kCallForms> kForms{"blocking", "nonblocking", "persistent"};
   const CallKind kind = call_kind_at(row.total.kind);
@@ -100,7 +108,9 @@ std::string json_call(const CallFigures& row) {
          ", \"native\": " + json_counts(kReasonNames, total.native, false) +
          ",\n     \"bytes\": {\"calls\": " + std::to_string(total.measured) +
          ", \"sum\": " + std::to_string(total.bytes) + ", \"min\": " + std::to_string(total.least_bytes) +
-         ", \"max\": " + std::to_string(total.most_bytes) + "},\n     \"seconds\": " + json(row.seconds) + "}";
+         ", \"max\": " + std::to_string(total.most_bytes) + "},\n     \"seconds\": " + json(row.seconds) +
+         ",\n     \"tests\": " + json_seconds("calls", total.tests, total.test_ns) +
+         ", \"before_wait\": " + json_seconds("operations", total.waited, total.before_wait_ns) + "}";
 }
 
 std::string json(const SharedHeapCounts& heap) {

@@ -35,7 +35,9 @@
 //        "offloaded": 40, "native": {"<reason>": calls, ...},
 //        "bytes": {                 // what a rank hands over in a call, or gets where it hands over nothing
 //          "calls": 40, "sum": n, "min": n, "max": n},       // of as many calls, whose arguments were valid
-//        "seconds": spread}],       // in the call and, of nonblocking ones, in completion calls, per rank
+//        "seconds": spread,         // in the call and, of nonblocking ones, in completion calls, per rank
+//        "tests": {"calls": 0, "seconds": s},       // of nonblocking ones: calls that tested, of all ranks
+//        "before_wait": {"operations": 40, "seconds": s}}],  // from their starts to the calls that waited for them
 //     "collectives": [              // what could have been offloaded: one per (collective, communicator)
 //       {"collective": "ialltoall", "communicator": "MPI_COMM_WORLD", "group": "<32 hex digits>", "size": 4,
 //        "calls": 40,               // of all ranks together; blocking forms where they are asked for

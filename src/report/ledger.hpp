@@ -86,9 +86,13 @@ struct LedgerRow {
   std::int64_t completion_ns = 0;  // of offloaded ones: in completion calls
   std::int64_t call_ns = 0;        // in the call itself
   std::int64_t wait_ns = 0;        // of native nonblocking ones: in completion calls
-  std::uint64_t measured = 0;      // calls whose bytes are known
-  std::uint64_t bytes = 0;         // that the rank handed over, in all those
-  std::uint64_t least_bytes = 0;   // in one of them
+  std::uint64_t tests = 0;         // of nonblocking ones: completion calls that test, and the time in those
+  std::int64_t test_ns = 0;
+  std::uint64_t waited = 0;         // operations for which the program waited, without those that a test completed,
+  std::int64_t before_wait_ns = 0;  // ... from their starting calls to these waits: what can be hidden
+  std::uint64_t measured = 0;       // calls whose bytes are known
+  std::uint64_t bytes = 0;          // that the rank handed over, in all those
+  std::uint64_t least_bytes = 0;    // in one of them
   std::uint64_t most_bytes = 0;
 
   // The time that the program spent on it.

@@ -23,7 +23,10 @@ void add(std::int64_t& sum_ns, std::int64_t nanoseconds) {
 }
 
 void keep_possible(LedgerRow& row) {
-  for (std::int64_t* time : {&row.post_ns, &row.completion_ns, &row.call_ns, &row.wait_ns}) *time = possible(*time);
+  for (std::int64_t* time :
+       {&row.post_ns, &row.completion_ns, &row.call_ns, &row.wait_ns, &row.test_ns, &row.before_wait_ns}) {
+    *time = possible(*time);
+  }
 }
 
 double seconds(std::int64_t nanoseconds) {
@@ -48,6 +51,10 @@ void add(LedgerRow& total, const LedgerRow& row) {
   total.late += row.late;
   add(total.post_ns, row.post_ns);
   add(total.completion_ns, row.completion_ns);
+  total.tests += row.tests;
+  add(total.test_ns, row.test_ns);
+  total.waited += row.waited;
+  add(total.before_wait_ns, row.before_wait_ns);
   if (row.measured == 0) return;
   total.least_bytes = total.measured == 0 ? row.least_bytes : std::min(total.least_bytes, row.least_bytes);
   total.most_bytes = std::max(total.most_bytes, row.most_bytes);

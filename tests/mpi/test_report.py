@@ -126,6 +126,18 @@ def test_a_job_that_runs_natively_is_counted(offload: Mpi) -> None:
     assert not found.collectives
 
 
+@pytest.mark.parametrize("env", [{}, NO_CORE], ids=["offloaded", "native"])
+def test_tests_and_what_lies_before_waits_are_counted(offload: Mpi, env: dict[str, str]) -> None:
+    """What is computed after a post can hide it; calls that test need not be there where it is offloaded."""
+    entry = named(read(offload.run(RANKS, ["counted", "tests", str(ROUNDS)], env=env).ok().report), "MPI_Ialltoall")
+    assert entry.offloaded == (0 if env else entry.calls)
+    assert entry.tests.calls == 3 * RANKS * ROUNDS and entry.tests.seconds > 0
+    assert entry.before_wait.operations == RANKS * ROUNDS
+    assert 0.005 <= entry.before_wait.mean < 1
+    blocking = read(offload.run(RANKS, ["counted", "all", "1"], env=env).ok().report)
+    assert named(blocking, "MPI_Alltoall").before_wait.operations == 0
+
+
 def test_who_comes_last_waits_least(offload: Mpi) -> None:
     entry = named(read(offload.run(RANKS, ["counted", "late"]).ok().report), "MPI_Barrier")
     assert entry.seconds.min_rank == 1 and entry.seconds.max > 0.2 > entry.seconds.min

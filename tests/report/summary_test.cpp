@@ -47,12 +47,13 @@ TEST(Summary, TimesThatCannotBeDoNotOverflow) {
   Ledger ledger = make_ledger(0, 3);
   LedgerRow& row = add_row(ledger, kNonblocking, 1);
   row.offloaded = 1;
-  row.post_ns = row.completion_ns = row.call_ns = row.wait_ns = std::numeric_limits<std::int64_t>::max();
+  row.post_ns = row.completion_ns = row.call_ns = row.wait_ns = row.test_ns = row.before_wait_ns =
+      std::numeric_limits<std::int64_t>::max();
   ledger.header().started_ns = std::numeric_limits<std::int64_t>::min();
   Summary summary;
   for (int rank = 0; rank < 12; ++rank) ASSERT_TRUE(add_ledger(summary, ledger.bytes(), kSecond));
   EXPECT_GT(summary.calls.begin()->second.total.post_ns, 0);
-  row.post_ns = row.completion_ns = row.call_ns = row.wait_ns = -1;
+  row.post_ns = row.completion_ns = row.call_ns = row.wait_ns = row.test_ns = row.before_wait_ns = -1;
   Summary other;
   ASSERT_TRUE(add_ledger(other, ledger.bytes(), kSecond));
   EXPECT_EQ(other.calls.begin()->second.seconds.sum, 0);
@@ -95,6 +96,22 @@ TEST(Summary, PutsRanksTogetherAndNamesWhoIsLeastAndMost) {
   EXPECT_DOUBLE_EQ(call.seconds.sum, 6.0);
   EXPECT_DOUBLE_EQ(summary.run_seconds.max, 5.0);
   EXPECT_EQ(summary.counted, (std::vector<std::uint32_t>{0, 1}));
+}
+
+TEST(Summary, TestsAndWhatLiesBeforeWaitsAreThoseOfAllRanks) {
+  Summary summary;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    Ledger ledger = make_ledger(rank);
+    LedgerRow& row = add_row(ledger, kNonblocking, 5);
+    row.tests = 7 + rank;
+    row.test_ns = kSecond;
+    row.waited = 5;
+    row.before_wait_ns = 2 * kSecond;
+    ASSERT_TRUE(add_ledger(summary, ledger.bytes(), 4 * kSecond));
+  }
+  const std::string text = as_json(summary);
+  EXPECT_NE(text.find(R"("tests": {"calls": 15, "seconds": 2.000000000})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("before_wait": {"operations": 10, "seconds": 4.000000000})"), std::string::npos) << text;
 }
 
 TEST(Summary, CollectivesHaveBothFormsButNotWhatNobodyAskedFor) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -75,10 +76,10 @@ class Runner:
         path = self.artifacts.benchmark(self.mpi.family, program)
         return self.site.job((str(path), *arguments), self.request.ranks, self.mpi, self.request.settings)
 
-    def _start(self, job: launch.Job, complete: Callable[[str], bool]) -> tuple[str, str]:
+    def _start(self, job: launch.Job, complete: Callable[[str], bool], limit_s: float = math.inf) -> tuple[str, str]:
         plan = launch.make_plan(job, self.artifacts)
         command = shlex.join(plan.command)
-        ended = jobs.run(plan, complete, time_limit_s(self.request))
+        ended = jobs.run(plan, complete, min(limit_s, time_limit_s(self.request)))
         self._all_ended &= ended.by_itself
         if ended.code != 0:
             raise UserError(f"the benchmark under {self.mpi.title} ended with exit code {ended.code}: {command}")
@@ -141,15 +142,23 @@ class Runner:
             for c, on_all, with_threads in zip(configurations, everywhere, helped, strict=True)
         ]
 
-    def measure(self, work: Sequence[int] = ()) -> Measurement:
-        """One run of orbench, native and offloaded in turn; then native in the other ways that it has here."""
+    def _both_sides(self, job: launch.Job, limit_s: float = math.inf) -> tuple[str, list[Configuration]]:
         expected = self.request.configurations
-        verdict = self.why_native()
-        job = self._job("orbench", self.request.arguments(work))
-        command, output = self._start(job, lambda text: len(_lines_in(text)) == expected)
+        command, output = self._start(job, lambda text: len(_lines_in(text)) == expected, limit_s)
         configurations = _lines_in(output)
         if len(configurations) != expected:
             raise UserError(f"the benchmark under {self.mpi.title} gave {len(configurations)} of {expected} lines")
+        return command, configurations
+
+    def both_sides(self, limit_s: float) -> list[Configuration]:
+        """One run of orbench, native and offloaded in turn, and nothing else. UserError: it takes longer than that."""
+        return self._both_sides(self._job("orbench", self.request.arguments()), limit_s)[1]
+
+    def measure(self, work: Sequence[int] = ()) -> Measurement:
+        """One run of orbench, native and offloaded in turn; then native in the other ways that it has here."""
+        verdict = self.why_native()
+        job = self._job("orbench", self.request.arguments(work))
+        command, configurations = self._both_sides(job)
         if self.site.binds:
             configurations = self._with_other_natives(job, configurations)
         notes = () if self._all_ended else (jobs.unended(self.mpi),)

@@ -38,6 +38,7 @@ struct Operation {
   std::atomic<bool> done = false;   // the request is marked complete, `error` is final
   int error = MPI_SUCCESS;
   report::LedgerRow* counted = nullptr;  // for the report; null: nothing is counted
+  std::int64_t posted_ns = 0;            // where it is counted; 0: the program has waited for it already
   Operation* previous = nullptr;         // list of those not done
   Operation* next = nullptr;             // ... or of those to be used again
 };

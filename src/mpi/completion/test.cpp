@@ -17,7 +17,7 @@ void keep_going(Job& job) {
 }
 
 int test_one(Job& job, OurRequests& ours, MPI_Request* request, int* flag, MPI_Status* status) {
-  CallTimer timer(job, CallTimer::Kind::completion);
+  CallTimer timer(job, CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_all(job)) keep_going(job);
   const int code = real().Test(request, flag, status);  // drives the native MPI where ours is not done
@@ -25,7 +25,7 @@ int test_one(Job& job, OurRequests& ours, MPI_Request* request, int* flag, MPI_S
 }
 
 int test_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
-  CallTimer timer(job, CallTimer::Kind::completion);
+  CallTimer timer(job, CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_all(job)) keep_going(job);
   const int code = real().Testall(count, requests, flag, statuses);
@@ -33,7 +33,7 @@ int test_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
 }
 
 int test_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
-  CallTimer timer(job, CallTimer::Kind::completion);
+  CallTimer timer(job, CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_any(job)) keep_going(job);
   const int code = real().Testany(count, requests, index, flag, status);
@@ -42,7 +42,7 @@ int test_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
 
 int test_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* collected, int* indices,
               MPI_Status* statuses) {
-  CallTimer timer(job, CallTimer::Kind::completion);
+  CallTimer timer(job, CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_any(job)) keep_going(job);
   const int code = real().Testsome(count, requests, collected, indices, statuses);

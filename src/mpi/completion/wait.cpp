@@ -11,10 +11,15 @@
 namespace outrigger::mpi {
 namespace {
 
+void count_waits(OurRequests& ours) {
+  for (const OurRequests::Entry& entry : ours.entries()) count_wait(*entry.operation);
+}
+
 // Brings our requests of the array to their end; the native call can then block on the others.
 void finish_all(Job& job, OurRequests& ours) {
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
+  count_waits(ours);
   Waiter waiter(job, constants().request_null);
   while (!ours.progress_all(job)) {
     waiter.drive_with(ours.unfinished());
@@ -45,6 +50,7 @@ int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_
 int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, MPI_Status* status) {
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
+  count_waits(ours);
   Waiter waiter(job, constants().request_null);  // Testany drives the native MPI
   while (true) {
     ours.progress_any(job);
@@ -60,6 +66,7 @@ int wait_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int
               MPI_Status* statuses) {
   CallTimer timer(job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
+  count_waits(ours);
   Waiter waiter(job, constants().request_null);  // Testsome drives the native MPI
   while (true) {
     ours.progress_any(job);

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "mpi/native/constants.hpp"
 #include "mpi/report/report.hpp"
@@ -14,6 +15,7 @@ namespace {
 struct Entry {
   report::LedgerRow* row = nullptr;
   std::optional<std::uint64_t> bytes;  // of a persistent one
+  std::int64_t started_ns = 0;         // 0: it is not active, or was waited for already
   bool active = false;
 };
 
@@ -71,11 +73,11 @@ constinit std::atomic<std::uint32_t> watched_requests = 0;
 }
 
 void watch_native_request(MPI_Request request, report::LedgerRow& row) {
-  watch(request, Entry{&row, std::nullopt, true});
+  watch(request, Entry{&row, std::nullopt, monotonic_ns(), true});
 }
 
 void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes) {
-  watch(request, Entry{&row, bytes, false});
+  watch(request, Entry{&row, bytes, 0, false});
 }
 
 void forget_native_request(MPI_Request request) {
@@ -91,6 +93,7 @@ void count_start(MPI_Request request, std::int64_t nanoseconds) {
     const auto found = entries().find(handle_key(request));
     if (found == entries().end() || !found->second.bytes) return;
     found->second.active = true;
+    found->second.started_ns = monotonic_ns();
     started = found->second;
   }
   const NativeReason why = current_job() == nullptr ? NativeReason::native_job : NativeReason::not_offloaded;
@@ -109,7 +112,8 @@ void TimedCompletion::begin(const CallSite& site, const MPI_Request* requests, i
     const auto found = entries().find(handle_key(requests[i]));
     if (found == entries().end() || !found->second.active) continue;
     if (row_ == nullptr) row_ = found->second.row;
-    watched_.push_back({requests + i, requests[i]});
+    const std::int64_t started_ns = tests_ ? 0 : std::exchange(found->second.started_ns, 0);
+    watched_.push_back({requests + i, requests[i], found->second.row, started_ns});
   }
   if (row_ != nullptr) began_ns_ = monotonic_ns();
 }
@@ -117,7 +121,19 @@ void TimedCompletion::begin(const CallSite& site, const MPI_Request* requests, i
 void TimedCompletion::end() {
   const std::int64_t spent = monotonic_ns() - began_ns_;
   if (!counting()) return;
-  change_row(*row_, [&](report::LedgerRow& counted) { counted.wait_ns += spent; });
+  change_row(*row_, [&](report::LedgerRow& counted) {
+    counted.wait_ns += spent;
+    if (!tests_) return;
+    ++counted.tests;
+    counted.test_ns += spent;
+  });
+  for (const Watched& watched : watched_) {
+    if (watched.started_ns == 0) continue;
+    change_row(*watched.row, [&](report::LedgerRow& counted) {
+      ++counted.waited;
+      counted.before_wait_ns += began_ns_ - watched.started_ns;
+    });
+  }
   const std::scoped_lock lock(entries_mutex);
   for (const Watched& watched : watched_) {
     const auto found = entries().find(handle_key(watched.request));

@@ -32,6 +32,7 @@ class TimedCompletion {
   TimedCompletion(const CallSite& site, Call call, Word first, Word second, Words... /*rest*/) {
     if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return;
     const bool one = call == Call::Wait || call == Call::Test;
+    tests_ = call == Call::Test || call == Call::Testall || call == Call::Testany || call == Call::Testsome;
     begin(site, reinterpret_cast<const MPI_Request*>(one ? first : second), one ? 1 : static_cast<int>(first));
   }
   TimedCompletion(const TimedCompletion&) = delete;
@@ -47,11 +48,14 @@ class TimedCompletion {
   struct Watched {
     const MPI_Request* place = nullptr;  // in the program's array
     MPI_Request request{};               // what stood there
+    report::LedgerRow* row = nullptr;
+    std::int64_t started_ns = 0;  // 0: it was waited for before, or this is a test
   };
 
   std::vector<Watched> watched_;
   report::LedgerRow* row_ = nullptr;  // of the first of them
   std::int64_t began_ns_ = 0;
+  bool tests_ = false;
 };
 
 // MPI_Request_free, which `Handler` does.

@@ -24,10 +24,20 @@ void count_post(Operation& operation) {
   CallCount* call = CallCount::current();
   if (call == nullptr) return;
   operation.counted = &call->offloaded_on(*operation.comm);
+  operation.posted_ns = monotonic_ns();
   change_row(*operation.counted, [&](report::LedgerRow& row) {
     ++row.algorithms[index_of(operation.algorithm)];
     if (operation.send.staged()) row.reached[report::kBounceBytes] += operation.send.total_bytes();
     if (operation.receive.staged()) row.reached[report::kBounceBytes] += operation.receive.total_bytes();
+  });
+}
+
+void count_wait(Operation& operation) {
+  if (operation.posted_ns == 0 || !counting() || CallCount::current() != nullptr) return;
+  const std::int64_t before_ns = monotonic_ns() - std::exchange(operation.posted_ns, 0);
+  change_row(*operation.counted, [&](report::LedgerRow& row) {
+    ++row.waited;
+    row.before_wait_ns += before_ns;
   });
 }
 
@@ -49,7 +59,7 @@ CallTimer::CallTimer(const Job& job, Kind kind) : on_(job.reporting && counting(
 }
 
 void CallTimer::belongs_to(const Operation& operation) {
-  if (on_ && kind_ == Kind::completion) row_ = operation.counted;
+  if (on_ && kind_ != Kind::post) row_ = operation.counted;
 }
 
 CallTimer::~CallTimer() {
@@ -60,7 +70,12 @@ CallTimer::~CallTimer() {
   if (kind_ == Kind::post && call != nullptr) row_ = call->offloaded_row();
   change_header([&](report::LedgerHeader& header) { header.cpu_in_calls_ns += cpu; });
   if (row_ == nullptr) return;
-  change_row(*row_, [&](report::LedgerRow& row) { (kind_ == Kind::post ? row.post_ns : row.completion_ns) += wall; });
+  change_row(*row_, [&](report::LedgerRow& row) {
+    (kind_ == Kind::post ? row.post_ns : row.completion_ns) += wall;
+    if (kind_ != Kind::test) return;
+    ++row.tests;
+    row.test_ns += wall;
+  });
 }
 
 }  // namespace outrigger::mpi

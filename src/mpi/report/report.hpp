@@ -21,13 +21,15 @@ using report::NativeReason;
 // Of the collective that this thread is in.
 void count_native(NativeReason reason);
 void count_post(Operation& operation);
+// In a call of the program that waits for it, other than a blocking form.
+void count_wait(Operation& operation);
 void count_completion(const Operation& operation, const client::OperationResult& result);
 
 // Measures one call of the program into the library for an offloaded operation: wall time to the communicator's row,
 // CPU time to the rank's.
 class CallTimer {
  public:
-  enum class Kind : std::uint8_t { post, completion };
+  enum class Kind : std::uint8_t { post, completion, test };
   CallTimer(const Job& job, Kind kind);
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;

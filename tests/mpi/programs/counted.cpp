@@ -4,7 +4,8 @@
 //     counted persistent ROUNDS  where the MPI has them: two persistent ones, and one with large counts, once
 //     counted end HOW            a few, then rank 1 ends the job: abort CODE, signal, exit CODE; others sleep
 //     counted bad WHICH          rank 1 passes a send or receive buffer that is not there, and says where
-//     counted late               rank 1 comes late to each barrier
+//     counted tests ROUNDS       sleeps for 5 ms after a nonblocking all-to-all, tests it three times in vain, and
+//     waits counted late               rank 1 comes late to each barrier
 #include <mpi.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -151,6 +152,21 @@ void call_all(Buffers& b, int ranks, int rounds) {
   call_wrongly(b);
 }
 
+// What is tested includes a message that nobody has sent yet.
+void test_in_vain(Buffers& b, int rank) {
+  MPI_Request both[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  int message = 0;
+  MPI_Irecv(&message, 1, MPI_INT, rank, 0, MPI_COMM_WORLD, &both[0]);
+  MPI_Ialltoall(b.send.data(), kBlock, MPI_CHAR, b.receive.data(), kBlock, MPI_CHAR, MPI_COMM_WORLD, &both[1]);
+  usleep(5000);
+  for (int i = 0; i < 3; ++i) {
+    int flag = 0;
+    MPI_Testall(2, both, &flag, MPI_STATUSES_IGNORE);
+  }
+  MPI_Send(&rank, 1, MPI_INT, rank, 0, MPI_COMM_WORLD);
+  MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+}
+
 // The last page of the buffer may not be touched.
 void pass_bad_buffer(const std::string& which, int rank) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -186,6 +202,7 @@ int main(int argc, char** argv) {
   Buffers buffers(ranks);
   if (mode == "all") call_all(buffers, ranks, std::atoi(argv[2]));
   if (mode == "persistent") call_persistent(buffers, MPI_COMM_WORLD, std::atoi(argv[2]));
+  for (int i = 0; mode == "tests" && i < std::atoi(argv[2]); ++i) test_in_vain(buffers, rank);
   for (int i = 0; mode == "late" && i < 10; ++i) {
     if (rank == 1) usleep(30'000);
     MPI_Barrier(MPI_COMM_WORLD);

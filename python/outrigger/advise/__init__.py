@@ -1,0 +1,1 @@
+"""What pays for a program: it is run in several ways, and its reports are read."""

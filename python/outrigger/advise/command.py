@@ -1,0 +1,181 @@
+"""The `outrigger advise` command."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from outrigger import artifacts, binding, busy, choice, cores, linked, mpis, options, report
+from outrigger.advise import sentences, show, variants
+from outrigger.advise.given import Given
+from outrigger.advise.trials import Limits, ProgramFailed, Trials
+from outrigger.artifacts import Artifacts
+from outrigger.bar import Bar
+from outrigger.bench import jobs
+from outrigger.durations import parse_duration
+from outrigger.errors import UserError
+from outrigger.hosts import Hosts
+from outrigger.launchers import SSH
+from outrigger.terminal import console as make_console
+from outrigger.terminal import note
+
+_PLACE = Path("outrigger-advise")
+_YIELDS = "OMPI_MCA_mpi_yield_when_idle"
+
+
+def _yielding(given: Given, many: bool) -> list[str]:
+    """Native must be at its best: unbound ranks that share cores give way, which Open MPI may not see by itself."""
+    chosen = choice.choose(given.mpi, linked.find_program(given.program[0]), mpis.find_all_mpis())
+    crowded = many or given.ranks > len(cores.allowed_cores())
+    asked = any(word.startswith(_YIELDS) for word in given.variables) or _YIELDS in os.environ
+    return [f"{_YIELDS}=1"] if chosen.mpi.implementation == "openmpi" and crowded and not asked else []
+
+
+def _make_place(place: Path) -> Path:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for old in (*place.glob("*-[0-9]*.out"), *place.glob("*-[0-9]*.json")):
+            old.unlink()
+    except OSError as error:
+        raise UserError(f"--out {place}: {error.strerror}") from error
+    return place.absolute()
+
+
+def _run_all(console: Console, given: Given, found: Artifacts, limits: Limits, place: Path) -> Trials:
+    many = given.hosts.hostfile is not None
+    node = variants.Node(len(cores.allowed_cores()), given.ranks, many)
+    chosen = variants.first(given, node, _yielding(given, many))
+    busy.warn_of_others()
+    with Bar(console) as bar:
+        trials = Trials(found, place, limits, bar)
+        trials.measure(chosen)
+    return trials
+
+
+def _tell(console: Console, trials: Trials, given: Given, json_to: Path | None) -> None:
+    results = trials.results
+    for line in trials.notes:
+        note(line)
+    if variants.NATIVE not in results.rows or not any(not row.variant.given.native for row in results.judged):
+        if trials.interrupted:
+            raise typer.Exit(130)
+        raise UserError(
+            f"a native and an offloaded run do not end within --budget {trials.limits.budget_s:.0f}s; give more, or a "
+            "shorter run of the program"
+        )
+    advice = sentences.of_results(results)
+    console.print(show.table(results, given))
+    if trials.interrupted or trials.out_of_time:
+        console.print(f"[yellow]{'Interrupted' if trials.interrupted else 'At the end of the budget'}: "
+                      "these are the runs that were made.[/]")  # fmt: skip
+    show.advice(console, advice)
+    console.print(f"\n[dim]The program's output and the reports are in {trials.place}[/]", soft_wrap=True)
+    jobs.save_json(console, json_to, json.dumps(show.as_data(results, advice), indent=2))
+    best = results.best.variant
+    native = best.given.native
+    show.command(console, best.given.command(), "Use from now on, natively" if native else "Use from now on")
+
+
+def _is_native(read: report.Report) -> bool:
+    return not any(entry.offloaded for entry in read.collectives)
+
+
+def _read_reports(console: Console, paths: Sequence[Path], json_to: Path | None) -> None:
+    read = [(str(path), report.read(path)) for path in paths]
+    console.print(show.reports_table(read))
+    native = next((each for _, each in read if _is_native(each)), None)
+    offloaded = [(name, each) for name, each in read if not _is_native(each)] or read[:1]
+    data: list[dict[str, Any]] = []
+    for name, each in offloaded:
+        found = sentences.of_report(each, None if each is native else native)
+        if len(offloaded) > 1:
+            console.print(f"\n[bold]{name}[/]")
+        show.advice(console, found)
+        options = list(dict.fromkeys(one.option for one in found if one.option))
+        line = " ".join(["outrigger run -n", str(each.ranks), *options, "-- PROGRAM"])
+        if options:
+            show.command(console, line, "To be tried, and measured by `outrigger advise`")
+        data.append({"report": name, "command": line, "advice": show.advice_as_data(found)})
+    jobs.save_json(console, json_to, json.dumps(data, indent=2))
+
+
+def advise(
+    program: Annotated[
+        list[str] | None, typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]...")
+    ] = None,
+    ranks: options.Ranks = 1,
+    mpi: Annotated[str, typer.Option("--mpi", help="As for run.")] = choice.AUTO,
+    services: options.Services = None,
+    algorithm: options.Algorithm = None,
+    reach: options.Reach = None,
+    blocking: options.Blocking = None,
+    shared_heap: options.SharedHeap = None,
+    wait_copies: options.WaitCopies = None,
+    huge_pages: options.HugePages = None,
+    bind: options.Bind = binding.BUNCH,
+    hostfile: options.Hostfile = None,
+    agent: options.Agent = SSH,
+    pretend_nodes: Annotated[int, typer.Option("--pretend-nodes", metavar="N", help="As for run.")] = 1,
+    variable: Annotated[
+        list[str] | None, typer.Option("-x", metavar="NAME[=VALUE]", help="A variable for the ranks of all hosts.")
+    ] = None,
+    budget: Annotated[str, typer.Option("--budget", help="The time for all runs, like 90s, 5m or 1h.")] = "5m",
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Of each variant, in turn, while there is time.")] = 5,
+    reports: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--report", metavar="FILE.json", help="Run nothing: read the report of an earlier run. Repeat it."
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="DIRECTORY",
+            help="Directory for the program's output and the reports.",
+            show_default=str(_PLACE),
+        ),
+    ] = _PLACE,
+    json_to: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures and the advice to this file.")
+    ] = None,
+    build: options.Build = None,
+) -> None:
+    """Say what pays for a program: it is run natively and offloaded in several ways, in turn, and timed.
+
+    Judged is the time of the whole program, in the median; a difference inside the noise of the runs is none.
+    """
+    screen = make_console()
+    if reports:
+        if program:
+            raise UserError(
+                "--report reads what an earlier run has written, and a program would be run: give one of them"
+            )
+        if any(str(path) == "-" for path in reports):
+            raise UserError("--report: name the FILE.json that `outrigger run --report FILE.json` has written")
+        _read_reports(screen, reports, json_to)
+        return
+    if not program:
+        raise UserError("name a program after --, or a report of an earlier run with --report FILE.json")
+    limits = Limits(parse_duration("--budget", budget), runs)
+    found = artifacts.find(build)
+    given = Given(
+        program=tuple(program), ranks=ranks, mpi=mpi, services=services, algorithms=tuple(algorithm or ()),
+        reach=reach, blocking=blocking, shared_heap=shared_heap, wait_copies=wait_copies, huge_pages=huge_pages,
+        hosts=Hosts(hostfile=hostfile, agent=agent, pretend_nodes=pretend_nodes), bind=bind,
+        variables=tuple(variable or ()),
+    )  # fmt: skip
+    given.request(found, None).check()
+    try:
+        trials = _run_all(screen, given, found, limits, _make_place(out))
+    except ProgramFailed as failed:
+        note(str(failed))
+        raise typer.Exit(failed.code) from failed
+    _tell(screen, trials, replace(given), json_to)

@@ -1,0 +1,142 @@
+"""What the runs took, against each other."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from outrigger.advise.variants import ALL_CORES, COUNTED, NATIVE, Variant
+from outrigger.noise import Band, band_of
+from outrigger.report_data import Report
+
+_FLOOR = 0.01
+"""Of the time. Less is no difference, however sure."""
+_FLOOR_OF_FEW = 0.1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run."""
+
+    number: int
+    """Of its round: runs of one round were made one after the other."""
+    seconds: float
+    """Of the launcher, from its start to its end."""
+    report: Report | None = None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Of the times of two variants in the same rounds."""
+
+    band: Band
+    seconds: float
+    """The median of those rounds."""
+    base_seconds: float
+
+    @property
+    def verdict(self) -> int:
+        """-1: less, 1: more, 0: no difference beyond noise."""
+        return (self.band.low > 1.0) - (self.band.high < 1.0)
+
+    def __str__(self) -> str:
+        return str(self.band)
+
+
+def ratio_of(trials: Sequence[Trial], base: Sequence[Trial]) -> Ratio | None:
+    """None: they have no round in common."""
+    of_base = {trial.number: trial.seconds for trial in base}
+    pairs = [(trial.seconds, of_base[trial.number]) for trial in trials if of_base.get(trial.number)]
+    if not pairs:
+        return None
+    band = band_of([one / other for one, other in pairs])
+    floor = band.value * (_FLOOR if band.known else _FLOOR_OF_FEW)
+    least = replace(band, low=min(band.low, band.value - floor), high=max(band.high, band.value + floor))
+    return Ratio(least, *(statistics.median(times) for times in zip(*pairs, strict=True)))
+
+
+def seconds_in_collectives(report: Report) -> float:
+    """Of a rank, in the mean: in calls of collectives and in waiting for them."""
+    return sum(entry.seconds.sum for entry in report.calls if entry.size != 1) / max(report.ranks, 1)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A variant and what came of it."""
+
+    variant: Variant
+    trials: tuple[Trial, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The median."""
+        return statistics.median(trial.seconds for trial in self.trials)
+
+    @property
+    def report(self) -> Report | None:
+        """Of the run that took the median time, or nearly."""
+        with_reports = [trial for trial in self.trials if trial.report is not None]
+        return min(with_reports, key=lambda trial: abs(trial.seconds - self.seconds)).report if with_reports else None
+
+    @property
+    def in_collectives(self) -> float | None:
+        """Of a rank, in the median; None: no report."""
+        found = [seconds_in_collectives(trial.report) for trial in self.trials if trial.report is not None]
+        return statistics.median(found) if found else None
+
+
+@dataclass(frozen=True)
+class Results:
+    """All variants that have run."""
+
+    rows: Mapping[str, Row]
+
+    def get(self, key: str) -> Row | None:
+        """By the variant's key."""
+        return self.rows.get(key)
+
+    def report(self, key: str) -> Report | None:
+        """The report of a variant that has run."""
+        row = self.rows.get(key)
+        return row.report if row is not None else None
+
+    def in_collectives(self, key: str) -> float | None:
+        """Natively, what a run that was counted says."""
+        row = self.rows.get(COUNTED if key == NATIVE else key)
+        return row.in_collectives if row is not None else None
+
+    @property
+    def judged(self) -> list[Row]:
+        """Those that are compared."""
+        return [row for row in self.rows.values() if row.variant.judged]
+
+    @property
+    def offloaded(self) -> list[Row]:
+        """Those that are not native."""
+        return [row for row in self.judged if not row.variant.given.native]
+
+    @property
+    def best_native(self) -> Row:
+        """What all ratios are to."""
+        natives = [row for key in (NATIVE, ALL_CORES) if (row := self.rows.get(key)) is not None]
+        return min(natives, key=lambda row: row.seconds)
+
+    def ratio(self, row: Row) -> Ratio | None:
+        """To the best native."""
+        return ratio_of(row.trials, self.best_native.trials)
+
+    def between(self, key: str, base: str) -> Ratio | None:
+        """Of two variants."""
+        one, other = self.rows.get(key), self.rows.get(base)
+        return ratio_of(one.trials, other.trials) if one is not None and other is not None else None
+
+    @property
+    def best(self) -> Row:
+        """What to use: the fastest that is faster than native beyond noise; else native."""
+        faster = [
+            (ratio.band.value, row)
+            for row in self.offloaded
+            if (ratio := self.ratio(row)) is not None and ratio.verdict < 0
+        ]
+        return min(faster, key=lambda pair: pair[0])[1] if faster else self.best_native

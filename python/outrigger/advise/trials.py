@@ -1,0 +1,209 @@
+"""Runs a program in several ways, in turn, within a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+from outrigger import launch, report
+from outrigger import run as running
+from outrigger.advise import variants
+from outrigger.advise.figures import Results, Row, Trial
+from outrigger.advise.variants import Variant
+from outrigger.artifacts import Artifacts
+from outrigger.errors import UserError
+
+_TAIL_LINES = 20
+_FEWEST = 3
+"""Rounds, for which the rest of the time is kept before more variants are tried."""
+_MORE = 1.15
+"""A run may take so many times as long as the ones before."""
+
+
+class Progress(Protocol):
+    """Told how far it is."""
+
+    def shows(self, what: str, spent_s: float, expected_s: float) -> None:
+        """`what` runs; of the time that all takes so much is spent."""
+
+
+class ProgramFailed(Exception):  # noqa: N818 - it is the program's fault
+    """The program ended with another exit code than 0."""
+
+    def __init__(self, variant: Variant, code: int, output: Path) -> None:
+        self.variant, self.code, self.output = variant, code, output
+        tail = output.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
+        said = "\n".join(["its last words:", *(f"  {line}" for line in tail)]) if tail else "it printed nothing."
+        super().__init__(
+            f"the program ended with exit code {code} ({variant.title}: {variant.given.command()}); "
+            f"all of its output is in {output}; {said}"
+        )
+
+
+class _NoTimeLeft(Exception):  # noqa: N818
+    """A run was ended, or would have to be."""
+
+
+@dataclass
+class Limits:
+    """Of all runs together."""
+
+    budget_s: float
+    runs: int
+
+
+@dataclass
+class Trials:
+    """Runs variants, and keeps what came of them."""
+
+    found: Artifacts
+    place: Path
+    """Where output and reports are kept."""
+    limits: Limits
+    progress: Progress
+    notes: dict[str, None] = field(default_factory=dict)
+    interrupted: bool = False
+    out_of_time: bool = False
+
+    def __post_init__(self) -> None:
+        self._began = time.monotonic()
+        self._trials: dict[str, list[Trial]] = {}
+        self._variants: dict[str, Variant] = {}
+
+    @property
+    def results(self) -> Results:
+        """So far."""
+        rows = {key: Row(self._variants[key], tuple(trials)) for key, trials in self._trials.items() if trials}
+        return Results(rows)
+
+    def _left(self) -> float:
+        return self.limits.budget_s - (time.monotonic() - self._began)
+
+    def _expected(self, variant: Variant) -> float:
+        """How long a run of it takes; of one that has not run, as long as any."""
+        times = [trial.seconds for trial in self._trials.get(variant.key, [])]
+        every = [trial.seconds for trials in self._trials.values() for trial in trials]
+        return max(times or every, default=0.0)
+
+    def _shows(self, variant: Variant, number: int, planned_s: float) -> Callable[[], None]:
+        def shows() -> None:
+            spent = time.monotonic() - self._began
+            self.progress.shows(f"run {number + 1}: {variant.title}", spent, max(planned_s, spent))
+
+        return shows
+
+    def _start(self, variant: Variant, output: IO[bytes], looks: Callable[[], None]) -> tuple[int, float]:
+        """Exit code and time of the launcher."""
+        took = 0.0
+
+        def start(planned: launch.Plan) -> int:
+            nonlocal took
+            began = time.monotonic()
+            try:
+                return launch.run_into(planned, output, timeout_s=max(self._left(), 0.1), looks=looks)
+            finally:
+                took = time.monotonic() - began
+
+        def say(text: str) -> None:
+            self.notes[text] = None
+
+        request = variant.given.request(self.found, Path(output.name).with_suffix(".json"))
+        return running.run(request, self.found, start=start, say=say), took
+
+    def run(self, variant: Variant, number: int, planned_s: float) -> None:
+        """Once. Raises _NoTimeLeft at the end of the time, ProgramFailed, and what the user has to know."""
+        looks = self._shows(variant, number, planned_s)
+        looks()
+        path = self.place / f"{variant.key}-{number + 1}.out"
+        with path.open("wb") as output:
+            try:
+                code, seconds = self._start(variant, output, looks)
+            except UserError as error:
+                if self._left() <= 0:
+                    raise _NoTimeLeft from error
+                raise
+        if code != 0:
+            raise ProgramFailed(variant, code, path)
+        written = path.with_suffix(".json")
+        read = report.read(written) if not variant.given.native and written.exists() else None
+        self._variants[variant.key] = variant
+        self._trials.setdefault(variant.key, []).append(Trial(number, seconds, read))
+
+    def _fits(self, variant: Variant) -> bool:
+        return self._expected(variant) * _MORE <= self._left()
+
+    def _round(self, number: int, chosen: Sequence[Variant]) -> None:
+        """Every second one the other way round, so that what changes slowly is the same for all."""
+        in_order = chosen if number % 2 == 0 else list(reversed(chosen))
+        for position, variant in enumerate(in_order):
+            if not self._fits(variant):
+                raise _NoTimeLeft
+            rest = sum(map(self._expected, in_order[position:]))
+            later = (self.limits.runs - number - 1) * sum(map(self._expected, chosen))
+            spent = time.monotonic() - self._began
+            self.run(variant, number, min(spent + rest + later, self.limits.budget_s))
+
+    def _affordable(self, wanted: Sequence[Variant], more: Sequence[Variant]) -> list[Variant]:
+        """As many more, in their order, as a few rounds of all leave time for."""
+        rounds = min(self.limits.runs, _FEWEST)
+        kept: list[Variant] = []
+        for variant in more:
+            planned = (rounds - 1) * sum(map(self._expected, [*wanted, *kept])) + rounds * self._expected(variant)
+            if planned <= self._left():
+                kept.append(variant)
+        return kept
+
+    def _first_round(self, chosen: Sequence[Variant]) -> list[Variant]:
+        """Those that are judged. The first two are needed; of the others as many as there is time for."""
+        for position, variant in enumerate(chosen):
+            if position < 2 or self._affordable(chosen[:position], [variant]):
+                self.run(variant, 0, self.limits.budget_s)
+        return [variant for variant in chosen if variant.judged and variant.key in self._trials]
+
+    def measure(self, chosen: Sequence[Variant]) -> None:
+        """All rounds. Ends early, with what there is, at the end of the time or when it is interrupted."""
+        try:
+            self._measure(chosen)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        except _NoTimeLeft:
+            self.out_of_time = True
+
+    def _measure(self, chosen: Sequence[Variant]) -> None:
+        kept = self._first_round(chosen)
+        offloaded = self.results.report(variants.DEFAULT)
+        if offloaded is not None:
+            given = self._variants[variants.DEFAULT].given
+            more = variants.further(given, offloaded, self.results.report(variants.COUNTED))
+            kept += self._and_run(kept, more)
+        for number in range(1, self.limits.runs):
+            self._round(number, kept)
+        self._try_together(kept)
+
+    def _and_run(self, kept: Sequence[Variant], more: Sequence[Variant]) -> list[Variant]:
+        chosen = self._affordable(kept, more)
+        for variant in chosen:
+            self.run(variant, 0, self.limits.budget_s)
+        return chosen
+
+    def _try_together(self, kept: Sequence[Variant]) -> None:
+        """What gained alone, at once, if that is more than one thing: beside the best so far and native."""
+        results = self.results
+        default = self._variants[variants.DEFAULT]
+        winners = [
+            variant
+            for variant in kept
+            if variant.key not in (variants.DEFAULT, variants.NATIVE, variants.ALL_CORES)
+            and (ratio := results.between(variant.key, variants.DEFAULT)) is not None
+            and ratio.verdict < 0
+        ]
+        if len(winners) < 2:
+            return
+        beside = {variants.NATIVE: self._variants[variants.NATIVE]}
+        for row in (results.best_native, results.best):
+            beside[row.variant.key] = row.variant
+        for number in range(self.limits.runs, 2 * self.limits.runs):
+            self._round(number, [*beside.values(), variants.together(default.given, winners)])

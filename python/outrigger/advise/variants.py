@@ -1,0 +1,140 @@
+"""The ways in which a program is tried: which of them make sense here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from outrigger import binding
+from outrigger.advise.given import Given
+from outrigger.report_calls import share
+from outrigger.report_data import Call, Report
+
+NATIVE, ALL_CORES, DEFAULT, COUNTED = "native", "native-all-cores", "offloaded", "native-counted"
+NO_CORE, TWO, HEAP, BLOCKING, MIXED, TOGETHER = (
+    "no-core", "two-services", "shared-heap", "blocking", "some-native", "together",
+)  # fmt: skip
+
+_LEAST_SHARE = 0.01
+"""Of the run time. What takes less cannot bring more."""
+_LEAST_PRIVATE = 0.2
+"""Of the bytes received."""
+_LONGER = 1.1
+"""Times as long offloaded as natively, from which on a collective is tried natively."""
+_PRIVATE = ("copier", "relay", "cma")
+"""Reaches by which bytes go of which a service process does not map both ends."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way."""
+
+    key: str
+    title: str
+    given: Given
+    judged: bool = True
+    """False: it runs once, for what its report says."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """The machine that ranks are placed on."""
+
+    cores: int
+    ranks: int
+    many: bool = False
+    """There are others."""
+
+
+def first(given: Given, node: Node, yielding: Sequence[str] = ()) -> list[Variant]:
+    """What is tried before anything is known of the program.
+
+    `yielding`: variables for ranks that share cores unbound.
+    """
+    unbound = replace(given, bind=binding.NONE, variables=(*given.variables, *yielding))
+    found = [
+        Variant(NATIVE, "native, a core left free", replace(given, native=True)),
+        Variant(DEFAULT, "offloaded, as given", given),
+    ]
+    if given.bind == binding.NONE:
+        found[0] = replace(found[0], title="native")
+    else:
+        found += [
+            Variant(ALL_CORES, "native, ranks on all cores", replace(unbound, native=True)),
+            Variant(NO_CORE, "offloaded, no core for services", unbound),
+        ]
+    if given.services is None and given.bind != binding.NONE and node.cores > 2 and node.ranks > 1:
+        found.append(Variant(TWO, "offloaded, two services", replace(given, services=2)))
+    counted = replace(given, algorithms=(*given.algorithms, "native"), blocking="off")
+    return [*found, Variant(COUNTED, "native, counted", counted, judged=False)]
+
+
+def private_bytes(report: Report) -> int:
+    """Received from or into memory that service processes do not map."""
+    return sum(entry.bytes.get(name, 0) for entry in report.collectives for name in _PRIVATE)
+
+
+def received_bytes(report: Report) -> int:
+    """By whatever reach; `bounce` is packed beside it."""
+    return sum(count for entry in report.collectives for name, count in entry.bytes.items() if name != "bounce")
+
+
+def could_block(entry: Call) -> bool:
+    """A blocking form that would be offloaded if it were asked for."""
+    return entry.form == "blocking" and entry.collective is not None and "blocking form" in entry.native
+
+
+def _seconds(report: Report) -> dict[str, float]:
+    """Of a rank in nonblocking calls of each collective that can be offloaded."""
+    found: dict[str, float] = {}
+    for entry in report.calls:
+        if entry.collective is not None and entry.form == "nonblocking" and entry.size != 1:
+            found[entry.collective] = found.get(entry.collective, 0.0) + entry.seconds.sum / max(report.ranks, 1)
+    return found
+
+
+def longer_offloaded(offloaded: Report, native: Report) -> dict[str, tuple[float, float]]:
+    """Collectives that take the ranks longer offloaded than natively: the seconds of a rank, offloaded and natively."""
+    run = offloaded.run_seconds.mean if offloaded.run_seconds is not None else 0.0
+    natively = _seconds(native)
+    served = {entry.collective for entry in offloaded.collectives if entry.offloaded}
+    return {
+        name: (seconds, natively[name])
+        for name, seconds in _seconds(offloaded).items()
+        if name in natively
+        and name in served
+        and seconds > _LONGER * natively[name]
+        and seconds - natively[name] > _LEAST_SHARE * run
+    }
+
+
+def further(given: Given, offloaded: Report, native: Report | None) -> list[Variant]:
+    """What its reports say is worth trying."""
+    found = []
+    whole = received_bytes(offloaded)
+    if given.shared_heap is None and not offloaded.service.xpmem and private_bytes(offloaded) > _LEAST_PRIVATE * whole:
+        found.append(Variant(HEAP, "offloaded, shared heap", replace(given, shared_heap="on")))
+    blocks = sum(share(entry, offloaded) for entry in offloaded.calls if could_block(entry) and entry.size != 1)
+    if given.blocking is None and blocks >= _LEAST_SHARE:
+        found.append(Variant(BLOCKING, "offloaded, blocking forms too", replace(given, blocking="on")))
+    names = longer_offloaded(offloaded, native) if native is not None else {}
+    served = {entry.collective for entry in offloaded.collectives if entry.offloaded}
+    if names and set(names) != served:
+        rules = ",".join(f"{name}=native" for name in names)
+        mixed = replace(given, algorithms=(*given.algorithms, rules))
+        found.append(Variant(MIXED, f"offloaded, without {', '.join(names)}", mixed))
+    return found
+
+
+def together(given: Given, winners: Sequence[Variant]) -> Variant:
+    """All that pays alone, at once."""
+    made = given
+    for variant in winners:
+        other = variant.given
+        changes = {
+            name: getattr(other, name)
+            for name in ("services", "algorithms", "blocking", "shared_heap", "bind", "variables")
+            if getattr(other, name) != getattr(given, name)
+        }
+        made = replace(made, **changes)
+    return Variant(TOGETHER, "offloaded, what pays together", made)

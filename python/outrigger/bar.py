@@ -1,0 +1,57 @@
+"""A bar with the time left."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+_BETWEEN_S = 0.2
+
+
+def clock(seconds: float) -> str:
+    """1:05."""
+    whole = max(0, round(seconds))
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+class Bar:
+    """Of all runs together.
+
+    Unless it `draws_itself`, which takes a thread, it is drawn when it is told something: whoever starts programs by
+    job_process.py may have no other thread.
+    """
+
+    def __init__(self, console: Console, *, draws_itself: bool = False) -> None:
+        self._progress = Progress(
+            BarColumn(30),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.description}"),
+            console=console,
+            auto_refresh=draws_itself,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=1.0, left="")
+        self._drawn = 0.0
+
+    def __enter__(self) -> Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def shows(self, what: str, spent_s: float, expected_s: float) -> None:
+        """`what` runs; of the time that all takes so much is spent."""
+        left = max(expected_s - spent_s, 0.0)
+        self._progress.update(
+            self._task, description=what, total=max(expected_s, 1e-9), completed=spent_s, left=f"{clock(left)} left"
+        )
+        if time.monotonic() - self._drawn >= _BETWEEN_S:
+            self._drawn = time.monotonic()
+            self._progress.refresh()

@@ -1,0 +1,1 @@
+"""The table of algorithms of a machine, by measuring."""
