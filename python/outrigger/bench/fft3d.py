@@ -115,7 +115,7 @@ def measure_fft3d(
 ) -> None:
     """Time a pipelined 3D FFT: native blocking, native nonblocking and offloaded, in turn."""
     found = artifacts.find(build)
-    chosen_settings = settings.make(found, services=services, algorithms=algorithm, reach=reach)
+    chosen_settings = settings.make(found, services=services, algorithms=algorithm, choice="fixed", reach=reach)
     launch = launch_options(hostfile, agent, services, None if bind is None else binding.parse_bind(bind))
     offload = offload_options(chosen_settings.algorithms, chosen_settings.reach, pretend_nodes)
     request = Request(

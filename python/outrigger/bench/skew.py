@@ -272,7 +272,10 @@ def measure_skew(
     site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     request = Request(
         names, ranks, blocks[0], skew_ms, work_ms, rounds, seed, count,
-        settings.make(found, services=services, algorithms=algorithm, reach=reach, blocking=blocking), site,
+        settings.make(
+            found, services=services, algorithms=algorithm, choice="fixed", reach=reach, blocking=blocking,
+        ),
+        site,
     )  # fmt: skip
     screen = console()
     results = run(screen, request, command.choose_mpis(mpi), found)
