@@ -4,6 +4,7 @@
 
 #include "copy/policy.hpp"
 #include "mpi/collectives/course.hpp"
+#include "mpi/collectives/small_blocks.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
@@ -20,7 +21,7 @@ NativeReason why_native(const CommState* comm, MPI_Comm handle) {
   return NativeReason::none;
 }
 
-enum class Placement { mapped, private_memory, staged };
+enum class Placement { mapped, private_memory, staged, small };
 
 // All blocks lie in one range that the service processes map.
 bool is_mapped(const client::Client& client, const Blocks& blocks) {
@@ -41,11 +42,15 @@ bool is_mapped(const client::Client& client, const Blocks& blocks) {
   die("no memory left to stage %llu bytes of a collective%s", static_cast<unsigned long long>(bytes), how);
 }
 
-// Service processes touch the buffer itself where they can; else it goes through staging.
+// Service processes touch the buffer itself where they can and that is worth it; else it goes through staging.
 Placement place(Job& job, Blocks& blocks) {
   if (blocks.dense()) {
     blocks.use_buffer();
     const bool mapped = is_mapped(*job.client, blocks);
+    if (!mapped && travels_as_small_blocks(job, blocks)) {
+      if (blocks.use_staging(*job.client)) return Placement::small;
+      blocks.use_buffer();
+    }
     if (mapped || job.client->reached_by(kReachCma)) {
       return mapped && !job.client->reached_by(kReachRdma) ? Placement::mapped : Placement::private_memory;
     }
@@ -93,14 +98,19 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
 void post_operation(Job& job, Operation& operation) {
   const Placement receive = place(job, operation.receive);
   if (receive == Placement::staged && !operation.receive.dense()) operation.receive.keep_type();
+  // Of a block that turns out to be shorter than its room, the rest is to stay as it is.
+  if (receive == Placement::small) operation.receive.copy(Packing::pack, job.packing_comm, operation.receive.peers());
   if (operation.source_overwritten) {
     stage_in_place(job, operation);
   } else {
     const Placement send = place(job, operation.send);
-    if (send == Placement::staged) operation.send.copy(Packing::pack, job.packing_comm, operation.send.peers());
+    if (send == Placement::staged || send == Placement::small) {
+      operation.send.copy(Packing::pack, job.packing_comm, operation.send.peers());
+    }
     const bool mapped = send != Placement::private_memory && receive != Placement::private_memory;
     const bool has_own_block = !operation.in_place && !operation.root;
-    operation.copies_own_block = has_own_block && !mapped && copies_own_block(job, operation);
+    const bool is_small = send == Placement::small || receive == Placement::small;
+    operation.copies_own_block = has_own_block && (is_small || (!mapped && copies_own_block(job, operation)));
   }
   // In place, and at a root, it is there already.
   const bool is_root = operation.root == operation.comm->me().value();

@@ -27,15 +27,17 @@ void Blocks::start(Form form, const void* buffer, std::uint32_t peers) {
 }
 
 void Blocks::sum_up() {
-  total_bytes_ = 0;
+  total_bytes_ = largest_bytes_ = 0;
   bool dense = true;
   if (listed()) {
     for (std::uint32_t i = 0; i < peers_; ++i) {
       total_bytes_ += bytes_of(i);
+      largest_bytes_ = std::max(largest_bytes_, bytes_of(i));
       dense = dense && (bytes_of(i) == 0 || shape(i).dense_for(counts_[i]));
     }
   } else {
     total_bytes_ = different() * bytes_of(0);
+    largest_bytes_ = peers_ == 0 ? 0 : bytes_of(0);
     dense = shape_.dense_for(count_);
   }
   dense_ = total_bytes_ == 0 || dense;

@@ -38,6 +38,7 @@ class Blocks {
     return static_cast<std::uint64_t>(count_of(peer) * shape(peer).size);
   }
   [[nodiscard]] std::uint64_t total_bytes() const { return total_bytes_; }
+  [[nodiscard]] std::uint64_t largest_bytes() const { return largest_bytes_; }
   // Blocks need no packing: each is one dense piece of memory.
   [[nodiscard]] bool dense() const { return dense_; }
 
@@ -93,6 +94,7 @@ class Blocks {
   bool type_kept_ = false;
   std::int64_t count_ = 0;
   std::uint64_t total_bytes_ = 0;
+  std::uint64_t largest_bytes_ = 0;
   std::vector<std::int64_t> counts_;   // listed: elements per peer
   std::vector<std::int64_t> offsets_;  // listed: bytes from the buffer
   std::vector<Typed> typed_;           // types per peer

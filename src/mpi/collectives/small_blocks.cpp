@@ -1,0 +1,14 @@
+#include "mpi/collectives/small_blocks.hpp"
+
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+
+bool travels_as_small_blocks(const Job& job, const Blocks& blocks) {
+  if (blocks.total_bytes() == 0 || blocks.total_bytes() > kSmallSideBytes) return false;
+  // A DPU reads registered memory where it is, and XPMEM maps private memory as well.
+  if (job.client->reached_by(kReachRdma | kReachXpmem)) return false;
+  return job.client->reached_by(kReachMapped) && blocks.largest_bytes() <= kSmallBlockBytes;
+}
+
+}  // namespace outrigger::mpi

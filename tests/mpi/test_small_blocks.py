@@ -1,0 +1,30 @@
+"""Small blocks in private memory go by way of memory that ranks share with their service process."""
+
+import pytest
+
+SMALL = 1000
+"""Bytes of a block of the program `counted`, whose buffers are the heap's."""
+
+
+def received(result) -> dict[str, int]:
+    reaches = {reach for entry in result.report["collectives"] for reach in entry["bytes"]}
+    return {reach: sum(entry["bytes"][reach] for entry in result.report["collectives"]) for reach in reaches}
+
+
+@pytest.mark.one_machine
+@pytest.mark.parametrize("ranks", (2, 3))
+def test_no_system_call_reaches_them(offload, ranks):
+    """The service process copies them between mapped memory; a rank its own block itself."""
+    env = {"OUTRIGGER_ALGORITHM": "all=on"}
+    by_reach = received(offload.run(ranks, ["counted", "all", "3"], env=env).ok())
+    assert by_reach["mapped"] >= 3 * ranks * (ranks - 1) * SMALL, by_reach
+    assert by_reach["own"] > 0, by_reach
+    assert by_reach["relay"] == by_reach["cma"] == by_reach["copier"] == 0, by_reach
+
+
+@pytest.mark.one_machine
+def test_where_nothing_is_to_be_mapped_they_go_as_others_do(offload):
+    env = {"OUTRIGGER_ALGORITHM": "all=on", "OUTRIGGER_REACH": "-mapped"}
+    by_reach = received(offload.run(2, ["counted", "all", "3"], env=env).ok())
+    assert by_reach["mapped"] == 0, by_reach
+    assert by_reach["relay"] > 0, by_reach
