@@ -99,37 +99,37 @@ std::shared_ptr<const Group> Client::define_group(GroupId id, std::vector<WorldR
 }
 
 const Course* Courses::next(const Group& group) {
-  return guarded(static_cast<const Course*>(nullptr), [&] { return endpoint_.next_course(group); });
+  return guarded(static_cast<const Course*>(nullptr), [&] { return endpoint_.courses().next(group); });
 }
 
 void Courses::tell_of_larger_blocks(const Group& group, Collective collective) {
   guarded(false, [&] {
-    endpoint_.tell_of_larger_blocks(group, collective);
+    endpoint_.courses().tell_of_larger_blocks(group, collective);
     return true;
   });
 }
 
-void Client::note_native_cores(bool there) {
-  endpoint_->note_native_cores(there);
+void Courses::note_native_cores(bool there) {
+  endpoint_.courses().note_native_cores(there);
 }
 
 void Courses::join(const Group& group) {
   guarded(false, [&] {
-    endpoint_.join_course(group);
+    endpoint_.courses().join(group);
     return true;
   });
 }
 
 void Courses::ask_trial(const Group& group, const TrialRequest& request) {
   guarded(false, [&] {
-    endpoint_.ask_trial(group, request);
+    endpoint_.courses().ask_trial(group, request);
     return true;
   });
 }
 
 void Courses::tell_times(const Group& group, const Trial& trial, const TrialTimes& times) {
   guarded(false, [&] {
-    endpoint_.tell_times(group, trial, times);
+    endpoint_.courses().tell_times(group, trial, times);
     return true;
   });
 }

@@ -155,6 +155,9 @@ class Courses {
   void ask_trial(const Group& group, const TrialRequest& request);
   // The rank has been through one.
   void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
+  // This process may run on the cores of service processes from now on, or no longer; they make nothing of it that
+  // these are busy.
+  void note_native_cores(bool there);
 
  private:
   RankEndpoint& endpoint_;
@@ -224,10 +227,6 @@ class Client {
   bool help();
   // The same for a thread that tests, where there is no copier: false without looking where there is one.
   bool help_where_alone();
-
-  // This process may run on the cores of service processes from now on, or no longer; they make nothing of it that these
-  // are busy.
-  void note_native_cores(bool there);
 
   // Gives the keeper of this node memory that holds what this rank counts (report/ledger.hpp): it outlives the rank.
   void show_counts(int fd);

@@ -15,7 +15,6 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr microseconds kBetweenLooksAtGrowth{20};
-constexpr microseconds kBetweenLooksWhileHeld{1000};  // at whether the job has ended meanwhile
 // While argument memory grows the answer comes through the socket, which wakes nobody.
 constexpr microseconds kSleepWhileGrowing{100};
 // A service process on a DPU wakes nobody here.
@@ -30,15 +29,6 @@ std::string fatal_text(const SegmentHeader& header) {
   const std::size_t length = ::strnlen(header.fatal_text.data(), header.fatal_text.size());
   if (length == 0) return "the keeper of this node ended the job without saying why";
   return {header.fatal_text.data(), length};
-}
-
-SlotRequestBody about(const Group& group, SlotRequest request) {
-  SlotRequestBody body;
-  body.request = static_cast<std::uint16_t>(request);
-  body.course = group.course().value;
-  body.group_high = group.id().high;
-  body.group_low = group.id().low;
-  return body;
 }
 
 }  // namespace
@@ -56,6 +46,7 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
       arguments_(regions_, segment_.view()),
       staging_(lock_, regions_),
       posts_(segment_.view(), regions_, arguments_, doorbell_),
+      courses_(lock_, segment_.view(), posts_, doorbell_, control_),
       heap_(lock_, regions_),
       lending_(lock_, header(), doorbell_, welcome_, parts.lending) {
   const auto base = reinterpret_cast<std::uintptr_t>(segment_.view().base());
@@ -99,61 +90,6 @@ std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::v
                                        course);
 }
 
-// The service process looks how far this rank is once it has held it; here it is the other way round.
-const Course* RankEndpoint::next_course(const Group& group) {
-  if (lock_.is_inert() || !group.course().valid()) return nullptr;
-  CourseEntry& entry = segment_.view().course(group.course());
-  const std::uint64_t call = entry.calls.load(std::memory_order_relaxed);
-  entry.calls.store(call + 1, std::memory_order_seq_cst);
-  while (entry.held.load(std::memory_order_seq_cst) != 0) {
-    if (fatal()) return nullptr;  // the operation will say so
-    futex_wait(entry.held, 1, kBetweenLooksWhileHeld);
-  }
-  CourseInForce& known = group.in_force();
-  const std::uint32_t changes = entry.changes.load(std::memory_order_acquire);
-  if (changes != known.changes) known = CourseInForce{changes, entry.plan()};
-  return &known.plan.at(call);
-}
-
-void RankEndpoint::tell(const SlotRequestBody& body) {
-  Lock lock(lock_.mutex);
-  if (lock_.is_inert()) return;
-  posts_.tell(body);
-  posts_.post_waiting();
-  doorbell_.unlock_and_ring(lock);
-}
-
-void RankEndpoint::tell_of_larger_blocks(const Group& group, Collective collective) {
-  SlotRequestBody body = about(group, SlotRequest::larger_blocks);
-  body.collective = static_cast<std::uint16_t>(collective);
-  tell(body);
-}
-
-void RankEndpoint::join_course(const Group& group) {
-  if (!group.course().valid()) return;
-  SlotRequestBody body = about(group, SlotRequest::join_course);
-  body.group_size = group.size();
-  body.group_rank = group.me().value();
-  body.members = LocalRef{group.members().region.value(), 0, group.members().address};
-  group.mark_used();
-  tell(body);
-}
-
-void RankEndpoint::ask_trial(const Group& group, const TrialRequest& request) {
-  SlotRequestBody body = about(group, SlotRequest::ask_trial);
-  body.algorithm = static_cast<std::uint16_t>(request.if_offloaded);
-  body.root = request.encode();
-  tell(body);
-}
-
-void RankEndpoint::tell_times(const Group& group, const Trial& trial, const TrialTimes& times) {
-  if (lock_.is_inert() || !group.course().valid()) return;
-  segment_.view().course(group.course()).put(times);
-  SlotRequestBody body = about(group, SlotRequest::measured);
-  body.sequence = trial.number;
-  tell(body);
-}
-
 void RankEndpoint::retire_group(const Group& group) noexcept try {
   if (lock_.is_inert()) return;
   Lock lock(lock_.mutex);
@@ -161,7 +97,7 @@ void RankEndpoint::retire_group(const Group& group) noexcept try {
   // Every operation on the group is done, or the group would still be held: nobody reads the members any more.
   arguments_.release(group.members());
   if (group.used()) {
-    posts_.tell(about(group, SlotRequest::forget_group));
+    posts_.tell(describe(group, SlotRequest::forget_group));
   } else {
     posts_.give_back(group.course());
   }

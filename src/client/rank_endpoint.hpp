@@ -20,6 +20,7 @@
 #include "client/memory/staging_memory.hpp"
 #include "client/memory/xpmem_segment.hpp"
 #include "client/network/rank_network.hpp"
+#include "client/operations/course_calls.hpp"
 #include "client/operations/doorbell.hpp"
 #include "client/operations/group.hpp"
 #include "client/operations/pending_operation.hpp"
@@ -65,14 +66,7 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, const std::vector<WorldRank>& members,
                                                           GroupRank me);
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
-  [[nodiscard]] const Course* next_course(const Group& group);
-  void tell_of_larger_blocks(const Group& group, Collective collective);
-  void join_course(const Group& group);
-  void ask_trial(const Group& group, const TrialRequest& request);
-  void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
-  void note_native_cores(bool there) {
-    if (!lock_.is_inert()) header().rank_on_native_cores.store(there ? 1 : 0, std::memory_order_relaxed);
-  }
+  [[nodiscard]] CourseCalls& courses() { return courses_; }
   [[nodiscard]] bool poll(PendingOperation& operation);
   void wait_for_completion(std::chrono::microseconds at_most, bool helps);
   [[nodiscard]] std::optional<std::string> fatal();
@@ -99,8 +93,6 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
  private:
   [[nodiscard]] SegmentHeader& header() const { return segment_.view().header(); }
   void wait_for_growth();
-  // A request that nobody waits for.
-  void tell(const SlotRequestBody& body);
 
   EndpointLock lock_;
   const std::uint64_t serial_;  // of all endpoints of this process, from 1
@@ -115,6 +107,7 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
   ArgumentMemory arguments_;
   StagingMemory staging_;
   Posts posts_;
+  CourseCalls courses_;
   HeapRegions heap_;
   Lending lending_;
 };

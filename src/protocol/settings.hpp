@@ -70,8 +70,8 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kPretendNodes, "1", "a number",
                "every machine's ranks are split into so many nodes that share no memory", true, true},
     SettingRow{setting::kNativeCpus, "where it is", "CPUs, like 6,7",
-               "which a rank would have had without service processes, and has while its collectives go natively", false,
-               true},
+               "which a rank would have had without service processes, and has while its collectives go natively",
+               false, true},
     SettingRow{setting::kBuild, "build/release", "a directory", "the build that the `outrigger` command uses", false,
                false},
 };

@@ -1,5 +1,5 @@
-"""Native or offloaded by what is measured: all ranks try and choose alike, whatever the program does meanwhile, few calls
-are tried, and programs that are told to be deterministic are left alone."""
+"""Native or offloaded by what is measured: all ranks try and choose alike, whatever the program does meanwhile, few
+calls are tried, and programs that are told to be deterministic are left alone."""
 
 import pytest
 

@@ -33,6 +33,15 @@ SlotRequestBody describe(const OperationRequest& request) {
   return body;
 }
 
+SlotRequestBody describe(const Group& group, SlotRequest request) {
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(request);
+  body.course = group.course().value;
+  body.group_high = group.id().high;
+  body.group_low = group.id().low;
+  return body;
+}
+
 SideMemory describe_side(const BufferLayout& layout, std::uint32_t group_size, Regions& regions, SlotLayout& filled,
                          MemoryRange& in_heap) {
   const std::optional<OffsetRange> range = layout.range(group_size);

@@ -16,6 +16,9 @@ namespace outrigger::client {
 // All but the two sides' memory and the arguments.
 [[nodiscard]] SlotRequestBody describe(const OperationRequest& request);
 
+// What is asked about a group that its segment's entry for a course goes with.
+[[nodiscard]] SlotRequestBody describe(const Group& group, SlotRequest request);
+
 // The memory of one side's blocks, from the first byte to behind the last.
 struct SideMemory {
   enum class Reached { never, without_bytes, with_bytes };

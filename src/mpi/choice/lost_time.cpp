@@ -18,7 +18,7 @@ struct Inside {
   std::int64_t entered_ns = 0;  // its processor time then
   std::int64_t total_ns = 0;    // of calls that are over
 };
-thread_local constinit Inside inside;
+thread_local constinit Inside this_thread;
 
 std::int64_t processor_ns() {
   return time_on(CLOCK_THREAD_CPUTIME_ID).count();
@@ -27,16 +27,16 @@ std::int64_t processor_ns() {
 }  // namespace
 
 InsideMpi::InsideMpi() {
-  if (inside.depth++ == 0) inside.entered_ns = processor_ns();
+  if (this_thread.depth++ == 0) this_thread.entered_ns = processor_ns();
 }
 
 InsideMpi::~InsideMpi() {
-  if (--inside.depth == 0) inside.total_ns += processor_ns() - inside.entered_ns;
+  if (--this_thread.depth == 0) this_thread.total_ns += processor_ns() - this_thread.entered_ns;
 }
 
 TrialClock::Reading TrialClock::read() {
-  const std::int64_t in_this_call = inside.depth == 0 ? 0 : processor_ns() - inside.entered_ns;
-  return {time_on(CLOCK_MONOTONIC).count(), processor_ns() - inside.total_ns - in_this_call, &inside};
+  const std::int64_t in_this_call = this_thread.depth == 0 ? 0 : processor_ns() - this_thread.entered_ns;
+  return {time_on(CLOCK_MONOTONIC).count(), processor_ns() - this_thread.total_ns - in_this_call, &this_thread};
 }
 
 void TrialClock::begin(std::uint32_t window) {

@@ -66,11 +66,11 @@ void NativeCores::move(bool native) {
   const std::lock_guard lock(mutex_);
   if (native_.exchange(native, std::memory_order_relaxed) == native) return;
   if (native) {
-    client_.note_native_cores(true);
+    client_.courses().note_native_cores(true);
     move_threads(kept_, free_);
   } else {
     move_threads(free_, kept_);
-    client_.note_native_cores(false);
+    client_.courses().note_native_cores(false);
   }
 }
 

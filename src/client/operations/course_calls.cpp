@@ -1,0 +1,79 @@
+#include "client/operations/course_calls.hpp"
+
+#include <chrono>
+
+#include "base/futex.hpp"
+#include "client/operations/request.hpp"
+
+namespace outrigger::client {
+namespace {
+
+constexpr std::chrono::microseconds kBetweenLooksWhileHeld{1000};  // at whether the job has ended meanwhile
+
+}  // namespace
+
+// The service process looks how far this rank is once it has held it; here it is the other way round.
+const Course* CourseCalls::next(const Group& group) {
+  if (lock_.is_inert() || !group.course().valid()) return nullptr;
+  CourseEntry& entry = segment_.course(group.course());
+  const std::uint64_t call = entry.calls.load(std::memory_order_relaxed);
+  entry.calls.store(call + 1, std::memory_order_seq_cst);
+  while (entry.held.load(std::memory_order_seq_cst) != 0) {
+    if (ended()) return nullptr;  // the operation will say so
+    futex_wait(entry.held, 1, kBetweenLooksWhileHeld);
+  }
+  CourseInForce& known = group.in_force();
+  const std::uint32_t changes = entry.changes.load(std::memory_order_acquire);
+  if (changes != known.changes) known = CourseInForce{changes, entry.plan()};
+  return &known.plan.at(call);
+}
+
+void CourseCalls::tell(const SlotRequestBody& body) {
+  Lock lock(lock_.mutex);
+  if (lock_.is_inert()) return;
+  posts_.tell(body);
+  posts_.post_waiting();
+  doorbell_.unlock_and_ring(lock);
+}
+
+void CourseCalls::tell_of_larger_blocks(const Group& group, Collective collective) {
+  SlotRequestBody body = describe(group, SlotRequest::larger_blocks);
+  body.collective = static_cast<std::uint16_t>(collective);
+  tell(body);
+}
+
+void CourseCalls::join(const Group& group) {
+  if (!group.course().valid()) return;
+  SlotRequestBody body = describe(group, SlotRequest::join_course);
+  body.group_size = group.size();
+  body.group_rank = group.me().value();
+  body.members = LocalRef{group.members().region.value(), 0, group.members().address};
+  group.mark_used();
+  tell(body);
+}
+
+void CourseCalls::ask_trial(const Group& group, const TrialRequest& request) {
+  SlotRequestBody body = describe(group, SlotRequest::ask_trial);
+  body.algorithm = static_cast<std::uint16_t>(request.if_offloaded);
+  body.root = request.encode();
+  tell(body);
+}
+
+void CourseCalls::tell_times(const Group& group, const Trial& trial, const TrialTimes& times) {
+  if (lock_.is_inert() || !group.course().valid()) return;
+  segment_.course(group.course()).put(times);
+  SlotRequestBody body = describe(group, SlotRequest::measured);
+  body.sequence = trial.number;
+  tell(body);
+}
+
+void CourseCalls::note_native_cores(bool there) {
+  if (!lock_.is_inert()) segment_.header().rank_on_native_cores.store(there ? 1 : 0, std::memory_order_relaxed);
+}
+
+// The operation that follows will say so.
+bool CourseCalls::ended() {
+  return segment_.header().fatal.load(std::memory_order_acquire) != 0 || control_.lost().has_value();
+}
+
+}  // namespace outrigger::client

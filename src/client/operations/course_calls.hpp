@@ -1,0 +1,42 @@
+// A rank's calls on communicators that have a course (protocol/course.hpp), and what service processes are told of
+// them.
+//
+// Thread rule: any thread, one call of a group at a time.
+#pragma once
+
+#include "client/endpoint_lock.hpp"
+#include "client/operations/doorbell.hpp"
+#include "client/operations/group.hpp"
+#include "client/operations/posts.hpp"
+#include "client/start/control_channel.hpp"
+#include "protocol/choice.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::client {
+
+class CourseCalls {
+ public:
+  CourseCalls(EndpointLock& lock, SegmentView segment, Posts& posts, Doorbell& doorbell, ControlChannel& control)
+      : lock_(lock), segment_(segment), posts_(posts), doorbell_(doorbell), control_(control) {}
+
+  // As Courses says.
+  [[nodiscard]] const Course* next(const Group& group);
+  void tell_of_larger_blocks(const Group& group, Collective collective);
+  void join(const Group& group);
+  void ask_trial(const Group& group, const TrialRequest& request);
+  void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
+  void note_native_cores(bool there);
+
+ private:
+  [[nodiscard]] bool ended();
+  // A request that nobody waits for.
+  void tell(const SlotRequestBody& body);
+
+  EndpointLock& lock_;
+  SegmentView segment_;
+  Posts& posts_;
+  Doorbell& doorbell_;
+  ControlChannel& control_;
+};
+
+}  // namespace outrigger::client
