@@ -1,11 +1,17 @@
 """Native or offloaded by what is measured: all ranks try and choose alike, whatever the program does meanwhile, few
 calls are tried, and programs that are told to be deterministic are left alone."""
 
+import os
+
 import pytest
 
 pytestmark = pytest.mark.one_machine
 
 CALLS = 1500
+ALL = sorted(os.sched_getaffinity(0))
+FIRST = str(ALL[0])
+NATIVELY_ALL = {"OUTRIGGER_NATIVE_CPUS": ",".join(map(str, ALL))}
+two_cores = pytest.mark.skipif(len(ALL) < 2, reason="needs two cores")
 
 
 @pytest.fixture
@@ -64,3 +70,36 @@ def test_a_choice_that_there_is_not_is_an_error(measured):
     result = measured.run(2, ["choices", "steady", "10"], env={"OUTRIGGER_CHOICE": "guessed"}).ok()
     assert "OUTRIGGER_CHOICE" in result.out
     assert "measured or fixed" in result.out
+
+
+@two_cores
+def test_ranks_have_the_cores_that_go_with_being_native(measured):
+    """As `outrigger run` starts them where they share cores because one is kept: nothing is offloaded at first."""
+    result = measured.run(2, ["choices", "cores", "50"], env=NATIVELY_ALL, cpus=FIRST).ok()
+    assert "right" in result.out
+    assert f"cores: {len(ALL)} then {len(ALL)}" in result.out
+    assert result.offloaded() == 0
+    assert native(result, "measured choice") == 100
+
+
+@two_cores
+def test_ranks_leave_the_cores_of_service_processes_when_something_is_offloaded(offload):
+    result = offload.run(2, ["choices", "cores", "50"], env=NATIVELY_ALL, cpus=FIRST).ok()
+    assert "right" in result.out
+    assert f"cores: {len(ALL)} then 1" in result.out
+    assert result.offloaded() == 100
+
+
+@two_cores
+def test_with_a_fixed_choice_ranks_stay_where_they_are(measured):
+    env = NATIVELY_ALL | {"OUTRIGGER_CHOICE": "fixed"}
+    result = measured.run(2, ["choices", "cores", "50"], env=env, cpus=FIRST).ok()
+    assert "cores: 1 then 1" in result.out
+    assert result.offloaded() == 100
+
+
+@two_cores
+def test_trials_with_cores_that_change(measured):
+    result = measured.run(3, ["choices", "changing", str(CALLS)], env=NATIVELY_ALL, cpus=FIRST, timeout_s=180).ok()
+    assert "right" in result.out
+    assert native(result, "measured choice") > 0

@@ -103,8 +103,8 @@ class TrialPace {
 
  private:
   static constexpr std::uint64_t kCallsPerTried = 20;
-  static constexpr std::uint32_t kSoon = 4;                // trials before each waits for twice as many calls
-  static constexpr std::int64_t kLeastWindow = 1'000'000;  // nanoseconds
+  static constexpr std::uint32_t kSoon = 4;              // trials before each waits for twice as many calls
+  static constexpr std::int64_t kLeastWindow = 500'000;  // nanoseconds
 
   [[nodiscard]] static std::uint8_t window_for(std::int64_t period_ns) {
     std::uint8_t log2 = 0;

@@ -7,6 +7,7 @@
 namespace outrigger::mpi {
 
 client::Step CommCalls::next(client::Courses courses, const client::Group& group, const Course& course, CallKey key) {
+  native_ = kFew;
   const client::Step step = steering_.next(course, key);
   if (step.begins) clock_.begin(*step.begins);
   if (step.ends) courses.tell_times(group, steering_.trial(), clock_.end());

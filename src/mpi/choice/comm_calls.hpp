@@ -21,7 +21,8 @@ class CommCalls {
   // Native for good: need not be steered.
   [[nodiscard]] bool retired(CallKey key) const { return retired_.test(key.value); }
 
-  // A call that the built-in table leaves to the MPI. Of a communicator with few calls nobody needs to know.
+  // A call that the built-in table leaves to the MPI. Of a communicator with few calls, all of them such, nobody needs
+  // to know.
   [[nodiscard]] bool too_few_to_steer() {
     if (native_ < kFew) ++native_;
     return native_ < kFew;

@@ -53,7 +53,7 @@ void NativeCores::note_native(const void* communicator, bool now) {
   const std::uint32_t in_a_row = natives_in_a_row_.load(std::memory_order_relaxed);
   if (in_a_row < kInARow) natives_in_a_row_.store(in_a_row + 1, std::memory_order_relaxed);
   if (native_.load(std::memory_order_relaxed)) return;
-  if (in_a_row >= kInARow || (now && alone)) move(true);
+  if (in_a_row >= kInARow || (alone && (now || in_a_row >= kInARowAlone))) move(true);
 }
 
 void NativeCores::note_offloaded(const void* communicator) {

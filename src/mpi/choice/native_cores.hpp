@@ -25,8 +25,12 @@ class NativeCores {
   // `cpus` as in OUTRIGGER_NATIVE_CPUS; empty: the rank stays where it is. `client` outlives this.
   NativeCores(std::string_view cpus, client::Client& client);
 
-  // A call is native because it is better so. `now`: a trial wants it at once, of whom alone operations have been
-  // offloaded of late; else it is when there have been many such calls in a row.
+  // Nothing has been offloaded yet.
+  void start_natively() {
+    if (possible_.load(std::memory_order_relaxed)) move(true);
+  }
+  // A call is native because it is better so. The rank moves when there have been some in a row; at once where a trial
+  // wants it `now` and no other communicator's operations have been offloaded of late.
   void native_call(const void* communicator, bool now) {
     if (possible_.load(std::memory_order_relaxed)) note_native(communicator, now);
   }
@@ -37,6 +41,7 @@ class NativeCores {
 
  private:
   static constexpr std::uint32_t kInARow = 50;
+  static constexpr std::uint32_t kInARowAlone = 3;  // where no other communicator has offloaded anything since
 
   void note_native(const void* communicator, bool now);
   void note_offloaded(const void* communicator);

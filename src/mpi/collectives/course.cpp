@@ -33,46 +33,40 @@ NativeReason reason_of(const Job& job, const CommState& comm, const Suspended& s
   return NativeReason::service_core_taken;
 }
 
-Steered by_way(Way way, NativeReason if_native) {
-  const std::optional<Algorithm> algorithm = way.algorithm();
-  return algorithm ? Steered{NativeReason::none, *algorithm} : Steered{if_native};
+// `tried`: in a trial, which wants the cores that go with being native at once.
+Steered natively(const Job& job, const CommState& comm, NativeReason reason, bool tried) {
+  if (job.native_cores != nullptr) job.native_cores->native_call(&comm, tried);
+  return Steered{reason};
 }
 
 }  // namespace
 
 Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table) {
   CommCalls& calls = comm.calls();
-  if (calls.retired(key)) {
-    if (job.native_cores != nullptr) job.native_cores->native_call(&comm, false);
-    return {NativeReason::measured_choice};
-  }
-  const Steered by_table =
-      by_way(Way{table.algorithm ? Way::by(*table.algorithm) : Way::native()}, NativeReason::small_blocks);
-  if (!table.algorithm && (!job.config.measured_choice || (!comm.has_group() && calls.too_few_to_steer()))) {
-    return by_table;
-  }
+  if (calls.retired(key)) return natively(job, comm, NativeReason::measured_choice, false);
+  const Way usual = table.algorithm && !job.native_at_first ? Way::by(*table.algorithm) : Way::native();
+  const auto by_table = [&] {
+    if (!usual.is_native()) return Steered{NativeReason::none, *usual.algorithm()};
+    return natively(job, comm, table.algorithm ? NativeReason::measured_choice : NativeReason::small_blocks, false);
+  };
+  if (usual.is_native() && (!job.config.measured_choice || calls.too_few_to_steer())) return by_table();
   const std::shared_ptr<const client::Group> group = comm.group(*job.client);
   client::Courses courses = job.client->courses();
   const Course* course = group == nullptr ? nullptr : courses.next(*group);
-  if (course == nullptr) return by_table;
+  if (course == nullptr) return by_table();
   const client::Step step = calls.next(courses, *group, *course, key);
   if (job.config.measured_choice && comm.me() == GroupRank{0}) {
-    calls.maybe_ask(courses, *group,
-                    {key, table.algorithm ? Way::by(*table.algorithm) : Way::native(), table.if_offloaded, 0});
+    calls.maybe_ask(courses, *group, {key, usual, table.if_offloaded, 0});
   }
-  const Collective collective = key.collective();
-  Steered steered = step.way ? by_way(*step.way, NativeReason::measured_choice) : by_table;
+  Steered steered = !step.way               ? by_table()
+                    : step.way->is_native() ? natively(job, comm, NativeReason::measured_choice, calls.trying())
+                                            : Steered{NativeReason::none, *step.way->algorithm()};
   if (step.suspended && steered.native == NativeReason::none) {
-    steered.native = reason_of(job, comm, course->suspended, collective);
-  }
-  if (steered.native == NativeReason::none) {
-    comm.forget_larger_blocks(collective);
+    steered.native = reason_of(job, comm, course->suspended, key.collective());
   }
   const bool posts = steered.native == NativeReason::none;
+  if (posts) comm.forget_larger_blocks(key.collective());
   if (calls.join() && !posts) courses.join(*group);
-  if (job.native_cores != nullptr && steered.native == NativeReason::measured_choice) {
-    job.native_cores->native_call(&comm, calls.trying());
-  }
   return steered;
 }
 

@@ -67,8 +67,6 @@ class CommState {
   // The client goes away; nothing is posted any more.
   void drop_group();
 
-  // Has it been made?
-  [[nodiscard]] bool has_group() const { return group_ != nullptr; }
   [[nodiscard]] CommCalls& calls() { return calls_; }
 
   [[nodiscard]] CommState* next_of() const { return next_; }  // in the list of all states

@@ -21,7 +21,8 @@ namespace {
 // up.
 struct Introduction {
   client::RankOrigin origin;
-  client::KeeperAddress keeper;  // empty: it has no door
+  client::KeeperAddress keeper;      // empty: it has no door
+  std::uint32_t gives_up_cores = 0;  // not 0: natively it would have other cores than it has now
 };
 
 // The ranks of the job and this rank's door, for one attempt.
@@ -48,9 +49,13 @@ Meeting meet(Job& job) {
   Result<client::KeeperDoor> door = client::open_keeper_door();
   Introduction mine{client::RankOrigin::mine(), {}};
   if (door) mine.keeper = door.value().address;
+  mine.gives_up_cores = job.config.native_cpus.empty() ? 0 : 1;
   const std::vector<Introduction> all = gather_from_all(mine, job.world_size);
   std::vector<client::RankOrigin> origins;
-  for (const Introduction& one : all) origins.push_back(one.origin);
+  for (const Introduction& one : all) {
+    origins.push_back(one.origin);
+    job.native_at_first |= job.config.measured_choice && one.gives_up_cores != 0;
+  }
   client::NodeLayout layout(origins, job.world_rank, job.config.pretend_nodes);
   take_place(job, layout);
   const client::KeeperAddress& keeper = all[layout.leaders[job.node]].keeper;

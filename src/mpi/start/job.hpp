@@ -30,6 +30,7 @@ struct Job {
   std::vector<RankPlace> places;   // of all ranks, by world rank
   copy::RankCores cores = copy::RankCores::own;
   std::unique_ptr<NativeCores> native_cores;  // null: the choice is fixed
+  bool native_at_first = false;               // what no rule decides, until trials show that it is better offloaded
   bool reporting = false;
   MPI_Comm packing_comm{};  // of this rank alone; errors return
   MPI_Group world_group{};
