@@ -97,9 +97,10 @@ class Allocation:
         return str(self.mpi.programs / name)
 
     def job(self, ranks: int, program: str, *words: str, options: tuple[str, ...] = ()) -> list[str]:
-        """`outrigger run` with a program of the tests."""
+        """`outrigger run` with a program of the tests, which has few calls: they are offloaded from the first."""
         settings = {"OUTRIGGER_LOG": "info"}
         set_by = [word for name, value in settings.items() for word in ("-x", f"{name}={value}")]
+        options = ("--algorithm", "on", *options)
         return self.outrigger("run", "-n", str(ranks), *set_by, *options, "--", self.program(program), *words)
 
 
