@@ -127,6 +127,17 @@ void Courses::ask_trial(const Group& group, const TrialRequest& request) {
   });
 }
 
+void Courses::recall(const Group& group, CallKey key, Way way) {
+  guarded(false, [&] {
+    endpoint_.courses().recall(group, key, way);
+    return true;
+  });
+}
+
+std::span<const Choice> Courses::choices(const Group& group) {
+  return group.in_force().plan.after.choices;
+}
+
 void Courses::tell_times(const Group& group, const Trial& trial, const TrialTimes& times) {
   guarded(false, [&] {
     endpoint_.courses().tell_times(group, trial, times);

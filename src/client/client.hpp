@@ -153,6 +153,10 @@ class Courses {
   void join(const Group& group);
   // Two ways are to be tried in turn (protocol/choice.hpp).
   void ask_trial(const Group& group, const TrialRequest& request);
+  // How an earlier run has done such calls in the end.
+  void recall(const Group& group, CallKey key, Way way);
+  // What has been chosen, as of the last call of the group.
+  [[nodiscard]] static std::span<const Choice> choices(const Group& group);
   // The rank has been through one.
   void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
   // This process may run on the cores of service processes from now on, or no longer; they make nothing of it that

@@ -146,6 +146,10 @@ void Engine::ask_trial(WorldRank rank, GroupId group, const TrialRequest& reques
   state_->trials.ask(rank, group, request);
 }
 
+void Engine::recall(WorldRank rank, GroupId group, const Choice& choice) {
+  state_->trials.recall(rank, group, choice);
+}
+
 void Engine::measured(WorldRank rank, GroupId group, std::uint16_t trial, const TrialTimes& times) {
   state_->trials.measured(rank, group, trial, times);
 }

@@ -156,6 +156,8 @@ class Engine {
   void join(WorldRank rank, GroupId group, std::shared_ptr<const std::vector<WorldRank>> members);
   // Two ways are to be tried in turn. Heeded from the group's first rank, at its service process.
   void ask_trial(WorldRank rank, GroupId group, const TrialRequest& request);
+  // What an earlier run has chosen, until a trial shows otherwise. Heeded as the above, where nothing has been chosen.
+  void recall(WorldRank rank, GroupId group, const Choice& choice);
   // A local rank has been through the trial of that number.
   void measured(WorldRank rank, GroupId group, std::uint16_t trial, const TrialTimes& times);
   // What the group's ranks have been told, where this service process is its leader. For tests and logs.

@@ -79,6 +79,7 @@ enum class SlotRequest : std::uint16_t {
   join_course = 4,    // the same, group_size, group_rank and members: the group has a course, but no operation yet
   ask_trial = 5,      // the same as 2, algorithm, and the rest of a TrialRequest in root: two ways are to be tried
   measured = 6,       // the same as 2, and the number of a trial as sequence: its times are in the course's entry
+  recall = 7,         // as 5: what was usual for such calls in an earlier run, by what was measured then
 };
 
 // Why the job cannot go on stands in fatal_text, and whether people have been told.

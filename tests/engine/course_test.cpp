@@ -342,6 +342,27 @@ TEST(Course, ACommunicatorThatIsNativeCanBeTried) {
   EXPECT_EQ(choice->way, Way::by(Algorithm::ring_pull));
 }
 
+TEST(Course, WhatAnEarlierRunHasChosenIsTheBeginningAndATrialGoesBeforeIt) {
+  Job job(9, {0, 1});
+  job.cost = [](Way way) { return way.is_native() ? 2000 : 1000; };
+  for (std::size_t rank = 0; rank < 2; ++rank) job.call(rank);
+  job.settle();
+  const CallKey key = job.key_of_call(0);
+  job.engine_of(1).recall(WorldRank{1}, kGroup, Choice{key, Way::native(), false});
+  job.settle();
+  EXPECT_EQ(job.ranks[0].entry.plan(), CoursePlan{}) << "from another than the first rank";
+  job.engine_of(0).recall(WorldRank{0}, kGroup, Choice{key, Way::native(), false});
+  job.settle();
+  for (std::size_t rank = 0; rank < 2; ++rank) job.call(rank);
+  EXPECT_EQ(job.ranks[1].ways.back(), Way::native());
+  go_through_trial(job);
+  EXPECT_EQ(job.ranks[1].ways.back(), Way::by(Algorithm::ring_pull));
+  job.engine_of(0).recall(WorldRank{0}, kGroup, Choice{key, Way::native(), false});
+  job.settle();
+  job.call(0);
+  EXPECT_EQ(job.ranks[0].ways.back(), Way::by(Algorithm::ring_pull)) << "this run knows better";
+}
+
 TEST(Course, OnlyTheFirstRankAsksAndOnlyForWhatCanBe) {
   Job job(7, {0, 0});
   for (std::size_t rank = 0; rank < 2; ++rank) job.call(rank);

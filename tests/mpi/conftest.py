@@ -387,6 +387,7 @@ class Mpi:
             for_ranks |= {"OUTRIGGER_REPORT": str(directory / "report.json")}
             for_ranks |= {"OUTRIGGER_PRETEND_NODES": str(self.pretend_nodes)}
             for_ranks |= {"OUTRIGGER_INIT_TIMEOUT_MS": str(INIT_TIMEOUT_MS)}
+            for_ranks |= {"XDG_CACHE_HOME": str(self.directory / "cache")}
             for_ranks |= env or {}
             if not self.measured_choice:
                 for_ranks |= always_offloaded(for_ranks)

@@ -103,3 +103,43 @@ def test_trials_with_cores_that_change(measured):
     result = measured.run(3, ["choices", "changing", str(CALLS)], env=NATIVELY_ALL, cpus=FIRST, timeout_s=180).ok()
     assert "right" in result.out
     assert native(result, "measured choice") > 0
+
+
+def kept(mpi) -> list:
+    return sorted((mpi.directory / "cache" / "outrigger").glob("choices-*.txt"))
+
+
+def test_the_next_run_begins_with_what_was_chosen(measured):
+    """Natively from the first calls on, after a run in which that was found to be no slower, and the other way round."""
+    env = {"OUTRIGGER_ALGORITHM": ""}
+    measured.run(2, ["choices", "steady", "3000"], env=env, timeout_s=120).ok()
+    (file,) = kept(measured)
+    (line,) = [line for line in file.read_text().splitlines() if line.startswith("ialltoall nonblocking 15 2 1 2 1 ")]
+    for way in ("native", "scatter_dest", "ring_pull"):
+        file.write_text(file.read_text().replace(line, chosen := line.rsplit(" ", 1)[0] + " " + way))
+        line = chosen
+        result = measured.run(2, ["choices", "steady", "100"], timeout_s=120).ok()
+        assert "right" in result.out
+        if way == "native":
+            assert native(result, "measured choice") > 150, result.report
+        else:
+            assert native(result, "measured choice") == 0
+            (entry,) = [entry for entry in result.report["collectives"] if entry["collective"] == "ialltoall"]
+            assert entry["algorithms"].get(way, 0) > 150, entry
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "outrigger-choices 1\nmachine another\nmpi another\n", "more"])
+def test_a_file_that_is_another_is_left_alone_with_a_line(measured, text):
+    measured.run(2, ["choices", "steady", "3000"], timeout_s=120).ok()
+    (file,) = kept(measured)
+    text = file.read_text() + "ialltoall nonblocking 99 2 1 2 1 native\n" if text == "more" else text
+    file.write_text(text)
+    result = measured.run(2, ["choices", "steady", "1000"], timeout_s=120).ok()
+    assert "right" in result.out
+    assert ("is not a file of choices" in result.out) == (text != "")
+    assert file.read_text() == text or not text
+
+
+def test_nothing_is_kept_where_the_choice_is_fixed(measured):
+    measured.run(2, ["choices", "steady", "1000"], env={"OUTRIGGER_CHOICE": "fixed"}, timeout_s=120).ok()
+    assert kept(measured) == []

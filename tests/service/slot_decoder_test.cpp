@@ -45,6 +45,69 @@ TEST(SlotDecoder, LargerBlocksAreOfACollectiveThatThereIs) {
   EXPECT_EQ(std::get<service::LargerBlocks>(decoded.value()).collective, Collective::ialltoallv);
 }
 
+SlotRequestBody about_course(SlotRequest request) {
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(request);
+  body.group_high = 1;
+  body.group_low = 2;
+  return body;
+}
+
+TEST(SlotDecoder, WhoJoinsACourseIsAMember) {
+  SlotFixture slot;
+  SlotRequestBody body = about_course(SlotRequest::join_course);
+  EXPECT_FALSE(slot.decode(body)) << "no members";
+  const SlotRequestBody good = SlotFixture::good();
+  body.group_size = good.group_size;
+  body.group_rank = good.group_rank;
+  body.members = good.members;
+  const auto decoded = slot.decode(body);
+  ASSERT_TRUE(decoded) << decoded.error();
+  EXPECT_EQ(std::get<service::JoinCourse>(decoded.value()).members->size(), SlotFixture::kWorld);
+  body.group_rank = 0;
+  EXPECT_FALSE(slot.decode(body)) << "another's place";
+  body.group_rank = good.group_size;
+  EXPECT_FALSE(slot.decode(body));
+}
+
+TEST(SlotDecoder, TrialsAndEarlierChoicesAreOfWaysThatThereAre) {
+  SlotFixture slot;
+  const TrialRequest good{CallKey::of(Collective::ibcast, false, 4096), Way::native(), Algorithm::hierarchical, 3};
+  for (const SlotRequest request : {SlotRequest::ask_trial, SlotRequest::recall}) {
+    SlotRequestBody body = about_course(request);
+    body.algorithm = static_cast<std::uint16_t>(good.if_offloaded);
+    body.root = good.encode();
+    ASSERT_TRUE(slot.decode(body));
+    body.algorithm = static_cast<std::uint16_t>(Algorithm::ring_pull);
+    EXPECT_FALSE(slot.decode(body)) << "no algorithm of a broadcast";
+    body.algorithm = static_cast<std::uint16_t>(good.if_offloaded);
+    body.root = TrialRequest{{CallKey::kCount}, {}, good.if_offloaded, 0}.encode();
+    EXPECT_FALSE(slot.decode(body)) << "no such call";
+    body.root = TrialRequest{good.key, Way::by(Algorithm::node_pull), good.if_offloaded, 0}.encode();
+    EXPECT_FALSE(slot.decode(body)) << "no such way";
+    body.root = TrialRequest{good.key, {}, good.if_offloaded, 11}.encode();
+    EXPECT_FALSE(slot.decode(body)) << "too large a window";
+  }
+  SlotRequestBody body = about_course(SlotRequest::recall);
+  body.algorithm = static_cast<std::uint16_t>(good.if_offloaded);
+  body.root = TrialRequest{good.key, Way::by(Algorithm::flat), good.if_offloaded, 0}.encode();
+  const auto decoded = slot.decode(body);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(std::get<service::Recall>(decoded.value()).choice, (Choice{good.key, Way::by(Algorithm::flat), false}));
+}
+
+TEST(SlotDecoder, WhatIsMeasuredIsOfATrial) {
+  SlotFixture slot;
+  SlotRequestBody body = about_course(SlotRequest::measured);
+  EXPECT_FALSE(slot.decode(body));
+  body.sequence = 0x10000;
+  EXPECT_FALSE(slot.decode(body));
+  body.sequence = 7;
+  const auto decoded = slot.decode(body);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(std::get<service::TrialMeasured>(decoded.value()).trial, 7);
+}
+
 struct Spoiled {
   const char* name;
   std::function<void(SlotFixture&, SlotRequestBody&)> spoil;

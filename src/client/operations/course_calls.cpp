@@ -59,6 +59,14 @@ void CourseCalls::ask_trial(const Group& group, const TrialRequest& request) {
   tell(body);
 }
 
+void CourseCalls::recall(const Group& group, CallKey key, Way way) {
+  SlotRequestBody body = describe(group, SlotRequest::recall);
+  const Algorithm any = default_algorithm(key.collective());
+  body.algorithm = static_cast<std::uint16_t>(any);
+  body.root = TrialRequest{key, way, any, 0}.encode();
+  tell(body);
+}
+
 void CourseCalls::tell_times(const Group& group, const Trial& trial, const TrialTimes& times) {
   if (lock_.is_inert() || !group.course().valid()) return;
   segment_.course(group.course()).put(times);

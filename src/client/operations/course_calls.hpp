@@ -24,6 +24,7 @@ class CourseCalls {
   void tell_of_larger_blocks(const Group& group, Collective collective);
   void join(const Group& group);
   void ask_trial(const Group& group, const TrialRequest& request);
+  void recall(const Group& group, CallKey key, Way way);
   void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
   void note_native_cores(bool there);
 

@@ -31,10 +31,24 @@ std::uint16_t number_after(std::uint16_t number) {
 
 }  // namespace
 
-void ChoiceTrials::ask(WorldRank rank, GroupId id, const TrialRequest& request) {
+Group* ChoiceTrials::led_for(WorldRank rank, GroupId id) const {
   Group* group = groups_.find(id);
-  if (group == nullptr || !changes_.leads(*group) || group->membership()->world(GroupRank{0}) != rank) return;
-  if (!request.valid()) return;
+  if (group == nullptr || !changes_.leads(*group)) return nullptr;
+  return group->membership()->world(GroupRank{0}) == rank ? group : nullptr;
+}
+
+void ChoiceTrials::recall(WorldRank rank, GroupId id, const Choice& choice) {
+  Group* group = led_for(rank, id);
+  if (group == nullptr || !choice.way.possible_for(choice.key) || choice.for_good) return;
+  Course& wanted = group->course.wanted;
+  if (wanted.choice(choice.key) != nullptr || wanted.trial.key == choice.key || !wanted.choose(choice)) return;
+  changes_.steer(*group);
+  changes_.settle(*group);
+}
+
+void ChoiceTrials::ask(WorldRank rank, GroupId id, const TrialRequest& request) {
+  Group* group = led_for(rank, id);
+  if (group == nullptr || !request.valid()) return;
   GroupCourse& course = group->course;
   const Choice* made = course.wanted.choice(request.key);
   if (course.plan.after.suspended.has(request.key.collective()) || (made != nullptr && made->for_good)) return;

@@ -27,11 +27,14 @@ class ChoiceTrials {
 
   // As Engine says.
   void ask(WorldRank rank, GroupId id, const TrialRequest& request);
+  void recall(WorldRank rank, GroupId id, const Choice& choice);
   void measured(WorldRank rank, GroupId id, std::uint16_t trial, const TrialTimes& times);
 
   void on_measured(SpId from, const OperationId& id, const peer::Measured& measured);
 
  private:
+  // Where this service process leads it and the rank is its first; else null.
+  [[nodiscard]] Group* led_for(WorldRank rank, GroupId id) const;
   void add(Group& group, SpId from, const peer::Measured& measured);
   void conclude(Group& group);
 

@@ -15,20 +15,25 @@ client::Step CommCalls::next(client::Courses courses, const client::Group& group
   return step;
 }
 
-void CommCalls::maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window) {
-  client::TrialPace& pace = pace_of(without_window.key);
-  if (!pace.needs_time()) return;
-  const std::optional<std::uint8_t> window_log2 = pace.ask(time_on(CLOCK_MONOTONIC).count());
+void CommCalls::maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
+                          const GroupShape& shape, LearnedChoices& learned) {
+  Pace& kind = pace_of(without_window.key);
+  if (kind.calls < kBeforeRecall && ++kind.calls == kBeforeRecall) {
+    const std::optional<Way> way = learned.way(shape, kind.key);
+    if (way && *way != without_window.usual) courses.recall(group, kind.key, *way);
+  }
+  if (!kind.pace.needs_time()) return;
+  const std::optional<std::uint8_t> window_log2 = kind.pace.ask(time_on(CLOCK_MONOTONIC).count());
   if (!window_log2) return;
-  if (steering_.trying()) return pace.not_now();
+  if (steering_.trying()) return kind.pace.not_now();
   TrialRequest request = without_window;
   request.window_log2 = *window_log2;
   courses.ask_trial(group, request);
 }
 
-client::TrialPace& CommCalls::pace_of(CallKey key) {
+CommCalls::Pace& CommCalls::pace_of(CallKey key) {
   const auto known = std::ranges::find(paces_, key, &Pace::key);
-  return known != paces_.end() ? known->pace : paces_.emplace_back(Pace{key, {}}).pace;
+  return known != paces_.end() ? *known : paces_.emplace_back(Pace{key, {}});
 }
 
 }  // namespace outrigger::mpi

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "client/client.hpp"
 #include "client/operations/steering.hpp"
+#include "mpi/choice/learned.hpp"
 #include "mpi/choice/lost_time.hpp"
 #include "protocol/choice.hpp"
 
@@ -36,16 +38,20 @@ class CommCalls {
   // In the middle of a trial.
   [[nodiscard]] bool trying() const { return steering_.trying(); }
   // On the group's first rank, for each call.
-  void maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window);
+  void maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
+                 const GroupShape& shape, LearnedChoices& learned);
 
  private:
   static constexpr std::uint32_t kFew = 32;
 
+  static constexpr std::uint32_t kBeforeRecall = 4;  // calls; communicators with fewer do not ask what is known
+
   struct Pace {
     CallKey key;
     client::TrialPace pace;
+    std::uint32_t calls = 0;  // up to kBeforeRecall
   };
-  [[nodiscard]] client::TrialPace& pace_of(CallKey key);
+  [[nodiscard]] Pace& pace_of(CallKey key);
 
   std::bitset<CallKey::kCount> retired_;
   std::uint32_t native_ = 0;

@@ -56,7 +56,7 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   if (course == nullptr) return by_table();
   const client::Step step = calls.next(courses, *group, *course, key);
   if (job.config.measured_choice && comm.me() == GroupRank{0}) {
-    calls.maybe_ask(courses, *group, {key, usual, table.if_offloaded, 0});
+    calls.maybe_ask(courses, *group, {key, usual, table.if_offloaded, 0}, comm.shape(), *job.learned);
   }
   Steered steered = !step.way               ? by_table()
                     : step.way->is_native() ? natively(job, comm, NativeReason::measured_choice, calls.trying())

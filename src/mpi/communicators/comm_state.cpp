@@ -58,6 +58,7 @@ int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* val
 int delete_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*extra*/) {
   auto* state = static_cast<CommState*>(value);
   freed_communicators.fetch_add(1, std::memory_order_seq_cst);
+  if (const Job* job = current_job()) state->note_choices(*job);
   state->detached();
   state->release();
   return MPI_SUCCESS;
@@ -143,6 +144,11 @@ std::shared_ptr<const client::Group> CommState::group(client::Client& client) {
   return group_;
 }
 
+void CommState::note_choices(const Job& job) {
+  if (group_ == nullptr || me_ != GroupRank{0} || job.learned == nullptr) return;
+  job.learned->note(shape_, client::Courses::choices(*group_));
+}
+
 void CommState::drop_group() {
   group_.reset();
 }
@@ -162,6 +168,15 @@ bool register_communicators(Job& job) {
   attach(job, constants().comm_world,
          new CommState(kWorldGroup, std::move(members), GroupRank{job.world_rank}, false, shape));
   return true;
+}
+
+void keep_choices(const Job& job) {
+  if (job.learned == nullptr) return;
+  {
+    const std::scoped_lock lock(states_mutex);
+    for (CommState* state = all_states; state != nullptr; state = state->next_of()) state->note_choices(job);
+  }
+  job.learned->save();
 }
 
 void forget_communicators(Job& job) {

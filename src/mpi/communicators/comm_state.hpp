@@ -64,6 +64,8 @@ class CommState {
 
   // The group as the client knows it, made at first use.
   [[nodiscard]] std::shared_ptr<const client::Group> group(client::Client& client);
+  // What has been chosen for its calls is noted for the next run, by its first rank.
+  void note_choices(const Job& job);
   // The client goes away; nothing is posted any more.
   void drop_group();
 
@@ -104,6 +106,8 @@ class CommState {
 
 // Makes the attribute and gives MPI_COMM_WORLD its state. Collective in effect: every rank does it in MPI_Init.
 [[nodiscard]] bool register_communicators(Job& job);
+// Near the end: what has been chosen for the calls of all communicators is kept for the next run.
+void keep_choices(const Job& job);
 // Before MPI_Finalize: no state refers to the client any more, no callback of ours runs afterwards.
 void forget_communicators(Job& job);
 

@@ -113,6 +113,7 @@ void start_job() {
   if (std::string problem = find_services(*job); !problem.empty()) return go_native(*job, problem);
   if (job->config.measured_choice) {
     job->native_cores = std::make_unique<NativeCores>(job->config.native_cpus, *job->client);
+    job->learned = std::make_unique<LearnedChoices>();
     if (job->native_at_first) job->native_cores->start_natively();
   }
   // Where none can be, the program's many short ones are passed on at once.
@@ -129,6 +130,7 @@ void end_job() {
   if (job == nullptr) return end_native_report();
   drain_operations(*job);
   if (job->reporting) write_report(*job);
+  keep_choices(*job);
   describe_wire(*job);
   detail::current_job.store(nullptr, std::memory_order_release);
   forget_communicators(*job);

@@ -154,6 +154,10 @@ void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const Ask
   engine_->ask_trial(rank, ask.group, ask.request);
 }
 
+void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const Recall& recall) {
+  engine_->recall(rank, recall.group, recall.choice);
+}
+
 void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const TrialMeasured& measured) {
   const std::optional<TrialTimes> times = node_.courses().times(rank, measured.group);
   if (times) engine_->measured(rank, measured.group, measured.trial, *times);

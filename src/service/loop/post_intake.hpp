@@ -70,6 +70,7 @@ class PostIntake {
   void note(WorldRank rank, const SlotRequestBody& body, const LargerBlocks& larger);
   void note(WorldRank rank, const SlotRequestBody& body, const JoinCourse& join);
   void note(WorldRank rank, const SlotRequestBody& body, const AskTrial& ask);
+  void note(WorldRank rank, const SlotRequestBody& body, const Recall& recall);
   void note(WorldRank rank, const SlotRequestBody& body, const TrialMeasured& measured);
   void reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body);
   void protest(const ServedRank& served, std::string reason);

@@ -113,6 +113,11 @@ Result<DecodedSlot> decode_about_course(const SlotRequestBody& body, WorldRank r
       if (!request.valid()) return Error{"such a trial cannot be"};
       return DecodedSlot(AskTrial{group, request});
     }
+    case SlotRequest::recall: {
+      const TrialRequest earlier = TrialRequest::decode(body.root, static_cast<Algorithm>(body.algorithm));
+      if (!earlier.valid()) return Error{"such a choice cannot be"};
+      return DecodedSlot(Recall{group, Choice{earlier.key, earlier.usual, false}});
+    }
     case SlotRequest::measured: {
       if (body.sequence == 0 || body.sequence > UINT16_MAX) return Error{"there is no such trial"};
       return DecodedSlot(TrialMeasured{group, static_cast<std::uint16_t>(body.sequence)});

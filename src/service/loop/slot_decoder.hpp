@@ -35,13 +35,19 @@ struct AskTrial {
   TrialRequest request;
 };
 
+// What a trial of an earlier run has shown.
+struct Recall {
+  GroupId group;
+  Choice choice;
+};
+
 struct TrialMeasured {
   GroupId group;
   std::uint16_t trial;
 };
 
 using DecodedSlot =
-    std::variant<engine::PostedOperation, ForgetGroup, LargerBlocks, JoinCourse, AskTrial, TrialMeasured>;
+    std::variant<engine::PostedOperation, ForgetGroup, LargerBlocks, JoinCourse, AskTrial, Recall, TrialMeasured>;
 
 // `body` is this process's own copy. Changes nothing but `groups`. The error says which field is wrong.
 [[nodiscard]] Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, SlotIndex slot,

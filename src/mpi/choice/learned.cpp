@@ -1,0 +1,197 @@
+#include "mpi/choice/learned.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "base/unique_fd.hpp"
+#include "mpi/native/message.hpp"
+#include "mpi/native/real.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+constexpr const char* kTitle = "outrigger-choices 1";
+
+std::string of_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string machine() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string model = "unknown";
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(": ");
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    model = line.substr(colon + 2);
+    break;
+  }
+  return model + ", " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) + " CPUs";
+}
+
+std::string mpi_name() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (real().Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
+  std::string name(text.data());
+  return name.substr(0, name.find('\n'));
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// In time, or not at all: the file may be on a network.
+bool take_lock(int fd) {
+  for (int tries = 0; tries < 20; ++tries) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno != EWOULDBLOCK && errno != EINTR) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+// The whole of it or nothing.
+bool replace_file(const std::string& path, const std::string& text) {
+  const std::string fresh = path + "." + std::to_string(::getpid());
+  const UniqueFd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return false;
+  const bool written = ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (written && ::rename(fresh.c_str(), path.c_str()) == 0) return true;
+  static_cast<void>(::unlink(fresh.c_str()));
+  return false;
+}
+
+}  // namespace
+
+LearnedPlace learned_place() {
+  std::string cache = of_environment("XDG_CACHE_HOME");
+  if (!cache.starts_with('/')) {
+    const std::string home = of_environment("HOME");
+    if (!home.starts_with('/')) return {};
+    cache = home + "/.cache";
+  }
+  return LearnedPlace{cache + "/outrigger", machine(), mpi_name()};
+}
+
+std::string LearnedPlace::file() const {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  for (const char letter : machine + "/" + mpi) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3ULL;
+  std::array<char, 17> digits{};
+  static_cast<void>(std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash)));
+  return directory + "/choices-" + digits.data() + ".txt";
+}
+
+LearnedChoices::Key LearnedChoices::key_of(const GroupShape& shape, CallKey key) {
+  return {key.value, shape.ranks, shape.nodes, shape.ranks_per_node, shape.services};
+}
+
+std::string LearnedChoices::header() const {
+  return std::string(kTitle) + "\nmachine " + place_.machine + "\nmpi " + place_.mpi + "\n";
+}
+
+std::string LearnedChoices::line_of(const Key& key, Way way) {
+  const auto& [call, ranks, nodes, ranks_per_node, services] = key;
+  const CallKey kind{call};
+  std::ostringstream line;
+  line << name_of(kind.collective()) << (kind.blocking() ? " blocking " : " nonblocking ") << kind.size_class() << ' '
+       << ranks << ' ' << nodes << ' ' << ranks_per_node << ' ' << services << ' '
+       << (way.is_native() ? std::string_view("native") : name_of(*way.algorithm())) << '\n';
+  return line.str();
+}
+
+bool LearnedChoices::read_line(const std::string& line, Ways& ways) {
+  std::istringstream words(line);
+  std::string collective;
+  std::string form;
+  std::string name;
+  std::uint16_t size_class = 0;
+  GroupShape shape;
+  words >> collective >> form >> size_class >> shape.ranks >> shape.nodes >> shape.ranks_per_node >> shape.services >>
+      name;
+  const std::optional<Collective> known = collective_named(collective);
+  const std::optional<Algorithm> algorithm = algorithm_named(name);
+  const bool blocking = form == "blocking";
+  std::string more;
+  if (!words || (words >> more) || !known || (!blocking && form != "nonblocking")) return false;
+  if (size_class >= CallKey::kSizeClasses || (name != "native" && !algorithm)) return false;
+  const CallKey key{static_cast<std::uint16_t>(CallKey::of(*known, blocking, 0).value + size_class)};
+  const Way way = algorithm ? Way::by(*algorithm) : Way::native();
+  if (!way.possible_for(key) || ways.size() >= kMostLines) return false;
+  ways.insert_or_assign(key_of(shape, key), way);
+  return true;
+}
+
+bool LearnedChoices::read(const std::string& text, Ways& ways) const {
+  if (!text.starts_with(header())) return false;
+  std::istringstream lines(text.substr(header().size()));
+  Ways found;
+  for (std::string line; std::getline(lines, line);) {
+    if (!read_line(line, found)) return false;
+  }
+  ways = std::move(found);
+  return true;
+}
+
+void LearnedChoices::read_file() {
+  if (std::exchange(is_read_, true)) return;
+  place_ = learned_place();
+  if (place_.directory.empty()) return;
+  const std::string text = contents(place_.file());
+  if (text.empty() || read(text, known_)) return;
+  usable_ = false;
+  print("%s is not a file of choices for this machine and MPI and is left alone; remove it to have choices kept",
+        place_.file().c_str());
+}
+
+std::optional<Way> LearnedChoices::way(const GroupShape& shape, CallKey key) {
+  const std::lock_guard lock(mutex_);
+  read_file();
+  const auto found = known_.find(key_of(shape, key));
+  return found == known_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void LearnedChoices::note(const GroupShape& shape, std::span<const Choice> choices) {
+  const std::lock_guard lock(mutex_);
+  for (const Choice& choice : choices) {
+    if (choice.key.known()) noted_.insert_or_assign(key_of(shape, choice.key), choice.way);
+  }
+}
+
+// Other ranks and jobs may be at it as well.
+void LearnedChoices::save() {
+  const std::lock_guard lock(mutex_);
+  if (noted_.empty()) return;
+  read_file();
+  if (place_.directory.empty() || !usable_) return;
+  static_cast<void>(::mkdir(place_.directory.substr(0, place_.directory.rfind('/')).c_str(), 0700));
+  static_cast<void>(::mkdir(place_.directory.c_str(), 0700));
+  const UniqueFd guard(::open((place_.file() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!guard.valid() || !take_lock(guard.get())) return;
+  Ways all;
+  const std::string before = contents(place_.file());
+  if (!before.empty() && !read(before, all)) return;
+  for (const auto& [key, way] : noted_) {
+    if (all.size() < kMostLines || all.contains(key)) all.insert_or_assign(key, way);
+  }
+  std::string text = header();
+  for (const auto& [key, way] : all) text += line_of(key, way);
+  if (text != before) static_cast<void>(replace_file(place_.file(), text));
+}
+
+}  // namespace outrigger::mpi
