@@ -110,7 +110,7 @@ def kept(mpi) -> list:
 
 
 def test_the_next_run_begins_with_what_was_chosen(measured):
-    """Natively from the first calls on, after a run in which that was found to be no slower, and the other way round."""
+    """Natively from the first calls on where that was found to be no slower, else by the algorithm that was better."""
     env = {"OUTRIGGER_ALGORITHM": ""}
     measured.run(2, ["choices", "steady", "3000"], env=env, timeout_s=120).ok()
     (file,) = kept(measured)
