@@ -154,12 +154,6 @@ void Engine::measured(WorldRank rank, GroupId group, std::uint16_t trial, const 
   state_->trials.measured(rank, group, trial, times);
 }
 
-std::optional<Course> Engine::course_of(GroupId group) const {
-  const Group* known = state_->groups.find(group);
-  if (known == nullptr || !state_->courses.leads(*known)) return std::nullopt;
-  return known->course.plan.after;
-}
-
 bool Engine::wants_retry() const {
   return state_->courses.wants_retry();
 }

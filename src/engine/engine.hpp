@@ -160,8 +160,6 @@ class Engine {
   void recall(WorldRank rank, GroupId group, const Choice& choice);
   // A local rank has been through the trial of that number.
   void measured(WorldRank rank, GroupId group, std::uint16_t trial, const TrialTimes& times);
-  // What the group's ranks have been told, where this service process is its leader. For tests and logs.
-  [[nodiscard]] std::optional<Course> course_of(GroupId group) const;
 
   // Resumes what is ready until nothing is. True when anything ran.
   bool run();

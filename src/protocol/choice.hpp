@@ -135,6 +135,14 @@ struct TrialTimes {
   bool operator==(const TrialTimes&) const = default;
 };
 
+inline void add_to(std::optional<TrialTimes>& sum, const TrialTimes& more) {
+  if (sum) {
+    sum->add(more);
+  } else {
+    sum = more;
+  }
+}
+
 // Which way a trial speaks for. Service processes must be worth it: they win against the MPI only where most pairs of
 // windows and the median show a gain, and having won lose where there is none. Nothing: it cannot be told.
 [[nodiscard]] std::optional<Way> better_way(const Trial& trial, const TrialTimes& times);

@@ -76,6 +76,7 @@ class Steering {
 // usual one are at most a twentieth of all, with windows long enough to be measured, and never of few calls.
 class TrialPace {
  public:
+  [[nodiscard]] std::uint64_t calls() const { return calls_; }
   // A call at this time, which is asked for only where needs_time(). The window to ask for; nothing: not now.
   [[nodiscard]] bool needs_time() {
     ++calls_;

@@ -74,11 +74,7 @@ void ChoiceTrials::measured(WorldRank rank, GroupId id, std::uint16_t trial, con
   LocalTimes& local = group->course.measured;
   if (local.trial != trial) local = LocalTimes{trial, {}, std::nullopt};
   if (!members.find(rank) || !local.ranks.insert(rank).second) return;
-  if (local.sum) {
-    local.sum->add(times);
-  } else {
-    local.sum = times;
-  }
+  add_to(local.sum, times);
   if (local.ranks.size() != members.local().size()) return;
   const peer::Measured all{trial, *local.sum};
   if (changes_.leads(*group)) return add(*group, context_.config.self, all);
@@ -93,11 +89,7 @@ void ChoiceTrials::on_measured(SpId from, const OperationId& id, const peer::Mea
 void ChoiceTrials::add(Group& group, SpId from, const peer::Measured& measured) {
   GroupTrials& trials = group.course.trials;
   if (measured.trial != group.course.wanted.trial.number || trials.awaited.erase(from) == 0) return;
-  if (trials.sum) {
-    trials.sum->add(measured.times);
-  } else {
-    trials.sum = measured.times;
-  }
+  add_to(trials.sum, measured.times);
   if (trials.awaited.empty()) conclude(group);
 }
 

@@ -17,23 +17,25 @@ client::Step CommCalls::next(client::Courses courses, const client::Group& group
 
 void CommCalls::maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
                           const GroupShape& shape, LearnedChoices& learned) {
-  Pace& kind = pace_of(without_window.key);
-  if (kind.calls < kBeforeRecall && ++kind.calls == kBeforeRecall) {
-    const std::optional<Way> way = learned.way(shape, kind.key);
-    if (way && *way != without_window.usual) courses.recall(group, kind.key, *way);
+  const CallKey key = without_window.key;
+  client::TrialPace& pace = pace_of(key);
+  const bool needs_time = pace.needs_time();
+  if (pace.calls() == kBeforeRecall) {
+    const std::optional<Way> way = learned.way(shape, key);
+    if (way && *way != without_window.usual) courses.recall(group, key, *way);
   }
-  if (!kind.pace.needs_time()) return;
-  const std::optional<std::uint8_t> window_log2 = kind.pace.ask(time_on(CLOCK_MONOTONIC).count());
+  if (!needs_time) return;
+  const std::optional<std::uint8_t> window_log2 = pace.ask(time_on(CLOCK_MONOTONIC).count());
   if (!window_log2) return;
-  if (steering_.trying()) return kind.pace.not_now();
+  if (steering_.trying()) return pace.not_now();
   TrialRequest request = without_window;
   request.window_log2 = *window_log2;
   courses.ask_trial(group, request);
 }
 
-CommCalls::Pace& CommCalls::pace_of(CallKey key) {
+client::TrialPace& CommCalls::pace_of(CallKey key) {
   const auto known = std::ranges::find(paces_, key, &Pace::key);
-  return known != paces_.end() ? *known : paces_.emplace_back(Pace{key, {}});
+  return known != paces_.end() ? known->pace : paces_.emplace_back(Pace{key, {}}).pace;
 }
 
 }  // namespace outrigger::mpi

@@ -49,9 +49,8 @@ class CommCalls {
   struct Pace {
     CallKey key;
     client::TrialPace pace;
-    std::uint32_t calls = 0;  // up to kBeforeRecall
   };
-  [[nodiscard]] Pace& pace_of(CallKey key);
+  [[nodiscard]] client::TrialPace& pace_of(CallKey key);
 
   std::bitset<CallKey::kCount> retired_;
   std::uint32_t native_ = 0;

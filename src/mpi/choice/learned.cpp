@@ -18,6 +18,7 @@
 #include "base/unique_fd.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
+#include "report/file.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -63,17 +64,6 @@ bool take_lock(int fd) {
     if (errno != EWOULDBLOCK && errno != EINTR) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return false;
-}
-
-// The whole of it or nothing.
-bool replace_file(const std::string& path, const std::string& text) {
-  const std::string fresh = path + "." + std::to_string(::getpid());
-  const UniqueFd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.valid()) return false;
-  const bool written = ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (written && ::rename(fresh.c_str(), path.c_str()) == 0) return true;
-  static_cast<void>(::unlink(fresh.c_str()));
   return false;
 }
 
@@ -191,7 +181,7 @@ void LearnedChoices::save() {
   }
   std::string text = header();
   for (const auto& [key, way] : all) text += line_of(key, way);
-  if (text != before) static_cast<void>(replace_file(place_.file(), text));
+  if (text != before) static_cast<void>(report::write_file(place_.file(), text, false));
 }
 
 }  // namespace outrigger::mpi

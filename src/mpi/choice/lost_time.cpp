@@ -35,8 +35,8 @@ InsideMpi::~InsideMpi() {
 }
 
 TrialClock::Reading TrialClock::read() {
-  const std::int64_t in_this_call = this_thread.depth == 0 ? 0 : processor_ns() - this_thread.entered_ns;
-  return {time_on(CLOCK_MONOTONIC).count(), processor_ns() - this_thread.total_ns - in_this_call, &this_thread};
+  const std::int64_t outside_until_ns = this_thread.depth == 0 ? processor_ns() : this_thread.entered_ns;
+  return {time_on(CLOCK_MONOTONIC).count(), outside_until_ns - this_thread.total_ns, &this_thread};
 }
 
 void TrialClock::begin(std::uint32_t window) {

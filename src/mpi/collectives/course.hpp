@@ -17,12 +17,12 @@ namespace outrigger::mpi {
 
 struct Job;
 
-// Counts the call, and has it measured where two ways are tried in turn.
 struct Steered {
   NativeReason native = NativeReason::none;  // why it is
   Algorithm algorithm = Algorithm::ring_pull;
 };
-// The same on all ranks. `table`: what the built-in table says of the call.
+// Counts the call, and has it measured where two ways are tried in turn. The same on all ranks. `table`: what the
+// built-in table says of the call.
 [[nodiscard]] Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table);
 
 // The call is native for small blocks, of which this rank's largest has so many bytes.

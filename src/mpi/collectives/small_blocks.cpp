@@ -1,6 +1,7 @@
 #include "mpi/collectives/small_blocks.hpp"
 
 #include "mpi/start/job.hpp"
+#include "protocol/selection.hpp"
 
 namespace outrigger::mpi {
 
