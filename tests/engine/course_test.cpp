@@ -315,7 +315,8 @@ TEST(Course, TheWayThatCostsLeastIsChosenAndNativeForGoodWhenNothingBeatsIt) {
     for (std::size_t rank = 0; rank < 3; ++rank) job.call(rank);
     job.settle();
     for (int trial = 0; trial < 6; ++trial) go_through_trial(job);
-    const Choice* choice = job.ranks[1].entry.plan().after.choice(job.key_of_call(0));
+    const CoursePlan plan = job.ranks[1].entry.plan();
+    const Choice* choice = plan.after.choice(job.key_of_call(0));
     ASSERT_NE(choice, nullptr);
     EXPECT_EQ(choice->way, best);
     EXPECT_EQ(choice->for_good, best.is_native());
@@ -337,7 +338,8 @@ TEST(Course, ACommunicatorThatIsNativeCanBeTried) {
     for (std::size_t rank = 0; rank < 2; ++rank) job.call(rank);
     job.settle();
   }
-  const Choice* choice = job.ranks[1].entry.plan().after.choice(request.key);
+  const CoursePlan plan = job.ranks[1].entry.plan();
+  const Choice* choice = plan.after.choice(request.key);
   ASSERT_NE(choice, nullptr);
   EXPECT_EQ(choice->way, Way::by(Algorithm::ring_pull));
 }

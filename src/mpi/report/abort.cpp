@@ -1,8 +1,12 @@
 // MPI_Abort, by the program or by the library: the last chance of a rank to say what it has counted.
 #include "mpi/start/abort.hpp"
 
-#include <atomic>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+
+#include "base/last_words.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/report.hpp"
@@ -45,6 +49,7 @@ void note_abort(std::int32_t code, const std::string& why) {
   summary.ended.rank = ledger().header().world_rank;
   summary.ended.text = why;
   write_summary(summary, true);
+  wait_until_read(STDERR_FILENO, std::chrono::milliseconds(200));
 }
 
 OUTRIGGER_ENTRY(Abort, 2, Aborting)
