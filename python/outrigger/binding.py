@@ -127,12 +127,16 @@ KEEP_NO_CORE = "--keep-no-core"
 """For `outriggerd exec` and `place`: service processes are on a DPU, and ranks get all cores."""
 
 
+KEEP_SPARE_ONLY = "--keep-spare-only"
+"""Likewise: no core is kept that a rank would have had."""
+
+
 def place_command(
-    daemon: Path, bind: str, services: int | None, ranks: int, pretend_nodes: int = 1, *, on_dpu: bool = False
+    daemon: Path, bind: str, services: int | None, ranks: int, pretend_nodes: int = 1, *, keep: Sequence[str] = ()
 ) -> list[str]:
-    """The command that says where a node's ranks go."""
+    """The command that says where a node's ranks go; `keep`: which cores service processes are left."""
     command = [str(daemon), "place", "--bind", bind, "--ranks", str(ranks), "--services", str(services or 0)]
-    command += [KEEP_NO_CORE] if on_dpu else []
+    command += keep
     return [*command, "--pretend-nodes", str(pretend_nodes)] if pretend_nodes > 1 else command
 
 

@@ -138,7 +138,8 @@ def run(
 ) -> None:
     """Start an MPI program with its collectives on service processes.
 
-    The last cores of each node are kept for service processes, one for eight ranks; the ranks are bound to the others.
+    The last cores of each node that ranks do not need are kept for service processes, one for eight ranks; the ranks
+    are bound to the others.
     The exit code is the program's.
     """
     found = artifacts.find(build)

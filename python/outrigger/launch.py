@@ -70,9 +70,17 @@ class Job:
     def place_command(self, artifacts: Artifacts, ranks: int) -> list[str]:
         """The command that says where so many ranks of a host go."""
         return binding.place_command(
-            artifacts.daemon, self.bind, self.settings.services, ranks, self.pretend_nodes,
-            on_dpu=bool(self.dpus.shares),
+            artifacts.daemon, self.bind, self.settings.services, ranks, self.pretend_nodes, keep=self.kept_cores()
         )  # fmt: skip
+
+    def kept_cores(self) -> list[str]:
+        """Which cores service processes are left, for `outriggerd place` and `exec`.
+
+        One that ranks need costs them more than overlap gains. Who fixes the choice wants it all the same.
+        """
+        if self.dpus.shares:
+            return [binding.KEEP_NO_CORE]
+        return [] if self.settings.is_fixed() else [binding.KEEP_SPARE_ONLY]
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,7 @@ def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str]) -> 
         words += ["--bind", job.bind]
         if job.settings.services is not None:
             words += ["--services", str(job.settings.services)]
-        words += [binding.KEEP_NO_CORE] if job.dpus.shares else []
+        words += job.kept_cores()
     if not job.native:
         libraries = [artifacts.heap] if settings.uses_heap({**os.environ, **environment}) else []
         words += ["--preload", ":".join(map(str, [*libraries, artifacts.preload(job.mpi.family)]))]
@@ -131,8 +139,10 @@ def _notes(job: Job, node: NodeBinding) -> list[str]:
         return []
     if not node.service_cpus and node.cores == 1:
         return ["only one core may be used here: service processes share it with the ranks"]
-    if not node.service_cpus:
+    if not node.service_cpus and job.settings.is_fixed():
         return ["the ranks leave no core free: service processes share theirs"]
+    if not node.service_cpus:
+        return ["the ranks need every core: native, unless service processes that share them are seen to gain time"]
     cpus = {service.cpu for service in node.services}
     if job.settings.services is not None and len(cpus) < len(node.services):
         return [f"{len(node.services)} service processes share {len(cpus)} of {node.cores} cores"]

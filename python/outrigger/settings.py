@@ -23,7 +23,8 @@ INIT_TIMEOUT = "OUTRIGGER_INIT_TIMEOUT_MS"
 PRETEND_NODES = "OUTRIGGER_PRETEND_NODES"
 
 HEAP = "heap"
-CHOICES = ("measured", "fixed")
+FIXED = "fixed"
+CHOICES = ("measured", FIXED)
 AIDS = {"--shared-heap": HEAP, "--wait-copies": "wait_copies", "--huge-pages": "huge_pages"}
 """The options that are short for a word of --reach."""
 
@@ -41,6 +42,10 @@ class Settings:
     reach: str | None = None
     aids: tuple[str, ...] = ()
     """Words of OUTRIGGER_REACH that follow: of those for one thing the last counts."""
+
+    def is_fixed(self, present: Mapping[str, str] = os.environ) -> bool:
+        """What is offloaded is not left to what is measured."""
+        return (self.choice or present.get(CHOICE)) == FIXED
 
     def environment(self, present: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The variables for what was set, which goes before what is there; what was not set stays as it is."""

@@ -109,10 +109,6 @@ void Courses::tell_of_larger_blocks(const Group& group, Collective collective) {
   });
 }
 
-void Courses::note_native_cores(bool there) {
-  endpoint_.courses().note_native_cores(there);
-}
-
 void Courses::join(const Group& group) {
   guarded(false, [&] {
     endpoint_.courses().join(group);

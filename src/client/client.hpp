@@ -159,9 +159,6 @@ class Courses {
   [[nodiscard]] static std::span<const Choice> choices(const Group& group);
   // The rank has been through one.
   void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
-  // This process may run on the cores of service processes from now on, or no longer; they make nothing of it that
-  // these are busy.
-  void note_native_cores(bool there);
 
  private:
   RankEndpoint& endpoint_;

@@ -49,7 +49,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 10;
+inline constexpr std::uint32_t kProtocolVersion = 11;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -182,7 +182,6 @@ struct alignas(64) SegmentHeader {
   // The oldest record that is still there (a LocalRef); no region: there has been none.
   std::atomic<std::uint64_t> overflow_first_address;
   std::atomic<std::uint32_t> overflow_first_region;
-  std::atomic<std::uint32_t> rank_on_native_cores;  // not 0: it may run where service processes do (mpi/choice)
 
   // Written by the service process that serves the rank; one line, too.
   alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done, and wakes; the futex word

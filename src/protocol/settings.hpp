@@ -32,7 +32,6 @@ inline constexpr const char* kDaemon = "OUTRIGGER_DAEMON";
 inline constexpr const char* kTransports = "OUTRIGGER_UCX_TLS";
 inline constexpr const char* kDpus = "OUTRIGGER_DPUS";
 inline constexpr const char* kPretendNodes = "OUTRIGGER_PRETEND_NODES";
-inline constexpr const char* kNativeCpus = "OUTRIGGER_NATIVE_CPUS";
 inline constexpr const char* kBuild = "OUTRIGGER_BUILD";
 
 // OUTRIGGER_INIT_TIMEOUT_MS where it is not set. Its row below says the same number.
@@ -69,9 +68,6 @@ inline constexpr std::array kSettings{
                "where service processes on DPUs listen, and what proves the job to them", true, true},
     SettingRow{setting::kPretendNodes, "1", "a number",
                "every machine's ranks are split into so many nodes that share no memory", true, true},
-    SettingRow{setting::kNativeCpus, "where it is", "CPUs, like 6,7",
-               "which a rank would have had without service processes, and has while its collectives go natively",
-               false, true},
     SettingRow{setting::kBuild, "build/release", "a directory", "the build that the `outrigger` command uses", false,
                false},
 };

@@ -79,6 +79,7 @@ void add_bind_options(CLI::App& command, BindOptions& binding) {
   command.add_option("--services", binding.services, "Service processes of the node; 0: by itself")
       ->check(CLI::Range(0U, outrigger::kMaxServices));
   command.add_flag("--keep-no-core", binding.keep_no_core, "Service processes are on a DPU: ranks get all cores");
+  command.add_flag("--keep-spare-only", binding.keep_spare_only, "Keep only cores that no rank needs");
 }
 
 int run_place(const PlaceOptions& options) {

@@ -8,10 +8,7 @@ import pytest
 pytestmark = pytest.mark.one_machine
 
 CALLS = 1500
-ALL = sorted(os.sched_getaffinity(0))
-FIRST = str(ALL[0])
-NATIVELY_ALL = {"OUTRIGGER_NATIVE_CPUS": ",".join(map(str, ALL))}
-two_cores = pytest.mark.skipif(len(ALL) < 2, reason="needs two cores")
+FIRST = str(min(os.sched_getaffinity(0)))
 
 
 @pytest.fixture
@@ -36,7 +33,7 @@ def test_two_ways_are_tried_in_turn_and_few_calls_are(measured, nodes, services)
 def test_programs_with_few_calls_are_left_alone(measured):
     result = measured.run(2, ["choices", "steady", "130"]).ok()
     assert "right" in result.out
-    assert native(result, "measured choice") == 0
+    assert result.offloaded() in {0, 2 * 130}, "as it begins: by whether service processes have a core of their own"
 
 
 def test_a_fixed_choice_tries_nothing(measured):
@@ -72,35 +69,22 @@ def test_a_choice_that_there_is_not_is_an_error(measured):
     assert "measured or fixed" in result.out
 
 
-@two_cores
-def test_ranks_have_the_cores_that_go_with_being_native(measured):
-    """As `outrigger run` starts them where they share cores because one is kept: nothing is offloaded at first."""
-    result = measured.run(2, ["choices", "cores", "50"], env=NATIVELY_ALL, cpus=FIRST).ok()
+def test_nothing_is_offloaded_at_first_where_service_processes_would_take_the_ranks_core(measured):
+    result = measured.run(2, ["choices", "steady", "50"], cpus=FIRST).ok()
     assert "right" in result.out
-    assert f"cores: {len(ALL)} then {len(ALL)}" in result.out
     assert result.offloaded() == 0
     assert native(result, "measured choice") == 100
 
 
-@two_cores
-def test_ranks_leave_the_cores_of_service_processes_when_something_is_offloaded(offload):
-    result = offload.run(2, ["choices", "cores", "50"], env=NATIVELY_ALL, cpus=FIRST).ok()
+def test_with_a_fixed_choice_all_is_offloaded_there_too(offload):
+    result = offload.run(2, ["choices", "steady", "50"], cpus=FIRST).ok()
     assert "right" in result.out
-    assert f"cores: {len(ALL)} then 1" in result.out
     assert result.offloaded() == 100
-
-
-@two_cores
-def test_with_a_fixed_choice_ranks_stay_where_they_are(measured):
-    env = NATIVELY_ALL | {"OUTRIGGER_CHOICE": "fixed"}
-    result = measured.run(2, ["choices", "cores", "50"], env=env, cpus=FIRST).ok()
-    assert "cores: 1 then 1" in result.out
     assert native(result, "measured choice") == 0
 
 
-@two_cores
-def test_trials_with_cores_that_change(measured):
-    result = measured.run(3, ["choices", "changing", str(CALLS)], env=NATIVELY_ALL, cpus=FIRST, timeout_s=180).ok()
+def test_trials_where_service_processes_take_the_ranks_core(measured):
+    result = measured.run(3, ["choices", "changing", str(CALLS)], cpus=FIRST, timeout_s=180).ok()
     assert "right" in result.out
     assert native(result, "measured choice") > 0
 

@@ -85,7 +85,7 @@ def test_lanes_become_launcher_commands(tmp_path: Path) -> None:
     commands = {lane.key: bench(tmp_path, launch=launch, offload=offload).command(lane, None) for lane in LANES}
     for words in commands.values():
         assert words[:7] == ["run", "-n", "4", "--mpi", "mpich", "--build", str(tmp_path)]
-        assert words[7:13] == ["--hostfile", "hosts", "--launch-agent", "agent", "--services", "2"]
+        assert words[7:15] == ["--choice", "fixed", "--hostfile", "hosts", "--launch-agent", "agent", "--services", "2"]
     at = commands["offloaded"].index("--algorithm")
     assert commands["offloaded"][at : at + 4] == ["--algorithm", "ialltoallv=ring_pull", "--pretend-nodes", "2"]
     assert "--native" not in commands["offloaded"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import artifacts, launch, settings, tables
+from outrigger import artifacts, binding, launch, settings, tables
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -72,12 +72,25 @@ def test_the_node_itself_binds_and_preloads(build: Artifacts) -> None:
     wrapper = plan.command.index("exec")
     assert plan.command[:6] == ("/usr/bin/mpirun.openmpi", "-n", "3", "--bind-to", "none", "--oversubscribe")
     assert plan.command[wrapper - 1 :] == (
-        str(build.daemon), "exec", "--bind", "bunch", "--services", "2", "--preload", str(build.preload("openmpi")),
-        "--", "./prog", "-x",
+        str(build.daemon), "exec", "--bind", "bunch", "--services", "2", "--keep-spare-only", "--preload",
+        str(build.preload("openmpi")), "--", "./prog", "-x",
     )  # fmt: skip
     assert plan.placement.service_cpus == (3,)
     assert plan.placement.rank_cpus == (0, 1, 2)
     assert plan.notes == ()
+
+
+def test_cores_that_ranks_need_are_kept_only_where_the_choice_is_fixed(
+    build: Artifacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def words(chosen: Settings) -> tuple[str, ...]:
+        return launch.make_plan(launch.Job(program=("./prog",), ranks=3, mpi=OPENMPI, settings=chosen), build).command
+
+    assert binding.KEEP_SPARE_ONLY in words(Settings(choice="measured"))
+    assert binding.KEEP_SPARE_ONLY not in words(Settings(choice="fixed"))
+    monkeypatch.setenv("OUTRIGGER_CHOICE", "fixed")
+    assert binding.KEEP_SPARE_ONLY not in words(Settings())
+    assert binding.KEEP_SPARE_ONLY in words(Settings(choice="measured"))
 
 
 HEAP_JOBS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,10 @@ def place(
     services: int | None = None,
     nodes: int = 1,
     *,
-    on_dpu: bool = False,
+    keep: Sequence[str] = (),
 ) -> NodeBinding:
     """Asks as if the node were `machine`, in hwloc's words."""
-    command = binding.place_command(daemon, bind, services, ranks, nodes, on_dpu=on_dpu)
+    command = binding.place_command(daemon, bind, services, ranks, nodes, keep=keep)
     return binding.ask(["env", f"HWLOC_SYNTHETIC={machine}", *command])
 
 
@@ -88,6 +89,15 @@ def test_more_ranks_than_cores_share_those_of_their_domain(daemon: Path) -> None
     assert [rank.cpus for rank in node.ranks] == [(0,), (0,), (2,), (2,)]
     assert node.oversubscribed
     assert [rank.service for rank in node.ranks] == [0, 0, 1, 1]
+
+
+def test_a_core_that_ranks_need_is_not_kept_where_only_spare_ones_are(daemon: Path) -> None:
+    node = place(daemon, "numa:2 core:2 pu:1", 4, services=2, keep=[binding.KEEP_SPARE_ONLY])
+    assert [rank.cpus for rank in node.ranks] == [(0,), (1,), (2,), (3,)]
+    assert not node.service_cpus
+    node = place(daemon, "numa:2 core:2 pu:1", 3, services=2, keep=[binding.KEEP_SPARE_ONLY])
+    assert [rank.cpus for rank in node.ranks] == [(0,), (1,), (2,)]
+    assert node.service_cpus == (3,)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
@@ -145,7 +155,9 @@ def test_the_drawing_fits_and_names_everybody(daemon: Path) -> None:
 
 
 def test_with_a_dpu_the_host_has_ranks_only(daemon: Path) -> None:
-    text = "\n".join(drawing(place(daemon, "numa:1 core:4 pu:1", 4, on_dpu=True), dpu="DPU bf1: 1 service process"))
+    text = "\n".join(
+        drawing(place(daemon, "numa:1 core:4 pu:1", 4, keep=[binding.KEEP_NO_CORE]), dpu="DPU bf1: 1 service process")
+    )
     assert "4 ranks (32-35), 4 cores" in text and "DPU bf1: 1 service process" in text
     assert "SP0" not in text and "each rank has 1 core" in text
 

@@ -25,11 +25,6 @@ class WatchedCore {
     watch_.note(times_, now_);
     return *this;
   }
-  void skip(int ran_ms, int waited_ms) {
-    times_.ran += milliseconds(ran_ms);
-    times_.waited += milliseconds(waited_ms);
-    watch_.skip(times_);
-  }
   WatchedCore& rest(milliseconds time, double free_share) {
     now_ += time;
     watch_.note_free_share(free_share, time, now_);
@@ -52,14 +47,6 @@ TEST(CoreWatch, TwoLostSlicesAreEnoughAndOneIsNot) {
 TEST(CoreWatch, ASliceNowAndThenIsTheKernelsBusiness) {
   WatchedCore core;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(20, 4).taken());
-}
-
-TEST(CoreWatch, WhatTheJobsOwnRanksTakeDoesNotCount) {
-  WatchedCore core;
-  core.turn(1, 4);
-  core.skip(1, 40);
-  EXPECT_FALSE(core.turn(1, 4).taken());
-  EXPECT_TRUE(core.turn(1, 4).taken());
 }
 
 TEST(CoreWatch, IsFreeAfterASecondInWhichItWasIdle) {

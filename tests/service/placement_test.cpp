@@ -76,6 +76,24 @@ TEST(NodePlacement, WithServiceProcessesOnADpuRanksHaveAllCores) {
   EXPECT_TRUE(placed.value().service_cpus.empty());
 }
 
+TEST(NodePlacement, WhatRanksNeedIsNotKeptWhereOnlySpareCoresAre) {
+  const auto kept = [](const std::string& bind, std::uint32_t ranks, std::vector<int> named = {}) {
+    NodeRequest request = request_of(bind, ranks, 2);
+    request.keep_spare_only = true;
+    request.service_cpus = std::move(named);
+    return place_node(request, machine(1, 4)).value();
+  };
+  EXPECT_EQ(kept("bunch", 2).service_cpus, (std::vector<int>{2, 3}));
+  EXPECT_EQ(kept("bunch", 3).service_cpus, std::vector<int>{3});
+  const NodePlacement full = kept("bunch", 4);
+  EXPECT_EQ(cpus_of(full), (Lists{{0}, {1}, {2}, {3}}));
+  EXPECT_EQ(full.services.front().cpu, -1);
+  EXPECT_TRUE(kept("scatter", 9).service_cpus.empty());
+  EXPECT_EQ(kept("hybrid", 2).service_cpus, (std::vector<int>{2, 3}));
+  EXPECT_EQ(kept("bunch", 4, {1}).service_cpus, std::vector<int>{1}) << "that is as the user wants it";
+  EXPECT_EQ(kept("0,0,1,1", 4).service_cpus, (std::vector<int>{2, 3})) << "and so is a list";
+}
+
 TEST(NodePlacement, CoresNamedForServiceProcessesAreLeftToThem) {
   NodeRequest request = request_of("bunch", 2, 0);
   request.service_cpus = {0};

@@ -22,6 +22,7 @@ class Given:
     mpi: str = "auto"
     services: int | None = None
     algorithms: tuple[str, ...] = ()
+    choice: str | None = None
     reach: str | None = None
     blocking: str | None = None
     shared_heap: str | None = None
@@ -50,6 +51,7 @@ class Given:
         values = {
             "--mpi": None if self.mpi == "auto" else self.mpi,
             "--services": None if self.services is None else str(self.services),
+            "--choice": self.choice,
             "--reach": self.reach,
             "--blocking": self.blocking,
             "--shared-heap": self.shared_heap,
@@ -73,7 +75,8 @@ class Given:
             ranks=self.ranks,
             mpi=self.mpi,
             settings=settings.make(
-                found, services=self.services, algorithms=self.algorithms, reach=self.reach, blocking=self.blocking,
+                found, services=self.services, algorithms=self.algorithms, choice=self.choice, reach=self.reach,
+                blocking=self.blocking,
                 shared_heap=self.shared_heap, wait_copies=self.wait_copies, huge_pages=self.huge_pages,
             ),
             hosts=self.hosts,

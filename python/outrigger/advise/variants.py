@@ -9,6 +9,7 @@ from outrigger import binding
 from outrigger.advise.given import Given
 from outrigger.report_calls import share
 from outrigger.report_data import Call, Report
+from outrigger.settings import FIXED
 
 NATIVE, ALL_CORES, DEFAULT, COUNTED = "native", "native-all-cores", "offloaded", "native-counted"
 NO_CORE, TWO, HEAP, BLOCKING, MIXED, TOGETHER = (
@@ -49,8 +50,9 @@ class Node:
 def first(given: Given, node: Node, yielding: Sequence[str] = ()) -> list[Variant]:
     """What is tried before anything is known of the program.
 
-    `yielding`: variables for ranks that share cores unbound.
+    `yielding`: variables for ranks that share cores unbound. No run chooses by itself what this is to find out.
     """
+    given = replace(given, choice=FIXED)
     unbound = replace(given, bind=binding.NONE, variables=(*given.variables, *yielding))
     found = [
         Variant(NATIVE, "native, a core left free", replace(given, native=True)),

@@ -38,8 +38,17 @@ def draw_timelines(console: Console, traces: Path, family: str) -> None:
 def launch_options(
     hostfile: Path | None, agent: str | None, services: int | None, bind: str | None = None
 ) -> tuple[str, ...]:
-    """Options of `outrigger run` for all lanes: native has the offloaded one's placement."""
-    options = {"--hostfile": hostfile, "--launch-agent": agent, "--services": services, "--bind": bind}
+    """Options of `outrigger run` for all lanes: native has the offloaded one's placement.
+
+    What is offloaded, and which cores are kept, is not left to what is measured.
+    """
+    options = {
+        "--choice": "fixed",
+        "--hostfile": hostfile,
+        "--launch-agent": agent,
+        "--services": services,
+        "--bind": bind,
+    }
     return tuple(word for name, value in options.items() if value is not None for word in (name, str(value)))
 
 

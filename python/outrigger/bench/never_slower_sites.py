@@ -59,6 +59,10 @@ def parse_placements(text: str | None) -> tuple[str, ...] | None:
     return words
 
 
+def _one_each(usable: Sequence[cores.Core], ranks: int) -> str:
+    return ",".join(str(usable[rank % len(usable)][0]) for rank in range(ranks))
+
+
 @dataclass(frozen=True)
 class Sites:
     """The placements of so many ranks on these cores."""
@@ -95,7 +99,10 @@ class Sites:
         return max(self.ranks, len(self.cores)) if placement == SHARED else self.ranks
 
     def _on_all_cores(self, ranks: int) -> str:
-        return ",".join(str(self.cores[rank % len(self.cores)][0]) for rank in range(ranks))
+        return _one_each(self.cores, ranks)
+
+    def _leaving_a_core(self, ranks: int) -> str:
+        return _one_each(self.cores[:-1], ranks)
 
     def _threads(self, job: launch.Job, found: Artifacts) -> dict[str, str] | None:
         cpus = launch.make_plan(job, found).placement.service_cpus
@@ -106,12 +113,13 @@ class Sites:
         ranks = self.ranks_of(placement)
         if placement == SHARED:
             return Group(mpi, placement, Site(bind=self._on_all_cores(ranks)).job(program, ranks, mpi))
-        job = Site().job(program, ranks, mpi)
+        usual = Site().job(program, ranks, mpi)
         if placement == EQUAL:
-            return Group(mpi, placement, job, replace(Site(bind=binding.NONE).job(program, ranks, mpi), native=True))
+            return Group(mpi, placement, usual, replace(Site(bind=binding.NONE).job(program, ranks, mpi), native=True))
         if placement == NODES:
             told = {name: value for name, value in _OVER_TCP[mpi.implementation].items() if name not in os.environ}
-            return Group(mpi, placement, replace(_with(job, told), pretend_nodes=2))
+            return Group(mpi, placement, replace(_with(usual, told), pretend_nodes=2))
+        job = Site(bind=self._leaving_a_core(ranks)).job(program, ranks, mpi)
         if placement == THREADS:
             threads = self._threads(job, found)
             return None if threads is None else Group(mpi, placement, job, replace(_with(job, threads), native=True))

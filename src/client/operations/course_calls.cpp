@@ -75,10 +75,6 @@ void CourseCalls::tell_times(const Group& group, const Trial& trial, const Trial
   tell(body);
 }
 
-void CourseCalls::note_native_cores(bool there) {
-  if (!lock_.is_inert()) segment_.header().rank_on_native_cores.store(there ? 1 : 0, std::memory_order_relaxed);
-}
-
 // The operation that follows will say so.
 bool CourseCalls::ended() {
   return segment_.header().fatal.load(std::memory_order_acquire) != 0 || control_.lost().has_value();

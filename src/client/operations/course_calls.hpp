@@ -26,7 +26,6 @@ class CourseCalls {
   void ask_trial(const Group& group, const TrialRequest& request);
   void recall(const Group& group, CallKey key, Way way);
   void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
-  void note_native_cores(bool there);
 
  private:
   [[nodiscard]] bool ended();

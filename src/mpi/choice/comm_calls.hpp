@@ -36,7 +36,6 @@ class CommCalls {
   [[nodiscard]] client::Step next(client::Courses courses, const client::Group& group, const Course& course,
                                   CallKey key);
   // In the middle of a trial.
-  [[nodiscard]] bool trying() const { return steering_.trying(); }
   // On the group's first rank, for each call.
   void maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
                  const GroupShape& shape, LearnedChoices& learned);

@@ -33,21 +33,15 @@ NativeReason reason_of(const Job& job, const CommState& comm, const Suspended& s
   return NativeReason::service_core_taken;
 }
 
-// `tried`: in a trial, which wants the cores that go with being native at once.
-Steered natively(const Job& job, const CommState& comm, NativeReason reason, bool tried) {
-  if (job.native_cores != nullptr) job.native_cores->native_call(&comm, tried);
-  return Steered{reason};
-}
-
 }  // namespace
 
 Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table) {
   CommCalls& calls = comm.calls();
-  if (calls.retired(key)) return natively(job, comm, NativeReason::measured_choice, false);
+  if (calls.retired(key)) return Steered{NativeReason::measured_choice};
   const Way usual = table.algorithm && !job.native_at_first ? Way::by(*table.algorithm) : Way::native();
   const auto by_table = [&] {
     if (!usual.is_native()) return Steered{NativeReason::none, *usual.algorithm()};
-    return natively(job, comm, table.algorithm ? NativeReason::measured_choice : NativeReason::small_blocks, false);
+    return Steered{table.algorithm ? NativeReason::measured_choice : NativeReason::small_blocks};
   };
   if (usual.is_native() && (!job.config.measured_choice || calls.too_few_to_steer())) return by_table();
   const std::shared_ptr<const client::Group> group = comm.group(*job.client);
@@ -59,7 +53,7 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
     calls.maybe_ask(courses, *group, {key, usual, table.if_offloaded, 0}, comm.shape(), *job.learned);
   }
   Steered steered = !step.way               ? by_table()
-                    : step.way->is_native() ? natively(job, comm, NativeReason::measured_choice, calls.trying())
+                    : step.way->is_native() ? Steered{NativeReason::measured_choice}
                                             : Steered{NativeReason::none, *step.way->algorithm()};
   if (step.suspended && steered.native == NativeReason::none) {
     steered.native = reason_of(job, comm, course->suspended, key.collective());

@@ -116,7 +116,6 @@ void post_operation(Job& job, Operation& operation) {
   const bool is_root = operation.root == operation.comm->me().value();
   operation.own_block_by_rank = operation.copies_own_block || operation.in_place || is_root;
   if (job.reporting) count_post(operation);
-  if (job.native_cores != nullptr) job.native_cores->offloaded_call(operation.comm);
   launch(job, operation, operation.comm->next_sequence());
 }
 

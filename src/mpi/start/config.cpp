@@ -154,7 +154,6 @@ std::string report_path() {
 Result<Config> read_config() {
   Config config;
   config.service_cpus = variable(setting::kServiceCpus);
-  config.native_cpus = variable(setting::kNativeCpus);
   config.report = report_path();
   config.transports = variable(setting::kTransports);
   for (const Status& status :

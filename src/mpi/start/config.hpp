@@ -17,7 +17,6 @@ namespace outrigger::mpi {
 struct Config {
   std::uint32_t services = 0;  // 0: the keeper decides
   std::string service_cpus;
-  std::string native_cpus;
   SelectionTable selection;
   bool measured_choice = true;
   bool blocking = true;  // some blocking forms may be offloaded

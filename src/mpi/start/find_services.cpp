@@ -21,8 +21,7 @@ namespace {
 // up.
 struct Introduction {
   client::RankOrigin origin;
-  client::KeeperAddress keeper;      // empty: it has no door
-  std::uint32_t gives_up_cores = 0;  // not 0: natively it would have other cores than it has now
+  client::KeeperAddress keeper;  // empty: it has no door
 };
 
 // The ranks of the job and this rank's door, for one attempt.
@@ -49,13 +48,9 @@ Meeting meet(Job& job) {
   Result<client::KeeperDoor> door = client::open_keeper_door();
   Introduction mine{client::RankOrigin::mine(), {}};
   if (door) mine.keeper = door.value().address;
-  mine.gives_up_cores = job.config.native_cpus.empty() ? 0 : 1;
   const std::vector<Introduction> all = gather_from_all(mine, job.world_size);
   std::vector<client::RankOrigin> origins;
-  for (const Introduction& one : all) {
-    origins.push_back(one.origin);
-    job.native_at_first |= job.config.measured_choice && one.gives_up_cores != 0;
-  }
+  for (const Introduction& one : all) origins.push_back(one.origin);
   client::NodeLayout layout(origins, job.world_rank, job.config.pretend_nodes);
   take_place(job, layout);
   const client::KeeperAddress& keeper = all[layout.leaders[job.node]].keeper;
@@ -66,16 +61,28 @@ Meeting meet(Job& job) {
 struct Verdict {
   std::uint32_t refused = 0;
   std::uint32_t service = 0;
+  std::uint32_t costs_a_core = 0;  // not 0: its service process runs where ranks do
 };
 
+Verdict verdict_on(const Job& job, const std::string& problem) {
+  using copy::CoreShare;
+  Verdict verdict{.refused = problem.empty() ? 0U : 1U};
+  if (job.client == nullptr) return verdict;
+  const WelcomeBody& welcome = job.client->welcome();
+  verdict.service = welcome.sp;
+  verdict.costs_a_core = welcome.core_share == CoreShare::none || welcome.core_share == CoreShare::shared ? 1 : 0;
+  return verdict;
+}
+
 // The lowest rank's problem, known to all; empty when there is none. Then all know which service process of its node
-// serves each rank. Collective over the world.
+// serves each rank, and whether any takes a rank's core. Collective over the world.
 std::string first_problem(Job& job, const std::string& mine) {
-  const Verdict verdict{mine.empty() ? 0U : 1U, job.client != nullptr ? job.client->welcome().sp : 0U};
-  const std::vector<Verdict> all = gather_from_all(verdict, job.world_size);
+  const std::vector<Verdict> all = gather_from_all(verdict_on(job, mine), job.world_size);
   const auto refused = std::ranges::find(all, 1U, &Verdict::refused);
   if (refused != all.end()) return text_from(static_cast<std::uint32_t>(refused - all.begin()), mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) job.places[rank].service = all[rank].service;
+  const auto costs_a_core = [](const Verdict& one) { return one.costs_a_core != 0; };
+  job.native_at_first = job.config.measured_choice && std::ranges::any_of(all, costs_a_core);
   return {};
 }
 

@@ -112,9 +112,7 @@ void start_job() {
   make_handles(*job);
   if (std::string problem = find_services(*job); !problem.empty()) return go_native(*job, problem);
   if (job->config.measured_choice) {
-    job->native_cores = std::make_unique<NativeCores>(job->config.native_cpus, *job->client);
     job->learned = std::make_unique<LearnedChoices>();
-    if (job->native_at_first) job->native_cores->start_natively();
   }
   // Where none can be, the program's many short ones are passed on at once.
   job->config.blocking = job->config.selection.may_offload_blocking(job->nodes);

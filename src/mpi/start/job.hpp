@@ -9,7 +9,6 @@
 
 #include "client/client.hpp"
 #include "mpi/choice/learned.hpp"
-#include "mpi/choice/native_cores.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/start/config.hpp"
 #include "protocol/selection.hpp"
@@ -30,9 +29,8 @@ struct Job {
   std::uint32_t number_here = 0;   // which of them this is
   std::vector<RankPlace> places;   // of all ranks, by world rank
   copy::RankCores cores = copy::RankCores::own;
-  std::unique_ptr<NativeCores> native_cores;  // null: the choice is fixed
-  std::unique_ptr<LearnedChoices> learned;    // likewise
-  bool native_at_first = false;               // what no rule decides, until trials show that it is better offloaded
+  std::unique_ptr<LearnedChoices> learned;  // null: the choice is fixed
+  bool native_at_first = false;             // what no rule decides, until trials show that it is better offloaded
   bool reporting = false;
   MPI_Comm packing_comm{};  // of this rank alone; errors return
   MPI_Group world_group{};

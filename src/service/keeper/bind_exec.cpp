@@ -71,6 +71,7 @@ Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) 
   request.ranks = ranks;
   request.services = binding.services;
   request.keep_no_core = binding.keep_no_core;
+  request.keep_spare_only = binding.keep_spare_only;
   request.service_cpus = std::move(cpus).value();
   if (!variable(setting::kPretendNodes).empty()) {
     const Result<std::uint32_t> nodes = number_of_variable(setting::kPretendNodes);
@@ -102,21 +103,6 @@ void tell_program(BindPolicy policy, const NodePlacement& placement, const RankP
   if (policy == BindPolicy::hybrid) set_unless_set("OMP_NUM_THREADS", std::to_string(rank.shared ? 1 : rank.cores));
 }
 
-// What the rank would have had if no core were kept, for while its collectives go natively: where ranks share cores
-// because of that.
-void tell_of_native_cores(const NodeRequest& request, const Topology& topology, std::uint32_t local_rank,
-                          const RankPlace& place) {
-  (void)::unsetenv(setting::kNativeCpus);
-  if (!place.shared || place.cpus.empty()) return;
-  NodeRequest natively = request;
-  natively.keep_no_core = true;
-  natively.service_cpus.clear();
-  const Result<NodePlacement> placement = place_node(natively, topology);
-  if (!placement) return;
-  const std::vector<int>& cpus = placement.value().ranks[local_rank].cpus;
-  if (!cpus.empty() && cpus != place.cpus) (void)::setenv(setting::kNativeCpus, joined(cpus).c_str(), 1);
-}
-
 // What the system refuses costs the placement and not the job. All ranks of a node fare alike: one says so.
 Status go_on_unbound(const LauncherRank& local, const std::string& reason) {
   if (local.rank == 0) fmt::print(stderr, "outrigger: the ranks of this node are not bound: {}\n", reason);
@@ -140,7 +126,6 @@ Status bind_here(const BindExecOptions& options) {
       return go_on_unbound(local.value(), bound.error());
   }
   tell_program(request.value().bind.policy, placement.value(), rank);
-  tell_of_native_cores(request.value(), here, local.value().rank, rank);
   return Done{};
 }
 

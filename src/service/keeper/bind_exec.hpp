@@ -12,9 +12,10 @@
 namespace outrigger::service {
 
 struct BindOptions {
-  std::string bind;            // see parse_bind
-  std::uint32_t services = 0;  // per node; 0: by itself
-  bool keep_no_core = false;   // service processes are on a DPU
+  std::string bind;              // see parse_bind
+  std::uint32_t services = 0;    // per node; 0: by itself
+  bool keep_no_core = false;     // service processes are on a DPU
+  bool keep_spare_only = false;  // see NodeRequest
 };
 
 struct BindExecOptions {

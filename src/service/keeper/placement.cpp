@@ -181,7 +181,12 @@ std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& t
   const std::uint32_t ranks_of_node = (request.ranks + request.nodes - 1) / request.nodes;
   const std::uint32_t services = request.services != 0 ? request.services : default_services(ranks_of_node);
   const std::size_t wanted = std::size_t{services} * request.nodes;
-  const std::size_t count = std::min<std::size_t>({wanted, request.ranks, topology.cores.size() - 1});
+  std::size_t most = topology.cores.size() - 1;
+  // What a list leaves free is spare.
+  if (request.keep_spare_only && request.bind.policy != BindPolicy::list) {
+    most = topology.cores.size() - std::min<std::size_t>(request.ranks, topology.cores.size());
+  }
+  const std::size_t count = std::min<std::size_t>({wanted, request.ranks, most});
   std::vector<int> cpus;
   for (const CoreIndex core : last_of_each_domain(topology, candidates, count)) {
     cpus.push_back(topology.cores[core].cpus.front());

@@ -32,6 +32,7 @@ struct NodeRequest {
   std::uint32_t services = 0;     // 0: by itself
   std::vector<int> service_cpus;  // empty: by itself
   bool keep_no_core = false;      // service processes are on a DPU: ranks may have all cores
+  bool keep_spare_only = false;   // no core is kept that a rank would have had; those of `service_cpus` are
   std::uint32_t nodes = 1;        // pretended: its ranks are split into so many, each with service processes of its own
 };
 

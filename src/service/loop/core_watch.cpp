@@ -26,12 +26,6 @@ void CoreWatch::note(const RunTimes& times, Clock::time_point now) {
   if (much || wanted >= kWindow) window_ = {};
 }
 
-void CoreWatch::skip(const RunTimes& times) {
-  known_ = true;
-  last_ = times;
-  window_ = {};
-}
-
 void CoreWatch::note_free_share(double share, Clock::duration since_last, Clock::time_point now) {
   if (!taken_) return;
   free_for_ = share >= kFreeShare ? free_for_ + since_last : Clock::duration{0};

@@ -21,8 +21,6 @@ class CoreWatch {
 
   // The first one is where counting begins.
   void note(const RunTimes& times, Clock::time_point now);
-  // The job's own ranks have been on the core since the last one: that says nothing of others.
-  void skip(const RunTimes& times);
   // While taken: the share of the time since the last one in which the core was idle or this process's own.
   void note_free_share(double share, Clock::duration since_last, Clock::time_point now);
   [[nodiscard]] bool taken() const { return taken_; }

@@ -11,7 +11,6 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr milliseconds kBetweenRunTimes{1};
-constexpr milliseconds kAfterRanks{20};  // what they have made this process wait is read later
 constexpr milliseconds kBetweenFreeShares{250};
 constexpr milliseconds kBetweenRetries{5};
 
@@ -47,24 +46,12 @@ void CoursePolicy::look_after(Clock::time_point now, const fabric::Business& /*b
   }
 }
 
-bool CoursePolicy::ranks_were_here(Clock::time_point now) {
-  const auto is_here = [](const SegmentHeader* rank) {
-    return rank->rank_on_native_cores.load(std::memory_order_relaxed) != 0;
-  };
-  if (std::ranges::any_of(ranks_, is_here)) ranks_left_ = now + kAfterRanks;
-  return now < ranks_left_;
-}
-
 void CoursePolicy::read_run_times(Clock::time_point now) {
   const std::optional<RunTimes> times = run_times_.read();
   if (!times) return idle_times_.reset();
   times_ = *times;
   const bool before = watch_.taken();
-  if (ranks_were_here(now)) {
-    watch_.skip(times_);
-  } else {
-    watch_.note(times_, now);
-  }
+  watch_.note(times_, now);
   if (!before && watch_.taken()) {
     free_since_ = now;
     idle_ = idle_times_->read().value_or(nanoseconds{0});

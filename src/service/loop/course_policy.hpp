@@ -26,12 +26,7 @@ class CoursePolicy final : public fabric::Port {
   void start(engine::Engine& engine) { engine_ = &engine; }
   // How much of its core it gets is written there. Until it is removed.
   void publish_to(SegmentHeader& header) { published_.push_back(&header); }
-  // Of a rank of the node: it may be on the core of a service process while its collectives go natively.
-  void watch_rank(const SegmentHeader& header) { ranks_.push_back(&header); }
-  void remove(const SegmentHeader& header) {
-    std::erase(published_, &header);
-    std::erase(ranks_, &header);
-  }
+  void remove(const SegmentHeader& header) { std::erase(published_, &header); }
 
   // What ranks say.
   void posted(const engine::PostedOperation& operation);
@@ -44,7 +39,6 @@ class CoursePolicy final : public fabric::Port {
   [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override;
 
  private:
-  [[nodiscard]] bool ranks_were_here(Clock::time_point now);
   void read_run_times(Clock::time_point now);
   void read_free_share(Clock::time_point now);
   void wish_for(const GroupId& group);
@@ -52,8 +46,6 @@ class CoursePolicy final : public fabric::Port {
   engine::Engine* engine_ = nullptr;
   BlockSizes sizes_;
   std::vector<SegmentHeader*> published_;
-  std::vector<const SegmentHeader*> ranks_;
-  Clock::time_point ranks_left_ = Clock::time_point::min();
   RunTimesReader run_times_;
   std::optional<IdleTimeReader> idle_times_;
   CoreWatch watch_;

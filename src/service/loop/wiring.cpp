@@ -116,7 +116,6 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   fabric::RankMemory& memory = *host_.rank(rank);
   memory.set_probe(body.probe_address);
   memory.set_windows(std::move(found.windows));
-  courses_.watch_rank(view.header());
   if (body.sp == configuration_->sp) {
     if ((found.reach & kReachCopier) != 0) host_.expect_copier(rank);
     sleeper_.watch_doorbell(std::move(fds[1]));

@@ -5,12 +5,10 @@
 //   choices skewed CALLS           v-forms, a rank has most of the bytes, another one by turns
 //   choices communicators COUNT    short-lived ones, with a few calls each, some of them outstanding when others end
 //   choices threads CALLS          each thread has a communicator of its own
-//   choices cores CALLS            rank 0 prints "cores: A then B": how many it may use, before and after
 //
 // Rank 0 prints "choices: N calls, right".
 
 #include <mpi.h>
-#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -189,20 +187,6 @@ void threads(long count) {
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 
-int usable_cores() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  sched_getaffinity(0, sizeof(cpus), &cpus);
-  return CPU_COUNT(&cpus);
-}
-
-void cores(long count) {
-  const int before = usable_cores();
-  steady(count);
-  Communicator world(MPI_COMM_WORLD);
-  if (world.rank() == 0) std::printf("cores: %d then %d\n", before, usable_cores());
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -210,9 +194,11 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const std::map<std::string, void (*)(long)> modes{{"steady", steady},   {"changing", changing},
-                                                    {"skewed", skewed},   {"communicators", communicators},
-                                                    {"threads", threads}, {"cores", cores}};
+  const std::map<std::string, void (*)(long)> modes{{"steady", steady},
+                                                    {"changing", changing},
+                                                    {"skewed", skewed},
+                                                    {"communicators", communicators},
+                                                    {"threads", threads}};
   const auto mode = modes.find(argc > 2 ? argv[1] : "");
   if (mode == modes.end()) MPI_Abort(MPI_COMM_WORLD, 2);
   if (mode->first == "threads" && provided < MPI_THREAD_MULTIPLE) {
