@@ -139,10 +139,9 @@ def _notes(job: Job, node: NodeBinding) -> list[str]:
         return []
     if not node.service_cpus and node.cores == 1:
         return ["only one core may be used here: service processes share it with the ranks"]
-    if not node.service_cpus and job.settings.is_fixed():
-        return ["the ranks leave no core free: service processes share theirs"]
     if not node.service_cpus:
-        return ["the ranks need every core: native, unless service processes that share them are seen to gain time"]
+        fixed = job.settings.is_fixed()  # else nothing is the worse for it
+        return ["the ranks leave no core free: service processes share theirs"] if fixed else []
     cpus = {service.cpu for service in node.services}
     if job.settings.services is not None and len(cpus) < len(node.services):
         return [f"{len(node.services)} service processes share {len(cpus)} of {node.cores} cores"]

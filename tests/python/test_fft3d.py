@@ -75,7 +75,7 @@ def test_the_table_has_all_lanes() -> None:
     figures = lanes(compute=60, blocking=100, nonblocking=96, offloaded=70)
     console.print(table(figures, "Title"), legend(figures, 20, 3))
     assert isinstance(console.file, io.StringIO)
-    for word in ("Title", "offloaded", "all cores", "0.70", "75 %", "40.0 ms"):
+    for word in ("Title", "offloaded", "all cores", "0.70", "75%", "40.0 ms"):
         assert word in console.file.getvalue()
 
 

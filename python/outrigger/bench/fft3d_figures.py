@@ -97,7 +97,7 @@ def table(figures: Mapping[str, LaneFigures], title: str) -> Table:
     )
     result.add_column("milliseconds", no_wrap=True)
     for name in ("per iteration", "from", "to", "of blocking", "computing", "posting", "waiting", "network hidden"):
-        result.add_column(name, justify="right", no_wrap=True)
+        result.add_column(name, justify="right", min_width=max(map(len, name.split())))
     blocking = figures["blocking"].median_ms
     for lane in LANES:
         if lane.key not in figures:
@@ -112,7 +112,7 @@ def table(figures: Mapping[str, LaneFigures], title: str) -> Table:
             *(f"{time:.1f}" for time in times),
             f"{found.median_ms / blocking:.2f}",
             *(f"{time:.1f}" for time in parts),
-            Text("" if hidden is None else f"{hidden:.0f} %", style="bold"),
+            Text("" if hidden is None else f"{hidden:.0f}%", style="bold"),
         )
     return result
 
