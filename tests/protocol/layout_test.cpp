@@ -66,10 +66,9 @@ std::string control_messages() {
 std::string memory_of_a_rank() {
   return OUTRIGGER_LAYOUT(SegmentHeader, magic, version, world_rank, world_size, slot_count, ring_offset, slots_offset,
                           arena_offset, arena_bytes, segment_bytes, ring_tail, rank_sleeping, rank_base_address,
-                          rank_quiet, overflow_tail, overflow_first_address, overflow_first_region,
-                          completions, service_sleeping, ring_head, overflow_taken,
-                          service_ran_ns, service_waited_ns, proofs, wire_route_count, wire_routes, fatal,
-                          fatal_reserved, fatal_text, copies) +
+                          rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, completions,
+                          service_sleeping, ring_head, overflow_taken, service_ran_ns, service_waited_ns, proofs,
+                          wire_route_count, wire_routes, fatal, fatal_reserved, fatal_text, copies) +
          OUTRIGGER_LAYOUT(OperationSlot, state, reserved, result, body) +
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, course, flags, root, group_high, group_low,
