@@ -115,7 +115,7 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   SlotRequestBody body = describe(request);
   PendingOperationPtr operation(new PendingOperation(request.group));
   Lock lock(lock_.mutex);
-  const std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
+  std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
   if (posts_.kept() >= kMostKept) body.flags &= ~kSlotKept;
   std::vector<Region> outdated = heap_.follow(posts_);
   const SideMemory send = describe_side(request.send, body.group_size, regions_, body.send, operation->in_heap[0]);
@@ -135,7 +135,7 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   const bool growing = posted && arguments_.growing();
   doorbell_.unlock_and_ring(lock);
   for (Region& region : outdated) regions_.drop(std::move(region));
-  for (const std::unique_ptr<PendingOperation>& done : read) give_back_staging(*done);
+  let_go(std::move(read));
   if (!posted) return nullptr;
   operation->staging = request.staging;
   if (growing) wait_for_growth();
@@ -204,6 +204,12 @@ void RankEndpoint::give_back_staging(const PendingOperation& operation) {
   }
 }
 
+// The last operation on a communicator that has been freed ends its group, which takes the lock.
+void RankEndpoint::let_go(std::vector<std::unique_ptr<PendingOperation>> read) {
+  for (const std::unique_ptr<PendingOperation>& operation : read) give_back_staging(*operation);
+  read.clear();
+}
+
 void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) {
   if (at_most.count() <= 0) return;
   if (lock_.is_inert()) {
@@ -260,11 +266,11 @@ Client::Statistics RankEndpoint::statistics() const {
 Client::Usage RankEndpoint::usage() {
   Lock lock(lock_.mutex);
   if (lock_.is_inert()) return {};
-  const std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
+  std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
   posts_.reap();
   posts_.post_waiting();
   doorbell_.unlock_and_ring(lock);
-  for (const std::unique_ptr<PendingOperation>& done : read) give_back_staging(*done);
+  let_go(std::move(read));
   lock.lock();
   return {posts_.slots_in_use(),     posts_.without_slot(),   posts_.kept(),
           arguments_.bytes_in_use(), staging_.bytes_in_use(), regions_.count()};

@@ -491,6 +491,39 @@ TEST_F(Post, AKeptOperationEndsWhenItIsFilledAndIsKeptUntilOthersHaveRead) {
   EXPECT_EQ(client_->usage().staging_bytes, 0U);
 }
 
+// A communicator that is freed while others have yet to read: the operation is the last that holds the group, and what
+// forgets a group takes the lock.
+TEST_F(Post, AKeptOperationMayBeTheLastThatHoldsItsGroup) {
+  const auto other = client_->define_group(GroupId{7, 10}, world(kSize), GroupRank(3));
+  const auto forgotten = static_cast<std::uint16_t>(SlotRequest::forget_group);
+  for (const bool by_post : {true, false}) {
+    OperationRequest wanted = request(0);
+    wanted.kept = true;
+    PendingOperationPtr operation = client_->post(wanted);
+    const SlotIndex slot = node_.take_post().value();
+    tell_filled(node_, slot, 0);
+    ASSERT_TRUE(client_->poll(*operation));
+    operation.reset();
+    wanted.group.reset();
+    group_.reset();
+    EXPECT_FALSE(node_.take_post(std::chrono::milliseconds(10))) << "others may read";
+    node_.complete(slot);
+    OperationRequest next = request(0);
+    next.group = other;
+    if (by_post) {
+      operation = client_->post(next);
+      node_.complete(node_.take_post().value());
+      ASSERT_TRUE(client_->poll(*operation));
+    } else {
+      EXPECT_EQ(client_->usage().kept, 0U);
+    }
+    const SlotIndex told = node_.take_post().value();
+    EXPECT_EQ(node_.body(told).request, forgotten);
+    node_.complete(told);
+    group_ = client_->define_group(GroupId{7, 11}, world(kSize), GroupRank(3));
+  }
+}
+
 TEST_F(Post, KeptOperationsAreBounded) {
   OperationRequest wanted = request(0);
   wanted.kept = true;

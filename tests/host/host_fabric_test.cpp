@@ -329,6 +329,15 @@ TEST_F(HostFabricTest, WhatIsCompleteNeedsNotBeFilled) {
   EXPECT_EQ(segment.slot(slot).state.load(), static_cast<std::uint32_t>(SlotState::posted));
 }
 
+TEST_F(HostFabricTest, NobodyIsToldForARankThatHasLeft) {
+  const SlotIndex slot{5};
+  ASSERT_TRUE(fabric_.slots().open(kLeft, slot));
+  fabric_.filled(kLeft, slot, {});
+  fabric_.drop_rank(kLeft);
+  EXPECT_TRUE(fabric_.arm());
+  EXPECT_FALSE(fabric_.progress());
+}
+
 TEST_F(HostFabricTest, MarksStayInsideTheirArray) {
   const SegmentView segment = fabric_.rank(kLeft)->segment();
   const std::uint64_t arena = kSegmentBase + SegmentView::arena_offset();

@@ -22,6 +22,7 @@ void Slots::add_rank(WorldRank rank) {
 }
 
 void Slots::drop_rank(WorldRank rank) {
+  std::erase_if(filled_, [rank](const Deferred& filled) { return filled.rank == rank; });
   if (rank.value() < of_rank_.size()) of_rank_[rank.value()] = RankSlots{};
 }
 

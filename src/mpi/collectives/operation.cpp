@@ -150,13 +150,14 @@ int nothing_to_free(void* /*state*/) {
 }
 
 // The program has waited for them, but others have yet to read; meanwhile these may wait for native messages of this
-// rank, which a request of ours drives.
-void drain_kept(Job& job) {
+// rank, which a request of ours drives. One wait: a rank that has said that it waits is asked for copies.
+void drain_kept(Job& job, Waiter& waiter) {
   if (job.client->usage().kept == 0) return;
   MPI_Request request = constants().request_null;
   real().Grequest_start(&query, &nothing_to_free, &cancel, nullptr, &request);
-  Waiter waiter(job, request);
+  waiter.drive_with(request);
   while (job.client->usage().kept != 0) waiter.pause();
+  waiter.drive_with(constants().request_null);
   real().Grequest_complete(request);
   real().Wait(&request, MPI_STATUS_IGNORE);
 }
@@ -239,7 +240,7 @@ void drain_operations(Job& job) {
   while (true) {
     for (Operation* operation : snapshot(false)) static_cast<void>(progress(job, *operation));
     const std::vector<Operation*> left = snapshot(false);
-    if (left.empty()) return drain_kept(job);
+    if (left.empty()) return drain_kept(job, waiter);
     if (std::chrono::steady_clock::now() > deadline) {
       print("rank %u: MPI_Finalize was called while %zu offloaded collectives had not ended", job.world_rank,
             left.size());
