@@ -106,6 +106,12 @@ struct OperationRequest {
   bool by_course = false;          // courses().next() has been asked about it
   bool own_block_done = false;     // the caller copies its own block
   bool receive_from_root = false;  // the receive layout is of the root's block; there are no others
+  // Staging memory that this operation uses: the client's from post() on, if that succeeds, and given back once the
+  // operation is done and dropped.
+  std::array<void*, 2> staging{};
+  // All blocks with bytes are in it: the operation counts as done when its receive blocks are filled, though others
+  // have yet to read what it sends.
+  bool kept = false;
 };
 
 struct OperationResult {
@@ -114,8 +120,10 @@ struct OperationResult {
   std::uint32_t late_announcements = 0;
 };
 
-// An operation in flight. Owned by the caller, who polls it until done and then drops it. Dropping an operation that is
-// not done is allowed at the end of the program only: its memory is then kept until the client is destroyed.
+// An operation in flight. Owned by the caller, who polls it until done and then drops it. Of one that is kept
+// (OperationRequest), the client holds what others have yet to read, from then on; Usage::kept. Dropping an
+// operation that is not done is allowed at the end of the program only: its memory is then kept until the client is
+// destroyed.
 class PendingOperation;
 struct PendingOperationDeleter {
   void operator()(PendingOperation* operation) const;
@@ -248,11 +256,13 @@ class Client {
   };
   [[nodiscard]] Statistics statistics() const;
 
-  // For tests and the leak check: slots, staging and argument bytes in use. `without_slot`: operations not done that
-  // are in overflow records, or wait here.
+  // Slots, staging and argument bytes in use. `without_slot`: operations not done that are in overflow records, or wait
+  // here. `kept`: operations that were kept, and dropped, which others have yet to read from: to be waited for before
+  // the end.
   struct Usage {
     std::size_t slots = 0;
     std::size_t without_slot = 0;
+    std::size_t kept = 0;
     std::uint64_t argument_bytes = 0;
     std::uint64_t staging_bytes = 0;
     std::size_t regions = 0;

@@ -17,6 +17,8 @@ using std::chrono::microseconds;
 constexpr microseconds kBetweenLooksAtGrowth{20};
 // While argument memory grows the answer comes through the socket, which wakes nobody.
 constexpr microseconds kSleepWhileGrowing{100};
+// Operations that others have yet to read from, and their staging memory. Beyond it a rank waits for them.
+constexpr std::size_t kMostKept = 64;
 // A service process on a DPU wakes nobody here.
 constexpr microseconds kSleepWithDpu{100};
 
@@ -113,6 +115,8 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   SlotRequestBody body = describe(request);
   PendingOperationPtr operation(new PendingOperation(request.group));
   Lock lock(lock_.mutex);
+  std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
+  if (posts_.kept() >= kMostKept) body.flags &= ~kSlotKept;
   std::vector<Region> outdated = heap_.follow(posts_);
   const SideMemory send = describe_side(request.send, body.group_size, regions_, body.send, operation->in_heap[0]);
   const SideMemory receive =
@@ -131,7 +135,9 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   const bool growing = posted && arguments_.growing();
   doorbell_.unlock_and_ring(lock);
   for (Region& region : outdated) regions_.drop(std::move(region));
+  let_go(std::move(read));
   if (!posted) return nullptr;
+  operation->staging = request.staging;
   if (growing) wait_for_growth();
   lending_.may_wait(std::max(send.bytes, receive.bytes));
   return operation;
@@ -152,7 +158,7 @@ void RankEndpoint::wait_for_growth() {
 
 bool RankEndpoint::poll(PendingOperation& operation) {
   const PendingOperation::Phase phase = operation.phase.load(std::memory_order_acquire);
-  if (phase == PendingOperation::Phase::done) return true;
+  if (phase == PendingOperation::Phase::done || phase == PendingOperation::Phase::filled) return true;
   if (lock_.is_inert()) return false;
   if (network_ && network_->ringing()) {
     const Lock lock(lock_.mutex, std::try_to_lock);
@@ -162,9 +168,9 @@ bool RankEndpoint::poll(PendingOperation& operation) {
   CompletionWatch& watch = completion_watch();
   const bool first = watch.endpoint != serial_;
   const std::uint32_t completions = first ? header().completions.load(std::memory_order_acquire) : watch.completions;
-  if (phase == PendingOperation::Phase::posted && is_done(*operation.place)) {
+  if (phase == PendingOperation::Phase::posted && is_filled(*operation.place)) {
     Lock lock(lock_.mutex);
-    const bool done = posts_.collect_if_done(operation);
+    const bool done = posts_.collect_if_filled(operation);
     if (posts_.anything_waits()) posts_.post_waiting();
     doorbell_.unlock_and_ring(lock);
     if (done) return true;
@@ -180,12 +186,28 @@ bool RankEndpoint::poll(PendingOperation& operation) {
 }
 
 void RankEndpoint::drop(std::unique_ptr<PendingOperation> operation) noexcept try {
-  if (lock_.is_inert() || operation->phase.load(std::memory_order_acquire) == PendingOperation::Phase::done) return;
-  const Lock lock(lock_.mutex);
-  if (!lock_.is_inert()) posts_.drop(operation);
+  if (lock_.is_inert()) return;
+  if (operation->phase.load(std::memory_order_acquire) != PendingOperation::Phase::done) {
+    const Lock lock(lock_.mutex);
+    if (lock_.is_inert()) return;
+    posts_.drop(operation);
+  }
+  if (operation) give_back_staging(*operation);
 } catch (...) {
   // No memory to remember it by. It is lost with its slot, as it must be: the service process still uses them.
   static_cast<void>(operation.release());
+}
+
+void RankEndpoint::give_back_staging(const PendingOperation& operation) {
+  for (void* memory : operation.staging) {
+    if (memory != nullptr) staging_.release(memory);
+  }
+}
+
+// The last operation on a communicator that has been freed ends its group, which takes the lock.
+void RankEndpoint::let_go(std::vector<std::unique_ptr<PendingOperation>> read) {
+  for (const std::unique_ptr<PendingOperation>& operation : read) give_back_staging(*operation);
+  read.clear();
 }
 
 void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) {
@@ -244,12 +266,14 @@ Client::Statistics RankEndpoint::statistics() const {
 Client::Usage RankEndpoint::usage() {
   Lock lock(lock_.mutex);
   if (lock_.is_inert()) return {};
+  std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
   posts_.reap();
   posts_.post_waiting();
-  const Client::Usage usage{posts_.slots_in_use(), posts_.without_slot(), arguments_.bytes_in_use(),
-                            staging_.bytes_in_use(), regions_.count()};
   doorbell_.unlock_and_ring(lock);
-  return usage;
+  let_go(std::move(read));
+  lock.lock();
+  return {posts_.slots_in_use(),     posts_.without_slot(),   posts_.kept(),
+          arguments_.bytes_in_use(), staging_.bytes_in_use(), regions_.count()};
 }
 
 void RankEndpoint::before_fork() {

@@ -93,6 +93,10 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
  private:
   [[nodiscard]] SegmentHeader& header() const { return segment_.view().header(); }
   void wait_for_growth();
+  // Of an operation that is done.
+  void give_back_staging(const PendingOperation& operation);
+  // Kept ones that others have read. Without the lock.
+  void let_go(std::vector<std::unique_ptr<PendingOperation>> read);
 
   EndpointLock lock_;
   const std::uint64_t serial_;  // of all endpoints of this process, from 1

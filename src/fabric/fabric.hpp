@@ -94,6 +94,11 @@ class Fabric {
   // Lets it go. `plan`: by which it goes from then on; null: as before.
   virtual void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan);
 
+  // A kept operation's rank may be told that all its receive blocks are in its memory, each marked as delivered: it
+  // goes on, while its memory stays as it is until complete(). At most once for each posted slot, before complete(),
+  // with the record that complete() would have then. Only a hint: a fabric that does nothing of it is right, too.
+  virtual void filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
+
   // Makes the end of an operation visible to its rank, which polls its own memory. Called once per posted slot.
   virtual void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
 };
@@ -108,6 +113,7 @@ inline std::optional<std::uint64_t> Fabric::hold_calls(WorldRank /*rank*/, const
   return std::nullopt;
 }
 inline void Fabric::resume_calls(WorldRank /*rank*/, const GroupId& /*group*/, const CoursePlan* /*plan*/) {}
+inline void Fabric::filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) {}
 inline void Fabric::forget_eager(const BlockId& /*id*/, SpId /*source*/) {}
 
 }  // namespace outrigger::fabric

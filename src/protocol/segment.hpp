@@ -16,7 +16,8 @@
 //   copies   as copy/board.hpp says
 //   courses  as protocol/course.hpp says
 //
-// A slot goes free -> posted (rank) -> done (service) -> free (rank). The ring holds indexes of posted slots; it has as
+// A slot goes free -> posted (rank) -> done (service) -> free (rank); of a kept operation (kSlotKept) it may become
+// `filled` (service) before it is done. The ring holds indexes of posted slots; it has as
 // many entries as there are slots, and a slot is in it at most once, so it cannot overflow.
 //
 // With no slot free an operation becomes an overflow record in argument memory. Records form a chain, each naming the
@@ -69,7 +70,12 @@ static_assert(sizeof(LocalRef) == 16);
 using SlotLayout = BlockLayout<LocalRef, LocalRef>;
 static_assert(sizeof(SlotLayout) == 48);
 
-enum class SlotState : std::uint32_t { free = 0, posted = 1, done = 2 };
+enum class SlotState : std::uint32_t {
+  free = 0,
+  posted = 1,
+  done = 2,
+  filled = 3,  // of a kept operation: what the rank receives is there, and the result holds; `done` is still to come
+};
 
 // What a slot asks for.
 enum class SlotRequest : std::uint16_t {
@@ -93,6 +99,10 @@ enum class FatalState : std::uint32_t {
 inline constexpr std::uint32_t kSlotOwnBlockDone = 1U << 0;     // the rank copies its own block itself
 inline constexpr std::uint32_t kSlotReceiveFromRoot = 1U << 1;  // the receive block is the root's; no others
 
+// The memory of both sides stays as it is until the slot is done, whatever the rank is told before: so it may be told
+// as soon as its receive blocks are filled, and goes on while others have yet to read what it sends.
+inline constexpr std::uint32_t kSlotKept = 1U << 2;
+
 // What the rank asks, plain data: the service copies it out before it looks at it.
 struct SlotRequestBody {
   std::uint16_t request = 0;     // SlotRequest
@@ -114,7 +124,7 @@ struct SlotRequestBody {
 };
 static_assert(sizeof(SlotRequestBody) == 184);
 
-// What the service answers, valid once the state is `done`.
+// What the service answers, valid once the state is `filled` or `done`, and written once.
 struct SlotResult {
   std::uint32_t status = 0;  // CompletionStatus
   std::uint32_t late_announcements = 0;

@@ -462,6 +462,97 @@ TEST_F(Post, AbandonedOperationKeepsItsMemoryUntilItIsDone) {
   EXPECT_EQ(client_->usage().slots, 0U);
 }
 
+// The service process says that all receive blocks are there, and that others have yet to read.
+void tell_filled(FakeNode& node, SlotIndex slot, std::uint64_t bytes) {
+  node.place(slot).result.bytes_by_reach[0] = bytes;
+  node.place(slot).state.store(static_cast<std::uint32_t>(SlotState::filled));
+}
+
+TEST_F(Post, AKeptOperationEndsWhenItIsFilledAndIsKeptUntilOthersHaveRead) {
+  OperationRequest wanted = request(0);
+  wanted.kept = true;
+  wanted.staging[0] = client_->allocate_staging(64);
+  ASSERT_NE(wanted.staging[0], nullptr);
+  PendingOperationPtr operation = client_->post(wanted);
+  const SlotIndex slot = node_.take_post().value();
+  EXPECT_EQ(node_.body(slot).flags, kSlotKept);
+  EXPECT_FALSE(client_->poll(*operation));
+  tell_filled(node_, slot, 640);
+  ASSERT_TRUE(client_->poll(*operation));
+  EXPECT_EQ(client_->result(*operation).status, CompletionStatus::ok);
+  EXPECT_EQ(client_->result(*operation).bytes_by_reach[0], 640U);
+  operation.reset();
+  EXPECT_NE(client_->usage().kept, 0U);
+  EXPECT_EQ(client_->usage().slots, 1U);
+  EXPECT_NE(client_->usage().staging_bytes, 0U) << "others may read it";
+  node_.complete(slot);
+  EXPECT_EQ(client_->usage().kept, 0U);
+  EXPECT_EQ(client_->usage().slots, 0U);
+  EXPECT_EQ(client_->usage().staging_bytes, 0U);
+}
+
+// A communicator that is freed while others have yet to read: the operation is the last that holds the group, and what
+// forgets a group takes the lock.
+TEST_F(Post, AKeptOperationMayBeTheLastThatHoldsItsGroup) {
+  const auto other = client_->define_group(GroupId{7, 10}, world(kSize), GroupRank(3));
+  const auto forgotten = static_cast<std::uint16_t>(SlotRequest::forget_group);
+  for (const bool by_post : {true, false}) {
+    OperationRequest wanted = request(0);
+    wanted.kept = true;
+    PendingOperationPtr operation = client_->post(wanted);
+    const SlotIndex slot = node_.take_post().value();
+    tell_filled(node_, slot, 0);
+    ASSERT_TRUE(client_->poll(*operation));
+    operation.reset();
+    wanted.group.reset();
+    group_.reset();
+    EXPECT_FALSE(node_.take_post(std::chrono::milliseconds(10))) << "others may read";
+    node_.complete(slot);
+    OperationRequest next = request(0);
+    next.group = other;
+    if (by_post) {
+      operation = client_->post(next);
+      node_.complete(node_.take_post().value());
+      ASSERT_TRUE(client_->poll(*operation));
+    } else {
+      EXPECT_EQ(client_->usage().kept, 0U);
+    }
+    const SlotIndex told = node_.take_post().value();
+    EXPECT_EQ(node_.body(told).request, forgotten);
+    node_.complete(told);
+    group_ = client_->define_group(GroupId{7, 11}, world(kSize), GroupRank(3));
+  }
+}
+
+TEST_F(Post, KeptOperationsAreBounded) {
+  OperationRequest wanted = request(0);
+  wanted.kept = true;
+  std::vector<SlotIndex> slots;
+  for (;; ++wanted.sequence) {
+    PendingOperationPtr operation = client_->post(wanted);
+    slots.push_back(node_.take_post().value());
+    ASSERT_LT(slots.size(), 1000U);
+    if (node_.body(slots.back()).flags == 0) break;
+    tell_filled(node_, slots.back(), 0);
+    ASSERT_TRUE(client_->poll(*operation));
+  }
+  EXPECT_NE(client_->usage().kept, 0U);
+  for (const SlotIndex slot : slots) node_.complete(slot);
+  EXPECT_EQ(client_->usage().kept, 0U);
+  EXPECT_EQ(client_->usage().slots, 0U);
+}
+
+TEST_F(Post, StagingThatIsHandedOverComesBackWithTheOperation) {
+  OperationRequest wanted = request(0);
+  wanted.staging[1] = client_->allocate_staging(64);
+  PendingOperationPtr operation = client_->post(wanted);
+  node_.complete(node_.take_post().value());
+  ASSERT_TRUE(client_->poll(*operation));
+  EXPECT_NE(client_->usage().staging_bytes, 0U) << "its owner may still look at it";
+  operation.reset();
+  EXPECT_EQ(client_->usage().staging_bytes, 0U);
+}
+
 TEST_F(Post, HundredThousandOperationsLeaveNothing) {
   node_.start_serving();
   const Client::Usage before = client_->usage();

@@ -28,6 +28,9 @@ class ClusterFabric final : public fabric::Fabric {
   void send_eager(const BlockId& id, const Block& /*from*/, SpId /*reader*/) override { eager.push_back(id); }
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void filled(WorldRank rank, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {
+    told_filled.push_back(rank);
+  }
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
 
   struct MoveInFlight {
@@ -36,6 +39,7 @@ class ClusterFabric final : public fabric::Fabric {
     fabric::MoveCompletion* completion;
   };
   std::deque<MoveInFlight> moves;
+  std::vector<WorldRank> told_filled;
   std::vector<BlockId> eager;  // told to be sent; nothing is
 
  private:

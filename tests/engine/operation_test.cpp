@@ -70,6 +70,48 @@ TEST_P(Replay, ALostReleaseIsAskedFor) {
   EXPECT_TRUE(cluster.idle());
 }
 
+// Of operations whose memory is kept: as soon as a rank's receive blocks are there, though others have yet to read from
+// it.
+TEST(Filled, IsToldBeforeWhatIsSentIsReleased) {
+  Cluster cluster({0, 1});
+  for (const std::uint32_t rank : {0U, 1U}) {
+    PostedOperation operation = cluster.operation(rank, 0, 32, Algorithm::ring_pull);
+    operation.kept = rank == 0;
+    cluster.post(std::move(operation));
+  }
+  cluster.hold_moves = true;
+  cluster.settle();
+  const std::vector<WorldRank>& told = cluster.fabric(0).told_filled;
+  EXPECT_TRUE(told.empty());
+  while (cluster.finish_move(0)) cluster.settle();
+  EXPECT_EQ(told, std::vector<WorldRank>{WorldRank{0}});
+  EXPECT_TRUE(cluster.bytes_right(0, 0, 32));
+  EXPECT_TRUE(cluster.marked(0, 0, 1));
+  EXPECT_FALSE(cluster.completed(0, 0)) << "rank 1 has not read";
+  cluster.hold_moves = false;
+  cluster.settle();
+  EXPECT_TRUE(cluster.all_completed(0));
+  EXPECT_EQ(told.size(), 1U);
+  EXPECT_TRUE(cluster.fabric(1).told_filled.empty()) << "its memory is not kept";
+}
+
+TEST(Filled, ARootIsToldAtOnceAndARankThatFailsIsNot) {
+  Cluster cluster({0, 1});
+  PostedOperation root = cluster.bcast(0, 0, 32, 0, Algorithm::flat);
+  root.kept = true;
+  cluster.post(std::move(root));
+  cluster.settle();
+  EXPECT_EQ(cluster.fabric(0).told_filled, std::vector<WorldRank>{WorldRank{0}});
+  EXPECT_FALSE(cluster.completed(0, 0));
+  cluster.faulty_source = WorldRank{0};
+  PostedOperation other = cluster.bcast(1, 0, 32, 0, Algorithm::flat);
+  other.kept = true;
+  cluster.post(std::move(other));
+  cluster.settle();
+  EXPECT_TRUE(cluster.all_completed(0));
+  EXPECT_TRUE(cluster.fabric(1).told_filled.empty());
+}
+
 TEST_P(Replay, AFreedGroupStillAnswers) {
   Cluster cluster({0, 1});
   for (std::uint32_t rank : {0U, 1U}) cluster.post(cluster.operation(rank, 0, 32, GetParam()));

@@ -297,6 +297,47 @@ TEST_F(HostFabricTest, CompletionReportsResultsAndWakesTheRank) {
   EXPECT_TRUE(fabric_.slots().open(kLeft, slot));
 }
 
+TEST_F(HostFabricTest, ARankIsToldOnceThatItsBlocksAreFilled) {
+  const SegmentView segment = fabric_.rank(kLeft)->segment();
+  const SlotIndex slot{5};
+  const auto state = [&] { return static_cast<SlotState>(segment.slot(slot).state.load()); };
+  ASSERT_TRUE(fabric_.slots().open(kLeft, slot));
+  fabric::CompletionRecord record;
+  record.bytes_by_reach = {1, 2, 3};
+  fabric_.filled(kLeft, slot, record);
+  EXPECT_FALSE(fabric_.arm()) << "there is something to tell";
+  EXPECT_TRUE(fabric_.progress());
+  EXPECT_EQ(state(), SlotState::filled);
+  EXPECT_EQ(segment.slot(slot).result.bytes_by_reach, record.bytes_by_reach);
+  EXPECT_EQ(segment.header().completions.load(), 1U);
+  record.status = CompletionStatus::peer_lost;
+  fabric_.complete(kLeft, slot, record);
+  EXPECT_EQ(state(), SlotState::done);
+  EXPECT_EQ(segment.slot(slot).result.status, static_cast<std::uint32_t>(CompletionStatus::ok)) << "it was told";
+}
+
+TEST_F(HostFabricTest, WhatIsCompleteNeedsNotBeFilled) {
+  const SegmentView segment = fabric_.rank(kLeft)->segment();
+  const SlotIndex slot{5};
+  ASSERT_TRUE(fabric_.slots().open(kLeft, slot));
+  fabric_.filled(kLeft, slot, {});
+  fabric_.complete(kLeft, slot, {});
+  EXPECT_EQ(segment.header().completions.load(), 1U);
+  segment.slot(slot).state.store(static_cast<std::uint32_t>(SlotState::posted));
+  ASSERT_TRUE(fabric_.slots().open(kLeft, slot)) << "of the next operation";
+  fabric_.progress();
+  EXPECT_EQ(segment.slot(slot).state.load(), static_cast<std::uint32_t>(SlotState::posted));
+}
+
+TEST_F(HostFabricTest, NobodyIsToldForARankThatHasLeft) {
+  const SlotIndex slot{5};
+  ASSERT_TRUE(fabric_.slots().open(kLeft, slot));
+  fabric_.filled(kLeft, slot, {});
+  fabric_.drop_rank(kLeft);
+  EXPECT_TRUE(fabric_.arm());
+  EXPECT_FALSE(fabric_.progress());
+}
+
 TEST_F(HostFabricTest, MarksStayInsideTheirArray) {
   const SegmentView segment = fabric_.rank(kLeft)->segment();
   const std::uint64_t arena = kSegmentBase + SegmentView::arena_offset();

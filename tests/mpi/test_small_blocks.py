@@ -28,3 +28,13 @@ def test_where_nothing_is_to_be_mapped_they_go_as_others_do(offload):
     by_reach = received(offload.run(2, ["counted", "all", "3"], env=env).ok())
     assert by_reach["mapped"] == 0, by_reach
     assert by_reach["relay"] > 0, by_reach
+
+
+@pytest.mark.parametrize("nodes", (1, 2))
+@pytest.mark.parametrize("count", (1, 40, 500))
+def test_a_root_does_not_wait_for_late_ranks(offload, nodes, count):
+    """What it has sent is kept for them, also while it leaves; beyond what is kept it waits."""
+    offload.pretend_nodes = nodes
+    result = offload.run(2, ["ahead", str(count)], env={"OUTRIGGER_ALGORITHM": "all=on"}, timeout_s=60).ok()
+    assert "root: went ahead" in result.out
+    assert "rank 1: all bytes right" in result.out

@@ -34,11 +34,18 @@ struct DeferredRequest {
   return place.state.load(std::memory_order_acquire) == static_cast<std::uint32_t>(SlotState::done);
 }
 
+// `result` holds, though of a kept operation not all others may have read.
+[[nodiscard]] inline bool is_filled(const OperationSlot& place) {
+  const std::uint32_t state = place.state.load(std::memory_order_acquire);
+  return state == static_cast<std::uint32_t>(SlotState::filled) || state == static_cast<std::uint32_t>(SlotState::done);
+}
+
 class PendingOperation {
  public:
   enum class Phase : std::uint32_t {
     waiting,  // no slot or no argument memory yet; `deferred` holds the request
     posted,   // in `place`
+    filled,   // kept: `result` holds, but others may still read; to the caller it is done
     done,     // `result` holds; slot and arguments are given back
   };
 
@@ -50,6 +57,7 @@ class PendingOperation {
   bool overflowed = false;
   std::uint32_t number = 0;  // of the slot, or of the record
   MemoryRange arguments;
+  std::array<void*, 2> staging{};      // given back with the operation
   std::array<MemoryRange, 2> in_heap;  // sent and received; no bytes: not in the shared heap
   std::unique_ptr<DeferredRequest> deferred;
   OperationResult result;

@@ -124,11 +124,12 @@ void Posts::reject(PendingOperation& operation) {
 }
 
 bool Posts::collect_if_done(PendingOperation& operation) {
-  if (operation.phase.load(std::memory_order_relaxed) == Phase::done) return true;
-  if (operation.phase.load(std::memory_order_relaxed) != Phase::posted) return false;
+  const Phase phase = operation.phase.load(std::memory_order_relaxed);
+  if (phase == Phase::done) return true;
+  if (phase != Phase::posted && phase != Phase::filled) return false;
   const OperationSlot& place = *operation.place;
   if (!is_done(place)) return false;
-  operation.result = result_of(place);
+  if (phase == Phase::posted) operation.result = result_of(place);
   arguments_.release(operation.arguments);
   regions_.release_registrations(place.body);
   if (operation.overflowed) {
@@ -140,6 +141,26 @@ bool Posts::collect_if_done(PendingOperation& operation) {
   --placed_;
   operation.phase.store(Phase::done, std::memory_order_release);
   return true;
+}
+
+bool Posts::collect_if_filled(PendingOperation& operation) {
+  if (collect_if_done(operation)) return true;
+  const Phase phase = operation.phase.load(std::memory_order_relaxed);
+  if (phase == Phase::filled) return true;
+  if (phase != Phase::posted || !is_filled(*operation.place)) return false;
+  operation.result = result_of(*operation.place);
+  operation.phase.store(Phase::filled, std::memory_order_release);
+  return true;
+}
+
+std::vector<std::unique_ptr<PendingOperation>> Posts::take_read() {
+  std::vector<std::unique_ptr<PendingOperation>> read;
+  std::erase_if(kept_, [&](std::unique_ptr<PendingOperation>& operation) {
+    if (!collect_if_done(*operation)) return false;
+    read.push_back(std::move(operation));
+    return true;
+  });
+  return read;
 }
 
 bool Posts::reap() {
@@ -166,6 +187,9 @@ CourseNumber Posts::take_course() {
 
 void Posts::drop(std::unique_ptr<PendingOperation>& operation) {
   if (collect_if_done(*operation)) return;
+  if (operation->phase.load(std::memory_order_relaxed) == Phase::filled) {
+    return static_cast<void>(kept_.emplace_back(std::move(operation)));
+  }
   if (operation->phase.load(std::memory_order_relaxed) == Phase::posted) {
     return static_cast<void>(abandoned_.emplace_back(std::move(operation)));
   }
@@ -177,6 +201,8 @@ void Posts::drop(std::unique_ptr<PendingOperation>& operation) {
 std::vector<std::unique_ptr<PendingOperation>> Posts::abandon() {
   waiting_.clear();
   tidings_.clear();
+  for (std::unique_ptr<PendingOperation>& kept : kept_) abandoned_.push_back(std::move(kept));
+  kept_.clear();
   return std::exchange(abandoned_, {});
 }
 

@@ -53,6 +53,11 @@ class Posts {
 
   // True: it is done, and its result has been read.
   bool collect_if_done(PendingOperation& operation);
+  // The same of a kept operation that is filled: it is left as it is but for its result.
+  bool collect_if_filled(PendingOperation& operation);
+  // Kept operations that were dropped and are done by now. To be destroyed without the lock: groups take it.
+  [[nodiscard]] std::vector<std::unique_ptr<PendingOperation>> take_read();
+  [[nodiscard]] std::size_t kept() const { return kept_.size(); }
   // Takes back slots and records that are done, whether or not somebody polls them: a program may wait for its last
   // operation first. True when there was any.
   bool reap();
@@ -96,6 +101,7 @@ class Posts {
   std::atomic<std::size_t> waiting_count_{0};  // of both
   std::uint32_t reaped_completions_ = 0;
   std::vector<std::unique_ptr<PendingOperation>> abandoned_;
+  std::vector<std::unique_ptr<PendingOperation>> kept_;  // dropped when they were filled, the oldest first
 };
 
 }  // namespace outrigger::client

@@ -18,8 +18,8 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.request = static_cast<std::uint16_t>(SlotRequest::operation);
   body.collective = static_cast<std::uint16_t>(request.collective);
   body.algorithm = static_cast<std::uint16_t>(request.algorithm);
-  body.flags =
-      (request.own_block_done ? kSlotOwnBlockDone : 0) | (request.receive_from_root ? kSlotReceiveFromRoot : 0);
+  body.flags = (request.own_block_done ? kSlotOwnBlockDone : 0) |
+               (request.receive_from_root ? kSlotReceiveFromRoot : 0) | (request.kept ? kSlotKept : 0);
   body.root = request.root;
   body.group_high = group.id().high;
   body.group_low = group.id().low;

@@ -46,6 +46,7 @@ LocalRank::~LocalRank() {
 void LocalRank::begin(peer::Side side, EagerSends eager) {
   pairs.begin(side);
   eager_sends = eager;
+  if (is_filled()) tell_filled();
   for (std::size_t peer = 0; peer < contacts.size(); ++peer) {
     for (const GroupRank rank : operation_.membership().peers()[peer].ranks) {
       if (!pairs.is_settled(rank)) ++contacts[peer].unsettled;
@@ -105,8 +106,18 @@ void LocalRank::fail(CompletionStatus status) {
 
 void LocalRank::notify() {
   if (pairs.all_taken()) peer_ready_.notify();
-  if (is_filled()) filled_.notify();
+  if (is_filled()) {
+    filled_.notify();
+    tell_filled();
+  }
   if (is_settled() && settled_.notify()) closing_ = true;
+}
+
+// A failure is told with the end of the operation.
+void LocalRank::tell_filled() {
+  if (told_filled_ || !posted().kept || !pairs.has_begun() || record.status != CompletionStatus::ok) return;
+  told_filled_ = true;
+  context_.fabric.filled(world(), posted().slot, record);
 }
 
 void LocalRank::remove_reader() {

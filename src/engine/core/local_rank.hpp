@@ -107,12 +107,14 @@ class LocalRank final : public Pooled {
  private:
   [[nodiscard]] bool is_filled() const { return pairs.all_filled(); }
   void withdraw_eager(GroupRank destination);
+  void tell_filled();
   void unsettle_contact(GroupRank peer);  // one pair of the announced side has been settled
 
   Context& context_;
   Operation& operation_;
   bool closing_ = false;  // it will complete: nobody begins to read here any more
   bool completed_ = false;
+  bool told_filled_ = false;
   std::uint32_t readers_ = 0;
   Signal peer_ready_;
   Signal filled_;

@@ -112,17 +112,14 @@ void on_delivered(Operation& operation, SpId from, const peer::Delivered& delive
 
 // A rank completes only when its blocks are released, so what is still waited for from it was empty (or it failed).
 void end_pair_with_finished(LocalRank& rank, GroupRank finished, CompletionStatus status) {
-  bool open = false;
-  if (rank.pairs[finished].receive == ReceiveState::waiting) {
-    open = true;
-    rank.fill(finished);
-  }
+  const bool waits = rank.pairs[finished].receive == ReceiveState::waiting;
   const SendState state = rank.pairs[finished].send;
-  if (state != SendState::released && state != SendState::moving) {
-    open = true;
-    rank.release(finished);
-  }
-  if (open && status != CompletionStatus::ok && status != CompletionStatus::truncated) rank.fail(status);
+  const bool sends = state != SendState::released && state != SendState::moving;
+  // Before it is filled, which may be told.
+  const bool failed = status != CompletionStatus::ok && status != CompletionStatus::truncated;
+  if ((waits || sends) && failed) rank.fail(status);
+  if (waits) rank.fill(finished);
+  if (sends) rank.release(finished);
 }
 
 void end_pairs_with_finished(Operation& operation, const peer::Finished& finished) {

@@ -39,7 +39,7 @@ void HostFabric::drop_rank(WorldRank rank) {
 }
 
 bool HostFabric::progress() {
-  bool worked = false;
+  bool worked = slots_.tell_filled();
   if (lending_.busy()) {
     worked |= take_in();
     worked |= moves_.deliver_ended();
@@ -61,6 +61,7 @@ bool HostFabric::take_in() {
 }
 
 bool HostFabric::arm() {
+  if (slots_.any_to_tell()) return false;
   if (!lending_.by_ranks_alone()) return moves_in_flight() == 0;
   return copies_.queue().empty() && !moves_.any_ended() && !lending_.anything_to_do();
 }
@@ -79,6 +80,10 @@ void HostFabric::cancel(MoveCompletion& completion) {
 
 void HostFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
   slots_.mark_delivered(destination, slot, source);
+}
+
+void HostFabric::filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
+  if (!lending_.writes_late_to(rank)) slots_.fill(rank, slot, record);
 }
 
 void HostFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {

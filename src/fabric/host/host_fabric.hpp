@@ -85,6 +85,7 @@ class HostFabric final : public Fabric, public NodeMemory, public Port {
   void cancel(MoveCompletion& completion) override;
   void send(SpId to, std::span<const std::byte> message) override { rings_.send(to, message); }
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   [[nodiscard]] std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group) override {
     return courses_.hold(rank, group);

@@ -6,6 +6,15 @@
 #include "protocol/segment.hpp"
 
 namespace outrigger::fabric {
+namespace {
+
+void write_result(OperationSlot& shared, const CompletionRecord& record) {
+  shared.result.status = static_cast<std::uint32_t>(record.status);
+  shared.result.late_announcements = record.late_announcements;
+  shared.result.bytes_by_reach = record.bytes_by_reach;
+}
+
+}  // namespace
 
 void Slots::add_rank(WorldRank rank) {
   if (rank.value() >= of_rank_.size()) of_rank_.resize(std::size_t{rank.value()} + 1);
@@ -13,6 +22,7 @@ void Slots::add_rank(WorldRank rank) {
 }
 
 void Slots::drop_rank(WorldRank rank) {
+  std::erase_if(filled_, [rank](const Deferred& filled) { return filled.rank == rank; });
   if (rank.value() < of_rank_.size()) of_rank_[rank.value()] = RankSlots{};
 }
 
@@ -26,7 +36,7 @@ bool Slots::open(WorldRank rank, SlotIndex slot) {
   if (rank.value() >= of_rank_.size() || slot.value() >= kSlotCount) return false;
   std::vector<OpenSlot>& slots = of_rank_[rank.value()].slots;
   if (slots.empty() || slots[slot.value()].open) return false;
-  slots[slot.value()] = OpenSlot{true, {}, 0};
+  slots[slot.value()] = OpenSlot{true, false, {}, 0};
   return true;
 }
 
@@ -50,19 +60,24 @@ std::optional<SlotIndex> Slots::open_record(WorldRank rank, LocalRef record) {
   const SlotIndex slot = records.free.back();
   records.free.pop_back();
   records.by_index[slot.value() - kSlotCount] = record;
-  slots[slot.value()] = OpenSlot{true, {}, 0};
+  slots[slot.value()] = OpenSlot{true, false, {}, 0};
   return slot;
+}
+
+OperationSlot* Slots::shared_slot(WorldRank rank, SlotIndex slot) const {
+  if (slot.value() < kSlotCount) return &ranks_.find(rank)->segment().slot(slot);
+  OverflowRecord* record = record_at(rank, of_rank_[rank.value()].records.by_index[slot.value() - kSlotCount]);
+  return record == nullptr ? nullptr : &record->operation;
 }
 
 OperationSlot* Slots::close(WorldRank rank, SlotIndex slot) {
   auto& [slots, records] = of_rank_[rank.value()];
   slots[slot.value()].open = false;
-  if (slot.value() < kSlotCount) return &ranks_.find(rank)->segment().slot(slot);
-  const LocalRef ref = records.by_index[slot.value() - kSlotCount];
-  records.addresses.erase(ref.address);
-  records.free.push_back(slot);
-  OverflowRecord* record = record_at(rank, ref);
-  return record == nullptr ? nullptr : &record->operation;
+  if (slot.value() >= kSlotCount) {
+    records.addresses.erase(records.by_index[slot.value() - kSlotCount].address);
+    records.free.push_back(slot);
+  }
+  return shared_slot(rank, slot);
 }
 
 void Slots::set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size) {
@@ -82,14 +97,34 @@ void Slots::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank sour
 }
 
 void Slots::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
-  if (find_open(rank, slot) == nullptr) return;
+  const OpenSlot* open = find_open(rank, slot);
+  if (open == nullptr) return;
+  const bool told = open->told;
+  std::erase_if(filled_, [&](const Deferred& filled) { return filled.rank == rank && filled.slot == slot; });
   OperationSlot* shared = close(rank, slot);
   if (shared == nullptr) return;
-  shared->result.status = static_cast<std::uint32_t>(record.status);
-  shared->result.late_announcements = record.late_announcements;
-  shared->result.bytes_by_reach = record.bytes_by_reach;
+  if (!told) write_result(*shared, record);
   shared->state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
   wake_sleepers(ranks_.find(rank)->segment().header());
+}
+
+void Slots::fill(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
+  if (find_open(rank, slot) != nullptr) filled_.push_back({rank, slot, record});
+}
+
+bool Slots::tell_filled() {
+  if (filled_.empty()) return false;
+  for (const Deferred& filled : std::exchange(filled_, {})) {
+    OpenSlot* open = find_open(filled.rank, filled.slot);
+    if (open == nullptr || open->told) continue;
+    OperationSlot* shared = shared_slot(filled.rank, filled.slot);
+    if (shared == nullptr) continue;
+    open->told = true;
+    write_result(*shared, filled.record);
+    shared->state.store(static_cast<std::uint32_t>(SlotState::filled), std::memory_order_release);
+    wake_sleepers(ranks_.find(filled.rank)->segment().header());
+  }
+  return true;
 }
 
 std::vector<Slots::Deferred> Slots::take_deferred() {

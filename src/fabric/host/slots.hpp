@@ -32,6 +32,13 @@ class Slots {
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source);
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
 
+  // As Fabric's filled(). The rank is told by the next tell_filled(), unless the operation is complete by then, which
+  // tells it as much.
+  void fill(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
+  // True: anybody.
+  bool tell_filled();
+  [[nodiscard]] bool any_to_tell() const { return !filled_.empty(); }
+
   // Completions that wait for late copies into their rank's memory.
   struct Deferred {
     WorldRank rank;
@@ -48,6 +55,7 @@ class Slots {
  private:
   struct OpenSlot {
     bool open = false;
+    bool told = false;  // that it is filled, with the result
     LocalRef marks;
     std::uint32_t group_size = 0;
   };
@@ -66,12 +74,15 @@ class Slots {
   [[nodiscard]] OpenSlot* find_open(WorldRank rank, SlotIndex slot);
   // Null: not in memory that the rank shares.
   [[nodiscard]] OverflowRecord* record_at(WorldRank rank, LocalRef record) const;
-  // Where the result goes; null: the rank has dropped the region of the record.
+  // Null: the rank has dropped the region of the record.
+  [[nodiscard]] OperationSlot* shared_slot(WorldRank rank, SlotIndex slot) const;
+  // Where the result goes; null as above.
   [[nodiscard]] OperationSlot* close(WorldRank rank, SlotIndex slot);
 
   NodeRanks& ranks_;
   std::vector<RankSlots> of_rank_;  // by world rank
   std::vector<Deferred> deferred_;
+  std::vector<Deferred> filled_;  // to be told
 };
 
 }  // namespace outrigger::fabric

@@ -59,6 +59,10 @@ void ClusterFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupR
   node_.mark_delivered(destination, slot, source);
 }
 
+void ClusterFabric::filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
+  node_.filled(rank, slot, record);
+}
+
 void ClusterFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
   node_.complete(rank, slot, record);
 }

@@ -26,6 +26,7 @@ class ClusterFabric final : public Fabric {
   void forget_eager(const BlockId& id, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   [[nodiscard]] std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group) override {
     return node_.hold_calls(rank, group);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mpi/collectives/bad_buffers.hpp"
+#include "mpi/collectives/small_blocks.hpp"
 #include "mpi/completion/defined.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
@@ -144,6 +145,23 @@ std::vector<Operation*> snapshot(bool freed_only) {
   return operations;
 }
 
+int nothing_to_free(void* /*state*/) {
+  return MPI_SUCCESS;
+}
+
+// The program has waited for them, but others have yet to read; meanwhile these may wait for native messages of this
+// rank, which a request of ours drives. One wait: a rank that has said that it waits is asked for copies.
+void drain_kept(Job& job, Waiter& waiter) {
+  if (job.client->usage().kept == 0) return;
+  MPI_Request request = constants().request_null;
+  real().Grequest_start(&query, &nothing_to_free, &cancel, nullptr, &request);
+  waiter.drive_with(request);
+  while (job.client->usage().kept != 0) waiter.pause();
+  waiter.drive_with(constants().request_null);
+  real().Grequest_complete(request);
+  real().Wait(&request, MPI_STATUS_IGNORE);
+}
+
 }  // namespace
 
 Operation* make_operation() {
@@ -179,6 +197,8 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   request.own_block_done = operation.own_block_by_rank;
   request.root = operation.root.value_or(0);
   request.receive_from_root = operation.root.has_value();
+  request.kept = is_kept(job, operation.send) && is_kept(job, operation.receive);
+  if (request.kept) request.staging = {operation.send.hand_over_staging(), operation.receive.hand_over_staging()};
   operation.pending = request.group == nullptr ? nullptr : job.client->post(request);
   if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(operation.collective).data());
   operation.comm->retain();
@@ -220,7 +240,7 @@ void drain_operations(Job& job) {
   while (true) {
     for (Operation* operation : snapshot(false)) static_cast<void>(progress(job, *operation));
     const std::vector<Operation*> left = snapshot(false);
-    if (left.empty()) return;
+    if (left.empty()) return drain_kept(job, waiter);
     if (std::chrono::steady_clock::now() > deadline) {
       print("rank %u: MPI_Finalize was called while %zu offloaded collectives had not ended", job.world_rank,
             left.size());

@@ -12,4 +12,9 @@ bool travels_as_small_blocks(const Job& job, const Blocks& blocks) {
   return job.client->reached_by(kReachMapped) && blocks.largest_bytes() <= kSmallBlockBytes;
 }
 
+bool is_kept(const Job& job, const Blocks& blocks) {
+  if (blocks.total_bytes() == 0) return true;
+  return blocks.staged() && blocks.total_bytes() <= kSmallSideBytes && !job.client->reached_by(kReachRdma);
+}
+
 }  // namespace outrigger::mpi

@@ -20,4 +20,7 @@ inline constexpr std::uint64_t kSmallSideBytes = 64U << 10;
 // Is one side of an operation, dense and in private memory, better staged?
 [[nodiscard]] bool travels_as_small_blocks(const Job& job, const Blocks& blocks);
 
+// Of a side that is handed over: may its memory be kept for others when the rank goes on? It is staged, and little.
+[[nodiscard]] bool is_kept(const Job& job, const Blocks& blocks);
+
 }  // namespace outrigger::mpi

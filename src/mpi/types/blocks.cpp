@@ -60,8 +60,9 @@ void Blocks::set_shared(const void* buffer, std::int64_t count, MPI_Datatype typ
 }
 
 void Blocks::reset(client::Client* client) {
-  if (staging_ != nullptr && client != nullptr) client->release_staging(staging_);
+  if (staging_ != nullptr && client != nullptr && !staging_handed_over_) client->release_staging(staging_);
   staging_ = nullptr;
+  staging_handed_over_ = false;
   handed_ = {};
   if (!type_kept_) return;
   type_kept_ = false;

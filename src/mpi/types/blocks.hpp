@@ -47,6 +47,11 @@ class Blocks {
   // Chooses staging memory of the blocks' size. False: there is none.
   [[nodiscard]] bool use_staging(client::Client& client);
   [[nodiscard]] bool staged() const { return staging_ != nullptr; }
+  // Gives up the staging memory, which stays in use until reset: to whoever gives it back.
+  [[nodiscard]] void* hand_over_staging() {
+    staging_handed_over_ = true;
+    return staging_;
+  }
 
   // Between the user's buffer and staging; peer `skip` (or none: peers()) is left out.
   void copy(Packing direction, MPI_Comm comm, std::uint32_t skip);
@@ -99,6 +104,7 @@ class Blocks {
   std::vector<std::int64_t> offsets_;  // listed: bytes from the buffer
   std::vector<Typed> typed_;           // types per peer
   void* staging_ = nullptr;
+  bool staging_handed_over_ = false;
   client::BufferLayout handed_;      // in the buffer or staging
   std::vector<PairExtent> extents_;  // listed: its
 };

@@ -19,7 +19,7 @@ std::optional<std::string> problem_of_header(const SlotRequestBody& body, std::u
   const auto collective = static_cast<Collective>(body.collective);
   if (!is_known(collective)) return "unknown collective";
   if (!has_algorithm(collective, static_cast<Algorithm>(body.algorithm))) return "unknown algorithm";
-  if ((body.flags & ~(kSlotOwnBlockDone | kSlotReceiveFromRoot)) != 0) return "unknown flags";
+  if ((body.flags & ~(kSlotOwnBlockDone | kSlotReceiveFromRoot | kSlotKept)) != 0) return "unknown flags";
   if (((body.flags & kSlotReceiveFromRoot) != 0) != is_rooted(collective)) return "flags of another collective";
   if (is_rooted(collective) && body.receive.extents.region != 0) return "extents where there is one block";
   if (auto problem = problem_of_group(body, world_size)) return problem;
@@ -161,6 +161,7 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   if ((body.flags & kSlotReceiveFromRoot) != 0) operation.receive.only = GroupRank{body.root};
   operation.by_course = body.course != 0;
   operation.own_block_done = (body.flags & kSlotOwnBlockDone) != 0;
+  operation.kept = (body.flags & kSlotKept) != 0;
   return DecodedSlot(std::move(operation));
 }
 
