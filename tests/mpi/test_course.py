@@ -56,7 +56,9 @@ def native(result) -> dict[str, int]:
 
 
 def test_small_blocks_are_native(measured):
-    result = measured.run(2, ["differential", "--seed", "3", "--operations", "60"], timeout_s=150).ok()
+    """And nothing else: MPIs have faults of their own in rare forms, which would be found here."""
+    fixed = {"OUTRIGGER_CHOICE": "fixed"}
+    result = measured.run(2, ["differential", "--seed", "3", "--operations", "60"], env=fixed, timeout_s=150).ok()
     assert "no difference" in result.out
     assert native(result)["small blocks"] > 0
 
