@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -27,10 +27,16 @@ _NOT_PASSED = {
 _OF_JOB_CONTROL = {signal.SIGTSTP, signal.SIGCONT}
 
 
-def words(daemon: Path, unblocked: Sequence[int] = ()) -> list[str]:
+def words(daemon: Path, unblocked: Collection[int] = (), ignored: Collection[int] = ()) -> list[str]:
     """What goes before a launcher's command, so that it ends with the thread that starts it, however that ends."""
-    unblock = ["--unblock", ",".join(map(str, unblocked))] if unblocked else []
-    return [str(daemon), "launch", "--parent", str(os.getpid()), *unblock, "--"]
+    unblock = ["--unblock", ",".join(map(str, sorted(unblocked)))] if unblocked else []
+    ignore = ["--ignore", ",".join(map(str, sorted(ignored)))] if ignored else []
+    return [str(daemon), "launch", "--parent", str(os.getpid()), *unblock, *ignore, "--"]
+
+
+def _ignored() -> set[int]:
+    """As nohup has it. Others that shells ignore, for what they start behind them, are for the launcher still."""
+    return {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()
 
 
 def _has_the_terminal() -> bool:
@@ -81,7 +87,8 @@ class JobProcess:
         """`into`: where all goes that it prints, errors too. `looks`: called now and then while it runs."""
         self._terminal = _has_the_terminal()
         passed = set(signal.valid_signals()) - _NOT_PASSED
-        self._passed = passed - _OF_JOB_CONTROL if self._terminal else passed
+        self._ignored = _ignored()
+        self._passed = (passed - _OF_JOB_CONTROL if self._terminal else passed) - self._ignored
         self._daemon = daemon
         self._command = command
         self._environment = environment
@@ -95,7 +102,7 @@ class JobProcess:
         """The code as of subprocess.Popen, and what was captured. UserError: it was ended at the time limit."""
         with self._captured() as output, _held(self._passed | {signal.SIGCHLD}) as unblocked:
             process = subprocess.Popen(
-                [*words(self._daemon, sorted(unblocked)), *self._command],
+                [*words(self._daemon, unblocked, self._ignored), *self._command],
                 env=dict(self._environment),
                 stdin=subprocess.DEVNULL if self._capture or self._into is not None else None,
                 stdout=output if self._into is None else self._into,

@@ -26,6 +26,7 @@ Error launch(const LaunchOptions& options) {
   ::sigemptyset(&unblocked);
   for (const int signal : options.unblocked) ::sigaddset(&unblocked, signal);
   (void)::sigprocmask(SIG_UNBLOCK, &unblocked, nullptr);
+  for (const int signal : options.ignored) (void)::signal(signal, SIG_IGN);
   return become(options.command);
 }
 

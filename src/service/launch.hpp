@@ -13,6 +13,7 @@ namespace outrigger::service {
 struct LaunchOptions {
   pid_t parent = 0;            // the command that starts this; its thread that does must live as long as the command
   std::vector<int> unblocked;  // signals that it has blocked for itself alone
+  std::vector<int> ignored;    // signals that it ignores; libraries of this process may have handlers for them (UCX)
   std::vector<std::string> command;
 };
 

@@ -94,10 +94,18 @@ int run_place(const PlaceOptions& options) {
   return 0;
 }
 
-int run_launch(LaunchOptions options, const std::string& unblocked) {
-  outrigger::Result<std::vector<int>> signals = parse_cpu_list(unblocked);
-  if (!signals) return complain("--unblock: " + signals.error());
-  options.unblocked = std::move(signals).value();
+struct SignalLists {
+  std::string unblocked;
+  std::string ignored;
+};
+
+int run_launch(LaunchOptions options, const SignalLists& signals) {
+  outrigger::Result<std::vector<int>> unblocked = parse_cpu_list(signals.unblocked);
+  if (!unblocked) return complain("--unblock: " + unblocked.error());
+  outrigger::Result<std::vector<int>> ignored = parse_cpu_list(signals.ignored);
+  if (!ignored) return complain("--ignore: " + ignored.error());
+  options.unblocked = std::move(unblocked).value();
+  options.ignored = std::move(ignored).value();
   return complain(launch(options).text);
 }
 
@@ -146,11 +154,12 @@ int main(int argc, char** argv) {
   exec_command->add_option("command", exec_options.command, "Program and arguments, after --")->required();
 
   LaunchOptions launch_options;
-  std::string unblocked;
+  SignalLists signals;
   CLI::App* launch_command =
       app.add_subcommand("launch", "Run an MPI's launcher that ends with the command `outrigger`");
   launch_command->add_option("--parent", launch_options.parent, "The process that starts this")->required();
-  launch_command->add_option("--unblock", unblocked, "Signals, with commas between");
+  launch_command->add_option("--unblock", signals.unblocked, "Signals, with commas between");
+  launch_command->add_option("--ignore", signals.ignored, "Likewise");
   launch_command->add_option("command", launch_options.command, "Launcher and arguments, after --")->required();
 
   PlaceOptions place_options;
@@ -177,7 +186,7 @@ int main(int argc, char** argv) {
   if (keep_command->parsed()) return run_keep(std::move(keep_arguments));
   if (serve_command->parsed()) return run_serve();
   if (exec_command->parsed()) return complain(bind_and_exec(exec_options).text);
-  if (launch_command->parsed()) return run_launch(std::move(launch_options), unblocked);
+  if (launch_command->parsed()) return run_launch(std::move(launch_options), signals);
   if (place_command->parsed()) return run_place(place_options);
   if (tables_command->parsed()) {
     std::cout << describe_tables() << '\n';

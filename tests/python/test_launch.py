@@ -441,6 +441,17 @@ def test_the_program_has_the_signals_as_they_were() -> None:
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 
+def test_who_starts_it_with_nohup_is_not_told_of_a_hangup() -> None:
+    """Nor is the program."""
+    status = "print(int([line for line in open('/proc/self/status') if 'SigIgn' in line][0].split()[1], 16) & 1)"
+    hangup = f"import os, signal, time; os.kill({os.getpid()}, signal.SIGHUP); time.sleep(0.5); {status}"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert launch.run(plan_of(sys.executable, "-c", hangup), capture=True) == (0, "1\n")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 _LAUNCHER = """
 import os, signal, sys, time
 def took(number, _frame):
@@ -484,6 +495,16 @@ def started() -> Iterator[Callable[..., tuple[subprocess.Popen[str], int]]]:
     for pid in launchers:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(autouse=True)
+def _as_from_a_terminal() -> Iterator[None]:
+    """Whatever the tests themselves are started with, such as nohup."""
+    before = signal.getsignal(signal.SIGHUP)
+    if before == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT)
