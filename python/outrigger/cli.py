@@ -249,7 +249,7 @@ def measure(
     site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     found = artifacts.find(build)
     chosen = settings.make(
-        found, services=services, algorithms=algorithm, choice="fixed", reach=reach, shared_heap=shared_heap,
+        found, services=services, algorithms=algorithm, choice=settings.FIXED, reach=reach, shared_heap=shared_heap,
         wait_copies=wait_copies, huge_pages=huge_pages,
     )  # fmt: skip
     if collectives == ["startup"]:

@@ -23,6 +23,8 @@ from outrigger.settings import FIXED, Settings
 from outrigger.sizes import format_size
 
 SIZES = (16384, 65536, 262144, 1048576)
+_SETTINGS = Settings(choice=FIXED)
+"""What it takes to try both ways would be most of so short a run."""
 _SECONDS = 2
 _TIME_LIMIT_S = 120.0
 
@@ -61,9 +63,7 @@ class Demo:
             str(self.artifacts.benchmark(mpi.family, "alltoall_bench")),
             *("--sizes", ",".join(map(str, SIZES)), "--seconds", str(_SECONDS)),
         )
-        # What it takes to try both ways would be most of so short a run.
-        chosen = Settings(choice=FIXED)
-        job = launch.Job(program=program, ranks=self.ranks, mpi=mpi, settings=chosen, native=True)
+        job = launch.Job(program=program, ranks=self.ranks, mpi=mpi, settings=_SETTINGS, native=True)
         native, _ = self._run(job, "native")
         work = ",".join(str(row.work_iterations) for row in native)
         job = replace(job, program=(*program, "--work", work))
@@ -151,9 +151,7 @@ def run(console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ranks: int,
         comparisons.append(demo.compare(mpi))
         console.print(table(comparisons[-1], ranks))
         console.print()
-    sample = launch.make_plan(
-        launch.Job(program=("x",), ranks=ranks, mpi=mpis[0], settings=Settings(choice=FIXED)), artifacts
-    )
+    sample = launch.make_plan(launch.Job(program=("x",), ranks=ranks, mpi=mpis[0], settings=_SETTINGS), artifacts)
     console.print(explanation(sample), style="dim")
     path = out / "alltoall.png"
     plot.save(

@@ -76,8 +76,8 @@ class Given:
             mpi=self.mpi,
             settings=settings.make(
                 found, services=self.services, algorithms=self.algorithms, choice=self.choice, reach=self.reach,
-                blocking=self.blocking,
-                shared_heap=self.shared_heap, wait_copies=self.wait_copies, huge_pages=self.huge_pages,
+                blocking=self.blocking, shared_heap=self.shared_heap, wait_copies=self.wait_copies,
+                huge_pages=self.huge_pages,
             ),
             hosts=self.hosts,
             bind=binding.parse_bind(self.bind),

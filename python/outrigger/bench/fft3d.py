@@ -43,7 +43,7 @@ def launch_options(
     What is offloaded, and which cores are kept, is not left to what is measured.
     """
     options = {
-        "--choice": "fixed",
+        "--choice": settings.FIXED,
         "--hostfile": hostfile,
         "--launch-agent": agent,
         "--services": services,
@@ -124,7 +124,7 @@ def measure_fft3d(
 ) -> None:
     """Time a pipelined 3D FFT: native blocking, native nonblocking and offloaded, in turn."""
     found = artifacts.find(build)
-    chosen_settings = settings.make(found, services=services, algorithms=algorithm, choice="fixed", reach=reach)
+    chosen_settings = settings.make(found, services=services, algorithms=algorithm, choice=settings.FIXED, reach=reach)
     launch = launch_options(hostfile, agent, services, None if bind is None else binding.parse_bind(bind))
     offload = offload_options(chosen_settings.algorithms, chosen_settings.reach, pretend_nodes)
     request = Request(

@@ -273,7 +273,7 @@ def measure_skew(
     request = Request(
         names, ranks, blocks[0], skew_ms, work_ms, rounds, seed, count,
         settings.make(
-            found, services=services, algorithms=algorithm, choice="fixed", reach=reach, blocking=blocking,
+            found, services=services, algorithms=algorithm, choice=settings.FIXED, reach=reach, blocking=blocking,
         ),
         site,
     )  # fmt: skip

@@ -199,7 +199,7 @@ def tune(
     found = artifacts.find(build)
     settings.check_names(found, os.environ)
     site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
-    base = settings.make(found, services=services, choice="fixed", reach=reach, shared_heap=shared_heap)
+    base = settings.make(found, services=services, choice=settings.FIXED, reach=reach, shared_heap=shared_heap)
     request = Request(names, memories, tuple(sizes.parse_sizes(size_list)), ranks, 200, 1, base)
     runner = Runner(request, _one_mpi(mpi), found, site)
     screen = make_console()

@@ -35,7 +35,6 @@ class CommCalls {
   // The next call, by the course that it is to go by. Tells service processes what a trial has shown.
   [[nodiscard]] client::Step next(client::Courses courses, const client::Group& group, const Course& course,
                                   CallKey key);
-  // In the middle of a trial.
   // On the group's first rank, for each call.
   void maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
                  const GroupShape& shape, LearnedChoices& learned);
