@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -53,6 +53,22 @@ class BoundService:
 
 
 @dataclass(frozen=True)
+class OtherJob:
+    """A core that another job has."""
+
+    cpu: int
+    by: str
+    """service, or ranks."""
+    pid: int
+    """A process of it; -1: not known which."""
+
+    @property
+    def who(self) -> str:
+        """In words."""
+        return f"another job (process {self.pid})" if self.pid > 0 else "another job"
+
+
+@dataclass(frozen=True)
 class NodeBinding:
     """A node: its cores by NUMA domain, its ranks, its service processes."""
 
@@ -61,6 +77,7 @@ class NodeBinding:
     services: tuple[BoundService, ...]
     service_cpus: tuple[int, ...]
     """One CPU of each core kept; empty: none is."""
+    other_jobs: tuple[OtherJob, ...] = field(default=(), compare=False)
 
     @property
     def rank_cpus(self) -> tuple[int, ...]:
@@ -107,6 +124,7 @@ class _Placement:
     ranks: tuple[BoundRank, ...]
     services: tuple[BoundService, ...]
     service_cpus: tuple[int, ...]
+    other_jobs: tuple[OtherJob, ...] = ()
 
 
 def parse(text: str) -> NodeBinding:
@@ -120,6 +138,7 @@ def parse(text: str) -> NodeBinding:
         ranks=data.ranks,
         services=data.services,
         service_cpus=data.service_cpus,
+        other_jobs=data.other_jobs,
     )
 
 
@@ -129,6 +148,19 @@ KEEP_NO_CORE = "--keep-no-core"
 
 KEEP_SPARE_ONLY = "--keep-spare-only"
 """Likewise: no core is kept that a rank would have had."""
+
+
+HEED_OTHERS = "--heed-others"
+"""For `outriggerd place`: cores that other jobs have are left to them."""
+
+
+def others_options(node: NodeBinding) -> list[str]:
+    """For `outriggerd exec`, which must not look for itself: its ranks would not all see the same."""
+    words = []
+    for by, option in (("ranks", "--others-ranks"), ("service", "--others-services")):
+        cpus = [job.cpu for job in node.other_jobs if job.by == by]
+        words += [option, format_cpu_list(cpus)] if cpus else []
+    return words
 
 
 def place_command(
@@ -196,6 +228,8 @@ def _cell(core: Core, node: NodeBinding, first: int) -> _Cell:
             sharing = [i for i, other in enumerate(node.services) if other.cpu in core]
             return _Cell("SP" + format_cpu_list(sharing), f"bold black on {_colour(index)}")
     here = [index for index, rank in enumerate(node.ranks) if set(rank.cpus) & set(core)]
+    if not here and any(job.cpu in core for job in node.other_jobs):
+        return _Cell("other job", _FREE)
     if not here:
         return _Cell("·", _FREE)
     services = {node.ranks[index].service for index in here}
@@ -257,7 +291,12 @@ def _service_line(index: int, node: NodeBinding, first: int) -> Text:
     if service.cpu < 0:
         where = "on any CPU"
     else:
-        where = f"on CPU {service.cpu}" + ("" if service.core_is_free else ", which is not its alone")
+        where = f"on CPU {service.cpu}"
+        core = next((core for domain in node.domains for core in domain if service.cpu in core), ())
+        other = next((job for job in node.other_jobs if job.cpu in core), None)
+        where += (
+            f", which {other.who} has, too" if other else "" if service.core_is_free else ", which is not its alone"
+        )
     text = Text("  ")
     text.append(f"SP{index}", style=f"bold {_colour(index)}")
     return text.append(f" {where}: serves {'rank' if len(served) == 1 else 'ranks'} {format_cpu_list(served)}")

@@ -55,6 +55,18 @@ class HugePages:
     why_not: str
 
 
+@dataclass(frozen=True)
+class Claim:
+    """A CPU that a job has."""
+
+    cpu: int
+    by: str
+    """service, or ranks."""
+    job: str
+    pid: int
+    """Of its keeper, or of the `outrigger run` that planned it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Machine:
     """What `outriggerd info` prints, as far as it is used here."""
@@ -62,6 +74,7 @@ class Machine:
     reach: Reach
     wire: Wire
     huge_pages: HugePages
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -252,12 +265,28 @@ def _core_finding(cores: Cores) -> Finding:
     return Finding("cores", True, f"{ranks}, {kept}", "as outrigger run places up to eight ranks")
 
 
+def job_findings(claims: Sequence[Claim]) -> list[Finding]:
+    """A line for each job that has cores of this machine."""
+    found = []
+    for job in dict.fromkeys(claim.job for claim in claims):
+        mine = [claim for claim in claims if claim.job == job]
+        parts = []
+        for by, what in (("ranks", "ranks on CPUs"), ("service", "service processes on CPUs")):
+            cpus = [claim.cpu for claim in mine if claim.by == by]
+            parts += [f"{what} {format_cpu_list(cpus)}"] if cpus else []
+        pids = sorted({claim.pid for claim in mine})
+        who = "process" if len(pids) == 1 else "processes"
+        found.append(Finding("job", True, ", ".join(parts), f"{who} {', '.join(map(str, pids))}, {job}"))
+    return found
+
+
 def _daemon_findings(daemon: Daemon, reaches: Sequence[tables.Reach]) -> list[Finding]:
     if daemon.machine is None:
         return [Finding("outriggerd", False, daemon.path or "not found", daemon.problem)]
     machine = daemon.machine
     return [
         Finding("outriggerd", True, daemon.path or ""),
+        *job_findings(machine.claims),
         *reach_findings(machine.reach, reaches),
         huge_pages_finding(machine.huge_pages),
         wire_finding(machine.wire),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
-from outrigger import binding, choice, launchers, settings
+from outrigger import binding, choice, claims, launchers, settings
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.hostfile import is_this_host
@@ -24,6 +24,8 @@ from outrigger.settings import Settings
 # What ranks on another host get from this environment beside what is ours.
 _PASSED_IF_SET = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 _PASSED_PREFIXES = ("OUTRIGGER_", "OMP_", "UCX_")
+_PLANS = 8
+"""So often others may be faster before a job goes where they are."""
 _NOT_PASSED = (settings.BUILD,)  # for this command alone
 
 
@@ -67,11 +69,17 @@ class Job:
     """Where the ranks' loader looks first."""
     dpus: Dpus = field(default_factory=Dpus)
 
+    @property
+    def heeds_others(self) -> bool:
+        """Whether it is planned here what other jobs have. Ranks on several hosts are placed on each by itself."""
+        return all(is_this_host(share.host.name) for share in self.where.shares)
+
     def place_command(self, artifacts: Artifacts, ranks: int) -> list[str]:
         """The command that says where so many ranks of a host go."""
-        return binding.place_command(
+        command = binding.place_command(
             artifacts.daemon, self.bind, self.settings.services, ranks, self.pretend_nodes, keep=self.kept_cores()
         )  # fmt: skip
+        return [*command, binding.HEED_OTHERS] if self.heeds_others else command
 
     def kept_cores(self) -> list[str]:
         """Which cores service processes are left, for `outriggerd place` and `exec`.
@@ -119,7 +127,7 @@ def _mpi4py_environment(job: Job) -> dict[str, str]:
     return choice.mpi4py_environment(job.mpi)
 
 
-def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str]) -> list[str]:
+def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str], node: NodeBinding) -> list[str]:
     """Put before the program: binds on the node itself, and keeps the launcher from being bound or preloaded."""
     words = [str(artifacts.daemon), "exec"]
     if job.bind != binding.NONE:
@@ -127,14 +135,31 @@ def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str]) -> 
         if job.settings.services is not None:
             words += ["--services", str(job.settings.services)]
         words += job.kept_cores()
+        words += binding.others_options(node)
     if not job.native:
         libraries = [artifacts.heap] if settings.uses_heap({**os.environ, **environment}) else []
         words += ["--preload", ":".join(map(str, [*libraries, artifacts.preload(job.mpi.family)]))]
     return [*words, "--"] if len(words) > 2 else []
 
 
+def _other_jobs_notes(node: NodeBinding) -> list[str]:
+    """What is shared with other jobs, since there are not enough other cores, or as the user wants it."""
+    notes = []
+    for job in node.other_jobs:
+        core = next((core for domain in node.domains for core in domain if job.cpu in core), (job.cpu,))
+        if set(core) & set(node.service_cpus):
+            notes.append(f"{job.who} has CPU {job.cpu}, too: service processes give way there")
+        elif set(core) & set(node.rank_cpus):
+            notes.append(f"{job.who} has CPU {job.cpu}, too, where ranks of this one run")
+    return notes
+
+
 def _notes(job: Job, node: NodeBinding) -> list[str]:
     """What the user should know of the placement."""
+    return [*_other_jobs_notes(node), *_services_notes(job, node)]
+
+
+def _services_notes(job: Job, node: NodeBinding) -> list[str]:
     if job.bind == binding.NONE or job.native or job.dpus.shares or not any(rank.cpus for rank in node.ranks):
         return []
     if not node.service_cpus and node.cores == 1:
@@ -156,9 +181,9 @@ def _passed(job: Job, environment: Mapping[str, str]) -> list[str]:
     return sorted(names.difference(_NOT_PASSED))
 
 
-def _start(job: Job, artifacts: Artifacts, environment: Mapping[str, str]) -> launchers.Started:
+def _start(job: Job, artifacts: Artifacts, environment: Mapping[str, str], node: NodeBinding) -> launchers.Started:
     where = job.where
-    program = (*_wrapper(job, artifacts, environment), *job.program)
+    program = (*_wrapper(job, artifacts, environment, node), *job.program)
     start = launchers.Start(job.mpi, job.ranks, program, where.shares, where.agent, _passed(job, environment))
     if where.slurm:
         return launchers.srun(start, where.mpi_type, as_allocated=where.as_allocated)
@@ -189,10 +214,20 @@ def _placed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str]
     return job, node, _notes(job, node)
 
 
-def make_plan(job: Job, artifacts: Artifacts) -> Plan:
-    """The command for a job."""
+def _claimed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str]]:
+    """The placement, with a claim on its cores: of two commands at the same time one plans again."""
+    for _ in range(_PLANS):
+        placed = _placed(job, artifacts)
+        if claims.hold(placed[1]):
+            break
+    return placed
+
+
+def make_plan(job: Job, artifacts: Artifacts, *, claim: bool = False) -> Plan:
+    """The command for a job. `claim`: until this process ends, no other job is promised its cores on this machine."""
     check_ranks(job.ranks)
-    job, node, notes = _placed(job, artifacts)
+    claims.word()
+    job, node, notes = _claimed(job, artifacts) if claim and job.heeds_others else _placed(job, artifacts)
     environment = {
         **_mpi_environment(job.mpi),
         **_mpi4py_environment(job),
@@ -200,7 +235,7 @@ def make_plan(job: Job, artifacts: Artifacts) -> Plan:
         **_offload_environment(job, artifacts),
         **job.variables.values,
     }
-    started = _start(job, artifacts, environment)
+    started = _start(job, artifacts, environment, node)
     environment.update(started.environment)
     return Plan(artifacts.daemon, started.command, environment, node, tuple(notes))
 

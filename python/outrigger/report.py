@@ -148,6 +148,19 @@ def taken_lines(report: Report) -> str:
     return "".join(lines)
 
 
+def other_job_lines(report: Report) -> str:
+    """Service processes whose cores another job had."""
+    lines = []
+    for process in report.services:
+        if process.other_job is not None:
+            who = f" (process {process.other_job})" if process.other_job > 0 else ""
+            lines.append(
+                f"\nService process {process.number}, CPU {process.core} of node {process.node}: another job{who} had "
+                "the core, too."
+            )
+    return "".join(lines)
+
+
 def _cpu_line(report: Report) -> str:
     calls, process = report.rank_cpu_seconds.offloaded_calls, report.rank_cpu_seconds.process
     all_ranks = process.ranks in (0, report.ranks)
@@ -165,13 +178,14 @@ def summary(report: Report) -> str:
     on_dpu = any(entry.bytes.get(reach) for entry in report.collectives for reach in ("rdma", "alias"))
     where = " on DPUs" if on_dpu else f" on CPU {service.core}" if service.core >= 0 else ""
     if where and not on_dpu and not service.core_is_free:
-        where += ", which ranks use too"
+        first = [process for process in report.services if process.node == 0]
+        where += ", which another job has too" if any(p.other_job for p in first) else ", which ranks use too"
     xpmem = "; private memory by XPMEM" if service.xpmem else ""
     cma = "" if on_dpu or service.cross_memory_attach else "; cross-memory attach is not available"
     return (
         f"{heap_line(report)}{waiting_line(report)}{huge_pages_line(report)}{wire_line(report)}"
         f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{xpmem}{cma}."
-        f"{taken_lines(report)}{_cpu_line(report)}"
+        f"{other_job_lines(report)}{taken_lines(report)}{_cpu_line(report)}"
     )
 
 

@@ -153,6 +153,8 @@ class ServiceProcess:
     core_is_free: bool
     core_taken: float | None = None
     """The part of its time for which others had its core. None: it was not measured."""
+    other_job: int | None = None
+    """A process of another job that has had the core, too; -1: not known which. None: none has."""
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ class _Run:
     def _start(self, fleet: dpus.Fleet, written: Path | None) -> int:
         request = self._request
         job = self._job(fleet, written)
-        planned = launch.make_plan(job, self._found)
+        planned = launch.make_plan(job, self._found, claim=not request.dry_run)
         for line in filter(None, (self._unknown, self._choice.note, fleet.problem, *planned.notes)):
             self._say(line)
         if request.show_binding:

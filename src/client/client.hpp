@@ -43,6 +43,7 @@ struct KeeperOptions {
   std::uint32_t number_here = 0;   // which of them this is, from 0
   std::uint32_t services = 0;      // service processes to start; 0: by itself
   std::string service_cpus;        // "7" or "6,7": cores to pin them to; empty: cores free of ranks
+  std::string claims;              // SCOPE:JOB, by which it tells other jobs which cores it has; empty: it does not
   std::uint32_t reach_allowed = kReachAll;
   // For the program to go to the background; and from then on for all local ranks to be served.
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
@@ -251,6 +252,7 @@ class Client {
     std::uint64_t huge_bytes = 0;         // of the program's buffers, moved to huge pages so far
     std::uint64_t service_ran_ns = 0;     // how long its service process has run
     std::uint64_t service_waited_ns = 0;  // and wanted to, while others had its core
+    std::int32_t service_other_job = 0;   // a process of another job that has had its core, too; -1: not known which
     std::vector<WireRoute> wire_routes;   // how the data of this rank's service process has travelled to other nodes so
                                           // far, each way once; at most kMaxWireRoutes
   };

@@ -253,10 +253,11 @@ bool RankEndpoint::fatal_was_said() const {
 }
 
 Client::Statistics RankEndpoint::statistics() const {
-  Client::Statistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), 0, 0, {}};
+  Client::Statistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), 0, 0, 0, {}};
   if (lock_.is_inert()) return statistics;
   statistics.service_ran_ns = header().service_ran_ns.load(std::memory_order_relaxed);
   statistics.service_waited_ns = header().service_waited_ns.load(std::memory_order_relaxed);
+  statistics.service_other_job = header().service_other_job.load(std::memory_order_relaxed);
   const std::uint32_t count = header().wire_route_count.load(std::memory_order_acquire);
   const auto first = header().wire_routes.begin();
   statistics.wire_routes.assign(first, first + std::min(count, kMaxWireRoutes));

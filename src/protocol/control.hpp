@@ -13,7 +13,8 @@
 //    |<-- region_added {id, ok}  <------------ region_added {id, ok}      |   answered when every one has mapped it
 //    | region_drop {id} --------->| region_drop ------------------------->|
 //    | counts + fd -------------->| (if there is to be a report)            |   memory that the rank counts in
-//    | goodbye ------------------>| rank_left --------------------------->|
+//    |                            | core_share {share, other job} ------->|   whenever another job comes to its core or
+//    goes | goodbye ------------------>| rank_left --------------------------->|
 //
 // In a job of several nodes, before and after the welcome; the node leader (its local rank 0) speaks for it:
 //
@@ -92,6 +93,7 @@ enum class ControlKind : std::uint32_t {
   be_quiet = 22,
   doorbell = 23,
   counts = 24,
+  core_share = 25,
 };
 
 // How the service processes of the node can touch a rank's memory.
@@ -128,7 +130,8 @@ struct WelcomeBody {
   std::uint32_t reach = 0;                             // kReach* bits that hold for every service process of the node
   std::int32_t cpu = -1;                               // the core its service process runs on; -1: not pinned
   copy::CoreShare core_share = copy::CoreShare::none;  // of its service process
-  std::uint32_t reserved = 0;
+  // A process of another job that has this core, too, at the start; -1: not known which; 0: there is none.
+  std::int32_t other_job = 0;
 };
 
 struct RefusedBody {
@@ -164,6 +167,12 @@ struct ConfigureBody {
   std::uint32_t attach_limit_ms = 0;  // on a DPU: from connecting to a rank until its memory is reached
   std::uint32_t reserved = 0;
   std::array<char, kTransportsBytes> transports{};  // that UCX may use; a process with a setting of its own keeps that
+};
+
+// Of the core of a service process, from now on.
+struct CoreShareBody {
+  copy::CoreShare core_share = copy::CoreShare::own;  // or shared
+  std::int32_t other_job = 0;                         // as in WelcomeBody
 };
 
 // With three descriptors: ring this process writes, ring it reads, the peer's doorbell.

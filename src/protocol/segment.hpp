@@ -50,7 +50,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 11;
+inline constexpr std::uint32_t kProtocolVersion = 12;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -203,6 +203,8 @@ struct alignas(64) SegmentHeader {
   // long it had to wait for others.
   alignas(64) std::atomic<std::uint64_t> service_ran_ns;
   std::atomic<std::uint64_t> service_waited_ns;
+  // The last process known of another job that has had the core, too, at any time; -1: not known which; 0: none has.
+  std::atomic<std::int32_t> service_other_job;
 
   // Each service process on a DPU writes its own word here to show that it can.
   alignas(64) std::array<std::atomic<std::uint32_t>, kMaxServices> proofs;

@@ -52,6 +52,19 @@ LogSetting parse_log(std::string_view text) {
   return setting;
 }
 
+bool is_claims_word(std::string_view text) {
+  constexpr std::size_t kMost = 24;  // so that the names of sockets that are made of it are short enough
+  return !text.empty() && text.size() <= kMost && std::all_of(text.begin(), text.end(), [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
+           letter == '-' || letter == '_';
+  });
+}
+
+std::string_view claims_scope(std::string_view text) {
+  if (text.empty()) return "on";
+  return text == "off" || !is_claims_word(text) ? std::string_view() : text;
+}
+
 bool is_log_level(std::string_view word) {
   return std::find(kLogLevels.begin(), kLogLevels.end(), word) != kLogLevels.end();
 }

@@ -32,6 +32,8 @@ inline constexpr const char* kDaemon = "OUTRIGGER_DAEMON";
 inline constexpr const char* kTransports = "OUTRIGGER_UCX_TLS";
 inline constexpr const char* kDpus = "OUTRIGGER_DPUS";
 inline constexpr const char* kPretendNodes = "OUTRIGGER_PRETEND_NODES";
+inline constexpr const char* kCoreClaims = "OUTRIGGER_CORE_CLAIMS";
+inline constexpr const char* kJob = "OUTRIGGER_JOB";
 inline constexpr const char* kBuild = "OUTRIGGER_BUILD";
 
 // OUTRIGGER_INIT_TIMEOUT_MS where it is not set. Its row below says the same number.
@@ -43,6 +45,10 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kServices, "by the launcher: one for eight ranks", "a number, at most 64",
                "service processes per node", false, false},
     SettingRow{setting::kServiceCpus, "cores that no rank may use", "CPUs, like 6,7", "where they run", false, false},
+    SettingRow{
+        setting::kCoreClaims, "on", "on, off, or a word",
+        "whether jobs that share a node tell each other which cores they have; those with a word, only each other",
+        false, false},
     SettingRow{setting::kAlgorithm, "the built-in table", "rules with commas between them",
                "which algorithm serves which collective, from which size on, and which blocking forms are offloaded",
                true, false},
@@ -68,6 +74,7 @@ inline constexpr std::array kSettings{
                "where service processes on DPUs listen, and what proves the job to them", true, true},
     SettingRow{setting::kPretendNodes, "1", "a number",
                "every machine's ranks are split into so many nodes that share no memory", true, true},
+    SettingRow{setting::kJob, "a random word", "a word", "which keepers of a machine are of one job", false, true},
     SettingRow{setting::kBuild, "build/release", "a directory", "the build that the `outrigger` command uses", false,
                false},
 };
@@ -95,6 +102,11 @@ inline constexpr std::array kOldSettings{
 inline constexpr std::array<std::string_view, 6> kForeignPrefixes{"OUTRIGGER_TEST_",     "OUTRIGGER_BENCH_",
                                                                   "OUTRIGGER_ARM_BUILD", "OUTRIGGER_JOBS",
                                                                   "OUTRIGGER_PATIENCE",  "OUTRIGGER_SOAK_OPERATIONS"};
+
+// A word of OUTRIGGER_CORE_CLAIMS or OUTRIGGER_JOB: 1 to 24 letters, digits, '-' and '_'.
+[[nodiscard]] bool is_claims_word(std::string_view text);
+// OUTRIGGER_CORE_CLAIMS: the word, "on" if it is not set; empty: off, or no word.
+[[nodiscard]] std::string_view claims_scope(std::string_view text);
 
 // What is wrong with the names of an environment's variables, as one line; empty: nothing.
 struct WrongNames {

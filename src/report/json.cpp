@@ -139,7 +139,9 @@ std::string json(const ServiceOfNode& service) {
   }
   return "{\"node\": " + std::to_string(service.node) + ", \"number\": " + std::to_string(service.figures.sp) +
          ", \"core\": " + std::to_string(service.figures.cpu) +
-         ", \"core_is_free\": " + json(service.figures.core_is_free != 0) + ", \"core_taken\": " + taken + "}";
+         ", \"core_is_free\": " + json(service.figures.core_is_free != 0) + ", \"core_taken\": " + taken +
+         ", \"other_job\": " + (service.figures.other_job == 0 ? "null" : std::to_string(service.figures.other_job)) +
+         "}";
 }
 
 // Ascending numbers, as ranges.

@@ -116,7 +116,7 @@ struct ServiceFigures {
   std::uint32_t xpmem = 0;
   // Part of the time in which the service process was runnable and others had its core, in parts of a million.
   std::uint32_t core_taken_ppm = kNotMeasured;
-  std::uint32_t reserved = 0;
+  std::int32_t other_job = 0;  // a process of another job that has had the core, too; -1: not known which; 0: none
   static constexpr std::uint32_t kNotMeasured = ~0U;
 
   void measured(std::uint64_t ran_ns, std::uint64_t waited_ns) {

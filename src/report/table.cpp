@@ -59,6 +59,10 @@ void append_call(std::string& text, const CallFigures& row) {
 
 void append_services(std::string& text, const Summary& summary) {
   for (const ServiceOfNode& service : summary.services) {
+    if (service.figures.other_job != 0) {
+      append_line(text, "service process %u of node %u: another job had its core, too\n", service.figures.sp,
+                  service.node);
+    }
     if (service.figures.core_taken_ppm == ServiceFigures::kNotMeasured) continue;
     append_line(text, "service process %u of node %u: its core was taken by others for %.0f%% of the time\n",
                 service.figures.sp, service.node, 1e-4 * service.figures.core_taken_ppm);

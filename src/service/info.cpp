@@ -20,6 +20,7 @@
 #include "base/xpmem.hpp"
 #include "fabric/ucx/route.hpp"
 #include "protocol/segment.hpp"
+#include "service/keeper/core_claims.hpp"
 #include "service/topology.hpp"
 #include "service/transports.hpp"
 
@@ -76,6 +77,17 @@ nlohmann::json describe_cores() {
   return cores;
 }
 
+// Of all jobs that this process sees.
+nlohmann::json describe_claims() {
+  nlohmann::json claims = nlohmann::json::array();
+  for (const CoreClaim& claim : read_claims(claimant_of_environment().scope)) {
+    const bool service = claim.by == CoreClaim::By::service;
+    claims.push_back(
+        {{"cpu", claim.cpu}, {"by", service ? "service" : "ranks"}, {"job", claim.job}, {"pid", claim.pid}});
+  }
+  return claims;
+}
+
 nlohmann::json describe_wire() {
   const Result<WireRoute> route = fabric::ucx::probe_route(allowed_transports());
   if (!route) return {{"problem", route.error()}};
@@ -119,6 +131,7 @@ std::string describe_machine() {
   info["hwloc"] =
       std::to_string(hwloc >> 16) + "." + std::to_string((hwloc >> 8) & 0xFFU) + "." + std::to_string(hwloc & 0xFFU);
   info["cores"] = describe_cores();
+  info["claims"] = describe_claims();
   const std::string reason = why_no_cross_memory();
   info["reach"]["mapped"] = true;
   info["reach"]["cma"] = reason.empty();

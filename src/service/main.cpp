@@ -38,6 +38,7 @@ int complain(const std::string& text) {
 struct KeepArguments {
   KeeperConfig config;
   std::string service_cpus;
+  std::string claims;
   std::string reach = outrigger::reach_list(outrigger::kReachAll & ~outrigger::kReachXpmem);
 };
 
@@ -54,6 +55,7 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
       ->check(CLI::Range(0U, outrigger::kMaxServices));
   command.add_option("--service-cpus", arguments.service_cpus,
                      "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
+  command.add_option("--claims", arguments.claims, "SCOPE:JOB, by which other jobs know its cores; empty: they do not");
   command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory, or none");
   command.add_option("--init-timeout-ms", config.init_timeout_ms,
                      "For all ranks to appear and the service processes to be ready");
@@ -66,6 +68,9 @@ int run_keep(KeepArguments arguments) {
   if (!cpus) return complain(cpus.error());
   outrigger::Result<std::uint32_t> reach = outrigger::parse_reach_list(arguments.reach);
   if (!reach) return complain(reach.error());
+  outrigger::Result<Claimant> claims = parse_claimant(arguments.claims);
+  if (!claims) return complain("--claims: " + claims.error());
+  arguments.config.claims = std::move(claims).value();
   arguments.config.service_cpus = std::move(cpus).value();
   arguments.config.reach_allowed = reach.value();
   return keep(std::move(arguments.config));
@@ -78,6 +83,8 @@ void add_bind_options(CLI::App& command, BindOptions& binding) {
       ->capture_default_str();
   command.add_option("--services", binding.services, "Service processes of the node; 0: by itself")
       ->check(CLI::Range(0U, outrigger::kMaxServices));
+  command.add_option("--others-ranks", binding.others_ranks, "Cpus that ranks of other jobs have, e.g. 0-3");
+  command.add_option("--others-services", binding.others_services, "Cpus that their service processes have");
   command.add_flag("--keep-no-core", binding.keep_no_core, "Service processes are on a DPU: ranks get all cores");
   command.add_flag("--keep-spare-only", binding.keep_spare_only, "Keep only cores that no rank needs");
 }
@@ -168,6 +175,7 @@ int main(int argc, char** argv) {
   place_command->add_option("--ranks", place_options.ranks, "Of this node")
       ->required()
       ->check(CLI::Range(1U, outrigger::kMaxLocalRanks));
+  place_command->add_flag("--heed-others", place_options.heed_others, "Leave to other jobs what they have now");
   place_command->add_option("--pretend-nodes", place_options.pretend_nodes, "Nodes that this one is split into");
 
   DpuDaemonOptions dpu_options;

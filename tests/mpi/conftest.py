@@ -491,6 +491,7 @@ class Mpi:
     def _environment(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("OUTRIGGER_", "LD_PRELOAD"))}
         return {
+            "OUTRIGGER_CORE_CLAIMS": "off",  # tests run beside each other, and each is to find a core
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_mpi_yield_when_idle": self.installed.yields,

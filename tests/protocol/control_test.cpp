@@ -40,6 +40,7 @@ const std::vector<MessageCase>& cases() {
       {ControlKind::region_drop, sizeof(RegionBody), 0},
       {ControlKind::goodbye, sizeof(RankBody), 0},
       {ControlKind::configure, sizeof(ConfigureBody), 0},
+      {ControlKind::core_share, sizeof(CoreShareBody), 0},
       {ControlKind::peer_ring, sizeof(PeerRingBody), 3},
       {ControlKind::rank_joined, sizeof(RankJoinedBody), 2},
       {ControlKind::rank_attached, sizeof(RankAttachedBody), 0},
@@ -63,9 +64,9 @@ std::vector<std::byte> random_bytes(std::size_t count) {
 template <class... Bodies>
 constexpr bool kNoPadding = (std::has_unique_object_representations_v<Bodies> && ...);
 // Padding would carry bytes of our memory to the other side.
-static_assert(kNoPadding<HelloBody, WelcomeBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
-                         RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, JobMapTakenBody, ControlHeader,
-                         SlotRequestBody, SlotResult>);
+static_assert(kNoPadding<HelloBody, WelcomeBody, RegionBody, RegionAddedBody, ConfigureBody, CoreShareBody,
+                         PeerRingBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, JobMapTakenBody,
+                         ControlHeader, SlotRequestBody, SlotResult>);
 
 TEST(Control, EveryKindGoesRoundAndKeepsItsDescriptors) {
   for (const MessageCase& c : cases()) {
@@ -137,7 +138,7 @@ TEST(Control, HeaderFieldsAreChecked) {
   EXPECT_EQ(with([](ControlHeader& h) { ++h.magic; }).error(), "not an Outrigger control message");
   EXPECT_NE(with([](ControlHeader& h) { ++h.version; }).error().find("version"), std::string::npos);
   EXPECT_NE(with([](ControlHeader& h) { h.kind = 0; }).error().find("unknown kind"), std::string::npos);
-  EXPECT_NE(with([](ControlHeader& h) { h.kind = 25; }).error().find("unknown kind"), std::string::npos);
+  EXPECT_NE(with([](ControlHeader& h) { h.kind = 26; }).error().find("unknown kind"), std::string::npos);
   EXPECT_NE(with([](ControlHeader& h) { h.kind = ~0U; }).error().find("unknown kind"), std::string::npos);
   EXPECT_NE(with([](ControlHeader& h) { h.body_bytes = ~0U; }).error().find("wrong size"), std::string::npos);
 }

@@ -45,12 +45,12 @@ std::string control_messages() {
   return OUTRIGGER_LAYOUT(ControlHeader, magic, version, kind, body_bytes) +
          OUTRIGGER_LAYOUT(HelloBody, secret, world_rank, world_size, local_rank, local_size, probe_address, probe_value,
                           xpmem_segment, affinity) +
-         OUTRIGGER_LAYOUT(WelcomeBody, sp, sp_count, reach, cpu, core_share, reserved) +
+         OUTRIGGER_LAYOUT(WelcomeBody, sp, sp_count, reach, cpu, core_share, other_job) +
          OUTRIGGER_LAYOUT(RefusedBody, reason) + OUTRIGGER_LAYOUT(RegionBody, world_rank, region, base, bytes) +
          OUTRIGGER_LAYOUT(RegionAddedBody, world_rank, region, ok, reserved) +
          OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_share, reach_allowed, epoch,
                           nodes, elsewhere, cache_bytes, attach_limit_ms, reserved, transports) +
-         OUTRIGGER_LAYOUT(PeerRingBody, sp, reserved) +
+         OUTRIGGER_LAYOUT(CoreShareBody, core_share, other_job) + OUTRIGGER_LAYOUT(PeerRingBody, sp, reserved) +
          OUTRIGGER_LAYOUT(RankJoinedBody, world_rank, sp, pid, reserved, probe_address, probe_value, xpmem_segment) +
          OUTRIGGER_LAYOUT(RankAttachedBody, world_rank, reach) + OUTRIGGER_LAYOUT(RankBody, world_rank, reserved) +
          OUTRIGGER_LAYOUT(SharedBytesBody, bytes, node, reserved) +
@@ -67,8 +67,9 @@ std::string memory_of_a_rank() {
   return OUTRIGGER_LAYOUT(SegmentHeader, magic, version, world_rank, world_size, slot_count, ring_offset, slots_offset,
                           arena_offset, arena_bytes, segment_bytes, ring_tail, rank_sleeping, rank_base_address,
                           rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, completions,
-                          service_sleeping, ring_head, overflow_taken, service_ran_ns, service_waited_ns, proofs,
-                          wire_route_count, wire_routes, fatal, fatal_reserved, fatal_text, copies) +
+                          service_sleeping, ring_head, overflow_taken, service_ran_ns, service_waited_ns,
+                          service_other_job, proofs, wire_route_count, wire_routes, fatal, fatal_reserved, fatal_text,
+                          copies) +
          OUTRIGGER_LAYOUT(OperationSlot, state, reserved, result, body) +
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, course, flags, root, group_high, group_low,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ from outrigger.artifacts import Artifacts
 
 # A shell's background job ignores it, and would pass that on to the programs that are interrupted here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What other jobs on this machine have is nothing to these tests.
+os.environ["OUTRIGGER_CORE_CLAIMS"] = "off"
 
 # How long an example takes, or is to be made, says how busy the machine is.
 settings.register_profile("outrigger", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -86,6 +86,7 @@ struct NodeOptions {
   std::uint32_t ranks = 2;
   std::uint32_t services = 1;
   std::vector<int> service_cpus;
+  service::Claimant claims;
   std::uint32_t reach_allowed = kReachAll;
   std::uint32_t init_timeout_ms = 40000;
   // In a job of several nodes.
@@ -110,6 +111,7 @@ class Node {
     config.local_size = options.ranks;
     config.services = options.services;
     config.service_cpus = options.service_cpus;
+    config.claims = options.claims;
     config.reach_allowed = options.reach_allowed;
     config.init_timeout_ms = options.init_timeout_ms;
     config.end_ranks = false;

@@ -99,6 +99,10 @@ std::vector<std::string> command_line(const KeeperOptions& options) {
     words.emplace_back("--service-cpus");
     words.push_back(options.service_cpus);
   }
+  if (!options.claims.empty()) {
+    words.emplace_back("--claims");
+    words.push_back(options.claims);
+  }
   if (!options.dpu.empty()) {
     words.emplace_back("--dpu");
     words.push_back(options.dpu);

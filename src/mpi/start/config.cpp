@@ -100,6 +100,18 @@ Status read_log(Config& config) {
   return Done{};
 }
 
+Status read_claims(Config& config) {
+  const std::string_view scope = variable(setting::kCoreClaims);
+  if (!scope.empty() && !is_claims_word(scope)) {
+    return bad(setting::kCoreClaims, scope, "use on, off, or a word of letters and digits, 24 at most");
+  }
+  const std::string_view job = variable(setting::kJob);
+  if (!job.empty() && !is_claims_word(job)) return bad(setting::kJob, job, "`outrigger run` sets it");
+  config.claims_scope = claims_scope(scope);
+  config.claims_job = job;
+  return Done{};
+}
+
 Status read_names() {
   const WrongNames wrong = wrong_names(environ);
   return wrong.old.empty() ? Status(Done{}) : Status(Error{wrong.old});
@@ -160,7 +172,7 @@ Result<Config> read_config() {
        {read_names(), read_number(setting::kServices, config.services),
         read_number(setting::kInitTimeout, config.init_timeout_ms),
         read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config), read_choice(config),
-        read_memory(config), read_dpus(config), read_log(config), read_daemon(config)}) {
+        read_memory(config), read_claims(config), read_dpus(config), read_log(config), read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
   if (config.pretend_nodes == 0) return bad(setting::kPretendNodes, "0", "at least 1");

@@ -17,6 +17,8 @@ namespace outrigger::mpi {
 struct Config {
   std::uint32_t services = 0;  // 0: the keeper decides
   std::string service_cpus;
+  std::string claims_scope;  // empty: the keeper tells other jobs nothing of its cores
+  std::string claims_job;    // empty: it is not of an `outrigger run`
   SelectionTable selection;
   bool measured_choice = true;
   bool blocking = true;  // some blocking forms may be offloaded

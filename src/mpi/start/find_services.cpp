@@ -30,6 +30,7 @@ struct Meeting {
   std::vector<client::RankOrigin> origins;
   client::NodeLayout layout;
   client::KeeperAddress keeper;  // of this node
+  std::string word;              // of the job
 };
 
 void take_place(Job& job, const client::NodeLayout& layout) {
@@ -43,6 +44,14 @@ void take_place(Job& job, const client::NodeLayout& layout) {
   for (std::uint32_t rank = 0; rank < job.world_size; ++rank) job.places[rank].node = layout.node_of_rank[rank];
 }
 
+// By which the keepers of the job know their own claims on cores: the end of the random name of rank 0's door, which
+// all ranks have heard of and which proves nothing to anybody.
+std::string word_of(const client::KeeperAddress& first_door) {
+  constexpr std::size_t kLetters = 12;
+  const std::string name(first_door.name.data());
+  return name.empty() ? "job" : name.substr(name.size() - std::min(name.size(), kLetters));
+}
+
 // Collective over the world.
 Meeting meet(Job& job) {
   Result<client::KeeperDoor> door = client::open_keeper_door();
@@ -54,7 +63,7 @@ Meeting meet(Job& job) {
   client::NodeLayout layout(origins, job.world_rank, job.config.pretend_nodes);
   take_place(job, layout);
   const client::KeeperAddress& keeper = all[layout.leaders[job.node]].keeper;
-  return Meeting{std::move(door), std::move(origins), std::move(layout), keeper};
+  return Meeting{std::move(door), std::move(origins), std::move(layout), keeper, word_of(all[0].keeper)};
 }
 
 // How a rank has fared.
@@ -86,7 +95,13 @@ std::string first_problem(Job& job, const std::string& mine) {
   return {};
 }
 
-client::KeeperOptions keeper_options(const Job& job, const std::string& dpu) {
+std::string claims_of(const Job& job, const std::string& word) {
+  const Config& config = job.config;
+  if (config.claims_scope.empty()) return {};
+  return config.claims_scope + ":" + (config.claims_job.empty() ? word : config.claims_job);
+}
+
+client::KeeperOptions keeper_options(const Job& job, const Meeting& meeting, const std::string& dpu) {
   client::KeeperOptions options;
   options.daemon_path = job.config.daemon_path;
   options.world_size = job.world_size;
@@ -96,6 +111,7 @@ client::KeeperOptions keeper_options(const Job& job, const std::string& dpu) {
   options.number_here = job.number_here;
   options.services = job.config.services;
   options.service_cpus = job.config.service_cpus;
+  options.claims = claims_of(job, meeting.word);
   options.reach_allowed = job.config.memory.reach;
   options.init_timeout_ms = job.config.init_timeout_ms;
   options.dpu = dpu;
@@ -133,7 +149,7 @@ Status open_up(const Job& job, Meeting& meeting, bool on_dpu) {
   if (!dpu) return Error{dpu.error()};
   if (job.local_rank != 0) return Done{};
   if (!door) return Error{door.error()};
-  return client::start_keeper(keeper_options(job, dpu.value()), std::move(door).value());
+  return client::start_keeper(keeper_options(job, meeting, dpu.value()), std::move(door).value());
 }
 
 // Empty: this rank has everything that it needs.

@@ -39,7 +39,23 @@ void free_handles(Job& job) {
   real().Comm_free(&job.packing_comm);
 }
 
+const char* core_in_words(const WelcomeBody& welcome) {
+  if (welcome.core_share == copy::CoreShare::own) return "";
+  return welcome.other_job != 0 ? " (shared with another job)" : " (shared with ranks)";
+}
+
+// Who named a core gets it. Under `outrigger run` that has said so before.
+void warn_of_other_job(const Job& job) {
+  const WelcomeBody& welcome = job.client->welcome();
+  if (job.local_rank != 0 || welcome.other_job == 0) return;
+  if (job.config.service_cpus.empty() || !job.config.claims_job.empty()) return;
+  const std::string who = welcome.other_job > 0 ? " (process " + std::to_string(welcome.other_job) + ")" : "";
+  print("another job%s has core %d of %s, too: service processes give way there", who.c_str(), welcome.cpu,
+        setting::kServiceCpus);
+}
+
 void describe(const Job& job) {
+  warn_of_other_job(job);
   if (!job.config.verbose || job.world_rank != 0) return;
   const WelcomeBody& welcome = job.client->welcome();
   if (job.nodes > 1) print("offloading on %u nodes; the first has %u of the ranks", job.nodes, job.local_size);
@@ -49,7 +65,7 @@ void describe(const Job& job) {
                  (welcome.reach & kReachAlias) != 0 ? " and move it by exported handles" : "");
   }
   print("offloading: %u ranks, %u service process(es), core %d%s, cross-memory attach %s%s", job.world_size,
-        welcome.sp_count, welcome.cpu, welcome.core_share == copy::CoreShare::own ? "" : " (shared with ranks)",
+        welcome.sp_count, welcome.cpu, core_in_words(welcome),
         job.client->reached_by(kReachCma) ? "available" : "not available: private buffers are packed",
         job.client->reached_by(kReachXpmem) ? ", XPMEM" : "");
 }

@@ -60,13 +60,34 @@ Result<std::uint32_t> tasks_here() {
   return tasks_of_node(tasks, node.value());
 }
 
+Status add_cpus(const char* option, const std::string& text, CpuMask& mask) {
+  const Result<std::vector<int>> cpus = parse_cpu_list(text);
+  if (!cpus) return Error{fmt::format("{}: {}", option, cpus.error())};
+  for (const int cpu : cpus.value()) mask.set(static_cast<std::size_t>(cpu));
+  return Done{};
+}
+
+Result<OtherJobs> others_of(const BindOptions& binding) {
+  OtherJobs others;
+  if (const Status added = add_cpus("--others-ranks", binding.others_ranks, others.ranks); !added) {
+    return Error{added.error()};
+  }
+  if (const Status added = add_cpus("--others-services", binding.others_services, others.services); !added) {
+    return Error{added.error()};
+  }
+  return others;
+}
+
 // Service processes and pretended nodes as the ranks' environment has them; the command line goes first.
 Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) {
   Result<BindRequest> parsed = parse_bind(binding.bind);
   if (!parsed) return Error{parsed.error()};
   Result<std::vector<int>> cpus = parse_cpu_list(variable(kServiceCpus));
   if (!cpus) return Error{std::string(kServiceCpus) + ": " + cpus.error()};
+  Result<OtherJobs> others = others_of(binding);
+  if (!others) return Error{others.error()};
   NodeRequest request;
+  request.others = std::move(others).value();
   request.bind = std::move(parsed).value();
   request.ranks = ranks;
   request.services = binding.services;
@@ -143,7 +164,22 @@ void set_preload(const std::string& ours, const std::string& program) {
   (void)::setenv("ASAN_OPTIONS", ("verify_asan_link_order=0" + (options.empty() ? "" : ":" + options)).c_str(), 1);
 }
 
-nlohmann::json as_json(const NodePlacement& placement, const Topology& topology) {
+// The process with the claim on each core that another job has.
+nlohmann::json as_json(const OtherJobs& others, const Topology& topology) {
+  nlohmann::json taken = nlohmann::json::array();
+  for (const Core& core : topology.cores) {
+    const auto one_of = [&core](const CpuMask& mask) {
+      return std::ranges::any_of(core.cpus, [&](int cpu) { return mask.test(static_cast<std::size_t>(cpu)); });
+    };
+    const bool services = one_of(others.services);
+    if (!services && !one_of(others.ranks)) continue;
+    taken.push_back(
+        {{"cpu", core.cpus.front()}, {"by", services ? "service" : "ranks"}, {"pid", others.one_at(core.cpus)}});
+  }
+  return taken;
+}
+
+nlohmann::json as_json(const NodePlacement& placement, const OtherJobs& others, const Topology& topology) {
   nlohmann::json cores = nlohmann::json::array();
   for (const Core& core : topology.cores) cores.push_back({{"cpus", core.cpus}, {"domain", core.domain}});
   nlohmann::json ranks = nlohmann::json::array();
@@ -162,6 +198,7 @@ nlohmann::json as_json(const NodePlacement& placement, const Topology& topology)
           {"cores", cores},
           {"ranks", ranks},
           {"services", services},
+          {"other_jobs", as_json(others, topology)},
           {"service_cpus", placement.service_cpus}};
 }
 
@@ -211,10 +248,14 @@ Result<std::string> describe_placement(const PlaceOptions& options, const Topolo
   if (!request) return Error{request.error()};
   NodeRequest wanted = std::move(request).value();
   wanted.nodes = options.pretend_nodes;
+  if (options.heed_others) {
+    const Claimant me = claimant_of_environment();
+    wanted.others = other_jobs(read_claims(me.scope), me.job);
+  }
   const Topology here = within_affinity(topology);
   const Result<NodePlacement> placement = place_node(wanted, here);
   if (!placement) return Error{placement.error()};
-  return as_json(placement.value(), here).dump();
+  return as_json(placement.value(), wanted.others, here).dump();
 }
 
 }  // namespace outrigger::service

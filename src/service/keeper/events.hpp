@@ -22,6 +22,7 @@ enum class Source : std::uint32_t {
   service,
   service_exit,
   service_state,
+  neighbour,
   dpu_link
 };
 

@@ -58,8 +58,10 @@ void JobCounts::rank_leaves(const LocalRank& rank) {
   if (!rank.segment.valid()) return;
   const SegmentHeader& header = SegmentView(rank.segment.base()).header();
   add_routes(wire_, header);
-  counted.ledger->header().service.measured(header.service_ran_ns.load(std::memory_order_relaxed),
-                                            header.service_waited_ns.load(std::memory_order_relaxed));
+  report::ServiceFigures& figures = counted.ledger->header().service;
+  figures.measured(header.service_ran_ns.load(std::memory_order_relaxed),
+                   header.service_waited_ns.load(std::memory_order_relaxed));
+  figures.other_job = header.service_other_job.load(std::memory_order_relaxed);
 }
 
 // Of several that did it, the first.

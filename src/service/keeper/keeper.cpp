@@ -173,6 +173,7 @@ void Keeper::welcome(LocalRank& rank) {
   body.reach = rank.reach;
   body.cpu = place.cpu;
   body.core_share = place.core_share;
+  body.other_job = place.other_job;
   const int doorbell = services_->doorbell(rank.sp);
   const std::array<int, 2> fds{rank.segment_fd.get(), doorbell >= 0 ? doorbell : rank.segment_fd.get()};
   if (!rank.tell(ControlKind::welcome, body, fds)) disconnect_rank(rank.hello.local_rank, "it took no welcome");

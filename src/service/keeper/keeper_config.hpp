@@ -9,6 +9,7 @@
 
 #include "protocol/control.hpp"
 #include "protocol/settings.hpp"
+#include "service/keeper/core_claims.hpp"
 
 namespace outrigger::service {
 
@@ -20,6 +21,7 @@ struct KeeperConfig {
   std::uint32_t number_here = 0;   // which of them this is
   std::uint32_t services = 0;      // 0: by itself
   std::vector<int> service_cpus;   // empty: cores free of ranks
+  Claimant claims;                 // of cores
   std::uint32_t reach_allowed = kReachAll;
   // For all ranks to appear and the service processes to be ready, from the keeper's start on.
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;

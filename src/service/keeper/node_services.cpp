@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <utility>
@@ -21,10 +22,33 @@ CpuMask mask_of(const HelloBody& hello) {
   return mask;
 }
 
+// Does the rank leave out a core that it could have? Where the launcher bound nobody there is nothing to claim.
+bool is_bound(const CpuMask& mask, const Topology& topology) {
+  return std::ranges::any_of(topology.cores, [&](const Core& core) {
+    return std::ranges::none_of(core.cpus, [&](int cpu) { return mask.test(static_cast<std::size_t>(cpu)); });
+  });
+}
+
+// Of the whole core: hardware threads share it.
+std::vector<int> cpus_beside(const Topology& topology, int cpu) {
+  const Core* core = core_with(topology, cpu);
+  return core == nullptr ? std::vector<int>{cpu} : core->cpus;
+}
+
+// Two jobs' ranks on one core are the users' business: of service processes each must know.
+bool matters(const CoreClaim& claim, const CpuMask& services, const CpuMask& ranks) {
+  const auto cpu = static_cast<std::size_t>(claim.cpu);
+  return services.test(cpu) || (ranks.test(cpu) && claim.by == CoreClaim::By::service);
+}
+
 }  // namespace
 
 NodeServices::NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter)
-    : Services(config, ranks, events), processes_(starter, events), topology_(read_topology()) {}
+    : Services(config, ranks, events),
+      processes_(starter, events),
+      claims_(config.claims),
+      neighbours_(config.claims, events),
+      topology_(read_topology()) {}
 
 Status NodeServices::start() {
   if (!topology_) return Error{topology_.error()};
@@ -51,11 +75,79 @@ void NodeServices::choose_places(const Topology& topology) {
   for (const LocalRank& rank : ranks_) {
     const CpuMask mask = mask_of(rank.hello);
     request.used_by_ranks |= mask;
+    if (is_bound(mask, topology)) rank_cpus_ |= mask;
     rank_domains.push_back(domain_of_cpus(topology, cpus_of(mask)));
   }
-  places_ = place_services(request, topology);
+  neighbours_.open();
+  claims_.claim_ranks(cpus_of(rank_cpus_));
+  place_with_claims(request, topology);
+  (void)look_at_neighbours();
   const std::vector<std::uint32_t> service_of = services_of_ranks(rank_domains, places_, topology);
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = service_of[rank];
+}
+
+// Others may claim meanwhile what is free when one looks: then it is looked again. What others have only grows here, so
+// this ends.
+void NodeServices::place_with_claims(PlacementRequest& request, const Topology& topology) {
+  request.others = claims_.others();
+  do {
+    claims_.drop_services();
+    places_ = place_services(request, topology);
+  } while (!claim_places(request, topology));
+}
+
+// False: the request knows of more cores that others have than before.
+bool NodeServices::claim_places(PlacementRequest& request, const Topology& topology) {
+  bool news = false;
+  for (const ServicePlace& place : places_) {
+    if (place.cpu < 0) continue;
+    const std::vector<int> cpus = cpus_beside(topology, place.cpu);
+    if (place.other_job != 0) {
+      claims_.share_service(cpus);
+      continue;
+    }
+    const bool claimed = claims_.claim_service(cpus);
+    OtherJobs now = claims_.others();  // after the claim: whoever binds ranks there later sees it
+    news = news || !claimed || now.one_at(cpus) != 0;
+    request.others.services |= now.services;
+    request.others.ranks |= now.ranks;
+    request.others.claims = std::move(now.claims);
+    if (claimed) continue;
+    for (const int cpu : cpus) request.others.services.set(static_cast<std::size_t>(cpu));
+  }
+  return !news;
+}
+
+// Those whose cores are other jobs' now, and were not, or the other way about.
+std::vector<std::uint32_t> NodeServices::look_at_neighbours() {
+  if (config_.claims.scope.empty()) return {};
+  const Topology& topology = topology_.value();
+  const OtherJobs others = claims_.others();
+  std::vector<std::uint32_t> changed;
+  CpuMask services;
+  for (std::uint32_t sp = 0; sp < count(); ++sp) {
+    ServicePlace& place = places_[sp];
+    if (place.cpu < 0) continue;
+    const std::vector<int> cpus = cpus_beside(topology, place.cpu);
+    for (const int cpu : cpus) services.set(static_cast<std::size_t>(cpu));
+    const pid_t other = others.one_at(cpus);
+    if (std::exchange(place.other_job, other) == other) continue;
+    place.core_share = place.free_of_own && other == 0 ? copy::CoreShare::own : copy::CoreShare::shared;
+    changed.push_back(sp);
+  }
+  std::vector<CoreClaim> near = others.claims;
+  std::erase_if(near, [&](const CoreClaim& claim) { return !matters(claim, services, rank_cpus_); });
+  neighbours_.meet(near);
+  return changed;
+}
+
+// A service process is told of other jobs apart from what it is told of its own ranks: it watches a core that they
+// leave alone also where another job is.
+void NodeServices::tell_core_share(std::uint32_t sp) {
+  processes_.tell(sp, ControlKind::core_share, CoreShareBody{place(sp).core_share, place(sp).other_job});
+  spdlog::info("cpu {} of service process {}: {}", place(sp).cpu, sp,
+               place(sp).other_job == 0 ? std::string("no other job has it any more")
+                                        : fmt::format("another job has it, too (pid {})", place(sp).other_job));
 }
 
 // Starts these, and tells them all that they have to know: every one at the start. Of what one needs that is started
@@ -75,10 +167,11 @@ void NodeServices::configure(std::uint32_t sp) {
   ConfigureBody body = configuration(sp);
   body.epoch = processes_.times_started(sp);
   body.cache_bytes = cache_bytes_;
+  if (place(sp).free_of_own) body.core_share = copy::CoreShare::own;
   processes_.tell(sp, ControlKind::configure, body);
-  const bool own = body.core_share == copy::CoreShare::own;
   spdlog::info("service process {} (pid {}) on cpu {}{}", sp, processes_.pid(sp), body.cpu,
-               own ? ", a core free of ranks" : "");
+               place(sp).free_of_own ? ", a core free of ranks" : "");
+  if (place(sp).other_job != 0) tell_core_share(sp);
 }
 
 // The other service processes before the ranks: with all ranks known it begins to work.
@@ -107,7 +200,19 @@ void NodeServices::introduce_rank(std::uint32_t sp, const LocalRank& rank) {
   }
 }
 
+// The claims first: service processes without ranks leave their cores alone, and take their time to say farewell. The
+// user's next job may be looking already.
+void NodeServices::stop() {
+  claims_.drop();
+  neighbours_.close();
+  processes_.stop();
+}
+
 std::vector<ServiceMessage> NodeServices::receive(const Event& event) {
+  if (event.source == Source::neighbour) neighbours_.hear();
+  if (neighbours_.time_to_look(Clock::now())) {
+    for (const std::uint32_t sp : look_at_neighbours()) tell_core_share(sp);
+  }
   std::vector<ServiceMessage> messages = processes_.receive(event);
   for (const LostService& lost : processes_.take_lost()) {
     fail(fmt::format("service process {} (pid {}) on node {} {}", lost.sp, lost.pid, host_name(), lost.how));
@@ -116,8 +221,10 @@ std::vector<ServiceMessage> NodeServices::receive(const Event& event) {
 }
 
 std::optional<Services::Clock::time_point> NodeServices::next_look() const {
-  if (!processes_.any_stopped()) return std::nullopt;
-  return Clock::now() + StoppedServices::kTurn;
+  std::optional<Clock::time_point> next = neighbours_.next_look();
+  if (!processes_.any_stopped()) return next;
+  const Clock::time_point turn = Clock::now() + StoppedServices::kTurn;
+  return std::min(next.value_or(turn), turn);
 }
 
 void NodeServices::send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {

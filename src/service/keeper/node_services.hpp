@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "service/keeper/neighbours.hpp"
 #include "service/keeper/services.hpp"
 #include "service/topology.hpp"
 
@@ -17,7 +18,7 @@ class NodeServices final : public Services {
   NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter);
 
   [[nodiscard]] Status start() override;
-  void stop() override { processes_.stop(); }
+  void stop() override;
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event) override;
   [[nodiscard]] std::optional<Clock::time_point> next_look() const override;
   void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;
@@ -26,12 +27,19 @@ class NodeServices final : public Services {
  private:
   [[nodiscard]] Status take_regions() const override;
   void choose_places(const Topology& topology);
+  void place_with_claims(PlacementRequest& request, const Topology& topology);
+  [[nodiscard]] bool claim_places(PlacementRequest& request, const Topology& topology);
+  [[nodiscard]] std::vector<std::uint32_t> look_at_neighbours();
+  void tell_core_share(std::uint32_t sp);
   [[nodiscard]] Status launch(std::span<const std::uint32_t> sps);
   void configure(std::uint32_t sp);
   [[nodiscard]] Status introduce(std::uint32_t sp);
   void introduce_rank(std::uint32_t sp, const LocalRank& rank);
 
   ServiceProcesses processes_;
+  CoreClaims claims_;
+  Neighbours neighbours_;
+  CpuMask rank_cpus_;          // that this node's ranks are bound to
   Result<Topology> topology_;  // read while ranks are still on their way
   std::uint64_t cache_bytes_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -173,20 +174,33 @@ Cores candidates_for_services(const NodeRequest& request, const Topology& topolo
   return candidates;
 }
 
+std::size_t cores_wanted_for_services(const NodeRequest& request) {
+  const std::uint32_t ranks_of_node = (request.ranks + request.nodes - 1) / request.nodes;
+  const std::uint32_t services = request.services != 0 ? request.services : default_services(ranks_of_node);
+  return std::min<std::size_t>(std::size_t{services} * request.nodes, request.ranks);
+}
+
+// Without those of other jobs; of less than `least` cores the best there are.
+Cores without_others(const OtherJobs& others, const Topology& topology, const Cores& candidates, std::size_t least) {
+  const std::vector<int> ranks = cpus_of(others.ranks);
+  const Cores no_ranks = cores_without(topology, candidates, ranks);
+  const Cores alone = cores_without(topology, no_ranks, cpus_of(others.services));
+  if (alone.size() >= least) return alone;
+  return no_ranks.size() >= least ? no_ranks : candidates;
+}
+
 std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& topology) {
   if (request.keep_no_core) return {};
   if (!request.service_cpus.empty()) return request.service_cpus;
   if (request.bind.policy == BindPolicy::none) return {};
-  const Cores candidates = candidates_for_services(request, topology);
-  const std::uint32_t ranks_of_node = (request.ranks + request.nodes - 1) / request.nodes;
-  const std::uint32_t services = request.services != 0 ? request.services : default_services(ranks_of_node);
-  const std::size_t wanted = std::size_t{services} * request.nodes;
   std::size_t most = topology.cores.size() - 1;
   // What a list leaves free is spare.
   if (request.keep_spare_only && request.bind.policy != BindPolicy::list) {
     most = topology.cores.size() - std::min<std::size_t>(request.ranks, topology.cores.size());
   }
-  const std::size_t count = std::min<std::size_t>({wanted, request.ranks, most});
+  const std::size_t count = std::min(cores_wanted_for_services(request), most);
+  const Cores candidates = without_others(request.others, topology, candidates_for_services(request, topology),
+                                          std::max<std::size_t>(count, 1));
   std::vector<int> cpus;
   for (const CoreIndex core : last_of_each_domain(topology, candidates, count)) {
     cpus.push_back(topology.cores[core].cpus.front());
@@ -198,6 +212,20 @@ std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& t
 Cores cores_for_ranks(const Topology& topology, const std::vector<int>& service_cpus) {
   const Cores cores = cores_without(topology, every_core(topology), service_cpus);
   return cores.empty() ? every_core(topology) : cores;
+}
+
+// What other jobs have is left out where the rest is enough.
+Topology left_by_others(const NodeRequest& request, const Topology& topology) {
+  const bool placed = request.bind.policy != BindPolicy::list && request.bind.policy != BindPolicy::none;
+  const CpuMask taken = request.others.ranks | request.others.services;
+  Topology rest{{}, topology.cache_bytes};
+  std::ranges::copy_if(topology.cores, std::back_inserter(rest.cores), [&](const Core& core) {
+    return std::ranges::none_of(core.cpus, [&](int cpu) { return taken.test(static_cast<std::size_t>(cpu)); });
+  });
+  const bool named = !request.service_cpus.empty() && !check_service_cpus(rest, request.service_cpus);
+  const bool spared = request.keep_no_core || request.keep_spare_only;  // ranks go first
+  const std::size_t services = spared ? 0 : cores_wanted_for_services(request);
+  return placed && !named && rest.cores.size() >= request.ranks + services ? rest : topology;
 }
 
 CpuMask used_by(const std::vector<RankPlace>& ranks) {
@@ -225,6 +253,7 @@ void add_services(NodePlacement& placement, const NodeRequest& request, const To
   wanted.keepers_here = request.nodes;
   wanted.number_here = node;
   wanted.used_by_ranks = used_by(placement.ranks);
+  wanted.others = request.others;
   const std::vector<ServicePlace> services = place_services(wanted, topology);
   const std::vector<std::uint32_t> service_of = services_of_ranks(rank_domains, services, topology);
   const auto first = static_cast<std::uint32_t>(placement.services.size());
@@ -273,7 +302,8 @@ Result<BindRequest> parse_bind(const std::string& text) {
   return request;
 }
 
-Result<NodePlacement> place_node(const NodeRequest& request, const Topology& topology) {
+Result<NodePlacement> place_node(const NodeRequest& request, const Topology& machine) {
+  const Topology topology = left_by_others(request, machine);
   if (topology.cores.empty() || request.ranks == 0) return Error{"there is no core or no rank to place"};
   if (request.nodes == 0 || request.nodes > request.ranks) {
     return Error{fmt::format("{} ranks cannot be split into {} nodes (OUTRIGGER_PRETEND_NODES): from 1 to {}",

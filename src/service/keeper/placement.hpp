@@ -33,6 +33,7 @@ struct NodeRequest {
   std::vector<int> service_cpus;  // empty: by itself
   bool keep_no_core = false;      // service processes are on a DPU: ranks may have all cores
   bool keep_spare_only = false;   // no core is kept that a rank would have had; those of `service_cpus` are
+  OtherJobs others;               // what they have is left to them while there are enough other cores
   std::uint32_t nodes = 1;        // pretended: its ranks are split into so many, each with service processes of its own
 };
 
@@ -52,8 +53,11 @@ struct NodePlacement {
 };
 
 // The cores kept for service processes are the last ones of each NUMA domain, as many as there are service processes;
-// at least one core is left for ranks. With more ranks than cores left, those of a domain share its cores.
-// Errors: a list that does not fit the ranks, cpus that may not be used.
+// at least one core is left for ranks. Cores that other jobs have are left out of all this if the rest is enough for a
+// core a rank and, unless spare ones only are kept, those of the service processes; otherwise they are cores like any
+// other, but that those of others' ranks are kept for service processes only where there is nothing else. With more
+// ranks than cores left, those of a domain share its cores. Errors: a list that does not fit the ranks, cpus that may
+// not be used.
 [[nodiscard]] Result<NodePlacement> place_node(const NodeRequest& request, const Topology& topology);
 
 // The pretended node of a local rank: consecutive ranks, numbers that differ by one at most.

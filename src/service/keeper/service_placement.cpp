@@ -18,6 +18,36 @@ std::uint32_t count_services(const PlacementRequest& request, std::size_t candid
   return std::clamp<std::uint32_t>(count, 1, std::max(1U, std::min(request.local_size, kMaxServices)));
 }
 
+// One cpu of each core where a service process may go by itself: those that no other job's service process has first.
+struct Candidates {
+  std::vector<int> cpus;
+  std::size_t alone = 0;  // the first so many
+};
+
+Candidates candidates_of(const PlacementRequest& request, const Topology& topology) {
+  Candidates found;
+  const bool named = !request.service_cpus.empty();
+  found.cpus = named ? request.service_cpus : free_cpus(topology, request.used_by_ranks | request.others.ranks);
+  found.alone = found.cpus.size();
+  if (named) return found;  // in the order that was asked for
+  const auto shared = std::ranges::stable_partition(
+      found.cpus, [&](int cpu) { return core_is_free(topology, cpu, request.others.services); });
+  found.alone -= shared.size();
+  return found;
+}
+
+// What is left to a service process that is not bound.
+copy::CoreShare unbound_share(const PlacementRequest& request) {
+  const std::size_t others = (request.others.ranks | request.others.services).count();
+  const bool room = std::size_t{request.local_size} + others < request.usable_cpus;
+  return room ? copy::CoreShare::idle : copy::CoreShare::none;
+}
+
+pid_t other_job_at(const PlacementRequest& request, const Topology& topology, int cpu) {
+  const Core* core = core_with(topology, cpu);
+  return request.others.one_at(core == nullptr ? std::vector<int>{cpu} : core->cpus);
+}
+
 }  // namespace
 
 std::uint32_t default_services(std::uint32_t ranks) {
@@ -36,21 +66,23 @@ std::vector<ServicePlace> place_services(const PlacementRequest& request, const 
   using copy::CoreShare;
   const bool named = !request.service_cpus.empty();
   const bool pretends = request.keepers_here > 1;
-  const std::vector<int> candidates = named ? request.service_cpus : free_cpus(topology, request.used_by_ranks);
-  const std::uint32_t count = count_services(request, candidates.size());
+  const auto [candidates, alone] = candidates_of(request, topology);
+  const std::uint32_t count = count_services(request, alone != 0 ? alone : candidates.size());
   const bool crowded = pretends && std::size_t{request.keepers_here} * count > candidates.size();
-  const CoreShare unbound = request.local_size >= request.usable_cpus ? CoreShare::none : CoreShare::idle;
-  std::vector<ServicePlace> places(count, ServicePlace{-1, unbound});
+  std::vector<ServicePlace> places(count, ServicePlace{-1, unbound_share(request)});
   for (std::uint32_t i = 0; i < count && !candidates.empty(); ++i) {
     const std::size_t turn = std::size_t{request.number_here} * count + i;
     if (turn >= candidates.size() && !named && !pretends) break;
     const int cpu = candidates[turn % candidates.size()];
-    const bool own = !crowded && core_is_free(topology, cpu, request.used_by_ranks);
-    places[i] = {cpu, own ? CoreShare::own : CoreShare::shared};
+    const pid_t other = other_job_at(request, topology, cpu);
+    const bool free_of_own = !crowded && core_is_free(topology, cpu, request.used_by_ranks);
+    places[i] = {cpu, free_of_own && other == 0 ? CoreShare::own : CoreShare::shared, other, free_of_own};
   }
   for (ServicePlace& place : places) {
     const auto same_cpu = [&](const ServicePlace& other) { return other.cpu == place.cpu; };
-    if (place.cpu >= 0 && std::ranges::count_if(places, same_cpu) > 1) place.core_share = CoreShare::shared;
+    if (place.cpu < 0 || std::ranges::count_if(places, same_cpu) == 1) continue;
+    place.core_share = CoreShare::shared;
+    place.free_of_own = false;
   }
   return places;
 }

@@ -1,10 +1,13 @@
 // How many service processes a node has, where each runs, whose its core is, and whom it serves. Pure.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <vector>
 
 #include "copy/core_share.hpp"
+#include "service/keeper/core_claims.hpp"
 #include "service/topology.hpp"
 
 namespace outrigger::service {
@@ -12,6 +15,8 @@ namespace outrigger::service {
 struct ServicePlace {
   int cpu = -1;  // -1: not pinned
   copy::CoreShare core_share = copy::CoreShare::none;
+  pid_t other_job = 0;       // a process of another job that has this core, too; -1: not known which; 0: there is none
+  bool free_of_own = false;  // nobody of this job is there but this one: without other jobs the core is its own
 };
 
 struct PlacementRequest {
@@ -20,6 +25,7 @@ struct PlacementRequest {
   std::uint32_t services = 0;     // 0: by itself
   std::vector<int> service_cpus;  // empty: cores free of ranks
   CpuMask used_by_ranks;
+  OtherJobs others;  // cores of their ranks are not chosen, those of their service processes where no other is left
   std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be: each takes its turn at the cores
   std::uint32_t number_here = 0;
 };

@@ -16,6 +16,16 @@ constexpr milliseconds kBetweenRetries{5};
 
 }  // namespace
 
+void CoursePolicy::publish_to(SegmentHeader& header) {
+  published_.push_back(&header);
+  header.service_other_job.store(other_job_, std::memory_order_relaxed);
+}
+
+void CoursePolicy::publish_other_job(std::int32_t process) {
+  other_job_ = process;
+  for (SegmentHeader* header : published_) header->service_other_job.store(process, std::memory_order_relaxed);
+}
+
 void CoursePolicy::posted(const engine::PostedOperation& operation) {
   if (operation.by_course && sizes_.note(operation)) wish_for(operation.id.group);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -25,7 +26,9 @@ class CoursePolicy final : public fabric::Port {
   // Before the first post. Must outlive this.
   void start(engine::Engine& engine) { engine_ = &engine; }
   // How much of its core it gets is written there. Until it is removed.
-  void publish_to(SegmentHeader& header) { published_.push_back(&header); }
+  void publish_to(SegmentHeader& header);
+  // Has the core, too: ranks' reports say so from now on.
+  void publish_other_job(std::int32_t process);
   void remove(const SegmentHeader& header) { std::erase(published_, &header); }
 
   // What ranks say.
@@ -50,6 +53,7 @@ class CoursePolicy final : public fabric::Port {
   std::optional<IdleTimeReader> idle_times_;
   CoreWatch watch_;
   RunTimes times_;
+  std::int32_t other_job_ = 0;
   bool wishes_native_ = false;
   Clock::time_point looked_;
   Clock::time_point retried_;

@@ -43,6 +43,7 @@ void Wiring::handle(ControlMessage& message) {
   }
   switch (message.kind()) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
+    case ControlKind::core_share: return share_core(message.body<CoreShareBody>());
     case ControlKind::peer_ring: return add_peer(message.body<PeerRingBody>(), message.fds());
     case ControlKind::rank_joined: return add_rank(message.body<RankJoinedBody>(), message.fds());
     case ControlKind::rank_remote: return add_remote_rank(message.body<RankRemoteBody>(), message.fds()[0]);
@@ -71,6 +72,16 @@ void Wiring::configure(const ConfigureBody& body) {
   const Status bound = bind_thread_to_cpu(body.cpu);
   if (!bound) return spdlog::warn("{}", bound.error());  // slower, not wrong
   if (body.core_share == copy::CoreShare::own) courses_.watch_core(body.cpu);
+}
+
+// Who lends does not change by it (copy/policy.hpp), so that nothing that is under way is touched.
+void Wiring::share_core(const CoreShareBody& body) {
+  using copy::CoreShare;
+  const bool fits = body.core_share == CoreShare::own || body.core_share == CoreShare::shared;
+  if (!fits || configuration_->cpu < 0) return keeper_.fail("the keeper named a core's users wrongly");
+  sleeper_.share_core(body.core_share);
+  host_.share_core(body.core_share);
+  if (body.other_job != 0) courses_.publish_other_job(body.other_job);
 }
 
 void Wiring::add_port(fabric::Port& port) {

@@ -41,6 +41,7 @@ class Wiring {
 
  private:
   void configure(const ConfigureBody& body);
+  void share_core(const CoreShareBody& body);
   [[nodiscard]] Status open_dpu();
   [[nodiscard]] Status open_wire();
   void add_port(fabric::Port& port);
