@@ -85,8 +85,11 @@ void add_bind_options(CLI::App& command, BindOptions& binding) {
       ->check(CLI::Range(0U, outrigger::kMaxServices));
   command.add_option("--others-ranks", binding.others_ranks, "Cpus that ranks of other jobs have, e.g. 0-3");
   command.add_option("--others-services", binding.others_services, "Cpus that their service processes have");
-  command.add_flag("--keep-no-core", binding.keep_no_core, "Service processes are on a DPU: ranks get all cores");
-  command.add_flag("--keep-spare-only", binding.keep_spare_only, "Keep only cores that no rank needs");
+  command
+      .add_option("--keep", binding.keep,
+                  "Cores no rank is put on: wanted (one a service process), spare (that no rank needs), none (service "
+                  "processes are on a DPU)")
+      ->capture_default_str();
 }
 
 int run_place(const PlaceOptions& options) {

@@ -68,7 +68,7 @@ TEST(NodePlacement, AListIsTakenAsGiven) {
 
 TEST(NodePlacement, WithServiceProcessesOnADpuRanksHaveAllCores) {
   NodeRequest request = request_of("bunch", 4, 2);
-  request.keep_no_core = true;
+  request.keep = KeptCores::none;
   request.service_cpus = {0};
   const auto placed = place_node(request, machine(1, 4));
   ASSERT_TRUE(placed.ok());
@@ -79,7 +79,7 @@ TEST(NodePlacement, WithServiceProcessesOnADpuRanksHaveAllCores) {
 TEST(NodePlacement, WhatRanksNeedIsNotKeptWhereOnlySpareCoresAre) {
   const auto kept = [](const std::string& bind, std::uint32_t ranks, std::vector<int> named = {}) {
     NodeRequest request = request_of(bind, ranks, 2);
-    request.keep_spare_only = true;
+    request.keep = KeptCores::spare;
     request.service_cpus = std::move(named);
     return place_node(request, machine(1, 4)).value();
   };
@@ -196,6 +196,8 @@ TEST(LocalRank, IsWhatTheLauncherSays) {
 }
 
 TEST(BindRequest, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(parse_kept_cores("spare").value(), KeptCores::spare);
+  EXPECT_FALSE(parse_kept_cores("spares").ok());
   for (const char* bad : {"", "bunches", "0,x", "0::1", "-"}) EXPECT_FALSE(parse_bind(bad).ok()) << bad;
 }
 

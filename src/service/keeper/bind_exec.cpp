@@ -84,6 +84,8 @@ Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) 
   if (!parsed) return Error{parsed.error()};
   Result<std::vector<int>> cpus = parse_cpu_list(variable(kServiceCpus));
   if (!cpus) return Error{std::string(kServiceCpus) + ": " + cpus.error()};
+  const Result<KeptCores> keep = parse_kept_cores(binding.keep);
+  if (!keep) return Error{keep.error()};
   Result<OtherJobs> others = others_of(binding);
   if (!others) return Error{others.error()};
   NodeRequest request;
@@ -91,8 +93,7 @@ Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) 
   request.bind = std::move(parsed).value();
   request.ranks = ranks;
   request.services = binding.services;
-  request.keep_no_core = binding.keep_no_core;
-  request.keep_spare_only = binding.keep_spare_only;
+  request.keep = keep.value();
   request.service_cpus = std::move(cpus).value();
   if (!variable(setting::kPretendNodes).empty()) {
     const Result<std::uint32_t> nodes = number_of_variable(setting::kPretendNodes);

@@ -14,8 +14,7 @@ namespace outrigger::service {
 struct BindOptions {
   std::string bind;               // see parse_bind
   std::uint32_t services = 0;     // per node; 0: by itself
-  bool keep_no_core = false;      // service processes are on a DPU
-  bool keep_spare_only = false;   // see NodeRequest
+  std::string keep = "wanted";    // see parse_kept_cores
   std::string others_ranks{};     // cpus that other jobs have, for their ranks ...
   std::string others_services{};  // ... and their service processes
 };

@@ -190,12 +190,12 @@ Cores without_others(const OtherJobs& others, const Topology& topology, const Co
 }
 
 std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& topology) {
-  if (request.keep_no_core) return {};
+  if (request.keep == KeptCores::none) return {};
   if (!request.service_cpus.empty()) return request.service_cpus;
   if (request.bind.policy == BindPolicy::none) return {};
   std::size_t most = topology.cores.size() - 1;
   // What a list leaves free is spare.
-  if (request.keep_spare_only && request.bind.policy != BindPolicy::list) {
+  if (request.keep == KeptCores::spare && request.bind.policy != BindPolicy::list) {
     most = topology.cores.size() - std::min<std::size_t>(request.ranks, topology.cores.size());
   }
   const std::size_t count = std::min(cores_wanted_for_services(request), most);
@@ -223,8 +223,8 @@ Topology left_by_others(const NodeRequest& request, const Topology& topology) {
     return std::ranges::none_of(core.cpus, [&](int cpu) { return taken.test(static_cast<std::size_t>(cpu)); });
   });
   const bool named = !request.service_cpus.empty() && !check_service_cpus(rest, request.service_cpus);
-  const bool spared = request.keep_no_core || request.keep_spare_only;  // ranks go first
-  const std::size_t services = spared ? 0 : cores_wanted_for_services(request);
+  // Unless cores are kept that ranks need, ranks go first.
+  const std::size_t services = request.keep == KeptCores::wanted ? cores_wanted_for_services(request) : 0;
   return placed && !named && rest.cores.size() >= request.ranks + services ? rest : topology;
 }
 
@@ -278,6 +278,13 @@ Result<std::vector<std::vector<int>>> parse_lists(const std::string& text) {
 }
 
 }  // namespace
+
+Result<KeptCores> parse_kept_cores(const std::string& text) {
+  if (text == "wanted") return KeptCores::wanted;
+  if (text == "spare") return KeptCores::spare;
+  if (text == "none") return KeptCores::none;
+  return Error{fmt::format("--keep: '{}' is none of wanted, spare and none", text)};
+}
 
 Result<BindRequest> parse_bind(const std::string& text) {
   BindRequest request;

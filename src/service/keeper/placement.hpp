@@ -26,15 +26,24 @@ struct BindRequest {
 // "bunch", "scatter", "hybrid", "none"; "0,2,4-7": one cpu a rank in this order; "0-1:2-3": one list a rank.
 [[nodiscard]] Result<BindRequest> parse_bind(const std::string& text);
 
+// Which cores no rank is put on, for service processes.
+enum class KeptCores {
+  wanted,  // one for each service process, as long as a core is left for ranks
+  spare,   // only those that no rank would have had, or that a list of cpus names
+  none,    // service processes are on a DPU: ranks may have all
+};
+
+// "wanted", "spare", "none".
+[[nodiscard]] Result<KeptCores> parse_kept_cores(const std::string& text);
+
 struct NodeRequest {
   BindRequest bind;
   std::uint32_t ranks = 0;        // of this node
   std::uint32_t services = 0;     // 0: by itself
   std::vector<int> service_cpus;  // empty: by itself
-  bool keep_no_core = false;      // service processes are on a DPU: ranks may have all cores
-  bool keep_spare_only = false;   // no core is kept that a rank would have had; those of `service_cpus` are
-  OtherJobs others;               // what they have is left to them while there are enough other cores
-  std::uint32_t nodes = 1;        // pretended: its ranks are split into so many, each with service processes of its own
+  KeptCores keep = KeptCores::wanted;
+  OtherJobs others;         // what they have is left to them while there are enough other cores
+  std::uint32_t nodes = 1;  // pretended: its ranks are split into so many, each with service processes of its own
 };
 
 struct RankPlace {
