@@ -142,11 +142,11 @@ def parse(text: str) -> NodeBinding:
     )
 
 
-KEEP_NO_CORE = ("--keep", "none")
+KEEP_NO_CORE = "--keep=none"
 """For `outriggerd exec` and `place`: service processes are on a DPU, and ranks get all cores."""
 
 
-KEEP_SPARE_ONLY = ("--keep", "spare")
+KEEP_SPARE_ONLY = "--keep=spare"
 """Likewise: no core is kept that a rank would have had."""
 
 

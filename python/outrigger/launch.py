@@ -81,14 +81,14 @@ class Job:
         )  # fmt: skip
         return [*command, binding.HEED_OTHERS] if self.heeds_others else command
 
-    def kept_cores(self) -> tuple[str, ...]:
+    def kept_cores(self) -> list[str]:
         """Which cores service processes are left, for `outriggerd place` and `exec`.
 
         One that ranks need costs them more than overlap gains. Who fixes the choice wants it all the same.
         """
         if self.dpus.shares:
-            return binding.KEEP_NO_CORE
-        return () if self.settings.is_fixed() else binding.KEEP_SPARE_ONLY
+            return [binding.KEEP_NO_CORE]
+        return [] if self.settings.is_fixed() else [binding.KEEP_SPARE_ONLY]
 
 
 @dataclass(frozen=True)

@@ -257,7 +257,7 @@ def test_ranks_are_told_where_their_dpu_listens(site: Path, write_programs: Writ
     environment = (site / "environment").read_text().splitlines()
     assert f"OUTRIGGER_DPUS={secret}@{HERE}=bf1:4711" in environment
     ranks = (site / "ranks").read_text()
-    assert "-x OUTRIGGER_DPUS" in ranks and "exec --bind bunch --keep none" in ranks
+    assert "-x OUTRIGGER_DPUS" in ranks and "exec --bind bunch --keep=none" in ranks
     assert secret not in ranks + (site / "command-bf1").read_text() + errors
     assert "service processes end" in errors
 
@@ -268,7 +268,7 @@ def test_a_job_whose_dpu_fails_runs_on_the_hosts(site: Path, write_programs: Wri
     assert job.returncode == 0, errors
     assert f"outrigger: DPU broken of {HERE}: no RDMA device; load mlx5_ib; service processes run on" in errors
     assert "OUTRIGGER_DPU" not in (site / "environment").read_text()
-    assert "--keep none" not in (site / "ranks").read_text() + (site / "placed").read_text()
+    assert "--keep=none" not in (site / "ranks").read_text() + (site / "placed").read_text()
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_the_node_itself_binds_and_preloads(build: Artifacts) -> None:
     wrapper = plan.command.index("exec")
     assert plan.command[:6] == ("/usr/bin/mpirun.openmpi", "-n", "3", "--bind-to", "none", "--oversubscribe")
     assert plan.command[wrapper - 1 :] == (
-        str(build.daemon), "exec", "--bind", "bunch", "--services", "2", "--keep", "spare", "--preload",
+        str(build.daemon), "exec", "--bind", "bunch", "--services", "2", "--keep=spare", "--preload",
         str(build.preload("openmpi")), "--", "./prog", "-x",
     )  # fmt: skip
     assert plan.placement.service_cpus == (3,)

@@ -151,7 +151,7 @@ def test_ranks_are_started_through_srun(files: Path, built: Artifacts) -> None:
     for name in ("bin/outriggerd", "lib/liboutrigger-openmpi.so"):
         (build / name).parent.mkdir(parents=True, exist_ok=True)
         told = '{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}'
-        program(build / name, f"case $1 in launch) exec {built.daemon} \"$@\" ;; esac\necho '{told}'")
+        program(build / name, f"case $1 in tables | launch) exec {built.daemon} \"$@\" ;; esac\necho '{told}'")
     program(files / "mpirun.openmpi", "echo 'mpirun (Open MPI) 4.1.4'")
     program(files / "job.sh", "true")
     result = subprocess.run(
@@ -168,5 +168,5 @@ def test_ranks_are_started_through_srun(files: Path, built: Artifacts) -> None:
         f"{build}/bin/outriggerd n1=bf1:1000,n2=bf2:2000 | "
         f"--ntasks=4 --nodes=2 --nodelist=n1,n2 --distribution=block --ntasks-per-node=2 "
         f"--kill-on-bad-exit=1 --cpu-bind=none --export=ALL --mpi=pmix {build}/bin/outriggerd exec --bind bunch "
-        f"--keep none --preload {build}/lib/liboutrigger-openmpi.so -- {files}/job.sh x y\n"
+        f"--keep=none --preload {build}/lib/liboutrigger-openmpi.so -- {files}/job.sh x y\n"
     )
