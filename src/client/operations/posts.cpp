@@ -155,6 +155,9 @@ bool Posts::collect_if_filled(PendingOperation& operation) {
 
 std::vector<std::unique_ptr<PendingOperation>> Posts::take_read() {
   std::vector<std::unique_ptr<PendingOperation>> read;
+  if (kept_.empty()) return read;
+  const std::uint32_t completions = header_.completions.load(std::memory_order_acquire);  // as in reap()
+  if (std::exchange(looked_completions_, completions) == completions) return read;
   std::erase_if(kept_, [&](std::unique_ptr<PendingOperation>& operation) {
     if (!collect_if_done(*operation)) return false;
     read.push_back(std::move(operation));

@@ -99,7 +99,8 @@ class Posts {
   std::deque<PendingOperation*> waiting_;
   std::deque<SlotRequestBody> tidings_;
   std::atomic<std::size_t> waiting_count_{0};  // of both
-  std::uint32_t reaped_completions_ = 0;
+  std::uint32_t reaped_completions_ = 0;       // header_.completions when all slots were looked at last ...
+  std::uint32_t looked_completions_ = 0;       // ... and when those of kept_ were
   std::vector<std::unique_ptr<PendingOperation>> abandoned_;
   std::vector<std::unique_ptr<PendingOperation>> kept_;  // dropped when they were filled, the oldest first
 };

@@ -1,6 +1,7 @@
 #include "fabric/host/slots.hpp"
 
 #include <atomic>
+#include <cassert>
 #include <utility>
 
 #include "protocol/segment.hpp"
@@ -116,7 +117,8 @@ bool Slots::tell_filled() {
   if (filled_.empty()) return false;
   for (const Deferred& filled : std::exchange(filled_, {})) {
     OpenSlot* open = find_open(filled.rank, filled.slot);
-    if (open == nullptr || open->told) continue;
+    if (open == nullptr) continue;
+    assert(!open->told && "a rank is told once that an operation is filled");
     OperationSlot* shared = shared_slot(filled.rank, filled.slot);
     if (shared == nullptr) continue;
     open->told = true;
