@@ -80,6 +80,8 @@ struct alignas(64) CopyBoard {
   std::atomic<std::uint32_t> copier_has;         // one more than the job that the copier has in hand; 0: none
   std::atomic<std::uint32_t> rank_waits;         // threads of the program that wait and would copy
   std::atomic<std::uint32_t> copier_away;        // not 0: it does something else for some milliseconds, give it nothing
+  std::atomic<std::uint64_t> copier_ran_ns;      // CPU time of the copier's thread, up to what it does now ...
+  std::atomic<std::uint64_t> copier_busy_since;  // ... since this time of the steady clock in ns; 0: it does nothing
   std::atomic<std::uint32_t> ranks_alone;        // not 0: there is no copier, but threads that wait take what is here
 
   alignas(64) std::array<CopyJob, kCopyJobs> jobs{};

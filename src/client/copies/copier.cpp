@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <span>
 
 #include "base/clock.hpp"
@@ -106,9 +107,14 @@ void Copier::serve() {
   while (!ended()) {
     if (taker.take(job, number)) {
       board_->copier_has.store(number + 1, std::memory_order_release);
-      taker.finish(number, jobs.carry_out(job));
+      begin_work();
+      const CopyResult result = jobs.carry_out(job);
+      end_work();  // before the service process goes on and reads it
+      taker.finish(number, result);
       board_->copier_has.store(0, std::memory_order_relaxed);
-    } else if (!make_huge_pages()) {
+    } else if (pages_->anything()) {
+      make_huge_pages();
+    } else {
       taker.sleep([&] { return ended() || pages_->anything(); });
     }
   }
@@ -116,13 +122,25 @@ void Copier::serve() {
   board_->copier_tid.store(0, std::memory_order_release);
 }
 
+void Copier::begin_work() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  board_->copier_busy_since.store(static_cast<std::uint64_t>(now_ns), std::memory_order_relaxed);
+}
+
+void Copier::end_work() {
+  const auto ran_ns = static_cast<std::uint64_t>(time_on(CLOCK_THREAD_CPUTIME_ID).count());
+  board_->copier_ran_ns.store(ran_ns, std::memory_order_relaxed);
+  board_->copier_busy_since.store(0, std::memory_order_relaxed);
+}
+
 // What is to be copied meanwhile others copy.
-bool Copier::make_huge_pages() {
-  if (!pages_->anything()) return false;
+void Copier::make_huge_pages() {
   board_->copier_away.store(1, std::memory_order_release);
+  begin_work();
   pages_->advance();
+  end_work();
   board_->copier_away.store(0, std::memory_order_release);
-  return true;
 }
 
 }  // namespace outrigger::client

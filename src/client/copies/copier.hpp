@@ -46,8 +46,10 @@ class Copier {
   static void* main(void* self);
   [[nodiscard]] bool settle_down() const;
   void serve();
-  // True: some of them have been made.
-  bool make_huge_pages();
+  // Tell the service process whose time its core's is: it watches whether others take it.
+  void begin_work();
+  void end_work();
+  void make_huge_pages();
 
   CopyBoard* board_ = nullptr;
   HugePages* pages_ = nullptr;

@@ -12,9 +12,9 @@ namespace {
 constexpr unsigned kWorthSaying = 10;  // percent of the time
 constinit std::atomic<bool> said = false;
 
-// Once, by one rank of the communicator.
+// Once, by the first rank of the communicator, and of all communicators only by those whose first rank is its node's.
 void say_taken(const Job& job, const CommState& comm) {
-  if (comm.me() != GroupRank{0} || said.exchange(true, std::memory_order_relaxed)) return;
+  if (comm.me() != GroupRank{0} || job.local_rank != 0 || said.exchange(true, std::memory_order_relaxed)) return;
   const client::Client::Statistics statistics = job.client->statistics();
   const std::uint64_t wanted_ns = statistics.service_ran_ns + statistics.service_waited_ns;
   const auto percent = static_cast<unsigned>(wanted_ns == 0 ? 0 : statistics.service_waited_ns * 100 / wanted_ns);

@@ -9,10 +9,11 @@
 
 namespace outrigger::service {
 
-// Of a thread since its start: how long it ran, and wanted to run while others did.
+// Of a thread since its start.
 struct RunTimes {
   std::chrono::nanoseconds ran{0};
-  std::chrono::nanoseconds waited{0};
+  std::chrono::nanoseconds waited{0};  // it wanted to run while others did
+  std::chrono::nanoseconds lent{0};    // its ranks' copiers ran, which are there for it, on its core
 };
 
 class CoreWatch {
@@ -24,11 +25,14 @@ class CoreWatch {
   // While taken: the share of the time since the last one in which the core was idle or this process's own.
   void note_free_share(double share, Clock::duration since_last, Clock::time_point now);
   [[nodiscard]] bool taken() const { return taken_; }
+  // How long it wanted to run while others did, but for copiers; the last few milliseconds are not counted yet.
+  [[nodiscard]] std::chrono::nanoseconds lost() const { return lost_; }
 
  private:
-  // Two time slices of others within a few milliseconds of its own; a single one may have been the kernel's business.
-  static constexpr std::chrono::milliseconds kWindow{20};
-  static constexpr std::chrono::milliseconds kMuch{6};
+  // Some ten time slices of others. A daemon that wakes up has four or five in a row, and is gone again: to have lost
+  // them costs less than a second without overlap.
+  static constexpr std::chrono::milliseconds kWindow{100};
+  static constexpr std::chrono::milliseconds kMuch{30};
   static constexpr double kMuchShare = 0.3;
   // Idle so long it is free again, and each time that it is taken soon afterwards twice as long.
   static constexpr double kFreeShare = 0.85;
@@ -39,6 +43,7 @@ class CoreWatch {
   bool known_ = false;
   RunTimes last_;
   RunTimes window_;
+  std::chrono::nanoseconds lost_{0};
   bool taken_ = false;
   Clock::duration free_for_{0};
   Clock::duration rest_ = kShortestRest;

@@ -1,6 +1,7 @@
 #include "service/loop/course_policy.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "service/log.hpp"
 
@@ -17,13 +18,17 @@ constexpr milliseconds kBetweenRetries{5};
 }  // namespace
 
 void CoursePolicy::publish_to(SegmentHeader& header) {
-  published_.push_back(&header);
+  published_.push_back({&header, lent_to(header.copies, Clock::now())});
   header.service_other_job.store(other_job_, std::memory_order_relaxed);
 }
 
 void CoursePolicy::publish_other_job(std::int32_t process) {
   other_job_ = process;
-  for (SegmentHeader* header : published_) header->service_other_job.store(process, std::memory_order_relaxed);
+  for (const Published& one : published_) one.header->service_other_job.store(process, std::memory_order_relaxed);
+}
+
+void CoursePolicy::remove(const SegmentHeader& header) {
+  std::erase_if(published_, [&](const Published& one) { return one.header == &header; });
 }
 
 void CoursePolicy::posted(const engine::PostedOperation& operation) {
@@ -56,20 +61,38 @@ void CoursePolicy::look_after(Clock::time_point now, const fabric::Business& /*b
   }
 }
 
+// What it does now may take several time slices: it counts as if it had run all the time.
+nanoseconds CoursePolicy::lent_to(const CopyBoard& board, Clock::time_point now) {
+  const nanoseconds since(board.copier_busy_since.load(std::memory_order_relaxed));
+  const nanoseconds ran(board.copier_ran_ns.load(std::memory_order_relaxed));
+  return since == nanoseconds{0} ? ran : ran + (now.time_since_epoch() - since);
+}
+
+nanoseconds CoursePolicy::lent_since_last(Clock::time_point now) {
+  nanoseconds sum{0};
+  for (Published& one : published_) {
+    const nanoseconds lent = std::max(lent_to(one.header->copies, now), one.lent);
+    sum += lent - std::exchange(one.lent, lent);
+  }
+  return sum;
+}
+
 void CoursePolicy::read_run_times(Clock::time_point now) {
   const std::optional<RunTimes> times = run_times_.read();
   if (!times) return idle_times_.reset();
+  const nanoseconds lent = times_.lent + lent_since_last(now);
   times_ = *times;
+  times_.lent = lent;
   const bool before = watch_.taken();
   watch_.note(times_, now);
   if (!before && watch_.taken()) {
     free_since_ = now;
     idle_ = idle_times_->read().value_or(nanoseconds{0});
-    ran_ = times_.ran;
+    ran_ = times_.ran + times_.lent;
   }
-  for (SegmentHeader* header : published_) {
-    header->service_ran_ns.store(static_cast<std::uint64_t>(times_.ran.count()), std::memory_order_relaxed);
-    header->service_waited_ns.store(static_cast<std::uint64_t>(times_.waited.count()), std::memory_order_relaxed);
+  for (const Published& one : published_) {
+    one.header->service_ran_ns.store(static_cast<std::uint64_t>(times_.ran.count()), std::memory_order_relaxed);
+    one.header->service_waited_ns.store(static_cast<std::uint64_t>(watch_.lost().count()), std::memory_order_relaxed);
   }
 }
 
@@ -77,11 +100,11 @@ void CoursePolicy::read_run_times(Clock::time_point now) {
 void CoursePolicy::read_free_share(Clock::time_point now) {
   const std::optional<nanoseconds> idle = idle_times_->read();
   const nanoseconds elapsed = now - free_since_;
-  const nanoseconds free = idle ? *idle - idle_ + times_.ran - ran_ : elapsed;
+  const nanoseconds free = idle ? *idle - idle_ + times_.ran + times_.lent - ran_ : elapsed;
   watch_.note_free_share(static_cast<double>(free.count()) / static_cast<double>(elapsed.count()), elapsed, now);
   free_since_ = now;
   idle_ = idle.value_or(nanoseconds{0});
-  ran_ = times_.ran;
+  ran_ = times_.ran + times_.lent;
 }
 
 std::optional<fabric::Port::Clock::duration> CoursePolicy::sleep_limit(Clock::time_point /*now*/) const {

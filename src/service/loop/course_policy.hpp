@@ -29,7 +29,7 @@ class CoursePolicy final : public fabric::Port {
   void publish_to(SegmentHeader& header);
   // Has the core, too: ranks' reports say so from now on.
   void publish_other_job(std::int32_t process);
-  void remove(const SegmentHeader& header) { std::erase(published_, &header); }
+  void remove(const SegmentHeader& header);
 
   // What ranks say.
   void posted(const engine::PostedOperation& operation);
@@ -42,13 +42,20 @@ class CoursePolicy final : public fabric::Port {
   [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override;
 
  private:
+  struct Published {
+    SegmentHeader* header;          // of a rank
+    std::chrono::nanoseconds lent;  // to its copier, when it was read last
+  };
+
+  [[nodiscard]] static std::chrono::nanoseconds lent_to(const CopyBoard& board, Clock::time_point now);
+  [[nodiscard]] std::chrono::nanoseconds lent_since_last(Clock::time_point now);
   void read_run_times(Clock::time_point now);
   void read_free_share(Clock::time_point now);
   void wish_for(const GroupId& group);
 
   engine::Engine* engine_ = nullptr;
   BlockSizes sizes_;
-  std::vector<SegmentHeader*> published_;
+  std::vector<Published> published_;
   RunTimesReader run_times_;
   std::optional<IdleTimeReader> idle_times_;
   CoreWatch watch_;
@@ -59,7 +66,7 @@ class CoursePolicy final : public fabric::Port {
   Clock::time_point retried_;
   Clock::time_point free_since_;  // the last reading of the core's idle time, and what it was
   std::chrono::nanoseconds idle_{0};
-  std::chrono::nanoseconds ran_{0};
+  std::chrono::nanoseconds ran_{0};  // with what was lent
 };
 
 }  // namespace outrigger::service
