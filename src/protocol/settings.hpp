@@ -48,7 +48,7 @@ inline constexpr std::array kSettings{
     SettingRow{
         setting::kCoreClaims, "on", "on, off, or a word",
         "whether jobs that share a node tell each other which cores they have; those with a word, only each other",
-        false, false},
+        false, true},
     SettingRow{setting::kAlgorithm, "the built-in table", "rules with commas between them",
                "which algorithm serves which collective, from which size on, and which blocking forms are offloaded",
                true, false},
