@@ -183,10 +183,11 @@ std::size_t cores_wanted_for_services(const NodeRequest& request) {
 // Without those of other jobs; of less than `least` cores the best there are.
 Cores without_others(const OtherJobs& others, const Topology& topology, const Cores& candidates, std::size_t least) {
   const std::vector<int> ranks = cpus_of(others.ranks);
-  const Cores no_ranks = cores_without(topology, candidates, ranks);
-  const Cores alone = cores_without(topology, no_ranks, cpus_of(others.services));
+  Cores no_ranks = cores_without(topology, candidates, ranks);
+  Cores alone = cores_without(topology, no_ranks, cpus_of(others.services));
   if (alone.size() >= least) return alone;
-  return no_ranks.size() >= least ? no_ranks : candidates;
+  if (no_ranks.size() >= least) return no_ranks;
+  return candidates;
 }
 
 std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& topology) {
