@@ -43,7 +43,9 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
     if (!usual.is_native()) return Steered{NativeReason::none, *usual.algorithm()};
     return Steered{table.algorithm ? NativeReason::measured_choice : NativeReason::small_blocks};
   };
-  if (usual.is_native() && (!job.config.measured_choice || calls.too_few_to_steer())) return by_table();
+  // Small blocks by a service process beside the ranks: to wake it costs more than the operation, and so would a trial.
+  const bool cannot_win = !table.algorithm && job.native_at_first;
+  if (usual.is_native() && (!job.config.measured_choice || cannot_win || calls.too_few_to_steer())) return by_table();
   const std::shared_ptr<const client::Group> group = comm.group(*job.client);
   client::Courses courses = job.client->courses();
   const Course* course = group == nullptr ? nullptr : courses.next(*group);
