@@ -79,6 +79,10 @@ class NodeBinding:
     """One CPU of each core kept; empty: none is."""
     other_jobs: tuple[OtherJob, ...] = field(default=(), compare=False)
 
+    def core_of(self, cpu: int) -> Core:
+        """All CPUs of this one's core; it alone where it is not one of the node's."""
+        return next((core for domain in self.domains for core in domain if cpu in core), (cpu,))
+
     @property
     def rank_cpus(self) -> tuple[int, ...]:
         """The CPUs of all ranks together."""
@@ -292,7 +296,7 @@ def _service_line(index: int, node: NodeBinding, first: int) -> Text:
         where = "on any CPU"
     else:
         where = f"on CPU {service.cpu}"
-        core = next((core for domain in node.domains for core in domain if service.cpu in core), ())
+        core = node.core_of(service.cpu)
         other = next((job for job in node.other_jobs if job.cpu in core), None)
         where += (
             f", which {other.who} has, too" if other else "" if service.core_is_free else ", which is not its alone"

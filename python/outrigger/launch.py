@@ -146,10 +146,10 @@ def _other_jobs_notes(node: NodeBinding) -> list[str]:
     """What is shared with other jobs, since there are not enough other cores, or as the user wants it."""
     notes = []
     for job in node.other_jobs:
-        core = next((core for domain in node.domains for core in domain if job.cpu in core), (job.cpu,))
-        if set(core) & set(node.service_cpus):
+        core = set(node.core_of(job.cpu))
+        if core & set(node.service_cpus):
             notes.append(f"{job.who} has CPU {job.cpu}, too: service processes give way there")
-        elif set(core) & set(node.rank_cpus):
+        elif core & set(node.rank_cpus):
             notes.append(f"{job.who} has CPU {job.cpu}, too, where ranks of this one run")
     return notes
 

@@ -13,8 +13,8 @@
 //    |<-- region_added {id, ok}  <------------ region_added {id, ok}      |   answered when every one has mapped it
 //    | region_drop {id} --------->| region_drop ------------------------->|
 //    | counts + fd -------------->| (if there is to be a report)            |   memory that the rank counts in
-//    |                            | core_share {share, other job} ------->|   whenever another job comes to its core or
-//    goes | goodbye ------------------>| rank_left --------------------------->|
+//    |                            | core_share {share, other job} ------->|   another job comes to its core, or goes
+//    | goodbye ------------------>| rank_left --------------------------->|
 //
 // In a job of several nodes, before and after the welcome; the node leader (its local rank 0) speaks for it:
 //

@@ -85,12 +85,6 @@ bool parse_number(std::string_view text, int& number) {
   return error == std::errc{} && end == text.data() + text.size() && number >= 0 && number < static_cast<int>(kMaxCpus);
 }
 
-bool untouched(const Core& core, const CpuMask& mask) {
-  return std::none_of(core.cpus.begin(), core.cpus.end(), [&](int cpu) {
-    return cpu < static_cast<int>(kMaxCpus) && mask.test(static_cast<std::size_t>(cpu));
-  });
-}
-
 // Objects under the same NUMA domain and the same socket have the same key.
 std::pair<int, int> domain_key(hwloc_topology* topology, hwloc_obj* object) {
   const hwloc_obj* package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
@@ -208,6 +202,16 @@ const Core* core_with(const Topology& topology, int cpu) {
   return found == topology.cores.end() ? nullptr : &*found;
 }
 
+std::vector<int> cpus_beside(const Topology& topology, int cpu) {
+  const Core* core = core_with(topology, cpu);
+  return core == nullptr ? std::vector<int>{cpu} : core->cpus;
+}
+
+bool untouched(const std::vector<int>& cpus, const CpuMask& mask) {
+  return std::ranges::none_of(
+      cpus, [&](int cpu) { return cpu < static_cast<int>(kMaxCpus) && mask.test(static_cast<std::size_t>(cpu)); });
+}
+
 int domain_of_cpus(const Topology& topology, const std::vector<int>& cpus) {
   int domain = -1;
   for (const int cpu : cpus) {
@@ -221,14 +225,14 @@ int domain_of_cpus(const Topology& topology, const std::vector<int>& cpus) {
 std::vector<int> free_cpus(const Topology& topology, const CpuMask& used_by_ranks) {
   std::vector<int> cpus;
   for (auto core = topology.cores.rbegin(); core != topology.cores.rend(); ++core) {
-    if (untouched(*core, used_by_ranks)) cpus.push_back(core->cpus.front());
+    if (untouched(core->cpus, used_by_ranks)) cpus.push_back(core->cpus.front());
   }
   return cpus;
 }
 
 bool core_is_free(const Topology& topology, int cpu, const CpuMask& used_by_ranks) {
   const Core* core = core_with(topology, cpu);
-  return core != nullptr && untouched(*core, used_by_ranks);
+  return core != nullptr && untouched(core->cpus, used_by_ranks);
 }
 
 std::vector<int> usable_cpus() {

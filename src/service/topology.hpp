@@ -41,6 +41,10 @@ void reset_process_affinity();
 [[nodiscard]] std::vector<int> cpus_of(const CpuMask& mask);
 // The core with this cpu; nullptr: none that this process may use.
 [[nodiscard]] const Core* core_with(const Topology& topology, int cpu);
+// All of its core's, itself included: hardware threads share a core. Alone where core_with() finds none.
+[[nodiscard]] std::vector<int> cpus_beside(const Topology& topology, int cpu);
+// Is none of `cpus` in the mask?
+[[nodiscard]] bool untouched(const std::vector<int>& cpus, const CpuMask& mask);
 // The domain that all of `cpus` are in; -1: none.
 [[nodiscard]] int domain_of_cpus(const Topology& topology, const std::vector<int>& cpus);
 // One hardware thread of each core that no bit of `used_by_ranks` touches, the last core first.

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <span>
 
 #include "base/clock.hpp"
@@ -123,9 +122,8 @@ void Copier::serve() {
 }
 
 void Copier::begin_work() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  const auto now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-  board_->copier_busy_since.store(static_cast<std::uint64_t>(now_ns), std::memory_order_relaxed);
+  const auto now_ns = static_cast<std::uint64_t>(time_on(CLOCK_MONOTONIC).count());
+  board_->copier_busy_since.store(now_ns, std::memory_order_relaxed);
 }
 
 void Copier::end_work() {

@@ -169,11 +169,8 @@ void set_preload(const std::string& ours, const std::string& program) {
 nlohmann::json as_json(const OtherJobs& others, const Topology& topology) {
   nlohmann::json taken = nlohmann::json::array();
   for (const Core& core : topology.cores) {
-    const auto one_of = [&core](const CpuMask& mask) {
-      return std::ranges::any_of(core.cpus, [&](int cpu) { return mask.test(static_cast<std::size_t>(cpu)); });
-    };
-    const bool services = one_of(others.services);
-    if (!services && !one_of(others.ranks)) continue;
+    const bool services = !untouched(core.cpus, others.services);
+    if (!services && untouched(core.cpus, others.ranks)) continue;
     taken.push_back(
         {{"cpu", core.cpus.front()}, {"by", services ? "service" : "ranks"}, {"pid", others.one_at(core.cpus)}});
   }

@@ -111,13 +111,10 @@ std::vector<CoreClaim> read_claims(std::string_view scope) {
 }
 
 pid_t OtherJobs::one_at(const std::vector<int>& cpus) const {
-  const auto here = [&](const CpuMask& mask) {
-    return std::ranges::any_of(cpus, [&](int cpu) { return mask.test(static_cast<std::size_t>(cpu)); });
-  };
   for (const CoreClaim& claim : claims) {
     if (std::ranges::find(cpus, claim.cpu) != cpus.end()) return claim.pid;
   }
-  return here(services) || here(ranks) ? kUnknown : 0;
+  return untouched(cpus, services | ranks) ? 0 : kUnknown;
 }
 
 OtherJobs other_jobs(std::vector<CoreClaim> claims, std::string_view job) {

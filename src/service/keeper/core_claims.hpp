@@ -3,9 +3,8 @@
 //
 // A claim is the name of a Unix socket in the abstract namespace, which is bound and never listened to:
 //
-//   outrigger-core:SCOPE:CPU                     one job at most: bound or refused. For a core of service processes,
-//   and
-//                                                by `outrigger run` also for those that it plans for ranks
+//   outrigger-core:SCOPE:CPU                     one job at most: bound or refused. For a core of service processes;
+//                                                `outrigger run` binds it also for cores that it plans for ranks
 //   outrigger-claim:SCOPE:service:CPU:JOB:PID    who has it
 //   outrigger-claim:SCOPE:ranks:CPU:JOB:PID      ranks are bound there; any number of jobs may say so
 //

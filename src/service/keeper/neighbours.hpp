@@ -64,8 +64,8 @@ class Neighbours {
   Events& events_;
   UniqueFd door_;
   std::vector<UniqueFd> guests_;
-  std::map<std::string, UniqueFd>
-      hosts_;  // by name; one that has gone stays, without a connection, as long as its claims do
+  // By name; one that has gone stays, without a connection, as long as its claims do.
+  std::map<std::string, UniqueFd> hosts_;
   std::optional<Clock::time_point> next_look_;
   int looks_left_ = kLooks;
 };

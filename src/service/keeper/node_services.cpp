@@ -24,15 +24,7 @@ CpuMask mask_of(const HelloBody& hello) {
 
 // Does the rank leave out a core that it could have? Where the launcher bound nobody there is nothing to claim.
 bool is_bound(const CpuMask& mask, const Topology& topology) {
-  return std::ranges::any_of(topology.cores, [&](const Core& core) {
-    return std::ranges::none_of(core.cpus, [&](int cpu) { return mask.test(static_cast<std::size_t>(cpu)); });
-  });
-}
-
-// Of the whole core: hardware threads share it.
-std::vector<int> cpus_beside(const Topology& topology, int cpu) {
-  const Core* core = core_with(topology, cpu);
-  return core == nullptr ? std::vector<int>{cpu} : core->cpus;
+  return std::ranges::any_of(topology.cores, [&](const Core& core) { return untouched(core.cpus, mask); });
 }
 
 // Two jobs' ranks on one core are the users' business: of service processes each must know.

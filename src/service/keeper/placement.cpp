@@ -220,9 +220,8 @@ Topology left_by_others(const NodeRequest& request, const Topology& topology) {
   const bool placed = request.bind.policy != BindPolicy::list && request.bind.policy != BindPolicy::none;
   const CpuMask taken = request.others.ranks | request.others.services;
   Topology rest{{}, topology.cache_bytes};
-  std::ranges::copy_if(topology.cores, std::back_inserter(rest.cores), [&](const Core& core) {
-    return std::ranges::none_of(core.cpus, [&](int cpu) { return taken.test(static_cast<std::size_t>(cpu)); });
-  });
+  std::ranges::copy_if(topology.cores, std::back_inserter(rest.cores),
+                       [&](const Core& core) { return untouched(core.cpus, taken); });
   const bool named = !request.service_cpus.empty() && !check_service_cpus(rest, request.service_cpus);
   // Unless cores are kept that ranks need, ranks go first.
   const std::size_t services = request.keep == KeptCores::wanted ? cores_wanted_for_services(request) : 0;

@@ -43,11 +43,6 @@ copy::CoreShare unbound_share(const PlacementRequest& request) {
   return room ? copy::CoreShare::idle : copy::CoreShare::none;
 }
 
-pid_t other_job_at(const PlacementRequest& request, const Topology& topology, int cpu) {
-  const Core* core = core_with(topology, cpu);
-  return request.others.one_at(core == nullptr ? std::vector<int>{cpu} : core->cpus);
-}
-
 }  // namespace
 
 std::uint32_t default_services(std::uint32_t ranks) {
@@ -74,7 +69,7 @@ std::vector<ServicePlace> place_services(const PlacementRequest& request, const 
     const std::size_t turn = std::size_t{request.number_here} * count + i;
     if (turn >= candidates.size() && !named && !pretends) break;
     const int cpu = candidates[turn % candidates.size()];
-    const pid_t other = other_job_at(request, topology, cpu);
+    const pid_t other = request.others.one_at(cpus_beside(topology, cpu));
     const bool free_of_own = !crowded && core_is_free(topology, cpu, request.used_by_ranks);
     places[i] = {cpu, free_of_own && other == 0 ? CoreShare::own : CoreShare::shared, other, free_of_own};
   }
