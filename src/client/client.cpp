@@ -123,6 +123,13 @@ void Courses::ask_trial(const Group& group, const TrialRequest& request) {
   });
 }
 
+void Courses::give_up(const Group& group, const Trial& trial) {
+  guarded(false, [&] {
+    endpoint_.courses().give_up(group, trial);
+    return true;
+  });
+}
+
 void Courses::recall(const Group& group, CallKey key, Way way) {
   guarded(false, [&] {
     endpoint_.courses().recall(group, key, way);

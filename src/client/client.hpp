@@ -162,6 +162,8 @@ class Courses {
   void join(const Group& group);
   // Two ways are to be tried in turn (protocol/choice.hpp).
   void ask_trial(const Group& group, const TrialRequest& request);
+  // The one that is under way costs too much.
+  void give_up(const Group& group, const Trial& trial);
   // How an earlier run has done such calls in the end.
   void recall(const Group& group, CallKey key, Way way);
   // What has been chosen, as of the last call of the group.

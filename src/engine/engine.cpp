@@ -150,6 +150,10 @@ void Engine::recall(WorldRank rank, GroupId group, const Choice& choice) {
   state_->trials.recall(rank, group, choice);
 }
 
+void Engine::give_up_trial(WorldRank rank, GroupId group, std::uint16_t trial) {
+  state_->trials.give_up(rank, group, trial);
+}
+
 void Engine::measured(WorldRank rank, GroupId group, std::uint16_t trial, const TrialTimes& times) {
   state_->trials.measured(rank, group, trial, times);
 }

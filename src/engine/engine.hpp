@@ -159,6 +159,8 @@ class Engine {
   void ask_trial(WorldRank rank, GroupId group, const TrialRequest& request);
   // What an earlier run has chosen, until a trial shows otherwise. Heeded as the above, where nothing has been chosen.
   void recall(WorldRank rank, GroupId group, const Choice& choice);
+  // The trial of that number costs too much: it ends, for the way that was usual. Heeded as the above.
+  void give_up_trial(WorldRank rank, GroupId group, std::uint16_t trial);
   // A local rank has been through the trial of that number.
   void measured(WorldRank rank, GroupId group, std::uint16_t trial, const TrialTimes& times);
 

@@ -50,7 +50,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 12;
+inline constexpr std::uint32_t kProtocolVersion = 13;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -86,6 +86,7 @@ enum class SlotRequest : std::uint16_t {
   ask_trial = 5,      // the same as 2, algorithm, and the rest of a TrialRequest in root: two ways are to be tried
   measured = 6,       // the same as 2, and the number of a trial as sequence: its times are in the course's entry
   recall = 7,         // as 5: what was usual for such calls in an earlier run, by what was measured then
+  give_up = 8,        // the same as 2, and the number of a trial as sequence: it costs too much
 };
 
 // Why the job cannot go on stands in fatal_text, and whether people have been told.

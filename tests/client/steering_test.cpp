@@ -23,20 +23,21 @@ TEST(Steering, GoesThroughTheWindowsOfATrialOnceAndOtherCallsDoNotMatter) {
     EXPECT_EQ(steering.next(course, kOtherKey).way, std::nullopt);
     const Step step = steering.next(course, kKey);
     EXPECT_EQ(step.way, course.trial.other_in(call / 4) ? course.trial.other : course.trial.usual);
-    EXPECT_EQ(step.begins.has_value(), call % 4 == 0);
-    if (step.begins) {
-      EXPECT_EQ(*step.begins, begun++);
-    }
+    EXPECT_EQ(step.window, call / 4);
+    EXPECT_EQ(step.begins, call % 4 == 0);
+    begun += step.begins ? 1 : 0;
     EXPECT_FALSE(step.ends);
     EXPECT_TRUE(steering.trying());
   }
+  EXPECT_EQ(begun, kTrialWindows);
   EXPECT_TRUE(steering.next(course, kKey).ends);
   EXPECT_FALSE(steering.trying());
   for (int call = 0; call < 100; ++call) {
     const Step step = steering.next(course, kKey);
-    EXPECT_FALSE(step.ends || step.begins || step.way);
+    EXPECT_FALSE(step.ends || step.begins || step.window || step.way);
   }
-  EXPECT_EQ(*steering.next(trial_of(2, 2), kKey).begins, 0U) << "the next one begins anew";
+  EXPECT_FALSE(steering.next(Course{}, kKey).breaks_off);
+  EXPECT_EQ(*steering.next(trial_of(2, 2), kKey).window, 0U) << "the next one begins anew";
 }
 
 TEST(Steering, ATrialWhoseCallsHaveCeasedHoldsUpNoOther) {
@@ -46,6 +47,19 @@ TEST(Steering, ATrialWhoseCallsHaveCeasedHoldsUpNoOther) {
   EXPECT_TRUE(steering.trying());
   static_cast<void>(steering.next(trial_of(1, 0), kOtherKey));
   EXPECT_FALSE(steering.trying());
+}
+
+TEST(Steering, ATrialThatIsGivenUpBreaksOffOnceWhateverIsCalled) {
+  for (const CallKey key : {kKey, kOtherKey}) {
+    Steering steering;
+    for (int call = 0; call < 5; ++call) static_cast<void>(steering.next(trial_of(1, 1), kKey));
+    const Step step = steering.next(Course{}, key);
+    EXPECT_TRUE(step.breaks_off);
+    EXPECT_FALSE(step.ends || step.begins || step.window || step.way);
+    EXPECT_FALSE(steering.trying());
+    EXPECT_FALSE(steering.next(Course{}, key).breaks_off);
+    EXPECT_TRUE(steering.next(trial_of(2, 1), kKey).begins);
+  }
 }
 
 TEST(Steering, WhatIsChosenHoldsWhileCallsAreSuspendedToo) {
@@ -77,6 +91,25 @@ TEST(TrialPace, TrialsAreFewOfTheCallsAndNoneOfFew) {
     EXPECT_GE(trials, 4U) << period_ns;
     EXPECT_LE(trials, 20U) << period_ns;
   }
+}
+
+// Whatever trials cost beyond the first one is a hundredth of the time.
+TEST(TrialPace, WhatHasCostMuchIsTriedMuchLater) {
+  constexpr std::int64_t kPeriod_ns = 25'000;
+  constexpr std::int64_t kCost_ns = 20'000'000;
+  TrialPace pace;
+  std::int64_t cost_ns = -kCost_ns;  // the first is free
+  int trials = 0;
+  for (std::int64_t call = 1; call <= 1'000'000; ++call) {
+    const std::int64_t now_ns = call * kPeriod_ns;
+    if (!pace.needs_time() || !pace.ask(now_ns)) continue;
+    EXPECT_EQ(pace.period_ns(), kPeriod_ns);
+    EXPECT_LE(cost_ns * 100, now_ns);
+    cost_ns += kCost_ns;
+    ++trials;
+    pace.note_cost(kCost_ns);
+  }
+  EXPECT_GE(trials, 3);
 }
 
 TEST(TrialPace, WhatCannotBeNowIsAskedForALittleLater) {

@@ -108,6 +108,13 @@ class Job {
     engine_of(0).ask_trial(WorldRank{0}, kGroup, request);
   }
 
+  // The first rank's, where it is in one. False: it is not.
+  bool give_up_trial() {
+    if (!ranks[0].steering.trying()) return false;
+    engine_of(0).give_up_trial(WorldRank{0}, kGroup, ranks[0].steering.trial().number);
+    return true;
+  }
+
   // As Courses::next(); a rank that is held comes back here.
   void call(std::size_t index) {
     CallingRank& rank = ranks[index];
@@ -274,9 +281,10 @@ TEST(Course, ChangesAtTheSameCallOnAllRanksWhateverIsDelayed) {
   EXPECT_GT(offloaded, 10'000U);
 }
 
-// Ways are tried and chosen while calls are suspended and taken back, and while trials break off.
+// Ways are tried and chosen while calls are suspended and taken back, and while trials are given up.
 TEST(Course, TriesAndChoosesTheSameWaysOnAllRanks) {
   std::uint64_t trials = 0;
+  std::uint64_t given_up = 0;
   std::uint64_t ways = 0;
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     Job job(seed, shape_of(seed));
@@ -285,6 +293,7 @@ TEST(Course, TriesAndChoosesTheSameWaysOnAllRanks) {
     for (int i = 0; i < 1200; ++i) {
       job.step();
       if (job.below(60) == 0) job.ask_trial();
+      if (job.below(300) == 0) given_up += job.give_up_trial() ? 1 : 0;
       if (job.below(400) != 0) continue;
       job.engines[job.below(job.engines.size())]->wish(kGroup, some_suspended(job));
     }
@@ -296,6 +305,7 @@ TEST(Course, TriesAndChoosesTheSameWaysOnAllRanks) {
     if (HasFailure()) return;
   }
   EXPECT_GT(trials, 2'000U);
+  EXPECT_GT(given_up, 2'000U);
   EXPECT_GT(ways, 10'000U);
 }
 
@@ -323,6 +333,35 @@ TEST(Course, TheWayThatCostsLeastIsChosenAndNativeForGoodWhenNothingBeatsIt) {
     EXPECT_EQ(job.ranks[1].ways.back(), best);
     EXPECT_EQ(job.ranks[1].trials, best.is_native() ? 4U : 6U) << "two of each algorithm's";
   }
+}
+
+TEST(Course, ATrialThatCostsTooMuchEndsOnAllRanksForTheUsualWay) {
+  Job job(4, {0, 1, 0});
+  const auto call_all = [&] {
+    for (std::size_t rank = 0; rank < 3; ++rank) job.call(rank);
+    job.settle();
+  };
+  call_all();
+  job.ask_trial();
+  job.settle();
+  for (int call = 0; call < 5; ++call) call_all();
+  const Trial trial = job.ranks[0].steering.trial();
+  ASSERT_TRUE(job.ranks[0].steering.trying());
+  job.engine_of(1).give_up_trial(WorldRank{1}, kGroup, trial.number);
+  job.engine_of(0).give_up_trial(WorldRank{0}, kGroup, static_cast<std::uint16_t>(trial.number + 1));
+  job.settle();
+  call_all();
+  EXPECT_TRUE(job.ranks[1].steering.trying()) << "that was another rank, and another trial";
+  job.engine_of(0).give_up_trial(WorldRank{0}, kGroup, trial.number);
+  job.settle();
+  for (int call = 0; call < 40; ++call) call_all();
+  for (const CallingRank& rank : job.ranks) {
+    EXPECT_FALSE(rank.steering.trying());
+    EXPECT_EQ(rank.trials, 0U);
+    EXPECT_EQ(rank.ways.back(), trial.usual);
+  }
+  EXPECT_EQ(job.ranks[2].entry.plan().after.choice(trial.key)->way, trial.usual);
+  expect_agreement(job, 4);
 }
 
 // Ranks that have not posted anything are known by what they say.

@@ -96,16 +96,22 @@ TEST(SlotDecoder, TrialsAndEarlierChoicesAreOfWaysThatThereAre) {
   EXPECT_EQ(std::get<service::Recall>(decoded.value()).choice, (Choice{good.key, Way::by(Algorithm::flat), false}));
 }
 
-TEST(SlotDecoder, WhatIsMeasuredIsOfATrial) {
+TEST(SlotDecoder, WhatIsMeasuredOrGivenUpIsATrial) {
   SlotFixture slot;
-  SlotRequestBody body = about_course(SlotRequest::measured);
-  EXPECT_FALSE(slot.decode(body));
-  body.sequence = 0x10000;
-  EXPECT_FALSE(slot.decode(body));
-  body.sequence = 7;
-  const auto decoded = slot.decode(body);
-  ASSERT_TRUE(decoded);
-  EXPECT_EQ(std::get<service::TrialMeasured>(decoded.value()).trial, 7);
+  for (const SlotRequest request : {SlotRequest::measured, SlotRequest::give_up}) {
+    SlotRequestBody body = about_course(request);
+    EXPECT_FALSE(slot.decode(body));
+    body.sequence = 0x10000;
+    EXPECT_FALSE(slot.decode(body));
+    body.sequence = 7;
+    const auto decoded = slot.decode(body);
+    ASSERT_TRUE(decoded);
+    if (request == SlotRequest::measured) {
+      EXPECT_EQ(std::get<service::TrialMeasured>(decoded.value()).trial, 7);
+    } else {
+      EXPECT_EQ(std::get<service::GiveUpTrial>(decoded.value()).trial, 7);
+    }
+  }
 }
 
 struct Spoiled {

@@ -59,6 +59,12 @@ void CourseCalls::ask_trial(const Group& group, const TrialRequest& request) {
   tell(body);
 }
 
+void CourseCalls::give_up(const Group& group, const Trial& trial) {
+  SlotRequestBody body = describe(group, SlotRequest::give_up);
+  body.sequence = trial.number;
+  tell(body);
+}
+
 void CourseCalls::recall(const Group& group, CallKey key, Way way) {
   SlotRequestBody body = describe(group, SlotRequest::recall);
   const Algorithm any = default_algorithm(key.collective());

@@ -24,6 +24,7 @@ class CourseCalls {
   void tell_of_larger_blocks(const Group& group, Collective collective);
   void join(const Group& group);
   void ask_trial(const Group& group, const TrialRequest& request);
+  void give_up(const Group& group, const Trial& trial);
   void recall(const Group& group, CallKey key, Way way);
   void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
 

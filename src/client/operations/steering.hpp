@@ -5,6 +5,7 @@
 // Thread rule: one thread at a time, as MPI has it for the calls of a communicator.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -17,9 +18,11 @@ struct Step {
   bool suspended = false;  // native for a while
   std::optional<Way> way;  // nothing: as the built-in table says
   bool for_good = false;   // native, and this kind of call need not be steered any more
-  // Of a trial: this call begins a window, or is the first one after the last.
-  std::optional<std::uint32_t> begins;
+  // Of a trial: the window that this call is of, and whether it begins it; or it is the first one after the last.
+  std::optional<std::uint32_t> window;
+  bool begins = false;
   bool ends = false;
+  bool breaks_off = false;  // a trial has been given up in the middle
 };
 
 class Steering {
@@ -32,6 +35,8 @@ class Steering {
       step.for_good = choice->for_good;
     }
     step.suspended = course.suspended.has(key.collective());
+    step.breaks_off = in_the_middle() && course.trial != trial_;
+    if (step.breaks_off) trial_ = Trial{};
     if (course.trial.under_way() && course.trial.key == key) {
       go_on(course.trial, step);
       others_since_ = 0;
@@ -43,11 +48,10 @@ class Steering {
   // The trial that the last step() of one was of.
   [[nodiscard]] const Trial& trial() const { return trial_; }
   // In the middle of one, whose calls have not ceased.
-  [[nodiscard]] bool trying() const {
-    return trial_.under_way() && calls_ <= trial_.calls() && others_since_ < kCeased;
-  }
+  [[nodiscard]] bool trying() const { return in_the_middle() && others_since_ < kCeased; }
 
  private:
+  [[nodiscard]] bool in_the_middle() const { return trial_.under_way() && calls_ <= trial_.calls(); }
   void go_on(const Trial& trial, Step& step) {
     if (trial != trial_) {
       trial_ = trial;
@@ -60,7 +64,8 @@ class Steering {
     if (!step.ends) {
       step.way = trial.other_in(window) ? trial.other : trial.usual;
       step.for_good = false;
-      if (calls_ == window << trial.window_log2) step.begins = window;
+      step.window = window;
+      step.begins = calls_ == window << trial.window_log2;
     }
     ++calls_;
   }
@@ -73,7 +78,8 @@ class Steering {
 };
 
 // When the group's first rank asks for a trial of a kind of call: so seldom that those done in another way than the
-// usual one are at most a twentieth of all, with windows long enough to be measured, and never of few calls.
+// usual one are at most a twentieth of all, with windows long enough to be measured, and never of few calls; and, after
+// one that has cost much, so late that it was at most a hundredth of the time.
 class TrialPace {
  public:
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
@@ -85,7 +91,8 @@ class TrialPace {
   [[nodiscard]] std::optional<std::uint8_t> ask(std::int64_t now_ns) {
     if (calls_ == 1) first_ns_ = now_ns;
     if (calls_ < next_look_) return std::nullopt;
-    const std::uint8_t window_log2 = window_for((now_ns - first_ns_) / static_cast<std::int64_t>(calls_ - 1));
+    period_ns_ = (now_ns - first_ns_) / static_cast<std::int64_t>(calls_ - 1);
+    const std::uint8_t window_log2 = window_for(period_ns_);
     const std::uint64_t cost = kCallsPerTried * (std::uint64_t{kTrialPairs} << window_log2);
     const std::uint64_t due = cost * (asked_ < kSoon ? asked_ + 1 : std::uint64_t{kSoon} << (asked_ + 1 - kSoon));
     if (calls_ < due) {
@@ -96,6 +103,14 @@ class TrialPace {
     next_look_ = calls_ + 1;
     return window_log2;
   }
+  // How long calls are apart, on the average, when one was last asked for.
+  [[nodiscard]] std::int64_t period_ns() const { return period_ns_; }
+  // A trial is over that has taken so much longer than the usual way would have.
+  void note_cost(std::int64_t excess_ns) {
+    if (excess_ns <= 0) return;
+    const std::int64_t calls = kTimePerCost * excess_ns / std::max<std::int64_t>(period_ns_, 1);
+    next_look_ = std::max(next_look_, calls_ + static_cast<std::uint64_t>(calls));
+  }
   // It cannot be now: the next one is asked for a while later.
   void not_now() {
     --asked_;
@@ -104,6 +119,7 @@ class TrialPace {
 
  private:
   static constexpr std::uint64_t kCallsPerTried = 20;
+  static constexpr std::int64_t kTimePerCost = 100;
   static constexpr std::uint32_t kSoon = 4;              // trials before each waits for twice as many calls
   static constexpr std::int64_t kLeastWindow = 500'000;  // nanoseconds
 
@@ -116,6 +132,7 @@ class TrialPace {
   std::uint64_t calls_ = 0;
   std::uint64_t next_look_ = kCallsPerTried * kTrialPairs;
   std::int64_t first_ns_ = 0;
+  std::int64_t period_ns_ = 0;
   std::uint32_t asked_ = 0;
 };
 

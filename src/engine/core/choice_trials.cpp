@@ -67,6 +67,12 @@ void ChoiceTrials::ask(WorldRank rank, GroupId id, const TrialRequest& request) 
   changes_.settle(*group);
 }
 
+void ChoiceTrials::give_up(WorldRank rank, GroupId id, std::uint16_t trial) {
+  Group* group = led_for(rank, id);
+  if (group == nullptr || trial == 0 || group->course.wanted.trial.number != trial) return;
+  conclude(*group, group->course.wanted.trial.usual);
+}
+
 void ChoiceTrials::measured(WorldRank rank, GroupId id, std::uint16_t trial, const TrialTimes& times) {
   Group* group = groups_.find(id);
   if (group == nullptr || group->membership() == nullptr || trial == 0) return;
@@ -90,13 +96,14 @@ void ChoiceTrials::add(Group& group, SpId from, const peer::Measured& measured) 
   GroupTrials& trials = group.course.trials;
   if (measured.trial != group.course.wanted.trial.number || trials.awaited.erase(from) == 0) return;
   add_to(trials.sum, measured.times);
-  if (trials.awaited.empty()) conclude(group);
+  if (!trials.awaited.empty()) return;
+  conclude(group, trials.spoiled ? std::nullopt : better_way(group.course.wanted.trial, *trials.sum));
 }
 
-void ChoiceTrials::conclude(Group& group) {
+// Nothing: it cannot be told.
+void ChoiceTrials::conclude(Group& group, std::optional<Way> better) {
   GroupCourse& course = group.course;
   const Trial trial = course.wanted.trial;
-  const std::optional<Way> better = course.trials.spoiled ? std::nullopt : better_way(trial, *course.trials.sum);
   course.wanted.trial = Trial{};
   if (better) {
     TriedWays& tried = course.trials.tried[trial.key];

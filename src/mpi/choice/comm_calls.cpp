@@ -9,10 +9,27 @@ namespace outrigger::mpi {
 client::Step CommCalls::next(client::Courses courses, const client::Group& group, const Course& course, CallKey key) {
   native_ = kFew;
   const client::Step step = steering_.next(course, key);
-  if (step.begins) clock_.begin(*step.begins);
+  if (step.breaks_off) clock_.stop();
+  if (step.begins) clock_.begin(*step.window);
   if (step.ends) courses.tell_times(group, steering_.trial(), clock_.end());
+  if (asked_) watch_cost(courses, group, step, key);
   if (step.for_good) retired_.set(key.value);
   return step;
+}
+
+void CommCalls::watch_cost(client::Courses courses, const client::Group& group, const client::Step& step, CallKey key) {
+  if (!step.window && !step.ends) return;
+  const std::int64_t now_ns = time_on(CLOCK_MONOTONIC).count();
+  const Trial& trial = steering_.trial();
+  if (step.ends) {
+    cost_.end(trial, now_ns);
+  } else if (cost_.too_much(trial, *step.window, step.begins, now_ns)) {
+    courses.give_up(group, trial);
+  } else {
+    return;
+  }
+  pace_of(key).note_cost(cost_.total_ns());
+  asked_ = false;
 }
 
 void CommCalls::maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
@@ -30,6 +47,8 @@ void CommCalls::maybe_ask(client::Courses courses, const client::Group& group, c
   if (steering_.trying()) return pace.not_now();
   TrialRequest request = without_window;
   request.window_log2 = *window_log2;
+  asked_ = true;
+  cost_.expect(pace.period_ns() << request.window_log2);
   courses.ask_trial(group, request);
 }
 

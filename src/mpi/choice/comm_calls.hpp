@@ -12,6 +12,7 @@
 
 #include "client/client.hpp"
 #include "client/operations/steering.hpp"
+#include "client/operations/trial_cost.hpp"
 #include "mpi/choice/learned.hpp"
 #include "mpi/choice/lost_time.hpp"
 #include "protocol/choice.hpp"
@@ -32,7 +33,8 @@ class CommCalls {
   // Is it for the caller to say that the communicator has a course? Once.
   [[nodiscard]] bool join() { return !std::exchange(joined_, true); }
 
-  // The next call, by the course that it is to go by. Tells service processes what a trial has shown.
+  // The next call, by the course that it is to go by. Tells service processes what a trial has shown, or that it costs
+  // too much.
   [[nodiscard]] client::Step next(client::Courses courses, const client::Group& group, const Course& course,
                                   CallKey key);
   // On the group's first rank, for each call.
@@ -49,6 +51,7 @@ class CommCalls {
     client::TrialPace pace;
   };
   [[nodiscard]] client::TrialPace& pace_of(CallKey key);
+  void watch_cost(client::Courses courses, const client::Group& group, const client::Step& step, CallKey key);
 
   std::bitset<CallKey::kCount> retired_;
   std::uint32_t native_ = 0;
@@ -56,6 +59,8 @@ class CommCalls {
   client::Steering steering_;
   TrialClock clock_;
   std::vector<Pace> paces_;
+  bool asked_ = false;  // for the trial that is under way, or to come
+  client::TrialCost cost_;
 };
 
 }  // namespace outrigger::mpi

@@ -43,6 +43,8 @@ class TrialClock {
   void begin(std::uint32_t window);
   // The last window is over. Spoiled where the program's calls came from several threads.
   [[nodiscard]] TrialTimes end();
+  // It has been given up.
+  void stop();
 
  private:
   struct Reading {
@@ -52,7 +54,6 @@ class TrialClock {
   };
   [[nodiscard]] static Reading read();
   void close_window();
-  void stop();
 
   bool running_ = false;
   bool spoiled_ = false;

@@ -163,6 +163,10 @@ void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const Tri
   if (times) engine_->measured(rank, measured.group, measured.trial, *times);
 }
 
+void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const GiveUpTrial& given_up) {
+  engine_->give_up_trial(rank, given_up.group, given_up.trial);
+}
+
 void PostIntake::reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body) {
   const GroupId group{body.group_high, body.group_low};
   if (body.request == static_cast<std::uint16_t>(SlotRequest::operation) && groups_->uses(rank, group)) {

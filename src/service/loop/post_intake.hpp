@@ -72,6 +72,7 @@ class PostIntake {
   void note(WorldRank rank, const SlotRequestBody& body, const AskTrial& ask);
   void note(WorldRank rank, const SlotRequestBody& body, const Recall& recall);
   void note(WorldRank rank, const SlotRequestBody& body, const TrialMeasured& measured);
+  void note(WorldRank rank, const SlotRequestBody& body, const GiveUpTrial& given_up);
   void reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body);
   void protest(const ServedRank& served, std::string reason);
   void announce_sleep(bool sleeping);

@@ -118,9 +118,14 @@ Result<DecodedSlot> decode_about_course(const SlotRequestBody& body, WorldRank r
       if (!earlier.valid()) return Error{"such a choice cannot be"};
       return DecodedSlot(Recall{group, Choice{earlier.key, earlier.usual, false}});
     }
-    case SlotRequest::measured: {
+    case SlotRequest::measured:
+    case SlotRequest::give_up: {
       if (body.sequence == 0 || body.sequence > UINT16_MAX) return Error{"there is no such trial"};
-      return DecodedSlot(TrialMeasured{group, static_cast<std::uint16_t>(body.sequence)});
+      const auto trial = static_cast<std::uint16_t>(body.sequence);
+      if (static_cast<SlotRequest>(body.request) == SlotRequest::measured) {
+        return DecodedSlot(TrialMeasured{group, trial});
+      }
+      return DecodedSlot(GiveUpTrial{group, trial});
     }
     default: return Error{"unknown request"};
   }

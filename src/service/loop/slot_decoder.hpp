@@ -46,8 +46,13 @@ struct TrialMeasured {
   std::uint16_t trial;
 };
 
-using DecodedSlot =
-    std::variant<engine::PostedOperation, ForgetGroup, LargerBlocks, JoinCourse, AskTrial, Recall, TrialMeasured>;
+struct GiveUpTrial {
+  GroupId group;
+  std::uint16_t trial;
+};
+
+using DecodedSlot = std::variant<engine::PostedOperation, ForgetGroup, LargerBlocks, JoinCourse, AskTrial, Recall,
+                                 TrialMeasured, GiveUpTrial>;
 
 // `body` is this process's own copy. Changes nothing but `groups`. The error says which field is wrong.
 [[nodiscard]] Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, SlotIndex slot,
