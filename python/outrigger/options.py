@@ -24,8 +24,9 @@ Choice = Annotated[
     str | None,
     typer.Option(
         "--choice",
-        metavar="measured|fixed",
-        help="measured: what no rule decides is tried natively and offloaded, and done in the better way.",
+        metavar="measured|early|fixed",
+        help="measured: what no rule decides is tried natively and offloaded, and done in the better way; early: tried "
+        "soon, for short runs that are to teach later ones; fixed: nothing is tried.",
         show_default="measured",
     ),
 ]

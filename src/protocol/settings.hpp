@@ -52,9 +52,10 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kAlgorithm, "the built-in table", "rules with commas between them",
                "which algorithm serves which collective, from which size on, and which blocking forms are offloaded",
                true, false},
-    SettingRow{setting::kChoice, "measured", "measured, fixed",
-               "measured: what no rule decides is tried natively and offloaded in turn, and done in the better way; "
-               "fixed: as the built-in table says",
+    SettingRow{setting::kChoice, "measured", "measured, early, fixed",
+               "measured: what no rule decides is tried natively and offloaded in turn, when that costs a fiftieth of "
+               "the time at most, and done in the better way; early: tried after 140 calls already, for short runs "
+               "that are to teach later ones; fixed: as the built-in table says",
                true, false},
     SettingRow{setting::kReach, "all, without heap", "words with commas between them",
                "how memory may be reached, and what helps with it", true, false},

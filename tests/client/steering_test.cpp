@@ -75,7 +75,7 @@ TEST(Steering, WhatIsChosenHoldsWhileCallsAreSuspendedToo) {
 // What is done in another way than the usual one is at most a twentieth.
 TEST(TrialPace, TrialsAreFewOfTheCallsAndNoneOfFew) {
   for (const std::int64_t period_ns : {2'000, 25'000, 400'000, 5'000'000}) {
-    TrialPace pace;
+    TrialPace pace(true);
     std::uint64_t tried = 0;
     std::uint64_t trials = 0;
     for (std::uint64_t call = 1; call <= 1'000'000; ++call) {
@@ -112,8 +112,28 @@ TEST(TrialPace, WhatHasCostMuchIsTriedMuchLater) {
   EXPECT_GE(trials, 3);
 }
 
+// Even where a trial turns out to be as dear as can be.
+TEST(TrialPace, ATrialMayCostAFiftiethOfTheTime) {
+  for (const std::int64_t period_ns : {2'000, 25'000, 400'000, 5'000'000}) {
+    TrialPace pace;
+    std::int64_t cost_ns = 0;
+    int trials = 0;
+    for (std::int64_t call = 1; call <= 3'000'000; ++call) {
+      if (!pace.needs_time()) continue;
+      const auto window_log2 = pace.ask(call * period_ns);
+      if (!window_log2) continue;
+      const std::int64_t most_ns = TrialCost::most_ns(period_ns << *window_log2);
+      cost_ns += most_ns;
+      ++trials;
+      EXPECT_LE(cost_ns * 49, call * period_ns) << period_ns;
+      pace.note_cost(most_ns);
+    }
+    EXPECT_GE(trials, 2) << period_ns;
+  }
+}
+
 TEST(TrialPace, WhatCannotBeNowIsAskedForALittleLater) {
-  TrialPace pace;
+  TrialPace pace(true);
   auto call = [&, now = std::int64_t{0}]() mutable {
     now += 2'000'000;
     return pace.needs_time() && pace.ask(now).has_value();

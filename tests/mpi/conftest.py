@@ -388,6 +388,7 @@ class Mpi:
             for_ranks |= {"OUTRIGGER_PRETEND_NODES": str(self.pretend_nodes)}
             for_ranks |= {"OUTRIGGER_INIT_TIMEOUT_MS": str(INIT_TIMEOUT_MS)}
             for_ranks |= {"XDG_CACHE_HOME": str(self.directory / "cache")}
+            for_ranks |= {"OUTRIGGER_CHOICE": "early"} if self.measured_choice else {}
             for_ranks |= env or {}
             if not self.measured_choice:
                 for_ranks |= always_offloaded(for_ranks)

@@ -68,7 +68,7 @@ def test_communicators_that_come_and_go(measured):
 def test_a_choice_that_there_is_not_is_an_error(measured):
     result = measured.run(2, ["choices", "steady", "10"], env={"OUTRIGGER_CHOICE": "guessed"}).ok()
     assert "OUTRIGGER_CHOICE" in result.out
-    assert "measured or fixed" in result.out
+    assert "measured, early or fixed" in result.out
 
 
 def test_nothing_is_offloaded_at_first_where_service_processes_would_take_the_ranks_core(measured):

@@ -172,7 +172,7 @@ def test_colours_are_the_same_at_1_and_differ_beside_it() -> None:
         (["--sizes", "1G"], "--sizes: 1G is more than 256M"),
         (["--sizes", ",".join(map(str, range(1, 40)))], "39 sizes"),
         (["--placement", "moon"], "--placement 'moon': there are extra, equal, shared, nodes, threads"),
-        (["--budget", "soon"], "--budget 'soon' is not a time"),
+        (["--budget", "soon"], "--budget soon: write a positive time"),
         (["--budget", "1s"], "--budget 1s: from 10s"),
         (["-n", "1"], "-n 1: a collective needs two ranks"),
         (["--mpi", "lam"], "--mpi 'lam'"),

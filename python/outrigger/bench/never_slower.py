@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from outrigger.bench import command, never_slower_plot, never_slower_sites, neve
 from outrigger.bench.never_slower_cells import VERSION, Grid, read
 from outrigger.bench.never_slower_runs import Runs, Step, arguments
 from outrigger.bench.never_slower_sites import PLACEMENTS, Group, Sites
+from outrigger.durations import parse_duration
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.terminal import console
@@ -37,15 +37,10 @@ _LARGEST = 1 << 28
 _MOST_SIZES = 32
 _LEAST_BUDGET_S, _MOST_BUDGET_S = 10, 24 * 3600
 _FIGURES, _TABLE = "never-slower.json", "never-slower.md"
-_UNITS = {"": 60, "s": 1, "m": 60, "h": 3600}
 
 
-def parse_budget(text: str) -> float:
-    """Seconds: 15m, 90s, 1h; minutes where there is no letter."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if match is None:
-        raise UserError(f"--budget '{text}' is not a time; write 15m, 90s or 1h")
-    seconds = float(match[1]) * _UNITS[match[2]]
+def _budget_s(text: str) -> float:
+    seconds = parse_duration("--budget", text)
     if not _LEAST_BUDGET_S <= seconds <= _MOST_BUDGET_S:
         raise UserError(f"--budget {text}: from {_LEAST_BUDGET_S}s to {_MOST_BUDGET_S // 3600}h")
     return seconds
@@ -274,7 +269,7 @@ def measure_never_slower(
         parse_sizes(size_list),
         Sites.make(ranks),
         never_slower_sites.parse_placements(placement),
-        parse_budget(budget),
+        _budget_s(budget),
         shlex.join([*words, "--budget", budget]),
     )
     writer = _Writer(out)

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "client/operations/trial_cost.hpp"
 #include "protocol/choice.hpp"
 #include "protocol/course.hpp"
 
@@ -78,10 +79,13 @@ class Steering {
 };
 
 // When the group's first rank asks for a trial of a kind of call: so seldom that those done in another way than the
-// usual one are at most a twentieth of all, with windows long enough to be measured, and never of few calls; and, after
-// one that has cost much, so late that it was at most a hundredth of the time.
+// usual one are at most a twentieth of all, with windows long enough to be measured, and never of few calls. And so
+// late that it can cost at most a fiftieth of the time since the first call, and that the last one has cost a
+// hundredth: a program that is soon over tries nothing. `early` asks without regard to what it may cost.
 class TrialPace {
  public:
+  explicit TrialPace(bool early = false) : early_(early) {}
+
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   // A call at this time, which is asked for only where needs_time(). The window to ask for; nothing: not now.
   [[nodiscard]] bool needs_time() {
@@ -94,7 +98,9 @@ class TrialPace {
     period_ns_ = (now_ns - first_ns_) / static_cast<std::int64_t>(calls_ - 1);
     const std::uint8_t window_log2 = window_for(period_ns_);
     const std::uint64_t cost = kCallsPerTried * (std::uint64_t{kTrialPairs} << window_log2);
-    const std::uint64_t due = cost * (asked_ < kSoon ? asked_ + 1 : std::uint64_t{kSoon} << (asked_ + 1 - kSoon));
+    const std::uint64_t due =
+        std::max(cost * (asked_ < kSoon ? asked_ + 1 : std::uint64_t{kSoon} << (asked_ + 1 - kSoon)),
+                 early_ ? 0 : calls_in(kTimePerRisk * TrialCost::most_ns(period_ns_ << window_log2)));
     if (calls_ < due) {
       next_look_ = due;
       return std::nullopt;
@@ -107,9 +113,7 @@ class TrialPace {
   [[nodiscard]] std::int64_t period_ns() const { return period_ns_; }
   // A trial is over that has taken so much longer than the usual way would have.
   void note_cost(std::int64_t excess_ns) {
-    if (excess_ns <= 0) return;
-    const std::int64_t calls = kTimePerCost * excess_ns / std::max<std::int64_t>(period_ns_, 1);
-    next_look_ = std::max(next_look_, calls_ + static_cast<std::uint64_t>(calls));
+    if (excess_ns > 0 && !early_) next_look_ = std::max(next_look_, calls_ + calls_in(kTimePerCost * excess_ns));
   }
   // It cannot be now: the next one is asked for a while later.
   void not_now() {
@@ -119,6 +123,7 @@ class TrialPace {
 
  private:
   static constexpr std::uint64_t kCallsPerTried = 20;
+  static constexpr std::int64_t kTimePerRisk = 50;
   static constexpr std::int64_t kTimePerCost = 100;
   static constexpr std::uint32_t kSoon = 4;              // trials before each waits for twice as many calls
   static constexpr std::int64_t kLeastWindow = 500'000;  // nanoseconds
@@ -129,6 +134,11 @@ class TrialPace {
     return log2;
   }
 
+  [[nodiscard]] std::uint64_t calls_in(std::int64_t time_ns) const {
+    return static_cast<std::uint64_t>(time_ns / std::max<std::int64_t>(period_ns_, 1));
+  }
+
+  bool early_;
   std::uint64_t calls_ = 0;
   std::uint64_t next_look_ = kCallsPerTried * kTrialPairs;
   std::int64_t first_ns_ = 0;

@@ -36,6 +36,10 @@ class TrialCost {
     if (watching_) enter(trial, kTrialWindows, now_ns);
     watching_ = false;
   }
+  // What a whole trial costs at most, but for a call that goes on when it is given up.
+  [[nodiscard]] static std::int64_t most_ns(std::int64_t window_ns) {
+    return (kFirstPairAllowed + 1) * std::max(kAlwaysAllowed_ns, kWindowsAllowed * window_ns);
+  }
   // So far, in the windows that are over.
   [[nodiscard]] std::int64_t total_ns() const { return warm_up_ns_ + excess_ns_; }
 
@@ -43,7 +47,7 @@ class TrialCost {
   // Of two windows, but that a daemon which wakes up, or a time slice of the kernel, ends none.
   static constexpr std::int64_t kAlwaysAllowed_ns = 5'000'000;
   static constexpr std::int64_t kWindowsAllowed = 2;
-  static constexpr std::int64_t kFirstPairAllowed = 4;  // times as much: connections are made, memory is touched
+  static constexpr std::int64_t kFirstPairAllowed = 2;  // times as much: connections are made, memory is touched
 
   void enter(const Trial& trial, std::uint32_t window, std::int64_t now_ns) {
     if (window != 0) leave(trial, window - 1, now_ns - since_ns_);

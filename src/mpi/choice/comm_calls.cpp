@@ -13,7 +13,7 @@ client::Step CommCalls::next(client::Courses courses, const client::Group& group
   if (step.begins) clock_.begin(*step.window);
   if (step.ends) courses.tell_times(group, steering_.trial(), clock_.end());
   if (asked_) watch_cost(courses, group, step, key);
-  if (step.for_good) retired_.set(key.value);
+  if (step.for_good) retire(key);
   return step;
 }
 
@@ -33,9 +33,9 @@ void CommCalls::watch_cost(client::Courses courses, const client::Group& group, 
 }
 
 void CommCalls::maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
-                          const GroupShape& shape, LearnedChoices& learned) {
+                          const GroupShape& shape, LearnedChoices& learned, bool early) {
   const CallKey key = without_window.key;
-  client::TrialPace& pace = pace_of(key);
+  client::TrialPace& pace = pace_of(key, early);
   const bool needs_time = pace.needs_time();
   if (pace.calls() == kBeforeRecall) {
     const std::optional<Way> way = learned.way(shape, key);
@@ -52,9 +52,9 @@ void CommCalls::maybe_ask(client::Courses courses, const client::Group& group, c
   courses.ask_trial(group, request);
 }
 
-client::TrialPace& CommCalls::pace_of(CallKey key) {
+client::TrialPace& CommCalls::pace_of(CallKey key, bool early) {
   const auto known = std::ranges::find(paces_, key, &Pace::key);
-  return known != paces_.end() ? known->pace : paces_.emplace_back(Pace{key, {}}).pace;
+  return known != paces_.end() ? known->pace : paces_.emplace_back(Pace{key, client::TrialPace(early)}).pace;
 }
 
 }  // namespace outrigger::mpi

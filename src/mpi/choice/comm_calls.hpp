@@ -3,7 +3,9 @@
 // Thread rule: one thread at a time, as MPI has it for the calls of a communicator.
 #pragma once
 
+#include <array>
 #include <bitset>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,13 +18,36 @@
 #include "mpi/choice/learned.hpp"
 #include "mpi/choice/lost_time.hpp"
 #include "protocol/choice.hpp"
+#include "protocol/collective.hpp"
+#include "protocol/selection.hpp"
 
 namespace outrigger::mpi {
+
+// A collective, blocking or not.
+struct CollectiveForm {
+  static constexpr std::size_t kCount = kCollectives.size() * 2;
+
+  Collective collective;
+  bool blocking;
+
+  [[nodiscard]] constexpr std::size_t index() const { return index_of(collective) * 2 + (blocking ? 1 : 0); }
+};
 
 class CommCalls {
  public:
   // Native for good: need not be steered.
   [[nodiscard]] bool retired(CallKey key) const { return retired_.test(key.value); }
+  void retire(CallKey key) { retired_.set(key.value); }
+  // The same, of as many elements of a predefined type as the last such call of its kind: with such arguments nothing
+  // else need be looked at.
+  [[nodiscard]] bool passes(CollectiveForm form, std::uint64_t count, std::uint64_t type) const {
+    const Passed& last = passed_[form.index()];
+    return last.type == type && last.count == count && type != 0;
+  }
+  void let_pass(CollectiveForm form, std::uint64_t count, std::uint64_t type) { passed_[form.index()] = {count, type}; }
+
+  // What the table says where sizes do not matter: the same for all calls of the communicator.
+  [[nodiscard]] std::optional<Decision>& without_sizes(CollectiveForm form) { return without_sizes_[form.index()]; }
 
   // A call that the built-in table leaves to the MPI. Of a communicator with few calls, all of them such, nobody needs
   // to know.
@@ -39,7 +64,7 @@ class CommCalls {
                                   CallKey key);
   // On the group's first rank, for each call.
   void maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
-                 const GroupShape& shape, LearnedChoices& learned);
+                 const GroupShape& shape, LearnedChoices& learned, bool early);
 
  private:
   static constexpr std::uint32_t kFew = 32;
@@ -50,9 +75,17 @@ class CommCalls {
     CallKey key;
     client::TrialPace pace;
   };
-  [[nodiscard]] client::TrialPace& pace_of(CallKey key);
+  // `early`: of a new one.
+  [[nodiscard]] client::TrialPace& pace_of(CallKey key, bool early = false);
   void watch_cost(client::Courses courses, const client::Group& group, const client::Step& step, CallKey key);
 
+  struct Passed {
+    std::uint64_t count = 0;
+    std::uint64_t type = 0;  // its handle; 0: none has passed
+  };
+
+  std::array<Passed, CollectiveForm::kCount> passed_{};
+  std::array<std::optional<Decision>, CollectiveForm::kCount> without_sizes_{};
   std::bitset<CallKey::kCount> retired_;
   std::uint32_t native_ = 0;
   bool joined_ = false;

@@ -69,6 +69,22 @@ inline bool decline(const Job& job) {
   return false;
 }
 
+// A call of blocks that are alike everywhere, `count` elements of the type, of which it is known that it is native
+// whatever its other arguments are.
+template <class Count>
+[[nodiscard]] bool passes(const Job& job, CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type) {
+  CommState* state = state_of(job, comm);
+  return state != nullptr && state->calls().passes(form, static_cast<std::uint64_t>(count), handle_key(type));
+}
+// The same from now on, if so. Always false.
+template <class Count>
+bool pass_on(const Offload& offload, CollectiveForm form, Count count, MPI_Datatype type, const TypeShape& shape) {
+  if (offload.for_good != nullptr && shape.predefined) {
+    offload.for_good->calls().let_pass(form, static_cast<std::uint64_t>(count), handle_key(type));
+  }
+  return false;
+}
+
 // A blank operation of this collective.
 [[nodiscard]] inline Operation& new_operation(Collective collective, const Offload& offload, bool in_place) {
   Operation& operation = *make_operation();

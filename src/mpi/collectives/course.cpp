@@ -45,6 +45,7 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   };
   // Small blocks by a service process beside the ranks: to wake it costs more than the operation, and so would a trial.
   const bool cannot_win = !table.algorithm && job.native_at_first;
+  if (cannot_win && !job.reporting) calls.retire(key);
   if (usual.is_native() && (!job.config.measured_choice || cannot_win || calls.too_few_to_steer())) return by_table();
   const std::shared_ptr<const client::Group> group = comm.group(*job.client);
   client::Courses courses = job.client->courses();
@@ -52,7 +53,8 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   if (course == nullptr) return by_table();
   const client::Step step = calls.next(courses, *group, *course, key);
   if (job.config.measured_choice && comm.me() == GroupRank{0}) {
-    calls.maybe_ask(courses, *group, {key, usual, table.if_offloaded, 0}, comm.shape(), *job.learned);
+    calls.maybe_ask(courses, *group, {key, usual, table.if_offloaded, 0}, comm.shape(), *job.learned,
+                    job.config.early_trials);
   }
   Steered steered = !step.way               ? by_table()
                     : step.way->is_native() ? Steered{NativeReason::measured_choice}

@@ -8,6 +8,8 @@ template <class Count>
 bool offload_allgather(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
                        void* receive_buffer, Count receive_count, MPI_Datatype receive_type, MPI_Comm communicator,
                        MPI_Request* request) {
+  const CollectiveForm call{Collective::iallgather, form == Form::blocking};
+  if (passes(job, call, communicator, receive_count, receive_type)) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   const bool in_place = send_buffer == MPI_IN_PLACE;
   if (request == nullptr || !valid_side(job, receive_buffer, receive_count, receive_type) ||
@@ -18,7 +20,7 @@ bool offload_allgather(Job& job, Form form, const void* send_buffer, Count send_
   const std::uint64_t block_bytes = bytes_in(receive_count, receive_shape);
   const Offload offload = offload_on(job, form, communicator, Collective::iallgather, block_bytes);
   CommState* comm = offload.comm;
-  if (comm == nullptr) return false;
+  if (comm == nullptr) return pass_on(offload, call, receive_count, receive_type, receive_shape);
   const std::uint32_t me = comm->me().value();
   // Where the own block comes to lie.
   const void* own =

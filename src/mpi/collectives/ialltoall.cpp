@@ -8,6 +8,8 @@ template <class Count>
 bool offload_alltoall(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
                       void* receive_buffer, Count receive_count, MPI_Datatype receive_type, MPI_Comm communicator,
                       MPI_Request* request) {
+  const CollectiveForm call{Collective::ialltoall, form == Form::blocking};
+  if (passes(job, call, communicator, receive_count, receive_type)) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   const bool in_place = send_buffer == MPI_IN_PLACE;
   if (request == nullptr || !valid_side(job, receive_buffer, receive_count, receive_type) ||
@@ -20,7 +22,7 @@ bool offload_alltoall(Job& job, Form form, const void* send_buffer, Count send_c
   const std::uint64_t block_bytes = bytes_in(receive_count, receive_shape);
   const Offload offload = offload_on(job, form, communicator, Collective::ialltoall, block_bytes);
   CommState* comm = offload.comm;
-  if (comm == nullptr) return false;
+  if (comm == nullptr) return pass_on(offload, call, receive_count, receive_type, receive_shape);
   Operation& operation = new_operation(Collective::ialltoall, offload, in_place);
   operation.receive.set_regular(receive_buffer, receive_count, receive_type, receive_shape, comm->size());
   if (in_place) {

@@ -7,13 +7,15 @@ namespace {
 template <class Count>
 bool offload_bcast(Job& job, Form form, void* buffer, Count count, MPI_Datatype type, int root, MPI_Comm communicator,
                    MPI_Request* request) {
+  const CollectiveForm call{Collective::ibcast, form == Form::blocking};
+  if (passes(job, call, communicator, count, type)) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   if (request == nullptr || !valid_side(job, buffer, count, type)) return decline(job);
   const TypeShape shape = shape_of(job, type);
   const std::uint64_t block_bytes = bytes_in(count, shape);
   const Offload offload = offload_on(job, form, communicator, Collective::ibcast, block_bytes);
   CommState* comm = offload.comm;
-  if (comm == nullptr) return false;
+  if (comm == nullptr) return pass_on(offload, call, count, type, shape);
   if (root < 0 || static_cast<std::uint32_t>(root) >= comm->size()) return decline(job);
   Operation& operation = new_operation(Collective::ibcast, offload, false);
   operation.root = static_cast<std::uint32_t>(root);

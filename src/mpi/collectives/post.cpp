@@ -21,6 +21,18 @@ NativeReason why_native(const CommState* comm, MPI_Comm handle) {
   return NativeReason::none;
 }
 
+Decision decide(const Job& job, CommState* comm, CollectiveForm form, std::optional<std::uint64_t> block_bytes) {
+  static constexpr GroupShape kUnknown{};
+  const auto by_table = [&] {
+    return job.config.selection.decide(form.blocking, form.collective, comm == nullptr ? kUnknown : comm->shape(),
+                                       block_bytes);
+  };
+  if (comm == nullptr || block_bytes) return by_table();
+  std::optional<Decision>& known = comm->calls().without_sizes(form);
+  if (!known) known = by_table();
+  return *known;
+}
+
 enum class Placement { mapped, private_memory, staged, small };
 
 // All blocks lie in one range that the service processes map.
@@ -75,16 +87,20 @@ void stage_in_place(Job& job, Operation& operation) {
 Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
                    std::optional<std::uint64_t> block_bytes) {
   CommState* state = state_of(job, comm);
-  static constexpr GroupShape kUnknown{};
-  const Decision decision = job.config.selection.decide(form == Form::blocking, collective,
-                                                        state == nullptr ? kUnknown : state->shape(), block_bytes);
+  const bool blocking = form == Form::blocking;
+  if (state != nullptr && !job.reporting && state->calls().retired(CallKey::of(collective, blocking, block_bytes))) {
+    Offload never;
+    never.for_good = state;
+    return never;
+  }
+  const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
   if (!decision.considered) return {};
   NativeReason reason = why_native(state, comm);
   if (reason == NativeReason::none && decision.by_user) {
     if (decision.algorithm) return Offload{state, *decision.algorithm, false};
     reason = NativeReason::selection_table;
   } else if (reason == NativeReason::none) {
-    const CallKey key = CallKey::of(collective, form == Form::blocking, block_bytes);
+    const CallKey key = CallKey::of(collective, blocking, block_bytes);
     const Steered steered = ask_course(job, *state, key, decision);
     if (steered.native == NativeReason::none) return Offload{state, steered.algorithm, true};
     reason = steered.native;

@@ -20,6 +20,7 @@ struct Offload {
   Algorithm algorithm = Algorithm::ring_pull;
   bool by_course = false;                 // the communicator's course has been asked
   CommState* for_small_blocks = nullptr;  // where it is native for these, which its sizes may show to be wrong
+  CommState* for_good = nullptr;          // where it is native for ever, and nothing need be counted
 };
 
 // Where the call stays native, the reason is counted, but of blocking forms that are native unless asked for. Uses only

@@ -58,10 +58,11 @@ Status read_algorithms(Config& config) {
 
 Status read_choice(Config& config) {
   const std::string_view text = variable(setting::kChoice);
-  if (!text.empty() && text != "measured" && text != "fixed") {
-    return bad(setting::kChoice, text, "use measured or fixed");
+  if (!text.empty() && text != "measured" && text != "early" && text != "fixed") {
+    return bad(setting::kChoice, text, "use measured, early or fixed");
   }
   config.measured_choice = text != "fixed";
+  config.early_trials = text == "early";
   return Done{};
 }
 
@@ -210,6 +211,7 @@ std::uint64_t Config::digest() const {
   mix(pretend_nodes);
   mix(report.empty() ? 0 : 1);
   mix(measured_choice ? 1 : 0);
+  mix(early_trials ? 1 : 0);
   for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));
   return digest;
 }

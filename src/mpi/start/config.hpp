@@ -21,7 +21,8 @@ struct Config {
   std::string claims_job;    // empty: it is not of an `outrigger run`
   SelectionTable selection;
   bool measured_choice = true;
-  bool blocking = true;  // some blocking forms may be offloaded
+  bool early_trials = false;  // whatever they may cost
+  bool blocking = true;       // some blocking forms may be offloaded
   ReachSetting memory;
   std::string report;  // empty: none
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
