@@ -111,19 +111,27 @@ class Sites:
     def group(self, mpi: Mpi, placement: str, program: Sequence[str], found: Artifacts) -> Group | None:
         """None: this MPI has no such thing."""
         ranks = self.ranks_of(placement)
+
+        def job_at(bind: str = binding.BUNCH) -> launch.Job:
+            return _with(Site(bind=bind).job(program, ranks, mpi), _NOTHING_LEARNED)
+
         if placement == SHARED:
-            return Group(mpi, placement, Site(bind=self._on_all_cores(ranks)).job(program, ranks, mpi))
-        usual = Site().job(program, ranks, mpi)
+            return Group(mpi, placement, job_at(self._on_all_cores(ranks)))
+        usual = job_at()
         if placement == EQUAL:
-            return Group(mpi, placement, usual, replace(Site(bind=binding.NONE).job(program, ranks, mpi), native=True))
+            return Group(mpi, placement, usual, replace(job_at(binding.NONE), native=True))
         if placement == NODES:
             told = {name: value for name, value in _OVER_TCP[mpi.implementation].items() if name not in os.environ}
             return Group(mpi, placement, replace(_with(usual, told), pretend_nodes=2))
-        job = Site(bind=self._leaving_a_core(ranks)).job(program, ranks, mpi)
+        job = job_at(self._leaving_a_core(ranks))
         if placement == THREADS:
             threads = self._threads(job, found)
             return None if threads is None else Group(mpi, placement, job, replace(_with(job, threads), native=True))
         return Group(mpi, placement, job)
+
+
+_NOTHING_LEARNED = {"XDG_CACHE_HOME": "/dev/null"}
+"""Each launch is a program's first: what the user's earlier runs have shown is neither known nor changed."""
 
 
 def _with(job: launch.Job, told: dict[str, str]) -> launch.Job:

@@ -23,7 +23,7 @@
 namespace outrigger::mpi {
 namespace {
 
-constexpr const char* kTitle = "outrigger-choices 1";
+constexpr const char* kTitle = "outrigger-choices 2";
 
 std::string of_environment(const char* name) {
   const char* value = std::getenv(name);
@@ -69,19 +69,20 @@ bool take_lock(int fd) {
 
 }  // namespace
 
-LearnedPlace learned_place() {
+LearnedPlace learned_place(std::string cores) {
   std::string cache = of_environment("XDG_CACHE_HOME");
   if (!cache.starts_with('/')) {
     const std::string home = of_environment("HOME");
     if (!home.starts_with('/')) return {};
     cache = home + "/.cache";
   }
-  return LearnedPlace{cache + "/outrigger", machine(), mpi_name()};
+  return LearnedPlace{cache + "/outrigger", machine(), mpi_name(), std::move(cores)};
 }
 
 std::string LearnedPlace::file() const {
   std::uint64_t hash = 0xCBF29CE484222325ULL;
-  for (const char letter : machine + "/" + mpi) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3ULL;
+  for (const char letter : machine + "/" + mpi + "/" + cores)
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3ULL;
   std::array<char, 17> digits{};
   static_cast<void>(std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash)));
   return directory + "/choices-" + digits.data() + ".txt";
@@ -92,7 +93,7 @@ LearnedChoices::Key LearnedChoices::key_of(const GroupShape& shape, CallKey key)
 }
 
 std::string LearnedChoices::header() const {
-  return std::string(kTitle) + "\nmachine " + place_.machine + "\nmpi " + place_.mpi + "\n";
+  return std::string(kTitle) + "\nmachine " + place_.machine + "\nmpi " + place_.mpi + "\ncores " + place_.cores + "\n";
 }
 
 std::string LearnedChoices::line_of(const Key& key, Way way) {
@@ -140,16 +141,19 @@ bool LearnedChoices::read(const std::string& text, Ways& ways) const {
 
 void LearnedChoices::read_file() {
   if (std::exchange(is_read_, true)) return;
-  place_ = learned_place();
+  place_ = learned_place(cores_);
   if (place_.directory.empty()) return;
   const std::string text = contents(place_.file());
   if (text.empty() || read(text, known_)) return;
   usable_ = false;
-  print("%s is not a file of choices for this machine and MPI and is left alone; remove it to have choices kept",
-        place_.file().c_str());
+  print(
+      "%s is not a file of choices for this machine, MPI and placement and is left alone; remove it to have choices "
+      "kept",
+      place_.file().c_str());
 }
 
 std::optional<Way> LearnedChoices::way(const GroupShape& shape, CallKey key) {
+  if (!has_alike_blocks(key.collective())) return std::nullopt;
   const std::lock_guard lock(mutex_);
   read_file();
   const auto found = known_.find(key_of(shape, key));
@@ -159,7 +163,8 @@ std::optional<Way> LearnedChoices::way(const GroupShape& shape, CallKey key) {
 void LearnedChoices::note(const GroupShape& shape, std::span<const Choice> choices) {
   const std::lock_guard lock(mutex_);
   for (const Choice& choice : choices) {
-    if (choice.key.known()) noted_.insert_or_assign(key_of(shape, choice.key), choice.way);
+    if (choice.key.known() && has_alike_blocks(choice.key.collective()))
+      noted_.insert_or_assign(key_of(shape, choice.key), choice.way);
   }
 }
 

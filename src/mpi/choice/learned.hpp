@@ -1,10 +1,12 @@
 // What trials have shown (protocol/choice.hpp), kept from one run to the next in the user's cache directory: a file for
-// each kind of machine and MPI, with a line for each kind of call on each shape of communicator. Ranks that are the
-// first of a communicator read it when they first need to know, and add to it at the end of the job.
+// each kind of machine and MPI, and whose cores are whose, with a line for each kind of call on each shape of
+// communicator. Ranks that are the first of a communicator read it when they first need to know, and add to it at the
+// end of the job. Of v-forms, whose kinds do not tell sizes apart, nothing is kept: another program has other ones.
 //
-//   outrigger-choices 1
+//   outrigger-choices 2
 //   machine Intel(R) Xeon(R) ..., 64 CPUs
 //   mpi Open MPI v4.1.4, ...
+//   cores ranks have their own, service processes have others
 //   ialltoall nonblocking 17 64 2 32 4 native        size class; ranks, nodes, ranks per node, service processes per
 //   node
 //
@@ -20,6 +22,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "protocol/choice.hpp"
 #include "protocol/selection.hpp"
@@ -31,13 +34,17 @@ struct LearnedPlace {
   std::string directory;
   std::string machine;
   std::string mpi;
+  std::string cores;
 
   [[nodiscard]] std::string file() const;
 };
-[[nodiscard]] LearnedPlace learned_place();
+[[nodiscard]] LearnedPlace learned_place(std::string cores);
 
 class LearnedChoices {
  public:
+  // `cores`: whose they are, in words.
+  explicit LearnedChoices(std::string cores) : cores_(std::move(cores)) {}
+
   // Nothing: not known.
   [[nodiscard]] std::optional<Way> way(const GroupShape& shape, CallKey key);
   void note(const GroupShape& shape, std::span<const Choice> choices);
@@ -58,6 +65,7 @@ class LearnedChoices {
   [[nodiscard]] bool read(const std::string& text, Ways& ways) const;
   void read_file();
 
+  std::string cores_;
   LearnedPlace place_;  // once it is read
   std::mutex mutex_;
   bool is_read_ = false;

@@ -77,6 +77,13 @@ void describe_wire(const Job& job) {
   for (const WireRoute& route : routes) print("wire: %s", text_of(route).c_str());
 }
 
+// What was better on other cores need not be so on these.
+std::string whose_cores(const Job& job) {
+  const bool apart = job.cores != copy::RankCores::shared_with_ranks;
+  return std::string(apart ? "ranks have their own" : "ranks share theirs") + ", service processes " +
+         (job.native_at_first ? "are on them" : "have others");
+}
+
 // The report of a job that runs natively.
 void report_natively(const Job& job, const std::string& because, MPI_Comm comm, bool writes) {
   NativeJob native;
@@ -128,7 +135,7 @@ void start_job() {
   make_handles(*job);
   if (std::string problem = find_services(*job); !problem.empty()) return go_native(*job, problem);
   if (job->config.measured_choice) {
-    job->learned = std::make_unique<LearnedChoices>();
+    job->learned = std::make_unique<LearnedChoices>(whose_cores(*job));
   }
   // Where none can be, the program's many short ones are passed on at once.
   job->config.blocking = job->config.selection.may_offload_blocking(job->nodes);
