@@ -29,7 +29,8 @@ struct Step {
 class Steering {
  public:
   // The next call of the communicator.
-  [[nodiscard]] Step next(const Course& course, CallKey key) {
+  // Not inline: callers would put the result together from small pieces and copy it as large ones, which stalls.
+  [[nodiscard, gnu::noinline]] Step next(const Course& course, CallKey key) {
     Step step;
     if (const Choice* choice = course.choice(key)) {
       step.way = choice->way;

@@ -1,7 +1,6 @@
 #include "mpi/collectives/course.hpp"
 
 #include <atomic>
-#include <memory>
 
 #include "mpi/native/message.hpp"
 #include "mpi/start/job.hpp"
@@ -47,7 +46,7 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   const bool cannot_win = !table.algorithm && job.native_at_first;
   if (cannot_win && !job.reporting) calls.retire(key);
   if (usual.is_native() && (!job.config.measured_choice || cannot_win || calls.too_few_to_steer())) return by_table();
-  const std::shared_ptr<const client::Group> group = comm.group(*job.client);
+  const client::Group* group = comm.known_group(*job.client);
   client::Courses courses = job.client->courses();
   const Course* course = group == nullptr ? nullptr : courses.next(*group);
   if (course == nullptr) return by_table();
@@ -70,7 +69,8 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
 
 void note_largest_block(const Job& job, CommState& comm, Collective collective, std::uint64_t bytes) {
   if (bytes <= kSmallBlockBytes || !comm.note_larger_blocks(collective)) return;
-  if (const auto group = comm.group(*job.client)) job.client->courses().tell_of_larger_blocks(*group, collective);
+  if (const client::Group* group = comm.known_group(*job.client))
+    job.client->courses().tell_of_larger_blocks(*group, collective);
 }
 
 }  // namespace outrigger::mpi

@@ -21,7 +21,7 @@ NativeReason why_native(const CommState* comm, MPI_Comm handle) {
   return NativeReason::none;
 }
 
-Decision decide(const Job& job, CommState* comm, CollectiveForm form, std::optional<std::uint64_t> block_bytes) {
+Decision decide(const Job& job, CommState* comm, CollectiveForm form, const std::optional<std::uint64_t>& block_bytes) {
   static constexpr GroupShape kUnknown{};
   const auto by_table = [&] {
     return job.config.selection.decide(form.blocking, form.collective, comm == nullptr ? kUnknown : comm->shape(),
@@ -85,7 +85,7 @@ void stage_in_place(Job& job, Operation& operation) {
 }  // namespace
 
 Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
-                   std::optional<std::uint64_t> block_bytes) {
+                   const std::optional<std::uint64_t>& block_bytes) {
   CommState* state = state_of(job, comm);
   const bool blocking = form == Form::blocking;
   if (state != nullptr && !job.reporting && state->calls().retired(CallKey::of(collective, blocking, block_bytes))) {

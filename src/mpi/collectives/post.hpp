@@ -26,7 +26,7 @@ struct Offload {
 // Where the call stays native, the reason is counted, but of blocking forms that are native unless asked for. Uses only
 // what all ranks of the communicator know alike. `block_bytes`: where MPI makes it equal on all ranks.
 [[nodiscard]] Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
-                                 std::optional<std::uint64_t> block_bytes);
+                                 const std::optional<std::uint64_t>& block_bytes);
 
 // With comm, collective, algorithm, receive and (unless in place) send filled in. Makes the request.
 void post_operation(Job& job, Operation& operation);

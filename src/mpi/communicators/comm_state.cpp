@@ -144,12 +144,21 @@ std::shared_ptr<const client::Group> CommState::group(client::Client& client) {
   return group_;
 }
 
+const client::Group* CommState::known_group(client::Client& client) {
+  const client::Group* known = known_group_.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  known = group(client).get();
+  known_group_.store(known, std::memory_order_release);
+  return known;
+}
+
 void CommState::note_choices(const Job& job) {
   if (group_ == nullptr || me_ != GroupRank{0} || job.learned == nullptr) return;
   job.learned->note(shape_, client::Courses::choices(*group_));
 }
 
 void CommState::drop_group() {
+  known_group_.store(nullptr, std::memory_order_relaxed);
   group_.reset();
 }
 

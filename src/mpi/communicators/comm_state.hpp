@@ -64,6 +64,8 @@ class CommState {
 
   // The group as the client knows it, made at first use.
   [[nodiscard]] std::shared_ptr<const client::Group> group(client::Client& client);
+  // The same, held by this state, for who needs it at each call; null: none can be made.
+  [[nodiscard]] const client::Group* known_group(client::Client& client);
   // What has been chosen for its calls is noted for the next run, by its first rank.
   void note_choices(const Job& job);
   // The client goes away; nothing is posted any more.
@@ -98,6 +100,7 @@ class CommState {
   std::atomic<std::uint16_t> larger_blocks_ = 0;  // bits by Collective
   std::atomic<std::uint32_t> references_ = 1;
   std::shared_ptr<const client::Group> group_;
+  std::atomic<const client::Group*> known_group_ = nullptr;  // it, once it is made
   CommCalls calls_;
   CommRecord* record_ = nullptr;
   CommState* previous_ = nullptr;  // list of all states
