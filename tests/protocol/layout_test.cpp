@@ -160,7 +160,6 @@ std::string messages_on_the_wire() {
   header.kind = wire::Kind::push;
   header.status = 2;
   header.from = SpId{0x01020304};
-  header.secret = some_secret();
   header.move = 0x1122334455667788;
   header.offset = 0x2233445566778899;
   header.bytes = 0x01020;
