@@ -15,6 +15,7 @@ from pathlib import Path
 ALLOWED: dict[str, tuple[str, ...]] = {
     "base": (),
     "protocol": ("base/", "copy/"),
+    "proof": ("base/", "protocol/"),
     "copy": ("base/",),
     "fabric": ("base/", "protocol/"),
     "fabric/host": ("fabric/fabric.hpp", "fabric/node_memory.hpp", "fabric/port.hpp", "base/", "copy/", "protocol/"),
@@ -25,6 +26,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "fabric/node_memory.hpp",
         "fabric/port.hpp",
         "base/",
+        "proof/",
         "protocol/",
     ),
     "fabric/dpu": (
@@ -44,7 +46,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "protocol/",
     ),
     "report": ("base/", "protocol/"),
-    "service": ("base/", "copy/", "protocol/", "report/", "engine/", "fabric/"),
+    "service": ("base/", "copy/", "proof/", "protocol/", "report/", "engine/", "fabric/"),
     "sim": ("engine/", "fabric/sim/", "fabric/fabric.hpp", "base/", "protocol/"),
     "mpi": ("client/", "base/", "copy/", "protocol/", "report/"),
     "heap": (

@@ -166,6 +166,7 @@ struct ConfigureBody {
   std::uint64_t cache_bytes = 0;      // of the node's largest last-level cache; 0: not known
   std::uint32_t attach_limit_ms = 0;  // on a DPU: from connecting to a rank until its memory is reached
   std::uint32_t reserved = 0;
+  Secret dpu_secret{};  // what the job's DPUs were started with, which no network carries; zeros: it has none
   std::array<char, kTransportsBytes> transports{};  // that UCX may use; a process with a setting of its own keeps that
 };
 

@@ -5,24 +5,18 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <utility>
 
-#include "protocol/keyed_hash.hpp"
-#include "protocol/segment.hpp"
-
 namespace outrigger {
 namespace {
 
-constexpr std::uint32_t kFrameMagic = 0x4C44524F;     // "ORDL"
-constexpr std::uint32_t kGreetingMagic = 0x4744524F;  // "ORDG"
+constexpr std::uint32_t kFrameMagic = 0x4C44524F;  // "ORDL"
 constexpr std::chrono::seconds kSignOfLife{1};
 constexpr std::chrono::seconds kOwnPause{2};  // between two looks: this process stood still, as on a suspended machine
 constexpr std::size_t kReadBytes = 64U << 10;
@@ -34,22 +28,6 @@ struct FrameHeader {
   std::uint32_t packet_bytes = 0;
   std::uint64_t attached_bytes = 0;
 };
-
-using Nonce = std::array<std::uint8_t, 16>;
-struct Greeting {
-  std::uint32_t magic = kGreetingMagic;
-  std::uint32_t version = kProtocolVersion;
-  std::uint32_t little_endian = std::endian::native == std::endian::little ? 1 : 0;
-  std::uint32_t side = 0;
-  Nonce nonce{};
-};
-
-Tag proof(const Secret& secret, DpuLink::Side side, const Nonce& of_host, const Nonce& of_dpu) {
-  std::array<std::uint8_t, 1 + 2 * sizeof(Nonce)> bytes{};
-  bytes[0] = side == DpuLink::Side::host ? 'h' : 'd';
-  std::ranges::copy(of_dpu, std::ranges::copy(of_host, bytes.begin() + 1).out);
-  return keyed_hash(secret, std::as_bytes(std::span(bytes)));
-}
 
 int left_ms(DpuLink::Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - DpuLink::Clock::now()).count();
@@ -63,30 +41,6 @@ bool wait_for(int fd, short events, DpuLink::Clock::time_point deadline) {
     if (ready > 0) return true;
     if (ready == 0 || errno != EINTR) return false;
   }
-}
-
-bool write_all(int fd, std::span<const std::byte> bytes, DpuLink::Clock::time_point deadline) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(sent));
-    } else if (errno != EINTR && (errno != EAGAIN || !wait_for(fd, POLLOUT, deadline))) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool read_all(int fd, std::span<std::byte> bytes, DpuLink::Clock::time_point deadline) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (got > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(got));
-    } else if (got == 0 || (errno != EINTR && (errno != EAGAIN || !wait_for(fd, POLLIN, deadline)))) {
-      return false;
-    }
-  }
-  return true;
 }
 
 bool known(std::uint32_t kind) {
@@ -165,43 +119,6 @@ Result<DpuLink> DpuLink::connect(const std::string& address, Clock::time_point d
     if (fd.valid()) return DpuLink(std::move(fd));
   }
   return Error{std::string("no connection: ") + std::strerror(error)};
-}
-
-Status DpuLink::greet(Side side, const Secret& secret, Clock::time_point deadline) {
-  Greeting mine;
-  mine.side = side == Side::host ? 1 : 2;
-  if (::getrandom(mine.nonce.data(), mine.nonce.size(), 0) != static_cast<ssize_t>(mine.nonce.size())) {
-    return Error{"no random bytes"};
-  }
-  Greeting theirs;
-  const auto said = [&](auto& value) { return write_all(fd(), std::as_bytes(std::span(&value, 1)), deadline); };
-  const auto heard = [&](auto& value) {
-    return read_all(fd(), std::as_writable_bytes(std::span(&value, 1)), deadline);
-  };
-  if (!said(mine) || !heard(theirs)) return Error{"the other end does not answer"};
-  if (theirs.magic != kGreetingMagic || theirs.side == mine.side) return Error{"the other end is not Outrigger's"};
-  if (theirs.version != mine.version) {
-    return Error{"the other end speaks version " + std::to_string(theirs.version) + " of the protocol, this one " +
-                 std::to_string(mine.version) + "; install one version on hosts and DPUs"};
-  }
-  if (theirs.little_endian != mine.little_endian) return Error{"the other end has the other byte order"};
-  const Nonce& of_host = side == Side::host ? mine.nonce : theirs.nonce;
-  const Nonce& of_dpu = side == Side::host ? theirs.nonce : mine.nonce;
-  // The host proves first: whoever only connects gets no proof to try secrets on.
-  Tag proven{};
-  if (side == Side::host) {
-    const Tag tag = proof(secret, side, of_host, of_dpu);
-    if (!said(tag)) return Error{"the other end does not answer"};
-  }
-  if (!heard(proven)) return Error{"the other end ended the connection: is its secret another job's?"};
-  const Side other = side == Side::host ? Side::dpu : Side::host;
-  if (!same_tag(proven, proof(secret, other, of_host, of_dpu))) return Error{"the other end has another job's secret"};
-  if (side == Side::dpu) {
-    const Tag tag = proof(secret, side, of_host, of_dpu);
-    if (!said(tag)) return Error{"the other end does not answer"};
-  }
-  heard_ = spoke_ = ticked_ = Clock::now();
-  return Done{};
 }
 
 void DpuLink::fail(std::string problem) {

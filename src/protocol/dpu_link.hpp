@@ -1,15 +1,8 @@
 // What a host's keeper and `outriggerd dpu` say to each other over TCP. Fixed width, little-endian, every field
 // checked.
 //
-// First both prove that they know the job's secret, without sending it:
-//
-//   keeper                                            DPU
-//     greeting {version, byte order, nonce a}  ---->
-//                             <----  greeting {version, byte order, nonce b}
-//     tag("host", a, b)                        ---->
-//                             <----  tag("dpu", a, b)
-//
-// Then frames, either way: a header, a packet, and the bytes that a descriptor would have carried on one machine.
+// First both prove that they know the secret of the job's DPUs (proof/dpu_greeting.hpp). Then frames, either way: a
+// header, a packet, and the bytes that a descriptor would have carried on one machine.
 //
 //   control   a control message (control.hpp) for, or of, service process `sp`
 //   job       what the node's job is like (keeper)         -> ready
@@ -24,7 +17,7 @@
 //   wired     connected: the host may leave its network alone (DPU)
 //   probed    what was found (DPU)
 //
-// DpuLink owns the socket; nothing of it blocks but connect and greet. Thread rule: one thread.
+// DpuLink owns the socket; nothing of it blocks but connect. Thread rule: one thread.
 #pragma once
 
 #include <algorithm>
@@ -110,16 +103,13 @@ template <class T>
 class DpuLink {
  public:
   using Clock = std::chrono::steady_clock;
-  enum class Side { host, dpu };
 
   DpuLink() = default;
-  // A connected socket, before the greeting.
+  // A connected socket. It is to be greeted by before anything below.
   explicit DpuLink(UniqueFd socket);
 
   // Connects to HOST:PORT. Errors name it.
   [[nodiscard]] static Result<DpuLink> connect(const std::string& address, Clock::time_point deadline);
-  // Proves the secret and has it proven.
-  [[nodiscard]] Status greet(Side side, const Secret& secret, Clock::time_point deadline);
 
   [[nodiscard]] bool open() const { return socket_.valid(); }
   [[nodiscard]] int fd() const { return socket_.get(); }

@@ -7,7 +7,7 @@
 namespace outrigger::wire {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x4F525732;  // "ORW2"
+constexpr std::uint32_t kMagic = 0x4F525733;  // "ORW3"
 
 // As it stands on the wire.
 struct Plain {
@@ -16,14 +16,12 @@ struct Plain {
   std::uint16_t status = 0;
   std::uint32_t from = 0;
   std::uint32_t owner = 0;
-  Secret secret{};
   std::uint64_t move = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::uint64_t address = 0;
   std::uint32_t region = 0;
-  std::uint32_t reserved0 = 0;
-  std::uint64_t reserved1 = 0;
+  std::uint32_t reserved = 0;
 };
 static_assert(sizeof(Plain) == kHeaderBytes);
 
@@ -46,7 +44,6 @@ EncodedHeader encode_wire(const Header& header) {
   plain.status = header.status;
   plain.from = header.from.value();
   plain.owner = header.memory.owner.value();
-  plain.secret = header.secret;
   plain.move = header.move;
   plain.offset = header.offset;
   plain.bytes = header.bytes;
@@ -63,7 +60,7 @@ std::optional<Header> decode_wire(std::span<const std::byte> bytes) {
   std::memcpy(&plain, bytes.data(), sizeof(plain));
   const bool known =
       plain.kind >= static_cast<std::uint16_t>(Kind::message) && plain.kind <= static_cast<std::uint16_t>(Kind::batch);
-  if (plain.magic != kMagic || !known || plain.status >= kStatuses || plain.reserved0 != 0 || plain.reserved1 != 0) {
+  if (plain.magic != kMagic || !known || plain.status >= kStatuses || plain.reserved != 0) {
     return std::nullopt;
   }
   if (plain.bytes > kMaxChunkBytes || plain.offset > std::numeric_limits<std::uint64_t>::max() - plain.bytes) {
@@ -73,12 +70,36 @@ std::optional<Header> decode_wire(std::span<const std::byte> bytes) {
   header.kind = static_cast<Kind>(plain.kind);
   header.status = plain.status;
   header.from = SpId{plain.from};
-  header.secret = plain.secret;
   header.move = plain.move;
   header.offset = plain.offset;
   header.bytes = plain.bytes;
   header.memory = MemoryRef{WorldRank{plain.owner}, RegionId{plain.region}, plain.address};
   return header;
+}
+
+EncodedShown encode_shown(const EncodedHeader& header, const Pass& pass) {
+  EncodedShown bytes;
+  std::memcpy(bytes.data(), header.data(), header.size());
+  std::memcpy(bytes.data() + header.size(), pass.data(), pass.size());
+  return bytes;
+}
+
+std::optional<Shown> decode_shown(std::span<const std::byte> bytes) {
+  if (bytes.size() != kShownBytes) return std::nullopt;
+  const std::optional<Header> header = decode_wire(bytes.first(kHeaderBytes));
+  if (!header) return std::nullopt;
+  Shown shown{*header, {}};
+  std::memcpy(shown.pass.data(), bytes.data() + kHeaderBytes, sizeof(Pass));
+  return shown;
+}
+
+bool same_pass(const Pass& left, const Pass& right) {
+  std::array<std::uint64_t, 2> a{};
+  std::array<std::uint64_t, 2> b{};
+  static_assert(sizeof(a) == sizeof(Pass));
+  std::memcpy(a.data(), left.data(), sizeof(a));
+  std::memcpy(b.data(), right.data(), sizeof(b));
+  return ((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0;
 }
 
 void append_framed(std::vector<std::byte>& batch, const EncodedHeader& header, std::span<const std::byte> payload) {

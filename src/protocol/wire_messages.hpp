@@ -13,6 +13,9 @@
 //   ping      -> pong
 //   bye       the sender ends: as it should, or, with a status that is not ok, because it has lost its node
 //
+// Before the first of these two service processes have greeted each other (proof/greeting.hpp). From there both know a
+// pass for each direction, which each message shows once, however many a batch has.
+//
 // Plain values; safe from any thread.
 #pragma once
 
@@ -23,7 +26,6 @@
 #include <span>
 #include <vector>
 
-#include "protocol/control.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 
@@ -50,19 +52,33 @@ struct Header {
   Kind kind = Kind::message;
   std::uint16_t status = 0;  // fabric::MoveStatus, of data, stored, eager_chunk and bye
   SpId from;                 // the sender
-  Secret secret{};           // the job's
   std::uint64_t move = 0;    // of whoever began it; message, eager: their number; eager_chunk: the sender's block
   std::uint64_t offset = 0;  // of the chunk within the move or block; eager: the sender's number for the block
   std::uint64_t bytes = 0;   // of the chunk
   MemoryRef memory;          // of the chunk: request: to be read; push: to be written
 };
 
-inline constexpr std::size_t kHeaderBytes = 80;
+inline constexpr std::size_t kHeaderBytes = 56;
 using EncodedHeader = std::array<std::byte, kHeaderBytes>;
 
 [[nodiscard]] EncodedHeader encode_wire(const Header& header);
 // Nothing for anything that encode_wire() would not have written.
 [[nodiscard]] std::optional<Header> decode_wire(std::span<const std::byte> bytes);
+
+// What shows that a message comes from whom its receiver has greeted.
+using Pass = std::array<std::uint8_t, 16>;
+
+// What stands before a message or a batch: the header, then the pass.
+inline constexpr std::size_t kShownBytes = kHeaderBytes + sizeof(Pass);
+using EncodedShown = std::array<std::byte, kShownBytes>;
+struct Shown {
+  Header header;
+  Pass pass{};
+};
+[[nodiscard]] EncodedShown encode_shown(const EncodedHeader& header, const Pass& pass);
+[[nodiscard]] std::optional<Shown> decode_shown(std::span<const std::byte> bytes);
+// Takes as long for a wrong one as for the right one.
+[[nodiscard]] bool same_pass(const Pass& left, const Pass& right);
 
 // Of a batch: one message after the other.
 struct Framed {

@@ -1,22 +1,20 @@
-// What a keeper and a DPU say to each other: the greeting, the frames, and what is not one.
+// What a keeper and a DPU say to each other: the secret, the frames, and what is not one.
 #include "protocol/dpu_link.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <array>
-#include <future>
-#include <thread>
+#include <string>
 #include <vector>
 
-#include "protocol/keyed_hash.hpp"
 #include "protocol/rank_address.hpp"
+#include "protocol/secret_text.hpp"
 
 namespace outrigger {
 namespace {
 
 using namespace std::chrono_literals;
-using Side = DpuLink::Side;
 
 std::vector<std::byte> these(std::initializer_list<int> values) {
   std::vector<std::byte> bytes;
@@ -35,58 +33,18 @@ Ends make_ends() {
   return Ends{DpuLink(UniqueFd(fds[0])), DpuLink(UniqueFd(fds[1]))};
 }
 
-// What each says of it: empty is well.
-std::array<std::string, 2> greet(Ends& ends, const Secret& of_host, const Secret& of_dpu) {
-  const auto deadline = DpuLink::Clock::now() + 5s;
-  auto dpu = std::async(std::launch::async, [&] {
-    Status greeted = ends.dpu.greet(Side::dpu, of_dpu, deadline);
-    if (!greeted) ends.dpu.close();
-    return greeted ? std::string() : greeted.error();
-  });
-  const Status host = ends.host.greet(Side::host, of_host, deadline);
-  return {host ? std::string() : host.error(), dpu.get()};
-}
-
-TEST(KeyedHash, IsSipHashWith128Bits) {
-  Secret key{};
-  for (std::size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::uint8_t>(i);
-  const Tag of_nothing{0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6, 0x6d, 0xf6, 0x72, 0x14, 0xc7, 0x55, 0x02, 0x93};
-  const Tag of_zero{0xda, 0x87, 0xc1, 0xd8, 0x6b, 0x99, 0xaf, 0x44, 0x34, 0x76, 0x59, 0x11, 0x9b, 0x22, 0xfc, 0x45};
-  EXPECT_EQ(keyed_hash(key, {}), of_nothing);
-  EXPECT_EQ(keyed_hash(key, these({0})), of_zero);
-  EXPECT_TRUE(same_tag(of_zero, of_zero));
-  EXPECT_FALSE(same_tag(of_zero, of_nothing));
-}
-
-TEST(KeyedHash, SecretsAreHexadecimal) {
-  const std::string digits(64, 'a');
-  ASSERT_TRUE(secret_of_text(digits).ok());
-  EXPECT_EQ(secret_of_text(" " + digits + "\r\n").value(), secret_of_text(digits).value());
-  EXPECT_NE(secret_of_text(digits + "b").value(), secret_of_text(digits).value());
-  for (const std::string& wrong : {std::string(), std::string(31, 'a'), digits + "x", std::string(4096, '0')}) {
+TEST(SecretText, IsHexadecimalAndNothingElse) {
+  const std::string digits = "00ff10A9abcdef0123456789fedcba98";
+  const Result<Secret> secret = secret_of_text(digits);
+  ASSERT_TRUE(secret.ok());
+  EXPECT_EQ(secret.value(),
+            (Secret{0x00, 0xff, 0x10, 0xa9, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67, 0x89, 0xfe, 0xdc, 0xba, 0x98}));
+  EXPECT_EQ(secret_of_text(" " + digits + "\r\n").value(), secret.value());
+  for (const std::string& wrong :
+       {std::string(), std::string(31, 'a'), std::string(33, 'a'), std::string(31, 'a') + "x",
+        std::string(16, 'a') + " " + std::string(15, 'a'), std::string(4096, '0')}) {
     EXPECT_FALSE(secret_of_text(wrong).ok()) << wrong.size();
   }
-}
-
-TEST(DpuLink, GreetsWithTheSameSecret) {
-  Ends ends = make_ends();
-  EXPECT_EQ(greet(ends, Secret{1}, Secret{1}), (std::array<std::string, 2>{}));
-}
-
-TEST(DpuLink, RefusesAnotherSecret) {
-  Ends ends = make_ends();
-  const auto said = greet(ends, Secret{1}, Secret{2});
-  EXPECT_NE(said[0].find("secret"), std::string::npos) << said[0];
-  EXPECT_NE(said[1].find("secret"), std::string::npos) << said[1];
-}
-
-TEST(DpuLink, RefusesWhatIsNotOurs) {
-  Ends ends = make_ends();
-  const std::array<char, 64> noise{'G', 'E', 'T', ' ', '/'};
-  ASSERT_EQ(::send(ends.host.fd(), noise.data(), noise.size(), 0), static_cast<ssize_t>(noise.size()));
-  const Status greeted = ends.dpu.greet(Side::dpu, Secret{}, DpuLink::Clock::now() + 1s);
-  ASSERT_FALSE(greeted);
-  EXPECT_NE(greeted.error().find("not Outrigger's"), std::string::npos) << greeted.error();
 }
 
 TEST(DpuLink, CarriesFramesInOrder) {

@@ -4,7 +4,6 @@
 #include "layout.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -49,7 +48,7 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(RefusedBody, reason) + OUTRIGGER_LAYOUT(RegionBody, world_rank, region, base, bytes) +
          OUTRIGGER_LAYOUT(RegionAddedBody, world_rank, region, ok, reserved) +
          OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_share, reach_allowed, epoch,
-                          nodes, elsewhere, cache_bytes, attach_limit_ms, reserved, transports) +
+                          nodes, elsewhere, cache_bytes, attach_limit_ms, reserved, dpu_secret, transports) +
          OUTRIGGER_LAYOUT(CoreShareBody, core_share, other_job) + OUTRIGGER_LAYOUT(PeerRingBody, sp, reserved) +
          OUTRIGGER_LAYOUT(RankJoinedBody, world_rank, sp, pid, reserved, probe_address, probe_value, xpmem_segment) +
          OUTRIGGER_LAYOUT(RankAttachedBody, world_rank, reach) + OUTRIGGER_LAYOUT(RankBody, world_rank, reserved) +
@@ -160,7 +159,6 @@ std::string messages_on_the_wire() {
   header.kind = wire::Kind::push;
   header.status = 2;
   header.from = SpId{0x01020304};
-  header.secret = some_secret();
   header.move = 0x1122334455667788;
   header.offset = 0x2233445566778899;
   header.bytes = 0x01020;
@@ -191,26 +189,11 @@ std::string addresses() {
          line_of_bytes("rank address with a trial", encode_rank_address(address));
 }
 
-// A greeting begins with what does not change from one to the next; random bytes follow.
-std::string greeting() {
-  constexpr std::size_t fixed_bytes = 16;
-  constexpr std::size_t random_bytes = 16;
-  std::array<int, 2> fds{};
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()), 0);
-  DpuLink link{UniqueFd(fds[0])};
-  const UniqueFd other(fds[1]);
-  EXPECT_EQ(::shutdown(other.get(), SHUT_WR), 0);  // it gets no answer
-  EXPECT_FALSE(link.greet(DpuLink::Side::host, some_secret(), DpuLink::Clock::now() + std::chrono::seconds(5)));
-  std::array<std::byte, 2 * (fixed_bytes + random_bytes)> bytes{};
-  EXPECT_EQ(::recv(other.get(), bytes.data(), bytes.size(), MSG_DONTWAIT), ssize_t{fixed_bytes + random_bytes});
-  return line_of_bytes("greeting", std::span(bytes).first(fixed_bytes));
-}
-
 std::string layout() {
   return "versions: " + std::to_string(kProtocolVersion) + ", " + std::to_string(peer::kVersion) + "\n" +
          control_messages() + memory_of_a_rank() +
          line_of_bytes("control message", encode_control(ControlKind::rank_attached, RankAttachedBody{5, kReachRdma})) +
-         line_of_bytes("frame", encode_dpu_frame(DpuFrameKind::lost, 6, counted(3, 1), counted(2, 9))) + greeting() +
+         line_of_bytes("frame", encode_dpu_frame(DpuFrameKind::lost, 6, counted(3, 1), counted(2, 9))) +
          messages_of_service_processes() + messages_on_the_wire() + addresses();
 }
 

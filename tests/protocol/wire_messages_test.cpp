@@ -14,7 +14,6 @@ Header some_header() {
   header.kind = Kind::push;
   header.status = 2;
   header.from = SpId{0x01020304};
-  for (std::size_t i = 0; i < header.secret.size(); ++i) header.secret[i] = static_cast<std::uint8_t>(i + 1);
   header.move = 0x1122334455667788;
   header.offset = 0x2233445566778899;
   header.bytes = kMaxChunkBytes;
@@ -27,13 +26,12 @@ constexpr std::size_t kKindAt = 4;
 constexpr std::size_t kStatusAt = 6;
 constexpr std::size_t kFromAt = 8;
 constexpr std::size_t kOwnerAt = 12;
-constexpr std::size_t kSecretAt = 16;
-constexpr std::size_t kMoveAt = 32;
-constexpr std::size_t kOffsetAt = 40;
-constexpr std::size_t kBytesAt = 48;
-constexpr std::size_t kAddressAt = 56;
-constexpr std::size_t kRegionAt = 64;
-constexpr std::size_t kReservedAt = 68;
+constexpr std::size_t kMoveAt = 16;
+constexpr std::size_t kOffsetAt = 24;
+constexpr std::size_t kBytesAt = 32;
+constexpr std::size_t kAddressAt = 40;
+constexpr std::size_t kRegionAt = 48;
+constexpr std::size_t kReservedAt = 52;
 
 template <class T>
 T value_at(const EncodedHeader& bytes, std::size_t at) {
@@ -58,7 +56,6 @@ TEST(WireHeader, ComesBackAsItWas) {
     EXPECT_EQ(back->kind, header.kind);
     EXPECT_EQ(back->status, header.status);
     EXPECT_EQ(back->from, header.from);
-    EXPECT_EQ(back->secret, header.secret);
     EXPECT_EQ(back->move, header.move);
     EXPECT_EQ(back->offset, header.offset);
     EXPECT_EQ(back->bytes, header.bytes);
@@ -68,12 +65,11 @@ TEST(WireHeader, ComesBackAsItWas) {
 
 TEST(WireHeader, FieldsAreWhereTheyAreSaidToBe) {
   const EncodedHeader bytes = encode_wire(some_header());
-  EXPECT_EQ(value_at<std::uint32_t>(bytes, 0), 0x4F525732U);
+  EXPECT_EQ(value_at<std::uint32_t>(bytes, 0), 0x4F525733U);
   EXPECT_EQ(value_at<std::uint16_t>(bytes, kKindAt), 4U);
   EXPECT_EQ(value_at<std::uint16_t>(bytes, kStatusAt), 2U);
   EXPECT_EQ(value_at<std::uint32_t>(bytes, kFromAt), some_header().from.value());
   EXPECT_EQ(value_at<std::uint32_t>(bytes, kOwnerAt), some_header().memory.owner.value());
-  EXPECT_EQ(value_at<Secret>(bytes, kSecretAt), some_header().secret);
   EXPECT_EQ(value_at<std::uint64_t>(bytes, kMoveAt), some_header().move);
   EXPECT_EQ(value_at<std::uint64_t>(bytes, kOffsetAt), some_header().offset);
   EXPECT_EQ(value_at<std::uint64_t>(bytes, kBytesAt), some_header().bytes);
@@ -95,7 +91,7 @@ TEST(WireHeader, EveryOtherLengthIsRefused) {
 
 TEST(WireHeader, EveryFieldIsChecked) {
   ASSERT_TRUE(decode_wire(encode_wire(some_header())));
-  EXPECT_FALSE(decoded_with<std::uint32_t>(0, 0x4F525731));
+  EXPECT_FALSE(decoded_with<std::uint32_t>(0, 0x4F525732));
   for (const int kind : {0, 12, 0x0104, 0xFFFF}) {
     EXPECT_FALSE(decoded_with(kKindAt, static_cast<std::uint16_t>(kind))) << kind;
   }
@@ -125,6 +121,26 @@ TEST(WireHeader, WhatIsLetThroughEncodesToTheSameBytes) {
     ASSERT_EQ(encode_wire(*header), bytes);
   }
   EXPECT_GT(accepted, 1000);
+}
+
+TEST(WirePass, StandsBehindTheHeaderAndIsComparedWhole) {
+  Pass pass{};
+  for (std::size_t i = 0; i < pass.size(); ++i) pass[i] = static_cast<std::uint8_t>(i + 1);
+  const EncodedShown bytes = encode_shown(encode_wire(some_header()), pass);
+  const auto shown = decode_shown(bytes);
+  ASSERT_TRUE(shown);
+  EXPECT_EQ(encode_wire(shown->header), encode_wire(some_header()));
+  EXPECT_EQ(shown->pass, pass);
+  EXPECT_EQ(std::memcmp(bytes.data() + kHeaderBytes, pass.data(), pass.size()), 0);
+  EXPECT_TRUE(same_pass(shown->pass, pass));
+  for (std::size_t i = 0; i < pass.size(); ++i) {
+    Pass other = pass;
+    other[i] ^= 0x80;
+    EXPECT_FALSE(same_pass(other, pass)) << i;
+  }
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(decode_shown(std::span(bytes).first(length))) << length;
+  }
 }
 
 TEST(WireBatch, IsTakenApartAsItWasPutTogether) {

@@ -1,8 +1,7 @@
 // Peers that go, fall silent, or send what they should not.
 #include <array>
 
-#include "fabric/ucx/worker.hpp"
-#include "wires.hpp"
+#include "raw_peers.hpp"
 
 namespace outrigger::testing {
 namespace {
@@ -13,166 +12,15 @@ using fabric::ucx::WireOptions;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A service process in the job map that speaks UCX by hand. It receives headers, and never accepts a rendezvous.
-class RawPeer final : private fabric::ucx::WorkerEvents {
- public:
-  RawPeer() {
-    auto context = fabric::ucx::Context::open(transports());
-    EXPECT_TRUE(context) << context.error();
-    context_.emplace(std::move(context).value());
-    for (auto* place : {&worker_, &data_worker_}) {
-      auto worker = fabric::ucx::Worker::open(*context_, *this);
-      EXPECT_TRUE(worker) << worker.error();
-      place->emplace(std::move(worker).value());
-    }
-  }
-  // As a wire's.
-  [[nodiscard]] std::vector<std::byte> address() const {
-    const auto& own = worker_->address();
-    const auto& data = data_worker_->address();
-    const auto length = static_cast<std::uint32_t>(own.size());
-    std::vector<std::byte> both(sizeof(length));
-    std::memcpy(both.data(), &length, sizeof(length));
-    both.insert(both.end(), own.begin(), own.end());
-    both.insert(both.end(), data.begin(), data.end());
-    return both;
-  }
-  void connect(const std::vector<std::byte>& address) {
-    std::uint32_t length = 0;
-    std::memcpy(&length, address.data(), sizeof(length));
-    const std::span<const std::byte> all(address);
-    open(*worker_, control_, all.subspan(sizeof(length), length));
-    open(*data_worker_, data_, all.subspan(sizeof(length) + length));
-  }
-  enum class Channel { control, data };
-  void send(Channel channel, std::span<const std::byte> header, std::span<const std::byte> data = {},
-            bool rendezvous = false) {
-    const fabric::ucx::Endpoint& endpoint = channel == Channel::control ? control_ : data_;
-    kept_.emplace_back(header.begin(), header.end());
-    const auto& kept_header = kept_.back();
-    kept_.emplace_back(data.begin(), data.end());
-    const auto& kept_data = kept_.back();
-    ucp_request_param_t parameters{};
-    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    parameters.flags = rendezvous ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
-    const ucs_status_ptr_t request =
-        ucp_am_send_nbx(endpoint.get(), fabric::ucx::kMessageId, kept_header.data(), kept_header.size(),
-                        kept_data.data(), kept_data.size(), &parameters);
-    ASSERT_FALSE(UCS_PTR_IS_ERR(request)) << ucs_status_string(UCS_PTR_STATUS(request));
-    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
-  }
-  void progress() {
-    (void)worker_->progress();
-    if (data_worker_) (void)data_worker_->progress();
-  }
-  void drop_data_line() {
-    data_ = {};
-    data_worker_.reset();
-  }
-  [[nodiscard]] std::size_t count(wire::Kind kind) const {
-    return static_cast<std::size_t>(std::ranges::count(headers, kind, &wire::Header::kind));
-  }
-
-  std::vector<wire::Header> headers;  // that have come
-
- private:
-  void open(const fabric::ucx::Worker& worker, fabric::ucx::Endpoint& endpoint, std::span<const std::byte> address) {
-    auto opened = fabric::ucx::Endpoint::open(worker, address, broken_);
-    ASSERT_TRUE(opened) << opened.error();
-    endpoint = std::move(opened).value();
-  }
-  ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes, bool /*rendezvous*/) override {
-    const auto decoded = wire::decode_wire(header);
-    EXPECT_TRUE(decoded);
-    if (decoded && decoded->kind == wire::Kind::batch) {
-      std::span<const std::byte> rest(static_cast<const std::byte*>(data), bytes);
-      while (const auto framed = wire::next_framed(rest)) headers.push_back(framed->header);
-      EXPECT_TRUE(rest.empty());
-    } else if (decoded) {
-      headers.push_back(*decoded);
-    }
-    return UCS_OK;
-  }
-
-  std::deque<std::vector<std::byte>> kept_;
-  bool broken_ = false;
-  std::optional<fabric::ucx::Context> context_;
-  std::optional<fabric::ucx::Worker> worker_;
-  std::optional<fabric::ucx::Worker> data_worker_;
-  fabric::ucx::Endpoint control_;
-  fabric::ucx::Endpoint data_;
-};
-
-// Wire 0, and service process 1 by hand.
-class RawPeers : public Wires {
- protected:
-  void SetUp() override { start_raw({}); }
-  void start_raw(const WireOptions& options) {
-    settle();
-    raw_.reset();
-    wires_.clear();
-    memories_.clear();
-    addresses_.clear();
-    open(1, options);
-    raw_.emplace();
-    addresses_.push_back(raw_->address());
-    introduce();
-    raw_->connect(addresses_[0]);
-  }
-  void progress_all() override {
-    Wires::progress_all();
-    if (raw_) raw_->progress();
-  }
-  [[nodiscard]] wire::Header header(wire::Kind kind) const {
-    wire::Header header;
-    header.kind = kind;
-    header.from = SpId{1};
-    header.secret = job_map_.secret();
-    return header;
-  }
-  void say(const wire::Header& header, const std::string& data = {}) {
-    raw_->send(RawPeer::Channel::control, wire::encode_wire(header), std::as_bytes(std::span(data)));
-  }
-  void say_message(std::uint64_t number, const std::string& text) {
-    wire::Header message = header(wire::Kind::message);
-    message.move = number;
-    say(message, text);
-  }
-  bool run(const std::function<bool()>& done, milliseconds at_most = seconds(20)) { return run_until(done, at_most); }
-  void run_a_while() {
-    (void)run([] { return false; }, milliseconds(60));
-  }
-  // All that comes until a message that is right, number `number`.
-  std::vector<std::string> heard_until(const std::string& last, std::uint64_t number) {
-    say_message(number, last);
-    std::vector<std::string> heard;
-    EXPECT_TRUE(run([&] {
-      for (auto& [from, text] : messages(0)) heard.push_back(std::move(text));
-      return !heard.empty() && heard.back() == last;
-    }));
-    return heard;
-  }
-  // Looks until the wire says so or `turns` are over.
-  std::optional<std::string> failure_within(int turns) {
-    for (int i = 0; i < turns && !wire(0).failure(); ++i) {
-      run_a_while();
-      wire(0).tick(true);
-    }
-    const fabric::PortFailure* failure = wire(0).failure();
-    return failure != nullptr ? std::optional(failure->reason) : std::nullopt;
-  }
-  std::optional<RawPeer> raw_;
-};
-
 TEST_P(RawPeers, StrangersAreNotListenedTo) {
   std::mt19937_64 random(3);
-  const auto good = wire::encode_wire(header(wire::Kind::message));
+  const auto good = shown(header(wire::Kind::message));
   for (int i = 0; i < 400; ++i) {
     auto garbage = good;
-    if (i % 2 == 0) garbage[16 + static_cast<std::size_t>(i) % kSecretBytes] ^= std::byte{1};  // not the secret
+    if (i % 2 == 0) garbage[wire::kHeaderBytes + static_cast<std::size_t>(i) % sizeof(wire::Pass)] ^= std::byte{1};
     if (i % 2 == 1) garbage[random() % 12] ^= static_cast<std::byte>(1 + random() % 255);  // not its number, or worse
-    if (const auto decoded = wire::decode_wire(garbage);
-        decoded && decoded->secret == job_map_.secret() && decoded->from == SpId{1}) {
+    if (const auto decoded = wire::decode_shown(garbage);
+        decoded && decoded->pass == greeting_.pass_out() && decoded->header.from == SpId{1}) {
       continue;
     }
     std::span<const std::byte> sent(garbage);
@@ -180,10 +28,11 @@ TEST_P(RawPeers, StrangersAreNotListenedTo) {
     raw_->send(i % 3 == 0 ? RawPeer::Channel::data : RawPeer::Channel::control, sent);
   }
   // A rendezvous of a stranger is dropped at once.
-  wire::Header stranger = header(wire::Kind::push);
-  stranger.secret[0] ^= 1;
-  stranger.bytes = 100000;
-  raw_->send(RawPeer::Channel::data, wire::encode_wire(stranger), std::vector<std::byte>(100000), true);
+  wire::Header push = header(wire::Kind::push);
+  push.bytes = 100000;
+  auto stranger = shown(push);
+  stranger.back() ^= std::byte{1};
+  raw_->send(RawPeer::Channel::data, stranger, std::vector<std::byte>(100000), true);
   EXPECT_EQ(heard_until("mine", 0), std::vector<std::string>{"mine"});
   EXPECT_FALSE(wire(0).failure());
   EXPECT_TRUE(raw_->headers.empty()) << "strangers get no answer";
@@ -209,11 +58,11 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
   wire::Header chunk = header(wire::Kind::eager_chunk);
   chunk.bytes = 5000;
   const std::vector<std::function<void()>> attacks{
-      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(push), some); },
-      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(push), some, true); },
-      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(with_status), some); },
-      [&] { raw_->send(RawPeer::Channel::control, wire::encode_wire(with_status), some); },
-      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(twice), some, true); },  // control by rendezvous
+      [&] { raw_->send(RawPeer::Channel::data, shown(push), some); },
+      [&] { raw_->send(RawPeer::Channel::data, shown(push), some, true); },
+      [&] { raw_->send(RawPeer::Channel::data, shown(with_status), some); },
+      [&] { raw_->send(RawPeer::Channel::control, shown(with_status), some); },
+      [&] { raw_->send(RawPeer::Channel::data, shown(twice), some, true); },  // control by rendezvous
       [&] {
         say(twice, "a");
         say(twice, "b");
@@ -225,23 +74,23 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
         say(notice, std::string(wire::kBlockIdBytes, 'x'));  // more than there is room for
       },
       [&] {
-        raw_->send(RawPeer::Channel::data, wire::encode_wire(chunk), some);
-        raw_->send(RawPeer::Channel::data, wire::encode_wire(chunk), some);
+        raw_->send(RawPeer::Channel::data, shown(chunk), some);
+        raw_->send(RawPeer::Channel::data, shown(chunk), some);
       },
-      [&] { raw_->send(RawPeer::Channel::data, wire::encode_wire(chunk), some, true); },
-      [&] { raw_->send(RawPeer::Channel::control, wire::encode_wire(chunk), some); },
+      [&] { raw_->send(RawPeer::Channel::data, shown(chunk), some, true); },
+      [&] { raw_->send(RawPeer::Channel::control, shown(chunk), some); },
       [&] { say(header(wire::Kind::batch), "too short for a message"); },
       [&] {
         wire::Header stranger = header(wire::Kind::ping);
-        stranger.secret[0] ^= 1;
+        stranger.from = SpId{0};
         std::vector<std::byte> batch;
         wire::append_framed(batch, wire::encode_wire(stranger), {});
-        raw_->send(RawPeer::Channel::control, wire::encode_wire(header(wire::Kind::batch)), batch);
+        raw_->send(RawPeer::Channel::control, shown(header(wire::Kind::batch)), batch);
       },
       [&] {  // bytes for memory on the control channel
         std::vector<std::byte> batch;
         wire::append_framed(batch, wire::encode_wire(push), std::span(some).first(4999));
-        raw_->send(RawPeer::Channel::control, wire::encode_wire(header(wire::Kind::batch)), batch);
+        raw_->send(RawPeer::Channel::control, shown(header(wire::Kind::batch)), batch);
       },
   };
   for (std::size_t i = 0; i < attacks.size(); ++i) {
@@ -265,9 +114,8 @@ TEST_P(RawPeers, AnswersThatNobodyAskedForAreIgnored) {
     wire::Header answer = header(kind);
     answer.move = 1;
     answer.bytes = kind == wire::Kind::data ? some.size() : 0;
-    raw_->send(RawPeer::Channel::data, wire::encode_wire(answer),
-               kind == wire::Kind::data ? some : std::vector<std::byte>{});
-    if (kind == wire::Kind::data) raw_->send(RawPeer::Channel::data, wire::encode_wire(answer), some, true);
+    raw_->send(RawPeer::Channel::data, shown(answer), kind == wire::Kind::data ? some : std::vector<std::byte>{});
+    if (kind == wire::Kind::data) raw_->send(RawPeer::Channel::data, shown(answer), some, true);
   }
   EXPECT_EQ(heard_until("on", 0).size(), 1U);
   EXPECT_FALSE(failure_within(1));
@@ -282,7 +130,7 @@ TEST_P(RawPeers, AChunkThatComesTwiceIsTakenOnce) {
   data.from = SpId{1};
   data.memory = {};
   for (std::byte value{1}; value < std::byte{4}; value = static_cast<std::byte>(std::to_integer<int>(value) + 1)) {
-    raw_->send(RawPeer::Channel::data, wire::encode_wire(data), std::vector<std::byte>(50000, value), true);
+    raw_->send(RawPeer::Channel::data, shown(data), std::vector<std::byte>(50000, value), true);
   }
   ASSERT_TRUE(run([&] { return moved.ended(); }));
   run_a_while();

@@ -18,6 +18,7 @@ void Channels::say_in_order(Peer& peer, wire::Header header, std::span<const std
 }
 
 void Channels::say(Peer& peer, const wire::Header& header, std::span<const std::byte> payload) {
+  peer.wanted = true;
   if (peer.is_gone()) return;
   if (!peer.outbox.empty() && peer.outbox.size() + wire::kFrameBytes + payload.size() > kBatchBytes) flush_outbox(peer);
   if (peer.outbox.empty()) speaking_.push_back(&peer);
@@ -27,7 +28,8 @@ void Channels::say(Peer& peer, const wire::Header& header, std::span<const std::
 }
 
 bool Channels::flush_outboxes() {
-  if (speaking_.empty()) return false;
+  const bool greeted = flush_greetings();
+  if (speaking_.empty()) return greeted;
   for (Peer* peer : std::exchange(speaking_, {})) flush_outbox(*peer);
   return true;
 }
@@ -38,14 +40,16 @@ void Channels::flush_outbox(Peer& peer) {
   auto send = std::make_unique<Send>();
   send->payload = std::exchange(peer.outbox, {});
   const std::size_t messages = std::exchange(peer.outbox_messages, 0);
-  std::span<const std::byte> bytes(send->payload);
+  send->bytes = send->payload;
+  send->flags = UCP_AM_SEND_FLAG_EAGER;
   if (messages == 1) {
-    std::ranges::copy(bytes.subspan(wire::kFrameBytes - wire::kHeaderBytes, wire::kHeaderBytes), send->header.begin());
-    bytes = bytes.subspan(wire::kFrameBytes);
+    std::ranges::copy(send->bytes.subspan(wire::kFrameBytes - wire::kHeaderBytes, wire::kHeaderBytes),
+                      send->header.begin());
+    send->bytes = send->bytes.subspan(wire::kFrameBytes);
   } else {
     send->header = wire::encode_wire(peers_.header(wire::Kind::batch));
   }
-  hand_over(peer, std::move(send), bytes.data(), bytes.size(), UCP_AM_SEND_FLAG_EAGER);
+  hand_over(peer, std::move(send));
 }
 
 void Channels::send_chunk(Peer& peer, const wire::Header& header, const std::byte* bytes,
@@ -58,7 +62,57 @@ void Channels::send_chunk(Peer& peer, const wire::Header& header, const std::byt
   send->chunk_bytes = header.bytes;
   const bool at_once =
       header.bytes <= (peer.moves_memory ? options_.rendezvous_above_bytes : options_.copied_chunk_bytes);
-  hand_over(peer, std::move(send), bytes, header.bytes, at_once ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
+  send->bytes = std::span(bytes, header.bytes);
+  send->flags = at_once ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+  hand_over(peer, std::move(send));
+}
+
+bool Channels::connect_data(Peer& peer) {
+  peer.wanted = true;
+  return endpoint(peer, Channel::data) != nullptr;
+}
+
+void Channels::call(Peer& peer) {
+  if (const std::optional<proof::GreetingMessage> message = peer.greeting.call()) greet(peer, *message);
+}
+
+void Channels::greet(Peer& peer, const proof::GreetingMessage& message) {
+  greetings_.emplace_back(&peer, message);
+  busy_ = true;
+}
+
+// Not from within UCX's calls of ours: connections may have to be made.
+bool Channels::flush_greetings() {
+  if (greetings_.empty() && opened_.empty()) return false;
+  for (const auto& [peer, message] : std::exchange(greetings_, {})) {
+    if (peer->is_gone()) continue;
+    auto send = std::make_unique<Send>();
+    const proof::EncodedGreeting greeting = proof::encode_greeting(message);
+    std::ranges::copy(greeting, send->shown.begin());
+    send->shown_bytes = greeting.size();
+    send->flags = UCP_AM_SEND_FLAG_EAGER;
+    transmit(*peer, std::move(send));
+  }
+  for (Peer* peer : std::exchange(opened_, {})) send_held(*peer);
+  return true;
+}
+
+void Channels::peer_opened(Peer& peer) {
+  opened_.push_back(&peer);
+  busy_ = true;
+}
+
+void Channels::send_held(Peer& peer) {
+  const auto held = held_.sends.extract(&peer);
+  if (held.empty()) return;
+  for (auto& send : held.mapped()) {
+    under_way_.ended(*send);
+    hand_over(peer, std::move(send));
+  }
+}
+
+bool Channels::all_taken() const {
+  return sends_.empty() && std::ranges::all_of(held_.sends, [](const auto& held) { return held.first->is_gone(); });
 }
 
 ucp_ep_h Channels::endpoint(Peer& peer, Channel channel) {
@@ -66,6 +120,7 @@ ucp_ep_h Channels::endpoint(Peer& peer, Channel channel) {
   if (!connection.endpoint) {
     Result<Endpoint> opened = Endpoint::open(network_.worker(channel), connection.address, peer.broken);
     if (!opened) {
+      if (!peer.is_known()) return nullptr;  // an answer to a call in its name
       peer.broken = true;
       peers_.fail("node " + peer.node + ": " + opened.error());
       return nullptr;
@@ -84,30 +139,60 @@ void Channels::note_route(Peer& peer, const Lanes& lanes) {
   if (options_.on_route) options_.on_route(route);
 }
 
-void Channels::hand_over(Peer& peer, std::unique_ptr<Send> send, const std::byte* bytes, std::size_t count,
-                         unsigned flags) {
+void Channels::hand_over(Peer& peer, std::unique_ptr<Send> send) {
   if (peer.is_gone()) return;
+  busy_ = true;
+  if (!peer.greeting.is_open() || held_.any_for(peer)) {
+    under_way_.begun(*send);
+    if (held_.add(peer, std::move(send))) call(peer);
+    return;
+  }
+  const wire::EncodedShown shown = wire::encode_shown(send->header, peer.greeting.pass_out());
+  std::ranges::copy(shown, send->shown.begin());
+  send->shown_bytes = shown.size();
+  transmit(peer, std::move(send));
+}
+
+bool Channels::Held::add(const Peer& peer, std::unique_ptr<Send> send) {
+  auto& of_peer = sends[&peer];
+  of_peer.push_back(std::move(send));
+  return of_peer.size() == 1;
+}
+
+void Channels::transmit(Peer& peer, std::unique_ptr<Send> send) {
   const ucp_ep_h to = endpoint(peer, send->channel);
   if (to == nullptr) return;
-  busy_ = true;
   send->peer = &peer;
   send->channels = this;
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-  parameters.flags = flags;
+  parameters.flags = send->flags;
   parameters.cb.send = on_sent;
   parameters.user_data = send.get();
-  const ucs_status_ptr_t request =
-      ucp_am_send_nbx(to, kMessageId, send->header.data(), send->header.size(), bytes, count, &parameters);
+  const ucs_status_ptr_t request = ucp_am_send_nbx(to, kMessageId, send->shown.data(), send->shown_bytes,
+                                                   send->bytes.data(), send->bytes.size(), &parameters);
   if (UCS_PTR_IS_ERR(request)) peer.broken = true;
   if (!UCS_PTR_IS_PTR(request)) {  // gone already
     sent_bytes_ += send->chunk_bytes;
     return;
   }
-  sending_bytes_ += send->chunk_bytes;
-  if (send->channel == Channel::control) ++control_sends_;
+  under_way_.begun(*send);
   Send* key = send.get();
   sends_.emplace(key, std::move(send));
+}
+
+void Channels::UnderWay::begun(const Send& send) {
+  chunk_bytes += send.chunk_bytes;
+  if (send.channel == Channel::control) ++control_sends;
+}
+
+void Channels::UnderWay::ended(const Send& send) {
+  if (send.channel == Channel::control) {
+    assert(control_sends != 0 && "every message is taken by the network once");
+    --control_sends;
+  }
+  assert(chunk_bytes >= send.chunk_bytes && "every chunk is taken by the network once");
+  chunk_bytes -= send.chunk_bytes;
 }
 
 void Channels::on_sent(void* request, ucs_status_t status, void* send) {
@@ -118,12 +203,7 @@ void Channels::on_sent(void* request, ucs_status_t status, void* send) {
 }
 
 void Channels::sent(Send* send) {
-  if (send->channel == Channel::control) {
-    assert(control_sends_ != 0 && "every message is taken by the network once");
-    --control_sends_;
-  }
-  assert(sending_bytes_ >= send->chunk_bytes && "every chunk is taken by the network once");
-  sending_bytes_ -= send->chunk_bytes;
+  under_way_.ended(*send);
   sent_bytes_ += send->chunk_bytes;
   sends_.erase(send);
 }

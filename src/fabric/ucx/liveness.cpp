@@ -10,6 +10,13 @@ namespace {
 constexpr std::chrono::seconds kTickInterval{1};
 constexpr std::uint32_t kTicksAfterBusiness = 8;  // so many: more than make a silent peer a lost one
 
+const char* how_it_went(const Peer& peer) {
+  if (peer.fault != nullptr) return peer.fault;
+  if (peer.broken) return "has broken off the connection";
+  const bool stranger = !peer.greeting.knows_peer() && peer.greeting.was_lied_to();
+  return stranger ? "does not prove that it belongs to this job" : "does not answer";
+}
+
 }  // namespace
 
 void Liveness::look_after(Clock::time_point now, const Business& business, bool moves) {
@@ -31,6 +38,7 @@ std::optional<Liveness::Clock::duration> Liveness::sleep_limit(Clock::time_point
 
 void Liveness::tick(bool interested) {
   for (const auto& peer : peers_.all()) {
+    if (peer != nullptr) peer->greeting.allow_answers();
     if (peer == nullptr || peer->departed || !peer->is_known()) continue;
     if (!look_at(*peer, interested)) return;
   }
@@ -48,11 +56,15 @@ bool Liveness::look_at(Peer& peer, bool interested) {
   ++peer.silent_turns;
   const bool gone = peer.node_lost || (peer.broken && peer.silent_turns >= 2);  // a farewell may be on the way
   if (gone || peer.silent_turns >= options_.turns_until_lost) {
-    const char* how = peer.broken ? "has broken off the connection" : "does not answer";
-    peers_.lose(peer, peer.fault != nullptr ? peer.fault : how);
+    peers_.lose(peer, how_it_went(peer));
     return false;
   }
-  if (peer.silent_turns >= options_.turns_until_ping) channels_.say(peer, peers_.header(wire::Kind::ping));
+  if (peer.silent_turns < options_.turns_until_ping) return true;
+  if (peer.greeting.is_open()) {
+    channels_.say(peer, peers_.header(wire::Kind::ping));
+  } else {
+    channels_.call(peer);
+  }
   return true;
 }
 

@@ -6,13 +6,13 @@
 
 namespace outrigger::fabric::ucx {
 
-Status Peers::introduce(const JobMap& job_map, SpId self, const std::vector<std::byte>& own_address,
-                        const WireOptions& options) {
+Status Peers::introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret,
+                        const std::vector<std::byte>& own_address, const WireOptions& options) {
   if (self.value() >= job_map.sp_count || job_map.address_of(self) != own_address) {
     return Error{"the job map of nodes does not name this service process"};
   }
   self_ = self;
-  secret_ = job_map.secret();
+  job_ = proof::identity_of(job_map, dpu_secret);
   const std::uint32_t own_node = job_map.node_of(self);
   const std::uint64_t eager_bytes = std::min(options.eager_bytes_of_peer, options.eager_bytes / job_map.sp_count);
   peers_.resize(job_map.sp_count);
@@ -26,6 +26,7 @@ Status Peers::introduce(const JobMap& job_map, SpId self, const std::vector<std:
     }
     auto peer = std::make_unique<Peer>();
     peer->sp = SpId{sp};
+    peer->greeting = proof::Greeting(job_, self, peer->sp);
     peer->node = job_map.nodes[node].name;
     peer->control.address = std::move((*addresses)[0]);
     peer->data.address = std::move((*addresses)[1]);
@@ -41,16 +42,20 @@ Peer& Peers::of(SpId sp) {
   return *peers_[sp.value()];
 }
 
-Peer* Peers::sender_of(const wire::Header& header) {
-  if (header.secret != secret_ || header.from.value() >= peers_.size()) return nullptr;
-  return peers_[header.from.value()].get();
+Peer* Peers::named(SpId sp) {
+  return sp.value() < peers_.size() ? peers_[sp.value()].get() : nullptr;
+}
+
+Peer* Peers::sender_of(const wire::Shown& shown) {
+  Peer* peer = named(shown.header.from);
+  const bool known = peer != nullptr && peer->greeting.knows_peer();
+  return known && wire::same_pass(shown.pass, peer->greeting.pass_in()) ? peer : nullptr;
 }
 
 wire::Header Peers::header(wire::Kind kind) const {
   wire::Header header;
   header.kind = kind;
   header.from = self_;
-  header.secret = secret_;
   return header;
 }
 

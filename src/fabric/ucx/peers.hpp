@@ -18,6 +18,7 @@
 #include "fabric/ucx/eager_blocks.hpp"
 #include "fabric/ucx/network.hpp"
 #include "fabric/ucx/wire_options.hpp"
+#include "proof/greeting.hpp"
 #include "protocol/job_map.hpp"
 #include "protocol/wire_messages.hpp"
 
@@ -48,12 +49,16 @@ struct Peer {
   std::uint64_t messages_taken = 0;
   std::map<std::uint64_t, Ordered> early_messages;  // by number; one before them is on its way
 
+  // Until it has greeted, nothing of it is listened to, and nothing but greetings is sent to it.
+  proof::Greeting greeting;
+
   // Liveness, for all to see.
   bool broken = false;          // nothing more is sent; what is under way stays so until tick() has seen it
   const char* fault = nullptr;  // of the peer, where we broke off ourselves
   bool departed = false;
   bool node_lost = false;  // as it says itself
-  bool met = false;        // something has come from it
+  bool met = false;        // it has greeted
+  bool wanted = false;     // there is something for it
   bool heard = false;      // since the last tick()
   std::uint32_t silent_turns = 0;
 
@@ -73,8 +78,8 @@ struct Peer {
   std::uint64_t eager_sent = 0;  // blocks
 
   [[nodiscard]] bool is_gone() const { return broken || departed; }
-  // There has been business with it.
-  [[nodiscard]] bool is_known() const { return met || control.endpoint || data.endpoint; }
+  // There has been business with it. A connection is none: strangers may have had it made, by calls in its name.
+  [[nodiscard]] bool is_known() const { return met || wanted; }
   // It does what none of ours does, and is not listened to any more.
   void break_off(const char* why) {
     if (fault == nullptr) fault = why;
@@ -85,12 +90,14 @@ struct Peer {
 class Peers {
  public:
   // As Wire::introduce(). `own_address`: what the job map must say of this service process.
-  [[nodiscard]] Status introduce(const JobMap& job_map, SpId self, const std::vector<std::byte>& own_address,
-                                 const WireOptions& options);
+  [[nodiscard]] Status introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret,
+                                 const std::vector<std::byte>& own_address, const WireOptions& options);
   // One on another node.
   [[nodiscard]] Peer& of(SpId sp);
-  // Null: it does not know the job's secret, or is none of these.
-  [[nodiscard]] Peer* sender_of(const wire::Header& header);
+  // Null: it does not show the pass of one of these.
+  [[nodiscard]] Peer* sender_of(const wire::Shown& shown);
+  // Null: none of these. Whether it is the one is for its greeting to say.
+  [[nodiscard]] Peer* named(SpId sp);
   // By SpId; null: this node's.
   [[nodiscard]] std::span<const std::unique_ptr<Peer>> all() const { return peers_; }
   void clear() { peers_.clear(); }
@@ -106,7 +113,7 @@ class Peers {
 
  private:
   SpId self_;
-  Secret secret_{};
+  proof::JobIdentity job_;
   std::uint64_t eager_awaited_bytes_ = 0;
   std::optional<PortFailure> failure_;
   std::vector<std::unique_ptr<Peer>> peers_;

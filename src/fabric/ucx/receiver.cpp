@@ -15,12 +15,28 @@ constexpr const char* kMalformed = "sends what is not to be understood";
 ucs_status_t Receiver::arrived(Channel channel, std::span<const std::byte> bytes, void* data, std::size_t count,
                                bool rendezvous) {
   if (channels_.closing()) return UCS_OK;
-  const std::optional<wire::Header> header = wire::decode_wire(bytes);
-  Peer* peer = header ? peers_.sender_of(*header) : nullptr;
+  if (proof::looks_like_greeting(bytes)) {
+    if (channel == Channel::control && count == 0) take_greeting(bytes);
+    return UCS_OK;
+  }
+  const std::optional<wire::Shown> shown = wire::decode_shown(bytes);
+  Peer* peer = shown ? peers_.sender_of(*shown) : nullptr;
   if (peer == nullptr || peer->fault != nullptr) return UCS_OK;
-  peer->met = true;
   peer->heard = true;
-  return take(channel, *peer, *header, data, count, rendezvous);
+  return take(channel, *peer, shown->header, data, count, rendezvous);
+}
+
+// Whoever sends it, the answer goes to the peer that it names, at the address that the job map has.
+void Receiver::take_greeting(std::span<const std::byte> bytes) {
+  const std::optional<proof::GreetingMessage> message = proof::decode_greeting(bytes);
+  Peer* peer = message ? peers_.named(message->from) : nullptr;
+  if (peer == nullptr || peer->fault != nullptr || peer->is_gone()) return;
+  const bool knew = peer->greeting.knows_peer();
+  const bool was_open = peer->greeting.is_open();
+  const std::optional<proof::GreetingMessage> reply = peer->greeting.hear(*message);
+  if (peer->greeting.knows_peer() && !knew) peer->met = peer->heard = true;
+  if (reply) channels_.greet(*peer, *reply);
+  if (peer->greeting.is_open() && !was_open) channels_.peer_opened(*peer);
 }
 
 ucs_status_t Receiver::take(Channel channel, Peer& peer, const wire::Header& header, void* data, std::size_t count,
@@ -74,7 +90,7 @@ void Receiver::take_control(Peer& peer, const wire::Header& header, std::span<co
 void Receiver::take_batch(Peer& peer, std::span<const std::byte> batch) {
   while (!batch.empty()) {
     const std::optional<wire::Framed> next = wire::next_framed(batch);
-    if (!next || peers_.sender_of(next->header) != &peer) return peer.break_off(kMalformed);
+    if (!next || next->header.from != peer.sp) return peer.break_off(kMalformed);
     // A refusal carries no bytes, and whatever carries some is not taken on this channel: nothing is written here.
     auto* data = const_cast<std::byte*>(next->payload.data());
     (void)take(Channel::control, peer, next->header, data, next->payload.size(), false);

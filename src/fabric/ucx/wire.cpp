@@ -54,8 +54,8 @@ Wire::~Wire() {
   channels_.end_closing();
 }
 
-Status Wire::introduce(const JobMap& job_map, SpId self) {
-  return peers_.introduce(job_map, self, address(), options_);
+Status Wire::introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret) {
+  return peers_.introduce(job_map, self, dpu_secret, address(), options_);
 }
 
 void Wire::pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion, const BlockId* eager) {

@@ -12,8 +12,8 @@
 // Channels into the Network; what comes from the Network through Receiver to ChunkReceiver, EagerReceiver and
 // RequestServer. While one chunk is copied the others are on their way.
 //
-// Connections are made when first needed. A peer that has broken off or gives no sign of life is reported by failure();
-// whoever has no business with it need not care.
+// Connections are made when first needed, and begin with a greeting (proof/greeting.hpp). A peer that has broken off or
+// gives no sign of life is reported by failure(); whoever has no business with it need not care.
 //
 // Thread rule: one thread. Completions are delivered from progress() only.
 #pragma once
@@ -52,8 +52,9 @@ class Wire final : public Port {
 
   // For the others, in the job map.
   [[nodiscard]] std::vector<std::byte> address() const { return network_.address(); }
-  // Who there is. Once, before anything below. Error: an address that is not one.
-  [[nodiscard]] Status introduce(const JobMap& job_map, SpId self);
+  // Who there is. Once, before anything below. `dpu_secret`: of the job's DPUs; zeros: it has none. Error: an address
+  // that is not one.
+  [[nodiscard]] Status introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret = {});
 
   // `from` belongs to a rank that `source` serves, `to` to a rank of this node. As Fabric::move(). `eager`: the block
   // of which the source may have sent something eagerly. See Fabric for these three, too.

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "protocol/keyed_hash.hpp"
+#include "protocol/secret_text.hpp"
 #include "protocol/segment.hpp"
 #include "protocol/settings.hpp"
 

@@ -13,13 +13,15 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "proof/dpu_greeting.hpp"
 #include "protocol/dpu_link.hpp"
-#include "protocol/keyed_hash.hpp"
+#include "protocol/secret_text.hpp"
 #include "protocol/segment.hpp"
 #include "service/dpu/dpu_control.hpp"
 #include "service/dpu/dpu_probe.hpp"
@@ -38,6 +40,7 @@ constexpr std::chrono::seconds kGreetingTime{5};
 constexpr std::chrono::milliseconds kTimeToReadRefusals{1500};
 constexpr int kLookMs = 500;
 constexpr std::size_t kMostSecretBytes = 2048;
+constexpr std::size_t kMostVisitors = 32;  // at the limit the one that has been there longest goes
 
 // A port of the system's choice, at every address of this family. Invalid: there is none, or no such family.
 UniqueFd listen_at(int family) {
@@ -81,6 +84,7 @@ class DpuDaemon {
     while (!over_) {
       for (const Event& event : events_.wait(kLookMs)) handle(event);
       if (met_) work();
+      send_silent_away();
     }
     // Ranks that are refused have their connections being made, and UCX 1.13 ends a process in which one fails. They
     // are told before this end is, and look no more at the network then.
@@ -90,10 +94,25 @@ class DpuDaemon {
   }
 
  private:
+  struct Visitor {
+    Visitor(UniqueFd connected, const Secret& secret)
+        : socket(std::move(connected)), greeting(socket.get(), proof::DpuGreeting::Side::dpu, secret) {}
+    UniqueFd socket;
+    proof::DpuVisitor greeting;
+    Clock::time_point came = Clock::now();
+  };
+
+  void send_away(std::map<std::uint32_t, Visitor>::iterator visitor, const std::string& why) {
+    spdlog::warn("a connection was closed: {}", why);
+    events_.unwatch(visitor->second.socket.get());
+    visitors_.erase(visitor);
+  }
+
   void handle(const Event& event) {
     switch (event.source) {
       case Source::launcher: return look_at_input();
-      case Source::listener: return meet();
+      case Source::listener: return receive_visitor();
+      case Source::stranger: return listen_to(event.index);
       case Source::dpu_link: return;  // there is work
       default: return pass_on(event);
     }
@@ -112,15 +131,36 @@ class DpuDaemon {
     status_ = status;
   }
 
-  void meet() {
+  // Whoever connects is a visitor until it has greeted: nobody has to wait for one that says nothing.
+  void receive_visitor() {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
-    DpuLink link(std::move(socket));
-    const Status greeted = link.greet(DpuLink::Side::dpu, secret_, Clock::now() + kGreetingTime);
-    if (!greeted) return spdlog::warn("a connection was closed: {}", greeted.error());
-    link_ = std::move(link);
+    if (visitors_.size() == kMostVisitors) send_away(visitors_.begin(), "too many at once");
+    const std::uint32_t number = next_visitor_++;
+    const int fd = socket.get();
+    visitors_.try_emplace(number, std::move(socket), secret_);
+    events_.watch(fd, {Source::stranger, number});
+    listen_to(number);
+  }
+
+  void listen_to(std::uint32_t number) {
+    const auto visitor = visitors_.find(number);
+    if (visitor == visitors_.end()) return;
+    if (const Status went = visitor->second.greeting.go_on(); !went) return send_away(visitor, went.error());
+    if (!visitor->second.greeting.greeted()) return;
+    events_.unwatch(visitor->second.socket.get());
+    link_ = DpuLink(std::move(visitor->second.socket));
     met_ = true;
+    while (!visitors_.empty()) send_away(visitors_.begin(), "the host's keeper is here");
+    events_.unwatch(listener_.get());
     listener_.reset();
+  }
+
+  void send_silent_away() {
+    const Clock::time_point now = Clock::now();
+    while (!visitors_.empty() && now - visitors_.begin()->second.came > kGreetingTime) {
+      send_away(visitors_.begin(), "it does not greet");
+    }
   }
 
   void work() {
@@ -173,9 +213,10 @@ class DpuDaemon {
     link_.send(DpuFrameKind::ready, 0, std::as_bytes(std::span(&ready, 1)));
   }
 
-  // The host's keeper knows everything of it but the core.
+  // The host's keeper knows everything of it but the core, and sends no secret.
   void configure(std::uint32_t sp, ConfigureBody body) {
     body.cpu = sp < cpus_.size() ? cpus_[sp] : -1;
+    body.dpu_secret = secret_;
     services_.tell(sp, ControlKind::configure, body);
     const int bell = services_.doorbell(sp);
     services_.tell(sp, ControlKind::doorbell, RankBody{}, std::span(&bell, 1));
@@ -212,6 +253,8 @@ class DpuDaemon {
   Secret secret_;
   Events events_;
   UniqueFd listener_;
+  std::map<std::uint32_t, Visitor> visitors_;  // in the order in which they came
+  std::uint32_t next_visitor_ = 0;
   DpuLink link_;  // to the host's keeper, once it has been met
   bool met_ = false;
   ProcessStarter starter_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fabric/dpu/probe.hpp"
+#include "proof/dpu_greeting.hpp"
 #include "service/dpu/dpu_daemon.hpp"
 #include "service/transports.hpp"
 
@@ -71,7 +72,8 @@ int run_dpu_probe(const std::string& address) {
   const Clock::time_point deadline = Clock::now() + kDpuSilence;
   Result<DpuLink> link = DpuLink::connect(address, deadline);
   if (!link) return complain("DPU " + address + ": " + link.error());
-  if (Status greeted = link.value().greet(DpuLink::Side::host, secret.value(), deadline); !greeted) {
+  const auto host = proof::DpuGreeting::Side::host;
+  if (Status greeted = proof::greet_dpu(link.value().fd(), host, secret.value(), deadline); !greeted) {
     return complain("DPU " + address + ": " + greeted.error());
   }
   Result<std::unique_ptr<fabric::dpu::ProbedMemory>> memory = fabric::dpu::ProbedMemory::open(allowed_transports());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/shared_memory.hpp"
+#include "proof/dpu_greeting.hpp"
 #include "protocol/rank_address.hpp"
 #include "service/dpu/dpu_control.hpp"
 #include "service/job_protest.hpp"
@@ -69,7 +70,8 @@ Status DpuServices::call() {
   Result<DpuLink> link = DpuLink::connect(config_.dpu, deadline);
   if (!link) return Error{link.error()};
   link_ = std::move(link).value();
-  if (Status greeted = link_.greet(DpuLink::Side::host, config_.dpu_secret, deadline); !greeted) return greeted;
+  const auto host = proof::DpuGreeting::Side::host;
+  if (Status greeted = proof::greet_dpu(link_.fd(), host, config_.dpu_secret, deadline); !greeted) return greeted;
   link_.allow_silence(attach_limit());
   const DpuJob job{config_.local_size, config_.services, static_cast<std::uint32_t>(attach_limit().count())};
   link_.send(DpuFrameKind::job, 0, std::as_bytes(std::span(&job, 1)));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/shared_memory.hpp"
+#include "proof/hmac.hpp"
 #include "protocol/job_map.hpp"
 
 namespace outrigger::service {
@@ -26,7 +27,8 @@ Status JobMapExchange::send_descriptor(LocalRanks& ranks) const {
   NodeDescriptor descriptor;
   descriptor.name = host_name();
   if (config_.keepers_here > 1) descriptor.name += "/" + std::to_string(config_.number_here);
-  descriptor.secret = config_.secret;
+  // Not the one that opens this keeper's door: this one goes to other nodes.
+  descriptor.secret = proof::derived_secret(config_.secret, "node");
   descriptor.addresses = addresses_;
   for (const LocalRank& rank : ranks) {
     descriptor.ranks.push_back(RankAssignment{WorldRank{rank.hello.world_rank}, rank.sp});

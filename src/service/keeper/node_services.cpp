@@ -157,6 +157,7 @@ Status NodeServices::launch(std::span<const std::uint32_t> sps) {
 
 void NodeServices::configure(std::uint32_t sp) {
   ConfigureBody body = configuration(sp);
+  body.dpu_secret = config_.dpu_secret;
   body.epoch = processes_.times_started(sp);
   body.cache_bytes = cache_bytes_;
   if (place(sp).free_of_own) body.core_share = copy::CoreShare::own;

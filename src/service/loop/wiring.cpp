@@ -275,7 +275,8 @@ Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
   }
   const SpId first{job_map.value().first_sp[body.node]};
   self_ = SpId{first.value() + configuration_->sp};
-  if (Status introduced = wire_->introduce(job_map.value(), self_); !introduced) return introduced;
+  if (Status introduced = wire_->introduce(job_map.value(), self_, configuration_->dpu_secret); !introduced)
+    return introduced;
   host_.rings().count_from(first);
   job_map_ = std::move(job_map).value();
   cluster_.emplace(node_fabric(), *wire_, *job_map_, self_);

@@ -1,0 +1,67 @@
+#include "proof/hmac.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace outrigger::proof {
+namespace {
+
+// Nothing goes on without it: a proof that cannot be made must not be taken for one that is right.
+[[noreturn]] void give_up(const char* what) {
+  std::fprintf(stderr, "outriggerd: %s\n", what);
+  std::abort();
+}
+
+// OpenSSL's own configuration file is not read: it is for programs that choose among algorithms.
+bool prepare() {
+  return OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) == 1;
+}
+
+}  // namespace
+
+Statement& Statement::number(std::uint64_t value) {
+  for (unsigned byte = 0; byte < sizeof(value); ++byte) bytes_.push_back(static_cast<std::uint8_t>(value >> 8 * byte));
+  return *this;
+}
+
+Statement& Statement::text(std::string_view value) {
+  number(value.size());
+  bytes_.insert(bytes_.end(), value.begin(), value.end());
+  return *this;
+}
+
+Mac hmac(std::span<const std::uint8_t> key, std::span<const std::uint8_t> bytes) {
+  static const bool prepared = prepare();
+  Mac mac{};
+  unsigned length = 0;
+  const unsigned char* made = prepared ? ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes.data(),
+                                                bytes.size(), mac.data(), &length)
+                                       : nullptr;
+  if (made == nullptr || length != mac.size()) give_up("libcrypto makes no HMAC-SHA256");
+  return mac;
+}
+
+bool same(std::span<const std::uint8_t> left, std::span<const std::uint8_t> right) {
+  return left.size() == right.size() && ::CRYPTO_memcmp(left.data(), right.data(), left.size()) == 0;
+}
+
+Nonce fresh_nonce() {
+  Nonce nonce{};
+  if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) give_up("no random numbers");
+  return nonce;
+}
+
+Secret derived_secret(const Secret& secret, std::string_view use) {
+  const Mac mac = hmac(secret, Statement("outrigger secret").text(use));
+  Secret derived{};
+  std::copy_n(mac.begin(), derived.size(), derived.begin());
+  return derived;
+}
+
+}  // namespace outrigger::proof

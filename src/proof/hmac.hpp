@@ -1,0 +1,52 @@
+// HMAC-SHA256 (RFC 2104, FIPS 198-1), of OpenSSL's libcrypto: what a secret proves without being sent.
+//
+// Safe from any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "protocol/control.hpp"
+
+namespace outrigger::proof {
+
+using Mac = std::array<std::uint8_t, 32>;
+using Key = std::array<std::uint8_t, 32>;
+using Nonce = std::array<std::uint8_t, 32>;
+
+// What is proven: a label that no other use has, and fields one after the other. Fields of no fixed size stand behind
+// their length, so that two different lists of fields are never the same bytes.
+class Statement {
+ public:
+  explicit Statement(std::string_view label) { text(label); }
+  Statement& number(std::uint64_t value);
+  Statement& text(std::string_view value);
+  template <std::size_t N>
+  Statement& bytes(const std::array<std::uint8_t, N>& value) {
+    bytes_.insert(bytes_.end(), value.begin(), value.end());
+    return *this;
+  }
+  [[nodiscard]] std::span<const std::uint8_t> all() const { return bytes_; }
+
+ private:
+  std::vector<std::uint8_t> bytes_;
+};
+
+[[nodiscard]] Mac hmac(std::span<const std::uint8_t> key, std::span<const std::uint8_t> bytes);
+[[nodiscard]] inline Mac hmac(std::span<const std::uint8_t> key, const Statement& statement) {
+  return hmac(key, statement.all());
+}
+// Takes as long for bytes that differ as for equal ones.
+[[nodiscard]] bool same(std::span<const std::uint8_t> left, std::span<const std::uint8_t> right);
+
+// Never given before. The kernel's random bytes.
+[[nodiscard]] Nonce fresh_nonce();
+
+// Of a secret and for one use: who learns the one learns nothing of the other.
+[[nodiscard]] Secret derived_secret(const Secret& secret, std::string_view use);
+
+}  // namespace outrigger::proof

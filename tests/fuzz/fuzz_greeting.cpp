@@ -1,0 +1,54 @@
+// The decoder of greetings between service processes, and what hears them, against arbitrary bytes and against
+// greetings that are nearly right. What is let through must encode to the same bytes, and nothing of it proves
+// anything.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "proof/greeting.hpp"
+
+namespace {
+
+using namespace outrigger;
+
+// One that has asked, and is asked.
+struct Listener {
+  proof::JobIdentity job{{1, 2, 3}, {4, 5, 6}};
+  proof::Greeting greeting{job, SpId{0}, SpId{1}};
+  proof::GreetingMessage call = greeting.call().value();
+};
+
+void check(Listener& listener, std::span<const std::byte> bytes) {
+  const auto message = proof::decode_greeting(bytes);
+  if (!message) return;
+  if (!proof::looks_like_greeting(bytes)) std::abort();
+  const auto again = proof::encode_greeting(*message);
+  if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
+  listener.greeting.allow_answers();
+  const auto reply = listener.greeting.hear(*message);
+  if (listener.greeting.knows_peer() || listener.greeting.is_open()) std::abort();
+  if (reply && (message->step != proof::Step::call || reply->yours != message->mine)) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static Listener listener;
+  const auto bytes = std::as_bytes(std::span(data, size));
+  check(listener, bytes);
+  proof::GreetingMessage nearly = listener.call;
+  nearly.from = SpId{1};
+  nearly.to = SpId{0};
+  for (const proof::Step step : {proof::Step::call, proof::Step::answer, proof::Step::accept}) {
+    nearly.step = step;
+    if (step != proof::Step::call) nearly.yours = listener.call.mine;
+    auto spoiled = proof::encode_greeting(nearly);
+    for (std::size_t i = 0; i < std::min(size, spoiled.size()); ++i) spoiled[i] ^= bytes[i];
+    check(listener, spoiled);
+  }
+  return 0;
+}

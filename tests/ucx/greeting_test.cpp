@@ -1,0 +1,228 @@
+// Peers that have not proven that they belong to the job, and what has been recorded of those that have.
+#include <algorithm>
+#include <array>
+
+#include "raw_peers.hpp"
+
+namespace outrigger::testing {
+namespace {
+
+using fabric::ucx::WireOptions;
+using proof::GreetingMessage;
+using proof::Step;
+using Channel = RawPeer::Channel;
+using Texts = std::vector<std::string>;
+
+class Greetings : public RawPeers {
+ protected:
+  void SetUp() override { start_unknown({}); }
+  Texts heard() {
+    run_a_while();
+    Texts texts;
+    for (auto& [from, text] : messages(0)) texts.push_back(std::move(text));
+    return texts;
+  }
+  [[nodiscard]] std::size_t count(Step step) const {
+    return static_cast<std::size_t>(std::ranges::count(raw_->greetings, step, &GreetingMessage::step));
+  }
+};
+
+TEST_P(Greetings, NothingIsSaidToWhoHasNotGreeted) {
+  Moved pushed;
+  Moved pulled;
+  fill(memory(0).range(kPrivateRegion), 9);
+  send(0, 1, "first");
+  wire(0).push(SpId{1}, block(0, kPrivateRegion, 0, 300'000), block(1, kPrivateRegion, 0, 300'000), pushed);
+  wire(0).pull(SpId{1}, block(1, kPrivateRegion, 0, 10), block(0, kPrivateRegion, 0, 10), pulled);
+  send(0, 1, "second");
+  for (int turn = 0; turn < 3; ++turn) {
+    run_a_while();
+    wire(0).tick(true);
+  }
+  EXPECT_TRUE(raw_->headers.empty());
+  EXPECT_GE(count(Step::call), 3U) << "it calls again";
+  EXPECT_EQ(count(Step::call), raw_->greetings.size());
+  EXPECT_FALSE(wire(0).all_sent());
+  greet();
+  ASSERT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 2 && raw_->count(wire::Kind::push) >= 1; }));
+  EXPECT_EQ(raw_->count(wire::Kind::request), 1U);
+  for (const wire::Pass& pass : raw_->passes) EXPECT_EQ(pass, greeting_.pass_in());
+  wire(0).cancel(pushed);
+  wire(0).cancel(pulled);
+}
+
+TEST_P(Greetings, WhatComesBeforeTheGreetingChangesNothing) {
+  const std::vector<std::byte> some(5000, std::byte{1});
+  wire::Header push = header(wire::Kind::push);
+  push.bytes = some.size();
+  push.memory = block(0, kPrivateRegion, 0, some.size()).memory;
+  raw_->send(Channel::data, shown(push), some);
+  push.memory.region = FakeMemory::kMapped;
+  raw_->send(Channel::data, shown(push), some, true);
+  say_message(0, "too early");
+  say(header(wire::Kind::bye));
+  EXPECT_EQ(heard(), Texts{});
+  EXPECT_EQ(memory(0).range(kPrivateRegion)[0], std::byte{0});
+  EXPECT_EQ(memory(0).range(FakeMemory::kMapped)[0], std::byte{0});
+  EXPECT_TRUE(raw_->headers.empty());
+  greet();
+  EXPECT_EQ(heard_until("in time", 0), Texts{"in time"});
+}
+
+TEST_P(Greetings, WhoKnowsNoSecretIsNotListenedTo) {
+  job_.key[5] ^= 1;
+  answers_greetings_ = true;
+  send(0, 1, "x");
+  say_greeting(greeting_.call().value());
+  const auto failure = failure_within(7);
+  EXPECT_FALSE(greeting_.knows_peer());
+  EXPECT_TRUE(raw_->headers.empty());
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(*failure, "node n1 is lost: service process 1 there does not prove that it belongs to this job");
+}
+
+TEST_P(Greetings, ARecordedGreetingIsRefused) {
+  greet();
+  EXPECT_EQ(heard_until("recorded", 0), Texts{"recorded"});
+  const auto said = said_;
+  const auto message = shown(header(wire::Kind::message));
+  const auto text = std::as_bytes(std::span("again", 5));
+  start_unknown({});  // the same job and the same two, another day
+  for (const auto& greeting : said) raw_->send(Channel::control, greeting);
+  raw_->send(Channel::control, message, text);
+  EXPECT_EQ(heard(), Texts{});
+  EXPECT_EQ(count(Step::answer), 1U) << "of the call; nothing else is answered";
+  EXPECT_EQ(raw_->greetings.size(), 1U);
+  greet();
+  raw_->send(Channel::control, message, text);
+  EXPECT_EQ(heard(), Texts{}) << "the pass of another greeting";
+  EXPECT_EQ(heard_until("mine", 0), Texts{"mine"});
+  // In the middle of it, too.
+  for (const auto& greeting : said) raw_->send(Channel::control, greeting);
+  for (const auto& greeting : said_) raw_->send(Channel::control, greeting);
+  EXPECT_EQ(heard_until("still mine", 1), Texts{"still mine"});
+  send(0, 1, "yours");
+  EXPECT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 1; }));
+  EXPECT_FALSE(wire(0).failure());
+}
+
+TEST_P(Greetings, AGreetingSentBackToItsSenderIsRefused) {
+  send(0, 1, "for the one that knows the secret");
+  for (int turn = 0; turn < 3; ++turn) {
+    run_a_while();
+    while (!raw_->greetings.empty()) {
+      GreetingMessage mirrored = raw_->greetings.front();
+      raw_->greetings.pop_front();
+      raw_->send(Channel::control, proof::encode_greeting(mirrored));
+      std::swap(mirrored.from, mirrored.to);
+      raw_->send(Channel::control, proof::encode_greeting(mirrored));
+      std::swap(mirrored.mine, mirrored.yours);
+      raw_->send(Channel::control, proof::encode_greeting(mirrored));
+    }
+  }
+  EXPECT_TRUE(raw_->headers.empty());
+  EXPECT_FALSE(wire(0).failure());
+  greet();
+  EXPECT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 1; }));
+}
+
+TEST_P(Greetings, StrangersCallsAreAnsweredToThePeerAndNotOften) {
+  GreetingMessage call = greeting_.call().value();
+  for (int i = 0; i < 1000; ++i) {
+    call.mine = proof::fresh_nonce();
+    raw_->send(Channel::control, proof::encode_greeting(call));
+  }
+  run_a_while();
+  EXPECT_EQ(raw_->greetings.size(), static_cast<std::size_t>(proof::Greeting::kAnswersAtOnce));
+  raw_->greetings.clear();
+  wire(0).tick(false);
+  greet();
+  for (int i = 0; i < 1000; ++i) {
+    call.mine = proof::fresh_nonce();
+    raw_->send(Channel::control, proof::encode_greeting(call));
+  }
+  EXPECT_EQ(heard_until("undisturbed", 0), Texts{"undisturbed"});
+  EXPECT_TRUE(raw_->greetings.empty()) << "calls of others than the one that is known";
+}
+
+TEST_P(Greetings, StrangersCallsMakeNobodyALoss) {
+  const GreetingMessage call = greeting_.call().value();
+  RawPeer stranger;
+  stranger.connect(addresses_[0]);
+  raw_.reset();  // as a peer that has left, without a word to this one
+  for (int turn = 0; turn < 12; ++turn) {
+    stranger.send(Channel::control, proof::encode_greeting(call));
+    run_for(std::chrono::milliseconds(20));
+    stranger.progress();
+    wire(0).tick(true);
+  }
+  EXPECT_FALSE(wire(0).failure()) << wire(0).failure()->reason;
+  EXPECT_TRUE(stranger.greetings.empty()) << "answers go to where the job map says";
+}
+
+TEST_P(Greetings, RubbishIsNoGreeting) {
+  std::mt19937_64 random(5);
+  const auto good = proof::encode_greeting(greeting_.call().value());
+  for (int i = 0; i < 500; ++i) {
+    auto spoiled = good;
+    spoiled[4 + random() % (good.size() - 4)] ^= static_cast<std::byte>(1 + random() % 255);
+    spoiled[8] = std::byte{static_cast<std::uint8_t>(2 + i % 3)};  // claims to be proven, or is none
+    std::span<const std::byte> sent(spoiled);
+    if (i % 4 == 0) sent = sent.first(4 + random() % (good.size() - 4));
+    raw_->send(i % 3 == 0 ? Channel::data : Channel::control, sent);
+  }
+  raw_->send(Channel::data, good);                                // not the channel for it
+  raw_->send(Channel::control, good, std::vector<std::byte>(1));  // with something behind it
+  raw_->send(Channel::control, good, std::vector<std::byte>(100'000), true);
+  run_a_while();
+  EXPECT_TRUE(raw_->greetings.empty());
+  greet();
+  EXPECT_EQ(heard_until("well", 0), Texts{"well"});
+}
+
+TEST_P(Wires, BothMayCallAtOnce) {
+  start(2);
+  for (int i = 0; i < 10; ++i) {
+    send(0, 1, std::to_string(i));
+    send(1, 0, std::to_string(i));
+  }
+  std::array<std::vector<std::pair<SpId, std::string>>, 2> came;
+  ASSERT_TRUE(run_until([&] {
+    for (std::size_t i = 0; i < 2; ++i) {
+      for (auto& message : messages(i)) came[i].push_back(std::move(message));
+    }
+    return came[0].size() == 10 && came[1].size() == 10;
+  }));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(came[0][static_cast<std::size_t>(i)].second, std::to_string(i));
+    EXPECT_EQ(came[1][static_cast<std::size_t>(i)].second, std::to_string(i));
+  }
+  expect_works(0, 1);
+}
+
+TEST_P(Wires, ServiceProcessesOfAnotherJobGetNothing) {
+  open(2);
+  const JobMap job_map = make_job_map();
+  JobMap other = job_map;
+  other.nodes.front().secret[0] ^= 1;
+  ASSERT_TRUE(wire(0).introduce(job_map, SpId{0}));
+  ASSERT_TRUE(wire(1).introduce(other, SpId{1}));
+  send(0, 1, "a");
+  send(1, 0, "b");
+  for (int turn = 0; turn < 8; ++turn) {
+    run_for(std::chrono::milliseconds(20));
+    for (std::size_t i = 0; i < 2; ++i) {
+      wire(i).tick(true);
+      EXPECT_TRUE(messages(i).empty());
+    }
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(wire(i).failure());
+    EXPECT_NE(wire(i).failure()->reason.find("does not prove"), std::string::npos) << wire(i).failure()->reason;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, Greetings, kNetworks, network_name);
+
+}  // namespace
+}  // namespace outrigger::testing

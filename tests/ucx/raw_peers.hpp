@@ -1,0 +1,209 @@
+// A peer of a wire that does by hand what it does, as it should or not.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fabric/ucx/worker.hpp"
+#include "proof/greeting.hpp"
+#include "wires.hpp"
+
+namespace outrigger::testing {
+
+// A service process in the job map that speaks UCX by hand. It receives headers, and never accepts a rendezvous.
+class RawPeer final : private fabric::ucx::WorkerEvents {
+ public:
+  RawPeer() {
+    auto context = fabric::ucx::Context::open(transports());
+    EXPECT_TRUE(context) << context.error();
+    context_.emplace(std::move(context).value());
+    for (auto* place : {&worker_, &data_worker_}) {
+      auto worker = fabric::ucx::Worker::open(*context_, *this);
+      EXPECT_TRUE(worker) << worker.error();
+      place->emplace(std::move(worker).value());
+    }
+  }
+  // As a wire's.
+  [[nodiscard]] std::vector<std::byte> address() const {
+    const auto& own = worker_->address();
+    const auto& data = data_worker_->address();
+    const auto length = static_cast<std::uint32_t>(own.size());
+    std::vector<std::byte> both(sizeof(length));
+    std::memcpy(both.data(), &length, sizeof(length));
+    both.insert(both.end(), own.begin(), own.end());
+    both.insert(both.end(), data.begin(), data.end());
+    return both;
+  }
+  void connect(const std::vector<std::byte>& address) {
+    std::uint32_t length = 0;
+    std::memcpy(&length, address.data(), sizeof(length));
+    const std::span<const std::byte> all(address);
+    open(*worker_, control_, all.subspan(sizeof(length), length));
+    open(*data_worker_, data_, all.subspan(sizeof(length) + length));
+  }
+  enum class Channel { control, data };
+  void send(Channel channel, std::span<const std::byte> header, std::span<const std::byte> data = {},
+            bool rendezvous = false) {
+    const fabric::ucx::Endpoint& endpoint = channel == Channel::control ? control_ : data_;
+    kept_.emplace_back(header.begin(), header.end());
+    const auto& kept_header = kept_.back();
+    kept_.emplace_back(data.begin(), data.end());
+    const auto& kept_data = kept_.back();
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    parameters.flags = rendezvous ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
+    const ucs_status_ptr_t request =
+        ucp_am_send_nbx(endpoint.get(), fabric::ucx::kMessageId, kept_header.data(), kept_header.size(),
+                        kept_data.data(), kept_data.size(), &parameters);
+    ASSERT_FALSE(UCS_PTR_IS_ERR(request)) << ucs_status_string(UCS_PTR_STATUS(request));
+    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+  }
+  void progress() {
+    (void)worker_->progress();
+    if (data_worker_) (void)data_worker_->progress();
+  }
+  void drop_data_line() {
+    data_ = {};
+    data_worker_.reset();
+  }
+  [[nodiscard]] std::size_t count(wire::Kind kind) const {
+    return static_cast<std::size_t>(std::ranges::count(headers, kind, &wire::Header::kind));
+  }
+
+  // That have come.
+  std::vector<wire::Header> headers;
+  std::vector<wire::Pass> passes;
+  std::deque<proof::GreetingMessage> greetings;
+
+ private:
+  void open(const fabric::ucx::Worker& worker, fabric::ucx::Endpoint& endpoint, std::span<const std::byte> address) {
+    auto opened = fabric::ucx::Endpoint::open(worker, address, broken_);
+    ASSERT_TRUE(opened) << opened.error();
+    endpoint = std::move(opened).value();
+  }
+  ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes, bool /*rendezvous*/) override {
+    if (proof::looks_like_greeting(header)) {
+      const auto greeting = proof::decode_greeting(header);
+      EXPECT_TRUE(greeting);
+      if (greeting) greetings.push_back(*greeting);
+      return UCS_OK;
+    }
+    const auto decoded = wire::decode_shown(header);
+    EXPECT_TRUE(decoded);
+    if (decoded) passes.push_back(decoded->pass);
+    if (decoded && decoded->header.kind == wire::Kind::batch) {
+      std::span<const std::byte> rest(static_cast<const std::byte*>(data), bytes);
+      while (const auto framed = wire::next_framed(rest)) headers.push_back(framed->header);
+      EXPECT_TRUE(rest.empty());
+    } else if (decoded) {
+      headers.push_back(decoded->header);
+    }
+    return UCS_OK;
+  }
+
+  std::deque<std::vector<std::byte>> kept_;
+  bool broken_ = false;
+  std::optional<fabric::ucx::Context> context_;
+  std::optional<fabric::ucx::Worker> worker_;
+  std::optional<fabric::ucx::Worker> data_worker_;
+  fabric::ucx::Endpoint control_;
+  fabric::ucx::Endpoint data_;
+};
+
+// Wire 0, and service process 1 by hand.
+class RawPeers : public Wires {
+ protected:
+  void SetUp() override { start_raw({}); }
+  void start_raw(const fabric::ucx::WireOptions& options) {
+    start_unknown(options);
+    greet();
+    wire(0).tick(false);  // what it has heard is of the past
+  }
+  // It is in the job map and has not greeted.
+  void start_unknown(const fabric::ucx::WireOptions& options) {
+    settle();
+    raw_.reset();
+    wires_.clear();
+    memories_.clear();
+    addresses_.clear();
+    open(1, options);
+    raw_.emplace();
+    addresses_.push_back(raw_->address());
+    introduce();
+    raw_->connect(addresses_[0]);
+    job_ = proof::identity_of(job_map_, {});
+    greeting_ = proof::Greeting(job_, SpId{1}, SpId{0});
+    answers_greetings_ = false;
+  }
+  void greet() {
+    answers_greetings_ = true;
+    say_greeting(greeting_.call().value());
+    ASSERT_TRUE(run([&] { return greeting_.is_open(); }));
+  }
+  void say_greeting(const proof::GreetingMessage& message) {
+    said_.push_back(proof::encode_greeting(message));
+    raw_->send(RawPeer::Channel::control, said_.back());
+  }
+  void progress_all() override {
+    Wires::progress_all();
+    if (!raw_) return;
+    raw_->progress();
+    while (answers_greetings_ && !raw_->greetings.empty()) {
+      const auto reply = greeting_.hear(raw_->greetings.front());
+      raw_->greetings.pop_front();
+      if (reply) say_greeting(*reply);
+    }
+  }
+  [[nodiscard]] wire::Header header(wire::Kind kind) const {
+    wire::Header header;
+    header.kind = kind;
+    header.from = SpId{1};
+    return header;
+  }
+  [[nodiscard]] wire::EncodedShown shown(const wire::Header& header) const {
+    return wire::encode_shown(wire::encode_wire(header), greeting_.pass_out());
+  }
+  void say(const wire::Header& header, const std::string& data = {}) {
+    raw_->send(RawPeer::Channel::control, shown(header), std::as_bytes(std::span(data)));
+  }
+  void say_message(std::uint64_t number, const std::string& text) {
+    wire::Header message = header(wire::Kind::message);
+    message.move = number;
+    say(message, text);
+  }
+  bool run(const std::function<bool()>& done, std::chrono::milliseconds at_most = std::chrono::seconds(20)) {
+    return run_until(done, at_most);
+  }
+  void run_a_while() {
+    (void)run([] { return false; }, std::chrono::milliseconds(60));
+  }
+  // All that comes until a message that is right, number `number`.
+  std::vector<std::string> heard_until(const std::string& last, std::uint64_t number) {
+    say_message(number, last);
+    std::vector<std::string> heard;
+    EXPECT_TRUE(run([&] {
+      for (auto& [from, text] : messages(0)) heard.push_back(std::move(text));
+      return !heard.empty() && heard.back() == last;
+    }));
+    return heard;
+  }
+  // Looks until the wire says so or `turns` are over.
+  std::optional<std::string> failure_within(int turns) {
+    for (int i = 0; i < turns && !wire(0).failure(); ++i) {
+      run_a_while();
+      wire(0).tick(true);
+    }
+    const fabric::PortFailure* failure = wire(0).failure();
+    return failure != nullptr ? std::optional(failure->reason) : std::nullopt;
+  }
+  std::optional<RawPeer> raw_;
+  proof::JobIdentity job_;
+  proof::Greeting greeting_;                  // of service process 1 with wire 0
+  std::vector<proof::EncodedGreeting> said_;  // by service process 1, as whoever listens has it
+  bool answers_greetings_ = false;
+};
+
+}  // namespace outrigger::testing
