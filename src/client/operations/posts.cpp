@@ -175,18 +175,17 @@ bool Posts::reap() {
   const std::size_t free_before = slots_.free_count();
   const std::size_t overflowed_before = overflow_.unfinished();
   slots_.collect([this](PendingOperation& operation) { collect_if_done(operation); },
-                 [this](const SlotRequestBody& told) { take_in_forgotten(told); });
+                 [this](const SlotRequestBody& told) {
+                   if (told.request != static_cast<std::uint16_t>(SlotRequest::forget_group)) return;
+                   // Requests before that one may have named the members, and the service process looked for the
+                   // course.
+                   courses_.give_back(CourseNumber{told.course});
+                   arguments_.release(MemoryRange{RegionId{told.members.region}, told.members.address, told.sequence});
+                 });
   while (PendingOperation* oldest = overflow_.oldest()) {
     if (!collect_if_done(*oldest)) break;
   }
   return slots_.free_count() != free_before || overflow_.unfinished() != overflowed_before;
-}
-
-// Requests before that one may have named the members, and the service process looked for the course.
-void Posts::take_in_forgotten(const SlotRequestBody& told) {
-  if (told.request != static_cast<std::uint16_t>(SlotRequest::forget_group)) return;
-  courses_.give_back(CourseNumber{told.course});
-  arguments_.release(MemoryRange{RegionId{told.members.region}, told.members.address, told.sequence});
 }
 
 void Posts::use(const Group& group) {

@@ -90,7 +90,6 @@ class Posts {
   [[nodiscard]] std::optional<MemoryRange> copy_arguments(SlotRequestBody& body, const OperationArguments& arguments);
   [[nodiscard]] std::optional<MemoryRange> allocate_arguments(std::uint64_t bytes);
   void reject(PendingOperation& operation);
-  void take_in_forgotten(const SlotRequestBody& told);
   [[nodiscard]] bool nothing_can_be_placed() const { return arguments_.cannot_grow() && placed_ == 0; }
   [[nodiscard]] bool out_of_slots() { return slots_.all_in_use() && (!reap() || slots_.all_in_use()); }
   void note_waiting() { waiting_count_.store(waiting_.size() + tidings_.size(), std::memory_order_relaxed); }

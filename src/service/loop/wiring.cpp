@@ -20,6 +20,8 @@ namespace {
 
 using fabric::ucx::Wire;
 
+// By this process's own turns, of a tenth of a millisecond or so: where all are suspended none is counted.
+constexpr std::uint32_t kMostLooksForRest = 500'000;
 constexpr std::chrono::milliseconds kFarewell{300};  // for the last messages to other nodes
 
 // As much of it as there is room for.
@@ -316,7 +318,11 @@ void Wiring::start_engine_when_complete() {
   if (engine_ || !complete()) return;
   const bool again = configuration_->epoch > 1;
   // Whoever still listens to the former one may do what that has said; and ranks still copy for it.
-  if (again && !(host_.rings().all_here() && posts_.copies_are_over())) return;
+  if (again && !(host_.rings().all_here() && posts_.copies_are_over())) {
+    if (++looks_for_rest_ == kMostLooksForRest)
+      keeper_.fail("what the one before it had asked for does not come to an end");
+    return;
+  }
   const bool many_nodes = configuration_->nodes > 1;
   engine::EngineConfig config;
   config.self = self_;
@@ -333,10 +339,7 @@ void Wiring::start_engine_when_complete() {
                        : std::make_unique<engine::Engine>(std::move(config), node_fabric());
   courses_.start(*engine_);
   posts_.start(*engine_, node_fabric(), configuration_->world_size);
-  if (again) take_over();
-}
-
-void Wiring::take_over() {
+  if (!again) return;
   for (const auto& [peer, epoch] : peer_epochs_) engine_->peer_restarted(peer, epoch);
   const Status taken = posts_.take_over(configuration_->epoch - 1);
   if (!taken)

@@ -66,7 +66,6 @@ class Wiring {
   // Does the job map say of this node what its keeper has said?
   [[nodiscard]] bool fits_this_node(const JobMap& job_map, std::uint32_t node) const;
   [[nodiscard]] bool complete() const;
-  void take_over();
   // Of this node, wherever its ranks are.
   [[nodiscard]] fabric::Fabric& node_fabric();
   [[nodiscard]] fabric::NodeMemory& node_memory();
@@ -81,6 +80,7 @@ class Wiring {
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
   std::uint32_t ranks_known_ = 0;
   bool introduced_ = false;
+  std::uint32_t looks_for_rest_ = 0;
   std::map<SpId, Epoch> peer_epochs_;  // of this node
   SpId self_;                          // in the job
   std::size_t routes_published_ = 0;
