@@ -148,6 +148,19 @@ def taken_lines(report: Report) -> str:
     return "".join(lines)
 
 
+def restart_lines(report: Report) -> str:
+    """Service processes that were killed and replaced."""
+    lines = []
+    for process in report.services:
+        if process.restarts:
+            often = "once" if process.restarts == 1 else f"{process.restarts} times"
+            lines.append(
+                f"\nService process {process.number} of node {process.node} was killed {often}; "
+                "another one took its place, and nothing was lost."
+            )
+    return "".join(lines)
+
+
 def other_job_lines(report: Report) -> str:
     """Service processes whose cores another job had."""
     lines = []
@@ -185,7 +198,7 @@ def summary(report: Report) -> str:
     return (
         f"{heap_line(report)}{waiting_line(report)}{huge_pages_line(report)}{wire_line(report)}"
         f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{xpmem}{cma}."
-        f"{other_job_lines(report)}{taken_lines(report)}{_cpu_line(report)}"
+        f"{other_job_lines(report)}{restart_lines(report)}{taken_lines(report)}{_cpu_line(report)}"
     )
 
 

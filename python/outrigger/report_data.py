@@ -155,6 +155,8 @@ class ServiceProcess:
     """The part of its time for which others had its core. None: it was not measured."""
     other_job: int | None = None
     """A process of another job that has had the core, too; -1: not known which. None: none has."""
+    restarts: int = 0
+    """How often it was killed, and another one took its place."""
 
 
 @dataclass(frozen=True)

@@ -80,9 +80,15 @@ std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::v
   static_assert(sizeof(WorldRank) == sizeof(std::uint32_t));
   if (lock_.is_inert() || members.empty() || members.size() > kMaxGroupSize || me.value() >= members.size())
     return nullptr;
-  const std::optional<MemoryRange> range = arguments_.allocate_and_wait(members.size() * sizeof(WorldRank));
+  const std::uint64_t bytes = members.size() * sizeof(WorldRank);
+  std::optional<MemoryRange> range;
+  {
+    const Lock lock(lock_.mutex);
+    if (!lock_.is_inert()) range = posts_.allocate_members(bytes);
+  }
+  if (!range) range = arguments_.allocate_and_wait(bytes);
   if (!range) return nullptr;
-  std::memcpy(reinterpret_cast<void*>(range->address), members.data(), members.size() * sizeof(WorldRank));
+  std::memcpy(reinterpret_cast<void*>(range->address), members.data(), bytes);
   CourseNumber course;
   if (!network_) {  // a DPU cannot see in time how far the rank is
     const Lock lock(lock_.mutex);
@@ -96,13 +102,7 @@ void RankEndpoint::retire_group(const Group& group) noexcept try {
   if (lock_.is_inert()) return;
   Lock lock(lock_.mutex);
   if (lock_.is_inert()) return;
-  // Every operation on the group is done, or the group would still be held: nobody reads the members any more.
-  arguments_.release(group.members());
-  if (group.used()) {
-    posts_.tell(describe(group, SlotRequest::forget_group));
-  } else {
-    posts_.give_back(group.course());
-  }
+  posts_.retire(group);  // every operation on it is done, or it would still be held
   posts_.post_waiting();
   doorbell_.unlock_and_ring(lock);
 } catch (...) {
@@ -253,10 +253,11 @@ bool RankEndpoint::fatal_was_said() const {
 }
 
 Client::Statistics RankEndpoint::statistics() const {
-  Client::Statistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), 0, 0, 0, {}};
+  Client::Statistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), 0, 0, 0, 0, {}};
   if (lock_.is_inert()) return statistics;
   statistics.service_ran_ns = header().service_ran_ns.load(std::memory_order_relaxed);
   statistics.service_waited_ns = header().service_waited_ns.load(std::memory_order_relaxed);
+  statistics.service_restarts = header().service_restarts.load(std::memory_order_relaxed);
   statistics.service_other_job = header().service_other_job.load(std::memory_order_relaxed);
   const std::uint32_t count = header().wire_route_count.load(std::memory_order_acquire);
   const auto first = header().wire_routes.begin();

@@ -19,12 +19,16 @@
 // wait. `asked` and `rank_waits` only say who may come first. They are advice, read without order: who sees them late
 // helps late, is asked in vain, or finds the job taken.
 //
+// Each taker says that it has its hands in before it takes anything, and that it has them out when it has finished. So
+// a service process that takes the place of another one takes back everything, and once it has seen no hands in, nobody
+// copies any more what the dead one had asked for.
+//
 // Where the service process has no core there is no copier. Jobs are for threads that wait alone then, all asked for at
 // once; the last result wakes the service process by its doorbell.
 //
 // Who writes what: service process: wanted, given, asked, service_waits, jobs, results before a job is given; takers:
-// results, events; copier: copier_*; waiting threads: rank_waits, ranks_alone; both sides: taken, bell. One service
-// process, the one that serves the rank.
+// results, events, hands; copier: copier_*; waiting threads: rank_waits, ranks_alone; both sides: taken, bell. One
+// service process, the one that serves the rank.
 #pragma once
 
 #include <array>
@@ -78,6 +82,7 @@ struct alignas(64) CopyBoard {
   std::atomic<std::uint32_t> copier_sleeps;      // not 0: wake `bell` by futex after a job was given
   std::atomic<std::int32_t> copier_tid;          // 0: there is no copier
   std::atomic<std::uint32_t> copier_has;         // one more than the job that the copier has in hand; 0: none
+  std::atomic<std::uint32_t> hands;              // takers that may have a job in hand
   std::atomic<std::uint32_t> rank_waits;         // threads of the program that wait and would copy
   std::atomic<std::uint32_t> copier_away;        // not 0: it does something else for some milliseconds, give it nothing
   std::atomic<std::uint64_t> copier_ran_ns;      // CPU time of the copier's thread, up to what it does now ...
@@ -116,6 +121,7 @@ class CopyTaker {
 
   void finish(std::uint32_t number, CopyResult result) {
     board_.result(number).store(static_cast<std::uint32_t>(result), std::memory_order_release);
+    board_.hands.fetch_sub(1, std::memory_order_seq_cst);
     board_.events.fetch_add(1, std::memory_order_seq_cst);
     // One wake-up for all jobs there are: the service process has nothing to do on the copier's core in between.
     const bool nothing_left =
@@ -142,9 +148,13 @@ class CopyTaker {
   // here, and nothing is taken that is not there.
   template <class Wanted>
   [[nodiscard]] bool take_if(CopyJob& job, std::uint32_t& number, const Wanted& wanted) {
-    std::uint32_t next = board_.taken.load(std::memory_order_acquire);
+    board_.hands.fetch_add(1, std::memory_order_seq_cst);
+    std::uint32_t next = board_.taken.load(std::memory_order_seq_cst);
     do {
-      if (next == board_.given.load(std::memory_order_acquire) || !wanted(next)) return false;
+      if (next == board_.given.load(std::memory_order_acquire) || !wanted(next)) {
+        board_.hands.fetch_sub(1, std::memory_order_seq_cst);
+        return false;
+      }
     } while (!board_.taken.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel));
     number = next;
     job = board_.job(next);
@@ -153,6 +163,21 @@ class CopyTaker {
 
   CopyBoard& board_;
 };
+
+// A service process that takes the place of another one: nothing that the dead one has given is begun any more.
+// The number that it goes on with.
+inline std::uint32_t take_back_all(CopyBoard& board) {
+  const std::uint32_t given = board.given.load(std::memory_order_acquire);
+  board.asked.store(given, std::memory_order_relaxed);
+  board.taken.store(given, std::memory_order_seq_cst);
+  return given;
+}
+
+// After take_back_all(): nobody copies any more what was given before. Takers say that their hands are in and then look
+// what there is to take; here it is the other way round.
+[[nodiscard]] inline bool hands_are_out(const CopyBoard& board) {
+  return board.hands.load(std::memory_order_seq_cst) == 0;
+}
 
 // Wakes the copier if it sleeps, by either side.
 inline void ring_copier(CopyBoard& board) {

@@ -142,6 +142,10 @@ void Engine::join(WorldRank rank, GroupId group, std::shared_ptr<const std::vect
   if (known.set_members(members)) state_->courses.steer(known);
 }
 
+void Engine::restore_course(GroupId group, const CoursePlan& plan) {
+  if (Group* known = state_->groups.find(group)) state_->courses.restore(*known, plan);
+}
+
 void Engine::ask_trial(WorldRank rank, GroupId group, const TrialRequest& request) {
   state_->trials.ask(rank, group, request);
 }

@@ -139,6 +139,10 @@ class Engine {
   // again; what the old one said and has not arrived is ignored by its epoch.
   void peer_restarted(SpId peer, Epoch epoch);
 
+  // After a restart, of a group that a local rank has joined: `plan` is the newest that any of its ranks has. Heeded
+  // where this service process leads the group: all go by it, a change that was under way has not been, and trials end.
+  void restore_course(GroupId group, const CoursePlan& plan);
+
   // A local rank is gone: its operations are dropped, their moves cancelled, nothing is completed.
   void drop_rank(WorldRank rank);
 

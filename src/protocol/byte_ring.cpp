@@ -57,6 +57,10 @@ bool ByteRingWriter::reader_sleeps() const {
   return header_->reader_sleeping.load(std::memory_order_seq_cst) != 0;
 }
 
+bool ByteRingWriter::reader_is_here() const {
+  return header_->reader_here.load(std::memory_order_acquire) != 0;
+}
+
 void ByteRingWriter::put(std::uint64_t position, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   const std::size_t offset = position % kByteRingCapacity;
@@ -68,7 +72,9 @@ void ByteRingWriter::put(std::uint64_t position, const void* from, std::size_t b
 ByteRingReader::ByteRingReader(std::byte* memory)
     : header_(header_of(memory)),
       data_(memory + kByteRingDataOffset),
-      head_(header_->head.load(std::memory_order_relaxed)) {}
+      head_(header_->head.load(std::memory_order_relaxed)) {
+  header_->reader_here.store(1, std::memory_order_release);
+}
 
 ByteRingReader::Event ByteRingReader::read(std::vector<std::byte>& message) {
   if (broken_) return Event::broken;

@@ -33,6 +33,7 @@ struct alignas(64) ByteRingHeader {
   alignas(64) std::atomic<std::uint64_t> tail;  // bytes ever written; by the writer
   alignas(64) std::atomic<std::uint64_t> head;  // bytes ever read; by the reader
   std::atomic<std::uint32_t> reader_sleeping;   // by the reader
+  std::atomic<std::uint32_t> reader_here;       // not 0: the reader has it
 };
 
 [[nodiscard]] constexpr std::uint64_t byte_ring_bytes() {
@@ -53,6 +54,8 @@ class ByteRingWriter {
   [[nodiscard]] bool write(std::span<const std::byte> message);
   // After a write: must the reader be woken?
   [[nodiscard]] bool reader_sleeps() const;
+  // Does the reader have the ring, and with that nothing more of one before it?
+  [[nodiscard]] bool reader_is_here() const;
 
  private:
   void put(std::uint64_t position, const void* from, std::size_t bytes);

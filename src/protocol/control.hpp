@@ -9,6 +9,7 @@
 //    |                            | rank_joined + segment fd  ----------->|   every service process, every rank
 //    |                            |<----------- rank_attached {reach bits}|
 //    |<-- welcome {sp, reach bits} + segment fd, doorbell fd              |
+//    |                            | introduced ------------------------>|   it has been told of all
 //    | region_add {id, base, bytes} + fd --> region_add ----------------->|   sealed memfd
 //    |<-- region_added {id, ok}  <------------ region_added {id, ok}      |   answered when every one has mapped it
 //    | region_drop {id} --------->| region_drop ------------------------->|
@@ -94,6 +95,7 @@ enum class ControlKind : std::uint32_t {
   doorbell = 23,
   counts = 24,
   core_share = 25,
+  introduced = 26,
 };
 
 // How the service processes of the node can touch a rank's memory.
@@ -179,15 +181,15 @@ struct CoreShareBody {
 // With three descriptors: ring this process writes, ring it reads, the peer's doorbell.
 struct PeerRingBody {
   std::uint32_t sp = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t epoch = 0;  // the peer's
 };
 
 // With two descriptors: the rank's segment and (for the service process that serves it, else a duplicate) its doorbell.
 struct RankJoinedBody {
   std::uint32_t world_rank = 0;
-  std::uint32_t sp = 0;  // the service process that serves it
-  std::int32_t pid = 0;  // as the kernel told the keeper
-  std::uint32_t reserved = 0;
+  std::uint32_t sp = 0;     // the service process that serves it
+  std::int32_t pid = 0;     // as the kernel told the keeper
+  std::uint32_t reach = 0;  // what the rank has been told by its welcome; 0: it has had none
   std::uint64_t probe_address = 0;
   std::uint64_t probe_value = 0;
   std::int64_t xpmem_segment = -1;
@@ -196,6 +198,12 @@ struct RankJoinedBody {
 struct RankAttachedBody {
   std::uint32_t world_rank = 0;
   std::uint32_t reach = 0;
+};
+
+// To a service process that takes the place of another: every peer, rank and region that there is has been named.
+struct IntroducedBody {
+  std::uint32_t running = 0;  // 1: ranks have had their welcome
+  std::uint32_t reserved = 0;
 };
 
 struct RankBody {

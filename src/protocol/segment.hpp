@@ -2,15 +2,15 @@
 // held by the keeper so that it outlives them. Posting, delivered marks and completion go through it without a
 // system call.
 //
-//   +--------+-----------+-----------------+-----------+---------+---------------------------------------------+
-//   | header | post ring | operation slots | key table | courses | arena: arguments, group members, marks, ... |
-//   +--------+-----------+-----------------+-----------+---------+---------------------------------------------+
+//   +--------+-----------+-----------------+-----------+---------+--------+---------------------------------------+
+//   | header | post ring | operation slots | key table | courses | groups | arena: arguments, members, marks, ... |
+//   +--------+-----------+-----------------+-----------+---------+--------+---------------------------------------+
 //
 // Where service processes run on a DPU they do not map it: they read what the rank writes and write what they write by
 // RDMA, with the rank passive. The key table then says by which keys the rank's other memory is reached.
 //
 // Who writes what:
-//   rank     header.rank_*, header.overflow_tail and _first_*, ring, slots while `free`, the key table, the arena
+//   rank     header.rank_*, header.overflow_tail and _first_*, ring, slots while `free`, the key table, groups, arena
 //   service  results and `state = done`, delivered marks, header.service_*, header.overflow_taken, header.wire_route*
 //   keeper   the constants of the header before anybody else maps it, header.fatal_*
 //   copies   as copy/board.hpp says
@@ -27,6 +27,11 @@
 // one stays, for the next to be tied to. So the header names a record from which all that are not done can be found.
 // Where service processes run on a DPU, which do not read records, the client keeps such operations on its heap and
 // posts them at the program's next call.
+//
+// A service process that takes the place of one that has died finds here all that it has to know: which groups the rank
+// uses and how far it is on each (groups), what is posted and not done (slots and records, whether they had been taken
+// or not), and what of that has been delivered (marks). The rank takes no part in it, and may be posting meanwhile: the
+// ring's tail is read once, and each slot says how far the ring was when it was posted, so that each is taken once.
 //
 // The service trusts nothing here: it copies a slot once, checks every field of the copy, and checks every range
 // against the regions registered by the same rank. Only lock-free 32-bit atomics are shared.
@@ -80,7 +85,8 @@ enum class SlotState : std::uint32_t {
 // What a slot asks for.
 enum class SlotRequest : std::uint16_t {
   operation = 1,
-  forget_group = 2,   // uses group_high, group_low, course only; completed at once
+  forget_group = 2,   // uses group_high, group_low, course only; completed at once; members and their bytes, in
+                      // sequence, are the rank's own note
   larger_blocks = 3,  // the same and collective: while it is native for small blocks the rank has called it with others
   join_course = 4,    // the same, group_size, group_rank and members: the group has a course, but no operation yet
   ask_trial = 5,      // the same as 2, algorithm, and the rest of a TrialRequest in root: two ways are to be tried
@@ -135,7 +141,7 @@ static_assert(sizeof(SlotResult) == 72);
 
 struct alignas(64) OperationSlot {
   std::atomic<std::uint32_t> state;  // SlotState
-  std::uint32_t reserved = 0;
+  std::uint32_t position = 0;        // in the ring: entries put in before, modulo 2^32; nothing in an overflow record
   SlotResult result;
   alignas(64) SlotRequestBody body;
 };
@@ -149,6 +155,31 @@ struct OverflowRecord {
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(OverflowRecord) == 384);
+
+// A communicator that the rank uses or has freed: what a service process must know that takes the place of another.
+enum class GroupState : std::uint32_t {
+  none = 0,
+  in_use = 1,
+  freed = 2,  // every operation on it is done
+};
+
+// Written by the rank: before the first request that names the group, after each of its operations, and when it is
+// freed. An entry of a group that has been freed is kept as long as there is room: others may still ask about it.
+struct alignas(64) GroupEntry {
+  std::atomic<std::uint32_t> state;       // GroupState
+  std::atomic<std::uint32_t> generation;  // how often the entry has been used; changes before anything else does
+  std::uint64_t group_high = 0;
+  std::uint64_t group_low = 0;
+  std::uint32_t group_size = 0;
+  std::uint32_t group_rank = 0;
+  LocalRef members;          // std::uint32_t[group_size]; while in use
+  std::uint32_t course = 0;  // CourseNumber
+  std::uint32_t reserved = 0;
+  std::atomic<std::uint64_t> done_below;  // one more than the highest sequence whose slot has been given back
+};
+static_assert(sizeof(GroupEntry) == 64);
+// Of one rank. Groups beyond are used as others are, but no service process can take the place of another then.
+inline constexpr std::uint32_t kGroupEntries = 4096;
 
 // SegmentHeader::rank_quiet, and what a service process writes into its proof.
 inline constexpr std::uint32_t kRankQuiet = 1;
@@ -193,12 +224,15 @@ struct alignas(64) SegmentHeader {
   // The oldest record that is still there (a LocalRef); no region: there has been none.
   std::atomic<std::uint64_t> overflow_first_address;
   std::atomic<std::uint32_t> overflow_first_region;
+  std::atomic<std::uint32_t> groups_used;      // entries ever used are below this
+  std::atomic<std::uint32_t> groups_unlisted;  // in use, and without an entry
 
   // Written by the service process that serves the rank; one line, too.
   alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done, and wakes; the futex word
   std::atomic<std::uint32_t> service_sleeping;         // not 0: after a post, ring the doorbell (eventfd)
   std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
   std::atomic<std::uint32_t> overflow_taken;           // overflow records ever taken
+  std::atomic<std::uint32_t> service_restarts;         // how often another one has taken its place
 
   // Of the core of the service process that serves the rank, while that process wanted to run: how long it ran, and how
   // long it had to wait for others.
@@ -256,8 +290,11 @@ class SegmentView {
   [[nodiscard]] static constexpr std::uint64_t courses_offset() {
     return round_up(keys_offset() + kKeyCount * sizeof(KeyEntry), 4096);
   }
-  [[nodiscard]] static constexpr std::uint64_t arena_offset() {
+  [[nodiscard]] static constexpr std::uint64_t groups_offset() {
     return round_up(courses_offset() + kCourseEntries * sizeof(CourseEntry), 4096);
+  }
+  [[nodiscard]] static constexpr std::uint64_t arena_offset() {
+    return round_up(groups_offset() + kGroupEntries * sizeof(GroupEntry), 4096);
   }
   [[nodiscard]] static constexpr std::uint64_t segment_bytes() { return arena_offset() + kArenaBytes; }
 
@@ -278,6 +315,10 @@ class SegmentView {
   // `number` must be valid.
   [[nodiscard]] CourseEntry& course(CourseNumber number) const {
     return reinterpret_cast<CourseEntry*>(base_ + courses_offset())[number.value - 1];
+  }
+  // `index` must be below kGroupEntries.
+  [[nodiscard]] GroupEntry& group(std::uint32_t index) const {
+    return reinterpret_cast<GroupEntry*>(base_ + groups_offset())[index];
   }
   [[nodiscard]] std::byte* arena() const { return base_ + arena_offset(); }
 

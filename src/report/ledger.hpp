@@ -117,6 +117,8 @@ struct ServiceFigures {
   // Part of the time in which the service process was runnable and others had its core, in parts of a million.
   std::uint32_t core_taken_ppm = kNotMeasured;
   std::int32_t other_job = 0;  // a process of another job that has had the core, too; -1: not known which; 0: none
+  std::uint32_t restarts = 0;  // how often another service process has taken its place
+  std::uint32_t reserved = 0;
   static constexpr std::uint32_t kNotMeasured = ~0U;
 
   void measured(std::uint64_t ran_ns, std::uint64_t waited_ns) {

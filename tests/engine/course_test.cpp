@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "client/operations/steering.hpp"
@@ -35,6 +36,8 @@ struct CallingRank {
   bool in_call = false;      // counted, and held
   std::uint64_t offloaded = 0;
   std::uint64_t done = 0;
+  std::map<std::uint64_t, PostedOperation> posted;  // by sequence
+  std::set<std::uint64_t> completed;
 };
 
 class Job;
@@ -140,11 +143,51 @@ class Job {
     operation.algorithm = *way.algorithm();
     operation.by_course = true;
     operation.send.base.owner = operation.receive.base.owner = operation.rank;
+    rank.posted.emplace(operation.id.sequence, operation);
     engine_of(index).post(std::move(operation));
   }
 
   void join(std::size_t index) {
     engine_of(index).join(WorldRank{static_cast<std::uint32_t>(index)}, kGroup, members_);
+  }
+
+  // Another one takes the place of a service process: nothing of the dead one's is listened to any more. It is told by
+  // its ranks' groups and, where it leads, by the newest plan that any rank goes by.
+  void restart(SpId dead) {
+    for (auto& [pair, queue] : letters) {
+      if (pair.first == dead || pair.second == dead) queue.clear();
+    }
+    std::erase_if(letters, [](const auto& item) { return item.second.empty(); });
+    ++epochs[dead];
+    EngineConfig config;
+    config.self = dead;
+    config.epoch = Epoch{1 + epochs[dead]};
+    config.sp_of_rank = sp_of_rank_;
+    engines[dead.value()] = std::make_unique<Engine>(config, *fabrics[dead.value()]);
+    Engine& engine = *engines[dead.value()];
+    for (std::uint32_t peer = 0; peer < engines.size(); ++peer) {
+      if (SpId{peer} == dead) continue;
+      engines[peer]->peer_restarted(dead, config.epoch);
+      engine.peer_restarted(SpId{peer}, Epoch{1 + epochs[SpId{peer}]});
+    }
+    CoursePlan newest;
+    for (const CallingRank& rank : ranks) {
+      const CoursePlan plan = rank.entry.plan();
+      if (plan != CoursePlan{} && (newest == CoursePlan{} || plan.from > newest.from)) newest = plan;
+    }
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (sp_of_rank_[rank] == dead) replay(rank);
+    }
+    engine.restore_course(kGroup, newest);
+  }
+  // What has been posted and not done: of blocks of no bytes it is enough to say so.
+  void replay(std::size_t index) {
+    const WorldRank rank{static_cast<std::uint32_t>(index)};
+    if (!ranks[index].posted.empty()) join(index);
+    engine_of(index).restore_progress(rank, kGroup, ranks[index].offloaded);
+    for (const auto& [sequence, operation] : ranks[index].posted) {
+      if (!ranks[index].completed.contains(sequence)) engine_of(index).post(operation);
+    }
   }
 
   // Something happens. Letters of a pair keep their order.
@@ -181,6 +224,7 @@ class Job {
   std::vector<std::unique_ptr<TestFabric>> fabrics;
   std::vector<std::unique_ptr<Engine>> engines;
   std::map<std::pair<SpId, SpId>, std::deque<std::vector<std::byte>>> letters;
+  std::map<SpId, std::uint32_t> epochs;  // restarts so far
 
  private:
   std::shared_ptr<const std::vector<WorldRank>> members_;
@@ -191,8 +235,9 @@ void TestFabric::send(SpId to, std::span<const std::byte> message) {
   job_.letters[{self_, to}].emplace_back(message.begin(), message.end());
 }
 
-void TestFabric::complete(WorldRank rank, SlotIndex /*slot*/, const fabric::CompletionRecord& record) {
+void TestFabric::complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) {
   EXPECT_EQ(record.status, CompletionStatus::ok);
+  EXPECT_TRUE(job_.ranks[rank.value()].completed.insert(slot.value()).second);
   ++job_.ranks[rank.value()].done;
 }
 
@@ -307,6 +352,32 @@ TEST(Course, TriesAndChoosesTheSameWaysOnAllRanks) {
   EXPECT_GT(trials, 2'000U);
   EXPECT_GT(given_up, 2'000U);
   EXPECT_GT(ways, 10'000U);
+}
+
+// Service processes die while changes and trials are under way: ranks agree all the same, and none is held for ever.
+TEST(Course, OutlivesServiceProcesses) {
+  std::uint64_t restarts = 0;
+  std::uint64_t natives = 0;
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    Job job(seed, shape_of(seed));
+    job.kinds = 1 + seed % 4;
+    job.cost = [&](Way) { return 500 + job.below(1000); };
+    for (int i = 0; i < 1200; ++i) {
+      job.step();
+      if (job.below(80) == 0) job.ask_trial();
+      if (job.below(100) == 0) job.engines[job.below(job.engines.size())]->wish(kGroup, some_suspended(job));
+      if (job.below(200) != 0) continue;
+      job.restart(SpId{static_cast<std::uint32_t>(job.below(job.engines.size()))});
+      ++restarts;
+    }
+    catch_up(job);
+    expect_agreement(job, seed);
+    for (const CallingRank& rank : job.ranks) EXPECT_EQ(rank.done, rank.offloaded) << "seed " << seed;
+    natives += static_cast<std::uint64_t>(std::ranges::count(job.ranks[0].native, true));
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(restarts, 10'000U);
+  EXPECT_GT(natives, 10'000U);
 }
 
 void go_through_trial(Job& job) {

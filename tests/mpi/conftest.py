@@ -434,6 +434,20 @@ class Mpi:
         found = [p for p in processes_under(self.build / "bin") if Path(p.command[0]).name == "outriggerd"]
         return [process for process in found if role is None or process.role == role]
 
+    def kill_services_for_good(self, *, how: int = signal.SIGKILL, pause_s: float = 0.1) -> int:
+        """One after the other, until none takes their place any more; the last one. On one node two are replaced."""
+        killed: list[int] = []
+
+        def others() -> list[int]:
+            return [process.pid for process in self.daemons("serve") if process.alive() and process.pid not in killed]
+
+        for _ in range(3 if self.pretend_nodes == 1 and self.hosts is None else 1):
+            assert wait_until(lambda: bool(others()), SETTLE_S), self.daemons()
+            time.sleep(pause_s)
+            killed.append(others()[-1])
+            os.kill(killed[-1], how)
+        return killed[-1]
+
     def leftovers(self) -> list[str]:
         processes = self.daemons() + processes_under(self.build / "tests" / "mpi")
         alive = [f"process {p.pid}: {' '.join(p.command)}" for p in processes if p.alive()]

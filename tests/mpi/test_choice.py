@@ -113,7 +113,9 @@ def test_the_next_run_begins_with_what_was_chosen(measured):
             assert entry["algorithms"].get(way, 0) > 50 and len(entry["algorithms"]) == 1, entry
 
 
-@pytest.mark.parametrize("text", ["", "garbage", "outrigger-choices 2\nmachine another\nmpi another\ncores another\n", "more"])
+@pytest.mark.parametrize(
+    "text", ["", "garbage", "outrigger-choices 2\nmachine another\nmpi another\ncores another\n", "more"]
+)
 def test_a_file_that_is_another_is_left_alone_with_a_line(measured, text):
     measured.run(2, ["choices", "steady", "3000"], timeout_s=120).ok()
     (file,) = kept(measured)

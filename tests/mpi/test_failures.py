@@ -45,11 +45,10 @@ def must_end(mpi, job, within_s: float = ENDS_WITHIN_S):
 def test_service_process_is_killed(offload, mode, services):
     job = start(offload, mode, services=services)
     time.sleep(0.5)
-    victim = offload.daemons("serve")[-1]
-    os.kill(victim.pid, signal.SIGKILL)
+    victim = offload.kill_services_for_good()
     result = must_end(offload, job)
     said = [line for line in result.out.splitlines() if "outrigger" in line]
-    assert any(str(victim.pid) in line for line in said), f"no line names the service process\n{result.out}"
+    assert any(str(victim) in line for line in said), f"no line names the service process\n{result.out}"
     assert any("SIGKILL" in line or "signal 9" in line for line in said), f"no line names the signal\n{result.out}"
 
 
@@ -57,15 +56,14 @@ def test_service_process_is_killed_at_random_moments(offload):
     moments = random.Random(20)
     for _ in range(8):
         job = start(offload, "operations", ranks=2)
-        time.sleep(moments.uniform(0, 0.4))
-        os.kill(offload.daemons("serve")[0].pid, signal.SIGKILL)
+        offload.kill_services_for_good(pause_s=moments.uniform(0, 0.4))
         result = must_end(offload, job)
         assert "WRONG DATA" not in result.out
 
 
 def test_service_process_crashes(offload):
     job = start(offload, "operations", ranks=2)
-    os.kill(offload.daemons("serve")[0].pid, signal.SIGSEGV)
+    offload.kill_services_for_good(how=signal.SIGSEGV)
     result = must_end(offload, job)
     assert "SIGSEGV" in result.out or "signal 11" in result.out
 

@@ -173,7 +173,7 @@ def test_a_job_that_ends_otherwise_has_a_report(offload: Mpi, end, how, code, nu
 def test_a_lost_service_process_is_said(offload: Mpi) -> None:
     job = offload.start(RANKS, ["steady", "operations", "60"])
     job.wait_for("steady: ready")
-    os.kill(offload.daemons("serve")[0].pid, signal.SIGKILL)
+    offload.kill_services_for_good()
     assert job.wait(40).returncode != 0
     offload.nothing_left()
     found = final_report(job.directory)

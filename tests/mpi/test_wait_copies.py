@@ -70,8 +70,7 @@ def test_service_process_is_killed_while_ranks_copy(offload):
     job = offload.start(2, ["steady", "large", "60"], env=with_copiers())
     job.wait_for("steady: ready")
     time.sleep(0.2)
-    victim = offload.daemons("serve")[0].pid
-    os.kill(victim, signal.SIGKILL)
+    victim = offload.kill_services_for_good()
     result = job.wait(40)
     assert result.returncode != 0 and "WRONG DATA" not in result.out, result.out
     assert any("outrigger" in line and str(victim) in line for line in result.out.splitlines()), result.out
@@ -111,7 +110,10 @@ def test_killed_where_ranks_copy_alone(offload, victim):
         job = offload.start(ranks_on_all_cores(), ["steady", "large", "60"])
         job.wait_for("steady: ready")
         time.sleep(moments.uniform(0.05, 0.3))
-        os.kill(job.rank_pids()[1] if victim == "rank" else offload.daemons("serve")[0].pid, signal.SIGKILL)
+        if victim == "rank":
+            os.kill(job.rank_pids()[1], signal.SIGKILL)
+        else:
+            offload.kill_services_for_good()
         result = job.wait(40)
         assert result.returncode != 0, result.out
         assert "WRONG DATA" not in result.out

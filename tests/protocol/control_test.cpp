@@ -138,7 +138,7 @@ TEST(Control, HeaderFieldsAreChecked) {
   EXPECT_EQ(with([](ControlHeader& h) { ++h.magic; }).error(), "not an Outrigger control message");
   EXPECT_NE(with([](ControlHeader& h) { ++h.version; }).error().find("version"), std::string::npos);
   EXPECT_NE(with([](ControlHeader& h) { h.kind = 0; }).error().find("unknown kind"), std::string::npos);
-  EXPECT_NE(with([](ControlHeader& h) { h.kind = 26; }).error().find("unknown kind"), std::string::npos);
+  EXPECT_NE(with([](ControlHeader& h) { h.kind = 27; }).error().find("unknown kind"), std::string::npos);
   EXPECT_NE(with([](ControlHeader& h) { h.kind = ~0U; }).error().find("unknown kind"), std::string::npos);
   EXPECT_NE(with([](ControlHeader& h) { h.body_bytes = ~0U; }).error().find("wrong size"), std::string::npos);
 }

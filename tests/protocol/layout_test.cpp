@@ -49,8 +49,9 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(RegionAddedBody, world_rank, region, ok, reserved) +
          OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_share, reach_allowed, epoch,
                           nodes, elsewhere, cache_bytes, attach_limit_ms, reserved, dpu_secret, transports) +
-         OUTRIGGER_LAYOUT(CoreShareBody, core_share, other_job) + OUTRIGGER_LAYOUT(PeerRingBody, sp, reserved) +
-         OUTRIGGER_LAYOUT(RankJoinedBody, world_rank, sp, pid, reserved, probe_address, probe_value, xpmem_segment) +
+         OUTRIGGER_LAYOUT(CoreShareBody, core_share, other_job) + OUTRIGGER_LAYOUT(PeerRingBody, sp, epoch) +
+         OUTRIGGER_LAYOUT(IntroducedBody, running, reserved) +
+         OUTRIGGER_LAYOUT(RankJoinedBody, world_rank, sp, pid, reach, probe_address, probe_value, xpmem_segment) +
          OUTRIGGER_LAYOUT(RankAttachedBody, world_rank, reach) + OUTRIGGER_LAYOUT(RankBody, world_rank, reserved) +
          OUTRIGGER_LAYOUT(SharedBytesBody, bytes, node, reserved) +
          OUTRIGGER_LAYOUT(RankRemoteBody, world_rank, sp, bytes) +
@@ -65,11 +66,11 @@ std::string control_messages() {
 std::string memory_of_a_rank() {
   return OUTRIGGER_LAYOUT(SegmentHeader, magic, version, world_rank, world_size, slot_count, ring_offset, slots_offset,
                           arena_offset, arena_bytes, segment_bytes, ring_tail, rank_sleeping, rank_base_address,
-                          rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, completions,
-                          service_sleeping, ring_head, overflow_taken, service_ran_ns, service_waited_ns,
-                          service_other_job, proofs, wire_route_count, wire_routes, fatal, fatal_reserved, fatal_text,
-                          copies) +
-         OUTRIGGER_LAYOUT(OperationSlot, state, reserved, result, body) +
+                          rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, groups_used,
+                          groups_unlisted, completions, service_sleeping, ring_head, overflow_taken, service_restarts,
+                          service_ran_ns, service_waited_ns, service_other_job, proofs, wire_route_count, wire_routes,
+                          fatal, fatal_reserved, fatal_text, copies) +
+         OUTRIGGER_LAYOUT(OperationSlot, state, position, result, body) +
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, course, flags, root, group_high, group_low,
                           sequence, digest, group_size, group_rank, members, marks, send, receive) +
@@ -78,15 +79,17 @@ std::string memory_of_a_rank() {
          OUTRIGGER_LAYOUT(LocalRef, region, reserved, address) + OUTRIGGER_LAYOUT(PairExtent, offset_bytes, bytes) +
          OUTRIGGER_LAYOUT(CourseEntry, calls, lost_ns, passed_ns, held, changes, plans) +
          OUTRIGGER_LAYOUT(CourseEntry::Plan, from, before, after) +
+         OUTRIGGER_LAYOUT(GroupEntry, state, generation, group_high, group_low, group_size, group_rank, members, course,
+                          reserved, done_below) +
          OUTRIGGER_LAYOUT(KeyEntry, region, key_bytes, export_bytes, reserved, base, bytes, key) +
          OUTRIGGER_LAYOUT(WireRoute, moves_memory, transports) +
          OUTRIGGER_LAYOUT(CopyBoard, wanted, given, service_waits, asked, taken, events, bell, copier_sleeps,
-                          copier_tid, copier_has, rank_waits, copier_away, copier_ran_ns, copier_busy_since,
+                          copier_tid, copier_has, hands, rank_waits, copier_away, copier_ran_ns, copier_busy_since,
                           ranks_alone, jobs, results) +
          "segment: ring " + std::to_string(SegmentView::ring_offset()) + ", slots " +
          std::to_string(SegmentView::slots_offset()) + ", keys " + std::to_string(SegmentView::keys_offset()) +
-         ", arena " + std::to_string(SegmentView::arena_offset()) + ", end " +
-         std::to_string(SegmentView::segment_bytes()) + "\n";
+         ", groups " + std::to_string(SegmentView::groups_offset()) + ", arena " +
+         std::to_string(SegmentView::arena_offset()) + ", end " + std::to_string(SegmentView::segment_bytes()) + "\n";
 }
 
 // Byte i is `first` + i.

@@ -304,13 +304,30 @@ pid_t wait_until_posted(Job& job) {
   return services.empty() ? -1 : services.front();
 }
 
-TEST(ProcessFailure, KilledServiceProcessEndsTheJobWithItsName) {
+// Kills the one service process; the one that takes its place, or -1.
+pid_t replaced_after_kill(pid_t service) {
+  const pid_t keeper = keepers().front();
+  ::kill(service, SIGKILL);
+  pid_t other = -1;
+  (void)within(5s, [&] {
+    const auto services = services_of(keeper);
+    if (services.size() == 1 && services.front() != service) other = services.front();
+    return other > 0;
+  });
+  return other;
+}
+
+TEST(ProcessFailure, ThreeKilledServiceProcessesEndTheJobWithTheName) {
   Job job(3, 1);
   ASSERT_TRUE(job.address()) << job.address().error();
   ::testing::internal::CaptureStderr();
   job.start(waiting_rank);
-  const pid_t service = wait_until_posted(job);
+  pid_t service = wait_until_posted(job);
   ASSERT_GT(service, 0);
+  for (int replaced = 0; replaced < 2; ++replaced) {
+    service = replaced_after_kill(service);
+    ASSERT_GT(service, 0) << "nobody takes its place";
+  }
   const auto killed_at = Clock::now();
   ::kill(service, SIGKILL);
   for (const std::uint32_t rank : {1U, 2U}) {

@@ -28,9 +28,10 @@ const Course* CourseCalls::next(const Group& group) {
   return &known.plan.at(call);
 }
 
-void CourseCalls::tell(const SlotRequestBody& body) {
+void CourseCalls::tell(const SlotRequestBody& body, const Group* used) {
   Lock lock(lock_.mutex);
   if (lock_.is_inert()) return;
+  if (used != nullptr) posts_.use(*used);
   posts_.tell(body);
   posts_.post_waiting();
   doorbell_.unlock_and_ring(lock);
@@ -48,8 +49,7 @@ void CourseCalls::join(const Group& group) {
   body.group_size = group.size();
   body.group_rank = group.me().value();
   body.members = LocalRef{group.members().region.value(), 0, group.members().address};
-  group.mark_used();
-  tell(body);
+  tell(body, &group);
 }
 
 void CourseCalls::ask_trial(const Group& group, const TrialRequest& request) {

@@ -31,7 +31,8 @@ class CourseCalls {
  private:
   [[nodiscard]] bool ended();
   // A request that nobody waits for.
-  void tell(const SlotRequestBody& body);
+  // `used`: a group that the service process hears of by this.
+  void tell(const SlotRequestBody& body, const Group* used = nullptr);
 
   EndpointLock& lock_;
   SegmentView segment_;

@@ -1,4 +1,5 @@
-// A communicator that operations are posted on. Immutable but for the note that it was used and its course.
+// A communicator that operations are posted on. Immutable but for the note that it was used, where it is listed, and
+// its course.
 #pragma once
 
 #include <atomic>
@@ -41,6 +42,9 @@ class Group {
   // Did the service process ever hear of it?
   [[nodiscard]] bool used() const { return used_.load(std::memory_order_relaxed); }
   void mark_used() const { used_.store(true, std::memory_order_relaxed); }
+  // Of a group that is used: its entry in the segment; kGroupEntries: it has none. Under the endpoint's lock.
+  [[nodiscard]] std::uint32_t listed_at() const { return listed_at_; }
+  void list_at(std::uint32_t entry) const { listed_at_ = entry; }
 
  private:
   std::shared_ptr<RankEndpoint> endpoint_;  // the shell of it survives the client
@@ -50,6 +54,7 @@ class Group {
   MemoryRange members_;
   CourseNumber course_;
   mutable std::atomic<bool> used_{false};
+  mutable std::uint32_t listed_at_ = kGroupEntries;
   mutable CourseInForce in_force_;
 };
 

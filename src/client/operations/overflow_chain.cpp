@@ -1,6 +1,7 @@
 #include "client/operations/overflow_chain.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <new>
 
@@ -60,6 +61,7 @@ void OverflowChain::name_first(SegmentHeader& header) const {
   const MemoryRange& first = entries_.front().range;
   header.overflow_first_address.store(first.address, std::memory_order_relaxed);
   header.overflow_first_region.store(first.region.value(), std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_release);  // before what was in front of it is used for anything else
 }
 
 }  // namespace outrigger::client

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/operations/group.hpp"
+#include "client/operations/request.hpp"
 
 namespace outrigger::client {
 namespace {
@@ -56,6 +57,7 @@ bool Posts::place(PendingOperation& operation, SlotRequestBody& body, const Oper
     return false;
   }
   operation.arguments = *copied;
+  use(*operation.group);
   if (record) {
     overflow_.append(header_, *record, operation, body);
   } else {
@@ -63,7 +65,6 @@ bool Posts::place(PendingOperation& operation, SlotRequestBody& body, const Oper
   }
   doorbell_.posted();
   ++placed_;
-  operation.group->mark_used();
   operation.phase.store(Phase::posted, std::memory_order_release);
   return true;
 }
@@ -132,6 +133,7 @@ bool Posts::collect_if_done(PendingOperation& operation) {
   if (phase == Phase::posted) operation.result = result_of(place);
   arguments_.release(operation.arguments);
   regions_.release_registrations(place.body);
+  groups_.note_done(*operation.group, place.body.sequence);
   if (operation.overflowed) {
     overflow_.finish(operation);
     overflow_.give_back(header_, arguments_);
@@ -172,15 +174,42 @@ bool Posts::reap() {
   if (std::exchange(reaped_completions_, completions) == completions) return false;
   const std::size_t free_before = slots_.free_count();
   const std::size_t overflowed_before = overflow_.unfinished();
-  const auto forgotten = static_cast<std::uint16_t>(SlotRequest::forget_group);
   slots_.collect([this](PendingOperation& operation) { collect_if_done(operation); },
-                 [&](const SlotRequestBody& told) {
-                   if (told.request == forgotten) courses_.give_back(CourseNumber{told.course});
+                 [this](const SlotRequestBody& told) {
+                   if (told.request != static_cast<std::uint16_t>(SlotRequest::forget_group)) return;
+                   // Requests before that one may have named the members, and the service process looked for the
+                   // course.
+                   courses_.give_back(CourseNumber{told.course});
+                   arguments_.release(MemoryRange{RegionId{told.members.region}, told.members.address, told.sequence});
                  });
   while (PendingOperation* oldest = overflow_.oldest()) {
     if (!collect_if_done(*oldest)) break;
   }
   return slots_.free_count() != free_before || overflow_.unfinished() != overflowed_before;
+}
+
+void Posts::use(const Group& group) {
+  if (group.used()) return;
+  groups_.enter(group);
+  group.mark_used();
+}
+
+void Posts::retire(const Group& group) {
+  if (!group.used()) {
+    courses_.give_back(group.course());
+    return arguments_.release(group.members());
+  }
+  groups_.retire(group);
+  SlotRequestBody body = describe(group, SlotRequest::forget_group);
+  body.members = LocalRef{group.members().region.value(), 0, group.members().address};
+  body.sequence = group.members().bytes;
+  tell(body);
+}
+
+std::optional<MemoryRange> Posts::allocate_members(std::uint64_t bytes) {
+  std::optional<MemoryRange> range = arguments_.allocate(bytes);
+  if (!range && reap()) range = arguments_.allocate(bytes);
+  return range;
 }
 
 CourseNumber Posts::take_course() {

@@ -15,6 +15,7 @@
 #include "client/memory/regions.hpp"
 #include "client/operations/course_numbers.hpp"
 #include "client/operations/doorbell.hpp"
+#include "client/operations/group_entries.hpp"
 #include "client/operations/overflow_chain.hpp"
 #include "client/operations/pending_operation.hpp"
 #include "client/operations/slots.hpp"
@@ -30,7 +31,8 @@ class Posts {
         arguments_(arguments),
         doorbell_(doorbell),
         slots_(segment),
-        courses_(segment) {}
+        courses_(segment),
+        groups_(segment) {}
 
   // Posts, or keeps until it can be. Fills in where the arguments are. False: no memory is left for them, and none will
   // come back.
@@ -46,10 +48,14 @@ class Posts {
   // An operation waits, and argument memory grows.
   [[nodiscard]] bool waits_for_growth() const { return !waiting_.empty() && arguments_.growing(); }
 
+  // A service process is about to hear of the group.
+  void use(const Group& group);
+  // Everything on it is done. What it has in the segment comes back once the service processes have forgotten it.
+  void retire(const Group& group);
+  // For the members of a new group; nothing: there is no room at present.
+  [[nodiscard]] std::optional<MemoryRange> allocate_members(std::uint64_t bytes);
   // For a new group.
   [[nodiscard]] CourseNumber take_course();
-  // Of one that no service process has heard of.
-  void give_back(CourseNumber course) { courses_.give_back(course); }
 
   // True: it is done, and its result has been read.
   bool collect_if_done(PendingOperation& operation);
@@ -94,6 +100,7 @@ class Posts {
   Doorbell& doorbell_;
   Slots slots_;
   CourseNumbers courses_;
+  GroupEntries groups_;
   OverflowChain overflow_;
   std::size_t placed_ = 0;  // operations in slots and records
   std::deque<PendingOperation*> waiting_;

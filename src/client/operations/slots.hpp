@@ -3,6 +3,7 @@
 // Under the lock.
 #pragma once
 
+#include <atomic>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -66,7 +67,9 @@ class Slots {
     const SlotIndex index = free_.back();
     free_.pop_back();
     OperationSlot& slot = segment_.slot(index);
+    std::atomic_thread_fence(std::memory_order_release);  // it is free before it is anything else
     slot.body = body;
+    slot.position = tail_;
     slot.state.store(static_cast<std::uint32_t>(SlotState::posted), std::memory_order_release);
     segment_.ring_entry(tail_).store(index.value(), std::memory_order_relaxed);
     segment_.header().ring_tail.store(++tail_, std::memory_order_seq_cst);

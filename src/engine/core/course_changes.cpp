@@ -6,7 +6,8 @@
 namespace outrigger::engine {
 namespace {
 
-constexpr std::uint32_t kMostFailures = 10;  // retries that are left out grow to 2^10
+constexpr std::uint32_t kNumbersOfAnIncarnation = 4099;  // of trials, of 2^16
+constexpr std::uint32_t kMostFailures = 10;              // retries that are left out grow to 2^10
 
 Suspended both(const Suspended& a, const Suspended& b) {
   return {static_cast<std::uint16_t>(a.busy | b.busy), static_cast<std::uint16_t>(a.small | b.small)};
@@ -22,6 +23,12 @@ Suspended combined(const GroupCourse& course, const std::vector<SpId>& services)
     all.small = static_cast<std::uint16_t>(all.small & wish.small);
   }
   return all;
+}
+
+Course wanted_course(const Group& group) {
+  Course to = group.course.wanted;
+  to.suspended = combined(group.course, group.membership()->services());
+  return to;
 }
 
 }  // namespace
@@ -80,8 +87,7 @@ void CourseChanges::on_wish(SpId from, const OperationId& id, const peer::Wish& 
 void CourseChanges::settle(Group& group) {
   GroupCourse& course = group.course;
   if (course.changing || !course.steered || !leads(group)) return;
-  Course to = course.wanted;
-  to.suspended = combined(course, group.membership()->services());
+  const Course to = wanted_course(group);
   if (to != course.plan.after) return begin(group, to);
   course.failures = 0;
 }
@@ -151,6 +157,48 @@ void CourseChanges::retry() {
     }
   }
   for (Group* group : due) settle(*group);  // which ends no other
+}
+
+// ---------------------------------------------------------------- restarts
+
+void CourseChanges::say_plan(const Group& group, SpId to) {
+  const CoursePlan& plan = group.course.plan;
+  context_.send(to, OperationId{group.id(), group.course.number}, peer::Resume{plan != CoursePlan{}, plan});
+}
+
+void CourseChanges::restore(Group& group, const CoursePlan& plan) {
+  if (!leads(group)) return;
+  GroupCourse& course = group.course;
+  course.plan = plan;
+  course.wanted = plan.after;
+  course.wanted.suspended = {};
+  course.wanted.trial = {};
+  // Ranks know trials by their numbers, and those of the one before are not known here.
+  course.trials.last_number = static_cast<std::uint16_t>(context_.config.epoch.value() * kNumbersOfAnIncarnation);
+  for (const SpId service : group.membership()->services()) {
+    if (service != context_.config.self) say_plan(group, service);
+  }
+  resume_local(group, plan != CoursePlan{} ? &plan : nullptr);
+  settle(group);
+}
+
+void CourseChanges::peer_restarted(Group& group, SpId peer) {
+  const Membership* members = group.membership();
+  if (members == nullptr || !std::ranges::binary_search(members->services(), peer)) return;
+  GroupCourse& course = group.course;
+  if (leader_of(group) == peer) {
+    course.told = {};
+    return tell(group);
+  }
+  if (!course.steered || !leads(group)) return;
+  course.wishes.erase(peer);
+  course.wanted.trial = {};
+  course.trials.awaited.clear();
+  say_plan(group, peer);  // the dead one may not have heard of it, even where the next change has begun
+  if (!course.changing) return settle(group);
+  // From the beginning, by another number: what has been answered may not hold any more. All others' ranks stay held.
+  course.changing.reset();
+  begin(group, wanted_course(group));
 }
 
 // ---------------------------------------------------------------- ranks of this service process

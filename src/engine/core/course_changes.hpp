@@ -6,6 +6,10 @@
 //       held {least, most} ------->
 //       <------- resume {from: most, before, after}
 //
+// A service process that takes the place of one that has died finds its ranks held, or not. A leader says again how the
+// last change has ended, or asks again where it has not; a new leader goes by the newest plan that any rank has, so
+// that a change that nobody knows of has not been. Trials end: what had been measured is lost.
+//
 // 3 messages to and from each service process a change. Ranks are held for two of them, and only those that call.
 #pragma once
 
@@ -32,6 +36,9 @@ class CourseChanges {
   // At the leader: what GroupCourse::wanted says is to be.
   void settle(Group& group);
   [[nodiscard]] bool leads(const Group& group) const;
+  // As Engine says, after a restart of this service process and of a peer.
+  void restore(Group& group, const CoursePlan& plan);
+  void peer_restarted(Group& group, SpId peer);
   // The rank has freed the group.
   void let_go(WorldRank rank, GroupId id) { context_.fabric.resume_calls(rank, id, nullptr); }
 
@@ -49,6 +56,7 @@ class CourseChanges {
   void count(Group& group, SpId from, const peer::Held& held);
   void decide(Group& group);
   void resume_local(const Group& group, const CoursePlan* plan);
+  void say_plan(const Group& group, SpId to);
 
   Context& context_;
   GroupTable& groups_;

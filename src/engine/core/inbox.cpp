@@ -185,6 +185,7 @@ bool Inbox::reannounce() {
     const SpId peer = restarted_.back();
     restarted_.pop_back();
     any = true;
+    for (const auto& [id, known] : groups_.all()) courses_.peer_restarted(*known, peer);
     for (const auto& [id, known] : groups_.all()) {
       const Membership* membership = known->membership();
       if (membership == nullptr) continue;

@@ -28,9 +28,13 @@ class PeerRings final : public Port {
 
   // Another one, by its number on the node, from 0: the ring that this process writes, the one that it reads, and the
   // eventfd that wakes the peer. Error: no rings.
+  // In place of those to one that has died: what was queued in them is forgotten.
   [[nodiscard]] Status add(SpId number, Mapping outbound, Mapping inbound, UniqueFd doorbell);
+  // Every peer has the ring that this process writes, and has forgotten any before it.
+  [[nodiscard]] bool all_here() const;
   // The number in the job of the node's number 0. Elsewhere here numbers are those in the job.
   void count_from(SpId first) { first_ = first.value(); }
+  // To one without rings: nothing. It has died, and when another one takes its place all is said again.
   void send(SpId to, std::span<const std::byte> message);
 
   // Sends what has waited for room.

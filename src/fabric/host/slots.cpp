@@ -33,11 +33,11 @@ Slots::OpenSlot* Slots::find_open(WorldRank rank, SlotIndex slot) {
   return slot.value() < slots.size() && slots[slot.value()].open ? &slots[slot.value()] : nullptr;
 }
 
-bool Slots::open(WorldRank rank, SlotIndex slot) {
+bool Slots::open(WorldRank rank, SlotIndex slot, bool told) {
   if (rank.value() >= of_rank_.size() || slot.value() >= kSlotCount) return false;
   std::vector<OpenSlot>& slots = of_rank_[rank.value()].slots;
   if (slots.empty() || slots[slot.value()].open) return false;
-  slots[slot.value()] = OpenSlot{true, false, {}, 0};
+  slots[slot.value()] = OpenSlot{true, told, {}, 0};
   return true;
 }
 
@@ -48,7 +48,7 @@ OverflowRecord* Slots::record_at(WorldRank rank, LocalRef record) const {
   return aligned ? reinterpret_cast<OverflowRecord*>(shared) : nullptr;
 }
 
-std::optional<SlotIndex> Slots::open_record(WorldRank rank, LocalRef record) {
+std::optional<SlotIndex> Slots::open_record(WorldRank rank, LocalRef record, bool told) {
   if (rank.value() >= of_rank_.size() || of_rank_[rank.value()].slots.empty()) return std::nullopt;
   if (record_at(rank, record) == nullptr) return std::nullopt;
   auto& [slots, records] = of_rank_[rank.value()];
@@ -61,7 +61,7 @@ std::optional<SlotIndex> Slots::open_record(WorldRank rank, LocalRef record) {
   const SlotIndex slot = records.free.back();
   records.free.pop_back();
   records.by_index[slot.value() - kSlotCount] = record;
-  slots[slot.value()] = OpenSlot{true, false, {}, 0};
+  slots[slot.value()] = OpenSlot{true, told, {}, 0};
   return slot;
 }
 
@@ -110,7 +110,9 @@ void Slots::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& rec
 }
 
 void Slots::fill(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
-  if (find_open(rank, slot) != nullptr) filled_.push_back({rank, slot, record});
+  const OpenSlot* open = find_open(rank, slot);
+  if (open != nullptr && !open->told)
+    filled_.push_back({rank, slot, record});  // or a service process before this one has
 }
 
 bool Slots::tell_filled() {

@@ -21,11 +21,12 @@ class Slots {
 
   void add_rank(WorldRank rank);
   void drop_rank(WorldRank rank);
-  // A slot has been taken from the rank's post ring. False: it is already open, or not a slot.
-  [[nodiscard]] bool open(WorldRank rank, SlotIndex slot);
+  // A slot has been taken from the rank's post ring. `told`: the rank knows already that it is filled. False: it is
+  // already open, or not a slot.
+  [[nodiscard]] bool open(WorldRank rank, SlotIndex slot, bool told = false);
   // The same for an overflow record: gives it an index above those of the slots. Nothing: not in memory that the rank
   // shares, or open already.
-  [[nodiscard]] std::optional<SlotIndex> open_record(WorldRank rank, LocalRef record);
+  [[nodiscard]] std::optional<SlotIndex> open_record(WorldRank rank, LocalRef record, bool told = false);
   // Until complete(), marks go to `marks`, one byte for each of `group_size` group ranks (bounds are checked at every
   // mark).
   void set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size);

@@ -4,8 +4,10 @@
 // Phases:  gathering (ranks say hello) -> attaching (service processes map the ranks) -> running -> ending
 //
 //   gathering  all local ranks here: attaching.  Time over, a rank or the leader lost: everybody is refused.
-//   attaching  every service process has attached every rank: welcome.  A service process fails: everybody is refused.
-//   running    the last rank gone: end.  A service process dies: the ranks are told and then ended.
+//   attaching  every service process has attached every rank: welcome.  A service process fails, and none can take its
+//              place: everybody is refused.
+//   running    the last rank gone: end.  A service process dies: another one takes its place, or, where none can, the
+//              ranks are told and then ended.
 //   ending     ranks that have not gone by themselves get SIGTERM, then SIGKILL.
 //
 // What goes on in them is in classes of their own: the keeper hands each message to the one that it is for, and goes

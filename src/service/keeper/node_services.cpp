@@ -12,6 +12,10 @@
 namespace outrigger::service {
 namespace {
 
+// So many service processes of a node may not die within that time: what kills them would kill others, too.
+constexpr std::size_t kMostDeaths = 3;
+constexpr std::chrono::seconds kDeathsCount{60};
+
 // Where the rank may run.
 CpuMask mask_of(const HelloBody& hello) {
   CpuMask mask;
@@ -143,7 +147,8 @@ void NodeServices::tell_core_share(std::uint32_t sp) {
 }
 
 // Starts these, and tells them all that they have to know: every one at the start. Of what one needs that is started
-// again place, doorbell, segments and regions are kept; the job map and ranks that have left are not.
+// again place, doorbell, segments and regions are kept; the job map and ranks that have left are not. Those that are
+// started again work once they have been told of everybody.
 Status NodeServices::launch(std::span<const std::uint32_t> sps) {
   for (const std::uint32_t sp : sps) {
     if (Status started = processes_.start(sp); !started) return started;
@@ -151,6 +156,8 @@ Status NodeServices::launch(std::span<const std::uint32_t> sps) {
   }
   for (const std::uint32_t sp : sps) {
     if (Status introduced = introduce(sp); !introduced) return introduced;
+    if (processes_.times_started(sp) == 1) continue;
+    processes_.tell(sp, ControlKind::introduced, IntroducedBody{running_ ? 1U : 0U, 0});
   }
   return Done{};
 }
@@ -181,6 +188,7 @@ void NodeServices::introduce_rank(std::uint32_t sp, const LocalRank& rank) {
   joined.world_rank = rank.hello.world_rank;
   joined.sp = rank.sp;
   joined.pid = rank.pid;
+  joined.reach = running_ ? rank.reach : 0;
   joined.xpmem_segment = rank.hello.xpmem_segment;
   joined.probe_address = rank.hello.probe_address;
   joined.probe_value = rank.hello.probe_value;
@@ -207,10 +215,30 @@ std::vector<ServiceMessage> NodeServices::receive(const Event& event) {
     for (const std::uint32_t sp : look_at_neighbours()) tell_core_share(sp);
   }
   std::vector<ServiceMessage> messages = processes_.receive(event);
-  for (const LostService& lost : processes_.take_lost()) {
-    fail(fmt::format("service process {} (pid {}) on node {} {}", lost.sp, lost.pid, host_name(), lost.how));
-  }
+  if (const std::vector<LostService> lost = processes_.take_lost(); !lost.empty()) replace(lost);
   return messages;
+}
+
+void NodeServices::replace(const std::vector<LostService>& lost) {
+  std::vector<std::uint32_t> sps;
+  for (const LostService& one : lost) {
+    const std::string what =
+        fmt::format("service process {} (pid {}) on node {} {}", one.sp, one.pid, host_name(), one.how);
+    if (const auto reason = why_not_replaced(one)) return fail(what + *reason);
+    spdlog::warn("{}; another one takes its place", what);
+    sps.push_back(one.sp);
+  }
+  if (const Status launched = launch(sps); !launched) fail(launched.error());
+}
+
+// In a job of several nodes others could not be told of the new one.
+std::optional<std::string> NodeServices::why_not_replaced(const LostService& lost) {
+  if (!lost.killed || config_.nodes > 1) return std::string();
+  const Clock::time_point now = Clock::now();
+  while (!deaths_.empty() && now - deaths_.front() > kDeathsCount) deaths_.pop_front();
+  deaths_.push_back(now);
+  if (deaths_.size() < kMostDeaths) return std::nullopt;
+  return fmt::format("; {} have died within {} s here", deaths_.size(), kDeathsCount.count());
 }
 
 std::optional<Services::Clock::time_point> NodeServices::next_look() const {

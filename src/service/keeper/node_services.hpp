@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@ class NodeServices final : public Services {
   NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter);
 
   [[nodiscard]] Status start() override;
+  void attached() override { running_ = true; }
   void stop() override;
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event) override;
   [[nodiscard]] std::optional<Clock::time_point> next_look() const override;
@@ -35,6 +37,9 @@ class NodeServices final : public Services {
   void configure(std::uint32_t sp);
   [[nodiscard]] Status introduce(std::uint32_t sp);
   void introduce_rank(std::uint32_t sp, const LocalRank& rank);
+  // Others take their places, or the job cannot go on.
+  void replace(const std::vector<LostService>& lost);
+  [[nodiscard]] std::optional<std::string> why_not_replaced(const LostService& lost);
 
   ServiceProcesses processes_;
   CoreClaims claims_;
@@ -42,6 +47,8 @@ class NodeServices final : public Services {
   CpuMask rank_cpus_;          // that this node's ranks are bound to
   Result<Topology> topology_;  // read while ranks are still on their way
   std::uint64_t cache_bytes_ = 0;
+  bool running_ = false;                  // ranks have had their welcome
+  std::deque<Clock::time_point> deaths_;  // of late
 };
 
 }  // namespace outrigger::service

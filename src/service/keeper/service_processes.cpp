@@ -1,5 +1,6 @@
 #include "service/keeper/service_processes.hpp"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 
@@ -27,6 +28,13 @@ Result<UniqueFd> make_byte_ring() {
   if (!mapping) return Error{mapping.error()};
   initialize_byte_ring(mapping.value().base());
   return fd;
+}
+
+// On any core that this process may use.
+void hurry_to_end(pid_t pid) {
+  cpu_set_t cpus;
+  if (::sched_getaffinity(0, sizeof(cpus), &cpus) == 0) (void)::sched_setaffinity(pid, sizeof(cpus), &cpus);
+  (void)::kill(pid, SIGKILL);
 }
 
 }  // namespace
@@ -65,8 +73,8 @@ Status ServiceProcesses::connect(std::uint32_t sp) {
     if (!back) return Error{back.error()};
     const std::array<int, 3> for_one{forth.value().get(), back.value().get(), doorbell(peer)};
     const std::array<int, 3> for_peer{back.value().get(), forth.value().get(), doorbell(sp)};
-    tell(sp, ControlKind::peer_ring, PeerRingBody{peer, 0}, for_one);
-    tell(peer, ControlKind::peer_ring, PeerRingBody{sp, 0}, for_peer);
+    tell(sp, ControlKind::peer_ring, PeerRingBody{peer, times_started(peer)}, for_one);
+    tell(peer, ControlKind::peer_ring, PeerRingBody{sp, times_started(sp)}, for_peer);
     processes_[sp].connected.set(peer);
     processes_[peer].connected.set(sp);
   }
@@ -116,7 +124,7 @@ void ServiceProcesses::read(std::uint32_t sp, std::vector<ServiceMessage>& messa
   for (int i = 0; i < kMessagesOfOne; ++i) {
     ControlSocket::Received received = socket.receive();
     if (received.event == ControlSocket::Event::nothing) return;
-    if (received.event != ControlSocket::Event::message) return ended(sp, messages);
+    if (received.event != ControlSocket::Event::message) return closed(sp, received, messages);
     sort(sp, std::move(*received.message), messages);
   }
 }
@@ -134,6 +142,17 @@ void ServiceProcesses::sort(std::uint32_t sp, ControlMessage message, std::vecto
   messages.push_back({sp, std::move(message)});
 }
 
+// It has nothing more to say, but may still be there for a while: another one must not take its place before it has
+// ended, and on a busy core even that takes its time.
+void ServiceProcesses::closed(std::uint32_t sp, const ControlSocket::Received& last,
+                              std::vector<ServiceMessage>& messages) {
+  Process& process = processes_[sp];
+  if (!process.exit_event.valid()) return ended(sp, messages);
+  if (last.event != ControlSocket::Event::closed && process.last_words.empty()) process.last_words = last.problem;
+  events_.unwatch(process.socket.fd());
+  hurry_to_end(process.pid);
+}
+
 // Of what it has left unread only protests matter now.
 void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& messages) {
   Process& process = processes_[sp];
@@ -143,23 +162,24 @@ void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& mess
     if (received.event != ControlSocket::Event::message) break;
     if (received.message->kind() == ControlKind::protest) sort(sp, std::move(*received.message), messages);
   }
-  lose(sp, starter_.how_it_ended(sp));
+  const std::string how = starter_.how_it_ended(sp);
+  lose(sp, how, starter_.was_killed(sp));
 }
 
 void ServiceProcesses::look_for_stopped() {
   const auto sp = stopped_.look(starter_, count(), StoppedServices::Clock::now());
   if (!sp || !processes_[*sp].socket.open()) return;
-  lose(*sp, "has been stopped by a signal");
+  lose(*sp, "has been stopped by a signal", false);
   ::kill(processes_[*sp].pid, SIGKILL);  // it must not go on and leave as if the job had ended well
 }
 
-void ServiceProcesses::lose(std::uint32_t sp, const std::string& how) {
+void ServiceProcesses::lose(std::uint32_t sp, const std::string& how, bool killed) {
   Process& process = processes_[sp];
   events_.unwatch(process.socket.fd());
   events_.unwatch(process.exit_event.get());
   process.socket.close();
   const std::string& words = process.last_words;
-  lost_.push_back({sp, process.pid, words.empty() ? how : how + " (" + words + ")"});
+  lost_.push_back({sp, process.pid, words.empty() ? how : how + " (" + words + ")", killed && words.empty()});
 }
 
 void ServiceProcesses::stop() {

@@ -27,7 +27,8 @@ struct ServiceMessage {
 struct LostService {
   std::uint32_t sp = 0;
   pid_t pid = 0;
-  std::string how;  // "was killed by signal 9 (Killed) (its last words)"
+  std::string how;      // "was killed by signal 9 (Killed) (its last words)"
+  bool killed = false;  // by a signal, without a word: another one may do better
 };
 
 // Thread rule: one thread.
@@ -83,9 +84,10 @@ class ServiceProcesses {
   void watch_socket(std::uint32_t sp);
   void read(std::uint32_t sp, std::vector<ServiceMessage>& messages);
   void sort(std::uint32_t sp, ControlMessage message, std::vector<ServiceMessage>& messages);
+  void closed(std::uint32_t sp, const ControlSocket::Received& last, std::vector<ServiceMessage>& messages);
   void ended(std::uint32_t sp, std::vector<ServiceMessage>& messages);
   void look_for_stopped();
-  void lose(std::uint32_t sp, const std::string& how);
+  void lose(std::uint32_t sp, const std::string& how, bool killed);
 
   ServiceStarter& starter_;
   Events& events_;

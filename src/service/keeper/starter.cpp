@@ -132,6 +132,7 @@ std::string ProcessStarter::how_it_ended(std::uint32_t sp) {
   }
   if (reaped != pid) return "closed its control socket";
   pid = -1;
+  children_[sp].killed = WIFSIGNALED(status);
   return describe(status);
 }
 

@@ -36,6 +36,8 @@ class ServiceStarter {
   virtual void clear_state_event() = 0;
   // After exit_event or the end of control: "was killed by signal 9 (Killed)", "exited with status 1", ...
   [[nodiscard]] virtual std::string how_it_ended(std::uint32_t sp) = 0;
+  // After how_it_ended(): by a signal?
+  [[nodiscard]] virtual bool was_killed(std::uint32_t /*sp*/) const { return false; }
   // Ends them all and waits for them. Their control sockets have been closed by the keeper.
   virtual void stop_all() = 0;
 };
@@ -52,12 +54,14 @@ class ProcessStarter final : public ServiceStarter {
   [[nodiscard]] int state_event() const override { return state_event_.get(); }
   void clear_state_event() override;
   [[nodiscard]] std::string how_it_ended(std::uint32_t sp) override;
+  [[nodiscard]] bool was_killed(std::uint32_t sp) const override { return children_[sp].killed; }
   void stop_all() override;
 
  private:
   struct Child {
     pid_t pid = -1;  // -1 once reaped
     bool stopped = false;
+    bool killed = false;  // by a signal
   };
 
   // Collects those that have ended.

@@ -17,8 +17,7 @@ constexpr std::uint32_t kPostsPerTurn = 64;  // of one rank, before the next one
 }  // namespace
 
 void PostIntake::serve(WorldRank rank, SegmentView segment) {
-  // Slots from where another service process has been; overflow records of which one has taken some are not followed.
-  served_.push_back(ServedRank{rank, segment, segment.header().ring_head.load(std::memory_order_relaxed)});
+  served_.push_back(ServedRank{rank, segment});
 }
 
 void PostIntake::start(engine::Engine& engine, fabric::Fabric& completes, std::uint32_t world_size) {
@@ -109,7 +108,79 @@ std::optional<LocalRef> PostIntake::next_record(const ServedRank& served) {
   return next;
 }
 
-void PostIntake::take_operation(WorldRank rank, SlotIndex slot, const SlotRequestBody& body) {
+// ---------------------------------------------------------------- after another service process
+
+bool PostIntake::copies_are_over() const {
+  return std::ranges::all_of(served_,
+                             [](const ServedRank& served) { return hands_are_out(served.segment.header().copies); });
+}
+
+// Ranks' progress before their posts, and what they have freed after these. A rank may sleep for a completion of which
+// the former service process had no time to tell it.
+Status PostIntake::take_over(std::uint32_t restarts) {
+  std::vector<FoundPosts> all;
+  for (const ServedRank& served : served_) {
+    Result<FoundPosts> found = find_posts(*node_.rank(served.rank));
+    if (!found) return Error{"rank " + std::to_string(served.rank.value()) + ": " + found.error()};
+    restore_groups(served.rank, found.value());
+    all.push_back(std::move(found).value());
+  }
+  std::size_t again = 0;
+  for (std::size_t i = 0; i < served_.size(); ++i) {
+    ServedRank& served = served_[i];
+    SegmentHeader& header = served.segment.header();
+    served.head = all[i].ring_tail;
+    served.overflow_taken = all[i].overflow_taken;
+    served.last_record = all[i].last_record;
+    header.ring_head.store(served.head, std::memory_order_release);
+    for (const FoundPost& post : all[i].operations) take_found(served, post);
+    for (const FoundPost& post : all[i].requests) take_found(served, post);
+    for (const FoundGroup& group : all[i].groups) {
+      if (group.freed) engine_->forget_group(served.rank, group.id);
+    }
+    again += all[i].operations.size();
+    header.service_restarts.store(restarts, std::memory_order_relaxed);
+    wake_sleepers(header);
+  }
+  restore_courses();
+  spdlog::info("has taken the place of another service process: {} operations again", again);
+  return Done{};
+}
+
+void PostIntake::restore_groups(WorldRank rank, const FoundPosts& found) {
+  for (const FoundGroup& group : found.groups) {
+    const std::byte* shared = node_.rank(rank)->mapped(RegionId{group.members.region}, group.members.address,
+                                                       std::uint64_t{group.size} * sizeof(std::uint32_t));
+    const bool readable = shared != nullptr && reinterpret_cast<std::uintptr_t>(shared) % alignof(std::uint32_t) == 0;
+    if (group.freed || !readable || group.size > world_size_) continue;
+    const std::span members(reinterpret_cast<const std::uint32_t*>(shared), group.size);
+    const Result<Members> known = groups_->intern(rank, group.id, members, group.me);
+    if (!known || !group.course.valid()) continue;
+    node_.courses().learn(rank, group.id, group.course);
+    engine_->join(rank, group.id, known.value());
+  }
+  for (const auto& [group, next] : found.next_sequence) engine_->restore_progress(rank, group, next);
+}
+
+void PostIntake::take_found(ServedRank& served, const FoundPost& post) {
+  const std::optional<SlotIndex> slot =
+      post.record ? node_.slots().open_record(served.rank, *post.record, post.told) : std::optional(post.slot);
+  const bool open = slot && (post.record || node_.slots().open(served.rank, *slot, post.told));
+  if (!open) return protest(served, "what it has posted is in use or not in its shared memory");
+  take_operation(served.rank, *slot, post.body, Taken::again);
+}
+
+void PostIntake::restore_courses() {
+  std::vector<SegmentView> segments;
+  for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
+    if (const fabric::RankMemory* memory = node_.rank(WorldRank{rank})) segments.push_back(memory->segment());
+  }
+  for (const auto& [group, plan] : newest_plans(segments)) engine_->restore_course(group, plan);
+}
+
+// ---------------------------------------------------------------- one request
+
+void PostIntake::take_operation(WorldRank rank, SlotIndex slot, const SlotRequestBody& body, Taken taken) {
   Result<DecodedSlot> decoded = decode_slot(body, rank, slot, *node_.rank(rank), world_size_, *groups_);
   if (!decoded) {
     spdlog::warn("rank {}, slot {}: rejected: {}", rank.value(), slot.value(), decoded.error());
@@ -118,7 +189,7 @@ void PostIntake::take_operation(WorldRank rank, SlotIndex slot, const SlotReques
   std::visit(
       [&]<class Said>(Said& said) {
         if constexpr (std::is_same_v<Said, engine::PostedOperation>) {
-          post(body, std::move(said));
+          post(body, std::move(said), taken);
         } else {
           note(rank, body, said);
           completes_->complete(rank, slot, {});
@@ -127,7 +198,12 @@ void PostIntake::take_operation(WorldRank rank, SlotIndex slot, const SlotReques
       decoded.value());
 }
 
-void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& operation) {
+void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& operation, Taken taken) {
+  if (taken == Taken::again) {
+    const auto* marks = reinterpret_cast<const std::uint8_t*>(  // decoded, so they are there
+        node_.rank(operation.rank)->mapped(RegionId{body.marks.region}, body.marks.address, body.group_size));
+    operation.delivered.assign(marks, marks + body.group_size);
+  }
   node_.slots().set_marks(operation.rank, operation.slot, body.marks, body.group_size);
   node_.courses().learn(operation.rank, operation.id.group, CourseNumber{body.course});
   courses_.posted(operation);

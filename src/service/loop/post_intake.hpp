@@ -14,6 +14,7 @@
 #include "fabric/host/host_fabric.hpp"
 #include "protocol/segment.hpp"
 #include "service/loop/course_policy.hpp"
+#include "service/loop/found_posts.hpp"
 #include "service/loop/group_cache.hpp"
 #include "service/loop/slot_decoder.hpp"
 
@@ -39,6 +40,11 @@ class PostIntake {
   void set_mirrors() { mirrors_ = true; }
   // Before the first take(). `completes`: for what does not reach the engine. All must outlive this.
   void start(engine::Engine& engine, fabric::Fabric& completes, std::uint32_t world_size);
+  // This process takes the place of one that has died: nothing is copied any more that it had asked for.
+  [[nodiscard]] bool copies_are_over() const;
+  // And then, after start(): takes what the ranks have posted and have not done, wherever it stands, and tells the
+  // engine how far they are. `restarts`: how often there has been another one. Error: it cannot be had.
+  [[nodiscard]] Status take_over(std::uint32_t restarts);
   void remove(WorldRank rank);
   [[nodiscard]] std::span<const ServedRank> served() const { return served_; }
 
@@ -63,8 +69,12 @@ class PostIntake {
   [[nodiscard]] bool take_slots_of(ServedRank& served);
   [[nodiscard]] bool take_overflow_of(ServedRank& served);
   [[nodiscard]] std::optional<LocalRef> next_record(const ServedRank& served);
-  void take_operation(WorldRank rank, SlotIndex slot, const SlotRequestBody& body);
-  void post(const SlotRequestBody& body, engine::PostedOperation&& operation);
+  enum class Taken : std::uint8_t { first, again };
+  void take_operation(WorldRank rank, SlotIndex slot, const SlotRequestBody& body, Taken taken = Taken::first);
+  void post(const SlotRequestBody& body, engine::PostedOperation&& operation, Taken taken);
+  void restore_groups(WorldRank rank, const FoundPosts& found);
+  void take_found(ServedRank& served, const FoundPost& post);
+  void restore_courses();
   // What is no operation, and completed at once.
   void note(WorldRank rank, const SlotRequestBody& body, const ForgetGroup& forget);
   void note(WorldRank rank, const SlotRequestBody& body, const LargerBlocks& larger);

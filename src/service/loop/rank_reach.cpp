@@ -9,7 +9,8 @@
 namespace outrigger::service {
 namespace {
 
-// Is it the word of that rank? Every service process of the node adds one, in any order.
+// Is it the word of that rank? Every service process of the node adds one, in any order; one that takes the place of
+// another leaves it as it is, since ranks' copiers know each other's by then.
 bool is_probe(std::uint64_t word, const RankJoinedBody& rank, const ConfigureBody& configuration) {
   return word - rank.probe_value <= configuration.sp_count;
 }
@@ -19,7 +20,7 @@ bool reaches_by_cma(const RankJoinedBody& rank, const ConfigureBody& configurati
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&word, 1));
   if (fabric::read_from_process(rank.pid, rank.probe_address, bytes) != fabric::MoveStatus::ok) return false;
   if (!is_probe(word, rank, configuration)) return false;
-  ++word;
+  if (configuration.epoch == 1) ++word;
   return fabric::write_to_process(rank.pid, rank.probe_address, bytes) == fabric::MoveStatus::ok;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace outrigger::service {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kTurnsPerClock = 16;  // turns between looks at the clock
 constexpr std::chrono::microseconds kControlInterval{200};
+constexpr std::chrono::microseconds kBetweenLooksForRest{50};
 
 }  // namespace
 
@@ -83,7 +85,11 @@ bool Service::read_control(Clock::time_point now) {
 void Service::look_around(Clock::time_point now) {
   look_after_ports(now);
   if (keeper_.ended()) return;
-  if (wiring_.engine() == nullptr) {
+  if (wiring_.waits_for_rest()) {
+    std::this_thread::sleep_for(kBetweenLooksForRest);
+    wiring_.start_engine_when_complete();
+    read_control(now);
+  } else if (wiring_.engine() == nullptr) {
     sleeper_.sleep_until_told(now);
     read_control(now);
   } else if (now - control_read_ > kControlInterval && read_control(now)) {

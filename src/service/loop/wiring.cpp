@@ -20,6 +20,8 @@ namespace {
 
 using fabric::ucx::Wire;
 
+// By this process's own turns, of a tenth of a millisecond or so: where all are suspended none is counted.
+constexpr std::uint32_t kMostLooksForRest = 500'000;
 constexpr std::chrono::milliseconds kFarewell{300};  // for the last messages to other nodes
 
 // As much of it as there is room for.
@@ -49,6 +51,7 @@ void Wiring::handle(ControlMessage& message) {
     case ControlKind::rank_remote: return add_remote_rank(message.body<RankRemoteBody>(), message.fds()[0]);
     case ControlKind::doorbell: return sleeper_.watch_doorbell(std::move(message.fds()[0]));
     case ControlKind::job_map: return answer_job_map(message.body<SharedBytesBody>(), message.fds()[0]);
+    case ControlKind::introduced: introduced_ = true; return start_engine_when_complete();
     case ControlKind::rank_left: return remove_rank(WorldRank{message.body<RankBody>().world_rank});
     case ControlKind::region_add: return add_region(message.body<RegionBody>(), message.fds());
     case ControlKind::region_drop: return drop_region(message.body<RegionBody>());
@@ -123,6 +126,9 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
     return keeper_.fail("the segment of rank " + std::to_string(rank.value()) + " is not one");
   }
   RankReach found = probe_rank(body, *configuration_);
+  if ((body.reach & ~found.reach & (kReachMapped | kReachCma)) != 0) {
+    return keeper_.fail("the memory of rank " + std::to_string(rank.value()) + " is not reached any more");
+  }
   host_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (found.reach & kReachCma) != 0));
   fabric::RankMemory& memory = *host_.rank(rank);
   memory.set_probe(body.probe_address);
@@ -222,6 +228,9 @@ void Wiring::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
   Result<Mapping> outbound = Mapping::map(fds[0].get(), byte_ring_bytes());
   Result<Mapping> inbound = Mapping::map(fds[1].get(), byte_ring_bytes());
   if (!outbound || !inbound) return keeper_.fail(outbound ? inbound.error() : outbound.error());
+  peer_epochs_[SpId{body.sp}] = Epoch{body.epoch};
+  // Before the peer hears that nothing of the former one is listened to any more.
+  if (engine_) engine_->peer_restarted(SpId{body.sp}, Epoch{body.epoch});
   const Status added =
       host_.rings().add(SpId{body.sp}, std::move(outbound).value(), std::move(inbound).value(), std::move(fds[2]));
   if (!added) keeper_.fail(added.error());
@@ -299,10 +308,23 @@ bool Wiring::fits_this_node(const JobMap& job_map, std::uint32_t node) const {
 
 // ---------------------------------------------------------------- beginning and end
 
-void Wiring::start_engine_when_complete() {
+bool Wiring::complete() const {
   const bool many_nodes = configuration_->nodes > 1;
-  if (ranks_known_ != (many_nodes ? configuration_->local_size : configuration_->world_size)) return;
-  if (many_nodes && !job_map_) return;
+  if (many_nodes && !job_map_) return false;
+  if (configuration_->epoch > 1) return introduced_;  // some ranks may have left
+  return ranks_known_ == (many_nodes ? configuration_->local_size : configuration_->world_size);
+}
+
+void Wiring::start_engine_when_complete() {
+  if (engine_ || !complete()) return;
+  const bool again = configuration_->epoch > 1;
+  // Whoever still listens to the former one may do what that has said; and ranks still copy for it.
+  if (again && !(host_.rings().all_here() && posts_.copies_are_over())) {
+    if (++looks_for_rest_ == kMostLooksForRest)
+      keeper_.fail("what the one before it had asked for does not come to an end");
+    return;
+  }
+  const bool many_nodes = configuration_->nodes > 1;
   engine::EngineConfig config;
   config.self = self_;
   config.epoch = Epoch{configuration_->epoch};
@@ -310,7 +332,7 @@ void Wiring::start_engine_when_complete() {
     config.sp_of_rank = job_map_->sp_of_rank;
     for (std::uint32_t sp = 0; sp < job_map_->sp_count; ++sp) config.node_of_sp.push_back(job_map_->node_of(SpId{sp}));
   } else {
-    for (const auto& sp : sp_of_rank_) config.sp_of_rank.push_back(*sp);
+    for (const auto& sp : sp_of_rank_) config.sp_of_rank.push_back(sp.value_or(SpId{configuration_->sp_count}));
     config.node_of_sp.assign(configuration_->sp_count, 0);
   }
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
@@ -318,6 +340,11 @@ void Wiring::start_engine_when_complete() {
                        : std::make_unique<engine::Engine>(std::move(config), node_fabric());
   courses_.start(*engine_);
   posts_.start(*engine_, node_fabric(), configuration_->world_size);
+  if (!again) return;
+  for (const auto& [peer, epoch] : peer_epochs_) engine_->peer_restarted(peer, epoch);
+  const Status taken = posts_.take_over(configuration_->epoch - 1);
+  if (!taken)
+    keeper_.fail("the operations of the service process before this one cannot be gone on with: " + taken.error());
 }
 
 void Wiring::leave() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -31,10 +32,15 @@ class Wiring {
          Sleeper& sleeper);
 
   void handle(ControlMessage& message);
-  // Null: not every rank is known yet.
+  // Null: not every rank is known yet, or, in the place of another service process, not all that it has left is at
+  // rest.
   [[nodiscard]] engine::Engine* engine() const { return engine_.get(); }
   // Every few turns: the keeper is told which remote ranks have been reached.
   void tell_attached();
+  // Everybody is known, and what the former service process has left will be at rest in a moment.
+  [[nodiscard]] bool waits_for_rest() const { return introduced_ && !engine_; }
+  // Looks whether it is.
+  void start_engine_when_complete();
   void remove_rank(WorldRank rank);
   // The last of it: takes leave of other nodes, or tells ranks that their keeper is gone.
   void leave();
@@ -59,7 +65,7 @@ class Wiring {
   [[nodiscard]] Status take_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   // Does the job map say of this node what its keeper has said?
   [[nodiscard]] bool fits_this_node(const JobMap& job_map, std::uint32_t node) const;
-  void start_engine_when_complete();
+  [[nodiscard]] bool complete() const;
   // Of this node, wherever its ranks are.
   [[nodiscard]] fabric::Fabric& node_fabric();
   [[nodiscard]] fabric::NodeMemory& node_memory();
@@ -73,7 +79,10 @@ class Wiring {
   std::optional<ConfigureBody> configuration_;
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
   std::uint32_t ranks_known_ = 0;
-  SpId self_;  // in the job
+  bool introduced_ = false;
+  std::uint32_t looks_for_rest_ = 0;
+  std::map<SpId, Epoch> peer_epochs_;  // of this node
+  SpId self_;                          // in the job
   std::size_t routes_published_ = 0;
   // Each refers to those before it.
   std::unique_ptr<fabric::dpu::DpuFabric> dpu_;  // where this runs on a DPU; host_ has mirrors then

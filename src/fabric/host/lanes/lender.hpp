@@ -30,11 +30,17 @@ class LenderBoard {
   // Between looks whether the thread that holds a job is still there.
   static constexpr std::chrono::milliseconds kLookInterval{20};
 
-  // `pid`: of the rank. The board must stay where it is. When nothing was finished for as long as `patience`, what has
-  // not been taken is taken back.
+  // `pid`: of the rank. The board must stay where it is; what another service process has given is taken back. When
+  // nothing was finished for as long as `patience`, what has not been taken is taken back.
   LenderBoard(CopyBoard& board, pid_t pid, std::chrono::milliseconds patience,
               copy::Lenders lenders = copy::Lenders::copiers)
-      : board_(&board), pid_(pid), patience_(patience), lenders_(lenders) {}
+      : board_(&board),
+        pid_(pid),
+        patience_(patience),
+        lenders_(lenders),
+        collected_(take_back_all(board)),
+        end_(collected_),
+        given_(collected_) {}
 
   // There would be work for a copier: the rank may start one.
   void want();
@@ -101,9 +107,9 @@ class LenderBoard {
   bool stuck_ = false;
   bool asked_ = false;
   // Modulo 2^32. [collected_, end_) is pending; [end_, given_) was taken back while older jobs were in hand.
-  std::uint32_t collected_ = 0;
-  std::uint32_t end_ = 0;
-  std::uint32_t given_ = 0;
+  std::uint32_t collected_;
+  std::uint32_t end_;
+  std::uint32_t given_;
   Clock::time_point last_progress_;
   Clock::time_point last_look_;
   std::array<Chunk, kCopyJobs> chunks_{};

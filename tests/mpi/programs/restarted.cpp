@@ -1,0 +1,261 @@
+// Collectives of every kind, whose bytes are all checked, while service processes are killed.
+//
+//   restarted MODE SECONDS [SEED]
+//
+// MODE says what ranks do between a post and its wait:
+//   calls     nothing: one operation after the other, several outstanding
+//   compute   they compute without MPI for some milliseconds
+//   native    they sit in MPI_Recv for a message that comes some milliseconds later
+//   holding   one large operation of each kind is outstanding for SECONDS while the last rank has not posted its part
+//
+// All ranks draw collective, sizes, communicator and root from one seed. Rank 0 prints "restarted: ready" when all are
+// at work, and in the end how many operations there were.
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Random = std::mt19937_64;
+
+int rank = 0;
+int size = 0;
+
+enum class Kind {
+  alltoall,
+  alltoall_in_place,
+  alltoallv,
+  alltoallv_in_place,
+  allgather,
+  allgather_in_place,
+  allgatherv,
+  bcast
+};
+constexpr int kKinds = 8;
+
+[[noreturn]] void fail(const char* what, Kind kind, int count) {
+  std::fprintf(stderr, "restarted: rank %d: %s, kind %d, count %d\n", rank, what, static_cast<int>(kind), count);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+// What `from` sends `to` at `place` in this operation.
+int value(std::uint64_t operation, int from, int to, int place) {
+  return static_cast<int>((operation * 7919 + static_cast<unsigned>(from) * 104729 +
+                           static_cast<unsigned>(to) * 1299709 + static_cast<unsigned>(place)) &
+                          0x3FFFFFFF);
+}
+
+class Operation {
+ public:
+  Operation(MPI_Comm comm, Kind kind, int count, int root, std::uint64_t number)
+      : kind_(kind), count_(count), root_(root), number_(number) {
+    const auto peers = static_cast<std::size_t>(size);
+    counts_.resize(peers);
+    places_.resize(peers);
+    int next = 0;
+    for (int peer = 0; peer < size; ++peer) {
+      counts_[static_cast<std::size_t>(peer)] = count_with(peer);
+      places_[static_cast<std::size_t>(peer)] = next;
+      next += count_with(peer);
+    }
+    const std::size_t all = std::max(static_cast<std::size_t>(next), static_cast<std::size_t>(count_) * peers);
+    receive_.assign(all, -1);
+    post(comm, all);
+  }
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  void wait() {
+    MPI_Wait(&request_, MPI_STATUS_IGNORE);
+    check();
+  }
+
+ private:
+  // v-forms: the same for both of a pair, and some are empty.
+  [[nodiscard]] int count_with(int peer) const {
+    switch (kind_) {
+      case Kind::alltoallv:
+      case Kind::alltoallv_in_place: return (rank + peer) % 5 == 1 ? 0 : count_ + (rank + peer) % 3;
+      case Kind::allgatherv: return count_ + peer % 3;
+      default: return count_;
+    }
+  }
+  [[nodiscard]] bool is_to_all() const { return kind_ <= Kind::alltoallv_in_place; }
+  [[nodiscard]] int receiver() const { return is_to_all() ? rank : 0; }
+
+  static void fill(std::vector<int>& buffer, int at, int count, std::uint64_t number, int to) {
+    for (int i = 0; i < count; ++i) buffer[static_cast<std::size_t>(at + i)] = value(number, rank, to, i);
+  }
+
+  void post(MPI_Comm comm, std::size_t all) {
+    const int* counts = counts_.data();
+    const int* places = places_.data();
+    switch (kind_) {
+      case Kind::alltoall:
+      case Kind::alltoallv: {
+        send_.assign(all, -2);
+        for (int to = 0; to < size; ++to) fill(send_, places[to], counts[to], number_, to);
+        if (kind_ == Kind::alltoall) {
+          MPI_Ialltoall(send_.data(), count_, MPI_INT, receive_.data(), count_, MPI_INT, comm, &request_);
+        } else {
+          MPI_Ialltoallv(send_.data(), counts, places, MPI_INT, receive_.data(), counts, places, MPI_INT, comm,
+                         &request_);
+        }
+        return;
+      }
+      case Kind::alltoall_in_place:
+      case Kind::alltoallv_in_place: {
+        for (int to = 0; to < size; ++to) fill(receive_, places[to], counts[to], number_, to);
+        if (kind_ == Kind::alltoall_in_place) {
+          MPI_Ialltoall(MPI_IN_PLACE, 0, MPI_INT, receive_.data(), count_, MPI_INT, comm, &request_);
+        } else {
+          MPI_Ialltoallv(MPI_IN_PLACE, nullptr, nullptr, MPI_INT, receive_.data(), counts, places, MPI_INT, comm,
+                         &request_);
+        }
+        return;
+      }
+      case Kind::allgather:
+        send_.assign(static_cast<std::size_t>(count_), -2);
+        fill(send_, 0, count_, number_, 0);
+        MPI_Iallgather(send_.data(), count_, MPI_INT, receive_.data(), count_, MPI_INT, comm, &request_);
+        return;
+      case Kind::allgather_in_place:
+        fill(receive_, rank * count_, count_, number_, 0);
+        MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, receive_.data(), count_, MPI_INT, comm, &request_);
+        return;
+      case Kind::allgatherv:
+        send_.assign(static_cast<std::size_t>(count_with(rank)), -2);
+        fill(send_, 0, count_with(rank), number_, 0);
+        MPI_Iallgatherv(send_.data(), count_with(rank), MPI_INT, receive_.data(), counts, places, MPI_INT, comm,
+                        &request_);
+        return;
+      case Kind::bcast:
+        if (rank == root_) fill(receive_, 0, count_, number_, 0);
+        MPI_Ibcast(receive_.data(), count_, MPI_INT, root_, comm, &request_);
+        return;
+    }
+  }
+
+  void check() const {
+    const int first = kind_ == Kind::bcast ? root_ : 0;
+    const int last = kind_ == Kind::bcast ? root_ + 1 : size;
+    for (int from = first; from < last; ++from) {
+      const int at = kind_ == Kind::bcast ? 0 : places_[static_cast<std::size_t>(from)];
+      for (int i = 0; i < counts_[static_cast<std::size_t>(from)]; ++i) {
+        if (receive_[static_cast<std::size_t>(at + i)] != value(number_, from, receiver(), i))
+          fail("WRONG DATA", kind_, count_);
+      }
+    }
+  }
+
+  Kind kind_;
+  int count_;
+  int root_;
+  std::uint64_t number_;
+  std::vector<int> counts_, places_, send_, receive_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+void compute_for(std::chrono::milliseconds time) {
+  const Clock::time_point end = Clock::now() + time;
+  volatile double number = 1;
+  while (Clock::now() < end) number = number * 1.0000001 + 1e-9;
+}
+
+// A message from the rank before, which sends it after it has computed for a while.
+void sit_in_receive() {
+  constexpr int kTag = 3;
+  int message = 0;
+  if (rank == 0) compute_for(std::chrono::milliseconds(5));
+  if (rank != 0) MPI_Recv(&message, 1, MPI_INT, rank - 1, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (rank + 1 < size) MPI_Send(&message, 1, MPI_INT, rank + 1, kTag, MPI_COMM_WORLD);
+}
+
+// All ranks do the same number of rounds: rank 0 decides when to stop.
+bool go_on(Clock::time_point end) {
+  int more = Clock::now() < end ? 1 : 0;
+  MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return more != 0;
+}
+
+int some_count(Random& random) {
+  constexpr std::array<int, 6> kCounts{1, 60, 1'000, 20'000, 100'000, 300'000};
+  return kCounts[random() % kCounts.size()];
+}
+
+std::uint64_t hold(int seconds) {
+  std::uint64_t number = 0;
+  std::deque<std::unique_ptr<Operation>> outstanding;
+  const auto post = [&](int count) {
+    for (int kind = 0; kind < kKinds; ++kind) {
+      outstanding.push_back(std::make_unique<Operation>(MPI_COMM_WORLD, static_cast<Kind>(kind), count, 0, ++number));
+    }
+  };
+  if (rank == size - 1) sleep(static_cast<unsigned>(seconds));
+  post(4);
+  post(100'000);
+  for (const auto& operation : outstanding) operation->wait();
+  return number;
+}
+
+std::uint64_t go(const std::string& mode, int seconds, Random random) {
+  constexpr std::size_t kMostOutstanding = 6;
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
+  std::uint64_t number = 0;
+  MPI_Comm second = MPI_COMM_NULL;
+  std::deque<std::unique_ptr<Operation>> outstanding;
+  do {
+    if (second == MPI_COMM_NULL) MPI_Comm_dup(MPI_COMM_WORLD, &second);
+    for (int i = 0; i < 12; ++i) {
+      const auto kind = static_cast<Kind>(random() % kKinds);
+      const MPI_Comm comm = random() % 3 == 0 ? second : MPI_COMM_WORLD;
+      const int count = some_count(random);
+      const int root = static_cast<int>(random() % static_cast<unsigned>(size));
+      outstanding.push_back(std::make_unique<Operation>(comm, kind, count, root, ++number));
+      if (mode == "compute") compute_for(std::chrono::milliseconds(2));
+      if (mode == "native") sit_in_receive();
+      if (outstanding.size() == kMostOutstanding) {
+        outstanding.front()->wait();
+        outstanding.pop_front();
+      }
+    }
+    if (random() % 4 == 0) MPI_Comm_free(&second);  // with operations on it outstanding
+    for (const auto& operation : outstanding) operation->wait();
+    outstanding.clear();
+  } while (go_on(end));
+  if (second != MPI_COMM_NULL) MPI_Comm_free(&second);
+  return number;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const std::string mode = argc > 1 ? argv[1] : "calls";
+  const int seconds = argc > 2 ? std::atoi(argv[2]) : 2;
+  const auto seed = static_cast<std::uint64_t>(argc > 3 ? std::atoll(argv[3]) : 1);
+  Operation(MPI_COMM_WORLD, Kind::alltoall, 1000, 0, 0).wait();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) std::printf("restarted: ready\n");
+  std::fflush(stdout);
+  const std::uint64_t operations = mode == "holding" ? hold(seconds) : go(mode, seconds, Random(seed));
+  if (rank == 0) std::printf("restarted: %llu operations\n", static_cast<unsigned long long>(operations));
+  MPI_Finalize();
+  return 0;
+}
