@@ -27,6 +27,7 @@ from outrigger import (
 from outrigger import run as running
 from outrigger.advise import command as advising
 from outrigger.bench import fft3d, harm, never_slower, skew
+from outrigger.chaos import command as chaotic
 from outrigger.cluster import commands as cluster_commands
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_dpus
@@ -194,6 +195,7 @@ def show_info(
 
 app.command("advise", context_settings={"allow_interspersed_args": False})(advising.advise)
 app.command("tune")(tuning.tune)
+app.command("chaos", context_settings={"allow_interspersed_args": False})(chaotic.chaos)
 
 
 @app.command("bench")

@@ -1,0 +1,134 @@
+"""The `outrigger chaos` command."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from outrigger import artifacts, options
+from outrigger.chaos import strikes
+from outrigger.chaos.outcome import Outcome
+from outrigger.chaos.runs import Runs
+from outrigger.errors import UserError
+from outrigger.settings import FIXED
+from outrigger.terminal import console as make_console
+
+_PLACE = Path("outrigger-chaos")
+_MOST_WITHOUT = 20
+"""Runs in a row whose service processes could not be met: the program is too short, or offloads nothing."""
+
+
+def _make_place(place: Path) -> Path:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--out {place}: {error.strerror}") from error
+    return place.absolute()
+
+
+def _progress(screen: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=screen,
+        transient=True,
+    )  # fmt: skip
+
+
+def _run_all(screen: Console, runs: Runs, kills: int, seed: str, stops: bool) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    with _progress(screen) as progress:
+        task = progress.add_task("undisturbed", total=kills)
+        undisturbed = runs.undisturbed()
+        done = without = 0
+        while done < kills and without < _MOST_WITHOUT:
+            one = f"{seed}/{len(outcomes)}"
+            drawn = strikes.draw(one, undisturbed.took_s, kills - done, stops)
+            try:
+                outcomes.append(runs.run(one, drawn, undisturbed))
+            except KeyboardInterrupt:
+                break
+            done += outcomes[-1].kills
+            without = 0 if outcomes[-1].kills else without + 1
+            wrong = sum(outcome.wrong is not None for outcome in outcomes)
+            progress.update(task, completed=done, description=f"kills ({len(outcomes)} runs, {wrong} wrong)")
+    if not any(outcome.kills for outcome in outcomes):
+        raise UserError("no service process was met: the program is over too soon, or it runs natively")
+    return outcomes
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f} ms"
+
+
+def _show(screen: Console, outcomes: Sequence[Outcome], seed: str) -> None:
+    found = [recovery for outcome in outcomes for recovery in outcome.recoveries]
+    wrong = [outcome for outcome in outcomes if outcome.wrong is not None]
+    table = Table(box=box.SIMPLE, show_header=False)
+    table.add_row("runs", str(len(outcomes)))
+    table.add_row("service processes killed", str(sum(outcome.kills for outcome in outcomes)))
+    table.add_row("stopped for a while", str(sum(outcome.stops for outcome in outcomes)))
+    rest = sum(outcome.kills for outcome in outcomes) - len(found)
+    at_the_end = f"; the other {rest} were killed when the program was about to end" if rest else ""
+    table.add_row("replaced", f"{len(found)}{at_the_end}")
+    if found:
+        times = [recovery.took_s for recovery in found]
+        table.add_row(
+            "until another had taken over", f"median {_milliseconds(statistics.median(times))}, most "
+            f"{_milliseconds(max(times))}",
+        )  # fmt: skip
+        again = [recovery.operations for recovery in found]
+        table.add_row("operations gone on with", f"{sum(again)} in {sum(count > 0 for count in again)} takeovers")
+    table.add_row("runs that were wrong", str(len(wrong)))
+    screen.print(table)
+    for outcome in wrong:
+        screen.print(f"run {outcome.seed}: {outcome.wrong}", soft_wrap=True, highlight=False)
+    screen.print(f"Again: --seed {seed}", highlight=False)
+
+
+def chaos(
+    program: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGS]...", help="It should check its data.")],
+    ranks: options.Ranks = 2,
+    mpi: Annotated[str | None, typer.Option("--mpi", help="As for run.", show_default="that of the program")] = None,
+    services: options.Services = None,
+    algorithm: options.Algorithm = None,
+    reach: options.Reach = None,
+    kills: Annotated[int, typer.Option("--kills", min=1, help="In all, at most two a run.")] = 100,
+    stops: Annotated[bool, typer.Option("--stops", help="Stop some for up to two seconds, too.")] = False,
+    seed: Annotated[str | None, typer.Option("--seed", help="The same strikes again.", show_default="drawn")] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare-output", help="Standard output must be that of a run to which nothing is done.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIRECTORY", help="For logs and output of wrong runs.")
+    ] = _PLACE,
+    json_to: options.Figures = None,
+    build: options.Build = None,
+) -> None:
+    """Run a program over and over while its service processes are killed: nothing must be wrong.
+
+    At random moments, several at once, and while they start. Exit code 0: every run ended as it should; 1: some did
+    not, which are named; 2: wrong options, or nobody could be killed.
+    """
+    screen = make_console()
+    words = ["-n", str(ranks), "--choice", FIXED]
+    words += ["--mpi", mpi] if mpi else []
+    words += ["--services", str(services)] if services else []
+    words += [word for rules in algorithm or ["all=on"] for word in ("--algorithm", rules)]
+    words += ["--reach", reach] if reach else []
+    runs = Runs(artifacts.find(build), (*words, "--", *program), _make_place(out), compare)
+    seed = seed or secrets.token_hex(4)
+    outcomes = _run_all(screen, runs, kills, seed, stops)
+    _show(screen, outcomes, seed)
+    if json_to is not None:
+        json_to.write_text(json.dumps({"seed": seed, "runs": [asdict(outcome) for outcome in outcomes]}, indent=1))
+    raise typer.Exit(1 if any(outcome.wrong is not None for outcome in outcomes) else 0)

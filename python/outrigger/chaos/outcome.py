@@ -1,0 +1,67 @@
+"""How a run has fared whose service processes were struck: by its exit code, its output, its report and its log."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+_LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) (\w+)\[(\d+)\] (\w+): (.*)$")
+_TAKEN = re.compile(r"has taken the place of another service process: (\d+) operations again")
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """From a kill to the moment at which another service process had taken over everything."""
+
+    took_s: float
+    operations: int
+    """That were under way."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one run."""
+
+    seed: str
+    kills: int
+    stops: int
+    took_s: float
+    recoveries: tuple[Recovery, ...]
+    wrong: str | None
+    """Why it is not as it should be; None: it is."""
+
+
+def takeovers(log: str) -> list[tuple[float, int]]:
+    """When a service process had taken another's place (seconds since the epoch), and with how many operations."""
+    found = []
+    for line in log.splitlines():
+        if (match := _LINE.match(line)) and (taken := _TAKEN.match(match[5])):
+            moment = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S.%f").timestamp()  # noqa: DTZ007: of this machine
+            found.append((moment, int(taken[1])))
+    return found
+
+
+def recoveries(kills: Sequence[float], log: str) -> tuple[Recovery, ...]:
+    """Each takeover belongs to the earliest kill before it that has none yet."""
+    left = sorted(kills)
+    found = []
+    for moment, operations in sorted(takeovers(log)):
+        before = [kill for kill in left if kill <= moment]
+        if not before:
+            continue
+        left.remove(before[0])
+        found.append(Recovery(moment - before[0], operations))
+    return tuple(found)
+
+
+def restarts_in(report: Path) -> int | None:
+    """As the report has it; None: there is none."""
+    try:
+        written = json.loads(report.read_text())
+    except (OSError, ValueError):
+        return None
+    return sum(int(service.get("restarts", 0)) for service in written.get("services", []))

@@ -1,0 +1,168 @@
+"""Runs of one program, each with its own strikes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from outrigger.artifacts import Artifacts
+from outrigger.chaos import strikes, victims
+from outrigger.chaos.outcome import Outcome, recoveries, restarts_in
+from outrigger.errors import UserError
+
+_LOOK_S = 0.002
+_FEWEST_S, _TIMES_LONGER = 60.0, 20.0
+"""A run that takes so much longer than an undisturbed one hangs."""
+_SECONDS_TO_END = 10.0
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How each is started, and where its files are until it has turned out well."""
+
+    found: Artifacts
+    options: tuple[str, ...]
+    """Of `outrigger run`, with the program."""
+    place: Path
+    compares: bool
+    """A run's output must be that of the undisturbed one."""
+
+    def undisturbed(self) -> Undisturbed:
+        """UserError: the program does not run as it is."""
+        run = _Run(self, "undisturbed")
+        run.strike((), "")
+        if run.code != 0:
+            raise UserError(f"the program ends with exit code {run.code} although nothing is done to it; see {run.out}")
+        return Undisturbed(run.took_s, run.out.read_bytes())
+
+    def run(self, seed: str, drawn: Sequence[strikes.Strike], undisturbed: Undisturbed) -> Outcome:
+        """Its files stay where something was wrong."""
+        run = _Run(self, seed.replace("/", "-"), max(_FEWEST_S, _TIMES_LONGER * undisturbed.took_s))
+        run.strike(drawn, seed)
+        found = recoveries(run.kills, run.log.read_text(errors="replace") if run.log.exists() else "")
+        wrong = self._what_is_wrong(run, undisturbed)
+        if wrong is None:
+            for path in (run.log, run.out, run.report):
+                path.unlink(missing_ok=True)
+        return Outcome(seed, len(run.kills), run.stops, run.took_s, found, wrong)
+
+    def _what_is_wrong(self, run: _Run, undisturbed: Undisturbed) -> str | None:
+        if run.code is None:
+            return f"hangs: ended after {run.took_s:.0f} s; see {run.out}"
+        if run.code != 0:
+            return f"exit code {run.code}; see {run.out}"
+        if self.compares and run.out.read_bytes() != undisturbed.output:
+            return f"another output than that of the undisturbed run; see {run.out}"
+        restarts = restarts_in(run.report)
+        if restarts is None:
+            return f"no report; see {run.out}"
+        # One that is killed at the very end need not be replaced.
+        return None if restarts <= len(run.kills) else f"{restarts} restarts of {len(run.kills)} kills; see {run.log}"
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run to which nothing was done."""
+
+    took_s: float
+    output: bytes
+
+
+@dataclass
+class _Run:
+    runs: Runs
+    name: str
+    limit_s: float = 600.0
+    code: int | None = None
+    """None: it was ended at its time limit."""
+    took_s: float = 0.0
+    kills: list[float] = field(default_factory=list)
+    """When, in seconds since the epoch."""
+    stops: int = 0
+    _stopped: list[tuple[float, int]] = field(default_factory=list)
+    """Until when, and who."""
+
+    @property
+    def log(self) -> Path:
+        return self.runs.place / f"{self.name}.log"
+
+    @property
+    def out(self) -> Path:
+        return self.runs.place / f"{self.name}.out"
+
+    @property
+    def report(self) -> Path:
+        return self.runs.place / f"{self.name}.json"
+
+    def strike(self, drawn: Sequence[strikes.Strike], seed: str) -> None:
+        """From its start to its end."""
+        environment = {**os.environ, victims.LOG: victims.setting_of(self.log)}
+        command = _command(self.runs, self.report)
+        left = list(enumerate(drawn))
+        with self.out.open("wb") as out:
+            errors = self.out.with_suffix(".err").open("wb")
+            with errors:
+                began = time.monotonic()
+                process = subprocess.Popen(
+                    command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, process_group=0
+                )
+                try:
+                    while process.poll() is None and time.monotonic() - began < self.limit_s:
+                        if left and time.monotonic() - began >= left[0][1].at_s and self._hit(*left[0], seed):
+                            left.pop(0)
+                        self._go_on()
+                        time.sleep(_LOOK_S)
+                finally:
+                    self._go_on(everybody=True)
+                    self.code = process.poll()
+                    self.took_s = time.monotonic() - began
+                    _end(process)
+        if self.code == 0:
+            self.out.with_suffix(".err").unlink()
+
+    def _hit(self, number: int, strike: strikes.Strike, seed: str) -> bool:
+        """False: there is nobody (yet)."""
+        there = victims.service_processes(self.runs.found.daemon, self.log)
+        there = [pid for pid in there if all(pid != stopped for _, stopped in self._stopped)]
+        if not there:
+            return False
+        pid = strikes.pick(seed, number, there)
+        with suppress(ProcessLookupError):
+            if strike.stop_s is None:
+                os.kill(pid, signal.SIGKILL)
+                self.kills.append(time.time())
+            else:
+                os.kill(pid, signal.SIGSTOP)
+                self.stops += 1
+                self._stopped.append((time.monotonic() + strike.stop_s, pid))
+        return True
+
+    def _go_on(self, *, everybody: bool = False) -> None:
+        for until, pid in list(self._stopped):
+            if everybody or time.monotonic() >= until:
+                self._stopped.remove((until, pid))
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+
+def _command(runs: Runs, report: Path) -> list[str]:
+    return [sys.executable, "-m", "outrigger", "run", "--report", str(report), *runs.options]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With all that it has started."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,55 @@
+"""What is done to a run's service processes, and when: drawn from a seed, so that it can be had again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MOST_KILLS = 2
+"""Of a run: a node whose service processes die three times within a minute ends its job."""
+_SHORTEST_STOP_S, _LONGEST_STOP_S = 0.05, 2.0
+"""One that is stopped for five seconds counts as lost."""
+_AT_ONCE = 0.15
+"""Of the kills, as many come with the one before."""
+_AT_START = 0.15
+"""Of the runs' first strikes, as many meet a service process as soon as there is one."""
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One service process, at a moment after the run began."""
+
+    at_s: float
+    stop_s: float | None = None
+    """For so long it is stopped; None: it is killed."""
+
+    @property
+    def kills(self) -> bool:
+        """Else it is stopped."""
+        return self.stop_s is None
+
+
+def draw(seed: str, lasts_s: float, kills: int, stops: bool) -> list[Strike]:
+    """So many kills, up to MOST_KILLS, and with `stops` perhaps a stop, in the order of time.
+
+    `lasts_s`: how long a run takes that nothing is done to.
+    """
+    numbers = random.Random(seed)
+    moments: list[float] = []
+    for _ in range(min(kills, MOST_KILLS)):
+        if moments and numbers.random() < _AT_ONCE:
+            moments.append(moments[-1])
+        elif not moments and numbers.random() < _AT_START:
+            moments.append(0.0)
+        else:
+            moments.append(numbers.uniform(0, lasts_s))
+    strikes = [Strike(moment) for moment in moments]
+    if stops and numbers.random() < 0.5:
+        strikes.append(Strike(numbers.uniform(0, lasts_s), numbers.uniform(_SHORTEST_STOP_S, _LONGEST_STOP_S)))
+    return sorted(strikes, key=lambda strike: strike.at_s)
+
+
+def pick(seed: str, number: int, victims: Sequence[int]) -> int:
+    """Which of these a strike meets."""
+    return random.Random(f"{seed}/{number}").choice(sorted(victims))

@@ -1,0 +1,127 @@
+"""`outrigger chaos`: what is done to service processes can be had again, and a run that is wrong is seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from outrigger.artifacts import Artifacts
+from outrigger.chaos import strikes, victims
+from outrigger.chaos.outcome import Recovery, recoveries, restarts_in, takeovers
+from outrigger.chaos.runs import Runs
+from outrigger.errors import UserError
+
+LOG = """\
+2026-11-25 20:53:10.000000 keeper[6368] warn: service process 0 (pid 6369) was killed; another one takes its place
+2026-11-25 20:53:10.012500 service[6400] info: has taken the place of another service process: 7 operations again
+2026-11-25 20:53:11.000000 service[6401] info: others take this core
+2026-11-25 20:53:12.250000 service[6402] info: has taken the place of another service process: 0 operations again
+not a line of the log: has taken the place of another service process: 9 operations again
+"""
+
+
+def test_strikes_are_the_same_for_a_seed_and_few_enough_for_a_job_to_live() -> None:
+    for number in range(200):
+        seed = f"seed/{number}"
+        drawn = strikes.draw(seed, 3.0, 10, stops=True)
+        assert drawn == strikes.draw(seed, 3.0, 10, stops=True)
+        assert sum(strike.kills for strike in drawn) == strikes.MOST_KILLS
+        assert all(0 <= strike.at_s <= 3.0 for strike in drawn)
+        assert all(strike.stop_s is None or strike.stop_s < 5 for strike in drawn)
+        assert drawn == sorted(drawn, key=lambda strike: strike.at_s)
+        assert not any(strike.stop_s for strike in strikes.draw(seed, 3.0, 1, stops=False))
+    many = [strikes.draw(f"seed/{number}", 3.0, 2, stops=True) for number in range(200)]
+    assert any(drawn[0].at_s == 0 for drawn in many), "some while the job starts"
+    assert any(drawn[0].at_s == drawn[1].at_s for drawn in many), "some at once"
+    assert any(not strike.kills for drawn in many for strike in drawn)
+
+
+def test_a_recovery_lasts_from_the_kill_to_the_takeover() -> None:
+    first, second = (moment for moment, _ in takeovers(LOG))
+    assert [count for _, count in takeovers(LOG)] == [7, 0]
+    found = recoveries([first - 0.0125, second - 0.5], LOG)
+    assert [(round(recovery.took_s, 4), recovery.operations) for recovery in found] == [(0.0125, 7), (0.5, 0)]
+    assert recoveries([second + 1], LOG) == (), "no takeover comes before its kill"
+    assert recoveries([first - 1], "") == ()
+    assert isinstance(found[0], Recovery)
+
+
+def test_restarts_are_those_of_all_service_processes(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    assert restarts_in(report) is None
+    report.write_text("{")
+    assert restarts_in(report) is None
+    report.write_text(json.dumps({"services": [{"restarts": 1}, {"restarts": 2}, {}]}))
+    assert restarts_in(report) == 3
+
+
+def test_only_service_processes_of_that_job_are_met(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    daemon = Path(os.readlink("/proc/self/exe"))
+    environment = {**os.environ, victims.LOG: victims.setting_of(log)}
+
+    def start(word: str, variables: dict[str, str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, word], env=variables, cwd=tmp_path)
+
+    (tmp_path / "serve").write_text("import time; time.sleep(30)")
+    (tmp_path / "keep").write_text("import time; time.sleep(30)")
+    ours, keeper, other = (
+        start("serve", environment), start("keep", environment), start("serve", dict(os.environ)),
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 10
+        while victims.service_processes(daemon, log) != [ours.pid] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert victims.service_processes(daemon, log) == [ours.pid]
+        assert victims.service_processes(daemon, tmp_path / "b.log") == []
+        assert victims.service_processes(tmp_path / "another", log) == []
+    finally:
+        for process in (ours, keeper, other):
+            process.kill()
+            process.wait()
+
+
+def runs_of(tmp_path: Path, program: str, *, compares: bool = False) -> Runs:
+    """`outrigger run` natively: nobody is there to be met."""
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    return Runs(Artifacts(tmp_path), ("--native", "-n", "1", "--", sys.executable, str(script)), tmp_path, compares)
+
+
+def test_a_program_that_fails_by_itself_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = runs_of(tmp_path, "raise SystemExit(3)")
+    monkeypatch.setattr("outrigger.chaos.runs._command", lambda runs, report: [sys.executable, runs.options[-1]])
+    with pytest.raises(UserError, match="exit code 3 although nothing is done to it"):
+        runs.undisturbed()
+
+
+@pytest.mark.parametrize(
+    ("program", "wrong"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", f"exit code {-signal.SIGKILL}"),
+        ("print('other')", "another output"),
+        ("print('same')", None),
+    ],
+)
+def test_what_is_wrong_with_a_run_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, wrong: str | None
+) -> None:
+    runs = runs_of(tmp_path, "print('same')", compares=True)
+    (tmp_path / "daemon").write_text("")
+    monkeypatch.setattr(Artifacts, "daemon", property(lambda self: self.root / "daemon"))
+    monkeypatch.setattr("outrigger.chaos.runs._command", lambda runs, report: [sys.executable, runs.options[-1]])
+    undisturbed = runs.undisturbed()
+    assert undisturbed.output == b"same\n"
+    (tmp_path / "program.py").write_text(program)
+    (tmp_path / "x-1.json").write_text('{"services": []}')
+    outcome = runs.run("x/1", [strikes.Strike(0.0)], undisturbed)
+    assert (outcome.wrong is None) if wrong is None else (wrong in str(outcome.wrong))
+    assert outcome.kills == 0 and outcome.stops == 0
+    assert (tmp_path / "x-1.out").exists() == (wrong is not None), "files of runs that were right are not kept"
