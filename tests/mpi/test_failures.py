@@ -11,6 +11,7 @@ from conftest import Stopwatch, with_copiers
 
 ENDS_WITHIN_S = 5.0
 GONE_WITHIN_S = 10.0
+STOPPED_FOR_LONG_S = 12.0
 
 MODES = ("operations", "compute", "wait")
 
@@ -70,29 +71,33 @@ def test_service_process_crashes(offload):
 
 @pytest.mark.parametrize("mode", ("operations", "compute"))
 def test_service_process_is_stopped(offload, mode):
-    """Nobody gets on without it: the job ends, and says which it was."""
-    job = start(offload, mode)
+    """Nobody gets on without it, so after a while another one takes its place; with several nodes the job ends."""
+    job = start(offload, mode, seconds=15)
     victim = offload.daemons("serve")[0]
     os.kill(victim.pid, signal.SIGSTOP)
-    result = must_end(offload, job, GONE_WITHIN_S)
-    said = [line for line in result.out.splitlines() if "stopped by a signal" in line]
-    if offload.pretend_nodes == 1:  # the other nodes' words may come first
-        assert len(said) == 1 and str(victim.pid) in said[0], result.out
+    if offload.pretend_nodes > 1:  # whose words come first is not certain
+        must_end(offload, job, GONE_WITHIN_S)
+        return
+    result = job.wait(60).ok()
+    assert "WRONG DATA" not in result.out
+    assert sum(service["restarts"] for service in result.report["services"]) == 1, result.report["services"]
+    offload.nothing_left(GONE_WITHIN_S)
 
 
 def test_stopped_processes_that_go_on(offload):
-    """A service process for a moment; the whole job, as batch systems suspend one, for longer than one may be alone."""
-    job = start(offload, "operations", seconds=16)
+    """A service process for a while; the whole job, as batch systems suspend one, for longer than one may be alone."""
+    job = start(offload, "operations", seconds=28)
     services = [process.pid for process in offload.daemons("serve")]
     everybody = services + job.rank_pids() + [process.pid for process in offload.daemons("keep")]
-    for pids, seconds in ((services, 3.0), (everybody, 8.0)):
+    alone = 10.0 if offload.pretend_nodes == 1 else 3.0  # other nodes wait less long for one that does not answer
+    for pids, seconds in ((services, alone), (everybody, STOPPED_FOR_LONG_S + 3)):
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(seconds)
         for pid in reversed(pids):
             os.kill(pid, signal.SIGCONT)
         time.sleep(1.0)
-    result = job.wait(40).ok()
+    result = job.wait(80).ok()
     assert "WRONG DATA" not in result.out and "stopped" not in result.out, result.out
     offload.nothing_left(GONE_WITHIN_S)
 
@@ -118,7 +123,7 @@ def test_all_ranks_are_killed(offload, mode):
 @pytest.mark.parametrize("mode", ("operations", "wait"))
 def test_launcher_is_killed(offload, mode):
     """Ranks whose launcher is gone may run on under some MPIs, but our processes must not outlive the ranks."""
-    job = start(offload, mode, seconds=20)
+    job = start(offload, mode, seconds=15)
     os.kill(job.process.pid, signal.SIGKILL)
     job.process.wait()
     time.sleep(0.5)

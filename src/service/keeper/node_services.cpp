@@ -41,7 +41,8 @@ bool matters(const CoreClaim& claim, const CpuMask& services, const CpuMask& ran
 
 NodeServices::NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter)
     : Services(config, ranks, events),
-      processes_(starter, events),
+      processes_(starter, events,
+                 config.nodes > 1 ? StoppedServices::kTurnsUntilLost : StoppedServices::kTurnsUntilReplaced),
       claims_(config.claims),
       neighbours_(config.claims, events),
       topology_(read_topology()) {}

@@ -30,6 +30,8 @@ Result<UniqueFd> make_byte_ring() {
   return fd;
 }
 
+constexpr const char* kStoppedForLong = "has been stopped by a signal";
+
 // On any core that this process may use.
 void hurry_to_end(pid_t pid) {
   cpu_set_t cpus;
@@ -39,7 +41,8 @@ void hurry_to_end(pid_t pid) {
 
 }  // namespace
 
-ServiceProcesses::ServiceProcesses(ServiceStarter& starter, Events& events) : starter_(starter), events_(events) {
+ServiceProcesses::ServiceProcesses(ServiceStarter& starter, Events& events, std::uint32_t turns_until_lost)
+    : starter_(starter), events_(events), stopped_(turns_until_lost) {
   if (starter_.state_event() >= 0) events_.watch(starter_.state_event(), {Source::service_state, 0});
 }
 
@@ -54,6 +57,7 @@ Status ServiceProcesses::start(std::uint32_t sp) {
   process.socket = QueuedSocket(std::move(started.value().control));
   process.exit_event = std::move(started.value().exit_event);
   process.last_words.clear();
+  process.stopped_for_long = false;
   process.connected.reset();
   for (Process& other : processes_) other.connected.reset(sp);
   ++process.times_started;
@@ -163,14 +167,16 @@ void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& mess
     if (received.message->kind() == ControlKind::protest) sort(sp, std::move(*received.message), messages);
   }
   const std::string how = starter_.how_it_ended(sp);
-  lose(sp, how, starter_.was_killed(sp));
+  lose(sp, process.stopped_for_long ? kStoppedForLong : how, starter_.was_killed(sp));
 }
 
 void ServiceProcesses::look_for_stopped() {
   const auto sp = stopped_.look(starter_, count(), StoppedServices::Clock::now());
-  if (!sp || !processes_[*sp].socket.open()) return;
-  lose(*sp, "has been stopped by a signal", false);
-  ::kill(processes_[*sp].pid, SIGKILL);  // it must not go on and leave as if the job had ended well
+  if (!sp) return;
+  Process& process = processes_[*sp];
+  if (!process.socket.open() || std::exchange(process.stopped_for_long, true)) return;
+  if (!process.exit_event.valid()) lose(*sp, kStoppedForLong, false);
+  hurry_to_end(process.pid);  // it must not go on beside another one, or leave as if the job had ended well
 }
 
 void ServiceProcesses::lose(std::uint32_t sp, const std::string& how, bool killed) {

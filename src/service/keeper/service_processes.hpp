@@ -35,7 +35,9 @@ struct LostService {
 class ServiceProcesses {
  public:
   // Both must outlive this.
-  ServiceProcesses(ServiceStarter& starter, Events& events);
+  // `turns_until_lost`: of StoppedServices.
+  ServiceProcesses(ServiceStarter& starter, Events& events,
+                   std::uint32_t turns_until_lost = StoppedServices::kTurnsUntilLost);
   ~ServiceProcesses() { stop(); }
   ServiceProcesses(const ServiceProcesses&) = delete;
   ServiceProcesses& operator=(const ServiceProcesses&) = delete;
@@ -79,6 +81,7 @@ class ServiceProcesses {
     std::bitset<kMaxServices> connected;  // to these
     std::string last_words;               // its protest about the whole job
     std::uint32_t times_started = 0;
+    bool stopped_for_long = false;  // so it has been killed
   };
 
   void watch_socket(std::uint32_t sp);
