@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrigger.artifacts import Artifacts
+from outrigger.bench import jobs
 from outrigger.chaos import strikes, victims
 from outrigger.chaos.outcome import Outcome, recoveries, restarts_in
 from outrigger.errors import UserError
@@ -20,7 +21,6 @@ from outrigger.errors import UserError
 _LOOK_S = 0.002
 _FEWEST_S, _TIMES_LONGER = 60.0, 20.0
 """A run that takes so much longer than an undisturbed one hangs."""
-_SECONDS_TO_END = 10.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,10 @@ class Runs:
         run = _Run(self, "undisturbed")
         run.strike((), "")
         if run.code != 0:
-            raise UserError(f"the program ends with exit code {run.code} although nothing is done to it; see {run.out}")
+            ended = "hangs" if run.code is None else f"ends with exit code {run.code}"
+            raise UserError(
+                f"the program {ended} although nothing is done to it; see {run.out} and {run.err}{run.last_word()}"
+            )
         return Undisturbed(run.took_s, run.out.read_bytes())
 
     def run(self, seed: str, drawn: Sequence[strikes.Strike], undisturbed: Undisturbed) -> Outcome:
@@ -55,9 +58,9 @@ class Runs:
 
     def _what_is_wrong(self, run: _Run, undisturbed: Undisturbed) -> str | None:
         if run.code is None:
-            return f"hangs: ended after {run.took_s:.0f} s; see {run.out}"
+            return f"hangs: ended after {run.took_s:.0f} s; see {run.out} and {run.err}"
         if run.code != 0:
-            return f"exit code {run.code}; see {run.out}"
+            return f"exit code {run.code}; see {run.err}{run.last_word()}"
         if self.compares and run.out.read_bytes() != undisturbed.output:
             return f"another output than that of the undisturbed run; see {run.out}"
         restarts = restarts_in(run.report)
@@ -98,8 +101,18 @@ class _Run:
         return self.runs.place / f"{self.name}.out"
 
     @property
+    def err(self) -> Path:
+        return self.runs.place / f"{self.name}.err"
+
+    @property
     def report(self) -> Path:
         return self.runs.place / f"{self.name}.json"
+
+    def last_word(self) -> str:
+        """Of its errors, after a colon; empty: there is none."""
+        lines = self.err.read_text(errors="replace").split("\n") if self.err.exists() else []
+        said = [line for line in lines if line.strip()]
+        return f": {said[-1]}" if said else ""
 
     def strike(self, drawn: Sequence[strikes.Strike], seed: str) -> None:
         """From its start to its end."""
@@ -107,7 +120,7 @@ class _Run:
         command = _command(self.runs, self.report)
         left = list(enumerate(drawn))
         with self.out.open("wb") as out:
-            errors = self.out.with_suffix(".err").open("wb")
+            errors = self.err.open("wb")
             with errors:
                 began = time.monotonic()
                 process = subprocess.Popen(
@@ -123,9 +136,10 @@ class _Run:
                     self._go_on(everybody=True)
                     self.code = process.poll()
                     self.took_s = time.monotonic() - began
-                    _end(process)
+                    if process.poll() is None:
+                        jobs.end(process)
         if self.code == 0:
-            self.out.with_suffix(".err").unlink()
+            self.err.unlink()
 
     def _hit(self, number: int, strike: strikes.Strike, seed: str) -> bool:
         """False: there is nobody (yet)."""
@@ -154,15 +168,3 @@ class _Run:
 
 def _command(runs: Runs, report: Path) -> list[str]:
     return [sys.executable, "-m", "outrigger", "run", "--report", str(report), *runs.options]
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """With all that it has started."""
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(_SECONDS_TO_END)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
