@@ -68,9 +68,9 @@ class Search {
     next = std::max(next, body.sequence + 1);
   }
 
-  void take(FoundPost post) {
+  void take(const FoundPost& post) {
     const bool operation = post.body.request == static_cast<std::uint16_t>(SlotRequest::operation);
-    (operation ? found_.operations : found_.requests).push_back(std::move(post));
+    (operation ? found_.operations : found_.requests).push_back(post);
   }
 
   void look_at_slots() {
@@ -111,9 +111,9 @@ class Search {
       const LocalRef now = first_record();
       if (!last || now.region != first.region || now.address != first.address) continue;
       for (const SlotRequestBody& body : done) note(body);
-      for (FoundPost& post : posts) {
+      for (const FoundPost& post : posts) {
         note(post.body);
-        take(std::move(post));
+        take(post);
       }
       found_.last_record = last;
       return Done{};
