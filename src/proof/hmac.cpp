@@ -3,11 +3,12 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+
+#include "base/random_bytes.hpp"
 
 namespace outrigger::proof {
 namespace {
@@ -53,7 +54,7 @@ bool same(std::span<const std::uint8_t> left, std::span<const std::uint8_t> righ
 
 Nonce fresh_nonce() {
   Nonce nonce{};
-  if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) give_up("no random numbers");
+  if (!fill_random(std::as_writable_bytes(std::span(nonce)))) give_up("no random numbers");
   return nonce;
 }
 

@@ -33,6 +33,7 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::counts:
     case ControlKind::doorbell: return touch<RankBody>(message);
     case ControlKind::configure: return touch<ConfigureBody>(message);
+    case ControlKind::introduced: return touch<IntroducedBody>(message);
     case ControlKind::core_share: return touch<CoreShareBody>(message);
     case ControlKind::peer_ring: return touch<PeerRingBody>(message);
     case ControlKind::rank_joined: return touch<RankJoinedBody>(message);

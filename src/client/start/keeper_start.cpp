@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,9 +8,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <thread>
 
+#include "base/random_bytes.hpp"
 #include "base/refusal.hpp"
 #include "client/client.hpp"
 #include "client/start/abstract_socket.hpp"
@@ -35,27 +36,11 @@ Error failure(const std::string& what, int reason) {
   return Error{what + ": " + std::strerror(reason)};
 }
 
-bool fill_random(void* bytes, std::size_t count) {
-  auto* place = static_cast<std::byte*>(bytes);
-  UniqueFd device;  // where the call is refused
-  while (count > 0) {
-    const ssize_t got = device.valid() ? ::read(device.get(), place, count) : ::getrandom(place, count, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && !device.valid()) {
-      device.reset(::open("/dev/urandom", O_RDONLY | O_CLOEXEC));
-      if (device.valid()) continue;
-    }
-    if (got <= 0) return false;
-    place += got;
-    count -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
-
 Result<KeeperAddress> random_address() {
   std::array<unsigned char, 12> random{};
   KeeperAddress address;
-  if (!fill_random(random.data(), random.size()) || !fill_random(address.secret.data(), address.secret.size())) {
+  if (!fill_random(std::as_writable_bytes(std::span(random))) ||
+      !fill_random(std::as_writable_bytes(std::span(address.secret)))) {
     return failure("cannot get random bytes for the keeper's address", errno);
   }
   constexpr std::string_view kDigits = "0123456789abcdef";
