@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import statistics
+import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from outrigger import artifacts, options
+from outrigger import artifacts, formats, options
+from outrigger.bar import Bar
 from outrigger.chaos import strikes
 from outrigger.chaos.outcome import Outcome
 from outrigger.chaos.runs import Runs
@@ -37,18 +36,13 @@ def _make_place(place: Path) -> Path:
     return place.absolute()
 
 
-def _progress(screen: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=screen,
-        transient=True,
-    )  # fmt: skip
-
-
 def _run_all(screen: Console, runs: Runs, kills: int, seed: str, stops: bool) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    with _progress(screen) as progress:
-        task = progress.add_task("undisturbed", total=kills)
+    with Bar(screen) as bar:
+        began = time.monotonic()
         undisturbed = runs.undisturbed()
+        guess_s = undisturbed.took_s * (1 + kills / strikes.MOST_KILLS)
+        bar.shows(f"{kills} kills", undisturbed.took_s, guess_s)
         done = without = 0
         while done < kills and without < _MOST_WITHOUT:
             one = f"{seed}/{len(outcomes)}"
@@ -60,7 +54,9 @@ def _run_all(screen: Console, runs: Runs, kills: int, seed: str, stops: bool) ->
             done += outcomes[-1].kills
             without = 0 if outcomes[-1].kills else without + 1
             wrong = sum(outcome.wrong is not None for outcome in outcomes)
-            progress.update(task, completed=done, description=f"kills ({len(outcomes)} runs, {wrong} wrong)")
+            spent_s = time.monotonic() - began
+            what = f"{done} of {kills} kills, {len(outcomes)} runs, {wrong} wrong"
+            bar.shows(what, spent_s, spent_s * kills / max(done, 1))
     if not any(outcome.kills for outcome in outcomes):
         raise UserError("no service process was met: the program is over too soon, or it runs natively")
     return outcomes
@@ -130,5 +126,5 @@ def chaos(
     outcomes = _run_all(screen, runs, kills, seed, stops)
     _show(screen, outcomes, seed)
     if json_to is not None:
-        json_to.write_text(json.dumps({"seed": seed, "runs": [asdict(outcome) for outcome in outcomes]}, indent=1))
+        json_to.write_text(formats.as_json({"seed": seed, "runs": outcomes}))
     raise typer.Exit(1 if any(outcome.wrong is not None for outcome in outcomes) else 0)
