@@ -198,7 +198,8 @@ def test_ranks_of_other_hosts_on_the_same_core_are_let_post(on_hosts):
     ranks_cpu = min(os.sched_getaffinity(0))
     result = on_hosts.run(3, ["yields", str(ranks_cpu)], env=with_copiers()).ok()
     assert result.offloaded() == 3
-    assert sorted(result.out.splitlines()) == [f"rank {rank} yields 1 times" for rank in range(3)]
+    said = sorted(line for line in result.out.splitlines() if line.startswith("rank "))  # mpirun may say something, too
+    assert said == [f"rank {rank} yields 1 times" for rank in range(3)]
 
 
 @pytest.mark.parametrize("language", ("c", "f08", "python"))
