@@ -98,8 +98,12 @@ std::shared_ptr<const Group> Client::define_group(GroupId id, std::vector<WorldR
   return guarded(std::shared_ptr<const Group>(), [&] { return endpoint_->define_group(id, members, me); });
 }
 
-const Course* Courses::next(const Group& group) {
-  return guarded(static_cast<const Course*>(nullptr), [&] { return endpoint_.courses().next(group); });
+const Course* Courses::next(const Group& group, bool counted) {
+  return guarded(static_cast<const Course*>(nullptr), [&] { return endpoint_.courses().next(group, counted); });
+}
+
+NativeSpell Courses::spell(const Group& group, const Course& course, std::uint64_t most) {
+  return guarded(NativeSpell{}, [&] { return endpoint_.courses().spell(group, course, most); });
 }
 
 void Courses::tell_of_larger_blocks(const Group& group, Collective collective) {

@@ -22,6 +22,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "client/operations/native_spell.hpp"
 #include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/control.hpp"
@@ -154,7 +155,10 @@ class Courses {
   // The rank calls a collective on the group that its course decides; one call of a group at a time. What this call is
   // to do, the same on all ranks. While service processes agree on another course the call waits for them, a few
   // messages long, and for no rank. Null: the group has no course.
-  [[nodiscard]] const Course* next(const Group& group);
+  // `counted`: a spell has counted the call.
+  [[nodiscard]] const Course* next(const Group& group, bool counted);
+  // The call for which next() has said `course` was native, and the next ones of its kind are, too, `most` at most.
+  [[nodiscard]] NativeSpell spell(const Group& group, const Course& course, std::uint64_t most);
   // The collective is native for small blocks, and this rank has called it with others: service processes may take it
   // back.
   void tell_of_larger_blocks(const Group& group, Collective collective);

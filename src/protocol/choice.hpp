@@ -16,11 +16,21 @@
 
 namespace outrigger {
 
+// A collective, blocking or not.
+struct CollectiveForm {
+  static constexpr std::size_t kCount = kCollectives.size() * 2;
+
+  Collective collective;
+  bool blocking;
+
+  [[nodiscard]] constexpr std::size_t index() const { return index_of(collective) * 2 + (blocking ? 1 : 0); }
+};
+
 // Collective, form and, where MPI makes blocks alike on all ranks, their size: class c has those of more than 2^(c-1)
 // and at most 2^c bytes, the last all larger ones. Without alike blocks everything is in class 0.
 struct CallKey {
   static constexpr std::uint16_t kSizeClasses = 24;
-  static constexpr std::uint16_t kCount = static_cast<std::uint16_t>(kCollectives.size()) * 2 * kSizeClasses;
+  static constexpr std::uint16_t kCount = static_cast<std::uint16_t>(CollectiveForm::kCount) * kSizeClasses;
   static constexpr std::uint16_t kNone = 0xFFFF;
 
   std::uint16_t value = kNone;
@@ -30,13 +40,15 @@ struct CallKey {
     const std::uint64_t bytes = block_bytes.value_or(0);
     const auto bits = static_cast<int>(bytes <= 1 ? 0 : std::bit_width(bytes - 1));
     const auto size_class = static_cast<std::uint16_t>(std::min<int>(bits, kSizeClasses - 1));
-    const auto form = static_cast<std::uint16_t>(index_of(collective) * 2 + (blocking ? 1 : 0));
+    const auto form = static_cast<std::uint16_t>(CollectiveForm{collective, blocking}.index());
     return {static_cast<std::uint16_t>(form * kSizeClasses + size_class)};
   }
   [[nodiscard]] constexpr bool known() const { return value < kCount; }
   // The rest: of one that is known.
-  [[nodiscard]] constexpr Collective collective() const { return kCollectives[value / kSizeClasses / 2].collective; }
-  [[nodiscard]] constexpr bool blocking() const { return value / kSizeClasses % 2 != 0; }
+  [[nodiscard]] constexpr std::size_t form_index() const { return value / kSizeClasses; }
+  [[nodiscard]] constexpr Collective collective() const { return kCollectives[form_index() / 2].collective; }
+  [[nodiscard]] constexpr bool blocking() const { return form_index() % 2 != 0; }
+  [[nodiscard]] constexpr bool without_sizes() const { return !kCollectives[form_index() / 2].one_size; }
   [[nodiscard]] constexpr std::uint16_t size_class() const { return value % kSizeClasses; }
   auto operator<=>(const CallKey&) const = default;
 };

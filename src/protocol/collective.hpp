@@ -65,6 +65,7 @@ static_assert([] {
 struct CollectiveRow {
   Collective collective;
   std::string_view name;
+  bool one_size;  // the standard makes all blocks equally long, and known to all ranks
   std::array<Algorithm, 3> algorithms;
 };
 namespace detail {
@@ -74,12 +75,12 @@ inline constexpr Algorithms kAllGathers{Algorithm::flat, Algorithm::node_pull, A
 inline constexpr Algorithms kBroadcasts{Algorithm::flat, Algorithm::hierarchical, Algorithm::hierarchical};
 }  // namespace detail
 inline constexpr std::array kCollectives{
-    CollectiveRow{Collective::ialltoall, "ialltoall", detail::kAllToAlls},
-    CollectiveRow{Collective::ialltoallv, "ialltoallv", detail::kAllToAlls},
-    CollectiveRow{Collective::ialltoallw, "ialltoallw", detail::kAllToAlls},
-    CollectiveRow{Collective::iallgather, "iallgather", detail::kAllGathers},
-    CollectiveRow{Collective::iallgatherv, "iallgatherv", detail::kAllGathers},
-    CollectiveRow{Collective::ibcast, "ibcast", detail::kBroadcasts},
+    CollectiveRow{Collective::ialltoall, "ialltoall", true, detail::kAllToAlls},
+    CollectiveRow{Collective::ialltoallv, "ialltoallv", false, detail::kAllToAlls},
+    CollectiveRow{Collective::ialltoallw, "ialltoallw", false, detail::kAllToAlls},
+    CollectiveRow{Collective::iallgather, "iallgather", true, detail::kAllGathers},
+    CollectiveRow{Collective::iallgatherv, "iallgatherv", false, detail::kAllGathers},
+    CollectiveRow{Collective::ibcast, "ibcast", true, detail::kBroadcasts},
 };
 
 // Its row; rows stand in the order of the numbers.

@@ -59,6 +59,15 @@ def test_ranks_choose_alike_whatever_the_program_does(measured, mode, nodes):
     assert "right" in result.out
 
 
+@pytest.mark.parametrize("placement", [{}, ON_THE_RANKS_CORE], ids=["extra", "shared"])
+def test_ranks_choose_alike_where_nothing_is_reported(measured, placement):
+    """Calls that stay native are then passed on before anything but their number is looked at."""
+    env = {"OUTRIGGER_REPORT": "", **placement}
+    result = measured.run(3, ["choices", "skewed", str(2 * CALLS)], env=env, timeout_s=180)
+    assert result.returncode == 0, result.out
+    assert "right" in result.out
+
+
 def test_communicators_that_come_and_go(measured):
     count = 300 if measured.name == "openmpi" else 100  # MPICH's ranks, more than cores, do not give way to each other
     result = measured.run(4, ["choices", "communicators", str(count)], services=2, timeout_s=180).ok()

@@ -13,11 +13,12 @@ constexpr std::chrono::microseconds kBetweenLooksWhileHeld{1000};  // at whether
 }  // namespace
 
 // The service process looks how far this rank is once it has held it; here it is the other way round.
-const Course* CourseCalls::next(const Group& group) {
+const Course* CourseCalls::next(const Group& group, bool counted) {
   if (lock_.is_inert() || !group.course().valid()) return nullptr;
   CourseEntry& entry = segment_.course(group.course());
-  const std::uint64_t call = entry.calls.load(std::memory_order_relaxed);
-  entry.calls.store(call + 1, std::memory_order_seq_cst);
+  const std::uint64_t before = entry.calls.load(std::memory_order_relaxed);
+  const std::uint64_t call = counted ? before - 1 : before;
+  if (!counted) entry.calls.store(call + 1, std::memory_order_seq_cst);
   while (entry.held.load(std::memory_order_seq_cst) != 0) {
     if (ended()) return nullptr;  // the operation will say so
     futex_wait(entry.held, 1, kBetweenLooksWhileHeld);
@@ -26,6 +27,12 @@ const Course* CourseCalls::next(const Group& group) {
   const std::uint32_t changes = entry.changes.load(std::memory_order_acquire);
   if (changes != known.changes) known = CourseInForce{changes, entry.plan()};
   return &known.plan.at(call);
+}
+
+NativeSpell CourseCalls::spell(const Group& group, const Course& course, std::uint64_t most) {
+  const CourseInForce& known = group.in_force();
+  if (&course != &known.plan.after) return {};  // the next calls may be by another one
+  return {lock_, segment_.course(group.course()), known.changes, most};
 }
 
 void CourseCalls::tell(const SlotRequestBody& body, const Group* used) {

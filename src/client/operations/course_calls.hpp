@@ -7,6 +7,7 @@
 #include "client/endpoint_lock.hpp"
 #include "client/operations/doorbell.hpp"
 #include "client/operations/group.hpp"
+#include "client/operations/native_spell.hpp"
 #include "client/operations/posts.hpp"
 #include "client/start/control_channel.hpp"
 #include "protocol/choice.hpp"
@@ -20,7 +21,8 @@ class CourseCalls {
       : lock_(lock), segment_(segment), posts_(posts), doorbell_(doorbell), control_(control) {}
 
   // As Courses says.
-  [[nodiscard]] const Course* next(const Group& group);
+  [[nodiscard]] const Course* next(const Group& group, bool counted);
+  [[nodiscard]] NativeSpell spell(const Group& group, const Course& course, std::uint64_t most);
   void tell_of_larger_blocks(const Group& group, Collective collective);
   void join(const Group& group);
   void ask_trial(const Group& group, const TrialRequest& request);

@@ -110,6 +110,11 @@ class TrialPace {
     next_look_ = calls_ + 1;
     return window_log2;
   }
+  // So many calls from now on need not be shown one by one, as long as pass() tells of them later.
+  [[nodiscard]] std::uint64_t quiet_calls() const {
+    return calls_ == 0 ? 0 : next_look_ - std::min(next_look_, calls_ + 1);
+  }
+  void pass(std::uint64_t calls) { calls_ += calls; }
   // How long calls are apart, on the average, when one was last asked for.
   [[nodiscard]] std::int64_t period_ns() const { return period_ns_; }
   // A trial is over that has taken so much longer than the usual way would have.

@@ -1,6 +1,7 @@
 #include "mpi/choice/comm_calls.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/clock.hpp"
 
@@ -35,6 +36,7 @@ void CommCalls::watch_cost(client::Courses courses, const client::Group& group, 
 void CommCalls::maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
                           const GroupShape& shape, LearnedChoices& learned, bool early) {
   const CallKey key = without_window.key;
+  end_spell(key);
   client::TrialPace& pace = pace_of(key, early);
   const bool needs_time = pace.needs_time();
   if (pace.calls() == kBeforeRecall) {
@@ -50,6 +52,22 @@ void CommCalls::maybe_ask(client::Courses courses, const client::Group& group, c
   asked_ = true;
   cost_.expect(pace.period_ns() << request.window_log2);
   courses.ask_trial(group, request);
+}
+
+void CommCalls::begin_spell(client::Courses courses, const client::Group& group, const Course& course, CallKey key,
+                            bool first) {
+  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  if (first) {
+    const client::TrialPace& pace = pace_of(key);
+    most = pace.calls() < kBeforeRecall ? 0 : pace.quiet_calls();
+  }
+  spells_[key.form_index()] = courses.spell(group, course, most);
+}
+
+void CommCalls::end_spell(CallKey key) {
+  client::NativeSpell& spell = spells_[key.form_index()];
+  if (spell.calls() != 0) pace_of(key).pass(spell.calls());
+  spell = {};
 }
 
 client::TrialPace& CommCalls::pace_of(CallKey key, bool early) {

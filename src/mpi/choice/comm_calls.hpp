@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/client.hpp"
+#include "client/operations/native_spell.hpp"
 #include "client/operations/steering.hpp"
 #include "client/operations/trial_cost.hpp"
 #include "mpi/choice/learned.hpp"
@@ -22,16 +23,6 @@
 #include "protocol/selection.hpp"
 
 namespace outrigger::mpi {
-
-// A collective, blocking or not.
-struct CollectiveForm {
-  static constexpr std::size_t kCount = kCollectives.size() * 2;
-
-  Collective collective;
-  bool blocking;
-
-  [[nodiscard]] constexpr std::size_t index() const { return index_of(collective) * 2 + (blocking ? 1 : 0); }
-};
 
 class CommCalls {
  public:
@@ -45,6 +36,12 @@ class CommCalls {
     return last.type == type && last.count == count && type != 0;
   }
   void let_pass(CollectiveForm form, std::uint64_t count, std::uint64_t type) { passed_[form.index()] = {count, type}; }
+
+  // Of calls of which sizes say nothing.
+  [[nodiscard]] client::NativeSpell& spell(CollectiveForm form) { return spells_[form.index()]; }
+  // One begins with the call that next() has been asked for. `first`: of the group, the rank that asks for trials.
+  void begin_spell(client::Courses courses, const client::Group& group, const Course& course, CallKey key, bool first);
+  void forget_spells() { spells_ = {}; }
 
   // What the table says where sizes do not matter: the same for all calls of the communicator.
   [[nodiscard]] std::optional<Decision>& without_sizes(CollectiveForm form) { return without_sizes_[form.index()]; }
@@ -79,6 +76,9 @@ class CommCalls {
   [[nodiscard]] client::TrialPace& pace_of(CallKey key, bool early = false);
   void watch_cost(client::Courses courses, const client::Group& group, const client::Step& step, CallKey key);
 
+  // The spell is over: tells the pace of its calls.
+  void end_spell(CallKey key);
+
   struct Passed {
     std::uint64_t count = 0;
     std::uint64_t type = 0;  // its handle; 0: none has passed
@@ -86,6 +86,7 @@ class CommCalls {
 
   std::array<Passed, CollectiveForm::kCount> passed_{};
   std::array<std::optional<Decision>, CollectiveForm::kCount> without_sizes_{};
+  std::array<client::NativeSpell, CollectiveForm::kCount> spells_;
   std::bitset<CallKey::kCount> retired_;
   std::uint32_t native_ = 0;
   bool joined_ = false;

@@ -34,7 +34,7 @@ NativeReason reason_of(const Job& job, const CommState& comm, const Suspended& s
 
 }  // namespace
 
-Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table) {
+Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table, bool counted) {
   CommCalls& calls = comm.calls();
   if (calls.retired(key)) return Steered{NativeReason::measured_choice};
   const Way usual = table.algorithm && !job.native_at_first ? Way::by(*table.algorithm) : Way::native();
@@ -48,7 +48,7 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   if (usual.is_native() && (!job.config.measured_choice || cannot_win || calls.too_few_to_steer())) return by_table();
   const client::Group* group = comm.known_group(*job.client);
   client::Courses courses = job.client->courses();
-  const Course* course = group == nullptr ? nullptr : courses.next(*group);
+  const Course* course = group == nullptr ? nullptr : courses.next(*group, counted);
   if (course == nullptr) return by_table();
   const client::Step step = calls.next(courses, *group, *course, key);
   if (job.config.measured_choice && comm.me() == GroupRank{0}) {
@@ -64,6 +64,10 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   const bool posts = steered.native == NativeReason::none;
   if (posts) comm.forget_larger_blocks(key.collective());
   if (calls.join() && !posts) courses.join(*group);
+  const bool is_native = steered.native == NativeReason::measured_choice;  // not for what sizes could show to be wrong
+  if (is_native && key.without_sizes() && !course->trial.under_way() && !job.reporting) {
+    calls.begin_spell(courses, *group, *course, key, comm.me() == GroupRank{0});
+  }
   return steered;
 }
 

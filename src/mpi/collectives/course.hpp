@@ -21,9 +21,9 @@ struct Steered {
   NativeReason native = NativeReason::none;  // why it is
   Algorithm algorithm = Algorithm::ring_pull;
 };
-// Counts the call, and has it measured where two ways are tried in turn. The same on all ranks. `table`: what the
-// built-in table says of the call.
-[[nodiscard]] Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table);
+// Counts the call, unless it has been, and has it measured where two ways are tried in turn. The same on all ranks.
+// `table`: what the built-in table says of the call.
+[[nodiscard]] Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table, bool counted);
 
 // The call is native for small blocks, of which this rank's largest has so many bytes.
 void note_largest_block(const Job& job, CommState& comm, Collective collective, std::uint64_t bytes);

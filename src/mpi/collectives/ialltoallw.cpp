@@ -9,8 +9,10 @@ bool offload_alltoallw(Job& job, Form form, const void* send_buffer, const Count
                        const Displacement* send_displacements, const MPI_Datatype* send_types, void* receive_buffer,
                        const Count* receive_counts, const Displacement* receive_displacements,
                        const MPI_Datatype* receive_types, MPI_Comm communicator, MPI_Request* request) {
+  const auto call = goes_on_natively(job, {Collective::ialltoallw, form == Form::blocking}, communicator);
+  if (call.native) return false;
   CallTimer timer(job, CallTimer::Kind::post);
-  const Offload offload = offload_on(job, form, communicator, Collective::ialltoallw, std::nullopt);
+  const Offload offload = offload_on(job, form, communicator, Collective::ialltoallw, std::nullopt, call.counted);
   if (CommState* native = offload.for_small_blocks) {
     const std::uint64_t bytes = largest_block(job, receive_counts, receive_types, native->size());
     note_largest_block(job, *native, Collective::ialltoallw, bytes);

@@ -85,7 +85,7 @@ void stage_in_place(Job& job, Operation& operation) {
 }  // namespace
 
 Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
-                   const std::optional<std::uint64_t>& block_bytes) {
+                   const std::optional<std::uint64_t>& block_bytes, bool counted) {
   CommState* state = state_of(job, comm);
   const bool blocking = form == Form::blocking;
   if (state != nullptr && !job.reporting && state->calls().retired(CallKey::of(collective, blocking, block_bytes))) {
@@ -101,7 +101,7 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
     reason = NativeReason::selection_table;
   } else if (reason == NativeReason::none) {
     const CallKey key = CallKey::of(collective, blocking, block_bytes);
-    const Steered steered = ask_course(job, *state, key, decision);
+    const Steered steered = ask_course(job, *state, key, decision, counted);
     if (steered.native == NativeReason::none) return Offload{state, steered.algorithm, true};
     reason = steered.native;
   }

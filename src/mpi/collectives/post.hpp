@@ -24,9 +24,16 @@ struct Offload {
 };
 
 // Where the call stays native, the reason is counted, but of blocking forms that are native unless asked for. Uses only
-// what all ranks of the communicator know alike. `block_bytes`: where MPI makes it equal on all ranks.
+// what all ranks of the communicator know alike. `block_bytes`: where MPI makes it equal on all ranks. `counted`: a
+// spell (below) has counted the call.
 [[nodiscard]] Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
-                                 const std::optional<std::uint64_t>& block_bytes);
+                                 const std::optional<std::uint64_t>& block_bytes, bool counted = false);
+
+// A call of which sizes say nothing. Native: as the ones before it, and nothing else need be looked at.
+[[nodiscard]] inline client::NativeSpell::Call goes_on_natively(const Job& job, CollectiveForm form, MPI_Comm comm) {
+  CommState* state = state_of(job, comm);
+  return state == nullptr ? client::NativeSpell::Call{} : state->calls().spell(form).next();
+}
 
 // With comm, collective, algorithm, receive and (unless in place) send filled in. Makes the request.
 void post_operation(Job& job, Operation& operation);

@@ -159,6 +159,7 @@ void CommState::note_choices(const Job& job) {
 
 void CommState::drop_group() {
   known_group_.store(nullptr, std::memory_order_relaxed);
+  calls_.forget_spells();
   group_.reset();
 }
 
