@@ -36,6 +36,17 @@ def test_other_latencies_are_refused(text: str) -> None:
         units.parse_latency(text)
 
 
+@pytest.mark.parametrize(("text", "share"), [("0%", 0.0), ("1%", 0.01), ("0.5 %", 0.005), ("99%", 0.99)])
+def test_shares_are_read(text: str, share: float) -> None:
+    assert units.parse_share("--loss", text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["1", "100%", "-1%", "some"])
+def test_other_shares_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match="--loss"):
+        units.parse_share("--loss", text)
+
+
 @pytest.mark.parametrize("name", ["", "Box", "../box", "a" * 21, "-x"])
 def test_names_that_make_no_file_are_refused(name: str) -> None:
     with pytest.raises(UserError, match="--name"):

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from outrigger.cluster import control, units
-from outrigger.cluster.state import DEFAULT_NAME, Spec
+from outrigger.cluster.state import DEFAULT_NAME, Faults, Spec
 from outrigger.errors import UserError
 
 app = typer.Typer(
@@ -22,9 +22,18 @@ NameOption = Annotated[str, typer.Option("--name", help="Of the cluster; there m
 def _described(spec: Spec) -> str:
     rate = "unshaped links" if spec.rate_bits is None else f"links of {units.format_rate(spec.rate_bits)} each way"
     late = f", {units.format_latency(spec.latency_us)} from host to host" if spec.latency_us else ""
+    faults = "".join(
+        f", {units.format_share(share)} of the frames {what}"
+        for share, what in (
+            (spec.faults.loss, "lost"),
+            (spec.faults.duplicate, "doubled"),
+            (spec.faults.reorder, "held back"),
+        )
+        if share
+    )
     cores = spec.cores_per_host
     confined = f", {cores} core{'s' * (cores != 1)} each" if cores else ""
-    return f"{spec.nodes} host{'s' * (spec.nodes != 1)}{confined}, {rate}{late}"
+    return f"{spec.nodes} host{'s' * (spec.nodes != 1)}{confined}, {rate}{late}{faults}"
 
 
 @app.command()
@@ -34,6 +43,12 @@ def up(
         str, typer.Option("--rate", help="Of every link, each way, like 1gbit or 100mbit; none: as fast as it goes.")
     ] = "1gbit",
     latency: Annotated[str, typer.Option("--latency", help="Added from host to host, like 50us.")] = "0us",
+    loss: Annotated[str, typer.Option("--loss", metavar="SHARE", help="Of the frames on each link, like 1%.")] = "0%",
+    duplicate: Annotated[str, typer.Option("--duplicate", metavar="SHARE", help="Of the frames: come twice.")] = "0%",
+    reorder: Annotated[
+        str, typer.Option("--reorder", metavar="SHARE", help="Of the frames: held back until later ones have passed.")
+    ] = "0%",
+    seed: Annotated[int, typer.Option("--seed", help="Which frames these are.")] = 1,
     private: Annotated[
         list[str] | None,
         typer.Option("--private", metavar="DIRECTORY", help="Each host's own, empty at first; may be repeated."),
@@ -53,7 +68,13 @@ def up(
 ) -> None:
     """Make a cluster."""
     rate_bits = None if rate == "none" else units.parse_rate(rate)
-    spec = Spec(nodes, rate_bits, units.parse_latency(latency), tuple(private or ()), cores_per_host)
+    faults = Faults(
+        units.parse_share("--loss", loss),
+        units.parse_share("--duplicate", duplicate),
+        units.parse_share("--reorder", reorder),
+        seed,
+    )
+    spec = Spec(nodes, rate_bits, units.parse_latency(latency), tuple(private or ()), faults, cores_per_host)
     if control.up(spec, name, unprivileged=unprivileged):
         print("What was left of a cluster of this name is cleared away.")
     suffix = "" if name == DEFAULT_NAME else f" --name {name}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from outrigger import formats
-from outrigger.cluster import cpusets, host, jobs, kernel, messages, namespaces, network, requests
+from outrigger.cluster import cable, cpusets, host, jobs, kernel, messages, namespaces, network, requests
 from outrigger.cluster.state import Files, Spec, address, host_name
 from outrigger.errors import UserError
 
@@ -144,12 +144,28 @@ class _Switch:
         network.make_switch()
         for index in range(self._spec.nodes):
             self._hosts.append(self._start_host(index))
+        ends: list[tuple[int, int]] = []
         for made in self._hosts:
-            network.connect(made.index, made.pid, self._spec)
+            if pair := network.connect(made.index, made.pid, self._spec):
+                ends.append(pair)
             os.write(made.go, b"!")
             os.close(made.go)
         for made in self._hosts:
             self._check(made)
+        if ends:
+            self._carry(ends)
+
+    def _carry(self, ends: list[tuple[int, int]]) -> None:
+        """Starts the process that carries frames through faulty cables. It ends with this one."""
+        if os.fork() == 0:
+            try:
+                kernel.set_process_name("outrigger-cable")
+                _close_all_but(*itertools.chain(*ends))
+                cable.Cables(self._spec.faults, self._spec.latency_us, ends).run()
+            finally:
+                os._exit(1)
+        for end in itertools.chain(*ends):
+            os.close(end)
 
     def _reap(self) -> None:
         """Collects who has ended. Never on SIGCHLD: a pid must stay its host's while a request is answered."""

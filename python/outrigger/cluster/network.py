@@ -11,6 +11,7 @@ from typing import Any
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from outrigger.cluster import cable
 from outrigger.cluster.state import PREFIX_LENGTH, Spec
 from outrigger.errors import UserError
 
@@ -98,15 +99,31 @@ def make_switch() -> None:
         ip.link("set", index=_index(ip, BRIDGE), state="up")
 
 
-def connect(host: int, pid: int, spec: Spec) -> None:
-    """A cable from the bridge to the network namespace of a process, where its end is eth0."""
+def _faulty_cable(ip: IPRoute, host: int, pid: int) -> tuple[int, int]:
+    """Both ends, for who carries frames between them."""
+    with _needs("--loss, --duplicate and --reorder", "tun"):
+        far = cable.tap(f"far{host}")
+        ip.link("set", index=_index(ip, f"far{host}"), net_ns_pid=pid, ifname=INTERFACE)
+        return cable.tap(port(host)), far
+
+
+def connect(host: int, pid: int, spec: Spec) -> tuple[int, int] | None:
+    """A cable from the bridge to the network namespace of a process, where its end is eth0.
+
+    What comes back are the ends of one that somebody has to carry frames through.
+    """
+    ends = None
     with IPRoute() as ip:
-        with _needs("a link", "veth"):
-            ip.link("add", ifname=port(host), kind="veth", peer={"ifname": INTERFACE, "net_ns_pid": pid})
+        if spec.faults.any():
+            ends = _faulty_cable(ip, host, pid)
+        else:
+            with _needs("a link", "veth"):
+                ip.link("add", ifname=port(host), kind="veth", peer={"ifname": INTERFACE, "net_ns_pid": pid})
         index = _index(ip, port(host))
         ip.link("set", index=index, master=_index(ip, BRIDGE))
         _shape(ip, index, spec.rate_bits, 0)
         ip.link("set", index=index, state="up")
+    return ends
 
 
 def prepare_host() -> None:
@@ -120,7 +137,7 @@ def configure_host(address: str, spec: Spec) -> None:
         ip.link("set", index=_index(ip, "lo"), state="up")
         index = _index(ip, INTERFACE)
         ip.addr("add", index=index, address=address, prefixlen=PREFIX_LENGTH)
-        _shape(ip, index, spec.rate_bits, spec.latency_us)
+        _shape(ip, index, spec.rate_bits, 0 if spec.faults.any() else spec.latency_us)
         ip.link("set", index=index, state="up")
 
 

@@ -25,6 +25,21 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,19}")
 
 
 @dataclass(frozen=True)
+class Faults:
+    """What the cables do to frames that pass, each way; shares of one."""
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    """Held back for some milliseconds, so that later ones come before them."""
+    seed: int = 1
+
+    def any(self) -> bool:
+        """Are they anything but whole?"""
+        return self.loss > 0 or self.duplicate > 0 or self.reorder > 0
+
+
+@dataclass(frozen=True)
 class Spec:
     """A cluster as it is asked for."""
 
@@ -35,6 +50,7 @@ class Spec:
     """Added on the way from one host to another."""
     private: tuple[str, ...] = ()
     """Directories that are empty at first and each host's own."""
+    faults: Faults = Faults()
     cores_per_host: int | None = None
     """Cores that a host is confined to; hosts take them in turn. None: every host has all of the machine's."""
 

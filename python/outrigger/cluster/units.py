@@ -42,6 +42,20 @@ def parse_latency(text: str) -> int:
     return microseconds
 
 
+def parse_share(option: str, text: str) -> float:
+    """A share of one, from text like 1%."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
+    share = float(match[1]) / 100 if match else -1.0
+    if not 0 <= share < 1:
+        raise UserError(f"{option} {text}: a share of the frames is needed, like 1% or 0.1%, less than 100%")
+    return share
+
+
+def format_share(share: float) -> str:
+    """1%."""
+    return f"{share * 100:g}%"
+
+
 def _format(value: float, units: list[tuple[float, str]]) -> str:
     for factor, unit in units:
         if value >= factor:
