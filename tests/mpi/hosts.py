@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrigger.cluster import control
-from outrigger.cluster.state import Spec, host_name
+from outrigger.cluster.state import Faults, Spec, host_name
 
 _EXECUTE = """
 import sys
@@ -31,11 +31,12 @@ class Hosts:
 
     count: int
     name: str = f"tests{os.getpid()}"
+    faults: Faults = field(default_factory=Faults)
     _namespaces: dict[str, str] = field(default_factory=dict)
 
     def up(self) -> None:
         """Raises UserError where this machine cannot have a cluster."""
-        control.up(Spec(nodes=self.count, rate_bits=1_000_000_000), self.name)
+        control.up(Spec(nodes=self.count, rate_bits=1_000_000_000, faults=self.faults), self.name)
         self._namespaces = {self.on(name, "readlink /proc/self/ns/uts").strip(): name for name in self.names()}
 
     def down(self) -> None:
@@ -77,6 +78,9 @@ class Hosts:
 
     def cut_link(self, host: str) -> None:
         control.set_link(host, "down", self.name)
+
+    def join_link(self, host: str) -> None:
+        control.set_link(host, "up", self.name)
 
     def kill(self, host: str) -> None:
         control.kill(host, self.name)
