@@ -47,6 +47,7 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::rank_wired: return Shape{sizeof(RankWiredBody), 0};
     case ControlKind::be_quiet: return Shape{sizeof(RankBody), 0};
     case ControlKind::doorbell:
+    case ControlKind::pulse:
     case ControlKind::counts: return Shape{sizeof(RankBody), 1};
   }
   return std::nullopt;

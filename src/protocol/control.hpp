@@ -5,6 +5,7 @@
 //    | hello {secret, rank, affinity, probe}                              |
 //    |--------------------------->| (all ranks of the node are here)      |
 //    |                            | configure {sp, cpu, ...}  ----------->|   socket inherited as a descriptor
+//    |                            | pulse + fd  ------------------------->|   where it shows that it gets on
 //    |                            | peer_ring {sp} + 3 fds     ---------->|   one per other service process
 //    |                            | rank_joined + segment fd  ----------->|   every service process, every rank
 //    |                            |<----------- rank_attached {reach bits}|
@@ -96,6 +97,7 @@ enum class ControlKind : std::uint32_t {
   counts = 24,
   core_share = 25,
   introduced = 26,
+  pulse = 27,
 };
 
 // How the service processes of the node can touch a rank's memory.

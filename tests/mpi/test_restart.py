@@ -13,6 +13,9 @@ pytestmark = pytest.mark.one_machine
 GONE_WITHIN_S = 10.0
 RESTARTS_WITHIN_S = 5.0
 
+HANGS = {"loop": signal.SIGUSR1, "block": signal.SIGUSR2}
+"""What OUTRIGGER_FAULTS=hang has a service process do at a signal, for ever."""
+
 REACHES = {
     "copiers": {**with_copiers()},
     "no-copiers": {"OUTRIGGER_REACH": "mapped,cma", **with_copiers()},
@@ -122,3 +125,26 @@ def test_too_many_deaths_end_the_job(offload, how):
     said = [line for line in result.out.splitlines() if "outrigger" in line and "have died within 60 s" in line]
     assert said and any(str(pid) in said[0] for pid in victims) and "signal 9" in said[0], result.out
     offload.nothing_left(GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("services", (1, 2))
+@pytest.mark.parametrize("how", HANGS)
+def test_one_that_does_not_get_on_is_replaced(offload, how, services):
+    """It is alive, and neither stopped nor starved."""
+    moments = random.Random(f"{how} {services}")
+    job = start(offload, "calls", 3, 7, services=services, env=with_copiers() | {"OUTRIGGER_FAULTS": "hang"})
+    time.sleep(moments.uniform(0, 1.5))
+    victim = moments.choice(services_of(offload))
+    os.kill(victim, HANGS[how])
+    since = Stopwatch()
+    result = must_be_right(offload, job, 1)
+    assert since.seconds() > 10, "it was taken for hung too early"
+    assert result.returncode == 0
+
+
+def test_one_that_hangs_while_ranks_compute_is_replaced_when_there_is_work(offload):
+    """Nobody rings: a loop is seen by the time that it takes."""
+    job = start(offload, "holding", 18, 7, env=with_copiers() | {"OUTRIGGER_FAULTS": "hang"})
+    time.sleep(0.5)
+    os.kill(services_of(offload)[0], HANGS["loop"])
+    must_be_right(offload, job, 1)

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "protocol/segment.hpp"
 #include "service/log.hpp"
 
 namespace outrigger::service {
@@ -170,6 +171,7 @@ void NodeServices::configure(std::uint32_t sp) {
   body.cache_bytes = cache_bytes_;
   if (place(sp).free_of_own) body.core_share = copy::CoreShare::own;
   processes_.tell(sp, ControlKind::configure, body);
+  processes_.show_pulse(sp);
   spdlog::info("service process {} (pid {}) on cpu {}{}", sp, processes_.pid(sp), body.cpu,
                place(sp).free_of_own ? ", a core free of ranks" : "");
   if (place(sp).other_job != 0) tell_core_share(sp);
@@ -215,9 +217,27 @@ std::vector<ServiceMessage> NodeServices::receive(const Event& event) {
   if (neighbours_.time_to_look(Clock::now())) {
     for (const std::uint32_t sp : look_at_neighbours()) tell_core_share(sp);
   }
+  look_for_hung();
   std::vector<ServiceMessage> messages = processes_.receive(event);
   if (const std::vector<LostService> lost = processes_.take_lost(); !lost.empty()) replace(lost);
   return messages;
+}
+
+// Of what a rank has posted and nobody has taken its keeper sees the counts only.
+void NodeServices::look_for_hung() {
+  const Clock::time_point now = Clock::now();
+  if (!running_ || now - looked_for_hung_ < HungServices::kBetweenLooks) return;
+  looked_for_hung_ = now;
+  ServiceSet have_posts;
+  for (const LocalRank& rank : ranks_) {
+    if (!rank.present) continue;
+    const SegmentHeader& header = SegmentView(rank.segment.base()).header();
+    const bool taken =
+        header.ring_tail.load(std::memory_order_relaxed) == header.ring_head.load(std::memory_order_relaxed) &&
+        header.overflow_tail.load(std::memory_order_relaxed) == header.overflow_taken.load(std::memory_order_relaxed);
+    if (!taken) have_posts.set(rank.sp);
+  }
+  processes_.look_for_hung(have_posts);
 }
 
 void NodeServices::replace(const std::vector<LostService>& lost) {
@@ -244,9 +264,10 @@ std::optional<std::string> NodeServices::why_not_replaced(const LostService& los
 
 std::optional<Services::Clock::time_point> NodeServices::next_look() const {
   std::optional<Clock::time_point> next = neighbours_.next_look();
-  if (!processes_.any_stopped()) return next;
-  const Clock::time_point turn = Clock::now() + StoppedServices::kTurn;
-  return std::min(next.value_or(turn), turn);
+  const auto at = [&next](Clock::time_point time) { next = std::min(next.value_or(time), time); };
+  if (processes_.any_stopped()) at(Clock::now() + StoppedServices::kTurn);
+  if (running_) at(looked_for_hung_ + HungServices::kBetweenLooks);
+  return next;
 }
 
 void NodeServices::send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {

@@ -35,6 +35,7 @@ class NodeServices final : public Services {
   void tell_core_share(std::uint32_t sp);
   [[nodiscard]] Status launch(std::span<const std::uint32_t> sps);
   void configure(std::uint32_t sp);
+  void look_for_hung();
   [[nodiscard]] Status introduce(std::uint32_t sp);
   void introduce_rank(std::uint32_t sp, const LocalRank& rank);
   // Others take their places, or the job cannot go on.
@@ -47,7 +48,8 @@ class NodeServices final : public Services {
   CpuMask rank_cpus_;          // that this node's ranks are bound to
   Result<Topology> topology_;  // read while ranks are still on their way
   std::uint64_t cache_bytes_ = 0;
-  bool running_ = false;                  // ranks have had their welcome
+  bool running_ = false;  // ranks have had their welcome
+  Clock::time_point looked_for_hung_;
   std::deque<Clock::time_point> deaths_;  // of late
 };
 

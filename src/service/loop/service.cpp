@@ -23,6 +23,7 @@ Service::Service(UniqueFd control) : keeper_(std::move(control)) {
 
 int Service::run() {
   while (!keeper_.ended()) {
+    pulse_.beat();
     if (turn()) {
       sleeper_.stay_awake();
     } else if (wiring_.engine() != nullptr && sleeper_.must_sleep_now()) {

@@ -32,8 +32,8 @@ void set_reason(std::array<char, kReasonBytes>& to, const std::string& reason) {
 }  // namespace
 
 Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts,
-               CoursePolicy& courses, Sleeper& sleeper)
-    : keeper_(keeper), host_(host), ports_(ports), posts_(posts), courses_(courses), sleeper_(sleeper) {
+               CoursePolicy& courses, Sleeper& sleeper, Pulse& pulse)
+    : keeper_(keeper), host_(host), ports_(ports), posts_(posts), courses_(courses), sleeper_(sleeper), pulse_(pulse) {
   add_port(host_.rings());
   add_port(host_);
   add_port(courses_);
@@ -45,6 +45,9 @@ void Wiring::handle(ControlMessage& message) {
   }
   switch (message.kind()) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
+    case ControlKind::pulse:
+      if (const Status shown = pulse_.show_in(message.fds()[0]); !shown) keeper_.fail(shown.error());
+      return;
     case ControlKind::core_share: return share_core(message.body<CoreShareBody>());
     case ControlKind::peer_ring: return add_peer(message.body<PeerRingBody>(), message.fds());
     case ControlKind::rank_joined: return add_rank(message.body<RankJoinedBody>(), message.fds());
