@@ -16,7 +16,9 @@
 //    | region_drop {id} --------->| region_drop ------------------------->|
 //    | counts + fd -------------->| (if there is to be a report)            |   memory that the rank counts in
 //    |                            | core_share {share, other job} ------->|   another job comes to its core, or goes
-//    | goodbye ------------------>| rank_left --------------------------->|
+//    |                            | careful ----------------------------->|   too many have died; before ranks are
+//    named: |                            |                                        |   the receiver takes a dead one's
+//    place | goodbye ------------------>| rank_left --------------------------->|
 //
 // In a job of several nodes, before and after the welcome; the node leader (its local rank 0) speaks for it:
 //
@@ -98,6 +100,7 @@ enum class ControlKind : std::uint32_t {
   core_share = 25,
   introduced = 26,
   pulse = 27,
+  careful = 28,
 };
 
 // How the service processes of the node can touch a rank's memory.

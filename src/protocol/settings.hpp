@@ -77,7 +77,8 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kPretendNodes, "1", "a number",
                "every machine's ranks are split into so many nodes that share no memory", true, true},
     SettingRow{setting::kJob, "a random word", "a word", "which keepers of a machine are of one job", false, true},
-    SettingRow{setting::kFaults, "none", "hang", "what goes wrong in service processes, for tests", false, true},
+    SettingRow{setting::kFaults, "none", "hang, crash:COLLECTIVE:TIMES",
+               "what goes wrong in service processes, for tests", false, true},
     SettingRow{setting::kBuild, "build/release", "a directory", "the build that the `outrigger` command uses", false,
                false},
 };

@@ -32,6 +32,7 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::be_quiet:
     case ControlKind::counts:
     case ControlKind::pulse:
+    case ControlKind::careful:
     case ControlKind::doorbell: return touch<RankBody>(message);
     case ControlKind::configure: return touch<ConfigureBody>(message);
     case ControlKind::introduced: return touch<IntroducedBody>(message);

@@ -52,6 +52,7 @@ const std::vector<MessageCase>& cases() {
       {ControlKind::job_map_taken, sizeof(JobMapTakenBody), 0},
       {ControlKind::introduced, sizeof(IntroducedBody), 0},
       {ControlKind::pulse, sizeof(RankBody), 1},
+      {ControlKind::careful, sizeof(RankBody), 0},
   };
   return all;
 }

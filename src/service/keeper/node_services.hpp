@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "service/keeper/neighbours.hpp"
+#include "service/keeper/service_deaths.hpp"
 #include "service/keeper/services.hpp"
 #include "service/topology.hpp"
 
@@ -41,6 +41,8 @@ class NodeServices final : public Services {
   // Others take their places, or the job cannot go on.
   void replace(const std::vector<LostService>& lost);
   [[nodiscard]] std::optional<std::string> why_not_replaced(const LostService& lost);
+  // "after it had taken ...", if it had taken anything.
+  [[nodiscard]] std::string where_it_was(std::uint32_t sp) const;
 
   ServiceProcesses processes_;
   CoreClaims claims_;
@@ -50,7 +52,7 @@ class NodeServices final : public Services {
   std::uint64_t cache_bytes_ = 0;
   bool running_ = false;  // ranks have had their welcome
   Clock::time_point looked_for_hung_;
-  std::deque<Clock::time_point> deaths_;  // of late
+  ServiceDeaths deaths_;
 };
 
 }  // namespace outrigger::service

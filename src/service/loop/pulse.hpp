@@ -27,6 +27,10 @@ class Pulse {
   void beat() {
     if (shown_ != nullptr) shown_->turns.store(++turns_, std::memory_order_relaxed);
   }
+  // An operation.
+  void taken(const OperationId& id, Collective collective) {
+    if (shown_ != nullptr) shown_->show(id, collective);
+  }
 
  private:
   Mapping page_;

@@ -15,6 +15,7 @@ constexpr std::chrono::microseconds kBetweenLooksForRest{50};
 }  // namespace
 
 Service::Service(UniqueFd control) : keeper_(std::move(control)) {
+  posts_.show_in(pulse_);
   business_.operations_open = [this] {
     const engine::Engine* engine = wiring_.engine();
     return engine != nullptr && engine->open_operations() != 0;

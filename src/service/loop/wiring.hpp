@@ -82,6 +82,9 @@ class Wiring {
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
   std::uint32_t ranks_known_ = 0;
   bool introduced_ = false;
+  // It takes a dead one's place and does what is left in the simplest way: no rank copies for it, it attaches nobody's
+  // memory, and it makes one move at a time.
+  bool careful_ = false;
   std::uint32_t looks_for_rest_ = 0;
   std::map<SpId, Epoch> peer_epochs_;  // of this node
   SpId self_;                          // in the job
