@@ -161,6 +161,12 @@ def restart_lines(report: Report) -> str:
     return "".join(lines)
 
 
+def warning_lines(report: Report) -> str:
+    """Why nothing has been offloaded any more, once."""
+    warnings = dict.fromkeys(process.warning for process in report.services if process.warning)
+    return "".join(f"\n{warning.removeprefix('outrigger: ')}." for warning in warnings)
+
+
 def other_job_lines(report: Report) -> str:
     """Service processes whose cores another job had."""
     lines = []
@@ -198,7 +204,7 @@ def summary(report: Report) -> str:
     return (
         f"{heap_line(report)}{waiting_line(report)}{huge_pages_line(report)}{wire_line(report)}"
         f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{xpmem}{cma}."
-        f"{other_job_lines(report)}{restart_lines(report)}{taken_lines(report)}{_cpu_line(report)}"
+        f"{other_job_lines(report)}{restart_lines(report)}{warning_lines(report)}{taken_lines(report)}{_cpu_line(report)}"
     )
 
 

@@ -157,6 +157,8 @@ class ServiceProcess:
     """A process of another job that has had the core, too; -1: not known which. None: none has."""
     restarts: int = 0
     """How often it was killed, and another one took its place."""
+    warning: str = ""
+    """Why nothing has been offloaded any more; empty: it has."""
 
 
 @dataclass(frozen=True)

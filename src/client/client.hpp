@@ -260,6 +260,7 @@ class Client {
     std::uint64_t service_waited_ns = 0;  // and wanted to, while others had its core
     std::uint32_t service_restarts = 0;   // how often another one has taken its place
     std::int32_t service_other_job = 0;   // a process of another job that has had its core, too; -1: not known which
+    std::string service_warning;          // why nothing is offloaded any more; empty: it is
     std::vector<WireRoute> wire_routes;   // how the data of this rank's service process has travelled to other nodes so
                                           // far, each way once; at most kMaxWireRoutes
   };

@@ -27,10 +27,13 @@ std::uint64_t next_serial() {
   return ++last;
 }
 
+std::string text_in(const SegmentHeader& header) {
+  return {header.fatal_text.data(), ::strnlen(header.fatal_text.data(), header.fatal_text.size())};
+}
+
 std::string fatal_text(const SegmentHeader& header) {
-  const std::size_t length = ::strnlen(header.fatal_text.data(), header.fatal_text.size());
-  if (length == 0) return "the keeper of this node ended the job without saying why";
-  return {header.fatal_text.data(), length};
+  std::string text = text_in(header);
+  return text.empty() ? "the keeper of this node ended the job without saying why" : text;
 }
 
 }  // namespace
@@ -253,11 +256,12 @@ bool RankEndpoint::fatal_was_said() const {
 }
 
 Client::Statistics RankEndpoint::statistics() const {
-  Client::Statistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), 0, 0, 0, 0, {}};
+  Client::Statistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), 0, 0, 0, 0, {}, {}};
   if (lock_.is_inert()) return statistics;
   statistics.service_ran_ns = header().service_ran_ns.load(std::memory_order_relaxed);
   statistics.service_waited_ns = header().service_waited_ns.load(std::memory_order_relaxed);
   statistics.service_restarts = header().service_restarts.load(std::memory_order_relaxed);
+  if (header().warned.load(std::memory_order_acquire) != 0) statistics.service_warning = text_in(header());
   statistics.service_other_job = header().service_other_job.load(std::memory_order_relaxed);
   const std::uint32_t count = header().wire_route_count.load(std::memory_order_acquire);
   const auto first = header().wire_routes.begin();

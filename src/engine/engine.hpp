@@ -150,8 +150,8 @@ class Engine {
   void forget_group(WorldRank rank, GroupId group);
 
   // Which courses this service process would have (protocol/course.hpp): of every communicator, and of one beside that.
-  // Busy is what any service process of a communicator wishes, small what all do. Ranks are held for a change as soon
-  // as it can be; one that cannot be yet is tried again by retry_changes().
+  // Busy and failing are what any service process of a communicator wishes, small what all do. Ranks are held for a
+  // change as soon as it can be; one that cannot be yet is tried again by retry_changes().
   void wish(const Suspended& everywhere);
   void wish(GroupId group, const Suspended& suspended);
   [[nodiscard]] bool wants_retry() const;

@@ -45,8 +45,10 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::rank_address: return Shape{sizeof(SharedBytesBody), 1};
     case ControlKind::rank_remote: return Shape{sizeof(RankRemoteBody), 1};
     case ControlKind::rank_wired: return Shape{sizeof(RankWiredBody), 0};
-    case ControlKind::be_quiet: return Shape{sizeof(RankBody), 0};
+    case ControlKind::be_quiet:
+    case ControlKind::careful: return Shape{sizeof(RankBody), 0};
     case ControlKind::doorbell:
+    case ControlKind::pulse:
     case ControlKind::counts: return Shape{sizeof(RankBody), 1};
   }
   return std::nullopt;

@@ -5,6 +5,7 @@
 //    | hello {secret, rank, affinity, probe}                              |
 //    |--------------------------->| (all ranks of the node are here)      |
 //    |                            | configure {sp, cpu, ...}  ----------->|   socket inherited as a descriptor
+//    |                            | pulse + fd  ------------------------->|   where it shows that it gets on
 //    |                            | peer_ring {sp} + 3 fds     ---------->|   one per other service process
 //    |                            | rank_joined + segment fd  ----------->|   every service process, every rank
 //    |                            |<----------- rank_attached {reach bits}|
@@ -15,7 +16,9 @@
 //    | region_drop {id} --------->| region_drop ------------------------->|
 //    | counts + fd -------------->| (if there is to be a report)            |   memory that the rank counts in
 //    |                            | core_share {share, other job} ------->|   another job comes to its core, or goes
-//    | goodbye ------------------>| rank_left --------------------------->|
+//    |                            | careful ----------------------------->|   too many have died; before ranks are
+//    named: |                            |                                        |   the receiver takes a dead one's
+//    place | goodbye ------------------>| rank_left --------------------------->|
 //
 // In a job of several nodes, before and after the welcome; the node leader (its local rank 0) speaks for it:
 //
@@ -96,6 +99,8 @@ enum class ControlKind : std::uint32_t {
   counts = 24,
   core_share = 25,
   introduced = 26,
+  pulse = 27,
+  careful = 28,
 };
 
 // How the service processes of the node can touch a rank's memory.

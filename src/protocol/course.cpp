@@ -4,6 +4,7 @@ namespace outrigger {
 namespace {
 
 constexpr std::uint32_t kForGood = 1;
+constexpr std::uint32_t kFailing = 1U << 31U;  // beside a trial's ways
 
 std::uint32_t encode_choice(const Choice& choice) {
   return std::uint32_t{choice.key.value} << 16U | std::uint32_t{choice.way.value} << 8U |
@@ -27,14 +28,16 @@ Course::Words Course::encode() const {
   Words words{};
   words[0] = std::uint32_t{suspended.busy} << 16U | suspended.small;
   words[1] = std::uint32_t{trial.number} << 16U | trial.key.value;
-  words[2] = std::uint32_t{trial.usual.value} << 16U | std::uint32_t{trial.other.value} << 8U | trial.window_log2;
+  words[2] = std::uint32_t{trial.usual.value} << 16U | std::uint32_t{trial.other.value} << 8U | trial.window_log2 |
+             (suspended.failing ? kFailing : 0);
   for (std::size_t i = 0; i < kMostChoices; ++i) words[3 + i] = encode_choice(choices[i]);
   return words;
 }
 
 std::optional<Course> Course::decode(const Words& words) {
   Course course;
-  course.suspended = {static_cast<std::uint16_t>(words[0] >> 16U), static_cast<std::uint16_t>(words[0])};
+  course.suspended = {static_cast<std::uint16_t>(words[0] >> 16U), static_cast<std::uint16_t>(words[0]),
+                      (words[2] & kFailing) != 0};
   course.trial.number = static_cast<std::uint16_t>(words[1] >> 16U);
   course.trial.key.value = static_cast<std::uint16_t>(words[1]);
   course.trial.usual.value = static_cast<std::uint8_t>(words[2] >> 16U);

@@ -10,6 +10,8 @@
 // sequentially consistent operations. Ranks behind the named call go by the course before it, so a second change waits
 // until all have passed the first.
 //
+// Calls that a rule of the user's decides are counted, too: they go by the course once service processes fail.
+//
 // Plain data.
 #pragma once
 
@@ -27,11 +29,14 @@ namespace outrigger {
 struct Suspended {
   std::uint16_t busy = 0;   // the core of a service process is taken by others
   std::uint16_t small = 0;  // the blocks of all ranks have been small
+  bool failing = false;     // all: service processes have died too often; for good, and whatever rules say
 
   [[nodiscard]] static constexpr std::uint16_t bit(Collective collective) {
     return static_cast<std::uint16_t>(1U << static_cast<unsigned>(collective));
   }
-  [[nodiscard]] constexpr bool has(Collective collective) const { return ((busy | small) & bit(collective)) != 0; }
+  [[nodiscard]] constexpr bool has(Collective collective) const {
+    return failing || ((busy | small) & bit(collective)) != 0;
+  }
   bool operator==(const Suspended&) const = default;
 };
 inline constexpr std::uint16_t kEveryCollective = 0xFFFF;

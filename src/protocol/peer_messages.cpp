@@ -242,6 +242,7 @@ template <class Io, Of<Wish> M>
 void fields(Io& io, M& wish) {
   io.value(wish.suspended.busy);
   io.value(wish.suspended.small);
+  io.template code<std::uint32_t>(wish.suspended.failing);
 }
 
 template <class Io, Of<Hold> M>

@@ -55,7 +55,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 14;
+inline constexpr std::uint32_t kProtocolVersion = 15;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -252,7 +252,7 @@ struct alignas(64) SegmentHeader {
   // Written by the keeper (or by the service process when the keeper is gone) when the job cannot go on: the text, then
   // `fatal`, then `completions` counts up, so that a rank about to sleep looks again.
   alignas(64) std::atomic<std::uint32_t> fatal;  // FatalState
-  std::uint32_t fatal_reserved = 0;
+  std::atomic<std::uint32_t> warned;  // not 0, and `fatal` 0: the text is of service processes that died too often
   std::array<char, kFatalTextBytes> fatal_text{};
 
   CopyBoard copies;  // between the service process that serves the rank and threads of the rank

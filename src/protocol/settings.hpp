@@ -34,6 +34,7 @@ inline constexpr const char* kDpus = "OUTRIGGER_DPUS";
 inline constexpr const char* kPretendNodes = "OUTRIGGER_PRETEND_NODES";
 inline constexpr const char* kCoreClaims = "OUTRIGGER_CORE_CLAIMS";
 inline constexpr const char* kJob = "OUTRIGGER_JOB";
+inline constexpr const char* kFaults = "OUTRIGGER_FAULTS";
 inline constexpr const char* kBuild = "OUTRIGGER_BUILD";
 
 // OUTRIGGER_INIT_TIMEOUT_MS where it is not set. Its row below says the same number.
@@ -76,6 +77,8 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kPretendNodes, "1", "a number",
                "every machine's ranks are split into so many nodes that share no memory", true, true},
     SettingRow{setting::kJob, "a random word", "a word", "which keepers of a machine are of one job", false, true},
+    SettingRow{setting::kFaults, "none", "hang, crash:COLLECTIVE:TIMES",
+               "what goes wrong in service processes, for tests", false, true},
     SettingRow{setting::kBuild, "build/release", "a directory", "the build that the `outrigger` command uses", false,
                false},
 };

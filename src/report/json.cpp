@@ -141,7 +141,8 @@ std::string json(const ServiceOfNode& service) {
          ", \"core\": " + std::to_string(service.figures.cpu) +
          ", \"core_is_free\": " + json(service.figures.core_is_free != 0) + ", \"core_taken\": " + taken +
          ", \"other_job\": " + (service.figures.other_job == 0 ? "null" : std::to_string(service.figures.other_job)) +
-         ", \"restarts\": " + std::to_string(service.figures.restarts) + "}";
+         ", \"restarts\": " + std::to_string(service.figures.restarts) +
+         ", \"warning\": " + quoted(text_in(service.figures.warning)) + "}";
 }
 
 // Ascending numbers, as ranges.

@@ -28,7 +28,8 @@
 //       {"node": 0, "number": 0, "core": 1, "core_is_free": true,
 //        "core_taken": 0.63,        // the part of its time for which others had its core; null: not measured
 //        "other_job": null,         // a process of another job that has had the core, too; -1: not known which
-//        "restarts": 0}],           // how often it was killed, and another one took its place
+//        "restarts": 0,             // how often it was killed, and another one took its place
+//        "warning": ""}],           // why nothing has been offloaded any more; empty: it has
 //     "calls": [                    // every collective that the program called: one per (call, communicator)
 //       {"call": "MPI_Alltoallv", "form": "blocking",       // or "nonblocking", "persistent"
 //        "collective": "ialltoallv",                         // what can be offloaded of it; null: nothing

@@ -38,17 +38,27 @@ enum class NativeReason : std::uint8_t {
   service_core_taken,  // by other processes, for a while
   small_blocks,        // of a v-form, so far
   measured_choice,     // a trial has shown that it is no slower
+  services_died,       // too often
   // The following are not in `collectives`, which has what could have been offloaded as things were.
   blocking_form,  // nobody has asked for blocking forms to be offloaded
   not_offloaded,  // there is no offloaded form of it
   native_job,     // the whole job runs natively
 };
-inline constexpr std::size_t kNativeReasons = 13;
-inline constexpr std::array<const char*, kNativeReasons> kReasonNames{
-    "none",         "unknown communicator", "group of one",      "group too large",
-    "switched off", "selection table",      "invalid arguments", "service core taken",
-    "small blocks", "measured choice",      "blocking form",     "no offloaded form",
-    "native job"};
+inline constexpr std::size_t kNativeReasons = 14;
+inline constexpr std::array<const char*, kNativeReasons> kReasonNames{"none",
+                                                                      "unknown communicator",
+                                                                      "group of one",
+                                                                      "group too large",
+                                                                      "switched off",
+                                                                      "selection table",
+                                                                      "invalid arguments",
+                                                                      "service core taken",
+                                                                      "small blocks",
+                                                                      "measured choice",
+                                                                      "services died",
+                                                                      "blocking form",
+                                                                      "no offloaded form",
+                                                                      "native job"};
 [[nodiscard]] constexpr bool could_be_offloaded(NativeReason reason) {
   return reason < NativeReason::blocking_form;
 }
@@ -119,6 +129,7 @@ struct ServiceFigures {
   std::int32_t other_job = 0;  // a process of another job that has had the core, too; -1: not known which; 0: none
   std::uint32_t restarts = 0;  // how often another service process has taken its place
   std::uint32_t reserved = 0;
+  std::array<char, kTextBytes> warning{};  // why nothing is offloaded any more; empty: it is
   static constexpr std::uint32_t kNotMeasured = ~0U;
 
   void measured(std::uint64_t ran_ns, std::uint64_t waited_ns) {

@@ -67,6 +67,9 @@ void append_services(std::string& text, const Summary& summary) {
       append_line(text, "service process %u of node %u: killed %u times, and replaced\n", service.figures.sp,
                   service.node, service.figures.restarts);
     }
+    if (const std::string warning = text_in(service.figures.warning); !warning.empty()) {
+      append_line(text, "service process %u of node %u: %s\n", service.figures.sp, service.node, warning.c_str());
+    }
     if (service.figures.core_taken_ppm == ServiceFigures::kNotMeasured) continue;
     append_line(text, "service process %u of node %u: its core was taken by others for %.0f%% of the time\n",
                 service.figures.sp, service.node, 1e-4 * service.figures.core_taken_ppm);

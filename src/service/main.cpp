@@ -18,6 +18,7 @@
 #include "service/keeper/keep.hpp"
 #include "service/launch.hpp"
 #include "service/log.hpp"
+#include "service/loop/faults.hpp"
 #include "service/loop/service.hpp"
 #include "service/tables.hpp"
 #include "service/topology.hpp"
@@ -127,6 +128,7 @@ int run_serve() {
     return complain("descriptor 3 is not a control socket; the keeper starts service processes by itself");
   }
   start_log("service");
+  arrange_faults();
   Service service{outrigger::UniqueFd(kControlFd)};
   const int status = service.run();
   spdlog::shutdown();

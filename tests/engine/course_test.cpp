@@ -128,10 +128,10 @@ class Job {
     const CallKey key = key_of_call(number);
     const Course course = rank.entry.plan().at(number);
     const client::Step step = rank.steering.next(course, key);
-    const Way way = step.way.value_or(Way::by(Algorithm::ring_pull));
+    const Way way = ruled ? Way::by(Algorithm::ring_pull) : step.way.value_or(Way::by(Algorithm::ring_pull));
     if (step.ends) tell_times(index, course.trial);
     rank.ways.push_back(way);
-    rank.native.push_back(step.suspended || way.is_native());
+    rank.native.push_back(ruled ? course.suspended.failing : step.suspended || way.is_native());
     if (rank.native.back()) return;
     PostedOperation operation;
     operation.rank = WorldRank{static_cast<std::uint32_t>(index)};
@@ -141,7 +141,7 @@ class Job {
     operation.me = GroupRank{static_cast<std::uint32_t>(index)};
     operation.collective = key.collective();
     operation.algorithm = *way.algorithm();
-    operation.by_course = true;
+    operation.by_course = !ruled;
     operation.send.base.owner = operation.receive.base.owner = operation.rank;
     rank.posted.emplace(operation.id.sequence, operation);
     engine_of(index).post(std::move(operation));
@@ -218,6 +218,7 @@ class Job {
   }
 
   std::uint64_t kinds = 1;  // of calls
+  bool ruled = false;       // a rule has all of them offloaded
   std::function<std::uint64_t(Way)> cost = [](Way) { return 1000; };
   std::mt19937_64 random;
   std::vector<CallingRank> ranks;
@@ -505,6 +506,53 @@ TEST(Course, IsBusyWhereOneIsAndSmallWhereAllAre) {
   job.engines[2]->wish(Suspended{kEveryCollective, 0});
   job.settle();
   EXPECT_EQ(job.ranks[1].entry.plan().after.suspended, (Suspended{kEveryCollective, kEveryCollective}));
+}
+
+// The wish of one is enough, of calls that a rule has offloaded too, and also where it leads and where others lead; and
+// other service processes may die meanwhile.
+TEST(Course, WithServiceProcessesThatFailEverythingBecomesNative) {
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    Job job(seed, shape_of(seed));
+    job.ruled = seed % 2 == 0;
+    const SpId careful{static_cast<std::uint32_t>(job.below(job.engines.size()))};
+    const auto wish = [&] { job.engines[careful.value()]->wish(Suspended{0, 0, true}); };
+    for (std::uint64_t i = 0; i < 400; ++i) {
+      job.step();
+      if (i == seed % 200) wish();
+      if (job.below(200) != 0) continue;
+      const SpId dead{static_cast<std::uint32_t>(job.below(job.engines.size()))};
+      job.restart(dead);
+      if (dead == careful && i >= seed % 200) wish();
+    }
+    constexpr int kCallsUntilThen = 12;
+    constexpr int kMostPauses = 1 << 10;
+    for (int i = 0; i < kCallsUntilThen; ++i) {
+      catch_up(job);
+      for (std::size_t rank = 0; rank < job.ranks.size(); ++rank) job.call(rank);
+      for (auto& engine : job.engines) {
+        for (int pause = 0; pause < kMostPauses && engine->wants_retry(); ++pause) engine->retry_changes();
+      }
+    }
+    catch_up(job);
+    expect_agreement(job, seed);
+    for (const CallingRank& rank : job.ranks) {
+      EXPECT_TRUE(rank.native.back()) << "seed " << seed;
+      EXPECT_EQ(rank.done, rank.offloaded) << "seed " << seed;
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Course, ARuleIsHeededAsLongAsServiceProcessesDoNotFail) {
+  Job job(1, {0, 1});
+  job.ruled = true;
+  job.engines[1]->wish(Suspended{kEveryCollective, kEveryCollective});
+  for (int i = 0; i < 20; ++i) {
+    for (std::size_t rank = 0; rank < 2; ++rank) job.call(rank);
+    job.settle();
+  }
+  EXPECT_EQ(job.ranks[0].offloaded, 20U);
+  EXPECT_EQ(job.ranks[0].entry.plan(), CoursePlan{});
 }
 
 // Whoever has not passed the last change goes by what was before it: the next one waits.

@@ -31,6 +31,8 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::segment_offer:
     case ControlKind::be_quiet:
     case ControlKind::counts:
+    case ControlKind::pulse:
+    case ControlKind::careful:
     case ControlKind::doorbell: return touch<RankBody>(message);
     case ControlKind::configure: return touch<ConfigureBody>(message);
     case ControlKind::introduced: return touch<IntroducedBody>(message);

@@ -13,6 +13,9 @@ pytestmark = pytest.mark.one_machine
 GONE_WITHIN_S = 10.0
 RESTARTS_WITHIN_S = 5.0
 
+HANGS = {"loop": signal.SIGUSR1, "block": signal.SIGUSR2}
+"""What OUTRIGGER_FAULTS=hang has a service process do at a signal, for ever."""
+
 REACHES = {
     "copiers": {**with_copiers()},
     "no-copiers": {"OUTRIGGER_REACH": "mapped,cma", **with_copiers()},
@@ -107,18 +110,84 @@ def test_killed_while_it_starts(offload):
         must_be_right(offload, job, 1)
 
 
+def said_in(result) -> list[str]:
+    return [line for line in result.out.splitlines() if line.startswith("outrigger: service process")]
+
+
+def must_have_become_native(result) -> None:
+    """After deaths that were too many: the reason is said once, and stands in the report."""
+    result.ok()
+    assert "WRONG" not in result.out, result.out
+    said = said_in(result)
+    assert len(said) == 1 and "have died within 60 s" in said[0] and "collectives go natively" in said[0], result.out
+    warnings = [service["warning"] for service in result.report["services"] if service["warning"]]
+    assert warnings and "signal" in warnings[0] and "after it had taken" in warnings[0], result.report["services"]
+    native = [row["native"].get("services died", 0) for row in result.report["collectives"]]
+    assert sum(native) > 0 and sum(row["offloaded"] for row in result.report["collectives"]) > 0, native
+
+
+@pytest.mark.parametrize("collective", ("ialltoallv", "ibcast"))
+def test_one_that_dies_three_times_at_an_operation_is_followed_by_a_careful_one(offload, collective):
+    env = with_copiers() | {"OUTRIGGER_FAULTS": f"crash:{collective}:3"}
+    result = start(offload, "kept", 3, 3, env=env).wait(60)
+    must_have_become_native(result)
+    assert "signal 11" in said_in(result)[0] and f"had taken {collective}, number" in said_in(result)[0]
+    assert [service["restarts"] for service in result.report["services"]] == [3]
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_one_that_always_dies_at_an_operation_ends_the_job(offload):
+    env = with_copiers() | {"OUTRIGGER_FAULTS": "crash:ialltoallv:1000"}
+    result = offload.start(3, ["restarted", "calls", "20", "3"], env=env).wait(60)
+    assert result.returncode != 0 and "WRONG" not in result.out, result.out
+    last = said_in(result)[-1]
+    assert "signal 11" in last and "had taken ialltoallv, number" in last and "7 have died within 60 s" in last
+    assert "the job cannot go on" in last
+    offload.nothing_left(GONE_WITHIN_S)
+
+
 @pytest.mark.parametrize("how", ("at once", "one after the other"))
-def test_too_many_deaths_end_the_job(offload, how):
-    job = start(offload, "calls", 60, 1, ranks=3, services=1 if how != "at once" else 3)
-    for _ in range(2 if how != "at once" else 0):
+def test_too_many_deaths_make_collectives_native(offload, how):
+    """Three at once are too many; so are five, one after the other, of which the last ones find nothing to do."""
+    at_once = how == "at once"
+    job = start(offload, "kept", 6, 1, services=3 if at_once else 1)
+    time.sleep(0.3)
+    for _ in range(1 if at_once else 5):
         kill(offload, services_of(offload))
         time.sleep(0.2)
-    victims = services_of(offload)
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
+    must_have_become_native(job.wait(60))
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_far_too_many_deaths_end_the_job(offload):
+    job = start(offload, "calls", 60, 1)
+    victim = offload.kill_services_for_good()
     since = Stopwatch()
     result = job.wait(40)
     assert since.seconds() < RESTARTS_WITHIN_S and result.returncode != 0, result.out
-    said = [line for line in result.out.splitlines() if "outrigger" in line and "have died within 60 s" in line]
-    assert said and any(str(pid) in said[0] for pid in victims) and "signal 9" in said[0], result.out
+    last = said_in(result)[-1]
+    assert "7 have died within 60 s" in last and str(victim) in last and "signal 9" in last, result.out
     offload.nothing_left(GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("services", (1, 2))
+@pytest.mark.parametrize("how", HANGS)
+def test_one_that_does_not_get_on_is_replaced(offload, how, services):
+    """It is alive, and neither stopped nor starved."""
+    moments = random.Random(f"{how} {services}")
+    job = start(offload, "calls", 3, 7, services=services, env=with_copiers() | {"OUTRIGGER_FAULTS": "hang"})
+    time.sleep(moments.uniform(0, 1.5))
+    victim = moments.choice(services_of(offload))
+    os.kill(victim, HANGS[how])
+    since = Stopwatch()
+    result = must_be_right(offload, job, 1)
+    assert since.seconds() > 10, "it was taken for hung too early"
+    assert result.returncode == 0
+
+
+def test_one_that_hangs_while_ranks_compute_is_replaced_when_there_is_work(offload):
+    """Nobody rings: a loop is seen by the time that it takes."""
+    job = start(offload, "holding", 18, 7, env=with_copiers() | {"OUTRIGGER_FAULTS": "hang"})
+    time.sleep(0.5)
+    os.kill(services_of(offload)[0], HANGS["loop"])
+    must_be_right(offload, job, 1)

@@ -50,6 +50,9 @@ const std::vector<MessageCase>& cases() {
       {ControlKind::node_descriptor, sizeof(SharedBytesBody), 1},
       {ControlKind::job_map, sizeof(SharedBytesBody), 1},
       {ControlKind::job_map_taken, sizeof(JobMapTakenBody), 0},
+      {ControlKind::introduced, sizeof(IntroducedBody), 0},
+      {ControlKind::pulse, sizeof(RankBody), 1},
+      {ControlKind::careful, sizeof(RankBody), 0},
   };
   return all;
 }
@@ -138,7 +141,7 @@ TEST(Control, HeaderFieldsAreChecked) {
   EXPECT_EQ(with([](ControlHeader& h) { ++h.magic; }).error(), "not an Outrigger control message");
   EXPECT_NE(with([](ControlHeader& h) { ++h.version; }).error().find("version"), std::string::npos);
   EXPECT_NE(with([](ControlHeader& h) { h.kind = 0; }).error().find("unknown kind"), std::string::npos);
-  EXPECT_NE(with([](ControlHeader& h) { h.kind = 27; }).error().find("unknown kind"), std::string::npos);
+  EXPECT_NE(with([](ControlHeader& h) { h.kind = 1000; }).error().find("unknown kind"), std::string::npos);
   EXPECT_NE(with([](ControlHeader& h) { h.kind = ~0U; }).error().find("unknown kind"), std::string::npos);
   EXPECT_NE(with([](ControlHeader& h) { h.body_bytes = ~0U; }).error().find("wrong size"), std::string::npos);
 }

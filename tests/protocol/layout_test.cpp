@@ -69,7 +69,7 @@ std::string memory_of_a_rank() {
                           rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, groups_used,
                           groups_unlisted, completions, service_sleeping, ring_head, overflow_taken, service_restarts,
                           service_ran_ns, service_waited_ns, service_other_job, proofs, wire_route_count, wire_routes,
-                          fatal, fatal_reserved, fatal_text, copies) +
+                          fatal, warned, fatal_text, copies) +
          OUTRIGGER_LAYOUT(OperationSlot, state, position, result, body) +
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, course, flags, root, group_high, group_low,

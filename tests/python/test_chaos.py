@@ -27,12 +27,12 @@ not a line of the log: has taken the place of another service process: 9 operati
 """
 
 
-def test_strikes_are_the_same_for_a_seed_and_few_enough_for_a_job_to_live() -> None:
+def test_strikes_are_the_same_for_a_seed() -> None:
     for number in range(200):
         seed = f"seed/{number}"
-        drawn = strikes.draw(seed, 3.0, 10, stops=True)
-        assert drawn == strikes.draw(seed, 3.0, 10, stops=True)
-        assert sum(strike.kills for strike in drawn) == strikes.MOST_KILLS
+        drawn = strikes.draw(seed, 3.0, 4, stops=True)
+        assert drawn == strikes.draw(seed, 3.0, 4, stops=True)
+        assert sum(strike.kills for strike in drawn) == 4
         assert all(0 <= strike.at_s <= 3.0 for strike in drawn)
         assert all(strike.stop_s is None or strike.stop_s < 5 for strike in drawn)
         assert drawn == sorted(drawn, key=lambda strike: strike.at_s)

@@ -193,14 +193,18 @@ TEST(Json, SaysWhoIsCountedAndHowItEnded) {
   service.figures.core_taken_ppm = 630'000;
   service.figures.other_job = 4711;
   service.figures.restarts = 2;
+  set_text(service.figures.warning, "too many have died");
   summary.services.push_back(service);
   const std::string text = as_json(summary);
   EXPECT_NE(text.find(R"("counted_ranks": [[0, 2], [5, 5], [7, 8]])"), std::string::npos) << text;
   EXPECT_NE(text.find(R"("ended": {"how": "aborted", "code": 3, "signal": null, "rank": 5, "text": "a \"word\""})"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find(R"("core_taken": 0.630000, "other_job": 4711, "restarts": 2)"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("core_taken": 0.630000, "other_job": 4711, "restarts": 2, "warning": "too many have died")"),
+            std::string::npos)
+      << text;
   const std::string table = as_table(summary);
+  EXPECT_NE(table.find("service process 0 of node 1: too many have died\n"), std::string::npos) << table;
   EXPECT_NE(table.find("ended: MPI_Abort with code 3 by rank 5: a \"word\"; counted are 6 of 9 ranks"),
             std::string::npos)
       << table;

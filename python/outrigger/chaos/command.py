@@ -36,17 +36,17 @@ def _make_place(place: Path) -> Path:
     return place.absolute()
 
 
-def _run_all(screen: Console, runs: Runs, kills: int, seed: str, stops: bool) -> list[Outcome]:
+def _run_all(screen: Console, runs: Runs, kills: int, a_run: int, seed: str, stops: bool) -> list[Outcome]:
     outcomes: list[Outcome] = []
     with Bar(screen) as bar:
         began = time.monotonic()
         undisturbed = runs.undisturbed()
-        guess_s = undisturbed.took_s * (1 + kills / strikes.MOST_KILLS)
+        guess_s = undisturbed.took_s * (1 + kills / a_run)
         bar.shows(f"{kills} kills", undisturbed.took_s, guess_s)
         done = without = 0
         while done < kills and without < _MOST_WITHOUT:
             one = f"{seed}/{len(outcomes)}"
-            drawn = strikes.draw(one, undisturbed.took_s, kills - done, stops)
+            drawn = strikes.draw(one, undisturbed.took_s, min(kills - done, a_run), stops)
             try:
                 outcomes.append(runs.run(one, drawn, undisturbed))
             except KeyboardInterrupt:
@@ -98,7 +98,16 @@ def chaos(
     services: options.Services = None,
     algorithm: options.Algorithm = None,
     reach: options.Reach = None,
-    kills: Annotated[int, typer.Option("--kills", min=1, help="In all, at most two a run.")] = 100,
+    kills: Annotated[int, typer.Option("--kills", min=1, help="In all.")] = 100,
+    kills_a_run: Annotated[
+        int,
+        typer.Option(
+            "--kills-a-run",
+            min=1,
+            max=strikes.MOST_KILLS,
+            help="At most; after the third within a minute collectives go natively.",
+        ),
+    ] = strikes.USUAL_KILLS,
     stops: Annotated[bool, typer.Option("--stops", help="Stop some for up to two seconds, too.")] = False,
     seed: Annotated[str | None, typer.Option("--seed", help="The same strikes again.", show_default="drawn")] = None,
     compare: Annotated[
@@ -123,7 +132,7 @@ def chaos(
     words += ["--reach", reach] if reach else []
     runs = Runs(artifacts.find(build), (*words, "--", *program), _make_place(out), compare)
     seed = seed or secrets.token_hex(4)
-    outcomes = _run_all(screen, runs, kills, seed, stops)
+    outcomes = _run_all(screen, runs, kills, kills_a_run, seed, stops)
     _show(screen, outcomes, seed)
     if json_to is not None:
         json_to.write_text(formats.as_json({"seed": seed, "runs": outcomes}))

@@ -99,7 +99,8 @@ std::vector<std::string> command_line(const KeeperOptions& options) {
 bool for_ranks_only(std::string_view entry) {
   constexpr std::array<std::string_view, 3> kLoader = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE="};
   if (entry.starts_with("OUTRIGGER_"))
-    return !entry.starts_with(setting::kLog) && !entry.starts_with(setting::kTransports);
+    return !entry.starts_with(setting::kLog) && !entry.starts_with(setting::kTransports) &&
+           !entry.starts_with(setting::kFaults);
   return std::any_of(kLoader.begin(), kLoader.end(),
                      [entry](std::string_view name) { return entry.starts_with(name); });
 }

@@ -10,10 +10,11 @@ constexpr std::uint32_t kNumbersOfAnIncarnation = 4099;  // of trials, of 2^16
 constexpr std::uint32_t kMostFailures = 10;              // retries that are left out grow to 2^10
 
 Suspended both(const Suspended& a, const Suspended& b) {
-  return {static_cast<std::uint16_t>(a.busy | b.busy), static_cast<std::uint16_t>(a.small | b.small)};
+  return {static_cast<std::uint16_t>(a.busy | b.busy), static_cast<std::uint16_t>(a.small | b.small),
+          a.failing || b.failing};
 }
 
-// Busy if any of them is, small if all are; who has not said anything wishes nothing.
+// Busy or failing if any of them is, small if all are; who has not said anything wishes nothing.
 Suspended combined(const GroupCourse& course, const std::vector<SpId>& services) {
   Suspended all{0, kEveryCollective};
   for (const SpId service : services) {
@@ -21,6 +22,7 @@ Suspended combined(const GroupCourse& course, const std::vector<SpId>& services)
     const Suspended wish = found == course.wishes.end() ? Suspended{} : found->second;
     all.busy = static_cast<std::uint16_t>(all.busy | wish.busy);
     all.small = static_cast<std::uint16_t>(all.small & wish.small);
+    all.failing = all.failing || wish.failing;
   }
   return all;
 }
@@ -48,7 +50,10 @@ void CourseChanges::wish(const Suspended& everywhere) {
   std::vector<GroupId> ids;  // a change that is over may end its group
   for (const auto& [id, group] : groups_.all()) ids.push_back(id);
   for (const GroupId& id : ids) {
-    if (Group* group = groups_.find(id)) tell(*group);
+    Group* group = groups_.find(id);
+    if (group == nullptr) continue;
+    if (group->membership() != nullptr) steer_if_failing(*group);
+    tell(*group);
   }
 }
 
@@ -79,6 +84,8 @@ void CourseChanges::on_wish(SpId from, const OperationId& id, const peer::Wish& 
   if (groups_.is_forgotten(id.group)) return;
   Group& group = groups_.get(id.group);
   group.course.wishes[from] = wish.suspended;
+  group.course.failing = group.course.failing || wish.suspended.failing;
+  if (group.membership() != nullptr) steer_if_failing(group);
   settle(group);
 }
 
@@ -129,11 +136,11 @@ void CourseChanges::decide(Group& group) {
   if (changes) {
     if (change.to.suspended != course.plan.after.suspended) course.trials.spoiled = true;
     course.plan = CoursePlan{change.most, course.plan.after, change.to};
-    course.failures = 0;
+    course.failures = wanted_course(group) == course.plan.after ? 0 : 1;  // something else is wished for by now
   } else {
     course.failures = std::min(course.failures + 1, kMostFailures);
-    wants_retry_ = true;
   }
+  wants_retry_ = wants_retry_ || course.failures != 0;
   course.pauses = (1U << course.failures) - 1;
   const peer::Resume resume{changes, changes ? course.plan : CoursePlan{}};
   for (const SpId service : group.membership()->services()) {
@@ -191,7 +198,6 @@ void CourseChanges::peer_restarted(Group& group, SpId peer) {
     return tell(group);
   }
   if (!course.steered || !leads(group)) return;
-  course.wishes.erase(peer);
   course.wanted.trial = {};
   course.trials.awaited.clear();
   say_plan(group, peer);  // the dead one may not have heard of it, even where the next change has begun

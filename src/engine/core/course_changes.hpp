@@ -33,6 +33,10 @@ class CourseChanges {
   void steer(Group& group) {
     if (!group.course.steered) begin_steering(group);
   }
+  // No call of it has gone by its course, but service processes fail.
+  void steer_if_failing(Group& group) {
+    if (everywhere_.failing || group.course.failing) steer(group);
+  }
   // At the leader: what GroupCourse::wanted says is to be.
   void settle(Group& group);
   [[nodiscard]] bool leads(const Group& group) const;

@@ -46,6 +46,7 @@ struct GroupTrials {
 
 struct GroupCourse {
   bool steered = false;  // some call of it goes by the course
+  bool failing = false;  // some service process of the group wishes that nothing of it be offloaded
   Suspended own;         // what this service process would have of this group, beside what it would of all
   Suspended told;        // what the leader has heard of that
   LocalTimes measured;

@@ -176,7 +176,10 @@ void Inbox::peer_restarted(SpId peer, Epoch epoch) {
   if (epoch <= known) return;
   const bool replaced = epoch > Epoch{1};
   known = epoch;
-  if (replaced) restarted_.push_back(peer);
+  if (!replaced) return;
+  restarted_.push_back(peer);
+  // Now, as the new one's wishes may come before the rest is done.
+  for (const auto& [id, group] : groups_.all()) group->course.wishes.erase(peer);
 }
 
 bool Inbox::reannounce() {

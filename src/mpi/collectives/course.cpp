@@ -27,6 +27,7 @@ void say_taken(const Job& job, const CommState& comm) {
 }
 
 NativeReason reason_of(const Job& job, const CommState& comm, const Suspended& suspended, Collective collective) {
+  if (suspended.failing) return NativeReason::services_died;
   if ((suspended.busy & Suspended::bit(collective)) == 0) return NativeReason::small_blocks;
   say_taken(job, comm);
   return NativeReason::service_core_taken;
@@ -69,6 +70,12 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
     calls.begin_spell(courses, *group, *course, key, comm.me() == GroupRank{0});
   }
   return steered;
+}
+
+bool services_fail(const Job& job, CommState& comm, bool counted) {
+  const client::Group* group = comm.known_group(*job.client);
+  const Course* course = group == nullptr ? nullptr : job.client->courses().next(*group, counted);
+  return course != nullptr && course->suspended.failing;
 }
 
 void note_largest_block(const Job& job, CommState& comm, Collective collective, std::uint64_t bytes) {

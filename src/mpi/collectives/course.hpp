@@ -1,5 +1,4 @@
-// What a communicator's course (protocol/course.hpp) says of a call that the built-in table and no rule of the user's
-// decides.
+// What a communicator's course (protocol/course.hpp) says of a call.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +20,13 @@ struct Steered {
   NativeReason native = NativeReason::none;  // why it is
   Algorithm algorithm = Algorithm::ring_pull;
 };
-// Counts the call, unless it has been, and has it measured where two ways are tried in turn. The same on all ranks.
-// `table`: what the built-in table says of the call.
+// Of one that no rule of the user's decides. Counts it, unless it has been, and has it measured where two ways are
+// tried in turn. The same on all ranks. `table`: what the built-in table says of the call.
 [[nodiscard]] Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table, bool counted);
+
+// Of one that a rule offloads. Counts it, unless it has been. The same on all ranks: service processes have died so
+// often that nothing of the communicator is offloaded from some call on.
+[[nodiscard]] bool services_fail(const Job& job, CommState& comm, bool counted);
 
 // The call is native for small blocks, of which this rank's largest has so many bytes.
 void note_largest_block(const Job& job, CommState& comm, Collective collective, std::uint64_t bytes);

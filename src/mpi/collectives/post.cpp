@@ -97,8 +97,8 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
   if (!decision.considered) return {};
   NativeReason reason = why_native(state, comm);
   if (reason == NativeReason::none && decision.by_user) {
-    if (decision.algorithm) return Offload{state, *decision.algorithm, false};
-    reason = NativeReason::selection_table;
+    if (decision.algorithm && !services_fail(job, *state, counted)) return Offload{state, *decision.algorithm, false};
+    reason = decision.algorithm ? NativeReason::services_died : NativeReason::selection_table;
   } else if (reason == NativeReason::none) {
     const CallKey key = CallKey::of(collective, blocking, block_bytes);
     const Steered steered = ask_course(job, *state, key, decision, counted);

@@ -31,6 +31,7 @@ void note_statistics(const client::Client& client) {
     header.service.measured(statistics.service_ran_ns, statistics.service_waited_ns);
     header.service.other_job = statistics.service_other_job;
     header.service.restarts = statistics.service_restarts;
+    report::set_text(header.service.warning, statistics.service_warning);
     header.last.wire_routes =
         static_cast<std::uint32_t>(std::min(statistics.wire_routes.size(), header.last.routes.size()));
     std::copy_n(statistics.wire_routes.begin(), header.last.wire_routes, header.last.routes.begin());

@@ -61,6 +61,10 @@ void JobCounts::rank_leaves(const LocalRank& rank) {
   report::ServiceFigures& figures = counted.ledger->header().service;
   figures.measured(header.service_ran_ns.load(std::memory_order_relaxed),
                    header.service_waited_ns.load(std::memory_order_relaxed));
+  figures.restarts = header.service_restarts.load(std::memory_order_relaxed);
+  if (header.warned.load(std::memory_order_acquire) != 0) {
+    report::set_text(figures.warning, report::text_in(header.fatal_text));
+  }
   figures.other_job = header.service_other_job.load(std::memory_order_relaxed);
 }
 

@@ -35,7 +35,7 @@ UniqueFd open_stderr(pid_t pid, int pidfd) {
 }
 
 // One line, best effort, never for long. False: its standard error could not be had.
-bool print_on_stderr_of(pid_t pid, int pidfd, const std::string& line) {
+bool print_on_stderr_of(pid_t pid, int pidfd, const std::string& line, bool job_ends) {
   const UniqueFd fd = open_stderr(pid, pidfd);
   if (!fd.valid()) return false;
   // The open file may be shared with the program, so its flags are left alone; short lines fit once it is writable.
@@ -44,7 +44,8 @@ bool print_on_stderr_of(pid_t pid, int pidfd, const std::string& line) {
   if (::poll(&ready, 1, kPatienceMs) <= 0) return false;
   const std::string text = line + "\n";
   if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
-  // The job ends on account of it, and its launcher may throw away what it has not read by then.
+  if (!job_ends) return true;
+  // Its launcher may throw away what it has not read by then.
   constexpr std::chrono::milliseconds kForTheLauncherToRead{500};
   wait_until_read(fd.get(), kForTheLauncherToRead);
   return true;
@@ -55,9 +56,17 @@ bool print_on_stderr_of(pid_t pid, int pidfd, const std::string& line) {
 void JobEnd::begin(const std::string& text) {
   spdlog::critical("{}", text);
   began_ = Clock::now();
-  print_for_people(text);
+  print_for_people(text, After::job_ends);
   for (const LocalRank& rank : ranks_) {
     if (rank.present) write_fatal(SegmentView(rank.segment.base()), text, FatalState::said);
+  }
+}
+
+// Ranks have it for the report.
+void JobEnd::warn(const std::string& text) const {
+  print_for_people("outrigger: " + text, After::job_goes_on);
+  for (const LocalRank& rank : ranks_) {
+    if (rank.present) write_warning(SegmentView(rank.segment.base()), text);
   }
 }
 
@@ -75,12 +84,13 @@ bool JobEnd::advance(Clock::time_point now) {
 }
 
 // Tries a few only: each that takes no text costs time, and the job is to end soon.
-void JobEnd::print_for_people(const std::string& text) const {
-  if (leader_.valid() && print_on_stderr_of(config_.leader_pid, leader_.get(), text)) return;
+void JobEnd::print_for_people(const std::string& text, After after) const {
+  const bool ends = after == After::job_ends;
+  if (leader_.valid() && print_on_stderr_of(config_.leader_pid, leader_.get(), text, ends)) return;
   int tries = 3;
   for (const LocalRank& rank : ranks_) {
     if (!rank.present || rank.pid <= 0 || rank.pid == ::getpid()) continue;
-    if (print_on_stderr_of(rank.pid, rank.exit_event.get(), text) || --tries == 0) return;
+    if (print_on_stderr_of(rank.pid, rank.exit_event.get(), text, ends) || --tries == 0) return;
   }
 }
 

@@ -20,12 +20,15 @@ class JobEnd {
       : config_(config), ranks_(ranks), leader_(leader) {}
 
   void begin(const std::string& text);
+  // The job goes on, but people should know.
+  void warn(const std::string& text) const;
   [[nodiscard]] Clock::time_point next_step() const;
   // Signals the ranks that are still here when it is time to. True: they are not waited for any longer.
   [[nodiscard]] bool advance(Clock::time_point now);
 
  private:
-  void print_for_people(const std::string& text) const;
+  enum class After { job_ends, job_goes_on };
+  void print_for_people(const std::string& text, After after) const;
   void signal_ranks(int signal) const;
 
   const KeeperConfig& config_;

@@ -240,6 +240,7 @@ void Keeper::read_services(const Event& event) {
   for (ServiceMessage& received : services_->receive(event)) {
     if (phase_ != Phase::over) take_from_service(received.sp, received.message);
   }
+  if (const auto warning = services_->take_warning(); warning && phase_ == Phase::running) job_end_.warn(*warning);
   if (services_->failure()) service_failed(*services_->failure());
 }
 

@@ -7,14 +7,11 @@
 #include <numeric>
 #include <utility>
 
+#include "protocol/segment.hpp"
 #include "service/log.hpp"
 
 namespace outrigger::service {
 namespace {
-
-// So many service processes of a node may not die within that time: what kills them would kill others, too.
-constexpr std::size_t kMostDeaths = 3;
-constexpr std::chrono::seconds kDeathsCount{60};
 
 // Where the rank may run.
 CpuMask mask_of(const HelloBody& hello) {
@@ -170,6 +167,8 @@ void NodeServices::configure(std::uint32_t sp) {
   body.cache_bytes = cache_bytes_;
   if (place(sp).free_of_own) body.core_share = copy::CoreShare::own;
   processes_.tell(sp, ControlKind::configure, body);
+  processes_.show_pulse(sp);
+  if (deaths_.careful()) processes_.tell(sp, ControlKind::careful, RankBody{});
   spdlog::info("service process {} (pid {}) on cpu {}{}", sp, processes_.pid(sp), body.cpu,
                place(sp).free_of_own ? ", a core free of ranks" : "");
   if (place(sp).other_job != 0) tell_core_share(sp);
@@ -215,19 +214,45 @@ std::vector<ServiceMessage> NodeServices::receive(const Event& event) {
   if (neighbours_.time_to_look(Clock::now())) {
     for (const std::uint32_t sp : look_at_neighbours()) tell_core_share(sp);
   }
+  look_for_hung();
   std::vector<ServiceMessage> messages = processes_.receive(event);
   if (const std::vector<LostService> lost = processes_.take_lost(); !lost.empty()) replace(lost);
   return messages;
 }
 
+// Of what a rank has posted and nobody has taken its keeper sees the counts only.
+void NodeServices::look_for_hung() {
+  const Clock::time_point now = Clock::now();
+  if (!running_ || now - looked_for_hung_ < HungServices::kBetweenLooks) return;
+  looked_for_hung_ = now;
+  ServiceSet have_posts;
+  for (const LocalRank& rank : ranks_) {
+    if (!rank.present) continue;
+    const SegmentHeader& header = SegmentView(rank.segment.base()).header();
+    const bool taken =
+        header.ring_tail.load(std::memory_order_relaxed) == header.ring_head.load(std::memory_order_relaxed) &&
+        header.overflow_tail.load(std::memory_order_relaxed) == header.overflow_taken.load(std::memory_order_relaxed);
+    if (!taken) have_posts.set(rank.sp);
+  }
+  processes_.look_for_hung(have_posts);
+}
+
 void NodeServices::replace(const std::vector<LostService>& lost) {
   std::vector<std::uint32_t> sps;
+  const bool was_careful = deaths_.careful();
+  std::string last;
   for (const LostService& one : lost) {
-    const std::string what =
-        fmt::format("service process {} (pid {}) on node {} {}", one.sp, one.pid, host_name(), one.how);
+    const std::string what = fmt::format("service process {} (pid {}) on node {} {}{}", one.sp, one.pid, host_name(),
+                                         one.how, where_it_was(one.sp));
     if (const auto reason = why_not_replaced(one)) return fail(what + *reason);
     spdlog::warn("{}; another one takes its place", what);
     sps.push_back(one.sp);
+    last = what;
+  }
+  if (deaths_.careful() && !was_careful) {
+    tell_all(ControlKind::careful, RankBody{});
+    warn(fmt::format("{}; {} have died within {} s here: collectives go natively from now on", last, deaths_.of_late(),
+                     ServiceDeaths::kCount.count()));
   }
   if (const Status launched = launch(sps); !launched) fail(launched.error());
 }
@@ -235,18 +260,25 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
 // In a job of several nodes others could not be told of the new one.
 std::optional<std::string> NodeServices::why_not_replaced(const LostService& lost) {
   if (!lost.killed || config_.nodes > 1) return std::string();
-  const Clock::time_point now = Clock::now();
-  while (!deaths_.empty() && now - deaths_.front() > kDeathsCount) deaths_.pop_front();
-  deaths_.push_back(now);
-  if (deaths_.size() < kMostDeaths) return std::nullopt;
-  return fmt::format("; {} have died within {} s here", deaths_.size(), kDeathsCount.count());
+  if (deaths_.note(Clock::now())) return std::nullopt;
+  return fmt::format("; {} have died within {} s here", deaths_.of_late(), ServiceDeaths::kCount.count());
+}
+
+std::string NodeServices::where_it_was(std::uint32_t sp) const {
+  const ServicePulse* pulse = processes_.pulse(sp);
+  if (pulse == nullptr || pulse->operations.load(std::memory_order_acquire) == 0) return {};
+  return fmt::format(" after it had taken {}, number {} of communicator {:016x}{:016x}",
+                     name_of(static_cast<Collective>(pulse->collective.load(std::memory_order_relaxed))),
+                     pulse->sequence.load(std::memory_order_relaxed), pulse->group_high.load(std::memory_order_relaxed),
+                     pulse->group_low.load(std::memory_order_relaxed));
 }
 
 std::optional<Services::Clock::time_point> NodeServices::next_look() const {
   std::optional<Clock::time_point> next = neighbours_.next_look();
-  if (!processes_.any_stopped()) return next;
-  const Clock::time_point turn = Clock::now() + StoppedServices::kTurn;
-  return std::min(next.value_or(turn), turn);
+  const auto at = [&next](Clock::time_point time) { next = std::min(next.value_or(time), time); };
+  if (processes_.any_stopped()) at(Clock::now() + StoppedServices::kTurn);
+  if (running_) at(looked_for_hung_ + HungServices::kBetweenLooks);
+  return next;
 }
 
 void NodeServices::send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "service/keeper/neighbours.hpp"
+#include "service/keeper/service_deaths.hpp"
 #include "service/keeper/services.hpp"
 #include "service/topology.hpp"
 
@@ -35,11 +35,14 @@ class NodeServices final : public Services {
   void tell_core_share(std::uint32_t sp);
   [[nodiscard]] Status launch(std::span<const std::uint32_t> sps);
   void configure(std::uint32_t sp);
+  void look_for_hung();
   [[nodiscard]] Status introduce(std::uint32_t sp);
   void introduce_rank(std::uint32_t sp, const LocalRank& rank);
   // Others take their places, or the job cannot go on.
   void replace(const std::vector<LostService>& lost);
   [[nodiscard]] std::optional<std::string> why_not_replaced(const LostService& lost);
+  // "after it had taken ...", if it had taken anything.
+  [[nodiscard]] std::string where_it_was(std::uint32_t sp) const;
 
   ServiceProcesses processes_;
   CoreClaims claims_;
@@ -47,8 +50,9 @@ class NodeServices final : public Services {
   CpuMask rank_cpus_;          // that this node's ranks are bound to
   Result<Topology> topology_;  // read while ranks are still on their way
   std::uint64_t cache_bytes_ = 0;
-  bool running_ = false;                  // ranks have had their welcome
-  std::deque<Clock::time_point> deaths_;  // of late
+  bool running_ = false;  // ranks have had their welcome
+  Clock::time_point looked_for_hung_;
+  ServiceDeaths deaths_;
 };
 
 }  // namespace outrigger::service

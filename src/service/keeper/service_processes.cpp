@@ -1,8 +1,11 @@
 #include "service/keeper/service_processes.hpp"
 
+#include <linux/sockios.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <array>
@@ -42,7 +45,7 @@ void hurry_to_end(pid_t pid) {
 }  // namespace
 
 ServiceProcesses::ServiceProcesses(ServiceStarter& starter, Events& events, std::uint32_t turns_until_lost)
-    : starter_(starter), events_(events), stopped_(turns_until_lost) {
+    : starter_(starter), events_(events), stopped_(turns_until_lost), hung_(StoppedServices::kTurn * turns_until_lost) {
   if (starter_.state_event() >= 0) events_.watch(starter_.state_event(), {Source::service_state, 0});
 }
 
@@ -57,7 +60,8 @@ Status ServiceProcesses::start(std::uint32_t sp) {
   process.socket = QueuedSocket(std::move(started.value().control));
   process.exit_event = std::move(started.value().exit_event);
   process.last_words.clear();
-  process.stopped_for_long = false;
+  process.given_up.clear();
+  hung_.forget(sp);
   process.connected.reset();
   for (Process& other : processes_) other.connected.reset(sp);
   ++process.times_started;
@@ -167,16 +171,58 @@ void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& mess
     if (received.message->kind() == ControlKind::protest) sort(sp, std::move(*received.message), messages);
   }
   const std::string how = starter_.how_it_ended(sp);
-  lose(sp, process.stopped_for_long ? kStoppedForLong : how, starter_.was_killed(sp));
+  lose(sp, process.given_up.empty() ? how : process.given_up, starter_.was_killed(sp));
 }
 
 void ServiceProcesses::look_for_stopped() {
   const auto sp = stopped_.look(starter_, count(), StoppedServices::Clock::now());
-  if (!sp) return;
-  Process& process = processes_[*sp];
-  if (!process.socket.open() || std::exchange(process.stopped_for_long, true)) return;
-  if (!process.exit_event.valid()) lose(*sp, kStoppedForLong, false);
+  if (sp) give_up(*sp, kStoppedForLong);
+}
+
+void ServiceProcesses::give_up(std::uint32_t sp, const std::string& why) {
+  Process& process = processes_[sp];
+  if (!process.socket.open() || !process.given_up.empty()) return;
+  process.given_up = why;
+  if (!process.exit_event.valid()) lose(sp, why, false);
   hurry_to_end(process.pid);  // it must not go on beside another one, or leave as if the job had ended well
+}
+
+void ServiceProcesses::show_pulse(std::uint32_t sp) {
+  Process& process = processes_[sp];
+  if (!process.pulse.valid()) {
+    Result<UniqueFd> fd = create_sealed_memory("outrigger-pulse", kPulseBytes, Backing::reserved);
+    Result<Mapping> mapping = fd ? Mapping::map(fd.value().get(), kPulseBytes) : Result<Mapping>(Error{fd.error()});
+    if (!mapping) return;  // it is not looked at
+    process.pulse = std::move(mapping).value();
+    process.pulse_fd = std::move(fd).value();
+  }
+  const int fd = process.pulse_fd.get();
+  tell(sp, ControlKind::pulse, RankBody{}, std::span(&fd, 1));
+}
+
+const ServicePulse* ServiceProcesses::pulse(std::uint32_t sp) const {
+  const Mapping& mapping = processes_[sp].pulse;
+  return mapping.valid() ? reinterpret_cast<const ServicePulse*>(mapping.base()) : nullptr;
+}
+
+bool ServiceProcesses::work_waits(const Process& process) const {
+  pollfd doorbell{process.doorbell.get(), POLLIN, 0};
+  if (::poll(&doorbell, 1, 0) > 0) return true;
+  int unread = 0;
+  return process.socket.waiting() != 0 || (::ioctl(process.socket.fd(), SIOCOUTQ, &unread) == 0 && unread > 0);
+}
+
+void ServiceProcesses::look_for_hung(const std::bitset<kMaxServices>& have_posts) {
+  for (std::uint32_t sp = 0; sp < count(); ++sp) {
+    const Process& process = processes_[sp];
+    const ServicePulse* shown = pulse(sp);
+    if (!process.socket.open() || shown == nullptr) continue;
+    const std::optional<ProcessSign> sign = sign_of_process(process.pid);
+    if (!sign) continue;
+    const bool waits = have_posts.test(sp) || work_waits(process);
+    const auto why = hung_.look(sp, {shown->turns.load(std::memory_order_relaxed), waits, *sign});
+    if (why) give_up(sp, *why);
+  }
 }
 
 void ServiceProcesses::lose(std::uint32_t sp, const std::string& how, bool killed) {

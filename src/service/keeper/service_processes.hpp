@@ -10,8 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/shared_memory.hpp"
 #include "protocol/control.hpp"
+#include "protocol/service_pulse.hpp"
 #include "service/keeper/events.hpp"
+#include "service/keeper/hung_services.hpp"
 #include "service/keeper/queued_socket.hpp"
 #include "service/keeper/starter.hpp"
 #include "service/keeper/stopped_services.hpp"
@@ -23,7 +26,7 @@ struct ServiceMessage {
   ControlMessage message;
 };
 
-// One that has ended, or does nothing because a signal has stopped it.
+// One that has ended, or has been ended because it did nothing.
 struct LostService {
   std::uint32_t sp = 0;
   pid_t pid = 0;
@@ -66,6 +69,13 @@ class ServiceProcesses {
   // is stopped.
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event);
   [[nodiscard]] bool any_stopped() const { return stopped_.any(); }
+  // It shows from now on that it gets on; what it shows is left to the one that takes its place.
+  void show_pulse(std::uint32_t sp);
+  // Null: it shows nothing.
+  [[nodiscard]] const ServicePulse* pulse(std::uint32_t sp) const;
+  // To be called HungServices::kBetweenLooks apart, of those that show_pulse(). `have_posts`: of whose ranks some have
+  // posted what they have not taken. Ends those that do not get on.
+  void look_for_hung(const std::bitset<kMaxServices>& have_posts);
   // Those lost since the last call, each once.
   [[nodiscard]] std::vector<LostService> take_lost() { return std::exchange(lost_, {}); }
 
@@ -81,7 +91,9 @@ class ServiceProcesses {
     std::bitset<kMaxServices> connected;  // to these
     std::string last_words;               // its protest about the whole job
     std::uint32_t times_started = 0;
-    bool stopped_for_long = false;  // so it has been killed
+    Mapping pulse;  // invalid: it shows none
+    UniqueFd pulse_fd;
+    std::string given_up;  // why it has been killed
   };
 
   void watch_socket(std::uint32_t sp);
@@ -90,12 +102,15 @@ class ServiceProcesses {
   void closed(std::uint32_t sp, const ControlSocket::Received& last, std::vector<ServiceMessage>& messages);
   void ended(std::uint32_t sp, std::vector<ServiceMessage>& messages);
   void look_for_stopped();
+  void give_up(std::uint32_t sp, const std::string& why);
+  [[nodiscard]] bool work_waits(const Process& process) const;
   void lose(std::uint32_t sp, const std::string& how, bool killed);
 
   ServiceStarter& starter_;
   Events& events_;
   std::vector<Process> processes_;
   StoppedServices stopped_;
+  HungServices hung_;
   std::vector<LostService> lost_;
 };
 

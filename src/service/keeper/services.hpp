@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "service/keeper/keeper_config.hpp"
@@ -43,6 +44,9 @@ class Services {
   // Why they cannot go on: the first reason.
   [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
 
+  // What people should know though the job goes on: once.
+  [[nodiscard]] std::optional<std::string> take_warning() { return std::exchange(warning_, std::nullopt); }
+
   virtual void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) = 0;
   template <class T>
   void tell_all(ControlKind kind, const T& body, std::span<const int> fds = {}) {
@@ -63,6 +67,7 @@ class Services {
   // What each has to know first.
   [[nodiscard]] ConfigureBody configuration(std::uint32_t sp) const;
   void fail(std::string reason);
+  void warn(std::string text) { warning_ = std::move(text); }
   // Error: why no region can be handed to them now.
   [[nodiscard]] virtual Status take_regions() const = 0;
 
@@ -73,6 +78,7 @@ class Services {
 
  private:
   std::optional<std::string> failure_;
+  std::optional<std::string> warning_;
 };
 
 // The name of this machine, for people.

@@ -43,6 +43,15 @@ void CoursePolicy::wish_for(const GroupId& group) {
   engine_->wish(group, Suspended{0, sizes_.small(group)});
 }
 
+void CoursePolicy::wish_everywhere() {
+  engine_->wish(Suspended{wishes_native_ ? kEveryCollective : std::uint16_t{0}, 0, failing_});
+}
+
+void CoursePolicy::give_up_offloading() {
+  failing_ = true;
+  wish_everywhere();
+}
+
 void CoursePolicy::look_after(Clock::time_point now, const fabric::Business& /*business*/) {
   if (engine_ == nullptr) return;
   if (idle_times_ && now - looked_ >= kBetweenRunTimes) {
@@ -53,7 +62,7 @@ void CoursePolicy::look_after(Clock::time_point now, const fabric::Business& /*b
   if (watch_.taken() != wishes_native_) {
     wishes_native_ = watch_.taken();
     spdlog::info("others {} this core", wishes_native_ ? "take" : "have left");
-    engine_->wish(Suspended{wishes_native_ ? kEveryCollective : std::uint16_t{0}, 0});
+    wish_everywhere();
   }
   if (engine_->wants_retry() && now - retried_ >= kBetweenRetries) {
     retried_ = now;

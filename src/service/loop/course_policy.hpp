@@ -31,6 +31,9 @@ class CoursePolicy final : public fabric::Port {
   void publish_other_job(std::int32_t process);
   void remove(const SegmentHeader& header);
 
+  // Service processes die too often: from now on nothing is offloaded. Once there is an engine.
+  void give_up_offloading();
+
   // What ranks say.
   void posted(const engine::PostedOperation& operation);
   void larger_blocks(const GroupId& group, Collective collective);
@@ -52,6 +55,7 @@ class CoursePolicy final : public fabric::Port {
   void read_run_times(Clock::time_point now);
   void read_free_share(Clock::time_point now);
   void wish_for(const GroupId& group);
+  void wish_everywhere();
 
   engine::Engine* engine_ = nullptr;
   BlockSizes sizes_;
@@ -62,6 +66,7 @@ class CoursePolicy final : public fabric::Port {
   RunTimes times_;
   std::int32_t other_job_ = 0;
   bool wishes_native_ = false;
+  bool failing_ = false;
   Clock::time_point looked_;
   Clock::time_point retried_;
   Clock::time_point free_since_;  // the last reading of the core's idle time, and what it was

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "service/log.hpp"
+#include "service/loop/faults.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -207,6 +208,8 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
   node_.slots().set_marks(operation.rank, operation.slot, body.marks, body.group_size);
   node_.courses().learn(operation.rank, operation.id.group, CourseNumber{body.course});
   courses_.posted(operation);
+  if (pulse_ != nullptr) pulse_->taken(operation.id, operation.collective);
+  fail_at(operation.collective);
   engine_->post(std::move(operation));
 }
 

@@ -16,6 +16,7 @@
 #include "service/loop/course_policy.hpp"
 #include "service/loop/found_posts.hpp"
 #include "service/loop/group_cache.hpp"
+#include "service/loop/pulse.hpp"
 #include "service/loop/slot_decoder.hpp"
 
 namespace outrigger::service {
@@ -36,6 +37,8 @@ class PostIntake {
   PostIntake(fabric::HostFabric& node, CoursePolicy& courses) : node_(node), courses_(courses) {}
 
   void serve(WorldRank rank, SegmentView segment);
+  // What it takes last is shown there. Must outlive this.
+  void show_in(Pulse& pulse) { pulse_ = &pulse; }
   // Segments are mirrors, and who posts is told of our sleep by a port.
   void set_mirrors() { mirrors_ = true; }
   // Before the first take(). `completes`: for what does not reach the engine. All must outlive this.
@@ -95,6 +98,7 @@ class PostIntake {
   std::optional<GroupCache> groups_;
   std::vector<ServedRank> served_;
   std::vector<Misbehaved> misbehaved_;
+  Pulse* pulse_ = nullptr;  // null: it is not shown
   bool mirrors_ = false;
   bool has_taken_ = false;
 };

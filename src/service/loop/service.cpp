@@ -15,6 +15,7 @@ constexpr std::chrono::microseconds kBetweenLooksForRest{50};
 }  // namespace
 
 Service::Service(UniqueFd control) : keeper_(std::move(control)) {
+  posts_.show_in(pulse_);
   business_.operations_open = [this] {
     const engine::Engine* engine = wiring_.engine();
     return engine != nullptr && engine->open_operations() != 0;
@@ -23,6 +24,7 @@ Service::Service(UniqueFd control) : keeper_(std::move(control)) {
 
 int Service::run() {
   while (!keeper_.ended()) {
+    pulse_.beat();
     if (turn()) {
       sleeper_.stay_awake();
     } else if (wiring_.engine() != nullptr && sleeper_.must_sleep_now()) {

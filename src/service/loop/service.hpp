@@ -5,6 +5,7 @@
 //   post_intake   what ranks post
 //   course_policy whether it had better not be handed over at present
 //   wiring        ranks, peers, ports and engine, put together as the keeper says
+//   pulse         by what its keeper sees that it gets on
 //   keeper_link   the keeper, and how a service process ends
 //
 // No threads, no locks. What goes in and out goes by ports (fabric/port.hpp), of which the loop knows no more.
@@ -20,6 +21,7 @@
 #include "fabric/port.hpp"
 #include "service/loop/keeper_link.hpp"
 #include "service/loop/post_intake.hpp"
+#include "service/loop/pulse.hpp"
 #include "service/loop/sleeper.hpp"
 #include "service/loop/wiring.hpp"
 
@@ -54,7 +56,8 @@ class Service {
   CoursePolicy courses_;
   PostIntake posts_{host_, courses_};
   Sleeper sleeper_{keeper_.fd(), ports_, posts_};
-  Wiring wiring_{keeper_, host_, ports_, posts_, courses_, sleeper_};
+  Pulse pulse_;
+  Wiring wiring_{keeper_, host_, ports_, posts_, courses_, sleeper_, pulse_};
   fabric::Business business_;
   std::vector<std::byte> message_;  // kept for its memory
   Clock::time_point control_read_;

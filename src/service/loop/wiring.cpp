@@ -10,6 +10,7 @@
 #include "protocol/byte_ring.hpp"
 #include "service/fatal.hpp"
 #include "service/log.hpp"
+#include "service/loop/faults.hpp"
 #include "service/loop/rank_reach.hpp"
 #include "service/loop/scheduling.hpp"
 #include "service/topology.hpp"
@@ -32,8 +33,8 @@ void set_reason(std::array<char, kReasonBytes>& to, const std::string& reason) {
 }  // namespace
 
 Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts,
-               CoursePolicy& courses, Sleeper& sleeper)
-    : keeper_(keeper), host_(host), ports_(ports), posts_(posts), courses_(courses), sleeper_(sleeper) {
+               CoursePolicy& courses, Sleeper& sleeper, Pulse& pulse)
+    : keeper_(keeper), host_(host), ports_(ports), posts_(posts), courses_(courses), sleeper_(sleeper), pulse_(pulse) {
   add_port(host_.rings());
   add_port(host_);
   add_port(courses_);
@@ -45,6 +46,13 @@ void Wiring::handle(ControlMessage& message) {
   }
   switch (message.kind()) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
+    case ControlKind::pulse:
+      if (const Status shown = pulse_.show_in(message.fds()[0]); !shown) keeper_.fail(shown.error());
+      return;
+    case ControlKind::careful:
+      careful_ = true;
+      if (engine_) courses_.give_up_offloading();
+      return;
     case ControlKind::core_share: return share_core(message.body<CoreShareBody>());
     case ControlKind::peer_ring: return add_peer(message.body<PeerRingBody>(), message.fds());
     case ControlKind::rank_joined: return add_rank(message.body<RankJoinedBody>(), message.fds());
@@ -62,6 +70,7 @@ void Wiring::handle(ControlMessage& message) {
 void Wiring::configure(const ConfigureBody& body) {
   configuration_ = body;
   self_ = SpId{body.sp};
+  arrange_faults_of(body.epoch);
   sp_of_rank_.resize(body.world_size);
   sleeper_.share_core(body.core_share);
   host_.share_core(body.core_share);
@@ -132,9 +141,9 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   host_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (found.reach & kReachCma) != 0));
   fabric::RankMemory& memory = *host_.rank(rank);
   memory.set_probe(body.probe_address);
-  memory.set_windows(std::move(found.windows));
+  if (!careful_) memory.set_windows(std::move(found.windows));
   if (body.sp == configuration_->sp) {
-    if ((found.reach & kReachCopier) != 0) host_.expect_copier(rank);
+    if ((found.reach & kReachCopier) != 0 && !careful_) host_.expect_copier(rank);
     sleeper_.watch_doorbell(std::move(fds[1]));
     posts_.serve(rank, view);
     courses_.publish_to(view.header());
@@ -328,6 +337,7 @@ void Wiring::start_engine_when_complete() {
   engine::EngineConfig config;
   config.self = self_;
   config.epoch = Epoch{configuration_->epoch};
+  if (careful_) config.limits.window_moves = 1;
   if (many_nodes) {
     config.sp_of_rank = job_map_->sp_of_rank;
     for (std::uint32_t sp = 0; sp < job_map_->sp_count; ++sp) config.node_of_sp.push_back(job_map_->node_of(SpId{sp}));
@@ -345,6 +355,7 @@ void Wiring::start_engine_when_complete() {
   const Status taken = posts_.take_over(configuration_->epoch - 1);
   if (!taken)
     keeper_.fail("the operations of the service process before this one cannot be gone on with: " + taken.error());
+  if (careful_) courses_.give_up_offloading();  // after the courses that ranks have
 }
 
 void Wiring::leave() {

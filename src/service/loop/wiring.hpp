@@ -21,6 +21,7 @@
 #include "protocol/job_map.hpp"
 #include "service/loop/keeper_link.hpp"
 #include "service/loop/post_intake.hpp"
+#include "service/loop/pulse.hpp"
 #include "service/loop/sleeper.hpp"
 
 namespace outrigger::service {
@@ -29,7 +30,7 @@ class Wiring {
  public:
   // `ports`: each that comes to be is added. All must outlive this.
   Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts, CoursePolicy& courses,
-         Sleeper& sleeper);
+         Sleeper& sleeper, Pulse& pulse);
 
   void handle(ControlMessage& message);
   // Null: not every rank is known yet, or, in the place of another service process, not all that it has left is at
@@ -76,10 +77,14 @@ class Wiring {
   PostIntake& posts_;
   CoursePolicy& courses_;
   Sleeper& sleeper_;
+  Pulse& pulse_;
   std::optional<ConfigureBody> configuration_;
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
   std::uint32_t ranks_known_ = 0;
   bool introduced_ = false;
+  // It takes a dead one's place and does what is left in the simplest way: no rank copies for it, it attaches nobody's
+  // memory, and it makes one move at a time.
+  bool careful_ = false;
   std::uint32_t looks_for_rest_ = 0;
   std::map<SpId, Epoch> peer_epochs_;  // of this node
   SpId self_;                          // in the job

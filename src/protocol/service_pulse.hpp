@@ -1,0 +1,33 @@
+// What a service process shows of itself to its keeper, in a page that the keeper has made and that outlives it: that
+// it gets on, and what it has taken last. Where it says nothing its keeper looks at what the kernel says of it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "protocol/collective.hpp"
+#include "protocol/ids.hpp"
+
+namespace outrigger {
+
+struct alignas(64) ServicePulse {
+  std::atomic<std::uint64_t> turns;  // of its loop; while it sleeps there are none, and nobody wakes it for one
+  // The operation that it has taken last.
+  std::atomic<std::uint64_t> operations;  // taken so far, by all that have shown themselves here
+  std::atomic<std::uint64_t> group_high;
+  std::atomic<std::uint64_t> group_low;
+  std::atomic<std::uint64_t> sequence;
+  std::atomic<std::uint32_t> collective;  // Collective
+
+  void show(const OperationId& id, Collective taken) {
+    group_high.store(id.group.high, std::memory_order_relaxed);
+    group_low.store(id.group.low, std::memory_order_relaxed);
+    sequence.store(id.sequence, std::memory_order_relaxed);
+    collective.store(static_cast<std::uint32_t>(taken), std::memory_order_relaxed);
+    operations.store(operations.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+};
+static_assert(sizeof(ServicePulse) == 64);
+inline constexpr std::uint64_t kPulseBytes = 4096;
+
+}  // namespace outrigger

@@ -1,0 +1,114 @@
+#include "service/keeper/hung_services.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace outrigger::service {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kLimit{12};
+constexpr std::uint32_t kLooks = kLimit / HungServices::kBetweenLooks;
+
+class HungServicesTest : public ::testing::Test {
+ protected:
+  HungServicesTest() { EXPECT_EQ(hung_.look(0, sign_), std::nullopt); }
+
+  // What a look says after it has used so much time.
+  [[nodiscard]] std::optional<std::string> look(char state, milliseconds used, bool work_waits) {
+    sign_.process.state = state;
+    sign_.process.cpu += used;
+    sign_.work_waits = work_waits;
+    return hung_.look(0, sign_);
+  }
+  void turn() { ++sign_.turns; }
+
+  HungServices hung_{kLimit};
+  ServiceSign sign_;
+};
+
+TEST_F(HungServicesTest, OneThatSleepsWithNothingToDoIsWell) {
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(look('S', milliseconds(0), false), std::nullopt);
+}
+
+TEST_F(HungServicesTest, OneThatTurnsIsWellHoweverBusy) {
+  for (int i = 0; i < 1000; ++i) {
+    turn();
+    EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
+  }
+}
+
+TEST_F(HungServicesTest, OneThatRunsWithoutATurnIsLostAfterTheLimit) {
+  for (std::uint32_t i = 1; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), false), std::nullopt) << i;
+  const std::optional<std::string> why = look('R', seconds(2), false);
+  ASSERT_TRUE(why);
+  EXPECT_EQ(*why, "has not got on for 12 s (state R, 12.0 s of CPU time)");
+}
+
+TEST_F(HungServicesTest, OneThatSleepsThroughItsDoorbellIsLostAfterTheLimit) {
+  for (std::uint32_t i = 1; i < kLooks; ++i) EXPECT_EQ(look('S', milliseconds(0), true), std::nullopt) << i;
+  const std::optional<std::string> why = look('S', milliseconds(0), true);
+  ASSERT_TRUE(why);
+  EXPECT_EQ(*why, "has slept for 12 s though work waits for it");
+}
+
+TEST_F(HungServicesTest, OneThatIsGivenNoTimeIsNot) {
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(look('R', milliseconds(0), true), std::nullopt);  // others run
+    EXPECT_EQ(look('D', milliseconds(0), true), std::nullopt);  // its memory is on a disk
+  }
+}
+
+TEST_F(HungServicesTest, OneThatIsGivenLittleTimeIsGivenLonger) {
+  std::uint32_t looks = 1;
+  while (!look('R', milliseconds(100), true)) ASSERT_LT(++looks, 1000U);
+  EXPECT_EQ(looks, HungServices::kLeastCpu / milliseconds(100));
+}
+
+TEST_F(HungServicesTest, ATurnBeginsAnew) {
+  for (int round = 0; round < 10; ++round) {
+    turn();
+    for (std::uint32_t i = 0; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
+  }
+  EXPECT_NE(look('R', seconds(2), true), std::nullopt);
+}
+
+TEST_F(HungServicesTest, OneThatIsStoppedOrTracedIsAnothersBusiness) {
+  for (const char state : {'T', 't'}) {
+    for (std::uint32_t i = 1; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
+    for (std::uint32_t i = 0; i < 3 * kLooks; ++i) EXPECT_EQ(look(state, milliseconds(0), true), std::nullopt);
+    for (std::uint32_t i = 1; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
+    turn();
+    EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
+  }
+}
+
+TEST_F(HungServicesTest, TheOneThatTakesItsPlaceBeginsAnew) {
+  for (std::uint32_t i = 1; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
+  hung_.forget(0);
+  sign_.process.cpu = milliseconds(0);
+  for (std::uint32_t i = 0; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
+}
+
+TEST(SignOfProcess, IsThisOnes) {
+  const std::optional<ProcessSign> before = sign_of_process(::getpid());
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->state, 'R');
+  const auto end = std::chrono::steady_clock::now() + seconds(20);
+  std::optional<ProcessSign> now;
+  do {
+    now = sign_of_process(::getpid());
+    ASSERT_TRUE(now);
+  } while (now->cpu < before->cpu + milliseconds(50) && std::chrono::steady_clock::now() < end);
+  EXPECT_GE(now->cpu, before->cpu + milliseconds(50));
+  EXPECT_EQ(sign_of_process(0), std::nullopt);
+}
+
+}  // namespace
+}  // namespace outrigger::service
