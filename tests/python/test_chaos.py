@@ -41,6 +41,9 @@ def test_strikes_are_the_same_for_a_seed() -> None:
     assert any(drawn[0].at_s == 0 for drawn in many), "some while the job starts"
     assert any(drawn[0].at_s == drawn[1].at_s for drawn in many), "some at once"
     assert any(not strike.kills for drawn in many for strike in drawn)
+    cut = [strike for drawn in (strikes.draw(f"{i}", 3.0, 1, False, cuts=True) for i in range(100)) for strike in drawn]
+    assert 20 < sum(strike.cut_s is not None for strike in cut) < 80
+    assert all(strike.cut_s is None or 0 < strike.cut_s <= 2 for strike in cut)
 
 
 def test_a_recovery_lasts_from_the_kill_to_the_takeover() -> None:

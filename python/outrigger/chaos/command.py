@@ -6,6 +6,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from outrigger import artifacts, formats, options
 from outrigger.bar import Bar
 from outrigger.chaos import strikes
 from outrigger.chaos.outcome import Outcome
+from outrigger.chaos.places import Here, OnCluster
 from outrigger.chaos.runs import Runs
 from outrigger.errors import UserError
 from outrigger.settings import FIXED
@@ -36,17 +38,27 @@ def _make_place(place: Path) -> Path:
     return place.absolute()
 
 
-def _run_all(screen: Console, runs: Runs, kills: int, a_run: int, seed: str, stops: bool) -> list[Outcome]:
+@dataclass(frozen=True)
+class _Wanted:
+    kills: int
+    kills_a_run: int
+    stops: bool
+    cuts: bool
+
+
+def _run_all(screen: Console, runs: Runs, wanted: _Wanted, seed: str) -> list[Outcome]:
+    kills = wanted.kills
     outcomes: list[Outcome] = []
     with Bar(screen) as bar:
         began = time.monotonic()
         undisturbed = runs.undisturbed()
-        guess_s = undisturbed.took_s * (1 + kills / a_run)
+        guess_s = undisturbed.took_s * (1 + kills / wanted.kills_a_run)
         bar.shows(f"{kills} kills", undisturbed.took_s, guess_s)
         done = without = 0
         while done < kills and without < _MOST_WITHOUT:
             one = f"{seed}/{len(outcomes)}"
-            drawn = strikes.draw(one, undisturbed.took_s, min(kills - done, a_run), stops)
+            now = min(kills - done, wanted.kills_a_run)
+            drawn = strikes.draw(one, undisturbed.took_s, now, wanted.stops, wanted.cuts)
             try:
                 outcomes.append(runs.run(one, drawn, undisturbed))
             except KeyboardInterrupt:
@@ -73,6 +85,8 @@ def _show(screen: Console, outcomes: Sequence[Outcome], seed: str) -> None:
     table.add_row("runs", str(len(outcomes)))
     table.add_row("service processes killed", str(sum(outcome.kills for outcome in outcomes)))
     table.add_row("stopped for a while", str(sum(outcome.stops for outcome in outcomes)))
+    if any(outcome.cuts for outcome in outcomes):
+        table.add_row("hosts cut off for a while", str(sum(outcome.cuts for outcome in outcomes)))
     rest = sum(outcome.kills for outcome in outcomes) - len(found)
     at_the_end = f"; the other {rest} were killed when the program was about to end" if rest else ""
     table.add_row("replaced", f"{len(found)}{at_the_end}")
@@ -109,6 +123,15 @@ def chaos(
         ),
     ] = strikes.USUAL_KILLS,
     stops: Annotated[bool, typer.Option("--stops", help="Stop some for up to two seconds, too.")] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="NAME",
+            help="On the hosts of a cluster that outrigger cluster has made.",
+        ),
+    ] = None,
+    cuts: Annotated[bool, typer.Option("--cuts", help="Cut some of its hosts off for up to two seconds, too.")] = False,
     seed: Annotated[str | None, typer.Option("--seed", help="The same strikes again.", show_default="drawn")] = None,
     compare: Annotated[
         bool, typer.Option("--compare-output", help="Standard output must be that of a run to which nothing is done.")
@@ -130,9 +153,13 @@ def chaos(
     words += ["--services", str(services)] if services else []
     words += [word for rules in algorithm or ["all=on"] for word in ("--algorithm", rules)]
     words += ["--reach", reach] if reach else []
-    runs = Runs(artifacts.find(build), (*words, "--", *program), _make_place(out), compare)
+    place = _make_place(out)
+    where = Here() if cluster is None else OnCluster.of(cluster, ranks, place)
+    if cuts and not where.hosts():
+        raise UserError("--cuts needs --cluster with two hosts or more: there are no links to be cut on this machine")
+    runs = Runs(artifacts.find(build), (*words, "--", *program), place, compare, where)
     seed = seed or secrets.token_hex(4)
-    outcomes = _run_all(screen, runs, kills, kills_a_run, seed, stops)
+    outcomes = _run_all(screen, runs, _Wanted(kills, kills_a_run, stops, cuts), seed)
     _show(screen, outcomes, seed)
     if json_to is not None:
         json_to.write_text(formats.as_json({"seed": seed, "runs": outcomes}))

@@ -29,6 +29,7 @@ class Outcome:
     seed: str
     kills: int
     stops: int
+    cuts: int
     took_s: float
     recoveries: tuple[Recovery, ...]
     wrong: str | None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from outrigger.artifacts import Artifacts
 from outrigger.bench import jobs
 from outrigger.chaos import strikes, victims
 from outrigger.chaos.outcome import Outcome, recoveries, restarts_in
+from outrigger.chaos.places import Here, Place
 from outrigger.errors import UserError
 
 _LOOK_S = 0.002
@@ -33,6 +33,7 @@ class Runs:
     place: Path
     compares: bool
     """A run's output must be that of the undisturbed one."""
+    where: Place = field(default_factory=Here)
 
     def undisturbed(self) -> Undisturbed:
         """UserError: the program does not run as it is."""
@@ -54,7 +55,7 @@ class Runs:
         if wrong is None:
             for path in (run.log, run.out, run.report):
                 path.unlink(missing_ok=True)
-        return Outcome(seed, len(run.kills), run.stops, run.took_s, found, wrong)
+        return Outcome(seed, len(run.kills), run.stops, run.cuts, run.took_s, found, wrong)
 
     def _what_is_wrong(self, run: _Run, undisturbed: Undisturbed) -> str | None:
         if run.code is None:
@@ -89,8 +90,10 @@ class _Run:
     kills: list[float] = field(default_factory=list)
     """When, in seconds since the epoch."""
     stops: int = 0
+    cuts: int = 0
     _stopped: list[tuple[float, int]] = field(default_factory=list)
     """Until when, and who."""
+    _cut_off: list[tuple[float, str]] = field(default_factory=list)
 
     @property
     def log(self) -> Path:
@@ -147,6 +150,9 @@ class _Run:
         there = [pid for pid in there if all(pid != stopped for _, stopped in self._stopped)]
         if not there:
             return False
+        if strike.cut_s is not None:
+            self._cut_off_one(number, strike.cut_s, seed)
+            return True
         pid = strikes.pick(seed, number, there)
         with suppress(ProcessLookupError):
             if strike.stop_s is None:
@@ -158,7 +164,18 @@ class _Run:
                 self._stopped.append((time.monotonic() + strike.stop_s, pid))
         return True
 
+    def _cut_off_one(self, number: int, cut_s: float, seed: str) -> None:
+        host = strikes.pick(seed, number, self.runs.where.hosts())
+        if all(host != cut for _, cut in self._cut_off):
+            self.runs.where.link(host, "down")
+            self.cuts += 1
+            self._cut_off.append((time.monotonic() + cut_s, host))
+
     def _go_on(self, *, everybody: bool = False) -> None:
+        for until, host in list(self._cut_off):
+            if everybody or time.monotonic() >= until:
+                self._cut_off.remove((until, host))
+                self.runs.where.link(host, "up")
         for until, pid in list(self._stopped):
             if everybody or time.monotonic() >= until:
                 self._stopped.remove((until, pid))
@@ -167,4 +184,4 @@ class _Run:
 
 
 def _command(runs: Runs, report: Path) -> list[str]:
-    return [sys.executable, "-m", "outrigger", "run", "--report", str(report), *runs.options]
+    return [*runs.where.starts(), "run", *runs.where.options(), "--report", str(report), *runs.options]
