@@ -17,6 +17,8 @@ struct PlainGreeting {
   std::uint32_t step = 0;
   std::uint32_t from = 0;
   std::uint32_t to = 0;
+  std::uint32_t from_epoch = 0;
+  std::uint32_t to_epoch = 0;
   std::uint32_t reserved = 0;
   Nonce mine{};
   Nonce yours{};
@@ -44,6 +46,8 @@ EncodedGreeting encode_greeting(const GreetingMessage& message) {
   plain.step = static_cast<std::uint32_t>(message.step);
   plain.from = message.from.value();
   plain.to = message.to.value();
+  plain.from_epoch = message.from_epoch.value();
+  plain.to_epoch = message.to_epoch.value();
   plain.mine = message.mine;
   plain.yours = message.yours;
   plain.proof = message.proof;
@@ -68,7 +72,17 @@ std::optional<GreetingMessage> decode_greeting(std::span<const std::byte> bytes)
   if (plain.magic != kGreetingMagic || !known || plain.reserved != 0) return std::nullopt;
   const auto step = static_cast<Step>(plain.step);
   if (step == Step::call && (plain.yours != Nonce{} || plain.proof != Mac{})) return std::nullopt;
-  return GreetingMessage{step, plain.version, SpId{plain.from}, SpId{plain.to}, plain.mine, plain.yours, plain.proof};
+  GreetingMessage message;
+  message.step = step;
+  message.version = plain.version;
+  message.from = SpId{plain.from};
+  message.to = SpId{plain.to};
+  message.from_epoch = Epoch{plain.from_epoch};
+  message.to_epoch = Epoch{plain.to_epoch};
+  message.mine = plain.mine;
+  message.yours = plain.yours;
+  message.proof = plain.proof;
+  return message;
 }
 
 const Nonce& Greeting::own_nonce() {
@@ -83,24 +97,41 @@ Mac Greeting::proof_of(const GreetingMessage& message) const {
                              .bytes(job_->digest)
                              .number(message.from.value())
                              .number(message.to.value())
+                             .number(message.from_epoch.value())
+                             .number(message.to_epoch.value())
                              .bytes(message.mine)
                              .bytes(message.yours));
 }
 
-GreetingMessage Greeting::proven(Step step, const Nonce& theirs) {
-  GreetingMessage message{step, kProtocolVersion, self_, peer_, own_nonce(), theirs, {}};
-  message.proof = proof_of(message);
+GreetingMessage Greeting::message(Step step, const Nonce& theirs) {
+  GreetingMessage message;
+  message.step = step;
+  message.version = kProtocolVersion;
+  message.from = self_;
+  message.to = peer_;
+  message.from_epoch = self_epoch_;
+  message.to_epoch = peer_epoch_;
+  message.mine = own_nonce();
+  message.yours = theirs;
   return message;
 }
 
-wire::Pass Greeting::pass(SpId from, SpId to, const Nonce& of_sender, const Nonce& of_receiver) const {
+GreetingMessage Greeting::proven(Step step, const Nonce& theirs) {
+  GreetingMessage said = message(step, theirs);
+  said.proof = proof_of(said);
+  return said;
+}
+
+wire::Pass Greeting::pass(const End& sender, const End& receiver) const {
   const Mac mac = hmac(job_->key, Statement("outrigger pass")
                                       .number(kProtocolVersion)
                                       .bytes(job_->digest)
-                                      .number(from.value())
-                                      .number(to.value())
-                                      .bytes(of_sender)
-                                      .bytes(of_receiver));
+                                      .number(sender.sp.value())
+                                      .number(receiver.sp.value())
+                                      .number(sender.epoch.value())
+                                      .number(receiver.epoch.value())
+                                      .bytes(sender.nonce)
+                                      .bytes(receiver.nonce));
   wire::Pass pass{};
   std::copy_n(mac.begin(), pass.size(), pass.begin());
   return pass;
@@ -108,15 +139,17 @@ wire::Pass Greeting::pass(SpId from, SpId to, const Nonce& of_sender, const Nonc
 
 void Greeting::know(const Nonce& theirs) {
   theirs_ = theirs;
-  pass_in_ = pass(peer_, self_, theirs, own_nonce());
-  pass_out_ = pass(self_, peer_, own_nonce(), theirs);
+  const End self{self_, self_epoch_, own_nonce()};
+  const End peer{peer_, peer_epoch_, theirs};
+  pass_in_ = pass(peer, self);
+  pass_out_ = pass(self, peer);
 }
 
 // Who is known but has not said that it knows us is asked by an answer: that one is answered by an accept again.
 std::optional<GreetingMessage> Greeting::call() {
   if (open_) return std::nullopt;
   if (theirs_) return proven(Step::answer, *theirs_);
-  return GreetingMessage{Step::call, kProtocolVersion, self_, peer_, own_nonce(), {}, {}};
+  return message(Step::call, {});
 }
 
 std::optional<GreetingMessage> Greeting::answer(const Nonce& caller) {
@@ -129,6 +162,7 @@ std::optional<GreetingMessage> Greeting::hear(const GreetingMessage& message) {
   if (job_ == nullptr || message.from != peer_ || message.to != self_ || message.version != kProtocolVersion) {
     return std::nullopt;
   }
+  if (message.from_epoch != peer_epoch_ || message.to_epoch != self_epoch_) return std::nullopt;
   if (message.step == Step::call) {
     // Of a known one only what it may have sent before it knew us: whoever takes its place is introduced anew.
     if (theirs_ && message.mine != *theirs_) return std::nullopt;

@@ -16,7 +16,9 @@
 // From the nonces both derive a pass for each direction, which every further message shows (wire_messages.hpp).
 //
 // A calls again until it is answered. A service process that takes the place of another has a Greeting of its own, with
-// a new nonce: nothing of the old one is kept.
+// a new nonce: nothing of the old one is kept. Each message also says which incarnations (epochs) of the two it is
+// between, and is not listened to by, or from, another one: whoever has not been told yet that its peer has been
+// replaced does not mistake the one for the other.
 //
 // Thread rule: one thread.
 #pragma once
@@ -52,12 +54,14 @@ struct GreetingMessage {
   std::uint32_t version = 0;
   SpId from;
   SpId to;
-  Nonce mine{};   // the sender's
-  Nonce yours{};  // the receiver's; of a call: zeros
-  Mac proof{};    // of a call: zeros
+  Epoch from_epoch{1};
+  Epoch to_epoch{1};  // as the sender knows it
+  Nonce mine{};       // the sender's
+  Nonce yours{};      // the receiver's; of a call: zeros
+  Mac proof{};        // of a call: zeros
 };
 
-inline constexpr std::size_t kGreetingBytes = 24 + 3 * 32;
+inline constexpr std::size_t kGreetingBytes = 32 + 3 * 32;
 using EncodedGreeting = std::array<std::byte, kGreetingBytes>;
 
 [[nodiscard]] EncodedGreeting encode_greeting(const GreetingMessage& message);
@@ -70,7 +74,8 @@ class Greeting {
  public:
   Greeting() = default;
   // `job` must outlive it.
-  Greeting(const JobIdentity& job, SpId self, SpId peer) : job_(&job), self_(self), peer_(peer) {}
+  Greeting(const JobIdentity& job, SpId self, SpId peer, Epoch self_epoch = Epoch{1}, Epoch peer_epoch = Epoch{1})
+      : job_(&job), self_(self), peer_(peer), self_epoch_(self_epoch), peer_epoch_(peer_epoch) {}
 
   // To be sent now, and again every second or so until is_open(). Nothing: it is open.
   [[nodiscard]] std::optional<GreetingMessage> call();
@@ -93,15 +98,23 @@ class Greeting {
 
  private:
   [[nodiscard]] const Nonce& own_nonce();
+  [[nodiscard]] GreetingMessage message(Step step, const Nonce& theirs);
   [[nodiscard]] GreetingMessage proven(Step step, const Nonce& theirs);
   [[nodiscard]] Mac proof_of(const GreetingMessage& message) const;
-  [[nodiscard]] wire::Pass pass(SpId from, SpId to, const Nonce& of_sender, const Nonce& of_receiver) const;
+  struct End {
+    SpId sp;
+    Epoch epoch;
+    const Nonce& nonce;
+  };
+  [[nodiscard]] wire::Pass pass(const End& sender, const End& receiver) const;
   [[nodiscard]] std::optional<GreetingMessage> answer(const Nonce& caller);
   void know(const Nonce& theirs);
 
   const JobIdentity* job_ = nullptr;
   SpId self_;
   SpId peer_;
+  Epoch self_epoch_{1};
+  Epoch peer_epoch_{1};
   std::optional<Nonce> mine_;
   std::optional<Nonce> theirs_;  // once it is proven
   bool open_ = false;

@@ -73,6 +73,7 @@ bool Channels::connect_data(Peer& peer) {
 }
 
 void Channels::call(Peer& peer) {
+  if (peer.held_back) return;
   if (const std::optional<proof::GreetingMessage> message = peer.greeting.call()) greet(peer, *message);
 }
 
@@ -111,6 +112,13 @@ void Channels::send_held(Peer& peer) {
   }
 }
 
+// What the network has taken ends there.
+void Channels::forget(const Peer& former) {
+  const auto held = held_.sends.extract(&former);
+  if (held.empty()) return;
+  for (const auto& send : held.mapped()) under_way_.ended(*send);
+}
+
 bool Channels::all_taken() const {
   return sends_.empty() && std::ranges::all_of(held_.sends, [](const auto& held) { return held.first->is_gone(); });
 }
@@ -122,7 +130,8 @@ ucp_ep_h Channels::endpoint(Peer& peer, Channel channel) {
     if (!opened) {
       if (!peer.is_known()) return nullptr;  // an answer to a call in its name
       peer.broken = true;
-      peers_.fail("node " + peer.node + ": " + opened.error());
+      peer.unreachable = opened.error();
+      if (!options_.on_silent) peers_.lose(peer, {});  // else its node may have another one take its place
       return nullptr;
     }
     connection.endpoint.emplace(std::move(opened).value());

@@ -41,13 +41,15 @@ class Channels {
                   StagingBuffer staging);
   // And greetings. True when there was something.
   [[nodiscard]] bool flush_outboxes();
-  // Calls a peer that there is something for and that has not greeted yet.
+  // Calls a peer that there is something for and that has not greeted yet. Not yet one that is held back.
   void call(Peer& peer);
   // These two take effect in the next flush_outboxes(). The peer knows us from now on: what waits is sent.
   void greet(Peer& peer, const proof::GreetingMessage& message);
   void peer_opened(Peer& peer);
   // What the network can do is known from then on. False: it cannot reach the peer.
   bool connect_data(Peer& peer);
+  // It has been replaced: what waits for it here is dropped.
+  void forget(const Peer& former);
 
   // Of chunks.
   [[nodiscard]] std::uint64_t sending_bytes() const { return under_way_.chunk_bytes; }

@@ -93,6 +93,7 @@ void ChunkReceiver::receive(const Offer& offer, std::byte* place, std::unique_pt
     transfers_.set_chunk_state(offer.header, ChunkState::landing);
   }
   receipts_.emplace(key, std::move(receipt));
+  ++offer.peer->landing;
   const ucs_status_ptr_t request =
       ucp_am_recv_data_nbx(network_.data().get(), offer.descriptor, place, offer.header.bytes, &parameters);
   if (!UCS_PTR_IS_PTR(request)) received(*key, UCS_PTR_STATUS(request));
@@ -109,6 +110,7 @@ void ChunkReceiver::received(Receipt& receipt, ucs_status_t status) {
   const std::unique_ptr<Receipt> done = std::move(receipts_.extract(&receipt).mapped());
   if (channels_.closing()) return;
   Peer& peer = *done->peer;
+  end_landing(peer);
   const wire::Header& header = done->header;
   if (status != UCS_OK) {
     // No fault of the memory: the chunk stays under way until Liveness has seen what became of the peer.
@@ -118,6 +120,7 @@ void ChunkReceiver::received(Receipt& receipt, ucs_status_t status) {
     return;
   }
   if (!done->staging.valid()) return placed(peer, header, MoveStatus::ok);
+  if (peer.replaced) return;  // its move goes on with the one in its place, and nothing of this one is written
   if (!place_of(peer, header)) return placed(peer, header, MoveStatus::owner_lost);  // cancelled meanwhile
   const std::span<const std::byte> bytes(done->staging.data(), header.bytes);
   if (!memory_.is_remote()) return placed(peer, header, memory_.write(header.memory, bytes));
@@ -128,9 +131,11 @@ void ChunkReceiver::received(Receipt& receipt, ucs_status_t status) {
 void ChunkReceiver::place_elsewhere(Peer& peer, const wire::Header& header, const MemoryRef& to,
                                     std::span<const std::byte> bytes, std::shared_ptr<const void> hold) {
   if (is_ours(header)) transfers_.set_chunk_state(header, ChunkState::landing);
+  ++peer.landing;
   memory_.start_write(to, bytes, [this, &peer, header, hold = std::move(hold)](MoveStatus status) {
     if (channels_.closing()) return;
     channels_.set_busy();
+    end_landing(peer);
     placed(peer, header, status);
   });
 }
@@ -144,6 +149,20 @@ void ChunkReceiver::placed(Peer& peer, const wire::Header& header, MoveStatus st
   answer.bytes = header.bytes;
   answer.status = static_cast<std::uint16_t>(status);
   channels_.say(peer, answer);
+}
+
+void ChunkReceiver::end_landing(Peer& peer) {
+  assert(peer.landing != 0 && "every chunk lands once");
+  --peer.landing;
+  if (peer.replaced) channels_.set_busy();  // somebody may wait for it
+}
+
+void ChunkReceiver::forget(const Peer& former) {
+  std::erase_if(offers_, [&](const Offer& offer) {
+    if (offer.peer != &former) return false;
+    ucp_am_data_release(network_.data().get(), offer.descriptor);
+    return true;
+  });
 }
 
 void ChunkReceiver::release_offers() {

@@ -34,6 +34,9 @@ class ChunkReceiver {
   void offered(Peer& peer, const wire::Header& header, void* descriptor);
   // What there are buffers for. True when there was any.
   [[nodiscard]] bool accept_offers();
+  // It has been replaced: what it has offered is not taken any more. What is being written already has to come to rest
+  // before the one in its place is greeted (Peer::landing).
+  void forget(const Peer& former);
 
   [[nodiscard]] std::uint64_t received_bytes() const { return received_bytes_; }
   // To close: no more is received; until then UCX may still write.
@@ -64,6 +67,7 @@ class ChunkReceiver {
   // A chunk is in its place, or not: tells whoever began the move.
   void placed(Peer& peer, const wire::Header& header, MoveStatus status);
   void received(Receipt& receipt, ucs_status_t status);
+  void end_landing(Peer& peer);
   static void on_received(void* request, ucs_status_t status, std::size_t bytes, void* receipt);
 
   NodeMemory& memory_;

@@ -68,6 +68,10 @@ void EagerSender::withdraw(const BlockId& id) {
   channels_.say(*sent.reader, end);
 }
 
+void EagerSender::forget(const Peer& former) {
+  std::erase_if(sent_, [&](const auto& sent) { return sent.second.reader == &former; });
+}
+
 void EagerReceiver::notice_arrived(Peer& peer, const Peer::Ordered& notice) {
   const std::span<const std::byte> payload(notice.payload);
   const std::optional<BlockId> id = wire::decode_block_id(payload);

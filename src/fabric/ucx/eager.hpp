@@ -25,6 +25,8 @@ class EagerSender {
   // As Fabric's of these names.
   void send(const BlockId& id, const Block& from, Peer& reader);
   void withdraw(const BlockId& id);
+  // It has been replaced: what it was sent is nowhere now, and the one in its place may be sent it again.
+  void forget(const Peer& former);
 
  private:
   struct Sent {

@@ -124,4 +124,8 @@ void EagerBlocks::erase(std::uint64_t number) {
   if (!named) blocks_.erase(number);
 }
 
+void EagerBlocks::clear() {
+  while (!blocks_.empty()) erase(blocks_.begin()->first);
+}
+
 }  // namespace outrigger::fabric::ucx

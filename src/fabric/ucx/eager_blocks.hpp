@@ -55,6 +55,8 @@ class EagerBlocks {
   void give_up(std::uint64_t number);
   // No more of it comes.
   void erase(std::uint64_t number);
+  // Nor of any.
+  void clear();
 
   [[nodiscard]] bool empty() const { return blocks_.empty(); }
   // Of blocks with a notice, that have not come.

@@ -50,15 +50,21 @@ bool Liveness::look_at(Peer& peer, bool interested) {
   // Silence may be the end of a job that others go on with; a lost node is certain, and ranks there may be waited for
   // by other means than ours.
   if (heard || (!interested && !peer.node_lost)) {
-    peer.silent_turns = 0;
+    peer.silent_turns = peer.unanswered_turns = 0;
     return true;
   }
   ++peer.silent_turns;
-  const bool gone = peer.node_lost || (peer.broken && peer.silent_turns >= 2);  // a farewell may be on the way
-  if (gone || peer.silent_turns >= options_.turns_until_lost) {
+  ++peer.unanswered_turns;
+  // Its node may be there, and have another one take its place. Not where it did what none of ours does.
+  const bool may_be_replaced = options_.on_silent && peer.fault == nullptr && !peer.node_lost;
+  const bool gone =
+      peer.node_lost || (peer.broken && !may_be_replaced && peer.silent_turns >= 2);  // a farewell may be on the way
+  if (gone || peer.silent_turns >= options_.turns_until_lost ||
+      peer.unanswered_turns >= options_.turns_until_given_up) {
     peers_.lose(peer, how_it_went(peer));
     return false;
   }
+  if (may_be_replaced && (peer.broken || peer.silent_turns >= 2)) options_.on_silent(peer.sp);
   if (peer.silent_turns < options_.turns_until_ping) return true;
   if (peer.greeting.is_open()) {
     channels_.say(peer, peers_.header(wire::Kind::ping));

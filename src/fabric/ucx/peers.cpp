@@ -5,16 +5,23 @@
 #include <utility>
 
 namespace outrigger::fabric::ucx {
+namespace {
 
-Status Peers::introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret,
+// Each keeps some hundred bytes and its connections.
+constexpr std::size_t kMostFormer = 4096;
+
+}  // namespace
+
+Status Peers::introduce(const JobMap& job_map, SpId self, Epoch self_epoch, const Secret& dpu_secret,
                         const std::vector<std::byte>& own_address, const WireOptions& options) {
   if (self.value() >= job_map.sp_count || job_map.address_of(self) != own_address) {
     return Error{"the job map of nodes does not name this service process"};
   }
   self_ = self;
+  self_epoch_ = self_epoch;
   job_ = proof::identity_of(job_map, dpu_secret);
   const std::uint32_t own_node = job_map.node_of(self);
-  const std::uint64_t eager_bytes = std::min(options.eager_bytes_of_peer, options.eager_bytes / job_map.sp_count);
+  eager_bytes_of_peer_ = std::min(options.eager_bytes_of_peer, options.eager_bytes / job_map.sp_count);
   peers_.resize(job_map.sp_count);
   for (std::uint32_t sp = 0; sp < job_map.sp_count; ++sp) {
     const std::uint32_t node = job_map.node_of(SpId{sp});
@@ -24,17 +31,66 @@ Status Peers::introduce(const JobMap& job_map, SpId self, const Secret& dpu_secr
       return Error{"service process " + std::to_string(sp) + " on node " + job_map.nodes[node].name +
                    " has no network address"};
     }
-    auto peer = std::make_unique<Peer>();
-    peer->sp = SpId{sp};
-    peer->greeting = proof::Greeting(job_, self, peer->sp);
-    peer->node = job_map.nodes[node].name;
-    peer->control.address = std::move((*addresses)[0]);
-    peer->data.address = std::move((*addresses)[1]);
-    peer->eager = EagerBlocks(eager_bytes, &eager_awaited_bytes_);
-    peer->eager_room_bytes = eager_bytes;
-    peers_[sp] = std::move(peer);
+    peers_[sp] = make_peer(SpId{sp}, Epoch{1}, job_map.nodes[node].name, std::move(*addresses));
   }
   return Done{};
+}
+
+std::unique_ptr<Peer> Peers::make_peer(SpId sp, Epoch epoch, const std::string& node,
+                                       Network::ChannelAddresses&& addresses) {
+  auto peer = std::make_unique<Peer>();
+  peer->sp = sp;
+  peer->epoch = epoch;
+  peer->greeting = proof::Greeting(job_, self_, sp, self_epoch_, epoch);
+  peer->node = node;
+  peer->control.address = std::move(addresses[0]);
+  peer->data.address = std::move(addresses[1]);
+  peer->eager = EagerBlocks(eager_bytes_of_peer_, &eager_awaited_bytes_);
+  peer->eager_room_bytes = eager_bytes_of_peer_;
+  return peer;
+}
+
+// Its connections are left as they are: the process at their other end has ended, UCX finds that out by itself, and UCX
+// 1.13 does not always live through the closing of a connection that has just failed.
+Result<Peers::Replaced> Peers::replace(SpId sp, Epoch epoch, std::span<const std::byte> address) {
+  std::optional<Network::ChannelAddresses> addresses = Network::split(address);
+  if (!addresses) return Error{"service process " + std::to_string(sp.value()) + " has no network address"};
+  if (former_.size() >= kMostFormer) return Error{"more service processes have been replaced than can be told apart"};
+  std::unique_ptr<Peer>& place = peers_[sp.value()];
+  auto fresh = make_peer(sp, epoch, place->node, std::move(*addresses));
+  fresh->wanted = place->is_known() || place->called_by_next;
+  fresh->held_back = true;
+  if (!place->held_back) ++held_back_;
+  former_.push_back(std::exchange(place, std::move(fresh)));
+  Peer& former = *former_.back();
+  former.replaced = former.broken = true;
+  former.held_back = false;
+  former.outbox.clear();
+  former.early_messages.clear();
+  former.eager.clear();
+  former.ready.clear();
+  former.to_send.clear();
+  return Replaced{former, *place};
+}
+
+bool Peers::at_rest(SpId sp) const {
+  return std::ranges::none_of(former_, [&](const auto& former) { return former->sp == sp && former->landing != 0; });
+}
+
+Peer* Peers::next_let_go() {
+  if (held_back_ == 0) return nullptr;
+  for (const auto& peer : peers_) {
+    if (peer == nullptr || !peer->held_back || !at_rest(peer->sp)) continue;
+    peer->held_back = false;
+    --held_back_;
+    return peer.get();
+  }
+  return nullptr;
+}
+
+const Peer* Peers::one_held_back() const {
+  const auto found = std::ranges::find_if(peers_, [](const auto& peer) { return peer != nullptr && peer->held_back; });
+  return found == peers_.end() ? nullptr : found->get();
 }
 
 Peer& Peers::of(SpId sp) {
@@ -60,6 +116,7 @@ wire::Header Peers::header(wire::Kind kind) const {
 }
 
 void Peers::lose(const Peer& peer, const std::string& how) {
+  if (!peer.unreachable.empty()) return fail("node " + peer.node + ": " + peer.unreachable);
   fail("node " + peer.node + " is lost: service process " + std::to_string(peer.sp.value()) + " there " + how);
 }
 

@@ -28,6 +28,11 @@ namespace outrigger::fabric::ucx {
 struct Peer {
   SpId sp;
   std::string node;  // its name
+  Epoch epoch{1};
+  // Another one has its place. This stays, as what the network has still under way of it says so here; nothing of it is
+  // listened to, and nothing is sent to it.
+  bool replaced = false;
+  bool held_back = false;  // bytes of who had its place before are still being written here: it is not greeted yet
 
   // Channels. Connections are made when first needed.
   struct Connection {
@@ -55,12 +60,18 @@ struct Peer {
   // Liveness, for all to see.
   bool broken = false;          // nothing more is sent; what is under way stays so until tick() has seen it
   const char* fault = nullptr;  // of the peer, where we broke off ourselves
+  std::string unreachable;      // why there is no connection
   bool departed = false;
-  bool node_lost = false;  // as it says itself
-  bool met = false;        // it has greeted
-  bool wanted = false;     // there is something for it
-  bool heard = false;      // since the last tick()
-  std::uint32_t silent_turns = 0;
+  bool node_lost = false;              // as it says itself
+  bool met = false;                    // it has greeted
+  bool called_by_next = false;         // somebody has called who says that it has the place of this one
+  bool wanted = false;                 // there is something for it
+  bool heard = false;                  // since the last tick()
+  std::uint32_t silent_turns = 0;      // since it was heard, or its node
+  std::uint32_t unanswered_turns = 0;  // since it was heard
+
+  // ChunkReceiver.
+  std::size_t landing = 0;  // chunks of it that the network is writing here, for moves of either side
 
   // Transfers.
   std::uint64_t window_used_bytes = 0;
@@ -90,8 +101,19 @@ struct Peer {
 class Peers {
  public:
   // As Wire::introduce(). `own_address`: what the job map must say of this service process.
-  [[nodiscard]] Status introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret,
+  [[nodiscard]] Status introduce(const JobMap& job_map, SpId self, Epoch self_epoch, const Secret& dpu_secret,
                                  const std::vector<std::byte>& own_address, const WireOptions& options);
+  // Another one, which is held back, in the place of a peer. Error: no address, or one too many.
+  struct Replaced {
+    Peer& former;
+    Peer& fresh;
+  };
+  [[nodiscard]] Result<Replaced> replace(SpId sp, Epoch epoch, std::span<const std::byte> address);
+  // Of those that are held back one that need not be any more: from now on it is not. Null: none.
+  [[nodiscard]] Peer* next_let_go();
+  [[nodiscard]] bool any_held_back() const { return held_back_ != 0; }
+  // Held back, or (null) nobody is.
+  [[nodiscard]] const Peer* one_held_back() const;
   // One on another node.
   [[nodiscard]] Peer& of(SpId sp);
   // Null: it does not show the pass of one of these.
@@ -100,7 +122,10 @@ class Peers {
   [[nodiscard]] Peer* named(SpId sp);
   // By SpId; null: this node's.
   [[nodiscard]] std::span<const std::unique_ptr<Peer>> all() const { return peers_; }
-  void clear() { peers_.clear(); }
+  void clear() {
+    peers_.clear();
+    former_.clear();
+  }
 
   // Of a message from here.
   [[nodiscard]] wire::Header header(wire::Kind kind) const;
@@ -112,11 +137,19 @@ class Peers {
   [[nodiscard]] const PortFailure* failure() const { return failure_ ? &*failure_ : nullptr; }
 
  private:
+  [[nodiscard]] std::unique_ptr<Peer> make_peer(SpId sp, Epoch epoch, const std::string& node,
+                                                Network::ChannelAddresses&& addresses);
+  [[nodiscard]] bool at_rest(SpId sp) const;
+
   SpId self_;
+  Epoch self_epoch_{1};
   proof::JobIdentity job_;
+  std::uint64_t eager_bytes_of_peer_ = 0;
   std::uint64_t eager_awaited_bytes_ = 0;
   std::optional<PortFailure> failure_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<std::unique_ptr<Peer>> former_;  // one for each that has been replaced, without what was to be sent
+  std::size_t held_back_ = 0;
 };
 
 }  // namespace outrigger::fabric::ucx

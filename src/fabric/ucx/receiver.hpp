@@ -34,6 +34,10 @@ class Receiver {
   // The next message of a peer; false: none.
   [[nodiscard]] bool next_message(SpId& from, std::vector<std::byte>& message);
   [[nodiscard]] bool has_messages() const { return !inbox_.empty(); }
+  // It has been replaced: what it has said and nobody has looked at is of the past.
+  void forget(const Peer& former) {
+    std::erase_if(inbox_, [&](const Inbound& inbound) { return inbound.from == former.sp; });
+  }
 
  private:
   struct ChannelEvents final : WorkerEvents {

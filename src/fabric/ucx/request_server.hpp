@@ -20,6 +20,8 @@ class RequestServer {
   void requested(Peer& peer, const wire::Header& request);
   // A chunk of an eager block; those of the peer's block `number` are not sent any more: how many that were.
   void add_eager(Peer& peer, const wire::Header& chunk) { add(peer, chunk); }
+  // It has been replaced, and has asked for nothing any more.
+  void forget(Peer& former) { std::erase(turns_, &former); }
   std::size_t withdraw_eager(Peer& peer, std::uint64_t number);
 
   // What can be done now. True when anything was.

@@ -108,6 +108,21 @@ void Transfers::give_up(const Peer& peer) {
   }
 }
 
+void Transfers::begin_again(const Peer& former, Peer& fresh) {
+  std::erase(turns_, &former);
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, transfer] : transfers_) {
+    if (transfer.peer == &former) ids.push_back(id);
+  }
+  std::ranges::sort(ids);  // in the order in which they were begun
+  for (const std::uint64_t id : ids) {
+    const Transfer transfer = std::move(transfers_.extract(id).mapped());
+    for (const Transfer::Chunk& chunk : transfer.open_chunks) window_used_bytes_ -= transfer.charge_at(chunk.offset);
+    if (transfer.completion == nullptr) continue;
+    begin(transfer.pulls ? Way::pull : Way::push, fresh, transfer.from, transfer.to, *transfer.completion);
+  }
+}
+
 bool Transfers::start_chunks() {
   bool any = false;
   std::size_t stuck = 0;

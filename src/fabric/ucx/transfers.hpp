@@ -69,6 +69,9 @@ class Transfers {
   void cancel(MoveCompletion& completion);
   // Moves with a peer that has left end as soon as nothing of them is being written.
   void give_up(const Peer& peer);
+  // Moves with one that has been replaced begin anew with the one in its place. Nothing of the former one may be
+  // believed from now on, and the fresh one must not be greeted while anything of it lands.
+  void begin_again(const Peer& former, Peer& fresh);
 
   // Each does what can be done now; true when anything was.
   [[nodiscard]] bool start_chunks();

@@ -38,7 +38,8 @@ Wire::Wire(WireOptions options, NodeMemory& memory, Context context)
       transfers_(options_, memory, network_, peers_, channels_, sender_),
       eager_out_(options_, memory, peers_, channels_, server_),
       eager_in_(memory, transfers_),
-      chunks_(options_, memory, network_, peers_, channels_, transfers_) {}
+      chunks_(options_, memory, network_, peers_, channels_, transfers_),
+      replacements_(memory, network_, peers_, channels_, {server_, eager_out_, chunks_, receiver_, transfers_}) {}
 
 // UCX calls back while it closes: what it calls back about goes last. UCX 1.13 aborts when a worker goes whose answer
 // to a new connection is still to be sent: some turns see to such answers, unless the peer does not get on. Service
@@ -54,8 +55,8 @@ Wire::~Wire() {
   channels_.end_closing();
 }
 
-Status Wire::introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret) {
-  return peers_.introduce(job_map, self, dpu_secret, address(), options_);
+Status Wire::introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret, Epoch epoch) {
+  return peers_.introduce(job_map, self, epoch, dpu_secret, address(), options_);
 }
 
 void Wire::pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion, const BlockId* eager) {
@@ -86,7 +87,8 @@ void Wire::send(SpId to, std::span<const std::byte> message) {
 // for goes first, and others' requests are answered a turn later: by then the engine has seen the messages that came
 // with them.
 bool Wire::progress() {
-  bool worked = transfers_.start_chunks();
+  bool worked = replacements_.let_go();
+  worked |= transfers_.start_chunks();
   worked |= channels_.flush_outboxes();
   worked |= server_.answer_requests();
   worked |= network_.progress();

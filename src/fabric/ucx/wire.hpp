@@ -36,6 +36,7 @@
 #include "fabric/ucx/liveness.hpp"
 #include "fabric/ucx/pace.hpp"
 #include "fabric/ucx/receiver.hpp"
+#include "fabric/ucx/replacements.hpp"
 #include "fabric/ucx/request_server.hpp"
 #include "fabric/ucx/transfers.hpp"
 #include "fabric/ucx/wire_options.hpp"
@@ -54,7 +55,11 @@ class Wire final : public Port {
   [[nodiscard]] std::vector<std::byte> address() const { return network_.address(); }
   // Who there is. Once, before anything below. `dpu_secret`: of the job's DPUs; zeros: it has none. Error: an address
   // that is not one.
-  [[nodiscard]] Status introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret = {});
+  // `epoch`: of this service process.
+  [[nodiscard]] Status introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret = {},
+                                 Epoch epoch = Epoch{1});
+  // Peers that are replaced by others.
+  [[nodiscard]] Replacements& replacements() { return replacements_; }
 
   // `from` belongs to a rank that `source` serves, `to` to a rank of this node. As Fabric::move(). `eager`: the block
   // of which the source may have sent something eagerly. See Fabric for these three, too.
@@ -68,7 +73,10 @@ class Wire final : public Port {
   // moved() will not be called, and nothing more is written to memory of this node: waits for what the network is
   // writing there already. What is under way may still be read for a while, and what has been pushed still arrives; the
   // memory stays mapped.
-  void cancel(MoveCompletion& completion) { transfers_.cancel(completion); }
+  void cancel(MoveCompletion& completion) {
+    transfers_.cancel(completion);
+    replacements_.await_rest();
+  }
 
   // Ordered per pair.
   void send(SpId to, std::span<const std::byte> message);
@@ -126,6 +134,7 @@ class Wire final : public Port {
   EagerReceiver eager_in_;
   ChunkReceiver chunks_;
   Receiver receiver_{options_, peers_, channels_, transfers_, chunks_, eager_in_, server_};
+  Replacements replacements_;
   Liveness liveness_{options_, peers_, channels_};
   Pace pace_;
 };

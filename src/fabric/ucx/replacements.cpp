@@ -1,0 +1,61 @@
+#include "fabric/ucx/replacements.hpp"
+
+#include <chrono>
+#include <string>
+
+namespace outrigger::fabric::ucx {
+namespace {
+
+constexpr std::chrono::seconds kRestTime{2};
+
+}  // namespace
+
+Status Replacements::moved(SpId sp, Epoch epoch, std::span<const std::byte> address) {
+  const Peer* known = peers_.named(sp);
+  if (known == nullptr) return Error{"service process " + std::to_string(sp.value()) + " is none of another node"};
+  if (epoch <= known->epoch) return Done{};
+  const Result<Peers::Replaced> replaced = peers_.replace(sp, epoch, address);
+  if (!replaced) return Error{replaced.error()};
+  auto& [former, fresh] = replaced.value();
+  channels_.forget(former);
+  rooms_.server.forget(former);
+  rooms_.eager_out.forget(former);
+  rooms_.chunks.forget(former);
+  rooms_.receiver.forget(former);
+  rooms_.transfers.begin_again(former, fresh);
+  channels_.set_busy();
+  (void)let_go();
+  return Done{};
+}
+
+// The former ones have come to rest. Whoever there is business with is called: it may have called in vain.
+bool Replacements::let_go() {
+  bool any = false;
+  for (Peer* peer = peers_.next_let_go(); peer != nullptr; peer = peers_.next_let_go()) {
+    any = true;
+    if (peer->is_known()) channels_.call(*peer);
+  }
+  return any;
+}
+
+// One that is there, and to which the connection has broken, will not be replaced for that.
+void Replacements::expect(SpId sp, Epoch epoch) {
+  Peer* peer = peers_.named(sp);
+  if (peer != nullptr && !(peer->broken && peer->epoch == epoch)) peer->silent_turns = 0;
+}
+
+// A former peer's chunks may be landing where the move would have put them.
+void Replacements::await_rest() {
+  const auto deadline = std::chrono::steady_clock::now() + kRestTime;
+  while (true) {
+    (void)let_go();
+    const Peer* held_back = peers_.one_held_back();
+    if (held_back == nullptr) return;
+    const bool goes_on = memory_.progress_memory();
+    if (!network_.data().progress() && !goes_on && std::chrono::steady_clock::now() > deadline) {
+      return peers_.lose(*held_back, "has died while it sent, and what it sent does not come to an end");
+    }
+  }
+}
+
+}  // namespace outrigger::fabric::ucx
