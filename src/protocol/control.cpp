@@ -30,6 +30,9 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::region_drop: return Shape{sizeof(RegionBody), 0};
     case ControlKind::goodbye: return Shape{sizeof(RankBody), 0};
     case ControlKind::configure: return Shape{sizeof(ConfigureBody), 0};
+    case ControlKind::peer_moved: return Shape{sizeof(PeerMovedBody), 1};
+    case ControlKind::peer_silent:
+    case ControlKind::peer_watched: return Shape{sizeof(PeerBody), 0};
     case ControlKind::introduced: return Shape{sizeof(IntroducedBody), 0};
     case ControlKind::core_share: return Shape{sizeof(CoreShareBody), 0};
     case ControlKind::peer_ring: return Shape{sizeof(PeerRingBody), 3};

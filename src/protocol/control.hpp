@@ -27,6 +27,12 @@
 //    | job_map + fd -------------->| job_map + fd  -------------------------->|   all nodes' descriptors
 //    |<-- job_map_taken {ok} <------------- job_map_taken {ok}                |   answered when every one has it
 //
+// When a service process of another node has been replaced, or does not answer:
+//
+//    |                            | peer_moved {sp, epoch} + fd ----------->|   where the one in its place is to be
+//    reached |                            |<---------------------- peer_silent {sp} |   is its node there? | |
+//    peer_watched {sp, epoch} -------------->|   its keeper says so
+//
 // Where the node's service processes run on a DPU the keeper hands their messages over the connection that dpu_link.hpp
 // describes. Nothing is mapped there, so before the welcome:
 //
@@ -101,6 +107,9 @@ enum class ControlKind : std::uint32_t {
   introduced = 26,
   pulse = 27,
   careful = 28,
+  peer_moved = 29,
+  peer_silent = 30,
+  peer_watched = 31,
 };
 
 // How the service processes of the node can touch a rank's memory.
@@ -221,6 +230,18 @@ struct SharedBytesBody {
   std::uint64_t bytes = 0;
   std::uint32_t node = 0;  // of a job map: which of its nodes this one is
   std::uint32_t reserved = 0;
+};
+
+// Of a service process of another node, by its number in the job. With one descriptor: its address on the wire.
+struct PeerMovedBody {
+  std::uint32_t sp = 0;
+  std::uint32_t epoch = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct PeerBody {
+  std::uint32_t sp = 0;
+  std::uint32_t epoch = 0;  // of peer_watched: that it has now; 0: another one is about to take its place
 };
 
 // With one descriptor: an encoded RankAddress (rank_address.hpp).

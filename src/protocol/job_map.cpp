@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 namespace outrigger {
 namespace {
@@ -49,6 +50,22 @@ class Reader {
   bool failed_ = false;
 };
 
+std::optional<KeeperPlace> read_keeper(Reader& reader) {
+  KeeperPlace keeper;
+  const std::uint32_t port = reader.take_u32();
+  const std::uint32_t addresses = reader.take_u32();
+  if (reader.failed() || port > 0xFFFF || addresses > kMaxKeeperAddresses) return std::nullopt;
+  keeper.port = static_cast<std::uint16_t>(port);
+  for (std::uint32_t i = 0; i < addresses; ++i) {
+    KeeperPlace::Address address{};
+    const auto bytes = reader.take(address.size());
+    if (reader.failed()) return std::nullopt;
+    std::memcpy(address.data(), bytes.data(), address.size());
+    keeper.addresses.push_back(address);
+  }
+  return keeper;
+}
+
 std::optional<NodeDescriptor> read_descriptor(Reader& reader) {
   NodeDescriptor descriptor;
   if (reader.take_u32() != kCardMagic) return std::nullopt;
@@ -77,6 +94,9 @@ std::optional<NodeDescriptor> read_descriptor(Reader& reader) {
     if (reader.failed() || sp >= services) return std::nullopt;
     descriptor.ranks.push_back(RankAssignment{rank, sp});
   }
+  std::optional<KeeperPlace> keeper = read_keeper(reader);
+  if (!keeper) return std::nullopt;
+  descriptor.keeper = std::move(*keeper);
   return descriptor;
 }
 
@@ -97,6 +117,12 @@ void encode_descriptor(const NodeDescriptor& descriptor, std::vector<std::byte>&
   for (const RankAssignment& place : descriptor.ranks) {
     put_u32(out, place.rank.value());
     put_u32(out, place.sp);
+  }
+  const std::size_t addresses = std::min(descriptor.keeper.addresses.size(), kMaxKeeperAddresses);
+  put_u32(out, descriptor.keeper.port);
+  put_u32(out, static_cast<std::uint32_t>(addresses));
+  for (std::size_t i = 0; i < addresses; ++i) {
+    put_bytes(out, descriptor.keeper.addresses[i].data(), descriptor.keeper.addresses[i].size());
   }
 }
 

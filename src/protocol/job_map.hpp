@@ -4,6 +4,7 @@
 // Size: O(nodes + ranks), once per job. Plain values; safe from any thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,6 +19,7 @@ namespace outrigger {
 
 inline constexpr std::size_t kMaxNodeNameBytes = 255;
 inline constexpr std::size_t kMaxWireAddressBytes = 64U << 10;
+inline constexpr std::size_t kMaxKeeperAddresses = 16;
 inline constexpr std::uint64_t kMaxJobMapBytes = 1ULL << 30;
 
 // A rank of the node and the service process of the node, counted from 0, that serves it.
@@ -27,11 +29,20 @@ struct RankAssignment {
   constexpr bool operator==(const RankAssignment&) const = default;
 };
 
+// Where a keeper listens for those of other nodes: a TCP port at any of these addresses.
+struct KeeperPlace {
+  using Address = std::array<std::uint8_t, 16>;  // of IPv6; IPv4 as ::ffff:a.b.c.d
+  std::uint16_t port = 0;                        // 0: nowhere
+  std::vector<Address> addresses;
+  bool operator==(const KeeperPlace&) const = default;
+};
+
 struct NodeDescriptor {
   std::string name;                               // for people
   Secret secret{};                                // random; the first node's becomes the job's
   std::vector<std::vector<std::byte>> addresses;  // where each service process is to be reached; opaque
   std::vector<RankAssignment> ranks;
+  KeeperPlace keeper;
   bool operator==(const NodeDescriptor&) const = default;
 };
 

@@ -35,6 +35,9 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::careful:
     case ControlKind::doorbell: return touch<RankBody>(message);
     case ControlKind::configure: return touch<ConfigureBody>(message);
+    case ControlKind::peer_moved: return touch<PeerMovedBody>(message);
+    case ControlKind::peer_silent:
+    case ControlKind::peer_watched: return touch<PeerBody>(message);
     case ControlKind::introduced: return touch<IntroducedBody>(message);
     case ControlKind::core_share: return touch<CoreShareBody>(message);
     case ControlKind::peer_ring: return touch<PeerRingBody>(message);

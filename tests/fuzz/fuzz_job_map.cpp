@@ -44,6 +44,7 @@ std::vector<std::byte> good_job_map() {
     descriptor.name = "node";
     descriptor.addresses.assign(node + 1, std::vector<std::byte>(3));
     descriptor.ranks = {RankAssignment{WorldRank{node}, 0}, RankAssignment{WorldRank{node + 2}, node}};
+    descriptor.keeper = KeeperPlace{7, {{1}, {2}}};
     encode_descriptor(descriptor, bytes);
   }
   return bytes;

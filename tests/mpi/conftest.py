@@ -435,13 +435,15 @@ class Mpi:
         return [process for process in found if role is None or process.role == role]
 
     def kill_services_for_good(self, *, how: int = signal.SIGKILL, pause_s: float = 0.1) -> int:
-        """One after the other, until none takes their place any more; the last one. On one node six are replaced."""
+        """One after the other, until none takes their place any more; the last one. Of a node six are replaced: what
+        has started last is in the place of the one before it."""
         killed: list[int] = []
 
         def others() -> list[int]:
-            return [process.pid for process in self.daemons("serve") if process.alive() and process.pid not in killed]
+            pids = [process.pid for process in self.daemons("serve") if process.alive() and process.pid not in killed]
+            return sorted(pid for pid in pids if not killed or pid > killed[-1])
 
-        for _ in range(7 if self.pretend_nodes == 1 and self.hosts is None else 1):
+        for _ in range(7):
             assert wait_until(lambda: bool(others()), SETTLE_S), self.daemons()
             time.sleep(pause_s)
             killed.append(others()[-1])

@@ -20,6 +20,7 @@ NodeDescriptor first_descriptor() {
   descriptor.addresses = {bytes_of({1, 2, 3}), bytes_of({4})};
   descriptor.ranks = {RankAssignment{WorldRank{0}, 0}, RankAssignment{WorldRank{3}, 1},
                       RankAssignment{WorldRank{1}, 1}};
+  descriptor.keeper = KeeperPlace{40000, {{1, 2}, {0xFF}}};
   return descriptor;
 }
 
@@ -117,6 +118,11 @@ TEST(JobMap, LimitsHold) {
   EXPECT_TRUE(refused(descriptor));
   descriptor.ranks.assign(kMaxLocalRanks + 1, RankAssignment{WorldRank{2}, 0});
   EXPECT_TRUE(refused(descriptor));
+  descriptor = second_descriptor();
+  descriptor.keeper.addresses.assign(kMaxKeeperAddresses + 3, {});
+  const auto fewer = decode_job_map(encoded({first_descriptor(), descriptor}), 4);
+  ASSERT_TRUE(fewer) << fewer.error();
+  EXPECT_EQ(fewer.value().nodes[1].keeper.addresses.size(), kMaxKeeperAddresses);
   descriptor = second_descriptor();
   descriptor.name.assign(1000, 'n');
   const auto cut = decode_job_map(encoded({first_descriptor(), descriptor}), 4);

@@ -19,6 +19,7 @@
 #include "protocol/dpu_link.hpp"
 #include "protocol/exported_memory.hpp"
 #include "protocol/job_map.hpp"
+#include "protocol/node_news.hpp"
 #include "protocol/peer_messages.hpp"
 #include "protocol/rank_address.hpp"
 #include "protocol/rank_message.hpp"
@@ -34,9 +35,10 @@ template <class... Sent>
 constexpr bool without_gaps() {
   return (std::has_unique_object_representations_v<Sent> && ...);
 }
-static_assert(without_gaps<HelloBody, WelcomeBody, RefusedBody, RegionBody, RegionAddedBody, ConfigureBody,
-                           PeerRingBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RankRemoteBody,
-                           RankWiredBody, JobMapTakenBody, ProtestBody, ControlHeader>());
+static_assert(
+    without_gaps<HelloBody, WelcomeBody, RefusedBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
+                 PeerMovedBody, PeerBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RankRemoteBody,
+                 RankWiredBody, JobMapTakenBody, ProtestBody, ControlHeader>());
 static_assert(without_gaps<DpuJob, DpuReady, RankMessage, LocalRef, SlotLayout, SlotRequestBody, SlotResult, KeyEntry,
                            WireRoute, PairExtent, CopyJob>());
 
@@ -50,6 +52,7 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_share, reach_allowed, epoch,
                           nodes, elsewhere, cache_bytes, attach_limit_ms, reserved, dpu_secret, transports) +
          OUTRIGGER_LAYOUT(CoreShareBody, core_share, other_job) + OUTRIGGER_LAYOUT(PeerRingBody, sp, epoch) +
+         OUTRIGGER_LAYOUT(PeerMovedBody, sp, epoch, bytes) + OUTRIGGER_LAYOUT(PeerBody, sp, epoch) +
          OUTRIGGER_LAYOUT(IntroducedBody, running, reserved) +
          OUTRIGGER_LAYOUT(RankJoinedBody, world_rank, sp, pid, reach, probe_address, probe_value, xpmem_segment) +
          OUTRIGGER_LAYOUT(RankAttachedBody, world_rank, reach) + OUTRIGGER_LAYOUT(RankBody, world_rank, reserved) +
@@ -179,8 +182,12 @@ std::string addresses() {
   descriptor.secret = some_secret();
   descriptor.addresses = {counted(3, 1), counted(5, 0x10)};
   descriptor.ranks = {RankAssignment{WorldRank{0x01020304}, 1}, RankAssignment{WorldRank{0x11121314}, 0}};
+  descriptor.keeper.port = 0x0102;
+  descriptor.keeper.addresses = {{0x61, 0x62, 0x63}};
   std::vector<std::byte> bytes;
   encode_descriptor(descriptor, bytes);
+  std::vector<std::byte> news;
+  encode_node_news({NodeNewsKind::moved, 0x01020304, SpId{0x11121314}, Epoch{0x21222324}, counted(3, 0x31)}, news);
   RankAddress address;
   address.segment_base = 0x0102030405060708;
   address.machine = 0x1112131415161718;
@@ -188,7 +195,8 @@ std::string addresses() {
   address.segment_key = counted(3, 0x30);
   const std::vector<std::byte> without_trial = encode_rank_address(address);
   address.trial = ExportTrial{0x2122232425262728, counted(2, 0x40), counted(7, 0x50)};
-  return line_of_bytes("descriptor", bytes) + line_of_bytes("rank address", without_trial) +
+  return line_of_bytes("descriptor", bytes) + line_of_bytes("news of a node", news) +
+         line_of_bytes("rank address", without_trial) +
          line_of_bytes("rank address with a trial", encode_rank_address(address));
 }
 

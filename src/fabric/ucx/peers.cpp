@@ -58,7 +58,7 @@ Result<Peers::Replaced> Peers::replace(SpId sp, Epoch epoch, std::span<const std
   if (former_.size() >= kMostFormer) return Error{"more service processes have been replaced than can be told apart"};
   std::unique_ptr<Peer>& place = peers_[sp.value()];
   auto fresh = make_peer(sp, epoch, place->node, std::move(*addresses));
-  fresh->wanted = place->is_known();
+  fresh->wanted = place->is_known() || place->called_by_next;
   fresh->held_back = true;
   if (!place->held_back) ++held_back_;
   former_.push_back(std::exchange(place, std::move(fresh)));

@@ -64,6 +64,7 @@ struct Peer {
   bool departed = false;
   bool node_lost = false;              // as it says itself
   bool met = false;                    // it has greeted
+  bool called_by_next = false;         // somebody has called who says that it has the place of this one
   bool wanted = false;                 // there is something for it
   bool heard = false;                  // since the last tick()
   std::uint32_t silent_turns = 0;      // since it was heard, or its node

@@ -30,7 +30,9 @@ ucs_status_t Receiver::arrived(Channel channel, std::span<const std::byte> bytes
 void Receiver::take_greeting(std::span<const std::byte> bytes) {
   const std::optional<proof::GreetingMessage> message = proof::decode_greeting(bytes);
   Peer* peer = message ? peers_.named(message->from) : nullptr;
-  if (peer == nullptr || peer->fault != nullptr || peer->is_gone() || peer->held_back) return;
+  if (peer == nullptr) return;
+  if (message->from_epoch > peer->epoch) peer->called_by_next = true;
+  if (peer->fault != nullptr || peer->is_gone() || peer->held_back) return;
   const bool knew = peer->greeting.knows_peer();
   const bool was_open = peer->greeting.is_open();
   const std::optional<proof::GreetingMessage> reply = peer->greeting.hear(*message);

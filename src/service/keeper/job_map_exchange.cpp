@@ -9,11 +9,16 @@
 
 namespace outrigger::service {
 
-Status JobMapExchange::take_address(std::uint32_t sp, const SharedBytesBody& body, const UniqueFd& fd) {
+Status JobMapExchange::take_address(std::uint32_t sp, std::uint32_t times, const SharedBytesBody& body,
+                                    const UniqueFd& fd) {
   Result<std::vector<std::byte>> address = read_shared_bytes(fd.get(), body.bytes, kMaxWireAddressBytes);
   if (!address) return Error{address.error()};
-  if (sp >= addresses_.size()) addresses_.resize(sp + 1);
+  if (sp >= addresses_.size()) {
+    addresses_.resize(sp + 1);
+    times_.resize(sp + 1);
+  }
   addresses_[sp] = std::move(address).value();
+  times_[sp] = times;
   return Done{};
 }
 
@@ -30,6 +35,7 @@ Status JobMapExchange::send_descriptor(LocalRanks& ranks) const {
   // Not the one that opens this keeper's door: this one goes to other nodes.
   descriptor.secret = proof::derived_secret(config_.secret, "node");
   descriptor.addresses = addresses_;
+  descriptor.keeper = nodes_.listen();
   for (const LocalRank& rank : ranks) {
     descriptor.ranks.push_back(RankAssignment{WorldRank{rank.hello.world_rank}, rank.sp});
   }
@@ -49,12 +55,18 @@ Status JobMapExchange::pass_job_map(std::uint32_t local_rank, const SharedBytesB
   }
   const int shared = fd.get();
   services.tell_all(ControlKind::job_map, body, std::span(&shared, 1));
+  if (auto bytes = read_shared_bytes(shared, body.bytes, kMaxJobMapBytes)) {
+    nodes_.take_job_map(body, std::move(bytes).value());
+  }
   return Done{};
 }
 
-bool JobMapExchange::taken(const JobMapTakenBody& body, std::uint32_t services) {
-  ++taken_;
-  if (answered_ || (body.ok != 0 && taken_ < services)) return false;
+bool JobMapExchange::taken(std::uint32_t sp, const JobMapTakenBody& body, std::uint32_t services) {
+  taken_.set(sp);
+  // Of one that has taken the place of another the others hear apart from the job map, which knows of no epochs: once
+  // it knows them, or their calls would come too early.
+  if (sp < times_.size() && times_[sp] > 1 && body.ok != 0) nodes_.moved(sp, Epoch{times_[sp]}, addresses_[sp]);
+  if (answered_ || (body.ok != 0 && taken_.count() < services)) return false;
   answered_ = true;
   return true;
 }

@@ -32,9 +32,9 @@ void raise_descriptor_limit() {
 }
 
 std::unique_ptr<Services> make_services(const KeeperConfig& config, LocalRanks& ranks, Events& events,
-                                        ServiceStarter& starter) {
+                                        ServiceStarter& starter, OtherNodes& nodes) {
   if (!config.dpu.empty()) return std::make_unique<DpuServices>(config, ranks, events);
-  return std::make_unique<NodeServices>(config, ranks, events, starter);
+  return std::make_unique<NodeServices>(config, ranks, events, starter, nodes);
 }
 
 }  // namespace
@@ -45,8 +45,9 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
       attach_deadline_(Clock::now() + std::chrono::milliseconds(config_.init_timeout_ms)),
       door_(events_, std::move(listener), config_.secret),
       ranks_(events_, config_.world_size, config_.local_size),
-      services_(make_services(config_, ranks_, events_, starter)),
-      job_map_(config_),
+      nodes_(config_, events_),
+      services_(make_services(config_, ranks_, events_, starter, nodes_)),
+      job_map_(config_, nodes_),
       job_end_(config_, ranks_, leader_),
       counts_(config_.local_size) {
   raise_descriptor_limit();
@@ -95,6 +96,7 @@ void Keeper::handle(const Event& event) {
       return;
     case Source::rank: return read_rank(event.index);
     case Source::rank_exit: return rank_left(event.index, "ended");
+    case Source::other_node: return;  // looked after each time
     default: return read_services(event);
   }
 }
@@ -105,6 +107,7 @@ int Keeper::timeout_ms() const {
     if (time) next = std::min(next.value_or(*time), *time);
   };
   at(services_->next_look());
+  at(nodes_.next_look());
   if (phase_ <= Phase::attaching) at(attach_deadline_);
   if (phase_ == Phase::ending) at(job_end_.next_step());
   if (!next) return -1;
@@ -115,6 +118,8 @@ int Keeper::timeout_ms() const {
 void Keeper::look_at_clock(Clock::time_point now) {
   door_.expire(now);
   read_services({Source::clock, 0});
+  hear_of_nodes();
+  if (phase_ == Phase::over) return;
   if (phase_ <= Phase::attaching && now >= attach_deadline_) {
     const std::string within = " within " + std::to_string(config_.init_timeout_ms) + " ms";
     refuse_everybody(phase_ == Phase::gathering
@@ -255,12 +260,13 @@ void Keeper::take_from_service(std::uint32_t sp, ControlMessage& message) {
       return welcome_when_attached();
     }
     case ControlKind::wire_address: {
-      const Status taken = job_map_.take_address(sp, message.body<SharedBytesBody>(), message.fds()[0]);
+      const std::uint32_t times = services_->times_started(sp);
+      const Status taken = job_map_.take_address(sp, times, message.body<SharedBytesBody>(), message.fds()[0]);
       return taken ? welcome_when_attached() : refuse_everybody(taken.error());
     }
     case ControlKind::job_map_taken: {
       const auto body = message.body<JobMapTakenBody>();
-      if (!ranks_[0].present || !ranks_[0].socket.open() || !job_map_.taken(body, services_->count())) return;
+      if (!job_map_.taken(sp, body, services_->count()) || !ranks_[0].present || !ranks_[0].socket.open()) return;
       (void)ranks_[0].tell(ControlKind::job_map_taken, body);
       return;
     }
@@ -271,6 +277,7 @@ void Keeper::take_from_service(std::uint32_t sp, ControlMessage& message) {
       const Status answered = services_->region_added(sp, ranks_[*local_rank], body);
       return answered ? void() : disconnect_rank(*local_rank, answered.error());
     }
+    case ControlKind::peer_silent: return nodes_.ask(SpId{message.body<PeerBody>().sp}, Clock::now());
     case ControlKind::protest: return take_protest(message.body<ProtestBody>());
     default: spdlog::error("service process {} sent a message of kind {}", sp, static_cast<int>(message.kind()));
   }
@@ -285,6 +292,17 @@ void Keeper::take_protest(ProtestBody protest) {
   }
 }
 
+void Keeper::hear_of_nodes() {
+  nodes_.work(Clock::now());
+  for (const OtherNodes::ForServices& news : nodes_.take_news()) {
+    const int fd = news.attached.get();
+    for (std::uint32_t sp = 0; sp < services_->count(); ++sp) {
+      services_->send(sp, news.packet, std::span(&fd, fd >= 0 ? 1 : 0));
+    }
+  }
+  if (nodes_.failure()) service_failed(*nodes_.failure());
+}
+
 void Keeper::service_failed(const std::string& what) {
   if (phase_ == Phase::attaching) return refuse_everybody(what);
   if (phase_ == Phase::running) end_job(what);
@@ -294,6 +312,7 @@ void Keeper::end_job(const std::string& why) {
   enter(Phase::ending);
   exit_status_ = 1;
   counts_.job_ends(why);
+  nodes_.close();
   job_end_.begin("outrigger: " + why + "; the job cannot go on");
   end_when_empty();
 }

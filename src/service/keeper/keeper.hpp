@@ -27,6 +27,7 @@
 #include "service/keeper/job_map_exchange.hpp"
 #include "service/keeper/keeper_config.hpp"
 #include "service/keeper/local_ranks.hpp"
+#include "service/keeper/other_nodes.hpp"
 #include "service/keeper/services.hpp"
 #include "service/keeper/starter.hpp"
 
@@ -69,6 +70,7 @@ class Keeper {
   void read_services(const Event& event);
   void take_from_service(std::uint32_t sp, ControlMessage& message);
   void take_protest(ProtestBody protest);
+  void hear_of_nodes();
   void service_failed(const std::string& what);
   // ending
   void end_job(const std::string& why);
@@ -83,6 +85,7 @@ class Keeper {
   int exit_status_ = 0;
   Door door_;
   LocalRanks ranks_;
+  OtherNodes nodes_;
   std::unique_ptr<Services> services_;
   JobMapExchange job_map_;
   JobEnd job_end_;

@@ -36,10 +36,11 @@ bool matters(const CoreClaim& claim, const CpuMask& services, const CpuMask& ran
 
 }  // namespace
 
-NodeServices::NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter)
+NodeServices::NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter,
+                           OtherNodes& nodes)
     : Services(config, ranks, events),
-      processes_(starter, events,
-                 config.nodes > 1 ? StoppedServices::kTurnsUntilLost : StoppedServices::kTurnsUntilReplaced),
+      nodes_(nodes),
+      processes_(starter, events, StoppedServices::kTurnsUntilReplaced),
       claims_(config.claims),
       neighbours_(config.claims, events),
       topology_(read_topology()) {}
@@ -145,7 +146,7 @@ void NodeServices::tell_core_share(std::uint32_t sp) {
 }
 
 // Starts these, and tells them all that they have to know: every one at the start. Of what one needs that is started
-// again place, doorbell, segments and regions are kept; the job map and ranks that have left are not. Those that are
+// again place, doorbell, segments, regions and the job map are kept; ranks that have left are not. Those that are
 // started again work once they have been told of everybody.
 Status NodeServices::launch(std::span<const std::uint32_t> sps) {
   for (const std::uint32_t sp : sps) {
@@ -155,6 +156,10 @@ Status NodeServices::launch(std::span<const std::uint32_t> sps) {
   for (const std::uint32_t sp : sps) {
     if (Status introduced = introduce(sp); !introduced) return introduced;
     if (processes_.times_started(sp) == 1) continue;
+    for (const OtherNodes::ForServices& news : nodes_.for_a_new_one()) {
+      const int fd = news.attached.get();
+      processes_.send(sp, news.packet, std::span(&fd, fd >= 0 ? 1 : 0));
+    }
     processes_.tell(sp, ControlKind::introduced, IntroducedBody{running_ ? 1U : 0U, 0});
   }
   return Done{};
@@ -246,6 +251,7 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
                                          one.how, where_it_was(one.sp));
     if (const auto reason = why_not_replaced(one)) return fail(what + *reason);
     spdlog::warn("{}; another one takes its place", what);
+    nodes_.lost(one.sp, what);
     sps.push_back(one.sp);
     last = what;
   }
@@ -257,9 +263,8 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
   if (const Status launched = launch(sps); !launched) fail(launched.error());
 }
 
-// In a job of several nodes others could not be told of the new one.
 std::optional<std::string> NodeServices::why_not_replaced(const LostService& lost) {
-  if (!lost.killed || config_.nodes > 1) return std::string();
+  if (!lost.killed || !nodes_.can_be_told()) return std::string();
   if (deaths_.note(Clock::now())) return std::nullopt;
   return fmt::format("; {} have died within {} s here", deaths_.of_late(), ServiceDeaths::kCount.count());
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "service/keeper/neighbours.hpp"
+#include "service/keeper/other_nodes.hpp"
 #include "service/keeper/service_deaths.hpp"
 #include "service/keeper/services.hpp"
 #include "service/topology.hpp"
@@ -16,7 +17,9 @@ namespace outrigger::service {
 
 class NodeServices final : public Services {
  public:
-  NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter);
+  // `nodes` must outlive this, too.
+  NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter,
+               OtherNodes& nodes);
 
   [[nodiscard]] Status start() override;
   void attached() override { running_ = true; }
@@ -24,6 +27,7 @@ class NodeServices final : public Services {
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event) override;
   [[nodiscard]] std::optional<Clock::time_point> next_look() const override;
   void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;
+  [[nodiscard]] std::uint32_t times_started(std::uint32_t sp) const override { return processes_.times_started(sp); }
   [[nodiscard]] int doorbell(std::uint32_t sp) const override { return processes_.doorbell(sp); }
 
  private:
@@ -44,6 +48,7 @@ class NodeServices final : public Services {
   // "after it had taken ...", if it had taken anything.
   [[nodiscard]] std::string where_it_was(std::uint32_t sp) const;
 
+  OtherNodes& nodes_;
   ServiceProcesses processes_;
   CoreClaims claims_;
   Neighbours neighbours_;

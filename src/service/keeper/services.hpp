@@ -60,6 +60,8 @@ class Services {
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(places_.size()); }
   [[nodiscard]] const ServicePlace& place(std::uint32_t sp) const { return places_[sp]; }
+  // How often this one has been started.
+  [[nodiscard]] virtual std::uint32_t times_started(std::uint32_t /*sp*/) const { return 1; }
   // -1: it is rung in another way.
   [[nodiscard]] virtual int doorbell(std::uint32_t sp) const = 0;
 

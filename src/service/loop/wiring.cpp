@@ -30,6 +30,24 @@ void set_reason(std::array<char, kReasonBytes>& to, const std::string& reason) {
   std::copy_n(reason.begin(), std::min(reason.size(), kReasonBytes - 1), to.begin());
 }
 
+// Of another one of the node.
+SpId number_in_job(SpId self, const ConfigureBody& configuration, std::uint32_t sp) {
+  return SpId{self.value() - configuration.sp + sp};
+}
+
+// Does the job map say of this node what its keeper has said? Of whoever has the place of another: ranks may have left.
+bool fits_this_node(const JobMap& job_map, std::uint32_t node, const ConfigureBody& configuration,
+                    const std::vector<std::optional<SpId>>& sp_of_rank) {
+  if (node >= job_map.nodes.size() || job_map.nodes[node].addresses.size() != configuration.sp_count) return false;
+  std::size_t known = 0;
+  for (std::size_t rank = 0; rank < sp_of_rank.size(); ++rank) {
+    if (!sp_of_rank[rank]) continue;
+    ++known;
+    if (job_map.sp_of_rank[rank].value() != job_map.first_sp[node] + sp_of_rank[rank]->value()) return false;
+  }
+  return known == job_map.nodes[node].ranks.size() || configuration.epoch > 1;
+}
+
 }  // namespace
 
 Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts,
@@ -58,6 +76,11 @@ void Wiring::handle(ControlMessage& message) {
     case ControlKind::rank_joined: return add_rank(message.body<RankJoinedBody>(), message.fds());
     case ControlKind::rank_remote: return add_remote_rank(message.body<RankRemoteBody>(), message.fds()[0]);
     case ControlKind::doorbell: return sleeper_.watch_doorbell(std::move(message.fds()[0]));
+    case ControlKind::peer_moved: return move_peer(message.body<PeerMovedBody>(), message.fds()[0]);
+    case ControlKind::peer_watched: {
+      const auto body = message.body<PeerBody>();
+      return wire_ ? wire_->replacements().expect(SpId{body.sp}, Epoch{body.epoch}) : void();
+    }
     case ControlKind::job_map: return answer_job_map(message.body<SharedBytesBody>(), message.fds()[0]);
     case ControlKind::introduced: introduced_ = true; return start_engine_when_complete();
     case ControlKind::rank_left: return remove_rank(WorldRank{message.body<RankBody>().world_rank});
@@ -239,7 +262,7 @@ void Wiring::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
   if (!outbound || !inbound) return keeper_.fail(outbound ? inbound.error() : outbound.error());
   peer_epochs_[SpId{body.sp}] = Epoch{body.epoch};
   // Before the peer hears that nothing of the former one is listened to any more.
-  if (engine_) engine_->peer_restarted(SpId{body.sp}, Epoch{body.epoch});
+  if (engine_) engine_->peer_restarted(number_in_job(self_, *configuration_, body.sp), Epoch{body.epoch});
   const Status added =
       host_.rings().add(SpId{body.sp}, std::move(outbound).value(), std::move(inbound).value(), std::move(fds[2]));
   if (!added) keeper_.fail(added.error());
@@ -248,6 +271,7 @@ void Wiring::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
 Status Wiring::open_wire() {
   fabric::ucx::WireOptions options;
   options.transports = allowed_transports(*configuration_);
+  options.on_silent = [this](SpId sp) { keeper_.tell(ControlKind::peer_silent, PeerBody{sp.value(), 0}); };
   options.on_route = [this](const WireRoute& route) { publish_route(route); };
   Result<std::unique_ptr<Wire>> opened = Wire::open(std::move(options), node_memory());
   if (!opened) return Error{opened.error()};
@@ -288,31 +312,36 @@ Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
   if (!bytes) return Error{bytes.error()};
   Result<JobMap> job_map = decode_job_map(bytes.value(), configuration_->world_size);
   if (!job_map) return Error{job_map.error()};
-  if (!fits_this_node(job_map.value(), body.node)) {
+  if (!fits_this_node(job_map.value(), body.node, *configuration_, sp_of_rank_)) {
     return Error{"the job map says something else of this node than its keeper"};
   }
   const SpId first{job_map.value().first_sp[body.node]};
   self_ = SpId{first.value() + configuration_->sp};
-  if (Status introduced = wire_->introduce(job_map.value(), self_, configuration_->dpu_secret); !introduced)
+  // It has that of the first one in this place.
+  const bool again = configuration_->epoch > 1;
+  if (again) job_map.value().nodes[body.node].addresses[configuration_->sp] = wire_->address();
+  const Epoch epoch{configuration_->epoch};
+  if (Status introduced = wire_->introduce(job_map.value(), self_, configuration_->dpu_secret, epoch); !introduced) {
     return introduced;
+  }
   host_.rings().count_from(first);
   job_map_ = std::move(job_map).value();
   cluster_.emplace(node_fabric(), *wire_, *job_map_, self_);
   start_engine_when_complete();
-  if (!engine_) return Error{"the job map came before the ranks of this node"};
+  if (!engine_ && !again) return Error{"the job map came before the ranks of this node"};
   return Done{};
 }
 
-bool Wiring::fits_this_node(const JobMap& job_map, std::uint32_t node) const {
-  if (node >= job_map.nodes.size() || job_map.nodes[node].addresses.size() != configuration_->sp_count ||
-      job_map.nodes[node].ranks.size() != ranks_known_) {
-    return false;
-  }
-  for (std::size_t rank = 0; rank < sp_of_rank_.size(); ++rank) {
-    if (!sp_of_rank_[rank]) continue;
-    if (job_map.sp_of_rank[rank].value() != job_map.first_sp[node] + sp_of_rank_[rank]->value()) return false;
-  }
-  return true;
+// The keeper has it from another node's: what nobody says of itself does not end this process.
+void Wiring::move_peer(const PeerMovedBody& body, const UniqueFd& fd) {
+  const SpId sp{body.sp};
+  if (!job_map_ || Epoch{body.epoch} <= moved_[sp]) return;
+  const Result<std::vector<std::byte>> address = read_shared_bytes(fd.get(), body.bytes, kMaxWireAddressBytes);
+  const Status moved =
+      address ? wire_->replacements().moved(sp, Epoch{body.epoch}, address.value()) : Error{address.error()};
+  if (!moved) return spdlog::warn("a service process that has been replaced: {}", moved.error());
+  moved_[sp] = Epoch{body.epoch};
+  if (engine_) engine_->peer_restarted(sp, Epoch{body.epoch});
 }
 
 // ---------------------------------------------------------------- beginning and end
@@ -350,8 +379,10 @@ void Wiring::start_engine_when_complete() {
                        : std::make_unique<engine::Engine>(std::move(config), node_fabric());
   courses_.start(*engine_);
   posts_.start(*engine_, node_fabric(), configuration_->world_size);
+  for (const auto& [peer, epoch] : moved_) engine_->peer_restarted(peer, epoch);
   if (!again) return;
-  for (const auto& [peer, epoch] : peer_epochs_) engine_->peer_restarted(peer, epoch);
+  for (const auto& [peer, epoch] : peer_epochs_)
+    engine_->peer_restarted(number_in_job(self_, *configuration_, peer.value()), epoch);
   const Status taken = posts_.take_over(configuration_->epoch - 1);
   if (!taken)
     keeper_.fail("the operations of the service process before this one cannot be gone on with: " + taken.error());

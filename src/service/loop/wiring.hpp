@@ -62,10 +62,9 @@ class Wiring {
   void tell(const fabric::dpu::Attached& attached);
   void add_region(const RegionBody& body, std::vector<UniqueFd>& fds);
   void drop_region(const RegionBody& body);
+  void move_peer(const PeerMovedBody& body, const UniqueFd& fd);
   void answer_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] Status take_job_map(const SharedBytesBody& body, const UniqueFd& fd);
-  // Does the job map say of this node what its keeper has said?
-  [[nodiscard]] bool fits_this_node(const JobMap& job_map, std::uint32_t node) const;
   [[nodiscard]] bool complete() const;
   // Of this node, wherever its ranks are.
   [[nodiscard]] fabric::Fabric& node_fabric();
@@ -86,7 +85,8 @@ class Wiring {
   // memory, and it makes one move at a time.
   bool careful_ = false;
   std::uint32_t looks_for_rest_ = 0;
-  std::map<SpId, Epoch> peer_epochs_;  // of this node
+  std::map<SpId, Epoch> peer_epochs_;  // of this node, by their numbers here
+  std::map<SpId, Epoch> moved_;        // of other nodes, by their numbers in the job
   SpId self_;                          // in the job
   std::size_t routes_published_ = 0;
   // Each refers to those before it.

@@ -1,0 +1,41 @@
+// What keepers of other nodes say, against arbitrary bytes. What is let through must encode to the same bytes.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "protocol/job_map.hpp"
+#include "protocol/node_news.hpp"
+
+namespace {
+
+using namespace outrigger;
+
+void take_all(std::span<const std::byte> bytes) {
+  while (true) {
+    const auto parsed = parse_node_news(bytes);
+    if (!parsed && parsed.error().empty()) std::abort();
+    if (!parsed || !parsed.value()) return;
+    const NodeNews& news = parsed.value()->news;
+    if (parsed.value()->bytes > bytes.size() || news.address.size() > kMaxWireAddressBytes) std::abort();
+    std::vector<std::byte> again;
+    encode_node_news(news, again);
+    if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.begin() + parsed.value()->bytes)) std::abort();
+    bytes = bytes.subspan(parsed.value()->bytes);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  take_all(bytes);
+  std::vector<std::byte> nearly;
+  encode_node_news({NodeNewsKind::moved, 1, SpId{2}, Epoch{3}, std::vector<std::byte>(4)}, nearly);
+  encode_node_news({NodeNewsKind::ask, 1, SpId{2}, Epoch{0}, {}}, nearly);
+  for (std::size_t i = 0; i < std::min(bytes.size(), nearly.size()); ++i) nearly[i] ^= bytes[i];
+  take_all(nearly);
+  return 0;
+}

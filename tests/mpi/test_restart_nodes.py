@@ -1,0 +1,197 @@
+"""Service processes of several nodes are killed at any moment, and the program notices nothing: others take their
+places, and those of the other nodes hear where they are.
+
+What holds for one node, too, is in test_restart.py, which `pytest --pretend-nodes 2` runs between nodes.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+from conftest import Mpi, Stopwatch, made, with_copiers
+from hosts import Hosts
+from test_restart import GONE_WITHIN_S, RESTARTS_WITHIN_S, kill, must_be_right, services_of
+
+pytestmark = pytest.mark.one_machine
+
+STOPPED_FOR_S = 12.0  # until another one takes the place of a stopped one
+
+ALGORITHMS = {
+    "default": "",
+    "pushes": "ialltoall=scatter_dest,ialltoallv=scatter_dest",
+    "hierarchical": "ibcast=hierarchical,iallgather=hierarchical,iallgatherv=hierarchical",
+    "node-pull": "iallgather=node_pull,iallgatherv=node_pull,ibcast=flat",
+}
+
+
+@pytest.fixture
+def two_nodes(offload: Mpi) -> Mpi:
+    offload.pretend_nodes = 2
+    return offload
+
+
+def start(mpi: Mpi, mode: str, seconds: int, seed: int, *, ranks: int = 4, services: int = 1, algorithms="default"):
+    env = {**with_copiers(), "OUTRIGGER_ALGORITHM": ALGORITHMS[algorithms]}
+    job = mpi.start(ranks, ["restarted", mode, str(seconds), str(seed)], services=services, env=env)
+    job.wait_for("restarted: ready")
+    return job
+
+
+def by_node(mpi: Mpi) -> list[list[int]]:
+    """Service processes by the keeper that has started them; those of a keeper are of one node."""
+    nodes: dict[int, list[int]] = {}
+    for process in mpi.daemons("serve"):
+        if process.alive():
+            with open(f"/proc/{process.pid}/stat") as stat:
+                parent = int(stat.read().rpartition(")")[2].split()[1])
+            nodes.setdefault(parent, []).append(process.pid)
+    return [nodes[parent] for parent in sorted(nodes)]
+
+
+@pytest.mark.parametrize("algorithms", ALGORITHMS)
+@pytest.mark.parametrize("services", (1, 2))
+def test_killed_at_random_moments(two_nodes, services, algorithms):
+    """Now here, now there."""
+    moments = random.Random(f"{services} {algorithms}")
+    job = start(two_nodes, "calls", 6, services, services=services, algorithms=algorithms)
+    for turn in range(4):
+        time.sleep(moments.uniform(0, 0.7))
+        kill(two_nodes, [moments.choice(by_node(two_nodes)[turn % 2])])
+    must_be_right(two_nodes, job, 4)
+
+
+@pytest.mark.parametrize("services", (1, 2))
+def test_all_of_both_nodes_are_killed_at_once(two_nodes, services):
+    """Nobody is left who has seen anything."""
+    for seed in range(3):
+        job = start(two_nodes, "calls", 2, seed, services=services)
+        time.sleep(0.1 + 0.2 * seed)
+        kill(two_nodes, services_of(two_nodes))
+        must_be_right(two_nodes, job, 2 * services)
+
+
+def test_two_of_four_of_each_node_are_killed_at_once(two_nodes):
+    job = start(two_nodes, "calls", 2, 3, ranks=8, services=4)
+    time.sleep(0.3)
+    kill(two_nodes, [pid for node in by_node(two_nodes) for pid in node[1:3]])
+    must_be_right(two_nodes, job, 4)
+
+
+@pytest.mark.parametrize("pause_s", (0.0, 0.01, 0.05, 0.1, 0.2))
+def test_one_is_killed_while_another_is_being_replaced(two_nodes, pause_s):
+    job = start(two_nodes, "calls", 2, 7, services=2)
+    time.sleep(0.3)
+    here, there = by_node(two_nodes)
+    os.kill(here[0], signal.SIGKILL)
+    time.sleep(pause_s)
+    os.kill(there[1], signal.SIGKILL)
+    time.sleep(pause_s)
+    kill(two_nodes, [here[1]])
+    must_be_right(two_nodes, job, 3)
+
+
+def test_one_in_the_place_of_another_is_killed_before_it_is_known(two_nodes):
+    """Others may hear of the second one, of the third one, or of both."""
+    moments = random.Random(5)
+    for seed in range(3):
+        job = start(two_nodes, "calls", 2, seed)
+        time.sleep(0.3)
+        here, there = (node[0] for node in by_node(two_nodes))
+        os.kill(here, signal.SIGKILL)
+        since = Stopwatch()
+        assert since.sees(lambda there=there, here=here: set(services_of(two_nodes)) - {there, here}, RESTARTS_WITHIN_S)
+        (second,) = set(services_of(two_nodes)) - {there, here}
+        time.sleep(moments.uniform(0, 0.3))
+        kill(two_nodes, [second])
+        must_be_right(two_nodes, job, 2)
+
+
+@pytest.mark.parametrize("mode", ("compute", "native"))
+def test_killed_while_ranks_do_something_else(two_nodes, mode):
+    moments = random.Random(mode)
+    job = start(two_nodes, mode, 3, 5)
+    for node in range(2):
+        time.sleep(moments.uniform(0, 0.7))
+        kill(two_nodes, by_node(two_nodes)[node])
+    must_be_right(two_nodes, job, 2)
+
+
+@pytest.mark.parametrize("algorithms", ALGORITHMS)
+@pytest.mark.parametrize("which", ("first node", "second node", "both"))
+def test_killed_with_operations_of_every_kind_outstanding(two_nodes, which, algorithms):
+    """A part of each is there, the rest comes after the death."""
+    job = start(two_nodes, "holding", 2, 0, algorithms=algorithms)
+    time.sleep(0.5)
+    first, second = by_node(two_nodes)
+    victims = {"first node": first, "second node": second, "both": first + second}[which]
+    kill(two_nodes, victims)
+    must_be_right(two_nodes, job, len(victims))
+
+
+def test_killed_while_it_starts(two_nodes):
+    """Before nodes know each other, while they tell each other, and just after."""
+    for delay_s in (0.0, 0.005, 0.02, 0.05, 0.1, 0.15):
+        job = two_nodes.start(4, ["restarted", "calls", "1", "1"], services=1, env=with_copiers())
+        since = Stopwatch()
+        assert since.sees(lambda: bool(services_of(two_nodes)), 30)
+        time.sleep(delay_s)
+        os.kill(services_of(two_nodes)[-1], signal.SIGKILL)
+        must_be_right(two_nodes, job, 1)
+
+
+def test_stopped_for_a_while(two_nodes):
+    """Longer than a node may be silent that nobody answers for."""
+    job = start(two_nodes, "calls", 10, 2)
+    victim = services_of(two_nodes)[0]
+    os.kill(victim, signal.SIGSTOP)
+    time.sleep(8)
+    assert victim in services_of(two_nodes)
+    os.kill(victim, signal.SIGCONT)
+    must_be_right(two_nodes, job, 0)
+
+
+def test_stopped_for_long(two_nodes):
+    job = start(two_nodes, "calls", 2, 2)
+    victim = services_of(two_nodes)[-1]
+    os.kill(victim, signal.SIGSTOP)
+    since = Stopwatch()
+    assert since.sees(lambda: victim not in services_of(two_nodes), STOPPED_FOR_S + 8)
+    assert since.seconds() > STOPPED_FOR_S - 2
+    must_be_right(two_nodes, job, 1)
+
+
+# --- on a cluster ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def three_hosts() -> Iterator[Hosts]:
+    with made(Hosts(3, f"restart{os.getpid()}")) as hosts:
+        yield hosts
+
+
+@pytest.fixture
+def on_hosts(offload: Mpi, three_hosts: Hosts) -> Mpi:
+    offload.hosts = three_hosts
+    return offload
+
+
+@pytest.mark.parametrize("services", (1, 2))
+def test_killed_on_hosts(on_hosts, services):
+    """Keepers reach each other by the hosts' own network only."""
+    moments = random.Random(services)
+    job = start(on_hosts, "calls", 6, services, ranks=6, services=services)
+    for turn in range(4):
+        time.sleep(moments.uniform(0, 0.7))
+        kill(on_hosts, [moments.choice(by_node(on_hosts)[turn % 3])])
+    must_be_right(on_hosts, job, 4)
+
+
+def test_all_hosts_lose_theirs_at_once(on_hosts):
+    job = start(on_hosts, "calls", 3, 1, ranks=6)
+    time.sleep(0.4)
+    kill(on_hosts, services_of(on_hosts))
+    must_be_right(on_hosts, job, 3)
+    on_hosts.nothing_left(GONE_WITHIN_S)
