@@ -22,8 +22,9 @@ void take_all(std::span<const std::byte> bytes) {
     if (parsed.value()->bytes > bytes.size() || news.address.size() > kMaxWireAddressBytes) std::abort();
     std::vector<std::byte> again;
     encode_node_news(news, again);
-    if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.begin() + parsed.value()->bytes)) std::abort();
-    bytes = bytes.subspan(parsed.value()->bytes);
+    const std::span<const std::byte> first = bytes.first(parsed.value()->bytes);
+    if (!std::equal(again.begin(), again.end(), first.begin(), first.end())) std::abort();
+    bytes = bytes.subspan(first.size());
   }
 }
 
