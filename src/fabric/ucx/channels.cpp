@@ -94,8 +94,17 @@ bool Channels::flush_greetings() {
     send->flags = UCP_AM_SEND_FLAG_EAGER;
     transmit(*peer, std::move(send));
   }
-  for (Peer* peer : std::exchange(opened_, {})) send_held(*peer);
+  for (Peer* peer : std::exchange(opened_, {})) {
+    if (peer->cut) reconnect(*peer);  // its call has come by a connection of its own
+    send_held(*peer);
+  }
   return true;
+}
+
+// But for greetings, which are said again, nothing has gone this way.
+void Channels::reconnect(Peer& peer) {
+  peer.control.endpoint.reset();
+  peer.cut = false;
 }
 
 void Channels::peer_opened(Peer& peer) {
@@ -126,15 +135,21 @@ bool Channels::all_taken() const {
 ucp_ep_h Channels::endpoint(Peer& peer, Channel channel) {
   Peer::Connection& connection = channel == Channel::control ? peer.control : peer.data;
   if (!connection.endpoint) {
-    Result<Endpoint> opened = Endpoint::open(network_.worker(channel), connection.address, peer.broken);
+    bool& failed = channel == Channel::control ? peer.cut : peer.broken;
+    Result<Endpoint> opened = Endpoint::open(network_.worker(channel), connection.address, failed);
     if (!opened) {
-      if (!peer.is_known()) return nullptr;  // an answer to a call in its name
+      if (!peer.is_known()) return nullptr;                           // an answer to a call in its name
+      if (channel == Channel::control && !peer.greeting.is_open()) {  // its next call may do better
+        peer.unreachable = opened.error();
+        return nullptr;
+      }
       peer.broken = true;
       peer.unreachable = opened.error();
       if (!options_.on_silent) peers_.lose(peer, {});  // else its node may have another one take its place
       return nullptr;
     }
     connection.endpoint.emplace(std::move(opened).value());
+    peer.unreachable.clear();
     if (channel == Channel::data) note_route(peer, connection.endpoint->lanes());
   }
   return connection.endpoint->get();
@@ -180,7 +195,7 @@ void Channels::transmit(Peer& peer, std::unique_ptr<Send> send) {
   parameters.user_data = send.get();
   const ucs_status_ptr_t request = ucp_am_send_nbx(to, kMessageId, send->shown.data(), send->shown_bytes,
                                                    send->bytes.data(), send->bytes.size(), &parameters);
-  if (UCS_PTR_IS_ERR(request)) peer.broken = true;
+  if (UCS_PTR_IS_ERR(request)) note_failure(peer);
   if (!UCS_PTR_IS_PTR(request)) {  // gone already
     sent_bytes_ += send->chunk_bytes;
     return;
@@ -206,9 +221,13 @@ void Channels::UnderWay::ended(const Send& send) {
 
 void Channels::on_sent(void* request, ucs_status_t status, void* send) {
   auto* done = static_cast<Send*>(send);
-  if (status != UCS_OK && !done->channels->closing_) done->peer->broken = true;
+  if (status != UCS_OK && !done->channels->closing_) note_failure(*done->peer);
   done->channels->sent(done);
   ucp_request_free(request);
+}
+
+void Channels::note_failure(Peer& peer) {
+  (peer.greeting.is_open() ? peer.broken : peer.cut) = true;
 }
 
 void Channels::sent(Send* send) {

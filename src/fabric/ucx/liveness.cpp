@@ -45,6 +45,8 @@ void Liveness::tick(bool interested) {
 }
 
 bool Liveness::look_at(Peer& peer, bool interested) {
+  if (peer.cut && !peer.greeting.is_open()) channels_.reconnect(peer);
+  peer.broken = peer.broken || peer.cut;
   const bool heard =
       std::exchange(peer.heard, false) && !peer.broken;  // one channel of a broken one may still be heard
   // Silence may be the end of a job that others go on with; a lost node is certain, and ranks there may be waited for

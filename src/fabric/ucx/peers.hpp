@@ -61,6 +61,7 @@ struct Peer {
   bool broken = false;          // nothing more is sent; what is under way stays so until tick() has seen it
   const char* fault = nullptr;  // of the peer, where we broke off ourselves
   std::string unreachable;      // why there is no connection
+  bool cut = false;             // the control connection has failed. Before both have greeted it is made anew
   bool departed = false;
   bool node_lost = false;              // as it says itself
   bool met = false;                    // it has greeted
