@@ -67,6 +67,10 @@ Status NodeLeader::take_job_map(std::span<const std::byte> descriptors, std::uin
   return Error{std::string("cannot pass on the job map: ") + exception.what()};
 }
 
+bool NodeLeader::is_unprotected() const {
+  return endpoint_.control().is_unprotected();
+}
+
 void* Client::allocate(std::uint64_t bytes) {
   return guarded(static_cast<void*>(nullptr), [&] { return endpoint_->regions().allocate(bytes); });
 }

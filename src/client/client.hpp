@@ -134,15 +134,17 @@ using PendingOperationPtr = std::unique_ptr<PendingOperation, PendingOperationDe
 
 class RankEndpoint;
 
-// In a job of several nodes, for each node leader, right after attach().
+// What the first rank of a node has to do for it.
 class NodeLeader {
  public:
   explicit NodeLeader(RankEndpoint& endpoint) : endpoint_(endpoint) {}
-  // What the other nodes need to know of this one. To be exchanged.
+  // In a job of several nodes, right after attach(): what the others need to know of this one. To be exchanged.
   [[nodiscard]] Result<std::vector<std::byte>> descriptor(std::uint32_t timeout_ms);
   // All nodes' descriptors, one after the other; `node` says which is ours.
   [[nodiscard]] Status take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
                                     std::uint32_t timeout_ms);
+  // The keeper has died, and service processes go on without it, as Client::fatal() has found. To be said.
+  [[nodiscard]] bool is_unprotected() const;
 
  private:
   RankEndpoint& endpoint_;

@@ -45,7 +45,7 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
       xpmem_(std::move(parts.xpmem)),
       segment_(std::move(parts.segment)),
       network_(std::move(parts.network)),
-      control_(std::move(parts.socket), parts.world_rank),
+      control_(std::move(parts.socket), parts.world_rank, std::move(parts.segment_fd)),
       doorbell_(std::move(parts.doorbell), header(), network_.get()),
       regions_(lock_, control_, network_.get(), segment_.view(), welcome_.reach),
       arguments_(regions_, segment_.view()),
@@ -70,12 +70,19 @@ void RankEndpoint::shut_down() {
   regions_.deregister();
   network_.reset();
   lending_.stop();  // copies write to the program's memory and read the segment
-  control_.goodbye();
+  leave();
   xpmem_.reset();
   arguments_.close();
   regions_.close();
   segment_.unmap();
   doorbell_.close();
+}
+
+// Service processes hear of it by the keeper, or, where that has died, see it in the segment.
+void RankEndpoint::leave() {
+  if (control_.goodbye() || network_) return;
+  header().rank_base_address.store(0, std::memory_order_seq_cst);
+  doorbell_.ring();
 }
 
 std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::vector<WorldRank>& members,

@@ -47,6 +47,7 @@ struct EndpointParts {
   WelcomeBody welcome;
   Lending::Allowed lending;
   MappedSegment segment;
+  UniqueFd segment_fd;  // invalid: service processes are on a DPU
   UniqueFd doorbell;
   ProbePointer probe;
   XpmemSegment xpmem;
@@ -93,6 +94,7 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
  private:
   [[nodiscard]] SegmentHeader& header() const { return segment_.view().header(); }
   void wait_for_growth();
+  void leave();
   // Of an operation that is done.
   void give_back_staging(const PendingOperation& operation);
   // Kept ones that others have read. Without the lock.

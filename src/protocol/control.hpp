@@ -16,6 +16,7 @@
 //    | region_drop {id} --------->| region_drop ------------------------->|
 //    | counts + fd -------------->| (if there is to be a report)            |   memory that the rank counts in
 //    |                            | core_share {share, other job} ------->|   another job comes to its core, or goes
+//    |                            | goodbye ----------------------------->|   the end of the job
 //    |                            | careful ----------------------------->|   too many have died; before ranks are
 //    named: |                            |                                        |   the receiver takes a dead one's
 //    place | goodbye ------------------>| rank_left --------------------------->|

@@ -124,7 +124,7 @@ TEST(Attach, KeeperThatEndsIsNoticed) {
   EXPECT_EQ(client->fatal(), std::nullopt);
   node.hang_up();
   EXPECT_TRUE(eventually([&] { return client->fatal().has_value(); }));
-  EXPECT_EQ(client->fatal(), "the keeper of this node is gone");
+  EXPECT_EQ(client->fatal(), "the keeper of this node is gone (killed?), and so is the service process of this rank");
   EXPECT_EQ(client->allocate(4096), nullptr);
 }
 

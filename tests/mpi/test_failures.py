@@ -130,16 +130,6 @@ def test_launcher_is_killed(offload, mode):
     offload.nothing_left(GONE_WITHIN_S)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_keeper_is_killed(offload, mode):
-    """The job ends, or goes on to its right end; either way nothing stays behind."""
-    job = start(offload, mode, seconds=3)
-    os.kill(offload.daemons("keep")[0].pid, signal.SIGKILL)
-    result = job.wait(40)
-    assert "WRONG DATA" not in result.out
-    offload.nothing_left(GONE_WITHIN_S)
-
-
 def test_stopped_and_continued_ranks_get_the_right_bytes(offload):
     """A rank is stopped in the middle of copies, its copier with it: nothing comes late, nothing is lost."""
     job = start(offload, "operations", seconds=4)

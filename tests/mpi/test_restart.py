@@ -161,7 +161,7 @@ def test_too_many_deaths_make_collectives_native(offload, how):
 
 
 def test_far_too_many_deaths_end_the_job(offload):
-    job = start(offload, "calls", 60, 1)
+    job = start(offload, "kept", 60, 1)
     victim = offload.kill_services_for_good()
     since = Stopwatch()
     result = job.wait(40)

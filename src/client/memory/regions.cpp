@@ -7,7 +7,8 @@
 namespace outrigger::client {
 namespace {
 
-constexpr std::chrono::milliseconds kAnswerTimeout{5000};
+// Longer than it takes to have another service process in the place of one that hangs: staging waits for the answer.
+constexpr std::chrono::milliseconds kAnswerTimeout{60'000};
 
 }  // namespace
 

@@ -45,6 +45,8 @@ class Regions {
   [[nodiscard]] std::uint32_t count() const { return live_.load(std::memory_order_relaxed); }
   // Service processes map what they are told of.
   [[nodiscard]] bool maps() const { return (reach_ & kReachMapped) != 0; }
+  // What has not been announced is reached, too.
+  [[nodiscard]] bool private_is_reached() const { return (reach_ & kReachCma) != 0; }
   // Ranges are registered, not mapped.
   [[nodiscard]] bool registers() const { return registrations_.has_value(); }
   [[nodiscard]] ControlChannel& control() { return control_; }

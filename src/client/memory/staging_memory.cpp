@@ -1,6 +1,7 @@
 #include "client/memory/staging_memory.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 namespace outrigger::client {
@@ -19,8 +20,9 @@ void* pointer_to(const MemoryRange& range) {
 
 void* StagingMemory::allocate(std::uint64_t bytes) {
   if (lock_.is_inert()) return nullptr;
-  const std::optional<MemoryRange> range =
+  std::optional<MemoryRange> range =
       bytes <= kLargestInChunk ? regions_.allocate_in(chunks_, bytes) : allocate_large(bytes);
+  if (!range) range = allocate_private(bytes);
   if (!range) return nullptr;
   const Lock lock(lock_.mutex);
   in_use_.emplace(pointer_to(*range), *range);
@@ -36,6 +38,13 @@ std::optional<MemoryRange> StagingMemory::allocate_large(std::uint64_t bytes) {
   const Lock lock(lock_.mutex);
   regions_.insert(std::move(*region));
   return range;
+}
+
+std::optional<MemoryRange> StagingMemory::allocate_private(std::uint64_t bytes) const {
+  if (!regions_.private_is_reached() || !regions_.control().is_lost()) return std::nullopt;
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) return std::nullopt;
+  return MemoryRange{kPrivateRegion, reinterpret_cast<std::uintptr_t>(memory), bytes};
 }
 
 std::optional<MemoryRange> StagingMemory::take_idle(std::uint64_t bytes) {
@@ -58,6 +67,7 @@ void StagingMemory::release(void* memory) {
     const MemoryRange range = found->second;
     in_use_.erase(found);
     bytes_in_use_ -= range.bytes;
+    if (range.region == kPrivateRegion) return std::free(memory);
     if (range.bytes <= kLargestInChunk) return chunks_.release(range);
     idle_.push_back(range);
     idle_bytes_ += range.bytes;

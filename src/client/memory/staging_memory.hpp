@@ -1,5 +1,6 @@
 // Temporary memory that service processes map, for packing and unpacking. Small pieces share chunks; large ones have a
-// region each, some of which are kept for the next time.
+// region each, some of which are kept for the next time. Once the keeper is gone, which no region can be announced to,
+// what there is not enough of is memory of this process alone, where service processes reach that.
 //
 // Without the lock.
 #pragma once
@@ -25,13 +26,14 @@ class StagingMemory {
 
  private:
   [[nodiscard]] std::optional<MemoryRange> allocate_large(std::uint64_t bytes);
+  [[nodiscard]] std::optional<MemoryRange> allocate_private(std::uint64_t bytes) const;
   [[nodiscard]] std::optional<MemoryRange> take_idle(std::uint64_t bytes);
   // Of what is kept, the oldest beyond the limit.
   [[nodiscard]] std::vector<Region> take_surplus();
 
   EndpointLock& lock_;
   Regions& regions_;
-  RangeAllocator chunks_;
+  RangeAllocator chunks_;  // of what is mapped
   std::unordered_map<const void*, MemoryRange> in_use_;
   std::vector<MemoryRange> idle_;  // large ones, the oldest first
   std::uint64_t idle_bytes_ = 0;

@@ -214,6 +214,7 @@ Result<EndpointParts> join_keeper(const AttachOptions& options) {
   Result<MappedSegment> segment = MappedSegment::map(fds[0], options.world_rank, options.world_size);
   if (!segment) return Error{segment.error()};
   parts.segment = std::move(segment).value();
+  parts.segment_fd = std::move(fds[0]);
   parts.doorbell = std::move(fds[1]);
   // Who says to reach private memory must have reached this process's: its word has changed then.
   const bool reached = parts.probe->word.load(std::memory_order_acquire) != hello.probe_value;

@@ -7,6 +7,7 @@
 
 #include "base/shared_memory.hpp"
 #include "protocol/job_map.hpp"
+#include "protocol/life_lock.hpp"
 
 namespace outrigger::client {
 namespace {
@@ -43,6 +44,8 @@ bool ControlChannel::announce(Region& region, bool may_wait) {
     if (region.use != RegionUse::program) region.fd.reset();
   } else {
     answers_.erase(place);
+    while (receive_one(0)) {  // is it gone?
+    }
   }
   return sent;
 }
@@ -146,16 +149,17 @@ void ControlChannel::show_counts(int fd) {
   if (socket_.open()) (void)socket_.send(ControlKind::counts, RankBody{rank_.value(), 0}, std::span(&fd, 1));
 }
 
-void ControlChannel::goodbye() {
+bool ControlChannel::goodbye() {
   const std::lock_guard lock(mutex_);
-  if (!socket_.open()) return;
-  // A keeper that is gone needs no goodbye.
-  static_cast<void>(socket_.send(ControlKind::goodbye, RankBody{rank_.value(), 0}));
+  segment_.reset();
+  if (!socket_.open()) return false;
+  const bool heard = socket_.send(ControlKind::goodbye, RankBody{rank_.value(), 0});
   socket_.close();
+  return heard;
 }
 
 std::optional<std::string> ControlChannel::lost() {
-  if (!is_lost_.load(std::memory_order_acquire)) {
+  if (!is_over_.load(std::memory_order_acquire)) {
     const std::int64_t now_ns = Clock::now().time_since_epoch().count();
     std::int64_t next_ns = next_look_ns_.load(std::memory_order_relaxed);
     const std::int64_t later_ns = now_ns + std::chrono::nanoseconds(kLookInterval).count();
@@ -164,10 +168,21 @@ std::optional<std::string> ControlChannel::lost() {
     if (!lock.owns_lock()) return std::nullopt;
     while (receive_one(0)) {
     }
-    if (!is_lost_.load(std::memory_order_relaxed)) return std::nullopt;
+    note_what_is_lost();
+    if (!is_over_.load(std::memory_order_relaxed)) return std::nullopt;
   }
   const std::lock_guard lock(mutex_);
   return lost_reason_;
+}
+
+// Under the lock.
+void ControlChannel::note_what_is_lost() {
+  if (!is_lost_.load(std::memory_order_relaxed)) return;
+  if (keeper_died_ && segment_.valid()) {
+    if (has_life_lock(segment_.get())) return;
+    lost_reason_ += " (killed?), and so is the service process of this rank";
+  }
+  is_over_.store(true, std::memory_order_release);
 }
 
 bool ControlChannel::receive_one(int timeout_ms) {
@@ -175,7 +190,10 @@ bool ControlChannel::receive_one(int timeout_ms) {
   ControlSocket::Received received = socket_.receive(timeout_ms);
   switch (received.event) {
     case ControlSocket::Event::nothing: return false;
-    case ControlSocket::Event::closed: lose("the keeper of this node is gone"); return false;
+    case ControlSocket::Event::closed:
+      keeper_died_ = true;
+      lose("the keeper of this node is gone");
+      return false;
     case ControlSocket::Event::malformed:
       lose("the keeper of this node sent nonsense: " + received.problem);
       return false;

@@ -1,5 +1,6 @@
 // This rank's end of the conversation with the keeper, after the welcome: regions come and go, and the end of the
-// connection means the end of the keeper.
+// connection means the end of the keeper. Without one no region is taken any more, and nobody takes the place of a
+// service process that dies.
 //
 // Thread rule: any thread. answer(), lost(), and what is told not to wait never waits for the keeper.
 #pragma once
@@ -23,7 +24,10 @@ enum class RegionAnswer { pending, accepted, refused };
 
 class ControlChannel {
  public:
-  ControlChannel(ControlSocket socket, WorldRank rank) : socket_(std::move(socket)), rank_(rank) {}
+  // `segment`: of this rank, by which it sees that its service process lives when the keeper is gone (life_lock.hpp).
+  // Invalid: it cannot go on without a keeper.
+  ControlChannel(ControlSocket socket, WorldRank rank, UniqueFd segment)
+      : socket_(std::move(socket)), rank_(rank), segment_(std::move(segment)) {}
 
   // Gives the region its id and tells the service processes of it. Ids go up in the order of the announcements, as the
   // keeper demands. False: not said (gone, or with `may_wait` false: busy just now).
@@ -42,12 +46,19 @@ class ControlChannel {
 
   // See Client::show_counts.
   void show_counts(int fd);
-  void goodbye();
+  // False: nobody has heard it.
+  bool goodbye();
   // In a forked child, where other threads may have held the lock for ever: closes without locking.
-  void close_in_child() { socket_.close(); }
+  void close_in_child() {
+    socket_.close();
+    segment_.reset();
+  }
 
-  // Why nothing more will come; empty while the connection stands. Looks at the socket at most every 5 ms.
+  // Why this rank is not served any more; empty as long as the keeper is there, or has died and the service process
+  // lives. Looks at most every 5 ms.
   [[nodiscard]] std::optional<std::string> lost();
+  // The keeper has died, and the service process goes on without it, as far as is known.
+  [[nodiscard]] bool is_unprotected() const { return is_lost() && !is_over_.load(std::memory_order_acquire); }
   // As far as is known, without looking.
   [[nodiscard]] bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
 
@@ -59,6 +70,7 @@ class ControlChannel {
   // Takes in at most one message; true when there was one. Under the lock.
   bool receive_one(int timeout_ms);
   void lose(std::string reason);
+  void note_what_is_lost();
   [[nodiscard]] RegionAnswer take_answer(RegionId region);
 
   std::mutex mutex_;
@@ -68,7 +80,10 @@ class ControlChannel {
   std::unordered_map<ControlKind, ControlMessage> expected_;  // node_descriptor and job_map_taken, until taken
   std::uint32_t next_region_ = kFirstAddedRegion.value();
   std::string lost_reason_;
+  UniqueFd segment_;
+  bool keeper_died_ = false;
   std::atomic<bool> is_lost_{false};
+  std::atomic<bool> is_over_{false};  // and this rank is not served any more
   std::atomic<std::int64_t> next_look_ns_{0};
 };
 

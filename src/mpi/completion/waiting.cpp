@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@ constexpr std::uint32_t kRoundsPerCheck = 64;
 // costs as much as ten yields and more on virtual machines, and takes the core from a rank that computes.
 constexpr std::chrono::microseconds kSleep{1000};
 
+constinit std::atomic<bool> said_unprotected = false;
+
 std::uint32_t spins_on(copy::RankCores cores) {
   switch (cores) {
     case copy::RankCores::own: return kSpinRounds;
@@ -45,6 +48,12 @@ void relax() {
 
 }  // namespace
 
+// Once on each node.
+void say_if_unprotected(const Job& job) {
+  if (job.local_rank != 0 || !job.client->node_leader().is_unprotected() || said_unprotected.exchange(true)) return;
+  print("the keeper of this node is gone (killed?): the job goes on, and ends if one of its service processes dies");
+}
+
 void drive_native(MPI_Request request) {
   int flag = 0;
   real().Request_get_status(request, &flag, MPI_STATUS_IGNORE);
@@ -52,7 +61,7 @@ void drive_native(MPI_Request request) {
 
 void end_if_lost(Job& job) {
   const std::optional<std::string> text = job.client->fatal();
-  if (!text) return;
+  if (!text) return say_if_unprotected(job);
   if (job.client->fatal_was_said()) abort_job(*text);
   constexpr std::string_view kPrefix = "outrigger: ";  // print() has it too
   die("%s", text->c_str() + (text->starts_with(kPrefix) ? kPrefix.size() : 0));

@@ -41,6 +41,8 @@ void let_others_post();
 // Ends the program when the service process or the keeper is lost; says why unless the keeper has. Cheap enough for
 // every waiting round.
 void end_if_lost(Job& job);
+// As end_if_lost() has found: service processes go on without their keeper, which has died.
+void say_if_unprotected(const Job& job);
 
 // One look at a request that is ours and unfinished: gives the native MPI a chance to progress.
 void drive_native(MPI_Request request);

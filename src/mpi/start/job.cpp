@@ -6,6 +6,7 @@
 #include "base/time_slice.hpp"
 #include "mpi/collectives/operation.hpp"
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/completion/waiting.hpp"
 #include "mpi/memory/shared_heap.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
@@ -150,6 +151,8 @@ void end_job() {
   Job* job = current_job();
   if (job == nullptr) return end_native_report();
   drain_operations(*job);
+  static_cast<void>(job->client->fatal());  // a rank that never waits for long has not looked
+  say_if_unprotected(*job);
   if (job->reporting) write_report(*job);
   keep_choices(*job);
   describe_wire(*job);

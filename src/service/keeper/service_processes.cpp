@@ -235,7 +235,9 @@ void ServiceProcesses::lose(std::uint32_t sp, const std::string& how, bool kille
 }
 
 void ServiceProcesses::stop() {
-  for (Process& process : processes_) {
+  for (std::uint32_t sp = 0; sp < count(); ++sp) {
+    Process& process = processes_[sp];
+    tell(sp, ControlKind::goodbye, RankBody{});
     events_.unwatch(process.socket.fd());
     process.socket.close();
   }

@@ -42,8 +42,8 @@ class ServiceStarter {
   virtual void stop_all() = 0;
 };
 
-// Children of this process that run `outriggerd serve` and never outlive it. Takes SIGCHLD for itself, blocked in the
-// thread that makes it: a program of one thread.
+// Children of this process that run `outriggerd serve` and end with it, until they see to it that they do not. Takes
+// SIGCHLD for itself, blocked in the thread that makes it: a program of one thread.
 class ProcessStarter final : public ServiceStarter {
  public:
   // `daemon_path`: the program; empty: the one that is running.

@@ -5,14 +5,17 @@
 namespace outrigger::service {
 
 std::optional<ControlMessage> KeeperLink::next() {
-  if (ended()) return std::nullopt;
+  if (ended() || closed_) return std::nullopt;
   ControlSocket::Received received = control_.receive(0);
   switch (received.event) {
     case ControlSocket::Event::nothing: break;
-    case ControlSocket::Event::closed: lose(); break;
+    case ControlSocket::Event::closed: closed_ = true; break;
     case ControlSocket::Event::malformed: fail("malformed message from the keeper: " + received.problem); break;
     case ControlSocket::Event::no_descriptors: fail("a service process has " + received.problem); break;
-    case ControlSocket::Event::message: return std::move(received.message);
+    case ControlSocket::Event::message:
+      if (received.message->kind() != ControlKind::goodbye) return std::move(received.message);
+      lose();
+      break;
   }
   return std::nullopt;
 }
@@ -27,6 +30,7 @@ void KeeperLink::fail(const std::string& reason, std::uint32_t about) {
   spdlog::critical("{}", reason);
   (void)control_.send(ControlKind::protest, make_protest(about, reason));
   end_ = End::failed;
+  failure_ = reason;
 }
 
 }  // namespace outrigger::service

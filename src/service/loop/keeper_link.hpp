@@ -24,27 +24,34 @@ class KeeperLink {
   [[nodiscard]] std::optional<ControlMessage> next();
   template <class T>
   void tell(ControlKind kind, const T& body, std::span<const int> fds = {}) {
-    if (!control_.send(kind, body, fds)) lose();
+    if (!closed_ && !control_.send(kind, body, fds)) closed_ = true;
   }
   // The rank has done what it must not.
   void protest(WorldRank rank, const std::string& reason);
   // This process cannot go on, or (kOtherNode) the job cannot. Ends it.
   void fail(const std::string& reason, std::uint32_t about = kWholeJob);
 
-  [[nodiscard]] bool ended() const { return end_ != End::not_yet; }
-  // The keeper is gone: as at the end of each job.
-  [[nodiscard]] bool lost() const { return end_ == End::keeper_lost; }
-  [[nodiscard]] bool failed() const { return end_ == End::failed; }
-
- private:
-  enum class End { not_yet, keeper_lost, failed };
-
+  // It has died, or takes nothing any more: it says nothing and is told nothing. Whoever cannot go on without it loses
+  // it.
+  [[nodiscard]] bool closed() const { return closed_; }
   void lose() {
     if (!ended()) end_ = End::keeper_lost;
   }
 
+  [[nodiscard]] bool ended() const { return end_ != End::not_yet; }
+  // The keeper is gone or has taken its leave: as at the end of each job.
+  [[nodiscard]] bool lost() const { return end_ == End::keeper_lost; }
+  [[nodiscard]] bool failed() const { return end_ == End::failed; }
+  // Why.
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+
+ private:
+  enum class End { not_yet, keeper_lost, failed };
+
   ControlSocket control_;
   End end_ = End::not_yet;
+  bool closed_ = false;
+  std::string failure_;
 };
 
 }  // namespace outrigger::service

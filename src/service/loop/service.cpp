@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "service/log.hpp"
+
 namespace outrigger::service {
 namespace {
 
@@ -80,7 +82,19 @@ bool Service::read_control(Clock::time_point now) {
     wiring_.handle(*message);
     any = true;
   }
+  if (keeper_.closed() && !alone_) keeper_died(now);
   return any;
+}
+
+// Before it works there is nothing that could be gone on with.
+void Service::keeper_died(Clock::time_point now) {
+  alone_ = true;
+  if (keeper_.ended()) return;
+  if (wiring_.engine() == nullptr || !orphanage_.begin(now)) return keeper_.lose();
+  spdlog::warn("the keeper is gone (killed?): this service process goes on without it");
+  sleeper_.forget_control();
+  ports_.emplace_back(orphanage_);
+  sleeper_.watch(orphanage_);
 }
 
 // Ports and the keeper now and then; sleep after a while without work.
@@ -111,6 +125,8 @@ void Service::look_after_ports(Clock::time_point now) {
     }
   }
   wiring_.tell_attached();
+  for (const WorldRank rank : orphanage_.take_gone()) wiring_.remove_rank(rank);
+  if (alone_ && orphanage_.empty()) keeper_.lose();
 }
 
 }  // namespace outrigger::service

@@ -7,6 +7,7 @@
 //   wiring        ranks, peers, ports and engine, put together as the keeper says
 //   pulse         by what its keeper sees that it gets on
 //   keeper_link   the keeper, and how a service process ends
+//   orphanage     without a keeper
 //
 // No threads, no locks. What goes in and out goes by ports (fabric/port.hpp), of which the loop knows no more.
 #pragma once
@@ -20,6 +21,7 @@
 #include "fabric/host/host_fabric.hpp"
 #include "fabric/port.hpp"
 #include "service/loop/keeper_link.hpp"
+#include "service/loop/orphanage.hpp"
 #include "service/loop/post_intake.hpp"
 #include "service/loop/pulse.hpp"
 #include "service/loop/sleeper.hpp"
@@ -35,8 +37,8 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Serves until the keeper is gone (0) or something is broken that cannot be answered to a rank (not 0; the keeper has
-  // been told why).
+  // Serves until the keeper says that the job is over, or has died and the last rank is gone (0), or something is
+  // broken that cannot be answered to a rank (not 0; the keeper has been told why).
   [[nodiscard]] int run();
 
  private:
@@ -49,6 +51,7 @@ class Service {
   void remove_misbehaved();
   void look_around(Clock::time_point now);
   void look_after_ports(Clock::time_point now);
+  void keeper_died(Clock::time_point now);
 
   KeeperLink keeper_;
   fabric::HostFabric host_;
@@ -57,11 +60,13 @@ class Service {
   PostIntake posts_{host_, courses_};
   Sleeper sleeper_{keeper_.fd(), ports_, posts_};
   Pulse pulse_;
-  Wiring wiring_{keeper_, host_, ports_, posts_, courses_, sleeper_, pulse_};
+  Orphanage orphanage_;
+  Wiring wiring_{keeper_, host_, ports_, posts_, courses_, sleeper_, pulse_, orphanage_};
   fabric::Business business_;
   std::vector<std::byte> message_;  // kept for its memory
   Clock::time_point control_read_;
   std::uint32_t turns_ = 0;
+  bool alone_ = false;  // without a keeper
 };
 
 }  // namespace outrigger::service

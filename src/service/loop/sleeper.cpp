@@ -56,6 +56,11 @@ void Sleeper::watch(const fabric::Port& port) {
   for (const int descriptor : port.descriptors()) watch(descriptor);
 }
 
+void Sleeper::forget_control() {
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, control_, nullptr);
+  control_ = -1;
+}
+
 void Sleeper::stay_awake() {
   idle_ = false;
   wake_up();

@@ -32,6 +32,8 @@ class Sleeper {
   // What others ring.
   void watch_doorbell(UniqueFd doorbell);
   void watch(const fabric::Port& port);
+  // The keeper is gone: its socket would wake for ever.
+  void forget_control();
 
   // After a turn with work, or when some may have come.
   void stay_awake();
@@ -57,7 +59,7 @@ class Sleeper {
   void drain_doorbell() const;
   void wake_up();
 
-  const int control_;
+  int control_;  // -1: there is none any more
   const fabric::Ports& ports_;
   PostIntake& posts_;
   UniqueFd epoll_;

@@ -1,5 +1,7 @@
 #include "service/loop/wiring.hpp"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <span>
@@ -51,8 +53,15 @@ bool fits_this_node(const JobMap& job_map, std::uint32_t node, const ConfigureBo
 }  // namespace
 
 Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts,
-               CoursePolicy& courses, Sleeper& sleeper, Pulse& pulse)
-    : keeper_(keeper), host_(host), ports_(ports), posts_(posts), courses_(courses), sleeper_(sleeper), pulse_(pulse) {
+               CoursePolicy& courses, Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage)
+    : keeper_(keeper),
+      host_(host),
+      ports_(ports),
+      posts_(posts),
+      courses_(courses),
+      sleeper_(sleeper),
+      pulse_(pulse),
+      orphanage_(orphanage) {
   add_port(host_.rings());
   add_port(host_);
   add_port(courses_);
@@ -170,7 +179,9 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
     sleeper_.watch_doorbell(std::move(fds[1]));
     posts_.serve(rank, view);
     courses_.publish_to(view.header());
+    orphanage_.show_life(std::move(fds[0]));
   }
+  orphanage_.know(rank, body.pid, view);
   know_rank(body.world_rank, body.sp);
   keeper_.tell(ControlKind::rank_attached, RankAttachedBody{body.world_rank, found.reach});
 }
@@ -200,6 +211,7 @@ void Wiring::remove_rank(WorldRank rank) {
   if (const fabric::RankMemory* memory = host_.rank(rank)) courses_.remove(memory->segment().header());
   if (engine_) engine_->drop_rank(rank);
   if (dpu_) dpu_->drop_rank(rank);
+  orphanage_.forget(rank);  // its segment is unmapped with it
   host_.drop_rank(rank);
   posts_.remove(rank);
 }
@@ -377,6 +389,7 @@ void Wiring::start_engine_when_complete() {
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
   engine_ = many_nodes ? std::make_unique<engine::Engine>(std::move(config), *cluster_)
                        : std::make_unique<engine::Engine>(std::move(config), node_fabric());
+  if (!dpu_) (void)::prctl(PR_SET_PDEATHSIG, 0);  // from here on it can go on without its keeper
   courses_.start(*engine_);
   posts_.start(*engine_, node_fabric(), configuration_->world_size);
   for (const auto& [peer, epoch] : moved_) engine_->peer_restarted(peer, epoch);
@@ -390,10 +403,10 @@ void Wiring::start_engine_when_complete() {
 }
 
 void Wiring::leave() {
-  if (keeper_.lost() && !dpu_) {  // the ranks of a DPU's have been told by the host's keeper, or nobody can
+  if (!dpu_ && (keeper_.lost() || keeper_.closed())) {  // on a DPU the host's keeper tells them, or nobody can
+    const std::string why = keeper_.failed() ? keeper_.failure() : "the keeper of this node is gone (killed?)";
     for (const ServedRank& served : posts_.served()) {
-      write_fatal(served.segment, "outrigger: the keeper of this node is gone (killed?); the job cannot go on",
-                  FatalState::unsaid);
+      write_fatal(served.segment, "outrigger: " + why + "; the job cannot go on", FatalState::unsaid);
     }
   }
   if (!job_map_ || keeper_.failed()) return;

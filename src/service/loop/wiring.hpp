@@ -20,6 +20,7 @@
 #include "protocol/control.hpp"
 #include "protocol/job_map.hpp"
 #include "service/loop/keeper_link.hpp"
+#include "service/loop/orphanage.hpp"
 #include "service/loop/post_intake.hpp"
 #include "service/loop/pulse.hpp"
 #include "service/loop/sleeper.hpp"
@@ -30,7 +31,7 @@ class Wiring {
  public:
   // `ports`: each that comes to be is added. All must outlive this.
   Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts, CoursePolicy& courses,
-         Sleeper& sleeper, Pulse& pulse);
+         Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage);
 
   void handle(ControlMessage& message);
   // Null: not every rank is known yet, or, in the place of another service process, not all that it has left is at
@@ -77,6 +78,7 @@ class Wiring {
   CoursePolicy& courses_;
   Sleeper& sleeper_;
   Pulse& pulse_;
+  Orphanage& orphanage_;
   std::optional<ConfigureBody> configuration_;
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
   std::uint32_t ranks_known_ = 0;

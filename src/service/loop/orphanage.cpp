@@ -1,0 +1,71 @@
+#include "service/loop/orphanage.hpp"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "protocol/life_lock.hpp"
+
+namespace outrigger::service {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooksAtProcesses{1};
+
+bool has_ended(const UniqueFd& exit_event) {
+  pollfd ended{exit_event.get(), POLLIN, 0};
+  return !exit_event.valid() || ::poll(&ended, 1, 0) > 0;
+}
+
+}  // namespace
+
+void Orphanage::forget(WorldRank rank) {
+  std::erase_if(ranks_, [rank](const Rank& known) { return known.rank == rank; });
+}
+
+void Orphanage::show_life(UniqueFd segment) {
+  if (take_life_lock(segment.get())) shown_.push_back(std::move(segment));
+}
+
+bool Orphanage::begin(Clock::time_point now) {
+  began_ = now;
+  const auto can_be_watched = [](const Rank& rank) { return rank.pid > 0 && rank.pid != ::getpid(); };
+  if (ranks_.empty() || !std::ranges::all_of(ranks_, can_be_watched)) return false;
+  for (Rank& rank : ranks_) rank.exit_event.reset(static_cast<int>(::syscall(SYS_pidfd_open, rank.pid, 0)));
+  return true;
+}
+
+// One that leaves in order cannot say goodbye to its keeper, and takes back what it has said of itself.
+bool Orphanage::has_left(Rank& rank, Clock::time_point now) const {
+  const bool uses_services = rank.segment.header().rank_base_address.load(std::memory_order_acquire) != 0;
+  rank.uses_services = rank.uses_services || uses_services;
+  return rank.uses_services ? !uses_services : now - began_ > kForWelcome;
+}
+
+void Orphanage::look_after(Clock::time_point now, const fabric::Business& /*business*/) {
+  const bool looks_at_processes = now - looked_ >= kBetweenLooksAtProcesses;
+  if (looks_at_processes) looked_ = now;
+  std::erase_if(ranks_, [&](Rank& rank) {
+    const bool gone = has_left(rank, now) || (looks_at_processes && has_ended(rank.exit_event));
+    if (gone) gone_.push_back(rank.rank);
+    return gone;
+  });
+}
+
+std::vector<int> Orphanage::descriptors() const {
+  std::vector<int> all;
+  for (const Rank& rank : ranks_) {
+    if (rank.exit_event.valid()) all.push_back(rank.exit_event.get());
+  }
+  return all;
+}
+
+std::optional<fabric::Port::Clock::duration> Orphanage::sleep_limit(Clock::time_point now) const {
+  if (std::ranges::all_of(ranks_, [](const Rank& rank) { return rank.exit_event.valid() && rank.uses_services; })) {
+    return std::nullopt;
+  }
+  return std::max<Clock::duration>(began_ + kForWelcome - now, kBetweenLooksAtProcesses);
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,66 @@
+// What a service process does without its keeper, which has died: it goes on for the ranks of its node, watches them
+// itself, and ends when the last of them has gone. Nobody takes its place then: ranks see by a lock that it lives
+// (protocol/life_lock.hpp). On a DPU, where the connection to a host is lost with its keeper, it cannot go on.
+//
+// To the loop a port, once the keeper has died.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "fabric/port.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::service {
+
+class Orphanage final : public fabric::Port {
+ public:
+  // A rank that has not begun by then to use service processes goes natively: it has had no welcome.
+  static constexpr std::chrono::seconds kForWelcome{5};
+
+  // While the keeper lives.
+  //
+  // A rank of this node.
+  void know(WorldRank rank, pid_t pid, SegmentView segment) { ranks_.push_back(Rank{rank, pid, segment, {}}); }
+  void forget(WorldRank rank);
+  // Whoever has the segment of a rank that is served here sees from now on that this process lives.
+  void show_life(UniqueFd segment);
+
+  // The keeper has died. False: the ranks cannot be watched.
+  [[nodiscard]] bool begin(Clock::time_point now);
+  // Those that have gone since the last call.
+  [[nodiscard]] std::vector<WorldRank> take_gone() { return std::exchange(gone_, {}); }
+  [[nodiscard]] bool empty() const { return ranks_.empty(); }
+
+  bool progress() override { return false; }
+  void look_after(Clock::time_point now, const fabric::Business& business) override;
+  [[nodiscard]] bool arm() override { return true; }
+  [[nodiscard]] std::vector<int> descriptors() const override;
+  [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override;
+
+ private:
+  struct Rank {
+    WorldRank rank;
+    pid_t pid;
+    SegmentView segment;
+    UniqueFd exit_event;
+    bool uses_services = false;
+  };
+  [[nodiscard]] bool has_left(Rank& rank, Clock::time_point now) const;
+
+  std::vector<Rank> ranks_;
+  std::vector<WorldRank> gone_;
+  std::vector<UniqueFd> shown_;
+  Clock::time_point began_;
+  Clock::time_point looked_;
+};
+
+}  // namespace outrigger::service

@@ -1,0 +1,150 @@
+"""The keeper is killed, and the job goes on without it: unprotected, and to its right end."""
+
+import contextlib
+import os
+import random
+import signal
+import time
+
+import pytest
+from conftest import Stopwatch, wait_until, with_copiers
+
+pytestmark = pytest.mark.one_machine
+
+ENDS_WITHIN_S = 5.0
+GONE_WITHIN_S = 10.0
+SAID = "the keeper of this node is gone (killed?): the job goes on"
+
+REACHES = {
+    "copiers": {**with_copiers()},
+    "no-copiers": {"OUTRIGGER_REACH": "mapped,cma", **with_copiers()},
+    "heap": {"OUTRIGGER_REACH": "heap,mapped,cma,copier", **with_copiers()},
+    "shared-cores": {},
+}
+
+
+def start(mpi, mode: str, seconds: int, seed: int, *, ranks: int = 3, services: int = 1, env=None):
+    job = mpi.start(ranks, ["restarted", mode, str(seconds), str(seed)], services=services, env=env or with_copiers())
+    job.wait_for("restarted: ready")
+    return job
+
+
+def kill_keepers(mpi, most: int = 64) -> list[int]:
+    victims = [process.pid for process in mpi.daemons("keep") if process.alive()][:most]
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    return victims
+
+
+def must_be_right(mpi, job, killed: list[int]):
+    result = job.wait(60).ok()
+    assert "WRONG" not in result.out, result.out
+    said = [line for line in result.out.splitlines() if SAID in line]
+    assert len(said) == len(killed), result.out
+    assert result.offloaded() > 0
+    mpi.nothing_left(GONE_WITHIN_S)
+    return result
+
+
+@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("services", (1, 2))
+def test_killed_at_random_moments(offload, services, reach):
+    moments = random.Random(f"{services} {reach}")
+    for seed in range(2):
+        job = start(offload, "calls", 3, seed, services=services, env=REACHES[reach])
+        time.sleep(moments.uniform(0, 1.0))
+        must_be_right(offload, job, kill_keepers(offload))
+
+
+@pytest.mark.parametrize("mode", ("compute", "native", "holding"))
+def test_killed_while_ranks_do_something_else(offload, mode):
+    job = start(offload, mode, 3, 5, services=2)
+    time.sleep(0.5)
+    must_be_right(offload, job, kill_keepers(offload))
+
+
+def test_the_keeper_of_one_of_two_nodes(offload):
+    if offload.pretend_nodes > 1:
+        pytest.skip("has its own nodes")
+    offload.pretend_nodes = 2
+    for seed in range(2):
+        job = start(offload, "calls", 3, seed, ranks=4, services=1)
+        time.sleep(0.3 + 0.3 * seed)
+        must_be_right(offload, job, kill_keepers(offload, 1 + seed))
+
+
+@pytest.mark.parametrize("mode", ("calls", "native"))
+@pytest.mark.parametrize("services", (1, 2))
+def test_a_service_process_that_dies_after_it_ends_the_job(offload, mode, services):
+    """None takes its place; ranks see it by themselves."""
+    job = start(offload, mode, 60, 1, services=services)
+    kill_keepers(offload)
+    time.sleep(0.5)
+    victims = [process.pid for process in offload.daemons("serve") if process.alive()]
+    os.kill(victims[0], signal.SIGKILL)
+    since = Stopwatch()
+    result = job.wait(60)
+    assert result.returncode != 0 and "WRONG" not in result.out, result.out
+    assert since.seconds() < ENDS_WITHIN_S
+    assert "the keeper of this node is gone (killed?), and so is the service process of this rank" in result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_one_killed_with_all_its_service_processes_ends_the_job(offload):
+    job = start(offload, "calls", 60, 1, services=2)
+    time.sleep(0.3)
+    services = [process.pid for process in offload.daemons("serve")]
+    for pid in kill_keepers(offload) and services:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    result = job.wait(60)
+    assert result.returncode != 0 and "is gone" in result.out, result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("victim", ("rank", "launcher", "all ranks"))
+def test_nothing_stays_behind_when_the_job_ends_without_it(offload, victim):
+    job = offload.start(3, ["steady", "operations", "60"], services=2, env=with_copiers())
+    job.wait_for("steady: ready")
+    kill_keepers(offload)
+    time.sleep(0.3)
+    ranks = job.rank_pids()
+    if victim == "launcher":
+        os.kill(job.process.pid, signal.SIGKILL)
+        job.process.wait()
+        time.sleep(0.5)
+    for pid in ranks[:1] if victim == "rank" else ranks:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if victim != "launcher":
+        assert job.wait(30).returncode != 0
+    job.kill()
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_killed_while_the_job_starts(offload):
+    """Before ranks have had their welcome they go on natively; afterwards without it. Never half of them."""
+    for delay_s in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1):
+        job = offload.start(3, ["restarted", "kept", "1", "1"], services=2, env=with_copiers())
+        assert wait_until(lambda: bool(offload.daemons("keep")), 30)
+        time.sleep(delay_s)
+        kill_keepers(offload)
+        result = job.wait(60).ok()
+        assert "WRONG" not in result.out, result.out
+        offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_an_idle_service_process_without_one_burns_nothing(offload):
+    job = offload.start(2, ["steady", "idle", "600"])
+    job.wait_for("steady: ready")
+    kill_keepers(offload)
+    time.sleep(8)
+    [service] = offload.daemons("serve")
+    before = service.cpu_seconds()
+    time.sleep(5)
+    assert service.cpu_seconds() - before < 0.1
+    for pid in job.rank_pids():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    job.wait(30)
+    offload.nothing_left(GONE_WITHIN_S)
