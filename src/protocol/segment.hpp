@@ -215,7 +215,7 @@ struct alignas(64) SegmentHeader {
   std::uint64_t segment_bytes = 0;
 
   // Written by the rank: one line, which a service process on a DPU reads as a whole. `rank_base_address` (where the
-  // rank has mapped the segment) before its first post.
+  // rank has mapped the segment) before its first post; 0 again: it has left, and no keeper was there to hear of it.
   alignas(64) std::atomic<std::uint32_t> ring_tail;  // entries ever put in, modulo 2^32
   std::atomic<std::uint32_t> rank_sleeping;          // not 0: wake `completions` by futex after a completion
   std::atomic<std::uint64_t> rank_base_address;
