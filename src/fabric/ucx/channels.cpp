@@ -95,16 +95,10 @@ bool Channels::flush_greetings() {
     transmit(*peer, std::move(send));
   }
   for (Peer* peer : std::exchange(opened_, {})) {
-    if (peer->cut) reconnect(*peer);  // its call has come by a connection of its own
+    if (peer->cut) peer->reconnect();  // its call has come by a connection of its own
     send_held(*peer);
   }
   return true;
-}
-
-// But for greetings, which are said again, nothing has gone this way.
-void Channels::reconnect(Peer& peer) {
-  peer.control.endpoint.reset();
-  peer.cut = false;
 }
 
 void Channels::peer_opened(Peer& peer) {
@@ -195,7 +189,7 @@ void Channels::transmit(Peer& peer, std::unique_ptr<Send> send) {
   parameters.user_data = send.get();
   const ucs_status_ptr_t request = ucp_am_send_nbx(to, kMessageId, send->shown.data(), send->shown_bytes,
                                                    send->bytes.data(), send->bytes.size(), &parameters);
-  if (UCS_PTR_IS_ERR(request)) note_failure(peer);
+  if (UCS_PTR_IS_ERR(request)) peer.note_failure();
   if (!UCS_PTR_IS_PTR(request)) {  // gone already
     sent_bytes_ += send->chunk_bytes;
     return;
@@ -221,13 +215,9 @@ void Channels::UnderWay::ended(const Send& send) {
 
 void Channels::on_sent(void* request, ucs_status_t status, void* send) {
   auto* done = static_cast<Send*>(send);
-  if (status != UCS_OK && !done->channels->closing_) note_failure(*done->peer);
+  if (status != UCS_OK && !done->channels->closing_) done->peer->note_failure();
   done->channels->sent(done);
   ucp_request_free(request);
-}
-
-void Channels::note_failure(Peer& peer) {
-  (peer.greeting.is_open() ? peer.broken : peer.cut) = true;
 }
 
 void Channels::sent(Send* send) {

@@ -46,8 +46,6 @@ class Channels {
   // These two take effect in the next flush_outboxes(). The peer knows us from now on: what waits is sent.
   void greet(Peer& peer, const proof::GreetingMessage& message);
   void peer_opened(Peer& peer);
-  // Of one that has not greeted. From within no call of UCX's.
-  void reconnect(Peer& peer);
   // What the network can do is known from then on. False: it cannot reach the peer.
   bool connect_data(Peer& peer);
   // It has been replaced: what waits for it here is dropped.
@@ -112,7 +110,6 @@ class Channels {
   [[nodiscard]] ucp_ep_h endpoint(Peer& peer, Channel channel);
   void note_route(Peer& peer, const Lanes& lanes);
   void sent(Send* send);
-  static void note_failure(Peer& peer);
   static void on_sent(void* request, ucs_status_t status, void* send);
 
   const WireOptions& options_;

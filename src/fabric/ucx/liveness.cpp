@@ -45,7 +45,7 @@ void Liveness::tick(bool interested) {
 }
 
 bool Liveness::look_at(Peer& peer, bool interested) {
-  if (peer.cut && !peer.greeting.is_open()) channels_.reconnect(peer);
+  if (peer.cut && !peer.greeting.is_open()) peer.reconnect();
   peer.broken = peer.broken || peer.cut;
   const bool heard =
       std::exchange(peer.heard, false) && !peer.broken;  // one channel of a broken one may still be heard

@@ -92,6 +92,14 @@ struct Peer {
   [[nodiscard]] bool is_gone() const { return broken || departed; }
   // There has been business with it. A connection is none: strangers may have had it made, by calls in its name.
   [[nodiscard]] bool is_known() const { return met || wanted; }
+  // Before both have greeted. But for greetings, which are said again, nothing has gone that way. From within no call
+  // of UCX's.
+  void reconnect() {
+    control.endpoint.reset();
+    cut = false;
+  }
+  // The network has not taken something for it.
+  void note_failure() { (greeting.is_open() ? broken : cut) = true; }
   // It does what none of ours does, and is not listened to any more.
   void break_off(const char* why) {
     if (fault == nullptr) fault = why;
