@@ -142,11 +142,13 @@ void CourseChanges::decide(Group& group) {
   }
   wants_retry_ = wants_retry_ || course.failures != 0;
   course.pauses = (1U << course.failures) - 1;
+  // Its own ranks first: whoever has its place after it must find in their segments what any other rank has been told.
+  // Those of other nodes it does not see.
+  resume_local(group, changes ? &course.plan : nullptr);
   const peer::Resume resume{changes, changes ? course.plan : CoursePlan{}};
   for (const SpId service : group.membership()->services()) {
     if (service != context_.config.self) context_.send(service, OperationId{group.id(), course.number}, resume);
   }
-  resume_local(group, changes ? &course.plan : nullptr);
   groups_.close_if_freed(group);
 }
 
