@@ -23,6 +23,7 @@ from outrigger.durations import parse_duration
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts
 from outrigger.launchers import SSH
+from outrigger.out import directory
 from outrigger.terminal import console as make_console
 from outrigger.terminal import note
 
@@ -36,16 +37,6 @@ def _yielding(given: Given, many: bool) -> list[str]:
     crowded = many or given.ranks > len(cores.allowed_cores())
     asked = any(word.startswith(_YIELDS) for word in given.variables) or _YIELDS in os.environ
     return [f"{_YIELDS}=1"] if chosen.mpi.implementation == "openmpi" and crowded and not asked else []
-
-
-def _make_place(place: Path) -> Path:
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        for old in (*place.glob("*-[0-9]*.out"), *place.glob("*-[0-9]*.json")):
-            old.unlink()
-    except OSError as error:
-        raise UserError(f"--out {place}: {error.strerror}") from error
-    return place.absolute()
 
 
 def _run_all(console: Console, given: Given, found: Artifacts, limits: Limits, place: Path) -> Trials:
@@ -174,7 +165,7 @@ def advise(
     )  # fmt: skip
     given.request(found, None).check()
     try:
-        trials = _run_all(screen, given, found, limits, _make_place(out))
+        trials = _run_all(screen, given, found, limits, directory(out, "*-[0-9]*.out", "*-[0-9]*.json"))
     except ProgramFailed as failed:
         note(str(failed))
         raise typer.Exit(failed.code) from failed

@@ -24,6 +24,7 @@ from outrigger.bench.never_slower_sites import PLACEMENTS, Group, Sites
 from outrigger.durations import parse_duration
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
+from outrigger.out import directory
 from outrigger.terminal import console
 
 _NONBLOCKING = command.COLLECTIVES
@@ -132,12 +133,8 @@ def _progress(screen: Console) -> Iterator[Callable[[Step], None]]:
 class _Writer:
     """Saves a grid as it grows."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"--out {directory}: {error.strerror}") from error
+    def __init__(self, place: Path) -> None:
+        self.directory = directory(place)
 
     def _write(self, name: str, text: str) -> Path:
         path = self.directory / name

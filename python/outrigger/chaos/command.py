@@ -22,20 +22,13 @@ from outrigger.chaos.outcome import Outcome
 from outrigger.chaos.places import Here, OnCluster
 from outrigger.chaos.runs import Runs
 from outrigger.errors import UserError
+from outrigger.out import directory
 from outrigger.settings import FIXED
 from outrigger.terminal import console as make_console
 
 _PLACE = Path("outrigger-chaos")
 _MOST_WITHOUT = 20
 """Runs in a row whose service processes could not be met: the program is too short, or offloads nothing."""
-
-
-def _make_place(place: Path) -> Path:
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out {place}: {error.strerror}") from error
-    return place.absolute()
 
 
 @dataclass(frozen=True)
@@ -153,7 +146,7 @@ def chaos(
     words += ["--services", str(services)] if services else []
     words += [word for rules in algorithm or ["all=on"] for word in ("--algorithm", rules)]
     words += ["--reach", reach] if reach else []
-    place = _make_place(out)
+    place = directory(out)
     where = Here() if cluster is None else OnCluster.of(cluster, ranks, place)
     if cuts and not where.hosts():
         raise UserError("--cuts needs --cluster with two hosts or more: there are no links to be cut on this machine")
