@@ -196,7 +196,7 @@ TEST(MemoryOfASilentKeeper, IsNullAfterATime) {
   const auto client = node.attach();
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(client->allocate(4096), nullptr);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   EXPECT_TRUE(eventually([&] { return node.regions() == 0; }));  // dropped again
   EXPECT_EQ(client->usage().regions, 0U);
 }

@@ -373,7 +373,7 @@ while True:
     try:
         stream = socket.create_connection(("n1", 5000))
         break
-    except ConnectionRefusedError:
+    except OSError:  # not listened to yet, or nobody has answered where the host is: that may be lost, too
         time.sleep(0.05)
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for number in range(int(sys.argv[1])):

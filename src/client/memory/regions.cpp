@@ -8,7 +8,7 @@ namespace outrigger::client {
 namespace {
 
 // Longer than it takes to have another service process in the place of one that hangs: staging waits for the answer.
-constexpr std::chrono::milliseconds kAnswerTimeout{60'000};
+constexpr std::chrono::milliseconds kAnswerTimeout{20'000};
 
 }  // namespace
 
