@@ -151,6 +151,13 @@ class Process:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def started_ticks(self) -> int:
+        """Since the machine has; -1: it is gone."""
+        try:
+            return int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        except OSError:
+            return -1
+
     def alive(self) -> bool:
         try:
             return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -437,18 +444,19 @@ class Mpi:
     def kill_services_for_good(self, *, how: int = signal.SIGKILL, pause_s: float = 0.1) -> int:
         """One after the other, until none takes their place any more; the last one. Of a node six are replaced: what
         has started last is in the place of the one before it."""
-        killed: list[int] = []
+        killed: list[tuple[int, int]] = []
 
-        def others() -> list[int]:
-            pids = [process.pid for process in self.daemons("serve") if process.alive() and process.pid not in killed]
-            return sorted(pid for pid in pids if not killed or pid > killed[-1])
+        def others() -> list[tuple[int, int]]:
+            alive = [process for process in self.daemons("serve") if process.alive()]
+            found = sorted((process.started_ticks(), process.pid) for process in alive)
+            return [one for one in found if one not in killed and (not killed or one[0] >= killed[-1][0])]
 
         for _ in range(7):
             assert wait_until(lambda: bool(others()), SETTLE_S), self.daemons()
             time.sleep(pause_s)
             killed.append(others()[-1])
-            os.kill(killed[-1], how)
-        return killed[-1]
+            os.kill(killed[-1][1], how)
+        return killed[-1][1]
 
     def leftovers(self) -> list[str]:
         processes = self.daemons() + processes_under(self.build / "tests" / "mpi")
