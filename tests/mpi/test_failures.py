@@ -41,8 +41,7 @@ def must_end(mpi, job, within_s: float = ENDS_WITHIN_S):
     return result
 
 
-@pytest.mark.parametrize("services", (1, 2))
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "services"), [("operations", 2), ("compute", 1), ("wait", 1)])
 def test_service_process_is_killed(offload, mode, services):
     job = start(offload, mode, services=services)
     time.sleep(0.5)
@@ -69,10 +68,9 @@ def test_service_process_crashes(offload):
     assert "SIGSEGV" in result.out or "signal 11" in result.out
 
 
-@pytest.mark.parametrize("mode", ("operations", "compute"))
-def test_service_process_is_stopped(offload, mode):
+def test_service_process_is_stopped(offload):
     """Nobody gets on without it, so after a while another one takes its place."""
-    job = start(offload, mode, seconds=15)
+    job = start(offload, "operations", seconds=15)
     victim = offload.daemons("serve")[0]
     os.kill(victim.pid, signal.SIGSTOP)
     result = job.wait(60).ok()

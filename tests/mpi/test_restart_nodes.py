@@ -66,9 +66,9 @@ def test_killed_at_random_moments(two_nodes, services, algorithms):
 @pytest.mark.parametrize("services", (1, 2))
 def test_all_of_both_nodes_are_killed_at_once(two_nodes, services):
     """Nobody is left who has seen anything."""
-    for seed in range(3):
+    for seed in range(2):
         job = start(two_nodes, "calls", 3, seed, services=services)
-        time.sleep(0.1 + 0.2 * seed)
+        time.sleep(0.1 + 0.3 * seed)
         kill(two_nodes, services_of(two_nodes))
         must_be_right(two_nodes, job, 2 * services)
 
@@ -80,7 +80,7 @@ def test_two_of_four_of_each_node_are_killed_at_once(two_nodes):
     must_be_right(two_nodes, job, 4)
 
 
-@pytest.mark.parametrize("pause_s", (0.0, 0.01, 0.05, 0.1, 0.2))
+@pytest.mark.parametrize("pause_s", (0.0, 0.03, 0.2))
 def test_one_is_killed_while_another_is_being_replaced(two_nodes, pause_s):
     job = start(two_nodes, "calls", 4, 7, services=2)
     time.sleep(0.3)
@@ -96,7 +96,7 @@ def test_one_is_killed_while_another_is_being_replaced(two_nodes, pause_s):
 def test_one_in_the_place_of_another_is_killed_before_it_is_known(two_nodes):
     """Others may hear of the second one, of the third one, or of both."""
     moments = random.Random(5)
-    for seed in range(3):
+    for seed in range(2):
         job = start(two_nodes, "calls", 4, seed)
         time.sleep(0.3)
         here, there = (node[0] for node in by_node(two_nodes))
