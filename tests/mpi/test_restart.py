@@ -34,9 +34,9 @@ def services_of(mpi) -> list[int]:
     return [process.pid for process in mpi.daemons("serve") if process.alive()]
 
 
-def kill(mpi, victims: list[int]) -> None:
-    """And waits until there are as many as before."""
-    before = len(services_of(mpi))
+def kill(mpi, victims: list[int], *, of: int | None = None) -> None:
+    """And waits until there are as many as before, or as many as there are `of` them where some are missing now."""
+    before = of or len(services_of(mpi))
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
     since = Stopwatch()

@@ -89,7 +89,7 @@ def test_one_is_killed_while_another_is_being_replaced(two_nodes, pause_s):
     time.sleep(pause_s)
     os.kill(there[1], signal.SIGKILL)
     time.sleep(pause_s)
-    kill(two_nodes, [here[1]])
+    kill(two_nodes, [here[1]], of=4)
     must_be_right(two_nodes, job, 3)
 
 
@@ -105,7 +105,7 @@ def test_one_in_the_place_of_another_is_killed_before_it_is_known(two_nodes):
         assert since.sees(lambda there=there, here=here: set(services_of(two_nodes)) - {there, here}, RESTARTS_WITHIN_S)
         (second,) = set(services_of(two_nodes)) - {there, here}
         time.sleep(moments.uniform(0, 0.3))
-        kill(two_nodes, [second])
+        kill(two_nodes, [second], of=2)
         must_be_right(two_nodes, job, 2)
 
 
