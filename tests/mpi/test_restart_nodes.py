@@ -82,7 +82,7 @@ def test_two_of_four_of_each_node_are_killed_at_once(two_nodes):
 
 @pytest.mark.parametrize("pause_s", (0.0, 0.03, 0.2))
 def test_one_is_killed_while_another_is_being_replaced(two_nodes, pause_s):
-    job = start(two_nodes, "calls", 4, 7, services=2)
+    job = start(two_nodes, "calls", 6, 7, services=2)
     time.sleep(0.3)
     here, there = by_node(two_nodes)
     os.kill(here[0], signal.SIGKILL)
@@ -97,7 +97,7 @@ def test_one_in_the_place_of_another_is_killed_before_it_is_known(two_nodes):
     """Others may hear of the second one, of the third one, or of both."""
     moments = random.Random(5)
     for seed in range(2):
-        job = start(two_nodes, "calls", 4, seed)
+        job = start(two_nodes, "calls", 6, seed)
         time.sleep(0.3)
         here, there = (node[0] for node in by_node(two_nodes))
         os.kill(here, signal.SIGKILL)
