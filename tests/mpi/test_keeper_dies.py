@@ -8,25 +8,12 @@ import time
 
 import pytest
 from conftest import Stopwatch, wait_until, with_copiers
+from test_restart import GONE_WITHIN_S, REACHES, start
 
 pytestmark = pytest.mark.one_machine
 
 ENDS_WITHIN_S = 5.0
-GONE_WITHIN_S = 10.0
 SAID = "the keeper of this node is gone (killed?): the job goes on"
-
-REACHES = {
-    "copiers": {**with_copiers()},
-    "no-copiers": {"OUTRIGGER_REACH": "mapped,cma", **with_copiers()},
-    "heap": {"OUTRIGGER_REACH": "heap,mapped,cma,copier", **with_copiers()},
-    "shared-cores": {},
-}
-
-
-def start(mpi, mode: str, seconds: int, seed: int, *, ranks: int = 3, services: int = 1, env=None):
-    job = mpi.start(ranks, ["restarted", mode, str(seconds), str(seed)], services=services, env=env or with_copiers())
-    job.wait_for("restarted: ready")
-    return job
 
 
 def kill_keepers(mpi, most: int = 64) -> list[int]:
