@@ -1,7 +1,6 @@
 #include "service/dpu/dpu_daemon.hpp"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,7 +11,6 @@
 #include <bitset>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <thread>
@@ -23,6 +21,7 @@
 #include "protocol/dpu_link.hpp"
 #include "protocol/secret_text.hpp"
 #include "protocol/segment.hpp"
+#include "service/any_port.hpp"
 #include "service/dpu/dpu_control.hpp"
 #include "service/dpu/dpu_probe.hpp"
 #include "service/keeper/events.hpp"
@@ -40,33 +39,8 @@ constexpr std::chrono::seconds kGreetingTime{5};
 constexpr std::chrono::milliseconds kTimeToReadRefusals{1500};
 constexpr int kLookMs = 500;
 constexpr std::size_t kMostSecretBytes = 2048;
+constexpr int kMostWaiting = 16;           // to be accepted
 constexpr std::size_t kMostVisitors = 32;  // at the limit the one that has been there longest goes
-
-// A port of the system's choice, at every address of this family. Invalid: there is none, or no such family.
-UniqueFd listen_at(int family) {
-  UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_storage every_address{};
-  every_address.ss_family = static_cast<sa_family_t>(family);
-  const int off = 0;
-  if (family == AF_INET6) (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-  const socklen_t bytes = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  const bool listens =
-      ::bind(fd.get(), reinterpret_cast<sockaddr*>(&every_address), bytes) == 0 && ::listen(fd.get(), 16) == 0;
-  return listens ? std::move(fd) : UniqueFd();
-}
-
-Result<UniqueFd> listen_anywhere(std::uint16_t& port) {
-  UniqueFd fd = listen_at(AF_INET6);
-  if (!fd.valid()) fd = listen_at(AF_INET);
-  sockaddr_storage place{};
-  socklen_t bytes = sizeof(place);
-  if (!fd.valid() || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&place), &bytes) != 0) {
-    return Error{std::string("no port can be had: ") + std::strerror(errno)};
-  }
-  port = ntohs(place.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(place).sin6_port
-                                           : reinterpret_cast<sockaddr_in&>(place).sin_port);
-  return fd;
-}
 
 std::uint32_t cores_here() {
   return std::max(1U, std::thread::hardware_concurrency());
@@ -295,16 +269,15 @@ int run_dpu_daemon(const DpuDaemonOptions& options) {
   if (!cpus) return fail(cpus.error() + " (--bind)");
   const Result<Secret> secret = read_secret_line();
   if (!secret) return fail(secret.error());
-  std::uint16_t port = 0;
-  Result<UniqueFd> listener = listen_anywhere(port);
+  Result<ListeningPort> listener = listen_at_any_port(kMostWaiting);
   if (!listener) return fail(listener.error());
   std::printf("outriggerd: dpu ready protocol=%u endian=%s port=%u services=%u cores=%u\n", kProtocolVersion,
-              std::endian::native == std::endian::little ? "little" : "big", unsigned{port}, options.services,
-              cores_here());
+              std::endian::native == std::endian::little ? "little" : "big", unsigned{listener.value().port},
+              options.services, cores_here());
   (void)std::fflush(stdout);
   // Whoever reads the line reads no more; what libraries print goes where the rest does.
   (void)::dup2(STDERR_FILENO, STDOUT_FILENO);
-  DpuDaemon daemon(options, std::move(cpus).value(), secret.value(), std::move(listener).value());
+  DpuDaemon daemon(options, std::move(cpus).value(), secret.value(), std::move(listener.value().socket));
   return daemon.run();
 }
 

@@ -13,6 +13,8 @@
 #include <memory>
 #include <utility>
 
+#include "service/any_port.hpp"
+
 namespace outrigger::service {
 namespace {
 
@@ -51,18 +53,6 @@ std::vector<KeeperPlace::Address> own_addresses() {
   return addresses;
 }
 
-UniqueFd bound_socket(int family) {
-  UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_storage every_address{};
-  every_address.ss_family = static_cast<sa_family_t>(family);
-  const int off = 0;
-  if (family == AF_INET6) (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-  const socklen_t bytes = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  const bool listens = ::bind(fd.get(), reinterpret_cast<sockaddr*>(&every_address), bytes) == 0 &&
-                       ::listen(fd.get(), kMostWaitingNodes) == 0;
-  return listens ? std::move(fd) : UniqueFd();
-}
-
 bool is_of_ipv4(const KeeperPlace::Address& address) {
   return std::all_of(address.begin(), address.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
          address[10] == 0xFF && address[11] == 0xFF;
@@ -88,19 +78,9 @@ socklen_t write_socket_address(const KeeperPlace::Address& address, std::uint16_
 }  // namespace
 
 NodeListener listen_for_nodes() {
-  NodeListener listener;
-  listener.socket = bound_socket(AF_INET6);
-  if (!listener.socket.valid()) listener.socket = bound_socket(AF_INET);
-  sockaddr_storage place{};
-  socklen_t bytes = sizeof(place);
-  if (!listener.socket.valid() ||
-      ::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&place), &bytes) != 0) {
-    return {};
-  }
-  listener.place.port = ntohs(place.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(place).sin6_port
-                                                          : reinterpret_cast<sockaddr_in&>(place).sin_port);
-  listener.place.addresses = own_addresses();
-  return listener;
+  Result<ListeningPort> listening = listen_at_any_port(kMostWaitingNodes);
+  if (!listening) return {};
+  return {std::move(listening.value().socket), {listening.value().port, own_addresses()}};
 }
 
 NodeConnection NodeConnection::call(const KeeperPlace::Address& address, std::uint16_t port, const Secret& secret) {
