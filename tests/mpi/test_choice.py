@@ -119,7 +119,7 @@ def test_the_next_run_begins_with_what_was_chosen(measured):
             assert native(result, "measured choice") > 150, result.report
         else:
             (entry,) = [entry for entry in result.report["collectives"] if entry["collective"] == "ialltoall"]
-            assert entry["algorithms"].get(way, 0) > 50 and len(entry["algorithms"]) == 1, entry
+            assert list(entry["algorithms"]) == [way], entry  # some calls, if others take the service process's core
 
 
 @pytest.mark.parametrize(
