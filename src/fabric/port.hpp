@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,10 +16,15 @@
 
 namespace outrigger::fabric {
 
-// What ends the job.
+// Why this process cannot go on.
 struct PortFailure {
+  enum class Of : std::uint8_t {
+    process,     // it cannot, nor could another one in its place: the job ends
+    other_node,  // which is lost: the job ends
+    connection,  // to a process that lives. One in the place of this one connects anew
+  };
   std::string reason;
-  bool of_other_node = false;  // another node is lost; otherwise this process cannot go on
+  Of of = Of::process;
 };
 
 // Whether a service process needs others, and others it.

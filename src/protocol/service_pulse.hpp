@@ -18,6 +18,7 @@ struct alignas(64) ServicePulse {
   std::atomic<std::uint64_t> group_low;
   std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint32_t> collective;  // Collective
+  std::atomic<std::uint32_t> asleep;      // not 0: it waits for others to wake it
 
   void show(const OperationId& id, Collective taken) {
     group_high.store(id.group.high, std::memory_order_relaxed);

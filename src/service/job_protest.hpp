@@ -13,6 +13,8 @@ namespace outrigger::service {
 inline constexpr std::uint32_t kWholeJob = 0xFFFFFFFF;
 // Instead of a world rank: another node is lost; the reason names it.
 inline constexpr std::uint32_t kOtherNode = 0xFFFFFFFE;
+// Instead of a world rank: one in the place of this service process may do better, which begins anew.
+inline constexpr std::uint32_t kBeginAnew = 0xFFFFFFFD;
 
 [[nodiscard]] inline ProtestBody make_protest(std::uint32_t world_rank, std::string_view reason) {
   ProtestBody body;

@@ -488,7 +488,7 @@ TEST_F(PeerMessages, NonsenseInARingIsAFailure) {
   EXPECT_FALSE(rings().receive(from, out));
   ASSERT_NE(rings().failure(), nullptr);
   EXPECT_EQ(rings().failure()->reason, "service process 1 sent a malformed message");
-  EXPECT_FALSE(rings().failure()->of_other_node);
+  EXPECT_EQ(rings().failure()->of, fabric::PortFailure::Of::process);
 }
 
 }  // namespace

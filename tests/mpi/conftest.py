@@ -261,6 +261,8 @@ class Job:
     """A running mpirun. Its output is kept in a file, its process group dies with it."""
 
     patience = 1.0
+    END_FILE = "end"
+    """Programs that run for some time end when it is there."""
 
     def __init__(self, command: list[str], env: dict[str, str], directory: Path) -> None:
         self.command = " ".join(command)
@@ -285,6 +287,11 @@ class Job:
         timeout_s *= self.patience
         seen = wait_until(lambda: text in self.text() or self.process.poll() is not None, timeout_s)
         assert seen and text in self.text(), f"{self.command}\nnever printed {text!r}\n{self.text()}"
+
+    def end_soon(self) -> None:
+        """What has been done to it is over: it may have a few more operations, and has no more time to wait for."""
+        time.sleep(0.2)
+        (self.directory / self.END_FILE).touch()
 
     def rank_pids(self) -> list[int]:
         """Of `steady`, by rank."""
@@ -387,6 +394,7 @@ class Mpi:
             self.must_end_natively()
         for_ranks = dict(env or {})
         directory = Path(tempfile.mkdtemp(dir=self.directory))
+        for_ranks["TEST_END_FILE"] = str(directory / Job.END_FILE)
         if services is not None:
             self._require_library()
             for_ranks |= self._preload(heap="heap" in for_ranks.get("OUTRIGGER_REACH", "").split(","))

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from conftest import Stopwatch, wait_until, with_copiers
-from test_restart import GONE_WITHIN_S, REACHES, start
+from test_restart import GONE_WITHIN_S, LASTS_S, REACHES, start
 
 pytestmark = pytest.mark.one_machine
 
@@ -24,6 +24,7 @@ def kill_keepers(mpi, most: int = 64) -> list[int]:
 
 
 def must_be_right(mpi, job, killed: list[int]):
+    job.end_soon()
     result = job.wait(60).ok()
     assert "WRONG" not in result.out, result.out
     said = [line for line in result.out.splitlines() if SAID in line]
@@ -37,14 +38,14 @@ def must_be_right(mpi, job, killed: list[int]):
 @pytest.mark.parametrize("services", (1, 2))
 def test_killed_at_random_moments(offload, services, reach):
     moments = random.Random(f"{services} {reach}")
-    job = start(offload, "calls", 3, services, services=services, env=REACHES[reach])
+    job = start(offload, "calls", LASTS_S, services, services=services, env=REACHES[reach])
     time.sleep(moments.uniform(0, 1.0))
     must_be_right(offload, job, kill_keepers(offload))
 
 
 @pytest.mark.parametrize("mode", ("compute", "native", "holding"))
 def test_killed_while_ranks_do_something_else(offload, mode):
-    job = start(offload, mode, 3, 5, services=2)
+    job = start(offload, mode, LASTS_S, 5, services=2)
     time.sleep(0.5)
     must_be_right(offload, job, kill_keepers(offload))
 
@@ -54,7 +55,7 @@ def test_the_keeper_of_one_of_two_nodes(offload):
         pytest.skip("has its own nodes")
     offload.pretend_nodes = 2
     for seed in range(2):
-        job = start(offload, "calls", 3, seed, ranks=4, services=1)
+        job = start(offload, "calls", LASTS_S, seed, ranks=4, services=1)
         time.sleep(0.3 + 0.3 * seed)
         must_be_right(offload, job, kill_keepers(offload, 1 + seed))
 

@@ -11,6 +11,8 @@ from conftest import Stopwatch, wait_until, with_copiers
 pytestmark = pytest.mark.one_machine
 
 GONE_WITHIN_S = 10.0
+LASTS_S = 60
+"""A job that is not told to end before that."""
 RESTARTS_WITHIN_S = 5.0
 
 HANGS = {"loop": signal.SIGUSR1, "block": signal.SIGUSR2}
@@ -47,6 +49,7 @@ def kill(mpi, victims: list[int], *, of: int | None = None) -> None:
 
 
 def must_be_right(mpi, job, deaths: int):
+    job.end_soon()
     result = job.wait(60).ok()
     assert "WRONG" not in result.out and "outrigger:" not in result.out, result.out
     mpi.nothing_left(GONE_WITHIN_S)
@@ -59,7 +62,7 @@ def must_be_right(mpi, job, deaths: int):
 @pytest.mark.parametrize("services", (1, 2))
 def test_killed_at_random_moments(offload, services, reach):
     moments = random.Random(f"{services} {reach}")
-    job = start(offload, "calls", 4, services, services=services, env=REACHES[reach])
+    job = start(offload, "calls", LASTS_S, services, services=services, env=REACHES[reach])
     for _ in range(2):
         time.sleep(moments.uniform(0, 0.7))
         kill(offload, [moments.choice(services_of(offload))])
@@ -71,7 +74,7 @@ def test_killed_at_random_moments(offload, services, reach):
 def test_killed_while_ranks_do_something_else(offload, mode, services):
     """They compute, or sit in a call of their MPI: nobody but service processes gets on."""
     moments = random.Random(f"{mode} {services}")
-    job = start(offload, mode, 3, 5, services=services)
+    job = start(offload, mode, LASTS_S, 5, services=services)
     for _ in range(2):
         time.sleep(moments.uniform(0, 0.7))
         kill(offload, [moments.choice(services_of(offload))])
@@ -81,7 +84,7 @@ def test_killed_while_ranks_do_something_else(offload, mode, services):
 @pytest.mark.parametrize("services", (1, 2))
 def test_killed_with_operations_outstanding(offload, services):
     """A part of each is there, the rest comes after the death."""
-    job = start(offload, "holding", 2, 0, services=services)
+    job = start(offload, "holding", LASTS_S, 0, services=services)
     time.sleep(0.5)
     kill(offload, services_of(offload)[:1])
     must_be_right(offload, job, 1)
@@ -89,7 +92,7 @@ def test_killed_with_operations_outstanding(offload, services):
 
 def test_all_killed_at_once(offload):
     for seed in range(3):
-        job = start(offload, "calls", 2, seed, ranks=4, services=2)
+        job = start(offload, "calls", LASTS_S, seed, ranks=4, services=2)
         time.sleep(0.1 + 0.2 * seed)
         victims = services_of(offload)
         kill(offload, victims)
@@ -175,7 +178,7 @@ def test_far_too_many_deaths_end_the_job(offload):
 def test_one_that_does_not_get_on_is_replaced(offload, how, services):
     """It is alive, and neither stopped nor starved."""
     moments = random.Random(f"{how} {services}")
-    job = start(offload, "calls", 3, 7, services=services, env=with_copiers() | {"OUTRIGGER_FAULTS": "hang"})
+    job = start(offload, "calls", LASTS_S, 7, services=services, env=with_copiers() | {"OUTRIGGER_FAULTS": "hang"})
     time.sleep(moments.uniform(0, 1.5))
     victim = moments.choice(services_of(offload))
     os.kill(victim, HANGS[how])
@@ -187,7 +190,10 @@ def test_one_that_does_not_get_on_is_replaced(offload, how, services):
 
 def test_one_that_hangs_while_ranks_compute_is_replaced_when_there_is_work(offload):
     """Nobody rings: a loop is seen by the time that it takes."""
-    job = start(offload, "holding", 18, 7, env=with_copiers() | {"OUTRIGGER_FAULTS": "hang"})
+    job = start(offload, "holding", LASTS_S, 7, env=with_copiers() | {"OUTRIGGER_FAULTS": "hang"})
     time.sleep(0.5)
-    os.kill(services_of(offload)[0], HANGS["loop"])
+    (victim,) = services_of(offload)
+    os.kill(victim, HANGS["loop"])
+    since = Stopwatch()
+    assert since.sees(lambda: victim not in services_of(offload), 25)
     must_be_right(offload, job, 1)

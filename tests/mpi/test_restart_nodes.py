@@ -13,11 +13,12 @@ from collections.abc import Iterator
 import pytest
 from conftest import Mpi, Stopwatch, made, with_copiers
 from hosts import Hosts
-from test_restart import GONE_WITHIN_S, RESTARTS_WITHIN_S, kill, must_be_right, services_of
+from test_restart import GONE_WITHIN_S, LASTS_S, RESTARTS_WITHIN_S, kill, must_be_right, services_of
 
 pytestmark = pytest.mark.one_machine
 
 STOPPED_FOR_S = 12.0  # until another one takes the place of a stopped one
+CUT_OFF_FOR_S = 2.0
 
 ALGORITHMS = {
     "default": "",
@@ -56,7 +57,7 @@ def by_node(mpi: Mpi) -> list[list[int]]:
 def test_killed_at_random_moments(two_nodes, services, algorithms):
     """Now here, now there."""
     moments = random.Random(f"{services} {algorithms}")
-    job = start(two_nodes, "calls", 6, services, services=services, algorithms=algorithms)
+    job = start(two_nodes, "calls", LASTS_S, services, services=services, algorithms=algorithms)
     for turn in range(4):
         time.sleep(moments.uniform(0, 0.7))
         kill(two_nodes, [moments.choice(by_node(two_nodes)[turn % 2])])
@@ -67,14 +68,14 @@ def test_killed_at_random_moments(two_nodes, services, algorithms):
 def test_all_of_both_nodes_are_killed_at_once(two_nodes, services):
     """Nobody is left who has seen anything."""
     for seed in range(2):
-        job = start(two_nodes, "calls", 3, seed, services=services)
+        job = start(two_nodes, "calls", LASTS_S, seed, services=services)
         time.sleep(0.1 + 0.3 * seed)
         kill(two_nodes, services_of(two_nodes))
         must_be_right(two_nodes, job, 2 * services)
 
 
 def test_two_of_four_of_each_node_are_killed_at_once(two_nodes):
-    job = start(two_nodes, "calls", 2, 3, ranks=8, services=4)
+    job = start(two_nodes, "calls", LASTS_S, 3, ranks=8, services=4)
     time.sleep(0.3)
     kill(two_nodes, [pid for node in by_node(two_nodes) for pid in node[1:3]])
     must_be_right(two_nodes, job, 4)
@@ -82,7 +83,7 @@ def test_two_of_four_of_each_node_are_killed_at_once(two_nodes):
 
 @pytest.mark.parametrize("pause_s", (0.0, 0.03, 0.2))
 def test_one_is_killed_while_another_is_being_replaced(two_nodes, pause_s):
-    job = start(two_nodes, "calls", 6, 7, services=2)
+    job = start(two_nodes, "calls", LASTS_S, 7, services=2)
     time.sleep(0.3)
     here, there = by_node(two_nodes)
     os.kill(here[0], signal.SIGKILL)
@@ -97,7 +98,7 @@ def test_one_in_the_place_of_another_is_killed_before_it_is_known(two_nodes):
     """Others may hear of the second one, of the third one, or of both."""
     moments = random.Random(5)
     for seed in range(2):
-        job = start(two_nodes, "calls", 6, seed)
+        job = start(two_nodes, "calls", LASTS_S, seed)
         time.sleep(0.3)
         here, there = (node[0] for node in by_node(two_nodes))
         os.kill(here, signal.SIGKILL)
@@ -112,7 +113,7 @@ def test_one_in_the_place_of_another_is_killed_before_it_is_known(two_nodes):
 @pytest.mark.parametrize("mode", ("compute", "native"))
 def test_killed_while_ranks_do_something_else(two_nodes, mode):
     moments = random.Random(mode)
-    job = start(two_nodes, mode, 3, 5)
+    job = start(two_nodes, mode, LASTS_S, 5)
     for node in range(2):
         time.sleep(moments.uniform(0, 0.7))
         kill(two_nodes, by_node(two_nodes)[node])
@@ -123,7 +124,7 @@ def test_killed_while_ranks_do_something_else(two_nodes, mode):
 @pytest.mark.parametrize("which", ("first node", "second node", "both"))
 def test_killed_with_operations_of_every_kind_outstanding(two_nodes, which, algorithms):
     """A part of each is there, the rest comes after the death."""
-    job = start(two_nodes, "holding", 2, 0, algorithms=algorithms)
+    job = start(two_nodes, "holding", LASTS_S, 0, algorithms=algorithms)
     time.sleep(0.5)
     first, second = by_node(two_nodes)
     victims = {"first node": first, "second node": second, "both": first + second}[which]
@@ -144,7 +145,7 @@ def test_killed_while_it_starts(two_nodes):
 
 def test_stopped_for_a_while(two_nodes):
     """Longer than a node may be silent that nobody answers for."""
-    job = start(two_nodes, "calls", 10, 2)
+    job = start(two_nodes, "calls", LASTS_S, 2)
     victim = services_of(two_nodes)[0]
     os.kill(victim, signal.SIGSTOP)
     time.sleep(8)
@@ -154,7 +155,7 @@ def test_stopped_for_a_while(two_nodes):
 
 
 def test_stopped_for_long(two_nodes):
-    job = start(two_nodes, "calls", 2, 2)
+    job = start(two_nodes, "calls", LASTS_S, 2)
     victim = services_of(two_nodes)[-1]
     os.kill(victim, signal.SIGSTOP)
     since = Stopwatch()
@@ -182,7 +183,7 @@ def on_hosts(offload: Mpi, three_hosts: Hosts) -> Mpi:
 def test_killed_on_hosts(on_hosts, services):
     """Keepers reach each other by the hosts' own network only."""
     moments = random.Random(services)
-    job = start(on_hosts, "calls", 6, services, ranks=6, services=services)
+    job = start(on_hosts, "calls", LASTS_S, services, ranks=6, services=services)
     for turn in range(4):
         time.sleep(moments.uniform(0, 0.7))
         kill(on_hosts, [moments.choice(by_node(on_hosts)[turn % 3])])
@@ -190,8 +191,22 @@ def test_killed_on_hosts(on_hosts, services):
 
 
 def test_all_hosts_lose_theirs_at_once(on_hosts):
-    job = start(on_hosts, "calls", 3, 1, ranks=6)
+    job = start(on_hosts, "calls", LASTS_S, 1, ranks=6)
     time.sleep(0.4)
     kill(on_hosts, services_of(on_hosts))
     must_be_right(on_hosts, job, 3)
     on_hosts.nothing_left(GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("where", ("elsewhere", "there", "everywhere"))
+def test_killed_while_a_host_is_cut_off(on_hosts, where):
+    """Connections to those that take their places are begun while nothing comes through. One that is started on the
+    host itself finds no network, and is replaced once there is one."""
+    hosts = on_hosts.hosts
+    job = start(on_hosts, "calls", LASTS_S, 2, ranks=6)
+    hosts.cut_link("n2")
+    victims = {"elsewhere": ("n0", "n1"), "there": ("n2",), "everywhere": ("n0", "n1", "n2")}[where]
+    kill(on_hosts, [pid for pid in services_of(on_hosts) if hosts.of(pid) in victims])
+    time.sleep(CUT_OFF_FOR_S)
+    hosts.join_link("n2")
+    must_be_right(on_hosts, job, len(victims) + ("n2" in victims))

@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from test_report import EXAMPLE
 
 from outrigger.artifacts import Artifacts
 from outrigger.chaos import strikes, victims
-from outrigger.chaos.outcome import Recovery, recoveries, restarts_in, takeovers
+from outrigger.chaos.outcome import Recovery, asked_for, recoveries, takeovers
 from outrigger.chaos.runs import Runs
 from outrigger.errors import UserError
 
@@ -56,13 +57,15 @@ def test_a_recovery_lasts_from_the_kill_to_the_takeover() -> None:
     assert isinstance(found[0], Recovery)
 
 
-def test_restarts_are_those_of_all_service_processes(tmp_path: Path) -> None:
-    report = tmp_path / "report.json"
-    assert restarts_in(report) is None
-    report.write_text("{")
-    assert restarts_in(report) is None
-    report.write_text(json.dumps({"services": [{"restarts": 1}, {"restarts": 2}, {}]}))
-    assert restarts_in(report) == 3
+def test_those_that_ask_for_another_one_are_told_from_those_that_are_killed() -> None:
+    lost = "has lost its connection to service process 1 on node n1"
+    asks = f"2026-11-25 20:53:12.3 service[6402] warning: {lost}\n"
+    noted = (
+        f"2026-11-25 20:53:12.4 keeper[6368] warning: service process 0 (pid 6402) on node n0 {lost} after it had "
+        "taken ibcast, number 3 of communicator 12; another one takes its place\n"
+    )
+    assert asked_for(LOG) == 0
+    assert asked_for(LOG + asks + noted) == 1
 
 
 def test_only_service_processes_of_that_job_are_met(tmp_path: Path) -> None:
@@ -123,7 +126,7 @@ def test_what_is_wrong_with_a_run_is_named(
     undisturbed = runs.undisturbed()
     assert undisturbed.output == b"same\n"
     (tmp_path / "program.py").write_text(program)
-    (tmp_path / "x-1.json").write_text('{"services": []}')
+    (tmp_path / "x-1.json").write_text(json.dumps(EXAMPLE))
     outcome = runs.run("x/1", [strikes.Strike(0.0)], undisturbed)
     assert (outcome.wrong is None) if wrong is None else (wrong in str(outcome.wrong))
     assert outcome.kills == 0 and outcome.stops == 0

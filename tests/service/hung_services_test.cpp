@@ -11,6 +11,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+
+#include "base/shared_memory.hpp"
+#include "service/loop/pulse.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -136,6 +140,28 @@ TEST(SignOfProcess, IsWhatTheKernelSays) {
   EXPECT_EQ(now->state, 'R');
   EXPECT_GE(now->cpu, before->cpu + milliseconds(50));
   EXPECT_EQ(sign_of_process(0), std::nullopt);
+}
+
+TEST(PulseTest, SleepingOfItsOwnWillIsSeenAndNotLeftBehind) {
+  const Result<UniqueFd> page = create_sealed_memory("pulse-test", kPulseBytes, Backing::reserved);
+  ASSERT_TRUE(page) << page.error();
+  const Result<Mapping> mapping = Mapping::map(page.value().get(), kPulseBytes);
+  ASSERT_TRUE(mapping) << mapping.error();
+  const auto* seen = reinterpret_cast<const ServicePulse*>(mapping.value().base());
+  Pulse first;
+  ASSERT_TRUE(first.show_in(page.value()));
+  EXPECT_EQ(seen->asleep.load(), 0U);
+  std::optional<Pulse::Asleep> killed_asleep(std::in_place, first);
+  EXPECT_NE(seen->asleep.load(), 0U);
+  Pulse second;
+  ASSERT_TRUE(second.show_in(page.value()));
+  EXPECT_EQ(seen->asleep.load(), 0U);
+  {
+    const Pulse::Asleep asleep(second);
+    EXPECT_NE(seen->asleep.load(), 0U);
+  }
+  EXPECT_EQ(seen->asleep.load(), 0U);
+  killed_asleep.reset();
 }
 
 }  // namespace

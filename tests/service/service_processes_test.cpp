@@ -110,6 +110,21 @@ TEST_F(ServiceProcessesTest, ALossIsToldOnceWithTheLastWords) {
   EXPECT_TRUE(processes_.take_lost().empty());
 }
 
+TEST_F(ServiceProcessesTest, OneMayAskForAnotherInItsPlace) {
+  start(2);
+  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_protest(kBeginAnew, "has lost its connection")));
+  starter_.service[1].close();
+  EXPECT_TRUE(receive_all().empty());
+  const std::vector<LostService> lost = processes_.take_lost();
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].how, "has lost its connection");
+  EXPECT_TRUE(lost[0].killed) << "as if it had been";
+  ASSERT_TRUE(processes_.start(1));
+  starter_.service[1].close();
+  EXPECT_TRUE(receive_all().empty());
+  EXPECT_FALSE(processes_.take_lost().at(0).killed) << "the new one has asked for nothing";
+}
+
 TEST_F(ServiceProcessesTest, WhatDoesNotFitWaitsInOrderWithItsDescriptors) {
   start(1);
   std::array<int, 2> pipe{};

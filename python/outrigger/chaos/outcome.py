@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 _LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) (\w+)\[(\d+)\] (\w+): (.*)$")
 _TAKEN = re.compile(r"has taken the place of another service process: (\d+) operations again")
@@ -41,7 +39,7 @@ def takeovers(log: str) -> list[tuple[float, int]]:
     found = []
     for line in log.splitlines():
         if (match := _LINE.match(line)) and (taken := _TAKEN.match(match[5])):
-            moment = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S.%f").timestamp()  # noqa: DTZ007: of this machine
+            moment = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S.%f").timestamp()
             found.append((moment, int(taken[1])))
     return found
 
@@ -59,10 +57,6 @@ def recoveries(kills: Sequence[float], log: str) -> tuple[Recovery, ...]:
     return tuple(found)
 
 
-def restarts_in(report: Path) -> int | None:
-    """As the report has it; None: there is none."""
-    try:
-        written = json.loads(report.read_text())
-    except (OSError, ValueError):
-        return None
-    return sum(int(service.get("restarts", 0)) for service in written.get("services", []))
+def asked_for(log: str) -> int:
+    """How many service processes had others take their places because connections of theirs had broken."""
+    return sum(" connection to service process " in line and "takes its place" in line for line in log.splitlines())

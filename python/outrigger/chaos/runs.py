@@ -11,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from outrigger import report_data
 from outrigger.artifacts import Artifacts
 from outrigger.bench import jobs
 from outrigger.chaos import strikes, victims
-from outrigger.chaos.outcome import Outcome, recoveries, restarts_in
+from outrigger.chaos.outcome import Outcome, asked_for, recoveries
 from outrigger.chaos.places import Here, Place
 from outrigger.errors import UserError
 
@@ -39,7 +40,9 @@ class Runs:
         """UserError: the program does not run as it is."""
         run = _Run(self, "undisturbed")
         run.strike((), "")
-        if run.code != 0:
+        if run.code == 0:
+            run.err.unlink()
+        else:
             ended = "hangs" if run.code is None else f"ends with exit code {run.code}"
             raise UserError(
                 f"the program {ended} although nothing is done to it; see {run.out} and {run.err}{run.last_word()}"
@@ -53,7 +56,7 @@ class Runs:
         found = recoveries(run.kills, run.log.read_text(errors="replace") if run.log.exists() else "")
         wrong = self._what_is_wrong(run, undisturbed)
         if wrong is None:
-            for path in (run.log, run.out, run.report):
+            for path in (run.log, run.out, run.err, run.report):
                 path.unlink(missing_ok=True)
         return Outcome(seed, len(run.kills), run.stops, run.cuts, run.took_s, found, wrong)
 
@@ -64,11 +67,16 @@ class Runs:
             return f"exit code {run.code}; see {run.err}{run.last_word()}"
         if self.compares and run.out.read_bytes() != undisturbed.output:
             return f"another output than that of the undisturbed run; see {run.out}"
-        restarts = restarts_in(run.report)
-        if restarts is None:
-            return f"no report; see {run.out}"
-        # One that is killed at the very end need not be replaced.
-        return None if restarts <= len(run.kills) else f"{restarts} restarts of {len(run.kills)} kills; see {run.log}"
+        try:
+            report = report_data.read(run.report)
+        except UserError as error:
+            return f"{error}; see {run.out}"
+        restarts = sum(service.restarts for service in report.services)
+        # One that is killed at the very end need not be replaced, and one whose connections have broken asks for it.
+        known = len(run.kills) + (asked_for(run.log.read_text(errors="replace")) if run.cuts else 0)
+        if restarts <= known:
+            return None
+        return f"{restarts} restarts of {len(run.kills)} kills; see {run.log} and {run.err}"
 
 
 @dataclass(frozen=True)
@@ -141,8 +149,6 @@ class _Run:
                     self.took_s = time.monotonic() - began
                     if process.poll() is None:
                         jobs.end(process)
-        if self.code == 0:
-            self.err.unlink()
 
     def _hit(self, number: int, strike: strikes.Strike, seed: str) -> bool:
         """False: there is nobody (yet)."""

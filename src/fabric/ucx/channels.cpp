@@ -95,7 +95,7 @@ bool Channels::flush_greetings() {
     transmit(*peer, std::move(send));
   }
   for (Peer* peer : std::exchange(opened_, {})) {
-    if (peer->cut) peer->reconnect();  // its call has come by a connection of its own
+    peer->reconnect();  // its call has come by a connection of its own
     send_held(*peer);
   }
   return true;
@@ -129,12 +129,15 @@ bool Channels::all_taken() const {
 ucp_ep_h Channels::endpoint(Peer& peer, Channel channel) {
   Peer::Connection& connection = channel == Channel::control ? peer.control : peer.data;
   if (!connection.endpoint) {
-    bool& failed = channel == Channel::control ? peer.cut : peer.broken;
+    bool& failed = channel == Channel::control ? peer.cut : peer.data_cut;
     Result<Endpoint> opened = Endpoint::open(network_.worker(channel), connection.address, failed);
     if (!opened) {
-      if (!peer.is_known()) return nullptr;                           // an answer to a call in its name
-      if (channel == Channel::control && !peer.greeting.is_open()) {  // its next call may do better
+      if (!peer.is_known()) return nullptr;  // an answer to a call in its name
+      if (!peer.greeting.is_open()) {        // the next call may do better
         peer.unreachable = opened.error();
+        // Started while this node was cut off: peers, too, look for it where it has never been.
+        if (network_.has_missed_devices())
+          peers_.begin_anew("was started without the network, so has no connection", peer);
         return nullptr;
       }
       peer.broken = true;

@@ -10,11 +10,15 @@ namespace {
 constexpr std::chrono::seconds kTickInterval{1};
 constexpr std::uint32_t kTicksAfterBusiness = 8;  // so many: more than make a silent peer a lost one
 
+// Somebody is there in its place.
+bool is_stranger(const Peer& peer) {
+  return !peer.greeting.knows_peer() && peer.greeting.was_lied_to();
+}
+
 const char* how_it_went(const Peer& peer) {
   if (peer.fault != nullptr) return peer.fault;
   if (peer.broken) return "has broken off the connection";
-  const bool stranger = !peer.greeting.knows_peer() && peer.greeting.was_lied_to();
-  return stranger ? "does not prove that it belongs to this job" : "does not answer";
+  return is_stranger(peer) ? "does not prove that it belongs to this job" : "does not answer";
 }
 
 }  // namespace
@@ -45,8 +49,8 @@ void Liveness::tick(bool interested) {
 }
 
 bool Liveness::look_at(Peer& peer, bool interested) {
-  if (peer.cut && !peer.greeting.is_open()) peer.reconnect();
-  peer.broken = peer.broken || peer.cut;
+  if (!peer.greeting.is_open()) peer.reconnect();
+  peer.broken = peer.broken || peer.cut || peer.data_cut;
   const bool heard =
       std::exchange(peer.heard, false) && !peer.broken;  // one channel of a broken one may still be heard
   // Silence may be the end of a job that others go on with; a lost node is certain, and ranks there may be waited for
@@ -61,8 +65,9 @@ bool Liveness::look_at(Peer& peer, bool interested) {
   const bool may_be_replaced = options_.on_silent && peer.fault == nullptr && !peer.node_lost;
   const bool gone =
       peer.node_lost || (peer.broken && !may_be_replaced && peer.silent_turns >= 2);  // a farewell may be on the way
-  if (gone || peer.silent_turns >= options_.turns_until_lost ||
-      peer.unanswered_turns >= options_.turns_until_given_up) {
+  const bool connecting = !peer.met && !peer.broken && !is_stranger(peer);
+  const std::uint32_t most = connecting ? options_.turns_until_not_met : options_.turns_until_lost;
+  if (gone || peer.silent_turns >= most || peer.unanswered_turns >= options_.turns_until_given_up) {
     peers_.lose(peer, how_it_went(peer));
     return false;
   }

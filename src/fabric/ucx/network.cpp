@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/network_devices.hpp"
+
 namespace outrigger::fabric::ucx {
 namespace {
 
@@ -13,6 +15,7 @@ constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);  // of the control c
 }  // namespace
 
 Status Network::open(WorkerEvents& control, WorkerEvents& data) {
+  devices_ = active_network_devices();
   for (const Channel channel : {Channel::control, Channel::data}) {
     const bool is_control = channel == Channel::control;
     Result<Worker> worker = Worker::open(context_, is_control ? control : data);
@@ -20,6 +23,10 @@ Status Network::open(WorkerEvents& control, WorkerEvents& data) {
     (is_control ? control_ : data_).emplace(std::move(worker).value());
   }
   return Done{};
+}
+
+bool Network::has_missed_devices() const {
+  return !std::ranges::includes(devices_, active_network_devices());
 }
 
 void Network::close() {

@@ -27,6 +27,9 @@ class Network {
   // Whoever calls back for it may go after that.
   void close();
 
+  // UCX knows the devices only that were there when it was opened.
+  [[nodiscard]] bool has_missed_devices() const;
+
   // For the others, in the job map.
   [[nodiscard]] std::vector<std::byte> address() const;
   // The channels' parts of another one's address; nothing where it is none.
@@ -51,6 +54,7 @@ class Network {
 
   std::size_t flushes_ = 0;
   Context context_;
+  std::vector<std::string> devices_;  // when it was opened
   std::optional<Worker> control_;
   std::optional<Worker> data_;
 };

@@ -115,6 +115,11 @@ wire::Header Peers::header(wire::Kind kind) const {
   return header;
 }
 
+void Peers::begin_anew(const std::string& how, const Peer& peer) {
+  failure_ = PortFailure{how + " to service process " + std::to_string(peer.sp.value()) + " on node " + peer.node,
+                         PortFailure::Of::connection};
+}
+
 void Peers::lose(const Peer& peer, const std::string& how) {
   if (!peer.unreachable.empty()) return fail("node " + peer.node + ": " + peer.unreachable);
   fail("node " + peer.node + " is lost: service process " + std::to_string(peer.sp.value()) + " there " + how);

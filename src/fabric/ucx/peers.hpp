@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fabric/port.hpp"
@@ -61,7 +62,8 @@ struct Peer {
   bool broken = false;          // nothing more is sent; what is under way stays so until tick() has seen it
   const char* fault = nullptr;  // of the peer, where we broke off ourselves
   std::string unreachable;      // why there is no connection
-  bool cut = false;             // the control connection has failed. Before both have greeted it is made anew
+  bool cut = false;             // the control connection has failed. Before both have greeted it is made anew,
+  bool data_cut = false;        // and so is the other one
   bool departed = false;
   bool node_lost = false;              // as it says itself
   bool met = false;                    // it has greeted
@@ -70,6 +72,7 @@ struct Peer {
   bool heard = false;                  // since the last tick()
   std::uint32_t silent_turns = 0;      // since it was heard, or its node
   std::uint32_t unanswered_turns = 0;  // since it was heard
+  std::uint32_t living_turns = 0;      // in which its node has shown that it lives, with a connection to it broken
 
   // ChunkReceiver.
   std::size_t landing = 0;  // chunks of it that the network is writing here, for moves of either side
@@ -95,8 +98,8 @@ struct Peer {
   // Before both have greeted. But for greetings, which are said again, nothing has gone that way. From within no call
   // of UCX's.
   void reconnect() {
-    control.endpoint.reset();
-    cut = false;
+    if (std::exchange(cut, false)) control.endpoint.reset();
+    if (std::exchange(data_cut, false)) data.endpoint.reset();
   }
   // The network has not taken something for it.
   void note_failure() { (greeting.is_open() ? broken : cut) = true; }
@@ -142,7 +145,9 @@ class Peers {
 
   // What ends the job.
   void lose(const Peer& peer, const std::string& how);
-  void fail(std::string why) { failure_ = PortFailure{std::move(why), true}; }
+  void fail(std::string why) { failure_ = PortFailure{std::move(why), PortFailure::Of::other_node}; }
+  // What one in the place of this process may have. `how`: "has lost its connection".
+  void begin_anew(const std::string& how, const Peer& peer);
   [[nodiscard]] const PortFailure* failure() const { return failure_ ? &*failure_ : nullptr; }
 
  private:

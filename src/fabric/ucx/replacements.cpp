@@ -7,6 +7,7 @@ namespace outrigger::fabric::ucx {
 namespace {
 
 constexpr std::chrono::seconds kRestTime{2};
+constexpr std::uint32_t kTurnsUntilSure = 2;  // that a peer lives
 
 }  // namespace
 
@@ -38,10 +39,16 @@ bool Replacements::let_go() {
   return any;
 }
 
-// One that is there, and to which the connection has broken, will not be replaced for that.
+// One that is there, and to which the connection has broken, will not be replaced for that. It may just have died, and
+// its keeper not have seen it yet.
 void Replacements::expect(SpId sp, Epoch epoch) {
   Peer* peer = peers_.named(sp);
-  if (peer != nullptr && !(peer->broken && peer->epoch == epoch)) peer->silent_turns = 0;
+  if (peer == nullptr) return;
+  if (!peer->broken || peer->epoch != epoch) {
+    peer->silent_turns = 0;
+  } else if (++peer->living_turns >= kTurnsUntilSure) {
+    peers_.begin_anew("has lost its connection", *peer);
+  }
 }
 
 // A former peer's chunks may be landing where the move would have put them.

@@ -27,9 +27,24 @@ void endpoint_failed(void* broken, ucp_ep_h /*endpoint*/, ucs_status_t /*status*
   *static_cast<bool*>(broken) = true;
 }
 
+// What UCX is to do otherwise over TCP, unless its user has said how. There are no calls for these which all versions
+// and transports know.
+void adjust_tcp() {
+  const auto adjust = [](const char* name, const char* value) { (void)::setenv(name, value, 0); };
+  // It waits for each connection in the call that makes it: seconds, in which this process does nothing else, where the
+  // peer's machine is cut off.
+  adjust("UCX_TCP_CONN_NB", "y");
+  // When a peer dies, what is sent from its place in memory may end twice, which ends this process, too: seen with UCX
+  // 1.13, and uct_tcp_ep_sendv() of August 2026 reads alike. With so few pieces a send everything is copied first,
+  // which takes no longer (docs/reliability.md), into room for one chunk.
+  adjust("UCX_TCP_MAX_IOV", "2");
+  adjust("UCX_TCP_TX_SEG_SIZE", "64k");
+}
+
 // `transports`: null: as UCX's own settings say.
 ucs_status_t open_context(const char* transports, std::uint64_t features, ucp_context_h& context) {
   const bool imports = (features & exports::kFeature) != 0;
+  adjust_tcp();
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return status;

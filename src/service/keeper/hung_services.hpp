@@ -26,7 +26,7 @@ struct ProcessSign {
 
 struct ServiceSign {
   std::uint64_t turns = 0;
-  bool work_waits = false;  // somebody rings, has said something, or has posted
+  bool work_waits = false;  // somebody rings, has said something, or has posted; or it does not wait for any of these
   ProcessSign process;
 };
 

@@ -61,6 +61,7 @@ Status ServiceProcesses::start(std::uint32_t sp) {
   process.exit_event = std::move(started.value().exit_event);
   process.last_words.clear();
   process.given_up.clear();
+  process.begins_anew = false;
   hung_.forget(sp);
   process.connected.reset();
   for (Process& other : processes_) other.connected.reset(sp);
@@ -146,6 +147,10 @@ void ServiceProcesses::sort(std::uint32_t sp, ControlMessage message, std::vecto
       processes_[sp].last_words = protest.reason.data();
       return;
     }
+    if (protest.world_rank == kBeginAnew) {
+      processes_[sp].begins_anew = true;
+      return give_up(sp, protest.reason.data());
+    }
   }
   messages.push_back({sp, std::move(message)});
 }
@@ -169,9 +174,10 @@ void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& mess
     ControlSocket::Received received = process.socket.receive();
     if (received.event != ControlSocket::Event::message) break;
     if (received.message->kind() == ControlKind::protest) sort(sp, std::move(*received.message), messages);
+    if (!process.socket.open()) return;  // it has asked for another one in its place
   }
   const std::string how = starter_.how_it_ended(sp);
-  lose(sp, process.given_up.empty() ? how : process.given_up, starter_.was_killed(sp));
+  lose(sp, process.given_up.empty() ? how : process.given_up, process.begins_anew || starter_.was_killed(sp));
 }
 
 void ServiceProcesses::look_for_stopped() {
@@ -183,7 +189,7 @@ void ServiceProcesses::give_up(std::uint32_t sp, const std::string& why) {
   Process& process = processes_[sp];
   if (!process.socket.open() || !process.given_up.empty()) return;
   process.given_up = why;
-  if (!process.exit_event.valid()) lose(sp, why, false);
+  if (!process.exit_event.valid()) lose(sp, why, process.begins_anew);
   hurry_to_end(process.pid);  // it must not go on beside another one, or leave as if the job had ended well
 }
 
@@ -219,7 +225,8 @@ void ServiceProcesses::look_for_hung(const std::bitset<kMaxServices>& have_posts
     if (!process.socket.open() || shown == nullptr) continue;
     const std::optional<ProcessSign> sign = sign_of_process(process.pid);
     if (!sign) continue;
-    const bool waits = have_posts.test(sp) || work_waits(process);
+    const bool in_its_work = shown->asleep.load(std::memory_order_relaxed) == 0;
+    const bool waits = in_its_work || have_posts.test(sp) || work_waits(process);
     const auto why = hung_.look(sp, {shown->turns.load(std::memory_order_relaxed), waits, *sign});
     if (why) give_up(sp, *why);
   }

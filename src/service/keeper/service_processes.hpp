@@ -31,7 +31,7 @@ struct LostService {
   std::uint32_t sp = 0;
   pid_t pid = 0;
   std::string how;      // "was killed by signal 9 (Killed) (its last words)"
-  bool killed = false;  // by a signal, without a word: another one may do better
+  bool killed = false;  // by a signal, without a word, or it asks for it: another one may do better
 };
 
 // Thread rule: one thread.
@@ -93,7 +93,8 @@ class ServiceProcesses {
     std::uint32_t times_started = 0;
     Mapping pulse;  // invalid: it shows none
     UniqueFd pulse_fd;
-    std::string given_up;  // why it has been killed
+    std::string given_up;  // why it has been killed, or asks for another one in its place
+    bool begins_anew = false;
   };
 
   void watch_socket(std::uint32_t sp);

@@ -27,7 +27,7 @@ void KeeperLink::protest(WorldRank rank, const std::string& reason) {
 
 void KeeperLink::fail(const std::string& reason, std::uint32_t about) {
   if (ended()) return;
-  spdlog::critical("{}", reason);
+  spdlog::log(about == kBeginAnew ? spdlog::level::warn : spdlog::level::critical, "{}", reason);
   (void)control_.send(ControlKind::protest, make_protest(about, reason));
   end_ = End::failed;
   failure_ = reason;

@@ -28,7 +28,7 @@ class KeeperLink {
   }
   // The rank has done what it must not.
   void protest(WorldRank rank, const std::string& reason);
-  // This process cannot go on, or (kOtherNode) the job cannot. Ends it.
+  // This process cannot go on, or (kOtherNode) the job cannot, or (kBeginAnew) another process can. Ends it.
   void fail(const std::string& reason, std::uint32_t about = kWholeJob);
 
   // It has died, or takes nothing any more: it says nothing and is told nothing. Whoever cannot go on without it loses

@@ -21,8 +21,20 @@ class Pulse {
     if (!mapping) return Error{mapping.error()};
     page_ = std::move(mapping).value();
     shown_ = reinterpret_cast<ServicePulse*>(page_.base());
+    sleep(false);  // as the one before it may have
     return Done{};
   }
+  // As long as this is there it waits to be woken. Whatever else it waits for keeps it from its work.
+  class Asleep {
+   public:
+    explicit Asleep(Pulse& pulse) : pulse_(pulse) { pulse_.sleep(true); }
+    ~Asleep() { pulse_.sleep(false); }
+    Asleep(const Asleep&) = delete;
+    Asleep& operator=(const Asleep&) = delete;
+
+   private:
+    Pulse& pulse_;
+  };
   // Once a turn.
   void beat() {
     if (shown_ != nullptr) shown_->turns.store(++turns_, std::memory_order_relaxed);
@@ -33,6 +45,10 @@ class Pulse {
   }
 
  private:
+  void sleep(bool asleep) {
+    if (shown_ != nullptr) shown_->asleep.store(asleep ? 1 : 0, std::memory_order_relaxed);
+  }
+
   Mapping page_;
   ServicePulse* shown_ = nullptr;
   std::uint64_t turns_ = 0;

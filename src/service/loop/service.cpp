@@ -14,6 +14,15 @@ constexpr std::uint32_t kTurnsPerClock = 16;  // turns between looks at the cloc
 constexpr std::chrono::microseconds kControlInterval{200};
 constexpr std::chrono::microseconds kBetweenLooksForRest{50};
 
+std::uint32_t concern_of(const fabric::PortFailure& failure) {
+  switch (failure.of) {
+    case fabric::PortFailure::Of::other_node: return kOtherNode;
+    case fabric::PortFailure::Of::connection: return kBeginAnew;
+    case fabric::PortFailure::Of::process: break;
+  }
+  return kWholeJob;
+}
+
 }  // namespace
 
 Service::Service(UniqueFd control) : keeper_(std::move(control)) {
@@ -33,7 +42,10 @@ int Service::run() {
       const Clock::time_point now = Clock::now();
       look_after_ports(now);
       if (keeper_.ended()) break;
-      sleeper_.sleep_now(now);
+      {
+        const Pulse::Asleep asleep(pulse_);
+        sleeper_.sleep_now(now);
+      }
       read_control(Clock::now());
       continue;
     } else {
@@ -106,12 +118,18 @@ void Service::look_around(Clock::time_point now) {
     wiring_.start_engine_when_complete();
     read_control(now);
   } else if (wiring_.engine() == nullptr) {
-    sleeper_.sleep_until_told(now);
+    {
+      const Pulse::Asleep asleep(pulse_);
+      sleeper_.sleep_until_told(now);
+    }
     read_control(now);
   } else if (now - control_read_ > kControlInterval && read_control(now)) {
     sleeper_.stay_awake();  // what it said may have left work for the engine
   } else if (sleeper_.may_sleep(now)) {
-    (void)sleeper_.sleep(now);
+    {
+      const Pulse::Asleep asleep(pulse_);
+      (void)sleeper_.sleep(now);
+    }
     read_control(Clock::now());
   }
 }
@@ -121,7 +139,7 @@ void Service::look_after_ports(Clock::time_point now) {
   for (fabric::Port& port : ports_) {
     port.look_after(now, business_);
     if (const fabric::PortFailure* failure = port.failure()) {
-      return keeper_.fail(failure->reason, failure->of_other_node ? kOtherNode : kWholeJob);
+      return keeper_.fail(failure->reason, concern_of(*failure));
     }
   }
   wiring_.tell_attached();

@@ -2,6 +2,8 @@
 //
 //   restarted MODE SECONDS [SEED]
 //
+// It ends after so many seconds, or before that when there is a file of the name that TEST_END_FILE has.
+//
 // MODE says what ranks do between a post and its wait:
 //   calls     nothing: one operation after the other, several outstanding
 //   kept      the same, but no communicator is freed with operations outstanding: collectives of Open MPI's own that
@@ -188,9 +190,14 @@ void sit_in_receive() {
   if (rank + 1 < size) MPI_Send(&message, 1, MPI_INT, rank + 1, kTag, MPI_COMM_WORLD);
 }
 
+bool told_to_end() {
+  static const char* const file = std::getenv("TEST_END_FILE");
+  return file != nullptr && access(file, F_OK) == 0;
+}
+
 // All ranks do the same number of rounds: rank 0 decides when to stop.
 bool go_on(Clock::time_point end) {
-  int more = Clock::now() < end ? 1 : 0;
+  int more = Clock::now() < end && !told_to_end() ? 1 : 0;
   MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
   return more != 0;
 }
@@ -208,7 +215,8 @@ std::uint64_t hold(int seconds) {
       outstanding.push_back(std::make_unique<Operation>(MPI_COMM_WORLD, static_cast<Kind>(kind), count, 0, ++number));
     }
   };
-  if (rank == size - 1) sleep(static_cast<unsigned>(seconds));
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
+  while (rank == size - 1 && Clock::now() < end && !told_to_end()) usleep(10'000);
   post(4);
   post(100'000);
   for (const auto& operation : outstanding) operation->wait();
