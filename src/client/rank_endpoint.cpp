@@ -66,7 +66,7 @@ void RankEndpoint::shut_down() {
     if (lock_.inert.exchange(true)) return;  // a forked child: nothing here is its own
     abandoned = posts_.abandon();
   }
-  if (network_) network_->leave(header(), welcome_.sp);
+  if (network_) network_->leave(header());
   regions_.deregister();
   network_.reset();
   lending_.stop();  // copies write to the program's memory and read the segment
@@ -125,6 +125,7 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   SlotRequestBody body = describe(request);
   PendingOperationPtr operation(new PendingOperation(request.group));
   Lock lock(lock_.mutex);
+  if (network_ && network_->has_work(header())) network_->progress();
   std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
   if (posts_.kept() >= kMostKept) body.flags &= ~kSlotKept;
   std::vector<Region> outdated = heap_.follow(posts_);
@@ -170,7 +171,7 @@ bool RankEndpoint::poll(PendingOperation& operation) {
   const PendingOperation::Phase phase = operation.phase.load(std::memory_order_acquire);
   if (phase == PendingOperation::Phase::done || phase == PendingOperation::Phase::filled) return true;
   if (lock_.is_inert()) return false;
-  if (network_ && network_->ringing()) {
+  if (network_ && network_->has_work(header())) {
     const Lock lock(lock_.mutex, std::try_to_lock);
     if (lock.owns_lock()) network_->progress();
   }
