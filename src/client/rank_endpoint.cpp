@@ -53,9 +53,11 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
       posts_(segment_.view(), regions_, arguments_, doorbell_),
       courses_(lock_, segment_.view(), posts_, doorbell_, control_),
       heap_(lock_, regions_),
-      lending_(lock_, header(), doorbell_, welcome_, parts.lending) {
+      lending_(lock_, header(), doorbell_, welcome_, parts.lending),
+      calls_(header(), lock_) {
   const auto base = reinterpret_cast<std::uintptr_t>(segment_.view().base());
   header().rank_base_address.store(base, std::memory_order_release);
+  if (network_) calls_.start(*network_);
 }
 
 void RankEndpoint::shut_down() {
@@ -66,6 +68,7 @@ void RankEndpoint::shut_down() {
     if (lock_.inert.exchange(true)) return;  // a forked child: nothing here is its own
     abandoned = posts_.abandon();
   }
+  calls_.stop();
   if (network_) network_->leave(header());
   regions_.deregister();
   network_.reset();
@@ -125,7 +128,6 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   SlotRequestBody body = describe(request);
   PendingOperationPtr operation(new PendingOperation(request.group));
   Lock lock(lock_.mutex);
-  if (network_ && network_->has_work(header())) network_->progress();
   std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
   if (posts_.kept() >= kMostKept) body.flags &= ~kSlotKept;
   std::vector<Region> outdated = heap_.follow(posts_);
@@ -298,6 +300,7 @@ void RankEndpoint::before_fork() {
 void RankEndpoint::after_fork_in_child() {
   lock_.inert.store(true, std::memory_order_release);
   lending_.forget_in_child();
+  calls_.forget();
   regions_.abandon_in_child();
   if (network_) network_->abandon();
   xpmem_.forget();

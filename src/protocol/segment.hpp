@@ -194,6 +194,10 @@ constexpr std::uint32_t proof_of(std::uint32_t process, std::uint32_t of_rank_qu
   return process * 4 + of_rank_quiet;
 }
 
+// SegmentHeader::dpu_calls.
+inline constexpr std::uint32_t kDpuCalls = 1U << 0;
+inline constexpr std::uint32_t kDpuCallsNoMore = 1U << 1;  // set by the rank, whose thread is to end
+
 // A range of the rank's memory that is registered for RDMA. The rank fills an entry before the first slot that names
 // its id, and leaves it alone while such a slot is not done.
 inline constexpr std::uint32_t kKeyCount = 512;  // registered ranges of one rank at a time; at the limit ranks stage
@@ -263,8 +267,8 @@ struct alignas(64) SegmentHeader {
   alignas(64) std::atomic<std::uint32_t> fatal;  // FatalState
   std::atomic<std::uint32_t> warned;  // not 0, and `fatal` 0: the text is of service processes that died too often
   std::array<char, kFatalTextBytes> fatal_text{};
-  // The same, where service processes run on a DPU: the number of the process that serves the rank now; not 0: another
-  // one would like to connect, for which completion calls let the network work.
+  // The same, where service processes run on a DPU: the number of the process that serves the rank now; kDpuCalls:
+  // another one would like to connect, for which a thread of the rank lets the network work, woken by this word.
   std::atomic<std::uint32_t> dpu_process;
   std::atomic<std::uint32_t> dpu_calls;
 

@@ -60,7 +60,8 @@ class OnDpu:
     def must_be_right(self, *deaths: int) -> Result:
         """With so many places taken, or so many."""
         result = self.job.wait(90).ok()
-        assert "WRONG" not in result.out and "outrigger:" not in result.out, result.out
+        said = result.out.replace("outrigger: offloading:", "")  # the log, where it is asked for
+        assert "WRONG" not in said and "outrigger:" not in said, result.out
         by_reach = reached(result)
         assert by_reach["wire" if self.nodes > 1 else "rdma"] > 0, by_reach
         assert by_reach["mapped"] == by_reach["cma"] == by_reach["relay"] == 0, by_reach
@@ -112,8 +113,24 @@ def test_killed_with_operations_of_every_kind_outstanding(offload, services):
         job.must_be_right(1)
 
 
+def test_killed_again_while_no_rank_makes_a_call(offload):
+    """The first one's place is taken by one that has been connected since the start, the others' by processes that had
+    to be connected while ranks did something else."""
+    log = offload.directory / "services.log"
+    with job_on_dpus(offload, "holding", 12, 0, environment={"OUTRIGGER_LOG": f"info:{log}"}) as job:
+
+        def taken() -> int:
+            return log.read_text().count("has taken the place of another service process")
+
+        since = Stopwatch()
+        for death in range(1, 4):
+            job.kill(job.serving())
+            assert since.sees(lambda death=death: taken() == death, 8), log.read_text()
+        job.must_be_right(3)
+
+
 def test_several_at_once(offload):
-    """One stands by; the others' places are taken by processes that ranks let connect in their next calls."""
+    """One stands by; the others' places are taken by processes that are still to be connected."""
     for seed in range(2):
         with job_on_dpus(offload, "calls", 3, seed, ranks=4, services=3) as job:
             time.sleep(0.1 + 0.3 * seed)

@@ -227,7 +227,7 @@ void RankNetwork::leave(SegmentHeader& header) {
   constexpr std::chrono::microseconds kBetweenLooks{50};
   header.rank_quiet.store(kRankLeaves, std::memory_order_seq_cst);
   // A connection may be half made: UCX 1.13 ends the process when one such is closed.
-  stays_open_ = header.dpu_calls.load(std::memory_order_acquire) != 0;
+  stays_open_ = (header.dpu_calls.load(std::memory_order_acquire) & kDpuCalls) != 0;
   const auto process = [&header] { return header.dpu_process.load(std::memory_order_seq_cst); };
   if (header.service_sleeping.load(std::memory_order_seq_cst) != 0) ring(process());
   const auto deadline = std::chrono::steady_clock::now() + kPatience;

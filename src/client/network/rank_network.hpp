@@ -1,6 +1,6 @@
 // This rank's end of the network to the service processes on its DPU. They read and write its memory by themselves; the
-// rank lets its network work only while it is wired up in attach(), when a sleeping service process is rung, and in
-// completion calls while another service process would like to connect.
+// rank lets its network work only while it is wired up in attach(), when a sleeping service process is rung, and while
+// another service process would like to connect (call_listener.hpp).
 //
 // Thread rule: the owner locks.
 #pragma once
@@ -40,7 +40,7 @@ class RankNetwork final : public Registrar {
   void leave(SegmentHeader& header);
   // There are rings that the network has not taken yet, or another service process would like to connect.
   [[nodiscard]] bool has_work(const SegmentHeader& header) const {
-    return ringing_ != 0 || header.dpu_calls.load(std::memory_order_acquire) != 0;
+    return ringing_ != 0 || (header.dpu_calls.load(std::memory_order_acquire) & kDpuCalls) != 0;
   }
   // Memory that the program gives back, as far as it can be known; null: it cannot.
   [[nodiscard]] UnmappedRanges* unmapped();

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/futex.hpp"
 #include "base/shared_memory.hpp"
 #include "proof/dpu_greeting.hpp"
 #include "protocol/rank_address.hpp"
@@ -24,7 +25,7 @@ constexpr double kCallShare = 0.3;
 constexpr double kAttachShare = 0.2;
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 constexpr std::chrono::milliseconds kLookAtDpu{500};
-// For ranks to come by in a call, where a process has had to take a place without being connected to them.
+// For ranks to be connected, where a process has had to take a place before they are.
 constexpr std::chrono::seconds kConnectLimit{60};
 // What the network still carries of a process that has ended, and with it its connections, comes to rest: nobody hears
 // before that of the one that takes its place.
@@ -235,7 +236,12 @@ void DpuServices::call_ranks() {
     const bool called = std::ranges::any_of(processes_, [&](const auto& item) {
       return item.second.broken.empty() && item.second.unwired.contains(rank.hello.world_rank);
     });
-    SegmentView(rank.segment.base()).header().dpu_calls.store(called ? 1 : 0, std::memory_order_release);
+    std::atomic<std::uint32_t>& calls = SegmentView(rank.segment.base()).header().dpu_calls;
+    if (!called) {
+      calls.fetch_and(~kDpuCalls, std::memory_order_seq_cst);
+    } else if ((calls.fetch_or(kDpuCalls, std::memory_order_seq_cst) & kDpuCalls) == 0) {
+      futex_wake_all(calls);
+    }
   }
 }
 

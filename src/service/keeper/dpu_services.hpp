@@ -3,8 +3,8 @@
 // ranks leave their networks alone.
 //
 // One more process than there are places stands by there, connected like the others, and takes the place of one that
-// dies: ranks need do nothing for it then. The next one that stands by is connected when ranks come by in a call. If it
-// is needed before that, they are waited for.
+// dies: ranks need do nothing for it then. For the next one that stands by a thread of each rank lets the network work.
+// If it is needed before it is connected, ranks are waited for.
 #pragma once
 
 #include <chrono>
