@@ -73,7 +73,6 @@ Status DpuServices::start() {
     process_of_.push_back(body.process);
     times_started_.push_back(1);
   }
-  start_one_to_stand_by();
   events_.watch(link_.fd(), {Source::dpu_link, 0});
   return offer_segments();
 }
@@ -172,6 +171,7 @@ void DpuServices::be_quiet_when_all_are_wired() {
 void DpuServices::attached() {
   attached_ = true;
   link_.allow_silence(kDpuSilence);
+  start_one_to_stand_by();
 }
 
 std::vector<ServiceMessage> DpuServices::receive(const Event&) {
@@ -230,7 +230,6 @@ void DpuServices::start_one_to_stand_by() {
 }
 
 void DpuServices::call_ranks() {
-  if (!attached_) return;  // they let their networks work anyway
   for (LocalRank& rank : ranks_) {
     if (!rank.present) continue;
     const bool called = std::ranges::any_of(processes_, [&](const auto& item) {
@@ -269,7 +268,6 @@ void DpuServices::lost(std::uint32_t called, const DpuFrame& frame) {
   }
   if (standing_by_ != number) return;
   const std::string what = "the service process that stands by on " + how;
-  if (!attached_) return fail(what);
   spdlog::warn("{}", what);
   processes_.erase(number);
   standing_by_.reset();
