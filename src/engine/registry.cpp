@@ -26,6 +26,7 @@ const Registry& built_in_algorithms() {
     }
     built_in.add(Collective::ibcast, Algorithm::flat, bcast_flat);
     built_in.add(Collective::ibcast, Algorithm::hierarchical, bcast_hierarchical);
+    built_in.add(Collective::iallreduce, Algorithm::sliced_pull, allreduce_sliced_pull);
     return built_in;
   }();
   return registry;

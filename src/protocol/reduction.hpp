@@ -177,7 +177,8 @@ struct Reduction {
 };
 
 // Of what another process has written; nothing: it is not a reduction.
-[[nodiscard]] constexpr std::optional<Reduction> decode_reduction(std::uint8_t operation, std::uint8_t type) {
+[[nodiscard]] constexpr std::optional<Reduction> decode_reduction(std::uint32_t operation, std::uint32_t type) {
+  if (operation > UINT8_MAX || type > UINT8_MAX) return std::nullopt;
   const Reduction reduction{static_cast<ReduceOperation>(operation), static_cast<ElementType>(type)};
   if (index_of(reduction.operation) >= kReduceOperations.size()) return std::nullopt;
   if (index_of(reduction.type) >= kElementTypes.size()) return std::nullopt;

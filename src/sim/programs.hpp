@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "sim/job_state.hpp"
 
@@ -31,6 +32,9 @@ class Programs {
   [[nodiscard]] std::byte pattern(const Slot& slot, std::size_t source, std::size_t destination,
                                   std::uint64_t index) const;
   void fill(const Slot& slot, WorldRank rank);
+  // What a rank contributes to a reduction, and what the result must be: in the order of group ranks.
+  [[nodiscard]] std::vector<std::byte> contribution(const Slot& slot, std::size_t source) const;
+  [[nodiscard]] std::vector<std::byte> reduced(const Slot& slot) const;
   void free_group(WorldRank rank, std::uint32_t group);
 
   JobState& job_;

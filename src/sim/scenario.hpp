@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,16 +30,19 @@ struct OperationPlan {
   bool wrong_kinds = false;
   bool wrong_sizes = false;
   std::uint32_t root = 0;
+  std::optional<Reduction> reduction;
 
   // One rank sends to all others.
   [[nodiscard]] bool rooted() const { return is_rooted(collective); }
+  // What all ranks contribute is combined, for all.
+  [[nodiscard]] bool reduces() const { return is_reduction(collective); }
   // Every rank gets the same block of a source.
   [[nodiscard]] bool gathers() const {
     return collective == Collective::iallgather || collective == Collective::iallgatherv || rooted();
   }
   // Equally long blocks, equally spaced.
   [[nodiscard]] bool regular() const {
-    return collective == Collective::ialltoall || collective == Collective::iallgather;
+    return collective == Collective::ialltoall || collective == Collective::iallgather || reduces();
   }
 };
 

@@ -385,9 +385,9 @@ TEST(KernelTable, TakesTheLastInstructionSetByItself) {
 }
 
 TEST(Reduction, IsDecodedOnlyWhereItIsDefined) {
-  for (unsigned operation = 0; operation < 256; ++operation) {
-    for (unsigned type = 0; type < 256; ++type) {
-      const auto decoded = decode_reduction(static_cast<std::uint8_t>(operation), static_cast<std::uint8_t>(type));
+  for (unsigned operation = 0; operation < 600; ++operation) {
+    for (unsigned type = 0; type < 600; ++type) {
+      const auto decoded = decode_reduction(operation, type);
       const bool known =
           operation >= 1 && operation <= kReduceOperations.size() && type >= 1 && type <= kElementTypes.size();
       const bool defined =

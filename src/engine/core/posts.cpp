@@ -4,8 +4,32 @@
 #include <utility>
 
 #include "engine/core/operation.hpp"
+#include "engine/core/slices.hpp"
 
 namespace outrigger::engine {
+namespace {
+
+bool is_whole_vector(const BlockLayout& layout) {
+  return layout.extents.empty() && layout.stride_bytes == 0 && !layout.only;
+}
+
+// A reduction where there has to be one, of equally many whole elements on both sides.
+bool has_fitting_reduction(const PostedOperation& operation) {
+  if (!is_reduction(operation.collective)) return !operation.reduction;
+  return operation.reduction && is_whole_vector(operation.send) && is_whole_vector(operation.receive) &&
+         operation.send.block_bytes == operation.receive.block_bytes && !operation.own_block_done &&
+         operation.send.block_bytes % operation.reduction->element_bytes() == 0;
+}
+
+// Ranks that would reduce something else are told so by their digests.
+void cut_receive_side(PostedOperation& operation, const EngineLimits& limits) {
+  const std::uint64_t bytes = operation.receive.block_bytes;
+  operation.receive.extents =
+      cut_into_slices(bytes, operation.reduction->element_bytes(), operation.members->size(), limits.split_bytes);
+  operation.digest = reduction_digest(operation.digest, *operation.reduction, bytes);
+}
+
+}  // namespace
 
 AlgorithmFunction Posts::check_shape(const PostedOperation& operation) const {
   if (!context_.is_local(operation.rank) || context_.is_dropped(operation.rank)) return nullptr;
@@ -20,6 +44,7 @@ AlgorithmFunction Posts::check_shape(const PostedOperation& operation) const {
     if (layout->block_bytes == peer::kSettled) return nullptr;
   }
   if (is_rooted(operation.collective) && operation.root >= size) return nullptr;
+  if (!has_fitting_reduction(operation)) return nullptr;
   if (!operation.delivered.empty() && operation.delivered.size() != size) return nullptr;
   if (operation.id.sequence == ~std::uint64_t{0}) return nullptr;
   return context_.registry.find(operation.collective, operation.algorithm);
@@ -65,6 +90,7 @@ void Posts::post(PostedOperation&& operation) {
   Progress& progress = known.progress(operation.rank);
   progress.reopen(sequence);
   progress.next_post = std::max(progress.next_post, sequence + 1);
+  if (operation.reduction) cut_receive_side(operation, context_.config.limits);
   open.add(std::move(operation), algorithm);
 }
 
