@@ -24,7 +24,7 @@ constexpr std::array kReduced{
     Reduction{ReduceOperation::sum, ElementType::float32},
     Reduction{ReduceOperation::max, ElementType::int32},
     Reduction{ReduceOperation::bxor, ElementType::byte},
-    Reduction{ReduceOperation::sum, ElementType::complex_long_double},
+    Reduction{ReduceOperation::prod, ElementType::complex_double},
 };
 
 // Numbers whose sums are rounded, as bytes of any type.
@@ -42,7 +42,7 @@ ReducedBytes contribution_of(const Reduction& reduction, std::uint64_t elements,
   if (reduction.type == ElementType::float32) fill(float{});
   if (reduction.type == ElementType::int32) fill(std::int32_t{});
   if (reduction.type == ElementType::byte) fill(std::uint8_t{});
-  if (reduction.type == ElementType::complex_long_double) fill(static_cast<long double>(0));
+  if (reduction.type == ElementType::complex_double) fill(double{});
   return bytes;
 }
 
