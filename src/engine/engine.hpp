@@ -93,8 +93,9 @@ struct PostedOperation {
   std::uint64_t digest = 0;
   BlockLayout send;
   BlockLayout receive;
-  // Of a reduction, and of nothing else. Both buffers are the whole vector then, for everybody (stride 0), equally long
-  // and apart: the rank contributes from a copy where it reduces in place.
+  // Of a reduction, and of nothing else. What is sent is the whole vector then, for everybody (stride 0); what is
+  // received as much of the result as the rank gets, elsewhere: the rank contributes from a copy where it reduces in
+  // place.
   std::optional<Reduction> reduction;
   bool own_block_done = false;          // the rank copies its own block itself
   bool kept = false;                    // its memory stays as it is until complete(), whatever the rank is told before

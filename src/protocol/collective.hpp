@@ -20,6 +20,8 @@ enum class Collective : std::uint16_t {
   iallgatherv = 5,
   ibcast = 6,
   iallreduce = 7,
+  ireduce = 8,
+  ireduce_scatter_block = 9,
 };
 
 enum class Algorithm : std::uint16_t {
@@ -96,10 +98,12 @@ inline constexpr std::array kCollectives{
 
 // Reductions, which service processes know and slots may name. No MPI call is handed to them yet.
 namespace detail {
-inline constexpr Algorithms kAllReduces{Algorithm::sliced_pull, Algorithm::sliced_pull, Algorithm::sliced_pull};
+inline constexpr Algorithms kAnyReduces{Algorithm::sliced_pull, Algorithm::sliced_pull, Algorithm::sliced_pull};
 }  // namespace detail
 inline constexpr std::array kReductions{
-    CollectiveRow{Collective::iallreduce, "iallreduce", true, detail::kAllReduces},
+    CollectiveRow{Collective::iallreduce, "iallreduce", true, detail::kAnyReduces},
+    CollectiveRow{Collective::ireduce, "ireduce", true, detail::kAnyReduces},
+    CollectiveRow{Collective::ireduce_scatter_block, "ireduce_scatter_block", true, detail::kAnyReduces},
 };
 
 // Its row; rows stand in the order of the numbers.
@@ -190,10 +194,15 @@ static_assert([] {
   return collective == Collective::ibcast;
 }
 
+// All others send to one rank, the root.
+[[nodiscard]] constexpr bool is_for_root(Collective collective) {
+  return collective == Collective::ireduce;
+}
+
 // Do ranks get blocks from others than their sources?
 [[nodiscard]] constexpr bool passes_on(Collective collective, Algorithm algorithm) {
   return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical || is_rooted(collective) ||
-         is_reduction(collective);
+         collective == Collective::iallreduce;
 }
 
 // What every rank of a group must agree on for one operation. Travels in each announcement; a difference is an error

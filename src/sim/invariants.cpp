@@ -23,7 +23,8 @@ void Invariants::chunk_moves(SpId by, const Block& from, const Block& to) {
   };
   const Slot* source = slot_of(from.memory, true);
   const Slot* target = slot_of(to.memory, false);
-  const bool passed_on = target != nullptr && passes_on(job_.plan_of(*target).collective, job_.options.algorithm);
+  const bool passed_on = target != nullptr && (passes_on(job_.plan_of(*target).collective, job_.options.algorithm) ||
+                                               job_.plan_of(*target).reduces());
   if (source == nullptr && passed_on) source = slot_of(from.memory, false);
   const auto describe = [&](const char* what) {
     return fmt::format("{} (service process {} moves from rank {} to rank {})", what, by.value(),
@@ -79,6 +80,10 @@ Block Invariants::marked_block(const Slot& slot, GroupRank source) const {
   Block block = slot.receive.block(source);
   const OperationPlan& plan = job_.plan_of(slot);
   if (!plan.reduces()) return block;
+  if (plan.collective == Collective::ireduce_scatter_block) {
+    if (source != slot.me) block.bytes = 0;
+    return block;
+  }
   const PairExtent slice = engine::cut_into_slices(block.bytes, plan.reduction->element_bytes(), plan.sent.size(),
                                                    job_.scenario.limits.split_bytes)[source.value()];
   block.memory.address += static_cast<std::uint64_t>(slice.offset_bytes);
@@ -218,7 +223,10 @@ bool Invariants::may_wait(const Slot& slot) const {
   const std::size_t me = slot.me.value();
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     const bool late = count_of(job_.ranks[(*group.members)[peer].value()].posted) <= slot.sequence;
-    if (late && (plan.sent[me][peer] != 0 || plan.expected[peer][me] != 0)) return true;
+    // A contribution is needed until all have come.
+    const bool exchange =
+        plan.reduces() ? plan.vector_bytes() != 0 : plan.sent[me][peer] != 0 || plan.expected[peer][me] != 0;
+    if (late && exchange) return true;
   }
   return false;
 }

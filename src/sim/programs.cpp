@@ -29,7 +29,13 @@ engine::BlockLayout Programs::make_layout(WorldRank rank, const OperationPlan& p
   engine::BlockLayout layout;
   layout.base.owner = rank;
   layout.base.region = kPrivateRegion;
-  if (plan.reduces() || (sends && plan.gathers())) {
+  if (plan.reduces()) {
+    layout.block_bytes = sends ? plan.vector_bytes() : plan.expected[0][me.value()];
+    buffer = memory.add(layout.block_bytes + 1);
+    layout.base.address = RankMemory::address_of(buffer, 0);
+    return layout;
+  }
+  if (sends && plan.gathers()) {
     const std::size_t any = plan.rooted() && me.value() == plan.root ? (plan.root + 1) % size : 0;
     layout.block_bytes = bytes_of(any);  // stride 0: one block for all
     buffer = memory.add(layout.block_bytes + 1);
@@ -70,7 +76,7 @@ engine::BlockLayout Programs::make_layout(WorldRank rank, const OperationPlan& p
 // Numbers whose sums are rounded, and pairs with ties; other elements may have any bits.
 std::vector<std::byte> Programs::contribution(const Slot& slot, std::size_t source) const {
   const OperationPlan& plan = job_.plan_of(slot);
-  std::vector<std::byte> bytes(plan.sent[source][0]);
+  std::vector<std::byte> bytes(plan.vector_bytes());
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(slot, source, 0xFFFF, i);
   const auto change = [&bytes]<class T>(T /*type*/, auto value_of) {
     for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
@@ -93,8 +99,11 @@ std::vector<std::byte> Programs::contribution(const Slot& slot, std::size_t sour
   return bytes;
 }
 
-std::vector<std::byte> Programs::reduced(const Slot& slot) const {
-  std::vector<std::byte> result = contribution(slot, 0);
+const std::vector<std::byte>& Programs::reduced(const Slot& slot) {
+  const auto [entry, fresh] = reduced_.try_emplace({slot.group, slot.sequence});
+  std::vector<std::byte>& result = entry->second;
+  if (!fresh) return result;
+  result = contribution(slot, 0);
   for (std::size_t source = 1; source < job_.plan_of(slot).sent.size(); ++source) {
     const std::vector<std::byte> next = contribution(slot, source);
     reduce::apply(*job_.plan_of(slot).reduction, result, next, result);
@@ -139,8 +148,9 @@ std::size_t Programs::make_slot(WorldRank rank, const Step& step) {
   fill(slot, rank);
   slot.image.assign(receive.begin(), receive.end());
   if (plan.reduces()) {
-    const std::vector<std::byte> result = reduced(slot);
-    std::copy(result.begin(), result.end(), slot.image.begin());
+    const std::vector<std::byte>& result = reduced(slot);
+    const auto part = result.begin() + static_cast<std::ptrdiff_t>(plan.part_offset(slot.me.value()));
+    std::copy_n(part, plan.expected[0][slot.me.value()], slot.image.begin());
   }
   for (std::size_t peer = 0; !plan.reduces() && peer < plan.sent.size(); ++peer) {
     const Block block = slot.receive.block(GroupRank{static_cast<std::uint32_t>(peer)});

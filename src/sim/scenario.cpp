@@ -92,8 +92,12 @@ OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorit
   } else if (plan.reduces()) {
     plan.reduction = some_reduction(random);
     plan.sent = regular(random, size);
+    if (is_for_root(plan.collective)) plan.root = static_cast<std::uint32_t>(random.below(size));
     for (auto& row : plan.sent) {
-      for (std::uint64_t& cell : row) cell -= cell % plan.reduction->element_bytes();
+      for (std::size_t to = 0; to < size; ++to) {
+        row[to] -= row[to] % plan.reduction->element_bytes();
+        if (is_for_root(plan.collective) && to != plan.root) row[to] = 0;
+      }
     }
   } else if (plan.regular()) {
     plan.sent = regular(random, size);

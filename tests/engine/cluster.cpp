@@ -145,12 +145,29 @@ PostedOperation Cluster::allreduce(std::uint32_t rank, std::uint64_t sequence, s
   return posted;
 }
 
-bool Cluster::summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes) {
+PostedOperation Cluster::reduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes, std::uint32_t root) {
+  PostedOperation posted = allreduce(rank, sequence, bytes);
+  posted.collective = Collective::ireduce;
+  posted.root = root;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, root, static_cast<std::uint32_t>(ranks()), 0);
+  if (rank != root) posted.receive.block_bytes = 0;
+  return posted;
+}
+
+PostedOperation Cluster::reduce_scatter(std::uint32_t rank, std::uint64_t sequence, std::uint64_t block_bytes) {
+  PostedOperation posted = allreduce(rank, sequence, block_bytes * ranks());
+  posted.collective = Collective::ireduce_scatter_block;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
+  posted.receive.block_bytes = block_bytes;
+  return posted;
+}
+
+bool Cluster::summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset, std::uint64_t bytes) {
   const std::vector<std::byte>& receive = buffers_[{rank, sequence}].receive;
   for (std::uint64_t i = 0; i + sizeof(float) <= bytes; i += sizeof(float)) {
     float sum = 0;
     for (std::uint32_t source = 0; source < ranks(); ++source) {
-      const float value = static_cast<float>(source * 1000 + i) / 7;
+      const float value = static_cast<float>(source * 1000 + offset + i) / 7;
       sum = source == 0 ? value : sum + value;
     }
     if (std::memcmp(&receive[i], &sum, sizeof(sum)) != 0) return false;

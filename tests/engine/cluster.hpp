@@ -79,6 +79,10 @@ class Cluster {
   // The same for a reduction to all: the first block is what the rank contributes, floats whose sums are rounded.
   [[nodiscard]] PostedOperation allreduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                           const Reduction& reduction = {ReduceOperation::sum, ElementType::float32});
+  // The same to one rank, and for blocks of so many bytes of which each rank gets its own.
+  [[nodiscard]] PostedOperation reduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                       std::uint32_t root);
+  [[nodiscard]] PostedOperation reduce_scatter(std::uint32_t rank, std::uint64_t sequence, std::uint64_t block_bytes);
   void post(PostedOperation operation);
 
   // Runs engines, moves and messages until nothing is left to do. Moves stop when `hold_moves`.
@@ -104,7 +108,12 @@ class Cluster {
   [[nodiscard]] bool all_completed(std::uint64_t sequence);
   [[nodiscard]] bool bytes_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
   // Bit by bit what adding in the order of ranks comes to.
-  [[nodiscard]] bool summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
+  [[nodiscard]] bool summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes) {
+    return summed_right(rank, sequence, 0, bytes);
+  }
+  // The same of the result's part from `offset` on.
+  [[nodiscard]] bool summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset,
+                                  std::uint64_t bytes);
   [[nodiscard]] bool gathered_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
   // Moves between nodes.
   [[nodiscard]] std::uint32_t node_of(WorldRank rank) const { return node_of_sp_[sp_of_rank_[rank.value()].value()]; }

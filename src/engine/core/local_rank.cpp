@@ -42,7 +42,7 @@ void begin_reduction(const BlockMap& blocks, PairTable& pairs, std::size_t size)
   }
   for (std::size_t i = 0; i < size; ++i) {
     if (has_all) pairs.fill(group_rank(i));
-    if (post.send.block_bytes == 0) pairs.release(group_rank(i));
+    if (blocks.owed_bytes(group_rank(i)) == 0) pairs.release(group_rank(i));
   }
 }
 
