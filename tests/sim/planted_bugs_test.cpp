@@ -122,7 +122,9 @@ TEST(PlantedBugs, AContributionThatIsReleasedEarlyIsFound) {
   const std::optional<Found> found = search(planted_contribution_released_early, 50, options);
   ASSERT_TRUE(found.has_value());
   report("contribution released early", *found);
-  EXPECT_NE(found->invariant.find("released too early"), std::string::npos) << found->invariant;
+  // Or its owner has taken back the memory that is still to be read.
+  const auto says = [&](const char* what) { return found->invariant.find(what) != std::string::npos; };
+  EXPECT_TRUE(says("released too early") || says("memory not accessible")) << found->invariant;
 }
 
 }  // namespace

@@ -141,12 +141,9 @@ void RankNetwork::try_exports() {
 
 RankNetwork::~RankNetwork() {
   if (watches_) ucx_.unset_event_handler(kUnmapEvent, note_unmapped, &unmapped_ranges());
-  if (stays_open_) {
-    (void)trial_.release();
-    return;
-  }
   if (trial_memory_ != nullptr) ucx_.mem_unmap(context_, trial_memory_);
   if (segment_memory_ != nullptr) ucx_.mem_unmap(context_, segment_memory_);
+  if (stays_open_) return;
   if (worker_ != nullptr) ucx_.worker_destroy(worker_);
   if (context_ != nullptr) ucx_.cleanup(context_);
 }

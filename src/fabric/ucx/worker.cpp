@@ -39,6 +39,7 @@ void adjust_tcp() {
   // which takes no longer (docs/reliability.md), into room for one chunk.
   adjust("UCX_TCP_MAX_IOV", "2");
   adjust("UCX_TCP_TX_SEG_SIZE", "64k");
+  adjust("UCX_WARN_UNUSED_ENV_VARS", "n");  // where nothing goes over TCP
 }
 
 // `transports`: null: as UCX's own settings say.
