@@ -10,7 +10,7 @@
 namespace outrigger::engine::testing {
 namespace {
 
-const std::vector<std::vector<std::uint32_t>> kShapes = {
+const std::vector<std::vector<std::uint32_t>> kGroupShapes = {
     {0}, {0, 0, 0, 0}, {0, 1}, {0, 1, 0, 1, 2}, {3, 2, 1, 1, 0, 0}};
 
 EngineLimits small_slices() {
@@ -48,7 +48,7 @@ TEST(Slices, OfShortVectorsHaveOwnersAllOverTheGroup) {
 }
 
 TEST(Allreduce, IsRightToTheBit) {
-  for (const auto& shape : kShapes) {
+  for (const auto& shape : kGroupShapes) {
     for (const std::uint64_t bytes : {4U, 60U, 1000U}) {
       Cluster cluster(shape, small_slices(), nullptr, {0, 0, 1, 1});
       for (std::uint32_t rank = 0; rank < shape.size(); ++rank) cluster.post(cluster.allreduce(rank, 0, bytes));
@@ -66,7 +66,7 @@ TEST(Allreduce, IsRightToTheBit) {
 }
 
 TEST(Allreduce, ReadsEachContributionOnce) {
-  for (const auto& shape : kShapes) {
+  for (const auto& shape : kGroupShapes) {
     if (shape.size() == 1) continue;  // nothing to reduce: it is copied
     Cluster cluster(shape, small_slices(), nullptr, {0, 0, 1, 1});
     for (std::uint32_t rank = 0; rank < shape.size(); ++rank) cluster.post(cluster.allreduce(rank, 0, 1000));

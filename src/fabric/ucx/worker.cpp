@@ -27,6 +27,14 @@ void endpoint_failed(void* broken, ucp_ep_h /*endpoint*/, ucs_status_t /*status*
   *static_cast<bool*>(broken) = true;
 }
 
+// As UCX_TLS.
+bool may_name_tcp(const std::string& transports) {
+  return transports.starts_with('^') || transports.find("tcp") != transports.npos ||
+         transports.find("all") != transports.npos;
+}
+
+// UCX complains of settings it has no use for: to be called where something may go over TCP.
+//
 // What UCX is to do otherwise over TCP, unless its user has said how. There are no calls for these which all versions
 // and transports know.
 void adjust_tcp() {
@@ -39,13 +47,11 @@ void adjust_tcp() {
   // which takes no longer (docs/reliability.md), into room for one chunk.
   adjust("UCX_TCP_MAX_IOV", "2");
   adjust("UCX_TCP_TX_SEG_SIZE", "64k");
-  adjust("UCX_WARN_UNUSED_ENV_VARS", "n");  // where nothing goes over TCP
 }
 
 // `transports`: null: as UCX's own settings say.
 ucs_status_t open_context(const char* transports, std::uint64_t features, ucp_context_h& context) {
   const bool imports = (features & exports::kFeature) != 0;
-  adjust_tcp();
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return status;
@@ -70,6 +76,7 @@ Error ucx_error(const std::string& what, ucs_status_t status) {
 
 Result<Context> Context::open(const std::string& transports) {
   const std::string allowed = transports.empty() ? kAllButSharedMemory : transports;
+  if (may_name_tcp(allowed)) adjust_tcp();
   ucp_context_h context = nullptr;
   const ucs_status_t status = open_context(allowed.c_str(), UCP_FEATURE_AM | UCP_FEATURE_WAKEUP, context);
   if (status != UCS_OK)
