@@ -114,7 +114,8 @@ def test_killed_with_operations_of_every_kind_outstanding(offload, services):
 
 
 def test_killed_again_while_no_rank_makes_a_call(offload):
-    """Their places are taken by processes that had to be connected while ranks did something else."""
+    """The first one's place is taken by one that has been connected since the start, the others' by processes that had
+    to be connected while ranks did something else."""
     log = offload.directory / "services.log"
     with job_on_dpus(offload, "holding", 12, 0, environment={"OUTRIGGER_LOG": f"info:{log}"}) as job:
 

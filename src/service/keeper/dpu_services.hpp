@@ -2,9 +2,9 @@
 // the ranks' memory: every rank is offered its segment and says how to reach it, all of them connect, and then the
 // ranks leave their networks alone.
 //
-// Once ranks are served one more process than there are places stands by there, connected like the others by a thread
-// of each rank, and takes the place of one that dies: the program need do nothing for it. If it is needed before it is
-// connected, ranks are waited for.
+// One more process than there are places stands by there, connected like the others, and takes the place of one that
+// dies: ranks need do nothing for it then. For the next one that stands by a thread of each rank lets the network work.
+// If it is needed before it is connected, ranks are waited for.
 #pragma once
 
 #include <chrono>
