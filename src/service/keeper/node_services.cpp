@@ -248,7 +248,7 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
   std::string last;
   for (const LostService& one : lost) {
     const std::string what = fmt::format("service process {} (pid {}) on node {} {}{}", one.sp, one.pid, host_name(),
-                                         one.how, where_it_was(processes_.pulse(one.sp)));
+                                         one.how, where_it_was(one.sp));
     if (const auto reason = why_not_replaced(one)) return fail(what + *reason);
     spdlog::warn("{}; another one takes its place", what);
     nodes_.lost(one.sp, what);
@@ -267,6 +267,15 @@ std::optional<std::string> NodeServices::why_not_replaced(const LostService& los
   if (!lost.killed || !nodes_.can_be_told()) return std::string();
   if (deaths_.note(Clock::now())) return std::nullopt;
   return fmt::format("; {} have died within {} s here", deaths_.of_late(), ServiceDeaths::kCount.count());
+}
+
+std::string NodeServices::where_it_was(std::uint32_t sp) const {
+  const ServicePulse* pulse = processes_.pulse(sp);
+  if (pulse == nullptr || pulse->operations.load(std::memory_order_acquire) == 0) return {};
+  return fmt::format(" after it had taken {}, number {} of communicator {:016x}{:016x}",
+                     name_of(static_cast<Collective>(pulse->collective.load(std::memory_order_relaxed))),
+                     pulse->sequence.load(std::memory_order_relaxed), pulse->group_high.load(std::memory_order_relaxed),
+                     pulse->group_low.load(std::memory_order_relaxed));
 }
 
 std::optional<Services::Clock::time_point> NodeServices::next_look() const {

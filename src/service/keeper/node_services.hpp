@@ -45,6 +45,8 @@ class NodeServices final : public Services {
   // Others take their places, or the job cannot go on.
   void replace(const std::vector<LostService>& lost);
   [[nodiscard]] std::optional<std::string> why_not_replaced(const LostService& lost);
+  // "after it had taken ...", if it had taken anything.
+  [[nodiscard]] std::string where_it_was(std::uint32_t sp) const;
 
   OtherNodes& nodes_;
   ServiceProcesses processes_;

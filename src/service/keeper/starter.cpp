@@ -136,12 +136,6 @@ std::string ProcessStarter::how_it_ended(std::uint32_t sp) {
   return describe(status);
 }
 
-void ProcessStarter::renumber(std::uint32_t from, std::uint32_t to) {
-  assert(from + 1 == children_.size() && to < from);
-  children_[to] = children_[from];
-  children_.pop_back();
-}
-
 bool ProcessStarter::any_runs() {
   bool any = false;
   for (Child& child : children_) {
