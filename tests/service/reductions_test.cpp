@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "node.hpp"
@@ -34,7 +35,13 @@ ReducedBytes contribution_of(const Reduction& reduction, std::uint64_t elements,
   std::mt19937_64 random(number * 100 + rank);
   const auto fill = [&]<class T>(T /*type*/) {
     for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
-      const T value = static_cast<T>(static_cast<double>(random() % 1'000'000) / 7);
+      const std::uint64_t drawn = random() % 1'000'000;
+      T value{};
+      if constexpr (std::is_integral_v<T>) {
+        value = static_cast<T>(drawn);
+      } else {
+        value = static_cast<T>(static_cast<double>(drawn) / 7);
+      }
       std::memcpy(&bytes[at], &value, sizeof(value));
     }
   };
