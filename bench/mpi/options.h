@@ -7,12 +7,11 @@
 
 #include "workload.h"
 
-enum { kMaxSizes = 32, kForms = 3 * kCollectives, kMaxWork = kForms * kMaxSizes };
+enum { kMaxSizes = 32, kForms = 2 * kCollectives, kMaxWork = kForms * kMaxSizes };
 
 typedef struct {
   Collective collectives[kForms];
-  bool blocking[kForms];    // of each of the collectives
-  bool persistent[kForms];  // ... or this
+  bool blocking[kForms];  // of each of the collectives
   int collective_count;
   Memory memories[2];
   int memory_count;

@@ -28,8 +28,6 @@ T = TypeVar("T")
 
 COLLECTIVES = ("ialltoall", "ialltoallv", "ialltoallw", "iallgather", "iallgatherv", "ibcast")
 """What `orbench` times."""
-PERSISTENT = tuple(f"{name.removeprefix('i')}_init" for name in COLLECTIVES)
-"""Their persistent forms."""
 _UNLESS_NAMED = COLLECTIVES[:2]
 _ALL = "all"
 
@@ -41,11 +39,11 @@ def _of(words: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...
     return tuple(dict.fromkeys(words))
 
 
-def parse_collectives(words: Sequence[str], known: Sequence[str] = COLLECTIVES) -> tuple[str, ...]:
-    """Checked names; none means ialltoall and ialltoallv, and all what does not block."""
+def parse_collectives(words: Sequence[str]) -> tuple[str, ...]:
+    """Checked names; none means ialltoall and ialltoallv."""
     if list(words) == [_ALL]:
         return COLLECTIVES
-    return _of(words or _UNLESS_NAMED, known, "collective")
+    return _of(words or _UNLESS_NAMED, COLLECTIVES, "collective")
 
 
 def parse_memories(text: str) -> tuple[str, ...]:
