@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace outrigger {
 namespace {
@@ -23,12 +24,12 @@ std::vector<std::string> active_network_devices() {
   std::vector<std::string> names;
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return names;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> freed(all, ::freeifaddrs);
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
     constexpr unsigned kActive = IFF_UP | IFF_RUNNING;
     if (is_address(one->ifa_addr) && (one->ifa_flags & (kActive | IFF_LOOPBACK)) == kActive)
       names.emplace_back(one->ifa_name);
   }
-  ::freeifaddrs(all);
   std::ranges::sort(names);
   names.erase(std::ranges::unique(names).begin(), names.end());
   return names;

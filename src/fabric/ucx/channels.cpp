@@ -129,8 +129,7 @@ bool Channels::all_taken() const {
 ucp_ep_h Channels::endpoint(Peer& peer, Channel channel) {
   Peer::Connection& connection = channel == Channel::control ? peer.control : peer.data;
   if (!connection.endpoint) {
-    bool& failed = channel == Channel::control ? peer.cut : peer.data_cut;
-    Result<Endpoint> opened = Endpoint::open(network_.worker(channel), connection.address, failed);
+    Result<Endpoint> opened = Endpoint::open(network_.worker(channel), connection.address, connection.cut);
     if (!opened) {
       if (!peer.is_known()) return nullptr;  // an answer to a call in its name
       if (!peer.greeting.is_open()) {        // the next call may do better

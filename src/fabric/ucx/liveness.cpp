@@ -50,7 +50,7 @@ void Liveness::tick(bool interested) {
 
 bool Liveness::look_at(Peer& peer, bool interested) {
   if (!peer.greeting.is_open()) peer.reconnect();
-  peer.broken = peer.broken || peer.cut || peer.data_cut;
+  peer.broken = peer.broken || peer.control.cut || peer.data.cut;
   const bool heard =
       std::exchange(peer.heard, false) && !peer.broken;  // one channel of a broken one may still be heard
   // Silence may be the end of a job that others go on with; a lost node is certain, and ranks there may be waited for

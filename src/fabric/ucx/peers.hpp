@@ -39,6 +39,10 @@ struct Peer {
   struct Connection {
     std::vector<std::byte> address;
     std::optional<Endpoint> endpoint;
+    bool cut = false;  // it has failed. Before both have greeted it is made anew
+    void make_anew() {
+      if (std::exchange(cut, false)) endpoint.reset();
+    }
   };
   Connection control;
   Connection data;
@@ -62,8 +66,6 @@ struct Peer {
   bool broken = false;          // nothing more is sent; what is under way stays so until tick() has seen it
   const char* fault = nullptr;  // of the peer, where we broke off ourselves
   std::string unreachable;      // why there is no connection
-  bool cut = false;             // the control connection has failed. Before both have greeted it is made anew,
-  bool data_cut = false;        // and so is the other one
   bool departed = false;
   bool node_lost = false;              // as it says itself
   bool met = false;                    // it has greeted
@@ -98,11 +100,11 @@ struct Peer {
   // Before both have greeted. But for greetings, which are said again, nothing has gone that way. From within no call
   // of UCX's.
   void reconnect() {
-    if (std::exchange(cut, false)) control.endpoint.reset();
-    if (std::exchange(data_cut, false)) data.endpoint.reset();
+    control.make_anew();
+    data.make_anew();
   }
   // The network has not taken something for it.
-  void note_failure() { (greeting.is_open() ? broken : cut) = true; }
+  void note_failure() { (greeting.is_open() ? broken : control.cut) = true; }
   // It does what none of ours does, and is not listened to any more.
   void break_off(const char* why) {
     if (fault == nullptr) fault = why;
