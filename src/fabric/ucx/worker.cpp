@@ -39,6 +39,9 @@ bool may_name_tcp(const std::string& transports) {
 // and transports know.
 void adjust_tcp() {
   const auto adjust = [](const char* name, const char* value) { (void)::setenv(name, value, 0); };
+  // It waits for each connection in the call that makes it: seconds, in which this process does nothing else, where the
+  // peer's machine is cut off.
+  adjust("UCX_TCP_CONN_NB", "y");
   // When a peer dies, what is sent from its place in memory may end twice, which ends this process, too: seen with UCX
   // 1.13, and uct_tcp_ep_sendv() of August 2026 reads alike. With so few pieces a send everything is copied first,
   // which takes no longer (docs/reliability.md), into room for one chunk.
