@@ -95,6 +95,25 @@ TEST(Hierarchical, LargeBlocksGoInSegmentsFromMoreThanTheirSource) {
   EXPECT_EQ(cluster.broken(), std::nullopt);
 }
 
+// Whoever leaves while it gets a block for its node hands that on to one of those that wait for it.
+TEST_P(OncePerNode, ARankThatLeavesHandsOnWhatItGets) {
+  for (std::uint32_t leaves = 0; leaves < 3; ++leaves) {
+    Cluster cluster({0, 0, 0, 1}, {}, nullptr, {0, 1});
+    cluster.hold_moves = true;
+    for (std::uint32_t rank = 0; rank < 4; ++rank) cluster.post(cluster.gather(rank, 0, 64, GetParam()));
+    cluster.settle();
+    cluster.engine(0).drop_rank(WorldRank{leaves});
+    cluster.hold_moves = false;
+    cluster.settle();
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(cluster.completed(rank, 0), rank != leaves) << leaves;
+      EXPECT_TRUE(rank == leaves || cluster.marked(rank, 0, 3)) << leaves;
+    }
+    EXPECT_EQ(cluster.broken(), std::nullopt);
+    EXPECT_TRUE(cluster.idle());
+  }
+}
+
 TEST_P(OncePerNode, AServiceProcessWithoutARankInTheOperationPassesItOn) {
   Cluster cluster(kTwoNodes, {}, nullptr, {0, 0, 1, 1});
   for (const std::uint32_t rank : {0U, 1U, 2U, 3U, 6U}) {  // none of service process 2

@@ -173,7 +173,10 @@ void LocalRanks::remove_completed() {
 
 void LocalRanks::remove(const LocalRank& rank) {
   close(rank);
-  std::erase_if(all_, [&rank](const std::unique_ptr<LocalRank>& other) { return other.get() == &rank; });
+  const auto place = std::ranges::find_if(all_, [&rank](const auto& other) { return other.get() == &rank; });
+  // As it goes it hands on what it was about to do, to others that are looked for here.
+  const std::unique_ptr<LocalRank> dropped = std::move(*place);
+  all_.erase(place);
 }
 
 LocalRank* LocalRanks::find(GroupRank rank) const {
