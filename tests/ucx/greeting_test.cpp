@@ -1,4 +1,8 @@
 // Peers that have not proven that they belong to the job, and what has been recorded of those that have.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 
@@ -222,7 +226,55 @@ TEST_P(Wires, ServiceProcessesOfAnotherJobGetNothing) {
   }
 }
 
+// A peer whose own connection has failed and is not closed yet: UCX answers nobody who calls it then.
+class Unanswered : public RawPeers {
+ protected:
+  void SetUp() override { start_unknown({}); }
+  // Where nobody listens.
+  [[nodiscard]] std::vector<std::byte> called() const override {
+    std::vector<std::byte> address = addresses_[0];
+    for (const std::uint16_t port : listening_ports()) {
+      const std::array<std::byte, 2> here{std::byte(port >> 8), std::byte(port & 0xFF)};
+      for (auto at = address.begin(); at != address.end();) {
+        at = std::search(at, address.end(), here.begin(), here.end());
+        if (at != address.end()) at = std::fill_n(at, 2, std::byte{0});
+      }
+    }
+    return address;
+  }
+
+ private:
+  static std::vector<std::uint16_t> listening_ports() {
+    std::vector<std::uint16_t> ports;
+    for (int fd = 3; fd < 1024; ++fd) {
+      int listens = 0;
+      socklen_t bytes = sizeof(listens);
+      if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) != 0 || listens == 0) continue;
+      sockaddr_in name{};
+      bytes = sizeof(name);
+      if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &bytes) == 0) ports.push_back(ntohs(name.sin_port));
+    }
+    return ports;
+  }
+};
+
+TEST_P(Unanswered, CallersConnectAnew) {
+  ASSERT_TRUE(run([&] { return raw_->broken(); }));
+  send(0, 1, "first");
+  for (int turn = 0; turn < 8; ++turn) {
+    run_a_while();
+    wire(0).replacements().expect(SpId{1}, Epoch{1});  // its node is there
+    wire(0).tick(true);
+  }
+  EXPECT_GE(raw_->greetings.size(), 1U);
+  raw_->connect(addresses_[0]);
+  greet();
+  ASSERT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 1; }));
+  EXPECT_EQ(wire(0).failure(), nullptr);
+}
+
 INSTANTIATE_TEST_SUITE_P(Networks, Greetings, kNetworks, network_name);
+INSTANTIATE_TEST_SUITE_P(Networks, Unanswered, kNetworks, network_name);
 
 }  // namespace
 }  // namespace outrigger::testing

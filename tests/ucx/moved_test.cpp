@@ -132,6 +132,7 @@ TEST_P(Moving, WhatWasSaidToTheFormerOneIsForgottenAndNothingIsLostAfterwards) {
   WireOptions patient;
   // Turns are short here.
   patient.turns_until_lost = patient.turns_until_not_met = patient.turns_until_given_up = 1'000'000;
+  patient.turns_until_connected_anew = 1'000'000;
   start(3, patient);
   send(0, 1, "before");
   ASSERT_TRUE(run_until([&] { return messages(1).size() == 1; }));

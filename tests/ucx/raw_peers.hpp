@@ -44,6 +44,8 @@ class RawPeer final : private fabric::ucx::WorkerEvents {
     open(*worker_, control_, all.subspan(sizeof(length), length));
     open(*data_worker_, data_, all.subspan(sizeof(length) + length));
   }
+  // One of its connections has been.
+  [[nodiscard]] bool broken() const { return broken_; }
   enum class Channel { control, data };
   void send(Channel channel, std::span<const std::byte> header, std::span<const std::byte> data = {},
             bool rendezvous = false) {
@@ -122,6 +124,7 @@ class RawPeers : public Wires {
     greet();
     wire(0).tick(false);  // what it has heard is of the past
   }
+  [[nodiscard]] virtual std::vector<std::byte> called() const { return addresses_[0]; }
   // It is in the job map and has not greeted.
   void start_unknown(const fabric::ucx::WireOptions& options) {
     settle();
@@ -133,7 +136,7 @@ class RawPeers : public Wires {
     raw_.emplace();
     addresses_.push_back(raw_->address());
     introduce();
-    raw_->connect(addresses_[0]);
+    raw_->connect(called());
     job_ = proof::identity_of(job_map_, {});
     greeting_ = proof::Greeting(job_, SpId{1}, SpId{0});
     answers_greetings_ = false;

@@ -67,9 +67,9 @@ void Channels::send_chunk(Peer& peer, const wire::Header& header, const std::byt
   hand_over(peer, std::move(send));
 }
 
-bool Channels::connect_data(Peer& peer) {
+bool Channels::learn_route(Peer& peer) {
   peer.wanted = true;
-  return endpoint(peer, Channel::data) != nullptr;
+  return endpoint(peer, Channel::control) != nullptr;
 }
 
 void Channels::call(Peer& peer) {
@@ -146,7 +146,7 @@ ucp_ep_h Channels::endpoint(Peer& peer, Channel channel) {
     }
     connection.endpoint.emplace(std::move(opened).value());
     peer.unreachable.clear();
-    if (channel == Channel::data) note_route(peer, connection.endpoint->lanes());
+    if (channel == Channel::control) note_route(peer, connection.endpoint->lanes());
   }
   return connection.endpoint->get();
 }
@@ -183,6 +183,7 @@ void Channels::transmit(Peer& peer, std::unique_ptr<Send> send) {
   const ucp_ep_h to = endpoint(peer, send->channel);
   if (to == nullptr) return;
   send->peer = &peer;
+  send->connection = peer.control.number;
   send->channels = this;
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -191,7 +192,7 @@ void Channels::transmit(Peer& peer, std::unique_ptr<Send> send) {
   parameters.user_data = send.get();
   const ucs_status_ptr_t request = ucp_am_send_nbx(to, kMessageId, send->shown.data(), send->shown_bytes,
                                                    send->bytes.data(), send->bytes.size(), &parameters);
-  if (UCS_PTR_IS_ERR(request)) peer.note_failure();
+  if (UCS_PTR_IS_ERR(request)) peer.note_failure(send->connection);
   if (!UCS_PTR_IS_PTR(request)) {  // gone already
     sent_bytes_ += send->chunk_bytes;
     return;
@@ -217,7 +218,7 @@ void Channels::UnderWay::ended(const Send& send) {
 
 void Channels::on_sent(void* request, ucs_status_t status, void* send) {
   auto* done = static_cast<Send*>(send);
-  if (status != UCS_OK && !done->channels->closing_) done->peer->note_failure();
+  if (status != UCS_OK && !done->channels->closing_) done->peer->note_failure(done->connection);
   done->channels->sent(done);
   ucp_request_free(request);
 }

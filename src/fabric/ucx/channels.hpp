@@ -47,7 +47,7 @@ class Channels {
   void greet(Peer& peer, const proof::GreetingMessage& message);
   void peer_opened(Peer& peer);
   // What the network can do is known from then on. False: it cannot reach the peer.
-  bool connect_data(Peer& peer);
+  bool learn_route(Peer& peer);
   // It has been replaced: what waits for it here is dropped.
   void forget(const Peer& former);
 
@@ -82,6 +82,7 @@ class Channels {
     std::uint64_t chunk_bytes = 0;  // of a chunk
     Channel channel = Channel::control;
     Peer* peer = nullptr;
+    std::uint32_t connection = 0;  // the number of the peer's control connection
     Channels* channels = nullptr;
     std::span<const std::byte> bytes;  // what follows
     unsigned flags = 0;                // of UCX

@@ -26,7 +26,7 @@ std::uint64_t EagerSender::bytes_allowed(const Peer& reader, std::uint64_t bytes
 void EagerSender::send(const BlockId& id, const Block& from, Peer& reader) {
   // What is elsewhere would have to come here first: whoever asks for it is served as soon.
   if (memory_.is_remote()) return;
-  if (reader.is_gone() || !channels_.connect_data(reader)) return;
+  if (reader.is_gone() || !channels_.learn_route(reader)) return;
   const std::uint64_t bytes = bytes_allowed(reader, from.bytes);
   if (bytes == 0) return;
   const wire::EncodedBlockId name = wire::encode_block_id(id);

@@ -1,6 +1,7 @@
 #include "fabric/ucx/liveness.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <utility>
 
@@ -13,6 +14,11 @@ constexpr std::uint32_t kTicksAfterBusiness = 8;  // so many: more than make a s
 // Somebody is there in its place.
 bool is_stranger(const Peer& peer) {
   return !peer.greeting.knows_peer() && peer.greeting.was_lied_to();
+}
+
+// After so many turns, twice as many, and so on: a slow peer is not to be cut short each time that it answers.
+bool is_time_to_connect_anew(std::uint32_t unanswered_turns, std::uint32_t first) {
+  return unanswered_turns % first == 0 && std::has_single_bit(unanswered_turns / first);
 }
 
 const char* how_it_went(const Peer& peer) {
@@ -49,7 +55,11 @@ void Liveness::tick(bool interested) {
 }
 
 bool Liveness::look_at(Peer& peer, bool interested) {
-  if (!peer.greeting.is_open()) peer.reconnect();
+  if (!peer.greeting.is_open()) {
+    peer.control.cut =
+        peer.control.cut || is_time_to_connect_anew(peer.unanswered_turns, options_.turns_until_connected_anew);
+    peer.reconnect();
+  }
   peer.broken = peer.broken || peer.control.cut || peer.data.cut;
   const bool heard =
       std::exchange(peer.heard, false) && !peer.broken;  // one channel of a broken one may still be heard

@@ -35,18 +35,23 @@ struct Peer {
   bool replaced = false;
   bool held_back = false;  // bytes of who had its place before are still being written here: it is not greeted yet
 
-  // Channels. Connections are made when first needed.
+  // Channels. Connections are made when first needed; that for data once both have greeted. UCX answers nobody who calls
+  // while its own connection to them has failed and is not closed yet, and callers wait for ever: a connection that
+  // brings no greeting is made anew, and one over which nothing has come yet is not relied on.
   struct Connection {
     std::vector<std::byte> address;
     std::optional<Endpoint> endpoint;
-    bool cut = false;  // it has failed. Before both have greeted it is made anew
+    bool cut = false;          // it has failed. Before both have greeted it is made anew
+    std::uint32_t number = 0;  // how often it has been made anew
     void make_anew() {
-      if (std::exchange(cut, false)) endpoint.reset();
+      if (!std::exchange(cut, false)) return;
+      ++number;  // first: what is under way by the former one fails now
+      endpoint.reset();
     }
   };
   Connection control;
   Connection data;
-  bool moves_memory = false;  // the network, once `data` is open
+  bool moves_memory = false;  // the network, once `control` is open
   std::uint64_t messages_sent = 0;
   std::vector<std::byte> outbox;  // of the control channel, framed: what this turn has to say, sent at its end
   std::size_t outbox_messages = 0;
@@ -103,8 +108,15 @@ struct Peer {
     control.make_anew();
     data.make_anew();
   }
-  // The network has not taken something for it.
-  void note_failure() { (greeting.is_open() ? broken : control.cut) = true; }
+  // The network has not taken something for it, which was given to the control connection of that number, or after it
+  // was made.
+  void note_failure(std::uint32_t connection) {
+    if (greeting.is_open()) {
+      broken = true;
+    } else if (connection == control.number) {
+      control.cut = true;
+    }
+  }
   // It does what none of ours does, and is not listened to any more.
   void break_off(const char* why) {
     if (fault == nullptr) fault = why;

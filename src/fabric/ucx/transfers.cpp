@@ -55,7 +55,7 @@ void Transfers::begin(Way way, Peer& peer, const Block& from, const Block& to, M
   transfer.to = to;
   transfer.peer = &peer;
   transfer.completion = &completion;
-  (void)channels_.connect_data(peer);  // what the network can do is known from then on
+  (void)channels_.learn_route(peer);  // what the network can do is known from then on
   transfer.chunk_bytes = peer.moves_memory ? options_.chunk_bytes : options_.copied_chunk_bytes;
   EagerBlock* eager = block == nullptr ? nullptr : peer.eager.find(*block);
   if (eager != nullptr && eager->transfer == 0) {
