@@ -27,6 +27,11 @@ struct alignas(64) ServicePulse {
     collective.store(static_cast<std::uint32_t>(taken), std::memory_order_relaxed);
     operations.store(operations.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
+  // Where there are any operations.
+  [[nodiscard]] OperationId last_taken() const {
+    return {GroupId{group_high.load(std::memory_order_relaxed), group_low.load(std::memory_order_relaxed)},
+            sequence.load(std::memory_order_relaxed)};
+  }
 };
 static_assert(sizeof(ServicePulse) == 64);
 inline constexpr std::uint64_t kPulseBytes = 4096;

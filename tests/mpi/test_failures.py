@@ -54,7 +54,7 @@ def test_service_process_is_killed(offload, mode, services):
 
 def test_service_process_is_killed_at_random_moments(offload):
     moments = random.Random(20)
-    for _ in range(8):
+    for _ in range(5):
         job = start(offload, "operations", ranks=2)
         offload.kill_services_for_good(pause_s=moments.uniform(0, 0.4))
         result = must_end(offload, job)

@@ -6,6 +6,7 @@ What holds for one node, too, is in test_restart.py, which `pytest --pretend-nod
 
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from collections.abc import Iterator
 import pytest
 from conftest import Mpi, Stopwatch, made, with_copiers
 from hosts import Hosts
-from test_restart import GONE_WITHIN_S, LASTS_S, RESTARTS_WITHIN_S, kill, must_be_right, services_of
+from test_restart import GONE_WITHIN_S, LASTS_S, RESTARTS_WITHIN_S, kill, services_of
+from test_restart import must_be_right as must_be_right_after
 
 pytestmark = pytest.mark.one_machine
 
@@ -28,6 +30,10 @@ ALGORITHMS = {
 }
 
 
+UCX_GIVES_UP = re.compile(r"signal 6 \(Aborted\), saying \"[^\"]*wireup_ep.*pending_count == 0")
+"""UCX ends a process whose connection breaks in the moment in which it is made."""
+
+
 @pytest.fixture
 def two_nodes(offload: Mpi) -> Mpi:
     offload.pretend_nodes = 2
@@ -35,10 +41,19 @@ def two_nodes(offload: Mpi) -> Mpi:
 
 
 def start(mpi: Mpi, mode: str, seconds: int, seed: int, *, ranks: int = 4, services: int = 1, algorithms="default"):
-    env = {**with_copiers(), "OUTRIGGER_ALGORITHM": ALGORITHMS[algorithms]}
+    log = mpi.directory / f"log{len(mpi.jobs)}"
+    env = {**with_copiers(), "OUTRIGGER_ALGORITHM": ALGORITHMS[algorithms], "OUTRIGGER_LOG": f"warn:{log}"}
     job = mpi.start(ranks, ["restarted", mode, str(seconds), str(seed)], services=services, env=env)
     job.wait_for("restarted: ready")
     return job
+
+
+def must_be_right(mpi: Mpi, job, deaths: int):
+    job.end_soon()
+    job.wait(60)
+    log = mpi.directory / f"log{mpi.jobs.index(job)}"
+    more = len(UCX_GIVES_UP.findall(log.read_text())) if log.exists() else 0
+    return must_be_right_after(mpi, job, deaths + more)
 
 
 def by_node(mpi: Mpi) -> list[list[int]]:

@@ -253,29 +253,37 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
     spdlog::warn("{}; another one takes its place", what);
     nodes_.lost(one.sp, what);
     sps.push_back(one.sp);
-    last = what;
+    if (deaths_.careful() && last.empty()) last = what + how_many(one.sp);
   }
   if (deaths_.careful() && !was_careful) {
     tell_all(ControlKind::careful, RankBody{});
-    warn(fmt::format("{}; {} have died within {} s here: collectives go natively from now on", last, deaths_.of_late(),
-                     ServiceDeaths::kCount.count()));
+    warn(last + ": collectives go natively from now on");
   }
   if (const Status launched = launch(sps); !launched) fail(launched.error());
 }
 
 std::optional<std::string> NodeServices::why_not_replaced(const LostService& lost) {
   if (!lost.killed || !nodes_.can_be_told()) return std::string();
-  if (deaths_.note(Clock::now())) return std::nullopt;
-  return fmt::format("; {} have died within {} s here", deaths_.of_late(), ServiceDeaths::kCount.count());
+  if (deaths_.note(lost.sp, last_taken(lost.sp), Clock::now())) return std::nullopt;
+  return how_many(lost.sp);
+}
+
+std::string NodeServices::how_many(std::uint32_t sp) const {
+  return fmt::format("; {} have died within {} s in its place", deaths_.of_late(sp), ServiceDeaths::kCount.count());
+}
+
+std::optional<OperationId> NodeServices::last_taken(std::uint32_t sp) const {
+  const ServicePulse* pulse = processes_.pulse(sp);
+  if (pulse == nullptr || pulse->operations.load(std::memory_order_acquire) == 0) return std::nullopt;
+  return pulse->last_taken();
 }
 
 std::string NodeServices::where_it_was(std::uint32_t sp) const {
-  const ServicePulse* pulse = processes_.pulse(sp);
-  if (pulse == nullptr || pulse->operations.load(std::memory_order_acquire) == 0) return {};
+  const std::optional<OperationId> last = last_taken(sp);
+  if (!last) return {};
+  const std::uint32_t collective = processes_.pulse(sp)->collective.load(std::memory_order_relaxed);
   return fmt::format(" after it had taken {}, number {} of communicator {:016x}{:016x}",
-                     name_of(static_cast<Collective>(pulse->collective.load(std::memory_order_relaxed))),
-                     pulse->sequence.load(std::memory_order_relaxed), pulse->group_high.load(std::memory_order_relaxed),
-                     pulse->group_low.load(std::memory_order_relaxed));
+                     name_of(static_cast<Collective>(collective)), last->sequence, last->group.high, last->group.low);
 }
 
 std::optional<Services::Clock::time_point> NodeServices::next_look() const {

@@ -1,11 +1,18 @@
-// How many service processes of a node have died of late, and what follows: others take their places as long as it may
-// be chance. What kills too many would kill others, too: the next ones do only what is open, in the simplest way, and
-// nothing more is offloaded. Where these die as well, the job has to end.
+// How often those in the place of one service process have died of late, and what follows: others take their places as
+// long as it may be chance. What kills too many would kill others, too: an operation that three have died at, or
+// whatever has killed six. The next ones do only what is open, in the simplest way, and nothing more is offloaded.
+// Where these die as well, the job has to end.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <map>
+#include <optional>
+
+#include "protocol/ids.hpp"
 
 namespace outrigger::service {
 
@@ -14,22 +21,33 @@ class ServiceDeaths {
   using Clock = std::chrono::steady_clock;
 
   static constexpr std::chrono::seconds kCount{60};  // for so long
-  static constexpr std::size_t kMost = 3;            // of these, the last one is followed by a careful one
+  static constexpr std::size_t kMostAtOne = 3;       // of these, the last one is followed by a careful one
+  static constexpr std::size_t kMost = 6;            // the same, of those at any operations
   static constexpr std::size_t kMostCareful = 3;     // careful ones that are followed by another one
 
-  // One has died. False: no other one may take its place.
-  [[nodiscard]] bool note(Clock::time_point now) {
-    while (!deaths_.empty() && now - deaths_.front() > kCount) deaths_.pop_front();
-    deaths_.push_back(now);
-    careful_ = careful_ || deaths_.size() >= kMost;
-    return deaths_.size() < kMost + kMostCareful + 1;
+  // The one in place `sp` has died, after it had taken `last`. False: no other one may take its place.
+  [[nodiscard]] bool note(std::uint32_t sp, const std::optional<OperationId>& last, Clock::time_point now) {
+    std::deque<Death>& deaths = deaths_[sp];
+    while (!deaths.empty() && now - deaths.front().when > kCount) deaths.pop_front();
+    deaths.push_back({now, last, careful_});
+    const auto with = [&](const auto& is_so) { return std::ranges::count_if(deaths, is_so); };
+    const auto at_one = with([&](const Death& death) { return death.last == last; });
+    const auto careful = with([](const Death& death) { return death.was_careful; });
+    careful_ = careful_ || at_one >= std::ptrdiff_t{kMostAtOne} || deaths.size() >= kMost;
+    return careful <= std::ptrdiff_t{kMostCareful};
   }
-  // From now on, for good.
+  // From now on, for good, all of the node.
   [[nodiscard]] bool careful() const { return careful_; }
-  [[nodiscard]] std::size_t of_late() const { return deaths_.size(); }
+  [[nodiscard]] std::size_t of_late(std::uint32_t sp) const { return deaths_.at(sp).size(); }
 
  private:
-  std::deque<Clock::time_point> deaths_;
+  struct Death {
+    Clock::time_point when;
+    std::optional<OperationId> last;
+    bool was_careful = false;
+  };
+
+  std::map<std::uint32_t, std::deque<Death>> deaths_;
   bool careful_ = false;
 };
 

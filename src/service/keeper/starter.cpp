@@ -44,11 +44,12 @@ UniqueFd take_child_signals() {
 }
 
 // In the child, between fork and exec: only calls that are safe there. Does not return.
-[[noreturn]] void become_service(const char* path, int control, pid_t keeper) {
+[[noreturn]] void become_service(const char* path, int control, int standard_error, pid_t keeper) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
   (void)mask_child_signals(SIG_UNBLOCK);
   if (::getppid() != keeper) ::_exit(127);  // the keeper has died before we asked to be told
   constexpr int kControlFd = 3;
+  if (standard_error >= 0) (void)::dup2(standard_error, STDERR_FILENO);
   if (control == kControlFd) {
     (void)::fcntl(control, F_SETFD, 0);
   } else if (::dup2(control, kControlFd) < 0) {
@@ -90,12 +91,14 @@ Result<StartedService> ProcessStarter::start(std::uint32_t sp) {
   StartedService started;
   started.control.reset(fds[0]);
   const UniqueFd theirs(fds[1]);
+  LastWords last_words = LastWords::open();
   const pid_t keeper = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return Error{std::string("cannot start a service process: ") + std::strerror(errno)};
-  if (pid == 0) become_service(daemon_path_.c_str(), theirs.get(), keeper);
+  if (pid == 0) become_service(daemon_path_.c_str(), theirs.get(), last_words.for_writer(), keeper);
+  last_words.started();
   if (sp == children_.size()) children_.emplace_back();
-  children_[sp] = Child{pid};
+  children_[sp] = Child{.pid = pid, .last_words = std::move(last_words)};
   started.exit_event = exit_event_of(pid);
   started.pid = pid;
   return started;
@@ -133,7 +136,9 @@ std::string ProcessStarter::how_it_ended(std::uint32_t sp) {
   if (reaped != pid) return "closed its control socket";
   pid = -1;
   children_[sp].killed = WIFSIGNALED(status);
-  return describe(status);
+  const std::string words = children_[sp].last_words.take();
+  const bool by_others = children_[sp].killed && WTERMSIG(status) == SIGKILL;  // what it has said does not tell why
+  return words.empty() || by_others ? describe(status) : describe(status) + ", saying \"" + words + "\",";
 }
 
 bool ProcessStarter::any_runs() {

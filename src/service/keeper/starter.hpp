@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
+#include "service/keeper/last_words.hpp"
 
 namespace outrigger::service {
 
@@ -34,7 +35,8 @@ class ServiceStarter {
   [[nodiscard]] virtual int state_event() const = 0;
   // Takes what has made it readable.
   virtual void clear_state_event() = 0;
-  // After exit_event or the end of control: "was killed by signal 9 (Killed)", "exited with status 1", ...
+  // After exit_event or the end of control: "was killed by signal 9 (Killed)", "exited with status 1", ...; with what
+  // it has said last on standard error.
   [[nodiscard]] virtual std::string how_it_ended(std::uint32_t sp) = 0;
   // After how_it_ended(): by a signal?
   [[nodiscard]] virtual bool was_killed(std::uint32_t /*sp*/) const { return false; }
@@ -62,6 +64,7 @@ class ProcessStarter final : public ServiceStarter {
     pid_t pid = -1;  // -1 once reaped
     bool stopped = false;
     bool killed = false;  // by a signal
+    LastWords last_words;
   };
 
   // Collects those that have ended.
