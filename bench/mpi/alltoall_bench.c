@@ -26,16 +26,17 @@ static double pure_latency_us(const Workload* workload, const Options* options) 
 
 static void print_row(const Workload* workload, double pure_us, uint64_t iterations, const ProbeResult* total,
                       const ProbeResult* alone) {
-  printf("%-11s %10d %12.1f %12.1f %12.1f %12.1f %14.2f %14llu\n", collective_name(workload->collective),
-         workload->bytes, pure_us, alone->elapsed_us, total->elapsed_us, total->elapsed_us - alone->elapsed_us,
-         total->cpu_us, (unsigned long long)iterations);
+  printf("%-15s %10d %12.1f %12.1f %12.1f %12.1f %14.2f %14llu\n", workload_name(workload), workload->bytes, pure_us,
+         alone->elapsed_us, total->elapsed_us, total->elapsed_us - alone->elapsed_us, total->cpu_us,
+         (unsigned long long)iterations);
   fflush(stdout);
 }
 
-static void run_configuration(const Options* options, Collective collective, Memory memory, int bytes,
+static void run_configuration(const Options* options, Collective collective, bool persistent, Memory memory, int bytes,
                               const uint64_t* given_work) {
   Workload workload;
   workload_open(&workload, comm, collective, memory, bytes);
+  if (persistent) workload_make_persistent(&workload, comm);
   workload_validate(&workload, comm, "", 1);
   const double pure_us = pure_latency_us(&workload, options);
   const uint64_t iterations = given_work ? *given_work : work_lasting(pure_us);
@@ -51,7 +52,8 @@ static void run_configuration(const Options* options, Collective collective, Mem
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  const Options options = options_parse(argc, argv, "alltoall_bench: latency and overlap of nonblocking collectives.");
+  const Options options =
+      options_parse(argc, argv, "alltoall_bench: latency and overlap of nonblocking and persistent collectives.");
   if (options.samples) fail("--figures samples: orbench prints them");
   int rank;
   int ranks;
@@ -61,14 +63,15 @@ int main(int argc, char** argv) {
   comm = options_comm(&options);
   if (rank == 0) {
     printf("# %d ranks; times in microseconds, medians\n", ranks);
-    printf("# %-9s %10s %12s %12s %12s %12s %14s %14s\n", "collective", "bytes", "pure", "work", "total", "exposed",
+    printf("# %-13s %10s %12s %12s %12s %12s %14s %14s\n", "collective", "bytes", "pure", "work", "total", "exposed",
            "cpu_in_mpi", "work_count");
   }
   const uint64_t* work_given = options.work_count ? options.work : NULL;
   for (int c = 0; c < options.collective_count; c++) {
     for (int m = 0; m < options.memory_count; m++) {
       for (int s = 0; s < options.size_count; s++) {
-        run_configuration(&options, options.collectives[c], options.memories[m], options.sizes[s], work_given);
+        run_configuration(&options, options.collectives[c], options.persistent[c], options.memories[m],
+                          options.sizes[s], work_given);
         if (work_given) work_given++;
       }
     }

@@ -10,7 +10,8 @@
 #include "numbers.h"
 
 static const char kUsage[] =
-    "  --collectives LIST  of ialltoall,ialltoallv,ialltoallw,iallgather,iallgatherv,ibcast (ialltoall)\n"
+    "  --collectives LIST  of ialltoall,ialltoallv,ialltoallw,iallgather,iallgatherv,ibcast (ialltoall), and the\n"
+    "                      persistent forms: alltoall_init ...\n"
     "  --memory LIST       of alloc_mem,malloc: where the buffers come from (alloc_mem)\n"
     "  --sizes LIST        bytes of a block: for each pair of ranks, of each rank, of the root "
     "(16384,65536,262144,1048576)\n"
@@ -28,9 +29,11 @@ static void parse_collective(Options* options, const char* text) {
   if (index == kForms) fail("--collectives: there are only %d", (int)kForms);
   for (Collective c = kIalltoall; c < kCollectives; c++) {
     const bool blocking = strcmp(text, blocking_name(c)) == 0;
-    if (!blocking && strcmp(text, collective_name(c)) != 0) continue;
+    const bool persistent = strcmp(text, persistent_name(c)) == 0;
+    if (!blocking && !persistent && strcmp(text, collective_name(c)) != 0) continue;
     options->collectives[index] = c;
     options->blocking[index] = blocking;
+    options->persistent[index] = persistent;
     options->collective_count++;
     return;
   }

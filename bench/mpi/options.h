@@ -7,11 +7,12 @@
 
 #include "workload.h"
 
-enum { kMaxSizes = 32, kForms = 2 * kCollectives, kMaxWork = kForms * kMaxSizes };
+enum { kMaxSizes = 32, kForms = 3 * kCollectives, kMaxWork = kForms * kMaxSizes };
 
 typedef struct {
   Collective collectives[kForms];
-  bool blocking[kForms];  // of each of the collectives
+  bool blocking[kForms];    // of each of the collectives
+  bool persistent[kForms];  // ... or this
   int collective_count;
   Memory memories[2];
   int memory_count;

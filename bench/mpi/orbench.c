@@ -138,7 +138,7 @@ static void print_figures(const char* name, const Figures* figures) {
       figures->largest_cpu_us);
 }
 
-static void run_configuration(const Options* options, Collective collective, Memory memory, int bytes,
+static void run_configuration(const Options* options, Collective collective, bool persistent, Memory memory, int bytes,
                               const uint64_t* given_work) {
   Workload workloads[kSides];  // buffers of their own
   Figures figures[kSides];
@@ -148,6 +148,7 @@ static void run_configuration(const Options* options, Collective collective, Mem
   workload_open(&workloads[kOffloaded], sides[kOffloaded], collective, memory, bytes);
   workload_open_apart(&workloads[kNative], &workloads[kOffloaded], sides[kNative], collective, memory, bytes);
   for (int side = 0; side < kSides; side++) {
+    if (persistent) workload_make_persistent(&workloads[side], sides[side]);
     workload_validate(&workloads[side], sides[side], kSideNames[side], 1 + (unsigned)side);
   }
   measure_pure(workloads, options, figures);
@@ -163,8 +164,8 @@ static void run_configuration(const Options* options, Collective collective, Mem
     printf(
         "{\"collective\": \"%s\", \"memory\": \"%s\", \"bytes\": %d, \"ranks\": %d, \"order\": \"%s\", \"rounds\": %d, "
         "\"work_iterations\": %llu, \"work_us\": %.2f",
-        collective_name(collective), memory_name(memory), bytes, ranks, options->strided ? "strided" : "contiguous",
-        rounds, (unsigned long long)equal, work_us);
+        workload_name(&workloads[kNative]), memory_name(memory), bytes, ranks,
+        options->strided ? "strided" : "contiguous", rounds, (unsigned long long)equal, work_us);
     for (int side = 0; side < kSides; side++) print_figures(kSideNames[side], &figures[side]);
     print_service(&service);
     printf("}\n");
@@ -176,10 +177,11 @@ static void run_configuration(const Options* options, Collective collective, Mem
 static void run_one(const Options* options, int c, int m, int s, const uint64_t* work_given) {
   const Collective collective = options->collectives[c];
   if (options->samples) {
-    const SampledCell cell = {collective, options->blocking[c], options->memories[m], options->sizes[s], work_given};
+    const SampledCell cell = {collective,           options->blocking[c], options->persistent[c],
+                              options->memories[m], options->sizes[s],    work_given};
     samples_run(options, &cell, sides[kNative], sides[kOffloaded]);
   } else {
-    run_configuration(options, collective, options->memories[m], options->sizes[s], work_given);
+    run_configuration(options, collective, options->persistent[c], options->memories[m], options->sizes[s], work_given);
   }
 }
 

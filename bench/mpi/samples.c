@@ -30,7 +30,10 @@ static void open_sides(Sampled* sampled, const SampledCell* cell) {
   // The program's first buffers lie as if there were no others.
   workload_open(offloaded, sampled->comms[kOffloaded], cell->collective, cell->memory, cell->bytes);
   workload_open_apart(native, offloaded, sampled->comms[kNative], cell->collective, cell->memory, cell->bytes);
-  for (int side = 0; side < kSides; side++) sampled->workloads[side].blocking = cell->blocking;
+  for (int side = 0; side < kSides; side++) {
+    sampled->workloads[side].blocking = cell->blocking;
+    if (cell->persistent) workload_make_persistent(&sampled->workloads[side], sampled->comms[side]);
+  }
 }
 
 static void validate(const Sampled* sampled, unsigned salt) {
@@ -88,8 +91,8 @@ void samples_run(const Options* options, const SampledCell* cell, MPI_Comm nativ
   validate(&sampled, 11);
   if (sampled.workloads[kNative].rank == 0) {
     printf("{\"collective\": \"%s\", \"bytes\": %d, \"ranks\": %d, \"work_iterations\": %llu",
-           cell->blocking ? blocking_name(cell->collective) : collective_name(cell->collective), cell->bytes,
-           sampled.workloads[kNative].ranks, (unsigned long long)work);
+           workload_name(&sampled.workloads[kNative]), cell->bytes, sampled.workloads[kNative].ranks,
+           (unsigned long long)work);
     print_rounds("pure", &pure);
     if (!cell->blocking) print_rounds("total", &total);
     printf("}\n");

@@ -11,6 +11,7 @@
 typedef struct {
   Collective collective;
   bool blocking;  // the pure latency only: its work cannot overlap
+  bool persistent;
   Memory memory;
   int bytes;
   const uint64_t* work;  // iterations; NULL: as long as native's pure latency

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "persistent.h"
 
 const char* collective_name(Collective collective) {
   static const char* const kNames[kCollectives] = {"ialltoall",  "ialltoallv",  "ialltoallw",
@@ -15,6 +16,12 @@ const char* collective_name(Collective collective) {
 
 const char* blocking_name(Collective collective) {
   return collective_name(collective) + 1;
+}
+
+const char* persistent_name(Collective collective) {
+  static const char* const kNames[kCollectives] = {"alltoall_init",  "alltoallv_init",  "alltoallw_init",
+                                                   "allgather_init", "allgatherv_init", "bcast_init"};
+  return kNames[collective];
 }
 
 const char* memory_name(Memory memory) {
@@ -92,6 +99,7 @@ void workload_open_apart(Workload* workload, const Workload* other, MPI_Comm com
   workload->collective = collective;
   workload->memory = memory;
   workload->blocking = false;
+  workload->started = MPI_REQUEST_NULL;
   workload->bytes = bytes;
   MPI_Comm_size(comm, &workload->ranks);
   MPI_Comm_rank(comm, &workload->rank);
@@ -107,7 +115,12 @@ void workload_open_apart(Workload* workload, const Workload* other, MPI_Comm com
   }
 }
 
+void workload_make_persistent(Workload* workload, MPI_Comm comm) {
+  persistent_init(workload, comm, &workload->started);
+}
+
 void workload_close(Workload* workload) {
+  if (workload->started != MPI_REQUEST_NULL) MPI_Request_free(&workload->started);
   buffer_close(workload, workload->send);
   buffer_close(workload, workload->receive);
   free(workload->counts);
@@ -122,8 +135,17 @@ double workload_received_by_node(const Workload* w, int ranks_of_node, bool firs
   return others * ranks_of_node;
 }
 
+const char* workload_name(const Workload* w) {
+  if (w->started != MPI_REQUEST_NULL) return persistent_name(w->collective);
+  return w->blocking ? blocking_name(w->collective) : collective_name(w->collective);
+}
+
 void workload_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
-  *request = MPI_REQUEST_NULL;
+  *request = w->started;
+  if (w->started != MPI_REQUEST_NULL) {
+    MPI_Start(request);
+    return;
+  }
   if (w->blocking) {
     workload_run(w, comm);
     return;

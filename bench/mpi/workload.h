@@ -23,13 +23,16 @@ typedef enum { kAllocMem, kMalloc } Memory;
 const char* collective_name(Collective collective);
 // ialltoall's is alltoall.
 const char* blocking_name(Collective collective);
+// ... and alltoall_init.
+const char* persistent_name(Collective collective);
 const char* memory_name(Memory memory);
 
 typedef struct {
   Collective collective;
   Memory memory;
-  bool blocking;  // the form that blocks: posting it completes it; false unless set after opening
-  int bytes;      // of a block: for each pair of ranks, of each rank (gathers), or of the root
+  bool blocking;        // the form that blocks: posting it completes it; false unless set after opening
+  MPI_Request started;  // the persistent form's: posting starts it; MPI_REQUEST_NULL unless made after opening
+  int bytes;            // of a block: for each pair of ranks, of each rank (gathers), or of the root
   int ranks;
   int rank;
   unsigned char* send;
@@ -45,11 +48,16 @@ void workload_open(Workload* workload, MPI_Comm comm, Collective collective, Mem
 // other's gain.
 void workload_open_apart(Workload* workload, const Workload* other, MPI_Comm comm, Collective collective, Memory memory,
                          int bytes);
+// From now on the persistent form is posted, on `comm` alone. Collective over `comm`.
+void workload_make_persistent(Workload* workload, MPI_Comm comm);
 void workload_close(Workload* workload);
 
 // What a node with so many of the ranks has to receive from others in one operation, each byte once. `first`: rank 0 is
 // one of them.
 double workload_received_by_node(const Workload* workload, int ranks_of_node, bool first);
+
+// Of the form that is posted.
+const char* workload_name(const Workload* workload);
 
 void workload_post(const Workload* workload, MPI_Comm comm, MPI_Request* request);
 

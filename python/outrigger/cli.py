@@ -203,7 +203,8 @@ def measure(
     collectives: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Of ialltoall, ialltoallv, ialltoallw, iallgather, iallgatherv, ibcast; all; or startup: MPI_Init.",
+            help="Of ialltoall, ialltoallv, ialltoallw, iallgather, iallgatherv, ibcast; all; alltoall_init and so on, "
+            "their persistent forms; or startup: MPI_Init.",
             show_default="ialltoall ialltoallv",
         ),
     ] = None,
@@ -258,7 +259,7 @@ def measure(
         startup.run(console(), ranks, chosen, command.choose_mpis(mpi), found, site, json)
         return
     request = runner.Request(
-        command.parse_collectives(collectives or []),
+        command.parse_collectives(collectives or [], (*command.COLLECTIVES, *command.PERSISTENT)),
         command.parse_memories(memory),
         tuple(sizes.parse_sizes(size_list)),
         ranks,

@@ -29,6 +29,7 @@
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
+#include "protocol/reduction.hpp"
 #include "protocol/settings.hpp"
 #include "protocol/shared_heap.hpp"
 #include "protocol/wire_route.hpp"
@@ -102,6 +103,9 @@ struct OperationRequest {
   Collective collective = Collective::ialltoall;
   Algorithm algorithm = Algorithm::ring_pull;
   std::uint32_t root = 0;
+  // Of a reduction. What is sent is the whole vector then, what is received the rank's part of the result, both
+  // without stride and apart: a caller that reduces in place sends from a copy.
+  std::optional<Reduction> reduction;
   std::uint64_t configuration = 0;  // digest of what must be equal on every rank; part of the operation's digest
   BufferLayout send;
   BufferLayout receive;

@@ -20,6 +20,7 @@
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
+#include "protocol/reduction.hpp"
 
 namespace outrigger::engine {
 
@@ -42,11 +43,11 @@ struct EngineLimits {
   // Freed groups remembered, so that a restarted peer's late question about one is answered. Beyond it the oldest is
   // forgotten, and such a question waits for ever.
   std::uint32_t forgotten_groups = 4096;
-  // A large block is scattered, a share to each node but its source's, where shares have at least so many bytes. The
-  // same in all service processes.
+  // A large block is scattered, a share to each node but its source's, where shares have at least so many bytes. So has
+  // each rank's slice of a reduction. The same in all service processes.
   std::uint64_t split_bytes = std::uint64_t{16} << 10;
-  // Such a share is cut into segments of about so many bytes: a node passes on what it has while the rest comes. The
-  // same in all service processes.
+  // Such a share, or slice, is cut into segments of about so many bytes: a node passes on what it has while the rest
+  // comes. The same in all service processes.
   std::uint64_t segment_bytes = std::uint64_t{64} << 10;
   // Largest message to a peer, in bytes. Longer announcements (v-forms to a peer that serves many ranks) are split.
   std::uint32_t message_bytes = 32768;
@@ -92,6 +93,10 @@ struct PostedOperation {
   std::uint64_t digest = 0;
   BlockLayout send;
   BlockLayout receive;
+  // Of a reduction, and of nothing else. What is sent is the whole vector then, for everybody (stride 0); what is
+  // received as much of the result as the rank gets, elsewhere: the rank contributes from a copy where it reduces in
+  // place.
+  std::optional<Reduction> reduction;
   bool own_block_done = false;          // the rank copies its own block itself
   bool kept = false;                    // its memory stays as it is until complete(), whatever the rank is told before
   bool by_course = false;               // the group's course may make such calls native
@@ -109,6 +114,8 @@ struct EngineCounters {
   std::array<Messages, kMessageKinds> received{};
   std::uint64_t moves = 0;
   std::uint64_t moved_bytes = 0;
+  std::uint64_t reductions = 0;  // of two blocks each
+  std::uint64_t reduced_bytes = 0;
   std::uint64_t most_inbound = 0;                // messages received and not yet looked at
   std::uint64_t most_kept_announcements = 0;     // of one operation, for local ranks that have not posted
   std::uint64_t most_announcements_waiting = 0;  // of ours to one peer, for a credit

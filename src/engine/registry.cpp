@@ -26,6 +26,9 @@ const Registry& built_in_algorithms() {
     }
     built_in.add(Collective::ibcast, Algorithm::flat, bcast_flat);
     built_in.add(Collective::ibcast, Algorithm::hierarchical, bcast_hierarchical);
+    built_in.add(Collective::iallreduce, Algorithm::sliced_pull, allreduce_sliced_pull);
+    built_in.add(Collective::ireduce, Algorithm::sliced_pull, reduce_sliced_pull);
+    built_in.add(Collective::ireduce_scatter_block, Algorithm::sliced_pull, reduce_scatter_block_sliced_pull);
     return built_in;
   }();
   return registry;

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <span>
 
@@ -18,6 +19,7 @@
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
+#include "protocol/reduction.hpp"
 
 namespace outrigger::fabric {
 
@@ -63,7 +65,14 @@ class Fabric {
   // untouched by others until `completion.moved()` has been called, exactly once.
   virtual void move(const Block& from, const Block& to, MoveCompletion& completion) = 0;
 
-  // Forgets a move: after the return no byte of it is read or written any more and moved() will not be called.
+  // Puts `left` op `right` into `into`, element by element and in this order. All three have as many bytes, never 0, of
+  // whole elements; `into` may be `left` itself, and otherwise overlaps neither. The rest as for move(); where it ends
+  // before its time, by cancel() or a failure, what is in `into` is undefined.
+  virtual void reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+                      MoveCompletion& completion);
+
+  // Forgets a move or a reduction: after the return no byte of it is read or written any more and moved() will not be
+  // called.
   virtual void cancel(MoveCompletion& completion) = 0;
 
   // Eager blocks: where the way is long, a fabric may send blocks before the other side asks for them. Only hints: a
@@ -103,6 +112,10 @@ class Fabric {
   virtual void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
 };
 
+inline void Fabric::reduce(const Reduction& /*reduction*/, const Block& /*left*/, const Block& /*right*/,
+                           const Block& /*into*/, MoveCompletion& /*completion*/) {
+  std::abort();  // nobody posts a reduction where there are none: a bug of ours
+}
 inline void Fabric::send_eager(const BlockId& /*id*/, const Block& /*from*/, SpId /*reader*/) {}
 inline void Fabric::withdraw_eager(const BlockId& /*id*/) {}
 inline void Fabric::move_block(const BlockId& /*id*/, SpId /*source*/, const Block& from, const Block& to,

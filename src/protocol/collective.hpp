@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "protocol/reduction.hpp"
+
 namespace outrigger {
 
 enum class Collective : std::uint16_t {
@@ -16,10 +18,20 @@ enum class Collective : std::uint16_t {
   ialltoallw = 3,
   iallgather = 4,
   iallgatherv = 5,
-  ibcast = 6
+  ibcast = 6,
+  iallreduce = 7,
+  ireduce = 8,
+  ireduce_scatter_block = 9,
 };
 
-enum class Algorithm : std::uint16_t { ring_pull = 1, scatter_dest = 2, flat = 3, node_pull = 4, hierarchical = 5 };
+enum class Algorithm : std::uint16_t {
+  ring_pull = 1,
+  scatter_dest = 2,
+  flat = 3,
+  node_pull = 4,
+  hierarchical = 5,
+  sliced_pull = 6,
+};
 
 enum class CompletionStatus : std::uint32_t {
   ok = 0,
@@ -40,6 +52,7 @@ inline constexpr std::array kAlgorithms{
     AlgorithmName{Algorithm::flat, "flat"},
     AlgorithmName{Algorithm::node_pull, "node_pull"},
     AlgorithmName{Algorithm::hierarchical, "hierarchical"},
+    AlgorithmName{Algorithm::sliced_pull, "sliced_pull"},
 };
 
 // Names of other versions, which are refused with the one to write instead.
@@ -83,6 +96,16 @@ inline constexpr std::array kCollectives{
     CollectiveRow{Collective::ibcast, "ibcast", true, detail::kBroadcasts},
 };
 
+// Reductions, which service processes know and slots may name. No MPI call is handed to them yet.
+namespace detail {
+inline constexpr Algorithms kAnyReduces{Algorithm::sliced_pull, Algorithm::sliced_pull, Algorithm::sliced_pull};
+}  // namespace detail
+inline constexpr std::array kReductions{
+    CollectiveRow{Collective::iallreduce, "iallreduce", true, detail::kAnyReduces},
+    CollectiveRow{Collective::ireduce, "ireduce", true, detail::kAnyReduces},
+    CollectiveRow{Collective::ireduce_scatter_block, "ireduce_scatter_block", true, detail::kAnyReduces},
+};
+
 // Its row; rows stand in the order of the numbers.
 [[nodiscard]] constexpr std::size_t index_of(Collective collective) {
   return static_cast<std::size_t>(collective) - 1;
@@ -97,21 +120,40 @@ static_assert([] {
   return true;
 }());
 
+// Combines what ranks contribute; its operation and type travel beside it.
+[[nodiscard]] constexpr bool is_reduction(Collective collective) {
+  for (const CollectiveRow& row : kReductions) {
+    if (row.collective == collective) return true;
+  }
+  return false;
+}
+
 [[nodiscard]] constexpr Algorithm default_algorithm(Collective collective) {
   return kCollectives[index_of(collective)].algorithms[0];
 }
 
-// Is the collective known, and is this one of its algorithms?
+// Its row, whether it is offloaded or not. Null: there is no such collective.
+[[nodiscard]] constexpr const CollectiveRow* find_row(Collective collective) {
+  if (is_known(collective)) return &kCollectives[index_of(collective)];
+  for (const CollectiveRow& row : kReductions) {
+    if (row.collective == collective) return &row;
+  }
+  return nullptr;
+}
+
+// Does the collective exist, and is this one of its algorithms?
 [[nodiscard]] constexpr bool has_algorithm(Collective collective, Algorithm algorithm) {
-  if (!is_known(collective)) return false;
-  for (const Algorithm known : kCollectives[index_of(collective)].algorithms) {
+  const CollectiveRow* row = find_row(collective);
+  if (row == nullptr) return false;
+  for (const Algorithm known : row->algorithms) {
     if (known == algorithm) return true;
   }
   return false;
 }
 
 [[nodiscard]] constexpr std::string_view name_of(Collective collective) {
-  return is_known(collective) ? kCollectives[index_of(collective)].name : "unknown";
+  const CollectiveRow* row = find_row(collective);
+  return row != nullptr ? row->name : "unknown";
 }
 
 [[nodiscard]] constexpr std::string_view name_of(Algorithm algorithm) {
@@ -152,9 +194,15 @@ static_assert([] {
   return collective == Collective::ibcast;
 }
 
+// All others send to one rank, the root.
+[[nodiscard]] constexpr bool is_for_root(Collective collective) {
+  return collective == Collective::ireduce;
+}
+
 // Do ranks get blocks from others than their sources?
 [[nodiscard]] constexpr bool passes_on(Collective collective, Algorithm algorithm) {
-  return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical || is_rooted(collective);
+  return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical || is_rooted(collective) ||
+         collective == Collective::iallreduce;
 }
 
 // What every rank of a group must agree on for one operation. Travels in each announcement; a difference is an error
@@ -172,6 +220,18 @@ static_assert([] {
   mix(root);
   mix(group_size);
   mix(configuration);
+  return digest;
+}
+
+// The same for a reduction of so many bytes, which MPI makes equal everywhere.
+[[nodiscard]] constexpr std::uint64_t reduction_digest(std::uint64_t operation_digest, const Reduction& reduction,
+                                                       std::uint64_t bytes) {
+  std::uint64_t digest = operation_digest;
+  for (const std::uint64_t word :
+       {static_cast<std::uint64_t>(reduction.operation), static_cast<std::uint64_t>(reduction.type), bytes}) {
+    digest = (digest ^ word) * 0x100000001B3ULL;
+    digest ^= digest >> 29;
+  }
   return digest;
 }
 

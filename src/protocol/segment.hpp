@@ -55,7 +55,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 16;
+inline constexpr std::uint32_t kProtocolVersion = 18;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -128,8 +128,10 @@ struct SlotRequestBody {
   LocalRef marks;    // std::uint8_t[group_size]: zeroed by the rank, set by the service
   SlotLayout send;
   SlotLayout receive;
+  std::uint32_t reduce_operation = 0;  // ReduceOperation and ElementType, of a reduction; else 0
+  std::uint32_t element_type = 0;
 };
-static_assert(sizeof(SlotRequestBody) == 184);
+static_assert(sizeof(SlotRequestBody) == 192);
 
 // What the service answers, valid once the state is `filled` or `done`, and written once.
 struct SlotResult {

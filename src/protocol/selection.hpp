@@ -105,7 +105,7 @@ inline constexpr std::uint64_t kSmallBlockBytes = 8192;
 // Does MPI make the blocks of a call alike on all ranks? Only then may bytes decide.
 [[nodiscard]] constexpr bool has_alike_blocks(Collective collective) {
   return collective == Collective::ialltoall || collective == Collective::iallgather ||
-         collective == Collective::ibcast;
+         collective == Collective::ibcast || is_reduction(collective);
 }
 
 // What the table says of a call.

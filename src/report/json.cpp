@@ -98,8 +98,7 @@ std::string json_seconds(const char* what, std::uint64_t number, std::int64_t na
 std::string json_call(const CallFigures& row) {
   static constexpr std::array<const char*, kCallForms> kForms{"blocking", "nonblocking", "persistent"};
   const CallKind kind = call_kind_at(row.total.kind);
-  const std::optional<Collective> collective =
-      kind.form == CallForm::persistent ? std::nullopt : offloaded_as(kind.call);
+  const std::optional<Collective> collective = offloaded_as(kind.call);
   const LedgerRow& total = row.total;
   return "{\"call\": " + quoted(name_of(kind)) + ", \"form\": " + quoted(kForms[static_cast<std::size_t>(kind.form)]) +
          ", \"collective\": " + (collective ? quoted(outrigger::name_of(*collective)) : "null") + ", " +

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "engine/core/slices.hpp"
 #include "protocol/peer_messages.hpp"
 
 namespace outrigger::sim {
@@ -22,7 +23,8 @@ void Invariants::chunk_moves(SpId by, const Block& from, const Block& to) {
   };
   const Slot* source = slot_of(from.memory, true);
   const Slot* target = slot_of(to.memory, false);
-  const bool passed_on = target != nullptr && passes_on(job_.plan_of(*target).collective, job_.options.algorithm);
+  const bool passed_on = target != nullptr && (passes_on(job_.plan_of(*target).collective, job_.options.algorithm) ||
+                                               job_.plan_of(*target).reduces());
   if (source == nullptr && passed_on) source = slot_of(from.memory, false);
   const auto describe = [&](const char* what) {
     return fmt::format("{} (service process {} moves from rank {} to rank {})", what, by.value(),
@@ -73,6 +75,22 @@ void Invariants::eager_read(SpId by, const Block& from) {
     job_.broken(fmt::format("service process {} reads eagerly from a completed operation", by.value()));
 }
 
+// What a mark says of: a source's block, or an owner's slice of a result.
+Block Invariants::marked_block(const Slot& slot, GroupRank source) const {
+  Block block = slot.receive.block(source);
+  const OperationPlan& plan = job_.plan_of(slot);
+  if (!plan.reduces()) return block;
+  if (plan.collective == Collective::ireduce_scatter_block) {
+    if (source != slot.me) block.bytes = 0;
+    return block;
+  }
+  const PairExtent slice = engine::cut_into_slices(block.bytes, plan.reduction->element_bytes(), plan.sent.size(),
+                                                   job_.scenario.limits.split_bytes)[source.value()];
+  block.memory.address += static_cast<std::uint64_t>(slice.offset_bytes);
+  block.bytes = slice.bytes;
+  return block;
+}
+
 void Invariants::marked(SpId by, WorldRank destination, SlotIndex slot_index, GroupRank source) {
   Rank& rank = job_.ranks[destination.value()];
   if (slot_index.value() >= rank.slots.size()) return job_.broken("a mark names a slot that was never posted");
@@ -82,7 +100,7 @@ void Invariants::marked(SpId by, WorldRank destination, SlotIndex slot_index, Gr
   job_.trace("service {} marks group {} operation {} {} -> {}", by.value(), slot.group, slot.sequence, source.value(),
              slot.me.value());
   slot.delivered[source.value()] = 1;
-  const Block block = slot.receive.block(source);
+  const Block block = marked_block(slot, source);
   const std::uint64_t bytes = std::min(block.bytes, job_.plan_of(slot).sent[source.value()][slot.me.value()]);
   const std::uint64_t offset = block.memory.address - RankMemory::address_of(slot.receive_buffer, 0);
   const std::span<std::byte> here =
@@ -131,7 +149,8 @@ void Invariants::check_bytes(const Slot& slot, const std::string& what, const fa
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     const std::size_t me = slot.me.value();
     const bool own_done = peer == me && plan.own_block_done[me] != 0;
-    const std::uint64_t bytes = std::min(plan.sent[peer][me], plan.expected[peer][me]);
+    const std::uint64_t bytes = plan.reduces() ? marked_block(slot, GroupRank{static_cast<std::uint32_t>(peer)}).bytes
+                                               : std::min(plan.sent[peer][me], plan.expected[peer][me]);
     if (own_done || bytes == 0) continue;
     received += bytes;
     if (slot.delivered[peer] == 0 && job_.options.check_marks_at_completion) {
@@ -204,7 +223,10 @@ bool Invariants::may_wait(const Slot& slot) const {
   const std::size_t me = slot.me.value();
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     const bool late = count_of(job_.ranks[(*group.members)[peer].value()].posted) <= slot.sequence;
-    if (late && (plan.sent[me][peer] != 0 || plan.expected[peer][me] != 0)) return true;
+    // A contribution is needed until all have come.
+    const bool exchange =
+        plan.reduces() ? plan.vector_bytes() != 0 : plan.sent[me][peer] != 0 || plan.expected[peer][me] != 0;
+    if (late && exchange) return true;
   }
   return false;
 }

@@ -31,6 +31,7 @@ class Invariants {
   void check_end();
 
  private:
+  [[nodiscard]] Block marked_block(const Slot& slot, GroupRank source) const;
   void count_crossing(const Slot& target, const Block& from, const Block& to);
   [[nodiscard]] bool image_holds(WorldRank rank, const Slot& slot);
   [[nodiscard]] CompletionStatus expected_status(const Slot& slot, const OperationPlan& plan) const;

@@ -1,9 +1,12 @@
 #include "sim/programs.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <span>
 #include <utility>
+
+#include "reduce/reduce.hpp"
 
 namespace outrigger::sim {
 
@@ -26,6 +29,12 @@ engine::BlockLayout Programs::make_layout(WorldRank rank, const OperationPlan& p
   engine::BlockLayout layout;
   layout.base.owner = rank;
   layout.base.region = kPrivateRegion;
+  if (plan.reduces()) {
+    layout.block_bytes = sends ? plan.vector_bytes() : plan.expected[0][me.value()];
+    buffer = memory.add(layout.block_bytes + 1);
+    layout.base.address = RankMemory::address_of(buffer, 0);
+    return layout;
+  }
   if (sends && plan.gathers()) {
     const std::size_t any = plan.rooted() && me.value() == plan.root ? (plan.root + 1) % size : 0;
     layout.block_bytes = bytes_of(any);  // stride 0: one block for all
@@ -64,9 +73,52 @@ engine::BlockLayout Programs::make_layout(WorldRank rank, const OperationPlan& p
   return layout;
 }
 
+// Numbers whose sums are rounded, and pairs with ties; other elements may have any bits.
+std::vector<std::byte> Programs::contribution(const Slot& slot, std::size_t source) const {
+  const OperationPlan& plan = job_.plan_of(slot);
+  std::vector<std::byte> bytes(plan.vector_bytes());
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(slot, source, 0xFFFF, i);
+  const auto change = [&bytes]<class T>(T /*type*/, auto value_of) {
+    for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &bytes[at], sizeof(bits));
+      const T value = value_of(bits);
+      std::memcpy(&bytes[at], &value, sizeof(T));
+    }
+  };
+  switch (plan.reduction->type) {
+    case ElementType::float32: change(float{}, [](std::uint32_t bits) { return static_cast<float>(bits) / 7; }); break;
+    case ElementType::float64:
+      change(double{}, [](std::uint32_t bits) { return static_cast<double>(bits) / 7; });
+      break;
+    case ElementType::two_int:
+      change(std::int32_t{}, [](std::uint32_t bits) { return static_cast<std::int32_t>(bits % 3); });
+      break;
+    default: break;
+  }
+  return bytes;
+}
+
+const std::vector<std::byte>& Programs::reduced(const Slot& slot) {
+  const auto [entry, fresh] = reduced_.try_emplace({slot.group, slot.sequence});
+  std::vector<std::byte>& result = entry->second;
+  if (!fresh) return result;
+  result = contribution(slot, 0);
+  for (std::size_t source = 1; source < job_.plan_of(slot).sent.size(); ++source) {
+    const std::vector<std::byte> next = contribution(slot, source);
+    reduce::apply(*job_.plan_of(slot).reduction, result, next, result);
+  }
+  return result;
+}
+
 void Programs::fill(const Slot& slot, WorldRank rank) {
   RankMemory& memory = job_.world.memory[rank.value()];
   const OperationPlan& plan = job_.plan_of(slot);
+  if (plan.reduces()) {
+    const std::vector<std::byte> own = contribution(slot, slot.me.value());
+    std::copy(own.begin(), own.end(), memory.buffer(slot.send_buffer).begin());
+    return;
+  }
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     const Block block = slot.send.block(GroupRank{static_cast<std::uint32_t>(peer)});
     const std::span<std::byte> bytes = memory.resolve(block.memory.address, block.bytes);
@@ -95,7 +147,12 @@ std::size_t Programs::make_slot(WorldRank rank, const Step& step) {
   slot.delivered.assign(group.members->size(), 0);
   fill(slot, rank);
   slot.image.assign(receive.begin(), receive.end());
-  for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
+  if (plan.reduces()) {
+    const std::vector<std::byte>& result = reduced(slot);
+    const auto part = result.begin() + static_cast<std::ptrdiff_t>(plan.part_offset(slot.me.value()));
+    std::copy_n(part, plan.expected[0][slot.me.value()], slot.image.begin());
+  }
+  for (std::size_t peer = 0; !plan.reduces() && peer < plan.sent.size(); ++peer) {
     const Block block = slot.receive.block(GroupRank{static_cast<std::uint32_t>(peer)});
     const std::uint64_t bytes = std::min(plan.sent[peer][slot.me.value()], block.bytes);
     const std::uint64_t offset = block.memory.address - RankMemory::address_of(slot.receive_buffer, 0);
@@ -125,6 +182,7 @@ engine::PostedOperation Programs::posted(WorldRank rank, std::size_t index) cons
                                       static_cast<std::uint32_t>(group.members->size()), plan.differs[slot.me.value()]);
   operation.send = slot.send;
   operation.receive = slot.receive;
+  operation.reduction = plan.reduction;
   operation.own_block_done = plan.own_block_done[slot.me.value()] != 0;
   return operation;
 }

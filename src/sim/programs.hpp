@@ -2,7 +2,12 @@
 // moments of the simulator's choice, use their buffers again as soon as an operation has ended, and free communicators.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "sim/job_state.hpp"
 
@@ -31,10 +36,14 @@ class Programs {
   [[nodiscard]] std::byte pattern(const Slot& slot, std::size_t source, std::size_t destination,
                                   std::uint64_t index) const;
   void fill(const Slot& slot, WorldRank rank);
+  // What a rank contributes to a reduction, and what the result must be: in the order of group ranks.
+  [[nodiscard]] std::vector<std::byte> contribution(const Slot& slot, std::size_t source) const;
+  [[nodiscard]] const std::vector<std::byte>& reduced(const Slot& slot);
   void free_group(WorldRank rank, std::uint32_t group);
 
   JobState& job_;
   Tell tell_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<std::byte>> reduced_;  // by group, sequence
 };
 
 }  // namespace outrigger::sim

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace outrigger::sim {
@@ -67,7 +68,19 @@ Collective some_collective(Random& random, Algorithm algorithm) {
   for (const CollectiveRow& row : kCollectives) {
     if (has_algorithm(row.collective, algorithm)) served.push_back(row.collective);
   }
+  for (const CollectiveRow& row : kReductions) {
+    if (has_algorithm(row.collective, algorithm)) served.push_back(row.collective);
+  }
   return served[random.below(served.size())];
+}
+
+// With rounding, with wrapping, and with ties that the order decides.
+Reduction some_reduction(Random& random) {
+  constexpr std::array kSome{
+      Reduction{ReduceOperation::sum, ElementType::float32}, Reduction{ReduceOperation::sum, ElementType::float64},
+      Reduction{ReduceOperation::prod, ElementType::int32}, Reduction{ReduceOperation::bxor, ElementType::byte},
+      Reduction{ReduceOperation::maxloc, ElementType::two_int}};
+  return kSome[random.below(kSome.size())];
 }
 
 OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorithm, const FaultOptions& faults) {
@@ -76,6 +89,16 @@ OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorit
   if (plan.rooted()) {
     plan.root = static_cast<std::uint32_t>(random.below(size));
     plan.sent = from_root(random, size, plan.root);
+  } else if (plan.reduces()) {
+    plan.reduction = some_reduction(random);
+    plan.sent = regular(random, size);
+    if (is_for_root(plan.collective)) plan.root = static_cast<std::uint32_t>(random.below(size));
+    for (auto& row : plan.sent) {
+      for (std::size_t to = 0; to < size; ++to) {
+        row[to] -= row[to] % plan.reduction->element_bytes();
+        if (is_for_root(plan.collective) && to != plan.root) row[to] = 0;
+      }
+    }
   } else if (plan.regular()) {
     plan.sent = regular(random, size);
   } else {
@@ -98,7 +121,7 @@ OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorit
   for (std::size_t i = 0; i < size; ++i) {
     const bool in_place = plan.gathers() && !plan.rooted() && !plan.wrong_sizes && random.chance(0.3);
     plan.in_place.push_back(in_place ? 1 : 0);
-    plan.own_block_done.push_back(in_place || plan.rooted() || random.chance(0.5) ? 1 : 0);
+    plan.own_block_done.push_back(!plan.reduces() && (in_place || plan.rooted() || random.chance(0.5)) ? 1 : 0);
   }
   return plan;
 }

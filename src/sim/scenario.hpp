@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,16 +30,26 @@ struct OperationPlan {
   bool wrong_kinds = false;
   bool wrong_sizes = false;
   std::uint32_t root = 0;
+  std::optional<Reduction> reduction;
 
   // One rank sends to all others.
   [[nodiscard]] bool rooted() const { return is_rooted(collective); }
+  // What all ranks contribute is combined, for all.
+  [[nodiscard]] bool reduces() const { return is_reduction(collective); }
+  // What each contributes, and where in the result a rank's part of it begins.
+  [[nodiscard]] std::uint64_t vector_bytes() const {
+    return collective == Collective::ireduce_scatter_block ? sent[0][0] * sent.size() : sent[0][root];
+  }
+  [[nodiscard]] std::uint64_t part_offset(std::size_t rank) const {
+    return collective == Collective::ireduce_scatter_block ? sent[0][0] * rank : 0;
+  }
   // Every rank gets the same block of a source.
   [[nodiscard]] bool gathers() const {
     return collective == Collective::iallgather || collective == Collective::iallgatherv || rooted();
   }
   // Equally long blocks, equally spaced.
   [[nodiscard]] bool regular() const {
-    return collective == Collective::ialltoall || collective == Collective::iallgather;
+    return collective == Collective::ialltoall || collective == Collective::iallgather || reduces();
   }
 };
 

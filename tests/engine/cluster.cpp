@@ -1,7 +1,10 @@
 #include "cluster.hpp"
 
 #include <cstring>
+#include <span>
 #include <utility>
+
+#include "reduce/reduce.hpp"
 
 namespace outrigger::engine::testing {
 namespace {
@@ -15,8 +18,15 @@ std::byte* pointer(const MemoryRef& memory) {
 }  // namespace
 
 void ClusterFabric::move(const Block& from, const Block& to, fabric::MoveCompletion& completion) {
-  moves.push_back(MoveInFlight{from, to, &completion});
+  moves.push_back(MoveInFlight{from, to, &completion, std::nullopt, {}});
   cluster_.most_moves_in_flight = std::max(cluster_.most_moves_in_flight, moves.size());
+}
+
+void ClusterFabric::reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+                           fabric::MoveCompletion& completion) {
+  move(left, into, completion);
+  moves.back().reduction = reduction;
+  moves.back().right = right;
 }
 
 void ClusterFabric::cancel(fabric::MoveCompletion& completion) {
@@ -121,6 +131,50 @@ PostedOperation Cluster::gather(std::uint32_t rank, std::uint64_t sequence, std:
   return posted;
 }
 
+PostedOperation Cluster::allreduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                   const Reduction& reduction) {
+  PostedOperation posted = gather(rank, sequence, bytes, Algorithm::sliced_pull);
+  posted.collective = Collective::iallreduce;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
+  posted.reduction = reduction;
+  posted.receive.stride_bytes = 0;
+  for (std::uint64_t i = 0; i + sizeof(float) <= bytes; i += sizeof(float)) {
+    const float value = static_cast<float>(rank * 1000 + i) / 7;
+    std::memcpy(&buffers_[{rank, sequence}].send[i], &value, sizeof(value));
+  }
+  return posted;
+}
+
+PostedOperation Cluster::reduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes, std::uint32_t root) {
+  PostedOperation posted = allreduce(rank, sequence, bytes);
+  posted.collective = Collective::ireduce;
+  posted.root = root;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, root, static_cast<std::uint32_t>(ranks()), 0);
+  if (rank != root) posted.receive.block_bytes = 0;
+  return posted;
+}
+
+PostedOperation Cluster::reduce_scatter(std::uint32_t rank, std::uint64_t sequence, std::uint64_t block_bytes) {
+  PostedOperation posted = allreduce(rank, sequence, block_bytes * ranks());
+  posted.collective = Collective::ireduce_scatter_block;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
+  posted.receive.block_bytes = block_bytes;
+  return posted;
+}
+
+bool Cluster::summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset, std::uint64_t bytes) {
+  const std::vector<std::byte>& receive = buffers_[{rank, sequence}].receive;
+  for (std::uint64_t i = 0; i + sizeof(float) <= bytes; i += sizeof(float)) {
+    float sum = 0;
+    for (std::uint32_t source = 0; source < ranks(); ++source) {
+      const float value = static_cast<float>(source * 1000 + offset + i) / 7;
+      sum = source == 0 ? value : sum + value;
+    }
+    if (std::memcmp(&receive[i], &sum, sizeof(sum)) != 0) return false;
+  }
+  return receive[bytes] == std::byte{0xEE};
+}
+
 PostedOperation Cluster::bcast(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes, std::uint32_t root,
                                Algorithm algorithm) {
   PostedOperation posted = gather(rank, sequence, bytes, algorithm);
@@ -166,6 +220,16 @@ bool Cluster::finish_move(std::uint32_t sp) {
   return moved;
 }
 
+void Cluster::reduce_now(const ClusterFabric::MoveInFlight& move) {
+  const auto bytes = [](const Block& block) { return std::span(pointer(block.memory), block.bytes); };
+  reduce::apply(*move.reduction, bytes(move.from), bytes(move.right), bytes(move.to));
+  ++reductions_done;
+  for (const Block& operand : {move.from, move.right}) {
+    const bool accumulated = operand.memory == move.to.memory;
+    if (!accumulated) contributed_bytes[operand.memory.owner.value()] += operand.bytes;
+  }
+}
+
 bool Cluster::move_one(Service& service) {
   if (hold_moves || service.fabric->moves.empty()) return false;
   const ClusterFabric::MoveInFlight move = service.fabric->moves.front();
@@ -173,12 +237,17 @@ bool Cluster::move_one(Service& service) {
   fabric::MoveOutcome outcome;
   if (faulty_source == move.from.memory.owner) {
     outcome.status = fabric::MoveStatus::memory_fault;
+  } else if (move.reduction) {
+    reduce_now(move);
   } else {
     std::memcpy(pointer(move.to.memory), pointer(move.from.memory), move.from.bytes);
   }
   ++moves_done;
   ++moves_from_[move.from.memory.owner.value()];
-  if (node_of(move.from.memory.owner) != node_of(move.to.memory.owner)) ++moves_between_nodes;
+  if (node_of(move.from.memory.owner) != node_of(move.to.memory.owner)) {
+    ++moves_between_nodes;
+    if (move.reduction) ++reductions_between_nodes;
+  }
   move.completion->moved(outcome);
   return true;
 }

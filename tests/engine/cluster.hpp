@@ -24,6 +24,8 @@ class ClusterFabric final : public fabric::Fabric {
  public:
   ClusterFabric(Cluster& cluster, SpId self) : cluster_(cluster), self_(self) {}
   void move(const Block& from, const Block& to, fabric::MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+              fabric::MoveCompletion& completion) override;
   void cancel(fabric::MoveCompletion& completion) override;
   void send_eager(const BlockId& id, const Block& /*from*/, SpId /*reader*/) override { eager.push_back(id); }
   void send(SpId to, std::span<const std::byte> message) override;
@@ -37,6 +39,9 @@ class ClusterFabric final : public fabric::Fabric {
     Block from;
     Block to;
     fabric::MoveCompletion* completion;
+    // Of a reduction, whose left operand is `from`.
+    std::optional<Reduction> reduction;
+    Block right;
   };
   std::deque<MoveInFlight> moves;
   std::vector<WorldRank> told_filled;
@@ -71,6 +76,13 @@ class Cluster {
   // The same for a broadcast: the root's first block, into everybody's own place for it.
   [[nodiscard]] PostedOperation bcast(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                       std::uint32_t root, Algorithm algorithm);
+  // The same for a reduction to all: the first block is what the rank contributes, floats whose sums are rounded.
+  [[nodiscard]] PostedOperation allreduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                          const Reduction& reduction = {ReduceOperation::sum, ElementType::float32});
+  // The same to one rank, and for blocks of so many bytes of which each rank gets its own.
+  [[nodiscard]] PostedOperation reduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                       std::uint32_t root);
+  [[nodiscard]] PostedOperation reduce_scatter(std::uint32_t rank, std::uint64_t sequence, std::uint64_t block_bytes);
   void post(PostedOperation operation);
 
   // Runs engines, moves and messages until nothing is left to do. Moves stop when `hold_moves`.
@@ -95,10 +107,20 @@ class Cluster {
   }
   [[nodiscard]] bool all_completed(std::uint64_t sequence);
   [[nodiscard]] bool bytes_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
+  // Bit by bit what adding in the order of ranks comes to.
+  [[nodiscard]] bool summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes) {
+    return summed_right(rank, sequence, 0, bytes);
+  }
+  // The same of the result's part from `offset` on.
+  [[nodiscard]] bool summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset,
+                                  std::uint64_t bytes);
   [[nodiscard]] bool gathered_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
   // Moves between nodes.
   [[nodiscard]] std::uint32_t node_of(WorldRank rank) const { return node_of_sp_[sp_of_rank_[rank.value()].value()]; }
   std::uint64_t moves_between_nodes = 0;
+  std::uint64_t reductions_done = 0;
+  std::uint64_t reductions_between_nodes = 0;                // by their left operands, as moves are counted
+  std::map<std::uint32_t, std::uint64_t> contributed_bytes;  // read by reductions from a rank's send buffer
   [[nodiscard]] std::uint64_t moves_from(std::uint32_t rank) { return moves_from_[rank]; }
   [[nodiscard]] Buffers& buffers(std::uint32_t rank, std::uint64_t sequence) { return buffers_[{rank, sequence}]; }
   [[nodiscard]] bool marked(std::uint32_t rank, std::uint64_t sequence, std::uint32_t source) {
@@ -129,6 +151,7 @@ class Cluster {
   void start(std::uint32_t sp);
   bool deliver_one();
   bool move_one(Service& service);
+  void reduce_now(const ClusterFabric::MoveInFlight& move);
 
   std::vector<SpId> sp_of_rank_;
   std::vector<std::uint32_t> node_of_sp_;

@@ -75,6 +75,16 @@ def test_blocking_forms(offload, ranks):
     assert offloaded[1] == 2 * offloaded[0]
 
 
+@pytest.mark.parametrize("ranks", (2, 4))
+def test_persistent_forms(offload, ranks):
+    """Every operation is made once and started four times."""
+    program = ["differential", "--seed", "6", "--operations", "60"]
+    posted = offload.run(ranks, program, services=2, timeout_s=150).ok().offloaded()
+    result = offload.run(ranks, [*program, "--persistent", "3"], services=2, timeout_s=150).ok()
+    assert "no difference" in result.out
+    assert result.offloaded() == 4 * posted
+
+
 def test_case_count():
     assert sum(operations for _, operations, _, _ in CASES) >= 2000
 

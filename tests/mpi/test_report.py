@@ -102,7 +102,7 @@ def test_persistent_collectives_are_counted_when_they_start(offload: Mpi) -> Non
     calls = Counter({entry.call: entry.calls for entry in found.calls if entry.form == "persistent"})
     if not calls:
         assert offload.name == "openmpi", "only Open MPI's header has no persistent collectives"
-        pytest.skip("the library is built with an MPI that has no persistent collectives")
+        pytest.skip("the program is built with a header that has no persistent collectives")
     assert calls == {"MPI_Allreduce_init": 2 * RANKS * ROUNDS, "MPI_Barrier_init": RANKS * ROUNDS}
     assert named(found, "MPI_Allreduce_init").bytes.sum == 2 * RANKS * ROUNDS * BLOCK
     assert named(found, "MPI_Allreduce").calls == RANKS  # MPI_Allreduce_c

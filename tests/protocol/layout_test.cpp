@@ -76,7 +76,8 @@ std::string memory_of_a_rank() {
          OUTRIGGER_LAYOUT(OperationSlot, state, position, result, body) +
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, course, flags, root, group_high, group_low,
-                          sequence, digest, group_size, group_rank, members, marks, send, receive) +
+                          sequence, digest, group_size, group_rank, members, marks, send, receive, reduce_operation,
+                          element_type) +
          OUTRIGGER_LAYOUT(SlotResult, status, late_announcements, bytes_by_reach) +
          OUTRIGGER_LAYOUT(SlotLayout, base, stride_bytes, block_bytes, extents) +
          OUTRIGGER_LAYOUT(LocalRef, region, reserved, address) + OUTRIGGER_LAYOUT(PairExtent, offset_bytes, bytes) +

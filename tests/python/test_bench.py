@@ -15,7 +15,16 @@ from rich.console import Console
 
 from outrigger.artifacts import Artifacts
 from outrigger.bench import command, plot, runner, table
-from outrigger.bench.figures import Configuration, Measurement, OtherNative, Row, as_json, read_line, read_rows
+from outrigger.bench.figures import (
+    Configuration,
+    Measurement,
+    OtherNative,
+    Row,
+    as_json,
+    nonblocking,
+    read_line,
+    read_rows,
+)
 from outrigger.bench.jobs import Site
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
@@ -205,6 +214,11 @@ def test_names_are_checked() -> None:
     assert command.parse_collectives([]) == ("ialltoall", "ialltoallv")
     assert command.parse_memories("malloc, alloc_mem,malloc") == ("malloc", "alloc_mem")
     assert command.parse_collectives(["all"])[3:] == ("iallgather", "iallgatherv", "ibcast")
+    every = (*command.COLLECTIVES, *command.PERSISTENT)
+    assert command.parse_collectives(["bcast_init", "ibcast"], every) == ("bcast_init", "ibcast")
+    assert [nonblocking(name) for name in (*command.PERSISTENT, "bcast")] == [*command.COLLECTIVES, "ibcast"]
+    with pytest.raises(UserError, match="collective 'bcast_init'"):
+        command.parse_collectives(["bcast_init"])
     with pytest.raises(UserError, match="collective 'igather': there are ialltoall, ialltoallv"):
         command.parse_collectives(["igather"])
     with pytest.raises(UserError, match="--memory 'stack'"):

@@ -23,6 +23,47 @@ TEST(SlotDecoder, GoodSlotIsAccepted) {
   EXPECT_EQ(operation.send.block(GroupRank{3}).memory.address, SlotFixture::kRegionBase + 3000);
 }
 
+SlotRequestBody good_reduction() {
+  SlotRequestBody body = SlotFixture::good();
+  body.collective = static_cast<std::uint16_t>(Collective::iallreduce);
+  body.algorithm = static_cast<std::uint16_t>(Algorithm::sliced_pull);
+  body.send.stride_bytes = body.receive.stride_bytes = 0;
+  body.reduce_operation = static_cast<std::uint32_t>(ReduceOperation::sum);
+  body.element_type = static_cast<std::uint32_t>(ElementType::float64);
+  return body;
+}
+
+TEST(SlotDecoder, AReductionNamesOperationAndType) {
+  SlotFixture slot;
+  const auto decoded = slot.decode(good_reduction());
+  ASSERT_TRUE(decoded) << decoded.error();
+  EXPECT_EQ(std::get<engine::PostedOperation>(decoded.value()).reduction,
+            (Reduction{ReduceOperation::sum, ElementType::float64}));
+}
+
+TEST(SlotDecoder, WhatMpiDoesNotReduceIsRejected) {
+  SlotFixture slot;
+  const auto rejected = [&slot](std::uint32_t operation, std::uint32_t type) {
+    SlotRequestBody body = good_reduction();
+    body.reduce_operation = operation;
+    body.element_type = type;
+    return !slot.decode(body);
+  };
+  EXPECT_FALSE(rejected(1, 1));
+  EXPECT_TRUE(rejected(0, 0));
+  EXPECT_TRUE(rejected(3, 0));
+  EXPECT_TRUE(rejected(0, 10));
+  EXPECT_TRUE(rejected(13, 1));
+  EXPECT_TRUE(rejected(3, 28));
+  EXPECT_TRUE(rejected(8, 10)) << "bits of a double";
+  EXPECT_TRUE(rejected(3 + 256, 10));
+  EXPECT_TRUE(rejected(3, 10 + 256));
+  SlotRequestBody other = SlotFixture::good();
+  other.reduce_operation = 3;
+  other.element_type = 10;
+  EXPECT_FALSE(slot.decode(other)) << "an all-to-all";
+}
+
 TEST(SlotDecoder, ForgetGroupNeedsNothingElse) {
   SlotFixture slot;
   SlotRequestBody body;

@@ -11,5 +11,7 @@ engine::Task planted_leaked_slot(engine::Operation& operation, engine::LocalRank
 engine::Task planted_idle_until_all(engine::Operation& operation, engine::LocalRank& rank);
 engine::Task planted_sibling_not_asked(engine::Operation& operation, engine::LocalRank& rank);
 engine::Task planted_let_go_early(engine::Operation& operation, engine::LocalRank& rank);
+engine::Task planted_order_of_arrival(engine::Operation& operation, engine::LocalRank& rank);
+engine::Task planted_contribution_released_early(engine::Operation& operation, engine::LocalRank& rank);
 
 }  // namespace outrigger::sim

@@ -21,6 +21,9 @@ std::optional<Found> search(engine::AlgorithmFunction bug, std::uint64_t seeds, 
   for (const CollectiveRow& row : kCollectives) {
     if (has_algorithm(row.collective, options.algorithm)) registry.add(row.collective, options.algorithm, bug);
   }
+  for (const CollectiveRow& row : kReductions) {
+    if (has_algorithm(row.collective, options.algorithm)) registry.add(row.collective, options.algorithm, bug);
+  }
   options.registry = &registry;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     options.seed = seed;
@@ -100,6 +103,28 @@ TEST(PlantedBugs, AHolderThatIsLetGoEarlyIsFound) {
   const std::optional<Found> found = search(planted_let_go_early, 50, options);
   ASSERT_TRUE(found.has_value());
   report("let go early", *found);
+}
+
+TEST(PlantedBugs, SumsThatDependOnWhoComesFirstAreFound) {
+  SimulationOptions options;
+  options.algorithm = Algorithm::sliced_pull;
+  options.faults = fabric::sim::delays();
+  const std::optional<Found> found = search(planted_order_of_arrival, 100, options);
+  ASSERT_TRUE(found.has_value());
+  report("order of arrival", *found);
+  EXPECT_NE(found->invariant.find("bytes"), std::string::npos) << found->invariant;
+}
+
+TEST(PlantedBugs, AContributionThatIsReleasedEarlyIsFound) {
+  SimulationOptions options;
+  options.algorithm = Algorithm::sliced_pull;
+  options.faults = fabric::sim::delays();
+  const std::optional<Found> found = search(planted_contribution_released_early, 50, options);
+  ASSERT_TRUE(found.has_value());
+  report("contribution released early", *found);
+  // Or its owner has taken back the memory that is still to be read.
+  const auto says = [&](const char* what) { return found->invariant.find(what) != std::string::npos; };
+  EXPECT_TRUE(says("released too early") || says("memory not accessible")) << found->invariant;
 }
 
 }  // namespace

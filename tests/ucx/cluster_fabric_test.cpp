@@ -1,6 +1,9 @@
 // What is on the node goes through the node's fabric, what is not through the wire.
 #include "fabric/ucx/cluster_fabric.hpp"
 
+#include <chrono>
+#include <cstring>
+
 #include "wires.hpp"
 
 namespace outrigger::testing {
@@ -11,6 +14,11 @@ class NodeFabric final : public fabric::Fabric {
  public:
   void move(const Block& from, const Block& to, fabric::MoveCompletion& /*completion*/) override {
     asked.push_back("move " + std::to_string(from.memory.owner.value()) + std::to_string(to.memory.owner.value()));
+  }
+  void reduce(const Reduction& /*reduction*/, const Block& left, const Block& right, const Block& into,
+              fabric::MoveCompletion& /*completion*/) override {
+    asked.push_back("reduce " + std::to_string(left.memory.owner.value()) + std::to_string(right.memory.owner.value()) +
+                    std::to_string(into.memory.owner.value()));
   }
   void cancel(fabric::MoveCompletion& /*completion*/) override { asked.emplace_back("cancel"); }
   void send(SpId to, std::span<const std::byte> /*message*/) override {
@@ -79,6 +87,83 @@ TEST_P(ClusterFabrics, CancelReachesBoth) {
   EXPECT_EQ(node_.take(), Asked{"cancel"});
   run_for(std::chrono::milliseconds(30));
   EXPECT_FALSE(moved.ended());
+}
+
+constexpr Reduction kXor{ReduceOperation::bxor, ElementType::byte};
+
+TEST_P(ClusterFabrics, WhatIsOnTheNodeIsReducedThere) {
+  Moved moved;
+  const Block into = block(3, kPrivateRegion, 20, 10);
+  cluster_->reduce(kXor, block(2, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), into, moved);
+  EXPECT_EQ(node_.take(), Asked{"reduce 233"});
+  EXPECT_EQ(wire(3).memory().buffers(), 0U);
+}
+
+// One operand of another node or both, mapped or private, short and in many chunks; also into the left one.
+TEST_P(ClusterFabrics, BlocksOfOtherNodesAreBroughtHereAndReduced) {
+  for (const RegionId region : kRegions) {
+    for (const std::uint64_t bytes : {10U, 700'000U}) {
+      struct Try {
+        std::uint32_t left, right;
+        std::uint64_t left_offset;
+      };
+      for (const Try& each : {Try{1, 3, 0}, Try{3, 1, 0}, Try{0, 1, 0}, Try{3, 0, 1'000'000}}) {
+        for (std::uint32_t rank = 0; rank < 4; ++rank) fill(memory(rank).range(region), rank);
+        const Block into = block(3, region, 1'000'000, bytes);
+        Moved moved;
+        cluster_->reduce(kXor, block(each.left, region, each.left_offset, bytes), block(each.right, region, 5, bytes),
+                         into, moved);
+        ASSERT_TRUE(run_until([&] { return moved.ended(); }));
+        EXPECT_EQ(moved.status(), fabric::MoveStatus::ok);
+        for (std::uint64_t i = 0; i < bytes; ++i) {
+          const std::byte wanted = pattern(each.left_offset + i, each.left) ^ pattern(5 + i, each.right);
+          ASSERT_EQ(memory(3).range(region)[1'000'000 + i], wanted) << i;
+        }
+        EXPECT_EQ(memory(3).range(region)[1'000'000 + bytes], pattern(1'000'000 + bytes, 3)) << "behind the block";
+        EXPECT_EQ(wire(3).memory().buffers(), 0U);
+      }
+    }
+  }
+  EXPECT_TRUE(node_.take().empty());
+}
+
+TEST_P(ClusterFabrics, ACancelledReductionWritesNothing) {
+  fill(memory(3).range(kPrivateRegion), 3);
+  Moved moved;
+  cluster_->reduce(kXor, block(0, kPrivateRegion, 0, 700'000), block(1, kPrivateRegion, 0, 700'000),
+                   block(3, kPrivateRegion, 0, 700'000), moved);
+  for (int round = 0; round < 3; ++round) progress_all();
+  cluster_->cancel(moved);
+  EXPECT_EQ(wire(3).memory().buffers(), 0U);
+  run_for(std::chrono::milliseconds(30));
+  EXPECT_FALSE(moved.ended());
+  EXPECT_EQ(memory(3).range(kPrivateRegion)[0], pattern(0, 3));
+}
+
+// What is not there at the other node.
+TEST_P(ClusterFabrics, AReductionEndsWithItsOperands) {
+  Moved moved;
+  cluster_->reduce(kXor, block(1, kPrivateRegion, kMemoryBytes - 5, 10), block(3, kPrivateRegion, 0, 10),
+                   block(3, kPrivateRegion, 20, 10), moved);
+  ASSERT_TRUE(run_until([&] { return moved.ended(); }));
+  EXPECT_EQ(moved.status(), fabric::MoveStatus::memory_fault);
+  EXPECT_EQ(wire(3).memory().buffers(), 0U);
+}
+
+// A peer cannot write to what is pulled for a reduction, though it guesses the address.
+TEST_P(ClusterFabrics, NoPeerNamesABuffer) {
+  const MemoryRef buffer = wire(3).memory().take(100);
+  std::memset(reinterpret_cast<void*>(buffer.address), 0x5A, 100);
+  Moved pushed;
+  wire(0).push(SpId{3}, block(0, kPrivateRegion, 0, 100), Block{buffer, 100}, pushed);
+  ASSERT_TRUE(run_until([&] { return pushed.ended(); }));
+  EXPECT_NE(pushed.status(), fabric::MoveStatus::ok);
+  Moved pulled;
+  wire(0).pull(SpId{3}, Block{buffer, 100}, block(0, kPrivateRegion, 0, 100), pulled);
+  ASSERT_TRUE(run_until([&] { return pulled.ended(); }));
+  EXPECT_NE(pulled.status(), fabric::MoveStatus::ok);
+  EXPECT_EQ(*reinterpret_cast<const std::byte*>(buffer.address), std::byte{0x5A});
+  wire(3).memory().give_back(buffer);
 }
 
 TEST_P(ClusterFabrics, MessagesGoWhereTheirServiceProcessesAre) {

@@ -179,7 +179,8 @@ TEST_P(SendingAhead, InWhateverOrderThingsHappen) {
       return all_ended();
     }));
     for (const SentBlock& block : blocks) expect_arrived(block);
-    EXPECT_TRUE(run_until([&] { return wire(0).bytes_under_way() == 0 && wire(1).bytes_under_way() == 0; }));
+    EXPECT_TRUE(
+        run_until([&] { return wire(0).traffic().under_way_bytes == 0 && wire(1).traffic().under_way_bytes == 0; }));
     EXPECT_EQ(wire(1).moves_in_flight(), 0U);
     EXPECT_FALSE(wire(0).failure());
     EXPECT_FALSE(wire(1).failure());
@@ -195,7 +196,8 @@ TEST_P(SendingAhead, PeersGetTheirPartsInTurn) {
   start(3, options);
   wire(0).send_eager(block_id(1), block(0, kPrivateRegion, 0, bytes), SpId{1});
   wire(0).send_eager(block_id(2), block(0, kPrivateRegion, bytes, bytes), SpId{2});
-  ASSERT_TRUE(run_until([&] { return wire(1).bytes_moved() == bytes && wire(2).bytes_moved() == bytes; }));
+  ASSERT_TRUE(
+      run_until([&] { return wire(1).traffic().moved_bytes == bytes && wire(2).traffic().moved_bytes == bytes; }));
   std::vector<std::uint64_t> in_turn;
   for (std::uint64_t offset = 0; offset < bytes; offset += options.copied_chunk_bytes) {
     in_turn.insert(in_turn.end(), {offset, bytes + offset});
@@ -221,7 +223,8 @@ TEST_P(SendingAhead, WhatNobodyMovesIsForgotten) {
     expect_arrived(wanted);
     end(wanted);
   }
-  EXPECT_TRUE(run_until([&] { return wire(1).bytes_under_way() == 0 && wire(0).bytes_under_way() == 0; }));
+  EXPECT_TRUE(
+      run_until([&] { return wire(1).traffic().under_way_bytes == 0 && wire(0).traffic().under_way_bytes == 0; }));
 }
 
 TEST_P(SendingAhead, NothingOfItIsReadAfterItWasWithdrawn) {
@@ -264,7 +267,7 @@ TEST_P(SendingAhead, AFaultAtTheDestinationIsTheMoves) {
     EXPECT_EQ(block.moved->status(), MoveStatus::memory_fault);
     end(block);
   }
-  EXPECT_TRUE(run_until([&] { return wire(1).bytes_under_way() == 0; }));
+  EXPECT_TRUE(run_until([&] { return wire(1).traffic().under_way_bytes == 0; }));
   expect_works(1, 0);
 }
 
@@ -301,7 +304,7 @@ TEST_P(SendingAhead, CancelledMovesWriteNothing) {
     EXPECT_TRUE(std::ranges::all_of(here, [](std::byte each) { return each == std::byte{0}; }));
     end(block);
   }
-  EXPECT_TRUE(run_until([&] { return wire(1).bytes_under_way() == 0; }));
+  EXPECT_TRUE(run_until([&] { return wire(1).traffic().under_way_bytes == 0; }));
   expect_works(1, 0);
 }
 
@@ -313,7 +316,7 @@ TEST_P(SendingAhead, APeerThatLeavesEndsMovesThatWaitForWhatItSends) {
   (void)wire(0).progress();
   ASSERT_TRUE(run_until([&] {
     (void)wire(1).progress();
-    return wire(1).bytes_under_way() != 0 || GetParam();
+    return wire(1).traffic().under_way_bytes != 0 || GetParam();
   }));
   pull(block);
   wire(0).say_goodbye();

@@ -105,7 +105,7 @@ TEST_P(Moving, MovesInFlightGoOnWithTheOneInItsPlace) {
     }
     EXPECT_EQ(expected, moved.size());
     EXPECT_EQ(wire(0).moves_in_flight(), 0U);
-    EXPECT_EQ(wire(0).bytes_under_way(), 0U);
+    EXPECT_EQ(wire(0).traffic().under_way_bytes, 0U);
     EXPECT_FALSE(wire(0).failure()) << wire(0).failure()->reason;
     expect_works(0, 1);
   }
@@ -214,7 +214,7 @@ TEST_P(Moving, EagerBlocksOfTheFormerOneMakeRoom) {
     EXPECT_TRUE(std::equal(memory(0).range(FakeMemory::kMapped).begin(),
                            memory(0).range(FakeMemory::kMapped).begin() + (256 << 10),
                            memory(1).range(FakeMemory::kMapped).begin()));
-    EXPECT_EQ(wire(0).bytes_under_way(), 0U);
+    EXPECT_EQ(wire(0).traffic().under_way_bytes, 0U);
   }
 }
 

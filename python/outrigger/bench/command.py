@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 COLLECTIVES = ("ialltoall", "ialltoallv", "ialltoallw", "iallgather", "iallgatherv", "ibcast")
 """What `orbench` times."""
+PERSISTENT = tuple(f"{name.removeprefix('i')}_init" for name in COLLECTIVES)
+"""Their persistent forms."""
 _UNLESS_NAMED = COLLECTIVES[:2]
 _ALL = "all"
 
@@ -39,11 +41,11 @@ def _of(words: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...
     return tuple(dict.fromkeys(words))
 
 
-def parse_collectives(words: Sequence[str]) -> tuple[str, ...]:
-    """Checked names; none means ialltoall and ialltoallv."""
+def parse_collectives(words: Sequence[str], known: Sequence[str] = COLLECTIVES) -> tuple[str, ...]:
+    """Checked names; none means ialltoall and ialltoallv, and all what does not block."""
     if list(words) == [_ALL]:
         return COLLECTIVES
-    return _of(words or _UNLESS_NAMED, COLLECTIVES, "collective")
+    return _of(words or _UNLESS_NAMED, known, "collective")
 
 
 def parse_memories(text: str) -> tuple[str, ...]:

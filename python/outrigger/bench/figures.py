@@ -11,6 +11,11 @@ from outrigger.errors import UserError
 CONTIGUOUS = "contiguous"
 
 
+def nonblocking(name: str) -> str:
+    """What the report calls a collective, whichever its form."""
+    return name if name.startswith("i") else f"i{name.removesuffix('_init')}"
+
+
 @dataclass(frozen=True)
 class Side:
     """The figures of native or offloaded. Times are medians in microseconds."""

@@ -11,7 +11,16 @@ from typing import Any
 from outrigger import binding, launch, report, scratch
 from outrigger.artifacts import Artifacts
 from outrigger.bench import jobs, natives
-from outrigger.bench.figures import CONTIGUOUS, Configuration, Measurement, OtherNative, Row, read_line, read_rows
+from outrigger.bench.figures import (
+    CONTIGUOUS,
+    Configuration,
+    Measurement,
+    OtherNative,
+    Row,
+    nonblocking,
+    read_line,
+    read_rows,
+)
 from outrigger.bench.jobs import Site
 from outrigger.errors import UserError
 from outrigger.hosts import report_directory
@@ -111,7 +120,8 @@ class Runner:
             self._start(replace(job, report=written), lambda text: len(_lines_in(text)) == short.configurations)
             if not written.exists():
                 return "the library wrote no report; it says why on stderr"
-            return report.offload_verdict(report.read(written), self.request.collectives)
+            names = [nonblocking(name) for name in self.request.collectives]
+            return report.offload_verdict(report.read(written), names)
 
     def native_latency(self) -> list[Row]:
         """A short native run: how long each configuration takes, and how much work that is."""

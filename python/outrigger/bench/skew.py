@@ -15,6 +15,7 @@ from rich.text import Text
 
 from outrigger import artifacts, binding, formats, launchers, options, settings, sizes
 from outrigger.bench import command, jobs, pairs
+from outrigger.bench.figures import nonblocking
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts
 from outrigger.mpis import Mpi
@@ -64,16 +65,11 @@ class Skew:
     """By themselves."""
 
 
-def nonblocking(name: str) -> str:
-    """What the report calls a collective, whichever its form."""
-    return name if name.startswith("i") else f"i{name}"
-
-
 def parse_collectives(text: str) -> tuple[str, ...]:
     """Checked names, of both forms."""
     names = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for name in names:
-        if nonblocking(name) not in command.COLLECTIVES:
+        if name in command.PERSISTENT or nonblocking(name) not in command.COLLECTIVES:
             known = ", ".join(command.COLLECTIVES)
             raise UserError(f"--collectives {name}: there are {known}, and each without its i, the form that blocks")
     return names

@@ -21,6 +21,10 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.flags = (request.own_block_done ? kSlotOwnBlockDone : 0) |
                (request.receive_from_root ? kSlotReceiveFromRoot : 0) | (request.kept ? kSlotKept : 0);
   body.root = request.root;
+  if (request.reduction) {
+    body.reduce_operation = static_cast<std::uint32_t>(request.reduction->operation);
+    body.element_type = static_cast<std::uint32_t>(request.reduction->type);
+  }
   body.group_high = group.id().high;
   body.group_low = group.id().low;
   body.sequence = request.sequence;

@@ -15,7 +15,8 @@ void Announcer::announce(LocalRank& rank) {
 
 bool Announcer::concerns(const LocalRank& rank, std::uint32_t peer) const {
   const GroupRank root{rank.posted().root};
-  return !is_rooted(rank.posted().collective) || rank.me() == root || operation_.membership().peer_of(root) == peer;
+  const bool has_root = is_rooted(rank.posted().collective) || is_for_root(rank.posted().collective);
+  return !has_root || rank.me() == root || operation_.membership().peer_of(root) == peer;
 }
 
 void Announcer::announce_to(LocalRank& rank, std::uint32_t peer) {

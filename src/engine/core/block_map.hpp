@@ -68,6 +68,9 @@ class BlockMap {
   [[nodiscard]] RemoteBlock remote(GroupRank peer) const;
   void learn_extent(Pool& pool, GroupRank peer, const RemoteBlock& extent);
 
+  // Of a reduction: all that the source contributes. The receive side is slices, by owner, as slices.hpp cuts them.
+  [[nodiscard]] Block contribution(GroupRank source) const { return remote_block(source, posted_.send.block_bytes); }
+
   // What a pull from the source moves.
   [[nodiscard]] std::uint64_t pull_bytes(GroupRank source) const;
   // Both ends of the pair's move; never empty for a peer that was ready.
@@ -76,10 +79,12 @@ class BlockMap {
   [[nodiscard]] Block push_from(GroupRank destination) const;
   [[nodiscard]] Block push_to(GroupRank destination) const;
 
-  // There is room for everything that the source, which has announced, sends.
-  [[nodiscard]] bool has_room_for_all_of(GroupRank source) const {
-    return remote(source).bytes <= expected_bytes(source);
+  // Contributions to a reduction have no place of their own.
+  [[nodiscard]] bool has_room_for(GroupRank source, std::uint64_t bytes) const {
+    return posted_.reduction || bytes <= expected_bytes(source);
   }
+  // There is room for everything that the source, which has announced, sends.
+  [[nodiscard]] bool has_room_for_all_of(GroupRank source) const { return has_room_for(source, remote(source).bytes); }
   // Of a block that is placed: how much there is of it. What was placed before a restart fitted.
   [[nodiscard]] std::uint64_t placed_bytes(GroupRank source) const {
     return pairs_[source].announced ? pull_bytes(source) : expected_bytes(source);

@@ -7,17 +7,10 @@
 #include "engine/core/operation.hpp"
 
 namespace outrigger::engine {
+namespace {
 
-LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& posted)
-    : pairs(context.memory, operation.membership().size(), posted.me),
-      blocks(std::move(posted), operation.membership(), operation.remote_buffers, pairs),
-      contacts(context.memory, operation.membership().peers().size(), Contact()),
-      context_(context),
-      operation_(operation),
-      peer_ready_(context.scheduler),
-      filled_(context.scheduler),
-      settled_(context.scheduler),
-      tasks_(context.scheduler) {
+// Pairs that need no move.
+void begin_blocks(const BlockMap& blocks, PairTable& pairs, std::size_t size) {
   const PostedOperation& post = blocks.posted();
   const auto look_at = [&](GroupRank peer) {
     const bool own_done = post.own_block_done && peer == post.me;
@@ -33,7 +26,43 @@ LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& p
     look_at(post.me);
     return;
   }
-  for (std::size_t i = 0; i < operation.membership().size(); ++i) look_at(group_rank(i));
+  for (std::size_t i = 0; i < size; ++i) look_at(group_rank(i));
+}
+
+// Marks are of slices of the result. A pair is a contribution, and all are needed until all slices are there.
+void begin_reduction(const BlockMap& blocks, PairTable& pairs, std::size_t size) {
+  const PostedOperation& post = blocks.posted();
+  bool has_all = true;
+  for (std::size_t i = 0; i < size; ++i) {
+    const GroupRank owner = group_rank(i);
+    if (blocks.expected_bytes(owner) == 0) continue;
+    const bool marked = !post.delivered.empty() && post.delivered[i] != 0;
+    if (marked) pairs.set_placed(owner);
+    has_all = has_all && marked;
+  }
+  for (std::size_t i = 0; i < size; ++i) {
+    if (has_all) pairs.fill(group_rank(i));
+    if (blocks.owed_bytes(group_rank(i)) == 0) pairs.release(group_rank(i));
+  }
+}
+
+}  // namespace
+
+LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& posted)
+    : pairs(context.memory, operation.membership().size(), posted.me),
+      blocks(std::move(posted), operation.membership(), operation.remote_buffers, pairs),
+      contacts(context.memory, operation.membership().peers().size(), Contact()),
+      context_(context),
+      operation_(operation),
+      peer_ready_(context.scheduler),
+      filled_(context.scheduler),
+      settled_(context.scheduler),
+      tasks_(context.scheduler) {
+  if (blocks.posted().reduction) {
+    begin_reduction(blocks, pairs, operation.membership().size());
+  } else {
+    begin_blocks(blocks, pairs, operation.membership().size());
+  }
 }
 
 LocalRank::~LocalRank() {

@@ -195,7 +195,7 @@ void Matcher::offer(LocalRank& destination, GroupRank source, const RemoteBlock&
     destination.fill(source);
     return;
   }
-  if (remote.bytes > destination.blocks.expected_bytes(source)) destination.fail(CompletionStatus::truncated);
+  if (!destination.blocks.has_room_for(source, remote.bytes)) destination.fail(CompletionStatus::truncated);
   if (state == ReceiveState::waiting && remote.bytes != 0) {
     destination.set_ready(source, remote, by_extent);
   } else if (state == ReceiveState::waiting) {

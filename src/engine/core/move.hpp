@@ -1,4 +1,4 @@
-// Awaited: a block is copied from one rank's memory to another's.
+// Awaited: a block is copied from one rank's memory to another's, or two are reduced.
 #pragma once
 
 #include <cassert>
@@ -12,19 +12,23 @@ namespace outrigger::engine {
 
 class Operation;
 
-// Dropping the coroutine cancels the move.
-class Move : private Suspension, private fabric::MoveCompletion {
+// What the fabric does with memory. Dropping the coroutine cancels it.
+class InFlight : protected Suspension, protected fabric::MoveCompletion {
  public:
-  Move(Context& context, const Block& from, const Block& to) : context_(context), from_(from), to_(to) {}
-  // The source's block for the destination, some or all of which may have been sent eagerly.
-  Move(const Operation& operation, GroupRank source, GroupRank destination, const Block& from, const Block& to);
-  ~Move() {
+  [[nodiscard]] bool await_ready() const { return false; }
+  [[nodiscard]] fabric::MoveOutcome await_resume() const { return outcome_; }
+
+ protected:
+  explicit InFlight(Context& context) : context_(context) {}
+  ~InFlight() {
     if (in_flight_) context_.fabric.cancel(*this);
   }
+  void begin(std::coroutine_handle<> waiter) {
+    handle = waiter;
+    in_flight_ = true;
+  }
 
-  [[nodiscard]] bool await_ready() const { return false; }
-  void await_suspend(std::coroutine_handle<> waiter);
-  [[nodiscard]] fabric::MoveOutcome await_resume() const { return outcome_; }
+  Context& context_;
 
  private:
   void moved(const fabric::MoveOutcome& outcome) override {
@@ -34,14 +38,44 @@ class Move : private Suspension, private fabric::MoveCompletion {
     context_.scheduler.make_ready(*this);
   }
 
-  Context& context_;
+  fabric::MoveOutcome outcome_;
+  bool in_flight_ = false;
+};
+
+class Move : public InFlight {
+ public:
+  Move(Context& context, const Block& from, const Block& to) : InFlight(context), from_(from), to_(to) {}
+  // The source's block for the destination, some or all of which may have been sent eagerly.
+  Move(const Operation& operation, GroupRank source, GroupRank destination, const Block& from, const Block& to);
+  void await_suspend(std::coroutine_handle<> waiter);
+
+ private:
   const Block from_;
   const Block to_;
   const Operation* eager_in_ = nullptr;  // null: not a block that may be sent eagerly
   GroupRank source_;
   GroupRank destination_;
-  fabric::MoveOutcome outcome_;
-  bool in_flight_ = false;
+};
+
+// into = left op right; `into` may be `left`.
+class Reduce : public InFlight {
+ public:
+  Reduce(Context& context, const Reduction& reduction, const Block& left, const Block& right, const Block& into)
+      : InFlight(context), reduction_(reduction), left_(left), right_(right), into_(into) {}
+  void await_suspend(std::coroutine_handle<> waiter) {
+    assert(into_.bytes != 0 && left_.bytes == into_.bytes && right_.bytes == into_.bytes &&
+           "a reduction has bytes, as many at all ends");
+    begin(waiter);
+    ++context_.counters.reductions;
+    context_.counters.reduced_bytes += into_.bytes;
+    context_.fabric.reduce(reduction_, left_, right_, into_, *this);
+  }
+
+ private:
+  const Reduction reduction_;
+  const Block left_;
+  const Block right_;
+  const Block into_;
 };
 
 }  // namespace outrigger::engine

@@ -109,7 +109,7 @@ class Operation final : public Pooled {
 
 inline Move::Move(const Operation& operation, GroupRank source, GroupRank destination, const Block& from,
                   const Block& to)
-    : context_(operation.context),
+    : InFlight(operation.context),
       from_(from),
       to_(to),
       eager_in_(&operation),
@@ -118,8 +118,7 @@ inline Move::Move(const Operation& operation, GroupRank source, GroupRank destin
 
 inline void Move::await_suspend(std::coroutine_handle<> waiter) {
   assert(from_.bytes != 0 && from_.bytes == to_.bytes && "a move has bytes, as many at both ends");
-  handle = waiter;
-  in_flight_ = true;
+  begin(waiter);
   ++context_.counters.moves;
   context_.counters.moved_bytes += from_.bytes;
   if (eager_in_ == nullptr) return context_.fabric.move(from_, to_, *this);

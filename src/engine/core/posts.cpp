@@ -4,8 +4,54 @@
 #include <utility>
 
 #include "engine/core/operation.hpp"
+#include "engine/core/slices.hpp"
 
 namespace outrigger::engine {
+namespace {
+
+bool is_whole_vector(const BlockLayout& layout) {
+  return layout.extents.empty() && layout.stride_bytes == 0 && !layout.only;
+}
+
+// What the rank has of the result, of a vector of so many bytes.
+std::uint64_t result_bytes(const PostedOperation& operation, std::uint64_t vector_bytes) {
+  switch (operation.collective) {
+    case Collective::ireduce: return operation.me.value() == operation.root ? vector_bytes : 0;
+    case Collective::ireduce_scatter_block: return vector_bytes / operation.members->size();
+    default: return vector_bytes;
+  }
+}
+
+// A reduction where there has to be one, of whole elements, with as much on both sides as its collective has.
+bool has_fitting_reduction(const PostedOperation& operation) {
+  if (!is_reduction(operation.collective)) return !operation.reduction;
+  if (!operation.reduction || operation.own_block_done) return false;
+  const std::uint64_t bytes = operation.send.block_bytes;
+  const std::uint64_t parts = operation.collective == Collective::ireduce_scatter_block ? operation.members->size() : 1;
+  return is_whole_vector(operation.send) && is_whole_vector(operation.receive) &&
+         operation.receive.block_bytes == result_bytes(operation, bytes) &&
+         bytes % (parts * operation.reduction->element_bytes()) == 0;
+}
+
+// Ranks that would reduce something else are told so by their digests.
+void cut_receive_side(PostedOperation& operation, const EngineLimits& limits) {
+  const std::uint64_t bytes = operation.send.block_bytes;
+  BlockLayout& receive = operation.receive;
+  if (operation.collective == Collective::ireduce_scatter_block) {
+    // As if it were the own block of the whole result.
+    const std::uint64_t offset = receive.block_bytes * operation.me.value();
+    receive.extents.resize(operation.members->size());
+    receive.extents[index_of(operation.me)] = PairExtent{static_cast<std::int64_t>(offset), receive.block_bytes};
+    receive.base.address -= offset;
+  } else {
+    receive.extents = cut_into_slices(receive.block_bytes, operation.reduction->element_bytes(),
+                                      operation.members->size(), limits.split_bytes);
+  }
+  if (is_for_root(operation.collective)) operation.send.only = GroupRank{operation.root};
+  operation.digest = reduction_digest(operation.digest, *operation.reduction, bytes);
+}
+
+}  // namespace
 
 AlgorithmFunction Posts::check_shape(const PostedOperation& operation) const {
   if (!context_.is_local(operation.rank) || context_.is_dropped(operation.rank)) return nullptr;
@@ -19,7 +65,9 @@ AlgorithmFunction Posts::check_shape(const PostedOperation& operation) const {
     if (std::any_of(layout->extents.begin(), layout->extents.end(), reserved)) return nullptr;
     if (layout->block_bytes == peer::kSettled) return nullptr;
   }
-  if (is_rooted(operation.collective) && operation.root >= size) return nullptr;
+  const bool has_root = is_rooted(operation.collective) || is_for_root(operation.collective);
+  if (has_root && operation.root >= size) return nullptr;
+  if (!has_fitting_reduction(operation)) return nullptr;
   if (!operation.delivered.empty() && operation.delivered.size() != size) return nullptr;
   if (operation.id.sequence == ~std::uint64_t{0}) return nullptr;
   return context_.registry.find(operation.collective, operation.algorithm);
@@ -65,6 +113,7 @@ void Posts::post(PostedOperation&& operation) {
   Progress& progress = known.progress(operation.rank);
   progress.reopen(sequence);
   progress.next_post = std::max(progress.next_post, sequence + 1);
+  if (operation.reduction) cut_receive_side(operation, context_.config.limits);
   open.add(std::move(operation), algorithm);
 }
 

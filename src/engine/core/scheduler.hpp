@@ -2,6 +2,10 @@
 // state changes under the feet of the code that made somebody ready.
 #pragma once
 
+#include <cassert>
+#include <coroutine>
+#include <cstdint>
+
 #include "engine/core/suspension.hpp"
 
 namespace outrigger::engine {
@@ -42,6 +46,36 @@ class Signal {
  private:
   Scheduler& scheduler_;
   SuspensionQueue waiting_;
+};
+
+// Awaited by one: all of so many have come to their end.
+class Countdown {
+ public:
+  Countdown(Scheduler& scheduler, std::uint32_t count) : done_(scheduler), left_(count) {}
+
+  void count() {
+    assert(left_ != 0 && "each ends once");
+    if (--left_ == 0) done_.notify();
+  }
+
+  class Done : private Suspension {
+   public:
+    explicit Done(Countdown& countdown) : countdown_(countdown) {}
+    [[nodiscard]] bool await_ready() const { return countdown_.left_ == 0; }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      handle = waiter;
+      countdown_.done_.wait(*this);
+    }
+    void await_resume() const {}
+
+   private:
+    Countdown& countdown_;
+  };
+  [[nodiscard]] Done done() { return Done(*this); }
+
+ private:
+  Signal done_;
+  std::uint32_t left_;
 };
 
 // Awaited: something holds of the subject, of which the signal tells.

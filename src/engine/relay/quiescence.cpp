@@ -12,6 +12,7 @@ void Quiescence::ask_all() {
 
 void Quiescence::on_answer(SpId from) {
   if (unanswered_.erase(from) == 0 || !reached()) return;
+  while (Suspension* waiting = waiting_.pop_front()) operation_.context.scheduler.make_ready(*waiting);
   for (const std::unique_ptr<LocalRank>& rank : operation_.ranks.all()) rank->notify();
 }
 

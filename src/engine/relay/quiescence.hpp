@@ -3,8 +3,10 @@
 // rank of a replayed operation completes.
 #pragma once
 
+#include <coroutine>
 #include <set>
 
+#include "engine/core/suspension.hpp"
 #include "protocol/ids.hpp"
 
 namespace outrigger::engine {
@@ -14,6 +16,22 @@ class Operation;
 class Quiescence {
  public:
   explicit Quiescence(Operation& operation) : operation_(operation) {}
+
+  // Awaited: it is reached, so that a receive buffer may be written with other bytes than it will have in the end.
+  class Quiet : private Suspension {
+   public:
+    explicit Quiet(Quiescence& quiescence) : quiescence_(quiescence) {}
+    [[nodiscard]] bool await_ready() const { return quiescence_.reached(); }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      handle = waiter;
+      quiescence_.waiting_.push_back(*this);
+    }
+    void await_resume() const {}
+
+   private:
+    Quiescence& quiescence_;
+  };
+  [[nodiscard]] Quiet quiet() { return Quiet(*this); }
 
   // This service process has been restarted.
   void ask_all();
@@ -29,6 +47,7 @@ class Quiescence {
 
  private:
   Operation& operation_;
+  SuspensionQueue waiting_;
   std::set<SpId> unanswered_;  // may still read here
   std::set<SpId> owed_;        // have asked while something here read there
 };

@@ -6,13 +6,23 @@
 #include "engine/relay/replicas.hpp"
 
 namespace outrigger::engine {
+namespace {
 
-SegmentedBlock::SegmentedBlock(Operation& operation, LocalRank& rank, GroupRank source, std::uint32_t count)
+std::uint64_t share_of(std::uint64_t bytes, std::uint64_t count, std::uint64_t grain_bytes) {
+  const std::uint64_t share = (bytes + count - 1) / count;
+  return (share + grain_bytes - 1) / grain_bytes * grain_bytes;
+}
+
+}  // namespace
+
+SegmentedBlock::SegmentedBlock(Operation& operation, LocalRank& rank, GroupRank source, std::uint32_t count,
+                               std::uint64_t grain_bytes, Getter getter)
     : operation_(operation),
       rank_(rank),
       source_(source),
       bytes_(rank.blocks.pull_bytes(source)),
-      segment_bytes_((bytes_ + std::max(1U, count) - 1) / std::max(1U, count)),
+      segment_bytes_(share_of(bytes_, std::max(1U, count), grain_bytes)),
+      getter_(getter),
       complete_(operation.context.scheduler) {
   missing_ = static_cast<std::uint32_t>((bytes_ + segment_bytes_ - 1) / segment_bytes_);
   states_.make(operation.context.memory, missing_, State::needed);
@@ -33,7 +43,7 @@ Segment SegmentedBlock::segment(std::uint32_t index) const {
 void SegmentedBlock::fetch(std::uint32_t index, Route route) {
   if (is_fetched(index)) return;
   states_[index] = State::on_its_way;
-  rank_.spawn(get(operation_, *this, index, route));
+  rank_.spawn(getter_(operation_, *this, index, route));
 }
 
 void SegmentedBlock::fetch_all(Route route) {
@@ -46,7 +56,7 @@ void SegmentedBlock::fetch_what_is_coming(Route route) {
   }
 }
 
-Task SegmentedBlock::get(Operation& operation, SegmentedBlock& block, std::uint32_t index, Route route) {
+Task SegmentedBlock::move_segment(Operation& operation, SegmentedBlock& block, std::uint32_t index, Route route) {
   LocalRank& rank = block.rank_;
   const Segment segment = block.segment(index);
   Fetch fetch(operation.replicas(), rank, segment, route);

@@ -19,13 +19,19 @@ inline constexpr Route kAtSource = nullptr;
 // Lives in the frame of the coroutine that gets the block and waits until it is complete().
 class SegmentedBlock {
  public:
-  // In as many segments as `count` asks for, or fewer where the last ones would be empty. Of a block that was taken.
-  SegmentedBlock(Operation& operation, LocalRank& rank, GroupRank source, std::uint32_t count);
+  // Gets one segment and ends it. By itself: moves it from where it is found.
+  using Getter = Task (*)(Operation& operation, SegmentedBlock& block, std::uint32_t index, Route route);
+
+  // In as many segments as `count` asks for, or fewer where the last ones would be empty; each but the last of a
+  // multiple of `grain_bytes`. Of a block that was taken.
+  SegmentedBlock(Operation& operation, LocalRank& rank, GroupRank source, std::uint32_t count,
+                 std::uint64_t grain_bytes = 1, Getter getter = move_segment);
   SegmentedBlock(const SegmentedBlock&) = delete;
   SegmentedBlock& operator=(const SegmentedBlock&) = delete;
   ~SegmentedBlock() = default;
 
   [[nodiscard]] GroupRank source() const { return source_; }
+  [[nodiscard]] LocalRank& rank() const { return rank_; }
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(states_.size()); }
   [[nodiscard]] Segment segment(std::uint32_t index) const;
 
@@ -57,6 +63,9 @@ class SegmentedBlock {
 
   // Awaited: all of them. Coroutines that wait for a segment have gone on by then.
   [[nodiscard]] Until<SegmentedBlock> complete() { return Until(*this, &SegmentedBlock::is_complete, complete_); }
+  // For getters: the last step.
+  void end(std::uint32_t index, const fabric::MoveOutcome& outcome);
+
   // Of all together: the first failure, if there is one.
   [[nodiscard]] const fabric::MoveOutcome& outcome() const { return outcome_; }
 
@@ -64,14 +73,14 @@ class SegmentedBlock {
   enum class State : std::uint8_t { needed, on_its_way, arrived };
 
   [[nodiscard]] bool is_complete() const { return missing_ == 0; }
-  [[nodiscard]] static Task get(Operation& operation, SegmentedBlock& block, std::uint32_t index, Route route);
-  void end(std::uint32_t index, const fabric::MoveOutcome& outcome);
+  [[nodiscard]] static Task move_segment(Operation& operation, SegmentedBlock& block, std::uint32_t index, Route route);
 
   Operation& operation_;
   LocalRank& rank_;
   GroupRank source_;
   std::uint64_t bytes_;
   std::uint64_t segment_bytes_;
+  Getter getter_;
   PooledArray<State> states_;
   std::uint32_t missing_ = 0;
   fabric::MoveOutcome outcome_;

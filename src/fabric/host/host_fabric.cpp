@@ -1,10 +1,8 @@
 #include "fabric/host/host_fabric.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cassert>
 #include <utility>
-
-#include "fabric/host/lanes/cma.hpp"
 
 namespace outrigger::fabric {
 namespace {
@@ -18,7 +16,8 @@ HostFabricOptions checked(HostFabricOptions options) {
 }  // namespace
 
 HostFabric::HostFabric(const HostFabricOptions& options)
-    : options_(checked(options)),
+    : HostMemory(ranks_),
+      options_(checked(options)),
       copies_(ranks_, moves_),
       lending_(options_.lending, options_.chunk_bytes, ranks_, moves_, copies_.queue()),
       slots_(ranks_),
@@ -46,11 +45,13 @@ bool HostFabric::progress() {
     worked |= lending_.lend_out();
   }
   worked |= copies_.copy_some({options_.chunk_bytes, options_.progress_bytes, options_.progress_chunks});
+  worked |= reductions_.reduce_some(options_.progress_bytes);
   if (lending_.busy()) {
     lending_.lend_core();
     worked |= take_in();
   }
   worked |= moves_.deliver_ended();
+  worked |= reductions_.deliver_ended();
   return worked;
 }
 
@@ -61,7 +62,7 @@ bool HostFabric::take_in() {
 }
 
 bool HostFabric::arm() {
-  if (slots_.any_to_tell()) return false;
+  if (slots_.any_to_tell() || reductions_.in_flight() != 0) return false;
   if (!lending_.by_ranks_alone()) return moves_in_flight() == 0;
   return copies_.queue().empty() && !moves_.any_ended() && !lending_.anything_to_do();
 }
@@ -71,7 +72,15 @@ void HostFabric::move(const Block& from, const Block& to, MoveCompletion& comple
   lending_.queue(Chunk{&move, to.memory.owner, 0, from.bytes});
 }
 
+void HostFabric::reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+                        MoveCompletion& completion) {
+  assert(left.bytes == into.bytes && right.bytes == into.bytes && "a reduction has three equally long ends");
+  assert(into.bytes != 0 && into.bytes % reduction.element_bytes() == 0 && "of whole elements");
+  reductions_.start(ReduceRanges{reduction, left.memory, right.memory, into.memory}, into.bytes, completion);
+}
+
 void HostFabric::cancel(MoveCompletion& completion) {
+  reductions_.forget(completion);
   HostMove* move = moves_.forget(completion);
   if (move == nullptr) return;
   if (move->lent != 0) lending_.recall(*move);
@@ -96,30 +105,6 @@ void HostFabric::complete_deferred() {
   for (const Slots::Deferred& deferred : slots_.take_deferred()) {
     complete(deferred.rank, deferred.slot, deferred.record);  // or defers it again
   }
-}
-
-NodeMemory::View HostFabric::view(const MemoryRef& memory, std::uint64_t bytes) {
-  const RankMemory* owner = rank(memory.owner);
-  if (owner == nullptr) return View{MoveStatus::owner_lost, nullptr, nullptr};
-  if (!owner->accessible(memory.region, memory.address, bytes)) return View{MoveStatus::memory_fault, nullptr, nullptr};
-  std::byte* mapped = owner->mapped(memory.region, memory.address, bytes);
-  return View{MoveStatus::ok, mapped, owner->hold(memory.region)};
-}
-
-MoveStatus HostFabric::read(const MemoryRef& from, std::span<std::byte> to) {
-  const View source = view(from, to.size());
-  if (source.status != MoveStatus::ok) return source.status;
-  if (source.bytes == nullptr) return read_from_process(rank(from.owner)->pid(), from.address, to);
-  std::memcpy(to.data(), source.bytes, to.size());
-  return MoveStatus::ok;
-}
-
-MoveStatus HostFabric::write(const MemoryRef& to, std::span<const std::byte> from) {
-  const View destination = view(to, from.size());
-  if (destination.status != MoveStatus::ok) return destination.status;
-  if (destination.bytes == nullptr) return write_to_process(rank(to.owner)->pid(), to.address, from);
-  std::memcpy(destination.bytes, from.data(), from.size());
-  return MoveStatus::ok;
 }
 
 }  // namespace outrigger::fabric

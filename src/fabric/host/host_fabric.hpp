@@ -2,9 +2,10 @@
 // processes by rings in shared memory. Two ports: this and rings(). Which lane a block takes and who copies it:
 // copy/policy.hpp.
 //
-//   node_ranks, rank_memory   whose memory there is, and where
+//   node_ranks, rank_memory, host_memory   whose memory there is, and where
 //   moves                     moves, cut into chunks, in queues, until they have ended
 //   service_copies, lanes/    what this process copies itself, and how
+//   reductions                what this process reduces
 //   lending, core_loan        what ranks copy for it
 //   slots                     operations that are open, marks and completions
 //   courses                   which collectives ranks hand over at present
@@ -23,10 +24,12 @@
 
 #include "fabric/fabric.hpp"
 #include "fabric/host/courses.hpp"
+#include "fabric/host/host_memory.hpp"
 #include "fabric/host/lending.hpp"
 #include "fabric/host/moves.hpp"
 #include "fabric/host/node_ranks.hpp"
 #include "fabric/host/peer_rings.hpp"
+#include "fabric/host/reductions.hpp"
 #include "fabric/host/service_copies.hpp"
 #include "fabric/host/slots.hpp"
 #include "fabric/node_memory.hpp"
@@ -44,7 +47,7 @@ struct HostFabricOptions {
   std::size_t waiting_messages = 16384;
 };
 
-class HostFabric final : public Fabric, public NodeMemory, public Port {
+class HostFabric final : public Fabric, public HostMemory, public Port {
  public:
   explicit HostFabric(const HostFabricOptions& options = {});
 
@@ -72,7 +75,9 @@ class HostFabric final : public Fabric, public NodeMemory, public Port {
 
   // Copies a bounded amount, delivers completions.
   bool progress() override;
-  [[nodiscard]] std::size_t moves_in_flight() const { return moves_.in_flight() + slots_.deferred(); }
+  [[nodiscard]] std::size_t moves_in_flight() const {
+    return moves_.in_flight() + reductions_.in_flight() + slots_.deferred();
+  }
   // False: progress() has something to do. Moves may be in flight otherwise: ranks that wait have them, and ring when
   // they have finished.
   [[nodiscard]] bool arm() override;
@@ -82,6 +87,8 @@ class HostFabric final : public Fabric, public NodeMemory, public Port {
   }
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+              MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
   void send(SpId to, std::span<const std::byte> message) override { rings_.send(to, message); }
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
@@ -94,10 +101,6 @@ class HostFabric final : public Fabric, public NodeMemory, public Port {
     courses_.resume(rank, group, plan);
   }
 
-  [[nodiscard]] View view(const MemoryRef& memory, std::uint64_t bytes) override;
-  [[nodiscard]] MoveStatus read(const MemoryRef& from, std::span<std::byte> to) override;
-  [[nodiscard]] MoveStatus write(const MemoryRef& to, std::span<const std::byte> from) override;
-
  private:
   bool take_in();
   void complete_deferred();
@@ -106,6 +109,7 @@ class HostFabric final : public Fabric, public NodeMemory, public Port {
   NodeRanks ranks_;
   Moves moves_;
   ServiceCopies copies_;
+  Reductions reductions_{*this};
   Lending lending_;
   Slots slots_;
   Courses courses_;

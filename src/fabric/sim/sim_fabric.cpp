@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "reduce/reduce.hpp"
+
 namespace outrigger::fabric::sim {
 namespace {
 
@@ -69,10 +71,19 @@ std::size_t World::messages_in_flight() const {
 void SimFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
   assert(from.bytes != 0 && from.bytes == to.bytes);
   const std::uint64_t id = next_move_++;
-  const bool added = moves_.try_emplace(&completion, MoveState{id, from, to, 0, {}}).second;
+  const bool added = moves_.try_emplace(&completion, MoveState{id, from, to, 0, {}, {}, {}}).second;
   assert(added);
   static_cast<void>(added);
   schedule_chunk(completion, id);
+}
+
+void SimFabric::reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+                       MoveCompletion& completion) {
+  assert(left.bytes == right.bytes && into.bytes % reduction.element_bytes() == 0);
+  move(left, into, completion);
+  MoveState& state = moves_.at(&completion);
+  state.reduction = reduction;
+  state.right = right;
 }
 
 void SimFabric::send_eager(const BlockId& id, const Block& from, SpId reader) {
@@ -116,13 +127,32 @@ void SimFabric::schedule_chunk(MoveCompletion& completion, std::uint64_t id) {
   });
 }
 
+std::span<std::byte> SimFabric::rest_of(const MoveState& move, const Block& block, std::uint64_t bytes) {
+  if (block.memory.owner.value() >= world_.memory.size()) return {};
+  return world_.memory[block.memory.owner.value()].resolve(block.memory.address + move.done_bytes, bytes);
+}
+
+bool SimFabric::do_some(MoveState& move, std::uint64_t bytes) {
+  return move.reduction ? reduce_some(move, bytes) : copy(move, bytes);
+}
+
+bool SimFabric::reduce_some(MoveState& move, std::uint64_t bytes) {
+  const std::uint64_t width = move.reduction->element_bytes();
+  bytes = (bytes + width - 1) / width * width;
+  const std::span<std::byte> left = rest_of(move, move.from, bytes);
+  const std::span<std::byte> right = rest_of(move, move.right, bytes);
+  const std::span<std::byte> target = rest_of(move, move.to, bytes);
+  if (left.size() != bytes || right.size() != bytes || target.size() != bytes) return false;
+  world_.observer.chunk_moves(self_, move.from, move.to);
+  world_.observer.chunk_moves(self_, move.right, move.to);
+  reduce::apply(*move.reduction, left, right, target);
+  move.done_bytes += bytes;
+  return true;
+}
+
 bool SimFabric::copy(MoveState& move, std::uint64_t bytes) {
-  const auto at = [this, &move, bytes](const Block& block) -> std::span<std::byte> {
-    if (block.memory.owner.value() >= world_.memory.size()) return {};
-    return world_.memory[block.memory.owner.value()].resolve(block.memory.address + move.done_bytes, bytes);
-  };
-  const std::span<std::byte> source = at(move.from);
-  const std::span<std::byte> target = at(move.to);
+  const std::span<std::byte> source = rest_of(move, move.from, bytes);
+  const std::span<std::byte> target = rest_of(move, move.to, bytes);
   if (source.size() != bytes || target.size() != bytes) return false;
   world_.observer.chunk_moves(self_, move.from, move.to);
   std::memmove(target.data(), source.data(), bytes);
@@ -140,7 +170,7 @@ void SimFabric::chunk(MoveCompletion& completion, std::uint64_t id) {
   MoveState& move = found->second;
   const std::uint64_t rest = move.from.bytes - move.done_bytes;
   MoveOutcome outcome;
-  if (!copy(move, std::min(rest, std::max<std::uint64_t>(1, world_.random.within(world_.faults.chunk_bytes))))) {
+  if (!do_some(move, std::min(rest, std::max<std::uint64_t>(1, world_.random.within(world_.faults.chunk_bytes))))) {
     outcome.status = MoveStatus::memory_fault;
   } else if (move.done_bytes < move.from.bytes) {
     return schedule_chunk(completion, id);
@@ -162,7 +192,7 @@ void SimFabric::crash() {
   std::sort(moves.begin(), moves.end(), [](const MoveState& a, const MoveState& b) { return a.id < b.id; });
   for (MoveState& move : moves) {
     const std::uint64_t more = world_.random.below(move.from.bytes - move.done_bytes + 1);
-    if (more != 0) static_cast<void>(copy(move, more));
+    if (more != 0) static_cast<void>(do_some(move, more));
   }
   moves_.clear();
 }

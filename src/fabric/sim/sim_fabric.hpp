@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -92,6 +93,8 @@ class SimFabric final : public Fabric {
   ~SimFabric() override { *alive_ = false; }
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+              MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
   void send_eager(const BlockId& id, const Block& from, SpId reader) override;
   void withdraw_eager(const BlockId& id) override;
@@ -113,11 +116,18 @@ class SimFabric final : public Fabric {
     Block to;
     std::uint64_t done_bytes = 0;
     std::vector<std::byte> ahead;  // its first bytes, where they were sent ahead
+    // Of a reduction: `from` is its left operand.
+    std::optional<Reduction> reduction;
+    Block right;
   };
   void schedule_chunk(MoveCompletion& completion, std::uint64_t id);
   void chunk(MoveCompletion& completion, std::uint64_t id);
-  // False when a range is bad.
+  // As many bytes, or the whole elements that begin in them. False when a range is bad.
+  [[nodiscard]] bool do_some(MoveState& move, std::uint64_t bytes);
   [[nodiscard]] bool copy(MoveState& move, std::uint64_t bytes);
+  [[nodiscard]] bool reduce_some(MoveState& move, std::uint64_t bytes);
+  // Of what the move has not done yet; empty when the range is bad.
+  [[nodiscard]] std::span<std::byte> rest_of(const MoveState& move, const Block& block, std::uint64_t bytes);
 
   World& world_;
   SpId self_;

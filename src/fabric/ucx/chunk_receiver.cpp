@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "fabric/ucx/staged_memory.hpp"
+
 namespace outrigger::fabric::ucx {
 namespace {
 
@@ -15,7 +17,8 @@ bool is_ours(const wire::Header& header) {
 }  // namespace
 
 std::optional<MemoryRef> ChunkReceiver::place_of(const Peer& peer, const wire::Header& header) {
-  if (!is_ours(header)) return header.memory;
+  if (!is_ours(header))
+    return header.memory.owner == StagedMemory::kOwner ? std::nullopt : std::optional(header.memory);
   const Transfer* transfer = transfers_.find(peer, header, Transfers::Way::pull);
   if (transfer == nullptr || !transfer->is_wanted()) return std::nullopt;
   return transfer->local_at(header.offset);

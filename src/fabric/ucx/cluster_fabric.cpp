@@ -5,6 +5,7 @@ namespace outrigger::fabric::ucx {
 ClusterFabric::ClusterFabric(Fabric& node, Wire& wire, const JobMap& job_map, SpId self)
     : node_(node),
       wire_(wire),
+      reductions_(wire),
       sp_of_rank_(job_map.sp_of_rank),
       first_here_(job_map.first_sp[job_map.node_of(self)]),
       count_here_(static_cast<std::uint32_t>(job_map.nodes[job_map.node_of(self)].addresses.size())) {}
@@ -21,7 +22,20 @@ void ClusterFabric::move(const Block& from, const Block& to, MoveCompletion& com
   }
 }
 
+void ClusterFabric::reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+                           MoveCompletion& completion) {
+  const auto operand = [this](const Block& block) {
+    const SpId source = sp_of_rank_[block.memory.owner.value()];
+    return StagedReductions::Operand{block, is_here(source) ? std::nullopt : std::optional(source)};
+  };
+  const StagedReductions::Operand first = operand(left);
+  const StagedReductions::Operand second = operand(right);
+  if (first.from || second.from) return reductions_.start(reduction, first, second, into, completion);
+  node_.reduce(reduction, left, right, into, completion);
+}
+
 void ClusterFabric::cancel(MoveCompletion& completion) {
+  reductions_.cancel(completion);
   node_.cancel(completion);
   wire_.cancel(completion);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fabric/fabric.hpp"
+#include "fabric/ucx/staged_reductions.hpp"
 #include "fabric/ucx/wire.hpp"
 #include "protocol/job_map.hpp"
 
@@ -18,6 +19,9 @@ class ClusterFabric final : public Fabric {
   ClusterFabric(Fabric& node, Wire& wire, const JobMap& job_map, SpId self);
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
+  // Blocks of other nodes are brought here first; `into` is a rank's of this node.
+  void reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+              MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
   void send_eager(const BlockId& id, const Block& from, SpId reader) override;
   void withdraw_eager(const BlockId& id) override;
@@ -40,6 +44,7 @@ class ClusterFabric final : public Fabric {
 
   Fabric& node_;
   Wire& wire_;
+  StagedReductions reductions_;
   std::vector<SpId> sp_of_rank_;
   std::uint32_t first_here_;
   std::uint32_t count_here_;

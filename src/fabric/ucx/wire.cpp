@@ -33,12 +33,13 @@ Result<std::unique_ptr<Wire>> Wire::open(WireOptions options, NodeMemory& memory
 
 Wire::Wire(WireOptions options, NodeMemory& memory, Context context)
     : options_(std::move(options)),
+      memory_(memory),
       network_(std::move(context)),
       sender_(options_, memory, channels_),
-      transfers_(options_, memory, network_, peers_, channels_, sender_),
+      transfers_(options_, memory_, network_, peers_, channels_, sender_),
       eager_out_(options_, memory, peers_, channels_, server_),
       eager_in_(memory, transfers_),
-      chunks_(options_, memory, network_, peers_, channels_, transfers_),
+      chunks_(options_, memory_, network_, peers_, channels_, transfers_),
       replacements_(memory, network_, peers_, channels_, {server_, eager_out_, chunks_, receiver_, transfers_}) {}
 
 // UCX calls back while it closes: what it calls back about goes last. UCX 1.13 aborts when a worker goes whose answer

@@ -10,7 +10,8 @@
 //
 // Data flows through few rooms: what is to go out from Transfers, RequestServer and EagerSender by ChunkSender and
 // Channels into the Network; what comes from the Network through Receiver to ChunkReceiver, EagerReceiver and
-// RequestServer. While one chunk is copied the others are on their way.
+// RequestServer. What ranks are to be sent goes into their memory; what is to be reduced into buffers of StagedMemory.
+// While one chunk is copied the others are on their way.
 //
 // Connections are made when first needed, and begin with a greeting (proof/greeting.hpp). A peer that has broken off or
 // gives no sign of life is reported by failure(); whoever has no business with it need not care.
@@ -38,6 +39,7 @@
 #include "fabric/ucx/receiver.hpp"
 #include "fabric/ucx/replacements.hpp"
 #include "fabric/ucx/request_server.hpp"
+#include "fabric/ucx/staged_memory.hpp"
 #include "fabric/ucx/transfers.hpp"
 #include "fabric/ucx/wire_options.hpp"
 #include "protocol/job_map.hpp"
@@ -78,6 +80,9 @@ class Wire final : public Port {
     replacements_.await_rest();
   }
 
+  // Where pulls may go: of the node's ranks, or of this process.
+  [[nodiscard]] StagedMemory& memory() { return memory_; }
+
   // Ordered per pair.
   void send(SpId to, std::span<const std::byte> message);
   [[nodiscard]] bool receive(SpId& from, std::vector<std::byte>& message) override {
@@ -88,11 +93,13 @@ class Wire final : public Port {
   bool progress() override;
   [[nodiscard]] std::size_t moves_in_flight() const { return transfers_.size(); }
   // Of chunks: on their way, as far as this end knows, and arrived or gone so far.
-  [[nodiscard]] std::uint64_t bytes_under_way() const {
-    return transfers_.window_used_bytes() + channels_.sending_bytes() + peers_.eager_awaited_bytes();
-  }
-  [[nodiscard]] std::uint64_t bytes_moved() const {
-    return channels_.sent_bytes() + chunks_.received_bytes() + eager_in_.received_bytes();
+  struct Traffic {
+    std::uint64_t under_way_bytes = 0;
+    std::uint64_t moved_bytes = 0;
+  };
+  [[nodiscard]] Traffic traffic() const {
+    return {transfers_.window_used_bytes() + channels_.sending_bytes() + peers_.eager_awaited_bytes(),
+            channels_.sent_bytes() + chunks_.received_bytes() + eager_in_.received_bytes()};
   }
   [[nodiscard]] bool backlogged() const override { return channels_.backlogged(); }
 
@@ -110,7 +117,8 @@ class Wire final : public Port {
     return liveness_.sleep_limit(now);
   }
   [[nodiscard]] std::chrono::microseconds pause(Clock::time_point now) override {
-    return pace_.pause(now, bytes_moved(), bytes_under_way());
+    const Traffic now_going = traffic();
+    return pace_.pause(now, now_going.moved_bytes, now_going.under_way_bytes);
   }
 
   // Tells all that were talked to that this end closes: as it should, or because its node is lost, of which they would
@@ -124,6 +132,7 @@ class Wire final : public Port {
   Wire(WireOptions options, NodeMemory& memory, Context context);
 
   WireOptions options_;
+  StagedMemory memory_;
   Network network_;
   Peers peers_;
   Channels channels_{options_, network_, peers_};

@@ -2,6 +2,11 @@
 // them the native MPI certainly rejects; the rest is here and in post.hpp.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
 #include "mpi/collectives/arguments.hpp"
 #include "mpi/collectives/course.hpp"
 #include "mpi/collectives/post.hpp"
@@ -9,6 +14,7 @@
 #include "mpi/completion/waiting.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/persistent/persistent.hpp"
 #include "mpi/report/counted.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
@@ -21,6 +27,8 @@ template <auto offload>
 struct Nonblocking;
 template <auto offload>
 struct Blocking;
+template <auto offload>
+struct Persistent;
 
 // Offloaded, or passed on.
 template <class... Args, bool (*offload)(Job&, Form, Args...)>
@@ -57,11 +65,37 @@ struct Blocking<offload> {
   }
 };
 
+// The MPI makes the request, and starts it where a start is native; where it is not, the service processes do what
+// `offload` has described.
+template <class... Args, bool (*offload)(Job&, Form, Args...)>
+struct Persistent<offload> {
+  template <Call call, class... Words>
+  static int run(const CallSite& site, Words... words) {
+    const int code = site.pass(call, words...);
+    Job* job = current_job();
+    if (code != MPI_SUCCESS || job == nullptr || site.inside_mpi()) return code;
+    describe(*job, std::array<Word, sizeof...(Words)>{words...}, std::make_index_sequence<sizeof...(Args) - 1>());
+    return code;
+  }
+
+ private:
+  // All arguments but the last two, which are info and request, are those of the other forms.
+  template <std::size_t count, std::size_t... places>
+  static void describe(Job& job, const std::array<Word, count>& words, std::index_sequence<places...> /*all*/) {
+    static_assert(count == sizeof...(places) + 2);
+    auto* request = argument<MPI_Request*>(words[count - 1]);
+    static_cast<void>(offload(job, Form::persistent,
+                              argument<std::tuple_element_t<places, std::tuple<Args...>>>(words[places])..., request));
+  }
+};
+
 // As above, counted for the report.
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
 using CountedNonblocking = Counted<call, CallForm::nonblocking, counts, Nonblocking<offload>>;
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
 using CountedBlocking = Counted<call, CallForm::blocking, counts, Blocking<offload>>;
+template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
+using CountedPersistent = Counted<call, CallForm::persistent, counts, Persistent<offload>>;
 
 // Counts the call as native for its arguments. Always false.
 inline bool decline(const Job& job) {
@@ -96,8 +130,10 @@ bool pass_on(const Offload& offload, CollectiveForm form, Count count, MPI_Datat
   return operation;
 }
 
-// The last step: hands it over. Always true.
-inline bool offload_operation(Job& job, CallTimer& timer, Operation& operation, MPI_Request* request) {
+// The last step: hands it over, or keeps it for MPI_Start. Always true.
+inline bool offload_operation(Job& job, CallTimer& timer, const Offload& offload, Operation& operation,
+                              MPI_Request* request) {
+  if (offload.starts) return keep_for_starts(*offload.starts, operation, *request);
   timer.belongs_to(operation);
   post_operation(job, operation);
   *request = operation.request;

@@ -1,4 +1,4 @@
-// MPI_Allgather and MPI_Iallgather.
+// MPI_Allgather, MPI_Iallgather and MPI_Allgather_init.
 #include "mpi/collectives/collective.hpp"
 
 namespace outrigger::mpi {
@@ -8,8 +8,8 @@ template <class Count>
 bool offload_allgather(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
                        void* receive_buffer, Count receive_count, MPI_Datatype receive_type, MPI_Comm communicator,
                        MPI_Request* request) {
-  const CollectiveForm call{Collective::iallgather, form == Form::blocking};
-  if (passes(job, call, communicator, receive_count, receive_type)) return false;
+  const CollectiveForm call = form_of(Collective::iallgather, form);
+  if (form != Form::persistent && passes(job, call, communicator, receive_count, receive_type)) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   const bool in_place = send_buffer == MPI_IN_PLACE;
   if (request == nullptr || !valid_side(job, receive_buffer, receive_count, receive_type) ||
@@ -35,18 +35,21 @@ bool offload_allgather(Job& job, Form form, const void* send_buffer, Count send_
   } else {
     operation.send.set_shared(send_buffer, send_count, send_type, shape_of(job, send_type), comm->size());
   }
-  return offload_operation(job, timer, operation, request);
+  return offload_operation(job, timer, offload, operation, request);
 }
 
 }  // namespace
 
 OUTRIGGER_ENTRY(Iallgather, 8, CountedNonblocking<CollectiveCall::allgather, &offload_allgather<int>>)
 OUTRIGGER_ENTRY(Allgather, 7, CountedBlocking<CollectiveCall::allgather, &offload_allgather<int>>)
+OUTRIGGER_PERSISTENT_ENTRY(Allgather_init, 9, CountedPersistent<CollectiveCall::allgather, &offload_allgather<int>>)
 #if OUTRIGGER_MPI4
 OUTRIGGER_ENTRY(Iallgather_c, 8,
                 CountedNonblocking<CollectiveCall::allgather, &offload_allgather<MPI_Count>, Counts::large>)
 OUTRIGGER_ENTRY(Allgather_c, 7,
                 CountedBlocking<CollectiveCall::allgather, &offload_allgather<MPI_Count>, Counts::large>)
+OUTRIGGER_ENTRY(Allgather_init_c, 9,
+                CountedPersistent<CollectiveCall::allgather, &offload_allgather<MPI_Count>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

@@ -1,4 +1,4 @@
-// MPI_Allgatherv and MPI_Iallgatherv.
+// MPI_Allgatherv, MPI_Iallgatherv and MPI_Allgatherv_init.
 #include "mpi/collectives/collective.hpp"
 
 namespace outrigger::mpi {
@@ -8,7 +8,7 @@ template <class Count, class Displacement>
 bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
                         void* receive_buffer, const Count* receive_counts, const Displacement* receive_displacements,
                         MPI_Datatype receive_type, MPI_Comm communicator, MPI_Request* request) {
-  const auto call = goes_on_natively(job, {Collective::iallgatherv, form == Form::blocking}, communicator);
+  const auto call = goes_on_natively(job, Collective::iallgatherv, form, communicator);
   if (call.native) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::iallgatherv, std::nullopt, call.counted);
@@ -42,18 +42,22 @@ bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send
   } else {
     operation.send.set_shared(send_buffer, send_count, send_type, shape_of(job, send_type), peers);
   }
-  return offload_operation(job, timer, operation, request);
+  return offload_operation(job, timer, offload, operation, request);
 }
 
 }  // namespace
 
 OUTRIGGER_ENTRY(Iallgatherv, 9, CountedNonblocking<CollectiveCall::allgatherv, &offload_allgatherv<int, int>>)
 OUTRIGGER_ENTRY(Allgatherv, 8, CountedBlocking<CollectiveCall::allgatherv, &offload_allgatherv<int, int>>)
+OUTRIGGER_PERSISTENT_ENTRY(Allgatherv_init, 10,
+                           CountedPersistent<CollectiveCall::allgatherv, &offload_allgatherv<int, int>>)
 #if OUTRIGGER_MPI4
 OUTRIGGER_ENTRY(Iallgatherv_c, 9,
                 CountedNonblocking<CollectiveCall::allgatherv, &offload_allgatherv<MPI_Count, MPI_Aint>, Counts::large>)
 OUTRIGGER_ENTRY(Allgatherv_c, 8,
                 CountedBlocking<CollectiveCall::allgatherv, &offload_allgatherv<MPI_Count, MPI_Aint>, Counts::large>)
+OUTRIGGER_ENTRY(Allgatherv_init_c, 10,
+                CountedPersistent<CollectiveCall::allgatherv, &offload_allgatherv<MPI_Count, MPI_Aint>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

@@ -1,4 +1,4 @@
-// MPI_Alltoall and MPI_Ialltoall.
+// MPI_Alltoall, MPI_Ialltoall and MPI_Alltoall_init.
 #include "mpi/collectives/collective.hpp"
 
 namespace outrigger::mpi {
@@ -8,8 +8,8 @@ template <class Count>
 bool offload_alltoall(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
                       void* receive_buffer, Count receive_count, MPI_Datatype receive_type, MPI_Comm communicator,
                       MPI_Request* request) {
-  const CollectiveForm call{Collective::ialltoall, form == Form::blocking};
-  if (passes(job, call, communicator, receive_count, receive_type)) return false;
+  const CollectiveForm call = form_of(Collective::ialltoall, form);
+  if (form != Form::persistent && passes(job, call, communicator, receive_count, receive_type)) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   const bool in_place = send_buffer == MPI_IN_PLACE;
   if (request == nullptr || !valid_side(job, receive_buffer, receive_count, receive_type) ||
@@ -31,17 +31,20 @@ bool offload_alltoall(Job& job, Form form, const void* send_buffer, Count send_c
   } else {
     operation.send.set_regular(send_buffer, send_count, send_type, shape_of(job, send_type), comm->size());
   }
-  return offload_operation(job, timer, operation, request);
+  return offload_operation(job, timer, offload, operation, request);
 }
 
 }  // namespace
 
 OUTRIGGER_ENTRY(Ialltoall, 8, CountedNonblocking<CollectiveCall::alltoall, &offload_alltoall<int>>)
 OUTRIGGER_ENTRY(Alltoall, 7, CountedBlocking<CollectiveCall::alltoall, &offload_alltoall<int>>)
+OUTRIGGER_PERSISTENT_ENTRY(Alltoall_init, 9, CountedPersistent<CollectiveCall::alltoall, &offload_alltoall<int>>)
 #if OUTRIGGER_MPI4
 OUTRIGGER_ENTRY(Ialltoall_c, 8,
                 CountedNonblocking<CollectiveCall::alltoall, &offload_alltoall<MPI_Count>, Counts::large>)
 OUTRIGGER_ENTRY(Alltoall_c, 7, CountedBlocking<CollectiveCall::alltoall, &offload_alltoall<MPI_Count>, Counts::large>)
+OUTRIGGER_ENTRY(Alltoall_init_c, 9,
+                CountedPersistent<CollectiveCall::alltoall, &offload_alltoall<MPI_Count>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

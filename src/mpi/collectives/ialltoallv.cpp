@@ -1,4 +1,4 @@
-// MPI_Alltoallv and MPI_Ialltoallv.
+// MPI_Alltoallv, MPI_Ialltoallv and MPI_Alltoallv_init.
 #include "mpi/collectives/collective.hpp"
 
 namespace outrigger::mpi {
@@ -9,7 +9,7 @@ bool offload_alltoallv(Job& job, Form form, const void* send_buffer, const Count
                        const Displacement* send_displacements, MPI_Datatype send_type, void* receive_buffer,
                        const Count* receive_counts, const Displacement* receive_displacements,
                        MPI_Datatype receive_type, MPI_Comm communicator, MPI_Request* request) {
-  const auto call = goes_on_natively(job, {Collective::ialltoallv, form == Form::blocking}, communicator);
+  const auto call = goes_on_natively(job, Collective::ialltoallv, form, communicator);
   if (call.native) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::ialltoallv, std::nullopt, call.counted);
@@ -39,18 +39,22 @@ bool offload_alltoallv(Job& job, Form form, const void* send_buffer, const Count
     operation.send.set_irregular(send_buffer, send_counts, send_displacements, send_type, shape_of(job, send_type),
                                  peers);
   }
-  return offload_operation(job, timer, operation, request);
+  return offload_operation(job, timer, offload, operation, request);
 }
 
 }  // namespace
 
 OUTRIGGER_ENTRY(Ialltoallv, 10, CountedNonblocking<CollectiveCall::alltoallv, &offload_alltoallv<int, int>>)
 OUTRIGGER_ENTRY(Alltoallv, 9, CountedBlocking<CollectiveCall::alltoallv, &offload_alltoallv<int, int>>)
+OUTRIGGER_PERSISTENT_ENTRY(Alltoallv_init, 11,
+                           CountedPersistent<CollectiveCall::alltoallv, &offload_alltoallv<int, int>>)
 #if OUTRIGGER_MPI4
 OUTRIGGER_ENTRY(Ialltoallv_c, 10,
                 CountedNonblocking<CollectiveCall::alltoallv, &offload_alltoallv<MPI_Count, MPI_Aint>, Counts::large>)
 OUTRIGGER_ENTRY(Alltoallv_c, 9,
                 CountedBlocking<CollectiveCall::alltoallv, &offload_alltoallv<MPI_Count, MPI_Aint>, Counts::large>)
+OUTRIGGER_ENTRY(Alltoallv_init_c, 11,
+                CountedPersistent<CollectiveCall::alltoallv, &offload_alltoallv<MPI_Count, MPI_Aint>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

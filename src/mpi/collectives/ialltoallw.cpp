@@ -1,4 +1,4 @@
-// MPI_Alltoallw and MPI_Ialltoallw: a type and a displacement in bytes for every peer.
+// MPI_Alltoallw, MPI_Ialltoallw and MPI_Alltoallw_init: a type and a displacement in bytes for every peer.
 #include "mpi/collectives/collective.hpp"
 
 namespace outrigger::mpi {
@@ -9,7 +9,7 @@ bool offload_alltoallw(Job& job, Form form, const void* send_buffer, const Count
                        const Displacement* send_displacements, const MPI_Datatype* send_types, void* receive_buffer,
                        const Count* receive_counts, const Displacement* receive_displacements,
                        const MPI_Datatype* receive_types, MPI_Comm communicator, MPI_Request* request) {
-  const auto call = goes_on_natively(job, {Collective::ialltoallw, form == Form::blocking}, communicator);
+  const auto call = goes_on_natively(job, Collective::ialltoallw, form, communicator);
   if (call.native) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::ialltoallw, std::nullopt, call.counted);
@@ -35,18 +35,22 @@ bool offload_alltoallw(Job& job, Form form, const void* send_buffer, const Count
   } else {
     operation.send.set_typed(job, send_buffer, send_counts, send_displacements, send_types, peers);
   }
-  return offload_operation(job, timer, operation, request);
+  return offload_operation(job, timer, offload, operation, request);
 }
 
 }  // namespace
 
 OUTRIGGER_ENTRY(Ialltoallw, 10, CountedNonblocking<CollectiveCall::alltoallw, &offload_alltoallw<int, int>>)
 OUTRIGGER_ENTRY(Alltoallw, 9, CountedBlocking<CollectiveCall::alltoallw, &offload_alltoallw<int, int>>)
+OUTRIGGER_PERSISTENT_ENTRY(Alltoallw_init, 11,
+                           CountedPersistent<CollectiveCall::alltoallw, &offload_alltoallw<int, int>>)
 #if OUTRIGGER_MPI4
 OUTRIGGER_ENTRY(Ialltoallw_c, 10,
                 CountedNonblocking<CollectiveCall::alltoallw, &offload_alltoallw<MPI_Count, MPI_Aint>, Counts::large>)
 OUTRIGGER_ENTRY(Alltoallw_c, 9,
                 CountedBlocking<CollectiveCall::alltoallw, &offload_alltoallw<MPI_Count, MPI_Aint>, Counts::large>)
+OUTRIGGER_ENTRY(Alltoallw_init_c, 11,
+                CountedPersistent<CollectiveCall::alltoallw, &offload_alltoallw<MPI_Count, MPI_Aint>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

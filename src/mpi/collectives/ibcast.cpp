@@ -1,4 +1,4 @@
-// MPI_Bcast and MPI_Ibcast.
+// MPI_Bcast, MPI_Ibcast and MPI_Bcast_init.
 #include "mpi/collectives/collective.hpp"
 
 namespace outrigger::mpi {
@@ -7,8 +7,8 @@ namespace {
 template <class Count>
 bool offload_bcast(Job& job, Form form, void* buffer, Count count, MPI_Datatype type, int root, MPI_Comm communicator,
                    MPI_Request* request) {
-  const CollectiveForm call{Collective::ibcast, form == Form::blocking};
-  if (passes(job, call, communicator, count, type)) return false;
+  const CollectiveForm call = form_of(Collective::ibcast, form);
+  if (form != Form::persistent && passes(job, call, communicator, count, type)) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   if (request == nullptr || !valid_side(job, buffer, count, type)) return decline(job);
   const TypeShape shape = shape_of(job, type);
@@ -22,16 +22,18 @@ bool offload_bcast(Job& job, Form form, void* buffer, Count count, MPI_Datatype 
   const bool sends = *operation.root == comm->me().value();
   operation.send.set_shared(buffer, sends ? count : 0, type, shape, comm->size());
   operation.receive.set_shared(buffer, sends ? 0 : count, type, shape, comm->size());
-  return offload_operation(job, timer, operation, request);
+  return offload_operation(job, timer, offload, operation, request);
 }
 
 }  // namespace
 
 OUTRIGGER_ENTRY(Ibcast, 6, CountedNonblocking<CollectiveCall::bcast, &offload_bcast<int>>)
 OUTRIGGER_ENTRY(Bcast, 5, CountedBlocking<CollectiveCall::bcast, &offload_bcast<int>>)
+OUTRIGGER_PERSISTENT_ENTRY(Bcast_init, 7, CountedPersistent<CollectiveCall::bcast, &offload_bcast<int>>)
 #if OUTRIGGER_MPI4
 OUTRIGGER_ENTRY(Ibcast_c, 6, CountedNonblocking<CollectiveCall::bcast, &offload_bcast<MPI_Count>, Counts::large>)
 OUTRIGGER_ENTRY(Bcast_c, 5, CountedBlocking<CollectiveCall::bcast, &offload_bcast<MPI_Count>, Counts::large>)
+OUTRIGGER_ENTRY(Bcast_init_c, 7, CountedPersistent<CollectiveCall::bcast, &offload_bcast<MPI_Count>, Counts::large>)
 #endif
 
 }  // namespace outrigger::mpi

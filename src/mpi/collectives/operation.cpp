@@ -6,16 +6,19 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mpi/collectives/bad_buffers.hpp"
 #include "mpi/collectives/small_blocks.hpp"
 #include "mpi/completion/defined.hpp"
+#include "mpi/completion/driving.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
+#include "mpi/persistent/persistent.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
 
@@ -123,12 +126,20 @@ void finish(Job& job, Operation& operation) {
   }
   if (job.reporting) count_completion(operation, result);
   operation.pending.reset();
-  operation.send.reset(job.client.get());
-  operation.receive.reset(job.client.get());
+  const bool persistent = operation.persistent != nullptr;
+  for (Blocks* side : {&operation.send, &operation.receive}) {
+    persistent ? side->end_run(*job.client) : side->reset(job.client.get());
+  }
   unlink(operation);
   MPI_Request request = operation.request;
   const bool freed = operation.freed_by_user;
   operation.done.store(true, std::memory_order_release);
+  if (persistent) {
+    if (!freed) return;
+    freed_count.fetch_sub(1, std::memory_order_relaxed);
+    uncount_without_request();
+    return forget_persistent(operation);
+  }
   real().Grequest_complete(request);
   if (freed) {
     freed_count.fetch_sub(1, std::memory_order_relaxed);
@@ -145,21 +156,12 @@ std::vector<Operation*> snapshot(bool freed_only) {
   return operations;
 }
 
-int nothing_to_free(void* /*state*/) {
-  return MPI_SUCCESS;
-}
-
 // The program has waited for them, but others have yet to read; meanwhile these may wait for native messages of this
-// rank, which a request of ours drives. One wait: a rank that has said that it waits is asked for copies.
+// rank. One wait: a rank that has said that it waits is asked for copies.
 void drain_kept(Job& job, Waiter& waiter) {
   if (job.client->usage().kept == 0) return;
-  MPI_Request request = constants().request_null;
-  real().Grequest_start(&query, &nothing_to_free, &cancel, nullptr, &request);
-  waiter.drive_with(request);
+  waiter.drive_with(driving_request());
   while (job.client->usage().kept != 0) waiter.pause();
-  waiter.drive_with(constants().request_null);
-  real().Grequest_complete(request);
-  real().Wait(&request, MPI_STATUS_IGNORE);
 }
 
 }  // namespace
@@ -172,6 +174,7 @@ Operation* make_operation() {
       --spares;
       operation->next = nullptr;
       operation->root.reset();
+      operation->persistent = nullptr;
       operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
       operation->copies_own_block = operation->own_block_by_rank = false;
       operation->busy.store(false, std::memory_order_relaxed);
@@ -201,6 +204,10 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   if (request.kept) request.staging = {operation.send.hand_over_staging(), operation.receive.hand_over_staging()};
   operation.pending = request.group == nullptr ? nullptr : job.client->post(request);
   if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(operation.collective).data());
+  if (operation.persistent != nullptr) {
+    link(operation);
+    return;
+  }
   operation.comm->retain();
   link(operation);
   const int code = real().Grequest_start(&query, &release, &cancel, &operation, &operation.request);
@@ -219,6 +226,19 @@ bool progress(Job& job, Operation& operation) {
   }
   finish(job, operation);
   return true;
+}
+
+void collect_run(Operation& operation) {
+  operation.persistent->state = PersistentStarts::State::inactive;
+  operation.posted_ns = 0;
+}
+
+void forget_persistent(Operation& operation) {
+  delete std::exchange(operation.persistent, nullptr);
+  operation.send.reset(nullptr);
+  operation.receive.reset(nullptr);
+  std::exchange(operation.comm, nullptr)->release();
+  recycle(&operation);
 }
 
 void free_by_user(Operation& operation) {
@@ -246,7 +266,7 @@ void drain_operations(Job& job) {
             left.size());
       return;
     }
-    waiter.drive_with(left.front()->request);  // a peer may wait for native messages of this rank first
+    waiter.drive_with(request_to_drive_with(*left.front()));  // a peer may wait for native messages of this rank first
     waiter.pause();
   }
 }

@@ -1,7 +1,8 @@
 // One offloaded collective of this rank, from the call that starts it to the call that collects its request.
 //
 // The request is a generalized one. When the service process has finished, the first completion call that looks
-// unpacks, marks the request complete, and the MPI's own Wait or Test then collects it.
+// unpacks, marks the request complete, and the MPI's own Wait or Test then collects it. Of a persistent collective
+// (persistent/persistent.hpp) it is the MPI's own, which to the MPI is not active meanwhile.
 #pragma once
 
 #include <atomic>
@@ -18,12 +19,14 @@
 namespace outrigger::mpi {
 
 struct Job;
+struct PersistentStarts;
 
 struct Operation {
   Collective collective = Collective::ialltoall;
   CommState* comm = nullptr;  // holds a reference
   client::PendingOperationPtr pending;
   MPI_Request request{};
+  PersistentStarts* persistent = nullptr;  // of a persistent collective: it is used for one run after the other
   Blocks send;
   Blocks receive;
   Algorithm algorithm = Algorithm::ring_pull;
@@ -46,12 +49,18 @@ struct Operation {
 // A blank operation, in nobody's hands. Reused ones keep their lists' memory.
 [[nodiscard]] Operation* make_operation();
 
-// Hands the operation over and makes its request. Ends the program when there is no memory for that.
+// Hands the operation over and makes its request, unless it is a persistent one's. Ends the program when there is no
+// memory for that.
 void launch(Job& job, Operation& operation, std::uint64_t sequence);
 
 // Looks whether the operation has ended, and if so finishes it (unpacks, marks the request complete). True: it is done;
 // its request may be collected. Copies the rank's own block if that is the rank's to do. Never blocks.
 [[nodiscard]] bool progress(Job& job, Operation& operation);
+
+// A completion call gives the program a run of a persistent collective that is done: its request is inactive again.
+void collect_run(Operation& operation);
+// Of a persistent collective: its request is gone, and it is not running.
+void forget_persistent(Operation& operation);
 
 // MPI_Request_free: the operation goes on without its request.
 void free_by_user(Operation& operation);

@@ -82,13 +82,37 @@ void stage_in_place(Job& job, Operation& operation) {
   operation.send.copy(Packing::pack, job.packing_comm, operation.comm->me().value());
 }
 
+Offload by_way(CommState& comm, Algorithm algorithm, bool by_course) {
+  Offload offload;
+  offload.comm = &comm;
+  offload.algorithm = algorithm;
+  offload.by_course = by_course;
+  return offload;
+}
+
+// Every rank of the communicator comes here for each of its persistent collectives, in the same order.
+Offload at_starts(const Job& job, CommState* comm, NativeReason reason, CallKey key, const Decision& table) {
+  Offload offload;
+  const std::uint64_t ordinal = comm == nullptr ? 0 : comm->next_persistent();
+  const bool never = table.by_user && !table.algorithm;
+  if (reason == NativeReason::none && never) reason = NativeReason::selection_table;
+  if (reason != NativeReason::none) {
+    if (job.reporting) count_native(reason);
+    return offload;
+  }
+  offload.comm = comm;
+  offload.starts = Offload::Starts{key, table, ordinal};
+  return offload;
+}
+
 }  // namespace
 
 Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
                    const std::optional<std::uint64_t>& block_bytes, bool counted) {
   CommState* state = state_of(job, comm);
   const bool blocking = form == Form::blocking;
-  if (state != nullptr && !job.reporting && state->calls().retired(CallKey::of(collective, blocking, block_bytes))) {
+  if (state != nullptr && form != Form::persistent && !job.reporting &&
+      state->calls().retired(CallKey::of(collective, blocking, block_bytes))) {
     Offload never;
     never.for_good = state;
     return never;
@@ -96,13 +120,15 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
   const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
   if (!decision.considered) return {};
   NativeReason reason = why_native(state, comm);
+  if (form == Form::persistent)
+    return at_starts(job, state, reason, CallKey::of(collective, false, block_bytes), decision);
   if (reason == NativeReason::none && decision.by_user) {
-    if (decision.algorithm && !services_fail(job, *state, counted)) return Offload{state, *decision.algorithm, false};
+    if (decision.algorithm && !services_fail(job, *state, counted)) return by_way(*state, *decision.algorithm, false);
     reason = decision.algorithm ? NativeReason::services_died : NativeReason::selection_table;
   } else if (reason == NativeReason::none) {
     const CallKey key = CallKey::of(collective, blocking, block_bytes);
     const Steered steered = ask_course(job, *state, key, decision, counted);
-    if (steered.native == NativeReason::none) return Offload{state, steered.algorithm, true};
+    if (steered.native == NativeReason::none) return by_way(*state, steered.algorithm, true);
     reason = steered.native;
   }
   if (job.reporting) count_native(reason);

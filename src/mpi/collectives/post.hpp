@@ -6,13 +6,19 @@
 #include "mpi/collectives/operation.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/native/abi.hpp"
+#include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
+#include "protocol/selection.hpp"
 
 namespace outrigger::mpi {
 
 struct Job;
 
-enum class Form : std::uint8_t { nonblocking, blocking };
+enum class Form : std::uint8_t { nonblocking, blocking, persistent };
+
+[[nodiscard]] constexpr CollectiveForm form_of(Collective collective, Form form) {
+  return {collective, form == Form::blocking};
+}
 
 // How a call is offloaded.
 struct Offload {
@@ -21,6 +27,13 @@ struct Offload {
   bool by_course = false;                 // the communicator's course has been asked
   CommState* for_small_blocks = nullptr;  // where it is native for these, which its sizes may show to be wrong
   CommState* for_good = nullptr;          // where it is native for ever, and nothing need be counted
+  // Of a persistent form: it is decided at each start, by what is known here.
+  struct Starts {
+    CallKey key;
+    Decision table;
+    std::uint64_t ordinal = 0;  // among the communicator's persistent collectives
+  };
+  std::optional<Starts> starts = std::nullopt;
 };
 
 // Where the call stays native, the reason is counted, but of blocking forms that are native unless asked for. Uses only
@@ -30,9 +43,10 @@ struct Offload {
                                  const std::optional<std::uint64_t>& block_bytes, bool counted = false);
 
 // A call of which sizes say nothing. Native: as the ones before it, and nothing else need be looked at.
-[[nodiscard]] inline client::NativeSpell::Call goes_on_natively(const Job& job, CollectiveForm form, MPI_Comm comm) {
-  CommState* state = state_of(job, comm);
-  return state == nullptr ? client::NativeSpell::Call{} : state->calls().spell(form).next();
+[[nodiscard]] inline client::NativeSpell::Call goes_on_natively(const Job& job, Collective collective, Form form,
+                                                                MPI_Comm comm) {
+  CommState* state = form == Form::persistent ? nullptr : state_of(job, comm);
+  return state == nullptr ? client::NativeSpell::Call{} : state->calls().spell(form_of(collective, form)).next();
 }
 
 // With comm, collective, algorithm, receive and (unless in place) send filled in. Makes the request.

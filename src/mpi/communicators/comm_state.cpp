@@ -111,9 +111,11 @@ void attach(const Job& job, MPI_Comm comm, CommState* state) {
 
 }  // namespace
 
-CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape)
-    : id_(id), members_(std::move(members)), me_(me), off_(off), shape_(shape) {
-  record_ = report_communicator(id_, size());
+CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape,
+                     CommState* base)
+    : id_(id), members_(std::move(members)), me_(me), off_(off), shape_(shape), base_(base) {
+  if (base_ != nullptr) base_->retain();
+  record_ = base_ != nullptr ? base_->record_ : report_communicator(id_, size());
   const std::scoped_lock lock(states_mutex);
   next_ = all_states;
   if (next_ != nullptr) next_->previous_ = this;
@@ -127,10 +129,13 @@ void CommState::release() {
     (previous_ != nullptr ? previous_->next_ : all_states) = next_;
     if (next_ != nullptr) next_->previous_ = previous_;
   }
+  CommState* base = base_;
   delete this;
+  if (base != nullptr) base->release();
 }
 
 MPI_Comm CommState::error_comm() const {
+  if (base_ != nullptr) return base_->error_comm();
   return freed_.load(std::memory_order_acquire) || comm_ == MPI_Comm{} ? constants().comm_world : comm_;
 }
 
@@ -153,7 +158,7 @@ const client::Group* CommState::known_group(client::Client& client) {
 }
 
 void CommState::note_choices(const Job& job) {
-  if (group_ == nullptr || me_ != GroupRank{0} || job.learned == nullptr) return;
+  if (group_ == nullptr || base_ != nullptr || me_ != GroupRank{0} || job.learned == nullptr) return;
   job.learned->note(shape_, client::Courses::choices(*group_));
 }
 
@@ -166,6 +171,10 @@ void CommState::drop_group() {
 CommState* CommState::derive() {
   const std::uint64_t ordinal = dups_.fetch_add(1, std::memory_order_relaxed);
   return new CommState(mix(id_, 1, ordinal), members_, me_, off_, shape_);
+}
+
+CommState* CommState::derive_persistent(std::uint64_t ordinal) {
+  return new CommState(mix(id_, 3, ordinal), members_, me_, off_, shape_, this);
 }
 
 bool register_communicators(Job& job) {

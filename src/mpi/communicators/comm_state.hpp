@@ -6,6 +6,7 @@
 //                           copy callback runs on every rank for every dup, in the same order. It counts only inside
 //                           the program's own calls (DuplicateScope): Open MPI also copies attributes for create_group,
 //                           on its members alone
+//   persistent collectives  mixed from their communicator's id and the how-manieth one on it this is
 //   other constructors      rank 0 of the new communicator broadcasts an id made of its world rank and a counter
 // A communicator without the attribute (an intercommunicator, members outside our world) is native for everyone.
 #pragma once
@@ -29,7 +30,9 @@ struct Job;
 
 class CommState {
  public:
-  CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape);
+  // `base`: it is of one of that one's persistent collectives, and has no communicator of its own.
+  CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape,
+            CommState* base = nullptr);
   CommState(const CommState&) = delete;
   CommState& operator=(const CommState&) = delete;
 
@@ -77,6 +80,10 @@ class CommState {
 
   // For a duplicate of this communicator.
   [[nodiscard]] CommState* derive();
+  // The how-manieth persistent collective is initialized, in the same order on all ranks.
+  [[nodiscard]] std::uint64_t next_persistent() { return persistents_.fetch_add(1, std::memory_order_relaxed); }
+  // For that one, which may be started in another order than others on each rank: as if on a duplicate of its own.
+  [[nodiscard]] CommState* derive_persistent(std::uint64_t ordinal);
 
   // Figures for the report; nullptr when there is none.
   [[nodiscard]] CommRecord* record() const { return record_; }
@@ -97,6 +104,8 @@ class CommState {
   std::atomic<bool> freed_ = false;
   std::atomic<std::uint64_t> sequence_ = 0;
   std::atomic<std::uint64_t> dups_ = 0;
+  std::atomic<std::uint64_t> persistents_ = 0;
+  CommState* base_;                               // with a reference
   std::atomic<std::uint16_t> larger_blocks_ = 0;  // bits by Collective
   std::atomic<std::uint32_t> references_ = 1;
   std::shared_ptr<const client::Group> group_;

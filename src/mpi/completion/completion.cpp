@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "mpi/completion/driving.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
+#include "mpi/persistent/persistent.hpp"
 #include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
@@ -32,7 +34,12 @@ OurRequests::~OurRequests() {
 }
 
 void OurRequests::add(std::size_t index, Operation& operation) {
-  const Entry entry{.index = index, .operation = &operation};
+  if (is_native(operation)) return;
+  Entry entry{.index = index, .operation = &operation, .persistent = operation.persistent != nullptr};
+  if (entry.persistent) {
+    ++persistent_;
+    entry.inactive = entry.done = !is_running(operation);
+  }
   if (size_ < kInline) {
     few_[size_] = entry;
   } else {
@@ -56,7 +63,7 @@ bool OurRequests::progress_any(Job& job) {
   bool any = false;
   for (Entry& entry : entries()) {
     look_at(job, entry);
-    any = any || entry.done;
+    any = any || (entry.done && !entry.inactive);
   }
   return any;
 }
@@ -73,7 +80,77 @@ bool OurRequests::progress_all(Job& job) {
 MPI_Request OurRequests::unfinished() const {
   const auto all = entries();
   const auto found = std::find_if(all.begin(), all.end(), [](const Entry& entry) { return !entry.done; });
-  return found == all.end() ? constants().request_null : found->operation->request;
+  return found == all.end() ? constants().request_null : request_to_drive_with(*found->operation);
+}
+
+bool OurRequests::persistent_left() const {
+  const auto is_left = [](const Entry& entry) { return !entry.done && entry.persistent; };
+  return any_persistent() && std::ranges::any_of(entries(), is_left);
+}
+
+const OurRequests::Entry* OurRequests::done_persistent(std::size_t index) const {
+  if (!any_persistent()) return nullptr;
+  for (const Entry& entry : entries()) {
+    if (entry.index >= index && entry.done && entry.persistent && !entry.inactive) return &entry;
+  }
+  return nullptr;
+}
+
+void OurRequests::collect_persistent() const {
+  if (!any_persistent()) return;
+  for (const Entry& entry : entries()) {
+    if (entry.persistent) collect(entry);
+  }
+}
+
+NativeRequests::NativeRequests(const OurRequests& ours, MPI_Request* requests, int count)
+    : ours_(ours), requests_(requests) {
+  if (!ours.any_persistent()) return;
+  copy_.assign(requests, requests + count);
+  for (const OurRequests::Entry& entry : ours.entries()) {
+    if (entry.persistent) copy_[entry.index] = constants().request_null;
+  }
+}
+
+NativeRequests::~NativeRequests() {
+  if (copy_.empty()) return;
+  for (const OurRequests::Entry& entry : ours_.entries()) {
+    if (entry.persistent) copy_[entry.index] = requests_[entry.index];
+  }
+  std::ranges::copy(copy_, requests_);
+}
+
+void set_empty(MPI_Status* status) {
+  MPI_Request none = constants().request_null;
+  if (status != MPI_STATUS_IGNORE) real().Wait(&none, status);
+}
+
+int collect_one(const OurRequests& ours, MPI_Status* status) {
+  int only = 0;
+  if (const std::optional<int> code = collect_any(ours, &only, status)) return *code;
+  set_empty(status);
+  return MPI_SUCCESS;
+}
+
+std::optional<int> collect_any(const OurRequests& ours, int* index, MPI_Status* status) {
+  const OurRequests::Entry* entry = ours.done_persistent(0);
+  if (entry == nullptr) return std::nullopt;
+  OurRequests::collect(*entry);
+  set_empty(status);
+  *index = static_cast<int>(entry->index);
+  return ours.result_of_one(MPI_SUCCESS, *index);
+}
+
+void collect_some(const OurRequests& ours, int* collected, int* indices, MPI_Status* statuses) {
+  const bool active = ours.persistent_left() || ours.done_persistent(0) != nullptr;
+  if (!active) return;
+  if (*collected == MPI_UNDEFINED) *collected = 0;
+  for (std::size_t from = 0; const OurRequests::Entry* entry = ours.done_persistent(from);) {
+    OurRequests::collect(*entry);
+    set_empty(status_at(statuses, static_cast<std::size_t>(*collected)));
+    indices[(*collected)++] = static_cast<int>(entry->index);
+    from = entry->index + 1;
+  }
 }
 
 const OurRequests::Entry* OurRequests::entry_at(std::size_t index) const {  // entries are in the array's order

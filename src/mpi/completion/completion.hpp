@@ -28,6 +28,8 @@ class OurRequests {
   struct Entry {
     std::size_t index = 0;  // in the array
     Operation* operation = nullptr;
+    bool persistent = false;
+    bool inactive = false;  // ... and not started; counts as done
     bool done = false;
     int error = MPI_SUCCESS;    // of the operation, once done
     CommState* comm = nullptr;  // with a reference, when there is an error
@@ -43,8 +45,20 @@ class OurRequests {
   bool progress_any(Job& job);
   // True: all are done.
   bool progress_all(Job& job);
-  // One that is not done, to drive the native MPI with.
+  // A request to drive the native MPI with, while one of ours is not done.
   [[nodiscard]] MPI_Request unfinished() const;
+
+  // Those of persistent collectives, which the native MPI must not see.
+  [[nodiscard]] bool any_persistent() const { return persistent_ != 0; }
+  // One that is not done. Nothing that collects all may be asked of the native MPI.
+  [[nodiscard]] bool persistent_left() const;
+  // The next in the array from `index` on that was active and is done; nullptr: there is none.
+  [[nodiscard]] const Entry* done_persistent(std::size_t index) const;
+  // What the call gives to the program. All: where there are any.
+  static void collect(const Entry& entry) {
+    if (!entry.inactive) collect_run(*entry.operation);
+  }
+  void collect_persistent() const;
 
   // After the native call has collected requests: raises errors of ours and gives the code to return.
   // One request, `index` in the array.
@@ -66,8 +80,41 @@ class OurRequests {
   std::array<Entry, kInline> few_{};
   std::vector<Entry> many_;
   std::size_t size_ = 0;
-  bool failed_ = false;  // one of them has an error
+  std::size_t persistent_ = 0;  // of them
+  bool failed_ = false;         // one of them has an error
 };
+
+// The requests of an array as the native MPI may see them: nothing where persistent ones of ours are. What becomes of
+// the others is in the array afterwards.
+class NativeRequests {
+ public:
+  NativeRequests(const OurRequests& ours, MPI_Request* requests, int count);
+  NativeRequests(const NativeRequests&) = delete;
+  NativeRequests& operator=(const NativeRequests&) = delete;
+  ~NativeRequests();
+  [[nodiscard]] MPI_Request* data() { return copy_.empty() ? requests_ : copy_.data(); }
+
+ private:
+  const OurRequests& ours_;
+  MPI_Request* requests_;
+  std::vector<MPI_Request> copy_;  // where there are some to be left out
+};
+
+// That of a request which is not active.
+void set_empty(MPI_Status* status);
+[[nodiscard]] inline MPI_Status* status_at(MPI_Status* statuses, std::size_t index) {
+  return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
+}
+// Of Testany: the native MPI has none that is active.
+[[nodiscard]] inline bool has_none(int code, int flag, const int* index) {
+  return code == MPI_SUCCESS && flag != 0 && index != nullptr && *index == MPI_UNDEFINED;
+}
+// One persistent request that is done: the code.
+[[nodiscard]] int collect_one(const OurRequests& ours, MPI_Status* status);
+// The first of them that is done, where the native MPI has found none of its own. Nothing: none is; else the code.
+[[nodiscard]] std::optional<int> collect_any(const OurRequests& ours, int* index, MPI_Status* status);
+// All that are done, behind those that the native MPI has collected, which may have said that it has none.
+void collect_some(const OurRequests& ours, int* collected, int* indices, MPI_Status* statuses);
 
 // The requests of a call; none where its arguments are for the native MPI to reject.
 [[nodiscard]] inline std::span<const MPI_Request> span_of(const MPI_Request* requests, int count) {

@@ -1,11 +1,12 @@
 // MPI_Cancel and MPI_Request_free, which MPI forbids for requests of nonblocking collectives. What an MPI says then it
 // says for ours as well (native_twin.hpp). Under those that free them nevertheless, the operation goes on without its
-// request.
+// request. A persistent collective's request may be freed.
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/native_twin.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/persistent/persistent.hpp"
 #include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
@@ -16,6 +17,12 @@ Operation* ours_at(Job* job, const MPI_Request* handle) {
   return job == nullptr || handle == nullptr ? nullptr : find_request(*handle);
 }
 
+// The same of a persistent collective, active or not.
+Operation* persistent_at(const CallSite& site, const MPI_Request* handle) {
+  if (nothing_persistent() || handle == nullptr || current_job() == nullptr || site.inside_mpi()) return nullptr;
+  return find_persistent(*handle);
+}
+
 NativeTwin::Progress progress_of(const Operation& operation) {
   return operation.done.load(std::memory_order_acquire) ? NativeTwin::Progress::complete : NativeTwin::Progress::active;
 }
@@ -24,16 +31,30 @@ struct Cancellation {
   template <Call call>
   static int run(const CallSite& site, Word request) {
     const Operation* operation = ours_at(job_to_complete(site), argument<const MPI_Request*>(request));
-    if (operation == nullptr) return site.pass(call, request);
+    const bool is_active = operation != nullptr && (operation->persistent == nullptr || is_running(*operation));
+    if (!is_active) return site.pass(call, request);
     NativeTwin twin(operation->comm->error_comm(), progress_of(*operation));
     return real().Cancel(twin.request());
   }
 };
 
+// A persistent collective's, which to the MPI is not active. What runs goes on without it.
+void let_go(Job& job, Operation& operation) {
+  erase_persistent(operation.request);
+  if (!is_running(operation)) return forget_persistent(operation);
+  if (progress(job, operation)) return forget_persistent(operation);
+  count_without_request();
+  free_by_user(operation);
+}
+
 struct RequestFree {
   template <Call call>
   static int run(const CallSite& site, Word request) {
     auto* handle = argument<MPI_Request*>(request);
+    if (Operation* persistent = persistent_at(site, handle)) {
+      let_go(*current_job(), *persistent);
+      return site.pass(call, request);
+    }
     Job* job = job_to_complete(site);
     Operation* operation = ours_at(job, handle);
     if (operation == nullptr) return site.pass(call, request);

@@ -2,12 +2,16 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "mpi/completion/completion.hpp"
+#include "mpi/completion/driving.hpp"
 #include "mpi/completion/missing_arguments.hpp"
 #include "mpi/completion/request_table.hpp"
+#include "mpi/completion/waiting.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/persistent/persistent.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
 
@@ -20,38 +24,58 @@ struct RequestStatus {
   static int run(const CallSite& site, Word request, Word flag, Word status) {
     if (Job* job = job_to_complete(site)) {
       progress_freed(*job);
-      if (Operation* operation = find_request(argument<MPI_Request>(request))) {
+      Operation* operation = find_request(argument<MPI_Request>(request));
+      if (operation != nullptr && !is_native(*operation)) {
         CallTimer timer(*job, CallTimer::Kind::completion);
         timer.belongs_to(*operation);
-        static_cast<void>(progress(*job, *operation));
+        const bool left = (operation->persistent == nullptr || is_running(*operation)) && !progress(*job, *operation);
+        if (operation->persistent != nullptr) {
+          return pass(call, left ? driving_request() : constants().request_null, flag, status);
+        }
       }
     }
     return site.pass(call, request, flag, status);
   }
 };
 
-// Looks at those of the requests that are ours; the native MPI is asked for all of them then.
-void look_at(const CallSite& site, Word count, Word requests) {
+// Looks at those of the requests that are ours. True: the native MPI may be asked for all of them then, as none is of a
+// persistent collective that is active.
+bool look_at(const CallSite& site, Word count, Word requests) {
   Job* job = job_to_complete(site);
-  if (job == nullptr) return;
+  if (job == nullptr) return true;
   progress_freed(*job);
   OurRequests ours(span_of(argument<const MPI_Request*>(requests), argument<int>(count)));
-  if (ours.empty()) return;
+  if (ours.empty()) return true;
   CallTimer timer(*job, CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   static_cast<void>(ours.progress_all(*job));
+  return !ours.any_persistent();
 }
 
-MPI_Status* status_at(MPI_Status* statuses, std::size_t index) {
-  return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
+// What the native MPI is asked instead of a persistent request of ours that is active.
+MPI_Request asked_instead_of(MPI_Request request) {
+  const Operation* operation = nothing_outstanding() ? nullptr : find_request(request);
+  if (operation == nullptr || operation->persistent == nullptr || !is_running(*operation)) return request;
+  return operation->done.load(std::memory_order_acquire) ? constants().request_null : driving_request();
 }
 
 bool native_complete(MPI_Request request, MPI_Status* status, int& code) {
+  request = asked_instead_of(request);
   int flag = 0;
   if (code == MPI_SUCCESS) code = real().Request_get_status(request, &flag, status);
   // Open MPI leaves this out of the empty status.
   if (request == constants().request_null && status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;
   return flag != 0;
+}
+
+std::vector<MPI_Request> without_inactive(std::span<const MPI_Request> requests) {
+  std::vector<MPI_Request> active(requests.begin(), requests.end());
+  for (MPI_Request& request : active) {
+    const Operation* operation = nothing_outstanding() ? nullptr : find_request(request);
+    const bool persistent = operation != nullptr && operation->persistent != nullptr;
+    if (persistent && !is_native(*operation) && !is_running(*operation)) request = constants().request_null;
+  }
+  return active;
 }
 
 // For an MPI without these calls, with MPI_Request_get_status. Programs that ask the loader for them find ours.
@@ -110,19 +134,21 @@ std::optional<int> refusal_like(Call like, int count, const MPI_Request* request
   return refusal_of_missing(constants().comm_world, like, count, list, args...);
 }
 
-// `stand_in`, of type int(the requests, the arguments after them...), where the MPI has no such call.
+// `stand_in`, of type int(the requests, the arguments after them...), where the MPI has no such call, or would say of
+// persistent collectives what it knows.
 template <auto stand_in, Call like>
 struct StatusOfMany;
 template <class... Args, int (*stand_in)(std::span<const MPI_Request>, Args...), Call like>
 struct StatusOfMany<stand_in, like> {
   template <Call call>
   static int run(const CallSite& site, Word count, Word requests, WordFor<Args>... words) {
-    look_at(site, count, requests);
-    if (!stands_in_for(call)) return site.pass(call, count, requests, words...);
+    const bool may_ask = look_at(site, count, requests);
+    if (may_ask && !stands_in_for(call)) return site.pass(call, count, requests, words...);
     const int number = argument<int>(count);
     const auto* list = argument<const MPI_Request*>(requests);
     if (const auto refused = refusal_like(like, number, list, argument<Args>(words)...)) return *refused;
-    return stand_in(span_of(list, number), argument<Args>(words)...);
+    const std::vector<MPI_Request> active = without_inactive(span_of(list, number));
+    return stand_in(active, argument<Args>(words)...);
   }
 };
 

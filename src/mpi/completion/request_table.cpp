@@ -63,6 +63,14 @@ void erase_request(MPI_Request request) {
   detail::outstanding.fetch_sub(1, std::memory_order_relaxed);
 }
 
+void count_without_request() {
+  detail::outstanding.fetch_add(1, std::memory_order_relaxed);
+}
+
+void uncount_without_request() {
+  detail::outstanding.fetch_sub(1, std::memory_order_relaxed);
+}
+
 Operation* find_request(MPI_Request request) {
   const std::scoped_lock lock(detail::table_mutex);
   return detail::table_of_requests.find(handle_key(request));

@@ -1,7 +1,8 @@
 // Which requests are ours: from the request's handle to its operation.
 //
 // An entry is made when the request is, and erased in the request's free_fn and nowhere else: from then on the MPI may
-// give the same handle to another thread. Any thread; the lock is never held while MPI is called.
+// give the same handle to another thread. Of a persistent collective it is there until the request is freed. Any
+// thread; the lock is never held while MPI is called.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,13 @@ extern constinit std::atomic<std::uint32_t> outstanding;
 
 void insert_request(MPI_Request request, Operation& operation);
 void erase_request(MPI_Request request);
+// An operation goes on without a request, and has come to its end: until then every completion call looks after it.
+void count_without_request();
+void uncount_without_request();
 [[nodiscard]] Operation* find_request(MPI_Request request);
+// Calls visit(operation) for all. `visit` must not call MPI.
+template <class Visit>
+void each_request(const Visit& visit);
 // Calls visit(index, operation) for those of `requests` that are ours. `visit` must not call MPI.
 template <class Visit>
 void find_requests(std::span<const MPI_Request> requests, const Visit& visit);
@@ -41,6 +48,12 @@ class RequestTable {
   RequestTable(const RequestTable&) = delete;
   RequestTable& operator=(const RequestTable&) = delete;
   void insert(std::uint64_t key, Operation* operation);
+  template <class Visit>
+  void each(const Visit& visit) const {
+    for (std::size_t i = 0; i < capacity_; ++i) {
+      if (entries_[i].operation != nullptr) visit(*entries_[i].operation);
+    }
+  }
   void erase(std::uint64_t key);
   [[nodiscard]] Operation* find(std::uint64_t key) const {
     if (capacity_ == 0) return nullptr;
@@ -70,6 +83,12 @@ extern constinit std::mutex table_mutex;
 extern constinit RequestTable table_of_requests;
 
 }  // namespace detail
+
+template <class Visit>
+void each_request(const Visit& visit) {
+  const std::scoped_lock lock(detail::table_mutex);
+  detail::table_of_requests.each(visit);
+}
 
 template <class Visit>
 void find_requests(std::span<const MPI_Request> requests, const Visit& visit) {

@@ -1,4 +1,7 @@
+#include <optional>
+
 #include "mpi/completion/completion.hpp"
+#include "mpi/completion/driving.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/native/entry.hpp"
@@ -16,10 +19,22 @@ void keep_going(Job& job) {
   if (tests.fetch_add(1, std::memory_order_relaxed) % 256 == 255) end_if_lost(job);
 }
 
+// Something of a persistent collective is not done: the native MPI would take all for complete.
+int not_yet(int* flag) {
+  drive_native(driving_request());
+  *flag = 0;
+  return MPI_SUCCESS;
+}
+
 int test_one(Job& job, OurRequests& ours, MPI_Request* request, int* flag, MPI_Status* status) {
   CallTimer timer(job, CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_all(job)) keep_going(job);
+  if (ours.persistent_left()) return not_yet(flag);
+  if (ours.any_persistent()) {
+    *flag = 1;
+    return collect_one(ours, status);
+  }
   const int code = real().Test(request, flag, status);  // drives the native MPI where ours is not done
   return ours.result_of_one(code, says_yes(code, flag) ? 0 : -1);
 }
@@ -28,7 +43,9 @@ int test_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
   CallTimer timer(job, CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_all(job)) keep_going(job);
-  const int code = real().Testall(count, requests, flag, statuses);
+  if (ours.persistent_left()) return not_yet(flag);
+  const int code = real().Testall(count, NativeRequests(ours, requests, count).data(), flag, statuses);
+  if (says_yes(code, flag) || is_in_status(code)) ours.collect_persistent();
   return says_yes(code, flag) || is_in_status(code) ? ours.result_of_many(code, {}, true, count, statuses) : code;
 }
 
@@ -36,7 +53,15 @@ int test_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
   CallTimer timer(job, CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_any(job)) keep_going(job);
-  const int code = real().Testany(count, requests, index, flag, status);
+  const int code = real().Testany(count, NativeRequests(ours, requests, count).data(), index, flag, status);
+  const bool none = has_none(code, *flag, index);
+  if (ours.any_persistent() && (none || (code == MPI_SUCCESS && *flag == 0))) {
+    if (const std::optional<int> result = collect_any(ours, index, status)) {
+      *flag = 1;
+      return *result;
+    }
+    return none && ours.persistent_left() ? not_yet(flag) : code;
+  }
   return ours.result_of_one(code, index_if(says_yes(code, flag), index));
 }
 
@@ -45,7 +70,11 @@ int test_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int
   CallTimer timer(job, CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_any(job)) keep_going(job);
-  const int code = real().Testsome(count, requests, collected, indices, statuses);
+  const int code = real().Testsome(count, NativeRequests(ours, requests, count).data(), collected, indices, statuses);
+  if (code == MPI_SUCCESS && ours.any_persistent()) {
+    if (*collected == MPI_UNDEFINED && ours.persistent_left()) drive_native(driving_request());
+    collect_some(ours, collected, indices, statuses);
+  }
   return ours.result_of_some(code, indices, collected, statuses);
 }
 

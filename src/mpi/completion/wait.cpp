@@ -1,6 +1,8 @@
 #include <limits>
+#include <optional>
 
 #include "mpi/completion/completion.hpp"
+#include "mpi/completion/driving.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/native/constants.hpp"
@@ -29,6 +31,7 @@ void finish_all(Job& job, OurRequests& ours) {
 
 int wait_one(Job& job, OurRequests& ours, MPI_Request* request, MPI_Status* status) {
   finish_all(job, ours);
+  if (ours.any_persistent()) return collect_one(ours, status);
   return ours.result_of_one(real().Wait(request, status), 0);
 }
 
@@ -37,14 +40,17 @@ constexpr int kUnwritten = std::numeric_limits<int>::min();
 
 int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses) {
   // Bad handles among the MPI's own are refused at once, not when ours have ended: that may take what comes after.
-  if (!ours.progress_all(job) && ours.entries().size() < static_cast<std::size_t>(count)) {
+  const bool looks_first = !ours.any_persistent() && ours.entries().size() < static_cast<std::size_t>(count);
+  if (looks_first && !ours.progress_all(job)) {
     int flag = kUnwritten;
     const int code = real().Testall(count, requests, &flag, statuses);
     if (flag == kUnwritten || code != MPI_SUCCESS) return code;
     if (flag != 0) return ours.result_of_many(code, {}, true, count, statuses);
   }
   finish_all(job, ours);
-  return ours.result_of_many(real().Waitall(count, requests, statuses), {}, true, count, statuses);
+  const int code = real().Waitall(count, NativeRequests(ours, requests, count).data(), statuses);
+  if (code == MPI_SUCCESS || is_in_status(code)) ours.collect_persistent();
+  return ours.result_of_many(code, {}, true, count, statuses);
 }
 
 int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, MPI_Status* status) {
@@ -55,9 +61,15 @@ int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
   while (true) {
     ours.progress_any(job);
     int found = kUnwritten;
-    const int code = real().Testany(count, requests, index, &found, status);
+    const int code = real().Testany(count, NativeRequests(ours, requests, count).data(), index, &found, status);
     if (found == kUnwritten) return code;
-    if (found != 0 || code != MPI_SUCCESS) return ours.result_of_one(code, index_if(found != 0, index));
+    const bool all_persistent = ours.any_persistent() && has_none(code, found, index);
+    if ((found != 0 && !all_persistent) || code != MPI_SUCCESS) {
+      return ours.result_of_one(code, index_if(found != 0, index));
+    }
+    if (const std::optional<int> result = collect_any(ours, index, status)) return *result;
+    if (all_persistent && !ours.persistent_left()) return code;  // none is active
+    if (all_persistent) waiter.drive_with(driving_request());
     waiter.pause();
   }
 }
@@ -71,8 +83,10 @@ int wait_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int
   while (true) {
     ours.progress_any(job);
     int found = kUnwritten;
-    const int code = real().Testsome(count, requests, &found, indices, statuses);
+    const int code = real().Testsome(count, NativeRequests(ours, requests, count).data(), &found, indices, statuses);
     if (found == kUnwritten) return code;
+    if (found == MPI_UNDEFINED && ours.persistent_left()) waiter.drive_with(driving_request());
+    if (code == MPI_SUCCESS) collect_some(ours, &found, indices, statuses);
     if (found != 0 || (code != MPI_SUCCESS && !is_in_status(code))) {
       *collected = found;
       return ours.result_of_some(code, indices, collected, statuses);

@@ -82,6 +82,28 @@ int enter(const void* caller, Words... words) {
     return Handler::run<Call::name>(CallSite{__builtin_return_address(0)} OUTRIGGER_NAMES_##count);      \
   }
 
+// The same call under the name that Open MPI 4.1 has for it, MPIX_X. No tool is looked for.
+#define OUTRIGGER_ENTRY_MPIX(name, count, ...)                                                             \
+  extern "C" OUTRIGGER_EXPORT int outrigger_mpix_##name(OUTRIGGER_WORDS_##count) __asm__("MPIX_" #name);   \
+  int outrigger_mpix_##name(OUTRIGGER_WORDS_##count) {                                                     \
+    using Handler = __VA_ARGS__;                                                                           \
+    return Handler::run<Call::name>(CallSite{__builtin_return_address(0)} OUTRIGGER_NAMES_##count);        \
+  }                                                                                                        \
+  extern "C" OUTRIGGER_EXPORT int outrigger_pmpix_##name(OUTRIGGER_WORDS_##count) __asm__("PMPIX_" #name); \
+  int outrigger_pmpix_##name(OUTRIGGER_WORDS_##count) {                                                    \
+    using Handler = __VA_ARGS__;                                                                           \
+    return Handler::run<Call::name>(CallSite{__builtin_return_address(0)} OUTRIGGER_NAMES_##count);        \
+  }
+
+// A persistent collective, under all names that an MPI of this ABI may have for it.
+#if defined(OUTRIGGER_ABI_OPENMPI)
+#define OUTRIGGER_PERSISTENT_ENTRY(name, count, ...) \
+  OUTRIGGER_ENTRY(name, count, __VA_ARGS__)          \
+  OUTRIGGER_ENTRY_MPIX(name, count, __VA_ARGS__)
+#else
+#define OUTRIGGER_PERSISTENT_ENTRY(name, count, ...) OUTRIGGER_ENTRY(name, count, __VA_ARGS__)
+#endif
+
 #define OUTRIGGER_WORDS_0
 #define OUTRIGGER_WORDS_1 Word w1
 #define OUTRIGGER_WORDS_2 OUTRIGGER_WORDS_1, Word w2

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <string_view>
 
 #include "mpi/native/constants.hpp"
@@ -54,6 +55,14 @@ Library loaded_library(bool own_abi) {
 // Looks a name up in the library and what it was linked with, but takes no definition of our own.
 void* symbol(const char* name) {
   return loaded.handle != nullptr ? dlsym(loaded.handle, name) : dlsym(RTLD_NEXT, name);
+}
+
+// A call by its name, "PMPI_X". Open MPI 4.1 has the persistent collectives of MPI 4 as MPIX_X.
+void* function(const char* name) {
+  void* address = symbol(name);
+  if (address != nullptr || kAbi != "openmpi") return address;
+  constexpr std::string_view kPmpi = "PMPI_";
+  return symbol(("PMPIX_" + std::string(name + kPmpi.size())).c_str());
 }
 
 // The next definition after this library's, unless it is libmpi's own. Where libmpi was loaded privately there is none.
@@ -106,7 +115,7 @@ void resolve_all() {
     }
   }
   for (std::size_t i = 0; i < kCallNames.size(); ++i) {
-    detail::addresses[i].store(symbol(kCallNames[i]), std::memory_order_release);
+    detail::addresses[i].store(function(kCallNames[i]), std::memory_order_release);
     detail::tools[i].address.store(next_of_tool(kCallNames[i] + 1), std::memory_order_release);
   }
   if (loaded.matches) {

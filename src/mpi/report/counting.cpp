@@ -232,7 +232,7 @@ void CallCount::watch_request(LedgerRow& row) const {
   if (offloaded_ != nullptr || kind_.form == CallForm::blocking) return;
   const MPI_Request request = *argument<const MPI_Request*>(words_.back());
   if (kind_.form == CallForm::nonblocking) return watch_native_request(request, row);
-  watch_persistent_request(request, row, bytes_of_call(kind_.call, words_, large_counts_));
+  watch_persistent_request(request, row, bytes_of_call(kind_.call, words_, large_counts_), reason());
 }
 
 void CallCount::ended(int code) {

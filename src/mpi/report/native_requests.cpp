@@ -15,7 +15,8 @@ namespace {
 struct Entry {
   report::LedgerRow* row = nullptr;
   std::optional<std::uint64_t> bytes;  // of a persistent one
-  std::int64_t started_ns = 0;         // 0: it is not active, or was waited for already
+  NativeReason why = NativeReason::none;
+  std::int64_t started_ns = 0;  // 0: it is not active, or was waited for already
   bool active = false;
 };
 
@@ -38,34 +39,6 @@ void watch(MPI_Request request, const Entry& entry) {
   publish_count();
 }
 
-struct Starting {
-  template <Call call>
-  static int run(const CallSite& site, Word request) {
-    if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return site.pass(call, request);
-    return start<call>(site, 1, request, request);
-  }
-
-  // As MPI_Startall with `count` requests at `requests`.
-  template <Call call, class... Words>
-  static int start(const CallSite& site, int count, Word requests, Words... words) {
-    const std::int64_t began = monotonic_ns();
-    const int code = site.pass(call, words...);
-    const auto* list = reinterpret_cast<const MPI_Request*>(requests);
-    if (code != MPI_SUCCESS || site.inside_mpi()) return code;
-    const std::int64_t each = count > 0 ? (monotonic_ns() - began) / count : 0;
-    for (int i = 0; i < count; ++i) count_start(list[i], each);
-    return code;
-  }
-};
-
-struct StartingAll {
-  template <Call call>
-  static int run(const CallSite& site, Word count, Word requests) {
-    if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return site.pass(call, count, requests);
-    return Starting::start<call>(site, static_cast<int>(count), requests, count, requests);
-  }
-};
-
 }  // namespace
 
 namespace detail {
@@ -73,11 +46,11 @@ constinit std::atomic<std::uint32_t> watched_requests = 0;
 }
 
 void watch_native_request(MPI_Request request, report::LedgerRow& row) {
-  watch(request, Entry{&row, std::nullopt, monotonic_ns(), true});
+  watch(request, Entry{&row, std::nullopt, NativeReason::none, monotonic_ns(), true});
 }
 
-void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes) {
-  watch(request, Entry{&row, bytes, 0, false});
+void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes, NativeReason why) {
+  watch(request, Entry{&row, bytes, why, 0, false});
 }
 
 void forget_native_request(MPI_Request request) {
@@ -86,23 +59,31 @@ void forget_native_request(MPI_Request request) {
   publish_count();
 }
 
-void count_start(MPI_Request request, std::int64_t nanoseconds) {
-  Entry started;
+void count_start(MPI_Request request, std::int64_t nanoseconds, NativeReason why) {
+  WatchedStart started;
   {
     const std::scoped_lock lock(entries_mutex);
     const auto found = entries().find(handle_key(request));
     if (found == entries().end() || !found->second.bytes) return;
     found->second.active = true;
     found->second.started_ns = monotonic_ns();
-    started = found->second;
+    if (why == NativeReason::none) why = found->second.why;
+    started = WatchedStart{found->second.row, *found->second.bytes};
   }
-  const NativeReason why = current_job() == nullptr ? NativeReason::native_job : NativeReason::not_offloaded;
   change_row(*started.row, [&](report::LedgerRow& row) {
     ++row.calls;
     ++row.native[static_cast<std::size_t>(why)];
     row.call_ns += nanoseconds;
-    add_bytes(row, *started.bytes);
+    add_bytes(row, started.bytes);
   });
+}
+
+std::optional<WatchedStart> offloaded_start(MPI_Request request) {
+  const std::scoped_lock lock(entries_mutex);
+  const auto found = entries().find(handle_key(request));
+  if (found == entries().end() || !found->second.bytes) return std::nullopt;
+  found->second.active = false;
+  return WatchedStart{found->second.row, *found->second.bytes};
 }
 
 void TimedCompletion::begin(const CallSite& site, const MPI_Request* requests, int count) {
@@ -143,8 +124,5 @@ void TimedCompletion::end() {
   }
   publish_count();
 }
-
-OUTRIGGER_ENTRY(Start, 1, Starting)
-OUTRIGGER_ENTRY(Startall, 2, StartingAll)
 
 }  // namespace outrigger::mpi

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mpi/native/abi.hpp"
@@ -19,11 +20,19 @@ extern constinit std::atomic<std::uint32_t> watched_requests;
 }
 
 void watch_native_request(MPI_Request request, report::LedgerRow& row);
-// One that waits for MPI_Start, each of which hands over so many bytes.
-void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes);
+// One that waits for MPI_Start, each of which hands over so many bytes; if it is always native, `why`.
+void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes,
+                              report::NativeReason why);
 void forget_native_request(MPI_Request request);
-// MPI_Start, which has taken so long, where the request is a persistent collective's.
-void count_start(MPI_Request request, std::int64_t nanoseconds);
+// A native MPI_Start, which has taken so long, where the request is a persistent collective's. `why`: none where it is
+// always native.
+void count_start(MPI_Request request, std::int64_t nanoseconds, report::NativeReason why);
+// One that is not native: whose it is and how much it hands over.
+struct WatchedStart {
+  report::LedgerRow* row = nullptr;
+  std::uint64_t bytes = 0;
+};
+[[nodiscard]] std::optional<WatchedStart> offloaded_start(MPI_Request request);
 
 // Measures one completion call. Costs a load where no such request is known.
 class TimedCompletion {

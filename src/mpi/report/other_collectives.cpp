@@ -1,4 +1,4 @@
-// The collectives that are never offloaded, and the persistent forms of all: passed on, and counted for the report.
+// The collectives that are never offloaded: passed on, and counted for the report.
 #include "mpi/report/counted.hpp"
 
 namespace outrigger::mpi {
@@ -16,8 +16,10 @@ using OnlyCounted = Counted<collective, form, counts, PassedOn>;
   OUTRIGGER_COUNTED_ENTRY(name, words_b, OnlyCounted<CollectiveCall::lower, CallForm::blocking>)
 #define OUTRIGGER_NONBLOCKING(unused, name, lower, words_b, words_n, words_p) \
   OUTRIGGER_COUNTED_ENTRY(I##lower, words_n, OnlyCounted<CollectiveCall::lower, CallForm::nonblocking>)
-#define OUTRIGGER_PERSISTENT(unused, name, lower, words_b, words_n, words_p) \
-  OUTRIGGER_COUNTED_ENTRY(name##_init, words_p, OnlyCounted<CollectiveCall::lower, CallForm::persistent>)
+#define OUTRIGGER_COUNTED_PERSISTENT_ENTRY(name, arguments, ...) \
+  OUTRIGGER_PERSISTENT_ENTRY(name, arguments, __VA_ARGS__)
+#define OUTRIGGER_COUNTED_PERSISTENT(unused, name, lower, words_b, words_n, words_p) \
+  OUTRIGGER_COUNTED_PERSISTENT_ENTRY(name##_init, words_p, OnlyCounted<CollectiveCall::lower, CallForm::persistent>)
 #define OUTRIGGER_BLOCKING_C(unused, name, lower, words_b, words_n, words_p) \
   OUTRIGGER_COUNTED_ENTRY(name##_c, words_b, OnlyCounted<CollectiveCall::lower, CallForm::blocking, Counts::large>)
 #define OUTRIGGER_NONBLOCKING_C(unused, name, lower, words_b, words_n, words_p) \
@@ -31,14 +33,12 @@ OUTRIGGER_OTHER_CALLS(OUTRIGGER_BLOCKING, )
 OUTRIGGER_OTHER_CALLS(OUTRIGGER_NONBLOCKING, )
 OUTRIGGER_BARRIER_CALL(OUTRIGGER_BLOCKING, )
 OUTRIGGER_BARRIER_CALL(OUTRIGGER_NONBLOCKING, )
+OUTRIGGER_OTHER_CALLS(OUTRIGGER_COUNTED_PERSISTENT, )
+OUTRIGGER_BARRIER_CALL(OUTRIGGER_COUNTED_PERSISTENT, )
 #if OUTRIGGER_MPI4
-OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_PERSISTENT, )
-OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_PERSISTENT_C, )
-OUTRIGGER_OTHER_CALLS(OUTRIGGER_PERSISTENT, )
 OUTRIGGER_OTHER_CALLS(OUTRIGGER_BLOCKING_C, )
 OUTRIGGER_OTHER_CALLS(OUTRIGGER_NONBLOCKING_C, )
 OUTRIGGER_OTHER_CALLS(OUTRIGGER_PERSISTENT_C, )
-OUTRIGGER_BARRIER_CALL(OUTRIGGER_PERSISTENT, )
 #endif
 
 }  // namespace outrigger::mpi

@@ -1,10 +1,12 @@
 #include "mpi/report/report.hpp"
 
 #include <ctime>
+#include <optional>
 #include <utility>
 
 #include "base/clock.hpp"
 #include "mpi/collectives/operation.hpp"
+#include "mpi/report/native_requests.hpp"
 #include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
@@ -20,10 +22,32 @@ void count_native(NativeReason reason) {
   if (CallCount* call = CallCount::current()) call->stays_native(reason);
 }
 
+OffloadedStart::OffloadedStart(const Job& job, Operation& operation) {
+  operation.counted = nullptr;
+  if (!job.reporting || !counting()) return;
+  const std::optional<WatchedStart> watched = offloaded_start(operation.request);
+  if (!watched) return;
+  operation.counted = watched->row;
+  operation_ = &operation;
+  bytes_ = watched->bytes;
+  began_ns_ = monotonic_ns();
+}
+
+void OffloadedStart::end() {
+  if (!counting()) return;
+  const std::int64_t spent = monotonic_ns() - began_ns_;
+  change_row(*operation_->counted, [&](report::LedgerRow& row) {
+    ++row.calls;
+    ++row.offloaded;
+    row.call_ns += spent;
+    add_bytes(row, bytes_);
+  });
+}
+
 void count_post(Operation& operation) {
   CallCount* call = CallCount::current();
-  if (call == nullptr) return;
-  operation.counted = &call->offloaded_on(*operation.comm);
+  if (operation.persistent == nullptr && call != nullptr) operation.counted = &call->offloaded_on(*operation.comm);
+  if (operation.counted == nullptr) return;
   operation.posted_ns = monotonic_ns();
   change_row(*operation.counted, [&](report::LedgerRow& row) {
     ++row.algorithms[index_of(operation.algorithm)];
@@ -71,7 +95,7 @@ CallTimer::~CallTimer() {
   change_header([&](report::LedgerHeader& header) { header.cpu_in_calls_ns += cpu; });
   if (row_ == nullptr) return;
   change_row(*row_, [&](report::LedgerRow& row) {
-    (kind_ == Kind::post ? row.post_ns : row.completion_ns) += wall;
+    (kind_ == Kind::post || kind_ == Kind::start ? row.post_ns : row.completion_ns) += wall;
     if (kind_ != Kind::test) return;
     ++row.tests;
     row.test_ns += wall;

@@ -18,6 +18,24 @@ class CommState;
 
 using report::NativeReason;
 
+// While it lives, MPI_Start posts the operation.
+class OffloadedStart {
+ public:
+  OffloadedStart(const Job& job, Operation& operation);
+  OffloadedStart(const OffloadedStart&) = delete;
+  OffloadedStart& operator=(const OffloadedStart&) = delete;
+  ~OffloadedStart() {
+    if (operation_ != nullptr) end();
+  }
+
+ private:
+  void end();
+
+  Operation* operation_ = nullptr;  // null: it is not counted
+  std::uint64_t bytes_ = 0;
+  std::int64_t began_ns_ = 0;
+};
+
 // Of the collective that this thread is in.
 void count_native(NativeReason reason);
 void count_post(Operation& operation);
@@ -29,7 +47,7 @@ void count_completion(const Operation& operation, const client::OperationResult&
 // CPU time to the rank's.
 class CallTimer {
  public:
-  enum class Kind : std::uint8_t { post, completion, test };
+  enum class Kind : std::uint8_t { post, start, completion, test };
   CallTimer(const Job& job, Kind kind);
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;

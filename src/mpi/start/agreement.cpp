@@ -80,7 +80,7 @@ void combine(Vote& combined, const Vote& vote) {
   }
 }
 
-bool wait_for(HiddenMessage& message, Clock::time_point deadline) {
+bool wait_for_message(HiddenMessage& message, Clock::time_point deadline) {
   return wait_until(deadline, [&] { return message.done(); });
 }
 
@@ -134,7 +134,7 @@ class Tree {
   void gather(Vote& combined, Clock::time_point start, std::chrono::milliseconds limit) {
     const Clock::time_point deadline = votes_until(start, limit);
     for (Child& child : children_) {
-      if (wait_for(child.vote, deadline)) {
+      if (wait_for_message(child.vote, deadline)) {
         combine(combined, vote_in(child.vote));
       } else {
         refuse_without(combined, child.rank);
@@ -147,10 +147,10 @@ class Tree {
     HiddenMessage hello = HiddenMessage::receive(sizeof kThere, parent(), kHello);
     HiddenMessage decision = HiddenMessage::receive(sizeof(Vote), parent(), kDecision);
     gather(vote, start, limit);
-    if (!wait_for(hello, start + limit)) return false;
+    if (!wait_for_message(hello, start + limit)) return false;
     if (!decision.done()) {  // it is there already for those who come when the parent's time is over
       HiddenMessage mine = send(vote, parent(), kVote);
-      wait_for(decision, Clock::time_point::max());
+      wait_for_message(decision, Clock::time_point::max());
       static_cast<void>(mine.done());
     }
     vote = vote_in(decision);
@@ -161,7 +161,7 @@ class Tree {
   void tell_children(const Vote& decision) {
     for (Child& child : children_) {
       HiddenMessage told = send(decision, child.rank, kDecision);
-      if (child.vote.done()) wait_for(told, Clock::time_point::max());
+      if (child.vote.done()) wait_for_message(told, Clock::time_point::max());
     }
   }
 

@@ -6,11 +6,13 @@
 #include "base/time_slice.hpp"
 #include "mpi/collectives/operation.hpp"
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/completion/driving.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/memory/shared_heap.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
+#include "mpi/persistent/persistent.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/agreement.hpp"
 #include "mpi/start/find_services.hpp"
@@ -151,12 +153,14 @@ void end_job() {
   Job* job = current_job();
   if (job == nullptr) return end_native_report();
   drain_operations(*job);
+  end_driving();
   static_cast<void>(job->client->fatal());  // a rank that never waits for long has not looked
   say_if_unprotected(*job);
   if (job->reporting) write_report(*job);
   keep_choices(*job);
   describe_wire(*job);
   detail::current_job.store(nullptr, std::memory_order_release);
+  forget_all_persistent();
   forget_communicators(*job);
   forget_datatypes(*job);
   free_handles(*job);

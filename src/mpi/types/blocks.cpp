@@ -1,6 +1,7 @@
 #include "mpi/types/blocks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
@@ -19,6 +20,7 @@ std::uint64_t aligned(std::uint64_t bytes) {
 void Blocks::start(Form form, const void* buffer, std::uint32_t peers) {
   form_ = form;
   buffer_ = buffer;
+  buffer_handed_ = false;
   peers_ = peers;
   if (!listed()) return;
   counts_.resize(peers);
@@ -59,11 +61,18 @@ void Blocks::set_shared(const void* buffer, std::int64_t count, MPI_Datatype typ
   sum_up();
 }
 
+void Blocks::end_run(client::Client& client) {
+  if (staging_ != nullptr && !staging_handed_over_) client.release_staging(staging_);
+  staging_ = nullptr;
+  staging_handed_over_ = false;
+}
+
 void Blocks::reset(client::Client* client) {
-  if (staging_ != nullptr && client != nullptr && !staging_handed_over_) client->release_staging(staging_);
+  if (client != nullptr) end_run(*client);
   staging_ = nullptr;
   staging_handed_over_ = false;
   handed_ = {};
+  buffer_handed_ = false;
   if (!type_kept_) return;
   type_kept_ = false;
   if (form_ != Form::typed) {
@@ -76,6 +85,7 @@ void Blocks::reset(client::Client* client) {
 }
 
 void Blocks::use_buffer() {
+  if (std::exchange(buffer_handed_, true)) return;
   if (listed()) {
     extents_.resize(peers_);
     for (std::uint32_t i = 0; i < peers_; ++i) {
@@ -90,6 +100,7 @@ void Blocks::use_buffer() {
 
 bool Blocks::use_staging(client::Client& client) {
   std::uint64_t needed = 0;
+  buffer_handed_ = false;
   if (listed()) {
     extents_.resize(peers_);
     for (std::uint32_t i = 0; i < peers_; ++i) {

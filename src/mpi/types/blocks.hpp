@@ -33,6 +33,8 @@ class Blocks {
                  const MPI_Datatype* types, std::uint32_t peers);
   // Forgets buffers and type references; keeps the memory of the lists.
   void reset(client::Client* client);
+  // Gives back staging memory alone: the blocks are to be used again.
+  void end_run(client::Client& client);
 
   [[nodiscard]] std::uint64_t bytes_of(std::uint32_t peer) const {
     return static_cast<std::uint64_t>(count_of(peer) * shape(peer).size);
@@ -42,7 +44,7 @@ class Blocks {
   // Blocks need no packing: each is one dense piece of memory.
   [[nodiscard]] bool dense() const { return dense_; }
 
-  // Chooses the buffer itself. Only for dense blocks.
+  // Chooses the buffer itself, which is described once. Only for dense blocks.
   void use_buffer();
   // Chooses staging memory of the blocks' size. False: there is none.
   [[nodiscard]] bool use_staging(client::Client& client);
@@ -97,6 +99,7 @@ class Blocks {
   Form form_ = Form::regular;
   bool dense_ = false;
   bool type_kept_ = false;
+  bool buffer_handed_ = false;  // `handed_` is in the buffer
   std::int64_t count_ = 0;
   std::uint64_t total_bytes_ = 0;
   std::uint64_t largest_bytes_ = 0;

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "protocol/reduction.hpp"
+
 namespace outrigger::service {
 namespace {
 
@@ -17,11 +19,14 @@ std::optional<std::string> problem_of_group(const SlotRequestBody& body, std::ui
 
 std::optional<std::string> problem_of_header(const SlotRequestBody& body, std::uint32_t world_size) {
   const auto collective = static_cast<Collective>(body.collective);
-  if (!is_known(collective)) return "unknown collective";
+  if (find_row(collective) == nullptr) return "unknown collective";
   if (!has_algorithm(collective, static_cast<Algorithm>(body.algorithm))) return "unknown algorithm";
   if ((body.flags & ~(kSlotOwnBlockDone | kSlotReceiveFromRoot | kSlotKept)) != 0) return "unknown flags";
   if (((body.flags & kSlotReceiveFromRoot) != 0) != is_rooted(collective)) return "flags of another collective";
   if (is_rooted(collective) && body.receive.extents.region != 0) return "extents where there is one block";
+  const bool names_reduction = body.reduce_operation != 0 || body.element_type != 0;
+  if (names_reduction != is_reduction(collective)) return "operation and type of another collective";
+  if (names_reduction && !decode_reduction(body.reduce_operation, body.element_type)) return "no such reduction";
   if (auto problem = problem_of_group(body, world_size)) return problem;
   if (body.root >= body.group_size) return "root not below the group size";
   return std::nullopt;
@@ -161,6 +166,7 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   operation.algorithm = static_cast<Algorithm>(body.algorithm);
   operation.root = body.root;
   operation.digest = body.digest;
+  operation.reduction = decode_reduction(body.reduce_operation, body.element_type);
   operation.send = std::move(send).value();
   operation.receive = std::move(receive).value();
   if ((body.flags & kSlotReceiveFromRoot) != 0) operation.receive.only = GroupRank{body.root};

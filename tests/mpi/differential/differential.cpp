@@ -5,13 +5,14 @@
 // compared.
 //
 //   differential [--seed S] [--operations N] [--max-bytes B] [--threads T] [--window W] [--stall-s S] [--verbose 1]
-//               [--careful 1] [--blocking 1] [--pause-us P]
+//               [--careful 1] [--blocking 1] [--persistent N] [--pause-us P]
 //
 // --window W runs only that window: the replay that is printed with a difference. When nothing advances for S seconds,
 // it prints what is outstanding and ends; --verbose 1 prints every operation before it is posted. Without Outrigger
 // both sides are native, and the program must pass as well with --careful 1, which leaves out what the native MPIs of
-// Debian 12 do wrong. --blocking 1 runs every operation by its blocking form as well. --pause-us P: ranks rest for
-// about so long before they post, each time a little shorter or longer.
+// Debian 12 do wrong. --blocking 1 runs every operation by its blocking form as well. --persistent N posts
+// persistent forms instead, and starts each N times more. --pause-us P: ranks rest for about so long before they post,
+// each time a little shorter or longer.
 
 #include <mpi.h>
 #include <sched.h>
@@ -50,6 +51,7 @@ struct Options {
   bool careful = false;
   bool spoil = false;
   bool blocking = false;
+  int persistent = -1;  // so many more starts; -1: no persistent forms
   int pause_us = 0;
 };
 
@@ -57,7 +59,8 @@ struct Options {
   std::fprintf(stderr,
                "differential: %s\n"
                "usage: differential [--seed S] [--operations N] [--max-bytes B] [--threads 1|2] [--window W]\n         "
-               "           [--stall-s S] [--verbose 1] [--careful 1] [--blocking 1] [--spoil 1] [--pause-us P]\n",
+               "           [--stall-s S] [--verbose 1] [--careful 1] [--blocking 1] [--spoil 1] [--pause-us P]\n"
+               "                    [--persistent N]\n",
                problem);
   std::exit(2);
 }
@@ -84,6 +87,8 @@ Options read_options(int argc, char** argv) {
       options.careful = value != 0;
     } else if (name == "--blocking") {
       options.blocking = value != 0;
+    } else if (name == "--persistent" && value >= 0) {
+      options.persistent = static_cast<int>(value);
     } else if (name == "--pause-us" && value >= 0) {
       options.pause_us = static_cast<int>(value);
     } else if (name == "--spoil") {
@@ -182,6 +187,16 @@ class Window {
       const std::optional<std::string> difference = operation->difference();
       if (difference) good = fail("blocking form of " + operation->describe() + "\n  " + *difference);
     }
+    for (std::unique_ptr<Operation>& operation : planned_) {
+      if (operation == nullptr || !operation->is_persistent()) continue;
+      for (int i = 0; i < options_.persistent; ++i) {
+        operation->run_again();
+        watchdog.advanced();
+        const std::optional<std::string> difference = operation->difference();
+        if (difference) good = fail("another start of " + operation->describe() + "\n  " + *difference);
+      }
+      operation->free_persistent();
+    }
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       const Message& message = messages_[i];
       if (message.to == rank_ && !received_[i].untouched(message.content)) {
@@ -271,6 +286,9 @@ class Window {
     for (const Step& step : steps_) descriptions_.push_back(describe(step));
   }
 
+  [[nodiscard]] bool is_persistent(const Step& step) const {
+    return step.kind == Step::Kind::operation && planned_[step.index]->is_persistent();
+  }
   [[nodiscard]] std::string describe(const Step& step) const {
     if (step.kind == Step::Kind::operation) return planned_[step.index]->describe();
     if (step.kind == Step::Kind::barrier) return "MPI_Ibarrier before operation " + std::to_string(step.index);
@@ -282,6 +300,9 @@ class Window {
   void post_step(std::size_t i) {
     const Step& step = steps_[i];
     MPI_Request* request = &requests_[i];
+    if (step.kind == Step::Kind::operation && options_.persistent >= 0) {
+      return planned_[step.index]->post_persistent(request);
+    }
     if (step.kind == Step::Kind::operation) return planned_[step.index]->post(request);
     if (step.kind == Step::Kind::barrier) {
       MPI_Ibarrier(barrier_on_[step.index], request);
@@ -330,7 +351,7 @@ class Window {
     const bool message = step.kind == Step::Kind::send || step.kind == Step::Kind::receive;
     if (message && messages_[step.index].persistent) {
       MPI_Request_free(&requests_[i]);
-    } else if (requests_[i] != MPI_REQUEST_NULL) {
+    } else if (requests_[i] != MPI_REQUEST_NULL && !is_persistent(step)) {
       failed_ = !fail(describe(step) + ": completed, but its request is not MPI_REQUEST_NULL");
     }
   }

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "../programs/persistent_calls.hpp"
+
 namespace differential {
 namespace {
 
@@ -355,6 +357,64 @@ Operation::Place Operation::sent_from() const {
 void Operation::post(MPI_Request* request) {
   const Place to = place_in(receive_side_, received_.base(), receive_absolute_);
   start(sent_from(), to, large_form_, communicator_->offloaded, request);
+}
+
+void Operation::make_persistent(const Place& from, const Place& to, MPI_Comm communicator) {
+  handles_[0] = from.types;
+  handles_[1] = to.types;
+  const persistent::Calls& of_mpi = persistent::calls();
+  const int* counts = from.side->counts.data();
+  const int* to_counts = to.side->counts.data();
+  const int* displacements = from.side->displacements.data();
+  const int* to_displacements = to.side->displacements.data();
+  const int count = from.side->counts.empty() ? 0 : counts[from.block];
+  const MPI_Datatype* types = handles_[0].data();
+  const MPI_Datatype* to_types = handles_[1].data();
+  const MPI_Info info = MPI_INFO_NULL;
+  switch (plan_.call) {
+    case Call::alltoall:
+      of_mpi.alltoall(from.address, count, types[0], to.address, to_counts[0], to_types[0], communicator, info,
+                      &persistent_);
+      break;
+    case Call::alltoallv:
+      of_mpi.alltoallv(from.address, counts, displacements, types[0], to.address, to_counts, to_displacements,
+                       to_types[0], communicator, info, &persistent_);
+      break;
+    case Call::alltoallw:
+      of_mpi.alltoallw(from.address, counts, displacements, types, to.address, to_counts, to_displacements, to_types,
+                       communicator, info, &persistent_);
+      break;
+    case Call::allgather:
+      of_mpi.allgather(from.address, count, types[0], to.address, to_counts[0], to_types[0], communicator, info,
+                       &persistent_);
+      break;
+    case Call::bcast: {
+      const Place& here = end(from, to);
+      of_mpi.bcast(here.address, here.side->counts[0], here.types[0], root(), communicator, info, &persistent_);
+      break;
+    }
+    case Call::allgatherv:
+      of_mpi.allgatherv(from.address, count, types[0], to.address, to_counts, to_displacements, to_types[0],
+                        communicator, info, &persistent_);
+      break;
+  }
+}
+
+void Operation::post_persistent(MPI_Request* request) {
+  if (communicator_->size == 1) return post(request);
+  make_persistent(sent_from(), place_in(receive_side_, received_.base(), receive_absolute_), communicator_->offloaded);
+  MPI_Start(&persistent_);
+  *request = persistent_;
+}
+
+void Operation::run_again() {
+  received_.fill(receive_content_);
+  MPI_Start(&persistent_);
+  MPI_Wait(&persistent_, MPI_STATUS_IGNORE);
+}
+
+void Operation::free_persistent() {
+  MPI_Request_free(&persistent_);
 }
 
 void Operation::run_blocking_form() {

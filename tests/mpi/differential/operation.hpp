@@ -52,6 +52,13 @@ class Operation {
   Operation(const Plan& plan, const Communicator& communicator);
 
   void post(MPI_Request* request);
+  // The same by the persistent form, which stays until it is freed. Afterwards, run_again() as often as wanted, the
+  // same number on all ranks: collective and blocking.
+  // In a group of one, which is native, nonblocking: MPICH 4.0 gives persistent ones that have ended once more.
+  void post_persistent(MPI_Request* request);
+  [[nodiscard]] bool is_persistent() const { return persistent_ != MPI_REQUEST_NULL; }
+  void run_again();
+  void free_persistent();
   // Runs the same on the native twin, never in place nor to MPI_BOTTOM: collective and blocking.
   void run_native();
   // After run_native: receives once more by the blocking form, on the communicator that is offloaded.
@@ -90,6 +97,7 @@ class Operation {
   [[nodiscard]] Place sent_from() const;
   static Place place_in(const Side& side, void* base, const std::vector<Datatype>& absolute);
   void start(const Place& from, const Place& to, bool large, MPI_Comm communicator, MPI_Request* request);
+  void make_persistent(const Place& from, const Place& to, MPI_Comm communicator);
   void start_large(const Place& from, const Place& to, MPI_Comm communicator, MPI_Request* request);
   void run_blocking(MPI_Comm communicator, const Place& from, const Place& to);
   [[nodiscard]] int root() const;
@@ -111,6 +119,7 @@ class Operation {
   std::vector<Datatype> send_absolute_;
   std::vector<Datatype> receive_absolute_;
   std::vector<MPI_Datatype> handles_[2];  // must outlive the call
+  MPI_Request persistent_ = MPI_REQUEST_NULL;
   bool large_form_ = false;
   bool blocking_reference_ = false;
   std::uint64_t send_content_ = 0;

@@ -1,5 +1,6 @@
-// How many instructions a rank retires inside MPI_Ialltoall, and inside an MPI_Wait that it enters after the data has
-// arrived, for blocks of different sizes in memory from MPI_Alloc_mem and from malloc.
+// How many instructions a rank retires inside MPI_Ialltoall, inside an MPI_Wait that it enters after the data has
+// arrived, and inside MPI_Start and MPI_Wait of the persistent form, for blocks of different sizes in memory from
+// MPI_Alloc_mem and from malloc.
 //
 //   instructions BYTES...
 //
@@ -13,6 +14,8 @@
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+#include "persistent_calls.hpp"
 
 #if __has_include(<valgrind/callgrind.h>)
 #pragma GCC diagnostic ignored "-Wpedantic"
@@ -44,6 +47,7 @@ class Buffers {
  public:
   Buffers(bool mapped, std::size_t block) : mapped_(mapped), block_(block), send_(allocate()), receive_(allocate()) {}
   ~Buffers() {
+    if (persistent_ != MPI_REQUEST_NULL) MPI_Request_free(&persistent_);
     release(send_);
     release(receive_);
   }
@@ -51,18 +55,31 @@ class Buffers {
   Buffers& operator=(const Buffers&) = delete;
 
   void post() {
-    ++round_;
-    for (std::size_t end = block_; end <= bytes(); end += block_) send_[end - 1] = round_;
-    MPI_Barrier(MPI_COMM_WORLD);
+    next_round();
     const int count = static_cast<int>(block_);
+    if (persistent_ != MPI_REQUEST_NULL) {
+      profile_begins();
+      MPI_Start(&persistent_);
+      profile_ends("start");
+      return;
+    }
     profile_begins();
     MPI_Ialltoall(send_, count, MPI_BYTE, receive_, count, MPI_BYTE, MPI_COMM_WORLD, &request_);
     profile_ends("post");
   }
   void wait() {
+    const bool started = persistent_ != MPI_REQUEST_NULL;
     profile_begins();
-    MPI_Wait(&request_, MPI_STATUS_IGNORE);
-    profile_ends("wait");
+    MPI_Wait(started ? &persistent_ : &request_, MPI_STATUS_IGNORE);
+    profile_ends(started ? "end" : "wait");
+  }
+  // From now on the persistent form, where the MPI has it.
+  [[nodiscard]] bool make_persistent() {
+    if (!persistent::calls().there()) return false;
+    const int count = static_cast<int>(block_);
+    persistent::calls().alltoall(send_, count, MPI_BYTE, receive_, count, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                 &persistent_);
+    return true;
   }
   // Looks at the memory only: no MPI call may be needed for the data to come.
   void sleep_until_filled(int patience) const {
@@ -81,6 +98,11 @@ class Buffers {
   [[nodiscard]] bool is_helped() const { return here(rank); }
 
  private:
+  void next_round() {
+    ++round_;
+    for (std::size_t end = block_; end <= bytes(); end += block_) send_[end - 1] = round_;
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
   [[nodiscard]] std::size_t bytes() const { return block_ * static_cast<std::size_t>(size); }
   [[nodiscard]] char* allocate() const {
     void* memory = nullptr;
@@ -130,6 +152,7 @@ class Buffers {
   char* send_;
   char* receive_;
   MPI_Request request_ = MPI_REQUEST_NULL;
+  MPI_Request persistent_ = MPI_REQUEST_NULL;
 };
 
 bool exchange(Buffers& buffers, int patience = 1) {
@@ -145,6 +168,11 @@ void run(bool mapped, std::size_t block) {
   Buffers buffers(mapped, block);
   bool helped = false;
   for (int i = 0; i < kFirstOperations || (!helped && i < kMostFirstOperations); ++i) helped = exchange(buffers);
+  buffers.measured(rank == 0);
+  for (int i = 0; i < kOperations; ++i) exchange(buffers, i + 1);
+  if (!buffers.make_persistent()) return;
+  buffers.measured(false);
+  for (int i = 0; i < kFirstOperations; ++i) exchange(buffers);
   buffers.measured(rank == 0);
   for (int i = 0; i < kOperations; ++i) exchange(buffers, i + 1);
 }

@@ -1,0 +1,62 @@
+#include "persistent.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "fail.h"
+
+typedef int (*Regular)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request*);
+typedef int (*Alltoallv)(const void*, const int*, const int*, MPI_Datatype, void*, const int*, const int*, MPI_Datatype,
+                         MPI_Comm, MPI_Info, MPI_Request*);
+typedef int (*Alltoallw)(const void*, const int*, const int*, const MPI_Datatype*, void*, const int*, const int*,
+                         const MPI_Datatype*, MPI_Comm, MPI_Info, MPI_Request*);
+typedef int (*Allgatherv)(const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm,
+                          MPI_Info, MPI_Request*);
+typedef int (*Bcast)(void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
+
+// A function by way of a pointer to data, which ISO C does not convert.
+typedef union {
+  void* address;
+  Regular regular;
+  Alltoallv alltoallv;
+  Alltoallw alltoallw;
+  Allgatherv allgatherv;
+  Bcast bcast;
+} Function;
+
+static Function function_of(Collective collective) {
+  static const char* const kNames[kCollectives] = {"Alltoall",  "Alltoallv",  "Alltoallw",
+                                                   "Allgather", "Allgatherv", "Bcast"};
+  static const char* const kPrefixes[] = {"MPIX_", "MPI_"};
+  for (int i = 0; i < 2; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s_init", kPrefixes[i], kNames[collective]);
+    const Function found = {.address = dlsym(RTLD_DEFAULT, name)};
+    if (found.address) return found;
+  }
+  fail("this MPI has no MPI_%s_init", kNames[collective]);
+}
+
+void persistent_init(const Workload* w, MPI_Comm comm, MPI_Request* request) {
+  const Function call = function_of(w->collective);
+  const MPI_Datatype type = MPI_BYTE;
+  switch (w->collective) {
+    case kIalltoall:
+    case kIallgather:
+      call.regular(w->send, w->bytes, type, w->receive, w->bytes, type, comm, MPI_INFO_NULL, request);
+      break;
+    case kIalltoallv:
+      call.alltoallv(w->send, w->counts, w->displacements, type, w->receive, w->counts, w->displacements, type, comm,
+                     MPI_INFO_NULL, request);
+      break;
+    case kIalltoallw:
+      call.alltoallw(w->send, w->counts, w->displacements, w->types, w->receive, w->counts, w->displacements, w->types,
+                     comm, MPI_INFO_NULL, request);
+      break;
+    case kIallgatherv:
+      call.allgatherv(w->send, w->bytes, type, w->receive, w->counts, w->displacements, type, comm, MPI_INFO_NULL,
+                      request);
+      break;
+    default: call.bcast(w->rank == 0 ? w->send : w->receive, w->bytes, type, 0, comm, MPI_INFO_NULL, request);
+  }
+}

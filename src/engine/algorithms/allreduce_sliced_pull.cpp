@@ -1,0 +1,60 @@
+// sliced_pull: allreduce in which every rank owns a slice of the result: reduce-scatter, then allgather, both by pulls.
+//
+// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004: a long vector is best reduced
+// by a reduce-scatter followed by an allgather. His halve and double distances; ours do each in one step, as every
+// service process may read every contribution: the owner of a slice reads it of all ranks and reduces it into its own
+// rank's receive buffer, and all others have it from there. Slices, the fixed order and what happens on failure are
+// ours.
+//
+// Picture (3 ranks; A, B, C: their contributions; the columns are slices, rank i owns the i-th):
+//
+//     contributions       reduced by the owner        passed on
+//     A  [A0|A1|A2]       [A0+B0+C0|    |    ]       [0|1|2]
+//     B  [B0|B1|B2]  ──▶  [    |A1+B1+C1|    ]  ──▶  [0|1|2]
+//     C  [C0|C1|C2]       [    |    |A2+B2+C2]       [0|1|2]
+//
+// Order: always that of group ranks, ((0 + 1) + 2) + ..., whatever arrives first, and wherever ranks and service
+// processes are: the same contributions give the same bits, also in another placement.
+// Late arrivals: nothing of the result can be known before the last rank has posted, and nothing is done before.
+//
+// Per local rank, group of p on n nodes, s service processes with members; a slice in pieces of about `segment_bytes`:
+//     announcements   s - 1 (each 108 bytes)
+//     reductions      p - 1 of each piece of the own slice, each with two operands read and one result written; a
+//     rank's
+//                     contribution is read once in all, whoever owns what
+//     moves           of the p - 1 other slices' pieces, at most `window_moves` of both in flight per service process
+//     on the wire     a slice of each rank of another node, 1/p of the vector each; of another node's slices each once
+//                     per node. With one rank a node that is twice (p - 1)/p of the vector, the least there can be;
+//                     with more, contributions of a node's ranks cross one by one. Per piece from another service
+//                     process a replica request (52 bytes), answer (76), done (44); a release (52) for every rank
+//     bounds          state O(p) per local rank, of which 16 bytes a slice; a coroutine for each piece. Slices have
+//                     `split_bytes` or more, so short vectors have few owners
+//
+// Restarts: a contribution stays until all have the whole result, so what is not marked can always be made again, and
+// comes out the same. It is made in a receive buffer from which others may still read what an earlier incarnation has
+// made there: these are waited for (relay/quiescence). Who finds that the owner's service process has nothing reduces
+// for itself.
+#include <vector>
+
+#include "engine/algorithms/reduce_slices.hpp"
+#include "engine/registry.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+// A slice of another node comes to one service process of this one, by turns, and to that from its owner's.
+std::optional<SpId> ask_owner(const Membership& group, const Segment& piece, std::uint32_t hop) {
+  const SpId owner = group.service_of(piece.source);
+  if (group.on_own_node(piece.source)) return hop == 0 ? std::optional(owner) : std::nullopt;
+  const std::vector<SpId>& siblings = group.services_of_node();
+  if (hop == 0) return siblings[piece.source.value() % siblings.size()];
+  return hop == 1 ? std::optional(owner) : std::nullopt;
+}
+
+}  // namespace
+
+Task allreduce_sliced_pull(Operation& operation, LocalRank& rank) {
+  return reduce_slices(operation, rank, ask_owner);
+}
+
+}  // namespace outrigger::engine

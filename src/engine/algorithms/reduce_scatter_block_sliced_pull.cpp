@@ -1,0 +1,34 @@
+// sliced_pull: reduce-scatter of equal blocks, each reduced by the service process of the rank that it is for.
+//
+// Source: the first half of allreduce_sliced_pull.cpp, which has Rabenseifner's.
+//
+// Picture (3 ranks; A, B, C: their contributions):
+//
+//     contributions       receive buffers
+//     A  [A0|A1|A2]       [A0+B0+C0]
+//     B  [B0|B1|B2]  ──▶  [A1+B1+C1]
+//     C  [C0|C1|C2]       [A2+B2+C2]
+//
+// Order: that of group ranks, always: the same bits as by allreduce, wherever ranks are.
+// Late arrivals: nothing of a block is known before the last rank has posted, and nothing is done before.
+//
+// Per local rank, group of p, s service processes with members:
+//     announcements   s - 1 (each 108 bytes)
+//     reductions      p - 1 of each piece of its block
+//     on the wire     the block of each rank of another node, p - 1 of them at most: the least there is without adding
+//     up
+//                     within nodes first; a release (52 bytes) for every rank
+//     bounds          state O(p) per local rank; at most `window_moves` pieces in flight per service process
+//
+// Restarts: contributions stay until their ranks' blocks are all there; what is not marked is reduced again.
+#include "engine/algorithms/reduce_slices.hpp"
+#include "engine/registry.hpp"
+#include "engine/relay/segmented_block.hpp"
+
+namespace outrigger::engine {
+
+Task reduce_scatter_block_sliced_pull(Operation& operation, LocalRank& rank) {
+  return reduce_slices(operation, rank, kAtSource);
+}
+
+}  // namespace outrigger::engine

@@ -1,0 +1,111 @@
+#include "engine/algorithms/reduce_slices.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/core/reduction.hpp"
+#include "engine/relay/replicas.hpp"
+#include "engine/relay/segmented_block.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+// What the source contributes to a piece.
+Block contribution(const LocalRank& rank, GroupRank source, const Segment& piece) {
+  const PairExtent& slice = rank.posted().receive.extents[index_of(piece.source)];
+  Block block = rank.blocks.contribution(source);
+  block.memory.address += static_cast<std::uint64_t>(slice.offset_bytes) + piece.offset_bytes;
+  block.bytes = piece.bytes;
+  return block;
+}
+
+// A piece of the result, into the rank's buffer: from a rank that has it, or out of all contributions.
+Task get_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index, Route route) {
+  LocalRank& rank = slice.rank();
+  const Segment piece = slice.segment(index);
+  Fetch fetch(operation.replicas(), rank, piece, route);
+  co_await fetch.located();
+  co_await operation.enter_window(rank);
+  const Block to = fetch.to();
+  fabric::MoveOutcome outcome;
+  if (!fetch.at_source() || operation.membership().size() == 1) {
+    const Block from = fetch.at_source() ? contribution(rank, rank.me(), piece) : fetch.from();
+    outcome = co_await operation.move(from, to);
+  } else {
+    Block so_far = contribution(rank, GroupRank{0}, piece);
+    for (std::size_t i = 1; i < operation.membership().size(); ++i) {
+      const Block next = contribution(rank, group_rank(i), piece);
+      outcome = co_await reduce(operation, rank, so_far, next, to);
+      if (outcome.status != fabric::MoveStatus::ok) break;
+      so_far = to;
+    }
+  }
+  operation.leave_window(rank);
+  fetch.moved(outcome);
+  slice.end(index, outcome);
+}
+
+Task get_slice(Operation& operation, LocalRank& rank, GroupRank owner, Countdown& missing, fabric::MoveOutcome& failure,
+               Route route) {
+  const std::uint64_t bytes = rank.blocks.expected_bytes(owner);
+  const std::uint64_t piece_bytes = std::max<std::uint64_t>(1, operation.context.config.limits.segment_bytes);
+  const auto pieces = std::clamp<std::uint64_t>(bytes / piece_bytes, 1, peer::kMaxSegments);
+  SegmentedBlock slice(operation, rank, owner, static_cast<std::uint32_t>(pieces),
+                       rank.posted().reduction->element_bytes(), get_piece);
+  slice.fetch_all(route);
+  co_await slice.complete();
+  const fabric::MoveOutcome outcome = slice.outcome();
+  end_slice(operation, rank, owner, outcome);
+  if (outcome.status != fabric::MoveStatus::ok) failure = outcome;
+  missing.count();
+}
+
+// Slices that are not there yet, from the own one on.
+std::vector<GroupRank> missing_slices(const Operation& operation, const LocalRank& rank) {
+  std::vector<GroupRank> missing;
+  const std::size_t size = operation.membership().size();
+  for (std::size_t step = 0; step < size; ++step) {
+    const GroupRank owner = group_rank((index_of(rank.me()) + step) % size);
+    if (rank.blocks.expected_bytes(owner) != 0 && !rank.pairs[owner].placed) missing.push_back(owner);
+  }
+  return missing;
+}
+
+// All have come, and with as much as this rank has.
+bool has_all_contributions(const Operation& operation, const LocalRank& rank) {
+  for (std::size_t i = 0; i < operation.membership().size(); ++i) {
+    if (rank.blocks.contribution(group_rank(i)).bytes != rank.posted().send.block_bytes) return false;
+  }
+  return true;
+}
+
+void end_contributions(Operation& operation, LocalRank& rank, const fabric::MoveOutcome& outcome) {
+  for (std::size_t i = 0; i < operation.membership().size(); ++i) {
+    const GroupRank source = group_rank(i);
+    if (rank.pairs[source].receive == ReceiveState::moving) end_contribution(operation, rank, source, outcome);
+  }
+}
+
+}  // namespace
+
+Task reduce_slices(Operation& operation, LocalRank& rank, Route route) {
+  operation.announce_send_blocks(rank);  // my contribution may be read
+  const std::vector<GroupRank> missing = missing_slices(operation, rank);
+  for (;;) {
+    const std::optional<GroupRank> source = co_await rank.next_ready_peer();
+    if (!source) break;  // all have come, or will not
+  }
+  fabric::MoveOutcome failure;
+  if (!missing.empty() && !has_all_contributions(operation, rank)) rank.fail(CompletionStatus::mismatch);
+  if (!missing.empty() && rank.record.status == CompletionStatus::ok) {
+    co_await operation.replicas().quiescence.quiet();
+    Countdown left(operation.context.scheduler, static_cast<std::uint32_t>(missing.size()));
+    for (const GroupRank owner : missing) rank.spawn(get_slice(operation, rank, owner, left, failure, route));
+    co_await left.done();
+  }
+  end_contributions(operation, rank, failure);
+  co_await rank.filled_and_released();
+  operation.complete(rank);
+}
+
+}  // namespace outrigger::engine

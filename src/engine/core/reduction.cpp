@@ -1,0 +1,26 @@
+#include "engine/core/reduction.hpp"
+
+#include "engine/core/settlement.hpp"
+
+namespace outrigger::engine {
+
+Reduce reduce(const Operation& operation, const LocalRank& rank, const Block& left, const Block& right,
+              const Block& into) {
+  return Reduce(operation.context, *rank.posted().reduction, left, right, into);
+}
+
+void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome) {
+  const CompletionStatus status = status_of(outcome);
+  if (status != CompletionStatus::ok) return rank.fail(status);
+  operation.mark_delivered(rank, owner, outcome);
+  rank.record.bytes_by_reach[static_cast<std::size_t>(outcome.reach)] += rank.blocks.expected_bytes(owner);
+  rank.pairs.set_placed(owner);
+}
+
+void end_contribution(Operation& operation, LocalRank& rank, GroupRank source, const fabric::MoveOutcome& outcome) {
+  release_source(operation, rank, source, status_of(outcome));
+  rank.pairs.end_move();
+  rank.fill(source);
+}
+
+}  // namespace outrigger::engine

@@ -1,0 +1,19 @@
+// What algorithms do with reductions: two operands are reduced, a slice of the result is in its place, a contribution
+// is not needed any more. Pairs are contributions, of which each rank needs all; marks and places are the slices'.
+#pragma once
+
+#include "engine/core/operation.hpp"
+
+namespace outrigger::engine {
+
+// Awaited: into = left op right, by the rank's reduction; `into` may be `left`.
+[[nodiscard]] Reduce reduce(const Operation& operation, const LocalRank& rank, const Block& left, const Block& right,
+                            const Block& into);
+
+// The owner's slice of the result is in the rank's buffer, which is marked, or cannot be had. In the order of what is
+// done for a block: bytes placed, this, and with all slices there end_contribution() for all.
+void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome);
+// The source is released.
+void end_contribution(Operation& operation, LocalRank& rank, GroupRank source, const fabric::MoveOutcome& outcome);
+
+}  // namespace outrigger::engine

@@ -1,0 +1,55 @@
+#include "mpi/completion/driving.hpp"
+
+#include <mutex>
+
+#include "mpi/collectives/operation.hpp"
+#include "mpi/native/constants.hpp"
+#include "mpi/native/message.hpp"
+#include "mpi/native/real.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+constinit std::mutex driving_mutex;
+constinit bool is_made = false;
+MPI_Request made{};
+
+int query_nothing(void* /*state*/, MPI_Status* status) {
+  real().Status_set_elements(status, constants().byte, 0);
+  real().Status_set_cancelled(status, 0);
+  return MPI_SUCCESS;
+}
+
+int free_nothing(void* /*state*/) {
+  return MPI_SUCCESS;
+}
+
+int cancel_nothing(void* /*state*/, int /*complete*/) {
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+MPI_Request driving_request() {
+  const std::scoped_lock lock(driving_mutex);
+  if (!is_made) {
+    const int code = real().Grequest_start(&query_nothing, &free_nothing, &cancel_nothing, nullptr, &made);
+    if (code != MPI_SUCCESS) die("%s gave out no generalized request (code %d)", kAbiName, code);
+    is_made = true;
+  }
+  return made;
+}
+
+MPI_Request request_to_drive_with(const Operation& operation) {
+  return operation.persistent != nullptr ? driving_request() : operation.request;
+}
+
+void end_driving() {
+  const std::scoped_lock lock(driving_mutex);
+  if (!is_made) return;
+  is_made = false;
+  real().Grequest_complete(made);
+  real().Wait(&made, MPI_STATUS_IGNORE);
+}
+
+}  // namespace outrigger::mpi

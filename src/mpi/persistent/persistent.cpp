@@ -1,0 +1,92 @@
+#include "mpi/persistent/persistent.hpp"
+
+#include <vector>
+
+#include "mpi/collectives/course.hpp"
+#include "mpi/completion/request_table.hpp"
+#include "mpi/report/native_requests.hpp"
+#include "mpi/report/report.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+Steered steer(const Job& job, Operation& operation) {
+  const PersistentStarts& starts = *operation.persistent;
+  CommState& comm = *operation.comm;
+  if (starts.table.by_user) {
+    if (services_fail(job, comm, false)) return {NativeReason::services_died};
+    return {NativeReason::none, *starts.table.algorithm};
+  }
+  client::NativeSpell::Call call;
+  if (starts.key.without_sizes()) call = comm.calls().spell({operation.collective, false}).next();
+  if (call.native) return {NativeReason::measured_choice};
+  const Steered steered = ask_course(job, comm, starts.key, starts.table, call.counted);
+  if (steered.native == NativeReason::small_blocks && starts.key.without_sizes()) {
+    note_largest_block(job, comm, operation.collective, operation.receive.largest_bytes());
+  }
+  return steered;
+}
+
+}  // namespace
+
+namespace detail {
+constinit std::atomic<std::uint32_t> persistent_count = 0;
+}
+
+bool keep_for_starts(const Offload::Starts& starts, Operation& operation, MPI_Request request) {
+  operation.comm = operation.comm->derive_persistent(starts.ordinal);
+  operation.request = request;
+  operation.persistent = new PersistentStarts{starts.key, starts.table};
+  operation.by_course = !starts.table.by_user;
+  // Types may be freed from now on.
+  for (Blocks* side : {&operation.send, &operation.receive}) side->keep_type();
+  insert_request(request, operation);
+  detail::persistent_count.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+Operation* find_persistent(MPI_Request request) {
+  Operation* operation = nothing_persistent() ? nullptr : find_request(request);
+  return operation == nullptr || operation->persistent == nullptr ? nullptr : operation;
+}
+
+void erase_persistent(MPI_Request request) {
+  erase_request(request);
+  detail::persistent_count.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void forget_all_persistent() {
+  std::vector<Operation*> all;
+  each_request([&all](Operation& operation) {
+    if (operation.persistent != nullptr) all.push_back(&operation);
+  });
+  for (Operation* operation : all) {
+    const bool ended = !is_running(*operation) || operation->done.load(std::memory_order_acquire);
+    erase_persistent(operation->request);
+    if (ended) forget_persistent(*operation);  // else the client still knows it
+  }
+}
+
+bool decide_start(const Job& job, Operation& operation) {
+  const Steered steered = steer(job, operation);
+  operation.persistent->native = steered.native;
+  operation.algorithm = steered.algorithm;
+  if (steered.native != NativeReason::none) operation.persistent->state = PersistentStarts::State::native;
+  return steered.native == NativeReason::none;
+}
+
+void start_run(Job& job, Operation& operation) {
+  operation.persistent->state = PersistentStarts::State::running;
+  operation.copies_own_block = operation.own_block_by_rank = false;
+  operation.error = MPI_SUCCESS;
+  operation.posted_ns = 0;
+  operation.done.store(false, std::memory_order_relaxed);
+  operation.busy.store(false, std::memory_order_relaxed);
+  const OffloadedStart counted(job, operation);
+  CallTimer timer(job, CallTimer::Kind::start);
+  timer.belongs_to(operation);
+  post_operation(job, operation);
+}
+
+}  // namespace outrigger::mpi

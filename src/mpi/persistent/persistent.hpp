@@ -1,0 +1,70 @@
+// Persistent collectives: MPI_X_init describes an operation once, and each MPI_Start runs it.
+//
+// The request that the program holds is the MPI's own: MPI_X_init is passed on. Where a start is native, so is the run,
+// and the MPI does everything. Where it is not, the operation is posted as it was described, and the MPI is not told.
+// To it the request stays inactive, and as one that was never started, which not every MPI bears: MPICH 4.0 waits for
+// it for ever. So completion calls find it among those that are ours (request_table.hpp) as long as it is there, and
+// show the MPI a null request instead, unless its last start was native.
+//
+//   MPI_X_init    ranks call it in one order: the how-manieth it is on its communicator names a group of its own
+//   MPI_Start     ranks may start different ones in different orders; the how-manieth start of this one it is numbers
+//                 the operation, and the group's course says whether it is native: on all ranks alike
+//
+// Thread rule: any thread; one request is used by one at a time, as MPI has it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/post.hpp"
+#include "mpi/native/abi.hpp"
+#include "report/ledger.hpp"
+
+namespace outrigger::mpi {
+
+struct Job;
+
+// How the starts of one are decided.
+struct PersistentStarts {
+  CallKey key;
+  Decision table;
+  report::NativeReason native = report::NativeReason::none;  // why the last start was
+  enum class State : std::uint8_t {
+    inactive,  // ... but the last start was not native
+    running,   // ... and is active
+    native     // active or not, as the MPI knows
+  } state = State::inactive;
+};
+
+namespace detail {
+extern constinit std::atomic<std::uint32_t> persistent_count;
+}
+
+// The one question that MPI_Start asks first.
+[[nodiscard]] inline bool nothing_persistent() {
+  return detail::persistent_count.load(std::memory_order_relaxed) == 0;
+}
+
+// `operation` is what the MPI's inactive `request` does. Always true.
+bool keep_for_starts(const Offload::Starts& starts, Operation& operation, MPI_Request request);
+// nullptr: it is not a persistent collective, or always native.
+[[nodiscard]] Operation* find_persistent(MPI_Request request);
+// The request is to be freed: it is not known any more.
+void erase_persistent(MPI_Request request);
+// At the end, when nothing runs any more.
+void forget_all_persistent();
+
+[[nodiscard]] inline bool is_running(const Operation& operation) {
+  return operation.persistent->state == PersistentStarts::State::running;
+}
+// The MPI is to complete its request.
+[[nodiscard]] inline bool is_native(const Operation& operation) {
+  return operation.persistent != nullptr && operation.persistent->state == PersistentStarts::State::native;
+}
+// MPI_Start of one that is inactive, at first: whether it is not native. All ranks come to the same.
+[[nodiscard]] bool decide_start(const Job& job, Operation& operation);
+// Then, if so.
+void start_run(Job& job, Operation& operation);
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,123 @@
+// MPI_Start and MPI_Startall.
+#include "mpi/choice/lost_time.hpp"
+#include "mpi/completion/completion.hpp"
+#include "mpi/completion/waiting.hpp"
+#include "mpi/native/entry.hpp"
+#include "mpi/persistent/persistent.hpp"
+#include "mpi/report/native_requests.hpp"
+#include "mpi/report/report.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+// Starts `count` requests of a call in order: ours one by one, and what lies between them as `native`, of type int(the
+// first, how many), has it.
+template <class Native>
+int start_in_order(Job& job, MPI_Request* requests, int count, const Native& native) {
+  int behind = 0;  // what comes before it has been started
+  const auto start_before = [&](int end) {
+    const int code = end == behind ? MPI_SUCCESS : native(requests + behind, end - behind);
+    behind = end;
+    return code;
+  };
+  bool posted = false;
+  for (int i = 0; i < count; ++i) {
+    Operation* operation = find_persistent(requests[i]);
+    if (operation == nullptr) continue;
+    const bool active = is_running(*operation);
+    if (!active && !decide_start(job, *operation)) continue;
+    if (const int code = start_before(i); code != MPI_SUCCESS) return code;
+    if (active) return raise_error(*operation->comm, MPI_ERR_REQUEST);
+    start_run(job, *operation);
+    posted = true;
+    behind = i + 1;
+  }
+  const int code = start_before(count);
+  if (posted && job.cores != copy::RankCores::own) let_others_post();
+  return code;
+}
+
+// The job, if some of the requests may be ours.
+Job* job_to_start(const CallSite& site) {
+  Job* job = nothing_persistent() ? nullptr : current_job();
+  return job == nullptr || site.inside_mpi() ? nullptr : job;
+}
+
+NativeReason why_started_natively(MPI_Request request) {
+  if (current_job() == nullptr) return NativeReason::native_job;
+  const Operation* operation = find_persistent(request);
+  return operation == nullptr ? NativeReason::none : operation->persistent->native;
+}
+
+// `start`, of type int(), has the MPI start these.
+template <class Start>
+int start_natively(const CallSite& site, const MPI_Request* requests, int count, const Start& start) {
+  if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return start();
+  const std::int64_t began = monotonic_ns();
+  const int code = start();
+  if (code != MPI_SUCCESS || site.inside_mpi()) return code;
+  const std::int64_t each = count > 0 ? (monotonic_ns() - began) / count : 0;
+  for (int i = 0; i < count; ++i) count_start(requests[i], each, why_started_natively(requests[i]));
+  return code;
+}
+
+struct Starting {
+  template <Call call>
+  static int run(const CallSite& site, Word request) {
+    if (measuring()) [[unlikely]]
+      return run_measured<call>(site, request);
+    return start<call>(site, request);
+  }
+
+ private:
+  template <Call call>
+  [[gnu::noinline]] static int run_measured(const CallSite& site, Word request) {
+    const InsideMpi inside;
+    return start<call>(site, request);
+  }
+  template <Call call>
+  static int start(const CallSite& site, Word word) {
+    auto* const request = argument<MPI_Request*>(word);
+    const auto native = [&](MPI_Request* /*first*/, int /*count*/) {
+      return start_natively(site, request, 1, [&] { return site.pass(call, word); });
+    };
+    Job* job = job_to_start(site);
+    return job == nullptr || request == nullptr ? native(request, 1) : start_in_order(*job, request, 1, native);
+  }
+};
+
+struct StartingAll {
+  template <Call call>
+  static int run(const CallSite& site, Word count, Word requests) {
+    if (measuring()) [[unlikely]]
+      return run_measured<call>(site, count, requests);
+    return start<call>(site, count, requests);
+  }
+
+ private:
+  template <Call call>
+  [[gnu::noinline]] static int run_measured(const CallSite& site, Word count, Word requests) {
+    const InsideMpi inside;
+    return start<call>(site, count, requests);
+  }
+  template <Call call>
+  static int start(const CallSite& site, Word count, Word words) {
+    auto* const requests = argument<MPI_Request*>(words);
+    const auto native = [&](MPI_Request* first, int some) {
+      return start_natively(site, first, some,
+                            [&] { return site.pass(call, static_cast<Word>(some), reinterpret_cast<Word>(first)); });
+    };
+    Job* job = job_to_start(site);
+    const int all = argument<int>(count);
+    return job == nullptr || requests == nullptr || all <= 0 ? native(requests, all)
+                                                             : start_in_order(*job, requests, all, native);
+  }
+};
+
+}  // namespace
+
+OUTRIGGER_ENTRY(Start, 1, Starting)
+OUTRIGGER_ENTRY(Startall, 2, StartingAll)
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,228 @@
+// Reductions to all: every bit, in whatever order ranks come, what is read how often, and restarts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "cluster.hpp"
+#include "engine/core/slices.hpp"
+
+namespace outrigger::engine::testing {
+namespace {
+
+const std::vector<std::vector<std::uint32_t>> kGroupShapes = {
+    {0}, {0, 0, 0, 0}, {0, 1}, {0, 1, 0, 1, 2}, {3, 2, 1, 1, 0, 0}};
+
+EngineLimits small_slices() {
+  EngineLimits limits;
+  limits.split_bytes = 16;
+  limits.segment_bytes = 24;
+  return limits;
+}
+
+TEST(Slices, CoverTheVectorInWholeElements) {
+  for (const std::uint64_t element : {1U, 4U, 12U, 16U}) {
+    for (std::uint64_t elements = 0; elements < 70; ++elements) {
+      for (const std::size_t members : {1U, 2U, 5U, 16U}) {
+        for (const std::uint64_t least : {1U, 40U, 1000U}) {
+          const std::vector<PairExtent> slices = cut_into_slices(elements * element, element, members, least);
+          ASSERT_EQ(slices.size(), members);
+          std::uint64_t next = 0;
+          for (const PairExtent& slice : slices) {
+            if (slice.bytes == 0) continue;
+            EXPECT_EQ(static_cast<std::uint64_t>(slice.offset_bytes), next);
+            EXPECT_EQ(slice.bytes % element, 0U);
+            next += slice.bytes;
+            EXPECT_TRUE(slice.bytes >= least || next == elements * element);
+          }
+          EXPECT_EQ(next, elements * element);
+        }
+      }
+    }
+  }
+}
+
+TEST(Slices, OfShortVectorsHaveOwnersAllOverTheGroup) {
+  const std::vector<PairExtent> slices = cut_into_slices(64, 4, 8, 32);
+  for (std::size_t owner = 0; owner < 8; ++owner) EXPECT_EQ(slices[owner].bytes, owner % 4 == 0 ? 32U : 0U);
+}
+
+TEST(Allreduce, IsRightToTheBit) {
+  for (const auto& shape : kGroupShapes) {
+    for (const std::uint64_t bytes : {4U, 60U, 1000U}) {
+      Cluster cluster(shape, small_slices(), nullptr, {0, 0, 1, 1});
+      for (std::uint32_t rank = 0; rank < shape.size(); ++rank) cluster.post(cluster.allreduce(rank, 0, bytes));
+      cluster.settle();
+      ASSERT_TRUE(cluster.all_completed(0));
+      for (std::uint32_t rank = 0; rank < shape.size(); ++rank) {
+        EXPECT_TRUE(cluster.summed_right(rank, 0, bytes));
+        EXPECT_EQ(cluster.completion(rank, 0).record.status, CompletionStatus::ok);
+        EXPECT_EQ(cluster.completion(rank, 0).record.bytes_by_reach[0], bytes);
+      }
+      EXPECT_TRUE(cluster.idle());
+      EXPECT_EQ(cluster.broken(), std::nullopt);
+    }
+  }
+}
+
+TEST(Allreduce, ReadsEachContributionOnce) {
+  for (const auto& shape : kGroupShapes) {
+    if (shape.size() == 1) continue;  // nothing to reduce: it is copied
+    Cluster cluster(shape, small_slices(), nullptr, {0, 0, 1, 1});
+    for (std::uint32_t rank = 0; rank < shape.size(); ++rank) cluster.post(cluster.allreduce(rank, 0, 1000));
+    cluster.settle();
+    ASSERT_TRUE(cluster.all_completed(0));
+    for (std::uint32_t rank = 0; rank < shape.size(); ++rank) EXPECT_EQ(cluster.contributed_bytes[rank], 1000U);
+  }
+}
+
+// The others' slices cross to a node once, whatever it has of service processes; contributions one by one.
+TEST(Allreduce, ASliceComesToANodeOnce) {
+  Cluster cluster({0, 1, 2, 3}, {}, nullptr, {0, 0, 1, 1});
+  for (std::uint32_t rank = 0; rank < 4; ++rank) cluster.post(cluster.allreduce(rank, 0, 4 * 16384));
+  cluster.settle();
+  ASSERT_TRUE(cluster.all_completed(0));
+  EXPECT_EQ(cluster.moves_between_nodes - cluster.reductions_between_nodes, 4U);
+}
+
+TEST(Allreduce, NothingIsDoneBeforeTheLastHasCome) {
+  Cluster cluster({0, 0, 1});
+  for (const std::uint32_t rank : {2U, 0U}) cluster.post(cluster.allreduce(rank, 0, 100));
+  cluster.settle();
+  EXPECT_EQ(cluster.reductions_done, 0U);
+  EXPECT_EQ(cluster.moves_done, 0U);
+  cluster.post(cluster.allreduce(1, 0, 100));
+  cluster.settle();
+  ASSERT_TRUE(cluster.all_completed(0));
+  for (std::uint32_t rank = 0; rank < 3; ++rank) EXPECT_TRUE(cluster.summed_right(rank, 0, 100));
+}
+
+TEST(Allreduce, TheOrderOfArrivalMakesNoDifference) {
+  std::vector<std::uint32_t> order = {0, 1, 2, 3};
+  do {
+    Cluster cluster({0, 1, 0, 1}, small_slices());
+    for (const std::uint32_t rank : order) {
+      cluster.post(cluster.allreduce(rank, 0, 200));
+      cluster.settle();
+    }
+    ASSERT_TRUE(cluster.all_completed(0));
+    for (std::uint32_t rank = 0; rank < 4; ++rank) ASSERT_TRUE(cluster.summed_right(rank, 0, 200));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(Allreduce, OfNothingWaitsForNobody) {
+  Cluster cluster({0, 1});
+  cluster.post(cluster.allreduce(1, 0, 0));
+  cluster.settle();
+  EXPECT_TRUE(cluster.completed(1, 0));
+  cluster.post(cluster.allreduce(0, 0, 0));
+  cluster.settle();
+  EXPECT_TRUE(cluster.completed(0, 0));
+  EXPECT_TRUE(cluster.idle());
+}
+
+TEST(Allreduce, RanksThatReduceDifferentlyAreTold) {
+  const auto posted_by = [](Cluster& cluster, std::uint32_t rank, std::uint32_t kind) {
+    if (kind == 1) return cluster.allreduce(rank, 0, 64, {ReduceOperation::max, ElementType::float32});
+    if (kind == 2) return cluster.allreduce(rank, 0, 64, {ReduceOperation::sum, ElementType::int32});
+    return cluster.allreduce(rank, 0, kind == 3 ? 60 : 64);
+  };
+  for (const std::uint32_t kind : {1U, 2U, 3U}) {
+    Cluster cluster({0, 0, 1});
+    for (std::uint32_t rank = 0; rank < 3; ++rank) cluster.post(posted_by(cluster, rank, rank == 2 ? kind : 0));
+    cluster.settle();
+    ASSERT_TRUE(cluster.all_completed(0));
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(cluster.completion(rank, 0).record.status, CompletionStatus::mismatch);
+    }
+    EXPECT_EQ(cluster.reductions_done, 0U);
+    EXPECT_TRUE(cluster.idle());
+  }
+}
+
+TEST(Allreduce, WhatIsNoneIsRejected) {
+  const auto rejected = [](auto&& change) {
+    Cluster cluster({0});
+    PostedOperation posted = cluster.allreduce(0, 0, 64);
+    change(posted);
+    cluster.post(std::move(posted));
+    cluster.settle();
+    return cluster.completion(0, 0).record.status == CompletionStatus::rejected;
+  };
+  EXPECT_FALSE(rejected([](PostedOperation& /*posted*/) {}));
+  EXPECT_TRUE(rejected([](PostedOperation& posted) { posted.reduction.reset(); }));
+  EXPECT_TRUE(rejected([](PostedOperation& posted) { posted.receive.block_bytes = 60; }));
+  EXPECT_TRUE(rejected([](PostedOperation& posted) { posted.send.block_bytes = posted.receive.block_bytes = 63; }));
+  EXPECT_TRUE(rejected([](PostedOperation& posted) { posted.receive.stride_bytes = 64; }));
+  EXPECT_TRUE(rejected([](PostedOperation& posted) { posted.send.extents.resize(1); }));
+  EXPECT_TRUE(rejected([](PostedOperation& posted) { posted.own_block_done = true; }));
+}
+
+TEST(Allreduce, MemoryThatIsNotThereEndsItForAll) {
+  Cluster cluster({0, 1, 1});
+  cluster.faulty_source = WorldRank{0};
+  for (std::uint32_t rank = 0; rank < 3; ++rank) cluster.post(cluster.allreduce(rank, 0, 64));
+  cluster.settle();
+  ASSERT_TRUE(cluster.all_completed(0));
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(cluster.completion(rank, 0).record.status, CompletionStatus::memory_fault);
+  }
+  EXPECT_TRUE(cluster.idle());
+}
+
+// A service process that takes another's place reduces again, but not where somebody still reads what that had made.
+TEST(Allreduce, ARestartWaitsForThoseWhoRead) {
+  EngineLimits limits;
+  limits.segment_bytes = 64;  // two pieces, of which one is there when the service process dies
+  Cluster cluster({0, 1}, limits);
+  const auto post = [&](std::uint32_t rank) { cluster.post(cluster.allreduce(rank, 0, 128)); };
+  post(0);
+  post(1);
+  cluster.hold_moves = true;
+  cluster.settle();
+  ASSERT_TRUE(cluster.finish_move(0));  // rank 0 owns all of it: one piece is reduced
+  cluster.settle();
+  ASSERT_EQ(cluster.fabric(1).moves.size(), 1U);  // and rank 1's service process reads it there
+  cluster.restart(0);
+  post(0);
+  cluster.settle();
+  EXPECT_TRUE(cluster.fabric(0).moves.empty()) << "reduces where another one reads";
+  ASSERT_TRUE(cluster.finish_move(1));
+  cluster.settle();
+  EXPECT_FALSE(cluster.fabric(0).moves.empty());
+  cluster.hold_moves = false;
+  cluster.settle();
+  ASSERT_TRUE(cluster.all_completed(0));
+  for (std::uint32_t rank = 0; rank < 2; ++rank) EXPECT_TRUE(cluster.summed_right(rank, 0, 128));
+  EXPECT_TRUE(cluster.idle());
+  EXPECT_EQ(cluster.broken(), std::nullopt);
+}
+
+// Of slices that are marked nothing is done again.
+TEST(Allreduce, AMarkedSliceStays) {
+  Cluster cluster({0, 0}, small_slices());
+  cluster.post(cluster.allreduce(0, 0, 32));
+  cluster.post(cluster.allreduce(1, 0, 32));
+  cluster.hold_moves = true;
+  cluster.settle();
+  while (!cluster.marked(1, 0, 1)) {
+    ASSERT_TRUE(cluster.finish_move(0));
+    cluster.settle();
+  }
+  cluster.restart(0);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    PostedOperation again = cluster.allreduce(rank, 0, 32);
+    again.delivered.resize(2);
+    for (std::uint32_t slice = 0; slice < 2; ++slice) again.delivered[slice] = cluster.marked(rank, 0, slice) ? 1 : 0;
+    cluster.post(std::move(again));
+  }
+  cluster.hold_moves = false;
+  const std::uint64_t before = cluster.reductions_done;
+  cluster.settle();
+  ASSERT_TRUE(cluster.all_completed(0));
+  EXPECT_EQ(cluster.reductions_done - before, 1U);  // of the other slice
+  for (std::uint32_t rank = 0; rank < 2; ++rank) EXPECT_TRUE(cluster.summed_right(rank, 0, 32));
+}
+
+}  // namespace
+}  // namespace outrigger::engine::testing

@@ -1,0 +1,48 @@
+// The persistent collectives of the MPI that is loaded, whatever header this is compiled with: MPI 4's, or the same as
+// Open MPI 4.1 names them (MPIX_X_init).
+#pragma once
+
+#include <dlfcn.h>
+#include <mpi.h>
+
+#include <string>
+
+namespace persistent {
+
+// nullptr: it has none.
+template <class Function>
+Function look_up(const char* name) {
+  for (const char* prefix : {"MPIX_", "MPI_"}) {
+    if (void* address = dlsym(RTLD_DEFAULT, (prefix + std::string(name)).c_str())) {
+      return reinterpret_cast<Function>(address);
+    }
+  }
+  return nullptr;
+}
+
+struct Calls {
+  using Regular = int (*)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request*);
+  using Alltoallv = int (*)(const void*, const int*, const int*, MPI_Datatype, void*, const int*, const int*,
+                            MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request*);
+  using Alltoallw = int (*)(const void*, const int*, const int*, const MPI_Datatype*, void*, const int*, const int*,
+                            const MPI_Datatype*, MPI_Comm, MPI_Info, MPI_Request*);
+  using Allgatherv = int (*)(const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm,
+                             MPI_Info, MPI_Request*);
+  using Bcast = int (*)(void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
+
+  Regular alltoall = look_up<Regular>("Alltoall_init");
+  Alltoallv alltoallv = look_up<Alltoallv>("Alltoallv_init");
+  Alltoallw alltoallw = look_up<Alltoallw>("Alltoallw_init");
+  Regular allgather = look_up<Regular>("Allgather_init");
+  Allgatherv allgatherv = look_up<Allgatherv>("Allgatherv_init");
+  Bcast bcast = look_up<Bcast>("Bcast_init");
+
+  [[nodiscard]] bool there() const { return alltoall && alltoallv && alltoallw && allgather && allgatherv && bcast; }
+};
+
+inline const Calls& calls() {
+  static const Calls all;
+  return all;
+}
+
+}  // namespace persistent
