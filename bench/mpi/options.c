@@ -10,8 +10,8 @@
 #include "numbers.h"
 
 static const char kUsage[] =
-    "  --collectives LIST  of ialltoall,ialltoallv,ialltoallw,iallgather,iallgatherv,ibcast (ialltoall), and the\n"
-    "                      persistent forms: alltoall_init ...\n"
+    "  --collectives LIST  of ialltoall,ialltoallv,ialltoallw,iallgather,iallgatherv,ibcast,iallreduce,ireduce,\n"
+    "                      ireduce_scatter_block (ialltoall), and the persistent forms: alltoall_init ...\n"
     "  --memory LIST       of alloc_mem,malloc: where the buffers come from (alloc_mem)\n"
     "  --sizes LIST        bytes of a block: for each pair of ranks, of each rank, of the root "
     "(16384,65536,262144,1048576)\n"

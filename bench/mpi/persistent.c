@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "fail.h"
+#include "reductions.h"
 
 typedef int (*Regular)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Alltoallv)(const void*, const int*, const int*, MPI_Datatype, void*, const int*, const int*, MPI_Datatype,
@@ -13,6 +14,8 @@ typedef int (*Alltoallw)(const void*, const int*, const int*, const MPI_Datatype
 typedef int (*Allgatherv)(const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm,
                           MPI_Info, MPI_Request*);
 typedef int (*Bcast)(void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
+typedef int (*Reduces)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
+typedef int (*Reduce)(const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Info, MPI_Request*);
 
 // A function by way of a pointer to data, which ISO C does not convert.
 typedef union {
@@ -22,11 +25,14 @@ typedef union {
   Alltoallw alltoallw;
   Allgatherv allgatherv;
   Bcast bcast;
+  Reduces reduces;
+  Reduce reduce;
 } Function;
 
 static Function function_of(Collective collective) {
   static const char* const kNames[kCollectives] = {"Alltoall",  "Alltoallv",  "Alltoallw",
-                                                   "Allgather", "Allgatherv", "Bcast"};
+                                                   "Allgather", "Allgatherv", "Bcast",
+                                                   "Allreduce", "Reduce",     "Reduce_scatter_block"};
   static const char* const kPrefixes[] = {"MPIX_", "MPI_"};
   for (int i = 0; i < 2; i++) {
     char name[64];
@@ -56,6 +62,13 @@ void persistent_init(const Workload* w, MPI_Comm comm, MPI_Request* request) {
     case kIallgatherv:
       call.allgatherv(w->send, w->bytes, type, w->receive, w->counts, w->displacements, type, comm, MPI_INFO_NULL,
                       request);
+      break;
+    case kIallreduce:
+    case kIreduceScatterBlock:
+      call.reduces(w->send, w->receive, reduction_count(w), MPI_FLOAT, MPI_SUM, comm, MPI_INFO_NULL, request);
+      break;
+    case kIreduce:
+      call.reduce(w->send, w->receive, reduction_count(w), MPI_FLOAT, MPI_SUM, 0, comm, MPI_INFO_NULL, request);
       break;
     default: call.bcast(w->rank == 0 ? w->send : w->receive, w->bytes, type, 0, comm, MPI_INFO_NULL, request);
   }

@@ -7,10 +7,12 @@
 
 #include "fail.h"
 #include "persistent.h"
+#include "reductions.h"
 
 const char* collective_name(Collective collective) {
   static const char* const kNames[kCollectives] = {"ialltoall",  "ialltoallv",  "ialltoallw",
-                                                   "iallgather", "iallgatherv", "ibcast"};
+                                                   "iallgather", "iallgatherv", "ibcast",
+                                                   "iallreduce", "ireduce",     "ireduce_scatter_block"};
   return kNames[collective];
 }
 
@@ -20,7 +22,8 @@ const char* blocking_name(Collective collective) {
 
 const char* persistent_name(Collective collective) {
   static const char* const kNames[kCollectives] = {"alltoall_init",  "alltoallv_init",  "alltoallw_init",
-                                                   "allgather_init", "allgatherv_init", "bcast_init"};
+                                                   "allgather_init", "allgatherv_init", "bcast_init",
+                                                   "allreduce_init", "reduce_init",     "reduce_scatter_block_init"};
   return kNames[collective];
 }
 
@@ -34,17 +37,21 @@ static bool gathers(const Workload* workload) {
 
 // Blocks that a rank sends, each of which it has a place for.
 static int blocks_sent(const Workload* workload) {
-  return gathers(workload) || workload->collective == kIbcast ? 1 : workload->ranks;
+  const bool one = gathers(workload) || workload->collective == kIbcast || workload->collective == kIallreduce ||
+                   workload->collective == kIreduce;
+  return one ? 1 : workload->ranks;
 }
 
 static int blocks_received(const Workload* workload) {
-  return workload->collective == kIbcast ? 1 : workload->ranks;
+  return workload->collective == kIbcast || reduces(workload->collective) ? 1 : workload->ranks;
 }
 
 enum { kHugePageBytes = 2 << 20, kMostTries = 64 };
 
 static size_t bytes_in(const Workload* workload, int blocks) {
-  return (size_t)blocks * (size_t)workload->bytes;
+  const size_t block =
+      reduces(workload->collective) ? (size_t)reduction_count(workload) * sizeof(float) : (size_t)workload->bytes;
+  return (size_t)blocks * block;
 }
 
 static bool near(const unsigned char* memory, size_t bytes, const unsigned char* other, size_t other_bytes) {
@@ -132,6 +139,9 @@ double workload_received_by_node(const Workload* w, int ranks_of_node, bool firs
   const double others = (double)w->bytes * (w->ranks - ranks_of_node);
   if (gathers(w)) return others;
   if (w->collective == kIbcast) return first ? 0 : w->bytes;
+  if (w->collective == kIreduce) return first && others > 0 ? w->bytes : 0;
+  if (w->collective == kIallreduce) return others > 0 ? w->bytes : 0;
+  if (w->collective == kIreduceScatterBlock) return others > 0 ? (double)w->bytes * ranks_of_node : 0;
   return others * ranks_of_node;
 }
 
@@ -148,6 +158,10 @@ void workload_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
   }
   if (w->blocking) {
     workload_run(w, comm);
+    return;
+  }
+  if (reduces(w->collective)) {
+    reduction_post(w, comm, request);
     return;
   }
   switch (w->collective) {
@@ -169,6 +183,10 @@ void workload_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
 }
 
 void workload_run(const Workload* w, MPI_Comm comm) {
+  if (reduces(w->collective)) {
+    reduction_run(w, comm);
+    return;
+  }
   switch (w->collective) {
     case kIalltoall: MPI_Alltoall(w->send, w->bytes, MPI_BYTE, w->receive, w->bytes, MPI_BYTE, comm); break;
     case kIalltoallv:
@@ -199,16 +217,27 @@ static int addressee(const Workload* w, int destination) {
   return gathers(w) || w->collective == kIbcast ? 0 : destination;
 }
 
+static void post_and_wait(const Workload* w, MPI_Comm comm) {
+  MPI_Request request;
+  workload_post(w, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 void workload_validate(const Workload* w, MPI_Comm comm, const char* side, unsigned salt) {
+  if (reduces(w->collective)) {
+    reduction_fill(w, salt);
+    memset(w->receive, 0, bytes_in(w, blocks_received(w)));
+    post_and_wait(w, comm);
+    reduction_check(w, side, salt);
+    return;
+  }
   const size_t bytes = (size_t)w->bytes;
   for (int peer = 0; peer < blocks_sent(w); peer++) {
     unsigned char* block = w->send + (size_t)peer * bytes;
     for (size_t i = 0; i < bytes; i++) block[i] = expected_byte(salt, w->rank, addressee(w, peer), i);
   }
   memset(w->receive, 0, (size_t)blocks_received(w) * bytes);
-  MPI_Request request;
-  workload_post(w, comm, &request);
-  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  post_and_wait(w, comm);
   if (w->collective == kIbcast && w->rank == 0) return;
   for (int peer = 0; peer < blocks_received(w); peer++) {
     const unsigned char* block = w->receive + (size_t)peer * bytes;

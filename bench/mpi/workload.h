@@ -16,6 +16,9 @@ typedef enum {
   kIallgather,
   kIallgatherv,
   kIbcast,  // from rank 0
+  kIallreduce,
+  kIreduce,  // to rank 0
+  kIreduceScatterBlock,
   kCollectives
 } Collective;
 typedef enum { kAllocMem, kMalloc } Memory;
@@ -32,7 +35,7 @@ typedef struct {
   Memory memory;
   bool blocking;        // the form that blocks: posting it completes it; false unless set after opening
   MPI_Request started;  // the persistent form's: posting starts it; MPI_REQUEST_NULL unless made after opening
-  int bytes;            // of a block: for each pair of ranks, of each rank (gathers), or of the root
+  int bytes;            // of a block: for each pair of ranks, of each rank (gathers), of the root, or of a result
   int ranks;
   int rank;
   unsigned char* send;

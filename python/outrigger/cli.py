@@ -203,8 +203,8 @@ def measure(
     collectives: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Of ialltoall, ialltoallv, ialltoallw, iallgather, iallgatherv, ibcast; all; alltoall_init and so on, "
-            "their persistent forms; or startup: MPI_Init.",
+            help="Of ialltoall, ialltoallv, ialltoallw, iallgather, iallgatherv, ibcast, iallreduce, ireduce, "
+            "ireduce_scatter_block; all; alltoall_init and so on, their persistent forms; or startup: MPI_Init.",
             show_default="ialltoall ialltoallv",
         ),
     ] = None,

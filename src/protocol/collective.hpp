@@ -86,6 +86,7 @@ using Algorithms = std::array<Algorithm, 3>;
 inline constexpr Algorithms kAllToAlls{Algorithm::ring_pull, Algorithm::scatter_dest, Algorithm::scatter_dest};
 inline constexpr Algorithms kAllGathers{Algorithm::flat, Algorithm::node_pull, Algorithm::hierarchical};
 inline constexpr Algorithms kBroadcasts{Algorithm::flat, Algorithm::hierarchical, Algorithm::hierarchical};
+inline constexpr Algorithms kAnyReduces{Algorithm::sliced_pull, Algorithm::sliced_pull, Algorithm::sliced_pull};
 }  // namespace detail
 inline constexpr std::array kCollectives{
     CollectiveRow{Collective::ialltoall, "ialltoall", true, detail::kAllToAlls},
@@ -94,13 +95,6 @@ inline constexpr std::array kCollectives{
     CollectiveRow{Collective::iallgather, "iallgather", true, detail::kAllGathers},
     CollectiveRow{Collective::iallgatherv, "iallgatherv", false, detail::kAllGathers},
     CollectiveRow{Collective::ibcast, "ibcast", true, detail::kBroadcasts},
-};
-
-// Reductions, which service processes know and slots may name. No MPI call is handed to them yet.
-namespace detail {
-inline constexpr Algorithms kAnyReduces{Algorithm::sliced_pull, Algorithm::sliced_pull, Algorithm::sliced_pull};
-}  // namespace detail
-inline constexpr std::array kReductions{
     CollectiveRow{Collective::iallreduce, "iallreduce", true, detail::kAnyReduces},
     CollectiveRow{Collective::ireduce, "ireduce", true, detail::kAnyReduces},
     CollectiveRow{Collective::ireduce_scatter_block, "ireduce_scatter_block", true, detail::kAnyReduces},
@@ -122,38 +116,25 @@ static_assert([] {
 
 // Combines what ranks contribute; its operation and type travel beside it.
 [[nodiscard]] constexpr bool is_reduction(Collective collective) {
-  for (const CollectiveRow& row : kReductions) {
-    if (row.collective == collective) return true;
-  }
-  return false;
+  return collective == Collective::iallreduce || collective == Collective::ireduce ||
+         collective == Collective::ireduce_scatter_block;
 }
 
 [[nodiscard]] constexpr Algorithm default_algorithm(Collective collective) {
   return kCollectives[index_of(collective)].algorithms[0];
 }
 
-// Its row, whether it is offloaded or not. Null: there is no such collective.
-[[nodiscard]] constexpr const CollectiveRow* find_row(Collective collective) {
-  if (is_known(collective)) return &kCollectives[index_of(collective)];
-  for (const CollectiveRow& row : kReductions) {
-    if (row.collective == collective) return &row;
-  }
-  return nullptr;
-}
-
 // Does the collective exist, and is this one of its algorithms?
 [[nodiscard]] constexpr bool has_algorithm(Collective collective, Algorithm algorithm) {
-  const CollectiveRow* row = find_row(collective);
-  if (row == nullptr) return false;
-  for (const Algorithm known : row->algorithms) {
+  if (!is_known(collective)) return false;
+  for (const Algorithm known : kCollectives[index_of(collective)].algorithms) {
     if (known == algorithm) return true;
   }
   return false;
 }
 
 [[nodiscard]] constexpr std::string_view name_of(Collective collective) {
-  const CollectiveRow* row = find_row(collective);
-  return row != nullptr ? row->name : "unknown";
+  return is_known(collective) ? kCollectives[index_of(collective)].name : "unknown";
 }
 
 [[nodiscard]] constexpr std::string_view name_of(Algorithm algorithm) {

@@ -20,23 +20,23 @@
   X(A, Alltoallw, alltoallw, 9, 10, 11)  \
   X(A, Allgather, allgather, 7, 8, 9)    \
   X(A, Allgatherv, allgatherv, 8, 9, 10) \
-  X(A, Bcast, bcast, 5, 6, 7)
+  X(A, Bcast, bcast, 5, 6, 7)            \
+  X(A, Reduce, reduce, 7, 8, 9)          \
+  X(A, Allreduce, allreduce, 6, 7, 8)    \
+  X(A, Reduce_scatter_block, reduce_scatter_block, 6, 7, 8)
 // Always native. MPI_Barrier is apart, since it has no form with large counts.
-#define OUTRIGGER_OTHER_CALLS(X, A)                         \
-  X(A, Gather, gather, 8, 9, 10)                            \
-  X(A, Gatherv, gatherv, 9, 10, 11)                         \
-  X(A, Scatter, scatter, 8, 9, 10)                          \
-  X(A, Scatterv, scatterv, 9, 10, 11)                       \
-  X(A, Reduce, reduce, 7, 8, 9)                             \
-  X(A, Allreduce, allreduce, 6, 7, 8)                       \
-  X(A, Reduce_scatter, reduce_scatter, 6, 7, 8)             \
-  X(A, Reduce_scatter_block, reduce_scatter_block, 6, 7, 8) \
-  X(A, Scan, scan, 6, 7, 8)                                 \
-  X(A, Exscan, exscan, 6, 7, 8)                             \
-  X(A, Neighbor_allgather, neighbor_allgather, 7, 8, 9)     \
-  X(A, Neighbor_allgatherv, neighbor_allgatherv, 8, 9, 10)  \
-  X(A, Neighbor_alltoall, neighbor_alltoall, 7, 8, 9)       \
-  X(A, Neighbor_alltoallv, neighbor_alltoallv, 9, 10, 11)   \
+#define OUTRIGGER_OTHER_CALLS(X, A)                        \
+  X(A, Gather, gather, 8, 9, 10)                           \
+  X(A, Gatherv, gatherv, 9, 10, 11)                        \
+  X(A, Scatter, scatter, 8, 9, 10)                         \
+  X(A, Scatterv, scatterv, 9, 10, 11)                      \
+  X(A, Reduce_scatter, reduce_scatter, 6, 7, 8)            \
+  X(A, Scan, scan, 6, 7, 8)                                \
+  X(A, Exscan, exscan, 6, 7, 8)                            \
+  X(A, Neighbor_allgather, neighbor_allgather, 7, 8, 9)    \
+  X(A, Neighbor_allgatherv, neighbor_allgatherv, 8, 9, 10) \
+  X(A, Neighbor_alltoall, neighbor_alltoall, 7, 8, 9)      \
+  X(A, Neighbor_alltoallv, neighbor_alltoallv, 9, 10, 11)  \
   X(A, Neighbor_alltoallw, neighbor_alltoallw, 9, 10, 11)
 #define OUTRIGGER_BARRIER_CALL(X, A) X(A, Barrier, barrier, 1, 2, 3)
 
@@ -120,6 +120,9 @@ struct CallArguments {
     case CollectiveCall::allgather: return Collective::iallgather;
     case CollectiveCall::allgatherv: return Collective::iallgatherv;
     case CollectiveCall::bcast: return Collective::ibcast;
+    case CollectiveCall::reduce: return Collective::ireduce;
+    case CollectiveCall::allreduce: return Collective::iallreduce;
+    case CollectiveCall::reduce_scatter_block: return Collective::ireduce_scatter_block;
     default: return std::nullopt;
   }
 }

@@ -81,7 +81,9 @@ inline constexpr std::array kConditionNames{
     ConditionName{'n', "nodes", "that have members"},
     ConditionName{'p', "ranks_per_node", "members on the node that has most"},
     ConditionName{'s', "services", "service processes with members, on the node that has most of them"},
-    ConditionName{'b', "bytes", "of a block, of a broadcast's message; only where MPI makes them alike on all ranks"},
+    ConditionName{
+        'b', "bytes",
+        "of a block, of a broadcast's or a reduction's message; only where MPI makes them alike on all ranks"},
 };
 
 enum class Verdict : std::uint8_t { native, algorithm, on, automatic };
@@ -93,7 +95,7 @@ struct SelectionRule {
   Range nodes;
   Range ranks_per_node;
   Range services;
-  Range bytes;  // of a block; of a broadcast, of the message
+  Range bytes;  // of a block; of a broadcast and of what is reduced to whole vectors, of the message
   Verdict verdict = Verdict::native;
   std::optional<Algorithm> algorithm;  // where the verdict is one
   bool operator==(const SelectionRule&) const = default;
@@ -104,8 +106,7 @@ inline constexpr std::uint64_t kSmallBlockBytes = 8192;
 
 // Does MPI make the blocks of a call alike on all ranks? Only then may bytes decide.
 [[nodiscard]] constexpr bool has_alike_blocks(Collective collective) {
-  return collective == Collective::ialltoall || collective == Collective::iallgather ||
-         collective == Collective::ibcast || is_reduction(collective);
+  return is_known(collective) && kCollectives[index_of(collective)].one_size;
 }
 
 // What the table says of a call.

@@ -68,9 +68,6 @@ Collective some_collective(Random& random, Algorithm algorithm) {
   for (const CollectiveRow& row : kCollectives) {
     if (has_algorithm(row.collective, algorithm)) served.push_back(row.collective);
   }
-  for (const CollectiveRow& row : kReductions) {
-    if (has_algorithm(row.collective, algorithm)) served.push_back(row.collective);
-  }
   return served[random.below(served.size())];
 }
 

@@ -21,9 +21,6 @@ std::optional<Found> search(engine::AlgorithmFunction bug, std::uint64_t seeds, 
   for (const CollectiveRow& row : kCollectives) {
     if (has_algorithm(row.collective, options.algorithm)) registry.add(row.collective, options.algorithm, bug);
   }
-  for (const CollectiveRow& row : kReductions) {
-    if (has_algorithm(row.collective, options.algorithm)) registry.add(row.collective, options.algorithm, bug);
-  }
   options.registry = &registry;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     options.seed = seed;

@@ -26,7 +26,17 @@ MEMORIES = ("alloc_mem", "malloc")
 _EACH_FOUND = "auto"
 T = TypeVar("T")
 
-COLLECTIVES = ("ialltoall", "ialltoallv", "ialltoallw", "iallgather", "iallgatherv", "ibcast")
+COLLECTIVES = (
+    "ialltoall",
+    "ialltoallv",
+    "ialltoallw",
+    "iallgather",
+    "iallgatherv",
+    "ibcast",
+    "iallreduce",
+    "ireduce",
+    "ireduce_scatter_block",
+)
 """What `orbench` times."""
 PERSISTENT = tuple(f"{name.removeprefix('i')}_init" for name in COLLECTIVES)
 """Their persistent forms."""

@@ -216,8 +216,7 @@ def measure_never_slower(
     collectives: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Of ialltoall, ialltoallv, ialltoallw, iallgather, iallgatherv, ibcast; without the i, the forms that "
-            "block; or all.",
+            help=f"Of {', '.join(command.COLLECTIVES)}; without the i, the forms that block; or all.",
             show_default="all nonblocking ones, alltoall allgather bcast",
         ),
     ] = None,

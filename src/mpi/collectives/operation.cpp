@@ -121,8 +121,7 @@ void finish(Job& job, Operation& operation) {
   explain(job, operation, result.status);
   if (result.status == CompletionStatus::ok) mark_received(operation);
   if (operation.receive.staged() && result.status == CompletionStatus::ok) {
-    const std::uint32_t skip = operation.in_place ? operation.comm->me().value() : operation.receive.peers();
-    operation.receive.copy(Packing::unpack, job.packing_comm, skip);
+    operation.receive.copy(Packing::unpack, job.packing_comm, block_in_place(operation));
   }
   if (job.reporting) count_completion(operation, result);
   operation.pending.reset();
@@ -174,6 +173,7 @@ Operation* make_operation() {
       --spares;
       operation->next = nullptr;
       operation->root.reset();
+      operation->reduction.reset();
       operation->persistent = nullptr;
       operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
       operation->copies_own_block = operation->own_block_by_rank = false;
@@ -199,7 +199,8 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   request.by_course = operation.by_course;
   request.own_block_done = operation.own_block_by_rank;
   request.root = operation.root.value_or(0);
-  request.receive_from_root = operation.root.has_value();
+  request.reduction = operation.reduction;
+  request.receive_from_root = is_rooted(operation.collective);
   request.kept = is_kept(job, operation.send) && is_kept(job, operation.receive);
   if (request.kept) request.staging = {operation.send.hand_over_staging(), operation.receive.hand_over_staging()};
   operation.pending = request.group == nullptr ? nullptr : job.client->post(request);

@@ -30,8 +30,9 @@ struct Operation {
   Blocks send;
   Blocks receive;
   Algorithm algorithm = Algorithm::ring_pull;
-  std::optional<std::uint32_t> root;  // of a collective that has one
-  bool by_course = false;             // the communicator's course has been asked
+  std::optional<std::uint32_t> root;   // of a collective that has one
+  std::optional<Reduction> reduction;  // of one that reduces
+  bool by_course = false;              // the communicator's course has been asked
   bool in_place = false;
   bool source_overwritten = false;  // in place, and blocks are received where blocks are sent from
   bool copies_own_block = false;    // this rank has to, and has not yet
@@ -45,6 +46,13 @@ struct Operation {
   Operation* previous = nullptr;         // list of those not done
   Operation* next = nullptr;             // ... or of those to be used again
 };
+
+// The block that need not be copied between the user's buffer and staging, as it is where it belongs; peers(): none. Of
+// a reduction every block is a part of the vector.
+[[nodiscard]] inline std::uint32_t block_in_place(const Operation& operation) {
+  const bool is_there = operation.in_place && !operation.reduction;
+  return is_there ? operation.comm->me().value() : operation.receive.peers();
+}
 
 // A blank operation, in nobody's hands. Reused ones keep their lists' memory.
 [[nodiscard]] Operation* make_operation();

@@ -79,7 +79,7 @@ bool copies_own_block(const Job& job, const Operation& operation) {
 // The receive buffer is also the source: it is copied away, so that nobody waits for anybody and it can be read again.
 void stage_in_place(Job& job, Operation& operation) {
   if (!operation.send.use_staging(*job.client)) no_staging(operation.send.total_bytes(), " in place");
-  operation.send.copy(Packing::pack, job.packing_comm, operation.comm->me().value());
+  operation.send.copy(Packing::pack, job.packing_comm, block_in_place(operation));
 }
 
 Offload by_way(CommState& comm, Algorithm algorithm, bool by_course) {
@@ -108,7 +108,7 @@ Offload at_starts(const Job& job, CommState* comm, NativeReason reason, CallKey 
 }  // namespace
 
 Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
-                   const std::optional<std::uint64_t>& block_bytes, bool counted) {
+                   const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
   CommState* state = state_of(job, comm);
   const bool blocking = form == Form::blocking;
   if (state != nullptr && form != Form::persistent && !job.reporting &&
@@ -119,7 +119,8 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
   }
   const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
   if (!decision.considered) return {};
-  NativeReason reason = why_native(state, comm);
+  const NativeReason of_comm = why_native(state, comm);
+  NativeReason reason = of_comm != NativeReason::none ? of_comm : obstacle;
   if (form == Form::persistent)
     return at_starts(job, state, reason, CallKey::of(collective, false, block_bytes), decision);
   if (reason == NativeReason::none && decision.by_user) {
@@ -150,13 +151,13 @@ void post_operation(Job& job, Operation& operation) {
       operation.send.copy(Packing::pack, job.packing_comm, operation.send.peers());
     }
     const bool mapped = send != Placement::private_memory && receive != Placement::private_memory;
-    const bool has_own_block = !operation.in_place && !operation.root;
+    const bool has_own_block = !operation.in_place && !operation.root && !operation.reduction;
     const bool is_small = send == Placement::small || receive == Placement::small;
     operation.copies_own_block = has_own_block && (is_small || (!mapped && copies_own_block(job, operation)));
   }
-  // In place, and at a root, it is there already.
+  // In place, and at a root, it is there already. Of a reduction there is none.
   const bool is_root = operation.root == operation.comm->me().value();
-  operation.own_block_by_rank = operation.copies_own_block || operation.in_place || is_root;
+  operation.own_block_by_rank = !operation.reduction && (operation.copies_own_block || operation.in_place || is_root);
   if (job.reporting) count_post(operation);
   launch(job, operation, operation.comm->next_sequence());
 }

@@ -9,6 +9,7 @@
 #include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/selection.hpp"
+#include "report/ledger.hpp"
 
 namespace outrigger::mpi {
 
@@ -38,9 +39,10 @@ struct Offload {
 
 // Where the call stays native, the reason is counted, but of blocking forms that are native unless asked for. Uses only
 // what all ranks of the communicator know alike. `block_bytes`: where MPI makes it equal on all ranks. `counted`: a
-// spell (below) has counted the call.
+// spell (below) has counted the call. `obstacle`: why such a call is native, whatever the communicator, if it is.
 [[nodiscard]] Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
-                                 const std::optional<std::uint64_t>& block_bytes, bool counted = false);
+                                 const std::optional<std::uint64_t>& block_bytes, bool counted = false,
+                                 report::NativeReason obstacle = report::NativeReason::none);
 
 // A call of which sizes say nothing. Native: as the ones before it, and nothing else need be looked at.
 [[nodiscard]] inline client::NativeSpell::Call goes_on_natively(const Job& job, Collective collective, Form form,

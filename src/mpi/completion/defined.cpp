@@ -41,6 +41,10 @@ void mark_received(const Operation& operation) {
   const Blocks& blocks = operation.receive;
   const client::BufferLayout& layout = blocks.layout();
   const std::uint32_t me = operation.comm->me().value();
+  if (operation.reduction) {  // one block, if the rank gets any
+    if (layout.block_bytes != 0) mark(blocks.handed(0), layout.block_bytes);
+    return;
+  }
   if (operation.root.has_value()) {  // one block, from there
     if (*operation.root != me && layout.block_bytes != 0) mark(blocks.handed(0), layout.block_bytes);
     return;

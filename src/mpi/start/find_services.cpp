@@ -198,6 +198,7 @@ std::string try_services(Job& job, bool on_dpu) {
   std::string problem = first_problem(job, set_up(job, meeting, on_dpu));
   if (problem.empty() && job.nodes > 1) problem = first_problem(job, introduce_nodes(job, meeting));
   if (problem.empty()) {
+    job.on_dpu = on_dpu;
     share_cores(job, meeting);
   } else {
     job.client.reset();

@@ -31,6 +31,7 @@ struct Job {
   copy::RankCores cores = copy::RankCores::own;
   std::unique_ptr<LearnedChoices> learned;  // null: the choice is fixed
   bool native_at_first = false;             // what no rule decides, until trials show that it is better offloaded
+  bool on_dpu = false;                      // service processes are, of all nodes
   bool reporting = false;
   MPI_Comm packing_comm{};  // of this rank alone; errors return
   MPI_Group world_group{};

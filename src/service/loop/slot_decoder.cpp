@@ -19,7 +19,7 @@ std::optional<std::string> problem_of_group(const SlotRequestBody& body, std::ui
 
 std::optional<std::string> problem_of_header(const SlotRequestBody& body, std::uint32_t world_size) {
   const auto collective = static_cast<Collective>(body.collective);
-  if (find_row(collective) == nullptr) return "unknown collective";
+  if (!is_known(collective)) return "unknown collective";
   if (!has_algorithm(collective, static_cast<Algorithm>(body.algorithm))) return "unknown algorithm";
   if ((body.flags & ~(kSlotOwnBlockDone | kSlotReceiveFromRoot | kSlotKept)) != 0) return "unknown flags";
   if (((body.flags & kSlotReceiveFromRoot) != 0) != is_rooted(collective)) return "flags of another collective";

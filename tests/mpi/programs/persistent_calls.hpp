@@ -29,6 +29,8 @@ struct Calls {
   using Allgatherv = int (*)(const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm,
                              MPI_Info, MPI_Request*);
   using Bcast = int (*)(void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
+  using Reduces = int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
+  using Reduce = int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Info, MPI_Request*);
 
   Regular alltoall = look_up<Regular>("Alltoall_init");
   Alltoallv alltoallv = look_up<Alltoallv>("Alltoallv_init");
@@ -36,8 +38,14 @@ struct Calls {
   Regular allgather = look_up<Regular>("Allgather_init");
   Allgatherv allgatherv = look_up<Allgatherv>("Allgatherv_init");
   Bcast bcast = look_up<Bcast>("Bcast_init");
+  Reduces allreduce = look_up<Reduces>("Allreduce_init");
+  Reduce reduce = look_up<Reduce>("Reduce_init");
+  Reduces reduce_scatter_block = look_up<Reduces>("Reduce_scatter_block_init");
 
-  [[nodiscard]] bool there() const { return alltoall && alltoallv && alltoallw && allgather && allgatherv && bcast; }
+  [[nodiscard]] bool there() const {
+    return alltoall && alltoallv && alltoallw && allgather && allgatherv && bcast && allreduce && reduce &&
+           reduce_scatter_block;
+  }
 };
 
 inline const Calls& calls() {

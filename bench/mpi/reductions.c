@@ -1,0 +1,68 @@
+#include "reductions.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fail.h"
+
+bool reduces(Collective collective) {
+  return collective == kIallreduce || collective == kIreduce || collective == kIreduceScatterBlock;
+}
+
+int reduction_count(const Workload* w) {
+  const int width = (int)sizeof(float);
+  return w->bytes / width + (w->bytes % width != 0);
+}
+
+void reduction_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
+  const int count = reduction_count(w);
+  switch (w->collective) {
+    case kIallreduce: MPI_Iallreduce(w->send, w->receive, count, MPI_FLOAT, MPI_SUM, comm, request); break;
+    case kIreduce: MPI_Ireduce(w->send, w->receive, count, MPI_FLOAT, MPI_SUM, 0, comm, request); break;
+    default: MPI_Ireduce_scatter_block(w->send, w->receive, count, MPI_FLOAT, MPI_SUM, comm, request);
+  }
+}
+
+void reduction_run(const Workload* w, MPI_Comm comm) {
+  const int count = reduction_count(w);
+  switch (w->collective) {
+    case kIallreduce: MPI_Allreduce(w->send, w->receive, count, MPI_FLOAT, MPI_SUM, comm); break;
+    case kIreduce: MPI_Reduce(w->send, w->receive, count, MPI_FLOAT, MPI_SUM, 0, comm); break;
+    default: MPI_Reduce_scatter_block(w->send, w->receive, count, MPI_FLOAT, MPI_SUM, comm);
+  }
+}
+
+// Whole numbers, so small that their sums are exact in any order.
+static float number_of(unsigned salt, int source, int destination, size_t index) {
+  uint64_t word = ((uint64_t)salt << 40) ^ ((uint64_t)(unsigned)source << 20) ^ (uint64_t)(unsigned)destination;
+  word = (word + index) * 0x9E3779B97F4A7C15ULL;
+  return (float)(word >> 58);
+}
+
+// The blocks of a vector, one for each rank where it is scattered.
+static int blocks_of(const Workload* w) {
+  return w->collective == kIreduceScatterBlock ? w->ranks : 1;
+}
+
+void reduction_fill(const Workload* w, unsigned salt) {
+  const size_t count = (size_t)reduction_count(w);
+  float* const vector = (float*)(void*)w->send;
+  for (int block = 0; block < blocks_of(w); block++) {
+    for (size_t i = 0; i < count; i++) vector[(size_t)block * count + i] = number_of(salt, w->rank, block, i);
+  }
+}
+
+void reduction_check(const Workload* w, const char* side, unsigned salt) {
+  if (w->collective == kIreduce && w->rank != 0) return;
+  const size_t count = (size_t)reduction_count(w);
+  const float* const result = (const float*)(const void*)w->receive;
+  const int block = w->collective == kIreduceScatterBlock ? w->rank : 0;
+  for (size_t i = 0; i < count; i++) {
+    float sum = 0;
+    for (int source = 0; source < w->ranks; source++) sum += number_of(salt, source, block, i);
+    if (result[i] < sum || result[i] > sum) {
+      fail("%s %s of %d bytes: rank %d has a wrong number at %zu", side, collective_name(w->collective), w->bytes,
+           w->rank, i);
+    }
+  }
+}

@@ -1,0 +1,18 @@
+// The workloads that reduce: sums of floats, by rank 0 where one rank gets the result.
+#pragma once
+
+#include <mpi.h>
+#include <stdbool.h>
+
+#include "workload.h"
+
+bool reduces(Collective collective);
+// Floats of one block, a whole number.
+int reduction_count(const Workload* workload);
+
+void reduction_post(const Workload* workload, MPI_Comm comm, MPI_Request* request);
+void reduction_run(const Workload* workload, MPI_Comm comm);
+
+// Fresh data in all blocks that are sent; and ends the job if a number of the result is wrong.
+void reduction_fill(const Workload* workload, unsigned salt);
+void reduction_check(const Workload* workload, const char* side, unsigned salt);
