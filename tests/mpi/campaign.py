@@ -28,7 +28,8 @@ from outrigger import artifacts, tables
 
 TABLE = "table"
 """Not an algorithm: the built-in selection table decides."""
-ALGORITHMS = {row.name: row.algorithms for row in tables.read(artifacts.find()).collectives}
+ALGORITHMS = {row.name: row.algorithms for row in tables.read(artifacts.find()).collectives if "reduce" not in row.name}
+"""Of what `differential` calls."""
 FORCED = tuple(dict.fromkeys(name for names in ALGORITHMS.values() for name in names))
 SERVICES = (1, 2, 4)
 NODES = (1, 2, 3)

@@ -42,6 +42,18 @@ def test_no_difference(offload, ranks, nodes, services, algorithms):
     offload.nothing_left()
 
 
+def test_reductions_stay_native(offload):
+    """And say why."""
+    with dpus(offload) as started:
+        program = ["reductions", "--seed", "78", "--operations", "60"]
+        result = offload.start(3, program, env=started.told()).wait(90).ok()
+    assert "no difference" in result.out
+    reductions = [entry for entry in result.report["calls"] if "educe" in entry["call"]]
+    assert sum(entry["native"].get("not on a DPU", 0) for entry in reductions) > 60, reductions
+    assert result.offloaded() == 0
+    offload.nothing_left()
+
+
 @SYSTEM_MPIS
 def test_memory_comes_and_goes(offload):
     """Registered memory that is freed, unmapped, remapped, inherited between operations; every byte is checked."""

@@ -457,7 +457,9 @@ class Worker {
     int bad = 0;
     MPI_Request request;
     int done = 0;
-    MPI_Iallreduce(&bad_here, &bad, 1, MPI_INT, MPI_MAX, messages_, &request);
+    // Natively, so that what is offloaded is what was planned.
+    const MPI_Comm native = communicators_->all().front().native;
+    MPI_Iallreduce(&bad_here, &bad, 1, MPI_INT, MPI_MAX, native, &request);
     while (done == 0) {
       MPI_Test(&request, &done, MPI_STATUS_IGNORE);
       if (done == 0) sched_yield();

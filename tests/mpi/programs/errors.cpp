@@ -116,6 +116,34 @@ void bcast_errors(const Arguments& a) {
   bcast("bcast: null communicator", 1, MPI_INT, 0, MPI_COMM_NULL);
 }
 
+void reduce_errors(const Arguments& a) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto all = [&](const char* what, const void* from, int count, MPI_Datatype type, MPI_Op op) {
+    report(what, MPI_Iallreduce(from, a.r, count, type, op, a.c, &request));
+    report(what, MPI_Allreduce(from, a.r, count, type, op, a.c));
+  };
+  if (on_open_mpi()) all("allreduce: negative count", a.s, -1, MPI_INT, MPI_SUM);  // others crash
+  all("allreduce: null type", a.s, 1, MPI_DATATYPE_NULL, MPI_SUM);
+  all("allreduce: null operation", a.s, 1, MPI_INT, MPI_OP_NULL);
+  all("allreduce: operation of other types", a.s, 1, MPI_FLOAT, MPI_BAND);
+  all("allreduce: one buffer", a.r, 2, MPI_INT, MPI_SUM);
+  const auto to_root = [&](const char* what, int count, MPI_Datatype type, int root) {
+    report(what, MPI_Ireduce(a.s, a.r, count, type, MPI_SUM, root, a.c, &request));
+    report(what, MPI_Reduce(a.s, a.r, count, type, MPI_SUM, root, a.c));
+  };
+  if (on_open_mpi()) to_root("reduce: negative count", -1, MPI_INT, 0);
+  to_root("reduce: null type", 1, MPI_DATATYPE_NULL, 0);
+  to_root("reduce: negative root", 1, MPI_INT, -1);
+  to_root("reduce: root beyond the group", 1, MPI_INT, size);
+  const auto scatter = [&](const char* what, int count, MPI_Datatype type, MPI_Op op) {
+    report(what, MPI_Ireduce_scatter_block(a.s, a.r, count, type, op, a.c, &request));
+    report(what, MPI_Reduce_scatter_block(a.s, a.r, count, type, op, a.c));
+  };
+  if (on_open_mpi()) scatter("reduce_scatter_block: negative count", -1, MPI_INT, MPI_SUM);
+  scatter("reduce_scatter_block: null type", 1, MPI_DATATYPE_NULL, MPI_SUM);
+  scatter("reduce_scatter_block: operation of other types", 1, MPI_FLOAT, MPI_BAND);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -161,6 +189,7 @@ int main(int argc, char** argv) {
   allgather_errors(arguments);
   alltoallw_errors(arguments);
   bcast_errors(arguments);
+  reduce_errors(arguments);
   still_works(communicator);
 
   // The communicator's own handler is called, once for each error.

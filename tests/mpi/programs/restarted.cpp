@@ -46,9 +46,13 @@ enum class Kind {
   allgather,
   allgather_in_place,
   allgatherv,
-  bcast
+  bcast,
+  allreduce,
+  allreduce_in_place,
+  reduce,
+  reduce_scatter_block
 };
-constexpr int kKinds = 8;
+constexpr int kKinds = 12;
 
 [[noreturn]] void fail(const char* what, Kind kind, int count) {
   std::fprintf(stderr, "restarted: rank %d: %s, kind %d, count %d\n", rank, what, static_cast<int>(kind), count);
@@ -100,6 +104,7 @@ class Operation {
     }
   }
   [[nodiscard]] bool is_to_all() const { return kind_ <= Kind::alltoallv_in_place; }
+  [[nodiscard]] bool reduces() const { return kind_ >= Kind::allreduce; }
   [[nodiscard]] int receiver() const { return is_to_all() ? rank : 0; }
 
   static void fill(std::vector<int>& buffer, int at, int count, std::uint64_t number, int to) {
@@ -152,10 +157,43 @@ class Operation {
         if (rank == root_) fill(receive_, 0, count_, number_, 0);
         MPI_Ibcast(receive_.data(), count_, MPI_INT, root_, comm, &request_);
         return;
+      case Kind::allreduce:
+        contribute(send_, count_);
+        MPI_Iallreduce(send_.data(), receive_.data(), count_, MPI_INT, MPI_SUM, comm, &request_);
+        return;
+      case Kind::allreduce_in_place:
+        contribute(receive_, count_);
+        MPI_Iallreduce(MPI_IN_PLACE, receive_.data(), count_, MPI_INT, MPI_SUM, comm, &request_);
+        return;
+      case Kind::reduce:
+        contribute(send_, count_);
+        MPI_Ireduce(send_.data(), receive_.data(), count_, MPI_INT, MPI_SUM, root_, comm, &request_);
+        return;
+      case Kind::reduce_scatter_block:
+        contribute(send_, count_ * size);
+        MPI_Ireduce_scatter_block(send_.data(), receive_.data(), count_, MPI_INT, MPI_SUM, comm, &request_);
+        return;
+    }
+  }
+
+  // Small enough that no sum leaves an int.
+  [[nodiscard]] int addend(int from, int place) const { return value(number_, from, 0, place) & 0xFFFFFF; }
+  void contribute(std::vector<int>& vector, int count) const {
+    vector.assign(static_cast<std::size_t>(count), 0);
+    for (int i = 0; i < count; ++i) vector[static_cast<std::size_t>(i)] = addend(rank, i);
+  }
+  void check_sum() const {
+    if (kind_ == Kind::reduce && rank != root_) return;
+    const int first = kind_ == Kind::reduce_scatter_block ? rank * count_ : 0;
+    for (int i = 0; i < count_; ++i) {
+      int sum = 0;
+      for (int from = 0; from < size; ++from) sum += addend(from, first + i);
+      if (receive_[static_cast<std::size_t>(i)] != sum) fail("WRONG DATA", kind_, count_);
     }
   }
 
   void check() const {
+    if (reduces()) return check_sum();
     const int first = kind_ == Kind::bcast ? root_ : 0;
     const int last = kind_ == Kind::bcast ? root_ + 1 : size;
     for (int from = first; from < last; ++from) {
