@@ -125,12 +125,16 @@ def test_leaving_without_finalize(mpi, services):
     assert "leaving without MPI_Finalize" in result.out
 
 
-@pytest.mark.parametrize("mode", ("mismatch", "mismatch_bcast", "mismatch_root"))
+@pytest.mark.parametrize(
+    "mode", ("mismatch", "mismatch_bcast", "mismatch_root", "mismatch_operation", "mismatch_vector")
+)
 def test_mismatched_arguments(offload, mode):
     """Native MPIs differ here (Open MPI says nothing); ours must report, without an overrun or a hang."""
     said = "truncat"
     if mode == "mismatch_root":
         said = "ibcast on a communicator of 3 ranks failed: ranks disagree about the collective"
+    if mode in ("mismatch_operation", "mismatch_vector"):
+        said = "iallreduce on a communicator of 3 ranks failed: ranks disagree about the collective"
     result = offload.run(3, ["odd", mode], services=2, timeout_s=40)
     assert result.returncode != 0
     assert "beyond the receive buffer" not in result.out

@@ -78,6 +78,24 @@ int main(int argc, char** argv) {
   look(received, block);
   free(received);
 
+  received = fresh(block);
+  MPI_Iallreduce(send, received, block, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  look(received, block);
+  free(received);
+
+  received = fresh(block);
+  MPI_Ireduce(send, received, block, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (rank == 0) look(received, block);
+  free(received);
+
+  received = fresh(block);
+  MPI_Ireduce_scatter_block(send, received, block, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  look(received, block);
+  free(received);
+
 #ifndef FOLLOWED  // the MPI unpacks, which the memory sanitizer does not see
   MPI_Datatype every_second;
   MPI_Type_vector(block, 1, 2, MPI_INT, &every_second);

@@ -19,6 +19,7 @@
 //   odd mismatch_handler   the communicator's error handler is called once by each call that ends with the error
 //   odd mismatch_bcast   the same for a broadcast
 //   odd mismatch_root    ranks disagree about the root
+//   odd mismatch_operation, mismatch_vector   ... about the operation of a reduction; about its count
 
 #include <dlfcn.h>
 #include <mpi.h>
@@ -532,6 +533,26 @@ void mismatch_root_mode(int) {
   mismatched_bcast(1000, (rank + 1) % size);
 }
 
+void mismatched_allreduce(int count, MPI_Op op) {
+  alarm(30);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const std::vector<int> sent(5000, 1);
+  std::vector<int> buffer(5000, -7);
+  MPI_Request request;
+  int code = MPI_Iallreduce(sent.data(), buffer.data(), count, MPI_INT, op, MPI_COMM_WORLD, &request);
+  if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  expect_untouched(buffer, count);
+  report_mismatch(code);
+}
+
+void mismatch_operation_mode(int) {
+  mismatched_allreduce(1000, rank == 0 ? MPI_SUM : MPI_MAX);
+}
+
+void mismatch_vector_mode(int) {
+  mismatched_allreduce(rank == 0 ? 2000 : 1000, MPI_SUM);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -555,7 +576,9 @@ int main(int argc, char** argv) {
                                                                  {"mismatch", mismatch_mode},
                                                                  {"mismatch_handler", mismatch_handler_mode},
                                                                  {"mismatch_bcast", mismatch_bcast_mode},
-                                                                 {"mismatch_root", mismatch_root_mode}};
+                                                                 {"mismatch_root", mismatch_root_mode},
+                                                                 {"mismatch_operation", mismatch_operation_mode},
+                                                                 {"mismatch_vector", mismatch_vector_mode}};
   const auto mode = modes.find(argc > 1 ? argv[1] : "");
   if (mode == modes.end()) {
     if (rank == 0) std::fprintf(stderr, "odd: which? See the head of odd.cpp for the modes.\n");

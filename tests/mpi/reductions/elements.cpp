@@ -196,8 +196,8 @@ void fill_one(const Element& element, const Operator& op, bool wild, std::byte* 
 template <class T>
 T combine_integers(Combine combine, T a, T b) {
   using Wraps = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
-  const auto first = static_cast<Wraps>(a);
-  const auto second = static_cast<Wraps>(b);
+  const auto first = static_cast<Wraps>(static_cast<std::make_unsigned_t<T>>(a));
+  const auto second = static_cast<Wraps>(static_cast<std::make_unsigned_t<T>>(b));
   switch (combine) {
     case Combine::own:
     case Combine::sum: return static_cast<T>(first + second);
