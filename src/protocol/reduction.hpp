@@ -176,6 +176,13 @@ struct Reduction {
   [[nodiscard]] constexpr std::uint64_t element_bytes() const { return outrigger::element_bytes(type); }
 };
 
+// Does the order in which contributions are reduced show in the result? But for NaNs and the signs of zeros.
+[[nodiscard]] constexpr bool rounds(const Reduction& reduction) {
+  const ElementKind kind = row_of(reduction.type).kind;
+  const bool inexact = kind == ElementKind::floating || kind == ElementKind::complex;
+  return inexact && (reduction.operation == ReduceOperation::sum || reduction.operation == ReduceOperation::prod);
+}
+
 // Of what another process has written; nothing: it is not a reduction.
 [[nodiscard]] constexpr std::optional<Reduction> decode_reduction(std::uint32_t operation, std::uint32_t type) {
   if (operation > UINT8_MAX || type > UINT8_MAX) return std::nullopt;

@@ -41,17 +41,30 @@ enum class NativeReason : std::uint8_t {
   services_died,       // too often
   other_reduction,     // an operation or a datatype that service processes do not reduce
   not_on_dpu,          // what service processes on a DPU cannot do
+  rounding,            // a floating-point sum or product: nobody has asked for another order than the MPI's
   // The following are not in `collectives`, which has what could have been offloaded as things were.
   blocking_form,  // nobody has asked for blocking forms to be offloaded
   not_offloaded,  // there is no offloaded form of it
   native_job,     // the whole job runs natively
 };
-inline constexpr std::size_t kNativeReasons = 16;
-inline constexpr std::array<const char*, kNativeReasons> kReasonNames{
-    "none",         "unknown communicator", "group of one",      "group too large",
-    "switched off", "selection table",      "invalid arguments", "service core taken",
-    "small blocks", "measured choice",      "services died",     "other operation or datatype",
-    "not on a DPU", "blocking form",        "no offloaded form", "native job"};
+inline constexpr std::size_t kNativeReasons = 17;
+inline constexpr std::array<const char*, kNativeReasons> kReasonNames{"none",
+                                                                      "unknown communicator",
+                                                                      "group of one",
+                                                                      "group too large",
+                                                                      "switched off",
+                                                                      "selection table",
+                                                                      "invalid arguments",
+                                                                      "service core taken",
+                                                                      "small blocks",
+                                                                      "measured choice",
+                                                                      "services died",
+                                                                      "other operation or datatype",
+                                                                      "not on a DPU",
+                                                                      "rounding",
+                                                                      "blocking form",
+                                                                      "no offloaded form",
+                                                                      "native job"};
 [[nodiscard]] constexpr bool could_be_offloaded(NativeReason reason) {
   return reason < NativeReason::blocking_form;
 }

@@ -120,6 +120,7 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
   const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
   if (!decision.considered) return {};
   const NativeReason of_comm = why_native(state, comm);
+  if (obstacle == NativeReason::rounding && decision.by_user) obstacle = NativeReason::none;
   NativeReason reason = of_comm != NativeReason::none ? of_comm : obstacle;
   if (form == Form::persistent)
     return at_starts(job, state, reason, CallKey::of(collective, false, block_bytes), decision);

@@ -39,7 +39,8 @@ struct Offload {
 
 // Where the call stays native, the reason is counted, but of blocking forms that are native unless asked for. Uses only
 // what all ranks of the communicator know alike. `block_bytes`: where MPI makes it equal on all ranks. `counted`: a
-// spell (below) has counted the call. `obstacle`: why such a call is native, whatever the communicator, if it is.
+// spell (below) has counted the call. `obstacle`: why such a call is native, whatever the communicator, if it is;
+// rounding is none where a rule of the user's decides.
 [[nodiscard]] Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
                                  const std::optional<std::uint64_t>& block_bytes, bool counted = false,
                                  report::NativeReason obstacle = report::NativeReason::none);
