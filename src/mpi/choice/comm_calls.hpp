@@ -31,11 +31,16 @@ class CommCalls {
   void retire(CallKey key) { retired_.set(key.value); }
   // The same, of as many elements of a predefined type as the last such call of its kind: with such arguments nothing
   // else need be looked at.
-  [[nodiscard]] bool passes(CollectiveForm form, std::uint64_t count, std::uint64_t type) const {
-    const Passed& last = passed_[form.index()];
-    return last.type == type && last.count == count && type != 0;
+  struct Arguments {
+    std::uint64_t count = 0;
+    std::uint64_t type = 0;       // its handle; 0: none has passed
+    std::uint64_t operation = 0;  // a reduction's handle
+    bool operator==(const Arguments&) const = default;
+  };
+  [[nodiscard]] bool passes(CollectiveForm form, const Arguments& arguments) const {
+    return arguments.type != 0 && passed_[form.index()] == arguments;
   }
-  void let_pass(CollectiveForm form, std::uint64_t count, std::uint64_t type) { passed_[form.index()] = {count, type}; }
+  void let_pass(CollectiveForm form, const Arguments& arguments) { passed_[form.index()] = arguments; }
 
   // Of calls of which sizes say nothing.
   [[nodiscard]] client::NativeSpell& spell(CollectiveForm form) { return spells_[form.index()]; }
@@ -79,12 +84,7 @@ class CommCalls {
   // The spell is over: tells the pace of its calls.
   void end_spell(CallKey key);
 
-  struct Passed {
-    std::uint64_t count = 0;
-    std::uint64_t type = 0;  // its handle; 0: none has passed
-  };
-
-  std::array<Passed, CollectiveForm::kCount> passed_{};
+  std::array<Arguments, CollectiveForm::kCount> passed_{};
   std::array<std::optional<Decision>, CollectiveForm::kCount> without_sizes_{};
   std::array<client::NativeSpell, CollectiveForm::kCount> spells_;
   std::bitset<CallKey::kCount> retired_;

@@ -104,17 +104,20 @@ inline bool decline(const Job& job) {
 }
 
 // A call of blocks that are alike everywhere, `count` elements of the type, of which it is known that it is native
-// whatever its other arguments are.
+// whatever its other arguments are. `operation`: the key of a reduction's.
 template <class Count>
-[[nodiscard]] bool passes(const Job& job, CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type) {
+[[nodiscard]] bool passes(const Job& job, CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type,
+                          std::uint64_t operation = 0) {
   CommState* state = state_of(job, comm);
-  return state != nullptr && state->calls().passes(form, static_cast<std::uint64_t>(count), handle_key(type));
+  return state != nullptr &&
+         state->calls().passes(form, {static_cast<std::uint64_t>(count), handle_key(type), operation});
 }
 // The same from now on, if so. Always false.
 template <class Count>
-bool pass_on(const Offload& offload, CollectiveForm form, Count count, MPI_Datatype type, const TypeShape& shape) {
+bool pass_on(const Offload& offload, CollectiveForm form, Count count, MPI_Datatype type, const TypeShape& shape,
+             std::uint64_t operation = 0) {
   if (offload.for_good != nullptr && shape.predefined) {
-    offload.for_good->calls().let_pass(form, static_cast<std::uint64_t>(count), handle_key(type));
+    offload.for_good->calls().let_pass(form, {static_cast<std::uint64_t>(count), handle_key(type), operation});
   }
   return false;
 }

@@ -14,7 +14,7 @@ template <class Count>
 bool offload_allreduce(Job& job, Form form, const void* send_buffer, void* receive_buffer, Count count,
                        MPI_Datatype type, MPI_Op operation, MPI_Comm communicator, MPI_Request* request) {
   const CollectiveForm call = form_of(Collective::iallreduce, form);
-  if (form != Form::persistent && passes(job, call, communicator, count, type)) return false;
+  if (form != Form::persistent && passes(job, call, communicator, count, type, handle_key(operation))) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   const bool sends_own = send_buffer != MPI_IN_PLACE;
   if (request == nullptr || !valid_side(job, receive_buffer, count, type) ||
@@ -25,7 +25,7 @@ bool offload_allreduce(Job& job, Form form, const void* send_buffer, void* recei
   const Reducing reducing = reducing_of(job, operation, type);
   const Offload offload = offload_on(job, form, communicator, Collective::iallreduce, bytes_in(count, reducing.shape),
                                      false, reducing.native);
-  if (offload.comm == nullptr) return pass_on(offload, call, count, type, reducing.shape);
+  if (offload.comm == nullptr) return pass_on(offload, call, count, type, reducing.shape, handle_key(operation));
   const ReducedSides sides{send_buffer, count, receive_buffer, count,
                            reduces_in_place(send_buffer, receive_buffer, count != 0)};
   Operation& reduces = new_reduction(Collective::iallreduce, offload, reducing, type, sides);

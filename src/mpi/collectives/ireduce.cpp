@@ -16,7 +16,7 @@ template <class Count>
 bool offload_reduce(Job& job, Form form, const void* send_buffer, void* receive_buffer, Count count, MPI_Datatype type,
                     MPI_Op operation, int root, MPI_Comm communicator, MPI_Request* request) {
   const CollectiveForm call = form_of(Collective::ireduce, form);
-  if (form != Form::persistent && passes(job, call, communicator, count, type)) return false;
+  if (form != Form::persistent && passes(job, call, communicator, count, type, handle_key(operation))) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   const bool sends_own = send_buffer != MPI_IN_PLACE;
   if (request == nullptr || count < 0 || !valid_type(job, type) ||
@@ -27,7 +27,7 @@ bool offload_reduce(Job& job, Form form, const void* send_buffer, void* receive_
   const Offload offload =
       offload_on(job, form, communicator, Collective::ireduce, bytes_in(count, reducing.shape), false, reducing.native);
   CommState* comm = offload.comm;
-  if (comm == nullptr) return pass_on(offload, call, count, type, reducing.shape);
+  if (comm == nullptr) return pass_on(offload, call, count, type, reducing.shape, handle_key(operation));
   if (root < 0 || static_cast<std::uint32_t>(root) >= comm->size()) return decline(job);
   const bool is_root = static_cast<std::uint32_t>(root) == comm->me().value();
   if (is_root ? !valid_at_root(job, send_buffer, receive_buffer, count, type) : !sends_own) return decline(job);

@@ -8,7 +8,7 @@ template <class Count>
 bool offload_reduce_scatter_block(Job& job, Form form, const void* send_buffer, void* receive_buffer, Count count,
                                   MPI_Datatype type, MPI_Op operation, MPI_Comm communicator, MPI_Request* request) {
   const CollectiveForm call = form_of(Collective::ireduce_scatter_block, form);
-  if (form != Form::persistent && passes(job, call, communicator, count, type)) return false;
+  if (form != Form::persistent && passes(job, call, communicator, count, type, handle_key(operation))) return false;
   CallTimer timer(job, CallTimer::Kind::post);
   const bool sends_own = send_buffer != MPI_IN_PLACE;
   if (request == nullptr || !valid_side(job, receive_buffer, count, type) ||
@@ -20,7 +20,7 @@ bool offload_reduce_scatter_block(Job& job, Form form, const void* send_buffer, 
   const Offload offload = offload_on(job, form, communicator, Collective::ireduce_scatter_block,
                                      bytes_in(count, reducing.shape), false, reducing.native);
   CommState* comm = offload.comm;
-  if (comm == nullptr) return pass_on(offload, call, count, type, reducing.shape);
+  if (comm == nullptr) return pass_on(offload, call, count, type, reducing.shape, handle_key(operation));
   const auto block = static_cast<std::int64_t>(count);
   const ReducedSides sides{send_buffer, block * comm->size(), receive_buffer, block,
                            reduces_in_place(send_buffer, receive_buffer, count != 0)};

@@ -82,6 +82,12 @@ void stage_in_place(Job& job, Operation& operation) {
   operation.send.copy(Packing::pack, job.packing_comm, block_in_place(operation));
 }
 
+Offload never(CommState& comm) {
+  Offload offload;
+  offload.for_good = &comm;
+  return offload;
+}
+
 Offload by_way(CommState& comm, Algorithm algorithm, bool by_course) {
   Offload offload;
   offload.comm = &comm;
@@ -111,16 +117,13 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
                    const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
   CommState* state = state_of(job, comm);
   const bool blocking = form == Form::blocking;
-  if (state != nullptr && form != Form::persistent && !job.reporting &&
-      state->calls().retired(CallKey::of(collective, blocking, block_bytes))) {
-    Offload never;
-    never.for_good = state;
-    return never;
-  }
+  const bool may_pass = state != nullptr && form != Form::persistent && !job.reporting;
+  if (may_pass && state->calls().retired(CallKey::of(collective, blocking, block_bytes))) return never(*state);
   const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
   if (!decision.considered) return {};
   const NativeReason of_comm = why_native(state, comm);
   if (obstacle == NativeReason::rounding && decision.by_user) obstacle = NativeReason::none;
+  if (obstacle != NativeReason::none && may_pass) return never(*state);
   NativeReason reason = of_comm != NativeReason::none ? of_comm : obstacle;
   if (form == Form::persistent)
     return at_starts(job, state, reason, CallKey::of(collective, false, block_bytes), decision);
