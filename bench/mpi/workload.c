@@ -50,7 +50,7 @@ enum { kHugePageBytes = 2 << 20, kMostTries = 64 };
 
 static size_t bytes_in(const Workload* workload, int blocks) {
   const size_t block =
-      reduces(workload->collective) ? (size_t)reduction_count(workload) * sizeof(float) : (size_t)workload->bytes;
+      reduces(workload->collective) ? (size_t)reduction_count(workload) * sizeof(int32_t) : (size_t)workload->bytes;
   return (size_t)blocks * block;
 }
 

@@ -52,8 +52,12 @@ def must_be_right(mpi: Mpi, job, deaths: int):
     job.end_soon()
     job.wait(60)
     log = mpi.directory / f"log{mpi.jobs.index(job)}"
-    more = len(UCX_GIVES_UP.findall(log.read_text())) if log.exists() else 0
-    return must_be_right_after(mpi, job, deaths + more)
+    said = log.read_text() if log.exists() else ""
+    try:
+        return must_be_right_after(mpi, job, deaths + len(UCX_GIVES_UP.findall(said)))
+    except AssertionError as wrong:
+        wrong.add_note(said)
+        raise
 
 
 def by_node(mpi: Mpi) -> list[list[int]]:

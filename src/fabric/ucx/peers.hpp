@@ -108,14 +108,10 @@ struct Peer {
     control.make_anew();
     data.make_anew();
   }
-  // The network has not taken something for it, which was given to the control connection of that number, or after it
-  // was made.
+  // The network has not taken something for it, which was handed over when the control connection had that number.
   void note_failure(std::uint32_t connection) {
-    if (greeting.is_open()) {
-      broken = true;
-    } else if (connection == control.number) {
-      control.cut = true;
-    }
+    if (connection != control.number) return;  // closed by us
+    (greeting.is_open() ? broken : control.cut) = true;
   }
   // It does what none of ours does, and is not listened to any more.
   void break_off(const char* why) {
