@@ -68,6 +68,12 @@ TEST(LastWords, TheTellingLineIsTheLastOfItsKind) {
   EXPECT_EQ(telling_line("one\ntwo\n"), "two");
   EXPECT_EQ(telling_line("x.cpp:3: Assertion `a' failed.\nFatal: b\n#0 f\n#1 g\n\n"), "Fatal: b");
   EXPECT_EQ(telling_line("\n\n"), "");
+  EXPECT_EQ(telling_line("[vm:7:0:7]   wireup_ep.c:241  Assertion `count == 0' failed\n"
+                         "==== backtrace (tid:  7) ====\n"
+                         " 0  libucs.so.0(ucs_handle_error+0x2dc) [0x7f6cd5b54e9c]\n"
+                         " 1  libucs.so.0(ucs_fatal_error_message+0xb6) [0x7f6cd5b52b06]\n"
+                         "=================================\n"),
+            "[vm:7:0:7]   wireup_ep.c:241  Assertion `count == 0' failed");
 }
 
 TEST(LastWords, AreShortAndPlain) {

@@ -14,7 +14,10 @@ constexpr std::size_t kMostShown = 160;
 // What assert(), std::terminate(), UCX and the sanitizers say.
 constexpr std::array<std::string_view, 6> kTells{"ssert", "atal", "ATAL", "terminate called", "what():", "ERROR:"};
 
+// Not a frame of a backtrace, whose functions may have such names: "1  libucs.so.0(ucs_fatal_error_message+0xb6)
+// [...]".
 bool tells(std::string_view line) {
+  if (line.find("+0x") != line.npos) return false;
   return std::ranges::any_of(kTells, [line](std::string_view word) { return line.find(word) != line.npos; });
 }
 
