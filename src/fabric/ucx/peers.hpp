@@ -35,9 +35,9 @@ struct Peer {
   bool replaced = false;
   bool held_back = false;  // bytes of who had its place before are still being written here: it is not greeted yet
 
-  // Channels. Connections are made when first needed; that for data once both have greeted. UCX answers nobody who calls
-  // while its own connection to them has failed and is not closed yet, and callers wait for ever: a connection that
-  // brings no greeting is made anew, and one over which nothing has come yet is not relied on.
+  // Channels. Connections are made when first needed; that for data once both have greeted. UCX answers nobody who
+  // calls while its own connection to them has failed and is not closed yet, and callers wait for ever: a connection
+  // that brings no greeting is made anew, and one over which nothing has come yet is not relied on.
   struct Connection {
     std::vector<std::byte> address;
     std::optional<Endpoint> endpoint;
