@@ -52,7 +52,8 @@ std::optional<int> end_status_of(pid_t pid, int pidfd, std::chrono::milliseconds
   pollfd ended{pidfd, POLLIN, 0};
   if (::poll(&ended, 1, static_cast<int>(at_most.count())) <= 0) return std::nullopt;
   if (const std::optional<int> status = status_by_pidfd(pidfd)) return status;
-  return status_of_zombie(pid);
+  if (const std::optional<int> status = status_of_zombie(pid)) return status;
+  return status_by_pidfd(pidfd);  // its parent has asked in between
 }
 
 }  // namespace outrigger::service
