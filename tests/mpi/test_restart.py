@@ -49,13 +49,14 @@ def kill(mpi, victims: list[int], *, of: int | None = None) -> None:
     assert back, f"service processes: {mpi.daemons()}\n{mpi.jobs[-1].text()}"
 
 
-def must_be_right(mpi, job, deaths: int):
+def must_be_right(mpi, job, deaths: int, *, others=lambda: 0):
+    """`others`: how many more have died, asked when the job is over."""
     job.end_soon()
     result = job.wait(60).ok()
     assert "WRONG" not in result.out and "outrigger:" not in result.out, result.out
     mpi.nothing_left(GONE_WITHIN_S)
     restarts = sum(service["restarts"] for service in result.report["services"])
-    assert restarts == deaths, result.report["services"]
+    assert restarts == deaths + others(), result.report["services"]
     return result
 
 
