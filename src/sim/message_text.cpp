@@ -43,7 +43,9 @@ std::optional<std::string> text_of_message(std::span<const std::byte> message) {
         fmt::format("{} of {}: {} (rank {}, service {})", segment_name(answer->segment), answer->source.value(),
                     kWhere[static_cast<std::size_t>(answer->where)], answer->holder.value(), answer->service.value());
   }
-  return fmt::format("{} group {} operation {} {}", kNames[decoded->body.index()], group, sequence, detail);
+  const peer::Header& header = decoded->header;
+  return fmt::format("{} group {} operation {} {} (epoch {} to {})", kNames[decoded->body.index()], group, sequence,
+                     detail, header.from_epoch.value(), header.to_epoch.value());
 }
 
 }  // namespace outrigger::sim

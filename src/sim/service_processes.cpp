@@ -16,6 +16,7 @@ void ServiceProcesses::start(Service& service) {
   service.fabric = std::make_unique<fabric::sim::SimFabric>(job_.world, service.id);
   service.engine = std::make_unique<engine::Engine>(std::move(config), *service.fabric);
   service.alive = true;
+  job_.world.is_back(service.id);
 }
 
 void ServiceProcesses::start_all() {
@@ -99,6 +100,7 @@ void ServiceProcesses::restart(Service& service) {
     if (peer.id == service.id || !peer.alive) continue;
     job_.world.time.after(job_.world.random.within(job_.world.faults.notice_delay_ns), [this, &peer, id = service.id,
                                                                                         epoch = service.epoch] {
+      job_.trace("service {} hears that service {} is back (epoch {})", peer.id.value(), id.value(), epoch);
       tell(peer, [id, epoch](engine::Engine& engine) { engine.peer_restarted(id, Epoch{epoch}); });
     });
     // The new one may be told which incarnations the others are, or find out by their messages.

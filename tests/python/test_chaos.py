@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 from test_report import EXAMPLE
+from typer.testing import CliRunner
 
 from outrigger.artifacts import Artifacts
-from outrigger.chaos import strikes, victims
+from outrigger.chaos import command, strikes, victims
 from outrigger.chaos.outcome import Recovery, asked_for, recoveries, takeovers
 from outrigger.chaos.runs import Runs
 from outrigger.errors import UserError
@@ -131,3 +133,20 @@ def test_what_is_wrong_with_a_run_is_named(
     assert (outcome.wrong is None) if wrong is None else (wrong in str(outcome.wrong))
     assert outcome.kills == 0 and outcome.stops == 0
     assert (tmp_path / "x-1.out").exists() == (wrong is not None), "files of runs that were right are not kept"
+
+
+def test_the_build_that_is_named_is_the_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[str, ...]] = []
+
+    def nobody_met(_screen: object, runs: Runs, *_: object) -> None:
+        started.append(runs.options)
+        raise UserError("no service process was met")
+
+    monkeypatch.setattr(command, "_run_all", nobody_met)
+    (tmp_path / "build").mkdir()
+    app = typer.Typer()
+    app.command()(command.chaos)
+    monkeypatch.chdir(tmp_path)
+    CliRunner().invoke(app, ["--build", "build", "--out", "out", "--", "prog"])
+    words = started[0]
+    assert words[words.index("--build") + 1] == str(tmp_path / "build")

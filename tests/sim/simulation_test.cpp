@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <ostream>
 #include <string>
 #include <tuple>
 #include <vector>
+
+#include "fabric/sim/sim_fabric.hpp"
 
 namespace outrigger::sim {
 namespace {
@@ -87,6 +91,34 @@ TEST(Simulation, ASeedIsAReplay) {
     EXPECT_EQ(first.virtual_ns, second.virtual_ns);
     EXPECT_EQ(first.operations, second.operations);
   }
+}
+
+struct CountsArrivals final : fabric::sim::Observer {
+  void chunk_moves(SpId /*by*/, const Block& /*from*/, const Block& /*to*/) override {}
+  void eager_read(SpId /*by*/, const Block& /*from*/) override {}
+  void move_ended(SpId /*by*/) override {}
+  void marked(SpId /*by*/, WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override {}
+  void completed(SpId /*by*/, WorldRank /*rank*/, SlotIndex /*slot*/,
+                 const fabric::CompletionRecord& /*record*/) override {}
+  void arrived(SpId /*from*/, SpId /*to*/, std::vector<std::byte> /*message*/) override { ++arrivals; }
+  void sent(SpId /*from*/, SpId /*to*/, std::span<const std::byte> /*message*/) override {}
+  int arrivals = 0;
+};
+
+// A connection ends with the process that it was made to: the one in its place is told nothing that was for that one.
+TEST(Simulation, WhatIsSentToOneThatIsAwayIsLost) {
+  CountsArrivals seen;
+  fabric::sim::World world(1, fabric::sim::delays(), 2, seen);
+  const std::array<std::byte, 4> message{};
+  world.send(SpId{0}, SpId{1}, message);
+  world.lose_messages_of(SpId{1});
+  world.send(SpId{0}, SpId{1}, message);
+  world.is_back(SpId{1});
+  EXPECT_EQ(world.messages_in_flight(), 0U);
+  world.send(SpId{0}, SpId{1}, message);
+  while (world.time.step()) {
+  }
+  EXPECT_EQ(seen.arrivals, 1);
 }
 
 }  // namespace

@@ -146,6 +146,7 @@ def chaos(
     words += ["--services", str(services)] if services else []
     words += [word for rules in algorithm or ["all=on"] for word in ("--algorithm", rules)]
     words += ["--reach", reach] if reach else []
+    words += ["--build", str(build.absolute())] if build else []
     place = directory(out)
     where = Here() if cluster is None else OnCluster.of(cluster, ranks, place)
     if cuts and not where.hosts():

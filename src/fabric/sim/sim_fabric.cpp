@@ -41,6 +41,7 @@ void World::send(SpId from, SpId to, std::span<const std::byte> message) {
   Pair& pair = pairs_[{from, to}];
   const std::uint64_t arrival = time.now_ns() + random.within(faults.message_delay_ns);
   pair.last_arrival_ns = std::max(pair.last_arrival_ns, arrival);
+  if (away_.contains(to)) return;
   const std::uint64_t id = next_letter_++;
   pair.letters.push_back(Letter{id, std::vector<std::byte>(message.begin(), message.end())});
   time.at(pair.last_arrival_ns, [this, from, to, id] { arrive(from, to, id); });
@@ -55,6 +56,7 @@ void World::arrive(SpId from, SpId to, std::uint64_t id) {
 }
 
 void World::lose_messages_of(SpId crashed) {
+  away_.insert(crashed);
   for (auto& [ends, pair] : pairs_) {
     if (ends.second == crashed) pair.letters.clear();
     if (ends.first == crashed && !pair.letters.empty()) pair.letters.resize(random.below(pair.letters.size() + 1));

@@ -65,8 +65,10 @@ class World {
   Observer& observer;
 
   void send(SpId from, SpId to, std::span<const std::byte> message);
-  // Both ends of a crash: what was on its way to it is lost, what it sent arrives up to some message.
+  // Both ends of a crash: what was on its way to it is lost, and what is sent to it until it is back, as connections
+  // are to a process; what it sent arrives up to some message.
   void lose_messages_of(SpId crashed);
+  void is_back(SpId restarted) { away_.erase(restarted); }
   [[nodiscard]] std::size_t messages_in_flight() const;
 
   // The first bytes of blocks that are at the service process which will move them.
@@ -84,6 +86,7 @@ class World {
   void arrive(SpId from, SpId to, std::uint64_t id);
 
   std::map<std::pair<SpId, SpId>, Pair> pairs_;
+  std::set<SpId> away_;  // those that crashed and are not back
   std::uint64_t next_letter_ = 0;
 };
 
