@@ -65,10 +65,11 @@ class Fabric {
   // untouched by others until `completion.moved()` has been called, exactly once.
   virtual void move(const Block& from, const Block& to, MoveCompletion& completion) = 0;
 
-  // Puts `left` op `right` into `into`, element by element and in this order. All three have as many bytes, never 0, of
-  // whole elements; `into` may be `left` itself, and otherwise overlaps neither. The rest as for move(); where it ends
+  // Puts ((operands[0] op operands[1]) op operands[2]) and so on into `into`, element by element. There are two
+  // operands at least; they and `into` have as many bytes, never 0, of whole elements; `into` may be the first operand
+  // itself, and otherwise overlaps none. The list is copied before the return. The rest as for move(); where it ends
   // before its time, by cancel() or a failure, what is in `into` is undefined.
-  virtual void reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+  virtual void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
                       MoveCompletion& completion);
 
   // Forgets a move or a reduction: after the return no byte of it is read or written any more and moved() will not be
@@ -112,8 +113,8 @@ class Fabric {
   virtual void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
 };
 
-inline void Fabric::reduce(const Reduction& /*reduction*/, const Block& /*left*/, const Block& /*right*/,
-                           const Block& /*into*/, MoveCompletion& /*completion*/) {
+inline void Fabric::reduce(const Reduction& /*reduction*/, std::span<const Block> /*operands*/, const Block& /*into*/,
+                           MoveCompletion& /*completion*/) {
   std::abort();  // nobody posts a reduction where there are none: a bug of ours
 }
 inline void Fabric::send_eager(const BlockId& /*id*/, const Block& /*from*/, SpId /*reader*/) {}

@@ -19,11 +19,10 @@
 
 namespace outrigger::fabric {
 
-// into = left op right; `into` may be `left`.
+// As Fabric::reduce() has it.
 struct ReduceRanges {
   Reduction reduction;
-  MemoryRef left;
-  MemoryRef right;
+  std::vector<MemoryRef> operands;
   MemoryRef into;
 };
 
@@ -32,31 +31,36 @@ class MemoryReducer {
   // Not is_remote().
   explicit MemoryReducer(NodeMemory& memory) : memory_(memory) {}
 
-  // Are so many bytes of all three there? Nothing is touched.
+  // Are so many bytes of all of them there? Nothing is touched.
   [[nodiscard]] MoveStatus check(const ReduceRanges& ranges, std::uint64_t bytes) {
-    for (const MemoryRef& memory : {ranges.left, ranges.right, ranges.into}) {
+    for (const MemoryRef& memory : ranges.operands) {
       const MoveStatus status = memory_.view(memory, bytes).status;
       if (status != MoveStatus::ok) return status;
     }
-    return MoveStatus::ok;
+    return memory_.view(ranges.into, bytes).status;
   }
 
-  // Those bytes from `offset` on, whole elements.
+  // Those bytes from `offset` on, whole elements: each operand is read once and the result written once, so that with
+  // few bytes at a time it stays in the processor's cache.
   [[nodiscard]] MoveOutcome reduce(const ReduceRanges& ranges, std::uint64_t offset, std::uint64_t bytes) {
-    Range left(memory_, at(ranges.left, offset), bytes, left_);
-    Range right(memory_, at(ranges.right, offset), bytes, right_);
     const NodeMemory::View into = memory_.view(at(ranges.into, offset), bytes);
-    MoveOutcome outcome{MoveStatus::ok, Reach::mapped};
-    for (const MoveStatus status : {left.status, right.status, into.status}) {
-      if (outcome.status == MoveStatus::ok) outcome.status = status;
-    }
-    if (outcome.status != MoveStatus::ok) return outcome;
-    if (left.is_copy || right.is_copy || into.bytes == nullptr) outcome.reach = Reach::cma;
-    // Private memory gets its result from what has been read of the left operand, or from a place of its own.
+    const Range first(memory_, at(ranges.operands.front(), offset), bytes, first_);
+    MoveOutcome outcome{into.status == MoveStatus::ok ? first.status : into.status, Reach::mapped};
+    bool all_mapped = into.bytes != nullptr && !first.is_copy;
+    // Private memory gets its result from what has been read of the first operand, or from a place of its own.
     std::byte* result = into.bytes;
-    if (result == nullptr) result = left.is_copy ? left.bytes : room_for(into_, bytes);
-    reduce::kernel_of(ranges.reduction)(left.bytes, right.bytes, result, bytes / ranges.reduction.element_bytes());
-    if (into.bytes == nullptr) {
+    if (result == nullptr) result = first.is_copy ? first.bytes : room_for(into_, bytes);
+    const std::byte* so_far = first.bytes;
+    for (std::size_t i = 1; i < ranges.operands.size() && outcome.status == MoveStatus::ok; ++i) {
+      const Range next(memory_, at(ranges.operands[i], offset), bytes, next_);
+      outcome.status = next.status;
+      if (next.status != MoveStatus::ok) break;
+      all_mapped = all_mapped && !next.is_copy;
+      reduce::kernel_of(ranges.reduction)(so_far, next.bytes, result, bytes / ranges.reduction.element_bytes());
+      so_far = result;
+    }
+    if (!all_mapped) outcome.reach = Reach::cma;
+    if (outcome.status == MoveStatus::ok && into.bytes == nullptr) {
       outcome.status = memory_.write(at(ranges.into, offset), std::span<const std::byte>(result, bytes));
     }
     return outcome;
@@ -91,8 +95,8 @@ class MemoryReducer {
   };
 
   NodeMemory& memory_;
-  std::vector<std::byte> left_;
-  std::vector<std::byte> right_;
+  std::vector<std::byte> first_;
+  std::vector<std::byte> next_;
   std::vector<std::byte> into_;
 };
 

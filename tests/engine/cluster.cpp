@@ -22,11 +22,11 @@ void ClusterFabric::move(const Block& from, const Block& to, fabric::MoveComplet
   cluster_.most_moves_in_flight = std::max(cluster_.most_moves_in_flight, moves.size());
 }
 
-void ClusterFabric::reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+void ClusterFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
                            fabric::MoveCompletion& completion) {
-  move(left, into, completion);
+  move(operands.front(), into, completion);
   moves.back().reduction = reduction;
-  moves.back().right = right;
+  moves.back().others.assign(operands.begin() + 1, operands.end());
 }
 
 void ClusterFabric::cancel(fabric::MoveCompletion& completion) {
@@ -222,11 +222,13 @@ bool Cluster::finish_move(std::uint32_t sp) {
 
 void Cluster::reduce_now(const ClusterFabric::MoveInFlight& move) {
   const auto bytes = [](const Block& block) { return std::span(pointer(block.memory), block.bytes); };
-  reduce::apply(*move.reduction, bytes(move.from), bytes(move.right), bytes(move.to));
-  ++reductions_done;
-  for (const Block& operand : {move.from, move.right}) {
-    const bool accumulated = operand.memory == move.to.memory;
-    if (!accumulated) contributed_bytes[operand.memory.owner.value()] += operand.bytes;
+  Block so_far = move.from;
+  contributed_bytes[so_far.memory.owner.value()] += so_far.bytes;
+  for (const Block& operand : move.others) {
+    reduce::apply(*move.reduction, bytes(so_far), bytes(operand), bytes(move.to));
+    ++reductions_done;
+    contributed_bytes[operand.memory.owner.value()] += operand.bytes;
+    so_far = move.to;
   }
 }
 

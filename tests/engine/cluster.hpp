@@ -24,7 +24,7 @@ class ClusterFabric final : public fabric::Fabric {
  public:
   ClusterFabric(Cluster& cluster, SpId self) : cluster_(cluster), self_(self) {}
   void move(const Block& from, const Block& to, fabric::MoveCompletion& completion) override;
-  void reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
               fabric::MoveCompletion& completion) override;
   void cancel(fabric::MoveCompletion& completion) override;
   void send_eager(const BlockId& id, const Block& /*from*/, SpId /*reader*/) override { eager.push_back(id); }
@@ -39,9 +39,9 @@ class ClusterFabric final : public fabric::Fabric {
     Block from;
     Block to;
     fabric::MoveCompletion* completion;
-    // Of a reduction, whose left operand is `from`.
+    // Of a reduction, whose first operand is `from`.
     std::optional<Reduction> reduction;
-    Block right;
+    std::vector<Block> others;
   };
   std::deque<MoveInFlight> moves;
   std::vector<WorldRank> told_filled;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -60,6 +61,10 @@ class HostReductions : public ::testing::Test {
       ASSERT_EQ(value, one * static_cast<double>(i) / 7 + other * static_cast<double>(i) / 7) << i;
     }
   }
+  void reduce(const Block& left, const Block& right, const Block& into, Ended& ended) {
+    const std::array operands{left, right};
+    fabric_.reduce(kSum, operands, into, ended);
+  }
   void finish(Ended& ended) {
     EXPECT_FALSE(ended.ended()) << "ended inside the call that started it";
     EXPECT_EQ(fabric_.moves_in_flight(), 1U);
@@ -82,7 +87,7 @@ TEST_F(HostReductions, WhereverTheThreeAre) {
         set(bytes(1, right, 8), 5);
         std::memset(bytes(2, into, 0), 0x5A, kBytes);
         Ended ended;
-        fabric_.reduce(kSum, block(0, left, 3), block(1, right, 8), block(2, into, 16), ended);
+        reduce(block(0, left, 3), block(1, right, 8), block(2, into, 16), ended);
         finish(ended);
         EXPECT_EQ(ended.status(), MoveStatus::ok);
         const bool all_mapped = left == Where::mapped && right == Where::mapped && into == Where::mapped;
@@ -102,10 +107,61 @@ TEST_F(HostReductions, IntoTheLeftOperand) {
       set(bytes(0, left, 5), 3);
       set(bytes(1, right, 0), 4);
       Ended ended;
-      fabric_.reduce(kSum, block(0, left, 5), block(1, right, 0), block(0, left, 5), ended);
+      reduce(block(0, left, 5), block(1, right, 0), block(0, left, 5), ended);
       finish(ended);
       EXPECT_EQ(ended.status(), MoveStatus::ok);
       expect_sum(bytes(0, left, 5), 3, 4);
+    }
+  }
+}
+
+// Floating-point sums show the order: ((0 + 1) + 2) + ... and no other.
+TEST_F(HostReductions, ManyOperandsInTheirOrder) {
+  constexpr std::size_t kOperands = 41;
+  for (const Where into : {Where::mapped, Where::in_process}) {
+    for (const Where first : {Where::mapped, Where::in_process}) {
+      std::vector<Block> operands;
+      std::vector<double> values(kOperands * 6000);
+      double value = 1;
+      for (double& each : values) each = value = value * 1.37 - static_cast<double>(static_cast<long>(value)) + 0.01;
+      // The ranks and kinds of memory by turns, each at a place of its own.
+      for (std::size_t i = 0; i < kOperands; ++i) {
+        const std::uint32_t rank = i % 2;
+        const Where where = i == 0 ? first : i % 3 == 0 ? Where::mapped : Where::in_process;
+        const std::uint64_t offset = i / 2 * 6000 * sizeof(double);
+        std::memcpy(bytes(rank, where, offset), &values[i * 6000], 6000 * sizeof(double));
+        operands.push_back(block(rank, where, offset, 6000));
+      }
+      Ended ended;
+      fabric_.reduce(kSum, operands, block(2, into, 8, 6000), ended);
+      operands.clear();
+      finish(ended);
+      EXPECT_EQ(ended.status(), MoveStatus::ok);
+      for (std::size_t element = 0; element < 6000; ++element) {
+        double expected = values[element];
+        for (std::size_t i = 1; i < kOperands; ++i) expected += values[i * 6000 + element];
+        double found = 0;
+        std::memcpy(&found, bytes(2, into, 8) + element * sizeof(double), sizeof(found));
+        ASSERT_EQ(found, expected) << element;
+      }
+    }
+  }
+}
+
+TEST_F(HostReductions, ManyOperandsIntoTheFirst) {
+  for (const Where first : {Where::mapped, Where::in_process}) {
+    set(bytes(0, first, 5), 3);
+    set(bytes(1, Where::mapped, 0), 4);
+    Ended ended;
+    const std::array operands{block(0, first, 5), block(1, Where::mapped, 0), block(1, Where::mapped, 0)};
+    fabric_.reduce(kSum, operands, block(0, first, 5), ended);
+    finish(ended);
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      double value = 0;
+      std::memcpy(&value, bytes(0, first, 5) + i * sizeof(double), sizeof(value));
+      const double first_value = 3 * static_cast<double>(i) / 7;
+      const double other_value = 4 * static_cast<double>(i) / 7;
+      ASSERT_EQ(value, first_value + other_value + other_value) << i;
     }
   }
 }
@@ -122,7 +178,7 @@ TEST_F(HostReductions, WhatIsPartlyOutOfBoundsIsNotBegun) {
   };
   for (const Try& each : {Try{bad, good, into}, Try{good, bad, into}, Try{good, good, bad}}) {
     Ended ended;
-    fabric_.reduce(kSum, each.left, each.right, each.into, ended);
+    reduce(each.left, each.right, each.into, ended);
     finish(ended);
     EXPECT_EQ(ended.status(), MoveStatus::memory_fault);
     EXPECT_EQ(*bytes(2, Where::mapped, 0), std::byte{0x5A});
@@ -131,7 +187,7 @@ TEST_F(HostReductions, WhatIsPartlyOutOfBoundsIsNotBegun) {
 
 TEST_F(HostReductions, ARankThatHasGoneEndsThem) {
   Ended ended;
-  fabric_.reduce(kSum, block(0, Where::mapped, 0), block(1, Where::mapped, 0), block(2, Where::mapped, 0), ended);
+  reduce(block(0, Where::mapped, 0), block(1, Where::mapped, 0), block(2, Where::mapped, 0), ended);
   fabric_.drop_rank(WorldRank{1});
   finish(ended);
   EXPECT_EQ(ended.status(), MoveStatus::owner_lost);
@@ -142,7 +198,7 @@ TEST_F(HostReductions, WhatIsCancelledIsLeftAlone) {
   set(bytes(1, Where::mapped, 0), 1);
   std::memset(bytes(2, Where::mapped, 0), 0x5A, kBytes);
   Ended ended;
-  fabric_.reduce(kSum, block(0, Where::mapped, 0), block(1, Where::mapped, 0), block(2, Where::mapped, 0), ended);
+  reduce(block(0, Where::mapped, 0), block(1, Where::mapped, 0), block(2, Where::mapped, 0), ended);
   fabric_.cancel(ended);
   EXPECT_EQ(fabric_.moves_in_flight(), 0U);
   for (int i = 0; i < 10; ++i) (void)fabric_.progress();
@@ -154,9 +210,9 @@ TEST_F(HostReductions, WhatIsCancelledIsLeftAlone) {
 TEST_F(HostReductions, TakeTurns) {
   Ended long_one;
   Ended short_one;
-  fabric_.reduce(kSum, block(0, Where::mapped, 0), block(1, Where::mapped, 0), block(2, Where::mapped, 0), long_one);
-  fabric_.reduce(kSum, block(0, Where::in_process, 0, 10), block(1, Where::mapped, 0, 10),
-                 block(2, Where::in_process, 0, 10), short_one);
+  reduce(block(0, Where::mapped, 0), block(1, Where::mapped, 0), block(2, Where::mapped, 0), long_one);
+  reduce(block(0, Where::in_process, 0, 10), block(1, Where::mapped, 0, 10), block(2, Where::in_process, 0, 10),
+         short_one);
   (void)fabric_.progress();
   EXPECT_TRUE(short_one.ended());
   EXPECT_FALSE(long_one.ended());

@@ -1,4 +1,5 @@
 // An allreduce in which every rank reduces everything itself, with a planted bug.
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -24,8 +25,8 @@ Task reduce_all(Operation& operation, LocalRank& rank, std::vector<GroupRank> so
   const Block first = rank.blocks.contribution(sources[0]);
   fabric::MoveOutcome outcome = co_await operation.move(first, into);
   for (std::size_t i = 1; i < sources.size(); ++i) {
-    const Block next = rank.blocks.contribution(sources[i]);
-    outcome = co_await reduce(operation, rank, into, next, into);
+    const std::array<Block, 2> operands{into, rank.blocks.contribution(sources[i])};
+    outcome = co_await reduce(operation, rank, operands, into);
   }
   operation.leave_window(rank);
   for (std::size_t i = 0; i < operation.membership().size(); ++i) {

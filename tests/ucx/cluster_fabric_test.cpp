@@ -1,9 +1,15 @@
 // What is on the node goes through the node's fabric, what is not through the wire.
 #include "fabric/ucx/cluster_fabric.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "reduce/reduce.hpp"
 #include "wires.hpp"
 
 namespace outrigger::testing {
@@ -15,10 +21,11 @@ class NodeFabric final : public fabric::Fabric {
   void move(const Block& from, const Block& to, fabric::MoveCompletion& /*completion*/) override {
     asked.push_back("move " + std::to_string(from.memory.owner.value()) + std::to_string(to.memory.owner.value()));
   }
-  void reduce(const Reduction& /*reduction*/, const Block& left, const Block& right, const Block& into,
+  void reduce(const Reduction& /*reduction*/, std::span<const Block> operands, const Block& into,
               fabric::MoveCompletion& /*completion*/) override {
-    asked.push_back("reduce " + std::to_string(left.memory.owner.value()) + std::to_string(right.memory.owner.value()) +
-                    std::to_string(into.memory.owner.value()));
+    std::string owners;
+    for (const Block& operand : operands) owners += std::to_string(operand.memory.owner.value());
+    asked.push_back("reduce " + owners + std::to_string(into.memory.owner.value()));
   }
   void cancel(fabric::MoveCompletion& /*completion*/) override { asked.emplace_back("cancel"); }
   void send(SpId to, std::span<const std::byte> /*message*/) override {
@@ -57,7 +64,12 @@ class ClusterFabrics : public Wires {
     for (std::uint32_t sp = 0; sp < 4; ++sp) ASSERT_TRUE(wire(sp).introduce(job_map_, SpId{sp}));
     cluster_.emplace(node_, wire(3), job_map_, SpId{3});
   }
-  NodeFabric node_;
+  void reduce(const Block& left, const Block& right, const Block& into, Moved& moved) {
+    const std::array operands{left, right};
+    cluster_->reduce(kXor, operands, into, moved);
+  }
+
+  static NodeFabric node_;
   std::optional<fabric::ucx::ClusterFabric> cluster_;
 };
 
@@ -94,7 +106,7 @@ constexpr Reduction kXor{ReduceOperation::bxor, ElementType::byte};
 TEST_P(ClusterFabrics, WhatIsOnTheNodeIsReducedThere) {
   Moved moved;
   const Block into = block(3, kPrivateRegion, 20, 10);
-  cluster_->reduce(kXor, block(2, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), into, moved);
+  reduce(block(2, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), into, moved);
   EXPECT_EQ(node_.take(), Asked{"reduce 233"});
   EXPECT_EQ(wire(3).memory().buffers(), 0U);
 }
@@ -111,8 +123,7 @@ TEST_P(ClusterFabrics, BlocksOfOtherNodesAreBroughtHereAndReduced) {
         for (std::uint32_t rank = 0; rank < 4; ++rank) fill(memory(rank).range(region), rank);
         const Block into = block(3, region, 1'000'000, bytes);
         Moved moved;
-        cluster_->reduce(kXor, block(each.left, region, each.left_offset, bytes), block(each.right, region, 5, bytes),
-                         into, moved);
+        reduce(block(each.left, region, each.left_offset, bytes), block(each.right, region, 5, bytes), into, moved);
         ASSERT_TRUE(run_until([&] { return moved.ended(); }));
         EXPECT_EQ(moved.status(), fabric::MoveStatus::ok);
         for (std::uint64_t i = 0; i < bytes; ++i) {
@@ -127,11 +138,40 @@ TEST_P(ClusterFabrics, BlocksOfOtherNodesAreBroughtHereAndReduced) {
   EXPECT_TRUE(node_.take().empty());
 }
 
+// More operands than a batch of pulls has, from both sides, in their order: sums of floats show it.
+TEST_P(ClusterFabrics, ManyOperandsInBatchesAndInTheirOrder) {
+  constexpr Reduction kSum{ReduceOperation::sum, ElementType::float32};
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    std::vector<std::byte>& all = memory(rank).range(kPrivateRegion);
+    for (std::size_t i = 0; i + sizeof(float) <= all.size(); i += sizeof(float)) {
+      const float value = static_cast<float>(i * 31 % 1009) * (0.37F + static_cast<float>(rank));
+      std::memcpy(&all[i], &value, sizeof(value));
+    }
+  }
+  for (const std::uint64_t bytes : {std::uint64_t{16}, std::uint64_t{200'000}}) {
+    std::vector<Block> operands;
+    for (std::uint32_t i = 0; i < 37; ++i) operands.push_back(block((i * 7 + 3) % 4, kPrivateRegion, i * 8, bytes));
+    std::vector<std::byte> wanted(bytes);
+    const auto bytes_of = [&](std::size_t i) {
+      return std::span(memory(operands[i].memory.owner.value()).range(kPrivateRegion)).subspan(i * 8, bytes);
+    };
+    reduce::apply(kSum, bytes_of(0), bytes_of(1), wanted);
+    for (std::size_t i = 2; i < operands.size(); ++i) reduce::apply(kSum, wanted, bytes_of(i), wanted);
+    Moved moved;
+    cluster_->reduce(kSum, operands, block(3, kPrivateRegion, 1'000'000, bytes), moved);
+    ASSERT_TRUE(run_until([&] { return moved.ended(); }));
+    EXPECT_EQ(moved.status(), fabric::MoveStatus::ok);
+    const auto found = std::span(memory(3).range(kPrivateRegion)).subspan(1'000'000, bytes);
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), found.begin()));
+    EXPECT_EQ(wire(3).memory().buffers(), 0U);
+  }
+}
+
 TEST_P(ClusterFabrics, ACancelledReductionWritesNothing) {
   fill(memory(3).range(kPrivateRegion), 3);
   Moved moved;
-  cluster_->reduce(kXor, block(0, kPrivateRegion, 0, 700'000), block(1, kPrivateRegion, 0, 700'000),
-                   block(3, kPrivateRegion, 0, 700'000), moved);
+  reduce(block(0, kPrivateRegion, 0, 700'000), block(1, kPrivateRegion, 0, 700'000),
+         block(3, kPrivateRegion, 0, 700'000), moved);
   for (int round = 0; round < 3; ++round) progress_all();
   cluster_->cancel(moved);
   EXPECT_EQ(wire(3).memory().buffers(), 0U);
@@ -143,8 +183,8 @@ TEST_P(ClusterFabrics, ACancelledReductionWritesNothing) {
 // What is not there at the other node.
 TEST_P(ClusterFabrics, AReductionEndsWithItsOperands) {
   Moved moved;
-  cluster_->reduce(kXor, block(1, kPrivateRegion, kMemoryBytes - 5, 10), block(3, kPrivateRegion, 0, 10),
-                   block(3, kPrivateRegion, 20, 10), moved);
+  reduce(block(1, kPrivateRegion, kMemoryBytes - 5, 10), block(3, kPrivateRegion, 0, 10),
+         block(3, kPrivateRegion, 20, 10), moved);
   ASSERT_TRUE(run_until([&] { return moved.ended(); }));
   EXPECT_EQ(moved.status(), fabric::MoveStatus::memory_fault);
   EXPECT_EQ(wire(3).memory().buffers(), 0U);

@@ -19,8 +19,7 @@
 //
 // Per local rank, group of p on n nodes, s service processes with members; a slice in pieces of about `segment_bytes`:
 //     announcements   s - 1 (each 108 bytes)
-//     reductions      p - 1 of each piece of the own slice, each with two operands read and one result written; a
-//     rank's
+//     reductions      one of each piece of the own slice, in which p operands are read and one result is written; a
 //                     contribution is read once in all, whoever owns what
 //     moves           of the p - 1 other slices' pieces, at most `window_moves` of both in flight per service process
 //     on the wire     a slice of each rank of another node, 1/p of the vector each; of another node's slices each once

@@ -14,10 +14,9 @@
 //
 // Per local rank, group of p, s service processes with members:
 //     announcements   s - 1 (each 108 bytes)
-//     reductions      p - 1 of each piece of its block
-//     on the wire     the block of each rank of another node, p - 1 of them at most: the least there is without adding
-//     up
-//                     within nodes first; a release (52 bytes) for every rank
+//     reductions      one of each piece of its block, of p operands
+//     on the wire     the block of each rank of another node, p - 1 of them at most: the least there is without
+//                     adding up within nodes first; a release (52 bytes) for every rank
 //     bounds          state O(p) per local rank; at most `window_moves` pieces in flight per service process
 //
 // Restarts: contributions stay until their ranks' blocks are all there; what is not marked is reduced again.

@@ -1,8 +1,8 @@
 // sliced_pull: reduce in which the root's service process reads and reduces everything.
 //
 // Source: none: what the root's side of allreduce_sliced_pull.cpp leaves when nobody else wants the result. A tree
-// would take log2 p rounds instead of p - 1 reductions by one service process, but would need memory of inner ranks
-// that MPI does not give them, and would make the bits depend on the placement.
+// would take log2 p rounds instead of one service process's reduction of p operands, but would need memory of inner
+// ranks that MPI does not give them, and would make the bits depend on the placement.
 //
 // Picture (3 ranks, root 1; A, B, C: their contributions; its pieces, one after the other):
 //
@@ -17,7 +17,7 @@
 // Group of p, s service processes with members:
 //     announcements   of each rank one (108 bytes), to the root's service process; the root's to all, whose service
 //                     processes say of ranks that have ended badly that they have, also to one that has been restarted
-//     reductions      at the root p - 1 of each piece
+//     reductions      at the root one of each piece, of p operands
 //     on the wire     each contribution once; a release (52 bytes) for each
 //     bounds          state O(p) per local rank; at most `window_moves` pieces in flight
 //

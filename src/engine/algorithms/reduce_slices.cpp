@@ -19,6 +19,16 @@ Block contribution(const LocalRank& rank, GroupRank source, const Segment& piece
   return block;
 }
 
+// Of all ranks, in their order.
+std::vector<Block> contributions(const Operation& operation, const LocalRank& rank, const Segment& piece) {
+  std::vector<Block> all;
+  all.reserve(operation.membership().size());
+  for (std::size_t i = 0; i < operation.membership().size(); ++i) {
+    all.push_back(contribution(rank, group_rank(i), piece));
+  }
+  return all;
+}
+
 // A piece of the result, into the rank's buffer: from a rank that has it, or out of all contributions.
 Task get_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index, Route route) {
   LocalRank& rank = slice.rank();
@@ -32,13 +42,8 @@ Task get_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index,
     const Block from = fetch.at_source() ? contribution(rank, rank.me(), piece) : fetch.from();
     outcome = co_await operation.move(from, to);
   } else {
-    Block so_far = contribution(rank, GroupRank{0}, piece);
-    for (std::size_t i = 1; i < operation.membership().size(); ++i) {
-      const Block next = contribution(rank, group_rank(i), piece);
-      outcome = co_await reduce(operation, rank, so_far, next, to);
-      if (outcome.status != fabric::MoveStatus::ok) break;
-      so_far = to;
-    }
+    const std::vector<Block> operands = contributions(operation, rank, piece);
+    outcome = co_await reduce(operation, rank, operands, to);
   }
   operation.leave_window(rank);
   fetch.moved(outcome);

@@ -3,6 +3,7 @@
 
 #include <cassert>
 #include <coroutine>
+#include <span>
 
 #include "engine/core/context.hpp"
 #include "engine/core/suspension.hpp"
@@ -57,24 +58,22 @@ class Move : public InFlight {
   GroupRank destination_;
 };
 
-// into = left op right; `into` may be `left`.
+// As Fabric::reduce() has it. The operands are the caller's until it is awaited.
 class Reduce : public InFlight {
  public:
-  Reduce(Context& context, const Reduction& reduction, const Block& left, const Block& right, const Block& into)
-      : InFlight(context), reduction_(reduction), left_(left), right_(right), into_(into) {}
+  Reduce(Context& context, const Reduction& reduction, std::span<const Block> operands, const Block& into)
+      : InFlight(context), reduction_(reduction), operands_(operands), into_(into) {}
   void await_suspend(std::coroutine_handle<> waiter) {
-    assert(into_.bytes != 0 && left_.bytes == into_.bytes && right_.bytes == into_.bytes &&
-           "a reduction has bytes, as many at all ends");
+    assert(into_.bytes != 0 && operands_.size() >= 2 && "a reduction has bytes, and two operands at least");
     begin(waiter);
-    ++context_.counters.reductions;
-    context_.counters.reduced_bytes += into_.bytes;
-    context_.fabric.reduce(reduction_, left_, right_, into_, *this);
+    context_.counters.reductions += operands_.size() - 1;
+    context_.counters.reduced_bytes += into_.bytes * (operands_.size() - 1);
+    context_.fabric.reduce(reduction_, operands_, into_, *this);
   }
 
  private:
   const Reduction reduction_;
-  const Block left_;
-  const Block right_;
+  const std::span<const Block> operands_;
   const Block into_;
 };
 

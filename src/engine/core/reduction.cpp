@@ -4,9 +4,8 @@
 
 namespace outrigger::engine {
 
-Reduce reduce(const Operation& operation, const LocalRank& rank, const Block& left, const Block& right,
-              const Block& into) {
-  return Reduce(operation.context, *rank.posted().reduction, left, right, into);
+Reduce reduce(const Operation& operation, const LocalRank& rank, std::span<const Block> operands, const Block& into) {
+  return Reduce(operation.context, *rank.posted().reduction, operands, into);
 }
 
 void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome) {

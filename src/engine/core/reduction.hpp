@@ -1,13 +1,15 @@
-// What algorithms do with reductions: two operands are reduced, a slice of the result is in its place, a contribution
+// What algorithms do with reductions: operands are reduced, a slice of the result is in its place, a contribution
 // is not needed any more. Pairs are contributions, of which each rank needs all; marks and places are the slices'.
 #pragma once
+
+#include <span>
 
 #include "engine/core/operation.hpp"
 
 namespace outrigger::engine {
 
-// Awaited: into = left op right, by the rank's reduction; `into` may be `left`.
-[[nodiscard]] Reduce reduce(const Operation& operation, const LocalRank& rank, const Block& left, const Block& right,
+// Awaited: the operands reduced in their order, by the rank's reduction; `into` may be the first.
+[[nodiscard]] Reduce reduce(const Operation& operation, const LocalRank& rank, std::span<const Block> operands,
                             const Block& into);
 
 // The owner's slice of the result is in the rank's buffer, which is marked, or cannot be had. In the order of what is

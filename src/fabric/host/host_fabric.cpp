@@ -72,11 +72,16 @@ void HostFabric::move(const Block& from, const Block& to, MoveCompletion& comple
   lending_.queue(Chunk{&move, to.memory.owner, 0, from.bytes});
 }
 
-void HostFabric::reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+void HostFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
                         MoveCompletion& completion) {
-  assert(left.bytes == into.bytes && right.bytes == into.bytes && "a reduction has three equally long ends");
-  assert(into.bytes != 0 && into.bytes % reduction.element_bytes() == 0 && "of whole elements");
-  reductions_.start(ReduceRanges{reduction, left.memory, right.memory, into.memory}, into.bytes, completion);
+  assert(operands.size() >= 2 && into.bytes != 0 && into.bytes % reduction.element_bytes() == 0 && "of whole elements");
+  ReduceRanges ranges{reduction, {}, into.memory};
+  ranges.operands.reserve(operands.size());
+  for (const Block& operand : operands) {
+    assert(operand.bytes == into.bytes && "a reduction has equally long ends");
+    ranges.operands.push_back(operand.memory);
+  }
+  reductions_.start(std::move(ranges), into.bytes, completion);
 }
 
 void HostFabric::cancel(MoveCompletion& completion) {

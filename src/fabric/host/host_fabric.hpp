@@ -87,7 +87,7 @@ class HostFabric final : public Fabric, public HostMemory, public Port {
   }
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
-  void reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
               MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
   void send(SpId to, std::span<const std::byte> message) override { rings_.send(to, message); }

@@ -1,6 +1,7 @@
 #include "fabric/host/reductions.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace outrigger::fabric {
 
@@ -13,24 +14,28 @@ bool Reductions::reduce_some(std::uint64_t bytes) {
   if (queue_.empty()) return false;
   std::uint64_t budget = std::max<std::uint64_t>(bytes, 1);
   while (budget != 0 && !queue_.empty()) {
-    Started started = queue_.front();
+    Started started = std::move(queue_.front());
     queue_.pop_front();
-    std::uint64_t chunk_bytes = 0;
-    if (!go_on(started, chunk_bytes)) queue_.push_back(started);
-    budget -= std::min(budget, chunk_bytes);
+    budget -= std::min(budget, chunk_bytes(started) * (started.ranges.operands.size() - 1));
+    if (!go_on(started)) queue_.push_back(std::move(started));
   }
   return true;
 }
 
-bool Reductions::go_on(Started& started, std::uint64_t& chunk_bytes) {
+std::uint64_t Reductions::chunk_bytes(const Started& started) {
+  const std::uint64_t share = kTurnBytes / started.ranges.operands.size();
   const std::uint64_t width = started.ranges.reduction.element_bytes();
-  chunk_bytes = std::min(started.bytes - started.done_bytes, kChunkBytes / width * width);
+  return std::min(started.bytes - started.done_bytes, std::clamp(share, kLeastChunkBytes, kChunkBytes) / width * width);
+}
+
+bool Reductions::go_on(Started& started) {
+  const std::uint64_t chunk = chunk_bytes(started);
   MoveOutcome outcome;
   // Whole ranges first, so that nothing is written where one is partly out of bounds.
   if (started.done_bytes == 0) outcome.status = reducer_.check(started.ranges, started.bytes);
-  if (outcome.status == MoveStatus::ok) outcome = reducer_.reduce(started.ranges, started.done_bytes, chunk_bytes);
+  if (outcome.status == MoveStatus::ok) outcome = reducer_.reduce(started.ranges, started.done_bytes, chunk);
   if (outcome.reach != Reach::mapped) started.reach = outcome.reach;
-  started.done_bytes += chunk_bytes;
+  started.done_bytes += chunk;
   if (outcome.status == MoveStatus::ok && started.done_bytes < started.bytes) return false;
   outcome.reach = started.reach;
   finished_.add(*started.completion, outcome);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <utility>
 
 #include "fabric/fabric.hpp"
 #include "fabric/finished_moves.hpp"
@@ -15,16 +16,19 @@ namespace outrigger::fabric {
 
 class Reductions {
  public:
-  // Half of a usual second-level cache holds a chunk of all three ranges.
+  // Of the result at a time: a usual second-level cache holds it beside two operands' chunks. With many operands less,
+  // so that others have their turn.
   static constexpr std::uint64_t kChunkBytes = 64U << 10;
+  static constexpr std::uint64_t kLeastChunkBytes = 16U << 10;
+  static constexpr std::uint64_t kTurnBytes = 512U << 10;  // of all operands
 
   explicit Reductions(NodeMemory& memory) : reducer_(memory) {}
 
-  void start(const ReduceRanges& ranges, std::uint64_t bytes, MoveCompletion& completion) {
-    queue_.push_back(Started{ranges, bytes, 0, &completion});
+  void start(ReduceRanges ranges, std::uint64_t bytes, MoveCompletion& completion) {
+    queue_.push_back(Started{std::move(ranges), bytes, 0, &completion});
   }
   void forget(const MoveCompletion& completion);
-  // About so many bytes of results, a chunk at least. True: anything.
+  // About so many bytes of operands after the first, a chunk at least. True: anything.
   bool reduce_some(std::uint64_t bytes);
   bool deliver_ended() { return finished_.deliver(); }
 
@@ -38,8 +42,9 @@ class Reductions {
     MoveCompletion* completion = nullptr;
     Reach reach = Reach::mapped;
   };
+  [[nodiscard]] static std::uint64_t chunk_bytes(const Started& started);
   // One chunk. True: it has ended.
-  [[nodiscard]] bool go_on(Started& started, std::uint64_t& chunk_bytes);
+  [[nodiscard]] bool go_on(Started& started);
 
   MemoryReducer reducer_;
   std::deque<Started> queue_;

@@ -79,13 +79,13 @@ void SimFabric::move(const Block& from, const Block& to, MoveCompletion& complet
   schedule_chunk(completion, id);
 }
 
-void SimFabric::reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+void SimFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
                        MoveCompletion& completion) {
-  assert(left.bytes == right.bytes && into.bytes % reduction.element_bytes() == 0);
-  move(left, into, completion);
+  assert(operands.size() >= 2 && into.bytes % reduction.element_bytes() == 0);
+  move(operands.front(), into, completion);
   MoveState& state = moves_.at(&completion);
   state.reduction = reduction;
-  state.right = right;
+  state.others.assign(operands.begin() + 1, operands.end());
 }
 
 void SimFabric::send_eager(const BlockId& id, const Block& from, SpId reader) {
@@ -141,13 +141,17 @@ bool SimFabric::do_some(MoveState& move, std::uint64_t bytes) {
 bool SimFabric::reduce_some(MoveState& move, std::uint64_t bytes) {
   const std::uint64_t width = move.reduction->element_bytes();
   bytes = (bytes + width - 1) / width * width;
-  const std::span<std::byte> left = rest_of(move, move.from, bytes);
-  const std::span<std::byte> right = rest_of(move, move.right, bytes);
   const std::span<std::byte> target = rest_of(move, move.to, bytes);
-  if (left.size() != bytes || right.size() != bytes || target.size() != bytes) return false;
+  std::span<std::byte> so_far = rest_of(move, move.from, bytes);
+  if (so_far.size() != bytes || target.size() != bytes) return false;
   world_.observer.chunk_moves(self_, move.from, move.to);
-  world_.observer.chunk_moves(self_, move.right, move.to);
-  reduce::apply(*move.reduction, left, right, target);
+  for (const Block& other : move.others) {
+    const std::span<std::byte> next = rest_of(move, other, bytes);
+    if (next.size() != bytes) return false;
+    world_.observer.chunk_moves(self_, other, move.to);
+    reduce::apply(*move.reduction, so_far, next, target);
+    so_far = target;
+  }
   move.done_bytes += bytes;
   return true;
 }

@@ -96,7 +96,7 @@ class SimFabric final : public Fabric {
   ~SimFabric() override { *alive_ = false; }
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
-  void reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
               MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
   void send_eager(const BlockId& id, const Block& from, SpId reader) override;
@@ -119,9 +119,9 @@ class SimFabric final : public Fabric {
     Block to;
     std::uint64_t done_bytes = 0;
     std::vector<std::byte> ahead;  // its first bytes, where they were sent ahead
-    // Of a reduction: `from` is its left operand.
+    // Of a reduction: `from` is its first operand.
     std::optional<Reduction> reduction;
-    Block right;
+    std::vector<Block> others;
   };
   void schedule_chunk(MoveCompletion& completion, std::uint64_t id);
   void chunk(MoveCompletion& completion, std::uint64_t id);

@@ -1,5 +1,8 @@
 #include "fabric/ucx/cluster_fabric.hpp"
 
+#include <utility>
+#include <vector>
+
 namespace outrigger::fabric::ucx {
 
 ClusterFabric::ClusterFabric(Fabric& node, Wire& wire, const JobMap& job_map, SpId self)
@@ -22,16 +25,18 @@ void ClusterFabric::move(const Block& from, const Block& to, MoveCompletion& com
   }
 }
 
-void ClusterFabric::reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+void ClusterFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
                            MoveCompletion& completion) {
-  const auto operand = [this](const Block& block) {
+  std::vector<StagedReductions::Operand> all;
+  all.reserve(operands.size());
+  bool all_here = true;
+  for (const Block& block : operands) {
     const SpId source = sp_of_rank_[block.memory.owner.value()];
-    return StagedReductions::Operand{block, is_here(source) ? std::nullopt : std::optional(source)};
-  };
-  const StagedReductions::Operand first = operand(left);
-  const StagedReductions::Operand second = operand(right);
-  if (first.from || second.from) return reductions_.start(reduction, first, second, into, completion);
-  node_.reduce(reduction, left, right, into, completion);
+    all.push_back({block, is_here(source) ? std::nullopt : std::optional(source)});
+    all_here = all_here && is_here(source);
+  }
+  if (all_here) return node_.reduce(reduction, operands, into, completion);
+  reductions_.start(reduction, std::move(all), into, completion);
 }
 
 void ClusterFabric::cancel(MoveCompletion& completion) {

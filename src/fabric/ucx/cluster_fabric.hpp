@@ -20,7 +20,7 @@ class ClusterFabric final : public Fabric {
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
   // Blocks of other nodes are brought here first; `into` is a rank's of this node.
-  void reduce(const Reduction& reduction, const Block& left, const Block& right, const Block& into,
+  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
               MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
   void send_eager(const BlockId& id, const Block& from, SpId reader) override;

@@ -24,8 +24,7 @@ class StagedMemory final : public NodeMemory {
 
   explicit StagedMemory(NodeMemory& ranks) : ranks_(ranks) {}
 
-  // As many as there are reductions of other nodes' blocks under way, two each at most: the engine's window bounds
-  // them.
+  // As many as there are reductions of other nodes' blocks under way, a batch each: the engine's window bounds them.
   [[nodiscard]] MemoryRef take(std::uint64_t bytes) {
     auto buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
     const auto address = reinterpret_cast<std::uintptr_t>(buffer.get());

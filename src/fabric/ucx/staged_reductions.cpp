@@ -4,63 +4,84 @@
 #include <cassert>
 #include <functional>
 #include <iterator>
+#include <utility>
 
 namespace outrigger::fabric::ucx {
 
-void StagedReductions::start(const Reduction& reduction, const Operand& left, const Operand& right, const Block& into,
+void StagedReductions::start(const Reduction& reduction, std::vector<Operand> operands, const Block& into,
                              MoveCompletion& completion) {
-  assert((left.from || right.from) && "what is all here is reduced by the node");
+  assert(std::ranges::any_of(operands, [](const Operand& operand) { return operand.from.has_value(); }) &&
+         "what is all here is reduced by the node");
   Started& started = started_.emplace_back();
   started.self = std::prev(started_.end());
+  started.reduction = reduction;
+  started.operands = std::move(operands);
+  started.into = into;
   started.completion = &completion;
-  started.bytes = into.bytes;
-  started.ranges.reduction = reduction;
-  started.ranges.into = into.memory;
-  started.ranges.left = bring(started, 0, left);
-  started.ranges.right = bring(started, 1, right);
+  pull_batch(started);
 }
 
-MemoryRef StagedReductions::bring(Started& started, std::size_t index, const Operand& operand) {
-  if (!operand.from) return operand.block.memory;
-  Pull& pull = started.pulls[index];
-  pull.all = this;
-  pull.started = &started;
-  pull.under_way = true;
-  pull.buffer = wire_.memory().take(operand.block.bytes);
-  wire_.pull(*operand.from, operand.block, Block{*pull.buffer, operand.block.bytes}, pull);
-  return *pull.buffer;
+// Only after all are in the list one may end: not within wire_.pull(), as no completion comes from inside the call that
+// started it.
+void StagedReductions::pull_batch(Started& started) {
+  started.batch = ReduceRanges{started.reduction, {}, started.into.memory};
+  if (started.batch_end != 0) started.batch.operands.push_back(started.into.memory);
+  const std::size_t most = std::max<std::size_t>(2, kBatchBytes / started.into.bytes);
+  for (; started.batch_end != started.operands.size(); ++started.batch_end) {
+    const Operand& operand = started.operands[started.batch_end];
+    if (!operand.from) {
+      started.batch.operands.push_back(operand.block.memory);
+      continue;
+    }
+    if (started.pulls.size() == most) break;
+    const MemoryRef buffer = wire_.memory().take(operand.block.bytes);
+    Pull& pull = started.pulls.emplace_back(*this, started, buffer);
+    ++started.under_way;
+    started.batch.operands.push_back(buffer);
+    wire_.pull(*operand.from, operand.block, Block{buffer, operand.block.bytes}, pull);
+  }
 }
 
 void StagedReductions::Pull::moved(const MoveOutcome& outcome) {
-  under_way = false;
-  if (outcome.status != MoveStatus::ok) started->status = outcome.status;
-  all->end_if_all_here(*started);
+  under_way_ = false;
+  if (outcome.status != MoveStatus::ok) started_.status = outcome.status;
+  if (--started_.under_way == 0) all_.end_batch(started_);
 }
 
-void StagedReductions::end_if_all_here(Started& started) {
-  if (std::ranges::any_of(started.pulls, &Pull::under_way)) return;
-  MoveOutcome outcome{started.status, Reach::wire};
-  if (outcome.status == MoveStatus::ok) outcome.status = reducer_.reduce(started.ranges, 0, started.bytes).status;
-  MoveCompletion& completion = *started.completion;
+void StagedReductions::end_batch(Started& started) {
+  if (started.status == MoveStatus::ok) started.status = reduce_batch(started);
   give_back_buffers(started);
+  if (started.status == MoveStatus::ok && started.batch_end != started.operands.size()) return pull_batch(started);
+  const MoveOutcome outcome{started.status, Reach::wire};
+  MoveCompletion& completion = *started.completion;
   started_.erase(started.self);
   completion.moved(outcome);
+}
+
+MoveStatus StagedReductions::reduce_batch(const Started& started) {
+  const std::uint64_t width = started.reduction.element_bytes();
+  MoveStatus status = MoveStatus::ok;
+  for (std::uint64_t done = 0; done < started.into.bytes && status == MoveStatus::ok;) {
+    const std::uint64_t chunk = std::min(started.into.bytes - done, kChunkBytes / width * width);
+    status = reducer_.reduce(started.batch, done, chunk).status;
+    done += chunk;
+  }
+  return status;
 }
 
 void StagedReductions::cancel(const MoveCompletion& completion) {
   const auto found = std::ranges::find(started_, &completion, &Started::completion);
   if (found == started_.end()) return;
   for (Pull& pull : found->pulls) {
-    if (pull.under_way) wire_.cancel(pull);
+    if (pull.under_way()) wire_.cancel(pull);
   }
   give_back_buffers(*found);
   started_.erase(found);
 }
 
 void StagedReductions::give_back_buffers(Started& started) {
-  for (const Pull& pull : started.pulls) {
-    if (pull.buffer) wire_.memory().give_back(*pull.buffer);
-  }
+  for (const Pull& pull : started.pulls) wire_.memory().give_back(pull.buffer());
+  started.pulls.clear();
 }
 
 }  // namespace outrigger::fabric::ucx

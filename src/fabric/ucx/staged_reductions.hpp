@@ -1,14 +1,15 @@
-// Reductions with blocks of other nodes: each is pulled into a buffer of this process, and when all are here they are
-// reduced into the rank's memory. The buffers hold what can be pulled again, so that nothing here has to outlive the
-// process.
+// Reductions with blocks of other nodes: these are pulled into buffers of this process, a batch of them at the same
+// time, and when all of a batch are here they are reduced into the rank's memory, in the operands' order, and the next
+// batch is pulled. The buffers hold what can be pulled again, so that nothing here has to outlive the process.
 //
 // Thread rule: one thread. Completions are delivered from the wire's progress() only.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <vector>
 
 #include "fabric/fabric.hpp"
 #include "fabric/memory_reducer.hpp"
@@ -18,6 +19,11 @@ namespace outrigger::fabric::ucx {
 
 class StagedReductions {
  public:
+  // Of the buffers of one reduction; two of them at least.
+  static constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
+  // Of the result at a time, which a cache then holds.
+  static constexpr std::uint64_t kChunkBytes = std::uint64_t{64} << 10;
+
   explicit StagedReductions(Wire& wire) : wire_(wire), reducer_(wire.memory()) {}
 
   // An operand and the service process of another node that reads it, or nothing: it is here.
@@ -26,33 +32,44 @@ class StagedReductions {
     std::optional<SpId> from;
   };
   // One of them at least comes from another node.
-  void start(const Reduction& reduction, const Operand& left, const Operand& right, const Block& into,
-             MoveCompletion& completion);
+  void start(const Reduction& reduction, std::vector<Operand> operands, const Block& into, MoveCompletion& completion);
   void cancel(const MoveCompletion& completion);
   [[nodiscard]] std::size_t in_flight() const { return started_.size(); }
 
  private:
   struct Started;
+  // Into a buffer.
   class Pull final : public MoveCompletion {
    public:
+    Pull(StagedReductions& all, Started& started, const MemoryRef& buffer)
+        : buffer_(buffer), all_(all), started_(started) {}
     void moved(const MoveOutcome& outcome) override;
-    StagedReductions* all = nullptr;
-    Started* started = nullptr;
-    std::optional<MemoryRef> buffer;  // where it comes to; nothing: there is none
-    bool under_way = false;
+    [[nodiscard]] const MemoryRef& buffer() const { return buffer_; }
+    [[nodiscard]] bool under_way() const { return under_way_; }
+
+   private:
+    const MemoryRef buffer_;
+    StagedReductions& all_;
+    Started& started_;
+    bool under_way_ = true;
   };
   struct Started {
-    ReduceRanges ranges;
-    std::uint64_t bytes = 0;
+    Reduction reduction;
+    std::vector<Operand> operands;
+    std::size_t batch_end = 0;  // of `operands`: those before it are reduced, or in the batch
+    Block into;
     MoveCompletion* completion = nullptr;
-    std::array<Pull, 2> pulls;
+    ReduceRanges batch;  // what `into` has so far, and those that come next
+    std::list<Pull> pulls;
+    std::size_t under_way = 0;
     MoveStatus status = MoveStatus::ok;
     std::list<Started>::iterator self;
   };
 
-  // The operand as it is to be reduced.
-  [[nodiscard]] MemoryRef bring(Started& started, std::size_t index, const Operand& operand);
-  void end_if_all_here(Started& started);
+  void pull_batch(Started& started);
+  // All of a batch are here, or it has failed.
+  void end_batch(Started& started);
+  [[nodiscard]] MoveStatus reduce_batch(const Started& started);
   void give_back_buffers(Started& started);
 
   Wire& wire_;
