@@ -46,6 +46,8 @@ class NodeFabric final : public fabric::Fabric {
 
 using Asked = std::vector<std::string>;
 
+constexpr Reduction kXor{ReduceOperation::bxor, ElementType::byte};
+
 // Two nodes of two service processes with a rank each; service process 3 is this one.
 class ClusterFabrics : public Wires {
  protected:
@@ -69,7 +71,7 @@ class ClusterFabrics : public Wires {
     cluster_->reduce(kXor, operands, into, moved);
   }
 
-  static NodeFabric node_;
+  NodeFabric node_;
   std::optional<fabric::ucx::ClusterFabric> cluster_;
 };
 
@@ -100,8 +102,6 @@ TEST_P(ClusterFabrics, CancelReachesBoth) {
   run_for(std::chrono::milliseconds(30));
   EXPECT_FALSE(moved.ended());
 }
-
-constexpr Reduction kXor{ReduceOperation::bxor, ElementType::byte};
 
 TEST_P(ClusterFabrics, WhatIsOnTheNodeIsReducedThere) {
   Moved moved;
@@ -138,6 +138,9 @@ TEST_P(ClusterFabrics, BlocksOfOtherNodesAreBroughtHereAndReduced) {
   EXPECT_TRUE(node_.take().empty());
 }
 
+// Of operands, one after the other: here and at the other node.
+constexpr std::array<std::uint32_t, 4> kOwners{3, 1, 0, 1};
+
 // More operands than a batch of pulls has, from both sides, in their order: sums of floats show it.
 TEST_P(ClusterFabrics, ManyOperandsInBatchesAndInTheirOrder) {
   constexpr Reduction kSum{ReduceOperation::sum, ElementType::float32};
@@ -150,7 +153,7 @@ TEST_P(ClusterFabrics, ManyOperandsInBatchesAndInTheirOrder) {
   }
   for (const std::uint64_t bytes : {std::uint64_t{16}, std::uint64_t{200'000}}) {
     std::vector<Block> operands;
-    for (std::uint32_t i = 0; i < 37; ++i) operands.push_back(block((i * 7 + 3) % 4, kPrivateRegion, i * 8, bytes));
+    for (std::uint32_t i = 0; i < 37; ++i) operands.push_back(block(kOwners[i % 4], kPrivateRegion, i * 8, bytes));
     std::vector<std::byte> wanted(bytes);
     const auto bytes_of = [&](std::size_t i) {
       return std::span(memory(operands[i].memory.owner.value()).range(kPrivateRegion)).subspan(i * 8, bytes);
