@@ -22,6 +22,10 @@ enum class Collective : std::uint16_t {
   iallreduce = 7,
   ireduce = 8,
   ireduce_scatter_block = 9,
+  igather = 10,
+  igatherv = 11,
+  iscatter = 12,
+  iscatterv = 13,
 };
 
 enum class Algorithm : std::uint16_t {
@@ -86,6 +90,7 @@ using Algorithms = std::array<Algorithm, 3>;
 inline constexpr Algorithms kAllToAlls{Algorithm::ring_pull, Algorithm::scatter_dest, Algorithm::scatter_dest};
 inline constexpr Algorithms kAllGathers{Algorithm::flat, Algorithm::node_pull, Algorithm::hierarchical};
 inline constexpr Algorithms kBroadcasts{Algorithm::flat, Algorithm::hierarchical, Algorithm::hierarchical};
+inline constexpr Algorithms kPulls{Algorithm::ring_pull, Algorithm::ring_pull, Algorithm::ring_pull};
 inline constexpr Algorithms kAnyReduces{Algorithm::sliced_pull, Algorithm::sliced_pull, Algorithm::sliced_pull};
 }  // namespace detail
 inline constexpr std::array kCollectives{
@@ -98,6 +103,10 @@ inline constexpr std::array kCollectives{
     CollectiveRow{Collective::iallreduce, "iallreduce", true, detail::kAnyReduces},
     CollectiveRow{Collective::ireduce, "ireduce", true, detail::kAnyReduces},
     CollectiveRow{Collective::ireduce_scatter_block, "ireduce_scatter_block", true, detail::kAnyReduces},
+    CollectiveRow{Collective::igather, "igather", true, detail::kPulls},
+    CollectiveRow{Collective::igatherv, "igatherv", false, detail::kPulls},
+    CollectiveRow{Collective::iscatter, "iscatter", true, detail::kPulls},
+    CollectiveRow{Collective::iscatterv, "iscatterv", false, detail::kPulls},
 };
 
 // Its row; rows stand in the order of the numbers.
@@ -172,18 +181,18 @@ static_assert([] {
 
 // One rank, the root, sends to all others.
 [[nodiscard]] constexpr bool is_rooted(Collective collective) {
-  return collective == Collective::ibcast;
+  return collective == Collective::ibcast || collective == Collective::iscatter || collective == Collective::iscatterv;
 }
 
 // All others send to one rank, the root.
 [[nodiscard]] constexpr bool is_for_root(Collective collective) {
-  return collective == Collective::ireduce;
+  return collective == Collective::ireduce || collective == Collective::igather || collective == Collective::igatherv;
 }
 
 // Do ranks get blocks from others than their sources?
 [[nodiscard]] constexpr bool passes_on(Collective collective, Algorithm algorithm) {
-  return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical || is_rooted(collective) ||
-         collective == Collective::iallreduce;
+  return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical ||
+         collective == Collective::ibcast || collective == Collective::iallreduce;
 }
 
 // What every rank of a group must agree on for one operation. Travels in each announcement; a difference is an error

@@ -34,7 +34,7 @@ void Invariants::chunk_moves(SpId by, const Block& from, const Block& to) {
   if (source->completed) job_.broken(describe("released too early: a move reads a completed operation's buffer"));
   if (target->completed) job_.broken(describe("a move writes a completed operation's receive buffer"));
   const bool once = job_.options.algorithm == Algorithm::node_pull || job_.options.algorithm == Algorithm::hierarchical;
-  if (once && !job_.plan_of(*target).rooted()) count_crossing(*target, from, to);
+  if (once && !job_.plan_of(*target).broadcasts()) count_crossing(*target, from, to);
 }
 
 // No byte of a block comes to a node twice. (A broadcast's ranks complete before late ones of their node have come.)

@@ -47,7 +47,6 @@ void cut_receive_side(PostedOperation& operation, const EngineLimits& limits) {
     receive.extents = cut_into_slices(receive.block_bytes, operation.reduction->element_bytes(),
                                       operation.members->size(), limits.split_bytes);
   }
-  if (is_for_root(operation.collective)) operation.send.only = GroupRank{operation.root};
   operation.digest = reduction_digest(operation.digest, *operation.reduction, bytes);
 }
 
@@ -113,6 +112,7 @@ void Posts::post(PostedOperation&& operation) {
   Progress& progress = known.progress(operation.rank);
   progress.reopen(sequence);
   progress.next_post = std::max(progress.next_post, sequence + 1);
+  if (is_for_root(operation.collective)) operation.send.only = GroupRank{operation.root};
   if (operation.reduction) cut_receive_side(operation, context_.config.limits);
   open.add(std::move(operation), algorithm);
 }
