@@ -18,6 +18,7 @@ typedef int (*Gatherv)(const void*, int, MPI_Datatype, void*, const int*, const 
                        MPI_Info, MPI_Request*);
 typedef int (*Scatterv)(const void*, const int*, const int*, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm,
                         MPI_Info, MPI_Request*);
+typedef int (*Barrier)(MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Bcast)(void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Reduces)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Reduce)(const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Info, MPI_Request*);
@@ -35,6 +36,7 @@ typedef union {
   Rooted rooted;
   Gatherv gatherv;
   Scatterv scatterv;
+  Barrier barrier;
 } Function;
 
 static Function function_of(Collective collective) {
@@ -42,7 +44,7 @@ static Function function_of(Collective collective) {
                                                    "Allgather", "Allgatherv", "Bcast",
                                                    "Allreduce", "Reduce",     "Reduce_scatter_block",
                                                    "Gather",    "Gatherv",    "Scatter",
-                                                   "Scatterv"};
+                                                   "Scatterv",  "Barrier"};
   static const char* const kPrefixes[] = {"MPIX_", "MPI_"};
   for (int i = 0; i < 2; i++) {
     char name[64];
@@ -92,6 +94,7 @@ void persistent_init(const Workload* w, MPI_Comm comm, MPI_Request* request) {
       call.scatterv(w->send, w->counts, w->displacements, type, w->receive, w->bytes, type, 0, comm, MPI_INFO_NULL,
                     request);
       break;
+    case kIbarrier: call.barrier(comm, MPI_INFO_NULL, request); break;
     default: call.bcast(w->rank == 0 ? w->send : w->receive, w->bytes, type, 0, comm, MPI_INFO_NULL, request);
   }
 }

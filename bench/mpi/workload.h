@@ -23,6 +23,7 @@ typedef enum {
   kIgatherv,
   kIscatter,  // from rank 0
   kIscatterv,
+  kIbarrier,  // without data
   kCollectives
 } Collective;
 typedef enum { kAllocMem, kMalloc } Memory;

@@ -33,6 +33,7 @@ const Registry& built_in_algorithms() {
     built_in.add(Collective::igatherv, Algorithm::ring_pull, gather_ring_pull);
     built_in.add(Collective::iscatter, Algorithm::ring_pull, scatter_ring_pull);
     built_in.add(Collective::iscatterv, Algorithm::ring_pull, scatter_ring_pull);
+    built_in.add(Collective::ibarrier, Algorithm::tree, barrier_tree);
     return built_in;
   }();
   return registry;

@@ -26,6 +26,7 @@ enum class Collective : std::uint16_t {
   igatherv = 11,
   iscatter = 12,
   iscatterv = 13,
+  ibarrier = 14,
 };
 
 enum class Algorithm : std::uint16_t {
@@ -35,6 +36,7 @@ enum class Algorithm : std::uint16_t {
   node_pull = 4,
   hierarchical = 5,
   sliced_pull = 6,
+  tree = 7,
 };
 
 enum class CompletionStatus : std::uint32_t {
@@ -57,6 +59,7 @@ inline constexpr std::array kAlgorithms{
     AlgorithmName{Algorithm::node_pull, "node_pull"},
     AlgorithmName{Algorithm::hierarchical, "hierarchical"},
     AlgorithmName{Algorithm::sliced_pull, "sliced_pull"},
+    AlgorithmName{Algorithm::tree, "tree"},
 };
 
 // Names of other versions, which are refused with the one to write instead.
@@ -91,6 +94,7 @@ inline constexpr Algorithms kAllToAlls{Algorithm::ring_pull, Algorithm::scatter_
 inline constexpr Algorithms kAllGathers{Algorithm::flat, Algorithm::node_pull, Algorithm::hierarchical};
 inline constexpr Algorithms kBroadcasts{Algorithm::flat, Algorithm::hierarchical, Algorithm::hierarchical};
 inline constexpr Algorithms kPulls{Algorithm::ring_pull, Algorithm::ring_pull, Algorithm::ring_pull};
+inline constexpr Algorithms kBarriers{Algorithm::tree, Algorithm::tree, Algorithm::tree};
 inline constexpr Algorithms kAnyReduces{Algorithm::sliced_pull, Algorithm::sliced_pull, Algorithm::sliced_pull};
 }  // namespace detail
 inline constexpr std::array kCollectives{
@@ -107,6 +111,7 @@ inline constexpr std::array kCollectives{
     CollectiveRow{Collective::igatherv, "igatherv", false, detail::kPulls},
     CollectiveRow{Collective::iscatter, "iscatter", true, detail::kPulls},
     CollectiveRow{Collective::iscatterv, "iscatterv", false, detail::kPulls},
+    CollectiveRow{Collective::ibarrier, "ibarrier", true, detail::kBarriers},
 };
 
 // Its row; rows stand in the order of the numbers.

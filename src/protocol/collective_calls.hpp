@@ -28,7 +28,7 @@
   X(A, Gatherv, gatherv, 9, 10, 11)                         \
   X(A, Scatter, scatter, 8, 9, 10)                          \
   X(A, Scatterv, scatterv, 9, 10, 11)
-// Always native. MPI_Barrier is apart, since it has no form with large counts.
+// Always native. MPI_Barrier, which is not, is apart, since it has no form with large counts.
 #define OUTRIGGER_OTHER_CALLS(X, A)                        \
   X(A, Reduce_scatter, reduce_scatter, 6, 7, 8)            \
   X(A, Scan, scan, 6, 7, 8)                                \
@@ -127,6 +127,7 @@ struct CallArguments {
     case CollectiveCall::gatherv: return Collective::igatherv;
     case CollectiveCall::scatter: return Collective::iscatter;
     case CollectiveCall::scatterv: return Collective::iscatterv;
+    case CollectiveCall::barrier: return Collective::ibarrier;
     default: return std::nullopt;
   }
 }

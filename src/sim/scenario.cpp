@@ -103,7 +103,9 @@ Reduction some_reduction(Random& random) {
 OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorithm, const FaultOptions& faults) {
   OperationPlan plan;
   plan.collective = some_collective(random, algorithm);
-  if (plan.broadcasts()) {
+  if (plan.collective == Collective::ibarrier) {
+    plan.sent = Matrix(size, std::vector<std::uint64_t>(size, 0));
+  } else if (plan.broadcasts()) {
     plan.root = static_cast<std::uint32_t>(random.below(size));
     plan.sent = from_root(random, size, plan.root);
   } else if (plan.gathers_at_root()) {

@@ -51,9 +51,11 @@ struct OperationPlan {
   }
   // One rank sends each a block of its own.
   [[nodiscard]] bool scatters() const { return is_rooted(collective) && !broadcasts(); }
+  // Nobody completes before all have posted; no blocks.
+  [[nodiscard]] bool meets() const { return collective == Collective::ibarrier; }
   // Equally long blocks, equally spaced.
   [[nodiscard]] bool regular() const {
-    return collective == Collective::ialltoall || collective == Collective::iallgather ||
+    return meets() || collective == Collective::ialltoall || collective == Collective::iallgather ||
            collective == Collective::igather || collective == Collective::iscatter || reduces();
   }
 };

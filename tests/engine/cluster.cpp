@@ -186,6 +186,13 @@ PostedOperation Cluster::from_root(std::uint32_t rank, std::uint64_t sequence, s
   return posted;
 }
 
+PostedOperation Cluster::barrier(std::uint32_t rank, std::uint64_t sequence) {
+  PostedOperation posted = operation(rank, sequence, 0, Algorithm::tree);
+  posted.collective = Collective::ibarrier;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
+  return posted;
+}
+
 bool Cluster::summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset, std::uint64_t bytes) {
   const std::vector<std::byte>& receive = buffers_[{rank, sequence}].receive;
   for (std::uint64_t i = 0; i + sizeof(float) <= bytes; i += sizeof(float)) {

@@ -11,7 +11,7 @@ namespace outrigger::engine::testing {
 namespace {
 
 constexpr std::uint64_t kBytes = 40;
-const std::array<std::vector<std::uint32_t>, 3> kPlacements{
+const std::array<std::vector<std::uint32_t>, 3> kRootedPlacements{
     std::vector<std::uint32_t>{0, 0, 0}, {0, 1, 2, 3}, {0, 0, 1, 2, 1, 3}};
 
 PostedOperation post_of(Cluster& cluster, Collective collective, std::uint32_t rank, std::uint32_t root) {
@@ -50,7 +50,7 @@ void expect_right(Cluster& cluster, Collective collective, std::uint32_t root) {
 class Rooted : public ::testing::TestWithParam<Collective> {};
 
 TEST_P(Rooted, MovesTheBlocksOfTheRootAndNoOthers) {
-  for (const auto& placement : kPlacements) {
+  for (const auto& placement : kRootedPlacements) {
     for (std::uint32_t root = 0; root < placement.size(); ++root) {
       Cluster cluster(placement, {}, nullptr, {0, 0, 1, 1});
       for (std::uint32_t rank = 0; rank < placement.size(); ++rank) {

@@ -40,6 +40,7 @@ COLLECTIVES = (
     "igatherv",
     "iscatter",
     "iscatterv",
+    "ibarrier",
 )
 """What `orbench` times."""
 PERSISTENT = tuple(f"{name.removeprefix('i')}_init" for name in COLLECTIVES)

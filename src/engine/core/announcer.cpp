@@ -22,10 +22,27 @@ std::span<const GroupRank> concerned(const BlockLayout& layout, const Membership
 }  // namespace
 
 void Announcer::announce(LocalRank& rank) {
-  for (std::uint32_t peer = 0; peer < outstanding_.size(); ++peer) announce_to(rank, peer);
+  const bool waits = rank.posted().collective == Collective::ibarrier;
+  for (std::uint32_t peer = 0; peer < outstanding_.size(); ++peer) {
+    if (!waits || peer != peer_above(rank)) announce_to(rank, peer);
+  }
+}
+
+void Announcer::announce_above(LocalRank& rank) {
+  const std::uint32_t above = peer_above(rank);
+  if (above != Membership::kSelf) announce_to(rank, above);
+}
+
+std::uint32_t Announcer::peer_above(const LocalRank& rank) const {
+  const std::optional<GroupRank>& parent = rank.posted().send.only;
+  return parent ? operation_.membership().peer_of(*parent) : Membership::kSelf;
 }
 
 bool Announcer::concerns(const LocalRank& rank, std::uint32_t peer) const {
+  if (rank.posted().collective == Collective::ibarrier) {
+    const auto expected = [&](GroupRank other) { return rank.posted().receive.bytes(other) != 0; };
+    return peer == peer_above(rank) || std::ranges::any_of(operation_.membership().peers()[peer].ranks, expected);
+  }
   const GroupRank root{rank.posted().root};
   const bool has_root = is_rooted(rank.posted().collective) || is_for_root(rank.posted().collective);
   return !has_root || rank.me() == root || operation_.membership().peer_of(root) == peer;

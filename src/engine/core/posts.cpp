@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/core/barrier_tree.hpp"
 #include "engine/core/operation.hpp"
 #include "engine/core/slices.hpp"
 
@@ -113,6 +114,7 @@ void Posts::post(PostedOperation&& operation) {
   progress.reopen(sequence);
   progress.next_post = std::max(progress.next_post, sequence + 1);
   if (is_for_root(operation.collective)) operation.send.only = GroupRank{operation.root};
+  if (operation.collective == Collective::ibarrier) set_barrier_pairs(operation, *known.membership());
   if (operation.reduction) cut_receive_side(operation, context_.config.limits);
   open.add(std::move(operation), algorithm);
 }

@@ -37,6 +37,7 @@ struct Calls {
                           MPI_Info, MPI_Request*);
   using Scatterv = int (*)(const void*, const int*, const int*, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm,
                            MPI_Info, MPI_Request*);
+  using Barrier = int (*)(MPI_Comm, MPI_Info, MPI_Request*);
 
   Regular alltoall = look_up<Regular>("Alltoall_init");
   Alltoallv alltoallv = look_up<Alltoallv>("Alltoallv_init");
@@ -51,10 +52,11 @@ struct Calls {
   Gatherv gatherv = look_up<Gatherv>("Gatherv_init");
   Rooted scatter = look_up<Rooted>("Scatter_init");
   Scatterv scatterv = look_up<Scatterv>("Scatterv_init");
+  Barrier barrier = look_up<Barrier>("Barrier_init");
 
   [[nodiscard]] bool there() const {
     return alltoall && alltoallv && alltoallw && allgather && allgatherv && bcast && allreduce && reduce &&
-           reduce_scatter_block && gather && gatherv && scatter && scatterv;
+           reduce_scatter_block && gather && gatherv && scatter && scatterv && barrier;
   }
 };
 

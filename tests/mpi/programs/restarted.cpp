@@ -52,12 +52,13 @@ enum class Kind {
   gatherv,
   scatter,
   scatterv,
+  barrier,
   allreduce,
   allreduce_in_place,
   reduce,
   reduce_scatter_block
 };
-constexpr int kKinds = 17;
+constexpr int kKinds = 18;
 
 [[noreturn]] void fail(const char* what, Kind kind, int count) {
   std::fprintf(stderr, "restarted: rank %d: %s, kind %d, count %d\n", rank, what, static_cast<int>(kind), count);
@@ -192,6 +193,7 @@ class Operation {
                         &request_);
         }
         return;
+      case Kind::barrier: MPI_Ibarrier(comm, &request_); return;
       case Kind::allreduce:
         contribute(send_, count_);
         MPI_Iallreduce(send_.data(), receive_.data(), count_, MPI_INT, MPI_SUM, comm, &request_);
@@ -229,7 +231,7 @@ class Operation {
 
   void check() const {
     if (reduces()) return check_sum();
-    if (gathers_at_root() && rank != root_) return;
+    if (kind_ == Kind::barrier || (gathers_at_root() && rank != root_)) return;
     const bool from_root = kind_ == Kind::bcast || scatters();
     const int first = from_root ? root_ : 0;
     const int last = from_root ? root_ + 1 : size;
