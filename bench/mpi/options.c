@@ -11,7 +11,9 @@
 
 static const char kUsage[] =
     "  --collectives LIST  of ialltoall,ialltoallv,ialltoallw,iallgather,iallgatherv,ibcast,iallreduce,ireduce,\n"
-    "                      ireduce_scatter_block (ialltoall), and the persistent forms: alltoall_init ...\n"
+    "                      ireduce_scatter_block,igather,igatherv,iscatter,iscatterv,ibarrier\n"
+    "                      (ialltoall), and the persistent "
+    "forms: alltoall_init ...\n"
     "  --memory LIST       of alloc_mem,malloc: where the buffers come from (alloc_mem)\n"
     "  --sizes LIST        bytes of a block: for each pair of ranks, of each rank, of the root "
     "(16384,65536,262144,1048576)\n"

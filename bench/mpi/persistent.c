@@ -13,6 +13,12 @@ typedef int (*Alltoallw)(const void*, const int*, const int*, const MPI_Datatype
                          const MPI_Datatype*, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Allgatherv)(const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm,
                           MPI_Info, MPI_Request*);
+typedef int (*Rooted)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
+typedef int (*Gatherv)(const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, int, MPI_Comm,
+                       MPI_Info, MPI_Request*);
+typedef int (*Scatterv)(const void*, const int*, const int*, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm,
+                        MPI_Info, MPI_Request*);
+typedef int (*Barrier)(MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Bcast)(void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Reduces)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Reduce)(const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Info, MPI_Request*);
@@ -27,12 +33,18 @@ typedef union {
   Bcast bcast;
   Reduces reduces;
   Reduce reduce;
+  Rooted rooted;
+  Gatherv gatherv;
+  Scatterv scatterv;
+  Barrier barrier;
 } Function;
 
 static Function function_of(Collective collective) {
   static const char* const kNames[kCollectives] = {"Alltoall",  "Alltoallv",  "Alltoallw",
                                                    "Allgather", "Allgatherv", "Bcast",
-                                                   "Allreduce", "Reduce",     "Reduce_scatter_block"};
+                                                   "Allreduce", "Reduce",     "Reduce_scatter_block",
+                                                   "Gather",    "Gatherv",    "Scatter",
+                                                   "Scatterv",  "Barrier"};
   static const char* const kPrefixes[] = {"MPIX_", "MPI_"};
   for (int i = 0; i < 2; i++) {
     char name[64];
@@ -70,6 +82,19 @@ void persistent_init(const Workload* w, MPI_Comm comm, MPI_Request* request) {
     case kIreduce:
       call.reduce(w->send, w->receive, reduction_count(w), MPI_FLOAT, MPI_SUM, 0, comm, MPI_INFO_NULL, request);
       break;
+    case kIgather:
+    case kIscatter:
+      call.rooted(w->send, w->bytes, type, w->receive, w->bytes, type, 0, comm, MPI_INFO_NULL, request);
+      break;
+    case kIgatherv:
+      call.gatherv(w->send, w->bytes, type, w->receive, w->counts, w->displacements, type, 0, comm, MPI_INFO_NULL,
+                   request);
+      break;
+    case kIscatterv:
+      call.scatterv(w->send, w->counts, w->displacements, type, w->receive, w->bytes, type, 0, comm, MPI_INFO_NULL,
+                    request);
+      break;
+    case kIbarrier: call.barrier(comm, MPI_INFO_NULL, request); break;
     default: call.bcast(w->rank == 0 ? w->send : w->receive, w->bytes, type, 0, comm, MPI_INFO_NULL, request);
   }
 }

@@ -8,11 +8,14 @@
 #include "fail.h"
 #include "persistent.h"
 #include "reductions.h"
+#include "rooted.h"
 
 const char* collective_name(Collective collective) {
   static const char* const kNames[kCollectives] = {"ialltoall",  "ialltoallv",  "ialltoallw",
                                                    "iallgather", "iallgatherv", "ibcast",
-                                                   "iallreduce", "ireduce",     "ireduce_scatter_block"};
+                                                   "iallreduce", "ireduce",     "ireduce_scatter_block",
+                                                   "igather",    "igatherv",    "iscatter",
+                                                   "iscatterv",  "ibarrier"};
   return kNames[collective];
 }
 
@@ -23,7 +26,9 @@ const char* blocking_name(Collective collective) {
 const char* persistent_name(Collective collective) {
   static const char* const kNames[kCollectives] = {"alltoall_init",  "alltoallv_init",  "alltoallw_init",
                                                    "allgather_init", "allgatherv_init", "bcast_init",
-                                                   "allreduce_init", "reduce_init",     "reduce_scatter_block_init"};
+                                                   "allreduce_init", "reduce_init",     "reduce_scatter_block_init",
+                                                   "gather_init",    "gatherv_init",    "scatter_init",
+                                                   "scatterv_init",  "barrier_init"};
   return kNames[collective];
 }
 
@@ -37,13 +42,17 @@ static bool gathers(const Workload* workload) {
 
 // Blocks that a rank sends, each of which it has a place for.
 static int blocks_sent(const Workload* workload) {
-  const bool one = gathers(workload) || workload->collective == kIbcast || workload->collective == kIallreduce ||
-                   workload->collective == kIreduce;
+  if (is_rooted(workload->collective)) return rooted_blocks_sent(workload);
+  const bool one = gathers(workload) || workload->collective == kIbarrier || workload->collective == kIbcast ||
+                   workload->collective == kIallreduce || workload->collective == kIreduce;
   return one ? 1 : workload->ranks;
 }
 
 static int blocks_received(const Workload* workload) {
-  return workload->collective == kIbcast || reduces(workload->collective) ? 1 : workload->ranks;
+  if (is_rooted(workload->collective)) return rooted_blocks_received(workload);
+  return workload->collective == kIbcast || workload->collective == kIbarrier || reduces(workload->collective)
+             ? 1
+             : workload->ranks;
 }
 
 enum { kHugePageBytes = 2 << 20, kMostTries = 64 };
@@ -138,7 +147,10 @@ void workload_close(Workload* workload) {
 double workload_received_by_node(const Workload* w, int ranks_of_node, bool first) {
   const double others = (double)w->bytes * (w->ranks - ranks_of_node);
   if (gathers(w)) return others;
+  if (w->collective == kIbarrier) return 0;
   if (w->collective == kIbcast) return first ? 0 : w->bytes;
+  if (gathers_at_root(w->collective)) return first ? others : 0;
+  if (is_rooted(w->collective)) return first ? 0 : (double)w->bytes * ranks_of_node;
   if (w->collective == kIreduce) return first && others > 0 ? w->bytes : 0;
   if (w->collective == kIallreduce) return others > 0 ? w->bytes : 0;
   if (w->collective == kIreduceScatterBlock) return others > 0 ? (double)w->bytes * ranks_of_node : 0;
@@ -164,6 +176,10 @@ void workload_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
     reduction_post(w, comm, request);
     return;
   }
+  if (is_rooted(w->collective)) {
+    rooted_post(w, comm, request);
+    return;
+  }
   switch (w->collective) {
     case kIalltoall: MPI_Ialltoall(w->send, w->bytes, MPI_BYTE, w->receive, w->bytes, MPI_BYTE, comm, request); break;
     case kIalltoallv:
@@ -178,6 +194,7 @@ void workload_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
     case kIallgatherv:
       MPI_Iallgatherv(w->send, w->bytes, MPI_BYTE, w->receive, w->counts, w->displacements, MPI_BYTE, comm, request);
       break;
+    case kIbarrier: MPI_Ibarrier(comm, request); break;
     default: MPI_Ibcast(w->rank == 0 ? w->send : w->receive, w->bytes, MPI_BYTE, 0, comm, request);
   }
 }
@@ -185,6 +202,10 @@ void workload_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
 void workload_run(const Workload* w, MPI_Comm comm) {
   if (reduces(w->collective)) {
     reduction_run(w, comm);
+    return;
+  }
+  if (is_rooted(w->collective)) {
+    rooted_run(w, comm);
     return;
   }
   switch (w->collective) {
@@ -201,6 +222,7 @@ void workload_run(const Workload* w, MPI_Comm comm) {
     case kIallgatherv:
       MPI_Allgatherv(w->send, w->bytes, MPI_BYTE, w->receive, w->counts, w->displacements, MPI_BYTE, comm);
       break;
+    case kIbarrier: MPI_Barrier(comm); break;
     default: MPI_Bcast(w->rank == 0 ? w->send : w->receive, w->bytes, MPI_BYTE, 0, comm);
   }
 }
@@ -214,7 +236,7 @@ static unsigned char expected_byte(unsigned salt, int source, int destination, s
 
 // Whom the block is for, or the one number that stands for everybody.
 static int addressee(const Workload* w, int destination) {
-  return gathers(w) || w->collective == kIbcast ? 0 : destination;
+  return gathers(w) || gathers_at_root(w->collective) || w->collective == kIbcast ? 0 : destination;
 }
 
 static void post_and_wait(const Workload* w, MPI_Comm comm) {
@@ -238,7 +260,8 @@ void workload_validate(const Workload* w, MPI_Comm comm, const char* side, unsig
   }
   memset(w->receive, 0, (size_t)blocks_received(w) * bytes);
   post_and_wait(w, comm);
-  if (w->collective == kIbcast && w->rank == 0) return;
+  if (w->collective == kIbarrier) return;
+  if (w->rank == 0 ? w->collective == kIbcast : gathers_at_root(w->collective)) return;
   for (int peer = 0; peer < blocks_received(w); peer++) {
     const unsigned char* block = w->receive + (size_t)peer * bytes;
     for (size_t i = 0; i < bytes; i++) {

@@ -19,6 +19,11 @@ typedef enum {
   kIallreduce,
   kIreduce,  // to rank 0
   kIreduceScatterBlock,
+  kIgather,  // to rank 0
+  kIgatherv,
+  kIscatter,  // from rank 0
+  kIscatterv,
+  kIbarrier,  // without data
   kCollectives
 } Collective;
 typedef enum { kAllocMem, kMalloc } Memory;

@@ -46,5 +46,8 @@ Task bcast_hierarchical(Operation& operation, LocalRank& rank);
 Task allreduce_sliced_pull(Operation& operation, LocalRank& rank);
 Task reduce_sliced_pull(Operation& operation, LocalRank& rank);
 Task reduce_scatter_block_sliced_pull(Operation& operation, LocalRank& rank);
+Task gather_ring_pull(Operation& operation, LocalRank& rank);
+Task scatter_ring_pull(Operation& operation, LocalRank& rank);
+Task barrier_tree(Operation& operation, LocalRank& rank);
 
 }  // namespace outrigger::engine

@@ -22,6 +22,11 @@ enum class Collective : std::uint16_t {
   iallreduce = 7,
   ireduce = 8,
   ireduce_scatter_block = 9,
+  igather = 10,
+  igatherv = 11,
+  iscatter = 12,
+  iscatterv = 13,
+  ibarrier = 14,
 };
 
 enum class Algorithm : std::uint16_t {
@@ -31,6 +36,7 @@ enum class Algorithm : std::uint16_t {
   node_pull = 4,
   hierarchical = 5,
   sliced_pull = 6,
+  tree = 7,
 };
 
 enum class CompletionStatus : std::uint32_t {
@@ -53,6 +59,7 @@ inline constexpr std::array kAlgorithms{
     AlgorithmName{Algorithm::node_pull, "node_pull"},
     AlgorithmName{Algorithm::hierarchical, "hierarchical"},
     AlgorithmName{Algorithm::sliced_pull, "sliced_pull"},
+    AlgorithmName{Algorithm::tree, "tree"},
 };
 
 // Names of other versions, which are refused with the one to write instead.
@@ -86,6 +93,8 @@ using Algorithms = std::array<Algorithm, 3>;
 inline constexpr Algorithms kAllToAlls{Algorithm::ring_pull, Algorithm::scatter_dest, Algorithm::scatter_dest};
 inline constexpr Algorithms kAllGathers{Algorithm::flat, Algorithm::node_pull, Algorithm::hierarchical};
 inline constexpr Algorithms kBroadcasts{Algorithm::flat, Algorithm::hierarchical, Algorithm::hierarchical};
+inline constexpr Algorithms kPulls{Algorithm::ring_pull, Algorithm::ring_pull, Algorithm::ring_pull};
+inline constexpr Algorithms kBarriers{Algorithm::tree, Algorithm::tree, Algorithm::tree};
 inline constexpr Algorithms kAnyReduces{Algorithm::sliced_pull, Algorithm::sliced_pull, Algorithm::sliced_pull};
 }  // namespace detail
 inline constexpr std::array kCollectives{
@@ -98,6 +107,11 @@ inline constexpr std::array kCollectives{
     CollectiveRow{Collective::iallreduce, "iallreduce", true, detail::kAnyReduces},
     CollectiveRow{Collective::ireduce, "ireduce", true, detail::kAnyReduces},
     CollectiveRow{Collective::ireduce_scatter_block, "ireduce_scatter_block", true, detail::kAnyReduces},
+    CollectiveRow{Collective::igather, "igather", true, detail::kPulls},
+    CollectiveRow{Collective::igatherv, "igatherv", false, detail::kPulls},
+    CollectiveRow{Collective::iscatter, "iscatter", true, detail::kPulls},
+    CollectiveRow{Collective::iscatterv, "iscatterv", false, detail::kPulls},
+    CollectiveRow{Collective::ibarrier, "ibarrier", true, detail::kBarriers},
 };
 
 // Its row; rows stand in the order of the numbers.
@@ -172,18 +186,18 @@ static_assert([] {
 
 // One rank, the root, sends to all others.
 [[nodiscard]] constexpr bool is_rooted(Collective collective) {
-  return collective == Collective::ibcast;
+  return collective == Collective::ibcast || collective == Collective::iscatter || collective == Collective::iscatterv;
 }
 
 // All others send to one rank, the root.
 [[nodiscard]] constexpr bool is_for_root(Collective collective) {
-  return collective == Collective::ireduce;
+  return collective == Collective::ireduce || collective == Collective::igather || collective == Collective::igatherv;
 }
 
 // Do ranks get blocks from others than their sources?
 [[nodiscard]] constexpr bool passes_on(Collective collective, Algorithm algorithm) {
-  return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical || is_rooted(collective) ||
-         collective == Collective::iallreduce;
+  return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical ||
+         collective == Collective::ibcast || collective == Collective::iallreduce;
 }
 
 // What every rank of a group must agree on for one operation. Travels in each announcement; a difference is an error

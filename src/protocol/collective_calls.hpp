@@ -14,22 +14,22 @@
 #include "protocol/collective.hpp"
 
 // X(A, name, name behind MPI_I, number of arguments: blocking, nonblocking, persistent). A is for X alone.
-#define OUTRIGGER_OFFLOADED_CALLS(X, A)  \
-  X(A, Alltoall, alltoall, 7, 8, 9)      \
-  X(A, Alltoallv, alltoallv, 9, 10, 11)  \
-  X(A, Alltoallw, alltoallw, 9, 10, 11)  \
-  X(A, Allgather, allgather, 7, 8, 9)    \
-  X(A, Allgatherv, allgatherv, 8, 9, 10) \
-  X(A, Bcast, bcast, 5, 6, 7)            \
-  X(A, Reduce, reduce, 7, 8, 9)          \
-  X(A, Allreduce, allreduce, 6, 7, 8)    \
-  X(A, Reduce_scatter_block, reduce_scatter_block, 6, 7, 8)
-// Always native. MPI_Barrier is apart, since it has no form with large counts.
+#define OUTRIGGER_OFFLOADED_CALLS(X, A)                     \
+  X(A, Alltoall, alltoall, 7, 8, 9)                         \
+  X(A, Alltoallv, alltoallv, 9, 10, 11)                     \
+  X(A, Alltoallw, alltoallw, 9, 10, 11)                     \
+  X(A, Allgather, allgather, 7, 8, 9)                       \
+  X(A, Allgatherv, allgatherv, 8, 9, 10)                    \
+  X(A, Bcast, bcast, 5, 6, 7)                               \
+  X(A, Reduce, reduce, 7, 8, 9)                             \
+  X(A, Allreduce, allreduce, 6, 7, 8)                       \
+  X(A, Reduce_scatter_block, reduce_scatter_block, 6, 7, 8) \
+  X(A, Gather, gather, 8, 9, 10)                            \
+  X(A, Gatherv, gatherv, 9, 10, 11)                         \
+  X(A, Scatter, scatter, 8, 9, 10)                          \
+  X(A, Scatterv, scatterv, 9, 10, 11)
+// Always native. MPI_Barrier, which is not, is apart, since it has no form with large counts.
 #define OUTRIGGER_OTHER_CALLS(X, A)                        \
-  X(A, Gather, gather, 8, 9, 10)                           \
-  X(A, Gatherv, gatherv, 9, 10, 11)                        \
-  X(A, Scatter, scatter, 8, 9, 10)                         \
-  X(A, Scatterv, scatterv, 9, 10, 11)                      \
   X(A, Reduce_scatter, reduce_scatter, 6, 7, 8)            \
   X(A, Scan, scan, 6, 7, 8)                                \
   X(A, Exscan, exscan, 6, 7, 8)                            \
@@ -123,6 +123,11 @@ struct CallArguments {
     case CollectiveCall::reduce: return Collective::ireduce;
     case CollectiveCall::allreduce: return Collective::iallreduce;
     case CollectiveCall::reduce_scatter_block: return Collective::ireduce_scatter_block;
+    case CollectiveCall::gather: return Collective::igather;
+    case CollectiveCall::gatherv: return Collective::igatherv;
+    case CollectiveCall::scatter: return Collective::iscatter;
+    case CollectiveCall::scatterv: return Collective::iscatterv;
+    case CollectiveCall::barrier: return Collective::ibarrier;
     default: return std::nullopt;
   }
 }

@@ -34,7 +34,7 @@ void Invariants::chunk_moves(SpId by, const Block& from, const Block& to) {
   if (source->completed) job_.broken(describe("released too early: a move reads a completed operation's buffer"));
   if (target->completed) job_.broken(describe("a move writes a completed operation's receive buffer"));
   const bool once = job_.options.algorithm == Algorithm::node_pull || job_.options.algorithm == Algorithm::hierarchical;
-  if (once && !job_.plan_of(*target).rooted()) count_crossing(*target, from, to);
+  if (once && !job_.plan_of(*target).broadcasts()) count_crossing(*target, from, to);
 }
 
 // No byte of a block comes to a node twice. (A broadcast's ranks complete before late ones of their node have come.)
@@ -164,6 +164,14 @@ void Invariants::check_bytes(const Slot& slot, const std::string& what, const fa
   }
 }
 
+bool Invariants::all_have_posted(const Slot& slot) const {
+  const std::vector<WorldRank>& members = *job_.scenario.groups[slot.group].members;
+  return std::ranges::all_of(members, [&](WorldRank member) {
+    const auto posted = job_.ranks[member.value()].posted.find(slot.group);
+    return posted != job_.ranks[member.value()].posted.end() && posted->second > slot.sequence;
+  });
+}
+
 void Invariants::check_completion(WorldRank rank, const Slot& slot, const CompletionRecord& record) {
   const OperationPlan& plan = job_.plan_of(slot);
   const std::string what = fmt::format("rank {} group {} operation {}", rank.value(), slot.group, slot.sequence);
@@ -175,6 +183,7 @@ void Invariants::check_completion(WorldRank rank, const Slot& slot, const Comple
       job_.broken(fmt::format("{}: completed as '{}'", what, name_of(record.status)));
     }
   }
+  if (plan.meets() && !all_have_posted(slot)) job_.broken(what + ": leaves a barrier before all have come");
   if (!image_holds(rank, slot)) job_.broken(what + ": wrong bytes at completion");
   check_bytes(slot, what, record);
 }
@@ -226,7 +235,7 @@ bool Invariants::may_wait(const Slot& slot) const {
     // A contribution is needed until all have come.
     const bool exchange =
         plan.reduces() ? plan.vector_bytes() != 0 : plan.sent[me][peer] != 0 || plan.expected[peer][me] != 0;
-    if (late && exchange) return true;
+    if (late && (exchange || plan.meets())) return true;
   }
   return false;
 }

@@ -36,13 +36,13 @@ engine::BlockLayout Programs::make_layout(WorldRank rank, const OperationPlan& p
     return layout;
   }
   if (sends && plan.gathers()) {
-    const std::size_t any = plan.rooted() && me.value() == plan.root ? (plan.root + 1) % size : 0;
+    const std::size_t any = plan.broadcasts() && me.value() == plan.root ? (plan.root + 1) % size : 0;
     layout.block_bytes = bytes_of(any);  // stride 0: one block for all
     buffer = memory.add(layout.block_bytes + 1);
     layout.base.address = RankMemory::address_of(buffer, 0);
     return layout;
   }
-  if (plan.rooted()) {
+  if (plan.broadcasts() || (sends ? plan.gathers_at_root() : plan.scatters())) {
     layout.block_bytes = bytes_of(plan.root);
     layout.only = GroupRank{plan.root};
     buffer = memory.add(layout.block_bytes + 1);

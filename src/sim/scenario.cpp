@@ -63,6 +63,26 @@ Matrix from_root(Random& random, std::size_t size, std::size_t root) {
   return bytes;
 }
 
+// To the root: of all ranks alike, or not.
+Matrix to_root(Random& random, std::size_t size, std::size_t root, bool alike) {
+  Matrix bytes = alike ? regular(random, size) : irregular(random, size);
+  for (auto& row : bytes) {
+    for (std::size_t to = 0; to < size; ++to) {
+      if (to != root) row[to] = 0;
+    }
+  }
+  return bytes;
+}
+
+// From the root, to each its own.
+Matrix of_root(Random& random, std::size_t size, std::size_t root, bool alike) {
+  Matrix bytes = alike ? regular(random, size) : irregular(random, size);
+  for (std::size_t from = 0; from < size; ++from) {
+    if (from != root) std::fill(bytes[from].begin(), bytes[from].end(), 0);
+  }
+  return bytes;
+}
+
 Collective some_collective(Random& random, Algorithm algorithm) {
   std::vector<Collective> served;
   for (const CollectiveRow& row : kCollectives) {
@@ -83,9 +103,17 @@ Reduction some_reduction(Random& random) {
 OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorithm, const FaultOptions& faults) {
   OperationPlan plan;
   plan.collective = some_collective(random, algorithm);
-  if (plan.rooted()) {
+  if (plan.collective == Collective::ibarrier) {
+    plan.sent = Matrix(size, std::vector<std::uint64_t>(size, 0));
+  } else if (plan.broadcasts()) {
     plan.root = static_cast<std::uint32_t>(random.below(size));
     plan.sent = from_root(random, size, plan.root);
+  } else if (plan.gathers_at_root()) {
+    plan.root = static_cast<std::uint32_t>(random.below(size));
+    plan.sent = to_root(random, size, plan.root, plan.regular());
+  } else if (plan.scatters()) {
+    plan.root = static_cast<std::uint32_t>(random.below(size));
+    plan.sent = of_root(random, size, plan.root, plan.regular());
   } else if (plan.reduces()) {
     plan.reduction = some_reduction(random);
     plan.sent = regular(random, size);
@@ -104,9 +132,10 @@ OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorit
   plan.expected = plan.sent;
   if (random.chance(faults.differing_sizes_chance) && !plan.regular()) {
     plan.wrong_sizes = true;
+    const bool has_root = plan.broadcasts() || plan.gathers_at_root() || plan.scatters();
     for (auto& row : plan.expected) {
       for (std::uint64_t& cell : row) {
-        if (random.chance(0.3) && (!plan.rooted() || cell != 0)) cell = some_bytes(random);
+        if (random.chance(0.3) && (!has_root || cell != 0)) cell = some_bytes(random);
       }
     }
   }
@@ -116,9 +145,14 @@ OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorit
     plan.differs[random.below(size)] = 1;
   }
   for (std::size_t i = 0; i < size; ++i) {
-    const bool in_place = plan.gathers() && !plan.rooted() && !plan.wrong_sizes && random.chance(0.3);
+    const bool may_be = plan.gathers_at_root() ? i == plan.root : plan.gathers() && !plan.broadcasts();
+    const bool in_place = may_be && !plan.wrong_sizes && random.chance(0.3);
     plan.in_place.push_back(in_place ? 1 : 0);
-    plan.own_block_done.push_back(!plan.reduces() && (in_place || plan.rooted() || random.chance(0.5)) ? 1 : 0);
+    plan.own_block_done.push_back(!plan.reduces() && (in_place || plan.broadcasts() || random.chance(0.5)) ? 1 : 0);
+  }
+  if (plan.scatters() && random.chance(0.3)) {  // the root leaves its own block where it is
+    plan.expected[plan.root][plan.root] = 0;
+    plan.own_block_done[plan.root] = 1;
   }
   return plan;
 }

@@ -32,8 +32,10 @@ struct OperationPlan {
   std::uint32_t root = 0;
   std::optional<Reduction> reduction;
 
-  // One rank sends to all others.
-  [[nodiscard]] bool rooted() const { return is_rooted(collective); }
+  // One rank sends the same to all others.
+  [[nodiscard]] bool broadcasts() const { return collective == Collective::ibcast; }
+  // Each sends a block of its own to one rank.
+  [[nodiscard]] bool gathers_at_root() const { return is_for_root(collective) && !reduces(); }
   // What all ranks contribute is combined, for all.
   [[nodiscard]] bool reduces() const { return is_reduction(collective); }
   // What each contributes, and where in the result a rank's part of it begins.
@@ -45,11 +47,16 @@ struct OperationPlan {
   }
   // Every rank gets the same block of a source.
   [[nodiscard]] bool gathers() const {
-    return collective == Collective::iallgather || collective == Collective::iallgatherv || rooted();
+    return collective == Collective::iallgather || collective == Collective::iallgatherv || broadcasts();
   }
+  // One rank sends each a block of its own.
+  [[nodiscard]] bool scatters() const { return is_rooted(collective) && !broadcasts(); }
+  // Nobody completes before all have posted; no blocks.
+  [[nodiscard]] bool meets() const { return collective == Collective::ibarrier; }
   // Equally long blocks, equally spaced.
   [[nodiscard]] bool regular() const {
-    return collective == Collective::ialltoall || collective == Collective::iallgather || reduces();
+    return meets() || collective == Collective::ialltoall || collective == Collective::iallgather ||
+           collective == Collective::igather || collective == Collective::iscatter || reduces();
   }
 };
 

@@ -162,6 +162,37 @@ PostedOperation Cluster::reduce_scatter(std::uint32_t rank, std::uint64_t sequen
   return posted;
 }
 
+PostedOperation Cluster::to_root(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes, std::uint32_t root) {
+  PostedOperation posted = operation(rank, sequence, bytes, Algorithm::ring_pull);
+  posted.collective = Collective::igather;
+  posted.root = root;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, root, static_cast<std::uint32_t>(ranks()), 0);
+  posted.send.base.address += root * bytes;
+  posted.send.stride_bytes = 0;
+  if (rank != root) posted.receive.block_bytes = 0;
+  return posted;
+}
+
+PostedOperation Cluster::from_root(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                   std::uint32_t root) {
+  PostedOperation posted = operation(rank, sequence, bytes, Algorithm::ring_pull);
+  posted.collective = Collective::iscatter;
+  posted.root = root;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, root, static_cast<std::uint32_t>(ranks()), 0);
+  if (rank != root) posted.send.block_bytes = 0;
+  posted.receive.base.address += root * bytes;
+  posted.receive.stride_bytes = 0;
+  posted.receive.only = GroupRank{root};
+  return posted;
+}
+
+PostedOperation Cluster::barrier(std::uint32_t rank, std::uint64_t sequence) {
+  PostedOperation posted = operation(rank, sequence, 0, Algorithm::tree);
+  posted.collective = Collective::ibarrier;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
+  return posted;
+}
+
 bool Cluster::summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset, std::uint64_t bytes) {
   const std::vector<std::byte>& receive = buffers_[{rank, sequence}].receive;
   for (std::uint64_t i = 0; i + sizeof(float) <= bytes; i += sizeof(float)) {

@@ -76,6 +76,13 @@ class Cluster {
   // The same for a broadcast: the root's first block, into everybody's own place for it.
   [[nodiscard]] PostedOperation bcast(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                       std::uint32_t root, Algorithm algorithm);
+  // The same for blocks that are for the root alone, into its places for them, and for the root's blocks for each.
+  [[nodiscard]] PostedOperation to_root(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                        std::uint32_t root);
+  [[nodiscard]] PostedOperation from_root(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                          std::uint32_t root);
+  // A barrier, for which there are no buffers.
+  [[nodiscard]] PostedOperation barrier(std::uint32_t rank, std::uint64_t sequence);
   // The same for a reduction to all: the first block is what the rank contributes, floats whose sums are rounded.
   [[nodiscard]] PostedOperation allreduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                           const Reduction& reduction = {ReduceOperation::sum, ElementType::float32});

@@ -147,6 +147,21 @@ def test_mismatch_goes_to_the_error_handler(offload):
     assert "all right" in offload.run(3, ["odd", "mismatch_handler"], services=2, env=env, timeout_s=40).ok().out
 
 
+@pytest.mark.parametrize("ranks", (2, 3, 5))
+@pytest.mark.parametrize("nodes", (1, 2))
+def test_nobody_leaves_a_barrier_early(mpi, services, nodes, ranks):
+    if mpi.hosts is not None:
+        pytest.skip("the ranks share memory")
+    mpi.pretend_nodes = max(nodes, mpi.pretend_nodes)
+    env = {"OUTRIGGER_ALGORITHM": "blocking=on", "OUTRIGGER_SERVICES": "2"}
+    rounds = 40 if services is None else 200
+    result = mpi.run(ranks, ["barriers", str(rounds)], services=services, env=env, timeout_s=120).ok()
+    assert "nobody left early" in result.out
+    if services is not None:
+        offloaded = [row["offloaded"] for row in result.report["collectives"] if row["collective"] == "ibarrier"]
+        assert sum(offloaded) > rounds, result.report
+
+
 def test_errors_are_the_native_ones(offload):
     native = offload.run(2, ["errors"], services=None).ok()
     ours = offload.run(2, ["errors"], services=1, env={"OUTRIGGER_ALGORITHM": "blocking=on"}).ok()

@@ -124,5 +124,15 @@ TEST(PlantedBugs, AContributionThatIsReleasedEarlyIsFound) {
   EXPECT_TRUE(says("released too early") || says("memory not accessible")) << found->invariant;
 }
 
+TEST(PlantedBugs, LeavingABarrierEarlyIsFound) {
+  SimulationOptions options;
+  options.algorithm = Algorithm::tree;
+  options.faults = fabric::sim::delays();
+  const std::optional<Found> found = search(planted_barrier_of_a_branch, 50, options);
+  ASSERT_TRUE(found.has_value());
+  report("leaving a barrier early", *found);
+  EXPECT_NE(found->invariant.find("leaves a barrier"), std::string::npos) << found->invariant;
+}
+
 }  // namespace
 }  // namespace outrigger::sim

@@ -36,6 +36,11 @@ COLLECTIVES = (
     "iallreduce",
     "ireduce",
     "ireduce_scatter_block",
+    "igather",
+    "igatherv",
+    "iscatter",
+    "iscatterv",
+    "ibarrier",
 )
 """What `orbench` times."""
 PERSISTENT = tuple(f"{name.removeprefix('i')}_init" for name in COLLECTIVES)

@@ -3,17 +3,46 @@
 #include <algorithm>
 #include <cassert>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "engine/core/operation.hpp"
 
 namespace outrigger::engine {
+namespace {
+
+// Those of a service process to whom an announcement is of use: what is for one rank is told to that one alone.
+std::span<const GroupRank> concerned(const BlockLayout& layout, const Membership::Peer& service) {
+  const std::span<const GroupRank> all(service.ranks);
+  if (!layout.only) return all;
+  const auto only = std::ranges::find(all, *layout.only);
+  return only == all.end() ? all : all.subspan(static_cast<std::size_t>(only - all.begin()), 1);
+}
+
+}  // namespace
 
 void Announcer::announce(LocalRank& rank) {
-  for (std::uint32_t peer = 0; peer < outstanding_.size(); ++peer) announce_to(rank, peer);
+  const bool waits = rank.posted().collective == Collective::ibarrier;
+  for (std::uint32_t peer = 0; peer < outstanding_.size(); ++peer) {
+    if (!waits || peer != peer_above(rank)) announce_to(rank, peer);
+  }
+}
+
+void Announcer::announce_above(LocalRank& rank) {
+  const std::uint32_t above = peer_above(rank);
+  if (above != Membership::kSelf) announce_to(rank, above);
+}
+
+std::uint32_t Announcer::peer_above(const LocalRank& rank) const {
+  const std::optional<GroupRank>& parent = rank.posted().send.only;
+  return parent ? operation_.membership().peer_of(*parent) : Membership::kSelf;
 }
 
 bool Announcer::concerns(const LocalRank& rank, std::uint32_t peer) const {
+  if (rank.posted().collective == Collective::ibarrier) {
+    const auto expected = [&](GroupRank other) { return rank.posted().receive.bytes(other) != 0; };
+    return peer == peer_above(rank) || std::ranges::any_of(operation_.membership().peers()[peer].ranks, expected);
+  }
   const GroupRank root{rank.posted().root};
   const bool has_root = is_rooted(rank.posted().collective) || is_for_root(rank.posted().collective);
   return !has_root || rank.me() == root || operation_.membership().peer_of(root) == peer;
@@ -110,29 +139,31 @@ void Announcer::send(LocalRank& rank, std::uint32_t peer, bool again) {
   announce.region = layout.base.region;
   announce.base = layout.base.address;
   announce.members = static_cast<std::uint32_t>(service.ranks.size());
+  const std::span<const GroupRank> told = concerned(layout, service);
+  announce.first = static_cast<std::uint32_t>(told.data() - service.ranks.data());
   if (!again && sends_eagerly(rank, service)) send_eager(rank, service);
   const auto settled = [&](GroupRank other) { return layout.bytes(other) != 0 && rank.pairs.is_settled(other); };
-  const bool regular = layout.extents.empty() && std::none_of(service.ranks.begin(), service.ranks.end(), settled);
+  const bool regular = layout.extents.empty() && std::none_of(told.begin(), told.end(), settled);
   if (regular) {
     announce.stride_bytes = layout.stride_bytes;
-    announce.block_bytes = layout.block_bytes;
-    announce.count = announce.members;
+    announce.block_bytes = layout.bytes(told.front());
+    announce.count = static_cast<std::uint32_t>(told.size());
     context.send(service.sp, operation_.id(), std::move(announce));
     return;
   }
   const std::size_t limit = context.config.limits.message_bytes;
   const std::size_t fixed = peer::announce_bytes();
   const std::size_t most = limit > fixed + peer::kExtentBytes ? (limit - fixed) / peer::kExtentBytes : 1;
-  for (std::size_t first = 0; first < service.ranks.size(); first += most) {
-    const std::size_t count = std::min(most, service.ranks.size() - first);
+  for (std::size_t first = 0; first < told.size(); first += most) {
+    const std::span<const GroupRank> named = told.subspan(first, std::min(most, told.size() - first));
     peer::Announce section = announce;
-    section.first = static_cast<std::uint32_t>(first);
-    section.count = static_cast<std::uint32_t>(count);
-    for (std::size_t i = first; i < first + count; ++i) {
-      const Block block = layout.block(service.ranks[i]);
+    section.first += static_cast<std::uint32_t>(first);
+    section.count = static_cast<std::uint32_t>(named.size());
+    for (const GroupRank other : named) {
+      const Block block = layout.block(other);
       PairExtent extent;
       extent.offset_bytes = static_cast<std::int64_t>(block.memory.address - layout.base.address);
-      extent.bytes = settled(service.ranks[i]) ? peer::kSettled : block.bytes;
+      extent.bytes = settled(other) ? peer::kSettled : block.bytes;
       section.extents.push_back(extent);
     }
     context.send(service.sp, operation_.id(), std::move(section));

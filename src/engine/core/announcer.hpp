@@ -20,8 +20,10 @@ class Announcer {
   // Once, with the first local rank.
   void make(Pool& pool, std::size_t peers) { outstanding_.make(pool, peers, 0); }
 
-  // Tells every service process that the rank concerns, or lets it wait for a credit.
+  // Tells every service process that the rank concerns, or lets it wait for a credit. Of a barrier those below it, and
+  // when all below have been announced to it, that above.
   void announce(LocalRank& rank);
+  void announce_above(LocalRank& rank);
   // To a peer, now that there is a credit. False: nothing was left to say.
   [[nodiscard]] bool announce_with_credit(GroupRank rank, std::uint32_t peer);
   // After the peer's restart: what it has lost is said again.
@@ -37,6 +39,8 @@ class Announcer {
 
  private:
   void announce_to(LocalRank& rank, std::uint32_t peer);
+  // The service process of the one rank that the rank's block is for; kSelf: it is here, or there is none.
+  [[nodiscard]] std::uint32_t peer_above(const LocalRank& rank) const;
   // Does anybody at the peer have to hear of the rank? Of rooted collectives only the root's side hears of all.
   [[nodiscard]] bool concerns(const LocalRank& rank, std::uint32_t peer) const;
   void send(LocalRank& rank, std::uint32_t peer, bool again);

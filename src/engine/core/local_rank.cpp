@@ -52,6 +52,7 @@ LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& p
     : pairs(context.memory, operation.membership().size(), posted.me),
       blocks(std::move(posted), operation.membership(), operation.remote_buffers, pairs),
       contacts(context.memory, operation.membership().peers().size(), Contact()),
+      released(context.scheduler),
       context_(context),
       operation_(operation),
       peer_ready_(context.scheduler),
@@ -139,6 +140,7 @@ void LocalRank::notify() {
     filled_.notify();
     tell_filled();
   }
+  if (pairs.all_released()) released.notify();
   if (is_settled() && settled_.notify()) closing_ = true;
 }
 

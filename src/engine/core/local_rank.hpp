@@ -103,6 +103,7 @@ class LocalRank final : public Pooled {
   fabric::CompletionRecord record;
   std::uint32_t window_slots = 0;  // held by this rank's moves
   EagerSends eager_sends = EagerSends::no;
+  Signal released;  // every send block is
 
  private:
   [[nodiscard]] bool is_filled() const { return pairs.all_filled(); }

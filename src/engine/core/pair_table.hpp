@@ -78,6 +78,7 @@ class PairTable {
   bool fill(GroupRank source);
   bool release(GroupRank destination);
   [[nodiscard]] bool all_filled() const { return unfilled_ == 0; }
+  [[nodiscard]] bool all_released() const { return unreleased_ == 0; }
   [[nodiscard]] bool all_settled() const { return unfilled_ == 0 && unreleased_ == 0 && moving_ == 0; }
 
   void set_eager(GroupRank destination);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/core/barrier_tree.hpp"
 #include "engine/core/operation.hpp"
 #include "engine/core/slices.hpp"
 
@@ -47,7 +48,6 @@ void cut_receive_side(PostedOperation& operation, const EngineLimits& limits) {
     receive.extents = cut_into_slices(receive.block_bytes, operation.reduction->element_bytes(),
                                       operation.members->size(), limits.split_bytes);
   }
-  if (is_for_root(operation.collective)) operation.send.only = GroupRank{operation.root};
   operation.digest = reduction_digest(operation.digest, *operation.reduction, bytes);
 }
 
@@ -113,6 +113,8 @@ void Posts::post(PostedOperation&& operation) {
   Progress& progress = known.progress(operation.rank);
   progress.reopen(sequence);
   progress.next_post = std::max(progress.next_post, sequence + 1);
+  if (is_for_root(operation.collective)) operation.send.only = GroupRank{operation.root};
+  if (operation.collective == Collective::ibarrier) set_barrier_pairs(operation, *known.membership());
   if (operation.reduction) cut_receive_side(operation, context_.config.limits);
   open.add(std::move(operation), algorithm);
 }

@@ -201,7 +201,9 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   request.root = operation.root.value_or(0);
   request.reduction = operation.reduction;
   request.receive_from_root = is_rooted(operation.collective);
-  request.kept = is_kept(job, operation.send) && is_kept(job, operation.receive);
+  // A barrier has no memory to keep, and is not to be told of before its end.
+  request.kept =
+      operation.collective != Collective::ibarrier && is_kept(job, operation.send) && is_kept(job, operation.receive);
   if (request.kept) request.staging = {operation.send.hand_over_staging(), operation.receive.hand_over_staging()};
   operation.pending = request.group == nullptr ? nullptr : job.client->post(request);
   if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(operation.collective).data());

@@ -71,6 +71,16 @@ Placement place(Job& job, Blocks& blocks) {
   return Placement::staged;
 }
 
+bool is_at_root(const Operation& operation) {
+  return operation.root == operation.comm->me().value();
+}
+
+// Does the rank send itself something? Of a broadcast it is there already, of a reduction there is no such block.
+bool has_own_block(const Operation& operation) {
+  if (operation.in_place || operation.reduction || operation.collective == Collective::ibcast) return false;
+  return !operation.root || is_at_root(operation);
+}
+
 bool copies_own_block(const Job& job, const Operation& operation) {
   const bool others_can = job.client->copier() || job.client->reached_by(kReachXpmem | kReachRdma);
   return copy::rank_copies_own_block(operation.send.bytes_of(operation.comm->me().value()), others_can);
@@ -155,13 +165,13 @@ void post_operation(Job& job, Operation& operation) {
       operation.send.copy(Packing::pack, job.packing_comm, operation.send.peers());
     }
     const bool mapped = send != Placement::private_memory && receive != Placement::private_memory;
-    const bool has_own_block = !operation.in_place && !operation.root && !operation.reduction;
     const bool is_small = send == Placement::small || receive == Placement::small;
-    operation.copies_own_block = has_own_block && (is_small || (!mapped && copies_own_block(job, operation)));
+    operation.copies_own_block =
+        has_own_block(operation) && (is_small || (!mapped && copies_own_block(job, operation)));
   }
-  // In place, and at a root, it is there already. Of a reduction there is none.
-  const bool is_root = operation.root == operation.comm->me().value();
-  operation.own_block_by_rank = !operation.reduction && (operation.copies_own_block || operation.in_place || is_root);
+  // In place, and at the root of a broadcast, it is there already.
+  const bool is_there = operation.in_place || (operation.collective == Collective::ibcast && is_at_root(operation));
+  operation.own_block_by_rank = !operation.reduction && (operation.copies_own_block || is_there);
   if (job.reporting) count_post(operation);
   launch(job, operation, operation.comm->next_sequence());
 }

@@ -45,12 +45,14 @@ void mark_received(const Operation& operation) {
     if (layout.block_bytes != 0) mark(blocks.handed(0), layout.block_bytes);
     return;
   }
-  if (operation.root.has_value()) {  // one block, from there
-    if (*operation.root != me && layout.block_bytes != 0) mark(blocks.handed(0), layout.block_bytes);
-    return;
-  }
   // Of what this process copies itself valgrind knows more than we.
   const bool own_is_known = operation.in_place || (operation.own_block_by_rank && !msan());
+  if (is_rooted(operation.collective)) {  // one block, from the root
+    const bool sent_alone = operation.collective == Collective::ibcast;
+    if (*operation.root == me && (own_is_known || sent_alone)) return;
+    if (layout.block_bytes != 0) mark(blocks.handed(0), layout.block_bytes);
+    return;
+  }
   for (std::uint32_t peer = 0; peer < blocks.peers(); ++peer) {
     if (peer == me && own_is_known) continue;
     if (const std::uint64_t bytes = layout.bytes(peer); bytes != 0) mark(blocks.handed(peer), bytes);

@@ -17,7 +17,8 @@
 #define OUTRIGGER_INTERCEPTED_MPI3(X)                                                                                \
   X(Init) X(Init_thread) X(Finalize) X(Ialltoall) X(Ialltoallv) X(Ialltoallw) X(Iallgather) X(Iallgatherv)           \
   X(Alltoall) X(Alltoallv) X(Alltoallw) X(Allgather) X(Allgatherv) X(Ibcast) X(Bcast) X(Iallreduce) X(Allreduce)     \
-  X(Ireduce) X(Reduce) X(Ireduce_scatter_block) X(Reduce_scatter_block) X(Comm_dup)                                  \
+  X(Ireduce) X(Reduce) X(Ireduce_scatter_block) X(Reduce_scatter_block) X(Igather) X(Gather) X(Igatherv)             \
+  X(Gatherv) X(Iscatter) X(Scatter) X(Iscatterv) X(Scatterv) X(Comm_dup)                                             \
   X(Comm_dup_with_info) X(Comm_idup) X(Comm_split) X(Comm_split_type) X(Comm_create) X(Comm_create_group)            \
   X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Intercomm_merge)   \
   X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status)          \
@@ -27,7 +28,8 @@
 #define OUTRIGGER_INTERCEPTED_MPI4(X)                                                                                \
   X(Ialltoall_c) X(Ialltoallv_c) X(Ialltoallw_c) X(Iallgather_c) X(Iallgatherv_c) X(Ibcast_c) X(Bcast_c)             \
   X(Alltoall_c) X(Alltoallv_c) X(Alltoallw_c) X(Allgather_c) X(Allgatherv_c) X(Iallreduce_c) X(Allreduce_c)          \
-  X(Ireduce_c) X(Reduce_c) X(Ireduce_scatter_block_c) X(Reduce_scatter_block_c) X(Comm_create_from_group)            \
+  X(Ireduce_c) X(Reduce_c) X(Ireduce_scatter_block_c) X(Reduce_scatter_block_c) X(Igather_c) X(Gather_c)             \
+  X(Igatherv_c) X(Gatherv_c) X(Iscatter_c) X(Scatter_c) X(Iscatterv_c) X(Scatterv_c) X(Comm_create_from_group)       \
   X(Comm_idup_with_info)
 #else
 #define OUTRIGGER_INTERCEPTED_MPI4(X)
@@ -66,7 +68,7 @@
   X(Abort) X(Barrier) X(Cartdim_get) X(Comm_call_errhandler) X(Comm_create_keyval) X(Comm_delete_attr)               \
   X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_errhandler) X(Comm_get_name) X(Comm_group)            \
   X(Comm_rank) X(Comm_remote_size) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter)           \
-  X(Dist_graph_neighbors_count) X(Errhandler_free) X(Error_class) X(Gather) X(Gatherv) X(Get_library_version)        \
+  X(Dist_graph_neighbors_count) X(Errhandler_free) X(Error_class) X(Get_library_version)                             \
   X(Graph_neighbors_count) X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size)                        \
   X(Group_translate_ranks) X(Ineighbor_alltoall) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Start)                      \
   X(Status_set_cancelled) X(Status_set_elements) X(Topo_test) X(Type_commit) X(Type_create_hindexed)                 \

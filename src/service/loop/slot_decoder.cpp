@@ -24,6 +24,7 @@ std::optional<std::string> problem_of_header(const SlotRequestBody& body, std::u
   if ((body.flags & ~(kSlotOwnBlockDone | kSlotReceiveFromRoot | kSlotKept)) != 0) return "unknown flags";
   if (((body.flags & kSlotReceiveFromRoot) != 0) != is_rooted(collective)) return "flags of another collective";
   if (is_rooted(collective) && body.receive.extents.region != 0) return "extents where there is one block";
+  if (is_for_root(collective) && body.send.extents.region != 0) return "extents where there is one block";
   const bool names_reduction = body.reduce_operation != 0 || body.element_type != 0;
   if (names_reduction != is_reduction(collective)) return "operation and type of another collective";
   if (names_reduction && !decode_reduction(body.reduce_operation, body.element_type)) return "no such reduction";

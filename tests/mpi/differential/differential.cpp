@@ -29,6 +29,7 @@
 #include <thread>
 #include <vector>
 
+#include "../programs/persistent_calls.hpp"
 #include "communicators.hpp"
 #include "completion.hpp"
 #include "operation.hpp"
@@ -197,6 +198,7 @@ class Window {
       }
       operation->free_persistent();
     }
+    repeat_barriers(watchdog);
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       const Message& message = messages_[i];
       if (message.to == rank_ && !received_[i].untouched(message.content)) {
@@ -287,6 +289,7 @@ class Window {
   }
 
   [[nodiscard]] bool is_persistent(const Step& step) const {
+    if (step.kind == Step::Kind::barrier) return options_.persistent >= 0;
     return step.kind == Step::Kind::operation && planned_[step.index]->is_persistent();
   }
   [[nodiscard]] std::string describe(const Step& step) const {
@@ -305,7 +308,7 @@ class Window {
     }
     if (step.kind == Step::Kind::operation) return planned_[step.index]->post(request);
     if (step.kind == Step::Kind::barrier) {
-      MPI_Ibarrier(barrier_on_[step.index], request);
+      post_barrier(barrier_on_[step.index], request);
       return;
     }
     const Message& m = messages_[step.index];
@@ -324,6 +327,36 @@ class Window {
     } else {
       MPI_Irecv(data, bytes, MPI_BYTE, m.from, m.tag, messages_comm_, request);
     }
+  }
+
+  // In a group of one persistent forms are left out, see Operation.
+  void post_barrier(MPI_Comm on, MPI_Request* request) {
+    int size = 0;
+    MPI_Comm_size(on, &size);
+    if (options_.persistent < 0 || size == 1) {
+      MPI_Ibarrier(on, request);
+      return;
+    }
+    persistent::calls().barrier(on, MPI_INFO_NULL, request);
+    MPI_Start(request);
+    persistent_barriers_.push_back(*request);
+  }
+
+  // As often again as other operations.
+  void repeat_barriers(Watchdog& watchdog) {
+    for (std::size_t i = 0; i < planned_.size(); ++i) {
+      const bool is_there = std::ranges::any_of(
+          steps_, [i](const Step& step) { return step.kind == Step::Kind::barrier && step.index == i; });
+      if (!options_.blocking || !is_there) continue;
+      MPI_Barrier(barrier_on_[i]);
+      watchdog.advanced();
+    }
+    for (int again = 0; again < options_.persistent; ++again) {
+      for (MPI_Request& barrier : persistent_barriers_) MPI_Start(&barrier);
+      MPI_Waitall(static_cast<int>(persistent_barriers_.size()), persistent_barriers_.data(), MPI_STATUSES_IGNORE);
+    }
+    for (MPI_Request& barrier : persistent_barriers_) MPI_Request_free(&barrier);
+    persistent_barriers_.clear();
   }
 
   Done report_to(Watchdog& watchdog) {
@@ -384,6 +417,7 @@ class Window {
   std::unique_ptr<Random> own_;  // what this rank alone decides
   std::vector<std::unique_ptr<Operation>> planned_;
   std::vector<MPI_Comm> barrier_on_;
+  std::vector<MPI_Request> persistent_barriers_;
   std::vector<Message> messages_;
   std::vector<Buffer> sent_;
   std::vector<Buffer> received_;

@@ -50,7 +50,8 @@ Plan Plan::make(std::uint64_t seed, int group_size, std::int64_t max_bytes, bool
   if (careful && plan.in_place && plan.unit >= UnitKind::pair) plan.unit = UnitKind::integer;
   if (careful && plan.in_place) plan.typed = false;
   // Where ranks describe the same blocks by different types, Allgatherv and Bcast choose differently on each.
-  if (careful && (plan.gathers() || plan.call == Call::bcast)) plan.typed = false;
+  if (careful && (plan.gathers() || plan.call == Call::bcast || plan.rooted())) plan.typed = false;
+  if (careful && plan.rooted()) plan.in_place = false;
   constexpr std::array<int, 9> quanta = {1, 1, 2, 3, 4, 6, 8, 12, 24};
   plan.quantum = plan.typed ? quanta[static_cast<std::size_t>(random.below(static_cast<int>(quanta.size())))] : 1;
   const std::int64_t limit = random.chance(4) ? max_bytes : std::min<std::int64_t>(max_bytes, 384 << 10);
@@ -103,7 +104,7 @@ Operation::Operation(const Plan& plan, const Communicator& communicator) : plan_
   received_ = make_buffer(random, receive_side_.low, receive_side_.high, receive_content_);
   expected_ = Buffer(receive_side_.low, receive_side_.high, false, 0, receive_content_);
   receive_absolute_ = types_at(receive_side_, received_);
-  if (plan.in_place) {
+  if (sends_in_place()) {
     send_ = Buffer(receive_side_.low, receive_side_.high, false, 0, receive_content_);
     send_absolute_ = types_at(receive_side_, send_);
     send_content_ = receive_content_;
@@ -118,14 +119,21 @@ int Operation::root() const {
   return static_cast<int>(mix({plan_.seed, 102}) % static_cast<std::uint64_t>(communicator_->size));
 }
 
+bool Operation::is_idle(bool sending) const {
+  if (plan_.call == Call::bcast) return sending != is_root();
+  if (plan_.gathers_at_root()) return !sending && !is_root();
+  return plan_.scatters() && (sending ? !is_root() : receives_in_place());
+}
+
 Operation::Side Operation::make_side(Random& random, bool sending) const {
   const int me = communicator_->rank;
   std::vector<std::int64_t> quanta;
   for (int peer = 0; peer < communicator_->size; ++peer) {
-    const bool one = (sending && plan_.gathers()) || plan_.call == Call::bcast;
-    if (one && peer > 0) break;
-    if (plan_.call == Call::bcast && sending != is_root()) break;  // nothing on this side
-    quanta.push_back(sending ? plan_.block(me, peer) : plan_.block(peer, me));
+    const bool with_root = sending ? plan_.gathers_at_root() : plan_.scatters();
+    const bool one = (sending && plan_.gathers()) || plan_.call == Call::bcast || with_root;
+    if ((one && peer > 0) || is_idle(sending)) break;
+    const int other = with_root ? root() : peer;
+    quanta.push_back(sending ? plan_.block(me, other) : plan_.block(other, me));
   }
   const bool typed_each = plan_.call == Call::alltoallw;
   if (plan_.typed && !typed_each && !plan_.coarse && random.chance(15)) return make_columns(random, quanta);
@@ -228,6 +236,7 @@ Operation::Place Operation::place_in(const Side& side, void* base, const std::ve
 }
 
 void Operation::start_large(const Place& from, const Place& to, MPI_Comm communicator, MPI_Request* request) {
+  if (plan_.rooted()) return start_rooted_large(from, to, communicator, request);
 #if MPI_VERSION >= 4
   for (std::size_t i = 0; i < 2; ++i) {
     const Side& side = i == 0 ? *from.side : *to.side;
@@ -266,6 +275,7 @@ void Operation::start_large(const Place& from, const Place& to, MPI_Comm communi
       MPI_Iallgatherv_c(from.address, count, types[0], to.address, to_counts, to_displacements, to_types[0],
                         communicator, request);
       break;
+    default: break;
   }
 #else
   start(from, to, false, communicator, request);  // this MPI has no large-count forms
@@ -276,6 +286,7 @@ void Operation::start(const Place& from, const Place& to, bool large, MPI_Comm c
   handles_[0] = from.types;
   handles_[1] = to.types;
   if (large) return start_large(from, to, communicator, request);
+  if (plan_.rooted()) return start_rooted(from, to, communicator, request);
   const int* counts = from.side->counts.data();
   const int* to_counts = to.side->counts.data();
   const int* displacements = from.side->displacements.data();
@@ -307,10 +318,12 @@ void Operation::start(const Place& from, const Place& to, bool large, MPI_Comm c
       MPI_Iallgatherv(from.address, count, types[0], to.address, to_counts, to_displacements, to_types[0], communicator,
                       request);
       break;
+    default: break;
   }
 }
 
 void Operation::run_blocking(MPI_Comm communicator, const Place& from, const Place& to) {
+  if (plan_.rooted()) return run_blocking_rooted(communicator, from, to);
   const int* counts = from.side->counts.data();
   const int* to_counts = to.side->counts.data();
   const int* displacements = from.side->displacements.data();
@@ -341,12 +354,13 @@ void Operation::run_blocking(MPI_Comm communicator, const Place& from, const Pla
     case Call::allgatherv:
       MPI_Allgatherv(from.address, count, types[0], to.address, to_counts, to_displacements, to_types[0], communicator);
       break;
+    default: break;
   }
 }
 
 // What is given to the offloaded call.
 Operation::Place Operation::sent_from() const {
-  if (!plan_.in_place) return place_in(send_side_, send_.base(), send_absolute_);
+  if (!sends_in_place()) return place_in(send_side_, send_.base(), send_absolute_);
   Place ignored = place_in(receive_side_, received_.base(), receive_absolute_);  // but it must be readable
   ignored.address = MPI_IN_PLACE;
   // Open MPI 4.1 looks at the types of Ialltoallw even so.
@@ -362,6 +376,7 @@ void Operation::post(MPI_Request* request) {
 void Operation::make_persistent(const Place& from, const Place& to, MPI_Comm communicator) {
   handles_[0] = from.types;
   handles_[1] = to.types;
+  if (plan_.rooted()) return make_persistent_rooted(from, to, communicator);
   const persistent::Calls& of_mpi = persistent::calls();
   const int* counts = from.side->counts.data();
   const int* to_counts = to.side->counts.data();
@@ -397,6 +412,7 @@ void Operation::make_persistent(const Place& from, const Place& to, MPI_Comm com
       of_mpi.allgatherv(from.address, count, types[0], to.address, to_counts, to_displacements, to_types[0],
                         communicator, info, &persistent_);
       break;
+    default: break;
   }
 }
 
@@ -423,6 +439,8 @@ void Operation::run_blocking_form() {
 }
 
 void Operation::run_native() {
+  if (plan_.gathers_at_root()) return gather_at_root_packed();
+  if (plan_.scatters()) return scatter_packed();
   // In place is the same as sending from a copy of the receive buffer, and that, unlike in place, all MPIs get right.
   const Side& side = plan_.in_place ? receive_side_ : send_side_;
   Place from = place_in(side, send_.base(), send_absolute_);
@@ -548,8 +566,9 @@ std::optional<std::string> Operation::difference() const {
 
 std::string Operation::describe() const {
   std::ostringstream text;
-  constexpr std::array<const char*, calls> names = {"MPI_Ialltoall",  "MPI_Ialltoallv",  "MPI_Ialltoallw",
-                                                    "MPI_Iallgather", "MPI_Iallgatherv", "MPI_Ibcast"};
+  constexpr std::array<const char*, calls> names = {
+      "MPI_Ialltoall", "MPI_Ialltoallv", "MPI_Ialltoallw", "MPI_Iallgather", "MPI_Iallgatherv",
+      "MPI_Ibcast",    "MPI_Igather",    "MPI_Igatherv",   "MPI_Iscatter",   "MPI_Iscatterv"};
   text << names[static_cast<std::size_t>(plan_.call)];
 #if MPI_VERSION >= 4
   if (large_form_) text << "_c";
@@ -567,11 +586,8 @@ std::string Operation::describe() const {
     }
     if (side.bottom) text << " from MPI_BOTTOM";
   };
-  if (plan_.in_place) {
-    text << ", in place";
-  } else {
-    say("send", send_side_);
-  }
+  if (sends_in_place() || receives_in_place()) text << ", in place";
+  if (!sends_in_place()) say("send", send_side_);
   say("receive", receive_side_);
   return text.str();
 }

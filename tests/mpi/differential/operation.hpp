@@ -15,8 +15,8 @@
 
 namespace differential {
 
-enum class Call { alltoall, alltoallv, alltoallw, allgather, allgatherv, bcast };
-constexpr int calls = 6;
+enum class Call { alltoall, alltoallv, alltoallw, allgather, allgatherv, bcast, gather, gatherv, scatter, scatterv };
+constexpr int calls = 10;
 
 // What every rank of the group knows alike.
 struct Plan {
@@ -41,10 +41,15 @@ struct Plan {
   [[nodiscard]] std::int64_t block(int from, int to) const;
   // All blocks are as long as each other.
   [[nodiscard]] bool regular() const {
-    return call == Call::alltoall || call == Call::allgather || call == Call::bcast;
+    return call == Call::alltoall || call == Call::allgather || call == Call::bcast || call == Call::gather ||
+           call == Call::scatter;
   }
   // Everybody gets the same block of a rank.
   [[nodiscard]] bool gathers() const { return call == Call::allgather || call == Call::allgatherv; }
+  // Each has a block for one rank, or gets one from there.
+  [[nodiscard]] bool gathers_at_root() const { return call == Call::gather || call == Call::gatherv; }
+  [[nodiscard]] bool scatters() const { return call == Call::scatter || call == Call::scatterv; }
+  [[nodiscard]] bool rooted() const { return gathers_at_root() || scatters(); }
 };
 
 class Operation {
@@ -101,9 +106,44 @@ class Operation {
   void start_large(const Place& from, const Place& to, MPI_Comm communicator, MPI_Request* request);
   void run_blocking(MPI_Comm communicator, const Place& from, const Place& to);
   [[nodiscard]] int root() const;
-  [[nodiscard]] bool is_root() const { return plan_.call == Call::bcast && root() == communicator_->rank; }
+  [[nodiscard]] bool is_root() const { return root() == communicator_->rank; }
+  // What it sends lies in the receive buffer, or its own block stays in the send buffer: of a rooted one at the root.
+  [[nodiscard]] bool sends_in_place() const {
+    return plan_.in_place && !plan_.scatters() && (!plan_.gathers_at_root() || is_root());
+  }
+  [[nodiscard]] bool receives_in_place() const { return plan_.in_place && plan_.scatters() && is_root(); }
+  // No blocks on this side.
+  [[nodiscard]] bool is_idle(bool sending) const;
   // The end of a broadcast that this rank has.
   [[nodiscard]] const Place& end(const Place& from, const Place& to) const { return is_root() ? from : to; }
+  // Of a gather or scatter, as its calls have them; what counts at the root alone is rubbish elsewhere.
+  template <class Count, class Displacement>
+  struct Rooted {
+    const void* send = nullptr;
+    Count send_count = 0;
+    const Count* send_counts = nullptr;
+    const Displacement* send_displacements = nullptr;
+    MPI_Datatype send_type = MPI_DATATYPE_NULL;
+    void* receive = nullptr;
+    Count receive_count = 0;
+    const Count* receive_counts = nullptr;
+    const Displacement* receive_displacements = nullptr;
+    MPI_Datatype receive_type = MPI_DATATYPE_NULL;
+  };
+  template <class Count, class Displacement>
+  Rooted<Count, Displacement> rooted(const Place& from, const Place& to, const std::vector<Count>& counts,
+                                     const std::vector<Displacement>& displacements,
+                                     const std::vector<Count>& to_counts,
+                                     const std::vector<Displacement>& to_displacements) const;
+  [[nodiscard]] Rooted<int, int> rooted(const Place& from, const Place& to) const {
+    return rooted(from, to, from.side->counts, from.side->displacements, to.side->counts, to.side->displacements);
+  }
+  void start_rooted(const Place& from, const Place& to, MPI_Comm communicator, MPI_Request* request);
+  void start_rooted_large(const Place& from, const Place& to, MPI_Comm communicator, MPI_Request* request);
+  void run_blocking_rooted(MPI_Comm communicator, const Place& from, const Place& to);
+  void make_persistent_rooted(const Place& from, const Place& to, MPI_Comm communicator);
+  void gather_at_root_packed();
+  void scatter_packed();
   void gather_packed(const Place& from);
   void broadcast_packed();
   void correct_own_block();

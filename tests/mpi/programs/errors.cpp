@@ -144,6 +144,30 @@ void reduce_errors(const Arguments& a) {
   scatter("reduce_scatter_block: operation of other types", 1, MPI_FLOAT, MPI_BAND);
 }
 
+void rooted_errors(const Arguments& a) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto gather = [&](const char* what, int count, MPI_Datatype type, int root) {
+    report(what, MPI_Igather(a.s, count, type, a.r, 1, MPI_INT, root, a.c, &request));
+    report(what, MPI_Gather(a.s, count, type, a.r, 1, MPI_INT, root, a.c));
+    report(what, MPI_Igatherv(a.s, count, type, a.r, a.k, a.d, MPI_INT, root, a.c, &request));
+    report(what, MPI_Gatherv(a.s, count, type, a.r, a.k, a.d, MPI_INT, root, a.c));
+  };
+  const auto scatter = [&](const char* what, int count, MPI_Datatype type, int root) {
+    report(what, MPI_Iscatter(a.s, 1, MPI_INT, a.r, count, type, root, a.c, &request));
+    report(what, MPI_Scatter(a.s, 1, MPI_INT, a.r, count, type, root, a.c));
+    report(what, MPI_Iscatterv(a.s, a.k, a.d, MPI_INT, a.r, count, type, root, a.c, &request));
+    report(what, MPI_Scatterv(a.s, a.k, a.d, MPI_INT, a.r, count, type, root, a.c));
+  };
+  gather("gather: negative count", -1, MPI_INT, 0);
+  gather("gather: null type", 1, MPI_DATATYPE_NULL, 0);
+  gather("gather: negative root", 1, MPI_INT, -1);
+  gather("gather: root beyond the group", 1, MPI_INT, size);
+  scatter("scatter: negative count", -1, MPI_INT, 0);
+  scatter("scatter: null type", 1, MPI_DATATYPE_NULL, 0);
+  scatter("scatter: negative root", 1, MPI_INT, -1);
+  scatter("scatter: root beyond the group", 1, MPI_INT, size);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -190,6 +214,7 @@ int main(int argc, char** argv) {
   alltoallw_errors(arguments);
   bcast_errors(arguments);
   reduce_errors(arguments);
+  rooted_errors(arguments);
   still_works(communicator);
 
   // The communicator's own handler is called, once for each error.

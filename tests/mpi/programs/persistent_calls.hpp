@@ -31,6 +31,13 @@ struct Calls {
   using Bcast = int (*)(void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
   using Reduces = int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
   using Reduce = int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Info, MPI_Request*);
+  using Rooted = int (*)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info,
+                         MPI_Request*);
+  using Gatherv = int (*)(const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, int, MPI_Comm,
+                          MPI_Info, MPI_Request*);
+  using Scatterv = int (*)(const void*, const int*, const int*, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm,
+                           MPI_Info, MPI_Request*);
+  using Barrier = int (*)(MPI_Comm, MPI_Info, MPI_Request*);
 
   Regular alltoall = look_up<Regular>("Alltoall_init");
   Alltoallv alltoallv = look_up<Alltoallv>("Alltoallv_init");
@@ -41,10 +48,15 @@ struct Calls {
   Reduces allreduce = look_up<Reduces>("Allreduce_init");
   Reduce reduce = look_up<Reduce>("Reduce_init");
   Reduces reduce_scatter_block = look_up<Reduces>("Reduce_scatter_block_init");
+  Rooted gather = look_up<Rooted>("Gather_init");
+  Gatherv gatherv = look_up<Gatherv>("Gatherv_init");
+  Rooted scatter = look_up<Rooted>("Scatter_init");
+  Scatterv scatterv = look_up<Scatterv>("Scatterv_init");
+  Barrier barrier = look_up<Barrier>("Barrier_init");
 
   [[nodiscard]] bool there() const {
     return alltoall && alltoallv && alltoallw && allgather && allgatherv && bcast && allreduce && reduce &&
-           reduce_scatter_block;
+           reduce_scatter_block && gather && gatherv && scatter && scatterv && barrier;
   }
 };
 

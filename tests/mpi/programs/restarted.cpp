@@ -47,12 +47,18 @@ enum class Kind {
   allgather_in_place,
   allgatherv,
   bcast,
+  gather,
+  gather_in_place,
+  gatherv,
+  scatter,
+  scatterv,
+  barrier,
   allreduce,
   allreduce_in_place,
   reduce,
   reduce_scatter_block
 };
-constexpr int kKinds = 12;
+constexpr int kKinds = 18;
 
 [[noreturn]] void fail(const char* what, Kind kind, int count) {
   std::fprintf(stderr, "restarted: rank %d: %s, kind %d, count %d\n", rank, what, static_cast<int>(kind), count);
@@ -99,13 +105,17 @@ class Operation {
     switch (kind_) {
       case Kind::alltoallv: return (rank + peer) % 5 == 1 ? 0 : count_ + (rank + peer) % 3;
       case Kind::alltoallv_in_place: return count_ + (rank + peer) % 3;
+      case Kind::gatherv:
+      case Kind::scatterv:
       case Kind::allgatherv: return count_ + peer % 3;
       default: return count_;
     }
   }
   [[nodiscard]] bool is_to_all() const { return kind_ <= Kind::alltoallv_in_place; }
   [[nodiscard]] bool reduces() const { return kind_ >= Kind::allreduce; }
-  [[nodiscard]] int receiver() const { return is_to_all() ? rank : 0; }
+  [[nodiscard]] bool gathers_at_root() const { return kind_ >= Kind::gather && kind_ <= Kind::gatherv; }
+  [[nodiscard]] bool scatters() const { return kind_ == Kind::scatter || kind_ == Kind::scatterv; }
+  [[nodiscard]] int receiver() const { return is_to_all() || scatters() ? rank : 0; }
 
   static void fill(std::vector<int>& buffer, int at, int count, std::uint64_t number, int to) {
     for (int i = 0; i < count; ++i) buffer[static_cast<std::size_t>(at + i)] = value(number, rank, to, i);
@@ -157,6 +167,33 @@ class Operation {
         if (rank == root_) fill(receive_, 0, count_, number_, 0);
         MPI_Ibcast(receive_.data(), count_, MPI_INT, root_, comm, &request_);
         return;
+      case Kind::gather:
+      case Kind::gather_in_place: {
+        const bool in_place = kind_ == Kind::gather_in_place && rank == root_;
+        send_.assign(static_cast<std::size_t>(count_), -2);
+        fill(in_place ? receive_ : send_, in_place ? places[rank] : 0, count_, number_, 0);
+        MPI_Igather(in_place ? MPI_IN_PLACE : send_.data(), count_, MPI_INT, receive_.data(), count_, MPI_INT, root_,
+                    comm, &request_);
+        return;
+      }
+      case Kind::gatherv:
+        send_.assign(static_cast<std::size_t>(count_with(rank)), -2);
+        fill(send_, 0, count_with(rank), number_, 0);
+        MPI_Igatherv(send_.data(), count_with(rank), MPI_INT, receive_.data(), counts, places, MPI_INT, root_, comm,
+                     &request_);
+        return;
+      case Kind::scatter:
+      case Kind::scatterv:
+        send_.assign(all, -2);
+        for (int to = 0; rank == root_ && to < size; ++to) fill(send_, places[to], counts[to], number_, to);
+        if (kind_ == Kind::scatter) {
+          MPI_Iscatter(send_.data(), count_, MPI_INT, receive_.data(), count_, MPI_INT, root_, comm, &request_);
+        } else {
+          MPI_Iscatterv(send_.data(), counts, places, MPI_INT, receive_.data(), count_with(rank), MPI_INT, root_, comm,
+                        &request_);
+        }
+        return;
+      case Kind::barrier: MPI_Ibarrier(comm, &request_); return;
       case Kind::allreduce:
         contribute(send_, count_);
         MPI_Iallreduce(send_.data(), receive_.data(), count_, MPI_INT, MPI_SUM, comm, &request_);
@@ -194,11 +231,13 @@ class Operation {
 
   void check() const {
     if (reduces()) return check_sum();
-    const int first = kind_ == Kind::bcast ? root_ : 0;
-    const int last = kind_ == Kind::bcast ? root_ + 1 : size;
+    if (kind_ == Kind::barrier || (gathers_at_root() && rank != root_)) return;
+    const bool from_root = kind_ == Kind::bcast || scatters();
+    const int first = from_root ? root_ : 0;
+    const int last = from_root ? root_ + 1 : size;
     for (int from = first; from < last; ++from) {
-      const int at = kind_ == Kind::bcast ? 0 : places_[static_cast<std::size_t>(from)];
-      for (int i = 0; i < counts_[static_cast<std::size_t>(from)]; ++i) {
+      const int at = from_root ? 0 : places_[static_cast<std::size_t>(from)];
+      for (int i = 0; i < counts_[static_cast<std::size_t>(scatters() ? rank : from)]; ++i) {
         if (receive_[static_cast<std::size_t>(at + i)] != value(number_, from, receiver(), i))
           fail("WRONG DATA", kind_, count_);
       }

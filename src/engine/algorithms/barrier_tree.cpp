@@ -1,0 +1,60 @@
+// tree: barrier that goes up a tree of ranks and down again.
+//
+// Source: the two halves of a combining tree (gather, then release), as in J. Mellor-Crummey and M. Scott, "Algorithms
+// for Scalable Synchronization on Shared-Memory Multiprocessors", 1991, section 3. Ours: what its halves are. A rank is
+// announced to its parent when all below it have been to it, and released by its parent when all have come. A
+// dissemination barrier would take half the rounds, and log2 n times the messages.
+//
+// Picture (2 nodes of 2 service processes, 8 ranks; `^` announces, `v` releases):
+//
+//     node 0                         node 1
+//     0 ◀─^── 1                      4 ◀─^── 5       ranks of a service process meet in it, without messages
+//     ▲ ◀─^── 2 ◀─^── 3              ▲ ◀─^── 6 ◀─^── 7
+//     └───────────────── ^ ──────────┘               then v, the same way back
+//
+// Nothing moves: the block that a rank has for its parent is one byte that nobody reads. So all that the engine does
+// for blocks is right here too: who is restarted announces again, and is told by whoever has gone on.
+//
+// Group of p on n nodes, s service processes with members:
+//     rounds          2 log2 n between nodes, and two within a node
+//     announcements   2 (s - 1), 108 bytes each: to the parent when all below have entered; and at once to those below,
+//                     whose service processes say of ranks that have ended that they have
+//     on the wire     these, and s - 1 releases (52 bytes)
+//     bounds          state O(p) at the first rank of each service process
+//
+// Late arrivals: everybody waits for the last rank; that is what it is for.
+#include <vector>
+
+#include "engine/core/operation.hpp"
+#include "engine/core/settlement.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+// Awaited: the rank above has released this one.
+Until<PairTable> released(LocalRank& rank) {
+  return Until(rank.pairs, &PairTable::all_released, rank.released);
+}
+
+}  // namespace
+
+Task barrier_tree(Operation& operation, LocalRank& rank) {
+  operation.announce_send_blocks(rank);  // to those below; above when they have come
+  std::vector<GroupRank> below;
+  for (;;) {
+    const std::optional<GroupRank> entered = co_await rank.next_ready_peer();
+    if (!entered) break;
+    below.push_back(*entered);
+  }
+  operation.announcer.announce_above(rank);
+  co_await released(rank);  // all have come
+  for (const GroupRank other : below) {
+    release_source(operation, rank, other, rank.record.status);
+    rank.pairs.end_move();
+    rank.fill(other);
+  }
+  co_await rank.filled_and_released();
+  operation.complete(rank);
+}
+
+}  // namespace outrigger::engine
