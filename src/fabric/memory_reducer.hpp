@@ -44,24 +44,31 @@ class MemoryReducer {
   // few bytes at a time it stays in the processor's cache.
   [[nodiscard]] MoveOutcome reduce(const ReduceRanges& ranges, std::uint64_t offset, std::uint64_t bytes) {
     const NodeMemory::View into = memory_.view(at(ranges.into, offset), bytes);
-    const Range first(memory_, at(ranges.operands.front(), offset), bytes, first_);
-    MoveOutcome outcome{into.status == MoveStatus::ok ? first.status : into.status, Reach::mapped};
-    bool all_mapped = into.bytes != nullptr && !first.is_copy;
-    // Private memory gets its result from what has been read of the first operand, or from a place of its own.
-    std::byte* result = into.bytes;
-    if (result == nullptr) result = first.is_copy ? first.bytes : room_for(into_, bytes);
+    if (into.status != MoveStatus::ok) return MoveOutcome{into.status, Reach::mapped};
+    // Private memory gets its result from a place of its own.
+    std::byte* result = into.bytes == nullptr ? room_for(into_, bytes) : into.bytes;
+    MoveOutcome outcome = reduce_to(ranges, offset, std::span(result, bytes));
+    if (into.bytes != nullptr) return outcome;
+    outcome.reach = Reach::cma;
+    if (outcome.status == MoveStatus::ok) {
+      outcome.status = memory_.write(at(ranges.into, offset), std::span<const std::byte>(result, bytes));
+    }
+    return outcome;
+  }
+
+  // The same into memory of this process; `ranges.into` has no part in it.
+  [[nodiscard]] MoveOutcome reduce_to(const ReduceRanges& ranges, std::uint64_t offset, std::span<std::byte> result) {
+    const Range first(memory_, at(ranges.operands.front(), offset), result.size(), first_);
+    MoveOutcome outcome{first.status, first.is_copy ? Reach::cma : Reach::mapped};
     const std::byte* so_far = first.bytes;
     for (std::size_t i = 1; i < ranges.operands.size() && outcome.status == MoveStatus::ok; ++i) {
-      const Range next(memory_, at(ranges.operands[i], offset), bytes, next_);
+      const Range next(memory_, at(ranges.operands[i], offset), result.size(), next_);
       outcome.status = next.status;
       if (next.status != MoveStatus::ok) break;
-      all_mapped = all_mapped && !next.is_copy;
-      reduce::kernel_of(ranges.reduction)(so_far, next.bytes, result, bytes / ranges.reduction.element_bytes());
-      so_far = result;
-    }
-    if (!all_mapped) outcome.reach = Reach::cma;
-    if (outcome.status == MoveStatus::ok && into.bytes == nullptr) {
-      outcome.status = memory_.write(at(ranges.into, offset), std::span<const std::byte>(result, bytes));
+      if (next.is_copy) outcome.reach = Reach::cma;
+      const std::size_t elements = result.size() / ranges.reduction.element_bytes();
+      reduce::kernel_of(ranges.reduction)(so_far, next.bytes, result.data(), elements);
+      so_far = result.data();
     }
     return outcome;
   }

@@ -183,6 +183,12 @@ struct Reduction {
   return inexact && (reduction.operation == ReduceOperation::sum || reduction.operation == ReduceOperation::prod);
 }
 
+// Has the result the same bits in whatever order contributions are reduced, and wherever?
+[[nodiscard]] constexpr bool is_exact(const Reduction& reduction) {
+  const ElementKind kind = row_of(reduction.type).kind;
+  return kind == ElementKind::integer || kind == ElementKind::logical || kind == ElementKind::byte;
+}
+
 // Of what another process has written; nothing: it is not a reduction.
 [[nodiscard]] constexpr std::optional<Reduction> decode_reduction(std::uint32_t operation, std::uint32_t type) {
   if (operation > UINT8_MAX || type > UINT8_MAX) return std::nullopt;

@@ -1,6 +1,7 @@
 #include "protocol/wire_messages.hpp"
 
 #include <array>
+#include <cassert>
 #include <cstring>
 #include <limits>
 
@@ -34,6 +35,27 @@ struct PlainBlockId {
 };
 static_assert(sizeof(PlainBlockId) == kBlockIdBytes);
 
+struct PlainOperands {
+  std::uint8_t operation = 0;
+  std::uint8_t type = 0;
+  std::uint16_t others = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(PlainOperands) == 8);
+
+struct PlainOperand {
+  std::uint32_t owner = 0;
+  std::uint32_t region = 0;
+  std::uint64_t address = 0;
+};
+static_assert(sizeof(PlainOperand) == 16);
+
+template <class Value>
+void append(std::vector<std::byte>& out, const Value& value) {
+  const auto* first = reinterpret_cast<const std::byte*>(&value);
+  out.insert(out.end(), first, first + sizeof(value));
+}
+
 constexpr std::uint16_t kStatuses = 3;  // of fabric::MoveStatus
 
 }  // namespace
@@ -58,8 +80,8 @@ std::optional<Header> decode_wire(std::span<const std::byte> bytes) {
   Plain plain;
   if (bytes.size() != sizeof(plain)) return std::nullopt;
   std::memcpy(&plain, bytes.data(), sizeof(plain));
-  const bool known =
-      plain.kind >= static_cast<std::uint16_t>(Kind::message) && plain.kind <= static_cast<std::uint16_t>(Kind::batch);
+  const bool known = plain.kind >= static_cast<std::uint16_t>(Kind::message) &&
+                     plain.kind <= static_cast<std::uint16_t>(Kind::reduced_request);
   if (plain.magic != kMagic || !known || plain.status >= kStatuses || plain.reserved != 0) {
     return std::nullopt;
   }
@@ -142,6 +164,36 @@ std::optional<BlockId> decode_block_id(std::span<const std::byte> bytes) {
   id.source = GroupRank{plain.source};
   id.destination = GroupRank{plain.destination};
   return id;
+}
+
+void encode_operands(const OtherOperands& operands, std::vector<std::byte>& out) {
+  assert(!operands.others.empty() && operands.others.size() <= kMaxOtherOperands);
+  PlainOperands plain;
+  plain.operation = static_cast<std::uint8_t>(operands.reduction.operation);
+  plain.type = static_cast<std::uint8_t>(operands.reduction.type);
+  plain.others = static_cast<std::uint16_t>(operands.others.size());
+  append(out, plain);
+  for (const MemoryRef& other : operands.others) {
+    append(out, PlainOperand{other.owner.value(), other.region.value(), other.address});
+  }
+}
+
+std::optional<OtherOperands> decode_operands(std::span<const std::byte> bytes) {
+  PlainOperands plain;
+  if (bytes.size() < sizeof(plain)) return std::nullopt;
+  std::memcpy(&plain, bytes.data(), sizeof(plain));
+  const std::optional<Reduction> reduction = decode_reduction(plain.operation, plain.type);
+  if (!reduction || plain.reserved != 0 || plain.others == 0 || plain.others > kMaxOtherOperands) return std::nullopt;
+  bytes = bytes.subspan(sizeof(plain));
+  if (bytes.size() != plain.others * sizeof(PlainOperand)) return std::nullopt;
+  OtherOperands operands{*reduction, {}};
+  operands.others.reserve(plain.others);
+  for (; !bytes.empty(); bytes = bytes.subspan(sizeof(PlainOperand))) {
+    PlainOperand other;
+    std::memcpy(&other, bytes.data(), sizeof(other));
+    operands.others.push_back(MemoryRef{WorldRank{other.owner}, RegionId{other.region}, other.address});
+  }
+  return operands;
 }
 
 }  // namespace outrigger::wire

@@ -3,6 +3,7 @@
 //
 //   message   an engine's message (peer_messages.hpp) follows
 //   request   "send me these bytes of your rank's memory as chunk `offset` of my move"     -> data
+//   reduced_request  the same of several ranks' memory, reduced: the reduction and the other operands follow -> data
 //   data      the bytes of a request follow, or none and a status that is not ok
 //   push      bytes for your rank's memory follow: chunk `offset` of my move                -> stored
 //   stored    what has become of a push
@@ -28,6 +29,7 @@
 
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
+#include "protocol/reduction.hpp"
 
 namespace outrigger::wire {
 
@@ -43,6 +45,7 @@ enum class Kind : std::uint16_t {
   eager = 9,
   eager_chunk = 10,
   batch = 11,
+  reduced_request = 12,
 };
 
 // No chunk is longer.
@@ -55,7 +58,7 @@ struct Header {
   std::uint64_t move = 0;    // of whoever began it; message, eager: their number; eager_chunk: the sender's block
   std::uint64_t offset = 0;  // of the chunk within the move or block; eager: the sender's number for the block
   std::uint64_t bytes = 0;   // of the chunk
-  MemoryRef memory;          // of the chunk: request: to be read; push: to be written
+  MemoryRef memory;          // of the chunk: request: to be read, reduced_request: first; push: to be written
 };
 
 inline constexpr std::size_t kHeaderBytes = 56;
@@ -97,5 +100,18 @@ using EncodedBlockId = std::array<std::byte, kBlockIdBytes>;
 [[nodiscard]] EncodedBlockId encode_block_id(const BlockId& id);
 // From the first bytes; nothing where there are too few.
 [[nodiscard]] std::optional<BlockId> decode_block_id(std::span<const std::byte> bytes);
+
+// What follows a reduced_request: all operands after the first, each of the chunk's length.
+struct OtherOperands {
+  Reduction reduction;
+  std::vector<MemoryRef> others;
+  bool operator==(const OtherOperands&) const = default;
+};
+inline constexpr std::size_t kMaxOtherOperands = 127;
+
+// At most so many.
+void encode_operands(const OtherOperands& operands, std::vector<std::byte>& out);
+// Nothing for anything that encode_operands() would not have written.
+[[nodiscard]] std::optional<OtherOperands> decode_operands(std::span<const std::byte> bytes);
 
 }  // namespace outrigger::wire

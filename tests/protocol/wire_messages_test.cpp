@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <vector>
 
 namespace outrigger::wire {
 namespace {
@@ -48,7 +49,8 @@ std::optional<Header> decoded_with(std::size_t at, T value) {
 }
 
 TEST(WireHeader, ComesBackAsItWas) {
-  for (auto kind = static_cast<std::uint16_t>(Kind::message); kind <= static_cast<std::uint16_t>(Kind::batch); ++kind) {
+  for (auto kind = static_cast<std::uint16_t>(Kind::message); kind <= static_cast<std::uint16_t>(Kind::reduced_request);
+       ++kind) {
     Header header = some_header();
     header.kind = static_cast<Kind>(kind);
     const auto back = decode_wire(encode_wire(header));
@@ -92,7 +94,7 @@ TEST(WireHeader, EveryOtherLengthIsRefused) {
 TEST(WireHeader, EveryFieldIsChecked) {
   ASSERT_TRUE(decode_wire(encode_wire(some_header())));
   EXPECT_FALSE(decoded_with<std::uint32_t>(0, 0x4F525732));
-  for (const int kind : {0, 12, 0x0104, 0xFFFF}) {
+  for (const int kind : {0, 13, 0x0104, 0xFFFF}) {
     EXPECT_FALSE(decoded_with(kKindAt, static_cast<std::uint16_t>(kind))) << kind;
   }
   for (const int status : {3, 4, 0x0100, 0xFFFF}) {
@@ -178,6 +180,48 @@ TEST(WireBlockId, ComesBackAsItWasAndNeedsAllItsBytes) {
   EXPECT_EQ(decode_block_id(bytes), id);
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_FALSE(decode_block_id(std::span(bytes).first(length))) << length;
+  }
+}
+
+OtherOperands some_operands(std::size_t others) {
+  OtherOperands operands{Reduction{ReduceOperation::bxor, ElementType::int32}, {}};
+  for (std::size_t i = 0; i < others; ++i) {
+    operands.others.push_back(MemoryRef{WorldRank{static_cast<std::uint32_t>(i)}, RegionId{7}, 0xFFEEDDCCBBAA9988 + i});
+  }
+  return operands;
+}
+
+std::vector<std::byte> encoded(const OtherOperands& operands) {
+  std::vector<std::byte> bytes;
+  encode_operands(operands, bytes);
+  return bytes;
+}
+
+TEST(OperandsOfARequest, ComeBackAsTheyWere) {
+  for (const std::size_t others : {std::size_t{1}, std::size_t{2}, kMaxOtherOperands}) {
+    EXPECT_EQ(decode_operands(encoded(some_operands(others))), some_operands(others));
+  }
+}
+
+TEST(OperandsOfARequest, AreCheckedByteByByte) {
+  const std::vector<std::byte> good = encoded(some_operands(2));
+  for (std::size_t length = 0; length < good.size(); ++length) {
+    EXPECT_FALSE(decode_operands(std::span(good).first(length))) << length;
+  }
+  std::vector<std::byte> longer = good;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(decode_operands(longer));
+  struct Change {
+    std::size_t at;
+    int value;
+    const char* what;
+  };
+  for (const Change& change : {Change{0, 0, "no operation"}, Change{0, 13, "no operation"}, Change{1, 0, "no type"},
+                               Change{1, 28, "no type"}, Change{1, 9, "bits of floats"}, Change{2, 0, "none"},
+                               Change{2, 3, "more than there are"}, Change{4, 1, "reserved"}}) {
+    std::vector<std::byte> bad = good;
+    bad[change.at] = static_cast<std::byte>(change.value);
+    EXPECT_FALSE(decode_operands(bad)) << change.what;
   }
 }
 

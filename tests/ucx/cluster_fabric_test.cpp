@@ -170,6 +170,33 @@ TEST_P(ClusterFabrics, ManyOperandsInBatchesAndInTheirOrder) {
   }
 }
 
+// Where the order makes no difference each service process sends one block.
+TEST_P(ClusterFabrics, OperandsOfAServiceProcessAreReducedThere) {
+  for (std::uint32_t rank = 0; rank < 4; ++rank) fill(memory(rank).range(kPrivateRegion), rank);
+  for (const std::uint64_t bytes : {std::uint64_t{10}, std::uint64_t{700'000}}) {
+    std::vector<Block> operands;
+    for (std::uint32_t i = 0; i < 37; ++i) operands.push_back(block(kOwners[i % 4], kPrivateRegion, i, bytes));
+    const std::uint64_t moved_before = wire(3).traffic().moved_bytes;
+    Moved moved;
+    cluster_->reduce(kXor, operands, block(3, kPrivateRegion, 1'000'000, bytes), moved);
+    ASSERT_TRUE(run_until([&] { return moved.ended(); }));
+    EXPECT_EQ(moved.status(), fabric::MoveStatus::ok);
+    EXPECT_EQ(wire(3).traffic().moved_bytes - moved_before, 2 * bytes);
+    for (std::uint64_t i = 0; i < bytes; ++i) {
+      std::byte wanted{};
+      for (std::uint32_t o = 0; o < 37; ++o) wanted ^= pattern(o + i, kOwners[o % 4]);
+      ASSERT_EQ(memory(3).range(kPrivateRegion)[1'000'000 + i], wanted) << i;
+    }
+  }
+  EXPECT_EQ(wire(3).memory().buffers(), 0U);
+  const std::array beyond{block(0, kPrivateRegion, 0, 10), block(0, kPrivateRegion, kMemoryBytes - 5, 10),
+                          block(3, kPrivateRegion, 0, 10)};
+  Moved failed;
+  cluster_->reduce(kXor, beyond, block(3, kPrivateRegion, 20, 10), failed);
+  ASSERT_TRUE(run_until([&] { return failed.ended(); }));
+  EXPECT_EQ(failed.status(), fabric::MoveStatus::memory_fault);
+}
+
 TEST_P(ClusterFabrics, ACancelledReductionWritesNothing) {
   fill(memory(3).range(kPrivateRegion), 3);
   Moved moved;

@@ -22,9 +22,10 @@
 //     reductions      one of each piece of the own slice, in which p operands are read and one result is written; a
 //                     contribution is read once in all, whoever owns what
 //     moves           of the p - 1 other slices' pieces, at most `window_moves` of both in flight per service process
-//     on the wire     a slice of each rank of another node, 1/p of the vector each; of another node's slices each once
-//                     per node. With one rank a node that is twice (p - 1)/p of the vector, the least there can be;
-//                     with more, contributions of a node's ranks cross one by one. Per piece from another service
+//     on the wire     a slice of each rank of another node, 1/p of the vector each, or where the order cannot be seen
+//                     (integers, logicals, bytes) of each service process there, which reduces its ranks' before; of
+//                     another node's slices each once per node. With one service process a node the latter is twice
+//                     (n - 1)/n of the vector to each node, the least there can be. Per piece from another service
 //                     process a replica request (52 bytes), answer (76), done (44); a release (52) for every rank
 //     bounds          state O(p) per local rank, of which 16 bytes a slice; a coroutine for each piece. Slices have
 //                     `split_bytes` or more, so short vectors have few owners

@@ -15,8 +15,9 @@
 // Per local rank, group of p, s service processes with members:
 //     announcements   s - 1 (each 108 bytes)
 //     reductions      one of each piece of its block, of p operands
-//     on the wire     the block of each rank of another node, p - 1 of them at most: the least there is without
-//                     adding up within nodes first; a release (52 bytes) for every rank
+//     on the wire     the block of each rank of another node, or where the order cannot be seen (integers, logicals,
+//                     bytes) of each service process there, which reduces its ranks' before; a release (52 bytes) for
+//                     every rank
 //     bounds          state O(p) per local rank; at most `window_moves` pieces in flight per service process
 //
 // Restarts: contributions stay until their ranks' blocks are all there; what is not marked is reduced again.

@@ -18,7 +18,8 @@
 //     announcements   of each rank one (108 bytes), to the root's service process; the root's to all, whose service
 //                     processes say of ranks that have ended badly that they have, also to one that has been restarted
 //     reductions      at the root one of each piece, of p operands
-//     on the wire     each contribution once; a release (52 bytes) for each
+//     on the wire     each contribution once, or where the order cannot be seen one of each service process, which
+//                     reduces its ranks' before; a release (52 bytes) for each
 //     bounds          state O(p) per local rank; at most `window_moves` pieces in flight
 //
 // Restarts: contributions stay until the root has everything; what is not marked is reduced again.

@@ -25,6 +25,17 @@ std::optional<MoveStatus> ChunkSender::send(Peer& peer, const wire::Header& head
   return view.status;
 }
 
+std::optional<MoveStatus> ChunkSender::send_reduced(Peer& peer, const wire::Header& header,
+                                                    const ReduceRanges& ranges) {
+  if (memory_.is_remote()) return MoveStatus::memory_fault;  // nobody posts reductions there
+  StagingBuffer staging = staging_.take();
+  if (!staging.valid()) return std::nullopt;
+  const std::byte* result = staging.data();
+  const MoveStatus status = reducer_.reduce_to(ranges, 0, std::span(staging.data(), header.bytes)).status;
+  if (status == MoveStatus::ok) channels_.send_chunk(peer, header, result, nullptr, std::move(staging));
+  return status;
+}
+
 void ChunkSender::fetch_and_send(Peer& peer, const wire::Header& header, const MemoryRef& from, StagingBuffer staging,
                                  const Failed& failed) {
   auto held = std::make_shared<StagingBuffer>(std::move(staging));

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 
+#include "fabric/memory_reducer.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/ucx/channels.hpp"
 
@@ -16,6 +17,7 @@ class ChunkSender {
  public:
   ChunkSender(const WireOptions& options, NodeMemory& memory, Channels& channels)
       : memory_(memory),
+        reducer_(memory),
         channels_(channels),
         staging_(options.send_buffers, wire::kMaxChunkBytes) {}  // the peer says how long its chunks are
 
@@ -24,12 +26,16 @@ class ChunkSender {
   using Failed = std::function<void(Peer& peer, const wire::Header& header, MoveStatus status)>;
   [[nodiscard]] std::optional<MoveStatus> send(Peer& peer, const wire::Header& header, const MemoryRef& from,
                                                const Failed& failed);
+  // The same of operands of this node, reduced into a buffer.
+  [[nodiscard]] std::optional<MoveStatus> send_reduced(Peer& peer, const wire::Header& header,
+                                                       const ReduceRanges& ranges);
 
  private:
   void fetch_and_send(Peer& peer, const wire::Header& header, const MemoryRef& from, StagingBuffer staging,
                       const Failed& failed);
 
   NodeMemory& memory_;
+  MemoryReducer reducer_;
   Channels& channels_;
   StagingPool staging_;
 };

@@ -90,7 +90,11 @@ struct Peer {
   bool in_turn = false;
 
   // RequestServer.
-  std::deque<wire::Header> to_send;  // chunks that it has asked for, and of eager blocks
+  struct Wanted {
+    wire::Header chunk;
+    wire::OtherOperands operands;  // of a reduced_request
+  };
+  std::deque<Wanted> to_send;  // chunks that it has asked for, and of eager blocks
   bool in_sending_turn = false;
   std::size_t requests = 0;  // of them, asked for
 

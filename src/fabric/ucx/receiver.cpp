@@ -78,6 +78,7 @@ void Receiver::take_control(Peer& peer, const wire::Header& header, std::span<co
     case wire::Kind::eager: return take_numbered(peer, header, payload);
     case wire::Kind::batch: return take_batch(peer, payload);
     case wire::Kind::request: return server_.requested(peer, header);
+    case wire::Kind::reduced_request: return server_.requested_reduced(peer, header, payload);
     case wire::Kind::stored:
       if (transfers_.find(peer, header, Transfers::Way::push) != nullptr) {
         transfers_.chunk_ended(header, static_cast<MoveStatus>(header.status));

@@ -2,23 +2,47 @@
 
 #include <cassert>
 #include <utility>
+#include <vector>
 
 namespace outrigger::fabric::ucx {
 
-void RequestServer::requested(Peer& peer, const wire::Header& request) {
-  if (peer.requests >= options_.requests_of_peer) return peer.break_off("asks for more than it may");
-  ++peer.requests;
-  add(peer, request);
+namespace {
+
+bool is_asked_for(wire::Kind kind) {
+  return kind == wire::Kind::request || kind == wire::Kind::reduced_request;
 }
 
-void RequestServer::add(Peer& peer, const wire::Header& request) {
-  peer.to_send.push_back(request);
+}  // namespace
+
+bool RequestServer::count_request(Peer& peer, std::size_t most) {
+  if (peer.requests < most) {
+    ++peer.requests;
+    return true;
+  }
+  peer.break_off("asks for more than it may");
+  return false;
+}
+
+void RequestServer::requested(Peer& peer, const wire::Header& request) {
+  if (count_request(peer, options_.requests_of_peer)) add(peer, Peer::Wanted{request, {}});
+}
+
+void RequestServer::requested_reduced(Peer& peer, const wire::Header& request, std::span<const std::byte> payload) {
+  std::optional<wire::OtherOperands> operands = wire::decode_operands(payload);
+  if (!operands || request.bytes % operands->reduction.element_bytes() != 0) {
+    return peer.break_off("asks for what cannot be reduced");
+  }
+  if (count_request(peer, options_.requests_of_peer)) add(peer, Peer::Wanted{request, std::move(*operands)});
+}
+
+void RequestServer::add(Peer& peer, Peer::Wanted&& wanted) {
+  peer.to_send.push_back(std::move(wanted));
   if (!std::exchange(peer.in_sending_turn, true)) turns_.push_back(&peer);
 }
 
 std::size_t RequestServer::withdraw_eager(Peer& peer, std::uint64_t number) {
-  return std::erase_if(peer.to_send, [&](const wire::Header& request) {
-    return request.kind == wire::Kind::eager_chunk && request.move == number;
+  return std::erase_if(peer.to_send, [&](const Peer::Wanted& wanted) {
+    return wanted.chunk.kind == wire::Kind::eager_chunk && wanted.chunk.move == number;
   });
 }
 
@@ -30,9 +54,9 @@ bool RequestServer::answer_requests() {
   while (!turns_.empty()) {
     Peer& peer = *turns_.front();
     if (!peer.to_send.empty()) {
-      const wire::Header& request = peer.to_send.front();
-      if (!answer(peer, request)) return any;
-      if (request.kind == wire::Kind::request) {
+      const Peer::Wanted& wanted = peer.to_send.front();
+      if (!answer(peer, wanted)) return any;
+      if (is_asked_for(wanted.chunk.kind)) {
         assert(peer.requests != 0 && "every request is answered once");
         --peer.requests;
       }
@@ -47,18 +71,29 @@ bool RequestServer::answer_requests() {
 }
 
 // False: no buffer now.
-bool RequestServer::answer(Peer& peer, const wire::Header& request) {
-  wire::Header chunk = peers_.header(request.kind == wire::Kind::request ? wire::Kind::data : request.kind);
+bool RequestServer::answer(Peer& peer, const Peer::Wanted& wanted) {
+  const wire::Header& request = wanted.chunk;
+  wire::Header chunk = peers_.header(is_asked_for(request.kind) ? wire::Kind::data : request.kind);
   chunk.move = request.move;
   chunk.offset = request.offset;
   chunk.bytes = request.bytes;
-  const auto unread = [this](Peer& reader, const wire::Header& failed, MoveStatus status) {
-    refuse(reader, failed, status);
-  };
-  const std::optional<MoveStatus> begun = sender_.send(peer, chunk, request.memory, unread);
+  const std::optional<MoveStatus> begun = send(peer, chunk, wanted);
   if (!begun) return false;
   if (*begun != MoveStatus::ok) refuse(peer, chunk, *begun);
   return true;
+}
+
+std::optional<MoveStatus> RequestServer::send(Peer& peer, const wire::Header& chunk, const Peer::Wanted& wanted) {
+  if (wanted.chunk.kind == wire::Kind::reduced_request) {
+    ReduceRanges ranges{wanted.operands.reduction, {wanted.chunk.memory}, {}};
+    const std::vector<MemoryRef>& others = wanted.operands.others;
+    ranges.operands.insert(ranges.operands.end(), others.begin(), others.end());
+    return sender_.send_reduced(peer, chunk, ranges);
+  }
+  const auto unread = [this](Peer& reader, const wire::Header& failed, MoveStatus status) {
+    refuse(reader, failed, status);
+  };
+  return sender_.send(peer, chunk, wanted.chunk.memory, unread);
 }
 
 void RequestServer::refuse(Peer& peer, const wire::Header& chunk, MoveStatus status) {

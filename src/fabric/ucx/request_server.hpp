@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <span>
 
 #include "fabric/ucx/chunk_sender.hpp"
 
@@ -18,8 +20,10 @@ class RequestServer {
 
   // A peer asks for a chunk.
   void requested(Peer& peer, const wire::Header& request);
+  // The same, of several ranks' memory.
+  void requested_reduced(Peer& peer, const wire::Header& request, std::span<const std::byte> payload);
   // A chunk of an eager block; those of the peer's block `number` are not sent any more: how many that were.
-  void add_eager(Peer& peer, const wire::Header& chunk) { add(peer, chunk); }
+  void add_eager(Peer& peer, const wire::Header& chunk) { add(peer, Peer::Wanted{chunk, {}}); }
   // It has been replaced, and has asked for nothing any more.
   void forget(Peer& former) { std::erase(turns_, &former); }
   std::size_t withdraw_eager(Peer& peer, std::uint64_t number);
@@ -28,8 +32,11 @@ class RequestServer {
   [[nodiscard]] bool answer_requests();
 
  private:
-  void add(Peer& peer, const wire::Header& request);
-  [[nodiscard]] bool answer(Peer& peer, const wire::Header& request);
+  // Not too many.
+  [[nodiscard]] static bool count_request(Peer& peer, std::size_t most);
+  void add(Peer& peer, Peer::Wanted&& wanted);
+  [[nodiscard]] bool answer(Peer& peer, const Peer::Wanted& wanted);
+  [[nodiscard]] std::optional<MoveStatus> send(Peer& peer, const wire::Header& chunk, const Peer::Wanted& wanted);
   void refuse(Peer& peer, const wire::Header& chunk, MoveStatus status);
 
   const WireOptions& options_;

@@ -15,10 +15,33 @@ void StagedReductions::start(const Reduction& reduction, std::vector<Operand> op
   Started& started = started_.emplace_back();
   started.self = std::prev(started_.end());
   started.reduction = reduction;
-  started.operands = std::move(operands);
+  started.operands = is_exact(reduction) ? joined(operands) : std::move(operands);
   started.into = into;
   started.completion = &completion;
   pull_batch(started);
+}
+
+std::vector<StagedReductions::Operand> StagedReductions::joined(const std::vector<Operand>& operands) {
+  std::vector<Operand> all;
+  all.reserve(operands.size());
+  for (const Operand& operand : operands) {
+    const auto joins = [&](const Operand& earlier) {
+      return earlier.from && earlier.from == operand.from && earlier.others.size() < wire::kMaxOtherOperands;
+    };
+    const auto earlier = std::ranges::find_if(all, joins);
+    if (earlier == all.end()) {
+      all.push_back(operand);
+    } else {
+      earlier->others.push_back(operand.block.memory);
+    }
+  }
+  return all.size() == 1 ? operands : all;  // a reduction has two operands
+}
+
+void StagedReductions::pull(const Started& started, const Operand& operand, Pull& pull) {
+  const Block to{pull.buffer(), operand.block.bytes};
+  if (operand.others.empty()) return wire_.pull(*operand.from, operand.block, to, pull);
+  wire_.pull_reduced(*operand.from, operand.block, {started.reduction, operand.others}, to, pull);
 }
 
 // Only after all are in the list one may end: not within wire_.pull(), as no completion comes from inside the call that
@@ -35,10 +58,9 @@ void StagedReductions::pull_batch(Started& started) {
     }
     if (started.pulls.size() == most) break;
     const MemoryRef buffer = wire_.memory().take(operand.block.bytes);
-    Pull& pull = started.pulls.emplace_back(*this, started, buffer);
     ++started.under_way;
     started.batch.operands.push_back(buffer);
-    wire_.pull(*operand.from, operand.block, Block{buffer, operand.block.bytes}, pull);
+    pull(started, operand, started.pulls.emplace_back(*this, started, buffer));
   }
 }
 

@@ -1,6 +1,7 @@
 // Reductions with blocks of other nodes: these are pulled into buffers of this process, a batch of them at the same
 // time, and when all of a batch are here they are reduced into the rank's memory, in the operands' order, and the next
-// batch is pulled. The buffers hold what can be pulled again, so that nothing here has to outlive the process.
+// batch is pulled. Those of one service process come as one block that has been reduced there, where the order makes no
+// difference to any bit. The buffers hold what can be pulled again, so that nothing here has to outlive the process.
 //
 // Thread rule: one thread. Completions are delivered from the wire's progress() only.
 #pragma once
@@ -30,6 +31,7 @@ class StagedReductions {
   struct Operand {
     Block block;
     std::optional<SpId> from;
+    std::vector<MemoryRef> others = {};  // of the same service process, which reduces them after `block`
   };
   // One of them at least comes from another node.
   void start(const Reduction& reduction, std::vector<Operand> operands, const Block& into, MoveCompletion& completion);
@@ -66,6 +68,9 @@ class StagedReductions {
     std::list<Started>::iterator self;
   };
 
+  // Operands of one service process become one.
+  [[nodiscard]] static std::vector<Operand> joined(const std::vector<Operand>& operands);
+  void pull(const Started& started, const Operand& operand, Pull& pull);
   void pull_batch(Started& started);
   // All of a batch are here, or it has failed.
   void end_batch(Started& started);

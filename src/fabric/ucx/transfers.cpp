@@ -40,15 +40,14 @@ Transfer::Chunk* Transfer::open_chunk(std::uint64_t offset) {
   return found == open_chunks.end() ? nullptr : &*found;
 }
 
-void Transfers::begin(Way way, Peer& peer, const Block& from, const Block& to, MoveCompletion& completion,
-                      const BlockId* block) {
+Transfer* Transfers::make(std::uint64_t id, Way way, Peer& peer, const Block& from, const Block& to,
+                          MoveCompletion& completion) {
   if (from.bytes == 0 || from.bytes != to.bytes) std::abort();  // against the contract: a bug of ours
   channels_.set_busy();
   if (peer.departed) {
     finished_.add(completion, MoveOutcome{MoveStatus::owner_lost, Reach::wire});
-    return;
+    return nullptr;
   }
-  const std::uint64_t id = next_transfer_++;
   Transfer& transfer = transfers_[id];
   transfer.pulls = way == Way::pull;
   transfer.from = from;
@@ -57,13 +56,38 @@ void Transfers::begin(Way way, Peer& peer, const Block& from, const Block& to, M
   transfer.completion = &completion;
   (void)channels_.learn_route(peer);  // what the network can do is known from then on
   transfer.chunk_bytes = peer.moves_memory ? options_.chunk_bytes : options_.copied_chunk_bytes;
+  return &transfer;
+}
+
+void Transfers::queue(std::uint64_t id, Peer& peer) {
+  peer.ready.push_back(id);
+  if (!std::exchange(peer.in_turn, true)) turns_.push_back(&peer);
+}
+
+void Transfers::begin(Way way, Peer& peer, const Block& from, const Block& to, MoveCompletion& completion,
+                      const BlockId* block) {
+  const std::uint64_t id = next_transfer_++;
+  Transfer* made = make(id, way, peer, from, to, completion);
+  if (made == nullptr) return;
+  Transfer& transfer = *made;
   EagerBlock* eager = block == nullptr ? nullptr : peer.eager.find(*block);
   if (eager != nullptr && eager->transfer == 0) {
     take_eager(transfer, id, *eager);
     if (transfer.status != MoveStatus::ok || transfer.started_bytes == from.bytes) return finish_if_done(id, transfer);
   }
-  peer.ready.push_back(id);
-  if (!std::exchange(peer.in_turn, true)) turns_.push_back(&peer);
+  queue(id, peer);
+}
+
+// In chunks of whole elements.
+void Transfers::begin_reduced(Peer& peer, const Block& from, wire::OtherOperands others, const Block& to,
+                              MoveCompletion& completion) {
+  const std::uint64_t id = next_transfer_++;
+  Transfer* transfer = make(id, Way::pull, peer, from, to, completion);
+  if (transfer == nullptr) return;
+  const std::uint64_t width = others.reduction.element_bytes();
+  transfer->chunk_bytes = std::max(width, transfer->chunk_bytes / width * width);
+  transfer->others = std::move(others);
+  queue(id, peer);
 }
 
 void Transfers::cancel(MoveCompletion& completion) {
@@ -116,9 +140,13 @@ void Transfers::begin_again(const Peer& former, Peer& fresh) {
   }
   std::ranges::sort(ids);  // in the order in which they were begun
   for (const std::uint64_t id : ids) {
-    const Transfer transfer = std::move(transfers_.extract(id).mapped());
+    Transfer transfer = std::move(transfers_.extract(id).mapped());
     for (const Transfer::Chunk& chunk : transfer.open_chunks) window_used_bytes_ -= transfer.charge_at(chunk.offset);
     if (transfer.completion == nullptr) continue;
+    if (transfer.others) {
+      begin_reduced(fresh, transfer.from, std::move(*transfer.others), transfer.to, *transfer.completion);
+      continue;
+    }
     begin(transfer.pulls ? Way::pull : Way::push, fresh, transfer.from, transfer.to, *transfer.completion);
   }
 }
@@ -176,8 +204,21 @@ std::optional<MoveStatus> Transfers::ask_or_send(std::uint64_t id, const Transfe
         *transfer.peer, chunk, transfer.local_at(offset),
         [this](Peer& /*peer*/, const wire::Header& unread, MoveStatus status) { chunk_ended(unread, status); });
   }
-  channels_.say(*transfer.peer, chunk);
+  if (transfer.others) {
+    ask_reduced(transfer, chunk);
+  } else {
+    channels_.say(*transfer.peer, chunk);
+  }
   return MoveStatus::ok;
+}
+
+void Transfers::ask_reduced(const Transfer& transfer, wire::Header chunk) {
+  chunk.kind = wire::Kind::reduced_request;
+  wire::OtherOperands others = *transfer.others;
+  for (MemoryRef& other : others.others) other = at(other, chunk.offset);
+  std::vector<std::byte> payload;
+  wire::encode_operands(others, payload);
+  channels_.say(*transfer.peer, chunk, payload);
 }
 
 void Transfers::chunk_begun(std::uint64_t id, Transfer& transfer) {

@@ -35,6 +35,8 @@ struct Transfer {
   };
   bool pulls = true;
   Block from;
+  // Of what is pulled reduced: the operands after `from`.
+  std::optional<wire::OtherOperands> others;
   Block to;
   Peer* peer = nullptr;
   MoveCompletion* completion = nullptr;  // null: cancelled
@@ -66,6 +68,9 @@ class Transfers {
   // As Wire::pull(), push() and cancel(). `block`: some of it may have come already.
   void begin(Way way, Peer& peer, const Block& from, const Block& to, MoveCompletion& completion,
              const BlockId* block = nullptr);
+  // As Wire::pull_reduced().
+  void begin_reduced(Peer& peer, const Block& from, wire::OtherOperands others, const Block& to,
+                     MoveCompletion& completion);
   void cancel(MoveCompletion& completion);
   // Moves with a peer that has left end as soon as nothing of them is being written.
   void give_up(const Peer& peer);
@@ -91,10 +96,15 @@ class Transfers {
   void eager_ended(std::uint64_t id, MoveStatus status);
 
  private:
+  // Null: it has ended.
+  [[nodiscard]] Transfer* make(std::uint64_t id, Way way, Peer& peer, const Block& from, const Block& to,
+                               MoveCompletion& completion);
+  void queue(std::uint64_t id, Peer& peer);
   // One of the peer's next transfer. False: not now.
   [[nodiscard]] bool start_chunk(Peer& peer);
   // As ChunkSender::send().
   [[nodiscard]] std::optional<MoveStatus> ask_or_send(std::uint64_t id, const Transfer& transfer);
+  void ask_reduced(const Transfer& transfer, wire::Header chunk);
   void chunk_begun(std::uint64_t id, Transfer& transfer);
   void close_chunk(Transfer& transfer, std::size_t index);
   void take_eager(Transfer& transfer, std::uint64_t id, EagerBlock& block);

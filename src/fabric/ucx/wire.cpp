@@ -64,6 +64,11 @@ void Wire::pull(SpId source, const Block& from, const Block& to, MoveCompletion&
   transfers_.begin(Transfers::Way::pull, peers_.of(source), from, to, completion, eager);
 }
 
+void Wire::pull_reduced(SpId source, const Block& from, wire::OtherOperands others, const Block& to,
+                        MoveCompletion& completion) {
+  transfers_.begin_reduced(peers_.of(source), from, std::move(others), to, completion);
+}
+
 void Wire::push(SpId destination, const Block& from, const Block& to, MoveCompletion& completion) {
   transfers_.begin(Transfers::Way::push, peers_.of(destination), from, to, completion);
 }

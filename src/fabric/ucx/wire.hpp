@@ -67,6 +67,10 @@ class Wire final : public Port {
   // of which the source may have sent something eagerly. See Fabric for these three, too.
   void pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion,
             const BlockId* eager = nullptr);
+  // As pull(), of `from` and the others, as long, of ranks that `source` serves, too, reduced there in their order. At
+  // most wire::kMaxOtherOperands.
+  void pull_reduced(SpId source, const Block& from, wire::OtherOperands others, const Block& to,
+                    MoveCompletion& completion);
   void forget_eager(const BlockId& id, SpId source);
   void send_eager(const BlockId& id, const Block& from, SpId reader);
   void withdraw_eager(const BlockId& id);
