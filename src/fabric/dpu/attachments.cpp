@@ -60,8 +60,9 @@ Result<RemoteRank*> Attachments::connect(WorldRank rank, bool serves, const Rank
   added->since = Clock::now();
   added->mirror = mirror;
   added->offer = address.trial;
+  added->in_no_hurry = options_.stands_by;
   added->remote = std::move(remote).value();
-  added->reader = std::make_unique<PostReader>(*added->remote, node_, rank, world_size_);
+  added->reader = std::make_unique<PostReader>(*added->remote, node_, rank, world_size_, !options_.stands_by);
   added->remote->on_replaced = [this, rank](RegionId region) {
     if (RankMemory* memory = node_.rank(rank)) (void)memory->drop_region(region);
     if (imports_ != nullptr) imports_->forget(rank, region);
@@ -70,7 +71,7 @@ Result<RemoteRank*> Attachments::connect(WorldRank rank, bool serves, const Rank
 }
 
 void Attachments::say_hello(RemoteRank& rank) {
-  rank.hello = RankMessage{RankMessage::kHello, rank.serves ? 1U : 0U, rank.rank.value()};
+  rank.hello = RankMessage{RankMessage::kHello, process_, rank.rank.value()};
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   parameters.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
@@ -83,6 +84,7 @@ void Attachments::answered(WorldRank number) {
   RemoteRank* rank = ranks_.find(number);
   if (rank == nullptr || rank->stage != Stage::connecting) return;
   rank->stage = Stage::wired;
+  if (rank->in_no_hurry) rank->since = Clock::now();
   tell(*rank, Attached::What::wired);
 }
 
@@ -110,7 +112,8 @@ void Attachments::look_after(Clock::time_point now) {
       if (now - rank->trial_since >= options_.attach_limit) rank->trial->give_up();
       continue;
     }
-    if (now - rank->since < options_.attach_limit) continue;
+    const bool awaited = rank->in_no_hurry && rank->stage == Stage::connecting;
+    if (awaited || now - rank->since < options_.attach_limit) continue;
     tell(*rank, Attached::What::failed,
          rank->stage == Stage::connecting ? "it does not answer over the network"
                                           : "its memory is reached only with its own help (" + lanes_ + ")");
@@ -122,9 +125,9 @@ void Attachments::step(RemoteRank& rank) {
   if (rank.is_reached() && rank.serves && rank.reader->quiet() == kRankLeaves) leave(rank);
 }
 
-void Attachments::write_proof(RemoteRank& rank, std::uint32_t proof, Rma::Done done) {
-  std::atomic<std::uint32_t>& place = rank.mirror.header().proofs[self_];
-  place.store(proof, std::memory_order_relaxed);
+void Attachments::write_proof(RemoteRank& rank, std::uint32_t of_rank_quiet, Rma::Done done) {
+  std::atomic<std::uint32_t>& place = rank.mirror.header().proofs[proof_place(process_)];
+  place.store(proof_of(process_, of_rank_quiet), std::memory_order_relaxed);
   rank.remote->store(&place, sizeof(place), std::move(done));
 }
 
@@ -141,13 +144,14 @@ void Attachments::read_proof(WorldRank number) {
   RemoteRank* rank = ranks_.find(number);
   if (rank == nullptr) return;
   const std::span<std::byte> to = std::as_writable_bytes(std::span(&rank->proof, 1));
-  rank->remote->fetch_to(&rank->mirror.header().proofs[self_], to, [this, number](bool ok) { proof_read(number, ok); });
+  const auto& place = rank->mirror.header().proofs[proof_place(process_)];
+  rank->remote->fetch_to(&place, to, [this, number](bool ok) { proof_read(number, ok); });
 }
 
 void Attachments::proof_read(WorldRank number, bool ok) {
   RemoteRank* rank = ranks_.find(number);
   if (rank == nullptr || rank->stage != Stage::proving) return;
-  if (ok && rank->proof == kRankQuiet) return try_alias(*rank);
+  if (ok && rank->proof == proof_of(process_, kRankQuiet)) return try_alias(*rank);
   tell(*rank, Attached::What::failed, "what is written to its memory does not arrive");
 }
 
@@ -161,7 +165,8 @@ void Attachments::try_alias(RemoteRank& rank) {
     here->alias = works;
     tell(*here, Attached::What::reached);
   };
-  rank.trial = std::make_unique<AliasTrial>(ranks_.rma(), *rank.remote, importer_, *rank.offer, self_, ended);
+  rank.trial = std::make_unique<AliasTrial>(ranks_.rma(), *rank.remote, importer_, *rank.offer,
+                                            static_cast<std::uint32_t>(proof_place(process_)), ended);
 }
 
 // Its moves end as what they have begun ends.

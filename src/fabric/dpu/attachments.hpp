@@ -34,9 +34,10 @@ struct Attached {
 
 class Attachments {
  public:
-  Attachments(const DpuOptions& options, HostFabric& node, RemoteRanks& ranks, std::uint32_t self,
+  // `process`: the number of this one among all that have been started for the host.
+  Attachments(const DpuOptions& options, HostFabric& node, RemoteRanks& ranks, std::uint32_t process,
               std::uint32_t world_size)
-      : options_(options), node_(node), ranks_(ranks), self_(self), world_size_(world_size) {}
+      : options_(options), node_(node), ranks_(ranks), process_(process), world_size_(world_size) {}
   // Memory that ranks export is imported from now on.
   void use_imports(const std::shared_ptr<Importer>& importer, ImportCache& imports);
 
@@ -61,13 +62,13 @@ class Attachments {
   void proof_read(WorldRank number, bool ok);
   void try_alias(RemoteRank& rank);
   void leave(RemoteRank& rank);
-  void write_proof(RemoteRank& rank, std::uint32_t proof, Rma::Done done);
+  void write_proof(RemoteRank& rank, std::uint32_t of_rank_quiet, Rma::Done done);
   void tell(RemoteRank& rank, Attached::What what, const std::string& reason = {});
 
   const DpuOptions& options_;
   HostFabric& node_;
   RemoteRanks& ranks_;
-  std::uint32_t self_;
+  std::uint32_t process_;
   std::uint32_t world_size_;
   std::shared_ptr<Importer> importer_;  // null: there is no alias
   ImportCache* imports_ = nullptr;

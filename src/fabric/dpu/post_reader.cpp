@@ -7,13 +7,22 @@
 
 namespace outrigger::fabric::dpu {
 
-PostReader::PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, std::uint32_t world_size)
-    : remote_(remote), node_(node), rank_(rank), world_size_(world_size) {
+PostReader::PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, std::uint32_t world_size,
+                       bool from_start)
+    : remote_(remote), node_(node), rank_(rank), world_size_(world_size), reads_posts_(from_start) {
   static_assert(offsetof(SegmentHeader, rank_sleeping) - offsetof(SegmentHeader, ring_tail) ==
                 offsetof(Line, rank_sleeping));
   static_assert(offsetof(SegmentHeader, rank_base_address) - offsetof(SegmentHeader, ring_tail) ==
                 offsetof(Line, rank_base_address));
   static_assert(offsetof(SegmentHeader, rank_quiet) - offsetof(SegmentHeader, ring_tail) == offsetof(Line, rank_quiet));
+}
+
+void PostReader::resume(std::uint32_t tail, std::vector<SlotIndex> slots, Rma::Done done) {
+  reads_posts_ = true;
+  fetched_ = tail;
+  seen_tail_ = tail;
+  batch_ = std::make_shared<Batch>(Batch{this, 0, false, std::move(slots), std::move(done)});
+  read_arguments(batch_);
 }
 
 void PostReader::poll() {
@@ -34,6 +43,7 @@ void PostReader::line_came() {
   SegmentHeader& header = remote_.mirror().header();
   header.rank_sleeping.store(line_.rank_sleeping, std::memory_order_relaxed);
   quiet_ = line_.rank_quiet;
+  if (!reads_posts_ || batch_) return;  // a look that has begun before resume()
   seen_tail_ = line_.ring_tail;
   const std::uint32_t posted = seen_tail_ - fetched_;
   if (posted == 0) return;
@@ -44,7 +54,7 @@ void PostReader::line_came() {
 void PostReader::read_ring() {
   const std::uint32_t until_wrap = kSlotCount - fetched_ % kSlotCount;
   const std::uint32_t posts = std::min({seen_tail_ - fetched_, until_wrap, kMostAtOnce});
-  batch_ = std::make_shared<Batch>(Batch{this, posts, false, {}});
+  batch_ = std::make_shared<Batch>(Batch{this, posts, false, {}, {}});
   const auto& first = remote_.mirror().ring_entry(fetched_);
   remote_.fetch(&first, posts * sizeof(first), [this, batch = batch_, alive = std::weak_ptr(alive_)](bool ok) {
     if (alive.expired()) return;
@@ -75,9 +85,7 @@ void PostReader::read_slots(const BatchPtr& batch) {
 void PostReader::read_arguments(const BatchPtr& batch) {
   // Published when every copy of this pointer is gone.
   const std::shared_ptr<void> all(nullptr, [this, batch, alive = std::weak_ptr(alive_)](void*) {
-    if (alive.expired()) return;
-    if (batch_ != batch) return;
-    batch->failed ? batch_.reset() : publish(batch->posts);
+    if (!alive.expired() && batch_ == batch) arguments_came(batch);
   });
   stage_ = all;
   for (const SlotIndex slot : batch->slots) {
@@ -88,12 +96,20 @@ void PostReader::read_arguments(const BatchPtr& batch) {
   stage_.reset();
 }
 
+void PostReader::arguments_came(const BatchPtr& batch) {
+  if (batch->resumed) {
+    batch_.reset();
+    return batch->resumed(!batch->failed);
+  }
+  batch->failed ? batch_.reset() : publish(batch->posts);
+}
+
 void PostReader::read_arguments_of(const BatchPtr& batch, const SlotRequestBody& body) {
   if (body.request != static_cast<std::uint16_t>(SlotRequest::operation)) return;
   const std::uint64_t ranks = body.group_size;
   if (ranks == 0 || ranks > std::min(kMaxGroupSize, world_size_)) return;
   read_array(batch, body.members, ranks * sizeof(std::uint32_t), false);
-  read_array(batch, body.marks, ranks, true);
+  read_array(batch, body.marks, ranks, !batch->resumed);
   if (body.send.extents.region != 0) read_array(batch, body.send.extents, ranks * sizeof(PairExtent), false);
   if (body.receive.extents.region != 0) read_array(batch, body.receive.extents, ranks * sizeof(PairExtent), false);
   know_range(batch, body.send.base);

@@ -15,6 +15,7 @@
 #include "fabric/dpu/post_reader.hpp"
 #include "fabric/dpu/remote_memory.hpp"
 #include "fabric/dpu/rma.hpp"
+#include "fabric/dpu/segment_scan.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/ucx/worker.hpp"
 #include "protocol/rank_message.hpp"
@@ -34,6 +35,7 @@ struct RemoteRank {
   // Attachments.
   enum class Stage { connecting, wired, proving, trying, reached, failed };
   Stage stage = Stage::connecting;
+  bool in_no_hurry = false;  // to connect: it is waited for, however long that takes
   bool left = false;
   Clock::time_point since;
   RankMessage hello;
@@ -43,6 +45,11 @@ struct RemoteRank {
   Clock::time_point trial_since;
   bool alias = false;  // what it exports is imported here
   std::optional<Clock::time_point> broken_since;
+
+  // Of a rank whose service process has died, and which this one serves now (DpuFabric).
+  enum class TakenOver { no, to_be_read, being_read, yes };
+  TakenOver taken_over = TakenOver::no;
+  std::unique_ptr<SegmentScan> scan;
 
   // Completions.
   std::vector<SlotIndex> completed;  // not yet told
@@ -57,6 +64,10 @@ struct RemoteRank {
   std::uint64_t sleep_attempts = 0;
 
   [[nodiscard]] bool is_reached() const { return stage == Stage::reached; }
+  // Its segment is in the mirror as far as it has to be.
+  [[nodiscard]] bool is_known() const {
+    return is_reached() && (taken_over == TakenOver::no || taken_over == TakenOver::yes);
+  }
 };
 
 class RemoteRanks : public NodeMemory {
