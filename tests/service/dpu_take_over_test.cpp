@@ -129,9 +129,9 @@ TEST_F(DpuTakeOverTest, FindsInTheMirrorWhatIsInTheSegment) {
   connect(true);
   EXPECT_EQ(mirror().header().ring_tail.load(), 0U) << "it stands by, and reads nothing";
   fabric_->take_over().begin(kRank);
-  EXPECT_FALSE(fabric_->take_over().is_over());
-  run_until([&] { return fabric_->take_over().is_over(); });
-  ASSERT_TRUE(fabric_->take_over().is_over());
+  EXPECT_FALSE(fabric_->take_over().all_read());
+  run_until([&] { return fabric_->take_over().all_read(); });
+  ASSERT_TRUE(fabric_->take_over().all_read());
   const Result<FoundPosts> found = find_posts(*node_->rank(kRank));
   ASSERT_TRUE(found) << found.error();
   ASSERT_EQ(found.value().operations.size(), 2U);
@@ -143,7 +143,7 @@ TEST_F(DpuTakeOverTest, FindsInTheMirrorWhatIsInTheSegment) {
   EXPECT_EQ(mirrored_mark(2), 0);
   EXPECT_EQ(mirror().header().completions.load(), 77U) << "the count goes on";
 
-  fabric_->take_over().tell_lines();
+  fabric_->take_over().go_on();
   run_until([&] { return segment_.header().service_sleeping.load() == 0; });
   EXPECT_EQ(segment_.header().service_sleeping.load(), 0U) << "ranks need not ring now";
   EXPECT_EQ(segment_.header().completions.load(), 77U);
@@ -153,7 +153,8 @@ TEST_F(DpuTakeOverTest, WhatIsPostedMeanwhileIsTakenOnce) {
   post(1, 1, SlotState::posted);
   connect(true);
   fabric_->take_over().begin(kRank);
-  run_until([&] { return mirror().header().ring_tail.load() == 1; });
+  run_until([&] { return fabric_->take_over().all_read(); });
+  fabric_->take_over().go_on();
   post(3, 2, SlotState::posted);
   mark_of(3) = 1;  // of what the memory was used for before
   run_until([&] { return mirror().header().ring_tail.load() == 2; });
@@ -161,6 +162,35 @@ TEST_F(DpuTakeOverTest, WhatIsPostedMeanwhileIsTakenOnce) {
   EXPECT_EQ(mirror().ring_entry(1).load(), 3U);
   EXPECT_EQ(mirror().slot(SlotIndex{3}).body.sequence, 2U);
   EXPECT_EQ(mirrored_mark(3), 0);
+}
+
+// Other ranks' segments are still being read, or other service processes are waited for. The slots' states in the
+// mirror are those of what they were used for before.
+TEST_F(DpuTakeOverTest, WhatIsPostedBeforeWhatWasFoundIsTakenIsNotFoundAsWhatWasThereBefore) {
+  constexpr int kTurns = 1000;
+  post(5, 10, SlotState::done);
+  post(6, 11, SlotState::posted);
+  enter_group(10);
+  connect(true);
+  fabric_->take_over().begin(kRank);
+  run_until([&] { return fabric_->take_over().all_read(); });
+  ASSERT_TRUE(fabric_->take_over().all_read());
+  post(5, 12, SlotState::posted);  // given back, and used again
+  post(7, 13, SlotState::posted);
+  for (int turns = 0; turns < kTurns; ++turns) turn();
+  const Result<FoundPosts> found = find_posts(*node_->rank(kRank));
+  ASSERT_TRUE(found) << found.error();
+  ASSERT_EQ(found.value().operations.size(), 1U);
+  EXPECT_EQ(found.value().operations[0].slot, SlotIndex{6});
+  EXPECT_EQ(found.value().next_sequence.at(kGroup), 12U) << "12 and 13 are not done";
+  EXPECT_EQ(found.value().ring_tail, 2U) << "12 and 13 come by the ring";
+
+  fabric_->take_over().go_on();
+  run_until([&] { return mirror().header().ring_tail.load() == 4; });
+  ASSERT_EQ(mirror().header().ring_tail.load(), 4U);
+  EXPECT_EQ(mirror().ring_entry(2).load(), 5U);
+  EXPECT_EQ(mirror().slot(SlotIndex{5}).body.sequence, 12U);
+  EXPECT_EQ(mirror().ring_entry(3).load(), 7U);
 }
 
 // Notes what has come to it.

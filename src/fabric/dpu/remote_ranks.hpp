@@ -46,8 +46,8 @@ struct RemoteRank {
   bool alias = false;  // what it exports is imported here
   std::optional<Clock::time_point> broken_since;
 
-  // Of a rank whose service process has died, and which this one serves now (DpuFabric).
-  enum class TakenOver { no, to_be_read, being_read, yes };
+  // Of a rank whose service process has died, and which this one serves now (TakeOver).
+  enum class TakenOver { no, to_be_read, being_read, read, yes };
   TakenOver taken_over = TakenOver::no;
   std::unique_ptr<SegmentScan> scan;
 
@@ -64,7 +64,7 @@ struct RemoteRank {
   std::uint64_t sleep_attempts = 0;
 
   [[nodiscard]] bool is_reached() const { return stage == Stage::reached; }
-  // Its segment is in the mirror as far as it has to be.
+  // What it posts is taken, by way of the mirror.
   [[nodiscard]] bool is_known() const {
     return is_reached() && (taken_over == TakenOver::no || taken_over == TakenOver::yes);
   }

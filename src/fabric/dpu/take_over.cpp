@@ -12,9 +12,11 @@ void TakeOver::begin(WorldRank number) {
   rank->taken_over = RemoteRank::TakenOver::to_be_read;
 }
 
-bool TakeOver::is_over() const {
-  return std::ranges::all_of(ranks_.all(),
-                             [](const auto& item) { return !item.second->serves || item.second->is_known(); });
+bool TakeOver::all_read() const {
+  return std::ranges::all_of(ranks_.all(), [](const auto& item) {
+    const RemoteRank& rank = *item.second;
+    return !rank.serves || rank.taken_over == RemoteRank::TakenOver::read || rank.is_known();
+  });
 }
 
 void TakeOver::look_after() {
@@ -31,13 +33,17 @@ void TakeOver::read(RemoteRank& rank) {
   rank.scan->begin([this, number = rank.rank](bool ok) {
     RemoteRank* here = ranks_.find(number);
     if (here == nullptr || !ok) return;
-    here->taken_over = RemoteRank::TakenOver::yes;
+    here->taken_over = RemoteRank::TakenOver::read;
     here->mirror.header().service_sleeping.store(0, std::memory_order_relaxed);
   });
 }
 
-void TakeOver::tell_lines() {
-  for (const auto& [number, rank] : ranks_.all()) rank->line_changed = rank->line_changed || rank->serves;
+void TakeOver::go_on() {
+  for (const auto& [number, rank] : ranks_.all()) {
+    if (!rank->serves) continue;
+    rank->line_changed = true;
+    if (rank->taken_over == RemoteRank::TakenOver::read) rank->taken_over = RemoteRank::TakenOver::yes;
+  }
 }
 
 }  // namespace outrigger::fabric::dpu

@@ -400,7 +400,7 @@ bool Wiring::complete() const {
 void Wiring::start_engine_when_complete() {
   if (engine_ || !complete()) return;
   const bool again = configuration_->epoch > 1;
-  if (again && dpu_ && !dpu_->take_over().is_over()) return;  // the keeper does not wait for ever
+  if (again && dpu_ && !dpu_->take_over().all_read()) return;  // the keeper does not wait for ever
   // Whoever still listens to the former one may do what that has said; and ranks still copy for it.
   if (again && !(host_.rings().all_here() && posts_.copies_are_over())) {
     if (++looks_for_rest_ == kMostLooksForRest)
@@ -431,7 +431,7 @@ void Wiring::start_engine_when_complete() {
   const Status taken = posts_.take_over(configuration_->epoch - 1);
   if (!taken)
     keeper_.fail("the operations of the service process before this one cannot be gone on with: " + taken.error());
-  if (dpu_) dpu_->take_over().tell_lines();
+  if (dpu_) dpu_->take_over().go_on();
   // After the courses that ranks have. Those of a host are not held in their calls from its DPU.
   if (careful_ && !dpu_) courses_.give_up_offloading();
 }
