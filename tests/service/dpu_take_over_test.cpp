@@ -241,6 +241,20 @@ TEST_F(DpuTakeOverTest, NobodyHearsOfABlockBeforeItsMarkIsInTheRanksMemory) {
   EXPECT_EQ(said.size(), 5U);
 }
 
+// The rank answers when its place here is long gone. Sanitizers see where that goes.
+TEST_F(DpuTakeOverTest, WhatComesOfARankThatHasGoneGoesNowhere) {
+  constexpr int kTurns = 200;
+  connect(false);
+  post(5, 1, SlotState::posted);
+  run_until([&] { return mirror().header().ring_tail.load() == 1; });
+  post(6, 2, SlotState::posted);
+  (void)fabric_->progress();  // looks, and is not answered yet
+  fabric_->drop_rank(kRank);
+  node_->drop_rank(kRank);
+  for (int turns = 0; turns < kTurns; ++turns) turn();
+  EXPECT_EQ(fabric_->find(kRank), nullptr);
+}
+
 TEST_F(DpuTakeOverTest, MarksOfARankThatHasGoneHoldUpNobody) {
   connect(false);
   post(5, 1, SlotState::posted);

@@ -1,6 +1,7 @@
 #include "fabric/dpu/attachments.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
@@ -71,12 +72,12 @@ Result<RemoteRank*> Attachments::connect(WorldRank rank, bool serves, const Rank
 }
 
 void Attachments::say_hello(RemoteRank& rank) {
-  rank.hello = RankMessage{RankMessage::kHello, process_, rank.rank.value()};
+  const RankMessage& hello = hellos_.emplace_back(RankMessage{RankMessage::kHello, process_, rank.rank.value()});
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   parameters.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
-  const ucs_status_ptr_t request = ucp_am_send_nbx(rank.remote->endpoint(), kRankMessageId, &rank.hello,
-                                                   sizeof(rank.hello), nullptr, 0, &parameters);
+  const ucs_status_ptr_t request =
+      ucp_am_send_nbx(rank.remote->endpoint(), kRankMessageId, &hello, sizeof(hello), nullptr, 0, &parameters);
   if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
 }
 
@@ -143,15 +144,19 @@ void Attachments::prove(RemoteRank& rank) {
 void Attachments::read_proof(WorldRank number) {
   RemoteRank* rank = ranks_.find(number);
   if (rank == nullptr) return;
-  const std::span<std::byte> to = std::as_writable_bytes(std::span(&rank->proof, 1));
   const auto& place = rank->mirror.header().proofs[proof_place(process_)];
-  rank->remote->fetch_to(&place, to, [this, number](bool ok) { proof_read(number, ok); });
+  const auto came = [this, number](std::span<const std::byte> bytes) {
+    std::uint32_t proof = 0;
+    if (bytes.size() == sizeof(proof)) std::memcpy(&proof, bytes.data(), sizeof(proof));
+    proof_read(number, proof);
+  };
+  rank->remote->look_at(&place, sizeof(std::uint32_t), came);
 }
 
-void Attachments::proof_read(WorldRank number, bool ok) {
+void Attachments::proof_read(WorldRank number, std::uint32_t proof) {
   RemoteRank* rank = ranks_.find(number);
   if (rank == nullptr || rank->stage != Stage::proving) return;
-  if (ok && rank->proof == proof_of(process_, kRankQuiet)) return try_alias(*rank);
+  if (proof == proof_of(process_, kRankQuiet)) return try_alias(*rank);
   tell(*rank, Attached::What::failed, "what is written to its memory does not arrive");
 }
 

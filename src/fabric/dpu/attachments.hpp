@@ -59,7 +59,7 @@ class Attachments {
   void say_hello(RemoteRank& rank);
   void prove(RemoteRank& rank);
   void read_proof(WorldRank number);
-  void proof_read(WorldRank number, bool ok);
+  void proof_read(WorldRank number, std::uint32_t proof);
   void try_alias(RemoteRank& rank);
   void leave(RemoteRank& rank);
   void write_proof(RemoteRank& rank, std::uint32_t of_rank_quiet, Rma::Done done);
@@ -74,6 +74,7 @@ class Attachments {
   ImportCache* imports_ = nullptr;
   std::string lanes_;
   std::deque<Attached> attached_;
+  std::deque<RankMessage> hellos_;  // UCX may send them when their ranks are gone
 };
 
 }  // namespace outrigger::fabric::dpu

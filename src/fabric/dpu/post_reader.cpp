@@ -29,22 +29,27 @@ void PostReader::poll() {
   if (polling_ || batch_ || remote_.broken()) return;
   polling_ = true;
   const SegmentHeader& header = remote_.mirror().header();
-  remote_.fetch_to(&header.ring_tail, std::as_writable_bytes(std::span(&line_, 1)),
-                   [this, alive = std::weak_ptr(alive_)](bool ok) {
-                     if (alive.expired()) return;
-                     polling_ = false;
-                     if (ok) line_came();
-                     for (const Rma::Done& looked : std::exchange(looked_, std::exchange(looked_later_, {})))
-                       looked(ok);
-                   });
+  const bool for_posts = reads_posts_;
+  const auto came = [this, for_posts, alive = std::weak_ptr(alive_)](std::span<const std::byte> bytes) {
+    if (alive.expired()) return;
+    polling_ = false;
+    const bool ok = bytes.size() == sizeof(Line);
+    if (ok) {
+      Line line;
+      std::memcpy(&line, bytes.data(), sizeof(line));
+      line_came(line, for_posts);
+    }
+    for (const Rma::Done& looked : std::exchange(looked_, std::exchange(looked_later_, {}))) looked(ok);
+  };
+  remote_.look_at(&header.ring_tail, sizeof(Line), came);
 }
 
-void PostReader::line_came() {
+void PostReader::line_came(const Line& line, bool for_posts) {
   SegmentHeader& header = remote_.mirror().header();
-  header.rank_sleeping.store(line_.rank_sleeping, std::memory_order_relaxed);
-  quiet_ = line_.rank_quiet;
-  if (!reads_posts_ || batch_) return;  // a look that has begun before resume()
-  seen_tail_ = line_.ring_tail;
+  header.rank_sleeping.store(line.rank_sleeping, std::memory_order_relaxed);
+  quiet_ = line.rank_quiet;
+  if (!for_posts || batch_) return;  // a look that has begun before resume()
+  seen_tail_ = line.ring_tail;
   const std::uint32_t posted = seen_tail_ - fetched_;
   if (posted == 0) return;
   if (posted > kSlotCount) return header.ring_tail.store(seen_tail_, std::memory_order_release);
@@ -132,10 +137,18 @@ void PostReader::read_array(const BatchPtr& batch, LocalRef ref, std::uint64_t b
     std::byte* here = memory->mapped(region, ref.address, bytes);
     if (here == nullptr) return;
     if (zeroed) return static_cast<void>(std::memset(here, 0, bytes));
-    const std::span<std::byte> to(here, bytes);
-    remote_.get(MemoryRef{WorldRank{}, region, ref.address}, to, [batch, stage](MoveStatus status) {
+    // The mirror may be gone when it ends.
+    const auto came = std::make_shared<std::vector<std::byte>>(bytes);
+    const auto copy = [this, came, region, ref](bool read) {
+      RankMemory* now = node_.rank(rank_);
+      std::byte* to = read && now != nullptr ? now->mapped(region, ref.address, came->size()) : nullptr;
+      if (to != nullptr) std::ranges::copy(*came, to);
+    };
+    const auto ended = [copy, came, batch, stage, alive = std::weak_ptr(alive_)](MoveStatus status) {
       batch->failed = batch->failed || status == MoveStatus::owner_lost;
-    });
+      if (!alive.expired()) copy(status == MoveStatus::ok);
+    };
+    remote_.get(MemoryRef{WorldRank{}, region, ref.address}, *came, ended);
   });
 }
 

@@ -58,7 +58,7 @@ class PostReader {
   };
   using BatchPtr = std::shared_ptr<Batch>;
 
-  void line_came();
+  void line_came(const Line& line, bool for_posts);
   void read_ring();
   void read_slots(const BatchPtr& batch);
   void read_arguments(const BatchPtr& batch);
@@ -73,7 +73,6 @@ class PostReader {
   WorldRank rank_;
   std::uint32_t world_size_;
   bool reads_posts_;
-  Line line_;
   bool polling_ = false;
   std::uint32_t seen_tail_ = 0;
   std::uint32_t fetched_ = 0;

@@ -38,8 +38,6 @@ struct RemoteRank {
   bool in_no_hurry = false;  // to connect: it is waited for, however long that takes
   bool left = false;
   Clock::time_point since;
-  RankMessage hello;
-  std::uint32_t proof = 0;           // read back
   std::optional<ExportTrial> offer;  // to try exported handles on
   std::unique_ptr<AliasTrial> trial;
   Clock::time_point trial_since;
@@ -96,7 +94,7 @@ class RemoteRanks : public NodeMemory {
   [[nodiscard]] Status open(ucx::Context context, ucx::WorkerEvents& events);
   // What waits for a rank's memory is told that it is lost.
   void drop_all() { ranks_.clear(); }
-  // Nobody is called back any more; what callbacks hold is let go.
+  // Nobody is called back any more; what callbacks hold is let go: keys before the worker that they are of.
   void close();
 
  private:
