@@ -12,11 +12,12 @@ from contextlib import contextmanager, suppress
 import pytest
 from conftest import Job, Mpi, Result, Stopwatch
 from local_dpus import ENDS_WITHIN_S, ONE_MPI, SECOND, dpus, reached
-from test_restart import HANGS
+from test_restart import HANGS, LASTS_S
 
 pytestmark = pytest.mark.one_machine
 
 STARTS_WITHIN_S = 10.0
+GOES_ON_S = 0.5  # after the last death
 STOPPED_FOR_S = 12.0  # until another one takes the place of a stopped one
 
 
@@ -60,6 +61,8 @@ class OnDpu:
 
     def must_be_right(self, *deaths: int) -> Result:
         """With so many places taken, or so many."""
+        time.sleep(GOES_ON_S)
+        self.job.end_soon()
         result = self.job.wait(90).ok()
         said = result.out.replace("outrigger: offloading:", "")  # the log, where it is asked for
         assert "WRONG" not in said and "outrigger:" not in said, result.out
@@ -86,7 +89,7 @@ def job_on_dpus(mpi, mode, seconds, seed, *, ranks=3, nodes=1, services=1, envir
 def test_killed_at_random_moments(offload, services, algorithms):
     moments = random.Random(f"{services} {algorithms}")
     environment = {"OUTRIGGER_ALGORITHM": algorithms}
-    with job_on_dpus(offload, "calls", 5, services, services=services, environment=environment) as job:
+    with job_on_dpus(offload, "calls", LASTS_S, services, services=services, environment=environment) as job:
         for _ in range(4):
             time.sleep(moments.uniform(0, 0.7))
             job.kill([moments.choice(job.serving())])
@@ -98,7 +101,7 @@ def test_killed_at_random_moments(offload, services, algorithms):
 def test_killed_while_ranks_do_something_else(offload, mode, services):
     """They compute, or sit in a call of their MPI: nobody but service processes gets on."""
     moments = random.Random(f"{mode} {services}")
-    with job_on_dpus(offload, mode, 3, 5, services=services) as job:
+    with job_on_dpus(offload, mode, LASTS_S, 5, services=services) as job:
         for _ in range(2):
             time.sleep(moments.uniform(0, 0.7))
             job.kill([moments.choice(job.serving())])
@@ -108,7 +111,7 @@ def test_killed_while_ranks_do_something_else(offload, mode, services):
 @pytest.mark.parametrize("services", (1, 2))
 def test_killed_with_operations_of_every_kind_outstanding(offload, services):
     """A part of each is there, the rest comes after the death."""
-    with job_on_dpus(offload, "holding", 2, 0, services=services) as job:
+    with job_on_dpus(offload, "holding", LASTS_S, 0, services=services) as job:
         time.sleep(0.5)
         job.kill(job.serving()[:1])
         job.must_be_right(1)
@@ -117,7 +120,7 @@ def test_killed_with_operations_of_every_kind_outstanding(offload, services):
 def test_killed_again_while_no_rank_makes_a_call(offload):
     """Their places are taken by processes that had to be connected while ranks did something else."""
     log = offload.directory / "services.log"
-    with job_on_dpus(offload, "holding", 12, 0, environment={"OUTRIGGER_LOG": f"info:{log}"}) as job:
+    with job_on_dpus(offload, "holding", LASTS_S, 0, environment={"OUTRIGGER_LOG": f"info:{log}"}) as job:
 
         def taken() -> int:
             return log.read_text().count("has taken the place of another service process")
@@ -132,7 +135,7 @@ def test_killed_again_while_no_rank_makes_a_call(offload):
 def test_several_at_once(offload):
     """One stands by; the others' places are taken by processes that are still to be connected."""
     for seed in range(2):
-        with job_on_dpus(offload, "calls", 3, seed, ranks=4, services=3) as job:
+        with job_on_dpus(offload, "calls", LASTS_S, seed, ranks=4, services=3) as job:
             time.sleep(0.1 + 0.3 * seed)
             job.kill(job.serving())
             job.must_be_right(3)
@@ -141,7 +144,7 @@ def test_several_at_once(offload):
 @pytest.mark.parametrize("pause_s", (0.01, 0.025, 0.05))
 def test_one_that_takes_a_place_is_killed_at_once(offload, pause_s):
     """Before it has it, or while it reads what is left there."""
-    with job_on_dpus(offload, "calls", 4, 3) as job:
+    with job_on_dpus(offload, "calls", LASTS_S, 3) as job:
         time.sleep(0.3)
         (first,), (second,) = job.serving(), job.standing_by()
         os.kill(first, signal.SIGKILL)
@@ -152,7 +155,7 @@ def test_one_that_takes_a_place_is_killed_at_once(offload, pause_s):
 
 def test_one_that_stands_by_is_killed(offload):
     """Nobody notices, and another one stands by."""
-    with job_on_dpus(offload, "calls", 4, 3) as job:
+    with job_on_dpus(offload, "calls", LASTS_S, 3) as job:
         job.kill(job.standing_by())
         time.sleep(0.5)
         job.kill(job.serving())
@@ -161,7 +164,7 @@ def test_one_that_stands_by_is_killed(offload):
 
 @ONE_MPI
 def test_one_that_is_stopped_is_replaced(offload):
-    with job_on_dpus(offload, "calls", 2, 2) as job:
+    with job_on_dpus(offload, "calls", LASTS_S, 2) as job:
         (victim,) = job.serving()
         os.kill(victim, signal.SIGSTOP)
         since = Stopwatch()
@@ -174,7 +177,7 @@ def test_one_that_is_stopped_is_replaced(offload):
 @pytest.mark.parametrize("how", HANGS)
 def test_one_that_does_not_get_on_is_replaced(offload, how):
     """It is alive, and neither stopped nor starved."""
-    with job_on_dpus(offload, "calls", 3, 7, environment={"OUTRIGGER_FAULTS": "hang"}) as job:
+    with job_on_dpus(offload, "calls", LASTS_S, 7, environment={"OUTRIGGER_FAULTS": "hang"}) as job:
         time.sleep(0.5)
         os.kill(job.serving()[0], HANGS[how])
         job.must_be_right(1)
@@ -211,7 +214,7 @@ def test_one_that_always_dies_at_an_operation_ends_the_job(offload):
 def test_killed_on_several_nodes(offload, services):
     """Now here, now there; the other nodes hear of it."""
     moments = random.Random(services)
-    with job_on_dpus(offload, "calls", 6, services, ranks=4, nodes=2, services=services) as job:
+    with job_on_dpus(offload, "calls", LASTS_S, services, ranks=4, nodes=2, services=services) as job:
         for turn in range(4):
             time.sleep(moments.uniform(0, 0.7))
             job.kill([moments.choice(job.by_dpu()[turn % 2][:services])])
@@ -219,7 +222,7 @@ def test_killed_on_several_nodes(offload, services):
 
 
 def test_all_of_both_nodes_are_killed_at_once(offload):
-    with job_on_dpus(offload, "calls", 3, 1, ranks=4, nodes=2) as job:
+    with job_on_dpus(offload, "calls", LASTS_S, 1, ranks=4, nodes=2) as job:
         time.sleep(0.4)
         job.kill(job.serving())
         job.must_be_right(2)
