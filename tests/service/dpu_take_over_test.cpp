@@ -42,7 +42,7 @@ class DpuTakeOverTest : public ::testing::Test {
   }
 
   // Never closed: UCX 1.13 does not bear that where connections have just been made.
-  void connect(bool stands_by) {
+  void open(bool stands_by) {
     fabric::dpu::DpuOptions options;
     options.transports = kTransports;
     options.alias = false;
@@ -50,6 +50,10 @@ class DpuTakeOverTest : public ::testing::Test {
     Result<std::unique_ptr<DpuFabric>> opened = DpuFabric::open(options, *node_, kProcess, 1);
     ASSERT_TRUE(opened) << opened.error();
     fabric_ = opened.value().release();
+  }
+  void connect(bool stands_by) {
+    open(stands_by);
+    ASSERT_NE(fabric_, nullptr);
     ASSERT_TRUE(fabric_->add_rank(kRank, !stands_by, rank_->address()));
     bool reached = false;
     run_until([&] {
@@ -239,6 +243,19 @@ TEST_F(DpuTakeOverTest, NobodyHearsOfABlockBeforeItsMarkIsInTheRanksMemory) {
   EXPECT_EQ(said, (std::vector<std::string>{"to 1", "to 2", "done 5", "to 3"})) << "in order";
   marks_first.send(SpId{4}, {});
   EXPECT_EQ(said.size(), 5U);
+}
+
+TEST_F(DpuTakeOverTest, OneThatStandsByDoesNotConnectToARankThatHasLeftMeanwhile) {
+  open(true);
+  ASSERT_TRUE(fabric_->add_rank(kRank, false, rank_->address()));
+  EXPECT_EQ(node_->rank(kRank), nullptr) << "what the keeper says of it next is heard first";
+  fabric_->drop_rank(kRank);
+  for (int turns = 0; turns < 10; ++turns) turn();
+  EXPECT_EQ(fabric_->find(kRank), nullptr);
+  EXPECT_FALSE(fabric_->next_attached());
+  ASSERT_TRUE(fabric_->add_rank(kRank, false, rank_->address()));
+  turn();
+  EXPECT_NE(fabric_->find(kRank), nullptr);
 }
 
 // The rank answers when its place here is long gone. Sanitizers see where that goes.

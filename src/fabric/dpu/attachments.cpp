@@ -30,7 +30,22 @@ void Attachments::use_imports(const std::shared_ptr<Importer>& importer, ImportC
   imports_ = &imports;
 }
 
+// One that stands by starts when ranks are at work, and these may have left before it is there: what has been said of
+// them is heard to the end first. Within a machine UCX complains of ranks that are gone.
 Status Attachments::add(WorldRank rank, bool serves, const RankAddress& address) {
+  if (!options_.stands_by) return begin(rank, serves, address);
+  waiting_.push_back(Waiting{rank, address});
+  return Done{};
+}
+
+void Attachments::connect_waiting() {
+  for (const Waiting& one : std::exchange(waiting_, {})) {
+    const Status begun = begin(one.rank, false, one.address);
+    if (!begun) attached_.push_back(Attached{Attached::What::failed, one.rank, begun.error()});
+  }
+}
+
+Status Attachments::begin(WorldRank rank, bool serves, const RankAddress& address) {
   const Result<RemoteRank*> added = connect(rank, serves, address);
   if (!added) return Error{added.error()};
   RemoteRank& here = *added.value();
@@ -103,6 +118,7 @@ std::optional<Attached> Attachments::next() {
 }
 
 void Attachments::look_after(Clock::time_point now) {
+  connect_waiting();
   for (const auto& [number, rank] : ranks_.all()) {
     if (rank->stage >= Stage::reached) continue;
     if (rank->remote->broken()) {
@@ -176,6 +192,7 @@ void Attachments::try_alias(RemoteRank& rank) {
 
 // Its moves end as what they have begun ends.
 void Attachments::drop(WorldRank rank) {
+  std::erase_if(waiting_, [rank](const Waiting& one) { return one.rank == rank; });
   ranks_.erase(rank);
   if (imports_ != nullptr) imports_->forget(rank);
 }

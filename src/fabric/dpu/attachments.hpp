@@ -13,6 +13,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "fabric/dpu/alias.hpp"
@@ -55,6 +56,8 @@ class Attachments {
   void step(RemoteRank& rank);
 
  private:
+  void connect_waiting();
+  [[nodiscard]] Status begin(WorldRank rank, bool serves, const RankAddress& address);
   [[nodiscard]] Result<RemoteRank*> connect(WorldRank rank, bool serves, const RankAddress& address);
   void say_hello(RemoteRank& rank);
   void prove(RemoteRank& rank);
@@ -65,6 +68,11 @@ class Attachments {
   void write_proof(RemoteRank& rank, std::uint32_t of_rank_quiet, Rma::Done done);
   void tell(RemoteRank& rank, Attached::What what, const std::string& reason = {});
 
+  struct Waiting {
+    WorldRank rank;
+    RankAddress address;
+  };
+
   const DpuOptions& options_;
   HostFabric& node_;
   RemoteRanks& ranks_;
@@ -73,6 +81,7 @@ class Attachments {
   std::shared_ptr<Importer> importer_;  // null: there is no alias
   ImportCache* imports_ = nullptr;
   std::string lanes_;
+  std::vector<Waiting> waiting_;  // to be connected
   std::deque<Attached> attached_;
   std::deque<RankMessage> hellos_;  // UCX may send them when their ranks are gone
 };

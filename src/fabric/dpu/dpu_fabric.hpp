@@ -40,7 +40,7 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
                                                                std::uint32_t process, std::uint32_t world_size);
   ~DpuFabric() override;
 
-  // Begins to connect. Error: it cannot.
+  // Begins to connect, at once or (one that stands by) in look_after(). Error: it cannot.
   [[nodiscard]] Status add_rank(WorldRank rank, bool serves, const RankAddress& address) {
     return attachments_.add(rank, serves, address);
   }

@@ -270,6 +270,7 @@ void Wiring::take_place(const TakePlaceBody& body) {
   if (!bound) spdlog::warn("{}", bound.error());
   const Status reached_nodes = configuration_->nodes > 1 ? open_wire() : Status(Done{});
   if (!reached_nodes) return keeper_.fail(reached_nodes.error());
+  dpu_->look_after(fabric::Port::Clock::now(), {});  // begins to connect to all that it has been told of
   for (std::uint32_t number = 0; number < configuration_->world_size; ++number) {
     const WorldRank rank{number};
     if (sp_of_rank_[number] != SpId{body.sp} || host_.rank(rank) == nullptr) continue;
