@@ -53,9 +53,11 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
       posts_(segment_.view(), regions_, arguments_, doorbell_),
       courses_(lock_, segment_.view(), posts_, doorbell_, control_),
       heap_(lock_, regions_),
-      lending_(lock_, header(), doorbell_, welcome_, parts.lending) {
+      lending_(lock_, header(), doorbell_, welcome_, parts.lending),
+      calls_(header(), lock_) {
   const auto base = reinterpret_cast<std::uintptr_t>(segment_.view().base());
   header().rank_base_address.store(base, std::memory_order_release);
+  if (network_) calls_.start(*network_);
 }
 
 void RankEndpoint::shut_down() {
@@ -66,7 +68,8 @@ void RankEndpoint::shut_down() {
     if (lock_.inert.exchange(true)) return;  // a forked child: nothing here is its own
     abandoned = posts_.abandon();
   }
-  if (network_) network_->leave(header(), welcome_.sp);
+  calls_.stop();
+  if (network_) network_->leave(header());
   regions_.deregister();
   network_.reset();
   lending_.stop();  // copies write to the program's memory and read the segment
@@ -170,7 +173,7 @@ bool RankEndpoint::poll(PendingOperation& operation) {
   const PendingOperation::Phase phase = operation.phase.load(std::memory_order_acquire);
   if (phase == PendingOperation::Phase::done || phase == PendingOperation::Phase::filled) return true;
   if (lock_.is_inert()) return false;
-  if (network_ && network_->ringing()) {
+  if (network_ && network_->has_work(header())) {
     const Lock lock(lock_.mutex, std::try_to_lock);
     if (lock.owns_lock()) network_->progress();
   }
@@ -297,6 +300,7 @@ void RankEndpoint::before_fork() {
 void RankEndpoint::after_fork_in_child() {
   lock_.inert.store(true, std::memory_order_release);
   lending_.forget_in_child();
+  calls_.forget();
   regions_.abandon_in_child();
   if (network_) network_->abandon();
   xpmem_.forget();

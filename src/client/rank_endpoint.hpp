@@ -19,6 +19,7 @@
 #include "client/memory/regions.hpp"
 #include "client/memory/staging_memory.hpp"
 #include "client/memory/xpmem_segment.hpp"
+#include "client/network/call_listener.hpp"
 #include "client/network/rank_network.hpp"
 #include "client/operations/course_calls.hpp"
 #include "client/operations/doorbell.hpp"
@@ -116,6 +117,7 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
   CourseCalls courses_;
   HeapRegions heap_;
   Lending lending_;
+  CallListener calls_;
 };
 
 // fork.cpp: which endpoints fork() and exit() concern.

@@ -33,6 +33,7 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::peer_moved: return Shape{sizeof(PeerMovedBody), 1};
     case ControlKind::peer_silent:
     case ControlKind::peer_watched: return Shape{sizeof(PeerBody), 0};
+    case ControlKind::take_place: return Shape{sizeof(TakePlaceBody), 0};
     case ControlKind::introduced: return Shape{sizeof(IntroducedBody), 0};
     case ControlKind::core_share: return Shape{sizeof(CoreShareBody), 0};
     case ControlKind::peer_ring: return Shape{sizeof(PeerRingBody), 3};

@@ -45,6 +45,10 @@
 //    |   (sets rank_quiet)        |<---------- rank_attached {reach bits} --|   reads and writes, without the rank's
 //    help
 //
+// One more of them stands by there, is told the same and connects, too. When another one dies:
+//
+//    |                            | take_place {sp, epoch} ---------------->|   then as one that has been started again
+//
 // One message, one packet: a fixed struct, the descriptors as SCM_RIGHTS. A packet of the wrong size, an unknown kind,
 // a wrong version, an unexpected number of descriptors or a field out of range costs its sender the connection.
 #pragma once
@@ -111,6 +115,7 @@ enum class ControlKind : std::uint32_t {
   peer_moved = 29,
   peer_silent = 30,
   peer_watched = 31,
+  take_place = 32,
 };
 
 // How the service processes of the node can touch a rank's memory.
@@ -177,14 +182,22 @@ struct ConfigureBody {
   std::int32_t cpu = -1;
   copy::CoreShare core_share = copy::CoreShare::none;
   std::uint32_t reach_allowed = kReachAll;
-  std::uint32_t epoch = 1;
+  std::uint32_t epoch = 1;            // 0: it stands by, to take the place of one that dies
   std::uint32_t nodes = 1;            // of the job
   std::uint32_t elsewhere = 0;        // 1: this process runs on a DPU, its ranks on the host
   std::uint64_t cache_bytes = 0;      // of the node's largest last-level cache; 0: not known
   std::uint32_t attach_limit_ms = 0;  // on a DPU: from connecting to a rank until its memory is reached
-  std::uint32_t reserved = 0;
+  std::uint32_t process = 0;          // on a DPU: counts all that have been started for this host
   Secret dpu_secret{};  // what the job's DPUs were started with, which no network carries; zeros: it has none
   std::array<char, kTransportsBytes> transports{};  // that UCX may use; a process with a setting of its own keeps that
+};
+
+// To one that stands by on a DPU: it is service process `sp` from now on.
+struct TakePlaceBody {
+  std::uint32_t sp = 0;
+  std::uint32_t epoch = 0;
+  std::int32_t cpu = -1;  // filled in on the DPU
+  std::uint32_t reserved = 0;
 };
 
 // Of the core of a service process, from now on.

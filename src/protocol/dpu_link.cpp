@@ -45,7 +45,7 @@ bool wait_for(int fd, short events, DpuLink::Clock::time_point deadline) {
 
 bool known(std::uint32_t kind) {
   return kind >= static_cast<std::uint32_t>(DpuFrameKind::control) &&
-         kind <= static_cast<std::uint32_t>(DpuFrameKind::probed);
+         kind <= static_cast<std::uint32_t>(DpuFrameKind::replace);
 }
 
 UniqueFd connect_to(const addrinfo& place, DpuLink::Clock::time_point deadline, int& error) {
@@ -81,8 +81,8 @@ Result<std::optional<ParsedDpuFrame>> parse_dpu_frame(std::span<const std::byte>
   FrameHeader header;
   if (bytes.size() < sizeof(header)) return std::optional<ParsedDpuFrame>();
   std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.magic != kFrameMagic || !known(header.kind) || header.sp >= kMaxServices ||
-      header.packet_bytes > kMaxDpuPacketBytes || header.attached_bytes > kMaxDpuAttachedBytes) {
+  if (header.magic != kFrameMagic || !known(header.kind) || header.packet_bytes > kMaxDpuPacketBytes ||
+      header.attached_bytes > kMaxDpuAttachedBytes) {
     return Error{"sent what is not to be understood"};
   }
   const std::span<const std::byte> rest = bytes.subspan(sizeof(header));

@@ -8,7 +8,9 @@
 //   job       what the node's job is like (keeper)         -> ready
 //   ready     service processes are there (DPU)
 //   failed    or not, and why: a text (DPU)
-//   lost      a service process has ended: how, a text (DPU)
+//   lost      a service process has ended, and how (DPU)
+//   stand_by  start one more, process `sp`, that stands by (keeper)
+//   replace   the one that stands by takes the place of service process `sp`, which has been lost (keeper)
 //   alive     a sign of life, every second
 //
 // Instead of a job, to find out what a DPU offers its host:
@@ -46,12 +48,14 @@ enum class DpuFrameKind : std::uint32_t {
   alive = 6,
   probe = 7,
   wired = 8,
-  probed = 9
+  probed = 9,
+  stand_by = 10,
+  replace = 11
 };
 
 struct DpuFrame {
   DpuFrameKind kind = DpuFrameKind::alive;
-  std::uint32_t sp = 0;
+  std::uint32_t sp = 0;  // a place, or dpu_stand_by() of a process that has none
   std::vector<std::byte> packet;
   std::vector<std::byte> attached;
 };
@@ -68,6 +72,15 @@ struct DpuReady {
   std::array<char, 64> name{};  // of the DPU
 };
 
+struct DpuLost {
+  std::uint32_t killed = 0;     // 1: by a signal, without a word: another one may do better
+  std::uint32_t has_taken = 0;  // 1: operations, the last one of them this
+  std::uint64_t group_high = 0;
+  std::uint64_t group_low = 0;
+  std::uint64_t sequence = 0;
+  std::array<char, kReasonBytes> how{};
+};
+
 struct DpuProbed {
   std::uint32_t reach = 0;  // kReach* bits; 0: none, and `text` says why
   std::uint32_t reserved = 0;
@@ -76,6 +89,11 @@ struct DpuProbed {
   std::array<char, 128> device{};
   std::array<char, kReasonBytes> text{};
 };
+
+// How a process that stands by is called until it has a place, by its number (ConfigureBody::process).
+constexpr std::uint32_t dpu_stand_by(std::uint32_t process) {
+  return kMaxServices + process;
+}
 
 inline constexpr std::size_t kMaxDpuPacketBytes = 1024;
 inline constexpr std::size_t kMaxDpuAttachedBytes = 256U << 20;

@@ -13,7 +13,7 @@ struct RankMessage {
   static constexpr std::uint32_t kHere = 0x4F524832;      // rank -> service process: the answer
   static constexpr std::uint32_t kDoorbell = 0x4F524833;  // rank -> service process: something is posted
   std::uint32_t what = 0;
-  std::uint32_t serves = 0;      // of a hello: 1: it serves this rank
+  std::uint32_t process = 0;     // of a hello: the number of the service process, SegmentHeader::dpu_process
   std::uint32_t world_rank = 0;  // of a hello, and again in the answer
 };
 

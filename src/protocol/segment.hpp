@@ -12,7 +12,7 @@
 // Who writes what:
 //   rank     header.rank_*, header.overflow_tail and _first_*, ring, slots while `free`, the key table, groups, arena
 //   service  results and `state = done`, delivered marks, header.service_*, header.overflow_taken, header.wire_route*
-//   keeper   the constants of the header before anybody else maps it, header.fatal_*
+//   keeper   the constants of the header before anybody else maps it, header.fatal_*, header.dpu_*
 //   copies   as copy/board.hpp says
 //   courses  as protocol/course.hpp says
 //
@@ -55,7 +55,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 18;
+inline constexpr std::uint32_t kProtocolVersion = 19;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -183,9 +183,22 @@ static_assert(sizeof(GroupEntry) == 64);
 // Of one rank. Groups beyond are used as others are, but no service process can take the place of another then.
 inline constexpr std::uint32_t kGroupEntries = 4096;
 
-// SegmentHeader::rank_quiet, and what a service process writes into its proof.
+// SegmentHeader::rank_quiet.
 inline constexpr std::uint32_t kRankQuiet = 1;
-inline constexpr std::uint32_t kRankLeaves = 2;  // the rank's memory goes away; proof: nobody looks at it any more
+inline constexpr std::uint32_t kRankLeaves = 2;  // the rank's memory goes away
+
+// Processes on a DPU are numbered as they are started; each writes its own word, and the one whose turn comes in its
+// place another value: that it reads and writes the rank's memory, and later that nobody looks at it any more.
+constexpr std::size_t proof_place(std::uint32_t process) {
+  return process % kMaxServices;
+}
+constexpr std::uint32_t proof_of(std::uint32_t process, std::uint32_t of_rank_quiet) {
+  return process * 4 + of_rank_quiet;
+}
+
+// SegmentHeader::dpu_calls.
+inline constexpr std::uint32_t kDpuCalls = 1U << 0;
+inline constexpr std::uint32_t kDpuCallsNoMore = 1U << 1;  // set by the rank, whose thread is to end
 
 // A range of the rank's memory that is registered for RDMA. The rank fills an entry before the first slot that names
 // its id, and leaves it alone while such a slot is not done.
@@ -243,7 +256,7 @@ struct alignas(64) SegmentHeader {
   // The last process known of another job that has had the core, too, at any time; -1: not known which; 0: none has.
   std::atomic<std::int32_t> service_other_job;
 
-  // Each service process on a DPU writes its own word here to show that it can.
+  // Each service process on a DPU writes its own word here to show that it can: proof_place(), proof_of().
   alignas(64) std::array<std::atomic<std::uint32_t>, kMaxServices> proofs;
 
   // Written by the service process that serves the rank, in a job of several nodes: how its data travels. An entry is
@@ -256,6 +269,10 @@ struct alignas(64) SegmentHeader {
   alignas(64) std::atomic<std::uint32_t> fatal;  // FatalState
   std::atomic<std::uint32_t> warned;  // not 0, and `fatal` 0: the text is of service processes that died too often
   std::array<char, kFatalTextBytes> fatal_text{};
+  // The same, where service processes run on a DPU: the number of the process that serves the rank now; kDpuCalls:
+  // another one would like to connect, for which a thread of the rank lets the network work, woken by this word.
+  std::atomic<std::uint32_t> dpu_process;
+  std::atomic<std::uint32_t> dpu_calls;
 
   CopyBoard copies;  // between the service process that serves the rank and threads of the rank
 };

@@ -39,8 +39,8 @@ static_assert(
     without_gaps<HelloBody, WelcomeBody, RefusedBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
                  PeerMovedBody, PeerBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RankRemoteBody,
                  RankWiredBody, JobMapTakenBody, ProtestBody, ControlHeader>());
-static_assert(without_gaps<DpuJob, DpuReady, RankMessage, LocalRef, SlotLayout, SlotRequestBody, SlotResult, KeyEntry,
-                           WireRoute, PairExtent, CopyJob>());
+static_assert(without_gaps<DpuJob, DpuReady, DpuLost, TakePlaceBody, RankMessage, LocalRef, SlotLayout, SlotRequestBody,
+                           SlotResult, KeyEntry, WireRoute, PairExtent, CopyJob>());
 
 std::string control_messages() {
   return OUTRIGGER_LAYOUT(ControlHeader, magic, version, kind, body_bytes) +
@@ -50,7 +50,8 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(RefusedBody, reason) + OUTRIGGER_LAYOUT(RegionBody, world_rank, region, base, bytes) +
          OUTRIGGER_LAYOUT(RegionAddedBody, world_rank, region, ok, reserved) +
          OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_share, reach_allowed, epoch,
-                          nodes, elsewhere, cache_bytes, attach_limit_ms, reserved, dpu_secret, transports) +
+                          nodes, elsewhere, cache_bytes, attach_limit_ms, process, dpu_secret, transports) +
+         OUTRIGGER_LAYOUT(TakePlaceBody, sp, epoch, cpu, reserved) +
          OUTRIGGER_LAYOUT(CoreShareBody, core_share, other_job) + OUTRIGGER_LAYOUT(PeerRingBody, sp, epoch) +
          OUTRIGGER_LAYOUT(PeerMovedBody, sp, epoch, bytes) + OUTRIGGER_LAYOUT(PeerBody, sp, epoch) +
          OUTRIGGER_LAYOUT(IntroducedBody, running, reserved) +
@@ -62,8 +63,9 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(ProtestBody, world_rank, reason) +
          OUTRIGGER_LAYOUT(DpuJob, local_size, services, attach_limit_ms) +
          OUTRIGGER_LAYOUT(DpuReady, services, reserved, name) +
+         OUTRIGGER_LAYOUT(DpuLost, killed, has_taken, group_high, group_low, sequence, how) +
          OUTRIGGER_LAYOUT(DpuProbed, reach, reserved, round_trip_us, bytes_per_s, device, text) +
-         OUTRIGGER_LAYOUT(RankMessage, what, serves, world_rank);
+         OUTRIGGER_LAYOUT(RankMessage, what, process, world_rank);
 }
 
 std::string memory_of_a_rank() {
@@ -72,7 +74,7 @@ std::string memory_of_a_rank() {
                           rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, groups_used,
                           groups_unlisted, completions, service_sleeping, ring_head, overflow_taken, service_restarts,
                           service_ran_ns, service_waited_ns, service_other_job, proofs, wire_route_count, wire_routes,
-                          fatal, warned, fatal_text, copies) +
+                          fatal, warned, fatal_text, dpu_process, dpu_calls, copies) +
          OUTRIGGER_LAYOUT(OperationSlot, state, position, result, body) +
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, course, flags, root, group_high, group_low,

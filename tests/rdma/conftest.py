@@ -18,10 +18,10 @@ QUICK = frozenset(
         "test_mpi_program_over_rdma[mpich-rc]",
         "test_random_operations[mpich-one-first]",
         "test_hosts_that_stand_still_are_served[mpich-one]",
-        "test_a_service_process_is_killed[mpich]",
+        "test_service_processes_are_killed[mpich-one]",
     }
 )
-"""One of each kind: the device, the wire between hosts, a DPU's bytes, its passive ranks, its end."""
+"""One of each kind: the device, the wire between hosts, a DPU's bytes, its passive ranks, deaths there."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -246,15 +246,13 @@ class Dpu:
     def log_file(self) -> Path:
         return self._file("log")
 
-    def kill_service_process(self) -> float:
-        """All but the daemon. Returns when, by this machine's clock."""
-        killed = self._file("killed")
+    def kill_service_process(self) -> None:
+        """The one that has been there longest: the last one stands by."""
         self.guest.run(
-            "for p in $(pidof outriggerd); do "
-            f"[ $p = $(cat /tmp/dpu.pid) ] || {{ kill -9 $p; touch {killed}; exit; }}; done; exit 1",
+            "for p in $(pidof outriggerd | tr ' ' '\\n' | sort -n); do "
+            "[ $p = $(cat /tmp/dpu.pid) ] || { kill -9 $p; exit; }; done; exit 1",
             30,
         ).ok()
-        return killed.stat().st_mtime
 
     def end(self) -> None:
         """Closes its input, after which nothing of it may stay."""
@@ -278,7 +276,7 @@ def _daemon_of_logins(dpus: list[Dpu]) -> str:
     return f'#!/bin/bash\ncase $(hostname) in\n{cases}esac\nrm -f $log\nexec env {settings} $daemon "$@"\n'
 
 
-OURS = "ps -C outriggerd,steady,differential,stopped,soak -o pid="
+OURS = "ps -C outriggerd,steady,differential,stopped,soak,restarted -o pid="
 """Ranks, service processes and keepers; fails where there are none."""
 
 
@@ -286,7 +284,7 @@ def sweep(guest: Guest) -> None:
     """Ends what a test that failed has left."""
     if not guest.is_up():
         return
-    names = "outriggerd steady differential stopped soak mpiexec.mpich hydra_pmi_proxy mpirun.openmpi orted"
+    names = "outriggerd steady differential stopped soak restarted mpiexec.mpich hydra_pmi_proxy mpirun.openmpi orted"
     guest.run(f"kill -9 $(pidof {names}); rm -rf /dev/shm/outrigger* /tmp/ompi.*; exit 0", 60)
 
 

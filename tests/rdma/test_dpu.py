@@ -22,6 +22,8 @@ from rdma_jobs import LOST_WITHIN_S, SOFT_ROCE, STALL_S, TCP, VERBS, Dpu, Jobs, 
 from slurm_site import Slurm
 
 MPI_S = 400
+RESTARTED_S = 45 * PATIENCE
+"""Of a program whose service processes are killed."""
 SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "400"))
 """With memory that comes and goes between them."""
 PACKET_BYTES = 4096
@@ -256,10 +258,25 @@ def must_end(site: Site, since: float, watches: list[Watch], *named: str) -> Non
         dpu.must_be_free(15)
 
 
-def test_a_service_process_is_killed(site):
+@pytest.mark.parametrize("site", ["one", "two"], indirect=True)
+def test_service_processes_are_killed(site):
+    """By one that stands by, and then by one that ranks have let connect since, each place is taken."""
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told)
-        must_end(site, site.dpus[0].kill_service_process(), watches, "DPU d0")
+        site.jobs.start(f"restarted calls {RESTARTED_S:.0f} 1 moves", told)
+        watches = [Watch.of(guest) for guest in site.jobs.guests]
+        for killed in range(1, 3):
+            site.dpus[-1].kill_service_process()
+            deadline = time.monotonic() + RESTARTED_S / 3
+            while site.dpus[-1].log().count("has taken the place of another service process") < killed:
+                assert time.monotonic() < deadline, site.said()
+                time.sleep(0.2)
+        for watch in watches:
+            watch.ended(RESTARTED_S + 200 * PATIENCE)
+        output = site.jobs.output()
+        assert "operations" in output and "WRONG" not in output and "died" not in output, output + site.said()
+        assert sum(service["restarts"] for service in site.jobs.report()["services"]) == 2
+        for guest in site.jobs.guests:
+            must_be_gone(guest, 10)
 
 
 def test_a_dpu_without_power(site):

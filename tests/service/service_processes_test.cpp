@@ -9,6 +9,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "service/job_protest.hpp"
 
@@ -30,9 +31,11 @@ class SocketStarter final : public ServiceStarter {
   [[nodiscard]] int state_event() const override { return -1; }
   void clear_state_event() override {}
   [[nodiscard]] std::string how_it_ended(std::uint32_t) override { return "has gone"; }
+  void renumber(std::uint32_t from, std::uint32_t to) override { renumbered = {from, to}; }
   void stop_all() override {}
 
   std::map<std::uint32_t, ControlSocket> service;  // their ends
+  std::pair<std::uint32_t, std::uint32_t> renumbered;
 };
 
 class ServiceProcessesTest : public ::testing::Test {
@@ -89,6 +92,51 @@ TEST_F(ServiceProcessesTest, OneThatIsStartedAgainGetsNewRingsAndKeepsItsDoorbel
   EXPECT_EQ(processes_.doorbell(1), doorbell);
   EXPECT_EQ(processes_.times_started(1), 2U);
   EXPECT_EQ(processes_.times_started(0), 1U);
+}
+
+TEST_F(ServiceProcessesTest, OneThatStandsByIsNobodysPeerUntilItTakesAPlace) {
+  start(2);
+  for (std::uint32_t sp = 0; sp < 2; ++sp) (void)new_peers(sp);
+  ASSERT_TRUE(processes_.start_to_stand_by());
+  ASSERT_TRUE(processes_.connect(0));
+  EXPECT_EQ(new_peers(0), Peers{});
+  EXPECT_EQ(new_peers(2), Peers{});
+  const int doorbell = processes_.doorbell(2);
+  starter_.service[1].close();
+  EXPECT_TRUE(receive_all().empty());
+  ASSERT_EQ(processes_.take_lost().size(), 1U);
+
+  processes_.replace(1);
+  EXPECT_FALSE(processes_.one_stands_by());
+  EXPECT_EQ(starter_.renumbered, std::pair(2U, 1U));
+  EXPECT_EQ(processes_.count(), 2U);
+  EXPECT_EQ(processes_.doorbell(1), doorbell);
+  EXPECT_EQ(processes_.times_started(1), 2U);
+  ASSERT_TRUE(processes_.connect(1));
+  EXPECT_EQ(new_peers(0), (Peers{1}));
+  EXPECT_EQ(new_peers(2), (Peers{0})) << "the process that stood by";
+
+  // What it says, and its end, are those of number 1 now.
+  ASSERT_TRUE(starter_.service[2].send(ControlKind::protest, make_protest(7, "a bad slot")));
+  const std::vector<ServiceMessage> messages = receive_all();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].sp, 1U);
+  starter_.service[2].close();
+  EXPECT_TRUE(receive_all().empty());
+  const std::vector<LostService> lost = processes_.take_lost();
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].sp, 1U);
+}
+
+TEST_F(ServiceProcessesTest, OneThatIsLostWhileItStandsByIsStartedAgain) {
+  start(1);
+  ASSERT_TRUE(processes_.start_to_stand_by());
+  starter_.service[1].close();
+  EXPECT_TRUE(receive_all().empty());
+  ASSERT_EQ(processes_.take_lost().size(), 1U);
+  ASSERT_TRUE(processes_.start_to_stand_by());
+  EXPECT_EQ(processes_.count(), 2U);
+  EXPECT_TRUE(processes_.one_stands_by());
 }
 
 TEST_F(ServiceProcessesTest, ALossIsToldOnceWithTheLastWords) {

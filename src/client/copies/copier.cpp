@@ -1,7 +1,6 @@
 #include "client/copies/copier.hpp"
 
 #include <sched.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include "base/clock.hpp"
 #include "base/cross_memory.hpp"
 #include "client/copies/copy_jobs.hpp"
+#include "client/quiet_thread.hpp"
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE (1U << 1)
@@ -21,23 +21,6 @@ namespace {
 
 constexpr std::size_t kStackBytes = 256U << 10;  // of address space; a few pages are touched
 
-// Signals are the program's. Those of a fault come to whoever has it, and the program's handler may mend it.
-sigset_t signals_of_others() {
-  sigset_t set;
-  ::sigfillset(&set);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) ::sigdelset(&set, fault);
-  return set;
-}
-
-bool start_thread(pthread_t& thread, std::size_t stack_bytes, void* (*main)(void*), void* argument) {
-  pthread_attr_t attributes;
-  if (::pthread_attr_init(&attributes) != 0) return false;
-  const bool fits = stack_bytes == 0 || ::pthread_attr_setstacksize(&attributes, stack_bytes) == 0;
-  const bool started = fits && ::pthread_create(&thread, &attributes, main, argument) == 0;
-  ::pthread_attr_destroy(&attributes);
-  return started;
-}
-
 }  // namespace
 
 void Copier::start(CopyBoard& board, HugePages& pages, int cpu) {
@@ -46,13 +29,8 @@ void Copier::start(CopyBoard& board, HugePages& pages, int cpu) {
   board_ = &board;
   pages_ = &pages;
   cpu_ = cpu;
-  sigset_t before;
-  const sigset_t blocked = signals_of_others();
-  if (::pthread_sigmask(SIG_SETMASK, &blocked, &before) != 0) return;
   state_.store(State::starts, std::memory_order_relaxed);
-  // Where much thread-local memory leaves no room on a small stack, the usual one has.
-  started_ = start_thread(thread_, kStackBytes, &Copier::main, this) || start_thread(thread_, 0, &Copier::main, this);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  started_ = start_quiet_thread(thread_, kStackBytes, &Copier::main, this);
 }
 
 void Copier::stop() {

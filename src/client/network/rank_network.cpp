@@ -143,6 +143,7 @@ RankNetwork::~RankNetwork() {
   if (watches_) ucx_.unset_event_handler(kUnmapEvent, note_unmapped, &unmapped_ranges());
   if (trial_memory_ != nullptr) ucx_.mem_unmap(context_, trial_memory_);
   if (segment_memory_ != nullptr) ucx_.mem_unmap(context_, segment_memory_);
+  if (stays_open_) return;
   if (worker_ != nullptr) ucx_.worker_destroy(worker_);
   if (context_ != nullptr) ucx_.cleanup(context_);
 }
@@ -154,7 +155,7 @@ void RankNetwork::abandon() {
   (void)trial_.release();  // not mapped here
   worker_ = nullptr;
   context_ = nullptr;
-  bell_ = nullptr;
+  bells_.clear();
 }
 
 UnmappedRanges* RankNetwork::unmapped() {
@@ -199,7 +200,7 @@ ucs_status_t RankNetwork::greeted(void* network, const void* header, std::size_t
   std::memcpy(&message, header, sizeof(message));
   if (message.what != RankMessage::kHello) return UCS_OK;
   self->answers_.push_back(Answer{parameters->reply_ep, RankMessage{RankMessage::kHere, 0, message.world_rank}});
-  if (message.serves != 0) self->bell_ = parameters->reply_ep;
+  self->bells_[message.process] = parameters->reply_ep;
   return UCS_OK;
 }
 
@@ -210,22 +211,28 @@ void RankNetwork::progress() {
     send(answers_[answers_sent_].to, answers_[answers_sent_].message);
 }
 
-void RankNetwork::ring() {
-  if (bell_ == nullptr || worker_ == nullptr) return;
+void RankNetwork::ring(std::uint32_t process) {
+  const auto bell = bells_.find(process);
+  if (bell == bells_.end() || worker_ == nullptr) return;
   static constexpr RankMessage kRing{RankMessage::kDoorbell, 0, 0};
-  send(bell_, kRing);
+  send(bell->second, kRing);
   for (int i = 0; i < 64 && ringing_ != 0; ++i) (void)ucx_.worker_progress(worker_);
 }
 
-void RankNetwork::leave(SegmentHeader& header, std::uint32_t service) {
+void RankNetwork::leave(SegmentHeader& header) {
   constexpr std::chrono::seconds kPatience{1};
   constexpr std::chrono::microseconds kBetweenLooks{50};
   header.rank_quiet.store(kRankLeaves, std::memory_order_seq_cst);
-  if (header.service_sleeping.load(std::memory_order_seq_cst) != 0) ring();
+  // A connection may be half made: UCX 1.13 ends the process when one such is closed.
+  stays_open_ = (header.dpu_calls.load(std::memory_order_acquire) & kDpuCalls) != 0;
+  const auto process = [&header] { return header.dpu_process.load(std::memory_order_seq_cst); };
+  if (header.service_sleeping.load(std::memory_order_seq_cst) != 0) ring(process());
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  const std::atomic<std::uint32_t>& proof = header.proofs[service % kMaxServices];
-  while (proof.load(std::memory_order_acquire) != kRankLeaves && header.fatal.load() == 0 &&
-         std::chrono::steady_clock::now() < deadline) {
+  const auto proven = [&] {
+    const std::uint32_t number = process();
+    return header.proofs[proof_place(number)].load(std::memory_order_acquire) == proof_of(number, kRankLeaves);
+  };
+  while (!proven() && header.fatal.load() == 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kBetweenLooks);
   }
 }

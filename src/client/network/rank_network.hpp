@@ -1,5 +1,6 @@
 // This rank's end of the network to the service processes on its DPU. They read and write its memory by themselves; the
-// rank lets its network work only while it is wired up in attach(), and when a sleeping service process is rung.
+// rank lets its network work only while it is wired up in attach(), when a sleeping service process is rung, and while
+// another service process would like to connect (call_listener.hpp).
 //
 // Thread rule: the owner locks.
 #pragma once
@@ -10,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.hpp"
@@ -31,13 +33,15 @@ class RankNetwork final : public Registrar {
   // For the service processes.
   [[nodiscard]] const RankAddress& address() const { return address_; }
   void progress();
-  // Wakes the service process that serves this rank.
-  void ring();
-  // Before the memory that service processes look at goes away: until `service` has said that they do so no more, or
-  // the job ends, or a second has passed.
-  void leave(SegmentHeader& header, std::uint32_t service);
-  // Rings that the network has not taken yet.
-  [[nodiscard]] bool ringing() const { return ringing_ != 0; }
+  // Wakes a service process, by the number of its process. Nothing where it is not connected: it is awake then.
+  void ring(std::uint32_t process);
+  // Before the memory that service processes look at goes away: until the one that serves this rank has said that they
+  // do so no more, or the job ends, or a second has passed.
+  void leave(SegmentHeader& header);
+  // There are rings that the network has not taken yet, or another service process would like to connect.
+  [[nodiscard]] bool has_work(const SegmentHeader& header) const {
+    return ringing_ != 0 || (header.dpu_calls.load(std::memory_order_acquire) & kDpuCalls) != 0;
+  }
   // Memory that the program gives back, as far as it can be known; null: it cannot.
   [[nodiscard]] UnmappedRanges* unmapped();
   // Leaves UCX as it is, for good: in a forked child, where nothing here is its own, and where closing is not safe.
@@ -66,7 +70,7 @@ class RankNetwork final : public Registrar {
   };
   std::unique_ptr<void, Unmap> trial_;
   ucp_mem_h trial_memory_ = nullptr;
-  ucp_ep_h bell_ = nullptr;  // UCX's, of the service process that serves this rank
+  std::unordered_map<std::uint32_t, ucp_ep_h> bells_;  // UCX's, by number of the process
   struct Answer {
     ucp_ep_h to;
     RankMessage message;
@@ -76,6 +80,7 @@ class RankNetwork final : public Registrar {
   std::uint32_t ringing_ = 0;
   RankAddress address_;
   bool watches_ = false;
+  bool stays_open_ = false;
 };
 
 }  // namespace outrigger::client

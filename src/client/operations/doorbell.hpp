@@ -26,7 +26,7 @@ class Doorbell {
   // Unlocks, then rings if the service process slept when something was posted.
   void unlock_and_ring(Lock& lock) {
     const bool due = std::exchange(due_, false);
-    if (due && network_ != nullptr) network_->ring();
+    if (due && network_ != nullptr) network_->ring(header_.dpu_process.load(std::memory_order_seq_cst));
     lock.unlock();
     if (due && network_ == nullptr) ring();
   }

@@ -18,7 +18,7 @@ namespace outrigger::fabric::dpu {
 
 class AliasTrial {
  public:
-  // `self`: the number of this service process on the DPU. `ended` is called once, from within Rma::deliver() or
+  // `self`: the place of this service process's proof. `ended` is called once, from within Rma::deliver() or
   // give_up(). `remote` must outlive this.
   AliasTrial(Rma& rma, const RemoteMemory& remote, const std::shared_ptr<Importer>& importer, const ExportTrial& offer,
              std::uint32_t self, std::function<void(bool works)> ended);

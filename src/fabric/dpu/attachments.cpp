@@ -1,6 +1,7 @@
 #include "fabric/dpu/attachments.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
@@ -29,7 +30,22 @@ void Attachments::use_imports(const std::shared_ptr<Importer>& importer, ImportC
   imports_ = &imports;
 }
 
+// One that stands by starts when ranks are at work, and these may have left before it is there: what has been said of
+// them is heard to the end first. Within a machine UCX complains of ranks that are gone.
 Status Attachments::add(WorldRank rank, bool serves, const RankAddress& address) {
+  if (!options_.stands_by) return begin(rank, serves, address);
+  waiting_.push_back(Waiting{rank, address});
+  return Done{};
+}
+
+void Attachments::connect_waiting() {
+  for (const Waiting& one : std::exchange(waiting_, {})) {
+    const Status begun = begin(one.rank, false, one.address);
+    if (!begun) attached_.push_back(Attached{Attached::What::failed, one.rank, begun.error()});
+  }
+}
+
+Status Attachments::begin(WorldRank rank, bool serves, const RankAddress& address) {
   const Result<RemoteRank*> added = connect(rank, serves, address);
   if (!added) return Error{added.error()};
   RemoteRank& here = *added.value();
@@ -60,8 +76,9 @@ Result<RemoteRank*> Attachments::connect(WorldRank rank, bool serves, const Rank
   added->since = Clock::now();
   added->mirror = mirror;
   added->offer = address.trial;
+  added->in_no_hurry = options_.stands_by;
   added->remote = std::move(remote).value();
-  added->reader = std::make_unique<PostReader>(*added->remote, node_, rank, world_size_);
+  added->reader = std::make_unique<PostReader>(*added->remote, node_, rank, world_size_, !options_.stands_by);
   added->remote->on_replaced = [this, rank](RegionId region) {
     if (RankMemory* memory = node_.rank(rank)) (void)memory->drop_region(region);
     if (imports_ != nullptr) imports_->forget(rank, region);
@@ -70,12 +87,12 @@ Result<RemoteRank*> Attachments::connect(WorldRank rank, bool serves, const Rank
 }
 
 void Attachments::say_hello(RemoteRank& rank) {
-  rank.hello = RankMessage{RankMessage::kHello, rank.serves ? 1U : 0U, rank.rank.value()};
+  const RankMessage& hello = hellos_.emplace_back(RankMessage{RankMessage::kHello, process_, rank.rank.value()});
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   parameters.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
-  const ucs_status_ptr_t request = ucp_am_send_nbx(rank.remote->endpoint(), kRankMessageId, &rank.hello,
-                                                   sizeof(rank.hello), nullptr, 0, &parameters);
+  const ucs_status_ptr_t request =
+      ucp_am_send_nbx(rank.remote->endpoint(), kRankMessageId, &hello, sizeof(hello), nullptr, 0, &parameters);
   if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
 }
 
@@ -83,6 +100,7 @@ void Attachments::answered(WorldRank number) {
   RemoteRank* rank = ranks_.find(number);
   if (rank == nullptr || rank->stage != Stage::connecting) return;
   rank->stage = Stage::wired;
+  if (rank->in_no_hurry) rank->since = Clock::now();
   tell(*rank, Attached::What::wired);
 }
 
@@ -100,6 +118,7 @@ std::optional<Attached> Attachments::next() {
 }
 
 void Attachments::look_after(Clock::time_point now) {
+  connect_waiting();
   for (const auto& [number, rank] : ranks_.all()) {
     if (rank->stage >= Stage::reached) continue;
     if (rank->remote->broken()) {
@@ -110,7 +129,8 @@ void Attachments::look_after(Clock::time_point now) {
       if (now - rank->trial_since >= options_.attach_limit) rank->trial->give_up();
       continue;
     }
-    if (now - rank->since < options_.attach_limit) continue;
+    const bool awaited = rank->in_no_hurry && rank->stage == Stage::connecting;
+    if (awaited || now - rank->since < options_.attach_limit) continue;
     tell(*rank, Attached::What::failed,
          rank->stage == Stage::connecting ? "it does not answer over the network"
                                           : "its memory is reached only with its own help (" + lanes_ + ")");
@@ -122,9 +142,9 @@ void Attachments::step(RemoteRank& rank) {
   if (rank.is_reached() && rank.serves && rank.reader->quiet() == kRankLeaves) leave(rank);
 }
 
-void Attachments::write_proof(RemoteRank& rank, std::uint32_t proof, Rma::Done done) {
-  std::atomic<std::uint32_t>& place = rank.mirror.header().proofs[self_];
-  place.store(proof, std::memory_order_relaxed);
+void Attachments::write_proof(RemoteRank& rank, std::uint32_t of_rank_quiet, Rma::Done done) {
+  std::atomic<std::uint32_t>& place = rank.mirror.header().proofs[proof_place(process_)];
+  place.store(proof_of(process_, of_rank_quiet), std::memory_order_relaxed);
   rank.remote->store(&place, sizeof(place), std::move(done));
 }
 
@@ -140,14 +160,19 @@ void Attachments::prove(RemoteRank& rank) {
 void Attachments::read_proof(WorldRank number) {
   RemoteRank* rank = ranks_.find(number);
   if (rank == nullptr) return;
-  const std::span<std::byte> to = std::as_writable_bytes(std::span(&rank->proof, 1));
-  rank->remote->fetch_to(&rank->mirror.header().proofs[self_], to, [this, number](bool ok) { proof_read(number, ok); });
+  const auto& place = rank->mirror.header().proofs[proof_place(process_)];
+  const auto came = [this, number](std::span<const std::byte> bytes) {
+    std::uint32_t proof = 0;
+    if (bytes.size() == sizeof(proof)) std::memcpy(&proof, bytes.data(), sizeof(proof));
+    proof_read(number, proof);
+  };
+  rank->remote->look_at(&place, sizeof(std::uint32_t), came);
 }
 
-void Attachments::proof_read(WorldRank number, bool ok) {
+void Attachments::proof_read(WorldRank number, std::uint32_t proof) {
   RemoteRank* rank = ranks_.find(number);
   if (rank == nullptr || rank->stage != Stage::proving) return;
-  if (ok && rank->proof == kRankQuiet) return try_alias(*rank);
+  if (proof == proof_of(process_, kRankQuiet)) return try_alias(*rank);
   tell(*rank, Attached::What::failed, "what is written to its memory does not arrive");
 }
 
@@ -161,11 +186,13 @@ void Attachments::try_alias(RemoteRank& rank) {
     here->alias = works;
     tell(*here, Attached::What::reached);
   };
-  rank.trial = std::make_unique<AliasTrial>(ranks_.rma(), *rank.remote, importer_, *rank.offer, self_, ended);
+  rank.trial = std::make_unique<AliasTrial>(ranks_.rma(), *rank.remote, importer_, *rank.offer,
+                                            static_cast<std::uint32_t>(proof_place(process_)), ended);
 }
 
 // Its moves end as what they have begun ends.
 void Attachments::drop(WorldRank rank) {
+  std::erase_if(waiting_, [rank](const Waiting& one) { return one.rank == rank; });
   ranks_.erase(rank);
   if (imports_ != nullptr) imports_->forget(rank);
 }

@@ -13,6 +13,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "fabric/dpu/alias.hpp"
@@ -34,9 +35,10 @@ struct Attached {
 
 class Attachments {
  public:
-  Attachments(const DpuOptions& options, HostFabric& node, RemoteRanks& ranks, std::uint32_t self,
+  // `process`: the number of this one among all that have been started for the host.
+  Attachments(const DpuOptions& options, HostFabric& node, RemoteRanks& ranks, std::uint32_t process,
               std::uint32_t world_size)
-      : options_(options), node_(node), ranks_(ranks), self_(self), world_size_(world_size) {}
+      : options_(options), node_(node), ranks_(ranks), process_(process), world_size_(world_size) {}
   // Memory that ranks export is imported from now on.
   void use_imports(const std::shared_ptr<Importer>& importer, ImportCache& imports);
 
@@ -54,25 +56,34 @@ class Attachments {
   void step(RemoteRank& rank);
 
  private:
+  void connect_waiting();
+  [[nodiscard]] Status begin(WorldRank rank, bool serves, const RankAddress& address);
   [[nodiscard]] Result<RemoteRank*> connect(WorldRank rank, bool serves, const RankAddress& address);
   void say_hello(RemoteRank& rank);
   void prove(RemoteRank& rank);
   void read_proof(WorldRank number);
-  void proof_read(WorldRank number, bool ok);
+  void proof_read(WorldRank number, std::uint32_t proof);
   void try_alias(RemoteRank& rank);
   void leave(RemoteRank& rank);
-  void write_proof(RemoteRank& rank, std::uint32_t proof, Rma::Done done);
+  void write_proof(RemoteRank& rank, std::uint32_t of_rank_quiet, Rma::Done done);
   void tell(RemoteRank& rank, Attached::What what, const std::string& reason = {});
+
+  struct Waiting {
+    WorldRank rank;
+    RankAddress address;
+  };
 
   const DpuOptions& options_;
   HostFabric& node_;
   RemoteRanks& ranks_;
-  std::uint32_t self_;
+  std::uint32_t process_;
   std::uint32_t world_size_;
   std::shared_ptr<Importer> importer_;  // null: there is no alias
   ImportCache* imports_ = nullptr;
   std::string lanes_;
+  std::vector<Waiting> waiting_;  // to be connected
   std::deque<Attached> attached_;
+  std::deque<RankMessage> hellos_;  // UCX may send them when their ranks are gone
 };
 
 }  // namespace outrigger::fabric::dpu

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cassert>
 #include <memory>
-#include <span>
 #include <utility>
 
 namespace outrigger::fabric::dpu {
@@ -22,25 +21,14 @@ void Completions::step(RemoteRank& rank) {
   if (rank.line_changed && !rank.line_under_way) tell_line(rank);
 }
 
-void Completions::store_result(RemoteRank& rank, SlotIndex slot) {
-  const OperationSlot& done = rank.mirror.slot(slot);
-  rank.remote->store(&done.result, sizeof(done.result), [](bool /*ok*/) {});
-  // The mirror's copy is what was decoded; the rank has no hand in it.
-  const LocalRef marks = done.body.marks;
-  const std::uint32_t count = done.body.group_size;
-  const RankMemory* memory = node_.rank(rank.rank);
-  if (done.body.request != static_cast<std::uint16_t>(SlotRequest::operation) || memory == nullptr) return;
-  const std::byte* here = memory->mapped(RegionId{marks.region}, marks.address, count);
-  if (here == nullptr || count == 0) return;
-  rank.remote->put(MemoryRef{rank.rank, RegionId{marks.region}, marks.address}, std::span(here, count),
-                   [](MoveStatus /*status*/) {});
-}
-
 void Completions::tell_completions(RemoteRank& rank) {
   assert(!rank.telling && "results of one turn are in place before those of the next are written");
   rank.telling = true;
   std::vector<SlotIndex> slots = std::exchange(rank.completed, {});
-  for (const SlotIndex slot : slots) store_result(rank, slot);
+  for (const SlotIndex slot : slots) {
+    const SlotResult& result = rank.mirror.slot(slot).result;
+    rank.remote->store(&result, sizeof(result), [](bool /*ok*/) {});
+  }
   rank.remote->when_flushed([this, number = rank.rank, slots = std::move(slots)](bool ok) {
     if (ok) tell_states(number, slots);
   });

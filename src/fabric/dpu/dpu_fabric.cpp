@@ -14,20 +14,22 @@ constexpr std::chrono::milliseconds kLookAtRanks{250};  // a doorbell that is lo
 
 }  // namespace
 
-Result<std::unique_ptr<DpuFabric>> DpuFabric::open(DpuOptions options, HostFabric& node, std::uint32_t self,
+Result<std::unique_ptr<DpuFabric>> DpuFabric::open(DpuOptions options, HostFabric& node, std::uint32_t process,
                                                    std::uint32_t world_size) {
-  std::unique_ptr<DpuFabric> fabric(new DpuFabric(std::move(options), node, self, world_size));
+  std::unique_ptr<DpuFabric> fabric(new DpuFabric(std::move(options), node, process, world_size));
   if (Status opened = fabric->open_network(); !opened) return Error{opened.error()};
   return fabric;
 }
 
-DpuFabric::DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t self, std::uint32_t world_size)
+DpuFabric::DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t process, std::uint32_t world_size)
     : options_(std::move(options)),
       node_(node),
-      attachments_(options_, node, *this, self, world_size),
+      attachments_(options_, node, *this, process, world_size),
       moves_(options_, *this),
-      completions_(node, *this),
-      sleep_notices_(*this) {}
+      marks_(node, *this),
+      completions_(*this),
+      sleep_notices_(*this),
+      take_over_(*this) {}
 
 DpuFabric::~DpuFabric() {
   RemoteRanks::drop_all();
@@ -43,18 +45,14 @@ Status DpuFabric::open_network() {
   if (options_.alias && exports_memory(context.value().get())) {
     Result<ucx::Context> imports = ucx::Context::open_for_memory(options_.transports, true);
     if (imports) {
-      use_imports(imports.value().get());
+      importer_ = std::make_shared<UcxImporter>(imports.value().get());
+      imports_.emplace(importer_);
+      attachments_.use_imports(importer_, *imports_);
+      moves_.use_imports(*imports_);
       return RemoteRanks::open(std::move(imports).value(), *this);
     }
   }
   return RemoteRanks::open(std::move(context).value(), *this);
-}
-
-void DpuFabric::use_imports(ucp_context_h context) {
-  importer_ = std::make_shared<UcxImporter>(context);
-  imports_.emplace(importer_);
-  attachments_.use_imports(importer_, *imports_);
-  moves_.use_imports(*imports_);
 }
 
 // Answers to hellos, and doorbells: of ranks that believe that this process sleeps, though it may have been kept awake.
@@ -69,7 +67,7 @@ ucs_status_t DpuFabric::arrived(std::span<const std::byte> header, void* /*data*
 }
 
 void DpuFabric::step(RemoteRank& rank) {
-  const bool served = rank.is_reached() && rank.serves;
+  const bool served = rank.is_known() && rank.serves;
   if (rank.stage == RemoteRank::Stage::wired || (served && !rank.left)) {
     if (rank.sleep != RemoteRank::Sleep::asleep) rank.reader->poll();
   }
@@ -78,9 +76,11 @@ void DpuFabric::step(RemoteRank& rank) {
 }
 
 bool DpuFabric::progress() {
-  bool worked = moves_.start_chunks();
+  bool worked = moves_.start_chunks() || !marks_.all_in_place();
+  marks_.write();
   (void)worker().progress();
   worked |= rma().deliver() && moves_in_flight() != 0;
+  if (marks_.on_in_place) marks_.on_in_place();
   for (const auto& [number, rank] : all()) {
     worked |= rank->reader->reads() || rank->telling;
     step(*rank);
@@ -106,6 +106,7 @@ Result<std::uint64_t> DpuFabric::base_of(WorldRank number, RegionId region) {
 }
 
 void DpuFabric::look_after(Clock::time_point now, const Business& /*business*/) {
+  take_over_.look_after();
   if (const auto rank = attachments_.unreachable(now)) {
     failure_ = PortFailure{"the connection to rank " + std::to_string(rank->value()) + " broke (" + lanes() + ")"};
   }
@@ -117,7 +118,7 @@ std::optional<DpuFabric::Clock::duration> DpuFabric::sleep_limit(Clock::time_poi
 }
 
 bool DpuFabric::may_sleep() {
-  const bool idle = moves_in_flight() == 0;
+  const bool idle = moves_in_flight() == 0 && marks_.all_in_place();
   return sleep_notices_.all_know() && idle;
 }
 
@@ -135,6 +136,7 @@ void DpuFabric::send(SpId to, std::span<const std::byte> message) {
 
 void DpuFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
   node_.mark_delivered(destination, slot, source);
+  marks_.add(destination, slot, source);
 }
 
 void DpuFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {

@@ -2,7 +2,8 @@
 //
 //   posts        read from each rank's segment into a mirror (post_reader.hpp)
 //   moves        from one rank's memory to another's (rank_moves.hpp)
-//   completions  written into the ranks' segments (completions.hpp)
+//   marks        of what has been delivered, written into the ranks' segments (delivered_marks.hpp, marks_first.hpp)
+//   completions  the same (completions.hpp)
 //
 // Messages to other service processes of the DPU, open slots and marks are the node fabric's, which has the mirrors.
 //
@@ -17,10 +18,12 @@
 #include "fabric/dpu/alias.hpp"
 #include "fabric/dpu/attachments.hpp"
 #include "fabric/dpu/completions.hpp"
+#include "fabric/dpu/delivered_marks.hpp"
 #include "fabric/dpu/dpu_options.hpp"
 #include "fabric/dpu/rank_moves.hpp"
 #include "fabric/dpu/remote_ranks.hpp"
 #include "fabric/dpu/sleep_notices.hpp"
+#include "fabric/dpu/take_over.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "fabric/port.hpp"
@@ -31,13 +34,13 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
  public:
   using Clock = Port::Clock;
 
-  // `node`: holds the mirrors and the rings to the other service processes here; must outlive this. `self`: the number
-  // of this service process on the DPU.
-  [[nodiscard]] static Result<std::unique_ptr<DpuFabric>> open(DpuOptions options, HostFabric& node, std::uint32_t self,
-                                                               std::uint32_t world_size);
+  // `node`: holds the mirrors and the rings to the other service processes here; must outlive this. `process`: the
+  // number of this one among all that have been started for the host.
+  [[nodiscard]] static Result<std::unique_ptr<DpuFabric>> open(DpuOptions options, HostFabric& node,
+                                                               std::uint32_t process, std::uint32_t world_size);
   ~DpuFabric() override;
 
-  // Begins to connect. Error: it cannot.
+  // Begins to connect, at once or (one that stands by) in look_after(). Error: it cannot.
   [[nodiscard]] Status add_rank(WorldRank rank, bool serves, const RankAddress& address) {
     return attachments_.add(rank, serves, address);
   }
@@ -45,6 +48,11 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
   [[nodiscard]] std::optional<Attached> next_attached() { return attachments_.next(); }
   void drop_rank(WorldRank rank) { attachments_.drop(rank); }
   [[nodiscard]] const std::string& lanes() const { return attachments_.lanes(); }
+
+  // Where this process takes the place of one that has died.
+  [[nodiscard]] TakeOver& take_over() { return take_over_; }
+  // What the engine says goes by a fabric that waits for these (marks_first.hpp).
+  [[nodiscard]] DeliveredMarks& marks() { return marks_; }
 
   // Where a registered range of a rank begins; waits for its key.
   [[nodiscard]] Result<std::uint64_t> base_of(WorldRank rank, RegionId region);
@@ -74,9 +82,8 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
 
  private:
-  DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t self, std::uint32_t world_size);
+  DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t process, std::uint32_t world_size);
   [[nodiscard]] Status open_network();
-  void use_imports(ucp_context_h context);
   ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) override;
   void step(RemoteRank& rank);
 
@@ -86,8 +93,10 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
   std::optional<ImportCache> imports_;
   Attachments attachments_;
   RankMoves moves_;
+  DeliveredMarks marks_;
   Completions completions_;
   SleepNotices sleep_notices_;
+  TakeOver take_over_;
   std::optional<PortFailure> failure_;
 };
 

@@ -7,8 +7,9 @@
 
 namespace outrigger::fabric::dpu {
 
-PostReader::PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, std::uint32_t world_size)
-    : remote_(remote), node_(node), rank_(rank), world_size_(world_size) {
+PostReader::PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, std::uint32_t world_size,
+                       bool from_start)
+    : remote_(remote), node_(node), rank_(rank), world_size_(world_size), reads_posts_(from_start) {
   static_assert(offsetof(SegmentHeader, rank_sleeping) - offsetof(SegmentHeader, ring_tail) ==
                 offsetof(Line, rank_sleeping));
   static_assert(offsetof(SegmentHeader, rank_base_address) - offsetof(SegmentHeader, ring_tail) ==
@@ -16,25 +17,39 @@ PostReader::PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, s
   static_assert(offsetof(SegmentHeader, rank_quiet) - offsetof(SegmentHeader, ring_tail) == offsetof(Line, rank_quiet));
 }
 
+void PostReader::resume(std::uint32_t tail, std::vector<SlotIndex> slots, Rma::Done done) {
+  reads_posts_ = true;
+  fetched_ = tail;
+  seen_tail_ = tail;
+  batch_ = std::make_shared<Batch>(Batch{this, 0, false, std::move(slots), std::move(done)});
+  read_arguments(batch_);
+}
+
 void PostReader::poll() {
   if (polling_ || batch_ || remote_.broken()) return;
   polling_ = true;
   const SegmentHeader& header = remote_.mirror().header();
-  remote_.fetch_to(&header.ring_tail, std::as_writable_bytes(std::span(&line_, 1)),
-                   [this, alive = std::weak_ptr(alive_)](bool ok) {
-                     if (alive.expired()) return;
-                     polling_ = false;
-                     if (ok) line_came();
-                     for (const Rma::Done& looked : std::exchange(looked_, std::exchange(looked_later_, {})))
-                       looked(ok);
-                   });
+  const bool for_posts = reads_posts_;
+  const auto came = [this, for_posts, alive = std::weak_ptr(alive_)](std::span<const std::byte> bytes) {
+    if (alive.expired()) return;
+    polling_ = false;
+    const bool ok = bytes.size() == sizeof(Line);
+    if (ok) {
+      Line line;
+      std::memcpy(&line, bytes.data(), sizeof(line));
+      line_came(line, for_posts);
+    }
+    for (const Rma::Done& looked : std::exchange(looked_, std::exchange(looked_later_, {}))) looked(ok);
+  };
+  remote_.look_at(&header.ring_tail, sizeof(Line), came);
 }
 
-void PostReader::line_came() {
+void PostReader::line_came(const Line& line, bool for_posts) {
   SegmentHeader& header = remote_.mirror().header();
-  header.rank_sleeping.store(line_.rank_sleeping, std::memory_order_relaxed);
-  quiet_ = line_.rank_quiet;
-  seen_tail_ = line_.ring_tail;
+  header.rank_sleeping.store(line.rank_sleeping, std::memory_order_relaxed);
+  quiet_ = line.rank_quiet;
+  if (!for_posts || batch_) return;  // a look that has begun before resume()
+  seen_tail_ = line.ring_tail;
   const std::uint32_t posted = seen_tail_ - fetched_;
   if (posted == 0) return;
   if (posted > kSlotCount) return header.ring_tail.store(seen_tail_, std::memory_order_release);
@@ -44,7 +59,7 @@ void PostReader::line_came() {
 void PostReader::read_ring() {
   const std::uint32_t until_wrap = kSlotCount - fetched_ % kSlotCount;
   const std::uint32_t posts = std::min({seen_tail_ - fetched_, until_wrap, kMostAtOnce});
-  batch_ = std::make_shared<Batch>(Batch{this, posts, false, {}});
+  batch_ = std::make_shared<Batch>(Batch{this, posts, false, {}, {}});
   const auto& first = remote_.mirror().ring_entry(fetched_);
   remote_.fetch(&first, posts * sizeof(first), [this, batch = batch_, alive = std::weak_ptr(alive_)](bool ok) {
     if (alive.expired()) return;
@@ -75,9 +90,7 @@ void PostReader::read_slots(const BatchPtr& batch) {
 void PostReader::read_arguments(const BatchPtr& batch) {
   // Published when every copy of this pointer is gone.
   const std::shared_ptr<void> all(nullptr, [this, batch, alive = std::weak_ptr(alive_)](void*) {
-    if (alive.expired()) return;
-    if (batch_ != batch) return;
-    batch->failed ? batch_.reset() : publish(batch->posts);
+    if (!alive.expired() && batch_ == batch) arguments_came(batch);
   });
   stage_ = all;
   for (const SlotIndex slot : batch->slots) {
@@ -88,12 +101,20 @@ void PostReader::read_arguments(const BatchPtr& batch) {
   stage_.reset();
 }
 
+void PostReader::arguments_came(const BatchPtr& batch) {
+  if (batch->resumed) {
+    batch_.reset();
+    return batch->resumed(!batch->failed);
+  }
+  batch->failed ? batch_.reset() : publish(batch->posts);
+}
+
 void PostReader::read_arguments_of(const BatchPtr& batch, const SlotRequestBody& body) {
   if (body.request != static_cast<std::uint16_t>(SlotRequest::operation)) return;
   const std::uint64_t ranks = body.group_size;
   if (ranks == 0 || ranks > std::min(kMaxGroupSize, world_size_)) return;
   read_array(batch, body.members, ranks * sizeof(std::uint32_t), false);
-  read_array(batch, body.marks, ranks, true);
+  read_array(batch, body.marks, ranks, !batch->resumed);
   if (body.send.extents.region != 0) read_array(batch, body.send.extents, ranks * sizeof(PairExtent), false);
   if (body.receive.extents.region != 0) read_array(batch, body.receive.extents, ranks * sizeof(PairExtent), false);
   know_range(batch, body.send.base);
@@ -116,10 +137,18 @@ void PostReader::read_array(const BatchPtr& batch, LocalRef ref, std::uint64_t b
     std::byte* here = memory->mapped(region, ref.address, bytes);
     if (here == nullptr) return;
     if (zeroed) return static_cast<void>(std::memset(here, 0, bytes));
-    const std::span<std::byte> to(here, bytes);
-    remote_.get(MemoryRef{WorldRank{}, region, ref.address}, to, [batch, stage](MoveStatus status) {
+    // The mirror may be gone when it ends.
+    const auto came = std::make_shared<std::vector<std::byte>>(bytes);
+    const auto copy = [this, came, region, ref](bool read) {
+      RankMemory* now = node_.rank(rank_);
+      std::byte* to = read && now != nullptr ? now->mapped(region, ref.address, came->size()) : nullptr;
+      if (to != nullptr) std::ranges::copy(*came, to);
+    };
+    const auto ended = [copy, came, batch, stage, alive = std::weak_ptr(alive_)](MoveStatus status) {
       batch->failed = batch->failed || status == MoveStatus::owner_lost;
-    });
+      if (!alive.expired()) copy(status == MoveStatus::ok);
+    };
+    remote_.get(MemoryRef{WorldRank{}, region, ref.address}, *came, ended);
   });
 }
 

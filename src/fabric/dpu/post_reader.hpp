@@ -23,8 +23,13 @@ class PostReader {
   // Posts of one batch, before the rank's line is looked at again.
   static constexpr std::uint32_t kMostAtOnce = 64;
 
-  // Both must outlive the reader; `node` has the rank's mirror.
-  PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, std::uint32_t world_size);
+  // Both must outlive the reader; `node` has the rank's mirror. `from_start`: posts are read as soon as there are any;
+  // else from resume() on.
+  PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, std::uint32_t world_size, bool from_start);
+
+  // In place of another: of what was posted before `tail` these slots are not done. Reads their
+  // arguments, with the marks of what has been delivered; then `done`.
+  void resume(std::uint32_t tail, std::vector<SlotIndex> slots, Rma::Done done);
 
   // Looks at the rank's line, unless it is being looked at.
   void poll();
@@ -49,23 +54,25 @@ class PostReader {
     std::uint32_t posts;
     bool failed = false;
     std::vector<SlotIndex> slots;
+    Rma::Done resumed{};  // of resume()
   };
   using BatchPtr = std::shared_ptr<Batch>;
 
-  void line_came();
+  void line_came(const Line& line, bool for_posts);
   void read_ring();
   void read_slots(const BatchPtr& batch);
   void read_arguments(const BatchPtr& batch);
   void read_arguments_of(const BatchPtr& batch, const SlotRequestBody& body);
   void read_array(const BatchPtr& batch, LocalRef ref, std::uint64_t bytes, bool zeroed);
   void know_range(const BatchPtr& batch, LocalRef ref);
+  void arguments_came(const BatchPtr& batch);
   void publish(std::uint32_t posts);
 
   RemoteMemory& remote_;
   HostFabric& node_;
   WorldRank rank_;
   std::uint32_t world_size_;
-  Line line_;
+  bool reads_posts_;
   bool polling_ = false;
   std::uint32_t seen_tail_ = 0;
   std::uint32_t fetched_ = 0;

@@ -47,12 +47,28 @@ RemoteMemory::~RemoteMemory() {
   for (Rma::Done& done : awaiting_flush_) rma_.later([done = std::move(done)] { done(false); });
 }
 
-void RemoteMemory::fetch(const void* part, std::size_t bytes, Rma::Done done) {
-  fetch_to(part, std::span(const_cast<std::byte*>(static_cast<const std::byte*>(part)), bytes), std::move(done));
+// A read may end, and bytes may come, after this and the mirror are gone: UCX does not always call off what is under
+// way when a connection is closed. So what is read into, and the key, stay for as long as that takes.
+void RemoteMemory::fetch_bytes(const void* part, const std::shared_ptr<std::vector<std::byte>>& to, Rma::Done done) {
+  rma_.get(endpoint(), address_of(part), segment_->key(), *to,
+           [to, segment = segment_, done = std::move(done)](bool ok) { done(ok); });
 }
 
-void RemoteMemory::fetch_to(const void* part, std::span<std::byte> to, Rma::Done done) {
-  rma_.get(endpoint(), address_of(part), segment_->key(), to, std::move(done));
+void RemoteMemory::fetch(const void* part, std::size_t bytes, Rma::Done done) {
+  const auto came = std::make_shared<std::vector<std::byte>>(bytes);
+  auto* to = const_cast<std::byte*>(static_cast<const std::byte*>(part));
+  fetch_bytes(part, came, [to, came, done = std::move(done), alive = std::weak_ptr(alive_)](bool ok) {
+    const bool copies = ok && !alive.expired();
+    if (copies) std::ranges::copy(*came, to);
+    done(copies);
+  });
+}
+
+void RemoteMemory::look_at(const void* part, std::size_t bytes, Came came) {
+  const auto room = std::make_shared<std::vector<std::byte>>(bytes);
+  fetch_bytes(part, room, [room, came = std::move(came)](bool ok) {
+    came(ok ? std::span<const std::byte>(*room) : std::span<const std::byte>());
+  });
 }
 
 // A copy, because networks may read what is put when they get to it. The rank must not see a count of completions
@@ -60,7 +76,8 @@ void RemoteMemory::fetch_to(const void* part, std::span<std::byte> to, Rma::Done
 void RemoteMemory::store(const void* part, std::size_t bytes, Rma::Done done) {
   const auto* first = static_cast<const std::byte*>(part);
   const auto copy = std::make_shared<const std::vector<std::byte>>(first, first + bytes);
-  rma_.put(endpoint(), address_of(part), segment_->key(), *copy, [copy, done = std::move(done)](bool ok) { done(ok); });
+  rma_.put(endpoint(), address_of(part), segment_->key(), *copy,
+           [copy, segment = segment_, done = std::move(done)](bool ok) { done(ok); });
 }
 
 void RemoteMemory::when_flushed(Rma::Done done) {
@@ -99,13 +116,13 @@ void RemoteMemory::with_range(RegionId region, const std::function<void(const Re
 }
 
 void RemoteMemory::load_range(std::uint32_t index) {
-  auto entry = std::make_shared<KeyEntry>();
-  const std::span<std::byte> to = std::as_writable_bytes(std::span(entry.get(), 1));
-  fetch_to(&mirror_.key(index), to, [this, index, entry, alive = std::weak_ptr(alive_)](bool ok) {
+  const auto came = [this, index, alive = std::weak_ptr(alive_)](std::span<const std::byte> bytes) {
     if (alive.expired()) return;
-    if (!ok) entry->region = 0;
-    range_loaded(index, *entry);
-  });
+    KeyEntry entry;  // of no region
+    if (bytes.size() == sizeof(entry)) std::memcpy(&entry, bytes.data(), sizeof(entry));
+    range_loaded(index, entry);
+  };
+  look_at(&mirror_.key(index), sizeof(KeyEntry), came);
 }
 
 void RemoteMemory::range_loaded(std::uint32_t index, const KeyEntry& entry) {

@@ -67,9 +67,11 @@ class RemoteMemory {
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] SegmentView mirror() const { return mirror_; }
 
-  // Reads or writes a part of the segment, from and to the mirror.
+  // Reads or writes a part of the segment, from and to the mirror. `part` is there.
   void fetch(const void* part, std::size_t bytes, Rma::Done done);
-  void fetch_to(const void* part, std::span<std::byte> to, Rma::Done done);
+  // What has come goes to `came` alone; nothing: it cannot be had.
+  using Came = std::function<void(std::span<const std::byte> bytes)>;
+  void look_at(const void* part, std::size_t bytes, Came came);
   // What stands in the mirror now; it may change at once.
   void store(const void* part, std::size_t bytes, Rma::Done done);
   // After all that is put so far; several share a flush.
@@ -80,6 +82,7 @@ class RemoteMemory {
   // The id of a range that another has taken the place of since.
   std::function<void(RegionId)> on_replaced;
 
+  // Both spans stay until they are done with, whatever becomes of this and of the rank.
   void get(const MemoryRef& from, std::span<std::byte> to, NodeMemory::Accessed done);
   void put(const MemoryRef& to, std::span<const std::byte> from, NodeMemory::Accessed done);
   // As get(), into memory of another process that `memory` imports; `to` is an address there.
@@ -90,6 +93,7 @@ class RemoteMemory {
 
  private:
   RemoteMemory(Rma& rma, SegmentView mirror) : rma_(rma), mirror_(mirror) {}
+  void fetch_bytes(const void* part, const std::shared_ptr<std::vector<std::byte>>& to, Rma::Done done);
   void load_range(std::uint32_t index);
   void range_loaded(std::uint32_t index, const KeyEntry& entry);
   void flush();

@@ -14,6 +14,7 @@ Status RemoteRanks::open(ucx::Context context, ucx::WorkerEvents& events) {
 }
 
 void RemoteRanks::close() {
+  rma_.forget_ended();
   worker_.reset();
   context_.reset();
   rma_.forget_all();

@@ -15,6 +15,7 @@
 #include "fabric/dpu/post_reader.hpp"
 #include "fabric/dpu/remote_memory.hpp"
 #include "fabric/dpu/rma.hpp"
+#include "fabric/dpu/segment_scan.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/ucx/worker.hpp"
 #include "protocol/rank_message.hpp"
@@ -34,15 +35,19 @@ struct RemoteRank {
   // Attachments.
   enum class Stage { connecting, wired, proving, trying, reached, failed };
   Stage stage = Stage::connecting;
+  bool in_no_hurry = false;  // to connect: it is waited for, however long that takes
   bool left = false;
   Clock::time_point since;
-  RankMessage hello;
-  std::uint32_t proof = 0;           // read back
   std::optional<ExportTrial> offer;  // to try exported handles on
   std::unique_ptr<AliasTrial> trial;
   Clock::time_point trial_since;
   bool alias = false;  // what it exports is imported here
   std::optional<Clock::time_point> broken_since;
+
+  // Of a rank whose service process has died, and which this one serves now (TakeOver).
+  enum class TakenOver { no, to_be_read, being_read, read, yes };
+  TakenOver taken_over = TakenOver::no;
+  std::unique_ptr<SegmentScan> scan;
 
   // Completions.
   std::vector<SlotIndex> completed;  // not yet told
@@ -57,6 +62,10 @@ struct RemoteRank {
   std::uint64_t sleep_attempts = 0;
 
   [[nodiscard]] bool is_reached() const { return stage == Stage::reached; }
+  // What it posts is taken, by way of the mirror.
+  [[nodiscard]] bool is_known() const {
+    return is_reached() && (taken_over == TakenOver::no || taken_over == TakenOver::yes);
+  }
 };
 
 class RemoteRanks : public NodeMemory {
@@ -85,7 +94,7 @@ class RemoteRanks : public NodeMemory {
   [[nodiscard]] Status open(ucx::Context context, ucx::WorkerEvents& events);
   // What waits for a rank's memory is told that it is lost.
   void drop_all() { ranks_.clear(); }
-  // Nobody is called back any more; what callbacks hold is let go.
+  // Nobody is called back any more; what callbacks hold is let go: keys before the worker that they are of.
   void close();
 
  private:

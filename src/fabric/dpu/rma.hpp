@@ -40,7 +40,8 @@ class Rma {
 
   // True when anything had ended.
   bool deliver();
-  // To close: nobody is called back any more.
+  // To close: nobody is called back any more, of what has ended, and then of what never will.
+  void forget_ended() { later_.clear(); }
   void forget_all() {
     later_.clear();
     under_way_.clear();

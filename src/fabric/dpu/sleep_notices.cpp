@@ -44,8 +44,11 @@ void SleepNotices::looked_again(WorldRank number, std::uint64_t attempt, bool ok
 bool SleepNotices::all_know() {
   bool all = true;
   for (const auto& [number, rank] : ranks_.all()) {
-    all = all && rank->stage >= RemoteRank::Stage::reached;  // nothing wakes a sleeper for the steps until then
-    if (!rank->serves || rank->left || rank->remote->broken() || !rank->is_reached()) continue;
+    // Nothing wakes a sleeper for the steps until then but the answer of a rank that is waited for.
+    const bool awaited = rank->in_no_hurry && rank->stage == RemoteRank::Stage::connecting && !rank->serves;
+    all = all && (awaited || rank->stage >= RemoteRank::Stage::reached);
+    if (rank->serves && rank->is_reached() && !rank->is_known()) all = false;
+    if (!rank->serves || rank->left || rank->remote->broken() || !rank->is_known()) continue;
     if (rank->sleep == Sleep::awake) begin(*rank);
     all = all && rank->sleep == Sleep::asleep && !rank->telling && rank->completed.empty() && !rank->line_under_way;
   }

@@ -39,6 +39,7 @@ constexpr std::chrono::seconds kGreetingTime{5};
 constexpr std::chrono::milliseconds kTimeToReadRefusals{1500};
 constexpr int kLookMs = 500;
 constexpr std::size_t kMostSecretBytes = 2048;
+constexpr const char* kNoRings = "no memory for rings between service processes";
 constexpr int kMostWaiting = 16;           // to be accepted
 constexpr std::size_t kMostVisitors = 32;  // at the limit the one that has been there longest goes
 
@@ -141,6 +142,7 @@ class DpuDaemon {
     const Clock::time_point now = Clock::now();
     link_.work(now);
     while (const std::optional<DpuFrame> frame = link_.next()) take(*frame);
+    look_for_hung(now);
     pass_on({Source::clock, 0});
     link_.tick(now);
     if (link_.open()) {
@@ -151,6 +153,13 @@ class DpuDaemon {
     }
   }
 
+  // They look at their ranks now and then even when they sleep: one that makes no turn has work that waits.
+  void look_for_hung(Clock::time_point now) {
+    if (places_ == 0 || not_attached_ != 0 || now - looked_for_hung_ < HungServices::kBetweenLooks) return;
+    looked_for_hung_ = now;
+    services_.look_for_hung(std::bitset<kMaxServices>().set());
+  }
+
   void say(DpuFrameKind kind, std::uint32_t sp, const std::string& text) {
     const auto bytes = std::as_bytes(std::span(text));
     link_.send(kind, sp, bytes.first(std::min(bytes.size(), kMaxDpuPacketBytes)));
@@ -159,14 +168,49 @@ class DpuDaemon {
   void take(const DpuFrame& frame) {
     if (frame.kind == DpuFrameKind::job) return start(frame);
     if (frame.kind == DpuFrameKind::probe) return answer_probe(link_, frame);
-    if (frame.kind != DpuFrameKind::control || frame.sp >= services_.count()) return;
+    if (frame.kind == DpuFrameKind::stand_by) return start_to_stand_by(frame.sp);
+    if (frame.kind == DpuFrameKind::replace) return replace(frame.sp);
+    const std::optional<std::uint32_t> sp = number_of(frame.sp);
+    if (frame.kind != DpuFrameKind::control || !sp) return;
     Result<ControlMessage> message = control_of(frame);
     if (!message) return end(1, "the host's keeper: " + message.error());
     if (message.value().kind() == ControlKind::configure) {
-      return configure(frame.sp, message.value().body<ConfigureBody>());
+      return configure(*sp, message.value().body<ConfigureBody>());
     }
-    services_.send(frame.sp, frame.packet, raw_fds(message.value()));
+    if (message.value().kind() == ControlKind::take_place) {
+      return take_place(*sp, message.value().body<TakePlaceBody>());
+    }
+    services_.send(*sp, frame.packet, raw_fds(message.value()));
   }
+
+  // Of the one that the host's keeper calls so; nothing: it is gone.
+  [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint32_t called) const {
+    if (called < places_) return called;
+    if (services_.one_stands_by() && called == standing_by_) return places_;
+    return std::nullopt;
+  }
+  [[nodiscard]] std::uint32_t called(std::uint32_t sp) const { return sp < places_ ? sp : standing_by_; }
+
+  void start_to_stand_by(std::uint32_t called) {
+    if (places_ == 0 || places_ == kMaxServices || called < dpu_stand_by(0)) return end(1, "the host's keeper errs");
+    standing_by_ = called;
+    if (const Status started = services_.start_to_stand_by(); !started) {
+      say_lost(called, LostService{places_, 0, "cannot be started: " + started.error(), false});
+    }
+  }
+
+  // Between this and what the new one is told next nothing else is said of it.
+  void replace(std::uint32_t sp) {
+    if (sp < places_ && services_.one_stands_by()) services_.replace(sp);
+  }
+
+  void take_place(std::uint32_t sp, TakePlaceBody body) {
+    body.cpu = cpu_of(sp);
+    services_.tell(sp, ControlKind::take_place, body);
+    if (!services_.connect(sp)) end(1, kNoRings);
+  }
+
+  [[nodiscard]] int cpu_of(std::uint32_t sp) const { return sp < cpus_.size() && sp < places_ ? cpus_[sp] : -1; }
 
   void start(const DpuFrame& frame) {
     const std::optional<DpuJob> job = dpu_packet_as<DpuJob>(frame);
@@ -175,10 +219,11 @@ class DpuDaemon {
     }
     std::uint32_t count = options_.services != 0 ? options_.services : job->services;
     if (count == 0) count = std::min(default_services(job->local_size), cores_here());
-    count = std::clamp(count, 1U, std::min(kMaxServices, job->local_size));
+    count = std::clamp(count, 1U, std::min(kMaxServices - 1, job->local_size));  // and one that stands by
     for (std::uint32_t sp = 0; sp < count; ++sp) {
       if (const Status started = services_.start(sp); !started) return say(DpuFrameKind::failed, 0, started.error());
     }
+    places_ = count;
     not_attached_ = std::uint64_t{count} * job->local_size;
     link_.allow_silence(std::chrono::milliseconds(job->attach_limit_ms));
     DpuReady ready;
@@ -189,31 +234,47 @@ class DpuDaemon {
 
   // The host's keeper knows everything of it but the core, and sends no secret.
   void configure(std::uint32_t sp, ConfigureBody body) {
-    body.cpu = sp < cpus_.size() ? cpus_[sp] : -1;
+    body.cpu = cpu_of(sp);
     body.dpu_secret = secret_;
     services_.tell(sp, ControlKind::configure, body);
+    services_.show_pulse(sp);
     const int bell = services_.doorbell(sp);
     services_.tell(sp, ControlKind::doorbell, RankBody{}, std::span(&bell, 1));
+    if (sp == places_) return;  // it stands by
     configured_.set(sp);
-    if (configured_.count() != services_.count()) return;
-    for (std::uint32_t one = 0; one < services_.count(); ++one) {
-      if (!services_.connect(one)) return end(1, "no memory for rings between service processes");
+    if (configured_.count() != places_) return;
+    for (std::uint32_t one = 0; one < places_; ++one) {
+      if (!services_.connect(one)) return end(1, kNoRings);
     }
   }
 
   void pass_on(const Event& event) {
     for (ServiceMessage& from : services_.receive(event)) {
       ControlMessage& message = from.message;
-      send_control(link_, from.sp, encode_control(message.kind(), message.raw_body()), raw_fds(message));
-      const bool another = message.kind() == ControlKind::rank_attached && not_attached_ != 0;
+      send_control(link_, called(from.sp), encode_control(message.kind(), message.raw_body()), raw_fds(message));
+      const bool reached = message.kind() == ControlKind::rank_attached && from.sp < places_;
+      const bool another = reached && not_attached_ != 0;
       if (another && --not_attached_ == 0) link_.allow_silence(kDpuSilence);
     }
     for (const LostService& lost : services_.take_lost()) {
-      const std::string how = fmt::format("(pid {}) {}", lost.pid, lost.how);
-      spdlog::error("service process {} {}", lost.sp, how);
-      std::fprintf(stderr, "outriggerd dpu: service process %u %s\n", lost.sp, how.c_str());
-      say(DpuFrameKind::lost, lost.sp, how);
+      spdlog::error("service process {} (pid {}) {}", lost.sp, lost.pid, lost.how);
+      say_lost(called(lost.sp), lost);
     }
+  }
+
+  void say_lost(std::uint32_t called, const LostService& lost) {
+    DpuLost said;
+    said.killed = lost.killed ? 1 : 0;
+    const ServicePulse* pulse = lost.pid != 0 ? services_.pulse(lost.sp) : nullptr;
+    if (const std::optional<OperationId> last = last_taken(pulse)) {
+      said.has_taken = 1;
+      said.group_high = last->group.high;
+      said.group_low = last->group.low;
+      said.sequence = last->sequence;
+    }
+    const std::string how = fmt::format("(pid {}) {}{}", lost.pid, lost.how, where_it_was(pulse));
+    how.copy(said.how.data(), said.how.size() - 1);
+    link_.send(DpuFrameKind::lost, called, std::as_bytes(std::span(&said, 1)));
   }
 
   static std::vector<int> raw_fds(ControlMessage& message) {
@@ -232,8 +293,11 @@ class DpuDaemon {
   DpuLink link_;  // to the host's keeper, once it has been met
   bool met_ = false;
   ProcessStarter starter_;
-  ServiceProcesses services_{starter_, events_};
+  ServiceProcesses services_{starter_, events_, StoppedServices::kTurnsUntilReplaced};
+  std::uint32_t places_ = 0;       // service processes that the job has; behind them the one that stands by
+  std::uint32_t standing_by_ = 0;  // as the host's keeper calls it
   std::bitset<kMaxServices> configured_;
+  Clock::time_point looked_for_hung_;
   std::uint64_t not_attached_ = 0;  // ranks, counted by each service process, that are still to be reached
   bool over_ = false;
   int status_ = 0;

@@ -6,9 +6,11 @@
 #include <thread>
 #include <utility>
 
+#include "base/futex.hpp"
 #include "base/shared_memory.hpp"
 #include "proof/dpu_greeting.hpp"
 #include "protocol/rank_address.hpp"
+#include "protocol/segment.hpp"
 #include "service/dpu/dpu_control.hpp"
 #include "service/job_protest.hpp"
 #include "service/log.hpp"
@@ -23,6 +25,15 @@ constexpr double kCallShare = 0.3;
 constexpr double kAttachShare = 0.2;
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 constexpr std::chrono::milliseconds kLookAtDpu{500};
+// For ranks to be connected, where a process has had to take a place before they are.
+constexpr std::chrono::seconds kConnectLimit{60};
+// What the network still carries of a process that has ended, and with it its connections, comes to rest: nobody hears
+// before that of the one that takes its place.
+constexpr std::chrono::milliseconds kUntilAtRest{20};
+
+std::chrono::milliseconds share_of(std::uint32_t time_ms, double share) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(time_ms * share));
+}
 
 std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -30,19 +41,15 @@ std::string text_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-DpuServices::DpuServices(const KeeperConfig& config, LocalRanks& ranks, Events& events)
-    : Services(config, ranks, events), wired_(config.local_size) {}
+DpuServices::DpuServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, OtherNodes& nodes)
+    : Services(config, ranks, events), nodes_(nodes), addresses_(config.local_size) {}
 
 std::string DpuServices::name() const {
   return host_.empty() ? "DPU " + config_.dpu : "DPU " + host_ + " (" + config_.dpu + ")";
 }
 
-std::chrono::milliseconds DpuServices::call_limit() const {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(config_.init_timeout_ms * kCallShare));
-}
-
 std::chrono::milliseconds DpuServices::attach_limit() const {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(config_.init_timeout_ms * kAttachShare));
+  return share_of(config_.init_timeout_ms, kAttachShare);
 }
 
 Status DpuServices::start() {
@@ -58,7 +65,13 @@ Status DpuServices::start() {
     ConfigureBody body = configuration(sp);
     body.elsewhere = 1;
     body.attach_limit_ms = static_cast<std::uint32_t>(attach_limit().count());
+    body.process = next_process_++;
     send(sp, encode_control(ControlKind::configure, body), {});
+    Process& process = processes_[body.process];
+    process.sp = sp;
+    for (const LocalRank& rank : ranks_) process.unwired.insert(rank.hello.world_rank);
+    process_of_.push_back(body.process);
+    times_started_.push_back(1);
   }
   events_.watch(link_.fd(), {Source::dpu_link, 0});
   return offer_segments();
@@ -66,7 +79,7 @@ Status DpuServices::start() {
 
 // Nobody has been served yet: the keeper has time to wait.
 Status DpuServices::call() {
-  const Clock::time_point deadline = Clock::now() + call_limit();
+  const Clock::time_point deadline = Clock::now() + share_of(config_.init_timeout_ms, kCallShare);
   Result<DpuLink> link = DpuLink::connect(config_.dpu, deadline);
   if (!link) return Error{link.error()};
   link_ = std::move(link).value();
@@ -101,6 +114,7 @@ Status DpuServices::offer_segments() {
   if (Status made = ranks_.make_segments(); !made) return made;
   for (LocalRank& rank : ranks_) {
     const int fd = rank.segment_fd.get();
+    SegmentView(rank.segment.base()).header().dpu_process.store(process_of_[rank.sp], std::memory_order_relaxed);
     if (!rank.tell(ControlKind::segment_offer, RankBody{rank.hello.world_rank, 0}, std::span(&fd, 1))) {
       return Error{"rank " + std::to_string(rank.hello.world_rank) + " takes no messages"};
     }
@@ -109,25 +123,45 @@ Status DpuServices::offer_segments() {
 }
 
 Status DpuServices::pass_rank_address(const LocalRank& rank, const SharedBytesBody& body, const UniqueFd& fd) {
-  const Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRankAddressBytes);
+  Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRankAddressBytes);
   if (!bytes) return Error{bytes.error()};
-  const int shared = fd.get();
-  tell_all(ControlKind::rank_remote, RankRemoteBody{rank.hello.world_rank, rank.sp, bytes.value().size()},
-           std::span(&shared, 1));
+  addresses_[rank.hello.local_rank] = std::move(bytes).value();
+  for (std::uint32_t sp = 0; sp < count(); ++sp) tell_of_rank(sp, rank);
+  if (standing_by_) tell_of_rank(dpu_stand_by(*standing_by_), rank);
   return Done{};
 }
 
-// Once all are connected to all ranks, these have to leave their networks alone.
-void DpuServices::rank_wired(std::uint32_t sp, const RankWiredBody& body) {
-  const auto local_rank = ranks_.find(body.world_rank);
-  if (attached_ || !local_rank) return;
-  if (body.ok == 0) {
-    std::array<char, kReasonBytes> reason = body.reason;
-    reason.back() = '\0';
-    return fail(fmt::format("{} does not reach rank {}: {}", name(), body.world_rank, reason.data()));
+void DpuServices::tell_of_rank(std::uint32_t called, const LocalRank& rank) {
+  const std::vector<std::byte>& address = addresses_[rank.hello.local_rank];
+  const RankRemoteBody body{rank.hello.world_rank, rank.sp, address.size()};
+  link_.send(DpuFrameKind::control, called, encode_control(ControlKind::rank_remote, body), address);
+}
+
+void DpuServices::rank_wired(std::uint32_t number, const RankWiredBody& body) {
+  const auto found = processes_.find(number);
+  if (found == processes_.end()) return;
+  Process& process = found->second;
+  if (body.ok != 0) {
+    process.unwired.erase(body.world_rank);
+    if (!attached_) return be_quiet_when_all_are_wired();
+    if (process.sp && process.unwired.empty()) processes_.erase(found);
+    return call_ranks();
   }
-  wired_[*local_rank].set(sp);
-  if (!std::ranges::all_of(wired_, [this](const ServiceSet& wired) { return wired.count() == count(); })) return;
+  std::array<char, kReasonBytes> reason = body.reason;
+  reason.back() = '\0';
+  const std::string what = fmt::format("{} does not reach rank {}: {}", name(), body.world_rank, reason.data());
+  if (!attached_) return fail(what);
+  if (process.sp) return fail(process.instead_of + "; the one in its place: " + what);
+  spdlog::warn("{}; this is the one that stands by", what);
+  process.broken = what;
+  call_ranks();
+}
+
+// Once all are connected to all ranks, these have to leave their networks alone.
+void DpuServices::be_quiet_when_all_are_wired() {
+  const auto is_wired = [](const auto& item) { return item.second.unwired.empty(); };
+  if (!std::ranges::all_of(processes_, is_wired) || std::exchange(quiet_, true)) return;
+  std::erase_if(processes_, [](const auto& item) { return item.second.sp.has_value(); });
   for (LocalRank& rank : ranks_) {
     if (rank.tell(ControlKind::be_quiet, RankBody{rank.hello.world_rank, 0})) continue;
     return fail("rank " + std::to_string(rank.hello.world_rank) + " takes no messages");
@@ -137,6 +171,7 @@ void DpuServices::rank_wired(std::uint32_t sp, const RankWiredBody& body) {
 void DpuServices::attached() {
   attached_ = true;
   link_.allow_silence(kDpuSilence);
+  start_one_to_stand_by();
 }
 
 std::vector<ServiceMessage> DpuServices::receive(const Event&) {
@@ -152,26 +187,157 @@ std::vector<ServiceMessage> DpuServices::receive(const Event&) {
   } else if (!link_.problem().empty()) {
     fail(name() + " is lost: " + link_.problem());
   }
+  fill_places(Clock::now());
+  look_at_limits(Clock::now());
   return messages;
 }
 
 void DpuServices::take(const DpuFrame& frame, std::vector<ServiceMessage>& messages) {
-  if (frame.sp >= count()) return;
-  if (frame.kind == DpuFrameKind::lost) {
-    return fail(fmt::format("service process {} on {} {}", frame.sp, name(), text_of(frame.packet)));
-  }
+  if (frame.sp >= count() && frame.sp < dpu_stand_by(0)) return;
+  if (frame.kind == DpuFrameKind::lost) return lost(frame.sp, frame);
   if (frame.kind != DpuFrameKind::control) return;
   Result<ControlMessage> message = control_of(frame);
   if (!message) return spdlog::error("{}: {}", name(), message.error());
+  const bool has_place = frame.sp < count();
   if (message.value().kind() == ControlKind::rank_wired) {
-    return rank_wired(frame.sp, message.value().body<RankWiredBody>());
+    const std::uint32_t number = has_place ? process_of_[frame.sp] : frame.sp - dpu_stand_by(0);
+    return rank_wired(number, message.value().body<RankWiredBody>());
   }
-  messages.push_back({frame.sp, std::move(message).value()});
+  if (has_place) messages.push_back({frame.sp, std::move(message).value()});
+}
+
+// ---------------------------------------------------------------- when one dies
+
+void DpuServices::start_one_to_stand_by() {
+  const std::uint32_t number = next_process_++;
+  const std::uint32_t called = dpu_stand_by(number);
+  standing_by_ = number;
+  Process& process = processes_[number];
+  link_.send(DpuFrameKind::stand_by, called, {});
+  ConfigureBody body = configuration(0);
+  body.sp = count();
+  body.epoch = 0;
+  body.elsewhere = 1;
+  body.attach_limit_ms = static_cast<std::uint32_t>(attach_limit().count());
+  body.process = number;
+  link_.send(DpuFrameKind::control, called, encode_control(ControlKind::configure, body));
+  for (const LocalRank& rank : ranks_) {
+    if (!rank.present) continue;
+    process.unwired.insert(rank.hello.world_rank);
+    if (!addresses_[rank.hello.local_rank].empty()) tell_of_rank(called, rank);
+  }
+  call_ranks();
+}
+
+void DpuServices::call_ranks() {
+  for (LocalRank& rank : ranks_) {
+    if (!rank.present) continue;
+    const bool called = std::ranges::any_of(processes_, [&](const auto& item) {
+      return item.second.broken.empty() && item.second.unwired.contains(rank.hello.world_rank);
+    });
+    std::atomic<std::uint32_t>& calls = SegmentView(rank.segment.base()).header().dpu_calls;
+    if (!called) {
+      calls.fetch_and(~kDpuCalls, std::memory_order_seq_cst);
+    } else if ((calls.fetch_or(kDpuCalls, std::memory_order_seq_cst) & kDpuCalls) == 0) {
+      futex_wake_all(calls);
+    }
+  }
+}
+
+void DpuServices::rank_left(std::uint32_t world_rank) {
+  Services::rank_left(world_rank);
+  if (standing_by_) {
+    const std::uint32_t called = dpu_stand_by(*standing_by_);
+    link_.send(DpuFrameKind::control, called, encode_control(ControlKind::rank_left, RankBody{world_rank, 0}));
+  }
+  for (auto& [number, process] : processes_) process.unwired.erase(world_rank);
+  std::erase_if(processes_, [](const auto& item) { return item.second.sp && item.second.unwired.empty(); });
+}
+
+void DpuServices::lost(std::uint32_t called, const DpuFrame& frame) {
+  std::optional<DpuLost> said = dpu_packet_as<DpuLost>(frame);
+  if (!said) return fail(name() + " says what is not to be understood");
+  said->how.back() = '\0';
+  if (called < count()) return lost_place(called, *said);
+  // It may have been given a place while this was on its way.
+  const std::uint32_t number = called - dpu_stand_by(0);
+  const auto place = std::ranges::find(process_of_, number);
+  if (place != process_of_.end()) {
+    return lost_place(static_cast<std::uint32_t>(place - process_of_.begin()), *said);
+  }
+  if (standing_by_ != number) return;
+  spdlog::warn("the service process that stands by on {} {}", name(), said->how.data());
+  processes_.erase(number);
+  standing_by_.reset();
+  deaths_standing_by_.note(0, std::nullopt, Clock::now()) ? start_one_to_stand_by() : call_ranks();
+}
+
+void DpuServices::lost_place(std::uint32_t sp, const DpuLost& said) {
+  const Clock::time_point now = Clock::now();
+  const std::string what = fmt::format("service process {} on {} {}", sp, name(), said.how.data());
+  if (!attached_ || said.killed == 0 || !nodes_.can_be_told()) return fail(what);
+  std::optional<OperationId> last;
+  if (said.has_taken != 0) last = OperationId{GroupId{said.group_high, said.group_low}, said.sequence};
+  const bool was_careful = deaths_.careful();
+  if (!deaths_.note(sp, last, now)) return fail(what + deaths_.how_many(sp));
+  if (deaths_.careful() && !was_careful) {
+    spdlog::warn("{}{}: they do one thing at a time from now on", what, deaths_.how_many(sp));
+    tell_all(ControlKind::careful, RankBody{});
+  }
+  spdlog::warn("{}; another one takes its place", what);
+  processes_.erase(process_of_[sp]);
+  nodes_.lost(sp, what);
+  vacant_.push_back(Vacant{sp, what, now + kUntilAtRest});
+}
+
+void DpuServices::fill_places(Clock::time_point now) {
+  while (!vacant_.empty() && now >= vacant_.front().from) {
+    const Vacant vacant = std::move(vacant_.front());
+    vacant_.pop_front();
+    if (!standing_by_) return fail(vacant.what + "; none stands by that could take its place");
+    const std::string& broken = processes_[*standing_by_].broken;
+    if (!broken.empty()) return fail(vacant.what + "; the one that stands by: " + broken);
+    give_place(vacant.sp, vacant.what);
+    start_one_to_stand_by();
+  }
+}
+
+// Its ranks ring it from now on, which goes nowhere before it is connected: it is awake until then.
+void DpuServices::give_place(std::uint32_t sp, const std::string& instead_of) {
+  const std::uint32_t number = *standing_by_;
+  standing_by_.reset();
+  process_of_[sp] = number;
+  link_.send(DpuFrameKind::replace, sp, {});
+  send(sp, encode_control(ControlKind::take_place, TakePlaceBody{sp, ++times_started_[sp], -1, 0}), {});
+  if (deaths_.careful()) send(sp, encode_control(ControlKind::careful, RankBody{}), {});
+  for (const OtherNodes::ForServices& news : nodes_.for_a_new_one()) {
+    const int fd = news.attached.get();
+    send(sp, news.packet, std::span(&fd, fd >= 0 ? 1 : 0));
+  }
+  send(sp, encode_control(ControlKind::introduced, IntroducedBody{1, 0}), {});
+  for (LocalRank& rank : ranks_) {
+    if (!rank.present || rank.sp != sp) continue;
+    SegmentView(rank.segment.base()).header().dpu_process.store(number, std::memory_order_seq_cst);
+  }
+  Process& process = processes_[number];
+  process.sp = sp;
+  process.instead_of = instead_of;
+  process.limit = Clock::now() + kConnectLimit;
+  if (process.unwired.empty()) processes_.erase(number);
+}
+
+void DpuServices::look_at_limits(Clock::time_point now) {
+  for (const auto& [number, process] : processes_) {
+    if (!process.limit || now < *process.limit) continue;
+    return fail(fmt::format("{}; the one in its place waits for rank {} to let it connect, for {} s by now",
+                            process.instead_of, *process.unwired.begin(), kConnectLimit.count()));
+  }
 }
 
 std::optional<Services::Clock::time_point> DpuServices::next_look() const {
   if (!link_.open()) return std::nullopt;
-  return Clock::now() + kLookAtDpu;
+  const Clock::time_point regular = Clock::now() + kLookAtDpu;
+  return vacant_.empty() ? regular : std::min(regular, vacant_.front().from);
 }
 
 void DpuServices::send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {

@@ -33,7 +33,7 @@ void raise_descriptor_limit() {
 
 std::unique_ptr<Services> make_services(const KeeperConfig& config, LocalRanks& ranks, Events& events,
                                         ServiceStarter& starter, OtherNodes& nodes) {
-  if (!config.dpu.empty()) return std::make_unique<DpuServices>(config, ranks, events);
+  if (!config.dpu.empty()) return std::make_unique<DpuServices>(config, ranks, events, nodes);
   return std::make_unique<NodeServices>(config, ranks, events, starter, nodes);
 }
 
@@ -237,7 +237,7 @@ void Keeper::rank_left(std::uint32_t local_rank, const std::string& how) {
   if (phase_ == Phase::gathering || phase_ == Phase::attaching) {
     return refuse_everybody("rank " + std::to_string(world_rank) + " " + how + " before all ranks were served");
   }
-  if (phase_ == Phase::running) services_->tell_all(ControlKind::rank_left, RankBody{world_rank, 0});
+  if (phase_ == Phase::running) services_->rank_left(world_rank);
   end_when_empty();
 }
 

@@ -248,12 +248,12 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
   std::string last;
   for (const LostService& one : lost) {
     const std::string what = fmt::format("service process {} (pid {}) on node {} {}{}", one.sp, one.pid, host_name(),
-                                         one.how, where_it_was(one.sp));
+                                         one.how, where_it_was(processes_.pulse(one.sp)));
     if (const auto reason = why_not_replaced(one)) return fail(what + *reason);
     spdlog::warn("{}; another one takes its place", what);
     nodes_.lost(one.sp, what);
     sps.push_back(one.sp);
-    if (deaths_.careful() && last.empty()) last = what + how_many(one.sp);
+    if (deaths_.careful() && last.empty()) last = what + deaths_.how_many(one.sp);
   }
   if (deaths_.careful() && !was_careful) {
     tell_all(ControlKind::careful, RankBody{});
@@ -264,26 +264,8 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
 
 std::optional<std::string> NodeServices::why_not_replaced(const LostService& lost) {
   if (!lost.killed || !nodes_.can_be_told()) return std::string();
-  if (deaths_.note(lost.sp, last_taken(lost.sp), Clock::now())) return std::nullopt;
-  return how_many(lost.sp);
-}
-
-std::string NodeServices::how_many(std::uint32_t sp) const {
-  return fmt::format("; {} have died within {} s in its place", deaths_.of_late(sp), ServiceDeaths::kCount.count());
-}
-
-std::optional<OperationId> NodeServices::last_taken(std::uint32_t sp) const {
-  const ServicePulse* pulse = processes_.pulse(sp);
-  if (pulse == nullptr || pulse->operations.load(std::memory_order_acquire) == 0) return std::nullopt;
-  return pulse->last_taken();
-}
-
-std::string NodeServices::where_it_was(std::uint32_t sp) const {
-  const std::optional<OperationId> last = last_taken(sp);
-  if (!last) return {};
-  const std::uint32_t collective = processes_.pulse(sp)->collective.load(std::memory_order_relaxed);
-  return fmt::format(" after it had taken {}, number {} of communicator {:016x}{:016x}",
-                     name_of(static_cast<Collective>(collective)), last->sequence, last->group.high, last->group.low);
+  if (deaths_.note(lost.sp, last_taken(processes_.pulse(lost.sp)), Clock::now())) return std::nullopt;
+  return deaths_.how_many(lost.sp);
 }
 
 std::optional<Services::Clock::time_point> NodeServices::next_look() const {

@@ -45,11 +45,6 @@ class NodeServices final : public Services {
   // Others take their places, or the job cannot go on.
   void replace(const std::vector<LostService>& lost);
   [[nodiscard]] std::optional<std::string> why_not_replaced(const LostService& lost);
-  // "; 3 have died ...", of those in that place.
-  [[nodiscard]] std::string how_many(std::uint32_t sp) const;
-  [[nodiscard]] std::optional<OperationId> last_taken(std::uint32_t sp) const;
-  // "after it had taken ...", if it had taken anything.
-  [[nodiscard]] std::string where_it_was(std::uint32_t sp) const;
 
   OtherNodes& nodes_;
   ServiceProcesses processes_;

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "protocol/ids.hpp"
 
@@ -39,6 +40,11 @@ class ServiceDeaths {
   // From now on, for good, all of the node.
   [[nodiscard]] bool careful() const { return careful_; }
   [[nodiscard]] std::size_t of_late(std::uint32_t sp) const { return deaths_.at(sp).size(); }
+  // "; 3 have died ...", of those in that place.
+  [[nodiscard]] std::string how_many(std::uint32_t sp) const {
+    return "; " + std::to_string(of_late(sp)) + " have died within " + std::to_string(kCount.count()) +
+           " s in its place";
+  }
 
  private:
   struct Death {

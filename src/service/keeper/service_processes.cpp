@@ -1,5 +1,6 @@
 #include "service/keeper/service_processes.hpp"
 
+#include <fmt/format.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <sched.h>
@@ -42,7 +43,28 @@ void hurry_to_end(pid_t pid) {
   (void)::kill(pid, SIGKILL);
 }
 
+// For one that sleeps.
+bool work_waits(const UniqueFd& doorbell, const QueuedSocket& socket) {
+  pollfd rung{doorbell.get(), POLLIN, 0};
+  if (::poll(&rung, 1, 0) > 0) return true;
+  int unread = 0;
+  return socket.waiting() != 0 || (::ioctl(socket.fd(), SIOCOUTQ, &unread) == 0 && unread > 0);
+}
+
 }  // namespace
+
+std::optional<OperationId> last_taken(const ServicePulse* pulse) {
+  if (pulse == nullptr || pulse->operations.load(std::memory_order_acquire) == 0) return std::nullopt;
+  return pulse->last_taken();
+}
+
+std::string where_it_was(const ServicePulse* pulse) {
+  const std::optional<OperationId> last = last_taken(pulse);
+  if (!last) return {};
+  const std::uint32_t collective = pulse->collective.load(std::memory_order_relaxed);
+  return fmt::format(" after it had taken {}, number {} of communicator {:016x}{:016x}",
+                     name_of(static_cast<Collective>(collective)), last->sequence, last->group.high, last->group.low);
+}
 
 ServiceProcesses::ServiceProcesses(ServiceStarter& starter, Events& events, std::uint32_t turns_until_lost)
     : starter_(starter), events_(events), stopped_(turns_until_lost), hung_(StoppedServices::kTurn * turns_until_lost) {
@@ -69,13 +91,34 @@ Status ServiceProcesses::start(std::uint32_t sp) {
   if (!process.doorbell.valid()) process.doorbell.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!process.doorbell.valid()) return Error{std::string("cannot make a doorbell: ") + std::strerror(errno)};
   watch_socket(sp);
-  if (process.exit_event.valid()) events_.watch(process.exit_event.get(), {Source::service_exit, sp});
   return Done{};
+}
+
+Status ServiceProcesses::start_to_stand_by() {
+  const std::uint32_t place = one_stands_by() ? count() - 1 : count();  // again, where that one has been lost
+  if (Status started = start(place); !started) return started;
+  processes_.back().stands_by = true;
+  return Done{};
+}
+
+// What it has shown of itself goes with it; what its number has been told before does not.
+void ServiceProcesses::replace(std::uint32_t sp) {
+  assert(one_stands_by() && sp + 1 < count() && !processes_[sp].socket.open());
+  starter_.renumber(count() - 1, sp);
+  const std::uint32_t times = processes_[sp].times_started;
+  processes_[sp] = std::move(processes_.back());
+  processes_.pop_back();
+  processes_[sp].times_started = times + 1;
+  processes_[sp].stands_by = false;
+  hung_.forget(sp);
+  for (Process& other : processes_) other.connected.reset(sp);
+  watch_socket(sp);
 }
 
 Status ServiceProcesses::connect(std::uint32_t sp) {
   for (std::uint32_t peer = 0; peer < count(); ++peer) {
-    if (peer == sp || !processes_[peer].socket.open() || processes_[sp].connected.test(peer)) continue;
+    const Process& other = processes_[peer];
+    if (peer == sp || !other.socket.open() || other.stands_by || processes_[sp].connected.test(peer)) continue;
     const Result<UniqueFd> forth = make_byte_ring();
     if (!forth) return Error{forth.error()};
     const Result<UniqueFd> back = make_byte_ring();
@@ -93,6 +136,8 @@ Status ServiceProcesses::connect(std::uint32_t sp) {
 void ServiceProcesses::watch_socket(std::uint32_t sp) {
   const QueuedSocket& socket = processes_[sp].socket;
   events_.watch(socket.fd(), {Source::service, sp}, socket.waiting() != 0);
+  const UniqueFd& end = processes_[sp].exit_event;
+  if (end.valid()) events_.watch(end.get(), {Source::service_exit, sp});
 }
 
 void ServiceProcesses::send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {
@@ -110,16 +155,17 @@ bool ServiceProcesses::backlogged() const {
 // What an event names may have been lost meanwhile.
 std::vector<ServiceMessage> ServiceProcesses::receive(const Event& event) {
   std::vector<ServiceMessage> messages;
+  const bool of_one = event.source == Source::service || event.source == Source::service_exit;
+  if (of_one && event.index >= count()) return messages;  // it has another number now
   switch (event.source) {
     case Source::service: read(event.index, messages); break;
     case Source::service_exit: ended(event.index, messages); break;
-    case Source::service_state:
-      starter_.clear_state_event();
-      look_for_stopped();
-      break;
-    default:
-      if (any_stopped()) look_for_stopped();
+    case Source::service_state: starter_.clear_state_event(); break;
+    default: break;
   }
+  if (of_one || (event.source != Source::service_state && !any_stopped())) return messages;
+  const auto stopped = stopped_.look(starter_, count(), StoppedServices::Clock::now());
+  if (stopped) give_up(*stopped, kStoppedForLong);
   return messages;
 }
 
@@ -180,11 +226,6 @@ void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& mess
   lose(sp, process.given_up.empty() ? how : process.given_up, process.begins_anew || starter_.was_killed(sp));
 }
 
-void ServiceProcesses::look_for_stopped() {
-  const auto sp = stopped_.look(starter_, count(), StoppedServices::Clock::now());
-  if (sp) give_up(*sp, kStoppedForLong);
-}
-
 void ServiceProcesses::give_up(std::uint32_t sp, const std::string& why) {
   Process& process = processes_[sp];
   if (!process.socket.open() || !process.given_up.empty()) return;
@@ -211,13 +252,6 @@ const ServicePulse* ServiceProcesses::pulse(std::uint32_t sp) const {
   return mapping.valid() ? reinterpret_cast<const ServicePulse*>(mapping.base()) : nullptr;
 }
 
-bool ServiceProcesses::work_waits(const Process& process) const {
-  pollfd doorbell{process.doorbell.get(), POLLIN, 0};
-  if (::poll(&doorbell, 1, 0) > 0) return true;
-  int unread = 0;
-  return process.socket.waiting() != 0 || (::ioctl(process.socket.fd(), SIOCOUTQ, &unread) == 0 && unread > 0);
-}
-
 void ServiceProcesses::look_for_hung(const std::bitset<kMaxServices>& have_posts) {
   for (std::uint32_t sp = 0; sp < count(); ++sp) {
     const Process& process = processes_[sp];
@@ -226,7 +260,7 @@ void ServiceProcesses::look_for_hung(const std::bitset<kMaxServices>& have_posts
     const std::optional<ProcessSign> sign = sign_of_process(process.pid);
     if (!sign) continue;
     const bool in_its_work = shown->asleep.load(std::memory_order_relaxed) == 0;
-    const bool waits = in_its_work || have_posts.test(sp) || work_waits(process);
+    const bool waits = in_its_work || have_posts.test(sp) || work_waits(process.doorbell, process.socket);
     const auto why = hung_.look(sp, {shown->turns.load(std::memory_order_relaxed), waits, *sign});
     if (why) give_up(sp, *why);
   }

@@ -5,6 +5,7 @@
 #include <bitset>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,6 +35,11 @@ struct LostService {
   bool killed = false;  // by a signal, without a word, or it asks for it: another one may do better
 };
 
+// By what it has shown, which is nothing where `pulse` is null.
+[[nodiscard]] std::optional<OperationId> last_taken(const ServicePulse* pulse);
+// " after it had taken ...", if it had taken anything.
+[[nodiscard]] std::string where_it_was(const ServicePulse* pulse);
+
 // Thread rule: one thread.
 class ServiceProcesses {
  public:
@@ -47,6 +53,11 @@ class ServiceProcesses {
 
   // Starts the next one, or again one that has been lost. Its doorbell stays the same.
   [[nodiscard]] Status start(std::uint32_t sp);
+  // As start(), of one that has no place yet: it is the last one, and nobody's peer. There is one such at most.
+  [[nodiscard]] Status start_to_stand_by();
+  [[nodiscard]] bool one_stands_by() const { return !processes_.empty() && processes_.back().stands_by; }
+  // That one is number `sp` from now on, which has been lost, with its doorbell.
+  void replace(std::uint32_t sp);
   // Gives it a ring to and from each other one that runs, of which it has none yet; the others are told, too.
   [[nodiscard]] Status connect(std::uint32_t sp);
 
@@ -89,7 +100,8 @@ class ServiceProcesses {
     UniqueFd exit_event;
     UniqueFd doorbell;
     std::bitset<kMaxServices> connected;  // to these
-    std::string last_words;               // its protest about the whole job
+    bool stands_by = false;
+    std::string last_words;  // its protest about the whole job
     std::uint32_t times_started = 0;
     Mapping pulse;  // invalid: it shows none
     UniqueFd pulse_fd;
@@ -102,9 +114,7 @@ class ServiceProcesses {
   void sort(std::uint32_t sp, ControlMessage message, std::vector<ServiceMessage>& messages);
   void closed(std::uint32_t sp, const ControlSocket::Received& last, std::vector<ServiceMessage>& messages);
   void ended(std::uint32_t sp, std::vector<ServiceMessage>& messages);
-  void look_for_stopped();
   void give_up(std::uint32_t sp, const std::string& why);
-  [[nodiscard]] bool work_waits(const Process& process) const;
   void lose(std::uint32_t sp, const std::string& how, bool killed);
 
   ServiceStarter& starter_;

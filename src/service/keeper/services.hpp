@@ -36,6 +36,7 @@ class Services {
   // All ranks are served.
   virtual void attached() {}
   virtual void stop() = 0;
+  virtual void rank_left(std::uint32_t world_rank) { tell_all(ControlKind::rank_left, RankBody{world_rank, 0}); }
 
   // What they have said; `event` is what has woken the keeper.
   [[nodiscard]] virtual std::vector<ServiceMessage> receive(const Event& event) = 0;

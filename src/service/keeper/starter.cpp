@@ -141,6 +141,12 @@ std::string ProcessStarter::how_it_ended(std::uint32_t sp) {
   return words.empty() || by_others ? describe(status) : describe(status) + ", saying \"" + words + "\",";
 }
 
+void ProcessStarter::renumber(std::uint32_t from, std::uint32_t to) {
+  assert(from + 1 == children_.size() && to < from);
+  children_[to] = std::move(children_[from]);
+  children_.pop_back();
+}
+
 bool ProcessStarter::any_runs() {
   bool any = false;
   for (Child& child : children_) {

@@ -40,6 +40,8 @@ class ServiceStarter {
   [[nodiscard]] virtual std::string how_it_ended(std::uint32_t sp) = 0;
   // After how_it_ended(): by a signal?
   [[nodiscard]] virtual bool was_killed(std::uint32_t /*sp*/) const { return false; }
+  // Number `from`, the last one, is number `to` from now on, which has ended.
+  virtual void renumber(std::uint32_t /*from*/, std::uint32_t /*to*/) {}
   // Ends them all and waits for them. Their control sockets have been closed by the keeper.
   virtual void stop_all() = 0;
 };
@@ -57,6 +59,7 @@ class ProcessStarter final : public ServiceStarter {
   void clear_state_event() override;
   [[nodiscard]] std::string how_it_ended(std::uint32_t sp) override;
   [[nodiscard]] bool was_killed(std::uint32_t sp) const override { return children_[sp].killed; }
+  void renumber(std::uint32_t from, std::uint32_t to) override;
   void stop_all() override;
 
  private:

@@ -153,7 +153,7 @@ void PostIntake::restore_groups(WorldRank rank, const FoundPosts& found) {
     const std::byte* shared = node_.rank(rank)->mapped(RegionId{group.members.region}, group.members.address,
                                                        std::uint64_t{group.size} * sizeof(std::uint32_t));
     const bool readable = shared != nullptr && reinterpret_cast<std::uintptr_t>(shared) % alignof(std::uint32_t) == 0;
-    if (group.freed || !readable || group.size > world_size_) continue;
+    if (group.freed || !readable || group.size > world_size_ || mirrors_) continue;  // mirrors have them by posts
     const std::span members(reinterpret_cast<const std::uint32_t*>(shared), group.size);
     const Result<Members> known = groups_->intern(rank, group.id, members, group.me);
     if (!known || !group.course.valid()) continue;

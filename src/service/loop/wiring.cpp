@@ -50,6 +50,12 @@ bool fits_this_node(const JobMap& job_map, std::uint32_t node, const ConfigureBo
   return known == job_map.nodes[node].ranks.size() || configuration.epoch > 1;
 }
 
+// Wherever its ranks are.
+fabric::Fabric& fabric_of_node(fabric::dpu::DpuFabric* dpu, fabric::HostFabric& host) {
+  if (dpu != nullptr) return *dpu;
+  return host;
+}
+
 }  // namespace
 
 Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts,
@@ -78,12 +84,13 @@ void Wiring::handle(ControlMessage& message) {
       return;
     case ControlKind::careful:
       careful_ = true;
-      if (engine_) courses_.give_up_offloading();
+      if (engine_ && !dpu_) courses_.give_up_offloading();
       return;
     case ControlKind::core_share: return share_core(message.body<CoreShareBody>());
     case ControlKind::peer_ring: return add_peer(message.body<PeerRingBody>(), message.fds());
     case ControlKind::rank_joined: return add_rank(message.body<RankJoinedBody>(), message.fds());
     case ControlKind::rank_remote: return add_remote_rank(message.body<RankRemoteBody>(), message.fds()[0]);
+    case ControlKind::take_place: return take_place(message.body<TakePlaceBody>());
     case ControlKind::doorbell: return sleeper_.watch_doorbell(std::move(message.fds()[0]));
     case ControlKind::peer_moved: return move_peer(message.body<PeerMovedBody>(), message.fds()[0]);
     case ControlKind::peer_watched: {
@@ -94,7 +101,12 @@ void Wiring::handle(ControlMessage& message) {
     case ControlKind::introduced: introduced_ = true; return start_engine_when_complete();
     case ControlKind::rank_left: return remove_rank(WorldRank{message.body<RankBody>().world_rank});
     case ControlKind::region_add: return add_region(message.body<RegionBody>(), message.fds());
-    case ControlKind::region_drop: return drop_region(message.body<RegionBody>());
+    case ControlKind::region_drop: {
+      const auto body = message.body<RegionBody>();
+      fabric::RankMemory* memory = host_.rank(WorldRank{body.world_rank});
+      if (memory != nullptr) memory->drop_region(RegionId{body.region});
+      return;
+    }
     default: return keeper_.fail("unexpected message from the keeper");
   }
 }
@@ -102,7 +114,7 @@ void Wiring::handle(ControlMessage& message) {
 void Wiring::configure(const ConfigureBody& body) {
   configuration_ = body;
   self_ = SpId{body.sp};
-  arrange_faults_of(body.epoch);
+  if (body.epoch != 0) arrange_faults_of(body.epoch);
   sp_of_rank_.resize(body.world_size);
   sleeper_.share_core(body.core_share);
   host_.share_core(body.core_share);
@@ -110,7 +122,7 @@ void Wiring::configure(const ConfigureBody& body) {
   ask_for_short_slices();
   const Status reached_ranks = body.elsewhere != 0 ? open_dpu() : Status(Done{});
   if (!reached_ranks) return keeper_.fail(reached_ranks.error());
-  const Status reached_nodes = body.nodes > 1 ? open_wire() : Status(Done{});
+  const Status reached_nodes = body.nodes > 1 && body.epoch != 0 ? open_wire() : Status(Done{});
   if (!reached_nodes) return keeper_.fail(reached_nodes.error());
   if (body.cpu < 0) return;
   const Status bound = bind_thread_to_cpu(body.cpu);
@@ -133,9 +145,12 @@ void Wiring::add_port(fabric::Port& port) {
   sleeper_.watch(port);
 }
 
-fabric::Fabric& Wiring::node_fabric() {
-  if (dpu_) return *dpu_;
-  return host_;
+fabric::Fabric& Wiring::whole_fabric() {
+  fabric::Fabric& all = cluster_ ? static_cast<fabric::Fabric&>(*cluster_) : fabric_of_node(dpu_.get(), host_);
+  if (!dpu_) return all;
+  marks_first_ = std::make_unique<fabric::dpu::MarksFirst>(all, dpu_->marks());
+  dpu_->marks().on_in_place = [this] { marks_first_->let_go(); };
+  return *marks_first_;
 }
 
 fabric::NodeMemory& Wiring::node_memory() {
@@ -202,11 +217,6 @@ void Wiring::add_region(const RegionBody& body, std::vector<UniqueFd>& fds) {
   keeper_.tell(ControlKind::region_added, answer);
 }
 
-void Wiring::drop_region(const RegionBody& body) {
-  fabric::RankMemory* memory = host_.rank(WorldRank{body.world_rank});
-  if (memory != nullptr) memory->drop_region(RegionId{body.region});
-}
-
 void Wiring::remove_rank(WorldRank rank) {
   if (const fabric::RankMemory* memory = host_.rank(rank)) courses_.remove(memory->segment().header());
   if (engine_) engine_->drop_rank(rank);
@@ -223,8 +233,9 @@ Status Wiring::open_dpu() {
   options.transports = allowed_transports(*configuration_);
   options.attach_limit = std::chrono::milliseconds(configuration_->attach_limit_ms);
   options.alias = (configuration_->reach_allowed & kReachAlias) != 0;
+  options.stands_by = configuration_->epoch == 0;
   Result<std::unique_ptr<fabric::dpu::DpuFabric>> opened =
-      fabric::dpu::DpuFabric::open(options, host_, configuration_->sp, configuration_->world_size);
+      fabric::dpu::DpuFabric::open(options, host_, configuration_->process, configuration_->world_size);
   if (!opened) return Error{opened.error()};
   dpu_ = std::move(opened).value();
   posts_.set_mirrors();
@@ -236,7 +247,7 @@ void Wiring::add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd) {
   if (!dpu_) return keeper_.fail("the keeper named a remote rank to a service process of its node");
   if (!is_new(body.world_rank)) return;
   const WorldRank rank{body.world_rank};
-  const bool serves = body.sp == configuration_->sp;
+  const bool serves = body.sp == configuration_->sp && configuration_->epoch != 0;
   Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRankAddressBytes);
   const Result<RankAddress> address =
       bytes ? decode_rank_address(bytes.value()) : Result<RankAddress>(Error{bytes.error()});
@@ -244,6 +255,28 @@ void Wiring::add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd) {
   if (!added) return tell({fabric::dpu::Attached::What::failed, rank, added.error()});
   if (serves) posts_.serve(rank, host_.rank(rank)->segment());
   know_rank(body.world_rank, body.sp);
+}
+
+// Its connections are there, or will be soon: until now they served nobody.
+void Wiring::take_place(const TakePlaceBody& body) {
+  if (!dpu_ || configuration_->epoch != 0 || body.epoch < 2 || body.sp >= configuration_->sp_count) {
+    return keeper_.fail("the keeper gave it a place that it cannot take");
+  }
+  configuration_->sp = body.sp;
+  configuration_->epoch = body.epoch;
+  self_ = SpId{body.sp};
+  arrange_faults_of(body.epoch);
+  const Status bound = body.cpu >= 0 ? bind_thread_to_cpu(body.cpu) : Status(Done{});
+  if (!bound) spdlog::warn("{}", bound.error());
+  const Status reached_nodes = configuration_->nodes > 1 ? open_wire() : Status(Done{});
+  if (!reached_nodes) return keeper_.fail(reached_nodes.error());
+  dpu_->look_after(fabric::Port::Clock::now(), {});  // begins to connect to all that it has been told of
+  for (std::uint32_t number = 0; number < configuration_->world_size; ++number) {
+    const WorldRank rank{number};
+    if (sp_of_rank_[number] != SpId{body.sp} || host_.rank(rank) == nullptr) continue;
+    dpu_->take_over().begin(rank);
+    posts_.serve(rank, host_.rank(rank)->segment());
+  }
 }
 
 void Wiring::tell_attached() {
@@ -338,7 +371,7 @@ Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
   }
   host_.rings().count_from(first);
   job_map_ = std::move(job_map).value();
-  cluster_.emplace(node_fabric(), *wire_, *job_map_, self_);
+  cluster_.emplace(fabric_of_node(dpu_.get(), host_), *wire_, *job_map_, self_);
   start_engine_when_complete();
   if (!engine_ && !again) return Error{"the job map came before the ranks of this node"};
   return Done{};
@@ -360,7 +393,7 @@ void Wiring::move_peer(const PeerMovedBody& body, const UniqueFd& fd) {
 
 bool Wiring::complete() const {
   const bool many_nodes = configuration_->nodes > 1;
-  if (many_nodes && !job_map_) return false;
+  if (configuration_->epoch == 0 || (many_nodes && !job_map_)) return false;
   if (configuration_->epoch > 1) return introduced_;  // some ranks may have left
   return ranks_known_ == (many_nodes ? configuration_->local_size : configuration_->world_size);
 }
@@ -368,6 +401,7 @@ bool Wiring::complete() const {
 void Wiring::start_engine_when_complete() {
   if (engine_ || !complete()) return;
   const bool again = configuration_->epoch > 1;
+  if (again && dpu_ && !dpu_->take_over().all_read()) return;  // the keeper does not wait for ever
   // Whoever still listens to the former one may do what that has said; and ranks still copy for it.
   if (again && !(host_.rings().all_here() && posts_.copies_are_over())) {
     if (++looks_for_rest_ == kMostLooksForRest)
@@ -387,11 +421,10 @@ void Wiring::start_engine_when_complete() {
     config.node_of_sp.assign(configuration_->sp_count, 0);
   }
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
-  engine_ = many_nodes ? std::make_unique<engine::Engine>(std::move(config), *cluster_)
-                       : std::make_unique<engine::Engine>(std::move(config), node_fabric());
+  engine_ = std::make_unique<engine::Engine>(std::move(config), whole_fabric());
   if (!dpu_) (void)::prctl(PR_SET_PDEATHSIG, 0);  // from here on it can go on without its keeper
   courses_.start(*engine_);
-  posts_.start(*engine_, node_fabric(), configuration_->world_size);
+  posts_.start(*engine_, fabric_of_node(dpu_.get(), host_), configuration_->world_size);
   for (const auto& [peer, epoch] : moved_) engine_->peer_restarted(peer, epoch);
   if (!again) return;
   for (const auto& [peer, epoch] : peer_epochs_)
@@ -399,7 +432,9 @@ void Wiring::start_engine_when_complete() {
   const Status taken = posts_.take_over(configuration_->epoch - 1);
   if (!taken)
     keeper_.fail("the operations of the service process before this one cannot be gone on with: " + taken.error());
-  if (careful_) courses_.give_up_offloading();  // after the courses that ranks have
+  if (dpu_) dpu_->take_over().go_on();
+  // After the courses that ranks have. Those of a host are not held in their calls from its DPU.
+  if (careful_ && !dpu_) courses_.give_up_offloading();
 }
 
 void Wiring::leave() {

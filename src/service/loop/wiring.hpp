@@ -13,6 +13,7 @@
 #include "base/unique_fd.hpp"
 #include "engine/engine.hpp"
 #include "fabric/dpu/dpu_fabric.hpp"
+#include "fabric/dpu/marks_first.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "fabric/port.hpp"
 #include "fabric/ucx/cluster_fabric.hpp"
@@ -59,16 +60,17 @@ class Wiring {
   [[nodiscard]] bool is_new(std::uint32_t world_rank);
   void add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds);
   void add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd);
+  void take_place(const TakePlaceBody& body);
   void know_rank(std::uint32_t world_rank, std::uint32_t sp);
   void tell(const fabric::dpu::Attached& attached);
   void add_region(const RegionBody& body, std::vector<UniqueFd>& fds);
-  void drop_region(const RegionBody& body);
   void move_peer(const PeerMovedBody& body, const UniqueFd& fd);
   void answer_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] Status take_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] bool complete() const;
+  // What the engine works on, made once.
+  [[nodiscard]] fabric::Fabric& whole_fabric();
   // Of this node, wherever its ranks are.
-  [[nodiscard]] fabric::Fabric& node_fabric();
   [[nodiscard]] fabric::NodeMemory& node_memory();
 
   KeeperLink& keeper_;
@@ -96,6 +98,7 @@ class Wiring {
   std::unique_ptr<fabric::ucx::Wire> wire_;      // in a job of several nodes
   std::optional<JobMap> job_map_;
   std::optional<fabric::ucx::ClusterFabric> cluster_;
+  std::unique_ptr<fabric::dpu::MarksFirst> marks_first_;  // where this runs on a DPU
   std::unique_ptr<engine::Engine> engine_;
 };
 
