@@ -117,7 +117,7 @@ class SendingAhead : public Wires {
     block.offered = true;
   }
   void pull(SentBlock& block) {
-    wire(1).pull(SpId{0}, block.from, block.to, *block.moved, &block.id);
+    wire(1).pull(SpId{0}, block.from, block.to, *block.moved, {.eager = &block.id, .others = nullptr});
     block.begun = true;
   }
   // As engines do when a block is there: the destination's wants no more of it, then the source's hears of that.

@@ -209,7 +209,7 @@ TEST_P(Moving, EagerBlocksOfTheFormerOneMakeRoom) {
     fill(memory(1).range(FakeMemory::kMapped), static_cast<std::uint64_t>(round));
     Moved moved;
     wire(0).pull(SpId{1}, block(1, FakeMemory::kMapped, 0, 256U << 10), block(0, FakeMemory::kMapped, 0, 256U << 10),
-                 moved, &id);
+                 moved, {.eager = &id, .others = nullptr});
     ASSERT_TRUE(run_until([&] { return moved.ended(); }));
     EXPECT_TRUE(std::equal(memory(0).range(FakeMemory::kMapped).begin(),
                            memory(0).range(FakeMemory::kMapped).begin() + (256 << 10),

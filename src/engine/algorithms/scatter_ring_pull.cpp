@@ -19,8 +19,8 @@
 //     on the wire     each block once; a release (52 bytes) for each
 //     bounds          state O(p) at each rank's service process
 //
-// Late arrivals: nobody waits for anyone but the root, which waits until all have their blocks; it goes on at once where
-// these are in memory that is kept for it (staged, and small).
+// Late arrivals: nobody waits for anyone but the root, which waits until all have their blocks; it goes on at once
+// where these are in memory that is kept for it (staged, and small).
 //
 // Restarts: blocks stay until they are released, and what is not marked at its rank is pulled again.
 #include "engine/registry.hpp"

@@ -58,7 +58,7 @@ void ClusterFabric::move_block(const BlockId& id, SpId source, const Block& from
   if (is_here(source)) {
     node_.move(from, to, completion);
   } else {
-    wire_.pull(source, from, to, completion, &id);
+    wire_.pull(source, from, to, completion, {.eager = &id, .others = nullptr});
   }
 }
 

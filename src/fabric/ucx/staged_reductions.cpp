@@ -41,7 +41,8 @@ std::vector<StagedReductions::Operand> StagedReductions::joined(const std::vecto
 void StagedReductions::pull(const Started& started, const Operand& operand, Pull& pull) {
   const Block to{pull.buffer(), operand.block.bytes};
   if (operand.others.empty()) return wire_.pull(*operand.from, operand.block, to, pull);
-  wire_.pull_reduced(*operand.from, operand.block, {started.reduction, operand.others}, to, pull);
+  const wire::OtherOperands others{started.reduction, operand.others};
+  wire_.pull(*operand.from, operand.block, to, pull, {.eager = nullptr, .others = &others});
 }
 
 // Only after all are in the list one may end: not within wire_.pull(), as no completion comes from inside the call that

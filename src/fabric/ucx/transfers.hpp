@@ -68,7 +68,7 @@ class Transfers {
   // As Wire::pull(), push() and cancel(). `block`: some of it may have come already.
   void begin(Way way, Peer& peer, const Block& from, const Block& to, MoveCompletion& completion,
              const BlockId* block = nullptr);
-  // As Wire::pull_reduced().
+  // As Wire::pull() with others.
   void begin_reduced(Peer& peer, const Block& from, wire::OtherOperands others, const Block& to,
                      MoveCompletion& completion);
   void cancel(MoveCompletion& completion);

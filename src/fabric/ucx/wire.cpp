@@ -60,13 +60,10 @@ Status Wire::introduce(const JobMap& job_map, SpId self, const Secret& dpu_secre
   return peers_.introduce(job_map, self, epoch, dpu_secret, address(), options_);
 }
 
-void Wire::pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion, const BlockId* eager) {
-  transfers_.begin(Transfers::Way::pull, peers_.of(source), from, to, completion, eager);
-}
-
-void Wire::pull_reduced(SpId source, const Block& from, wire::OtherOperands others, const Block& to,
-                        MoveCompletion& completion) {
-  transfers_.begin_reduced(peers_.of(source), from, std::move(others), to, completion);
+void Wire::pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion, const Pulled& pulled) {
+  Peer& peer = peers_.of(source);
+  if (pulled.others != nullptr) return transfers_.begin_reduced(peer, from, *pulled.others, to, completion);
+  transfers_.begin(Transfers::Way::pull, peer, from, to, completion, pulled.eager);
 }
 
 void Wire::push(SpId destination, const Block& from, const Block& to, MoveCompletion& completion) {

@@ -63,14 +63,18 @@ class Wire final : public Port {
   // Peers that are replaced by others.
   [[nodiscard]] Replacements& replacements() { return replacements_; }
 
-  // `from` belongs to a rank that `source` serves, `to` to a rank of this node. As Fabric::move(). `eager`: the block
-  // of which the source may have sent something eagerly. See Fabric for these three, too.
-  void pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion,
-            const BlockId* eager = nullptr);
-  // As pull(), of `from` and the others, as long, of ranks that `source` serves, too, reduced there in their order. At
-  // most wire::kMaxOtherOperands.
-  void pull_reduced(SpId source, const Block& from, wire::OtherOperands others, const Block& to,
-                    MoveCompletion& completion);
+  // `from` belongs to a rank that `source` serves, `to` to a rank of this node. As Fabric::move().
+  struct Pulled {
+    const BlockId* eager = nullptr;  // the block of which the source may have sent something eagerly
+    // As long as `from`, of ranks that `source` serves, too: what comes is `from` and these, reduced in their order. At
+    // most wire::kMaxOtherOperands; copied.
+    const wire::OtherOperands* others = nullptr;
+  };
+  void pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion, const Pulled& pulled);
+  void pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion) {
+    pull(source, from, to, completion, Pulled());
+  }
+  // See Fabric for these three.
   void forget_eager(const BlockId& id, SpId source);
   void send_eager(const BlockId& id, const Block& from, SpId reader);
   void withdraw_eager(const BlockId& id);
