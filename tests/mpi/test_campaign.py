@@ -22,7 +22,7 @@ def test_seeds_name_every_setting(hosts):
     assert {one.algorithm for one in settings} == {campaign.TABLE, *campaign.FORCED}
     assert {one.services for one in settings} == {1, 2, 4}
     assert {one.nodes for one in settings} == ({1, 2, 3} if hosts is None else {hosts})
-    assert len(set(settings)) == len(settings) == 6 * 3 * (3 if hosts is None else 1)
+    assert len(set(settings)) == len(settings) == (1 + len(campaign.FORCED)) * 3 * (3 if hosts is None else 1)
     runs = [campaign.run_of(seed, hosts) for seed in range(7, 7 + len(settings))]
     assert {run.setting for run in runs} == set(settings)
     assert {run.threads for run in runs} == {1, 2} and {run.blocking for run in runs} == {False, True}
