@@ -129,8 +129,8 @@ class DpuServicesTest : public ::testing::Test {
     std::string("(pid 7) was killed by signal 9 (Killed)").copy(said.how.data(), said.how.size() - 1);
     link_.send(DpuFrameKind::lost, called, std::as_bytes(std::span(&said, 1)));
   }
-  // All ranks are reached by all.
-  void run_job() {
+  // All ranks are connected to all, and leave their networks alone.
+  void connect_all() {
     const std::vector<std::byte> address(8);
     const Result<UniqueFd> fd = share_bytes("outrigger-test", address);
     ASSERT_TRUE(fd);
@@ -141,6 +141,10 @@ class DpuServicesTest : public ::testing::Test {
       for (const std::uint32_t called : {0U, 1U}) wired(called, rank);
     }
     until([&] { return told_to_be_quiet(); });
+  }
+  // All ranks are reached by all.
+  void run_job() {
+    connect_all();
     services_->attached();
     until([&] { return control_to(dpu_stand_by(kPlaces)).size() == 1U + kRanksThere; });
     EXPECT_EQ(header(0).dpu_calls.load(), kDpuCalls);
@@ -273,6 +277,15 @@ TEST_F(DpuServicesTest, WhatIsNoDeathBySignalEndsTheJob) {
   lost(0, false);
   until([&] { return services_->failure().has_value(); });
   EXPECT_EQ(count(DpuFrameKind::replace, 0), 0U);
+}
+
+// As where the network reaches memory only with the rank's help, which shows when ranks leave it alone.
+TEST_F(DpuServicesTest, RanksThatAreConnectedAndNotReachedAreRefusedWithTheReason) {
+  connect_all();
+  EXPECT_FALSE(services_->failure());
+  wired(1, 0, false);
+  until([&] { return services_->failure().has_value(); });
+  EXPECT_NE(services_->failure()->find("does not reach rank 0"), std::string::npos) << *services_->failure();
 }
 
 TEST_F(DpuServicesTest, OneThatDoesNotReachARankEndsTheJobOnlyWhenItIsNeeded) {

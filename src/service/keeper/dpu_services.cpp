@@ -161,7 +161,6 @@ void DpuServices::rank_wired(std::uint32_t number, const RankWiredBody& body) {
 void DpuServices::be_quiet_when_all_are_wired() {
   const auto is_wired = [](const auto& item) { return item.second.unwired.empty(); };
   if (!std::ranges::all_of(processes_, is_wired) || std::exchange(quiet_, true)) return;
-  std::erase_if(processes_, [](const auto& item) { return item.second.sp.has_value(); });
   for (LocalRank& rank : ranks_) {
     if (rank.tell(ControlKind::be_quiet, RankBody{rank.hello.world_rank, 0})) continue;
     return fail("rank " + std::to_string(rank.hello.world_rank) + " takes no messages");
@@ -170,6 +169,7 @@ void DpuServices::be_quiet_when_all_are_wired() {
 
 void DpuServices::attached() {
   attached_ = true;
+  processes_.clear();  // until now each could still say that it does not reach a rank
   link_.allow_silence(kDpuSilence);
   start_one_to_stand_by();
 }
