@@ -10,27 +10,27 @@
 namespace outrigger::engine::testing {
 namespace {
 
-constexpr std::uint64_t kBytes = 40;
+constexpr std::uint64_t kBlockBytes = 40;
 const std::array<std::vector<std::uint32_t>, 3> kRootedPlacements{
     std::vector<std::uint32_t>{0, 0, 0}, {0, 1, 2, 3}, {0, 0, 1, 2, 1, 3}};
 
 PostedOperation post_of(Cluster& cluster, Collective collective, std::uint32_t rank, std::uint32_t root) {
-  if (collective == Collective::igather) return cluster.to_root(rank, 0, kBytes, root);
-  return cluster.from_root(rank, 0, kBytes, root);
+  if (collective == Collective::igather) return cluster.to_root(rank, 0, kBlockBytes, root);
+  return cluster.from_root(rank, 0, kBlockBytes, root);
 }
 
 // The block of `source` is where it belongs, and nothing of others is there.
 bool has_block_of(Cluster& cluster, std::uint32_t rank, std::uint32_t source) {
-  const std::byte* block = &cluster.buffers(rank, 0).receive[source * kBytes];
-  for (std::uint64_t i = 0; i < kBytes; ++i) {
+  const std::byte* block = &cluster.buffers(rank, 0).receive[source * kBlockBytes];
+  for (std::uint64_t i = 0; i < kBlockBytes; ++i) {
     if (block[i] != Cluster::pattern(source, rank, i)) return false;
   }
   return true;
 }
 
 bool is_untouched(Cluster& cluster, std::uint32_t rank, std::uint32_t source) {
-  const std::byte* block = &cluster.buffers(rank, 0).receive[source * kBytes];
-  return std::all_of(block, block + kBytes, [](std::byte byte) { return byte == std::byte{0xEE}; });
+  const std::byte* block = &cluster.buffers(rank, 0).receive[source * kBlockBytes];
+  return std::all_of(block, block + kBlockBytes, [](std::byte byte) { return byte == std::byte{0xEE}; });
 }
 
 void expect_right(Cluster& cluster, Collective collective, std::uint32_t root) {
@@ -148,10 +148,10 @@ INSTANTIATE_TEST_SUITE_P(, Rooted, ::testing::Values(Collective::igather, Collec
 
 TEST(Gather, OfMoreThanThereIsRoomForIsTruncated) {
   Cluster cluster({0, 1});
-  PostedOperation root = cluster.to_root(0, 0, kBytes, 0);
-  root.receive.block_bytes = kBytes / 2;
+  PostedOperation root = cluster.to_root(0, 0, kBlockBytes, 0);
+  root.receive.block_bytes = kBlockBytes / 2;
   cluster.post(std::move(root));
-  cluster.post(cluster.to_root(1, 0, kBytes, 0));
+  cluster.post(cluster.to_root(1, 0, kBlockBytes, 0));
   cluster.settle();
   ASSERT_TRUE(cluster.all_completed(0));
   EXPECT_EQ(cluster.completion(0, 0).record.status, CompletionStatus::truncated);
@@ -160,9 +160,9 @@ TEST(Gather, OfMoreThanThereIsRoomForIsTruncated) {
 
 TEST(Scatter, OfMoreThanThereIsRoomForIsTruncated) {
   Cluster cluster({0, 1});
-  cluster.post(cluster.from_root(0, 0, kBytes, 0));
-  PostedOperation other = cluster.from_root(1, 0, kBytes, 0);
-  other.receive.block_bytes = kBytes / 2;
+  cluster.post(cluster.from_root(0, 0, kBlockBytes, 0));
+  PostedOperation other = cluster.from_root(1, 0, kBlockBytes, 0);
+  other.receive.block_bytes = kBlockBytes / 2;
   cluster.post(std::move(other));
   cluster.settle();
   ASSERT_TRUE(cluster.all_completed(0));
