@@ -38,6 +38,7 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::peer_moved: return touch<PeerMovedBody>(message);
     case ControlKind::peer_silent:
     case ControlKind::peer_watched: return touch<PeerBody>(message);
+    case ControlKind::take_place: return touch<TakePlaceBody>(message);
     case ControlKind::introduced: return touch<IntroducedBody>(message);
     case ControlKind::core_share: return touch<CoreShareBody>(message);
     case ControlKind::peer_ring: return touch<PeerRingBody>(message);
