@@ -4,6 +4,7 @@
 // Thread rule: one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,9 @@ struct ReduceRanges {
 
 class MemoryReducer {
  public:
+  // Of the result at a time: a usual second-level cache holds it beside two operands' chunks.
+  static constexpr std::uint64_t kChunkBytes = 64U << 10;
+
   // Not is_remote().
   explicit MemoryReducer(NodeMemory& memory) : memory_(memory) {}
 
@@ -56,7 +60,17 @@ class MemoryReducer {
     return outcome;
   }
 
-  // The same into memory of this process; `ranges.into` has no part in it.
+  // All of them, in chunks. Where it fails some may have been written.
+  [[nodiscard]] MoveStatus reduce_all(const ReduceRanges& ranges, std::uint64_t bytes) {
+    const std::uint64_t most = kChunkBytes / ranges.reduction.element_bytes() * ranges.reduction.element_bytes();
+    MoveStatus status = MoveStatus::ok;
+    for (std::uint64_t done = 0; done < bytes && status == MoveStatus::ok; done += most) {
+      status = reduce(ranges, done, std::min(bytes - done, most)).status;
+    }
+    return status;
+  }
+
+  // As reduce(), into memory of this process; `ranges.into` has no part in it.
   [[nodiscard]] MoveOutcome reduce_to(const ReduceRanges& ranges, std::uint64_t offset, std::span<std::byte> result) {
     const Range first(memory_, at(ranges.operands.front(), offset), result.size(), first_);
     MoveOutcome outcome{first.status, first.is_copy ? Reach::cma : Reach::mapped};

@@ -25,7 +25,8 @@ bool Reductions::reduce_some(std::uint64_t bytes) {
 std::uint64_t Reductions::chunk_bytes(const Started& started) {
   const std::uint64_t share = kTurnBytes / started.ranges.operands.size();
   const std::uint64_t width = started.ranges.reduction.element_bytes();
-  return std::min(started.bytes - started.done_bytes, std::clamp(share, kLeastChunkBytes, kChunkBytes) / width * width);
+  const std::uint64_t most = std::clamp(share, kLeastChunkBytes, MemoryReducer::kChunkBytes);
+  return std::min(started.bytes - started.done_bytes, most / width * width);
 }
 
 bool Reductions::go_on(Started& started) {

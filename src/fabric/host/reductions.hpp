@@ -16,9 +16,7 @@ namespace outrigger::fabric {
 
 class Reductions {
  public:
-  // Of the result at a time: a usual second-level cache holds it beside two operands' chunks. With many operands less,
-  // so that others have their turn.
-  static constexpr std::uint64_t kChunkBytes = 64U << 10;
+  // Of the result at a time MemoryReducer's chunk; with many operands less, so that others have their turn.
   static constexpr std::uint64_t kLeastChunkBytes = 16U << 10;
   static constexpr std::uint64_t kTurnBytes = 512U << 10;  // of all operands
 

@@ -1,5 +1,6 @@
 #include "fabric/ucx/cluster_fabric.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -27,15 +28,14 @@ void ClusterFabric::move(const Block& from, const Block& to, MoveCompletion& com
 
 void ClusterFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
                            MoveCompletion& completion) {
+  const auto source_of = [this](const Block& block) { return sp_of_rank_[block.memory.owner.value()]; };
+  const auto comes_from_here = [&](const Block& block) { return is_here(source_of(block)); };
+  if (std::ranges::all_of(operands, comes_from_here)) return node_.reduce(reduction, operands, into, completion);
   std::vector<StagedReductions::Operand> all;
   all.reserve(operands.size());
-  bool all_here = true;
   for (const Block& block : operands) {
-    const SpId source = sp_of_rank_[block.memory.owner.value()];
-    all.push_back({block, is_here(source) ? std::nullopt : std::optional(source)});
-    all_here = all_here && is_here(source);
+    all.push_back({block, comes_from_here(block) ? std::nullopt : std::optional(source_of(block))});
   }
-  if (all_here) return node_.reduce(reduction, operands, into, completion);
   reductions_.start(reduction, std::move(all), into, completion);
 }
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 namespace outrigger::fabric::ucx {
-
 namespace {
 
 bool is_asked_for(wire::Kind kind) {
@@ -14,17 +13,8 @@ bool is_asked_for(wire::Kind kind) {
 
 }  // namespace
 
-bool RequestServer::count_request(Peer& peer, std::size_t most) {
-  if (peer.requests < most) {
-    ++peer.requests;
-    return true;
-  }
-  peer.break_off("asks for more than it may");
-  return false;
-}
-
 void RequestServer::requested(Peer& peer, const wire::Header& request) {
-  if (count_request(peer, options_.requests_of_peer)) add(peer, Peer::Wanted{request, {}});
+  add_request(peer, Peer::Wanted{request, {}});
 }
 
 void RequestServer::requested_reduced(Peer& peer, const wire::Header& request, std::span<const std::byte> payload) {
@@ -32,7 +22,13 @@ void RequestServer::requested_reduced(Peer& peer, const wire::Header& request, s
   if (!operands || request.bytes % operands->reduction.element_bytes() != 0) {
     return peer.break_off("asks for what cannot be reduced");
   }
-  if (count_request(peer, options_.requests_of_peer)) add(peer, Peer::Wanted{request, std::move(*operands)});
+  add_request(peer, Peer::Wanted{request, std::move(*operands)});
+}
+
+void RequestServer::add_request(Peer& peer, Peer::Wanted&& wanted) {
+  if (peer.requests >= options_.requests_of_peer) return peer.break_off("asks for more than it may");
+  ++peer.requests;
+  add(peer, std::move(wanted));
 }
 
 void RequestServer::add(Peer& peer, Peer::Wanted&& wanted) {

@@ -32,8 +32,8 @@ class RequestServer {
   [[nodiscard]] bool answer_requests();
 
  private:
-  // Not too many.
-  [[nodiscard]] static bool count_request(Peer& peer, std::size_t most);
+  // Unless there are too many.
+  void add_request(Peer& peer, Peer::Wanted&& wanted);
   void add(Peer& peer, Peer::Wanted&& wanted);
   [[nodiscard]] bool answer(Peer& peer, const Peer::Wanted& wanted);
   [[nodiscard]] std::optional<MoveStatus> send(Peer& peer, const wire::Header& chunk, const Peer::Wanted& wanted);

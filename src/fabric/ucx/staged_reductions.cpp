@@ -72,24 +72,13 @@ void StagedReductions::Pull::moved(const MoveOutcome& outcome) {
 }
 
 void StagedReductions::end_batch(Started& started) {
-  if (started.status == MoveStatus::ok) started.status = reduce_batch(started);
+  if (started.status == MoveStatus::ok) started.status = reducer_.reduce_all(started.batch, started.into.bytes);
   give_back_buffers(started);
   if (started.status == MoveStatus::ok && started.batch_end != started.operands.size()) return pull_batch(started);
   const MoveOutcome outcome{started.status, Reach::wire};
   MoveCompletion& completion = *started.completion;
   started_.erase(started.self);
   completion.moved(outcome);
-}
-
-MoveStatus StagedReductions::reduce_batch(const Started& started) {
-  const std::uint64_t width = started.reduction.element_bytes();
-  MoveStatus status = MoveStatus::ok;
-  for (std::uint64_t done = 0; done < started.into.bytes && status == MoveStatus::ok;) {
-    const std::uint64_t chunk = std::min(started.into.bytes - done, kChunkBytes / width * width);
-    status = reducer_.reduce(started.batch, done, chunk).status;
-    done += chunk;
-  }
-  return status;
 }
 
 void StagedReductions::cancel(const MoveCompletion& completion) {

@@ -22,8 +22,6 @@ class StagedReductions {
  public:
   // Of the buffers of one reduction; two of them at least.
   static constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
-  // Of the result at a time, which a cache then holds.
-  static constexpr std::uint64_t kChunkBytes = std::uint64_t{64} << 10;
 
   explicit StagedReductions(Wire& wire) : wire_(wire), reducer_(wire.memory()) {}
 
@@ -74,7 +72,6 @@ class StagedReductions {
   void pull_batch(Started& started);
   // All of a batch are here, or it has failed.
   void end_batch(Started& started);
-  [[nodiscard]] MoveStatus reduce_batch(const Started& started);
   void give_back_buffers(Started& started);
 
   Wire& wire_;

@@ -97,6 +97,11 @@ using CountedBlocking = Counted<call, CallForm::blocking, counts, Blocking<offlo
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
 using CountedPersistent = Counted<call, CallForm::persistent, counts, Persistent<offload>>;
 
+// Of the communicator: what a call names as its root.
+[[nodiscard]] inline bool is_rank_of(const CommState& comm, int rank) {
+  return rank >= 0 && static_cast<std::uint32_t>(rank) < comm.size();
+}
+
 // Counts the call as native for its arguments. Always false.
 inline bool decline(const Job& job) {
   if (job.reporting) count_native(NativeReason::invalid_arguments);

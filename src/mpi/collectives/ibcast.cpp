@@ -16,7 +16,7 @@ bool offload_bcast(Job& job, Form form, void* buffer, Count count, MPI_Datatype 
   const Offload offload = offload_on(job, form, communicator, Collective::ibcast, block_bytes);
   CommState* comm = offload.comm;
   if (comm == nullptr) return pass_on(offload, call, count, type, shape);
-  if (root < 0 || static_cast<std::uint32_t>(root) >= comm->size()) return decline(job);
+  if (!is_rank_of(*comm, root)) return decline(job);
   Operation& operation = new_operation(Collective::ibcast, offload, false);
   operation.root = static_cast<std::uint32_t>(root);
   const bool sends = *operation.root == comm->me().value();

@@ -34,7 +34,7 @@ bool offload_gather(Job& job, Form form, const void* send_buffer, Count send_cou
   const Offload offload = offload_on(job, form, communicator, Collective::igather, block_bytes);
   CommState* comm = offload.comm;
   if (comm == nullptr) return pass_on(offload, call, count, type, shape);
-  if (root < 0 || static_cast<std::uint32_t>(root) >= comm->size()) return decline(job);
+  if (!is_rank_of(*comm, root)) return decline(job);
   const bool is_root = static_cast<std::uint32_t>(root) == comm->me().value();
   if (is_root ? !valid_at_root_of_gather(job, *comm, send_buffer, send_count, send_type, receive_buffer, receive_count,
                                          receive_type)

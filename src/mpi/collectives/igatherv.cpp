@@ -36,7 +36,7 @@ bool offload_gatherv(Job& job, Form form, const void* send_buffer, Count send_co
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;
   const bool in_place = send_buffer == MPI_IN_PLACE;
-  if (request == nullptr || root < 0 || static_cast<std::uint32_t>(root) >= comm->size() ||
+  if (request == nullptr || !is_rank_of(*comm, root) ||
       (!in_place && !valid_side(job, send_buffer, send_count, send_type))) {
     return decline(job);
   }

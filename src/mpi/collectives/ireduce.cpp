@@ -28,7 +28,7 @@ bool offload_reduce(Job& job, Form form, const void* send_buffer, void* receive_
       offload_on(job, form, communicator, Collective::ireduce, bytes_in(count, reducing.shape), false, reducing.native);
   CommState* comm = offload.comm;
   if (comm == nullptr) return pass_on(offload, call, count, type, reducing.shape, handle_key(operation));
-  if (root < 0 || static_cast<std::uint32_t>(root) >= comm->size()) return decline(job);
+  if (!is_rank_of(*comm, root)) return decline(job);
   const bool is_root = static_cast<std::uint32_t>(root) == comm->me().value();
   if (is_root ? !valid_at_root(job, send_buffer, receive_buffer, count, type) : !sends_own) return decline(job);
   const ReducedSides sides{send_buffer, count, is_root ? receive_buffer : nullptr, is_root ? count : 0, !sends_own};

@@ -37,7 +37,7 @@ bool offload_scatterv(Job& job, Form form, const void* send_buffer, const Count*
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;
   const bool in_place = receive_buffer == MPI_IN_PLACE;
-  if (request == nullptr || root < 0 || static_cast<std::uint32_t>(root) >= comm->size() ||
+  if (request == nullptr || !is_rank_of(*comm, root) ||
       (!in_place && !valid_side(job, receive_buffer, receive_count, receive_type))) {
     return decline(job);
   }

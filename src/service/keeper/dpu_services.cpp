@@ -35,6 +35,14 @@ std::chrono::milliseconds share_of(std::uint32_t time_ms, double share) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(time_ms * share));
 }
 
+// What a host's service process is told, for one on a DPU. `process`: its number among all that are started there.
+ConfigureBody on_dpu(ConfigureBody body, std::uint32_t process, std::chrono::milliseconds attach_limit) {
+  body.elsewhere = 1;
+  body.attach_limit_ms = static_cast<std::uint32_t>(attach_limit.count());
+  body.process = process;
+  return body;
+}
+
 std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -62,10 +70,7 @@ Status DpuServices::start() {
   // Neighbours share a service process.
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = rank * count() / ranks_.size();
   for (std::uint32_t sp = 0; sp < count(); ++sp) {
-    ConfigureBody body = configuration(sp);
-    body.elsewhere = 1;
-    body.attach_limit_ms = static_cast<std::uint32_t>(attach_limit().count());
-    body.process = next_process_++;
+    const ConfigureBody body = on_dpu(configuration(sp), next_process_++, attach_limit());
     send(sp, encode_control(ControlKind::configure, body), {});
     Process& process = processes_[body.process];
     process.sp = sp;
@@ -214,12 +219,9 @@ void DpuServices::start_one_to_stand_by() {
   standing_by_ = number;
   Process& process = processes_[number];
   link_.send(DpuFrameKind::stand_by, called, {});
-  ConfigureBody body = configuration(0);
+  ConfigureBody body = on_dpu(configuration(0), number, attach_limit());
   body.sp = count();
   body.epoch = 0;
-  body.elsewhere = 1;
-  body.attach_limit_ms = static_cast<std::uint32_t>(attach_limit().count());
-  body.process = number;
   link_.send(DpuFrameKind::control, called, encode_control(ControlKind::configure, body));
   for (const LocalRank& rank : ranks_) {
     if (!rank.present) continue;
