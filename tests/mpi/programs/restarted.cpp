@@ -8,6 +8,7 @@
 //   calls     nothing: one operation after the other, several outstanding
 //   kept      the same, but no communicator is freed with operations outstanding: collectives of Open MPI's own that
 //             outlive theirs end the process
+//   ordered   the same, all on one communicator: of what is outstanding, all know what is first
 //   compute   they compute without MPI for some milliseconds
 //   native    they sit in MPI_Recv for a message that comes some milliseconds later
 //   holding   one large operation of each kind is outstanding for SECONDS while the last rank has not posted its part
@@ -314,7 +315,7 @@ std::uint64_t go(const std::string& mode, int seconds, Random random) {
     if (second == MPI_COMM_NULL) MPI_Comm_dup(MPI_COMM_WORLD, &second);
     for (int i = 0; i < 12; ++i) {
       const auto kind = static_cast<Kind>(random() % static_cast<unsigned>(kinds));
-      const MPI_Comm comm = random() % 3 == 0 ? second : MPI_COMM_WORLD;
+      const MPI_Comm comm = random() % 3 == 0 && mode != "ordered" ? second : MPI_COMM_WORLD;
       const int count = some_count(random);
       const int root = static_cast<int>(random() % static_cast<unsigned>(size));
       outstanding.push_back(std::make_unique<Operation>(comm, kind, count, root, ++number));
