@@ -7,6 +7,7 @@ and in the packets that the DPUs' RDMA devices have sent.
 from __future__ import annotations
 
 import os
+import random
 import secrets
 import shutil
 import time
@@ -22,11 +23,17 @@ from rdma_jobs import LOST_WITHIN_S, SOFT_ROCE, STALL_S, TCP, VERBS, Dpu, Jobs, 
 from slurm_site import Slurm
 
 MPI_S = 400
-RESTARTED_S = 45 * PATIENCE
+KILLS = int(os.environ.get("OUTRIGGER_KILLS", "2"))
+"""Of service processes, one after the other, amid a program's operations."""
+KILLS_APART_S = 13.0
+"""Of more than a few: no six in the same place within a minute."""
+RESTARTED_S = 45 * PATIENCE + KILLS * KILLS_APART_S
 """Of a program whose service processes are killed."""
 SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "400"))
 """With memory that comes and goes between them."""
 PACKET_BYTES = 4096
+TAKEN_PLACE = "has taken the place of another service process"
+"""In the log of `outriggerd dpu`, of each that has."""
 ON_DPU = "service process(es) on a DPU"
 """What OUTRIGGER_LOG=info says of a job whose DPUs are used."""
 BY_PROCESSES_OF_THE_HOST = {"mapped", "xpmem", "cma", "copier", "relay"}
@@ -264,17 +271,21 @@ def test_service_processes_are_killed(site):
     with site.started(VERBS) as told:
         site.jobs.start(f"restarted calls {RESTARTED_S:.0f} 1 moves", told)
         watches = [Watch.of(guest) for guest in site.jobs.guests]
-        for killed in range(1, 3):
-            site.dpus[-1].kill_service_process()
-            deadline = time.monotonic() + RESTARTED_S / 3
-            while site.dpus[-1].log().count("has taken the place of another service process") < killed:
-                assert time.monotonic() < deadline, site.said()
+        for killed in range(KILLS):
+            dpu = site.dpus[killed % len(site.dpus)] if KILLS > 2 else site.dpus[-1]
+            moment = time.monotonic()
+            taken = dpu.log().count(TAKEN_PLACE)
+            dpu.kill_service_process()
+            while dpu.log().count(TAKEN_PLACE) <= taken:
+                assert time.monotonic() < moment + 25 * PATIENCE, site.said()
                 time.sleep(0.2)
+            if KILLS > 5:
+                time.sleep(max(0.0, moment + random.uniform(0.9, 1.1) * KILLS_APART_S - time.monotonic()))
         for watch in watches:
             watch.ended(RESTARTED_S + 200 * PATIENCE)
         output = site.jobs.output()
         assert "operations" in output and "WRONG" not in output and "died" not in output, output + site.said()
-        assert sum(service["restarts"] for service in site.jobs.report()["services"]) == 2
+        assert sum(service["restarts"] for service in site.jobs.report()["services"]) == KILLS
         for guest in site.jobs.guests:
             must_be_gone(guest, 10)
 
