@@ -45,6 +45,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "fabric/dpu": (
         "fabric/fabric.hpp",
         "fabric/finished_moves.hpp",
+        "fabric/memory_reducer.hpp",
         "fabric/node_memory.hpp",
         "fabric/port.hpp",
         "fabric/host/",

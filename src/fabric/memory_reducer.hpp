@@ -47,7 +47,7 @@ class MemoryReducer {
   // Those bytes from `offset` on, whole elements: each operand is read once and the result written once, so that with
   // few bytes at a time it stays in the processor's cache.
   [[nodiscard]] MoveOutcome reduce(const ReduceRanges& ranges, std::uint64_t offset, std::uint64_t bytes) {
-    const NodeMemory::View into = memory_.view(at(ranges.into, offset), bytes);
+    const NodeMemory::View into = memory_.view(ranges.into.at(offset), bytes);
     if (into.status != MoveStatus::ok) return MoveOutcome{into.status, Reach::mapped};
     // Private memory gets its result from a place of its own.
     std::byte* result = into.bytes == nullptr ? room_for(into_, bytes) : into.bytes;
@@ -55,7 +55,7 @@ class MemoryReducer {
     if (into.bytes != nullptr) return outcome;
     outcome.reach = Reach::cma;
     if (outcome.status == MoveStatus::ok) {
-      outcome.status = memory_.write(at(ranges.into, offset), std::span<const std::byte>(result, bytes));
+      outcome.status = memory_.write(ranges.into.at(offset), std::span<const std::byte>(result, bytes));
     }
     return outcome;
   }
@@ -72,11 +72,11 @@ class MemoryReducer {
 
   // As reduce(), into memory of this process; `ranges.into` has no part in it.
   [[nodiscard]] MoveOutcome reduce_to(const ReduceRanges& ranges, std::uint64_t offset, std::span<std::byte> result) {
-    const Range first(memory_, at(ranges.operands.front(), offset), result.size(), first_);
+    const Range first(memory_, ranges.operands.front().at(offset), result.size(), first_);
     MoveOutcome outcome{first.status, first.is_copy ? Reach::cma : Reach::mapped};
     const std::byte* so_far = first.bytes;
     for (std::size_t i = 1; i < ranges.operands.size() && outcome.status == MoveStatus::ok; ++i) {
-      const Range next(memory_, at(ranges.operands[i], offset), result.size(), next_);
+      const Range next(memory_, ranges.operands[i].at(offset), result.size(), next_);
       outcome.status = next.status;
       if (next.status != MoveStatus::ok) break;
       if (next.is_copy) outcome.reach = Reach::cma;
@@ -88,10 +88,6 @@ class MemoryReducer {
   }
 
  private:
-  static MemoryRef at(MemoryRef memory, std::uint64_t offset) {
-    memory.address += offset;
-    return memory;
-  }
   static std::byte* room_for(std::vector<std::byte>& buffer, std::uint64_t bytes) {
     if (buffer.size() < bytes) buffer.resize(bytes);
     return buffer.data();

@@ -15,6 +15,9 @@
 
 namespace outrigger::fabric {
 
+// No rank's but the service process's own: for what it brings here to be reduced. Nobody else may name it.
+inline constexpr WorldRank kOwnMemory{~std::uint32_t{0}};
+
 class NodeMemory {
  public:
   NodeMemory() = default;
@@ -35,6 +38,8 @@ class NodeMemory {
 
   // The ranks are on another machine: view() gives out no bytes, and only what follows reaches their memory.
   [[nodiscard]] virtual bool is_remote() const { return false; }
+  // The same of one range.
+  [[nodiscard]] virtual bool is_remote(const MemoryRef& /*memory*/) const { return is_remote(); }
   // `done` is called once, not before the return; the bytes here stay until then. After a write they are in place.
   using Accessed = std::function<void(MoveStatus)>;
   virtual void start_read(const MemoryRef& from, std::span<std::byte> to, Accessed done);

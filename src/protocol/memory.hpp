@@ -14,6 +14,7 @@ struct MemoryRef {
   WorldRank owner;
   RegionId region = kPrivateRegion;
   std::uint64_t address = 0;  // in the owner's address space
+  [[nodiscard]] constexpr MemoryRef at(std::uint64_t offset) const { return {owner, region, address + offset}; }
   constexpr bool operator==(const MemoryRef&) const = default;
 };
 

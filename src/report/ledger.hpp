@@ -40,14 +40,13 @@ enum class NativeReason : std::uint8_t {
   measured_choice,     // a trial has shown that it is no slower
   services_died,       // too often
   other_reduction,     // an operation or a datatype that service processes do not reduce
-  not_on_dpu,          // what service processes on a DPU cannot do
   rounding,            // a floating-point sum or product: nobody has asked for another order than the MPI's
   // The following are not in `collectives`, which has what could have been offloaded as things were.
   blocking_form,  // nobody has asked for blocking forms to be offloaded
   not_offloaded,  // there is no offloaded form of it
   native_job,     // the whole job runs natively
 };
-inline constexpr std::size_t kNativeReasons = 17;
+inline constexpr std::size_t kNativeReasons = 16;
 inline constexpr std::array<const char*, kNativeReasons> kReasonNames{"none",
                                                                       "unknown communicator",
                                                                       "group of one",
@@ -60,7 +59,6 @@ inline constexpr std::array<const char*, kNativeReasons> kReasonNames{"none",
                                                                       "measured choice",
                                                                       "services died",
                                                                       "other operation or datatype",
-                                                                      "not on a DPU",
                                                                       "rounding",
                                                                       "blocking form",
                                                                       "no offloaded form",

@@ -42,15 +42,20 @@ def test_no_difference(offload, ranks, nodes, services, algorithms):
     offload.nothing_left()
 
 
-def test_reductions_stay_native(offload):
-    """And say why."""
-    with dpus(offload) as started:
-        program = ["reductions", "--seed", "78", "--operations", "60"]
-        result = offload.start(3, program, env=started.told()).wait(90).ok()
+@pytest.mark.parametrize(("ranks", "nodes", "services"), [(3, 1, 1), (4, 1, 2), (5, 2, 1), (6, 3, 2)])
+def test_reductions(offload, ranks, nodes, services):
+    """On the DPUs' cores, of what they read from the hosts."""
+    offload.pretend_nodes = nodes
+    with dpus(offload, nodes, services) as started:
+        program = ["reductions", "--seed", f"{78 + ranks}", "--operations", "60"]
+        env = started.told() | {"OUTRIGGER_LOG": "info"}
+        result = offload.start(ranks, program, services=services, env=env).wait(150).ok()
     assert "no difference" in result.out
-    reductions = [entry for entry in result.report["calls"] if "educe" in entry["call"]]
-    assert sum(entry["native"].get("not on a DPU", 0) for entry in reductions) > 60, reductions
-    assert result.offloaded() == 0
+    assert "on a DPU" in result.out
+    assert result.offloaded() > 60
+    by_reach = reached(result)
+    assert by_reach["rdma"] > 0 and (nodes == 1 or by_reach["wire"] > 0), by_reach
+    assert by_reach["mapped"] == by_reach["cma"] == by_reach["relay"] == 0, by_reach
     offload.nothing_left()
 
 

@@ -77,7 +77,7 @@ class OnDpu:
 def job_on_dpus(mpi, mode, seconds, seed, *, ranks=3, nodes=1, services=1, environment=None) -> Iterator[OnDpu]:
     mpi.pretend_nodes = nodes
     with dpus(mpi, nodes, services, environment=environment) as started:
-        program = ["restarted", mode, str(seconds), str(seed), "moves"]  # nothing is reduced on DPUs
+        program = ["restarted", mode, str(seconds), str(seed)]
         job = mpi.start(ranks, program, services=services, env=started.told())
         job.wait_for("restarted: ready")
         yield OnDpu(mpi, job, nodes, services)

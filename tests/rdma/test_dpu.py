@@ -269,7 +269,7 @@ def must_end(site: Site, since: float, watches: list[Watch], *named: str) -> Non
 def test_service_processes_are_killed(site):
     """By one that stands by, and then by one that ranks have let connect since, each place is taken."""
     with site.started(VERBS) as told:
-        site.jobs.start(f"restarted calls {RESTARTED_S:.0f} 1 moves", told)
+        site.jobs.start(f"restarted calls {RESTARTED_S:.0f} 1", told)
         watches = [Watch.of(guest) for guest in site.jobs.guests]
         for killed in range(KILLS):
             dpu = site.dpus[killed % len(site.dpus)] if KILLS > 2 else site.dpus[-1]

@@ -67,7 +67,7 @@ class DpuTakeOverTest : public ::testing::Test {
     ASSERT_TRUE(fabric_->add_rank(kRank, !stands_by, rank_->address()));
     bool reached = false;
     run_until([&] {
-      const auto attached = fabric_->next_attached();
+      const auto attached = fabric_->attachments().next();
       if (!attached) return reached;
       EXPECT_NE(attached->what, Attached::What::failed) << attached->reason;
       if (attached->what == Attached::What::wired) rank_->be_quiet();
@@ -262,7 +262,7 @@ TEST_F(DpuTakeOverTest, OneThatStandsByDoesNotConnectToARankThatHasLeftMeanwhile
   fabric_->drop_rank(kRank);
   for (int turns = 0; turns < 10; ++turns) turn();
   EXPECT_EQ(fabric_->find(kRank), nullptr);
-  EXPECT_FALSE(fabric_->next_attached());
+  EXPECT_FALSE(fabric_->attachments().next());
   ASSERT_TRUE(fabric_->add_rank(kRank, false, rank_->address()));
   turn();
   EXPECT_NE(fabric_->find(kRank), nullptr);

@@ -26,6 +26,7 @@ DpuFabric::DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t process
       node_(node),
       attachments_(options_, node, *this, process, world_size),
       moves_(options_, *this),
+      reductions_(*this),
       marks_(node, *this),
       completions_(*this),
       sleep_notices_(*this),
@@ -34,6 +35,7 @@ DpuFabric::DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t process
 DpuFabric::~DpuFabric() {
   RemoteRanks::drop_all();
   moves_.clear();
+  reductions_.clear();
   imports_.reset();
   if (importer_) importer_->close();
   RemoteRanks::close();
@@ -86,6 +88,7 @@ bool DpuFabric::progress() {
     step(*rank);
   }
   worked |= moves_.deliver();
+  worked |= reductions_.deliver();
   return worked;
 }
 
@@ -108,7 +111,8 @@ Result<std::uint64_t> DpuFabric::base_of(WorldRank number, RegionId region) {
 void DpuFabric::look_after(Clock::time_point now, const Business& /*business*/) {
   take_over_.look_after();
   if (const auto rank = attachments_.unreachable(now)) {
-    failure_ = PortFailure{"the connection to rank " + std::to_string(rank->value()) + " broke (" + lanes() + ")"};
+    failure_ = PortFailure{"the connection to rank " + std::to_string(rank->value()) + " broke (" +
+                           attachments_.lanes() + ")"};
   }
   attachments_.look_after(now);
 }
@@ -126,8 +130,17 @@ void DpuFabric::move(const Block& from, const Block& to, MoveCompletion& complet
   moves_.begin(from, to, completion);
 }
 
+void DpuFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
+                       MoveCompletion& completion) {
+  ReduceRanges ranges{reduction, {}, into.memory};
+  ranges.operands.reserve(operands.size());
+  for (const Block& operand : operands) ranges.operands.push_back(operand.memory);
+  reductions_.begin(std::move(ranges), into.bytes, completion);
+}
+
 void DpuFabric::cancel(MoveCompletion& completion) {
   moves_.cancel(completion);
+  reductions_.cancel(completion);
 }
 
 void DpuFabric::send(SpId to, std::span<const std::byte> message) {

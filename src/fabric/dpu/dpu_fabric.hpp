@@ -2,6 +2,7 @@
 //
 //   posts        read from each rank's segment into a mirror (post_reader.hpp)
 //   moves        from one rank's memory to another's (rank_moves.hpp)
+//   reductions   of several ranks' memory, into one's (rank_reductions.hpp)
 //   marks        of what has been delivered, written into the ranks' segments (delivered_marks.hpp, marks_first.hpp)
 //   completions  the same (completions.hpp)
 //
@@ -21,6 +22,7 @@
 #include "fabric/dpu/delivered_marks.hpp"
 #include "fabric/dpu/dpu_options.hpp"
 #include "fabric/dpu/rank_moves.hpp"
+#include "fabric/dpu/rank_reductions.hpp"
 #include "fabric/dpu/remote_ranks.hpp"
 #include "fabric/dpu/sleep_notices.hpp"
 #include "fabric/dpu/take_over.hpp"
@@ -44,10 +46,9 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
   [[nodiscard]] Status add_rank(WorldRank rank, bool serves, const RankAddress& address) {
     return attachments_.add(rank, serves, address);
   }
-  // What has become of add_rank().
-  [[nodiscard]] std::optional<Attached> next_attached() { return attachments_.next(); }
   void drop_rank(WorldRank rank) { attachments_.drop(rank); }
-  [[nodiscard]] const std::string& lanes() const { return attachments_.lanes(); }
+  // What has become of add_rank().
+  [[nodiscard]] Attachments& attachments() { return attachments_; }
 
   // Where this process takes the place of one that has died.
   [[nodiscard]] TakeOver& take_over() { return take_over_; }
@@ -57,7 +58,8 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
   // Where a registered range of a rank begins; waits for its key.
   [[nodiscard]] Result<std::uint64_t> base_of(WorldRank rank, RegionId region);
 
-  [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size(); }
+  // And reductions.
+  [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size() + reductions_.size(); }
   // A way that data travels by, and then their number, which stand in the mirror's header.
   void publish_route(WorldRank rank, std::size_t route) { completions_.publish_route(rank, route); }
 
@@ -76,6 +78,8 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
   [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override;
 
   void move(const Block& from, const Block& to, MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
+              MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
@@ -93,6 +97,7 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
   std::optional<ImportCache> imports_;
   Attachments attachments_;
   RankMoves moves_;
+  RankReductions reductions_;
   DeliveredMarks marks_;
   Completions completions_;
   SleepNotices sleep_notices_;

@@ -28,6 +28,10 @@ class MarksFirst final : public Fabric {
   void move(const Block& from, const Block& to, MoveCompletion& completion) override {
     inner_.move(from, to, completion);
   }
+  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
+              MoveCompletion& completion) override {
+    inner_.reduce(reduction, operands, into, completion);
+  }
   void cancel(MoveCompletion& completion) override { inner_.cancel(completion); }
   void send_eager(const BlockId& id, const Block& from, SpId reader) override { inner_.send_eager(id, from, reader); }
   void withdraw_eager(const BlockId& id) override { inner_.withdraw_eager(id); }

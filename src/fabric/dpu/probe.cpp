@@ -160,7 +160,7 @@ Result<ProbeFigures> probe_memory(const RankAddress& address, const DpuOptions& 
   while (true) {
     (void)fabric.progress();
     fabric.look_after(Clock::now(), {});
-    const auto attached = fabric.next_attached();
+    const auto attached = fabric.attachments().next();
     if (!attached) continue;
     if (attached->what == What::failed) return Error{attached->reason};
     figures.reach = attached->reach;
@@ -168,7 +168,7 @@ Result<ProbeFigures> probe_memory(const RankAddress& address, const DpuOptions& 
     wired();
   }
   const MemoryRef segment{kProbed, kArenaRegion, address.segment_base};
-  figures.device = fabric.lanes();
+  figures.device = fabric.attachments().lanes();
   Clock::time_point begin = Clock::now();
   if (!read_pieces(fabric, segment, sizeof(std::uint64_t), kRoundTrips, 1)) return Error{"its memory cannot be read"};
   figures.round_trip_us = seconds_since(begin) / kRoundTrips * 1e6;

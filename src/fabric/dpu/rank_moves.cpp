@@ -11,17 +11,6 @@
 #include "protocol/exported_memory.hpp"
 
 namespace outrigger::fabric::dpu {
-namespace {
-
-constexpr std::chrono::seconds kLandingTime{2};
-
-MemoryRef at(MemoryRef memory, std::uint64_t offset) {
-  memory.address += offset;
-  return memory;
-}
-
-}  // namespace
-
 void RankMoves::begin(const Block& from, const Block& to, MoveCompletion& completion) {
   if (from.bytes == 0 || from.bytes != to.bytes) std::abort();  // against the contract: a bug of ours
   const std::uint64_t id = next_move_++;
@@ -151,9 +140,9 @@ void RankMoves::start_staged(std::uint64_t id, Move& move, ucx::StagingBuffer st
     if (now == nullptr) return;
     if (status != MoveStatus::ok || now->completion == nullptr) return chunk_ended(id, status);
     const auto written = [this, id, held](MoveStatus end) { chunk_ended(id, end); };
-    ranks_.start_write(at(now->to.memory, offset), room, written);
+    ranks_.start_write(now->to.memory.at(offset), room, written);
   };
-  ranks_.start_read(at(move.from.memory, chunk.offset), room, read);
+  ranks_.start_read(move.from.memory.at(chunk.offset), room, read);
 }
 
 // ---------------------------------------------------------------- by alias
@@ -184,7 +173,7 @@ void RankMoves::start_alias(std::uint64_t id, Move& move) {
   };
   RemoteRank* source = ranks_.find(move.from.memory.owner);
   if (source == nullptr) return ranks_.rma().later([ended] { ended(MoveStatus::owner_lost); });
-  source->remote->get_into(at(move.from.memory, chunk.offset), chunk.bytes, move.target->get(),
+  source->remote->get_into(move.from.memory.at(chunk.offset), chunk.bytes, move.target->get(),
                            move.to.memory.address + chunk.offset, ended);
 }
 
@@ -208,7 +197,7 @@ void RankMoves::read_after(std::uint64_t id, Move& move) {
   using Word = std::array<std::byte, sizeof(std::uint64_t)>;
   static_assert(sizeof(Word) <= kLeastAliasBytes);
   auto word = std::make_shared<Word>();
-  const MemoryRef last = at(move.to.memory, move.to.bytes - sizeof(Word));
+  const MemoryRef last = move.to.memory.at(move.to.bytes - sizeof(Word));
   ranks_.start_read(last, *word, [this, id, word](MoveStatus status) { chunk_ended(id, status); });
 }
 

@@ -24,6 +24,9 @@ namespace outrigger::fabric::dpu {
 
 using Clock = std::chrono::steady_clock;
 
+// For what is being read and written to come to rest, where it is cancelled.
+inline constexpr std::chrono::seconds kLandingTime{2};
+
 // Each group of members belongs to the class that is named before it.
 struct RemoteRank {
   WorldRank rank;

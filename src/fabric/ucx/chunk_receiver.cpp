@@ -17,8 +17,7 @@ bool is_ours(const wire::Header& header) {
 }  // namespace
 
 std::optional<MemoryRef> ChunkReceiver::place_of(const Peer& peer, const wire::Header& header) {
-  if (!is_ours(header))
-    return header.memory.owner == StagedMemory::kOwner ? std::nullopt : std::optional(header.memory);
+  if (!is_ours(header)) return header.memory.owner == kOwnMemory ? std::nullopt : std::optional(header.memory);
   const Transfer* transfer = transfers_.find(peer, header, Transfers::Way::pull);
   if (transfer == nullptr || !transfer->is_wanted()) return std::nullopt;
   return transfer->local_at(header.offset);
@@ -30,7 +29,7 @@ void ChunkReceiver::arrived(Peer& peer, const wire::Header& header, std::span<co
   }
   const std::optional<MemoryRef> to = place_of(peer, header);
   if (!to) return placed(peer, header, MoveStatus::owner_lost);
-  if (!memory_.is_remote()) return placed(peer, header, memory_.write(*to, bytes));
+  if (!memory_.is_remote(*to)) return placed(peer, header, memory_.write(*to, bytes));
   // The bytes are UCX's during this call only.
   auto kept = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
   place_elsewhere(peer, header, *to, *kept, kept);
@@ -126,7 +125,7 @@ void ChunkReceiver::received(Receipt& receipt, ucs_status_t status) {
   if (peer.replaced) return;  // its move goes on with the one in its place, and nothing of this one is written
   if (!place_of(peer, header)) return placed(peer, header, MoveStatus::owner_lost);  // cancelled meanwhile
   const std::span<const std::byte> bytes(done->staging.data(), header.bytes);
-  if (!memory_.is_remote()) return placed(peer, header, memory_.write(header.memory, bytes));
+  if (!memory_.is_remote(header.memory)) return placed(peer, header, memory_.write(header.memory, bytes));
   auto kept = std::make_shared<StagingBuffer>(std::move(done->staging));
   place_elsewhere(peer, header, header.memory, bytes, kept);
 }

@@ -28,11 +28,13 @@ class ChunkSender {
                                                const Failed& failed);
   // The same of operands of this node, reduced into a buffer.
   [[nodiscard]] std::optional<MoveStatus> send_reduced(Peer& peer, const wire::Header& header,
-                                                       const ReduceRanges& ranges);
+                                                       const ReduceRanges& ranges, const Failed& failed);
 
  private:
   void fetch_and_send(Peer& peer, const wire::Header& header, const MemoryRef& from, StagingBuffer staging,
                       const Failed& failed);
+  void fetch_reduce_and_send(Peer& peer, const wire::Header& header, const ReduceRanges& ranges, StagingBuffer staging,
+                             const Failed& failed);
 
   NodeMemory& memory_;
   MemoryReducer reducer_;

@@ -9,7 +9,7 @@ namespace outrigger::fabric::ucx {
 ClusterFabric::ClusterFabric(Fabric& node, Wire& wire, const JobMap& job_map, SpId self)
     : node_(node),
       wire_(wire),
-      reductions_(wire),
+      reductions_(wire, node),
       sp_of_rank_(job_map.sp_of_rank),
       first_here_(job_map.first_sp[job_map.node_of(self)]),
       count_here_(static_cast<std::uint32_t>(job_map.nodes[job_map.node_of(self)].addresses.size())) {}

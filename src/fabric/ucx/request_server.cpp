@@ -80,15 +80,15 @@ bool RequestServer::answer(Peer& peer, const Peer::Wanted& wanted) {
 }
 
 std::optional<MoveStatus> RequestServer::send(Peer& peer, const wire::Header& chunk, const Peer::Wanted& wanted) {
+  const auto unread = [this](Peer& reader, const wire::Header& failed, MoveStatus status) {
+    refuse(reader, failed, status);
+  };
   if (wanted.chunk.kind == wire::Kind::reduced_request) {
     ReduceRanges ranges{wanted.operands.reduction, {wanted.chunk.memory}, {}};
     const std::vector<MemoryRef>& others = wanted.operands.others;
     ranges.operands.insert(ranges.operands.end(), others.begin(), others.end());
-    return sender_.send_reduced(peer, chunk, ranges);
+    return sender_.send_reduced(peer, chunk, ranges, unread);
   }
-  const auto unread = [this](Peer& reader, const wire::Header& failed, MoveStatus status) {
-    refuse(reader, failed, status);
-  };
   return sender_.send(peer, chunk, wanted.chunk.memory, unread);
 }
 

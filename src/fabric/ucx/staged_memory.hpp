@@ -20,8 +20,6 @@ namespace outrigger::fabric::ucx {
 
 class StagedMemory final : public NodeMemory {
  public:
-  static constexpr WorldRank kOwner{~std::uint32_t{0}};
-
   explicit StagedMemory(NodeMemory& ranks) : ranks_(ranks) {}
 
   // As many as there are reductions of other nodes' blocks under way, a batch each: the engine's window bounds them.
@@ -29,14 +27,14 @@ class StagedMemory final : public NodeMemory {
     auto buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
     const auto address = reinterpret_cast<std::uintptr_t>(buffer.get());
     buffers_.emplace(address, Buffer{std::move(buffer), bytes});
-    return MemoryRef{kOwner, kPrivateRegion, address};
+    return MemoryRef{kOwnMemory, kPrivateRegion, address};
   }
   // Nothing is written there any more.
   void give_back(const MemoryRef& buffer) { buffers_.erase(buffer.address); }
   [[nodiscard]] std::size_t buffers() const { return buffers_.size(); }
 
   [[nodiscard]] View view(const MemoryRef& memory, std::uint64_t bytes) override {
-    if (memory.owner != kOwner) return ranks_.view(memory, bytes);
+    if (memory.owner != kOwnMemory) return ranks_.view(memory, bytes);
     const auto after = buffers_.upper_bound(memory.address);
     if (after == buffers_.begin()) return View{MoveStatus::memory_fault, nullptr, nullptr};
     const auto& [address, buffer] = *std::prev(after);
@@ -45,20 +43,23 @@ class StagedMemory final : public NodeMemory {
     return View{MoveStatus::ok, buffer.memory.get() + offset, nullptr};
   }
   [[nodiscard]] MoveStatus read(const MemoryRef& from, std::span<std::byte> to) override {
-    if (from.owner != kOwner) return ranks_.read(from, to);
+    if (from.owner != kOwnMemory) return ranks_.read(from, to);
     const View source = view(from, to.size());
     if (source.status == MoveStatus::ok) std::memcpy(to.data(), source.bytes, to.size());
     return source.status;
   }
   [[nodiscard]] MoveStatus write(const MemoryRef& to, std::span<const std::byte> from) override {
-    if (to.owner != kOwner) return ranks_.write(to, from);
+    if (to.owner != kOwnMemory) return ranks_.write(to, from);
     const View destination = view(to, from.size());
     if (destination.status == MoveStatus::ok) std::memcpy(destination.bytes, from.data(), from.size());
     return destination.status;
   }
 
-  // Remote ranks' blocks are not reduced here, so buffers are never started at.
   [[nodiscard]] bool is_remote() const override { return ranks_.is_remote(); }
+  // What is not is read and written at once, and not started at.
+  [[nodiscard]] bool is_remote(const MemoryRef& memory) const override {
+    return memory.owner != kOwnMemory && ranks_.is_remote();
+  }
   void start_read(const MemoryRef& from, std::span<std::byte> to, Accessed done) override {
     ranks_.start_read(from, to, std::move(done));
   }

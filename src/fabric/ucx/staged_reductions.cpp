@@ -72,7 +72,23 @@ void StagedReductions::Pull::moved(const MoveOutcome& outcome) {
 }
 
 void StagedReductions::end_batch(Started& started) {
-  if (started.status == MoveStatus::ok) started.status = reducer_.reduce_all(started.batch, started.into.bytes);
+  if (started.status == MoveStatus::ok) {
+    if (wire_.memory().is_remote()) return reduce_by_node(started);
+    started.status = reducer_.reduce_all(started.batch, started.into.bytes);
+  }
+  batch_reduced(started, started.status);
+}
+
+void StagedReductions::reduce_by_node(Started& started) {
+  std::vector<Block> operands;
+  operands.reserve(started.batch.operands.size());
+  for (const MemoryRef& operand : started.batch.operands) operands.push_back({operand, started.into.bytes});
+  node_.reduce(started.reduction, operands, started.into, started.reduced.emplace(*this, started));
+}
+
+void StagedReductions::batch_reduced(Started& started, MoveStatus status) {
+  started.status = status;
+  started.reduced.reset();
   give_back_buffers(started);
   if (started.status == MoveStatus::ok && started.batch_end != started.operands.size()) return pull_batch(started);
   const MoveOutcome outcome{started.status, Reach::wire};
@@ -87,6 +103,7 @@ void StagedReductions::cancel(const MoveCompletion& completion) {
   for (Pull& pull : found->pulls) {
     if (pull.under_way()) wire_.cancel(pull);
   }
+  if (found->reduced) node_.cancel(*found->reduced);
   give_back_buffers(*found);
   started_.erase(found);
 }

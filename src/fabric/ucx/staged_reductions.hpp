@@ -2,8 +2,9 @@
 // time, and when all of a batch are here they are reduced into the rank's memory, in the operands' order, and the next
 // batch is pulled. Those of one service process come as one block that has been reduced there, where the order makes no
 // difference to any bit. The buffers hold what can be pulled again, so that nothing here has to outlive the process.
+// Where this node's ranks are on another machine, the node's fabric reduces a batch.
 //
-// Thread rule: one thread. Completions are delivered from the wire's progress() only.
+// Thread rule: one thread. Completions are delivered from the wire's progress(), or that of the node's fabric, only.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ class StagedReductions {
   // Of the buffers of one reduction; two of them at least.
   static constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
 
-  explicit StagedReductions(Wire& wire) : wire_(wire), reducer_(wire.memory()) {}
+  // Both must outlive this.
+  StagedReductions(Wire& wire, Fabric& node) : wire_(wire), node_(node), reducer_(wire.memory()) {}
 
   // An operand and the service process of another node that reads it, or nothing: it is here.
   struct Operand {
@@ -53,6 +55,16 @@ class StagedReductions {
     Started& started_;
     bool under_way_ = true;
   };
+  // Of a batch, by the node's fabric.
+  class Reduced final : public MoveCompletion {
+   public:
+    Reduced(StagedReductions& all, Started& started) : all_(all), started_(started) {}
+    void moved(const MoveOutcome& outcome) override { all_.batch_reduced(started_, outcome.status); }
+
+   private:
+    StagedReductions& all_;
+    Started& started_;
+  };
   struct Started {
     Reduction reduction;
     std::vector<Operand> operands;
@@ -61,6 +73,7 @@ class StagedReductions {
     MoveCompletion* completion = nullptr;
     ReduceRanges batch;  // what `into` has so far, and those that come next
     std::list<Pull> pulls;
+    std::optional<Reduced> reduced;
     std::size_t under_way = 0;
     MoveStatus status = MoveStatus::ok;
     std::list<Started>::iterator self;
@@ -72,9 +85,12 @@ class StagedReductions {
   void pull_batch(Started& started);
   // All of a batch are here, or it has failed.
   void end_batch(Started& started);
+  void reduce_by_node(Started& started);
+  void batch_reduced(Started& started, MoveStatus status);
   void give_back_buffers(Started& started);
 
   Wire& wire_;
+  Fabric& node_;
   MemoryReducer reducer_;
   std::list<Started> started_;
 };

@@ -13,7 +13,6 @@ Reducing reducing_of(const Job& job, MPI_Op operation, MPI_Datatype type) {
   reducing.shape = shape_of(*reducing.reduction);
   // Else a program's results would depend on what is measured, from run to run and within one.
   if (rounds(*reducing.reduction)) reducing.native = NativeReason::rounding;
-  if (job.on_dpu) reducing.native = NativeReason::not_on_dpu;
   return reducing;
 }
 

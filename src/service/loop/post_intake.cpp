@@ -183,7 +183,6 @@ void PostIntake::restore_courses() {
 
 void PostIntake::take_operation(WorldRank rank, SlotIndex slot, const SlotRequestBody& body, Taken taken) {
   Result<DecodedSlot> decoded = decode_slot(body, rank, slot, *node_.rank(rank), world_size_, *groups_);
-  if (decoded && mirrors_ && body.reduce_operation != 0) decoded = Error{"nothing is reduced on a DPU yet"};
   if (!decoded) {
     spdlog::warn("rank {}, slot {}: rejected: {}", rank.value(), slot.value(), decoded.error());
     return reject(rank, slot, body);

@@ -281,7 +281,7 @@ void Wiring::take_place(const TakePlaceBody& body) {
 
 void Wiring::tell_attached() {
   if (!dpu_) return;
-  while (const auto attached = dpu_->next_attached()) tell(*attached);
+  while (const auto attached = dpu_->attachments().next()) tell(*attached);
 }
 
 void Wiring::tell(const fabric::dpu::Attached& attached) {
