@@ -25,21 +25,25 @@
 
 namespace outrigger {
 
-// Which collectives the program's own MPI does for a while, and why; sets of bits by Collective.
-struct Suspended {
-  std::uint16_t busy = 0;   // the core of a service process is taken by others
-  std::uint16_t small = 0;  // the blocks of all ranks have been small
-  bool failing = false;     // all: service processes have died too often; for good, and whatever rules say
+// A set of collectives: a bit for each.
+using CollectiveBits = std::uint32_t;
+static_assert(kCollectives.size() < 32, "bit 0 is nobody's");
+inline constexpr CollectiveBits kEveryCollective = 0xFFFFFFFF;
 
-  [[nodiscard]] static constexpr std::uint16_t bit(Collective collective) {
-    return static_cast<std::uint16_t>(1U << static_cast<unsigned>(collective));
+// Which collectives the program's own MPI does for a while, and why.
+struct Suspended {
+  CollectiveBits busy = 0;   // the core of a service process is taken by others
+  CollectiveBits small = 0;  // the blocks of all ranks have been small
+  bool failing = false;      // all: service processes have died too often; for good, and whatever rules say
+
+  [[nodiscard]] static constexpr CollectiveBits bit(Collective collective) {
+    return CollectiveBits{1} << static_cast<unsigned>(collective);
   }
   [[nodiscard]] constexpr bool has(Collective collective) const {
     return failing || ((busy | small) & bit(collective)) != 0;
   }
   bool operator==(const Suspended&) const = default;
 };
-inline constexpr std::uint16_t kEveryCollective = 0xFFFF;
 
 struct Course {
   Suspended suspended;
@@ -65,7 +69,7 @@ struct Course {
   }
 
   // As it stands in shared memory and travels.
-  static constexpr std::size_t kWords = 3 + kMostChoices;
+  static constexpr std::size_t kWords = 4 + kMostChoices;
   using Words = std::array<std::uint32_t, kWords>;
   [[nodiscard]] Words encode() const;
   // Nothing for anything that encode() would not have written.

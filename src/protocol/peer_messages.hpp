@@ -21,7 +21,7 @@
 
 namespace outrigger::peer {
 
-inline constexpr std::uint16_t kVersion = 4;
+inline constexpr std::uint16_t kVersion = 5;
 
 // In an announcement, in place of a pair's bytes: this pair needs nothing any more.
 inline constexpr std::uint64_t kSettled = ~std::uint64_t{0};

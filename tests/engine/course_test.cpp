@@ -257,8 +257,8 @@ void TestFabric::resume_calls(WorldRank rank, const GroupId& /*group*/, const Co
 }
 
 Suspended some_suspended(Job& job) {
-  const auto bits = [&] { return job.below(2) == 0 ? kEveryCollective : std::uint16_t{0}; };
-  return Suspended{job.below(2) == 0 ? bits() : std::uint16_t{0}, bits()};
+  const auto bits = [&] { return job.below(2) == 0 ? kEveryCollective : CollectiveBits{0}; };
+  return Suspended{job.below(2) == 0 ? bits() : CollectiveBits{0}, bits()};
 }
 
 void expect_agreement(const Job& job, std::uint64_t seed) {

@@ -51,7 +51,7 @@ std::vector<Message> all_kinds() {
   messages.push_back(message);
   message.body = Quiesce{true};
   messages.push_back(message);
-  message.body = Wish{Suspended{5, 0xFFFF}};
+  message.body = Wish{Suspended{5, 0xFFFFFFFF}};
   messages.push_back(message);
   message.body = Hold{};
   messages.push_back(message);

@@ -156,7 +156,7 @@ std::string messages_of_service_processes() {
          line_of("replica answer", peer::ReplicaAnswer{source, 5, peer::Where::here, SpId{6}, destination, RegionId{8},
                                                        0x0102030405060708, 0x1112131415161718}) +
          line_of("replica done", peer::ReplicaDone{source, 5}) + line_of("quiesce", peer::Quiesce{true}) +
-         line_of("wish", peer::Wish{Suspended{0x0102, 0x0304}}) + line_of("hold", peer::Hold{}) +
+         line_of("wish", peer::Wish{Suspended{0x01020304, 0x05060708}}) + line_of("hold", peer::Hold{}) +
          line_of("held", peer::Held{true, 5, 0x0102030405060708}) +
          line_of("resume",
                  peer::Resume{true, CoursePlan{0x0102030405060708, Course{Suspended{1, 2}, {}, {}}, some_course()}}) +

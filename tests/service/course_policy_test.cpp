@@ -120,7 +120,7 @@ TEST(CoreReadings, CpusThatDoNotExistAreNotIdle) {
 class Sizes : public ::testing::Test {
  protected:
   static constexpr GroupId kGroup{1, 2};
-  static constexpr std::uint16_t kBit = Suspended::bit(Collective::ialltoallv);
+  static constexpr CollectiveBits kBit = Suspended::bit(Collective::ialltoallv);
 
   bool post(std::uint64_t bytes, Collective collective = Collective::ialltoallv) {
     engine::PostedOperation operation;

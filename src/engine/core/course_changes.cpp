@@ -10,8 +10,7 @@ constexpr std::uint32_t kNumbersOfAnIncarnation = 4099;  // of trials, of 2^16
 constexpr std::uint32_t kMostFailures = 10;              // retries that are left out grow to 2^10
 
 Suspended both(const Suspended& a, const Suspended& b) {
-  return {static_cast<std::uint16_t>(a.busy | b.busy), static_cast<std::uint16_t>(a.small | b.small),
-          a.failing || b.failing};
+  return {a.busy | b.busy, a.small | b.small, a.failing || b.failing};
 }
 
 // Busy or failing if any of them is, small if all are; who has not said anything wishes nothing.
@@ -20,8 +19,8 @@ Suspended combined(const GroupCourse& course, const std::vector<SpId>& services)
   for (const SpId service : services) {
     const auto found = course.wishes.find(service);
     const Suspended wish = found == course.wishes.end() ? Suspended{} : found->second;
-    all.busy = static_cast<std::uint16_t>(all.busy | wish.busy);
-    all.small = static_cast<std::uint16_t>(all.small & wish.small);
+    all.busy |= wish.busy;
+    all.small &= wish.small;
     all.failing = all.failing || wish.failing;
   }
   return all;

@@ -48,14 +48,14 @@ class CommState {
 
   // While a collective is native for small blocks: this rank has called it with others. True: for the first time.
   [[nodiscard]] bool note_larger_blocks(Collective collective) {
-    const std::uint16_t bit = Suspended::bit(collective);
+    const CollectiveBits bit = Suspended::bit(collective);
     return (larger_blocks_.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
   }
   // It is not (any more).
   void forget_larger_blocks(Collective collective) {
-    const std::uint16_t bit = Suspended::bit(collective);
+    const CollectiveBits bit = Suspended::bit(collective);
     if ((larger_blocks_.load(std::memory_order_relaxed) & bit) == 0) return;
-    larger_blocks_.fetch_and(static_cast<std::uint16_t>(~bit), std::memory_order_relaxed);
+    larger_blocks_.fetch_and(~bit, std::memory_order_relaxed);
   }
 
   // The communicator's handle, for its error handler; the world's once the communicator has been freed.
@@ -105,8 +105,8 @@ class CommState {
   std::atomic<std::uint64_t> sequence_ = 0;
   std::atomic<std::uint64_t> dups_ = 0;
   std::atomic<std::uint64_t> persistents_ = 0;
-  CommState* base_;                               // with a reference
-  std::atomic<std::uint16_t> larger_blocks_ = 0;  // bits by Collective
+  CommState* base_;  // with a reference
+  std::atomic<CollectiveBits> larger_blocks_ = 0;
   std::atomic<std::uint32_t> references_ = 1;
   std::shared_ptr<const client::Group> group_;
   std::atomic<const client::Group*> known_group_ = nullptr;  // it, once it is made

@@ -37,14 +37,12 @@ bool BlockSizes::note_larger(const GroupId& group, Collective collective) {
   return true;
 }
 
-std::uint16_t BlockSizes::small(const GroupId& group) const {
+CollectiveBits BlockSizes::small(const GroupId& group) const {
   const auto found = groups_.find(group);
-  std::uint16_t bits = 0;
+  CollectiveBits bits = 0;
   if (found == groups_.end()) return bits;
   for (const CollectiveRow& row : kCollectives) {
-    if (found->second[index_of(row.collective)].small) {
-      bits = static_cast<std::uint16_t>(bits | Suspended::bit(row.collective));
-    }
+    if (found->second[index_of(row.collective)].small) bits |= Suspended::bit(row.collective);
   }
   return bits;
 }

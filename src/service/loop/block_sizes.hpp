@@ -22,8 +22,7 @@ class BlockSizes {
   [[nodiscard]] bool note_larger(const GroupId& group, Collective collective);
   void forget(const GroupId& group) { groups_.erase(group); }
 
-  // Bits by Collective.
-  [[nodiscard]] std::uint16_t small(const GroupId& group) const;
+  [[nodiscard]] CollectiveBits small(const GroupId& group) const;
 
  private:
   // Operations in a row with small blocks; more each time that larger ones came after them.

@@ -44,7 +44,7 @@ void CoursePolicy::wish_for(const GroupId& group) {
 }
 
 void CoursePolicy::wish_everywhere() {
-  engine_->wish(Suspended{wishes_native_ ? kEveryCollective : std::uint16_t{0}, 0, failing_});
+  engine_->wish(Suspended{wishes_native_ ? kEveryCollective : CollectiveBits{0}, 0, failing_});
 }
 
 void CoursePolicy::give_up_offloading() {
