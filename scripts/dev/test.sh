@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Build and run every test, and sum up.
 #
-# usage: ./dev test [--quick] [PRESET]
+# usage: ./dev test [--all | --quick] [PRESET]
 #
+#   --all     every test of the MPI programs under each MPI; else those that are not about an MPI's own ways, as of what
+#             happens when service processes die, run under one of them, which take turns from test to test
 #   --quick   something of everything, in less than three minutes: without the unit tests of tests/slow.txt and what
 #             tests/python marks slow, and of the MPI programs one of each kind under each MPI
 #   PRESET    release (unless named): unit tests, the MPI programs, the command line, the layer check
@@ -16,9 +18,10 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-quick=false preset=release
+all=false quick=false preset=release
 for argument in "$@"; do
   case "$argument" in
+    --all) all=true ;;
     --quick) quick=true ;;
     -*) die "test: unknown option '$argument'; see ./dev test --help" ;;
     *) preset="$argument" ;;
@@ -59,7 +62,8 @@ suite() {
 
 ctest_arguments=(--preset "$preset" --parallel "$JOBS")
 pytest_arguments=(-q --color=auto)
-python_tests=() mpi_tests=()
+python_tests=() mpi_tests=(--in-turn)
+if $all; then mpi_tests=(); fi
 if $quick; then
   # The name may be followed by the values of its parameters.
   ctest_arguments+=(--exclude-regex "^($(grep -v '^#' tests/slow.txt | paste -sd'|'))( |\$)")

@@ -55,12 +55,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--patience", type=float, default=2, help="times the limits on how long programs run: busy machines"
     )
+    parser.addoption(
+        "--in-turn", action="store_true", help="run tests that are not about an MPI's own ways under one of them each"
+    )
     parser.addoption("--seed", type=int, default=None, help="first seed of the differential test (default: 1000)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     Job.patience = config.getoption("--patience")
     config.addinivalue_line("markers", "one_machine: of no use with --cluster")
+    config.addinivalue_line("markers", "any_mpi: tests what is alike under each MPI; see --in-turn")
     # Shells start what runs in their background with SIGINT ignored, and what is ignored stays so in all that they
     # start: under such a launcher Open MPI leaves segments on other hosts.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -95,18 +99,43 @@ QUICK = {
 """What ./dev test --quick runs under each MPI: one of each kind, the first whose id has the text."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_quick(items)
+    if config.getoption("--in-turn"):
+        left_out = those_of_other_turns(items)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def parameters_of(item: pytest.Item) -> dict[str, object]:
+    return dict(item.callspec.params) if hasattr(item, "callspec") else {}
+
+
+def mark_quick(items: list[pytest.Item]) -> None:
     seen = set()
     for item in items:
         name = getattr(item, "originalname", item.name)
         wanted = QUICK.get(item.path.name, {}).get(name)
         if wanted is None or wanted not in item.name:
             continue
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        parameters = parameters_of(item)
         key = (item.path, name, str(parameters.get("mpi", parameters.get("other"))))
         if key not in seen:
             seen.add(key)
             item.add_marker(pytest.mark.quick)
+
+
+def those_of_other_turns(items: list[pytest.Item]) -> list[pytest.Item]:
+    """MPIs take turns from one test to the next, in the order of a file: which is whose does not depend on what else
+    is run."""
+    under: dict[tuple[object, ...], list[pytest.Item]] = {}
+    for item in items:
+        parameters = parameters_of(item)
+        if item.get_closest_marker("any_mpi") and "mpi" in parameters:
+            others = tuple(sorted((key, str(value)) for key, value in parameters.items() if key != "mpi"))
+            under.setdefault((item.path, getattr(item, "originalname", item.name), others), []).append(item)
+    alike = sorted(under.items(), key=lambda each: str(each[0]))
+    return [item for turn, (_, each) in enumerate(alike) for item in each if item is not each[turn % len(each)]]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -18,7 +18,7 @@ from outrigger import artifacts, selection
 RANKS = 2
 LIMIT_S = 100.0
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 
 def command(mpi: Mpi, directory: Path, *words: str) -> subprocess.Popen[str]:

@@ -13,7 +13,7 @@ from hosts import Hosts
 
 from outrigger.cluster.state import Faults
 
-pytestmark = pytest.mark.one_machine  # it has hosts of its own
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]  # it has hosts of its own
 
 SHORT_CUT_S = 2.0
 """Everybody waits for so long: TCP sends again, and nobody is taken for dead."""

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 CALLS = 1500
 FIRST = str(min(os.sched_getaffinity(0)))

@@ -16,7 +16,7 @@ from hosts import Hosts
 
 from outrigger.cluster import control
 
-pytestmark = pytest.mark.one_machine  # it has hosts of its own
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]  # it has hosts of its own
 
 HOSTS = 3
 RANKS = 4

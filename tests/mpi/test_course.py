@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 LAST = str(max(os.sched_getaffinity(0)))
 FIRST = str(min(os.sched_getaffinity(0)))

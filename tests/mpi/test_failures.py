@@ -15,7 +15,7 @@ STOPPED_FOR_LONG_S = 12.0
 
 MODES = ("operations", "compute", "wait")
 
-pytestmark = pytest.mark.one_machine  # on several: test_cluster_failures.py
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]  # on several: test_cluster_failures.py
 
 
 def start(mpi, mode: str, *, ranks: int = 3, seconds: int = 60, services: int = 1, cpus: str | None = None):

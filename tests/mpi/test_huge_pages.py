@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import with_copiers
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 OFF = {"OUTRIGGER_REACH": "-huge_pages"}
 BLOCK_BYTES = 350_001 * 8
 """Of `huge again`."""

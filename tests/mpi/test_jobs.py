@@ -15,6 +15,7 @@ from conftest import Job, Mpi, wait_until
 from test_run import start
 
 pytestmark = [
+    pytest.mark.any_mpi,
     pytest.mark.one_machine,
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a service process has no core of its own here"),
 ]

@@ -10,7 +10,7 @@ import pytest
 from conftest import Stopwatch, wait_until, with_copiers
 from test_restart import GONE_WITHIN_S, LASTS_S, REACHES, start
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 ENDS_WITHIN_S = 5.0
 SAID = "the keeper of this node is gone (killed?): the job goes on"

@@ -17,7 +17,7 @@ from outrigger.artifacts import Artifacts
 
 __all__ = ["expected"]  # a fixture
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 LOST_WITHIN_S = 10.0
 

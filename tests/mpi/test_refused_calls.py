@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import Job, Mpi, Result, with_copiers
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 ERRORS = ("EPERM", "ENOSYS")
 NEEDED = {

@@ -48,7 +48,7 @@ TO_ALL = ("Alltoall", "Alltoallv", "Alltoallw", "Reduce_scatter", "Reduce_scatte
 NO_CORE = {"OUTRIGGER_DAEMON": "/bin/false"}
 """No keeper starts: the job runs natively."""
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 
 def bytes_of(name: str) -> int:

@@ -9,7 +9,7 @@ import time
 import pytest
 from conftest import Stopwatch, wait_until, with_copiers
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 GONE_WITHIN_S = 10.0
 LASTS_S = 60

@@ -17,7 +17,7 @@ from hosts import Hosts
 from test_restart import GONE_WITHIN_S, LASTS_S, RESTARTS_WITHIN_S, kill, services_of
 from test_restart import must_be_right as must_be_right_after
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 STOPPED_FOR_S = 12.0  # until another one takes the place of a stopped one
 CUT_OFF_FOR_S = 2.0

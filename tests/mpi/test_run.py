@@ -17,7 +17,7 @@ RANKS = 3
 ENDS_WITHIN_S = 4.0
 """Open MPI takes 1.2 s natively, MPICH 0.1 s."""
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 
 @pytest.fixture

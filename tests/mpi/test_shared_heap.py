@@ -7,7 +7,7 @@ import sys
 import pytest
 from conftest import with_copiers
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 ON = {"OUTRIGGER_REACH": "heap"}
 
 

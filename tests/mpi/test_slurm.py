@@ -24,7 +24,7 @@ from installed import SYSTEM_MPIS  # Slurm is the system's, too, and speaks thei
 from local_dpus import ONE_MPI
 from slurm_site import Slurm
 
-pytestmark = pytest.mark.one_machine  # it has hosts of its own
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]  # it has hosts of its own
 
 HOSTS = 4
 GONE_WITHIN_S = 10.0

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.any_mpi
+
 SMALL = 1000
 """Bytes of a block of the program `counted`, whose buffers are the heap's."""
 

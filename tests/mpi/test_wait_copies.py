@@ -11,7 +11,7 @@ from conftest import with_copiers
 GONE_WITHIN_S = 10.0
 OFF = {"OUTRIGGER_REACH": "-wait_copies"}
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 
 def received(result, reach: str) -> int:
