@@ -13,23 +13,17 @@ bool is_refused_in_one_buffer(Count count) {
 template <class Count>
 bool offload_allreduce(Job& job, Form form, const void* send_buffer, void* receive_buffer, Count count,
                        MPI_Datatype type, MPI_Op operation, MPI_Comm communicator, MPI_Request* request) {
-  const CollectiveForm call = form_of(Collective::iallreduce, form);
-  if (form != Form::persistent && passes(job, call, communicator, count, type, handle_key(operation))) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
-  const bool sends_own = send_buffer != MPI_IN_PLACE;
-  if (request == nullptr || !valid_side(job, receive_buffer, count, type) ||
-      (sends_own && !valid_side(job, send_buffer, count, type)) ||
-      (send_buffer == receive_buffer && is_refused_in_one_buffer(count))) {
-    return decline(job);
-  }
-  const Reducing reducing = reducing_of(job, operation, type);
-  const Offload offload = offload_on(job, form, communicator, Collective::iallreduce, bytes_in(count, reducing.shape),
-                                     false, reducing.native);
-  if (offload.comm == nullptr) return pass_on(offload, call, count, type, reducing.shape, handle_key(operation));
-  const ReducedSides sides{send_buffer, count, receive_buffer, count,
-                           reduces_in_place(send_buffer, receive_buffer, count != 0)};
-  Operation& reduces = new_reduction(Collective::iallreduce, offload, reducing, type, sides);
-  return offload_operation(job, timer, offload, reduces, request);
+  const auto is_valid = [&] {
+    const bool sends_own = send_buffer != MPI_IN_PLACE;
+    return valid_side(job, receive_buffer, count, type) && (!sends_own || valid_side(job, send_buffer, count, type)) &&
+           (send_buffer != receive_buffer || !is_refused_in_one_buffer(count));
+  };
+  const auto sides_on = [&](const CommState& /*comm*/) -> std::optional<ReducedSides> {
+    return ReducedSides{send_buffer, count, receive_buffer, count,
+                        reduces_in_place(send_buffer, receive_buffer, count != 0)};
+  };
+  const ReductionCall<Count> call{Collective::iallreduce, form, count, type, operation, communicator};
+  return offload_reduction(job, call, request, is_valid, sides_on);
 }
 
 }  // namespace

@@ -15,26 +15,28 @@ bool valid_at_root(const Job& job, const void* send_buffer, const void* receive_
 template <class Count>
 bool offload_reduce(Job& job, Form form, const void* send_buffer, void* receive_buffer, Count count, MPI_Datatype type,
                     MPI_Op operation, int root, MPI_Comm communicator, MPI_Request* request) {
-  const CollectiveForm call = form_of(Collective::ireduce, form);
-  if (form != Form::persistent && passes(job, call, communicator, count, type, handle_key(operation))) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
   const bool sends_own = send_buffer != MPI_IN_PLACE;
-  if (request == nullptr || count < 0 || !valid_type(job, type) ||
-      (sends_own && !valid_side(job, send_buffer, count, type))) {
-    return decline(job);
-  }
-  const Reducing reducing = reducing_of(job, operation, type);
-  const Offload offload =
-      offload_on(job, form, communicator, Collective::ireduce, bytes_in(count, reducing.shape), false, reducing.native);
-  CommState* comm = offload.comm;
-  if (comm == nullptr) return pass_on(offload, call, count, type, reducing.shape, handle_key(operation));
-  if (!is_rank_of(*comm, root)) return decline(job);
-  const bool is_root = static_cast<std::uint32_t>(root) == comm->me().value();
-  if (is_root ? !valid_at_root(job, send_buffer, receive_buffer, count, type) : !sends_own) return decline(job);
-  const ReducedSides sides{send_buffer, count, is_root ? receive_buffer : nullptr, is_root ? count : 0, !sends_own};
-  Operation& reduces = new_reduction(Collective::ireduce, offload, reducing, type, sides);
-  reduces.root = static_cast<std::uint32_t>(root);
-  return offload_operation(job, timer, offload, reduces, request);
+  const auto is_valid = [&] {
+    return count >= 0 && valid_type(job, type) && (!sends_own || valid_side(job, send_buffer, count, type));
+  };
+  const auto sides_on = [&](const CommState& comm) -> std::optional<ReducedSides> {
+    if (!is_rank_of(comm, root)) return std::nullopt;
+    const auto root_rank = static_cast<std::uint32_t>(root);
+    if (root_rank != comm.me().value()) {
+      if (!sends_own) return std::nullopt;
+      return ReducedSides{
+          .from = send_buffer, .sent = count, .to = nullptr, .received = 0, .in_place = false, .root = root_rank};
+    }
+    if (!valid_at_root(job, send_buffer, receive_buffer, count, type)) return std::nullopt;
+    return ReducedSides{.from = send_buffer,
+                        .sent = count,
+                        .to = receive_buffer,
+                        .received = count,
+                        .in_place = !sends_own,
+                        .root = root_rank};
+  };
+  const ReductionCall<Count> call{Collective::ireduce, form, count, type, operation, communicator};
+  return offload_reduction(job, call, request, is_valid, sides_on);
 }
 
 }  // namespace
