@@ -11,7 +11,8 @@
 
 static const char kUsage[] =
     "  --collectives LIST  of ialltoall,ialltoallv,ialltoallw,iallgather,iallgatherv,ibcast,iallreduce,ireduce,\n"
-    "                      ireduce_scatter_block,igather,igatherv,iscatter,iscatterv,ibarrier\n"
+    "                      ireduce_scatter_block,igather,igatherv,iscatter,iscatterv,ibarrier,\n"
+    "                      ireduce_scatter\n"
     "                      (ialltoall), and the persistent "
     "forms: alltoall_init ...\n"
     "  --memory LIST       of alloc_mem,malloc: where the buffers come from (alloc_mem)\n"

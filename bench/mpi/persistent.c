@@ -21,6 +21,7 @@ typedef int (*Scatterv)(const void*, const int*, const int*, MPI_Datatype, void*
 typedef int (*Barrier)(MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Bcast)(void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Reduces)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
+typedef int (*ReduceScatter)(const void*, void*, const int*, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Reduce)(const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Info, MPI_Request*);
 
 // A function by way of a pointer to data, which ISO C does not convert.
@@ -32,6 +33,7 @@ typedef union {
   Allgatherv allgatherv;
   Bcast bcast;
   Reduces reduces;
+  ReduceScatter reduce_scatter;
   Reduce reduce;
   Rooted rooted;
   Gatherv gatherv;
@@ -44,7 +46,7 @@ static Function function_of(Collective collective) {
                                                    "Allgather", "Allgatherv", "Bcast",
                                                    "Allreduce", "Reduce",     "Reduce_scatter_block",
                                                    "Gather",    "Gatherv",    "Scatter",
-                                                   "Scatterv",  "Barrier"};
+                                                   "Scatterv",  "Barrier",    "Reduce_scatter"};
   static const char* const kPrefixes[] = {"MPIX_", "MPI_"};
   for (int i = 0; i < 2; i++) {
     char name[64];
@@ -77,10 +79,13 @@ void persistent_init(const Workload* w, MPI_Comm comm, MPI_Request* request) {
       break;
     case kIallreduce:
     case kIreduceScatterBlock:
-      call.reduces(w->send, w->receive, reduction_count(w), MPI_FLOAT, MPI_SUM, comm, MPI_INFO_NULL, request);
+      call.reduces(w->send, w->receive, reduction_count(w), MPI_INT32_T, MPI_SUM, comm, MPI_INFO_NULL, request);
+      break;
+    case kIreduceScatter:
+      call.reduce_scatter(w->send, w->receive, w->counts, MPI_INT32_T, MPI_SUM, comm, MPI_INFO_NULL, request);
       break;
     case kIreduce:
-      call.reduce(w->send, w->receive, reduction_count(w), MPI_FLOAT, MPI_SUM, 0, comm, MPI_INFO_NULL, request);
+      call.reduce(w->send, w->receive, reduction_count(w), MPI_INT32_T, MPI_SUM, 0, comm, MPI_INFO_NULL, request);
       break;
     case kIgather:
     case kIscatter:

@@ -6,7 +6,11 @@
 #include "fail.h"
 
 bool reduces(Collective collective) {
-  return collective == kIallreduce || collective == kIreduce || collective == kIreduceScatterBlock;
+  return collective == kIallreduce || collective == kIreduce || reduces_by_parts(collective);
+}
+
+bool reduces_by_parts(Collective collective) {
+  return collective == kIreduceScatterBlock || collective == kIreduceScatter;
 }
 
 int reduction_count(const Workload* w) {
@@ -19,6 +23,9 @@ void reduction_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
   switch (w->collective) {
     case kIallreduce: MPI_Iallreduce(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm, request); break;
     case kIreduce: MPI_Ireduce(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, 0, comm, request); break;
+    case kIreduceScatter:
+      MPI_Ireduce_scatter(w->send, w->receive, w->counts, MPI_INT32_T, MPI_SUM, comm, request);
+      break;
     default: MPI_Ireduce_scatter_block(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm, request);
   }
 }
@@ -28,6 +35,7 @@ void reduction_run(const Workload* w, MPI_Comm comm) {
   switch (w->collective) {
     case kIallreduce: MPI_Allreduce(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm); break;
     case kIreduce: MPI_Reduce(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, 0, comm); break;
+    case kIreduceScatter: MPI_Reduce_scatter(w->send, w->receive, w->counts, MPI_INT32_T, MPI_SUM, comm); break;
     default: MPI_Reduce_scatter_block(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm);
   }
 }
@@ -41,7 +49,7 @@ static int32_t number_of(unsigned salt, int source, int destination, size_t inde
 
 // The blocks of a vector, one for each rank where it is scattered.
 static int blocks_of(const Workload* w) {
-  return w->collective == kIreduceScatterBlock ? w->ranks : 1;
+  return reduces_by_parts(w->collective) ? w->ranks : 1;
 }
 
 void reduction_fill(const Workload* w, unsigned salt) {
@@ -56,7 +64,7 @@ void reduction_check(const Workload* w, const char* side, unsigned salt) {
   if (w->collective == kIreduce && w->rank != 0) return;
   const size_t count = (size_t)reduction_count(w);
   const int32_t* const result = (const int32_t*)(const void*)w->receive;
-  const int block = w->collective == kIreduceScatterBlock ? w->rank : 0;
+  const int block = reduces_by_parts(w->collective) ? w->rank : 0;
   for (size_t i = 0; i < count; i++) {
     int32_t sum = 0;
     for (int source = 0; source < w->ranks; source++) sum += number_of(salt, source, block, i);

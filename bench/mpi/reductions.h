@@ -1,4 +1,4 @@
-// The workloads that reduce: sums of floats, by rank 0 where one rank gets the result.
+// The workloads that reduce: sums of integers, by rank 0 where one rank gets the result.
 #pragma once
 
 #include <mpi.h>
@@ -7,7 +7,9 @@
 #include "workload.h"
 
 bool reduces(Collective collective);
-// Floats of one block, a whole number.
+// Each rank gets a block of its own.
+bool reduces_by_parts(Collective collective);
+// Numbers of one block, a whole number.
 int reduction_count(const Workload* workload);
 
 void reduction_post(const Workload* workload, MPI_Comm comm, MPI_Request* request);

@@ -15,7 +15,7 @@ const char* collective_name(Collective collective) {
                                                    "iallgather", "iallgatherv", "ibcast",
                                                    "iallreduce", "ireduce",     "ireduce_scatter_block",
                                                    "igather",    "igatherv",    "iscatter",
-                                                   "iscatterv",  "ibarrier"};
+                                                   "iscatterv",  "ibarrier",    "ireduce_scatter"};
   return kNames[collective];
 }
 
@@ -28,7 +28,7 @@ const char* persistent_name(Collective collective) {
                                                    "allgather_init", "allgatherv_init", "bcast_init",
                                                    "allreduce_init", "reduce_init",     "reduce_scatter_block_init",
                                                    "gather_init",    "gatherv_init",    "scatter_init",
-                                                   "scatterv_init",  "barrier_init"};
+                                                   "scatterv_init",  "barrier_init",    "reduce_scatter_init"};
   return kNames[collective];
 }
 
@@ -44,7 +44,7 @@ static bool gathers(const Workload* workload) {
 static int blocks_sent(const Workload* workload) {
   if (is_rooted(workload->collective)) return rooted_blocks_sent(workload);
   const bool one = gathers(workload) || workload->collective == kIbarrier || workload->collective == kIbcast ||
-                   workload->collective == kIallreduce || workload->collective == kIreduce;
+                   (reduces(workload->collective) && !reduces_by_parts(workload->collective));
   return one ? 1 : workload->ranks;
 }
 
@@ -125,7 +125,7 @@ void workload_open_apart(Workload* workload, const Workload* other, MPI_Comm com
   workload->displacements = allocate_or_fail((size_t)workload->ranks * sizeof(int));
   workload->types = allocate_or_fail((size_t)workload->ranks * sizeof(MPI_Datatype));
   for (int peer = 0; peer < workload->ranks; peer++) {
-    workload->counts[peer] = bytes;
+    workload->counts[peer] = reduces(collective) ? reduction_count(workload) : bytes;
     workload->displacements[peer] = peer * bytes;
     workload->types[peer] = MPI_BYTE;
   }
@@ -153,7 +153,7 @@ double workload_received_by_node(const Workload* w, int ranks_of_node, bool firs
   if (is_rooted(w->collective)) return first ? 0 : (double)w->bytes * ranks_of_node;
   if (w->collective == kIreduce) return first && others > 0 ? w->bytes : 0;
   if (w->collective == kIallreduce) return others > 0 ? w->bytes : 0;
-  if (w->collective == kIreduceScatterBlock) return others > 0 ? (double)w->bytes * ranks_of_node : 0;
+  if (reduces_by_parts(w->collective)) return others > 0 ? (double)w->bytes * ranks_of_node : 0;
   return others * ranks_of_node;
 }
 

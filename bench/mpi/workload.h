@@ -24,6 +24,7 @@ typedef enum {
   kIscatter,  // from rank 0
   kIscatterv,
   kIbarrier,  // without data
+  kIreduceScatter,
   kCollectives
 } Collective;
 typedef enum { kAllocMem, kMalloc } Memory;

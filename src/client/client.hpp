@@ -106,7 +106,8 @@ struct OperationRequest {
   // Of a reduction. What is sent is the whole vector then, what is received the rank's part of the result, both
   // without stride and apart: a caller that reduces in place sends from a copy.
   std::optional<Reduction> reduction;
-  std::uint64_t configuration = 0;  // digest of what must be equal on every rank; part of the operation's digest
+  std::uint64_t part_offset_bytes = 0;  // of an ireduce_scatter: where in the vector that part begins
+  std::uint64_t configuration = 0;      // digest of what must be equal on every rank; part of the operation's digest
   BufferLayout send;
   BufferLayout receive;
   bool by_course = false;          // courses().next() has been asked about it

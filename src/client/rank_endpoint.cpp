@@ -134,6 +134,9 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   const SideMemory send = describe_side(request.send, body.group_size, regions_, body.send, operation->in_heap[0]);
   const SideMemory receive =
       describe_side(request.receive, body.group_size, regions_, body.receive, operation->in_heap[1]);
+  if (request.collective == Collective::ireduce_scatter) {
+    body.receive.stride_bytes = static_cast<std::int64_t>(request.part_offset_bytes);
+  }
   // A side without bytes needs no extents either.
   OperationArguments arguments;
   if (send.reached == Reached::with_bytes) arguments.send_extents = request.send.extents;

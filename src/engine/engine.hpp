@@ -97,6 +97,7 @@ struct PostedOperation {
   // received as much of the result as the rank gets, elsewhere: the rank contributes from a copy where it reduces in
   // place.
   std::optional<Reduction> reduction;
+  std::uint64_t part_offset_bytes = 0;  // of a reduce_scatter: where in the vector what is received begins
   bool own_block_done = false;          // the rank copies its own block itself
   bool kept = false;                    // its memory stays as it is until complete(), whatever the rank is told before
   bool by_course = false;               // the group's course may make such calls native

@@ -46,6 +46,7 @@ Task bcast_hierarchical(Operation& operation, LocalRank& rank);
 Task allreduce_sliced_pull(Operation& operation, LocalRank& rank);
 Task reduce_sliced_pull(Operation& operation, LocalRank& rank);
 Task reduce_scatter_block_sliced_pull(Operation& operation, LocalRank& rank);
+Task reduce_scatter_sliced_pull(Operation& operation, LocalRank& rank);
 Task gather_ring_pull(Operation& operation, LocalRank& rank);
 Task scatter_ring_pull(Operation& operation, LocalRank& rank);
 Task barrier_tree(Operation& operation, LocalRank& rank);

@@ -27,6 +27,7 @@ enum class Collective : std::uint16_t {
   iscatter = 12,
   iscatterv = 13,
   ibarrier = 14,
+  ireduce_scatter = 15,
 };
 
 enum class Algorithm : std::uint16_t {
@@ -85,7 +86,7 @@ static_assert([] {
 struct CollectiveRow {
   Collective collective;
   std::string_view name;
-  bool one_size;  // the standard makes all blocks equally long, and known to all ranks
+  bool one_size;  // the standard makes all blocks equally long, or their mean the same, and known to all ranks
   std::array<Algorithm, 3> algorithms;
 };
 namespace detail {
@@ -112,6 +113,7 @@ inline constexpr std::array kCollectives{
     CollectiveRow{Collective::iscatter, "iscatter", true, detail::kPulls},
     CollectiveRow{Collective::iscatterv, "iscatterv", false, detail::kPulls},
     CollectiveRow{Collective::ibarrier, "ibarrier", true, detail::kBarriers},
+    CollectiveRow{Collective::ireduce_scatter, "ireduce_scatter", true, detail::kAnyReduces},
 };
 
 // Its row; rows stand in the order of the numbers.
@@ -131,7 +133,7 @@ static_assert([] {
 // Combines what ranks contribute; its operation and type travel beside it.
 [[nodiscard]] constexpr bool is_reduction(Collective collective) {
   return collective == Collective::iallreduce || collective == Collective::ireduce ||
-         collective == Collective::ireduce_scatter_block;
+         collective == Collective::ireduce_scatter_block || collective == Collective::ireduce_scatter;
 }
 
 [[nodiscard]] constexpr Algorithm default_algorithm(Collective collective) {

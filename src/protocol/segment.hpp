@@ -127,7 +127,7 @@ struct SlotRequestBody {
   LocalRef members;  // std::uint32_t[group_size]: world ranks
   LocalRef marks;    // std::uint8_t[group_size]: zeroed by the rank, set by the service
   SlotLayout send;
-  SlotLayout receive;
+  SlotLayout receive;  // of an ireduce_scatter `stride_bytes` is where in the vector the one block begins
   std::uint32_t reduce_operation = 0;  // ReduceOperation and ElementType, of a reduction; else 0
   std::uint32_t element_type = 0;
 };

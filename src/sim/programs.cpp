@@ -183,6 +183,7 @@ engine::PostedOperation Programs::posted(WorldRank rank, std::size_t index) cons
   operation.send = slot.send;
   operation.receive = slot.receive;
   operation.reduction = plan.reduction;
+  if (plan.collective == Collective::ireduce_scatter) operation.part_offset_bytes = plan.part_offset(slot.me.value());
   operation.own_block_done = plan.own_block_done[slot.me.value()] != 0;
   return operation;
 }

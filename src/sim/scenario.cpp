@@ -83,6 +83,20 @@ Matrix of_root(Random& random, std::size_t size, std::size_t root, bool alike) {
   return bytes;
 }
 
+// What each rank gets of a reduction; the same for all sources.
+Matrix to_reduce(Random& random, std::size_t size, const OperationPlan& plan) {
+  const std::uint64_t width = plan.reduction->element_bytes();
+  Matrix bytes = plan.collective == Collective::ireduce_scatter ? irregular(random, size) : regular(random, size);
+  for (auto& row : bytes) {
+    row = bytes.front();
+    for (std::size_t to = 0; to < size; ++to) {
+      row[to] -= row[to] % width;
+      if (is_for_root(plan.collective) && to != plan.root) row[to] = 0;
+    }
+  }
+  return bytes;
+}
+
 Collective some_collective(Random& random, Algorithm algorithm) {
   std::vector<Collective> served;
   for (const CollectiveRow& row : kCollectives) {
@@ -116,14 +130,8 @@ OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorit
     plan.sent = of_root(random, size, plan.root, plan.regular());
   } else if (plan.reduces()) {
     plan.reduction = some_reduction(random);
-    plan.sent = regular(random, size);
     if (is_for_root(plan.collective)) plan.root = static_cast<std::uint32_t>(random.below(size));
-    for (auto& row : plan.sent) {
-      for (std::size_t to = 0; to < size; ++to) {
-        row[to] -= row[to] % plan.reduction->element_bytes();
-        if (is_for_root(plan.collective) && to != plan.root) row[to] = 0;
-      }
-    }
+    plan.sent = to_reduce(random, size, plan);
   } else if (plan.regular()) {
     plan.sent = regular(random, size);
   } else {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,12 +39,17 @@ struct OperationPlan {
   [[nodiscard]] bool gathers_at_root() const { return is_for_root(collective) && !reduces(); }
   // What all ranks contribute is combined, for all.
   [[nodiscard]] bool reduces() const { return is_reduction(collective); }
-  // What each contributes, and where in the result a rank's part of it begins.
+  // Each gets a part of the result that is its own.
+  [[nodiscard]] bool reduces_by_parts() const {
+    return collective == Collective::ireduce_scatter_block || collective == Collective::ireduce_scatter;
+  }
+  // What each contributes and where in the result a rank's part of it begins.
   [[nodiscard]] std::uint64_t vector_bytes() const {
-    return collective == Collective::ireduce_scatter_block ? sent[0][0] * sent.size() : sent[0][root];
+    return reduces_by_parts() ? part_offset(sent.size()) : sent[0][root];
   }
   [[nodiscard]] std::uint64_t part_offset(std::size_t rank) const {
-    return collective == Collective::ireduce_scatter_block ? sent[0][0] * rank : 0;
+    if (!reduces_by_parts()) return 0;
+    return std::accumulate(sent[0].begin(), sent[0].begin() + static_cast<std::ptrdiff_t>(rank), std::uint64_t{0});
   }
   // Every rank gets the same block of a source.
   [[nodiscard]] bool gathers() const {

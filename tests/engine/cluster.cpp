@@ -1,6 +1,7 @@
 #include "cluster.hpp"
 
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -159,6 +160,17 @@ PostedOperation Cluster::reduce_scatter(std::uint32_t rank, std::uint64_t sequen
   posted.collective = Collective::ireduce_scatter_block;
   posted.digest = operation_digest(posted.collective, posted.algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
   posted.receive.block_bytes = block_bytes;
+  return posted;
+}
+
+PostedOperation Cluster::reduce_scatter(std::uint32_t rank, std::uint64_t sequence,
+                                        const std::vector<std::uint64_t>& blocks) {
+  const auto own = blocks.begin() + rank;
+  PostedOperation posted = allreduce(rank, sequence, std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0}));
+  posted.collective = Collective::ireduce_scatter;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
+  posted.receive.block_bytes = *own;
+  posted.part_offset_bytes = std::accumulate(blocks.begin(), own, std::uint64_t{0});
   return posted;
 }
 

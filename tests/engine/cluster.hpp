@@ -90,6 +90,9 @@ class Cluster {
   [[nodiscard]] PostedOperation reduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                        std::uint32_t root);
   [[nodiscard]] PostedOperation reduce_scatter(std::uint32_t rank, std::uint64_t sequence, std::uint64_t block_bytes);
+  // The same for blocks of these lengths.
+  [[nodiscard]] PostedOperation reduce_scatter(std::uint32_t rank, std::uint64_t sequence,
+                                               const std::vector<std::uint64_t>& blocks);
   void post(PostedOperation operation);
 
   // Runs engines, moves and messages until nothing is left to do. Moves stop when `hold_moves`.

@@ -81,6 +81,53 @@ TEST(ReduceScatterBlock, GivesEachRankItsOwn) {
   }
 }
 
+TEST(ReduceScatter, GivesEachRankItsOwnWhateverItsLength) {
+  for (const auto& placement : kPlacements) {
+    const auto ranks = static_cast<std::uint32_t>(placement.size());
+    for (std::uint32_t kind = 0; kind < 3; ++kind) {
+      std::vector<std::uint64_t> blocks;  // some empty, one alone, all long
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        blocks.push_back(kind == 0 ? rank % 3 * 36 : kind == 1 ? (rank == ranks / 2 ? 200 : 0) : 60 + 4 * rank);
+      }
+      Cluster cluster(placement, small_pieces(), nullptr, {0, 0, 1, 1});
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) cluster.post(cluster.reduce_scatter(rank, 0, blocks));
+      cluster.settle();
+      ASSERT_TRUE(cluster.all_completed(0));
+      std::uint64_t offset = 0;
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        EXPECT_EQ(cluster.completion(rank, 0).record.status, CompletionStatus::ok);
+        EXPECT_TRUE(cluster.summed_right(rank, 0, offset, blocks[rank]));
+        EXPECT_EQ(cluster.completion(rank, 0).record.bytes_by_reach[0], blocks[rank]);
+        offset += blocks[rank];
+      }
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        EXPECT_EQ(cluster.contributed_bytes[rank], ranks > 1 ? offset : 0);  // read once
+      }
+      EXPECT_TRUE(cluster.idle());
+      EXPECT_EQ(cluster.broken(), std::nullopt);
+    }
+  }
+}
+
+TEST(ReduceScatter, APartOutsideTheVectorIsRejected) {
+  const auto rejected = [](std::uint64_t offset, std::uint64_t bytes) {
+    Cluster cluster({0, 0});
+    PostedOperation posted = cluster.reduce_scatter(0, 0, std::vector<std::uint64_t>{16, 32});
+    posted.part_offset_bytes = offset;
+    posted.receive.block_bytes = bytes;
+    cluster.post(std::move(posted));
+    cluster.settle();
+    return cluster.completion(0, 0).record.status == CompletionStatus::rejected;
+  };
+  EXPECT_FALSE(rejected(0, 16));
+  EXPECT_FALSE(rejected(48, 0));
+  EXPECT_TRUE(rejected(0, 52));
+  EXPECT_TRUE(rejected(36, 16));
+  EXPECT_TRUE(rejected(~std::uint64_t{3}, 16));
+  EXPECT_TRUE(rejected(2, 16));
+  EXPECT_TRUE(rejected(0, 6));
+}
+
 TEST(Reduce, WhatIsNoneIsRejected) {
   const auto rejected = [](bool scatters, auto&& change) {
     Cluster cluster({0, 0});

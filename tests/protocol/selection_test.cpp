@@ -145,7 +145,7 @@ TEST(Selection, BadTextIsRefusedWithItsReason) {
   for (const Case& bad : {Case{"ring", "no such algorithm"},
                           Case{"node_ring", "now called node_pull"},
                           Case{"iallgather:n2-=node_ring", "now called node_pull"},
-                          Case{"iscan=flat", "no such collective"},
+                          Case{"ialltoallx=flat", "no such collective"},
                           Case{"ialltoall=flat", "the collective has no such algorithm"},
                           Case{"ialltoall=", "no such algorithm"},
                           Case{"=ring_pull", "no such collective"},

@@ -50,7 +50,7 @@ def outrigger(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("bench", "--huge-pages", "yes"), "--huge-pages yes: on or off"),
         (("run", "--native", "--report", "--", "true"), "--native leaves the library out"),
         (("bench", "-n", "0"), "-n 0: at least one rank is needed"),
-        (("bench", "iscan"), "collective 'iscan'"),
+        (("bench", "ialltoallx"), "collective 'ialltoallx'"),
         (("bench", "--sizes", "1M:16K"), "ends before it begins"),
         (("info", "--build", "/no/such/directory"), "--build /no/such/directory: no such directory"),
     ],

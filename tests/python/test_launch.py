@@ -397,7 +397,7 @@ def test_no_ranks_are_refused(build: Artifacts) -> None:
     [
         (0, [], None, "--services 0: from 1 to 64"),
         (None, ["ring"], None, "write COLLECTIVE=ALGORITHM"),
-        (None, ["iscan=ring_pull"], None, "no such collective as 'iscan'; there are ialltoall, ialltoallv, "),
+        (None, ["ialltoallx=ring_pull"], None, "no such collective as 'ialltoallx'; there are ialltoall, ialltoallv, "),
         (None, ["ialltoall=flat"], None, "iallgather=flat or node_pull"),
         (None, [], "mapped,magic", "'magic' is none of mapped, xpmem, cma, copier, rdma, alias, bounce"),
     ],

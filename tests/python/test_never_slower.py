@@ -165,7 +165,7 @@ def test_colours_are_the_same_at_1_and_differ_beside_it() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["iscan"], "collective 'iscan'"),
+        (["ialltoallx"], "collective 'ialltoallx'"),
         (["all", "ibcast"], "or all, alone"),
         (["--sizes", "1M:16K"], "ends before it begins"),
         (["--sizes", "1T"], "is not a size"),

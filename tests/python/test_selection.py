@@ -95,8 +95,8 @@ GOOD = '[[rule]]\nalgorithm = "flat"\n'
         ('[[rule]]\nalgorithm = "flat"\nnode = 2\n', "rule 1: node: no such field; there are collective, algorithm, "),
         ('[[rule]]\nalgorithm = "flat"\ncollective = 3\n', "rule 1: collective: write a name or a list of names"),
         (
-            '[[rule]]\nalgorithm = "flat"\ncollective = "iscan"\n',
-            "rule 1: .* there is no such collective as 'iscan'",
+            '[[rule]]\nalgorithm = "flat"\ncollective = "ialltoallx"\n',
+            "rule 1: .* there is no such collective as 'ialltoallx'",
         ),
         ('[[rule]]\nalgorithm = "flat"\nranks = true\n', "rule 1: ranks: write a number or a text"),
         ('[[rule]]\nalgorithm = "flat"\nranks = -1\n', "rule 1: ranks: -1 is out of range"),

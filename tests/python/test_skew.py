@@ -69,7 +69,7 @@ def test_ratios_are_those_of_neighbours() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--collectives", "iscan"], "iscan"),
+        (["--collectives", "ialltoallx"], "ialltoallx"),
         (["--size", "4K,8K"], "one size"),
         (["--size", "many"], "not a size"),
         (["-n", "1"], "-n"),

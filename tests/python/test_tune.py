@@ -237,7 +237,7 @@ def test_the_picture_has_every_lane_and_what_is_chosen(built: Artifacts, tmp_pat
         (("-o", "nowhere/table.toml"), "no directory"),
         (("--plot", "t.doc"), "--plot t.doc"),
         (("--budget", "soon"), "--budget soon"),
-        (("iscan",), "iscan"),
+        (("ialltoallx",), "ialltoallx"),
         (("--sizes", "many"), "many"),
         (("--memory", "malloc,alloc_mem"), "--memory"),
         (("--mpi", "lam"), "lam"),

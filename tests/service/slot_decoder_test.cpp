@@ -41,6 +41,21 @@ TEST(SlotDecoder, AReductionNamesOperationAndType) {
             (Reduction{ReduceOperation::sum, ElementType::float64}));
 }
 
+// Where the part begins is said in place of a stride, which could lead out of the rank's memory.
+TEST(SlotDecoder, APartOfAReductionSaysWhereItBegins) {
+  SlotFixture slot;
+  SlotRequestBody body = good_reduction();
+  body.collective = static_cast<std::uint16_t>(Collective::ireduce_scatter);
+  body.receive.stride_bytes = std::int64_t{1} << 40;
+  const auto decoded = slot.decode(body);
+  ASSERT_TRUE(decoded) << decoded.error();
+  const auto& operation = std::get<engine::PostedOperation>(decoded.value());
+  EXPECT_EQ(operation.part_offset_bytes, std::uint64_t{1} << 40);
+  EXPECT_EQ(operation.receive.stride_bytes, 0);
+  body.receive.block_bytes = std::uint64_t{1} << 40;
+  EXPECT_FALSE(slot.decode(body)) << "outside the rank's memory";
+}
+
 TEST(SlotDecoder, WhatMpiDoesNotReduceIsRejected) {
   SlotFixture slot;
   const auto rejected = [&slot](std::uint32_t operation, std::uint32_t type) {

@@ -41,6 +41,7 @@ COLLECTIVES = (
     "iscatter",
     "iscatterv",
     "ibarrier",
+    "ireduce_scatter",
 )
 """What `orbench` times."""
 PERSISTENT = tuple(f"{name.removeprefix('i')}_init" for name in COLLECTIVES)

@@ -14,12 +14,18 @@ bool is_whole_vector(const BlockLayout& layout) {
   return layout.extents.empty() && layout.stride_bytes == 0 && !layout.only;
 }
 
-// What the rank has of the result, of a vector of so many bytes.
-std::uint64_t result_bytes(const PostedOperation& operation, std::uint64_t vector_bytes) {
+// What the rank has of the result.
+bool has_fitting_part(const PostedOperation& operation) {
+  const std::uint64_t whole = operation.send.block_bytes;
+  const std::uint64_t part = operation.receive.block_bytes;
+  const std::uint64_t offset = operation.part_offset_bytes;
+  const std::uint64_t width = operation.reduction->element_bytes();
   switch (operation.collective) {
-    case Collective::ireduce: return operation.me.value() == operation.root ? vector_bytes : 0;
-    case Collective::ireduce_scatter_block: return vector_bytes / operation.members->size();
-    default: return vector_bytes;
+    case Collective::ireduce_scatter:
+      return part <= whole && offset <= whole - part && part % width == 0 && offset % width == 0;
+    case Collective::ireduce: return part == (operation.me.value() == operation.root ? whole : 0);
+    case Collective::ireduce_scatter_block: return part == whole / operation.members->size();
+    default: return part == whole;
   }
 }
 
@@ -29,24 +35,30 @@ bool has_fitting_reduction(const PostedOperation& operation) {
   if (!operation.reduction || operation.own_block_done) return false;
   const std::uint64_t bytes = operation.send.block_bytes;
   const std::uint64_t parts = operation.collective == Collective::ireduce_scatter_block ? operation.members->size() : 1;
-  return is_whole_vector(operation.send) && is_whole_vector(operation.receive) &&
-         operation.receive.block_bytes == result_bytes(operation, bytes) &&
+  return is_whole_vector(operation.send) && is_whole_vector(operation.receive) && has_fitting_part(operation) &&
          bytes % (parts * operation.reduction->element_bytes()) == 0;
+}
+
+// As if it were the own one of slices of a whole vector.
+void make_own_slice(PostedOperation& operation, std::uint64_t offset) {
+  BlockLayout& receive = operation.receive;
+  receive.extents.resize(operation.members->size());
+  receive.extents[index_of(operation.me)] = PairExtent{static_cast<std::int64_t>(offset), receive.block_bytes};
+  receive.base.address -= offset;
 }
 
 // Ranks that would reduce something else are told so by their digests.
 void cut_receive_side(PostedOperation& operation, const EngineLimits& limits) {
   const std::uint64_t bytes = operation.send.block_bytes;
   BlockLayout& receive = operation.receive;
-  if (operation.collective == Collective::ireduce_scatter_block) {
-    // As if it were the own block of the whole result.
-    const std::uint64_t offset = receive.block_bytes * operation.me.value();
-    receive.extents.resize(operation.members->size());
-    receive.extents[index_of(operation.me)] = PairExtent{static_cast<std::int64_t>(offset), receive.block_bytes};
-    receive.base.address -= offset;
-  } else {
-    receive.extents = cut_into_slices(receive.block_bytes, operation.reduction->element_bytes(),
-                                      operation.members->size(), limits.split_bytes);
+  switch (operation.collective) {
+    case Collective::ireduce_scatter: make_own_slice(operation, operation.part_offset_bytes); break;
+    case Collective::ireduce_scatter_block:
+      make_own_slice(operation, receive.block_bytes * index_of(operation.me));
+      break;
+    default:
+      receive.extents = cut_into_slices(receive.block_bytes, operation.reduction->element_bytes(),
+                                        operation.members->size(), limits.split_bytes);
   }
   operation.digest = reduction_digest(operation.digest, *operation.reduction, bytes);
 }

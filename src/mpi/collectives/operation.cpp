@@ -174,6 +174,7 @@ Operation* make_operation() {
       operation->next = nullptr;
       operation->root.reset();
       operation->reduction.reset();
+      operation->part_offset_bytes = 0;
       operation->persistent = nullptr;
       operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
       operation->copies_own_block = operation->own_block_by_rank = false;
@@ -200,6 +201,7 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   request.own_block_done = operation.own_block_by_rank;
   request.root = operation.root.value_or(0);
   request.reduction = operation.reduction;
+  request.part_offset_bytes = operation.part_offset_bytes;
   request.receive_from_root = is_rooted(operation.collective);
   // A barrier has no memory to keep, and is not to be told of before its end.
   request.kept =

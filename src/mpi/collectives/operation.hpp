@@ -30,9 +30,10 @@ struct Operation {
   Blocks send;
   Blocks receive;
   Algorithm algorithm = Algorithm::ring_pull;
-  std::optional<std::uint32_t> root;   // of a collective that has one
-  std::optional<Reduction> reduction;  // of one that reduces
-  bool by_course = false;              // the communicator's course has been asked
+  std::optional<std::uint32_t> root;    // of a collective that has one
+  std::optional<Reduction> reduction;   // of one that reduces
+  std::uint64_t part_offset_bytes = 0;  // ... by parts: where in the vector the own one begins
+  bool by_course = false;               // the communicator's course has been asked
   bool in_place = false;
   bool source_overwritten = false;  // in place, and blocks are received where blocks are sent from
   bool copies_own_block = false;    // this rank has to, and has not yet

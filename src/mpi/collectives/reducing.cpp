@@ -24,6 +24,7 @@ Operation& new_reduction(Collective collective, const Offload& offload, const Re
   const std::uint32_t size = offload.comm->size();
   operation.send.set_shared(sides.in_place ? sides.to : sides.from, sides.sent, type, reducing.shape, size);
   operation.receive.set_shared(sides.to, sides.received, type, reducing.shape, size);
+  operation.part_offset_bytes = bytes_in(sides.first, reducing.shape);
   operation.root = sides.root;
   return operation;
 }

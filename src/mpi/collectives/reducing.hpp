@@ -32,14 +32,15 @@ template <class Count>
   return valid_side(job, send_buffer, count, type) && !aliased(send_buffer, type, receive_buffer, type, count != 0);
 }
 
-// What is reduced are `sent` elements at `from`, and `received` of the result go to `to`. In place they are sent from a
-// copy, which is made when the operation is posted.
+// What is reduced are `sent` elements at `from`, and `received` of the result, from element `first` on, go to `to`. In
+// place they are sent from a copy, which is made when the operation is posted.
 struct ReducedSides {
   const void* from;
   std::int64_t sent;
   void* to;
   std::int64_t received;
   bool in_place;
+  std::int64_t first = 0;
   std::optional<std::uint32_t> root = std::nullopt;
 };
 [[nodiscard]] Operation& new_reduction(Collective collective, const Offload& offload, const Reducing& reducing,

@@ -91,6 +91,13 @@ Result<engine::BlockLayout> decode_layout(const SlotLayout& layout, const std::s
   return decoded;
 }
 
+// Of what an ireduce_scatter receives: one block, in place of whose stride stands where in the vector it begins.
+Result<engine::BlockLayout> decode_part(SlotLayout layout, WorldRank rank, std::uint32_t group_size,
+                                        const fabric::RankMemory& memory) {
+  layout.stride_bytes = 0;
+  return decode_layout(layout, "receive", rank, group_size, memory);
+}
+
 Result<Members> decode_members(const SlotRequestBody& body, WorldRank rank, const fabric::RankMemory& memory,
                                GroupCache& groups) {
   const auto* shared = shared_array<std::uint32_t>(memory, body.members, body.group_size);
@@ -154,7 +161,10 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   if (!members) return Error{members.error()};
   Result<engine::BlockLayout> send = decode_layout(body.send, "send", rank, body.group_size, memory);
   if (!send) return Error{send.error()};
-  Result<engine::BlockLayout> receive = decode_layout(body.receive, "receive", rank, body.group_size, memory);
+  const bool by_parts = static_cast<Collective>(body.collective) == Collective::ireduce_scatter;
+  Result<engine::BlockLayout> receive = by_parts
+                                            ? decode_part(body.receive, rank, body.group_size, memory)
+                                            : decode_layout(body.receive, "receive", rank, body.group_size, memory);
   if (!receive) return Error{receive.error()};
 
   engine::PostedOperation operation;
@@ -168,6 +178,7 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   operation.root = body.root;
   operation.digest = body.digest;
   operation.reduction = decode_reduction(body.reduce_operation, body.element_type);
+  if (by_parts) operation.part_offset_bytes = static_cast<std::uint64_t>(body.receive.stride_bytes);
   operation.send = std::move(send).value();
   operation.receive = std::move(receive).value();
   if ((body.flags & kSlotReceiveFromRoot) != 0) operation.receive.only = GroupRank{body.root};

@@ -30,6 +30,7 @@ struct Calls {
                              MPI_Info, MPI_Request*);
   using Bcast = int (*)(void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
   using Reduces = int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
+  using ReduceScatter = int (*)(const void*, void*, const int*, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
   using Reduce = int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Info, MPI_Request*);
   using Rooted = int (*)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info,
                          MPI_Request*);
@@ -48,6 +49,7 @@ struct Calls {
   Reduces allreduce = look_up<Reduces>("Allreduce_init");
   Reduce reduce = look_up<Reduce>("Reduce_init");
   Reduces reduce_scatter_block = look_up<Reduces>("Reduce_scatter_block_init");
+  ReduceScatter reduce_scatter = look_up<ReduceScatter>("Reduce_scatter_init");
   Rooted gather = look_up<Rooted>("Gather_init");
   Gatherv gatherv = look_up<Gatherv>("Gatherv_init");
   Rooted scatter = look_up<Rooted>("Scatter_init");
@@ -56,7 +58,7 @@ struct Calls {
 
   [[nodiscard]] bool there() const {
     return alltoall && alltoallv && alltoallw && allgather && allgatherv && bcast && allreduce && reduce &&
-           reduce_scatter_block && gather && gatherv && scatter && scatterv && barrier;
+           reduce_scatter_block && reduce_scatter && gather && gatherv && scatter && scatterv && barrier;
   }
 };
 

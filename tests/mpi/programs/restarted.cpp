@@ -60,9 +60,10 @@ enum class Kind {
   allreduce,
   allreduce_in_place,
   reduce,
-  reduce_scatter_block
+  reduce_scatter_block,
+  reduce_scatter
 };
-constexpr int kKinds = 18;
+constexpr int kKinds = 19;
 int kinds = kKinds;  // that are used
 
 [[noreturn]] void fail(const char* what, Kind kind, int count) {
@@ -112,6 +113,7 @@ class Operation {
       case Kind::alltoallv_in_place: return count_ + (rank + peer) % 3;
       case Kind::gatherv:
       case Kind::scatterv:
+      case Kind::reduce_scatter:
       case Kind::allgatherv: return count_ + peer % 3;
       default: return count_;
     }
@@ -215,6 +217,10 @@ class Operation {
         contribute(send_, count_ * size);
         MPI_Ireduce_scatter_block(send_.data(), receive_.data(), count_, MPI_INT, MPI_SUM, comm, &request_);
         return;
+      case Kind::reduce_scatter:
+        contribute(send_, places[size - 1] + counts[size - 1]);
+        MPI_Ireduce_scatter(send_.data(), receive_.data(), counts, MPI_INT, MPI_SUM, comm, &request_);
+        return;
     }
   }
 
@@ -226,8 +232,9 @@ class Operation {
   }
   void check_sum() const {
     if (kind_ == Kind::reduce && rank != root_) return;
-    const int first = kind_ == Kind::reduce_scatter_block ? rank * count_ : 0;
-    for (int i = 0; i < count_; ++i) {
+    const bool by_parts = kind_ == Kind::reduce_scatter_block || kind_ == Kind::reduce_scatter;
+    const int first = by_parts ? places_[static_cast<std::size_t>(rank)] : 0;
+    for (int i = 0; i < count_with(rank); ++i) {
       int sum = 0;
       for (int from = 0; from < size; ++from) sum += addend(from, first + i);
       if (receive_[static_cast<std::size_t>(i)] != sum) fail("WRONG DATA", kind_, count_);

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -80,8 +81,8 @@ struct OwnOperator {
   MPI_Op op = MPI_OP_NULL;
 };
 
-enum class Call { allreduce, reduce, reduce_scatter_block };
-constexpr int calls = 3;
+enum class Call { allreduce, reduce, reduce_scatter_block, reduce_scatter };
+constexpr int calls = 4;
 
 // What every rank of the group knows alike.
 struct Plan {
@@ -89,7 +90,8 @@ struct Plan {
   Call call = Call::allreduce;
   Element element;
   Operator op;
-  std::int64_t count = 0;  // as the call has it
+  std::int64_t count = 0;   // as the call has it; of a reduce_scatter in the mean
+  std::vector<int> counts;  // of a reduce_scatter
   bool in_place = false;
   bool in_order = false;  // it is offloaded
   bool wild = false;      // the values are
@@ -111,11 +113,30 @@ struct Plan {
     const std::int64_t limit =
         random.chance(6) ? options.max_bytes : std::min<std::int64_t>(options.max_bytes, 128 << 10);
     const std::int64_t bytes = random.log_uniform(limit);
-    const std::int64_t parts = plan.call == Call::reduce_scatter_block ? group_size : 1;
+    const bool by_parts = plan.call == Call::reduce_scatter_block || plan.call == Call::reduce_scatter;
+    const std::int64_t parts = by_parts ? group_size : 1;
     plan.count = std::max<std::int64_t>(1, bytes / (parts * static_cast<std::int64_t>(plan.element.bytes)));
     if (random.chance(4)) plan.count = 0;
     plan.in_place = random.chance(25);
+    if (plan.call == Call::reduce_scatter) plan.counts = some_counts(random, plan.count, group_size);
     return plan;
+  }
+
+  // Of any lengths, of which some are often nothing, and now and then all but one.
+  static std::vector<int> some_counts(Random& random, std::int64_t mean, int group_size) {
+    std::vector<int> counts(static_cast<std::size_t>(group_size), 0);
+    if (random.chance(15)) {
+      counts[static_cast<std::size_t>(random.below(group_size))] = static_cast<int>(mean);
+      return counts;
+    }
+    for (int& count : counts) {
+      count = random.chance(25) ? 0 : random.between(0, static_cast<int>(2 * mean));
+    }
+    return counts;
+  }
+
+  [[nodiscard]] std::size_t elements_before(int rank) const {
+    return static_cast<std::size_t>(std::accumulate(counts.begin(), counts.begin() + rank, 0));
   }
 };
 
@@ -143,7 +164,7 @@ class Operation {
   bool post_persistent(MPI_Request* request) {
     if (!plan_.in_order) return false;
     const auto& of_mpi = persistent::calls();
-    const auto [from, to, count] = arguments();
+    const auto [from, to, count, counts] = arguments();
     switch (plan_.call) {
       case Call::allreduce:
         of_mpi.allreduce(from, to, count, plan_.element.type, plan_.op.op, communicator_->offloaded, MPI_INFO_NULL,
@@ -156,6 +177,10 @@ class Operation {
       case Call::reduce_scatter_block:
         of_mpi.reduce_scatter_block(from, to, count, plan_.element.type, plan_.op.op, communicator_->offloaded,
                                     MPI_INFO_NULL, &persistent_);
+        break;
+      case Call::reduce_scatter:
+        of_mpi.reduce_scatter(from, to, counts, plan_.element.type, plan_.op.op, communicator_->offloaded,
+                              MPI_INFO_NULL, &persistent_);
         break;
     }
     MPI_Start(&persistent_);
@@ -172,7 +197,7 @@ class Operation {
 
   void run_blocking_form() {
     set_up();
-    const auto [from, to, count] = arguments();
+    const auto [from, to, count, counts] = arguments();
     switch (plan_.call) {
       case Call::allreduce:
         MPI_Allreduce(from, to, count, plan_.element.type, plan_.op.op, communicator_->offloaded);
@@ -182,6 +207,9 @@ class Operation {
         return;
       case Call::reduce_scatter_block:
         MPI_Reduce_scatter_block(from, to, count, plan_.element.type, plan_.op.op, communicator_->offloaded);
+        return;
+      case Call::reduce_scatter:
+        MPI_Reduce_scatter(from, to, counts, plan_.element.type, plan_.op.op, communicator_->offloaded);
         return;
     }
   }
@@ -231,7 +259,8 @@ class Operation {
   }
 
   [[nodiscard]] std::string describe() const {
-    constexpr const char* names[calls] = {"MPI_Iallreduce", "MPI_Ireduce", "MPI_Ireduce_scatter_block"};
+    constexpr const char* names[calls] = {"MPI_Iallreduce", "MPI_Ireduce", "MPI_Ireduce_scatter_block",
+                                          "MPI_Ireduce_scatter"};
     return std::string(names[static_cast<int>(plan_.call)]) + " on '" + communicator_->name + "' (rank " +
            std::to_string(communicator_->rank) + " of " + std::to_string(communicator_->size) + "), " + plan_.op.name +
            " of " + std::to_string(plan_.count) + " " + plan_.element.name +
@@ -246,23 +275,34 @@ class Operation {
     const void* from;
     void* to;
     int count;
+    const int* counts;
   };
   [[nodiscard]] Arguments arguments() const {
     const bool gets = plan_.call != Call::reduce || is_root();
     return {sends_in_place() ? MPI_IN_PLACE : send_.base(), gets ? received_.base() : nullptr,
-            static_cast<int>(plan_.count)};
+            static_cast<int>(plan_.count), plan_.counts.data()};
   }
 
   [[nodiscard]] bool is_root() const { return root_ == communicator_->rank; }
   [[nodiscard]] bool sends_in_place() const { return plan_.in_place && (plan_.call != Call::reduce || is_root()); }
   [[nodiscard]] std::size_t vector_elements() const {
     const auto count = static_cast<std::size_t>(plan_.count);
+    if (plan_.call == Call::reduce_scatter) return plan_.elements_before(communicator_->size);
     return plan_.call == Call::reduce_scatter_block ? count * static_cast<std::size_t>(communicator_->size) : count;
   }
   [[nodiscard]] std::size_t vector_bytes() const { return vector_elements() * plan_.element.bytes; }
   // Elements of the result that this rank gets.
   [[nodiscard]] std::size_t result_elements() const {
+    if (plan_.call == Call::reduce_scatter) {
+      return static_cast<std::size_t>(plan_.counts[static_cast<std::size_t>(communicator_->rank)]);
+    }
     return plan_.call == Call::reduce && !is_root() ? 0 : static_cast<std::size_t>(plan_.count);
+  }
+  // The first element of the result in what is reduced.
+  [[nodiscard]] std::size_t first_element() const {
+    if (plan_.call == Call::reduce_scatter) return plan_.elements_before(communicator_->rank);
+    return plan_.call == Call::reduce_scatter_block ? result_elements() * static_cast<std::size_t>(communicator_->rank)
+                                                    : 0;
   }
   [[nodiscard]] std::size_t receive_bytes() const {
     return sends_in_place() ? vector_bytes() : result_elements() * plan_.element.bytes;
@@ -293,13 +333,11 @@ class Operation {
       reduce(plan_.element, plan_.op, so_far.data(), next.data(), vector_elements());
     }
     const std::size_t bytes = result_elements() * plan_.element.bytes;
-    const std::size_t first =
-        plan_.call == Call::reduce_scatter_block ? bytes * static_cast<std::size_t>(communicator_->rank) : 0;
-    std::memcpy(expected_.base(), so_far.data() + first, bytes);
+    std::memcpy(expected_.base(), so_far.data() + first_element() * plan_.element.bytes, bytes);
   }
 
   void start(MPI_Comm communicator, bool large, MPI_Request* request) {
-    const auto [from, to, count] = arguments();
+    const auto [from, to, count, counts] = arguments();
     const MPI_Datatype type = plan_.element.type;
     const MPI_Op op = plan_.op.op;
 #if MPI_VERSION >= 4
@@ -309,6 +347,10 @@ class Operation {
         case Call::reduce: MPI_Ireduce_c(from, to, count, type, op, root_, communicator, request); return;
         case Call::reduce_scatter_block:
           MPI_Ireduce_scatter_block_c(from, to, count, type, op, communicator, request);
+          return;
+        case Call::reduce_scatter:
+          large_counts_.assign(plan_.counts.begin(), plan_.counts.end());
+          MPI_Ireduce_scatter_c(from, to, large_counts_.data(), type, op, communicator, request);
           return;
       }
     }
@@ -321,6 +363,7 @@ class Operation {
       case Call::reduce_scatter_block:
         MPI_Ireduce_scatter_block(from, to, count, type, op, communicator, request);
         return;
+      case Call::reduce_scatter: MPI_Ireduce_scatter(from, to, counts, type, op, communicator, request); return;
     }
   }
 
@@ -328,6 +371,7 @@ class Operation {
   const Communicator* communicator_;
   int root_ = 0;
   bool large_form_ = false;
+  std::vector<MPI_Count> large_counts_;
   Buffer send_;
   Buffer received_;
   Buffer expected_;
