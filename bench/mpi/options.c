@@ -12,7 +12,7 @@
 static const char kUsage[] =
     "  --collectives LIST  of ialltoall,ialltoallv,ialltoallw,iallgather,iallgatherv,ibcast,iallreduce,ireduce,\n"
     "                      ireduce_scatter_block,igather,igatherv,iscatter,iscatterv,ibarrier,\n"
-    "                      ireduce_scatter\n"
+    "                      ireduce_scatter,iscan,iexscan\n"
     "                      (ialltoall), and the persistent "
     "forms: alltoall_init ...\n"
     "  --memory LIST       of alloc_mem,malloc: where the buffers come from (alloc_mem)\n"

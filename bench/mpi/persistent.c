@@ -46,7 +46,8 @@ static Function function_of(Collective collective) {
                                                    "Allgather", "Allgatherv", "Bcast",
                                                    "Allreduce", "Reduce",     "Reduce_scatter_block",
                                                    "Gather",    "Gatherv",    "Scatter",
-                                                   "Scatterv",  "Barrier",    "Reduce_scatter"};
+                                                   "Scatterv",  "Barrier",    "Reduce_scatter",
+                                                   "Scan",      "Exscan"};
   static const char* const kPrefixes[] = {"MPIX_", "MPI_"};
   for (int i = 0; i < 2; i++) {
     char name[64];
@@ -79,6 +80,8 @@ void persistent_init(const Workload* w, MPI_Comm comm, MPI_Request* request) {
       break;
     case kIallreduce:
     case kIreduceScatterBlock:
+    case kIscan:
+    case kIexscan:
       call.reduces(w->send, w->receive, reduction_count(w), MPI_INT32_T, MPI_SUM, comm, MPI_INFO_NULL, request);
       break;
     case kIreduceScatter:

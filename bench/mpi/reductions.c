@@ -6,11 +6,15 @@
 #include "fail.h"
 
 bool reduces(Collective collective) {
-  return collective == kIallreduce || collective == kIreduce || reduces_by_parts(collective);
+  return collective == kIallreduce || collective == kIreduce || reduces_by_parts(collective) || is_prefix(collective);
 }
 
 bool reduces_by_parts(Collective collective) {
   return collective == kIreduceScatterBlock || collective == kIreduceScatter;
+}
+
+bool is_prefix(Collective collective) {
+  return collective == kIscan || collective == kIexscan;
 }
 
 int reduction_count(const Workload* w) {
@@ -26,6 +30,8 @@ void reduction_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
     case kIreduceScatter:
       MPI_Ireduce_scatter(w->send, w->receive, w->counts, MPI_INT32_T, MPI_SUM, comm, request);
       break;
+    case kIscan: MPI_Iscan(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm, request); break;
+    case kIexscan: MPI_Iexscan(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm, request); break;
     default: MPI_Ireduce_scatter_block(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm, request);
   }
 }
@@ -36,6 +42,8 @@ void reduction_run(const Workload* w, MPI_Comm comm) {
     case kIallreduce: MPI_Allreduce(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm); break;
     case kIreduce: MPI_Reduce(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, 0, comm); break;
     case kIreduceScatter: MPI_Reduce_scatter(w->send, w->receive, w->counts, MPI_INT32_T, MPI_SUM, comm); break;
+    case kIscan: MPI_Scan(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm); break;
+    case kIexscan: MPI_Exscan(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm); break;
     default: MPI_Reduce_scatter_block(w->send, w->receive, count, MPI_INT32_T, MPI_SUM, comm);
   }
 }
@@ -50,6 +58,12 @@ static int32_t number_of(unsigned salt, int source, int destination, size_t inde
 // The blocks of a vector, one for each rank where it is scattered.
 static int blocks_of(const Workload* w) {
   return reduces_by_parts(w->collective) ? w->ranks : 1;
+}
+
+// The ranks whose numbers are in this one's result, from the first on.
+static int sources_of(const Workload* w) {
+  if (w->collective == kIexscan) return w->rank;
+  return w->collective == kIscan ? w->rank + 1 : w->ranks;
 }
 
 void reduction_fill(const Workload* w, unsigned salt) {
@@ -67,7 +81,7 @@ void reduction_check(const Workload* w, const char* side, unsigned salt) {
   const int block = reduces_by_parts(w->collective) ? w->rank : 0;
   for (size_t i = 0; i < count; i++) {
     int32_t sum = 0;
-    for (int source = 0; source < w->ranks; source++) sum += number_of(salt, source, block, i);
+    for (int source = 0; source < sources_of(w); source++) sum += number_of(salt, source, block, i);
     if (result[i] != sum) {
       fail("%s %s of %d bytes: rank %d has a wrong number at %zu", side, collective_name(w->collective), w->bytes,
            w->rank, i);

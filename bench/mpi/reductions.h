@@ -7,8 +7,9 @@
 #include "workload.h"
 
 bool reduces(Collective collective);
-// Each rank gets a block of its own.
+// Each rank gets a block of its own; each gets the sum of the ranks up to it, or before it.
 bool reduces_by_parts(Collective collective);
+bool is_prefix(Collective collective);
 // Numbers of one block, a whole number.
 int reduction_count(const Workload* workload);
 

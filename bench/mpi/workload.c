@@ -15,7 +15,8 @@ const char* collective_name(Collective collective) {
                                                    "iallgather", "iallgatherv", "ibcast",
                                                    "iallreduce", "ireduce",     "ireduce_scatter_block",
                                                    "igather",    "igatherv",    "iscatter",
-                                                   "iscatterv",  "ibarrier",    "ireduce_scatter"};
+                                                   "iscatterv",  "ibarrier",    "ireduce_scatter",
+                                                   "iscan",      "iexscan"};
   return kNames[collective];
 }
 
@@ -28,7 +29,8 @@ const char* persistent_name(Collective collective) {
                                                    "allgather_init", "allgatherv_init", "bcast_init",
                                                    "allreduce_init", "reduce_init",     "reduce_scatter_block_init",
                                                    "gather_init",    "gatherv_init",    "scatter_init",
-                                                   "scatterv_init",  "barrier_init",    "reduce_scatter_init"};
+                                                   "scatterv_init",  "barrier_init",    "reduce_scatter_init",
+                                                   "scan_init",      "exscan_init"};
   return kNames[collective];
 }
 
@@ -154,6 +156,7 @@ double workload_received_by_node(const Workload* w, int ranks_of_node, bool firs
   if (w->collective == kIreduce) return first && others > 0 ? w->bytes : 0;
   if (w->collective == kIallreduce) return others > 0 ? w->bytes : 0;
   if (reduces_by_parts(w->collective)) return others > 0 ? (double)w->bytes * ranks_of_node : 0;
+  if (is_prefix(w->collective)) return first ? 0 : w->bytes;
   return others * ranks_of_node;
 }
 

@@ -25,6 +25,8 @@ typedef enum {
   kIscatterv,
   kIbarrier,  // without data
   kIreduceScatter,
+  kIscan,
+  kIexscan,
   kCollectives
 } Collective;
 typedef enum { kAllocMem, kMalloc } Memory;

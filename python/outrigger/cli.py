@@ -204,7 +204,7 @@ def measure(
         list[str] | None,
         typer.Argument(
             help="Of ialltoall, ialltoallv, ialltoallw, iallgather, iallgatherv, ibcast, iallreduce, ireduce, "
-            "ireduce_scatter_block, igather, igatherv, iscatter, iscatterv, ibarrier, ireduce_scatter; "
+            "ireduce_scatter_block, igather, igatherv, iscatter, iscatterv, ibarrier, ireduce_scatter, iscan, iexscan; "
             "all; alltoall_init and so on, their persistent forms; or startup: MPI_Init.",
             show_default="ialltoall ialltoallv",
         ),

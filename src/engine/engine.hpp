@@ -68,9 +68,10 @@ struct EngineConfig {
 using OwnedBlocks = outrigger::BlockLayout<MemoryRef, std::vector<PairExtent>>;
 struct BlockLayout : OwnedBlocks {
   std::optional<GroupRank> only;  // the block is for (or from) this peer alone; there are no extents
+  GroupRank first;                // the block is for peers from this one on alone; there are no extents
 
   [[nodiscard]] std::uint64_t bytes(GroupRank peer) const {
-    return only && *only != peer ? 0 : OwnedBlocks::bytes(peer.value());
+    return peer < first || (only && *only != peer) ? 0 : OwnedBlocks::bytes(peer.value());
   }
   [[nodiscard]] std::uint64_t address(GroupRank peer) const { return base.address + offset_bytes(peer.value()); }
   [[nodiscard]] Block block(GroupRank peer) const {

@@ -30,6 +30,8 @@ const Registry& built_in_algorithms() {
     built_in.add(Collective::ireduce, Algorithm::sliced_pull, reduce_sliced_pull);
     built_in.add(Collective::ireduce_scatter_block, Algorithm::sliced_pull, reduce_scatter_block_sliced_pull);
     built_in.add(Collective::ireduce_scatter, Algorithm::sliced_pull, reduce_scatter_sliced_pull);
+    built_in.add(Collective::iscan, Algorithm::chain, scan_chain);
+    built_in.add(Collective::iexscan, Algorithm::chain, exscan_chain);
     built_in.add(Collective::igather, Algorithm::ring_pull, gather_ring_pull);
     built_in.add(Collective::igatherv, Algorithm::ring_pull, gather_ring_pull);
     built_in.add(Collective::iscatter, Algorithm::ring_pull, scatter_ring_pull);

@@ -47,6 +47,8 @@ Task allreduce_sliced_pull(Operation& operation, LocalRank& rank);
 Task reduce_sliced_pull(Operation& operation, LocalRank& rank);
 Task reduce_scatter_block_sliced_pull(Operation& operation, LocalRank& rank);
 Task reduce_scatter_sliced_pull(Operation& operation, LocalRank& rank);
+Task scan_chain(Operation& operation, LocalRank& rank);
+Task exscan_chain(Operation& operation, LocalRank& rank);
 Task gather_ring_pull(Operation& operation, LocalRank& rank);
 Task scatter_ring_pull(Operation& operation, LocalRank& rank);
 Task barrier_tree(Operation& operation, LocalRank& rank);

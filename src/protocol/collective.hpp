@@ -28,6 +28,8 @@ enum class Collective : std::uint16_t {
   iscatterv = 13,
   ibarrier = 14,
   ireduce_scatter = 15,
+  iscan = 16,
+  iexscan = 17,
 };
 
 enum class Algorithm : std::uint16_t {
@@ -38,6 +40,7 @@ enum class Algorithm : std::uint16_t {
   hierarchical = 5,
   sliced_pull = 6,
   tree = 7,
+  chain = 8,
 };
 
 enum class CompletionStatus : std::uint32_t {
@@ -61,6 +64,7 @@ inline constexpr std::array kAlgorithms{
     AlgorithmName{Algorithm::hierarchical, "hierarchical"},
     AlgorithmName{Algorithm::sliced_pull, "sliced_pull"},
     AlgorithmName{Algorithm::tree, "tree"},
+    AlgorithmName{Algorithm::chain, "chain"},
 };
 
 // Names of other versions, which are refused with the one to write instead.
@@ -96,6 +100,7 @@ inline constexpr Algorithms kAllGathers{Algorithm::flat, Algorithm::node_pull, A
 inline constexpr Algorithms kBroadcasts{Algorithm::flat, Algorithm::hierarchical, Algorithm::hierarchical};
 inline constexpr Algorithms kPulls{Algorithm::ring_pull, Algorithm::ring_pull, Algorithm::ring_pull};
 inline constexpr Algorithms kBarriers{Algorithm::tree, Algorithm::tree, Algorithm::tree};
+inline constexpr Algorithms kPrefixes{Algorithm::chain, Algorithm::chain, Algorithm::chain};
 inline constexpr Algorithms kAnyReduces{Algorithm::sliced_pull, Algorithm::sliced_pull, Algorithm::sliced_pull};
 }  // namespace detail
 inline constexpr std::array kCollectives{
@@ -114,6 +119,8 @@ inline constexpr std::array kCollectives{
     CollectiveRow{Collective::iscatterv, "iscatterv", false, detail::kPulls},
     CollectiveRow{Collective::ibarrier, "ibarrier", true, detail::kBarriers},
     CollectiveRow{Collective::ireduce_scatter, "ireduce_scatter", true, detail::kAnyReduces},
+    CollectiveRow{Collective::iscan, "iscan", true, detail::kPrefixes},
+    CollectiveRow{Collective::iexscan, "iexscan", true, detail::kPrefixes},
 };
 
 // Its row; rows stand in the order of the numbers.
@@ -130,10 +137,16 @@ static_assert([] {
   return true;
 }());
 
+// A reduction in which each rank has a result of its own: of the ranks up to it, or before it.
+[[nodiscard]] constexpr bool is_prefix(Collective collective) {
+  return collective == Collective::iscan || collective == Collective::iexscan;
+}
+
 // Combines what ranks contribute; its operation and type travel beside it.
 [[nodiscard]] constexpr bool is_reduction(Collective collective) {
   return collective == Collective::iallreduce || collective == Collective::ireduce ||
-         collective == Collective::ireduce_scatter_block || collective == Collective::ireduce_scatter;
+         collective == Collective::ireduce_scatter_block || collective == Collective::ireduce_scatter ||
+         is_prefix(collective);
 }
 
 [[nodiscard]] constexpr Algorithm default_algorithm(Collective collective) {
@@ -199,7 +212,7 @@ static_assert([] {
 // Do ranks get blocks from others than their sources?
 [[nodiscard]] constexpr bool passes_on(Collective collective, Algorithm algorithm) {
   return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical ||
-         collective == Collective::ibcast || collective == Collective::iallreduce;
+         collective == Collective::ibcast || collective == Collective::iallreduce || is_prefix(collective);
 }
 
 // What every rank of a group must agree on for one operation. Travels in each announcement; a difference is an error

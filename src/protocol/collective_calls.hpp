@@ -28,11 +28,11 @@
   X(A, Gatherv, gatherv, 9, 10, 11)                         \
   X(A, Scatter, scatter, 8, 9, 10)                          \
   X(A, Scatterv, scatterv, 9, 10, 11)                       \
-  X(A, Reduce_scatter, reduce_scatter, 6, 7, 8)
+  X(A, Reduce_scatter, reduce_scatter, 6, 7, 8)             \
+  X(A, Scan, scan, 6, 7, 8)                                 \
+  X(A, Exscan, exscan, 6, 7, 8)
 // Always native. MPI_Barrier, which is not, is apart, since it has no form with large counts.
 #define OUTRIGGER_OTHER_CALLS(X, A)                        \
-  X(A, Scan, scan, 6, 7, 8)                                \
-  X(A, Exscan, exscan, 6, 7, 8)                            \
   X(A, Neighbor_allgather, neighbor_allgather, 7, 8, 9)    \
   X(A, Neighbor_allgatherv, neighbor_allgatherv, 8, 9, 10) \
   X(A, Neighbor_alltoall, neighbor_alltoall, 7, 8, 9)      \
@@ -124,6 +124,8 @@ struct CallArguments {
     case CollectiveCall::allreduce: return Collective::iallreduce;
     case CollectiveCall::reduce_scatter_block: return Collective::ireduce_scatter_block;
     case CollectiveCall::reduce_scatter: return Collective::ireduce_scatter;
+    case CollectiveCall::scan: return Collective::iscan;
+    case CollectiveCall::exscan: return Collective::iexscan;
     case CollectiveCall::gather: return Collective::igather;
     case CollectiveCall::gatherv: return Collective::igatherv;
     case CollectiveCall::scatter: return Collective::iscatter;

@@ -40,7 +40,8 @@ constexpr std::array kSmall{native_if_small(Collective::ialltoall), native_if_sm
                             native_if_small(Collective::ibcast),    native_if_small(Collective::iallreduce),
                             native_if_small(Collective::ireduce),   native_if_small(Collective::ireduce_scatter_block),
                             native_if_small(Collective::igather),   native_if_small(Collective::iscatter),
-                            native_if_small(Collective::ibarrier),  native_if_small(Collective::ireduce_scatter)};
+                            native_if_small(Collective::ibarrier),  native_if_small(Collective::ireduce_scatter),
+                            native_if_small(Collective::iscan),     native_if_small(Collective::iexscan)};
 
 // Between nodes `node_pull` was measured to be faster where they have one rank each (docs/algorithms.md). The rest is
 // by what crosses the network, not by measurements. With several ranks a node `flat` sends a block of an allgather once

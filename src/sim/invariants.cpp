@@ -80,7 +80,7 @@ Block Invariants::marked_block(const Slot& slot, GroupRank source) const {
   Block block = slot.receive.block(source);
   const OperationPlan& plan = job_.plan_of(slot);
   if (!plan.reduces()) return block;
-  if (plan.reduces_by_parts()) {
+  if (plan.reduces_by_parts() || is_prefix(plan.collective)) {
     if (source != slot.me) block.bytes = 0;
     return block;
   }

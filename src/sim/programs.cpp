@@ -100,11 +100,12 @@ std::vector<std::byte> Programs::contribution(const Slot& slot, std::size_t sour
 }
 
 const std::vector<std::byte>& Programs::reduced(const Slot& slot) {
-  const auto [entry, fresh] = reduced_.try_emplace({slot.group, slot.sequence});
+  const std::size_t operands = job_.plan_of(slot).operands_of(slot.me.value());
+  const auto [entry, fresh] = reduced_.try_emplace({slot.group, slot.sequence, operands});
   std::vector<std::byte>& result = entry->second;
-  if (!fresh) return result;
+  if (!fresh || operands == 0) return result;
   result = contribution(slot, 0);
-  for (std::size_t source = 1; source < job_.plan_of(slot).sent.size(); ++source) {
+  for (std::size_t source = 1; source < operands; ++source) {
     const std::vector<std::byte> next = contribution(slot, source);
     reduce::apply(*job_.plan_of(slot).reduction, result, next, result);
   }
@@ -147,7 +148,7 @@ std::size_t Programs::make_slot(WorldRank rank, const Step& step) {
   slot.delivered.assign(group.members->size(), 0);
   fill(slot, rank);
   slot.image.assign(receive.begin(), receive.end());
-  if (plan.reduces()) {
+  if (plan.reduces() && plan.expected[0][slot.me.value()] != 0) {
     const std::vector<std::byte>& result = reduced(slot);
     const auto part = result.begin() + static_cast<std::ptrdiff_t>(plan.part_offset(slot.me.value()));
     std::copy_n(part, plan.expected[0][slot.me.value()], slot.image.begin());

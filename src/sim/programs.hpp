@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,8 @@ class Programs {
 
   JobState& job_;
   Tell tell_;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<std::byte>> reduced_;  // by group, sequence
+  // By group, sequence and number of operands.
+  std::map<std::tuple<std::uint32_t, std::uint64_t, std::size_t>, std::vector<std::byte>> reduced_;
 };
 
 }  // namespace outrigger::sim

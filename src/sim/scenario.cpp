@@ -91,7 +91,8 @@ Matrix to_reduce(Random& random, std::size_t size, const OperationPlan& plan) {
     row = bytes.front();
     for (std::size_t to = 0; to < size; ++to) {
       row[to] -= row[to] % width;
-      if (is_for_root(plan.collective) && to != plan.root) row[to] = 0;
+      const bool gets_none = is_for_root(plan.collective) && to != plan.root;
+      if (gets_none || (plan.collective == Collective::iexscan && to == 0)) row[to] = 0;
     }
   }
   return bytes;

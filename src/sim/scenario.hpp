@@ -43,13 +43,18 @@ struct OperationPlan {
   [[nodiscard]] bool reduces_by_parts() const {
     return collective == Collective::ireduce_scatter_block || collective == Collective::ireduce_scatter;
   }
-  // What each contributes and where in the result a rank's part of it begins.
+  // What each contributes, where in the result a rank's part of it begins, and of how many ranks that is.
   [[nodiscard]] std::uint64_t vector_bytes() const {
-    return reduces_by_parts() ? part_offset(sent.size()) : sent[0][root];
+    if (reduces_by_parts()) return part_offset(sent.size());
+    return is_prefix(collective) ? sent[0].back() : sent[0][root];
   }
   [[nodiscard]] std::uint64_t part_offset(std::size_t rank) const {
     if (!reduces_by_parts()) return 0;
     return std::accumulate(sent[0].begin(), sent[0].begin() + static_cast<std::ptrdiff_t>(rank), std::uint64_t{0});
+  }
+  [[nodiscard]] std::size_t operands_of(std::size_t rank) const {
+    if (collective == Collective::iexscan) return rank;
+    return collective == Collective::iscan ? rank + 1 : sent.size();
   }
   // Every rank gets the same block of a source.
   [[nodiscard]] bool gathers() const {

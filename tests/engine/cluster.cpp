@@ -174,6 +174,16 @@ PostedOperation Cluster::reduce_scatter(std::uint32_t rank, std::uint64_t sequen
   return posted;
 }
 
+PostedOperation Cluster::prefix(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                Collective collective) {
+  PostedOperation posted = allreduce(rank, sequence, bytes);
+  posted.collective = collective;
+  posted.algorithm = Algorithm::chain;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
+  if (collective == Collective::iexscan && rank == 0) posted.receive.block_bytes = 0;
+  return posted;
+}
+
 PostedOperation Cluster::to_root(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes, std::uint32_t root) {
   PostedOperation posted = operation(rank, sequence, bytes, Algorithm::ring_pull);
   posted.collective = Collective::igather;
@@ -205,11 +215,12 @@ PostedOperation Cluster::barrier(std::uint32_t rank, std::uint64_t sequence) {
   return posted;
 }
 
-bool Cluster::summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset, std::uint64_t bytes) {
+bool Cluster::summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset, std::uint64_t bytes,
+                           std::uint32_t sources) {
   const std::vector<std::byte>& receive = buffers_[{rank, sequence}].receive;
   for (std::uint64_t i = 0; i + sizeof(float) <= bytes; i += sizeof(float)) {
     float sum = 0;
-    for (std::uint32_t source = 0; source < ranks(); ++source) {
+    for (std::uint32_t source = 0; source < sources; ++source) {
       const float value = static_cast<float>(source * 1000 + offset + i) / 7;
       sum = source == 0 ? value : sum + value;
     }

@@ -93,6 +93,9 @@ class Cluster {
   // The same for blocks of these lengths.
   [[nodiscard]] PostedOperation reduce_scatter(std::uint32_t rank, std::uint64_t sequence,
                                                const std::vector<std::uint64_t>& blocks);
+  // The same for a scan or an exscan.
+  [[nodiscard]] PostedOperation prefix(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                       Collective collective);
   void post(PostedOperation operation);
 
   // Runs engines, moves and messages until nothing is left to do. Moves stop when `hold_moves`.
@@ -123,7 +126,12 @@ class Cluster {
   }
   // The same of the result's part from `offset` on.
   [[nodiscard]] bool summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset,
-                                  std::uint64_t bytes);
+                                  std::uint64_t bytes) {
+    return summed_right(rank, sequence, offset, bytes, static_cast<std::uint32_t>(ranks()));
+  }
+  // The same of the first `sources` ranks.
+  [[nodiscard]] bool summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset, std::uint64_t bytes,
+                                  std::uint32_t sources);
   [[nodiscard]] bool gathered_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
   // Moves between nodes.
   [[nodiscard]] std::uint32_t node_of(WorldRank rank) const { return node_of_sp_[sp_of_rank_[rank.value()].value()]; }

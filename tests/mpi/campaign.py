@@ -28,7 +28,12 @@ from outrigger import artifacts, tables
 
 TABLE = "table"
 """Not an algorithm: the built-in selection table decides."""
-ALGORITHMS = {row.name: row.algorithms for row in tables.read(artifacts.find()).collectives if "reduce" not in row.name}
+REDUCING = ("reduce", "scan")
+ALGORITHMS = {
+    row.name: row.algorithms
+    for row in tables.read(artifacts.find()).collectives
+    if not any(word in row.name for word in REDUCING)
+}
 """Of what `differential` calls."""
 FORCED = tuple(dict.fromkeys(name for names in ALGORITHMS.values() for name in names))
 SERVICES = (1, 2, 4)

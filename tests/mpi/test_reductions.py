@@ -10,7 +10,7 @@ from conftest import Mpi, Result, with_copiers
 ALL = "all=on,blocking=on"
 """Small ones, too, and forms that block."""
 
-CALLS = ("allreduce", "reduce", "reduce_scatter_block", "reduce_scatter")
+CALLS = ("allreduce", "reduce", "reduce_scatter_block", "reduce_scatter", "scan", "exscan")
 
 # ranks, operations, service processes, environment of the ranks
 CASES = [
@@ -85,7 +85,7 @@ def test_blocking_forms(offload: Mpi, ranks: int) -> None:
 
 @pytest.mark.parametrize("ranks", (2, 3))
 def test_persistent_forms(offload: Mpi, ranks: int) -> None:
-    words = ["--seed", "6", "--operations", "120", "--ordered", "1", "--persistent", "3"]
+    words = ["--seed", "6", "--operations", "160", "--ordered", "1", "--persistent", "3"]
     result = run(offload, ranks, words, 2, env={"OUTRIGGER_ALGORITHM": ALL})
     for name in CALLS:
         starts = offloaded(result, f"MPI_{name.capitalize()}_init")

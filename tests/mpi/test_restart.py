@@ -127,7 +127,9 @@ def must_have_become_native(result) -> None:
     assert sum(native) > 0 and sum(row["offloaded"] for row in result.report["collectives"]) > 0, native
 
 
-@pytest.mark.parametrize("collective", ("ialltoallv", "ibcast", "iallreduce", "igather", "ibarrier", "ireduce_scatter"))
+@pytest.mark.parametrize(
+    "collective", ("ialltoallv", "ibcast", "iallreduce", "igather", "ibarrier", "ireduce_scatter", "iscan")
+)
 def test_one_that_dies_three_times_at_an_operation_is_followed_by_a_careful_one(offload, collective):
     if offload.pretend_nodes > 1:
         pytest.skip("each node counts its own, and says so")

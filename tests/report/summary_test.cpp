@@ -124,7 +124,7 @@ TEST(Summary, CollectivesHaveBothFormsButNotWhatNobodyAskedFor) {
   nonblocking.offloaded = 4;
   native(nonblocking, NativeReason::switched_off) = 1;
   nonblocking.post_ns = kSecond;
-  add_row(ledger, {CollectiveCall::scan, CallForm::blocking}, 9);
+  add_row(ledger, {CollectiveCall::neighbor_alltoall, CallForm::blocking}, 9);
   Summary summary;
   ASSERT_TRUE(add_ledger(summary, ledger.bytes(), 2 * kSecond));
   EXPECT_EQ(summary.calls.size(), 3U);

@@ -13,6 +13,7 @@ engine::Task planted_sibling_not_asked(engine::Operation& operation, engine::Loc
 engine::Task planted_let_go_early(engine::Operation& operation, engine::LocalRank& rank);
 engine::Task planted_order_of_arrival(engine::Operation& operation, engine::LocalRank& rank);
 engine::Task planted_contribution_released_early(engine::Operation& operation, engine::LocalRank& rank);
+engine::Task planted_prefix_offered_early(engine::Operation& operation, engine::LocalRank& rank);
 engine::Task planted_barrier_of_a_branch(engine::Operation& operation, engine::LocalRank& rank);
 
 }  // namespace outrigger::sim

@@ -124,6 +124,16 @@ TEST(PlantedBugs, AContributionThatIsReleasedEarlyIsFound) {
   EXPECT_TRUE(says("released too early") || says("memory not accessible")) << found->invariant;
 }
 
+TEST(PlantedBugs, AResultThatIsOfferedBeforeItIsMadeIsFound) {
+  SimulationOptions options;
+  options.algorithm = Algorithm::chain;
+  options.faults = fabric::sim::delays();
+  const std::optional<Found> found = search(planted_prefix_offered_early, 50, options);
+  ASSERT_TRUE(found.has_value());
+  report("offered early", *found);
+  EXPECT_NE(found->invariant.find("bytes"), std::string::npos) << found->invariant;
+}
+
 TEST(PlantedBugs, LeavingABarrierEarlyIsFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::tree;

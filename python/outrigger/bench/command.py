@@ -42,6 +42,8 @@ COLLECTIVES = (
     "iscatterv",
     "ibarrier",
     "ireduce_scatter",
+    "iscan",
+    "iexscan",
 )
 """What `orbench` times."""
 PERSISTENT = tuple(f"{name.removeprefix('i')}_init" for name in COLLECTIVES)

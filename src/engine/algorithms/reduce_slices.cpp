@@ -5,12 +5,9 @@
 
 #include "engine/core/reduction.hpp"
 #include "engine/relay/replicas.hpp"
-#include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {
-namespace {
 
-// What the source contributes to a piece.
 Block contribution(const LocalRank& rank, GroupRank source, const Segment& piece) {
   const PairExtent& slice = rank.posted().receive.extents[index_of(piece.source)];
   Block block = rank.blocks.contribution(source);
@@ -19,18 +16,14 @@ Block contribution(const LocalRank& rank, GroupRank source, const Segment& piece
   return block;
 }
 
-// Of all ranks, in their order.
-std::vector<Block> contributions(const Operation& operation, const LocalRank& rank, const Segment& piece) {
+std::vector<Block> contributions(const LocalRank& rank, std::size_t count, const Segment& piece) {
   std::vector<Block> all;
-  all.reserve(operation.membership().size());
-  for (std::size_t i = 0; i < operation.membership().size(); ++i) {
-    all.push_back(contribution(rank, group_rank(i), piece));
-  }
+  all.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) all.push_back(contribution(rank, group_rank(i), piece));
   return all;
 }
 
-// A piece of the result, into the rank's buffer: from a rank that has it, or out of all contributions.
-Task get_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index, Route route) {
+Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index, Route route) {
   LocalRank& rank = slice.rank();
   const Segment piece = slice.segment(index);
   Fetch fetch(operation.replicas(), rank, piece, route);
@@ -42,7 +35,7 @@ Task get_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index,
     const Block from = fetch.at_source() ? contribution(rank, rank.me(), piece) : fetch.from();
     outcome = co_await operation.move(from, to);
   } else {
-    const std::vector<Block> operands = contributions(operation, rank, piece);
+    const std::vector<Block> operands = contributions(rank, operation.membership().size(), piece);
     outcome = co_await reduce(operation, rank, operands, to);
   }
   operation.leave_window(rank);
@@ -50,13 +43,15 @@ Task get_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index,
   slice.end(index, outcome);
 }
 
+namespace {
+
 Task get_slice(Operation& operation, LocalRank& rank, GroupRank owner, Countdown& missing, fabric::MoveOutcome& failure,
-               Route route) {
+               Route route, SegmentedBlock::Getter getter) {
   const std::uint64_t bytes = rank.blocks.expected_bytes(owner);
   const std::uint64_t piece_bytes = std::max<std::uint64_t>(1, operation.context.config.limits.segment_bytes);
   const auto pieces = std::clamp<std::uint64_t>(bytes / piece_bytes, 1, peer::kMaxSegments);
   SegmentedBlock slice(operation, rank, owner, static_cast<std::uint32_t>(pieces),
-                       rank.posted().reduction->element_bytes(), get_piece);
+                       rank.posted().reduction->element_bytes(), getter);
   slice.fetch_all(route);
   co_await slice.complete();
   const fabric::MoveOutcome outcome = slice.outcome();
@@ -77,15 +72,15 @@ std::vector<GroupRank> missing_slices(const Operation& operation, const LocalRan
 }
 
 // All have come, and with as much as this rank has.
-bool has_all_contributions(const Operation& operation, const LocalRank& rank) {
-  for (std::size_t i = 0; i < operation.membership().size(); ++i) {
+bool has_all_contributions(const LocalRank& rank) {
+  for (std::size_t i = 0; i < rank.blocks.contributors(); ++i) {
     if (rank.blocks.contribution(group_rank(i)).bytes != rank.posted().send.block_bytes) return false;
   }
   return true;
 }
 
 void end_contributions(Operation& operation, LocalRank& rank, const fabric::MoveOutcome& outcome) {
-  for (std::size_t i = 0; i < operation.membership().size(); ++i) {
+  for (std::size_t i = 0; i < rank.blocks.contributors(); ++i) {
     const GroupRank source = group_rank(i);
     if (rank.pairs[source].receive == ReceiveState::moving) end_contribution(operation, rank, source, outcome);
   }
@@ -93,7 +88,7 @@ void end_contributions(Operation& operation, LocalRank& rank, const fabric::Move
 
 }  // namespace
 
-Task reduce_slices(Operation& operation, LocalRank& rank, Route route) {
+Task reduce_slices(Operation& operation, LocalRank& rank, Route route, SegmentedBlock::Getter getter) {
   operation.announce_send_blocks(rank);  // my contribution may be read
   const std::vector<GroupRank> missing = missing_slices(operation, rank);
   for (;;) {
@@ -101,11 +96,11 @@ Task reduce_slices(Operation& operation, LocalRank& rank, Route route) {
     if (!source) break;  // all have come, or will not
   }
   fabric::MoveOutcome failure;
-  if (!missing.empty() && !has_all_contributions(operation, rank)) rank.fail(CompletionStatus::mismatch);
+  if (!missing.empty() && !has_all_contributions(rank)) rank.fail(CompletionStatus::mismatch);
   if (!missing.empty() && rank.record.status == CompletionStatus::ok) {
     co_await operation.replicas().quiescence.quiet();
     Countdown left(operation.context.scheduler, static_cast<std::uint32_t>(missing.size()));
-    for (const GroupRank owner : missing) rank.spawn(get_slice(operation, rank, owner, left, failure, route));
+    for (const GroupRank owner : missing) rank.spawn(get_slice(operation, rank, owner, left, failure, route, getter));
     co_await left.done();
   }
   end_contributions(operation, rank, failure);

@@ -3,11 +3,22 @@
 // posts (core/slices.hpp); where else a slice is to be had than out of the contributions is the algorithm's.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "engine/core/operation.hpp"
 #include "engine/relay/fetch.hpp"
+#include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {
 
-Task reduce_slices(Operation& operation, LocalRank& rank, Route route);
+// A piece of the result, into the rank's buffer: from a rank that has it, or out of all contributions.
+[[nodiscard]] Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index, Route route);
+
+Task reduce_slices(Operation& operation, LocalRank& rank, Route route, SegmentedBlock::Getter getter = reduce_piece);
+
+// What the source contributes to a piece; the same of the first `count` ranks, in their order.
+[[nodiscard]] Block contribution(const LocalRank& rank, GroupRank source, const Segment& piece);
+[[nodiscard]] std::vector<Block> contributions(const LocalRank& rank, std::size_t count, const Segment& piece);
 
 }  // namespace outrigger::engine

@@ -143,7 +143,9 @@ void Announcer::send(LocalRank& rank, std::uint32_t peer, bool again) {
   announce.first = static_cast<std::uint32_t>(told.data() - service.ranks.data());
   if (!again && sends_eagerly(rank, service)) send_eager(rank, service);
   const auto settled = [&](GroupRank other) { return layout.bytes(other) != 0 && rank.pairs.is_settled(other); };
-  const bool regular = layout.extents.empty() && std::none_of(told.begin(), told.end(), settled);
+  // Of a prefix there are none for those before, who say of their end when they hear of it.
+  const bool alike = layout.extents.empty() && layout.bytes(told.front()) == layout.bytes(told.back());
+  const bool regular = alike && std::none_of(told.begin(), told.end(), settled);
   if (regular) {
     announce.stride_bytes = layout.stride_bytes;
     announce.block_bytes = layout.bytes(told.front());

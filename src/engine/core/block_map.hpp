@@ -68,7 +68,11 @@ class BlockMap {
   [[nodiscard]] RemoteBlock remote(GroupRank peer) const;
   void learn_extent(Pool& pool, GroupRank peer, const RemoteBlock& extent);
 
-  // Of a reduction: all that the source contributes. The receive side is slices, by owner, as slices.hpp cuts them.
+  // Of a reduction: how many ranks, from the first on, contribute to what this one gets (or, of an exscan, this one).
+  [[nodiscard]] std::size_t contributors() const {
+    return is_prefix(posted_.collective) ? index_of(posted_.me) + 1 : membership_.size();
+  }
+  // All that the source contributes. The receive side is slices, by owner, as slices.hpp cuts them.
   [[nodiscard]] Block contribution(GroupRank source) const { return remote_block(source, posted_.send.block_bytes); }
 
   // What a pull from the source moves.

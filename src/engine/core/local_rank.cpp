@@ -29,7 +29,7 @@ void begin_blocks(const BlockMap& blocks, PairTable& pairs, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) look_at(group_rank(i));
 }
 
-// Marks are of slices of the result. A pair is a contribution, and all are needed until all slices are there.
+// Marks are of slices of the result. A pair is a contribution, and each is needed until all slices are there.
 void begin_reduction(const BlockMap& blocks, PairTable& pairs, std::size_t size) {
   const PostedOperation& post = blocks.posted();
   bool has_all = true;
@@ -41,7 +41,7 @@ void begin_reduction(const BlockMap& blocks, PairTable& pairs, std::size_t size)
     has_all = has_all && marked;
   }
   for (std::size_t i = 0; i < size; ++i) {
-    if (has_all) pairs.fill(group_rank(i));
+    if (has_all || i >= blocks.contributors()) pairs.fill(group_rank(i));
     if (blocks.owed_bytes(group_rank(i)) == 0) pairs.release(group_rank(i));
   }
 }

@@ -25,6 +25,7 @@ bool has_fitting_part(const PostedOperation& operation) {
       return part <= whole && offset <= whole - part && part % width == 0 && offset % width == 0;
     case Collective::ireduce: return part == (operation.me.value() == operation.root ? whole : 0);
     case Collective::ireduce_scatter_block: return part == whole / operation.members->size();
+    case Collective::iexscan: return part == (operation.me.value() == 0 ? 0 : whole);
     default: return part == whole;
   }
 }
@@ -55,6 +56,11 @@ void cut_receive_side(PostedOperation& operation, const EngineLimits& limits) {
     case Collective::ireduce_scatter: make_own_slice(operation, operation.part_offset_bytes); break;
     case Collective::ireduce_scatter_block:
       make_own_slice(operation, receive.block_bytes * index_of(operation.me));
+      break;
+    case Collective::iscan:
+    case Collective::iexscan:
+      make_own_slice(operation, 0);
+      operation.send.first = operation.me;
       break;
     default:
       receive.extents = cut_into_slices(receive.block_bytes, operation.reduction->element_bytes(),

@@ -5,8 +5,8 @@
 
 namespace outrigger::engine {
 
-Fetch::Fetch(Replicas& replicas, LocalRank& rank, const Segment& segment, Route route)
-    : replicas_(replicas), rank_(rank), segment_(segment), route_(route) {
+Fetch::Fetch(Replicas& replicas, LocalRank& rank, const Segment& segment, Route route, Use use)
+    : replicas_(replicas), rank_(rank), segment_(segment), route_(route), use_(use) {
   replicas_.enter(*this);
 }
 

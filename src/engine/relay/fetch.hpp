@@ -7,6 +7,9 @@
 //     ... move from fetch.from() to fetch.to() ...
 //     operation.leave_window(rank);
 //     fetch.moved(outcome);                   // others may read it here, and the rank stays for those that wait for it
+//
+// Where the segment is an operand of what the rank makes, and not kept (Use::operand), moved() is left out: it is read
+// until the Fetch goes.
 #pragma once
 
 #include <coroutine>
@@ -39,7 +42,8 @@ using Route = std::optional<SpId> (*)(const Membership& group, const Segment& se
 // Lives in a coroutine's frame.
 class Fetch : private Suspension {
  public:
-  Fetch(Replicas& replicas, LocalRank& rank, const Segment& segment, Route route);
+  enum class Use : std::uint8_t { copy, operand };
+  Fetch(Replicas& replicas, LocalRank& rank, const Segment& segment, Route route, Use use = Use::copy);
   ~Fetch();
 
   // Awaited: it is known where to read it.
@@ -75,6 +79,7 @@ class Fetch : private Suspension {
   LocalRank& rank_;
   const Segment segment_;
   const Route route_;
+  const Use use_;
   From from_ = From::unknown;
   bool queued_ = false;  // behind the one that gets the segment for this service process
   std::uint32_t hop_ = 0;

@@ -6,6 +6,19 @@
 #include "engine/core/operation.hpp"
 
 namespace outrigger::engine {
+namespace {
+
+// Will a local rank (that calls the same) have it some day, without waiting for the one who asks? A prefix is the one
+// rank's whose it is.
+bool will_have(const Operation& operation, GroupRank source, std::optional<std::uint64_t> digest) {
+  return operation.ranks.find_if([&](const LocalRank& rank) {
+    const bool gets_it = !is_prefix(rank.posted().collective) || rank.me() == source;
+    return gets_it && rank.is_open() && (!digest || rank.posted().digest == *digest) &&
+           rank.pairs[source].receive != ReceiveState::filled;
+  }) != nullptr;
+}
+
+}  // namespace
 
 // ---------------------------------------------------------------- local ranks
 
@@ -22,7 +35,7 @@ bool Replicas::locate(Fetch& fetch) {
     fetch.from_ = Fetch::From::source;
     return true;
   }
-  if (entry.fetcher != nullptr) {
+  if (entry.fetcher != nullptr || waits_for_maker(fetch)) {
     fetch.queued_ = true;
     entry.queue.push_back(&fetch);
     return false;
@@ -112,9 +125,11 @@ void Replicas::leave(Fetch& fetch) {
 void Replicas::advance(const Key& key, Entry& entry) {
   while (!entry.queue.empty() && entry.fetcher == nullptr) {
     Fetch& next = *entry.queue.front();
+    LocalRank* holder = holder_of(key, next.segment_.end());
+    if (holder == nullptr && waits_for_maker(next)) break;
     entry.queue.erase(entry.queue.begin());
     next.queued_ = false;
-    if (LocalRank* holder = holder_of(key, next.segment_.end()); holder != nullptr && holder != &next.rank_) {
+    if (holder != nullptr && holder != &next.rank_) {
       next.read_from(*holder);
       next.resolve(Fetch::From::local);
       continue;
@@ -165,12 +180,8 @@ Replicas::Peer Replicas::now(SpId sp) const {
   return Peer{sp, operation_.context.epoch_of(sp)};
 }
 
-// Will a local rank (that calls the same) have it some day, without waiting for the one who asks?
-bool Replicas::will_have(GroupRank source, std::optional<std::uint64_t> digest) const {
-  return operation_.ranks.find_if([&](const LocalRank& rank) {
-    return rank.is_open() && (!digest || rank.posted().digest == *digest) &&
-           rank.pairs[source].receive != ReceiveState::filled;
-  }) != nullptr;
+bool Replicas::waits_for_maker(const Fetch& fetch) const {
+  return fetch.use_ == Fetch::Use::operand && will_have(operation_, fetch.segment_.source, fetch.rank_.posted().digest);
 }
 
 void Replicas::on_request(SpId from, const peer::ReplicaRequest& request) {
@@ -187,7 +198,8 @@ void Replicas::on_request(SpId from, const peer::ReplicaRequest& request) {
   LocalRank* holder = holder_of(key, 1);
   if (holder != nullptr && holder->posted().digest == request.digest) return offer(from, key, entry, *holder);
   const std::optional<SpId> other = entry.asked_off_route();
-  if (asks_back || other || !will_have(request.source, request.digest)) return forward(from, key, entry, other);
+  if (asks_back || other || !will_have(operation_, request.source, request.digest))
+    return forward(from, key, entry, other);
   if (std::find(entry.requesters.begin(), entry.requesters.end(), now(from)) == entry.requesters.end()) {
     entry.requesters.push_back(now(from));
   }
@@ -233,7 +245,7 @@ void Replicas::say_not_here(SpId to, const Key& key) {
 void Replicas::answer_requesters(const Key& key, Entry& entry) {
   if (entry.requesters.empty()) return;
   LocalRank* holder = holder_of(key, 1);
-  if (holder == nullptr && will_have(key.first, std::nullopt)) return;
+  if (holder == nullptr && will_have(operation_, key.first, std::nullopt)) return;
   for (const Peer& requester : std::exchange(entry.requesters, {})) {
     if (holder != nullptr) {
       offer(requester.sp, key, entry, *holder);
@@ -245,7 +257,7 @@ void Replicas::answer_requesters(const Key& key, Entry& entry) {
 
 void Replicas::reconsider() {
   if (closing_) return;
-  for (auto& [key, entry] : entries_) answer_requesters(key, entry);
+  for (auto& [key, entry] : entries_) advance(key, entry);
 }
 
 void Replicas::on_done(SpId from, const peer::ReplicaDone& done) {
@@ -298,7 +310,10 @@ std::optional<std::string> Replicas::broken_invariant() const {
   std::map<GroupRank, std::uint32_t> readers;
   for (const auto& [key, entry] : entries_) {
     for (const Reader& reader : entry.readers) ++readers[reader.holder];
-    if (entry.fetcher == nullptr && !entry.queue.empty()) return "ranks wait for a replica that nobody gets";
+    const auto waits = [this](const Fetch* fetch) { return !waits_for_maker(*fetch); };
+    if (entry.fetcher == nullptr && std::ranges::any_of(entry.queue, waits)) {
+      return "ranks wait for a replica that nobody gets";
+    }
   }
   for (const Fetch* fetch : fetches_) {
     if (fetch->from_ == Fetch::From::local) ++readers[fetch->holder_];

@@ -77,7 +77,7 @@ class Replicas {
   struct Entry {
     std::vector<GroupRank> holders;  // of a segment; of whole blocks one, as the ranks know themselves
     Fetch* fetcher = nullptr;        // gets it
-    std::vector<Fetch*> queue;       // wait for the fetcher
+    std::vector<Fetch*> queue;       // wait for the fetcher, or for the one that will be
     std::vector<Peer> requesters;    // the same, in other service processes
     std::optional<Peer> granted;     // gets it for this node
     std::vector<Reader> readers;
@@ -91,6 +91,8 @@ class Replicas {
   [[nodiscard]] static Key key_of(const Segment& segment) { return Key{segment.source, segment.index}; }
 
   [[nodiscard]] LocalRank* holder_of(const Key& key, std::uint64_t needed_bytes) const;
+  // Operands are what one rank alone makes: where that is here it is waited for.
+  [[nodiscard]] bool waits_for_maker(const Fetch& fetch) const;
   // The next to ask, or the source. True: known at once.
   [[nodiscard]] bool ask_next(Fetch& fetch, const Entry& entry);
   void ask(Fetch& fetch, SpId service);
@@ -98,7 +100,6 @@ class Replicas {
   [[nodiscard]] bool reads_from(SpId peer) const;
 
   [[nodiscard]] Peer now(SpId sp) const;
-  [[nodiscard]] bool will_have(GroupRank source, std::optional<std::uint64_t> digest) const;
   void answer_requesters(const Key& key, Entry& entry);
   void offer(SpId to, const Key& key, Entry& entry, LocalRank& holder);
   void forward(SpId requester, const Key& key, Entry& entry, std::optional<SpId> service);

@@ -18,7 +18,8 @@
   X(Init) X(Init_thread) X(Finalize) X(Ialltoall) X(Ialltoallv) X(Ialltoallw) X(Iallgather) X(Iallgatherv)           \
   X(Alltoall) X(Alltoallv) X(Alltoallw) X(Allgather) X(Allgatherv) X(Ibcast) X(Bcast) X(Iallreduce) X(Allreduce)     \
   X(Ireduce) X(Reduce) X(Ireduce_scatter_block) X(Reduce_scatter_block) X(Igather) X(Gather) X(Igatherv)             \
-  X(Gatherv) X(Iscatter) X(Scatter) X(Iscatterv) X(Scatterv) X(Ireduce_scatter) X(Reduce_scatter) X(Comm_dup)        \
+  X(Gatherv) X(Iscatter) X(Scatter) X(Iscatterv) X(Scatterv) X(Ireduce_scatter) X(Reduce_scatter) X(Iscan) X(Scan)   \
+  X(Iexscan) X(Exscan) X(Comm_dup)                                                                                   \
   X(Comm_dup_with_info) X(Comm_idup) X(Comm_split) X(Comm_split_type) X(Comm_create) X(Comm_create_group)            \
   X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Intercomm_merge)   \
   X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status)          \
@@ -30,7 +31,7 @@
   X(Alltoall_c) X(Alltoallv_c) X(Alltoallw_c) X(Allgather_c) X(Allgatherv_c) X(Iallreduce_c) X(Allreduce_c)          \
   X(Ireduce_c) X(Reduce_c) X(Ireduce_scatter_block_c) X(Reduce_scatter_block_c) X(Igather_c) X(Gather_c)             \
   X(Igatherv_c) X(Gatherv_c) X(Iscatter_c) X(Scatter_c) X(Iscatterv_c) X(Scatterv_c) X(Ireduce_scatter_c)            \
-  X(Reduce_scatter_c) X(Comm_create_from_group) X(Comm_idup_with_info)
+  X(Reduce_scatter_c) X(Iscan_c) X(Scan_c) X(Iexscan_c) X(Exscan_c) X(Comm_create_from_group) X(Comm_idup_with_info)
 #else
 #define OUTRIGGER_INTERCEPTED_MPI4(X)
 #endif

@@ -50,6 +50,8 @@ struct Calls {
   Reduce reduce = look_up<Reduce>("Reduce_init");
   Reduces reduce_scatter_block = look_up<Reduces>("Reduce_scatter_block_init");
   ReduceScatter reduce_scatter = look_up<ReduceScatter>("Reduce_scatter_init");
+  Reduces scan = look_up<Reduces>("Scan_init");
+  Reduces exscan = look_up<Reduces>("Exscan_init");
   Rooted gather = look_up<Rooted>("Gather_init");
   Gatherv gatherv = look_up<Gatherv>("Gatherv_init");
   Rooted scatter = look_up<Rooted>("Scatter_init");
@@ -58,7 +60,8 @@ struct Calls {
 
   [[nodiscard]] bool there() const {
     return alltoall && alltoallv && alltoallw && allgather && allgatherv && bcast && allreduce && reduce &&
-           reduce_scatter_block && reduce_scatter && gather && gatherv && scatter && scatterv && barrier;
+           reduce_scatter_block && reduce_scatter && scan && exscan && gather && gatherv && scatter && scatterv &&
+           barrier;
   }
 };
 

@@ -61,9 +61,11 @@ enum class Kind {
   allreduce_in_place,
   reduce,
   reduce_scatter_block,
-  reduce_scatter
+  reduce_scatter,
+  scan,
+  exscan
 };
-constexpr int kKinds = 19;
+constexpr int kKinds = 21;
 int kinds = kKinds;  // that are used
 
 [[noreturn]] void fail(const char* what, Kind kind, int count) {
@@ -221,6 +223,14 @@ class Operation {
         contribute(send_, places[size - 1] + counts[size - 1]);
         MPI_Ireduce_scatter(send_.data(), receive_.data(), counts, MPI_INT, MPI_SUM, comm, &request_);
         return;
+      case Kind::scan:
+        contribute(send_, count_);
+        MPI_Iscan(send_.data(), receive_.data(), count_, MPI_INT, MPI_SUM, comm, &request_);
+        return;
+      case Kind::exscan:
+        contribute(send_, count_);
+        MPI_Iexscan(send_.data(), receive_.data(), count_, MPI_INT, MPI_SUM, comm, &request_);
+        return;
     }
   }
 
@@ -234,9 +244,11 @@ class Operation {
     if (kind_ == Kind::reduce && rank != root_) return;
     const bool by_parts = kind_ == Kind::reduce_scatter_block || kind_ == Kind::reduce_scatter;
     const int first = by_parts ? places_[static_cast<std::size_t>(rank)] : 0;
+    const int before = kind_ == Kind::exscan ? rank : kind_ == Kind::scan ? rank + 1 : size;
+    if (before == 0) return;
     for (int i = 0; i < count_with(rank); ++i) {
       int sum = 0;
-      for (int from = 0; from < size; ++from) sum += addend(from, first + i);
+      for (int from = 0; from < before; ++from) sum += addend(from, first + i);
       if (receive_[static_cast<std::size_t>(i)] != sum) fail("WRONG DATA", kind_, count_);
     }
   }

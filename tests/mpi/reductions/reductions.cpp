@@ -81,8 +81,8 @@ struct OwnOperator {
   MPI_Op op = MPI_OP_NULL;
 };
 
-enum class Call { allreduce, reduce, reduce_scatter_block, reduce_scatter };
-constexpr int calls = 4;
+enum class Call { allreduce, reduce, reduce_scatter_block, reduce_scatter, scan, exscan };
+constexpr int calls = 6;
 
 // What every rank of the group knows alike.
 struct Plan {
@@ -182,6 +182,14 @@ class Operation {
         of_mpi.reduce_scatter(from, to, counts, plan_.element.type, plan_.op.op, communicator_->offloaded,
                               MPI_INFO_NULL, &persistent_);
         break;
+      case Call::scan:
+        of_mpi.scan(from, to, count, plan_.element.type, plan_.op.op, communicator_->offloaded, MPI_INFO_NULL,
+                    &persistent_);
+        break;
+      case Call::exscan:
+        of_mpi.exscan(from, to, count, plan_.element.type, plan_.op.op, communicator_->offloaded, MPI_INFO_NULL,
+                      &persistent_);
+        break;
     }
     MPI_Start(&persistent_);
     *request = persistent_;
@@ -211,6 +219,8 @@ class Operation {
       case Call::reduce_scatter:
         MPI_Reduce_scatter(from, to, counts, plan_.element.type, plan_.op.op, communicator_->offloaded);
         return;
+      case Call::scan: MPI_Scan(from, to, count, plan_.element.type, plan_.op.op, communicator_->offloaded); return;
+      case Call::exscan: MPI_Exscan(from, to, count, plan_.element.type, plan_.op.op, communicator_->offloaded); return;
     }
   }
 
@@ -259,8 +269,8 @@ class Operation {
   }
 
   [[nodiscard]] std::string describe() const {
-    constexpr const char* names[calls] = {"MPI_Iallreduce", "MPI_Ireduce", "MPI_Ireduce_scatter_block",
-                                          "MPI_Ireduce_scatter"};
+    constexpr const char* names[calls] = {"MPI_Iallreduce",      "MPI_Ireduce", "MPI_Ireduce_scatter_block",
+                                          "MPI_Ireduce_scatter", "MPI_Iscan",   "MPI_Iexscan"};
     return std::string(names[static_cast<int>(plan_.call)]) + " on '" + communicator_->name + "' (rank " +
            std::to_string(communicator_->rank) + " of " + std::to_string(communicator_->size) + "), " + plan_.op.name +
            " of " + std::to_string(plan_.count) + " " + plan_.element.name +
@@ -296,7 +306,12 @@ class Operation {
     if (plan_.call == Call::reduce_scatter) {
       return static_cast<std::size_t>(plan_.counts[static_cast<std::size_t>(communicator_->rank)]);
     }
-    return plan_.call == Call::reduce && !is_root() ? 0 : static_cast<std::size_t>(plan_.count);
+    return operands() == 0 || (plan_.call == Call::reduce && !is_root()) ? 0 : static_cast<std::size_t>(plan_.count);
+  }
+  // Ranks that contribute to it, from the first on.
+  [[nodiscard]] int operands() const {
+    if (plan_.call == Call::exscan) return communicator_->rank;
+    return plan_.call == Call::scan ? communicator_->rank + 1 : communicator_->size;
   }
   // The first element of the result in what is reduced.
   [[nodiscard]] std::size_t first_element() const {
@@ -328,7 +343,7 @@ class Operation {
     std::vector<std::byte> so_far(vector_bytes());
     std::vector<std::byte> next(vector_bytes());
     fill_as(0, so_far.data());
-    for (int rank = 1; rank < communicator_->size; ++rank) {
+    for (int rank = 1; rank < operands(); ++rank) {
       fill_as(rank, next.data());
       reduce(plan_.element, plan_.op, so_far.data(), next.data(), vector_elements());
     }
@@ -352,6 +367,8 @@ class Operation {
           large_counts_.assign(plan_.counts.begin(), plan_.counts.end());
           MPI_Ireduce_scatter_c(from, to, large_counts_.data(), type, op, communicator, request);
           return;
+        case Call::scan: MPI_Iscan_c(from, to, count, type, op, communicator, request); return;
+        case Call::exscan: MPI_Iexscan_c(from, to, count, type, op, communicator, request); return;
       }
     }
 #else
@@ -364,6 +381,8 @@ class Operation {
         MPI_Ireduce_scatter_block(from, to, count, type, op, communicator, request);
         return;
       case Call::reduce_scatter: MPI_Ireduce_scatter(from, to, counts, type, op, communicator, request); return;
+      case Call::scan: MPI_Iscan(from, to, count, type, op, communicator, request); return;
+      case Call::exscan: MPI_Iexscan(from, to, count, type, op, communicator, request); return;
     }
   }
 

@@ -1,0 +1,23 @@
+// chain: exscan in which each rank's result is made of the result of the rank before it and that rank's contribution.
+//
+// Source: scan_chain.cpp, one rank behind.
+//
+// Picture (4 ranks; A, B, C: contributions; rank 3's is for nobody):
+//
+//     rank     0    1       2           3
+//              .    A ──▶  A+B  ──▶  A+B+C      each + is with the contribution of the rank before
+//
+// Order, late arrivals, rounds, costs and restarts are those of the scan. Two things are not: the first rank gets
+// nothing, so its buffer stays as it is and it waits only for those that read its contribution; and where the rank
+// before is on another node both operands of a step come from there, twice the vector, since that rank has no other
+// place in which to put them together.
+#include "engine/algorithms/prefix_chain.hpp"
+#include "engine/registry.hpp"
+
+namespace outrigger::engine {
+
+Task exscan_chain(Operation& operation, LocalRank& rank) {
+  return prefix_chain(operation, rank);
+}
+
+}  // namespace outrigger::engine

@@ -1,0 +1,74 @@
+#include "engine/algorithms/prefix_chain.hpp"
+
+#include <optional>
+#include <vector>
+
+#include "engine/algorithms/reduce_slices.hpp"
+#include "engine/core/reduction.hpp"
+#include "engine/relay/replicas.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+// The contributions that are in a rank's result; 0: it gets none.
+std::size_t operands_of(const LocalRank& rank) {
+  return index_of(rank.me()) + (rank.posted().collective == Collective::iexscan ? 0 : 1);
+}
+
+// By the service process of the rank whose result it is.
+std::optional<SpId> ask_maker(const Membership& group, const Segment& piece, std::uint32_t hop) {
+  return hop == 0 ? std::optional(group.service_of(piece.source)) : std::nullopt;
+}
+
+// The result of a single contribution.
+Task copy_first(Operation& operation, SegmentedBlock& result, std::uint32_t index) {
+  LocalRank& rank = result.rank();
+  const Segment piece = result.segment(index);
+  Fetch own(operation.replicas(), rank, piece, kAtSource);
+  co_await own.located();
+  co_await operation.enter_window(rank);
+  const Block from = contribution(rank, group_rank(0), piece);
+  const Block to = own.to();
+  const fabric::MoveOutcome outcome = co_await operation.move(from, to);
+  operation.leave_window(rank);
+  own.moved(outcome);
+  result.end(index, outcome);
+}
+
+// The piece before it and the last contribution; where that piece is not to be had, all contributions.
+std::vector<Block> operands(const LocalRank& rank, const Fetch& previous, const Segment& piece) {
+  const std::size_t count = operands_of(rank);
+  if (previous.at_source()) return contributions(rank, count, piece);
+  return {previous.from(), contribution(rank, group_rank(count - 1), piece)};
+}
+
+Task extend_previous(Operation& operation, SegmentedBlock& result, std::uint32_t index, Route route) {
+  LocalRank& rank = result.rank();
+  const Segment piece = result.segment(index);
+  Segment before = piece;
+  before.source = group_rank(index_of(rank.me()) - 1);
+  Fetch own(operation.replicas(), rank, piece, kAtSource);
+  co_await own.located();
+  Fetch previous(operation.replicas(), rank, before, route, Fetch::Use::operand);
+  co_await previous.located();
+  co_await operation.enter_window(rank);
+  const std::vector<Block> both = operands(rank, previous, piece);
+  const Block to = own.to();
+  const fabric::MoveOutcome outcome = co_await reduce(operation, rank, both, to);
+  operation.leave_window(rank);
+  own.moved(outcome);
+  result.end(index, outcome);
+}
+
+Task get_prefix(Operation& operation, SegmentedBlock& result, std::uint32_t index, Route route) {
+  return operands_of(result.rank()) == 1 ? copy_first(operation, result, index)
+                                         : extend_previous(operation, result, index, route);
+}
+
+}  // namespace
+
+Task prefix_chain(Operation& operation, LocalRank& rank) {
+  return reduce_slices(operation, rank, ask_maker, get_prefix);
+}
+
+}  // namespace outrigger::engine

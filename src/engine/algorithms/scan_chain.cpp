@@ -1,0 +1,45 @@
+// chain: scan in which each rank's result is made of the result of the rank before it, in pieces that follow each
+// other.
+//
+// Source: the linear pipeline, with which P. Sanders and J. L. Träff, "Parallel Prefix (Scan) Algorithms for MPI",
+// EuroPVM/MPI 2006, compare their trees: of all schedules it does the least work and moves the least, at the price of
+// as many steps as there are ranks. Here the steps within a service process cost no message. What happens on failure
+// is ours.
+//
+// Picture (4 ranks on 2 nodes; A, B, C, D: their contributions, a pair of pieces each; ──▶ is in the node's memory,
+// ══▶ crosses the network):
+//
+//     rank     0            1              2                3
+//     piece 0  A0  ──▶  A0+B0  ══▶  A0+B0+C0  ──▶  A0+B0+C0+D0
+//     piece 1  A1  ──▶  A1+B1  ══▶  A1+B1+C1  ──▶  A1+B1+C1+D1      one step behind
+//
+// Order: that of group ranks, always: ((A + B) + C) + D, the same bits wherever ranks are.
+// Ranks that are not side by side on nodes: each step between ranks of two nodes crosses the network, whatever its
+// direction; so a group dealt to the nodes by turns crosses it p - 1 times.
+// Late arrivals: a rank waits for all before it, and for those after it until they have their results, as these are
+// made of its own.
+//
+// Per local rank, group of p, s service processes with members; a vector in pieces of about `segment_bytes`:
+//     announcements   s - 1 (each 108 bytes; 16 bytes a rank more to a service process with ranks before and after it)
+//     rounds          p + pieces - 1 steps until the last rank has all
+//     reductions      one of each piece, of two operands: a contribution is read once in all, a result once by the
+//                     rank after it
+//     on the wire     the vector where the rank before is on another node; per piece from another service process a
+//                     replica request (52 bytes), answer (76), done (44); a release (52) for each rank before it that
+//                     another service process serves
+//     bounds          state O(p) per local rank; a coroutine for each piece, at most `window_moves` of them in flight
+//                     per service process
+//
+// Restarts: contributions stay until all ranks after have their results. Who finds that the service process of the rank
+// before it knows nothing reduces all contributions for itself, in the same order. A receive buffer from which others
+// may still read is not written before these have been heard (relay/quiescence).
+#include "engine/algorithms/prefix_chain.hpp"
+#include "engine/registry.hpp"
+
+namespace outrigger::engine {
+
+Task scan_chain(Operation& operation, LocalRank& rank) {
+  return prefix_chain(operation, rank);
+}
+
+}  // namespace outrigger::engine
