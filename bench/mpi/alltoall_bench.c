@@ -8,12 +8,15 @@
 
 #include "barrier.h"
 #include "fail.h"
+#include "neighbors.h"
 #include "options.h"
 #include "probe.h"
 #include "work.h"
 #include "workload.h"
 
-static MPI_Comm comm;  // all ranks
+static MPI_Comm all;   // ranks
+static MPI_Comm grid;  // of the same
+static MPI_Comm comm;  // which of the two the collective at hand is on
 
 static double pure_latency_us(const Workload* workload, const Options* options) {
   const Probe probe = {.kind = kProbePure, .workload = workload, .comm = comm};
@@ -35,6 +38,7 @@ static void print_row(const Workload* workload, double pure_us, uint64_t iterati
 static void run_configuration(const Options* options, Collective collective, bool persistent, Memory memory, int bytes,
                               const uint64_t* given_work) {
   Workload workload;
+  comm = is_of_neighbors(collective) ? grid : all;
   workload_open(&workload, comm, collective, memory, bytes);
   if (persistent) workload_make_persistent(&workload, comm);
   workload_validate(&workload, comm, "", 1);
@@ -60,7 +64,8 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   barrier_open(MPI_COMM_WORLD);
-  comm = options_comm(&options);
+  all = options_comm(&options);
+  grid = grid_open(all);
   if (rank == 0) {
     printf("# %d ranks; times in microseconds, medians\n", ranks);
     printf("# %-13s %10s %12s %12s %12s %12s %14s %14s\n", "collective", "bytes", "pure", "work", "total", "exposed",
@@ -77,7 +82,8 @@ int main(int argc, char** argv) {
     }
   }
   barrier_close();
-  if (comm != MPI_COMM_WORLD) MPI_Comm_free(&comm);
+  MPI_Comm_free(&grid);
+  if (all != MPI_COMM_WORLD) MPI_Comm_free(&all);
   MPI_Finalize();
   return 0;
 }

@@ -12,8 +12,9 @@
 static const char kUsage[] =
     "  --collectives LIST  of ialltoall,ialltoallv,ialltoallw,iallgather,iallgatherv,ibcast,iallreduce,ireduce,\n"
     "                      ireduce_scatter_block,igather,igatherv,iscatter,iscatterv,ibarrier,\n"
-    "                      ireduce_scatter,iscan,iexscan\n"
-    "                      (ialltoall), and the persistent "
+    "                      ireduce_scatter,iscan,iexscan,\n"
+    "                      ineighbor_alltoall,ineighbor_alltoallv,ineighbor_alltoallw,ineighbor_allgather,\n"
+    "                      ineighbor_allgatherv (ialltoall), and the persistent "
     "forms: alltoall_init ...\n"
     "  --memory LIST       of alloc_mem,malloc: where the buffers come from (alloc_mem)\n"
     "  --sizes LIST        bytes of a block: for each pair of ranks, of each rank, of the root "

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "barrier.h"
+#include "neighbors.h"
 #include "options.h"
 #include "probe.h"
 #include "samples.h"
@@ -31,6 +32,11 @@ typedef struct {
 } Figures;
 
 static MPI_Comm sides[kSides];
+static MPI_Comm grids[kSides];
+
+static MPI_Comm comm_of(Collective collective, int side) {
+  return is_of_neighbors(collective) ? grids[side] : sides[side];
+}
 
 static MPI_Comm duplicate_with(MPI_Comm all, const char* value) {
   MPI_Info info;
@@ -42,12 +48,24 @@ static MPI_Comm duplicate_with(MPI_Comm all, const char* value) {
   return comm;
 }
 
+static void sides_open(MPI_Comm* both, MPI_Comm all, bool samples) {
+  both[kNative] = duplicate_with(all, "off");
+  if (samples) {
+    MPI_Comm_dup(all, &both[kOffloaded]);
+  } else {
+    both[kOffloaded] = duplicate_with(all, "on");
+  }
+}
+
 static Probe pure(const Workload* workloads, int side) {
-  return (Probe){.kind = kProbePure, .workload = &workloads[side], .comm = sides[side]};
+  return (Probe){.kind = kProbePure, .workload = &workloads[side], .comm = comm_of(workloads[side].collective, side)};
 }
 
 static Probe overlap(const Workload* workloads, int side, uint64_t work) {
-  return (Probe){.kind = kProbeOverlap, .workload = &workloads[side], .comm = sides[side], .work = work};
+  return (Probe){.kind = kProbeOverlap,
+                 .workload = &workloads[side],
+                 .comm = comm_of(workloads[side].collective, side),
+                 .work = work};
 }
 
 static Probe work_alone(uint64_t work) {
@@ -145,11 +163,12 @@ static void run_configuration(const Options* options, Collective collective, boo
   ServiceFigures service;
   double work_us = 0;
   // The program's first buffers lie as if there were no others.
-  workload_open(&workloads[kOffloaded], sides[kOffloaded], collective, memory, bytes);
-  workload_open_apart(&workloads[kNative], &workloads[kOffloaded], sides[kNative], collective, memory, bytes);
+  workload_open(&workloads[kOffloaded], comm_of(collective, kOffloaded), collective, memory, bytes);
+  workload_open_apart(&workloads[kNative], &workloads[kOffloaded], comm_of(collective, kNative), collective, memory,
+                      bytes);
   for (int side = 0; side < kSides; side++) {
-    if (persistent) workload_make_persistent(&workloads[side], sides[side]);
-    workload_validate(&workloads[side], sides[side], kSideNames[side], 1 + (unsigned)side);
+    if (persistent) workload_make_persistent(&workloads[side], comm_of(collective, side));
+    workload_validate(&workloads[side], comm_of(collective, side), kSideNames[side], 1 + (unsigned)side);
   }
   measure_pure(workloads, options, figures);
   const uint64_t own_native = work_lasting(figures[kNative].pure_us);
@@ -157,7 +176,7 @@ static void run_configuration(const Options* options, Collective collective, boo
   const int rounds = measure_overlap(workloads, options, equal, own_native, figures, &work_us);
   measure_service(workloads, equal, rounds, work_us, &service);
   for (int side = 0; side < kSides; side++) {
-    workload_validate(&workloads[side], sides[side], kSideNames[side], 11 + (unsigned)side);
+    workload_validate(&workloads[side], comm_of(collective, side), kSideNames[side], 11 + (unsigned)side);
   }
   const int ranks = workloads[kNative].ranks;
   if (workloads[kNative].rank == 0) {
@@ -179,7 +198,7 @@ static void run_one(const Options* options, int c, int m, int s, const uint64_t*
   if (options->samples) {
     const SampledCell cell = {collective,           options->blocking[c], options->persistent[c],
                               options->memories[m], options->sizes[s],    work_given};
-    samples_run(options, &cell, sides[kNative], sides[kOffloaded]);
+    samples_run(options, &cell, comm_of(collective, kNative), comm_of(collective, kOffloaded));
   } else {
     run_configuration(options, collective, options->persistent[c], options->memories[m], options->sizes[s], work_given);
   }
@@ -202,18 +221,19 @@ int main(int argc, char** argv) {
   const Options options =
       options_parse(argc, argv, "orbench: native against offloaded collectives, one line of JSON per configuration.");
   MPI_Comm all = options_comm(&options);
-  sides[kNative] = duplicate_with(all, "off");
-  if (options.samples) {
-    MPI_Comm_dup(all, &sides[kOffloaded]);
-  } else {
-    sides[kOffloaded] = duplicate_with(all, "on");
-  }
+  MPI_Comm grid = grid_open(all);
+  sides_open(sides, all, options.samples);
+  sides_open(grids, grid, options.samples);
+  MPI_Comm_free(&grid);
   barrier_open(sides[kNative]);
   service_open("outriggerd");
   run_all(&options);
   service_close();
   barrier_close();
-  for (int side = 0; side < kSides; side++) MPI_Comm_free(&sides[side]);
+  for (int side = 0; side < kSides; side++) {
+    MPI_Comm_free(&sides[side]);
+    MPI_Comm_free(&grids[side]);
+  }
   if (all != MPI_COMM_WORLD) MPI_Comm_free(&all);
   MPI_Finalize();
   return 0;

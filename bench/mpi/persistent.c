@@ -11,6 +11,8 @@ typedef int (*Alltoallv)(const void*, const int*, const int*, MPI_Datatype, void
                          MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Alltoallw)(const void*, const int*, const int*, const MPI_Datatype*, void*, const int*, const int*,
                          const MPI_Datatype*, MPI_Comm, MPI_Info, MPI_Request*);
+typedef int (*NeighborAlltoallw)(const void*, const int*, const MPI_Aint*, const MPI_Datatype*, void*, const int*,
+                                 const MPI_Aint*, const MPI_Datatype*, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Allgatherv)(const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm,
                           MPI_Info, MPI_Request*);
 typedef int (*Rooted)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request*);
@@ -39,15 +41,32 @@ typedef union {
   Gatherv gatherv;
   Scatterv scatterv;
   Barrier barrier;
+  NeighborAlltoallw neighbor_alltoallw;
 } Function;
 
 static Function function_of(Collective collective) {
-  static const char* const kNames[kCollectives] = {"Alltoall",  "Alltoallv",  "Alltoallw",
-                                                   "Allgather", "Allgatherv", "Bcast",
-                                                   "Allreduce", "Reduce",     "Reduce_scatter_block",
-                                                   "Gather",    "Gatherv",    "Scatter",
-                                                   "Scatterv",  "Barrier",    "Reduce_scatter",
-                                                   "Scan",      "Exscan"};
+  static const char* const kNames[kCollectives] = {"Alltoall",
+                                                   "Alltoallv",
+                                                   "Alltoallw",
+                                                   "Allgather",
+                                                   "Allgatherv",
+                                                   "Bcast",
+                                                   "Allreduce",
+                                                   "Reduce",
+                                                   "Reduce_scatter_block",
+                                                   "Gather",
+                                                   "Gatherv",
+                                                   "Scatter",
+                                                   "Scatterv",
+                                                   "Barrier",
+                                                   "Reduce_scatter",
+                                                   "Scan",
+                                                   "Exscan",
+                                                   "Neighbor_alltoall",
+                                                   "Neighbor_alltoallv",
+                                                   "Neighbor_alltoallw",
+                                                   "Neighbor_allgather",
+                                                   "Neighbor_allgatherv"};
   static const char* const kPrefixes[] = {"MPIX_", "MPI_"};
   for (int i = 0; i < 2; i++) {
     char name[64];
@@ -64,9 +83,12 @@ void persistent_init(const Workload* w, MPI_Comm comm, MPI_Request* request) {
   switch (w->collective) {
     case kIalltoall:
     case kIallgather:
+    case kIneighborAlltoall:
+    case kIneighborAllgather:
       call.regular(w->send, w->bytes, type, w->receive, w->bytes, type, comm, MPI_INFO_NULL, request);
       break;
     case kIalltoallv:
+    case kIneighborAlltoallv:
       call.alltoallv(w->send, w->counts, w->displacements, type, w->receive, w->counts, w->displacements, type, comm,
                      MPI_INFO_NULL, request);
       break;
@@ -74,7 +96,12 @@ void persistent_init(const Workload* w, MPI_Comm comm, MPI_Request* request) {
       call.alltoallw(w->send, w->counts, w->displacements, w->types, w->receive, w->counts, w->displacements, w->types,
                      comm, MPI_INFO_NULL, request);
       break;
+    case kIneighborAlltoallw:
+      call.neighbor_alltoallw(w->send, w->counts, w->offsets, w->types, w->receive, w->counts, w->offsets, w->types,
+                              comm, MPI_INFO_NULL, request);
+      break;
     case kIallgatherv:
+    case kIneighborAllgatherv:
       call.allgatherv(w->send, w->bytes, type, w->receive, w->counts, w->displacements, type, comm, MPI_INFO_NULL,
                       request);
       break;

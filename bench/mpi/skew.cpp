@@ -42,7 +42,7 @@ struct Form {
 };
 
 Form form_of(const std::string& name) {
-  for (int collective = kIalltoall; collective < kCollectives; ++collective) {
+  for (int collective = kIalltoall; collective < kIneighborAlltoall; ++collective) {
     const std::string_view nonblocking = collective_name(static_cast<Collective>(collective));
     if (name == nonblocking) return {name, static_cast<Collective>(collective), false};
     if (name == nonblocking.substr(1)) return {name, static_cast<Collective>(collective), true};

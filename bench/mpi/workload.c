@@ -6,17 +6,34 @@
 #include <string.h>
 
 #include "fail.h"
+#include "neighbors.h"
 #include "persistent.h"
 #include "reductions.h"
 #include "rooted.h"
 
 const char* collective_name(Collective collective) {
-  static const char* const kNames[kCollectives] = {"ialltoall",  "ialltoallv",  "ialltoallw",
-                                                   "iallgather", "iallgatherv", "ibcast",
-                                                   "iallreduce", "ireduce",     "ireduce_scatter_block",
-                                                   "igather",    "igatherv",    "iscatter",
-                                                   "iscatterv",  "ibarrier",    "ireduce_scatter",
-                                                   "iscan",      "iexscan"};
+  static const char* const kNames[kCollectives] = {"ialltoall",
+                                                   "ialltoallv",
+                                                   "ialltoallw",
+                                                   "iallgather",
+                                                   "iallgatherv",
+                                                   "ibcast",
+                                                   "iallreduce",
+                                                   "ireduce",
+                                                   "ireduce_scatter_block",
+                                                   "igather",
+                                                   "igatherv",
+                                                   "iscatter",
+                                                   "iscatterv",
+                                                   "ibarrier",
+                                                   "ireduce_scatter",
+                                                   "iscan",
+                                                   "iexscan",
+                                                   "ineighbor_alltoall",
+                                                   "ineighbor_alltoallv",
+                                                   "ineighbor_alltoallw",
+                                                   "ineighbor_allgather",
+                                                   "ineighbor_allgatherv"};
   return kNames[collective];
 }
 
@@ -25,12 +42,28 @@ const char* blocking_name(Collective collective) {
 }
 
 const char* persistent_name(Collective collective) {
-  static const char* const kNames[kCollectives] = {"alltoall_init",  "alltoallv_init",  "alltoallw_init",
-                                                   "allgather_init", "allgatherv_init", "bcast_init",
-                                                   "allreduce_init", "reduce_init",     "reduce_scatter_block_init",
-                                                   "gather_init",    "gatherv_init",    "scatter_init",
-                                                   "scatterv_init",  "barrier_init",    "reduce_scatter_init",
-                                                   "scan_init",      "exscan_init"};
+  static const char* const kNames[kCollectives] = {"alltoall_init",
+                                                   "alltoallv_init",
+                                                   "alltoallw_init",
+                                                   "allgather_init",
+                                                   "allgatherv_init",
+                                                   "bcast_init",
+                                                   "allreduce_init",
+                                                   "reduce_init",
+                                                   "reduce_scatter_block_init",
+                                                   "gather_init",
+                                                   "gatherv_init",
+                                                   "scatter_init",
+                                                   "scatterv_init",
+                                                   "barrier_init",
+                                                   "reduce_scatter_init",
+                                                   "scan_init",
+                                                   "exscan_init",
+                                                   "neighbor_alltoall_init",
+                                                   "neighbor_alltoallv_init",
+                                                   "neighbor_alltoallw_init",
+                                                   "neighbor_allgather_init",
+                                                   "neighbor_allgatherv_init"};
   return kNames[collective];
 }
 
@@ -45,6 +78,7 @@ static bool gathers(const Workload* workload) {
 // Blocks that a rank sends, each of which it has a place for.
 static int blocks_sent(const Workload* workload) {
   if (is_rooted(workload->collective)) return rooted_blocks_sent(workload);
+  if (is_of_neighbors(workload->collective)) return neighbor_blocks_sent(workload);
   const bool one = gathers(workload) || workload->collective == kIbarrier || workload->collective == kIbcast ||
                    (reduces(workload->collective) && !reduces_by_parts(workload->collective));
   return one ? 1 : workload->ranks;
@@ -52,6 +86,7 @@ static int blocks_sent(const Workload* workload) {
 
 static int blocks_received(const Workload* workload) {
   if (is_rooted(workload->collective)) return rooted_blocks_received(workload);
+  if (is_of_neighbors(workload->collective)) return kNeighbors;
   return workload->collective == kIbcast || workload->collective == kIbarrier || reduces(workload->collective)
              ? 1
              : workload->ranks;
@@ -123,12 +158,15 @@ void workload_open_apart(Workload* workload, const Workload* other, MPI_Comm com
   MPI_Comm_rank(comm, &workload->rank);
   workload->send = buffer_open(workload, other, blocks_sent(workload));
   workload->receive = buffer_open(workload, other, blocks_received(workload));
-  workload->counts = allocate_or_fail((size_t)workload->ranks * sizeof(int));
-  workload->displacements = allocate_or_fail((size_t)workload->ranks * sizeof(int));
-  workload->types = allocate_or_fail((size_t)workload->ranks * sizeof(MPI_Datatype));
-  for (int peer = 0; peer < workload->ranks; peer++) {
+  const int peers = workload->ranks > kNeighbors ? workload->ranks : kNeighbors;
+  workload->counts = allocate_or_fail((size_t)peers * sizeof(int));
+  workload->displacements = allocate_or_fail((size_t)peers * sizeof(int));
+  workload->offsets = allocate_or_fail((size_t)peers * sizeof(MPI_Aint));
+  workload->types = allocate_or_fail((size_t)peers * sizeof(MPI_Datatype));
+  for (int peer = 0; peer < peers; peer++) {
     workload->counts[peer] = reduces(collective) ? reduction_count(workload) : bytes;
     workload->displacements[peer] = peer * bytes;
+    workload->offsets[peer] = (MPI_Aint)peer * bytes;
     workload->types[peer] = MPI_BYTE;
   }
 }
@@ -143,12 +181,15 @@ void workload_close(Workload* workload) {
   buffer_close(workload, workload->receive);
   free(workload->counts);
   free(workload->displacements);
+  free(workload->offsets);
   free(workload->types);
 }
 
 double workload_received_by_node(const Workload* w, int ranks_of_node, bool first) {
   const double others = (double)w->bytes * (w->ranks - ranks_of_node);
   if (gathers(w)) return others;
+  // At most: a strip of the grid has two sides.
+  if (is_of_neighbors(w->collective)) return others > 0 ? 2.0 * w->bytes * ranks_of_node : 0;
   if (w->collective == kIbarrier) return 0;
   if (w->collective == kIbcast) return first ? 0 : w->bytes;
   if (gathers_at_root(w->collective)) return first ? others : 0;
@@ -183,6 +224,10 @@ void workload_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
     rooted_post(w, comm, request);
     return;
   }
+  if (is_of_neighbors(w->collective)) {
+    neighbor_post(w, comm, request);
+    return;
+  }
   switch (w->collective) {
     case kIalltoall: MPI_Ialltoall(w->send, w->bytes, MPI_BYTE, w->receive, w->bytes, MPI_BYTE, comm, request); break;
     case kIalltoallv:
@@ -209,6 +254,10 @@ void workload_run(const Workload* w, MPI_Comm comm) {
   }
   if (is_rooted(w->collective)) {
     rooted_run(w, comm);
+    return;
+  }
+  if (is_of_neighbors(w->collective)) {
+    neighbor_run(w, comm);
     return;
   }
   switch (w->collective) {
@@ -239,6 +288,7 @@ static unsigned char expected_byte(unsigned salt, int source, int destination, s
 
 // Whom the block is for, or the one number that stands for everybody.
 static int addressee(const Workload* w, int destination) {
+  if (is_of_neighbors(w->collective) && neighbor_blocks_sent(w) == 1) return 0;
   return gathers(w) || gathers_at_root(w->collective) || w->collective == kIbcast ? 0 : destination;
 }
 
@@ -257,18 +307,22 @@ void workload_validate(const Workload* w, MPI_Comm comm, const char* side, unsig
     return;
   }
   const size_t bytes = (size_t)w->bytes;
-  for (int peer = 0; peer < blocks_sent(w); peer++) {
-    unsigned char* block = w->send + (size_t)peer * bytes;
+  const bool on_grid = is_of_neighbors(w->collective);
+  for (int place = 0; place < blocks_sent(w); place++) {
+    const int peer = on_grid ? neighbor_at(comm, place) : place;
+    unsigned char* block = w->send + (size_t)place * bytes;
     for (size_t i = 0; i < bytes; i++) block[i] = expected_byte(salt, w->rank, addressee(w, peer), i);
   }
   memset(w->receive, 0, (size_t)blocks_received(w) * bytes);
   post_and_wait(w, comm);
   if (w->collective == kIbarrier) return;
   if (w->rank == 0 ? w->collective == kIbcast : gathers_at_root(w->collective)) return;
-  for (int peer = 0; peer < blocks_received(w); peer++) {
-    const unsigned char* block = w->receive + (size_t)peer * bytes;
+  for (int place = 0; place < blocks_received(w); place++) {
+    const int peer = on_grid ? neighbor_at(comm, place) : place;
+    const unsigned char* block = w->receive + (size_t)place * bytes;
     for (size_t i = 0; i < bytes; i++) {
-      if (block[i] != expected_byte(salt, peer, addressee(w, w->rank), i)) {
+      // Where nobody is nothing comes.
+      if (block[i] != (peer == MPI_PROC_NULL ? 0 : expected_byte(salt, peer, addressee(w, w->rank), i))) {
         fail("%s %s of %d bytes: rank %d has a wrong byte at %zu of the block from rank %d", side,
              collective_name(w->collective), w->bytes, w->rank, i, peer);
       }

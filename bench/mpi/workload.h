@@ -27,6 +27,11 @@ typedef enum {
   kIreduceScatter,
   kIscan,
   kIexscan,
+  kIneighborAlltoall,  // on a grid of two dimensions, with its borders
+  kIneighborAlltoallv,
+  kIneighborAlltoallw,
+  kIneighborAllgather,
+  kIneighborAllgatherv,
   kCollectives
 } Collective;
 typedef enum { kAllocMem, kMalloc } Memory;
@@ -43,17 +48,19 @@ typedef struct {
   Memory memory;
   bool blocking;        // the form that blocks: posting it completes it; false unless set after opening
   MPI_Request started;  // the persistent form's: posting starts it; MPI_REQUEST_NULL unless made after opening
-  int bytes;            // of a block: for each pair of ranks, of each rank (gathers), of the root, or of a result
+  int bytes;            // of a block: for each pair of ranks, of each rank (gathers), of the root, or of a result; of
+                        // a grid, for each neighbor
   int ranks;
   int rank;
   unsigned char* send;
   unsigned char* receive;
   int* counts;
   int* displacements;
+  MPI_Aint* offsets;    // the same
   MPI_Datatype* types;  // all MPI_BYTE
 } Workload;
 
-// Buffers are allocated and touched.
+// Buffers are allocated and touched. A collective of neighbors wants a communicator from grid_open() (neighbors.h).
 void workload_open(Workload* workload, MPI_Comm comm, Collective collective, Memory memory, int bytes);
 // Buffers from malloc have no huge page in common with those of `other`: what is done to the memory of one is not the
 // other's gain.

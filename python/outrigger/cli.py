@@ -204,8 +204,9 @@ def measure(
         list[str] | None,
         typer.Argument(
             help="Of ialltoall, ialltoallv, ialltoallw, iallgather, iallgatherv, ibcast, iallreduce, ireduce, "
-            "ireduce_scatter_block, igather, igatherv, iscatter, iscatterv, ibarrier, ireduce_scatter, iscan, iexscan; "
-            "all; alltoall_init and so on, their persistent forms; or startup: MPI_Init.",
+            "ireduce_scatter_block, igather, igatherv, iscatter, iscatterv, ibarrier, ireduce_scatter, iscan, iexscan, "
+            "ineighbor_alltoall, ineighbor_alltoallv, ineighbor_alltoallw, ineighbor_allgather, ineighbor_allgatherv "
+            "(on a grid); all; alltoall_init and so on, their persistent forms; or startup: MPI_Init.",
             show_default="ialltoall ialltoallv",
         ),
     ] = None,

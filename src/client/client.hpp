@@ -110,6 +110,10 @@ struct OperationRequest {
   std::uint64_t configuration = 0;      // digest of what must be equal on every rank; part of the operation's digest
   BufferLayout send;
   BufferLayout receive;
+  // Of a collective of neighbors: their ranks in the group, in order and each once, with an extent in the layout for
+  // each; copied by post().
+  std::span<const std::uint32_t> send_neighbors;
+  std::span<const std::uint32_t> receive_neighbors;
   bool by_course = false;          // courses().next() has been asked about it
   bool own_block_done = false;     // the caller copies its own block
   bool receive_from_root = false;  // the receive layout is of the root's block; there are no others

@@ -137,10 +137,11 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   if (request.collective == Collective::ireduce_scatter) {
     body.receive.stride_bytes = static_cast<std::int64_t>(request.part_offset_bytes);
   }
-  // A side without bytes needs no extents either.
-  OperationArguments arguments;
-  if (send.reached == Reached::with_bytes) arguments.send_extents = request.send.extents;
-  if (receive.reached == Reached::with_bytes) arguments.receive_extents = request.receive.extents;
+  // A side without bytes needs no extents either, unless they name whom they are for.
+  OperationArguments arguments{{{}, request.send_neighbors}, {{}, request.receive_neighbors}};
+  const bool named = is_of_neighbors(request.collective);
+  if (named || send.reached == Reached::with_bytes) arguments.send.extents = request.send.extents;
+  if (named || receive.reached == Reached::with_bytes) arguments.receive.extents = request.receive.extents;
   const bool posted =
       send.reached != Reached::never && receive.reached != Reached::never && posts_.post(*operation, body, arguments);
   if (posted) {

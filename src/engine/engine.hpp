@@ -69,6 +69,8 @@ using OwnedBlocks = outrigger::BlockLayout<MemoryRef, std::vector<PairExtent>>;
 struct BlockLayout : OwnedBlocks {
   std::optional<GroupRank> only;  // the block is for (or from) this peer alone; there are no extents
   GroupRank first;                // the block is for peers from this one on alone; there are no extents
+  // Of a collective of neighbors: who they are, in order and each once, also those without bytes. Others have none.
+  std::vector<GroupRank> neighbors;
 
   [[nodiscard]] std::uint64_t bytes(GroupRank peer) const {
     return peer < first || (only && *only != peer) ? 0 : OwnedBlocks::bytes(peer.value());

@@ -37,6 +37,9 @@ const Registry& built_in_algorithms() {
     built_in.add(Collective::iscatter, Algorithm::ring_pull, scatter_ring_pull);
     built_in.add(Collective::iscatterv, Algorithm::ring_pull, scatter_ring_pull);
     built_in.add(Collective::ibarrier, Algorithm::tree, barrier_tree);
+    for (const CollectiveRow& row : kCollectives) {
+      if (is_of_neighbors(row.collective)) built_in.add(row.collective, Algorithm::ring_pull, neighbor_ring_pull);
+    }
     return built_in;
   }();
   return registry;

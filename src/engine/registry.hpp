@@ -52,5 +52,6 @@ Task exscan_chain(Operation& operation, LocalRank& rank);
 Task gather_ring_pull(Operation& operation, LocalRank& rank);
 Task scatter_ring_pull(Operation& operation, LocalRank& rank);
 Task barrier_tree(Operation& operation, LocalRank& rank);
+Task neighbor_ring_pull(Operation& operation, LocalRank& rank);
 
 }  // namespace outrigger::engine

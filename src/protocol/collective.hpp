@@ -30,6 +30,11 @@ enum class Collective : std::uint16_t {
   ireduce_scatter = 15,
   iscan = 16,
   iexscan = 17,
+  ineighbor_alltoall = 18,
+  ineighbor_alltoallv = 19,
+  ineighbor_alltoallw = 20,
+  ineighbor_allgather = 21,
+  ineighbor_allgatherv = 22,
 };
 
 enum class Algorithm : std::uint16_t {
@@ -90,7 +95,9 @@ static_assert([] {
 struct CollectiveRow {
   Collective collective;
   std::string_view name;
-  bool one_size;  // the standard makes all blocks equally long, or their mean the same, and known to all ranks
+  // The standard makes all blocks equally long, or their mean the same, and known to all ranks. (Of neighbors it does
+  // so, too, but who has none need not know it.)
+  bool one_size;
   std::array<Algorithm, 3> algorithms;
 };
 namespace detail {
@@ -121,6 +128,11 @@ inline constexpr std::array kCollectives{
     CollectiveRow{Collective::ireduce_scatter, "ireduce_scatter", true, detail::kAnyReduces},
     CollectiveRow{Collective::iscan, "iscan", true, detail::kPrefixes},
     CollectiveRow{Collective::iexscan, "iexscan", true, detail::kPrefixes},
+    CollectiveRow{Collective::ineighbor_alltoall, "ineighbor_alltoall", false, detail::kPulls},
+    CollectiveRow{Collective::ineighbor_alltoallv, "ineighbor_alltoallv", false, detail::kPulls},
+    CollectiveRow{Collective::ineighbor_alltoallw, "ineighbor_alltoallw", false, detail::kPulls},
+    CollectiveRow{Collective::ineighbor_allgather, "ineighbor_allgather", false, detail::kPulls},
+    CollectiveRow{Collective::ineighbor_allgatherv, "ineighbor_allgatherv", false, detail::kPulls},
 };
 
 // Its row; rows stand in the order of the numbers.
@@ -207,6 +219,18 @@ static_assert([] {
 // All others send to one rank, the root.
 [[nodiscard]] constexpr bool is_for_root(Collective collective) {
   return collective == Collective::ireduce || collective == Collective::igather || collective == Collective::igatherv;
+}
+
+// Each rank exchanges blocks with some ranks, its neighbors, whom it names: no other rank knows them.
+[[nodiscard]] constexpr bool is_of_neighbors(Collective collective) {
+  switch (collective) {
+    case Collective::ineighbor_alltoall:
+    case Collective::ineighbor_alltoallv:
+    case Collective::ineighbor_alltoallw:
+    case Collective::ineighbor_allgather:
+    case Collective::ineighbor_allgatherv: return true;
+    default: return false;
+  }
 }
 
 // Do ranks get blocks from others than their sources?

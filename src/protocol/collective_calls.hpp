@@ -1,4 +1,4 @@
-// All collectives of MPI by name, also those that stay native: what a report counts. From this one table come the
+// All collectives of MPI by name: what a report counts. From this one table come the
 // entry points of the preload library, where in a call's arguments its bytes are, and the names.
 //
 // The numbers are shared between a rank and its keeper, which are of one version.
@@ -30,14 +30,13 @@
   X(A, Scatterv, scatterv, 9, 10, 11)                       \
   X(A, Reduce_scatter, reduce_scatter, 6, 7, 8)             \
   X(A, Scan, scan, 6, 7, 8)                                 \
-  X(A, Exscan, exscan, 6, 7, 8)
-// Always native. MPI_Barrier, which is not, is apart, since it has no form with large counts.
-#define OUTRIGGER_OTHER_CALLS(X, A)                        \
-  X(A, Neighbor_allgather, neighbor_allgather, 7, 8, 9)    \
-  X(A, Neighbor_allgatherv, neighbor_allgatherv, 8, 9, 10) \
-  X(A, Neighbor_alltoall, neighbor_alltoall, 7, 8, 9)      \
-  X(A, Neighbor_alltoallv, neighbor_alltoallv, 9, 10, 11)  \
-  X(A, Neighbor_alltoallw, neighbor_alltoallw, 9, 10, 11)
+  X(A, Exscan, exscan, 6, 7, 8)                             \
+  X(A, Neighbor_alltoall, neighbor_alltoall, 7, 8, 9)       \
+  X(A, Neighbor_alltoallv, neighbor_alltoallv, 9, 10, 11)   \
+  X(A, Neighbor_alltoallw, neighbor_alltoallw, 9, 10, 11)   \
+  X(A, Neighbor_allgather, neighbor_allgather, 7, 8, 9)     \
+  X(A, Neighbor_allgatherv, neighbor_allgatherv, 8, 9, 10)
+// Apart, since it has no form with large counts.
 #define OUTRIGGER_BARRIER_CALL(X, A) X(A, Barrier, barrier, 1, 2, 3)
 
 namespace outrigger {
@@ -47,10 +46,9 @@ inline constexpr std::size_t kCallForms = 3;
 
 enum class CollectiveCall : std::uint8_t {
 #define OUTRIGGER_ENUMERATOR(unused, name, lower, blocking, nonblocking, persistent) lower,
-  OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_ENUMERATOR, ) OUTRIGGER_OTHER_CALLS(OUTRIGGER_ENUMERATOR, )
-      OUTRIGGER_BARRIER_CALL(OUTRIGGER_ENUMERATOR, )
+  OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_ENUMERATOR, ) OUTRIGGER_BARRIER_CALL(OUTRIGGER_ENUMERATOR, )
 #undef OUTRIGGER_ENUMERATOR
-          count
+      count
 };
 inline constexpr auto kCollectiveCalls = static_cast<std::size_t>(CollectiveCall::count);
 
@@ -131,6 +129,11 @@ struct CallArguments {
     case CollectiveCall::scatter: return Collective::iscatter;
     case CollectiveCall::scatterv: return Collective::iscatterv;
     case CollectiveCall::barrier: return Collective::ibarrier;
+    case CollectiveCall::neighbor_alltoall: return Collective::ineighbor_alltoall;
+    case CollectiveCall::neighbor_alltoallv: return Collective::ineighbor_alltoallv;
+    case CollectiveCall::neighbor_alltoallw: return Collective::ineighbor_alltoallw;
+    case CollectiveCall::neighbor_allgather: return Collective::ineighbor_allgather;
+    case CollectiveCall::neighbor_allgatherv: return Collective::ineighbor_allgatherv;
     default: return std::nullopt;
   }
 }
@@ -154,8 +157,7 @@ inline constexpr std::size_t kCallKinds = kCollectiveCalls * kCallForms;
 [[nodiscard]] inline std::string name_of(CallKind kind) {
   static constexpr std::array<std::array<std::string_view, 2>, kCollectiveCalls> kNames{{
 #define OUTRIGGER_NAMES(unused, name, lower, blocking, nonblocking, persistent) {#name, #lower},
-      OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_NAMES, ) OUTRIGGER_OTHER_CALLS(OUTRIGGER_NAMES, )
-          OUTRIGGER_BARRIER_CALL(OUTRIGGER_NAMES, )
+      OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_NAMES, ) OUTRIGGER_BARRIER_CALL(OUTRIGGER_NAMES, )
 #undef OUTRIGGER_NAMES
   }};
   const auto& [name, lower] = kNames[static_cast<std::size_t>(kind.call)];

@@ -33,6 +33,15 @@ struct PairExtent {
 };
 static_assert(sizeof(PairExtent) == 16);
 
+// The same of one peer among few, by its rank in the group.
+struct NeighborExtent {
+  PairExtent block;
+  std::uint32_t rank = 0;
+  std::uint32_t reserved = 0;
+  constexpr bool operator==(const NeighborExtent&) const = default;
+};
+static_assert(sizeof(NeighborExtent) == 24);
+
 // How bytes travelled. Counted per operation for the report.
 enum class Reach : std::uint8_t {
   mapped = 0,  // one memcpy by the service process between shared mappings

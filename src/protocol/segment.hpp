@@ -55,7 +55,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 20;
+inline constexpr std::uint32_t kProtocolVersion = 21;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -65,13 +65,14 @@ inline constexpr std::uint32_t kMaxGroupSize = 1U << 20;
 
 // A range in one of the posting rank's own regions.
 struct LocalRef {
-  std::uint32_t region = 0;  // RegionId
-  std::uint32_t reserved = 0;
+  std::uint32_t region = 0;   // RegionId
+  std::uint32_t count = 0;    // of an array whose length nothing else says; else 0
   std::uint64_t address = 0;  // in the rank's address space
 };
 static_assert(sizeof(LocalRef) == 16);
 
-// `extents.region != 0`: a PairExtent[group_size] is there.
+// `extents.region != 0`: a PairExtent[group_size] is there; of a collective of neighbors a
+// NeighborExtent[extents.count] in the order of their ranks, which differ.
 using SlotLayout = BlockLayout<LocalRef, LocalRef>;
 static_assert(sizeof(SlotLayout) == 48);
 

@@ -19,6 +19,18 @@ std::byte Programs::pattern(const Slot& slot, std::size_t source, std::size_t de
                                 (index % 8 * 8));
 }
 
+namespace {
+
+void name_neighbors(const OperationPlan& plan, GroupRank me, bool sends, engine::BlockLayout& layout) {
+  for (std::size_t peer = 0; peer < plan.edges.size(); ++peer) {
+    const std::uint8_t edge = sends ? plan.edges[me.value()][peer] : plan.edges[peer][me.value()];
+    if (edge != 0) layout.neighbors.emplace_back(static_cast<std::uint32_t>(peer));
+  }
+  if (is_of_neighbors(plan.collective) && layout.neighbors.empty()) layout.extents.clear();
+}
+
+}  // namespace
+
 engine::BlockLayout Programs::make_layout(WorldRank rank, const OperationPlan& plan, GroupRank me, bool sends,
                                           std::uint32_t& buffer) {
   const std::size_t size = plan.sent.size();
@@ -70,6 +82,7 @@ engine::BlockLayout Programs::make_layout(WorldRank rank, const OperationPlan& p
   const std::uint64_t base = job_.world.random.below(offset + 1);
   for (PairExtent& extent : layout.extents) extent.offset_bytes -= static_cast<std::int64_t>(base);
   layout.base.address = RankMemory::address_of(buffer, base);
+  name_neighbors(plan, me, sends, layout);
   return layout;
 }
 

@@ -98,6 +98,32 @@ Matrix to_reduce(Random& random, std::size_t size, const OperationPlan& plan) {
   return bytes;
 }
 
+// Some rings, some stars, some with hardly an edge; also of ranks to themselves.
+std::vector<std::vector<std::uint8_t>> some_edges(Random& random, std::size_t size) {
+  const double chance = random.chance(0.3) ? 0.8 : 0.25;
+  const bool both_ways = random.chance(0.5);
+  std::vector<std::vector<std::uint8_t>> edges(size, std::vector<std::uint8_t>(size, 0));
+  for (std::size_t from = 0; from < size; ++from) {
+    for (std::size_t to = 0; to < size; ++to) {
+      if (!random.chance(chance)) continue;
+      edges[from][to] = 1;
+      if (both_ways) edges[to][from] = 1;
+    }
+  }
+  return edges;
+}
+
+// Along the edges alone.
+Matrix along(Random& random, const std::vector<std::vector<std::uint8_t>>& edges) {
+  Matrix bytes = irregular(random, edges.size());
+  for (std::size_t from = 0; from < edges.size(); ++from) {
+    for (std::size_t to = 0; to < edges.size(); ++to) {
+      if (edges[from][to] == 0) bytes[from][to] = 0;
+    }
+  }
+  return bytes;
+}
+
 Collective some_collective(Random& random, Algorithm algorithm) {
   std::vector<Collective> served;
   for (const CollectiveRow& row : kCollectives) {
@@ -120,6 +146,9 @@ OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorit
   plan.collective = some_collective(random, algorithm);
   if (plan.collective == Collective::ibarrier) {
     plan.sent = Matrix(size, std::vector<std::uint64_t>(size, 0));
+  } else if (is_of_neighbors(plan.collective)) {
+    plan.edges = some_edges(random, size);
+    plan.sent = along(random, plan.edges);
   } else if (plan.broadcasts()) {
     plan.root = static_cast<std::uint32_t>(random.below(size));
     plan.sent = from_root(random, size, plan.root);
@@ -142,9 +171,10 @@ OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorit
   if (random.chance(faults.differing_sizes_chance) && !plan.regular()) {
     plan.wrong_sizes = true;
     const bool has_root = plan.broadcasts() || plan.gathers_at_root() || plan.scatters();
+    const bool by_pair = has_root || is_of_neighbors(plan.collective);
     for (auto& row : plan.expected) {
       for (std::uint64_t& cell : row) {
-        if (random.chance(0.3) && (!has_root || cell != 0)) cell = some_bytes(random);
+        if (random.chance(0.3) && (!by_pair || cell != 0)) cell = some_bytes(random);
       }
     }
   }

@@ -25,6 +25,8 @@ struct OperationPlan {
   // Bytes by [source][destination], in group ranks: what the source sends and what the destination has room for.
   std::vector<std::vector<std::uint64_t>> sent;
   std::vector<std::vector<std::uint64_t>> expected;
+  // The same: whether the destination is a neighbor of the source. Only of collectives of neighbors.
+  std::vector<std::vector<std::uint8_t>> edges;
   std::vector<std::uint8_t> own_block_done;  // by group rank
   std::vector<std::uint8_t> in_place;        // by group rank: what it sends lies in its receive buffer (gathers only)
   std::vector<std::uint8_t> differs;         // by group rank: calls something else (a wrong program)

@@ -128,6 +128,54 @@ TEST_F(Post, ExtentsAreCopied) {
   EXPECT_TRUE(client_->poll(*operation));
 }
 
+TEST_F(Post, NeighborsAreCopiedWithTheirExtents) {
+  std::vector<std::uint32_t> to{0, kSize - 1};
+  const std::vector<std::uint32_t> from{1};
+  std::vector<PairExtent> sent{{8, 16}, {32, 0}};
+  const std::vector<PairExtent> received{{0, 0}};
+  OperationRequest wanted = request(0);
+  wanted.collective = Collective::ineighbor_alltoallw;
+  wanted.send = BufferLayout{send_.data(), 0, 0, sent};
+  wanted.receive = BufferLayout{receive_.data(), 0, 0, received};
+  wanted.send_neighbors = to;
+  wanted.receive_neighbors = from;
+  const auto operation = client_->post(wanted);
+  std::fill(sent.begin(), sent.end(), PairExtent{-1, 99});
+  std::fill(to.begin(), to.end(), 7);
+  const auto slot = node_.take_post();
+  ASSERT_TRUE(slot);
+  const SlotRequestBody body = node_.body(*slot);
+  ASSERT_EQ(body.send.extents.count, 2U);
+  ASSERT_EQ(body.receive.extents.count, 1U) << "also without bytes";
+  const auto* copied = reinterpret_cast<const NeighborExtent*>(node_.at(body.send.extents, 2 * sizeof(NeighborExtent)));
+  ASSERT_NE(copied, nullptr);
+  EXPECT_EQ(copied[0], (NeighborExtent{{8, 16}, 0, 0}));
+  EXPECT_EQ(copied[1], (NeighborExtent{{32, 0}, kSize - 1, 0}));
+  node_.complete(*slot);
+  EXPECT_TRUE(client_->poll(*operation));
+}
+
+TEST_F(Post, NeighborsAreInOrderAndHaveAnExtentEach) {
+  const std::vector<PairExtent> two{{0, 8}, {8, 8}};
+  const auto posted = [&](Collective collective, const std::vector<std::uint32_t>& neighbors) {
+    OperationRequest wanted = request(0);
+    wanted.collective = collective;
+    wanted.send = BufferLayout{send_.data(), 0, 0, two};
+    wanted.send_neighbors = neighbors;
+    wanted.receive = BufferLayout{receive_.data(), 0, 0, {}};
+    const auto operation = client_->post(wanted);
+    if (operation == nullptr) return false;
+    node_.complete(*node_.take_post());
+    return client_->poll(*operation);
+  };
+  EXPECT_TRUE(posted(Collective::ineighbor_alltoallv, {0, 1}));
+  EXPECT_FALSE(posted(Collective::ineighbor_alltoallv, {1, 0}));
+  EXPECT_FALSE(posted(Collective::ineighbor_alltoallv, {1, 1}));
+  EXPECT_FALSE(posted(Collective::ineighbor_alltoallv, {0, kSize}));
+  EXPECT_FALSE(posted(Collective::ineighbor_alltoallv, {0}));
+  EXPECT_FALSE(posted(Collective::ialltoallv, {0, 1}));
+}
+
 TEST_F(Post, SideWithoutBytesIsPrivateAndNull) {
   const std::vector<PairExtent> nothing(kSize, PairExtent{123, 0});
   OperationRequest wanted = request(0);

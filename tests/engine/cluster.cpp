@@ -208,6 +208,26 @@ PostedOperation Cluster::from_root(std::uint32_t rank, std::uint64_t sequence, s
   return posted;
 }
 
+PostedOperation Cluster::between_neighbors(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                           const std::vector<std::uint32_t>& destinations,
+                                           const std::vector<std::uint32_t>& sources) {
+  PostedOperation posted = operation(rank, sequence, bytes, Algorithm::ring_pull);
+  posted.collective = Collective::ineighbor_alltoallw;
+  posted.digest = operation_digest(posted.collective, posted.algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
+  const auto limit_to = [&](const std::vector<std::uint32_t>& named, BlockLayout& layout) {
+    if (!named.empty()) layout.extents.resize(ranks());
+    for (const std::uint32_t neighbor : named) {
+      layout.neighbors.emplace_back(neighbor);
+      layout.extents[neighbor] = PairExtent{static_cast<std::int64_t>(neighbor * bytes), bytes};
+    }
+    layout.block_bytes = 0;
+    layout.stride_bytes = 0;
+  };
+  limit_to(destinations, posted.send);
+  limit_to(sources, posted.receive);
+  return posted;
+}
+
 PostedOperation Cluster::barrier(std::uint32_t rank, std::uint64_t sequence) {
   PostedOperation posted = operation(rank, sequence, 0, Algorithm::tree);
   posted.collective = Collective::ibarrier;

@@ -81,6 +81,10 @@ class Cluster {
                                         std::uint32_t root);
   [[nodiscard]] PostedOperation from_root(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                           std::uint32_t root);
+  // The same between neighbors: a block for each destination, one from each source.
+  [[nodiscard]] PostedOperation between_neighbors(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
+                                                  const std::vector<std::uint32_t>& destinations,
+                                                  const std::vector<std::uint32_t>& sources);
   // A barrier, for which there are no buffers.
   [[nodiscard]] PostedOperation barrier(std::uint32_t rank, std::uint64_t sequence);
   // The same for a reduction to all: the first block is what the rank contributes, floats whose sums are rounded.

@@ -12,6 +12,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   SlotRequestBody body = testing::SlotFixture::good();
   if (size > 1 && (data[0] & 1U) != 0) body.send.extents = testing::SlotFixture::arena(4096);
   if (size > 1 && (data[0] & 2U) != 0) body.receive.extents = testing::SlotFixture::arena(4096);
+  if (size > 1 && (data[0] & 8U) != 0) {
+    body.collective = static_cast<std::uint16_t>(Collective::ineighbor_alltoallw);
+    body.send.extents.count = data[0] >> 5U;
+    body.receive.extents.count = data[0] >> 6U;
+  }
   const auto take = [&](void* to, std::size_t bytes) {
     const std::size_t count = std::min(bytes, size);
     std::memcpy(to, data, count);
@@ -21,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool whole = size > 1 && (data[0] & 4U) != 0;
   std::uint8_t choice = 0;
   take(&choice, 1);
-  take(slot.extents(), 4 * sizeof(PairExtent));
+  take(slot.extents(), 4 * sizeof(NeighborExtent));
   if (whole) take(&body, sizeof(body));
   take(slot.members(), 64);
   slot.memory().segment().header().rank_base_address.store(testing::SlotFixture::kSegmentBase);

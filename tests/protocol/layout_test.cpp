@@ -82,7 +82,8 @@ std::string memory_of_a_rank() {
                           element_type) +
          OUTRIGGER_LAYOUT(SlotResult, status, late_announcements, bytes_by_reach) +
          OUTRIGGER_LAYOUT(SlotLayout, base, stride_bytes, block_bytes, extents) +
-         OUTRIGGER_LAYOUT(LocalRef, region, reserved, address) + OUTRIGGER_LAYOUT(PairExtent, offset_bytes, bytes) +
+         OUTRIGGER_LAYOUT(LocalRef, region, count, address) + OUTRIGGER_LAYOUT(PairExtent, offset_bytes, bytes) +
+         OUTRIGGER_LAYOUT(NeighborExtent, block, rank, reserved) +
          OUTRIGGER_LAYOUT(CourseEntry, calls, lost_ns, passed_ns, held, changes, plans) +
          OUTRIGGER_LAYOUT(CourseEntry::Plan, from, before, after) +
          OUTRIGGER_LAYOUT(GroupEntry, state, generation, group_high, group_low, group_size, group_rank, members, course,

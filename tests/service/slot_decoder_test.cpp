@@ -247,6 +247,62 @@ std::vector<Spoiled> spoiled_fields() {
 INSTANTIATE_TEST_SUITE_P(Fields, SlotDecoderRejects, ::testing::ValuesIn(spoiled_fields()),
                          [](const auto& spoiled) { return std::string(spoiled.param.name); });
 
+// Of ranks 0 and 3, from 1.
+SlotRequestBody good_exchange(SlotFixture& slot) {
+  SlotRequestBody body = SlotFixture::good();
+  body.collective = static_cast<std::uint16_t>(Collective::ineighbor_alltoallw);
+  slot.neighbors()[0] = NeighborExtent{{100, 10}, 0, 0};
+  slot.neighbors()[1] = NeighborExtent{{200, 0}, 3, 0};
+  slot.neighbors()[2] = NeighborExtent{{300, 30}, 1, 0};
+  body.send.extents = SlotFixture::arena(4096, 2);
+  body.receive.extents = SlotFixture::arena(4096 + 2 * sizeof(NeighborExtent), 1);
+  return body;
+}
+
+TEST(SlotDecoder, NeighborsAreNamed) {
+  SlotFixture slot;
+  const auto decoded = slot.decode(good_exchange(slot));
+  ASSERT_TRUE(decoded) << decoded.error();
+  const auto& operation = std::get<engine::PostedOperation>(decoded.value());
+  EXPECT_EQ(operation.send.neighbors, (std::vector<GroupRank>{GroupRank{0}, GroupRank{3}}));
+  EXPECT_EQ(operation.receive.neighbors, std::vector<GroupRank>{GroupRank{1}});
+  EXPECT_EQ(operation.send.block(GroupRank{0}).memory.address, SlotFixture::kRegionBase + 100);
+  EXPECT_EQ(operation.send.bytes(GroupRank{0}), 10U);
+  EXPECT_EQ(operation.send.bytes(GroupRank{1}), 0U);
+  EXPECT_EQ(operation.send.bytes(GroupRank{3}), 0U);
+  EXPECT_EQ(operation.receive.bytes(GroupRank{1}), 30U);
+}
+
+TEST(SlotDecoder, NobodyIsANeighbor) {
+  SlotFixture slot;
+  SlotRequestBody body = good_exchange(slot);
+  body.send.extents = body.receive.extents = LocalRef{};
+  const auto decoded = slot.decode(body);
+  ASSERT_TRUE(decoded) << decoded.error();
+  const auto& operation = std::get<engine::PostedOperation>(decoded.value());
+  EXPECT_TRUE(operation.send.neighbors.empty() && operation.receive.neighbors.empty());
+  for (std::uint32_t rank = 0; rank < SlotFixture::kWorld; ++rank) EXPECT_EQ(operation.send.bytes(GroupRank{rank}), 0U);
+}
+
+TEST(SlotDecoder, WrongNeighborsAreRejected) {
+  SlotFixture slot;
+  const auto rejected = [&slot](const auto& spoil) {
+    SlotRequestBody body = good_exchange(slot);
+    spoil(body, slot.neighbors());
+    return !slot.decode(body);
+  };
+  EXPECT_FALSE(rejected([](SlotRequestBody&, NeighborExtent*) {}));
+  EXPECT_TRUE(rejected([](SlotRequestBody&, NeighborExtent* all) { all[1].rank = SlotFixture::kWorld; }));
+  EXPECT_TRUE(rejected([](SlotRequestBody&, NeighborExtent* all) { all[1].rank = 0; })) << "twice";
+  EXPECT_TRUE(rejected([](SlotRequestBody&, NeighborExtent* all) { std::swap(all[0], all[1]); }));
+  EXPECT_TRUE(rejected([](SlotRequestBody&, NeighborExtent* all) { all[0].block.offset_bytes = -1; }));
+  EXPECT_TRUE(rejected([](SlotRequestBody& body, NeighborExtent*) { body.send.extents.count = 5; }));
+  EXPECT_TRUE(rejected([](SlotRequestBody& body, NeighborExtent*) { body.send.extents.region = 9; }));
+  EXPECT_TRUE(rejected([](SlotRequestBody& body, NeighborExtent*) {
+    body.send.extents = SlotFixture::arena(kArenaBytes - sizeof(NeighborExtent), 2);
+  }));
+}
+
 TEST(SlotDecoder, EmptyBlocksMayBeAnywhere) {
   SlotFixture slot;
   SlotRequestBody body = SlotFixture::good();

@@ -31,9 +31,11 @@ class SlotFixture {
   [[nodiscard]] std::uint32_t* members() { return reinterpret_cast<std::uint32_t*>(memory_.segment().arena()); }
   [[nodiscard]] PairExtent* extents() { return reinterpret_cast<PairExtent*>(memory_.segment().arena() + 4096); }
 
+  [[nodiscard]] NeighborExtent* neighbors() { return reinterpret_cast<NeighborExtent*>(extents()); }
+
   // In the arena, `offset` bytes from its start.
-  static LocalRef arena(std::uint64_t offset) {
-    return LocalRef{kArenaRegion.value(), 0, kSegmentBase + SegmentView::arena_offset() + offset};
+  static LocalRef arena(std::uint64_t offset, std::uint32_t count = 0) {
+    return LocalRef{kArenaRegion.value(), count, kSegmentBase + SegmentView::arena_offset() + offset};
   }
   static LocalRef region(std::uint64_t offset) { return LocalRef{kRegion.value(), 0, kRegionBase + offset}; }
 
@@ -82,6 +84,11 @@ inline void check_decoded(const service::DecodedSlot& decoded, const fabric::Ran
   for (const engine::BlockLayout* layout : {&operation->send, &operation->receive}) {
     require(layout->extents.empty() || layout->extents.size() == operation->members->size());
     require(layout->base.owner == SlotFixture::kMe);
+    require(layout->neighbors.empty() || is_of_neighbors(operation->collective));
+    for (std::size_t i = 0; i < layout->neighbors.size(); ++i) {
+      require(layout->neighbors[i].value() < operation->members->size());
+      require(i == 0 || layout->neighbors[i - 1] < layout->neighbors[i]);
+    }
     for (std::uint32_t i = 0; i < operation->members->size(); ++i) {
       const Block block = layout->block(GroupRank{i});
       if (block.bytes != 0) require(memory.accessible(block.memory.region, block.memory.address, block.bytes));

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "client/client.hpp"
@@ -16,17 +17,27 @@ namespace outrigger::client {
 
 // What is copied to argument memory beside the slot. The spans point to the caller's memory during post(), and to the
 // vectors while the operation waits.
+struct SideArguments {
+  std::span<const PairExtent> extents;
+  std::span<const std::uint32_t> neighbors;  // whose they are; none: everybody's
+};
 struct OperationArguments {
-  std::span<const PairExtent> send_extents;
-  std::span<const PairExtent> receive_extents;
+  SideArguments send;
+  SideArguments receive;
 };
 
 struct DeferredRequest {
+  struct Side {
+    std::vector<PairExtent> extents;
+    std::vector<std::uint32_t> neighbors;
+  };
   SlotRequestBody body;
-  std::vector<PairExtent> send_extents;
-  std::vector<PairExtent> receive_extents;
+  Side send;
+  Side receive;
 
-  [[nodiscard]] OperationArguments arguments() const { return {send_extents, receive_extents}; }
+  [[nodiscard]] OperationArguments arguments() const {
+    return {{send.extents, send.neighbors}, {receive.extents, receive.neighbors}};
+  }
 };
 
 // The service process has done with it, and its result holds.

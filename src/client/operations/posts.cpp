@@ -24,9 +24,26 @@ OperationResult result_of(const OperationSlot& slot) {
 std::unique_ptr<DeferredRequest> keep(const SlotRequestBody& body, const OperationArguments& arguments) {
   auto kept = std::make_unique<DeferredRequest>();
   kept->body = body;
-  kept->send_extents.assign(arguments.send_extents.begin(), arguments.send_extents.end());
-  kept->receive_extents.assign(arguments.receive_extents.begin(), arguments.receive_extents.end());
+  const auto copy = [](const SideArguments& from, DeferredRequest::Side& to) {
+    to.extents.assign(from.extents.begin(), from.extents.end());
+    to.neighbors.assign(from.neighbors.begin(), from.neighbors.end());
+  };
+  copy(arguments.send, kept->send);
+  copy(arguments.receive, kept->receive);
   return kept;
+}
+
+std::uint64_t bytes_of(const SideArguments& side) {
+  return side.neighbors.empty() ? side.extents.size_bytes() : side.neighbors.size() * sizeof(NeighborExtent);
+}
+
+// As service processes read it.
+void write(const SideArguments& side, void* to) {
+  if (side.neighbors.empty()) return static_cast<void>(std::memcpy(to, side.extents.data(), side.extents.size_bytes()));
+  auto* extents = static_cast<NeighborExtent*>(to);
+  for (std::size_t i = 0; i < side.neighbors.size(); ++i) {
+    extents[i] = NeighborExtent{side.extents[i], side.neighbors[i], 0};
+  }
 }
 
 }  // namespace
@@ -71,20 +88,19 @@ bool Posts::place(PendingOperation& operation, SlotRequestBody& body, const Oper
 
 // One range for all: send extents, receive extents, marks.
 std::optional<MemoryRange> Posts::copy_arguments(SlotRequestBody& body, const OperationArguments& arguments) {
-  const std::uint64_t bytes =
-      arguments.send_extents.size_bytes() + arguments.receive_extents.size_bytes() + body.group_size;
+  const std::uint64_t bytes = bytes_of(arguments.send) + bytes_of(arguments.receive) + body.group_size;
   const std::optional<MemoryRange> range = allocate_arguments(bytes);
   if (!range) return std::nullopt;
   std::uint64_t address = range->address;
-  const auto copy = [&](std::span<const PairExtent> extents) {
-    if (extents.empty()) return LocalRef{};
-    const LocalRef ref{range->region.value(), 0, address};
-    std::memcpy(reinterpret_cast<void*>(address), extents.data(), extents.size_bytes());
-    address += extents.size_bytes();
+  const auto copy = [&](const SideArguments& side) {
+    if (side.extents.empty()) return LocalRef{};
+    const LocalRef ref{range->region.value(), static_cast<std::uint32_t>(side.neighbors.size()), address};
+    write(side, reinterpret_cast<void*>(address));
+    address += bytes_of(side);
     return ref;
   };
-  body.send.extents = copy(arguments.send_extents);
-  body.receive.extents = copy(arguments.receive_extents);
+  body.send.extents = copy(arguments.send);
+  body.receive.extents = copy(arguments.receive);
   body.marks = LocalRef{range->region.value(), 0, address};
   std::memset(reinterpret_cast<void*>(address), 0, body.group_size);
   return range;

@@ -1,15 +1,32 @@
 #include "client/operations/request.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "client/operations/group.hpp"
 
 namespace outrigger::client {
+namespace {
+
+bool fits_neighbors(const BufferLayout& layout, std::span<const std::uint32_t> neighbors, std::uint32_t group_size) {
+  const bool in_order = std::ranges::adjacent_find(neighbors, std::greater_equal<>()) == neighbors.end();
+  return layout.extents.size() == neighbors.size() && in_order && (neighbors.empty() || neighbors.back() < group_size);
+}
+
+}  // namespace
+
 bool fits_group(const OperationRequest& request) {
-  const auto fits = [&request](const BufferLayout& layout) {
-    return layout.extents.empty() || layout.extents.size() == request.group->size();
+  const std::uint32_t size = request.group->size();
+  if (is_of_neighbors(request.collective)) {
+    return fits_neighbors(request.send, request.send_neighbors, size) &&
+           fits_neighbors(request.receive, request.receive_neighbors, size);
+  }
+  const auto fits = [size](const BufferLayout& layout) {
+    return layout.extents.empty() || layout.extents.size() == size;
   };
-  return fits(request.send) && fits(request.receive);
+  return fits(request.send) && fits(request.receive) && request.send_neighbors.empty() &&
+         request.receive_neighbors.empty();
 }
 
 SlotRequestBody describe(const OperationRequest& request) {

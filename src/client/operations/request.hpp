@@ -10,7 +10,7 @@
 
 namespace outrigger::client {
 
-// Extents are none, or one per member.
+// Extents are none, or one per member; of a collective of neighbors one for each of these.
 [[nodiscard]] bool fits_group(const OperationRequest& request);
 
 // All but the two sides' memory and the arguments.

@@ -11,9 +11,22 @@
 namespace outrigger::engine {
 namespace {
 
+// From the first to the last of them who is a neighbor. There is one.
+std::span<const GroupRank> with_neighbors(const PostedOperation& posted, std::span<const GroupRank> ranks) {
+  const auto is_neighbor = [&posted](GroupRank rank) {
+    return std::ranges::binary_search(posted.send.neighbors, rank) ||
+           std::ranges::binary_search(posted.receive.neighbors, rank);
+  };
+  while (!ranks.empty() && !is_neighbor(ranks.front())) ranks = ranks.subspan(1);
+  while (!ranks.empty() && !is_neighbor(ranks.back())) ranks = ranks.first(ranks.size() - 1);
+  return ranks;
+}
+
 // Those of a service process to whom an announcement is of use: what is for one rank is told to that one alone.
-std::span<const GroupRank> concerned(const BlockLayout& layout, const Membership::Peer& service) {
+std::span<const GroupRank> concerned(const PostedOperation& posted, const BlockLayout& layout,
+                                     const Membership::Peer& service) {
   const std::span<const GroupRank> all(service.ranks);
+  if (is_of_neighbors(posted.collective)) return with_neighbors(posted, all);
   if (!layout.only) return all;
   const auto only = std::ranges::find(all, *layout.only);
   return only == all.end() ? all : all.subspan(static_cast<std::size_t>(only - all.begin()), 1);
@@ -43,6 +56,7 @@ bool Announcer::concerns(const LocalRank& rank, std::uint32_t peer) const {
     const auto expected = [&](GroupRank other) { return rank.posted().receive.bytes(other) != 0; };
     return peer == peer_above(rank) || std::ranges::any_of(operation_.membership().peers()[peer].ranks, expected);
   }
+  if (is_of_neighbors(rank.posted().collective)) return rank.contacts[peer].has_neighbors;
   const GroupRank root{rank.posted().root};
   const bool has_root = is_rooted(rank.posted().collective) || is_for_root(rank.posted().collective);
   return !has_root || rank.me() == root || operation_.membership().peer_of(root) == peer;
@@ -139,7 +153,7 @@ void Announcer::send(LocalRank& rank, std::uint32_t peer, bool again) {
   announce.region = layout.base.region;
   announce.base = layout.base.address;
   announce.members = static_cast<std::uint32_t>(service.ranks.size());
-  const std::span<const GroupRank> told = concerned(layout, service);
+  const std::span<const GroupRank> told = concerned(posted, layout, service);
   announce.first = static_cast<std::uint32_t>(told.data() - service.ranks.data());
   if (!again && sends_eagerly(rank, service)) send_eager(rank, service);
   const auto settled = [&](GroupRank other) { return layout.bytes(other) != 0 && rank.pairs.is_settled(other); };

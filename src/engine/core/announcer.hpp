@@ -41,7 +41,8 @@ class Announcer {
   void announce_to(LocalRank& rank, std::uint32_t peer);
   // The service process of the one rank that the rank's block is for; kSelf: it is here, or there is none.
   [[nodiscard]] std::uint32_t peer_above(const LocalRank& rank) const;
-  // Does anybody at the peer have to hear of the rank? Of rooted collectives only the root's side hears of all.
+  // Does anybody at the peer have to hear of the rank? Of rooted collectives only the root's side hears of all,
+  // of neighbors each side of those of its ranks, whichever way their blocks go.
   [[nodiscard]] bool concerns(const LocalRank& rank, std::uint32_t peer) const;
   void send(LocalRank& rank, std::uint32_t peer, bool again);
   [[nodiscard]] bool sends_eagerly(const LocalRank& rank, const Membership::Peer& reader) const;

@@ -64,6 +64,12 @@ LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& p
   } else {
     begin_blocks(blocks, pairs, operation.membership().size());
   }
+  for (const BlockLayout* layout : {&this->posted().send, &this->posted().receive}) {
+    for (const GroupRank neighbor : layout->neighbors) {
+      const std::uint32_t peer = operation.membership().peer_of(neighbor);
+      if (peer != Membership::kSelf) contacts[peer].has_neighbors = true;
+    }
+  }
 }
 
 LocalRank::~LocalRank() {

@@ -29,6 +29,7 @@ struct Contact {
   enum class Announced : std::uint8_t { no, yes, with_credit };
   std::uint32_t unsettled = 0;  // pairs of the announced side with its ranks that need something yet
   Announced announced = Announced::no;
+  bool has_neighbors = false;  // of the rank, among its ranks; in collectives of neighbors
 };
 
 class LocalRank final : public Pooled {

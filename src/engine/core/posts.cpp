@@ -1,6 +1,7 @@
 #include "engine/core/posts.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "engine/core/barrier_tree.hpp"
@@ -28,6 +29,18 @@ bool has_fitting_part(const PostedOperation& operation) {
     case Collective::iexscan: return part == (operation.me.value() == 0 ? 0 : whole);
     default: return part == whole;
   }
+}
+
+// Extents where there are neighbors, and nothing else; they are in order.
+bool has_fitting_neighbors(const PostedOperation& operation) {
+  const auto fits = [&operation](const BlockLayout& layout) {
+    if (!is_of_neighbors(operation.collective)) return layout.neighbors.empty();
+    if (layout.neighbors.empty()) return layout.extents.empty() && layout.block_bytes == 0;
+    const bool in_order =
+        std::ranges::adjacent_find(layout.neighbors, std::greater_equal<>()) == layout.neighbors.end();
+    return in_order && index_of(layout.neighbors.back()) < operation.members->size() && !layout.extents.empty();
+  };
+  return fits(operation.send) && fits(operation.receive);
 }
 
 // A reduction where there has to be one, of whole elements, with as much on both sides as its collective has.
@@ -85,7 +98,7 @@ AlgorithmFunction Posts::check_shape(const PostedOperation& operation) const {
   }
   const bool has_root = is_rooted(operation.collective) || is_for_root(operation.collective);
   if (has_root && operation.root >= size) return nullptr;
-  if (!has_fitting_reduction(operation)) return nullptr;
+  if (!has_fitting_reduction(operation) || !has_fitting_neighbors(operation)) return nullptr;
   if (!operation.delivered.empty() && operation.delivered.size() != size) return nullptr;
   if (operation.id.sequence == ~std::uint64_t{0}) return nullptr;
   return context_.registry.find(operation.collective, operation.algorithm);

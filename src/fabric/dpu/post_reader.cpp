@@ -115,8 +115,12 @@ void PostReader::read_arguments_of(const BatchPtr& batch, const SlotRequestBody&
   if (ranks == 0 || ranks > std::min(kMaxGroupSize, world_size_)) return;
   read_array(batch, body.members, ranks * sizeof(std::uint32_t), false);
   read_array(batch, body.marks, ranks, !batch->resumed);
-  if (body.send.extents.region != 0) read_array(batch, body.send.extents, ranks * sizeof(PairExtent), false);
-  if (body.receive.extents.region != 0) read_array(batch, body.receive.extents, ranks * sizeof(PairExtent), false);
+  const bool of_neighbors = is_of_neighbors(static_cast<Collective>(body.collective));
+  for (const LocalRef& extents : {body.send.extents, body.receive.extents}) {
+    const std::uint64_t bytes = of_neighbors ? std::min<std::uint64_t>(extents.count, ranks) * sizeof(NeighborExtent)
+                                             : ranks * sizeof(PairExtent);
+    if (extents.region != 0) read_array(batch, extents, bytes, false);
+  }
   know_range(batch, body.send.base);
   know_range(batch, body.receive.base);
 }

@@ -26,7 +26,7 @@ std::optional<Fault> fault_in(const Blocks& blocks, Access access) {
     if (bytes == 0 || block == looked_at) continue;
     looked_at = block;
     if (const auto address = first_inaccessible(block, bytes, access)) {
-      return Fault{peer, *address, *address - reinterpret_cast<std::uintptr_t>(block)};
+      return Fault{rank_of(blocks, peer), *address, *address - reinterpret_cast<std::uintptr_t>(block)};
     }
   }
   return std::nullopt;

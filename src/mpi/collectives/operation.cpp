@@ -100,11 +100,11 @@ void copy_own_block(Operation& operation) {
   if (!operation.copies_own_block) return;
   operation.copies_own_block = false;
   const std::uint32_t me = operation.comm->me().value();
-  const std::uint64_t sent = operation.send.bytes_of(me);
-  const std::uint64_t room = operation.receive.bytes_of(me);
-  if (sent > room) operation.error = MPI_ERR_TRUNCATE;
-  const std::uint64_t bytes = std::min(sent, room);
-  if (bytes != 0) std::memcpy(operation.receive.handed(me), operation.send.handed(me), bytes);
+  const HandedPair sent = pair_with(operation.send, me);
+  const HandedPair room = pair_with(operation.receive, me);
+  if (sent.bytes > room.bytes) operation.error = MPI_ERR_TRUNCATE;
+  const std::uint64_t bytes = std::min(sent.bytes, room.bytes);
+  if (bytes != 0) std::memcpy(operation.receive.handed(room.peer), operation.send.handed(sent.peer), bytes);
 }
 
 void explain(const Job& job, const Operation& operation, CompletionStatus status) {
@@ -197,6 +197,8 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   request.configuration = job.digest;
   request.send = operation.send.layout();
   request.receive = operation.receive.layout();
+  if (const NeighborSide* side = operation.send.neighbors()) request.send_neighbors = side->ranks;
+  if (const NeighborSide* side = operation.receive.neighbors()) request.receive_neighbors = side->ranks;
   request.by_course = operation.by_course;
   request.own_block_done = operation.own_block_by_rank;
   request.root = operation.root.value_or(0);

@@ -83,7 +83,7 @@ bool has_own_block(const Operation& operation) {
 
 bool copies_own_block(const Job& job, const Operation& operation) {
   const bool others_can = job.client->copier() || job.client->reached_by(kReachXpmem | kReachRdma);
-  return copy::rank_copies_own_block(operation.send.bytes_of(operation.comm->me().value()), others_can);
+  return copy::rank_copies_own_block(pair_with(operation.send, operation.comm->me().value()).bytes, others_can);
 }
 
 // The receive buffer is also the source: it is copied away, so that nobody waits for anybody and it can be read again.

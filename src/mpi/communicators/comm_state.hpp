@@ -18,6 +18,7 @@
 
 #include "client/client.hpp"
 #include "mpi/choice/comm_calls.hpp"
+#include "mpi/communicators/neighbors.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/counting.hpp"
 #include "protocol/course.hpp"
@@ -75,6 +76,7 @@ class CommState {
   void drop_group();
 
   [[nodiscard]] CommCalls& calls() { return calls_; }
+  [[nodiscard]] KnownNeighbors& neighbors() { return neighbors_; }
 
   [[nodiscard]] CommState* next_of() const { return next_; }  // in the list of all states
 
@@ -111,6 +113,7 @@ class CommState {
   std::shared_ptr<const client::Group> group_;
   std::atomic<const client::Group*> known_group_ = nullptr;  // it, once it is made
   CommCalls calls_;
+  KnownNeighbors neighbors_;
   CommRecord* record_ = nullptr;
   CommState* previous_ = nullptr;  // list of all states
   CommState* next_ = nullptr;

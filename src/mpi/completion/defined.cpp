@@ -54,8 +54,8 @@ void mark_received(const Operation& operation) {
     return;
   }
   for (std::uint32_t peer = 0; peer < blocks.peers(); ++peer) {
-    if (peer == me && own_is_known) continue;
-    if (const std::uint64_t bytes = layout.bytes(peer); bytes != 0) mark(blocks.handed(peer), bytes);
+    if (rank_of(blocks, peer) == me && own_is_known) continue;
+    if (const std::uint64_t bytes = blocks.bytes_of(peer); bytes != 0) mark(blocks.handed(peer), bytes);
   }
 }
 

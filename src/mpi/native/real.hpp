@@ -19,7 +19,9 @@
   X(Alltoall) X(Alltoallv) X(Alltoallw) X(Allgather) X(Allgatherv) X(Ibcast) X(Bcast) X(Iallreduce) X(Allreduce)     \
   X(Ireduce) X(Reduce) X(Ireduce_scatter_block) X(Reduce_scatter_block) X(Igather) X(Gather) X(Igatherv)             \
   X(Gatherv) X(Iscatter) X(Scatter) X(Iscatterv) X(Scatterv) X(Ireduce_scatter) X(Reduce_scatter) X(Iscan) X(Scan)   \
-  X(Iexscan) X(Exscan) X(Comm_dup)                                                                                   \
+  X(Iexscan) X(Exscan) X(Ineighbor_alltoall) X(Neighbor_alltoall) X(Ineighbor_alltoallv) X(Neighbor_alltoallv)       \
+  X(Ineighbor_alltoallw) X(Neighbor_alltoallw) X(Ineighbor_allgather) X(Neighbor_allgather)                          \
+  X(Ineighbor_allgatherv) X(Neighbor_allgatherv) X(Comm_dup)                                                         \
   X(Comm_dup_with_info) X(Comm_idup) X(Comm_split) X(Comm_split_type) X(Comm_create) X(Comm_create_group)            \
   X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Intercomm_merge)   \
   X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status)          \
@@ -31,47 +33,43 @@
   X(Alltoall_c) X(Alltoallv_c) X(Alltoallw_c) X(Allgather_c) X(Allgatherv_c) X(Iallreduce_c) X(Allreduce_c)          \
   X(Ireduce_c) X(Reduce_c) X(Ireduce_scatter_block_c) X(Reduce_scatter_block_c) X(Igather_c) X(Gather_c)             \
   X(Igatherv_c) X(Gatherv_c) X(Iscatter_c) X(Scatter_c) X(Iscatterv_c) X(Scatterv_c) X(Ireduce_scatter_c)            \
-  X(Reduce_scatter_c) X(Iscan_c) X(Scan_c) X(Iexscan_c) X(Exscan_c) X(Comm_create_from_group) X(Comm_idup_with_info)
+  X(Reduce_scatter_c) X(Iscan_c) X(Scan_c) X(Iexscan_c) X(Exscan_c)                                                            \
+  X(Ineighbor_alltoall_c) X(Neighbor_alltoall_c) X(Ineighbor_alltoallv_c) X(Neighbor_alltoallv_c)                    \
+  X(Ineighbor_alltoallw_c) X(Neighbor_alltoallw_c) X(Ineighbor_allgather_c) X(Neighbor_allgather_c)                  \
+  X(Ineighbor_allgatherv_c) X(Neighbor_allgatherv_c) X(Comm_create_from_group) X(Comm_idup_with_info)
 #else
 #define OUTRIGGER_INTERCEPTED_MPI4(X)
 #endif
 // clang-format on
 // Of MPI 4.1. Older MPIs have none and no header declares them all: passed on where provided() says so.
 #define OUTRIGGER_INTERCEPTED_MPI41(X) X(Request_get_status_all) X(Request_get_status_any) X(Request_get_status_some)
-// For the report only (report/other_collectives.cpp). The library itself calls some of them by real().
-#define OUTRIGGER_COUNTED_MPI3_FORMS(X, name, lower, ...) X(name) X(I##lower)
-#define OUTRIGGER_COUNTED_MPI3(X)                        \
-  OUTRIGGER_OTHER_CALLS(OUTRIGGER_COUNTED_MPI3_FORMS, X) \
-  OUTRIGGER_BARRIER_CALL(OUTRIGGER_COUNTED_MPI3_FORMS, X) X(Start) X(Startall)
+// The library itself calls some of them by real().
+#define OUTRIGGER_BARRIER_FORMS(X, name, lower, ...) X(name) X(I##lower)
+#define OUTRIGGER_BARRIERS_AND_STARTS(X) OUTRIGGER_BARRIER_CALL(OUTRIGGER_BARRIER_FORMS, X) X(Start) X(Startall)
 // Persistent forms, in every ABI: Open MPI has them since 5.0, and 4.1 under other names (MPIX_X_init).
 #define OUTRIGGER_PERSISTENT_FORM(X, name, ...) X(name##_init)
-#define OUTRIGGER_PERSISTENT(X)                           \
-  OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_PERSISTENT_FORM, X) \
-  OUTRIGGER_OTHER_CALLS(OUTRIGGER_PERSISTENT_FORM, X) X(Barrier_init)
+#define OUTRIGGER_PERSISTENT(X) OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_PERSISTENT_FORM, X) X(Barrier_init)
 #if OUTRIGGER_MPI4
 #define OUTRIGGER_LARGE_PERSISTENT_FORM(X, name, ...) X(name##_init_c)
-#define OUTRIGGER_LARGE_FORMS(X, name, lower, ...) X(name##_c) X(I##lower##_c)
-#define OUTRIGGER_COUNTED_MPI4(X)                               \
-  OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_LARGE_PERSISTENT_FORM, X) \
-  OUTRIGGER_OTHER_CALLS(OUTRIGGER_LARGE_PERSISTENT_FORM, X)     \
-  OUTRIGGER_OTHER_CALLS(OUTRIGGER_LARGE_FORMS, X)
+#define OUTRIGGER_LARGE_PERSISTENT(X) OUTRIGGER_OFFLOADED_CALLS(OUTRIGGER_LARGE_PERSISTENT_FORM, X)
 #else
-#define OUTRIGGER_COUNTED_MPI4(X)
+#define OUTRIGGER_LARGE_PERSISTENT(X)
 #endif
 #define OUTRIGGER_INTERCEPTED(X) \
   OUTRIGGER_INTERCEPTED_MPI3(X)  \
   OUTRIGGER_INTERCEPTED_MPI4(X)  \
-  OUTRIGGER_INTERCEPTED_MPI41(X) OUTRIGGER_COUNTED_MPI3(X) OUTRIGGER_PERSISTENT(X) OUTRIGGER_COUNTED_MPI4(X) X(Abort)
+  OUTRIGGER_INTERCEPTED_MPI41(X) \
+  OUTRIGGER_BARRIERS_AND_STARTS(X) OUTRIGGER_PERSISTENT(X) OUTRIGGER_LARGE_PERSISTENT(X) X(Abort)
 
 // What the library itself uses besides.
 // clang-format off
 #define OUTRIGGER_USED(X)                                                                                            \
-  X(Abort) X(Barrier) X(Cartdim_get) X(Comm_call_errhandler) X(Comm_create_keyval) X(Comm_delete_attr)               \
-  X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_errhandler) X(Comm_get_name) X(Comm_group)            \
-  X(Comm_rank) X(Comm_remote_size) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size) X(Comm_test_inter)           \
-  X(Dist_graph_neighbors_count) X(Errhandler_free) X(Error_class) X(Get_library_version)                             \
-  X(Graph_neighbors_count) X(Grequest_complete) X(Grequest_start) X(Group_free) X(Group_size)                        \
-  X(Group_translate_ranks) X(Ineighbor_alltoall) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Start)                      \
+  X(Abort) X(Barrier) X(Cart_shift) X(Cartdim_get) X(Comm_call_errhandler) X(Comm_create_keyval)                     \
+  X(Comm_delete_attr) X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_errhandler) X(Comm_get_name)      \
+  X(Comm_group) X(Comm_rank) X(Comm_remote_size) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size)                \
+  X(Comm_test_inter) X(Dist_graph_neighbors) X(Dist_graph_neighbors_count) X(Errhandler_free) X(Error_class)         \
+  X(Get_library_version) X(Graph_neighbors) X(Graph_neighbors_count) X(Grequest_complete) X(Grequest_start)          \
+  X(Group_free) X(Group_size) X(Group_translate_ranks) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Start)                \
   X(Status_set_cancelled) X(Status_set_elements) X(Topo_test) X(Type_commit) X(Type_create_hindexed)                 \
   X(Type_create_keyval) X(Type_dup) X(Type_free) X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents)           \
   X(Type_get_envelope) X(Type_get_extent) X(Type_get_true_extent) X(Type_set_attr) X(Type_size_x) X(Unpack)

@@ -48,12 +48,4 @@ struct Counted {
   }
 };
 
-// What the MPI does alone.
-struct PassedOn {
-  template <Call call, class... Words>
-  static int run(const CallSite& site, Words... words) {
-    return site.pass(call, words...);
-  }
-};
-
 }  // namespace outrigger::mpi

@@ -70,7 +70,7 @@ void count_completion(const Operation& operation, const client::OperationResult&
   change_row(*operation.counted, [&](report::LedgerRow& row) {
     for (std::size_t i = 0; i < kReachCount; ++i) row.reached[i] += result.bytes_by_reach[i];
     if (operation.own_block_by_rank) {
-      row.reached[report::kOwnBytes] += operation.receive.bytes_of(operation.comm->me().value());
+      row.reached[report::kOwnBytes] += pair_with(operation.receive, operation.comm->me().value()).bytes;
     }
     row.late += result.late_announcements;
   });

@@ -22,6 +22,8 @@ void Blocks::start(Form form, const void* buffer, std::uint32_t peers) {
   buffer_ = buffer;
   buffer_handed_ = false;
   peers_ = peers;
+  different_ = peers;
+  neighbors_ = nullptr;
   if (!listed()) return;
   counts_.resize(peers);
   offsets_.resize(peers);
@@ -38,11 +40,12 @@ void Blocks::sum_up() {
       dense = dense && (bytes_of(i) == 0 || shape(i).dense_for(counts_[i]));
     }
   } else {
-    total_bytes_ = different() * bytes_of(0);
+    total_bytes_ = different_ * bytes_of(0);
     largest_bytes_ = peers_ == 0 ? 0 : bytes_of(0);
     dense = shape_.dense_for(count_);
   }
-  dense_ = total_bytes_ == 0 || dense;
+  const bool apart = neighbors_ != nullptr && neighbors_->repeats();  // in the buffer, and together where handed over
+  dense_ = total_bytes_ == 0 || (dense && !apart);
 }
 
 void Blocks::set_regular(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
@@ -51,14 +54,29 @@ void Blocks::set_regular(const void* buffer, std::int64_t count, MPI_Datatype ty
   type_ = type;
   shape_ = shape;
   count_ = count;
+  stride_ = count * shape.extent;
   sum_up();
 }
 
 void Blocks::set_shared(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
-                        std::uint32_t peers) {
+                        std::uint32_t peers, const NeighborSide* neighbors) {
   set_regular(buffer, count, type, shape, peers);
   form_ = Form::shared;
+  neighbors_ = neighbors;
+  stride_ = 0;
+  different_ = std::min(1U, peers);
   sum_up();
+}
+
+HandedPair pair_with(const Blocks& blocks, std::uint32_t rank) {
+  const NeighborSide* side = blocks.neighbors();
+  if (side == nullptr) return {rank, blocks.bytes_of(rank)};
+  const auto found = std::ranges::lower_bound(side->ranks, rank);
+  if (found == side->ranks.end() || *found != rank) return {};
+  const auto place = static_cast<std::size_t>(found - side->ranks.begin());
+  HandedPair pair{side->first[place], 0};
+  for (std::uint32_t peer = pair.peer; peer < side->first[place + 1]; ++peer) pair.bytes += blocks.bytes_of(peer);
+  return pair;
 }
 
 void Blocks::end_run(client::Client& client) {
@@ -86,45 +104,62 @@ void Blocks::reset(client::Client* client) {
 
 void Blocks::use_buffer() {
   if (std::exchange(buffer_handed_, true)) return;
-  if (listed()) {
+  if (listed() || neighbors_ != nullptr) {
     extents_.resize(peers_);
     for (std::uint32_t i = 0; i < peers_; ++i) {
       const std::uint64_t bytes = bytes_of(i);
       extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape(i).first, bytes};
     }
-    handed_ = {address_of(buffer_, 0), 0, 0, extents_};
+    hand_over(address_of(buffer_, 0));
   } else if (total_bytes_ != 0) {
-    handed_ = {address_of(buffer_, shape_.first), stride(), bytes_of(0), {}};
+    handed_ = {address_of(buffer_, shape_.first), stride_, bytes_of(0), {}};
   }
 }
 
 bool Blocks::use_staging(client::Client& client) {
   std::uint64_t needed = 0;
   buffer_handed_ = false;
-  if (listed()) {
+  if (listed() || neighbors_ != nullptr) {
     extents_.resize(peers_);
     for (std::uint32_t i = 0; i < peers_; ++i) {
-      extents_[i] = PairExtent{static_cast<std::int64_t>(needed), bytes_of(i)};
-      needed += aligned(bytes_of(i));
+      // Those of one neighbor without a gap.
+      if (neighbors_ == nullptr || i == 0 || neighbors_->rank_of(i) != neighbors_->rank_of(i - 1))
+        needed = aligned(needed);
+      extents_[i] = PairExtent{form_ == Form::shared ? 0 : static_cast<std::int64_t>(needed), bytes_of(i)};
+      needed = form_ == Form::shared ? bytes_of(i) : needed + bytes_of(i);
     }
   } else {
-    needed = aligned(bytes_of(0)) * different();
+    needed = aligned(bytes_of(0)) * different_;
   }
   staging_ = client.allocate_staging(std::max<std::uint64_t>(needed, kStagingAlignment));
   if (staging_ == nullptr) return false;
   const std::uint64_t stride = form_ == Form::regular ? aligned(bytes_of(0)) : 0;
-  if (listed()) {
-    handed_ = {staging_, 0, 0, extents_};
+  if (listed() || neighbors_ != nullptr) {
+    hand_over(staging_);
   } else if (total_bytes_ != 0) {
     handed_ = {staging_, static_cast<std::int64_t>(stride), bytes_of(0), {}};
   }
   return true;
 }
 
+void Blocks::hand_over(const void* base) {
+  handed_ = {base, 0, 0, extents_};
+  if (neighbors_ == nullptr || !neighbors_->repeats()) return;
+  joined_.clear();
+  for (std::size_t i = 0; i < neighbors_->ranks.size(); ++i) {
+    joined_.push_back(PairExtent{extents_[neighbors_->first[i]].offset_bytes, 0});
+    for (std::uint32_t peer = neighbors_->first[i]; peer < neighbors_->first[i + 1]; ++peer) {
+      joined_.back().bytes += extents_[peer].bytes;
+    }
+  }
+  handed_.extents = joined_;
+}
+
 void Blocks::copy(Packing direction, MPI_Comm comm, std::uint32_t skip) {
-  for (std::uint32_t peer = 0; peer < different(); ++peer) {
+  for (std::uint32_t peer = 0; peer < different_; ++peer) {
     if (peer == skip || bytes_of(peer) == 0) continue;
-    const TypedElements elements{address_of(buffer_, offset_of(peer)), count_of(peer), type(peer), shape(peer)};
+    const MPI_Datatype type = form_ == Form::typed ? typed_[peer].type : type_;
+    const TypedElements elements{address_of(buffer_, offset_of(peer)), count_of(peer), type, shape(peer)};
     copy_packed(direction, elements, handed(peer), comm);
   }
 }

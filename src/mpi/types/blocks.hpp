@@ -10,6 +10,7 @@
 
 #include "client/client.hpp"
 #include "mpi/native/abi.hpp"
+#include "mpi/types/neighbor_side.hpp"
 #include "mpi/types/packing.hpp"
 
 namespace outrigger::mpi {
@@ -23,14 +24,24 @@ class Blocks {
   template <class Count, class Displacement>
   void set_irregular(const void* buffer, const Count* counts, const Displacement* displacements, MPI_Datatype type,
                      const TypeShape& shape, std::uint32_t peers);
-  // One block for all peers alike: `count` elements at the buffer.
+  // One block for all peers alike: `count` elements at the buffer. `neighbors`: they are these, each once.
   void set_shared(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
-                  std::uint32_t peers);
+                  std::uint32_t peers, const NeighborSide* neighbors = nullptr);
   // Peer i's block: counts[i] elements of types[i] at displacements[i] bytes from the buffer. All is copied, the types'
   // handles too (see keep_type).
   template <class Count, class Displacement>
   void set_typed(const Job& job, const void* buffer, const Count* counts, const Displacement* displacements,
                  const MPI_Datatype* types, std::uint32_t peers);
+  // A collective of neighbors: block i is what `element` says of the side's place i. Several of one neighbor are handed
+  // over as one, and then never in the buffer itself. The side must outlive this.
+  struct Element {
+    std::int64_t count = 0;
+    std::int64_t offset = 0;  // bytes from the buffer
+    MPI_Datatype type{};
+    TypeShape shape;
+  };
+  template <class ElementOf>
+  void set_neighbors(const NeighborSide& side, const void* buffer, const ElementOf& element);
   // Forgets buffers and type references; keeps the memory of the lists.
   void reset(client::Client* client);
   // Gives back staging memory alone: the blocks are to be used again.
@@ -62,9 +73,14 @@ class Blocks {
   [[nodiscard]] const client::BufferLayout& layout() const { return handed_; }
   // Where peer's block is handed over.
   [[nodiscard]] std::byte* handed(std::uint32_t peer) const {
-    return address_of(handed_.base, static_cast<std::int64_t>(handed_.offset_bytes(peer)));
+    const bool apart = neighbors_ != nullptr;  // the layout is by neighbor
+    return address_of(handed_.base,
+                      apart ? extents_[peer].offset_bytes : static_cast<std::int64_t>(handed_.offset_bytes(peer)));
   }
+  // Blocks; of a collective of neighbors a neighbor may have several.
   [[nodiscard]] std::uint32_t peers() const { return peers_; }
+  // Of a collective of neighbors: who they are; the layout is by their ranks. Else nullptr.
+  [[nodiscard]] const NeighborSide* neighbors() const { return neighbors_; }
 
   // The types must outlive the call that started the operation.
   void keep_type();
@@ -79,28 +95,27 @@ class Blocks {
   [[nodiscard]] bool listed() const { return form_ == Form::irregular || form_ == Form::typed; }
   [[nodiscard]] std::int64_t count_of(std::uint32_t peer) const { return listed() ? counts_[peer] : count_; }
   [[nodiscard]] std::int64_t offset_of(std::uint32_t peer) const {
-    return listed() ? offsets_[peer] : static_cast<std::int64_t>(peer) * stride();
+    return listed() ? offsets_[peer] : static_cast<std::int64_t>(peer) * stride_;
   }
-  // Regular: from one block to the next in the buffer.
-  [[nodiscard]] std::int64_t stride() const { return form_ == Form::shared ? 0 : count_ * shape_.extent; }
-  // The first peers whose blocks, together, are all there are.
-  [[nodiscard]] std::uint32_t different() const { return form_ == Form::shared ? std::min(1U, peers_) : peers_; }
   [[nodiscard]] const TypeShape& shape(std::uint32_t peer) const {
     return form_ == Form::typed ? typed_[peer].shape : shape_;
   }
-  [[nodiscard]] MPI_Datatype type(std::uint32_t peer) const { return form_ == Form::typed ? typed_[peer].type : type_; }
   void start(Form form, const void* buffer, std::uint32_t peers);
   void sum_up();
+  void hand_over(const void* base);
 
   const void* buffer_ = nullptr;
   MPI_Datatype type_{};
   TypeShape shape_;
   std::uint32_t peers_ = 0;
+  const NeighborSide* neighbors_ = nullptr;
   Form form_ = Form::regular;
   bool dense_ = false;
   bool type_kept_ = false;
   bool buffer_handed_ = false;  // `handed_` is in the buffer
   std::int64_t count_ = 0;
+  std::int64_t stride_ = 0;      // regular: bytes from one block to the next in the buffer
+  std::uint32_t different_ = 0;  // the first peers whose blocks, together, are all there are
   std::uint64_t total_bytes_ = 0;
   std::uint64_t largest_bytes_ = 0;
   std::vector<std::int64_t> counts_;   // listed: elements per peer
@@ -109,8 +124,35 @@ class Blocks {
   void* staging_ = nullptr;
   bool staging_handed_over_ = false;
   client::BufferLayout handed_;      // in the buffer or staging
-  std::vector<PairExtent> extents_;  // listed: its
+  std::vector<PairExtent> extents_;  // listed, or of neighbors: its
+  std::vector<PairExtent> joined_;   // the same by neighbor, where one has several
 };
+
+template <class ElementOf>
+void Blocks::set_neighbors(const NeighborSide& side, const void* buffer, const ElementOf& element) {
+  const auto blocks = static_cast<std::uint32_t>(side.places.size());
+  start(Form::typed, buffer, blocks);
+  neighbors_ = &side;
+  for (std::uint32_t i = 0; i < blocks; ++i) {
+    const Element here = element(side.places[i]);
+    counts_[i] = here.count;
+    offsets_[i] = here.offset;
+    typed_[i] = Typed{here.type, here.shape};
+  }
+  sum_up();
+}
+
+// The rank in the group that peer's block is for, or from.
+[[nodiscard]] inline std::uint32_t rank_of(const Blocks& blocks, std::uint32_t peer) {
+  return blocks.neighbors() == nullptr ? peer : blocks.neighbors()->rank_of(peer);
+}
+
+// All that is handed over for a rank of the group, or from it, in one piece.
+struct HandedPair {
+  std::uint32_t peer = 0;  // the first of its blocks
+  std::uint64_t bytes = 0;
+};
+[[nodiscard]] HandedPair pair_with(const Blocks& blocks, std::uint32_t rank);
 
 template <class Count, class Displacement>
 void Blocks::set_irregular(const void* buffer, const Count* counts, const Displacement* displacements,

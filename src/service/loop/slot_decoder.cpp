@@ -71,18 +71,48 @@ std::optional<std::string> problem_of_blocks(const fabric::RankMemory& memory, c
   return std::nullopt;
 }
 
+constexpr const char* kNoExtents = "the extents are not in the rank's shared memory";
+
+std::optional<std::string> decode_extents(const SlotLayout& layout, std::uint32_t group_size,
+                                          const fabric::RankMemory& memory, engine::BlockLayout& decoded) {
+  const PairExtent* shared = shared_array<PairExtent>(memory, layout.extents, group_size);
+  if (shared == nullptr) return kNoExtents;
+  decoded.extents.resize(group_size);
+  std::memcpy(decoded.extents.data(), shared, group_size * sizeof(PairExtent));
+  return problem_of_blocks(memory, layout.base, decoded.extents);
+}
+
+std::optional<std::string> decode_neighbors(const SlotLayout& layout, std::uint32_t group_size,
+                                            const fabric::RankMemory& memory, engine::BlockLayout& decoded) {
+  const std::uint32_t count = layout.extents.count;
+  if (count > group_size) return "more neighbors than the group has ranks";
+  const auto* shared = shared_array<NeighborExtent>(memory, layout.extents, count);
+  if (shared == nullptr) return kNoExtents;
+  decoded.extents.resize(group_size);
+  decoded.neighbors.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    NeighborExtent neighbor;
+    std::memcpy(&neighbor, shared + i, sizeof(neighbor));
+    const GroupRank rank{neighbor.rank};
+    if (neighbor.rank >= group_size) return "a neighbor that is not in the group";
+    if (!decoded.neighbors.empty() && rank <= decoded.neighbors.back()) return "neighbors that are not in order";
+    decoded.neighbors.push_back(rank);
+    decoded.extents[neighbor.rank] = neighbor.block;
+  }
+  return problem_of_blocks(memory, layout.base, decoded.extents);
+}
+
 Result<engine::BlockLayout> decode_layout(const SlotLayout& layout, const std::string& side, WorldRank rank,
-                                          std::uint32_t group_size, const fabric::RankMemory& memory) {
+                                          const SlotRequestBody& body, const fabric::RankMemory& memory) {
+  const std::uint32_t group_size = body.group_size;
+  const bool of_neighbors = is_of_neighbors(static_cast<Collective>(body.collective));
   engine::BlockLayout decoded;
   decoded.base = MemoryRef{rank, RegionId{layout.base.region}, layout.base.address};
   std::optional<std::string> problem;
   if (layout.extents.region != 0) {
-    const PairExtent* shared = shared_array<PairExtent>(memory, layout.extents, group_size);
-    if (shared == nullptr) return Error{side + ": the extents are not in the rank's shared memory"};
-    decoded.extents.resize(group_size);
-    std::memcpy(decoded.extents.data(), shared, group_size * sizeof(PairExtent));
-    problem = problem_of_blocks(memory, layout.base, decoded.extents);
-  } else {
+    problem = of_neighbors ? decode_neighbors(layout, group_size, memory, decoded)
+                           : decode_extents(layout, group_size, memory, decoded);
+  } else if (!of_neighbors) {  // else there are none
     decoded.stride_bytes = layout.stride_bytes;
     decoded.block_bytes = layout.block_bytes;
     problem = problem_of_blocks(memory, layout, group_size);
@@ -159,12 +189,11 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   if (marks == nullptr) return Error{"the delivered marks are not in the rank's shared memory"};
   Result<Members> members = decode_members(body, rank, memory, groups);
   if (!members) return Error{members.error()};
-  Result<engine::BlockLayout> send = decode_layout(body.send, "send", rank, body.group_size, memory);
+  Result<engine::BlockLayout> send = decode_layout(body.send, "send", rank, body, memory);
   if (!send) return Error{send.error()};
   const bool by_parts = static_cast<Collective>(body.collective) == Collective::ireduce_scatter;
-  Result<engine::BlockLayout> receive = by_parts
-                                            ? decode_part(body.receive, rank, body.group_size, memory)
-                                            : decode_layout(body.receive, "receive", rank, body.group_size, memory);
+  Result<engine::BlockLayout> receive = by_parts ? decode_part(body.receive, rank, body.group_size, memory)
+                                                 : decode_layout(body.receive, "receive", rank, body, memory);
   if (!receive) return Error{receive.error()};
 
   engine::PostedOperation operation;

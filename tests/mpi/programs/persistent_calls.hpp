@@ -38,6 +38,8 @@ struct Calls {
                           MPI_Info, MPI_Request*);
   using Scatterv = int (*)(const void*, const int*, const int*, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm,
                            MPI_Info, MPI_Request*);
+  using NeighborAlltoallw = int (*)(const void*, const int*, const MPI_Aint*, const MPI_Datatype*, void*, const int*,
+                                    const MPI_Aint*, const MPI_Datatype*, MPI_Comm, MPI_Info, MPI_Request*);
   using Barrier = int (*)(MPI_Comm, MPI_Info, MPI_Request*);
 
   Regular alltoall = look_up<Regular>("Alltoall_init");
@@ -57,11 +59,17 @@ struct Calls {
   Rooted scatter = look_up<Rooted>("Scatter_init");
   Scatterv scatterv = look_up<Scatterv>("Scatterv_init");
   Barrier barrier = look_up<Barrier>("Barrier_init");
+  Regular neighbor_alltoall = look_up<Regular>("Neighbor_alltoall_init");
+  Alltoallv neighbor_alltoallv = look_up<Alltoallv>("Neighbor_alltoallv_init");
+  NeighborAlltoallw neighbor_alltoallw = look_up<NeighborAlltoallw>("Neighbor_alltoallw_init");
+  Regular neighbor_allgather = look_up<Regular>("Neighbor_allgather_init");
+  Allgatherv neighbor_allgatherv = look_up<Allgatherv>("Neighbor_allgatherv_init");
 
   [[nodiscard]] bool there() const {
     return alltoall && alltoallv && alltoallw && allgather && allgatherv && bcast && allreduce && reduce &&
            reduce_scatter_block && reduce_scatter && scan && exscan && gather && gatherv && scatter && scatterv &&
-           barrier;
+           barrier && neighbor_alltoall && neighbor_alltoallv && neighbor_alltoallw && neighbor_allgather &&
+           neighbor_allgatherv;
   }
 };
 

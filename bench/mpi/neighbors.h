@@ -1,0 +1,21 @@
+// The workloads of neighbors on a grid of two dimensions: what a stencil exchanges. At the grid's borders there is
+// nobody.
+#pragma once
+
+#include <mpi.h>
+#include <stdbool.h>
+
+#include "workload.h"
+
+enum { kNeighbors = 4 };
+
+bool is_of_neighbors(Collective collective);
+// A grid of the communicator's ranks, in their order. Collective.
+MPI_Comm grid_open(MPI_Comm comm);
+// Whose block is received at the place; MPI_PROC_NULL: nobody's.
+int neighbor_at(MPI_Comm grid, int place);
+
+int neighbor_blocks_sent(const Workload* workload);
+
+void neighbor_post(const Workload* workload, MPI_Comm grid, MPI_Request* request);
+void neighbor_run(const Workload* workload, MPI_Comm grid);
