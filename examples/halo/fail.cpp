@@ -1,0 +1,16 @@
+#include "fail.hpp"
+
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace halo {
+
+void fail(std::string_view message) {
+  std::fprintf(stderr, "halo: %.*s\n", static_cast<int>(message.size()), message.data());
+  MPI_Abort(MPI_COMM_WORLD, 2);
+  std::abort();
+}
+
+}  // namespace halo
