@@ -128,7 +128,8 @@ def must_have_become_native(result) -> None:
 
 
 @pytest.mark.parametrize(
-    "collective", ("ialltoallv", "ibcast", "iallreduce", "igather", "ibarrier", "ireduce_scatter", "iscan")
+    "collective",
+    ("ialltoallv", "ibcast", "iallreduce", "igather", "ibarrier", "ireduce_scatter", "iscan", "ineighbor_alltoallv"),
 )
 def test_one_that_dies_three_times_at_an_operation_is_followed_by_a_careful_one(offload, collective):
     if offload.pretend_nodes > 1:

@@ -168,6 +168,34 @@ void rooted_errors(const Arguments& a) {
   scatter("scatter: root beyond the group", 1, MPI_INT, size);
 }
 
+// On a ring, and where there is no topology.
+void neighbor_errors(const Arguments& a) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm ring = MPI_COMM_NULL;
+  const int periodic = 1;
+  MPI_Cart_create(a.c, 1, &size, &periodic, 0, &ring);
+  MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
+  const std::vector<int> negative{1, -1};
+  const std::vector<int> ones{1, 1};
+  const std::vector<int> places{0, 0};
+  const int* n = negative.data();
+  const int* k = ones.data();
+  const int* d = places.data();
+  report("neighbors: no topology", MPI_Ineighbor_alltoall(a.s, 1, MPI_INT, a.r, 1, MPI_INT, a.c, &request));
+  report("neighbors: no topology", MPI_Neighbor_allgather(a.s, 1, MPI_INT, a.r, 1, MPI_INT, a.c));
+  report("neighbors: negative count", MPI_Ineighbor_alltoall(a.s, -1, MPI_INT, a.r, 1, MPI_INT, ring, &request));
+  report("neighbors: negative count", MPI_Ineighbor_allgather(a.s, -1, MPI_INT, a.r, 1, MPI_INT, ring, &request));
+  report("neighbors: null type", MPI_Ineighbor_alltoall(a.s, 1, MPI_DATATYPE_NULL, a.r, 1, MPI_INT, ring, &request));
+  report("neighbors: null type", MPI_Neighbor_allgather(a.s, 1, MPI_INT, a.r, 1, MPI_DATATYPE_NULL, ring));
+  report("neighbors, v: negative count",
+         MPI_Ineighbor_alltoallv(a.s, n, d, MPI_INT, a.r, k, d, MPI_INT, ring, &request));
+  report("neighbors, v: uncommitted type",
+         MPI_Ineighbor_alltoallv(a.s, k, d, a.uncommitted, a.r, k, d, MPI_INT, ring, &request));
+  report("neighbors: null communicator",
+         MPI_Ineighbor_alltoall(a.s, 1, MPI_INT, a.r, 1, MPI_INT, MPI_COMM_NULL, &request));
+  MPI_Comm_free(&ring);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -215,6 +243,7 @@ int main(int argc, char** argv) {
   bcast_errors(arguments);
   reduce_errors(arguments);
   rooted_errors(arguments);
+  neighbor_errors(arguments);
   still_works(communicator);
 
   // The communicator's own handler is called, once for each error.

@@ -41,6 +41,7 @@ using Random = std::mt19937_64;
 
 int rank = 0;
 int size = 0;
+MPI_Comm ring = MPI_COMM_NULL;  // of all ranks, in their order: each has the one before and the one after as neighbors
 
 enum class Kind {
   alltoall,
@@ -57,6 +58,7 @@ enum class Kind {
   scatter,
   scatterv,
   barrier,
+  neighbor_alltoallv,
   allreduce,
   allreduce_in_place,
   reduce,
@@ -65,7 +67,7 @@ enum class Kind {
   scan,
   exscan
 };
-constexpr int kKinds = 21;
+constexpr int kKinds = 22;
 int kinds = kKinds;  // that are used
 
 [[noreturn]] void fail(const char* what, Kind kind, int count) {
@@ -129,6 +131,9 @@ class Operation {
   static void fill(std::vector<int>& buffer, int at, int count, std::uint64_t number, int to) {
     for (int i = 0; i < count; ++i) buffer[static_cast<std::size_t>(at + i)] = value(number, rank, to, i);
   }
+
+  // At the places of the ring's neighbors.
+  [[nodiscard]] static std::array<int, 2> neighbors() { return {(rank + size - 1) % size, (rank + 1) % size}; }
 
   void post(MPI_Comm comm, std::size_t all) {
     const int* counts = counts_.data();
@@ -203,6 +208,15 @@ class Operation {
         }
         return;
       case Kind::barrier: MPI_Ibarrier(comm, &request_); return;
+      case Kind::neighbor_alltoallv:
+        counts_ = {count_, count_};
+        places_ = {0, count_};
+        send_.assign(2 * static_cast<std::size_t>(count_), -2);
+        receive_.assign(send_.size(), -1);
+        for (const std::size_t i : {0, 1}) fill(send_, places_[i], count_, number_, neighbors()[i]);
+        MPI_Ineighbor_alltoallv(send_.data(), counts_.data(), places_.data(), MPI_INT, receive_.data(), counts_.data(),
+                                places_.data(), MPI_INT, comm, &request_);
+        return;
       case Kind::allreduce:
         contribute(send_, count_);
         MPI_Iallreduce(send_.data(), receive_.data(), count_, MPI_INT, MPI_SUM, comm, &request_);
@@ -253,8 +267,17 @@ class Operation {
     }
   }
 
+  void check_neighbors() const {
+    for (std::size_t i = 0; i < receive_.size(); ++i) {
+      const std::size_t place = i / static_cast<std::size_t>(count_);
+      const int at = static_cast<int>(i % static_cast<std::size_t>(count_));
+      if (receive_[i] != value(number_, neighbors()[place], rank, at)) fail("WRONG DATA", kind_, count_);
+    }
+  }
+
   void check() const {
     if (reduces()) return check_sum();
+    if (kind_ == Kind::neighbor_alltoallv) return check_neighbors();
     if (kind_ == Kind::barrier || (gathers_at_root() && rank != root_)) return;
     const bool from_root = kind_ == Kind::bcast || scatters();
     const int first = from_root ? root_ : 0;
@@ -313,7 +336,7 @@ std::uint64_t hold(int seconds) {
   std::deque<std::unique_ptr<Operation>> outstanding;
   const auto post = [&](int count) {
     for (int kind = 0; kind < kinds; ++kind) {
-      outstanding.push_back(std::make_unique<Operation>(MPI_COMM_WORLD, static_cast<Kind>(kind), count, 0, ++number));
+      outstanding.push_back(std::make_unique<Operation>(ring, static_cast<Kind>(kind), count, 0, ++number));
     }
   };
   const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
@@ -331,10 +354,10 @@ std::uint64_t go(const std::string& mode, int seconds, Random random) {
   MPI_Comm second = MPI_COMM_NULL;
   std::deque<std::unique_ptr<Operation>> outstanding;
   do {
-    if (second == MPI_COMM_NULL) MPI_Comm_dup(MPI_COMM_WORLD, &second);
+    if (second == MPI_COMM_NULL) MPI_Comm_dup(ring, &second);
     for (int i = 0; i < 12; ++i) {
       const auto kind = static_cast<Kind>(random() % static_cast<unsigned>(kinds));
-      const MPI_Comm comm = random() % 3 == 0 && mode != "ordered" ? second : MPI_COMM_WORLD;
+      const MPI_Comm comm = random() % 3 == 0 && mode != "ordered" ? second : ring;
       const int count = some_count(random);
       const int root = static_cast<int>(random() % static_cast<unsigned>(size));
       outstanding.push_back(std::make_unique<Operation>(comm, kind, count, root, ++number));
@@ -365,11 +388,14 @@ int main(int argc, char** argv) {
   const int seconds = argc > 2 ? std::atoi(argv[2]) : 2;
   const auto seed = static_cast<std::uint64_t>(argc > 3 ? std::atoll(argv[3]) : 1);
   if (argc > 4 && std::string(argv[4]) == "moves") kinds = static_cast<int>(Kind::allreduce);
-  Operation(MPI_COMM_WORLD, Kind::alltoall, 1000, 0, 0).wait();
+  const int periodic = 1;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring);
+  Operation(ring, Kind::alltoall, 1000, 0, 0).wait();
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) std::printf("restarted: ready\n");
   std::fflush(stdout);
   const std::uint64_t operations = mode == "holding" ? hold(seconds) : go(mode, seconds, Random(seed));
+  MPI_Comm_free(&ring);
   if (rank == 0) std::printf("restarted: %llu operations\n", static_cast<unsigned long long>(operations));
   MPI_Finalize();
   return 0;
