@@ -88,16 +88,18 @@ NeighborOrder ask_native(const Job& job, Topology topology, Collective collectiv
 }
 
 // By collective, topology and form; 0: not known yet.
-constinit std::array<std::atomic<std::uint8_t>, 3 * 4 * 2> known_orders{};
+constexpr std::size_t kExchanges = 3;  // whose blocks differ
+constexpr std::size_t kTopologies = 4;
+constinit std::array<std::atomic<std::uint8_t>, kExchanges * kTopologies * 2> known_orders{};
 constinit std::mutex asking;  // collectives on one communicator
 
 }  // namespace
 
 NeighborOrder native_order(const Job& job, Topology topology, Collective collective, bool blocking) {
   const std::size_t exchanges = index_of(collective) - index_of(Collective::ineighbor_alltoall);
-  if (exchanges >= 3) return NeighborOrder::in_turn;
+  if (exchanges >= kExchanges) return NeighborOrder::in_turn;
   std::atomic<std::uint8_t>& known =
-      known_orders[(exchanges * 4 + static_cast<std::size_t>(topology)) * 2 + (blocking ? 1 : 0)];
+      known_orders[(exchanges * kTopologies + static_cast<std::size_t>(topology)) * 2 + (blocking ? 1 : 0)];
   std::uint8_t order = known.load(std::memory_order_acquire);
   if (order == 0) {
     const std::scoped_lock lock(asking);

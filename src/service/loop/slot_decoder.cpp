@@ -122,10 +122,10 @@ Result<engine::BlockLayout> decode_layout(const SlotLayout& layout, const std::s
 }
 
 // Of what an ireduce_scatter receives: one block, in place of whose stride stands where in the vector it begins.
-Result<engine::BlockLayout> decode_part(SlotLayout layout, WorldRank rank, std::uint32_t group_size,
-                                        const fabric::RankMemory& memory) {
+Result<engine::BlockLayout> decode_part(const SlotRequestBody& body, WorldRank rank, const fabric::RankMemory& memory) {
+  SlotLayout layout = body.receive;
   layout.stride_bytes = 0;
-  return decode_layout(layout, "receive", rank, group_size, memory);
+  return decode_layout(layout, "receive", rank, body, memory);
 }
 
 Result<Members> decode_members(const SlotRequestBody& body, WorldRank rank, const fabric::RankMemory& memory,
@@ -192,8 +192,8 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   Result<engine::BlockLayout> send = decode_layout(body.send, "send", rank, body, memory);
   if (!send) return Error{send.error()};
   const bool by_parts = static_cast<Collective>(body.collective) == Collective::ireduce_scatter;
-  Result<engine::BlockLayout> receive = by_parts ? decode_part(body.receive, rank, body.group_size, memory)
-                                                 : decode_layout(body.receive, "receive", rank, body, memory);
+  Result<engine::BlockLayout> receive =
+      by_parts ? decode_part(body, rank, memory) : decode_layout(body.receive, "receive", rank, body, memory);
   if (!receive) return Error{receive.error()};
 
   engine::PostedOperation operation;
