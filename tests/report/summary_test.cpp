@@ -124,7 +124,8 @@ TEST(Summary, CollectivesHaveBothFormsButNotWhatNobodyAskedFor) {
   nonblocking.offloaded = 4;
   native(nonblocking, NativeReason::switched_off) = 1;
   nonblocking.post_ns = kSecond;
-  add_row(ledger, {CollectiveCall::neighbor_alltoall, CallForm::blocking}, 9);
+  LedgerRow& not_asked_for = add_row(ledger, {CollectiveCall::neighbor_alltoall, CallForm::blocking}, 9);
+  native(not_asked_for, NativeReason::blocking_form) = 9;
   Summary summary;
   ASSERT_TRUE(add_ledger(summary, ledger.bytes(), 2 * kSecond));
   EXPECT_EQ(summary.calls.size(), 3U);
