@@ -142,6 +142,27 @@ void reduce_errors(const Arguments& a) {
   if (on_open_mpi()) scatter("reduce_scatter_block: negative count", -1, MPI_INT, MPI_SUM);
   scatter("reduce_scatter_block: null type", 1, MPI_DATATYPE_NULL, MPI_SUM);
   scatter("reduce_scatter_block: operation of other types", 1, MPI_FLOAT, MPI_BAND);
+  const auto parts = [&](const char* what, const int* counts, MPI_Datatype type, MPI_Op op) {
+    report(what, MPI_Ireduce_scatter(a.s, a.r, counts, type, op, a.c, &request));
+    report(what, MPI_Reduce_scatter(a.s, a.r, counts, type, op, a.c));
+  };
+  if (on_open_mpi()) parts("reduce_scatter: negative count", a.negative, MPI_INT, MPI_SUM);
+  parts("reduce_scatter: null type", a.k, MPI_DATATYPE_NULL, MPI_SUM);
+  parts("reduce_scatter: operation of other types", a.k, MPI_FLOAT, MPI_BAND);
+}
+
+void prefix_errors(const Arguments& a) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto both = [&](const char* what, int count, MPI_Datatype type, MPI_Op op) {
+    report(what, MPI_Iscan(a.s, a.r, count, type, op, a.c, &request));
+    report(what, MPI_Scan(a.s, a.r, count, type, op, a.c));
+    report(what, MPI_Iexscan(a.s, a.r, count, type, op, a.c, &request));
+    report(what, MPI_Exscan(a.s, a.r, count, type, op, a.c));
+  };
+  if (on_open_mpi()) both("prefix: negative count", -1, MPI_INT, MPI_SUM);
+  both("prefix: null type", 1, MPI_DATATYPE_NULL, MPI_SUM);
+  both("prefix: null operation", 1, MPI_INT, MPI_OP_NULL);
+  both("prefix: operation of other types", 1, MPI_FLOAT, MPI_BAND);
 }
 
 void rooted_errors(const Arguments& a) {
@@ -242,6 +263,7 @@ int main(int argc, char** argv) {
   alltoallw_errors(arguments);
   bcast_errors(arguments);
   reduce_errors(arguments);
+  prefix_errors(arguments);
   rooted_errors(arguments);
   neighbor_errors(arguments);
   still_works(communicator);
