@@ -20,16 +20,21 @@ std::optional<SpId> ask_maker(const Membership& group, const Segment& piece, std
   return hop == 0 ? std::optional(group.service_of(piece.source)) : std::nullopt;
 }
 
-// The result of a single contribution.
-Task copy_first(Operation& operation, SegmentedBlock& result, std::uint32_t index) {
+// Of one contribution, or of two: the result before these is but the first.
+Task begin_chain(Operation& operation, SegmentedBlock& result, std::uint32_t index) {
   LocalRank& rank = result.rank();
   const Segment piece = result.segment(index);
   Fetch own(operation.replicas(), rank, piece, kAtSource);
   co_await own.located();
   co_await operation.enter_window(rank);
-  const Block from = contribution(rank, group_rank(0), piece);
+  const std::vector<Block> from = contributions(rank, operands_of(rank), piece);
   const Block to = own.to();
-  const fabric::MoveOutcome outcome = co_await operation.move(from, to);
+  fabric::MoveOutcome outcome;
+  if (from.size() == 1) {
+    outcome = co_await operation.move(from.front(), to);
+  } else {
+    outcome = co_await reduce(operation, rank, from, to);
+  }
   operation.leave_window(rank);
   own.moved(outcome);
   result.end(index, outcome);
@@ -61,7 +66,7 @@ Task extend_previous(Operation& operation, SegmentedBlock& result, std::uint32_t
 }
 
 Task get_prefix(Operation& operation, SegmentedBlock& result, std::uint32_t index, Route route) {
-  return operands_of(result.rank()) == 1 ? copy_first(operation, result, index)
+  return operands_of(result.rank()) <= 2 ? begin_chain(operation, result, index)
                                          : extend_previous(operation, result, index, route);
 }
 

@@ -13,6 +13,9 @@
 //     piece 0  A0  ──▶  A0+B0  ══▶  A0+B0+C0  ──▶  A0+B0+C0+D0
 //     piece 1  A1  ──▶  A1+B1  ══▶  A1+B1+C1  ──▶  A1+B1+C1+D1      one step behind
 //
+// The second rank's is made of both contributions, whatever the first has done: that is as much work, and one step
+// less.
+//
 // Order: that of group ranks, always: ((A + B) + C) + D, the same bits wherever ranks are.
 // Ranks that are not side by side on nodes: each step between ranks of two nodes crosses the network, whatever its
 // direction; so a group dealt to the nodes by turns crosses it p - 1 times.
@@ -21,9 +24,10 @@
 //
 // Per local rank, group of p, s service processes with members; a vector in pieces of about `segment_bytes`:
 //     announcements   s - 1 (each 108 bytes; 16 bytes a rank more to a service process with ranks before and after it)
-//     rounds          p + pieces - 1 steps until the last rank has all
-//     reductions      one of each piece, of two operands: a contribution is read once in all, a result once by the
-//                     rank after it
+//     rounds          p + pieces - 2 steps until the last rank has all
+//     reductions      one of each piece, of two operands: a contribution is read once in all (the first twice), a
+//     result
+//                     once by the rank after it
 //     on the wire     the vector where the rank before is on another node; per piece from another service process a
 //                     replica request (52 bytes), answer (76), done (44); a release (52) for each rank before it that
 //                     another service process serves
