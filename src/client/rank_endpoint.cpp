@@ -54,7 +54,7 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
       courses_(lock_, segment_.view(), posts_, doorbell_, control_),
       heap_(lock_, regions_),
       lending_(lock_, header(), doorbell_, welcome_, parts.lending),
-      calls_(header(), lock_) {
+      calls_(header(), lock_, control_, regions_, doorbell_) {
   const auto base = reinterpret_cast<std::uintptr_t>(segment_.view().base());
   header().rank_base_address.store(base, std::memory_order_release);
   if (network_) calls_.start(*network_);
@@ -69,7 +69,7 @@ void RankEndpoint::shut_down() {
     abandoned = posts_.abandon();
   }
   calls_.stop();
-  if (network_) network_->leave(header());
+  if (network_ && network_->open()) network_->leave(header());
   regions_.deregister();
   network_.reset();
   lending_.stop();  // copies write to the program's memory and read the segment
@@ -83,7 +83,7 @@ void RankEndpoint::shut_down() {
 
 // Service processes hear of it by the keeper, or, where that has died, see it in the segment.
 void RankEndpoint::leave() {
-  if (control_.goodbye() || network_) return;
+  if (control_.goodbye() || !doorbell_.rings_here()) return;
   header().rank_base_address.store(0, std::memory_order_seq_cst);
   doorbell_.ring();
 }
@@ -244,7 +244,7 @@ void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) {
     if (posts_.waits_for_growth()) at_most = std::min(at_most, kSleepWhileGrowing);
     doorbell_.unlock_and_ring(lock);
   }
-  if (network_) at_most = std::min(at_most, kSleepWithDpu);
+  if (network_ && network_->open()) at_most = std::min(at_most, kSleepWithDpu);
   // The service process counts the completion, or asks for help, and then looks whether somebody sleeps; here it is the
   // other way round.
   shared.rank_sleeping.fetch_add(1, std::memory_order_seq_cst);

@@ -107,7 +107,7 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
   const ProbePointer probe_;
   XpmemSegment xpmem_;
   MappedSegment segment_;
-  std::unique_ptr<RankNetwork> network_;  // of a DPU
+  std::unique_ptr<RankNetwork> network_;  // of a DPU, also after that has been left
   ControlChannel control_;
   Doorbell doorbell_;
   Regions regions_;

@@ -49,6 +49,12 @@
 //
 //    |                            | take_place {sp, epoch} ---------------->|   then as one that has been started again
 //
+// And when nobody can take its place there, or the DPU is lost, service processes of the host take all places:
+//
+//    |<-- leave_dpu + segment fd, doorbell fd                             |   and SegmentHeader::dpu_calls says so
+//    | (shuts its network) region_add + fd, of what it has beside its segment for service processes
+//    | left_dpu ----------------->| as for any that are started again ---->|   on the host, once all ranks have left
+//
 // One message, one packet: a fixed struct, the descriptors as SCM_RIGHTS. A packet of the wrong size, an unknown kind,
 // a wrong version, an unexpected number of descriptors or a field out of range costs its sender the connection.
 #pragma once
@@ -116,6 +122,8 @@ enum class ControlKind : std::uint32_t {
   peer_silent = 30,
   peer_watched = 31,
   take_place = 32,
+  leave_dpu = 33,
+  left_dpu = 34,
 };
 
 // How the service processes of the node can touch a rank's memory.
@@ -188,6 +196,8 @@ struct ConfigureBody {
   std::uint64_t cache_bytes = 0;      // of the node's largest last-level cache; 0: not known
   std::uint32_t attach_limit_ms = 0;  // on a DPU: from connecting to a rank until its memory is reached
   std::uint32_t process = 0;          // on a DPU: counts all that have been started for this host
+  std::uint32_t instead_of_dpu = 0;   // 1: in the place of one on a DPU, where those of other nodes may be
+  std::uint32_t reserved = 0;
   Secret dpu_secret{};  // what the job's DPUs were started with, which no network carries; zeros: it has none
   std::array<char, kTransportsBytes> transports{};  // that UCX may use; a process with a setting of its own keeps that
 };

@@ -98,7 +98,8 @@ Result<std::optional<ParsedDpuFrame>> parse_dpu_frame(std::span<const std::byte>
   return std::optional<ParsedDpuFrame>(std::move(parsed));
 }
 
-DpuLink::DpuLink(UniqueFd socket) : socket_(std::move(socket)), heard_(Clock::now()), spoke_(heard_), ticked_(heard_) {
+DpuLink::DpuLink(UniqueFd socket)
+    : socket_(std::move(socket)), heard_(Clock::now()), last_came_(heard_), spoke_(heard_), ticked_(heard_) {
   const int on = 1;
   (void)::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
@@ -126,6 +127,10 @@ void DpuLink::fail(std::string problem) {
   socket_.reset();
 }
 
+void DpuLink::broken(int error) {
+  fail(std::string("the connection broke: ") + std::strerror(error));
+}
+
 void DpuLink::send(DpuFrameKind kind, std::uint32_t sp, std::span<const std::byte> packet,
                    std::span<const std::byte> attached) {
   if (!open()) return;
@@ -143,7 +148,7 @@ void DpuLink::flush() {
     } else if (errno == EAGAIN) {
       return;
     } else if (errno != EINTR) {
-      return fail(std::string("the connection broke: ") + std::strerror(errno));
+      return broken(errno);
     }
   }
   outgoing_.clear();
@@ -159,12 +164,14 @@ void DpuLink::work(Clock::time_point now) {
     incoming_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got > 0) {
       heard_ = now;
+      last_came_ = now;
     } else if (got == 0) {
+      ended_by_other_ = true;
       return fail("the connection was closed");
     } else if (errno == EAGAIN) {
       return;
     } else if (errno != EINTR) {
-      return fail(std::string("the connection broke: ") + std::strerror(errno));
+      return broken(errno);
     }
   }
 }

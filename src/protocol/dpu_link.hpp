@@ -98,6 +98,8 @@ constexpr std::uint32_t dpu_stand_by(std::uint32_t process) {
 inline constexpr std::size_t kMaxDpuPacketBytes = 1024;
 inline constexpr std::size_t kMaxDpuAttachedBytes = 256U << 20;
 inline constexpr std::chrono::seconds kDpuSilence{5};  // after which the other end counts as lost
+// Service processes on a DPU work only so long after `outriggerd dpu` has looked at them last.
+inline constexpr std::chrono::milliseconds kDpuWorkAfterLook{1500};
 
 [[nodiscard]] std::vector<std::byte> encode_dpu_frame(DpuFrameKind kind, std::uint32_t sp,
                                                       std::span<const std::byte> packet,
@@ -132,6 +134,8 @@ class DpuLink {
   [[nodiscard]] bool open() const { return socket_.valid(); }
   [[nodiscard]] int fd() const { return socket_.get(); }
   void close() { socket_.reset(); }
+  // It was closed in order there, by the process or, as it has ended, by its system.
+  [[nodiscard]] bool ended_by_other() const { return ended_by_other_; }
   // Why it was closed.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
@@ -144,21 +148,26 @@ class DpuLink {
   [[nodiscard]] std::optional<DpuFrame> next();
   // Until the other end counts as lost; kDpuSilence unless told otherwise.
   void allow_silence(std::chrono::milliseconds limit) { silence_ = std::max<Clock::duration>(limit, kDpuSilence); }
+  // The other end has been there then, and so long after that it does not take this one for lost.
+  [[nodiscard]] Clock::time_point holds_until() const { return last_came_ + silence_; }
   // A sign of life when it is time for one; closes a connection whose other end has been silent for too long, of which
   // only the time counts in which this end looked. To be called every second or so, after work().
   void tick(Clock::time_point now);
 
  private:
   void fail(std::string problem);
+  void broken(int error);
   void flush();
 
   UniqueFd socket_;
   std::string problem_;
+  bool ended_by_other_ = false;
   std::vector<std::byte> outgoing_;
   std::size_t sent_ = 0;
   std::vector<std::byte> incoming_;
   std::size_t taken_ = 0;
-  Clock::time_point heard_;
+  Clock::time_point heard_;      // later than that, where this end has stood still
+  Clock::time_point last_came_;  // anything
   Clock::time_point spoke_;
   Clock::time_point ticked_;
   Clock::duration silence_ = kDpuSilence;

@@ -200,6 +200,7 @@ constexpr std::uint32_t proof_of(std::uint32_t process, std::uint32_t of_rank_qu
 // SegmentHeader::dpu_calls.
 inline constexpr std::uint32_t kDpuCalls = 1U << 0;
 inline constexpr std::uint32_t kDpuCallsNoMore = 1U << 1;  // set by the rank, whose thread is to end
+inline constexpr std::uint32_t kDpuLost = 1U << 2;         // the rank is to leave it: leave_dpu says so, too
 
 // A range of the rank's memory that is registered for RDMA. The rank fills an entry before the first slot that names
 // its id, and leaves it alone while such a slot is not done.
@@ -271,7 +272,8 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint32_t> warned;  // not 0, and `fatal` 0: the text is of service processes that died too often
   std::array<char, kFatalTextBytes> fatal_text{};
   // The same, where service processes run on a DPU: the number of the process that serves the rank now; kDpuCalls:
-  // another one would like to connect, for which a thread of the rank lets the network work, woken by this word.
+  // another one would like to connect, for which a thread of the rank lets the network work, woken by this word;
+  // kDpuLost: that thread shuts the network, for good.
   std::atomic<std::uint32_t> dpu_process;
   std::atomic<std::uint32_t> dpu_calls;
 

@@ -1,5 +1,6 @@
 // What a service process shows of itself to its keeper, in a page that the keeper has made and that outlives it: that
-// it gets on, and what it has taken last. Where it says nothing its keeper looks at what the kernel says of it.
+// it gets on, and what it has taken last. Where it says nothing its keeper looks at what the kernel says of it. On a
+// DPU it is also shown there how long it may work.
 #pragma once
 
 #include <atomic>
@@ -19,6 +20,9 @@ struct alignas(64) ServicePulse {
   std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint32_t> collective;  // Collective
   std::atomic<std::uint32_t> asleep;      // not 0: it waits for others to wake it
+  // Written by `outriggerd dpu`: until when (steady clock) nobody takes this one's place on the host, as its keeper has
+  // been heard of so lately; 0: no limit. Then it touches no rank's memory before it may again.
+  std::atomic<std::int64_t> may_work_until_ns;
 
   void show(const OperationId& id, Collective taken) {
     group_high.store(id.group.high, std::memory_order_relaxed);

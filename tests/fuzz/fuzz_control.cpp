@@ -30,6 +30,8 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::rank_left:
     case ControlKind::segment_offer:
     case ControlKind::be_quiet:
+    case ControlKind::leave_dpu:
+    case ControlKind::left_dpu:
     case ControlKind::counts:
     case ControlKind::pulse:
     case ControlKind::careful:

@@ -81,6 +81,22 @@ TEST(RankMemory, PrivateRangesNeedReachAndMustNotWrap) {
   EXPECT_FALSE(unreachable.accessible(kPrivateRegion, 0x1000, 100));
 }
 
+TEST(RankMemory, WhatADpuKnewIsPrivateUnlessItIsMapped) {
+  constexpr RegionId kKeyed = keyed_region(3, 9);
+  RankMemory reachable = make_rank(WorldRank{0}, 1, true);
+  EXPECT_EQ(reachable.known_as(kKeyed), kPrivateRegion);
+  EXPECT_TRUE(reachable.accessible(kKeyed, 0x1000, 100));
+  EXPECT_EQ(reachable.mapped(kKeyed, 0x1000, 100), nullptr);
+  EXPECT_EQ(reachable.known_as(kRegion), kRegion);
+  ASSERT_TRUE(reachable.add_region(kKeyed, kBase, map_fresh(kBytes)));
+  EXPECT_EQ(reachable.known_as(kKeyed), kKeyed);
+  EXPECT_NE(reachable.mapped(kKeyed, kBase, kBytes), nullptr);
+  EXPECT_FALSE(reachable.accessible(kKeyed, 0x1000, 100));
+  const RankMemory unreachable = make_rank(WorldRank{0}, 1, false);
+  EXPECT_EQ(unreachable.known_as(kKeyed), kKeyed);
+  EXPECT_FALSE(unreachable.accessible(kKeyed, 0x1000, 100));
+}
+
 TEST(RankMemory, RegionIdsAreCheckedAndDroppedRegionsAreGone) {
   RankMemory memory = rank_with_region();
   EXPECT_FALSE(memory.add_region(kPrivateRegion, kBase, map_fresh(kBytes)));

@@ -103,8 +103,9 @@ def test_a_dpu_that_is_not_there(offload):
 
 
 @ONE_MPI
-def test_the_daemon_is_killed(offload):
-    with dpus(offload) as started:
+def test_the_daemon_is_killed_where_nobody_else_may_reach_memory(offload):
+    """So nobody takes its place (test_dpu_lost.py): the job ends, soon."""
+    with dpus(offload, environment={"OUTRIGGER_REACH": "-cma"}) as started:
         job = offload.start(2, ["steady", "operations", "60"], env=started.told())
         job.wait_for("steady: ready")
         time.sleep(0.5)

@@ -53,6 +53,8 @@ const std::vector<MessageCase>& cases() {
       {ControlKind::introduced, sizeof(IntroducedBody), 0},
       {ControlKind::pulse, sizeof(RankBody), 1},
       {ControlKind::careful, sizeof(RankBody), 0},
+      {ControlKind::leave_dpu, sizeof(RankBody), 2},
+      {ControlKind::left_dpu, sizeof(RankBody), 0},
   };
   return all;
 }

@@ -50,7 +50,8 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(RefusedBody, reason) + OUTRIGGER_LAYOUT(RegionBody, world_rank, region, base, bytes) +
          OUTRIGGER_LAYOUT(RegionAddedBody, world_rank, region, ok, reserved) +
          OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_share, reach_allowed, epoch,
-                          nodes, elsewhere, cache_bytes, attach_limit_ms, process, dpu_secret, transports) +
+                          nodes, elsewhere, cache_bytes, attach_limit_ms, process, instead_of_dpu, dpu_secret,
+                          transports) +
          OUTRIGGER_LAYOUT(TakePlaceBody, sp, epoch, cpu, reserved) +
          OUTRIGGER_LAYOUT(CoreShareBody, core_share, other_job) + OUTRIGGER_LAYOUT(PeerRingBody, sp, epoch) +
          OUTRIGGER_LAYOUT(PeerMovedBody, sp, epoch, bytes) + OUTRIGGER_LAYOUT(PeerBody, sp, epoch) +

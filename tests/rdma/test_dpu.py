@@ -34,6 +34,8 @@ SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "400"))
 PACKET_BYTES = 4096
 TAKEN_PLACE = "has taken the place of another service process"
 """In the log of `outriggerd dpu`, of each that has."""
+TAKEN_BY_HOST = "service processes on cores of this node take its place"
+"""What is said of a DPU that is lost."""
 ON_DPU = "service process(es) on a DPU"
 """What OUTRIGGER_LOG=info says of a job whose DPUs are used."""
 BY_PROCESSES_OF_THE_HOST = {"mapped", "xpmem", "cma", "copier", "relay"}
@@ -242,9 +244,9 @@ def test_ranks_that_one_dpu_cannot_reach(site):
     must_have_gone_without(site, output, before, site.dpus[-1].guest.name)
 
 
-def amid_operations(site: Site, told: dict[str, str]) -> list[Watch]:
+def amid_operations(site: Site, told: dict[str, str], program: str = "steady operations 600") -> list[Watch]:
     """Of the hosts. The DPUs carry them: the first sends more and more packets."""
-    site.jobs.start("steady operations 600", told)
+    site.jobs.start(program, told)
     assert ON_DPU in site.jobs.output(), site.jobs.output() + site.said()
     before = site.packets()
     deadline = time.monotonic() + 30 * PATIENCE
@@ -261,6 +263,23 @@ def must_end(site: Site, since: float, watches: list[Watch], *named: str) -> Non
     assert max(seconds) < LOST_WITHIN_S, site.said()
     for watch in watches:
         must_be_gone(watch.guest, 5)
+    for dpu in filter(lambda dpu: dpu.guest.is_up(), site.dpus):
+        dpu.must_be_free(15)
+
+
+def must_go_on(site: Site, watches: list[Watch], named: str) -> None:
+    """On cores of that DPU's host, to the right end. Nothing of the job is kept where there is power."""
+    deadline = time.monotonic() + 60 * PATIENCE
+    while TAKEN_BY_HOST not in site.jobs.output():
+        assert time.monotonic() < deadline, site.jobs.output() + site.said()
+        time.sleep(0.2)
+    for watch in watches:
+        watch.ended(RESTARTED_S + 200 * PATIENCE)
+    output = site.jobs.output()
+    assert "operations" in output and "WRONG" not in output, output + site.said()
+    assert [named in line for line in output.splitlines() if TAKEN_BY_HOST in line] == [True], output + site.said()
+    for watch in watches:
+        must_be_gone(watch.guest, 10)
     for dpu in filter(lambda dpu: dpu.guest.is_up(), site.dpus):
         dpu.must_be_free(15)
 
@@ -290,27 +309,30 @@ def test_service_processes_are_killed(site):
             must_be_gone(guest, 10)
 
 
+@pytest.mark.parametrize("site", ["one", "two"], indirect=True)
 def test_a_dpu_without_power(site):
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told)
-        since = time.time()
-        site.dpus[0].guest.power_off()
-        must_end(site, since, watches, "DPU d0")
+        watches = amid_operations(site, told, f"restarted calls {RESTARTED_S:.0f} 1")
+        site.dpus[-1].guest.power_off()
+        must_go_on(site, watches, f"DPU d{len(site.dpus) - 1}")
 
 
 @pytest.mark.parametrize("end", ["host", "dpu"])
 @pytest.mark.parametrize("site", ["one", "two"], indirect=True)
 def test_a_cable_is_cut(site, laboratory, end):
-    """Of the last host or its DPU. All machines go on living, none keeps anything of the job, and those that can be
-    asked say what is lost: the DPU, or the node that it serves."""
+    """Of the last host or its DPU. All machines go on living. The job goes on where its hosts reach each other; else it
+    ends, and those that can be asked say what is lost: the DPU, or the node that it serves."""
     cut = (site.jobs.guests if end == "host" else [dpu.guest for dpu in site.dpus])[-1]
-    named = ["DPU d0"] if len(site.dpus) == 1 else ["DPU d1", "node h1 is lost"]
+    lasts = end == "dpu" or len(site.dpus) == 1
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told)
+        watches = amid_operations(site, told, *([f"restarted calls {RESTARTED_S:.0f} 1"] if lasts else []))
         since = time.time()
         laboratory.switch.plug(cut.name, plugged=False)
         try:
-            must_end(site, since, watches, *named)
+            if lasts:
+                must_go_on(site, watches, f"DPU d{len(site.dpus) - 1}")
+            else:
+                must_end(site, since, watches, "DPU d1", "node h1 is lost")
         finally:
             laboratory.switch.plug(cut.name, plugged=True)
             site.jobs.end_launcher()

@@ -258,7 +258,7 @@ TEST_F(DpuServicesTest, RanksThatHaveLeftAreNotWaitedFor) {
   until([&] { return control_to(next).back().kind() == ControlKind::rank_left; });
 }
 
-TEST_F(DpuServicesTest, TheJobEndsWhereTooManyDie) {
+TEST_F(DpuServicesTest, NoneTakesThePlaceWhereTooManyHaveDied) {
   run_job();
   for (std::uint32_t times = 1; times <= 6; ++times) {
     lost(0);
@@ -272,7 +272,7 @@ TEST_F(DpuServicesTest, TheJobEndsWhereTooManyDie) {
       << *services_->failure();
 }
 
-TEST_F(DpuServicesTest, WhatIsNoDeathBySignalEndsTheJob) {
+TEST_F(DpuServicesTest, NoneTakesThePlaceOfOneThatSaysWhyItEnds) {
   run_job();
   lost(0, false);
   until([&] { return services_->failure().has_value(); });
@@ -288,7 +288,7 @@ TEST_F(DpuServicesTest, RanksThatAreConnectedAndNotReachedAreRefusedWithTheReaso
   EXPECT_NE(services_->failure()->find("does not reach rank 0"), std::string::npos) << *services_->failure();
 }
 
-TEST_F(DpuServicesTest, OneThatDoesNotReachARankEndsTheJobOnlyWhenItIsNeeded) {
+TEST_F(DpuServicesTest, OneThatDoesNotReachARankIsComplainedOfOnlyWhenItIsNeeded) {
   run_job();
   lost(0);
   const std::uint32_t next = dpu_stand_by(kPlaces + 1);
@@ -299,6 +299,32 @@ TEST_F(DpuServicesTest, OneThatDoesNotReachARankEndsTheJobOnlyWhenItIsNeeded) {
   lost(1);
   until([&] { return services_->failure().has_value(); });
   EXPECT_NE(services_->failure()->find("does not reach rank 1"), std::string::npos) << *services_->failure();
+}
+
+TEST_F(DpuServicesTest, OthersMayTakeAllPlacesSoonAfterItHasEnded) {
+  EXPECT_FALSE(services_->replaceable_after()) << "ranks go natively as long as they are not served";
+  run_job();
+  link_.close();
+  until([&] { return services_->failure().has_value(); });
+  ASSERT_TRUE(services_->replaceable_after());
+  EXPECT_GT(*services_->replaceable_after(), kDpuWorkAfterLook);
+  EXPECT_LT(*services_->replaceable_after(), kDpuSilence);
+}
+
+TEST_F(DpuServicesTest, OthersMayTakeAllPlacesOfOneThatIsThereWhenItHasHeardNothingForLong) {
+  run_job();
+  lost(0, false);
+  until([&] { return services_->failure().has_value(); });
+  ASSERT_TRUE(services_->replaceable_after());
+  EXPECT_GT(*services_->replaceable_after(), kDpuSilence + kDpuWorkAfterLook);
+}
+
+TEST_F(DpuServicesTest, NobodyElseTakesPlacesWhereOthersMayNotReachPrivateMemory) {
+  config_.reach_allowed &= ~kReachCma;
+  run_job();
+  link_.close();
+  until([&] { return services_->failure().has_value(); });
+  EXPECT_FALSE(services_->replaceable_after());
 }
 
 }  // namespace

@@ -48,6 +48,19 @@ TEST(RankRegions, AnswersAboutWhatHasBeenDroppedAreNothing) {
   EXPECT_EQ(regions.answer(5, 0, 1, true), nullptr);
 }
 
+TEST(RankRegions, WhatADpuKnewKeepsItsName) {
+  const std::uint32_t keyed = keyed_region(3, 9).value();
+  RankRegions regions;
+  EXPECT_FALSE(regions.take_keyed_id(7)) << "no DPU calls anything so";
+  ASSERT_TRUE(regions.take_keyed_id(keyed));
+  Result<UniqueFd> fd = create_sealed_memory("outrigger-test", kBytes, Backing::on_touch);
+  ASSERT_TRUE(fd);
+  ASSERT_TRUE(regions.add(region(keyed), std::move(fd).value()));
+  EXPECT_FALSE(regions.take_keyed_id(keyed)) << "twice";
+  EXPECT_TRUE(regions.take_id(kFirstAddedRegion.value())) << "it counts for nothing among the others";
+  EXPECT_FALSE(regions.has_been(keyed)) << "nor is it dropped before the rank leaves";
+}
+
 TEST(RankRegions, IdsAscend) {
   RankRegions regions;
   EXPECT_FALSE(regions.take_id(0));

@@ -15,7 +15,9 @@ constexpr std::chrono::milliseconds kAnswerTimeout{20'000};
 Regions::Regions(EndpointLock& lock, ControlChannel& control, RankNetwork* network, SegmentView segment,
                  std::uint32_t reach)
     : lock_(lock), control_(control), reach_(reach) {
-  if (network != nullptr) registrations_.emplace(*network, segment, network->unmapped());
+  if (network == nullptr) return;
+  registrations_.emplace(*network, segment, network->unmapped());
+  registers_.store(true, std::memory_order_release);
 }
 
 bool Regions::admit() {
@@ -37,28 +39,42 @@ void Regions::discard_unannounced(Region region) {
 }
 
 void Regions::drop(Region region) {
-  if (registrations_) {
+  if (registers()) {
     const Lock lock(lock_.mutex);
-    registrations_->release(region.id);
-    registrations_->forget(region.address(), region.bytes);
-  } else if (!lock_.is_inert()) {
+    if (registers()) {
+      registrations_->release(region.id);
+      registrations_->forget(region.address(), region.bytes);
+    }
+  } else if (!lock_.is_inert() && !is_keyed(region.id)) {  // what a DPU was told of may be mapped until the rank leaves
     control_.drop_region(region.id, true);
   }
   discard_unannounced(std::move(region));
 }
 
+// The descriptor stays: should the DPU be lost, others map the memory.
 bool Regions::register_now(Region& region) {
   const std::optional<RegionId> registered = registrations_->use(region.address(), region.bytes);
   if (!registered) return false;
   region.id = *registered;
-  region.fd.reset();
   return true;
 }
 
+std::vector<Region> Regions::leave_dpu() {
+  registers_.store(false, std::memory_order_release);
+  reach_.fetch_or(kReachCma, std::memory_order_relaxed);
+  registrations_->drop_all();
+  std::vector<Region> all;
+  for (Region& region : table_.all()) {
+    if (region.use == RegionUse::internal && region.fd.valid())
+      all.push_back(Region{region.id, region.use, region.base, region.bytes, std::move(region.fd)});
+  }
+  return all;
+}
+
 std::optional<Region> Regions::make_known(Region region) {
-  if (registrations_) {
-    Lock lock(lock_.mutex);
-    if (register_now(region)) return region;
+  if (registers()) {
+    const Lock lock(lock_.mutex);
+    if (registers() && register_now(region)) return region;
   } else if (control_.announce(region, true)) {
     if (control_.wait_for_answer(region.id, kAnswerTimeout) == RegionAnswer::accepted) return region;
     drop(std::move(region));
@@ -98,7 +114,7 @@ RegionId Regions::region_of(const void* begin, std::uint64_t bytes) {
   const Lock lock(lock_.mutex);
   if (lock_.is_inert()) return kPrivateRegion;
   const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  if (registrations_) {
+  if (registers()) {
     const std::optional<RegionId> registered = registrations_->use(address, bytes);
     if (registered) registrations_->release(*registered);
     return registered.value_or(kPrivateRegion);
@@ -114,7 +130,13 @@ std::optional<MemoryRange> Regions::allocate_in(RangeAllocator& chunks, std::uin
   }
   std::optional<Region> region = add(RegionUse::internal, RangeAllocator::chunk_bytes_for(bytes));
   if (!region) return std::nullopt;
-  const Lock lock(lock_.mutex);
+  Lock lock(lock_.mutex);
+  if (is_keyed(region->id) && !registers()) {  // the DPU has been left meanwhile, which knew it
+    lock.unlock();
+    region = make_known(std::move(*region));
+    if (!region) return std::nullopt;
+    lock.lock();
+  }
   chunks.add_chunk(region->id, region->address(), region->bytes);
   insert(std::move(*region));
   return chunks.allocate(bytes);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "client/endpoint_lock.hpp"
 #include "client/memory/range_allocator.hpp"
@@ -44,11 +45,11 @@ class Regions {
   void discard_unannounced(Region region);
   [[nodiscard]] std::uint32_t count() const { return live_.load(std::memory_order_relaxed); }
   // Service processes map what they are told of.
-  [[nodiscard]] bool maps() const { return (reach_ & kReachMapped) != 0; }
+  [[nodiscard]] bool maps() const { return (reach_.load(std::memory_order_relaxed) & kReachMapped) != 0; }
   // What has not been announced is reached, too.
-  [[nodiscard]] bool private_is_reached() const { return (reach_ & kReachCma) != 0; }
+  [[nodiscard]] bool private_is_reached() const { return (reach_.load(std::memory_order_relaxed) & kReachCma) != 0; }
   // Ranges are registered, not mapped.
-  [[nodiscard]] bool registers() const { return registrations_.has_value(); }
+  [[nodiscard]] bool registers() const { return registers_.load(std::memory_order_acquire); }
   [[nodiscard]] ControlChannel& control() { return control_; }
 
   // --- under the lock ---
@@ -61,27 +62,34 @@ class Regions {
     bool in_heap = false;
   };
   [[nodiscard]] std::optional<Place> use(std::uint64_t begin, std::uint64_t bytes) {
-    if (registrations_) {
+    if (registers()) {
       const std::optional<RegionId> registered = registrations_->use(begin, bytes);
       if (!registered) return std::nullopt;
       return Place{*registered, false};
     }
     if (const Region* region = table_.find(begin, bytes)) return Place{region->id, region->use == RegionUse::heap};
-    if ((reach_ & kReachCma) == 0) return std::nullopt;
+    if (!private_is_reached()) return std::nullopt;
     return Place{};
   }
   // The service processes have done with what the request names.
   void release_registrations(const SlotRequestBody& body) {
-    if (!registrations_) return;
+    if (!registers()) return;
     registrations_->release(RegionId{body.send.base.region});
     registrations_->release(RegionId{body.receive.base.region});
   }
   // No service process maps the region: it is reached as the program's memory is.
   [[nodiscard]] bool register_now(Region& region);
 
+  // The service processes are on this node from now on. Nothing is registered any more, and what ranges are called that
+  // were, means private memory. What was made for service processes they may map: to be announced, as it is called.
+  [[nodiscard]] std::vector<Region> leave_dpu();
+
   // --- at the end, or in a forked child ---
   // Before the network goes.
-  void deregister() { registrations_.reset(); }
+  void deregister() {
+    registers_.store(false, std::memory_order_release);
+    registrations_.reset();
+  }
   // The program may go on reading what it got from allocate(): that becomes ordinary memory.
   void close();
   void abandon_in_child();
@@ -89,8 +97,9 @@ class Regions {
  private:
   EndpointLock& lock_;
   ControlChannel& control_;
-  const std::uint32_t reach_;
+  std::atomic<std::uint32_t> reach_;
   std::optional<RegistrationCache> registrations_;  // of a DPU
+  std::atomic<bool> registers_{false};
   RegionTable table_;
   std::atomic<std::uint32_t> live_{0};
 };

@@ -13,6 +13,10 @@ RegistrationCache::RegistrationCache(Registrar& registrar, SegmentView segment, 
     : registrar_(registrar), segment_(segment), notes_(notes), places_(kKeyCount) {}
 
 RegistrationCache::~RegistrationCache() {
+  drop_all();
+}
+
+void RegistrationCache::drop_all() {
   for (std::uint32_t index = 0; index < places_.size(); ++index) {
     if (places_[index].registration != nullptr) drop(index);
   }

@@ -48,6 +48,8 @@ class RegistrationCache {
   void release(RegionId region);
   // The range is unmapped by this library itself, which nobody may have heard.
   void forget(std::uint64_t address, std::uint64_t bytes);
+  // Whoever uses them.
+  void drop_all();
   // In a forked child: nothing here is its own.
   void abandon() {
     ranges_.clear();

@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <utility>
+#include <vector>
+
 #include "base/futex.hpp"
 #include "client/quiet_thread.hpp"
 
@@ -9,6 +13,8 @@ namespace outrigger::client {
 namespace {
 
 constexpr unsigned kBetweenLooksUs = 50;
+// The keeper says it and then wakes the thread that hears it.
+constexpr std::chrono::seconds kUntilToldToLeave{30};
 
 }  // namespace
 
@@ -32,10 +38,28 @@ void* CallListener::main(void* self) {
   return nullptr;
 }
 
+// Under the lock no operation is being posted: those before name what is registered, those behind private memory. The
+// service processes read nothing before they are told that this is done.
+void CallListener::leave_dpu() {
+  Result<UniqueFd> doorbell = control_.leave_dpu(kUntilToldToLeave);
+  if (!doorbell) return;  // the keeper is gone, and so is the job
+  std::vector<Region> mapped;
+  {
+    Lock lock(lock_.mutex);
+    if (lock_.is_inert()) return;
+    mapped = regions_.leave_dpu();
+    network_->shut(header_);
+    doorbell_.leave_dpu(std::move(doorbell).value());
+    doorbell_.unlock_and_ring(lock);
+  }
+  control_.has_left_dpu(mapped);
+}
+
 void CallListener::listen() {
   while (true) {
     const std::uint32_t calls = header_.dpu_calls.load(std::memory_order_seq_cst);
     if (stop_.load(std::memory_order_seq_cst)) return;
+    if ((calls & kDpuLost) != 0) return leave_dpu();
     if ((calls & kDpuCalls) == 0) {
       futex_wait_forever(header_.dpu_calls, calls);
       continue;

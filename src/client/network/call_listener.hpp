@@ -1,6 +1,7 @@
-// Lets a service process on the DPU connect whatever the program does, which may compute, or sit in a call of its MPI
-// that waits for others: a thread that sleeps until one would like to (SegmentHeader::dpu_calls), and is awake for some
-// milliseconds then. It handles no signals, calls no MPI, and is not there in forked children.
+// What a rank does for its DPU whatever the program is at. Lets a service process there connect whatever the program
+// does, which may compute, or sit in a call of its MPI that waits for others: a thread that sleeps until one would like
+// to (SegmentHeader::dpu_calls), and is awake for some milliseconds then. Where the DPU is lost (kDpuLost) it leaves
+// it, and ends. It handles no signals, calls no MPI, and is not there in forked children.
 //
 // Thread rule: start() and stop() by one thread at a time.
 #pragma once
@@ -10,7 +11,10 @@
 #include <atomic>
 
 #include "client/endpoint_lock.hpp"
+#include "client/memory/regions.hpp"
 #include "client/network/rank_network.hpp"
+#include "client/operations/doorbell.hpp"
+#include "client/start/control_channel.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::client {
@@ -18,7 +22,8 @@ namespace outrigger::client {
 class CallListener {
  public:
   // All must stay until stop().
-  CallListener(SegmentHeader& header, EndpointLock& lock) : header_(header), lock_(lock) {}
+  CallListener(SegmentHeader& header, EndpointLock& lock, ControlChannel& control, Regions& regions, Doorbell& doorbell)
+      : header_(header), lock_(lock), control_(control), regions_(regions), doorbell_(doorbell) {}
   CallListener(const CallListener&) = delete;
   CallListener& operator=(const CallListener&) = delete;
   ~CallListener() { stop(); }
@@ -33,9 +38,14 @@ class CallListener {
  private:
   static void* main(void* self);
   void listen();
+  // Service processes of this node take the places of those on the DPU.
+  void leave_dpu();
 
   SegmentHeader& header_;
   EndpointLock& lock_;
+  ControlChannel& control_;
+  Regions& regions_;
+  Doorbell& doorbell_;
   RankNetwork* network_ = nullptr;
   pthread_t thread_{};
   bool started_ = false;

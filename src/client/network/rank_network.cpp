@@ -140,12 +140,29 @@ void RankNetwork::try_exports() {
 }
 
 RankNetwork::~RankNetwork() {
-  if (watches_) ucx_.unset_event_handler(kUnmapEvent, note_unmapped, &unmapped_ranges());
-  if (trial_memory_ != nullptr) ucx_.mem_unmap(context_, trial_memory_);
-  if (segment_memory_ != nullptr) ucx_.mem_unmap(context_, segment_memory_);
+  close();
+}
+
+// With the worker its connections end, and with the context what is registered: a network that moves memory by itself
+// asks for both.
+void RankNetwork::close() {
+  if (std::exchange(watches_, false)) ucx_.unset_event_handler(kUnmapEvent, note_unmapped, &unmapped_ranges());
+  if (trial_memory_ != nullptr) ucx_.mem_unmap(context_, std::exchange(trial_memory_, nullptr));
+  if (segment_memory_ != nullptr) ucx_.mem_unmap(context_, std::exchange(segment_memory_, nullptr));
+  bells_.clear();
+  ucp_worker_h worker = std::exchange(worker_, nullptr);
+  ucp_context_h context = std::exchange(context_, nullptr);
   if (stays_open_) return;
-  if (worker_ != nullptr) ucx_.worker_destroy(worker_);
-  if (context_ != nullptr) ucx_.cleanup(context_);
+  if (worker != nullptr) ucx_.worker_destroy(worker);
+  if (context != nullptr) ucx_.cleanup(context);
+}
+
+// A connection that is half made, or may have failed just now, is left as it is, and so is all of UCX here: 1.13 ends
+// the process when one such is closed.
+void RankNetwork::shut(const SegmentHeader& header) {
+  stays_open_ = ringing_ != 0 || (header.dpu_calls.load(std::memory_order_acquire) & kDpuCalls) != 0;
+  shut_.store(true, std::memory_order_release);
+  close();
 }
 
 void RankNetwork::abandon() {
@@ -205,6 +222,7 @@ ucs_status_t RankNetwork::greeted(void* network, const void* header, std::size_t
 }
 
 void RankNetwork::progress() {
+  if (worker_ == nullptr) return;
   for (int i = 0; i < 16 && ucx_.worker_progress(worker_) != 0; ++i) {
   }
   for (; answers_sent_ < answers_.size(); ++answers_sent_)
@@ -232,7 +250,8 @@ void RankNetwork::leave(SegmentHeader& header) {
     const std::uint32_t number = process();
     return header.proofs[proof_place(number)].load(std::memory_order_acquire) == proof_of(number, kRankLeaves);
   };
-  while (!proven() && header.fatal.load() == 0 && std::chrono::steady_clock::now() < deadline) {
+  const auto lost = [&header] { return (header.dpu_calls.load(std::memory_order_acquire) & kDpuLost) != 0; };
+  while (!proven() && !lost() && header.fatal.load() == 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kBetweenLooks);
   }
 }

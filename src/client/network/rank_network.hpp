@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -40,8 +41,13 @@ class RankNetwork final : public Registrar {
   void leave(SegmentHeader& header);
   // There are rings that the network has not taken yet, or another service process would like to connect.
   [[nodiscard]] bool has_work(const SegmentHeader& header) const {
+    if (!open()) return false;
     return ringing_ != 0 || (header.dpu_calls.load(std::memory_order_acquire) & kDpuCalls) != 0;
   }
+  // The DPU is lost. What it may still have under way finds nothing here any more. Once everything is removed.
+  void shut(const SegmentHeader& header);
+  // Any thread.
+  [[nodiscard]] bool open() const { return !shut_.load(std::memory_order_acquire); }
   // Memory that the program gives back, as far as it can be known; null: it cannot.
   [[nodiscard]] UnmappedRanges* unmapped();
   // Leaves UCX as it is, for good: in a forked child, where nothing here is its own, and where closing is not safe.
@@ -57,6 +63,7 @@ class RankNetwork final : public Registrar {
   void try_exports();
   static ucs_status_t greeted(void* network, const void* header, std::size_t header_bytes, void* data,
                               std::size_t bytes, const ucp_am_recv_param_t* parameters);
+  void close();
   static void rung(void* request, ucs_status_t status, void* network);
   void send(ucp_ep_h to, const RankMessage& message);
 
@@ -81,6 +88,7 @@ class RankNetwork final : public Registrar {
   RankAddress address_;
   bool watches_ = false;
   bool stays_open_ = false;
+  std::atomic<bool> shut_{false};
 };
 
 }  // namespace outrigger::client

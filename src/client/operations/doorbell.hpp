@@ -26,13 +26,22 @@ class Doorbell {
   // Unlocks, then rings if the service process slept when something was posted.
   void unlock_and_ring(Lock& lock) {
     const bool due = std::exchange(due_, false);
-    if (due && network_ != nullptr) network_->ring(header_.dpu_process.load(std::memory_order_seq_cst));
+    const bool rings_here = network_ == nullptr;
+    if (due && !rings_here) network_->ring(header_.dpu_process.load(std::memory_order_seq_cst));
     lock.unlock();
-    if (due && network_ == nullptr) ring();
+    if (due && rings_here) ring();
+  }
+  // Under the lock. The service process is on this node from now on; it is rung once, whatever it has been told.
+  void leave_dpu(UniqueFd event) {
+    event_ = std::move(event);
+    network_ = nullptr;
+    due_ = true;
   }
   // Any thread, but for a DPU's.
   void ring() const;
   [[nodiscard]] bool service_sleeps() const { return header_.service_sleeping.load(std::memory_order_seq_cst) != 0; }
+  // It is an eventfd.
+  [[nodiscard]] bool rings_here() const { return network_ == nullptr; }
   void close() { event_.reset(); }
 
  private:

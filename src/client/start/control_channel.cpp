@@ -144,6 +144,31 @@ Status ControlChannel::take_job_map(std::span<const std::byte> descriptors, std:
   return Error{text_of(taken.reason)};
 }
 
+// From now on it sees by its segment, as a rank whose service processes are on its node, whether they live.
+Result<UniqueFd> ControlChannel::leave_dpu(std::chrono::milliseconds at_most) {
+  Result<ControlMessage> message = wait_for(ControlKind::leave_dpu, at_most);
+  if (!message) return Error{message.error()};
+  std::vector<UniqueFd>& fds = message.value().fds();
+  const std::lock_guard lock(mutex_);
+  segment_ = std::move(fds[0]);
+  return std::move(fds[1]);
+}
+
+void ControlChannel::has_left_dpu(std::span<const Region> mapped) {
+  const std::lock_guard lock(mutex_);
+  bool heard = socket_.open();
+  for (const Region& region : mapped) {
+    const RegionBody body{rank_.value(), region.id.value(), region.address(), region.bytes};
+    const int fd = region.fd.get();
+    heard = heard && socket_.send(ControlKind::region_add, body, std::span(&fd, 1));
+  }
+  if (!heard || !socket_.send(ControlKind::left_dpu, RankBody{rank_.value(), 0})) {
+    while (receive_one(0)) {  // perhaps it said why
+    }
+    if (socket_.open()) lose("the keeper of this node takes no messages any more");
+  }
+}
+
 void ControlChannel::show_counts(int fd) {
   const std::lock_guard lock(mutex_);
   if (socket_.open()) (void)socket_.send(ControlKind::counts, RankBody{rank_.value(), 0}, std::span(&fd, 1));
@@ -210,6 +235,7 @@ bool ControlChannel::receive_one(int timeout_ms) {
     }
     case ControlKind::node_descriptor:
     case ControlKind::job_map_taken:
+    case ControlKind::leave_dpu:
       expected_.insert_or_assign(received.message->kind(), std::move(*received.message));
       return true;
     case ControlKind::refused:

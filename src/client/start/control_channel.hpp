@@ -44,6 +44,11 @@ class ControlChannel {
   [[nodiscard]] Status take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
                                     std::chrono::milliseconds at_most);
 
+  // Service processes of this node take the places of those on the DPU: the segment and the doorbell, as in a welcome.
+  [[nodiscard]] Result<UniqueFd> leave_dpu(std::chrono::milliseconds at_most);
+  // The DPU reaches nothing here any more, but what the service processes may map (Regions::leave_dpu).
+  void has_left_dpu(std::span<const Region> mapped);
+
   // See Client::show_counts.
   void show_counts(int fd);
   // False: nobody has heard it.
@@ -77,7 +82,7 @@ class ControlChannel {
   ControlSocket socket_;
   const WorldRank rank_;
   std::unordered_map<std::uint32_t, RegionAnswer> answers_;   // of regions announced and not yet given out
-  std::unordered_map<ControlKind, ControlMessage> expected_;  // node_descriptor and job_map_taken, until taken
+  std::unordered_map<ControlKind, ControlMessage> expected_;  // node_descriptor and others of a kind, until taken
   std::uint32_t next_region_ = kFirstAddedRegion.value();
   std::string lost_reason_;
   UniqueFd segment_;

@@ -27,8 +27,9 @@ class NodeRanks {
     return &*ranks_[rank.value()];
   }
   [[nodiscard]] copy::Memory kind_of(const MemoryRef& memory) {
-    if (memory.region != kPrivateRegion) return copy::Memory::mapped;
+    if (memory.region != kPrivateRegion && !is_keyed(memory.region)) return copy::Memory::mapped;
     const RankMemory* owner = find(memory.owner);
+    if (owner != nullptr && owner->known_as(memory.region) != kPrivateRegion) return copy::Memory::mapped;
     return owner != nullptr && owner->attachable() ? copy::Memory::attachable : copy::Memory::private_memory;
   }
 

@@ -68,7 +68,7 @@ std::shared_ptr<const void> RankMemory::hold(RegionId region) const {
 }
 
 bool RankMemory::accessible(RegionId region, std::uint64_t address, std::uint64_t bytes) const {
-  if (region == kPrivateRegion) return private_reachable_ && bytes <= kHighestAddress - address;
+  if (known_as(region) == kPrivateRegion) return private_reachable_ && bytes <= kHighestAddress - address;
   if (const auto range = ranges_.find(region); range != ranges_.end()) {
     const std::uint64_t offset = address - range->second.base;
     return offset <= range->second.bytes && bytes <= range->second.bytes - offset;

@@ -46,6 +46,11 @@ class RankMemory {
   // Keeps what mapped() gives out for the region valid after it has been dropped. Null for what has no mapping.
   [[nodiscard]] std::shared_ptr<const void> hold(RegionId region) const;
 
+  // As it is here: what a DPU knew by its key, and is not mapped, is private memory where that is reached.
+  [[nodiscard]] RegionId known_as(RegionId region) const {
+    return private_reachable_ && is_keyed(region) && !regions_.contains(region) ? kPrivateRegion : region;
+  }
+
   // May the range be moved at all: inside its region, or private, reachable and within the address space?
   [[nodiscard]] bool accessible(RegionId region, std::uint64_t address, std::uint64_t bytes) const;
 

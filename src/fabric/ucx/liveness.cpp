@@ -23,6 +23,7 @@ bool is_time_to_connect_anew(std::uint32_t unanswered_turns, std::uint32_t first
 
 const char* how_it_went(const Peer& peer) {
   if (peer.fault != nullptr) return peer.fault;
+  if (peer.node_lost) return "has lost its host";
   if (peer.broken) return "has broken off the connection";
   return is_stranger(peer) ? "does not prove that it belongs to this job" : "does not answer";
 }
@@ -72,11 +73,13 @@ bool Liveness::look_at(Peer& peer, bool interested) {
   ++peer.silent_turns;
   ++peer.unanswered_turns;
   // Its node may be there, and have another one take its place. Not where it did what none of ours does.
-  const bool may_be_replaced = options_.on_silent && peer.fault == nullptr && !peer.node_lost;
+  const bool may_be_replaced = options_.on_silent && peer.fault == nullptr;
   const bool gone =
-      peer.node_lost || (peer.broken && !may_be_replaced && peer.silent_turns >= 2);  // a farewell may be on the way
+      peer.broken && !may_be_replaced && (peer.node_lost || peer.silent_turns >= 2);  // a farewell may be on the way
   const bool connecting = !peer.met && !peer.broken && !is_stranger(peer);
-  const std::uint32_t most = connecting ? options_.turns_until_not_met : options_.turns_until_lost;
+  const std::uint32_t most = connecting       ? options_.turns_until_not_met
+                             : peer.node_lost ? options_.turns_until_host_lost
+                                              : options_.turns_until_lost;
   if (gone || peer.silent_turns >= most || peer.unanswered_turns >= options_.turns_until_given_up) {
     peers_.lose(peer, how_it_went(peer));
     return false;

@@ -103,7 +103,10 @@ void Receiver::take_batch(Peer& peer, std::span<const std::byte> batch) {
 
 void Receiver::take_farewell(Peer& peer, const wire::Header& header) {
   peer.node_lost = header.status != static_cast<std::uint16_t>(MoveStatus::ok);
-  if (peer.node_lost) return peer.break_off("has lost its host");
+  if (peer.node_lost) {  // or it has lost sight of it, and others take its place there
+    peer.broken = true;
+    return;
+  }
   peer.departed = true;
   transfers_.give_up(peer);
 }

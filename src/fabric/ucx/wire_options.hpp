@@ -28,6 +28,7 @@ struct WireOptions {
   std::size_t requests_of_peer = 65536;             // not yet answered; beyond it the peer is broken
   std::uint32_t turns_until_ping = 1;               // of tick(), without a sign of life, before one is asked for
   std::uint32_t turns_until_lost = 5;               // before the peer counts as lost
+  std::uint32_t turns_until_host_lost = 3;          // the same, where it says that it has lost its host
   std::uint32_t turns_until_not_met = 12;  // the same, where no connection has been made yet: it may take tries
   std::uint32_t turns_until_connected_anew =
       3;                                    // where no connection has brought a greeting; then twice that, and so on

@@ -143,6 +143,7 @@ class DpuDaemon {
     link_.work(now);
     while (const std::optional<DpuFrame> frame = link_.next()) take(*frame);
     look_for_hung(now);
+    if (link_.open()) let_work_until(std::min(link_.holds_until(), now + kDpuWorkAfterLook));
     pass_on({Source::clock, 0});
     link_.tick(now);
     if (link_.open()) {
@@ -158,6 +159,16 @@ class DpuDaemon {
     if (places_ == 0 || not_attached_ != 0 || now - looked_for_hung_ < HungServices::kBetweenLooks) return;
     looked_for_hung_ = now;
     services_.look_for_hung(std::bitset<kMaxServices>().set());
+  }
+
+  // Others take their places on the host when it has heard nothing of these for long.
+  void let_work_until(Clock::time_point until) {
+    const std::int64_t until_ns = std::chrono::nanoseconds(until.time_since_epoch()).count();
+    for (std::uint32_t sp = 0; sp < services_.count(); ++sp) {
+      if (ServicePulse* pulse = services_.pulse(sp)) {
+        pulse->may_work_until_ns.store(until_ns, std::memory_order_relaxed);
+      }
+    }
   }
 
   void say(DpuFrameKind kind, std::uint32_t sp, const std::string& text) {

@@ -31,8 +31,15 @@ constexpr std::chrono::seconds kConnectLimit{60};
 // before that of the one that takes its place.
 constexpr std::chrono::milliseconds kUntilAtRest{20};
 
+// Longer than service processes on a DPU may go on, by clocks that are read once a turn.
+constexpr std::chrono::milliseconds kUntilAllRest{500};
+
 std::chrono::milliseconds share_of(std::uint32_t time_ms, double share) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(time_ms * share));
+}
+
+std::chrono::milliseconds attach_limit(const KeeperConfig& config) {
+  return share_of(config.init_timeout_ms, kAttachShare);
 }
 
 // What a host's service process is told, for one on a DPU. `process`: its number among all that are started there.
@@ -56,10 +63,6 @@ std::string DpuServices::name() const {
   return host_.empty() ? "DPU " + config_.dpu : "DPU " + host_ + " (" + config_.dpu + ")";
 }
 
-std::chrono::milliseconds DpuServices::attach_limit() const {
-  return share_of(config_.init_timeout_ms, kAttachShare);
-}
-
 Status DpuServices::start() {
   if (const std::size_t length = allowed_transports().size(); length >= kTransportsBytes) {
     return Error{
@@ -70,7 +73,7 @@ Status DpuServices::start() {
   // Neighbours share a service process.
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = rank * count() / ranks_.size();
   for (std::uint32_t sp = 0; sp < count(); ++sp) {
-    const ConfigureBody body = on_dpu(configuration(sp), next_process_++, attach_limit());
+    const ConfigureBody body = on_dpu(configuration(sp), next_process_++, attach_limit(config_));
     send(sp, encode_control(ControlKind::configure, body), {});
     Process& process = processes_[body.process];
     process.sp = sp;
@@ -90,8 +93,8 @@ Status DpuServices::call() {
   link_ = std::move(link).value();
   const auto host = proof::DpuGreeting::Side::host;
   if (Status greeted = proof::greet_dpu(link_.fd(), host, config_.dpu_secret, deadline); !greeted) return greeted;
-  link_.allow_silence(attach_limit());
-  const DpuJob job{config_.local_size, config_.services, static_cast<std::uint32_t>(attach_limit().count())};
+  link_.allow_silence(attach_limit(config_));
+  const DpuJob job{config_.local_size, config_.services, static_cast<std::uint32_t>(attach_limit(config_).count())};
   link_.send(DpuFrameKind::job, 0, std::as_bytes(std::span(&job, 1)));
   return wait_until_ready(deadline);
 }
@@ -179,6 +182,20 @@ void DpuServices::attached() {
   start_one_to_stand_by();
 }
 
+void DpuServices::stop() {
+  events_.unwatch(link_.fd());
+  link_.close();
+}
+
+// `outriggerd dpu` that has ended takes its service processes with it. From one that is silent nothing is heard of
+// that: it ends them when it has not heard of this keeper for so long, and what is not given time there for longer
+// finds no rank any more.
+std::optional<std::chrono::milliseconds> DpuServices::replaceable_after() const {
+  if (!attached_ || (config_.reach_allowed & kReachCma) == 0 || !nodes_.can_be_told()) return std::nullopt;
+  const std::chrono::milliseconds silent = link_.ended_by_other() ? std::chrono::milliseconds(0) : kDpuSilence;
+  return silent + kDpuWorkAfterLook + kUntilAllRest;
+}
+
 std::vector<ServiceMessage> DpuServices::receive(const Event&) {
   std::vector<ServiceMessage> messages;
   if (link_.open()) {
@@ -219,7 +236,7 @@ void DpuServices::start_one_to_stand_by() {
   standing_by_ = number;
   Process& process = processes_[number];
   link_.send(DpuFrameKind::stand_by, called, {});
-  ConfigureBody body = on_dpu(configuration(0), number, attach_limit());
+  ConfigureBody body = on_dpu(configuration(0), number, attach_limit(config_));
   body.sp = count();
   body.epoch = 0;
   link_.send(DpuFrameKind::control, called, encode_control(ControlKind::configure, body));

@@ -33,18 +33,18 @@ class DpuServices final : public Services {
   [[nodiscard]] Status pass_rank_address(const LocalRank& rank, const SharedBytesBody& body,
                                          const UniqueFd& fd) override;
   void attached() override;
-  void stop() override { link_.close(); }
+  void stop() override;
   void rank_left(std::uint32_t world_rank) override;
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event) override;
   [[nodiscard]] std::optional<Clock::time_point> next_look() const override;
   void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;
   [[nodiscard]] int doorbell(std::uint32_t) const override { return -1; }
+  [[nodiscard]] std::optional<std::chrono::milliseconds> replaceable_after() const override;
   [[nodiscard]] std::uint32_t times_started(std::uint32_t sp) const override { return times_started_[sp]; }
 
  private:
   [[nodiscard]] Status take_regions() const override;
   [[nodiscard]] std::string name() const;
-  [[nodiscard]] std::chrono::milliseconds attach_limit() const;
   [[nodiscard]] Status call();
   [[nodiscard]] Status wait_until_ready(Clock::time_point deadline);
   [[nodiscard]] Status offer_segments();

@@ -10,10 +10,10 @@
 #include <cerrno>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "service/job_protest.hpp"
 #include "service/keeper/dpu_services.hpp"
-#include "service/keeper/node_services.hpp"
 #include "service/log.hpp"
 
 namespace outrigger::service {
@@ -46,6 +46,7 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
       door_(events_, std::move(listener), config_.secret),
       ranks_(events_, config_.world_size, config_.local_size),
       nodes_(config_, events_),
+      starter_(starter),
       services_(make_services(config_, ranks_, events_, starter, nodes_)),
       job_map_(config_, nodes_),
       job_end_(config_, ranks_, leader_),
@@ -108,6 +109,7 @@ int Keeper::timeout_ms() const {
   };
   at(services_->next_look());
   at(nodes_.next_look());
+  if (leaving_) at(leaving_->next_look(Clock::now()));
   if (phase_ <= Phase::attaching) at(attach_deadline_);
   if (phase_ == Phase::ending) at(job_end_.next_step());
   if (!next) return -1;
@@ -119,6 +121,7 @@ void Keeper::look_at_clock(Clock::time_point now) {
   door_.expire(now);
   read_services({Source::clock, 0});
   hear_of_nodes();
+  if (phase_ == Phase::running && leaving_) go_on_without_dpu();
   if (phase_ == Phase::over) return;
   if (phase_ <= Phase::attaching && now >= attach_deadline_) {
     const std::string within = " within " + std::to_string(config_.init_timeout_ms) + " ms";
@@ -212,6 +215,8 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
   switch (message.kind()) {
     case ControlKind::region_add:
       return services_->add_region(ranks_[local_rank], message.body<RegionBody>(), std::move(message.fds()[0]));
+    case ControlKind::left_dpu:
+      return leaving_ ? leaving_->has_left(ranks_[local_rank]) : Status(Error{"it left a DPU that was not lost"});
     case ControlKind::counts: return counts_.take(ranks_[local_rank], std::move(message.fds()[0]));
     case ControlKind::region_drop: return services_->drop_region(ranks_[local_rank], message.body<RegionBody>());
     case ControlKind::job_map:
@@ -246,7 +251,9 @@ void Keeper::read_services(const Event& event) {
     if (phase_ != Phase::over) take_from_service(received.sp, received.message);
   }
   if (const auto warning = services_->take_warning(); warning && phase_ == Phase::running) job_end_.warn(*warning);
-  if (services_->failure()) service_failed(*services_->failure());
+  if (!services_->failure()) return;
+  const std::string what = *services_->failure();
+  if (phase_ != Phase::running || !leave_dpu(what)) service_failed(what);
 }
 
 void Keeper::take_from_service(std::uint32_t sp, ControlMessage& message) {
@@ -306,6 +313,37 @@ void Keeper::hear_of_nodes() {
 void Keeper::service_failed(const std::string& what) {
   if (phase_ == Phase::attaching) return refuse_everybody(what);
   if (phase_ == Phase::running) end_job(what);
+}
+
+bool Keeper::leave_dpu(const std::string& what) {
+  const std::optional<std::chrono::milliseconds> rest = services_->replaceable_after();
+  if (!rest) return false;
+  std::vector<std::uint32_t> times_started;
+  for (std::uint32_t sp = 0; sp < services_->count(); ++sp) times_started.push_back(services_->times_started(sp));
+  auto instead = std::make_unique<NodeServices>(config_, ranks_, events_, starter_, nodes_);
+  if (const Status prepared = instead->prepare_instead(times_started); !prepared) {
+    spdlog::error("no service processes on cores of this node: {}", prepared.error());
+    return false;
+  }
+  spdlog::warn("{}; ranks leave it", what);
+  services_->stop();
+  leaving_.emplace(ranks_, what, *rest, Clock::now());
+  for (std::uint32_t sp = 0; sp < instead->count(); ++sp) nodes_.lost(sp, what);
+  for (LocalRank& rank : ranks_) {
+    if (rank.present) leaving_->call(rank, instead->doorbell(rank.sp));
+  }
+  instead_of_dpu_ = instead.get();
+  services_ = std::move(instead);
+  return true;
+}
+
+void Keeper::go_on_without_dpu() {
+  const Clock::time_point now = Clock::now();
+  if (const auto failure = leaving_->failure(now)) return service_failed(*failure);
+  if (!leaving_->over(now)) return;
+  job_end_.warn(leaving_->what() + ": service processes on cores of this node take its place");
+  leaving_.reset();
+  if (const Status started = instead_of_dpu_->start_instead(); !started) service_failed(started.error());
 }
 
 void Keeper::end_job(const std::string& why) {

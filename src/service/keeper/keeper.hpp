@@ -7,7 +7,8 @@
 //   attaching  every service process has attached every rank: welcome.  A service process fails, and none can take its
 //              place: everybody is refused.
 //   running    the last rank gone: end.  A service process dies: another one takes its place, or, where none can, the
-//              ranks are told and then ended.
+//              ranks are told and then ended. Where those of a DPU cannot go on, others on cores of this node take all
+//              their places once the ranks have left it.
 //   ending     ranks that have not gone by themselves get SIGTERM, then SIGKILL.
 //
 // What goes on in them is in classes of their own: the keeper hands each message to the one that it is for, and goes
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/unique_fd.hpp"
@@ -26,7 +28,9 @@
 #include "service/keeper/job_end.hpp"
 #include "service/keeper/job_map_exchange.hpp"
 #include "service/keeper/keeper_config.hpp"
+#include "service/keeper/leaving_dpu.hpp"
 #include "service/keeper/local_ranks.hpp"
+#include "service/keeper/node_services.hpp"
 #include "service/keeper/other_nodes.hpp"
 #include "service/keeper/services.hpp"
 #include "service/keeper/starter.hpp"
@@ -72,6 +76,9 @@ class Keeper {
   void take_protest(ProtestBody protest);
   void hear_of_nodes();
   void service_failed(const std::string& what);
+  // Service processes of this node take the places of those on its DPU. False: they cannot.
+  [[nodiscard]] bool leave_dpu(const std::string& what);
+  void go_on_without_dpu();
   // ending
   void end_job(const std::string& why);
   void end_when_empty();
@@ -86,7 +93,10 @@ class Keeper {
   Door door_;
   LocalRanks ranks_;
   OtherNodes nodes_;
+  ServiceStarter& starter_;
   std::unique_ptr<Services> services_;
+  NodeServices* instead_of_dpu_ = nullptr;  // those, once they are to take the places of others on the DPU
+  std::optional<LeavingDpu> leaving_;       // until they do
   JobMapExchange job_map_;
   JobEnd job_end_;
   JobCounts counts_;

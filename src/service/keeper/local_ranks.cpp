@@ -30,6 +30,11 @@ Status RankRegions::take_id(std::uint32_t region) {
   return Done{};
 }
 
+Status RankRegions::take_keyed_id(std::uint32_t region) const {
+  if (is_keyed(RegionId{region}) && !regions_.contains(region)) return Done{};
+  return Error{"region " + std::to_string(region) + " was of no DPU, or is not new"};
+}
+
 Status RankRegions::add(const RegionBody& body, UniqueFd fd) {
   std::uint64_t end = 0;
   if (body.base % kPageBytes != 0 || body.bytes == 0 || __builtin_add_overflow(body.base, body.bytes, &end)) {

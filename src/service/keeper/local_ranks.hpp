@@ -38,6 +38,8 @@ class RankRegions {
 
   // Ids ascend and are never used again. Error: this one is reserved or not new, which is nonsense.
   [[nodiscard]] Status take_id(std::uint32_t region);
+  // Of memory that service processes on a DPU knew before (keyed_region). Error: this is none, or not new.
+  [[nodiscard]] Status take_keyed_id(std::uint32_t region) const;
   [[nodiscard]] bool has_been(std::uint32_t region) const { return region <= highest_; }
   // Error: it is not accepted.
   [[nodiscard]] Status add(const RegionBody& body, UniqueFd fd);

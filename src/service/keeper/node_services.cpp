@@ -46,37 +46,65 @@ NodeServices::NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events
       topology_(read_topology()) {}
 
 Status NodeServices::start() {
-  if (!topology_) return Error{topology_.error()};
-  if (Status usable = check_service_cpus(topology_.value(), config_.service_cpus); !usable) return usable;
-  choose_places(topology_.value());
+  if (Status chosen = choose_places(config_.services); !chosen) return chosen;
+  assign_ranks();
   if (Status made = ranks_.make_segments(); !made) return made;
-  std::vector<std::uint32_t> all(count());
-  std::iota(all.begin(), all.end(), 0U);
-  return launch(all);
+  return launch(everybody());
 }
 
-// Ranks and service processes of one NUMA domain together, as far as that goes.
-void NodeServices::choose_places(const Topology& topology) {
+std::vector<std::uint32_t> NodeServices::everybody() const {
+  std::vector<std::uint32_t> all(count());
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
+// Ranks keep the service processes that they have, by number.
+Status NodeServices::prepare_instead(std::span<const std::uint32_t> times_started) {
+  instead_of_dpu_ = true;
+  const auto services = static_cast<std::uint32_t>(times_started.size());
+  if (Status chosen = choose_places(services); !chosen) return chosen;
+  places_.resize(services, places_.front());  // ranks may have left, and fewer would do
+  return processes_.take_after(times_started);
+}
+
+// Their memory is private to these, whatever they had a DPU reach; who cannot be reached is complained of.
+Status NodeServices::start_instead() {
+  for (LocalRank& rank : ranks_) rank.reach = kReachCma;
+  running_ = true;
+  return launch(everybody());
+}
+
+Status NodeServices::choose_places(std::uint32_t services) {
+  if (!topology_) return Error{topology_.error()};
+  const Topology& topology = topology_.value();
+  if (Status usable = check_service_cpus(topology, config_.service_cpus); !usable) return usable;
   cache_bytes_ = topology.cache_bytes;
   PlacementRequest request;
   request.local_size = config_.local_size;
   request.usable_cpus =
       static_cast<std::uint32_t>(usable_cpus().size());  // theirs, too: they are this process's children
-  request.services = config_.services;
+  request.services = services;
   request.service_cpus = config_.service_cpus;
   request.keepers_here = config_.keepers_here;
   request.number_here = config_.number_here;
-  std::vector<int> rank_domains;
   for (const LocalRank& rank : ranks_) {
+    if (!rank.present) continue;
     const CpuMask mask = mask_of(rank.hello);
     request.used_by_ranks |= mask;
     if (is_bound(mask, topology)) rank_cpus_ |= mask;
-    rank_domains.push_back(domain_of_cpus(topology, cpus_of(mask)));
   }
   neighbours_.open();
   claims_.claim_ranks(cpus_of(rank_cpus_));
   place_with_claims(request, topology);
   (void)look_at_neighbours();
+  return Done{};
+}
+
+// Ranks and service processes of one NUMA domain together, as far as that goes.
+void NodeServices::assign_ranks() {
+  const Topology& topology = topology_.value();
+  std::vector<int> rank_domains;
+  for (const LocalRank& rank : ranks_) rank_domains.push_back(domain_of_cpus(topology, cpus_of(mask_of(rank.hello))));
   const std::vector<std::uint32_t> service_of = services_of_ranks(rank_domains, places_, topology);
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = service_of[rank];
 }
@@ -170,6 +198,10 @@ void NodeServices::configure(std::uint32_t sp) {
   body.dpu_secret = config_.dpu_secret;
   body.epoch = processes_.times_started(sp);
   body.cache_bytes = cache_bytes_;
+  if (instead_of_dpu_) {
+    body.instead_of_dpu = 1;
+    body.reach_allowed &= ~(kReachCopier | kReachXpmem);  // ranks have been offered neither
+  }
   if (place(sp).free_of_own) body.core_share = copy::CoreShare::own;
   processes_.tell(sp, ControlKind::configure, body);
   processes_.show_pulse(sp);

@@ -22,6 +22,10 @@ class NodeServices final : public Services {
                OtherNodes& nodes);
 
   [[nodiscard]] Status start() override;
+  // In place of start(): these take the places of others on the DPU, each of which has been started so often. Nothing
+  // is started before start_instead().
+  [[nodiscard]] Status prepare_instead(std::span<const std::uint32_t> times_started);
+  [[nodiscard]] Status start_instead();
   void attached() override { running_ = true; }
   void stop() override;
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event) override;
@@ -32,7 +36,9 @@ class NodeServices final : public Services {
 
  private:
   [[nodiscard]] Status take_regions() const override;
-  void choose_places(const Topology& topology);
+  [[nodiscard]] Status choose_places(std::uint32_t services);
+  void assign_ranks();
+  [[nodiscard]] std::vector<std::uint32_t> everybody() const;
   void place_with_claims(PlacementRequest& request, const Topology& topology);
   [[nodiscard]] bool claim_places(PlacementRequest& request, const Topology& topology);
   [[nodiscard]] std::vector<std::uint32_t> look_at_neighbours();

@@ -88,9 +88,24 @@ Status ServiceProcesses::start(std::uint32_t sp) {
   process.connected.reset();
   for (Process& other : processes_) other.connected.reset(sp);
   ++process.times_started;
-  if (!process.doorbell.valid()) process.doorbell.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!process.doorbell.valid()) return Error{std::string("cannot make a doorbell: ") + std::strerror(errno)};
-  watch_socket(sp);
+  if (Status has_doorbell = process.have_doorbell(); !has_doorbell) return has_doorbell;
+  processes_[sp].watch(events_, sp);
+  return Done{};
+}
+
+Status ServiceProcesses::Process::have_doorbell() {
+  if (!doorbell.valid()) doorbell.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!doorbell.valid()) return Error{std::string("cannot make a doorbell: ") + std::strerror(errno)};
+  return Done{};
+}
+
+Status ServiceProcesses::take_after(std::span<const std::uint32_t> times_started) {
+  assert(processes_.empty());
+  for (const std::uint32_t times : times_started) {
+    Process& process = processes_.emplace_back();
+    process.times_started = times;
+    if (Status has_doorbell = process.have_doorbell(); !has_doorbell) return has_doorbell;
+  }
   return Done{};
 }
 
@@ -112,7 +127,7 @@ void ServiceProcesses::replace(std::uint32_t sp) {
   processes_[sp].stands_by = false;
   hung_.forget(sp);
   for (Process& other : processes_) other.connected.reset(sp);
-  watch_socket(sp);
+  processes_[sp].watch(events_, sp);
 }
 
 Status ServiceProcesses::connect(std::uint32_t sp) {
@@ -133,18 +148,16 @@ Status ServiceProcesses::connect(std::uint32_t sp) {
   return Done{};
 }
 
-void ServiceProcesses::watch_socket(std::uint32_t sp) {
-  const QueuedSocket& socket = processes_[sp].socket;
-  events_.watch(socket.fd(), {Source::service, sp}, socket.waiting() != 0);
-  const UniqueFd& end = processes_[sp].exit_event;
-  if (end.valid()) events_.watch(end.get(), {Source::service_exit, sp});
+void ServiceProcesses::Process::watch(Events& events, std::uint32_t sp) const {
+  events.watch(socket.fd(), {Source::service, sp}, socket.waiting() != 0);
+  if (exit_event.valid()) events.watch(exit_event.get(), {Source::service_exit, sp});
 }
 
 void ServiceProcesses::send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {
   QueuedSocket& socket = processes_[sp].socket;
   if (!socket.open()) return;
   socket.send(std::move(packet), fds);
-  if (socket.waiting() == 1) watch_socket(sp);
+  if (socket.waiting() == 1) processes_[sp].watch(events_, sp);
 }
 
 bool ServiceProcesses::backlogged() const {
@@ -174,7 +187,7 @@ void ServiceProcesses::read(std::uint32_t sp, std::vector<ServiceMessage>& messa
   if (!socket.open()) return;
   if (socket.waiting() != 0) {
     socket.flush();
-    if (socket.waiting() == 0) watch_socket(sp);
+    if (socket.waiting() == 0) processes_[sp].watch(events_, sp);
   }
   for (int i = 0; i < kMessagesOfOne; ++i) {
     ControlSocket::Received received = socket.receive();
@@ -247,9 +260,9 @@ void ServiceProcesses::show_pulse(std::uint32_t sp) {
   tell(sp, ControlKind::pulse, RankBody{}, std::span(&fd, 1));
 }
 
-const ServicePulse* ServiceProcesses::pulse(std::uint32_t sp) const {
+ServicePulse* ServiceProcesses::pulse(std::uint32_t sp) const {
   const Mapping& mapping = processes_[sp].pulse;
-  return mapping.valid() ? reinterpret_cast<const ServicePulse*>(mapping.base()) : nullptr;
+  return mapping.valid() ? reinterpret_cast<ServicePulse*>(mapping.base()) : nullptr;
 }
 
 void ServiceProcesses::look_for_hung(const std::bitset<kMaxServices>& have_posts) {

@@ -53,6 +53,9 @@ class ServiceProcesses {
 
   // Starts the next one, or again one that has been lost. Its doorbell stays the same.
   [[nodiscard]] Status start(std::uint32_t sp);
+  // Before any starts: so often each has been started elsewhere, where they have been lost. They have doorbells from
+  // now on.
+  [[nodiscard]] Status take_after(std::span<const std::uint32_t> times_started);
   // As start(), of one that has no place yet: it is the last one, and nobody's peer. There is one such at most.
   [[nodiscard]] Status start_to_stand_by();
   [[nodiscard]] bool one_stands_by() const { return !processes_.empty() && processes_.back().stands_by; }
@@ -83,7 +86,7 @@ class ServiceProcesses {
   // It shows from now on that it gets on; what it shows is left to the one that takes its place.
   void show_pulse(std::uint32_t sp);
   // Null: it shows nothing.
-  [[nodiscard]] const ServicePulse* pulse(std::uint32_t sp) const;
+  [[nodiscard]] ServicePulse* pulse(std::uint32_t sp) const;
   // To be called HungServices::kBetweenLooks apart, of those that show_pulse(). `have_posts`: of whose ranks some have
   // posted what they have not taken. Ends those that do not get on.
   void look_for_hung(const std::bitset<kMaxServices>& have_posts);
@@ -107,9 +110,11 @@ class ServiceProcesses {
     UniqueFd pulse_fd;
     std::string given_up;  // why it has been killed, or asks for another one in its place
     bool begins_anew = false;
+
+    void watch(Events& events, std::uint32_t sp) const;
+    [[nodiscard]] Status have_doorbell();
   };
 
-  void watch_socket(std::uint32_t sp);
   void read(std::uint32_t sp, std::vector<ServiceMessage>& messages);
   void sort(std::uint32_t sp, ControlMessage message, std::vector<ServiceMessage>& messages);
   void closed(std::uint32_t sp, const ControlSocket::Received& last, std::vector<ServiceMessage>& messages);

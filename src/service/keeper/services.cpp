@@ -40,7 +40,9 @@ ConfigureBody Services::configuration(std::uint32_t sp) const {
 }
 
 Status Services::add_region(LocalRank& rank, RegionBody body, UniqueFd fd) {
-  if (Status taken = rank.regions.take_id(body.region); !taken) return taken;
+  const bool of_dpu = instead_of_dpu_ && is_keyed(RegionId{body.region});
+  Status taken = of_dpu ? rank.regions.take_keyed_id(body.region) : rank.regions.take_id(body.region);
+  if (!taken) return taken;
   const int raw = fd.get();
   Status accepted = take_regions();
   if (accepted) accepted = rank.regions.add(body, std::move(fd));

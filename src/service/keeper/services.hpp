@@ -42,6 +42,9 @@ class Services {
   [[nodiscard]] virtual std::vector<ServiceMessage> receive(const Event& event) = 0;
   // When to call receive() again, should nothing wake it.
   [[nodiscard]] virtual std::optional<Clock::time_point> next_look() const = 0;
+  // Whether others on cores of this node can take all their places when they cannot go on, and how long after they have
+  // been left alone: what they have under way is at rest then.
+  [[nodiscard]] virtual std::optional<std::chrono::milliseconds> replaceable_after() const { return std::nullopt; }
   // Why they cannot go on: the first reason.
   [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
 
@@ -78,6 +81,7 @@ class Services {
   LocalRanks& ranks_;
   Events& events_;
   std::vector<ServicePlace> places_;
+  bool instead_of_dpu_ = false;  // ranks have been served by others on a DPU before
 
  private:
   std::optional<std::string> failure_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -38,6 +39,11 @@ class Pulse {
   // Once a turn.
   void beat() {
     if (shown_ != nullptr) shown_->turns.store(++turns_, std::memory_order_relaxed);
+  }
+  // On a DPU, each turn: its host's keeper has been heard of lately.
+  [[nodiscard]] bool may_work() const {
+    const std::int64_t until_ns = shown_ == nullptr ? 0 : shown_->may_work_until_ns.load(std::memory_order_relaxed);
+    return until_ns == 0 || std::chrono::steady_clock::now().time_since_epoch() < std::chrono::nanoseconds(until_ns);
   }
   // An operation.
   void taken(const OperationId& id, Collective collective) {

@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint32_t kTurnsPerClock = 16;  // turns between looks at the clock
 constexpr std::chrono::microseconds kControlInterval{200};
 constexpr std::chrono::microseconds kBetweenLooksForRest{50};
+constexpr std::chrono::milliseconds kBetweenLooksForHost{5};
 
 std::uint32_t concern_of(const fabric::PortFailure& failure) {
   switch (failure.of) {
@@ -36,6 +37,11 @@ Service::Service(UniqueFd control) : keeper_(std::move(control)) {
 int Service::run() {
   while (!keeper_.ended()) {
     pulse_.beat();
+    if (!pulse_.may_work()) {
+      std::this_thread::sleep_for(kBetweenLooksForHost);
+      read_control(Clock::now());
+      continue;
+    }
     if (turn()) {
       sleeper_.stay_awake();
     } else if (wiring_.engine() != nullptr && sleeper_.must_sleep_now()) {

@@ -107,7 +107,7 @@ Result<engine::BlockLayout> decode_layout(const SlotLayout& layout, const std::s
   const std::uint32_t group_size = body.group_size;
   const bool of_neighbors = is_of_neighbors(static_cast<Collective>(body.collective));
   engine::BlockLayout decoded;
-  decoded.base = MemoryRef{rank, RegionId{layout.base.region}, layout.base.address};
+  decoded.base = MemoryRef{rank, memory.known_as(RegionId{layout.base.region}), layout.base.address};
   std::optional<std::string> problem;
   if (layout.extents.region != 0) {
     problem = of_neighbors ? decode_neighbors(layout, group_size, memory, decoded)
