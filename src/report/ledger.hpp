@@ -47,22 +47,11 @@ enum class NativeReason : std::uint8_t {
   native_job,     // the whole job runs natively
 };
 inline constexpr std::size_t kNativeReasons = 16;
-inline constexpr std::array<const char*, kNativeReasons> kReasonNames{"none",
-                                                                      "unknown communicator",
-                                                                      "group of one",
-                                                                      "group too large",
-                                                                      "switched off",
-                                                                      "selection table",
-                                                                      "invalid arguments",
-                                                                      "service core taken",
-                                                                      "small blocks",
-                                                                      "measured choice",
-                                                                      "services died",
-                                                                      "other operation or datatype",
-                                                                      "rounding",
-                                                                      "blocking form",
-                                                                      "no offloaded form",
-                                                                      "native job"};
+inline constexpr std::array<const char*, kNativeReasons> kReasonNames{
+    "none",         "unknown communicator", "group of one",      "group too large",
+    "switched off", "selection table",      "invalid arguments", "service core taken",
+    "small blocks", "measured choice",      "services died",     "other operation or datatype",
+    "rounding",     "blocking form",        "no offloaded form", "native job"};
 [[nodiscard]] constexpr bool could_be_offloaded(NativeReason reason) {
   return reason < NativeReason::blocking_form;
 }
