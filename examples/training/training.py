@@ -82,7 +82,8 @@ class Model:
             upstream = upstream * (layer.outputs > 0)
         np.matmul(layer.inputs.T, upstream, out=layer.gradients[:-1])
         np.sum(upstream, axis=0, out=layer.gradients[-1])
-        return upstream @ layer.weights[:-1].T
+        before: Array = upstream @ layer.weights[:-1].T
+        return before
 
     def update(self) -> None:
         """One step of gradient descent."""
@@ -151,7 +152,8 @@ def step_of(model: Model, inputs: Array, wanted: Array, samples: int, exchange: 
     if exchange is not None:
         exchange.finish()
     model.update()
-    return float(np.sum(difference * difference)) / (samples * wanted.shape[1])
+    loss: float = np.sum(difference * difference) / (samples * wanted.shape[1])
+    return float(loss)
 
 
 def part_of(comm: MPI.Comm, samples: int) -> slice:
@@ -164,8 +166,8 @@ def vector(elements: int, memory: str) -> Array:
     """Of single-precision zeros; MPI's own memory stays until the process ends."""
     if memory == "malloc":
         return np.zeros(elements, np.float32)
-    allocated = MPI.Alloc_mem(elements * 4)
-    found = np.frombuffer(allocated, np.float32, elements)
+    allocated: Any = MPI.Alloc_mem(elements * 4)
+    found: Array = np.frombuffer(allocated, np.float32, elements)
     found[:] = 0
     return found
 
@@ -225,13 +227,16 @@ def show(found: dict[str, Any]) -> None:
 def parse() -> argparse.Namespace:
     """Wrong arguments end the program with a line that names them, on each rank."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    number = {"type": int, "metavar": "N"}
     parser.add_argument("--mode", choices=("nonblocking", "blocking", "testing", "compute"), default="nonblocking")
-    parser.add_argument("--layers", default=6, help="hidden ones (default: 6)", **number)
-    parser.add_argument("--width", default=512, help="of each (default: 512)", **number)
-    parser.add_argument("--samples", default=256, help="of a batch, over all ranks (default: 256)", **number)
-    parser.add_argument("--steps", default=20, help="of training (default: 20)", **number)
-    parser.add_argument("--bucket-kib", default=1024, help="of gradients, for an Iallreduce (default: 1024)", **number)
+    parser.add_argument("--layers", type=int, metavar="N", default=6, help="hidden ones (default: 6)")
+    parser.add_argument("--width", type=int, metavar="N", default=512, help="of each (default: 512)")
+    parser.add_argument(
+        "--samples", type=int, metavar="N", default=256, help="of a batch, over all ranks (default: 256)"
+    )
+    parser.add_argument("--steps", type=int, metavar="N", default=20, help="of training (default: 20)")
+    parser.add_argument(
+        "--bucket-kib", type=int, metavar="N", default=1024, help="of gradients, for an Iallreduce (default: 1024)"
+    )
     parser.add_argument("--memory", choices=("malloc", "alloc_mem"), default="malloc", help="for the gradients")
     parser.add_argument("--check", action="store_true", help="compare with training on one rank")
     parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes the figures there")
