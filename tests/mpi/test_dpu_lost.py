@@ -14,7 +14,7 @@ from local_dpus import ONE_MPI, SECOND, dpus, reached
 from test_dpu_restart import OnDpu, job_on_dpus, parent_of
 from test_restart import LASTS_S
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 TAKEN_WITHIN_S = 12.0
 SILENT_FOR_S = 5.0  # until it counts as lost

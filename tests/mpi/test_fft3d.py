@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.any_mpi
+
 # Odd, prime, and with fewer points than ranks along an axis.
 GRIDS = {1: "9,8,7", 2: "12,10,9", 3: "13,5,11", 4: "17,12,7", 6: "2,7,5"}
 

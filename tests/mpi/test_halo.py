@@ -7,6 +7,8 @@ import re
 import pytest
 from conftest import Mpi, Result
 
+pytestmark = pytest.mark.any_mpi
+
 SMALL = ("--grid", "101,83", "--fields", "3", "--steps", "6")
 STEPS = 7
 """One is not timed."""

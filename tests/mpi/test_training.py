@@ -13,6 +13,8 @@ from test_languages import python_environment
 
 from outrigger.mpis import MPIABI
 
+pytestmark = pytest.mark.any_mpi
+
 PROGRAM = HERE.parent.parent / "examples" / "training" / "training.py"
 SMALL = ("--steps", "4", "--samples", "48", "--width", "90", "--layers", "3", "--bucket-kib", "20")
 BUCKETS = 4
