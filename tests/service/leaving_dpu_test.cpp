@@ -36,6 +36,9 @@ class LeavingDpuTest : public ::testing::Test {
     }
     ASSERT_TRUE(ranks_.make_segments());
     leaving_.emplace(ranks_, "the DPU is lost", kRest, began_);
+  }
+  void call_ranks() {
+    ASSERT_TRUE(leaving_->is_time_to_call(began_ + kRest));
     for (LocalRank& rank : ranks_) leaving_->call(rank, doorbell_.get());
   }
 
@@ -47,7 +50,16 @@ class LeavingDpuTest : public ::testing::Test {
   std::optional<LeavingDpu> leaving_;
 };
 
+TEST_F(LeavingDpuTest, RanksStayUntilWhatIsUnderWayHasComeToRest) {
+  EXPECT_FALSE(leaving_->is_time_to_call(began_ + kRest / 2));
+  EXPECT_FALSE(leaving_->over()) << "nobody has been called";
+  EXPECT_EQ(leaving_->next_look(), began_ + kRest);
+  EXPECT_TRUE(leaving_->is_time_to_call(began_ + kRest));
+  EXPECT_FALSE(leaving_->is_time_to_call(began_ + kRest)) << "once";
+}
+
 TEST_F(LeavingDpuTest, RanksAreToldWithWhatTheyNeedOnTheHost) {
+  call_ranks();
   for (std::uint32_t rank = 0; rank < kRanksThere; ++rank) {
     ControlSocket::Received received = theirs_[rank].receive(0);
     ASSERT_TRUE(received.message);
@@ -58,27 +70,29 @@ TEST_F(LeavingDpuTest, RanksAreToldWithWhatTheyNeedOnTheHost) {
   }
 }
 
-TEST_F(LeavingDpuTest, IsOverWhenAllHaveLeftAndAllIsAtRest) {
+TEST_F(LeavingDpuTest, IsOverWhenAllHaveLeft) {
+  call_ranks();
   ASSERT_TRUE(leaving_->has_left(ranks_[0]));
-  EXPECT_FALSE(leaving_->over(began_ + kRest));
+  EXPECT_FALSE(leaving_->over());
   ASSERT_TRUE(leaving_->has_left(ranks_[1]));
-  EXPECT_FALSE(leaving_->over(began_ + kRest / 2));
-  EXPECT_LE(leaving_->next_look(began_), began_ + kRest);
-  EXPECT_TRUE(leaving_->over(began_ + kRest));
+  EXPECT_TRUE(leaving_->over());
 }
 
 TEST_F(LeavingDpuTest, WhoSaysSoTwiceErrs) {
+  call_ranks();
   ASSERT_TRUE(leaving_->has_left(ranks_[0]));
   EXPECT_FALSE(leaving_->has_left(ranks_[0]));
 }
 
 TEST_F(LeavingDpuTest, NobodyWaitsForARankThatHasGone) {
+  call_ranks();
   ASSERT_TRUE(leaving_->has_left(ranks_[0]));
   ranks_.leave(1);
-  EXPECT_TRUE(leaving_->over(began_ + kRest));
+  EXPECT_TRUE(leaving_->over());
 }
 
 TEST_F(LeavingDpuTest, ARankThatStaysIsNamed) {
+  call_ranks();
   ASSERT_TRUE(leaving_->has_left(ranks_[0]));
   EXPECT_FALSE(leaving_->failure(began_ + kRest));
   const std::optional<std::string> failure = leaving_->failure(began_ + kRest + LeavingDpu::kLimit);

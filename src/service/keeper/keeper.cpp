@@ -109,7 +109,7 @@ int Keeper::timeout_ms() const {
   };
   at(services_->next_look());
   at(nodes_.next_look());
-  if (leaving_) at(leaving_->next_look(Clock::now()));
+  if (leaving_) at(leaving_->next_look());
   if (phase_ <= Phase::attaching) at(attach_deadline_);
   if (phase_ == Phase::ending) at(job_end_.next_step());
   if (!next) return -1;
@@ -329,9 +329,6 @@ bool Keeper::leave_dpu(const std::string& what) {
   services_->stop();
   leaving_.emplace(ranks_, what, *rest, Clock::now());
   for (std::uint32_t sp = 0; sp < instead->count(); ++sp) nodes_.lost(sp, what);
-  for (LocalRank& rank : ranks_) {
-    if (rank.present) leaving_->call(rank, instead->doorbell(rank.sp));
-  }
   instead_of_dpu_ = instead.get();
   services_ = std::move(instead);
   return true;
@@ -339,8 +336,13 @@ bool Keeper::leave_dpu(const std::string& what) {
 
 void Keeper::go_on_without_dpu() {
   const Clock::time_point now = Clock::now();
+  if (leaving_->is_time_to_call(now)) {
+    for (LocalRank& rank : ranks_) {
+      if (rank.present) leaving_->call(rank, instead_of_dpu_->doorbell(rank.sp));
+    }
+  }
   if (const auto failure = leaving_->failure(now)) return service_failed(*failure);
-  if (!leaving_->over(now)) return;
+  if (!leaving_->over()) return;
   job_end_.warn(leaving_->what() + ": service processes on cores of this node take its place");
   leaving_.reset();
   if (const Status started = instead_of_dpu_->start_instead(); !started) service_failed(started.error());

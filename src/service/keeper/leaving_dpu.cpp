@@ -11,6 +11,10 @@ namespace outrigger::service {
 LeavingDpu::LeavingDpu(LocalRanks& ranks, std::string what, std::chrono::milliseconds rest, Clock::time_point now)
     : ranks_(ranks), what_(std::move(what)), at_rest_(now + rest), limit_(now + rest + kLimit) {}
 
+bool LeavingDpu::is_time_to_call(Clock::time_point now) {
+  return now >= at_rest_ && !std::exchange(called_, true);
+}
+
 // A rank that takes no messages is one that does not leave: the limit tells.
 void LeavingDpu::call(LocalRank& rank, int doorbell) {
   still_there_.insert(rank.hello.world_rank);
@@ -30,9 +34,9 @@ void LeavingDpu::forget_those_that_are_gone() {
   std::erase_if(still_there_, [this](std::uint32_t rank) { return !ranks_.find(rank); });
 }
 
-bool LeavingDpu::over(Clock::time_point now) {
+bool LeavingDpu::over() {
   forget_those_that_are_gone();
-  return still_there_.empty() && now >= at_rest_;
+  return called_ && still_there_.empty();
 }
 
 std::optional<std::string> LeavingDpu::failure(Clock::time_point now) {
@@ -42,8 +46,8 @@ std::optional<std::string> LeavingDpu::failure(Clock::time_point now) {
          std::to_string(kLimit.count()) + " s";
 }
 
-LeavingDpu::Clock::time_point LeavingDpu::next_look(Clock::time_point now) const {
-  return now < at_rest_ ? at_rest_ : limit_;
+LeavingDpu::Clock::time_point LeavingDpu::next_look() const {
+  return called_ ? limit_ : at_rest_;
 }
 
 }  // namespace outrigger::service

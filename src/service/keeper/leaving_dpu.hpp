@@ -2,8 +2,10 @@
 // whatever its program is at, so that nothing reaches their memory from there any more; then others may take the places
 // of the service processes there.
 //
+//   rest        what the DPU has under way ends, or comes to rest: ranks that have left name private memory, and
+//               a service process there that still ran would refuse that
 //   each rank   leave_dpu, and kDpuLost in its segment  ->  shuts its network  ->  left_dpu
-//   all have, and the time is over in which what the DPU has under way comes to rest: over()
+//   all have    over()
 //
 // Thread rule: one thread.
 #pragma once
@@ -27,14 +29,16 @@ class LeavingDpu {
   // `what` has become of the DPU, for people. `ranks` must outlive this.
   LeavingDpu(LocalRanks& ranks, std::string what, std::chrono::milliseconds rest, Clock::time_point now);
 
+  // Once: the ranks are to be called.
+  [[nodiscard]] bool is_time_to_call(Clock::time_point now);
   // A rank that is present. Its doorbell: of the service process that takes the place of the one that serves it.
   void call(LocalRank& rank, int doorbell);
   // Error: it was not called, or says so twice.
   [[nodiscard]] Status has_left(const LocalRank& rank);
-  [[nodiscard]] bool over(Clock::time_point now);
+  [[nodiscard]] bool over();
   // Why it will not be.
   [[nodiscard]] std::optional<std::string> failure(Clock::time_point now);
-  [[nodiscard]] Clock::time_point next_look(Clock::time_point now) const;
+  [[nodiscard]] Clock::time_point next_look() const;
   [[nodiscard]] const std::string& what() const { return what_; }
 
  private:
@@ -44,6 +48,7 @@ class LeavingDpu {
   const std::string what_;
   const Clock::time_point at_rest_;
   const Clock::time_point limit_;
+  bool called_ = false;
   std::set<std::uint32_t> still_there_;  // world ranks
 };
 
