@@ -7,9 +7,8 @@
 // Picture (a row of 6 ranks, service processes A, B and C; 2 and 3 have posted):
 //
 //       A        B        C
-//     0   1 -- 2 - 3 -- 4   5        2 tells A of its block for 1, 3 tells C of its block for 4; B matches the two
-//     here,
-//           R>   <>   <R             A and C tell B as soon as 1 and 4 post
+//     0   1 -- 2 - 3 -- 4   5        2 tells A of its block for 1, 3 tells C of its block for 4;
+//           R>   <>   <R             B matches the two here, A and C tell B as soon as 1 and 4 post
 //
 // A rank may be a neighbor several times over (a periodic dimension of two ranks, a graph with parallel edges). What is
 // handed over then is one block a pair, in which all come one after the other, in the order in which their receiver
@@ -17,10 +16,12 @@
 //
 // Per local rank of degree d (neighbors that it sends to or receives from, each once), whose neighbors are served by
 // n other service processes:
-//     announcements   n, of 108 bytes and 16 for each rank there from the first neighbor to the last; none to others
-//     rounds          as many pulls as there are sources with bytes, at most `window_moves` in flight per service
-//     process on the wire     each block once; a release (52 bytes) for each between service processes bounds messages
-//     O(d); state O(p), as of every operation; in the rank's memory 24 bytes a neighbor
+//     announcements   n, of 108 bytes and 16 for each rank there from the first neighbor to the last;
+//                     none to others
+//     rounds          as many pulls as there are sources with bytes, at most `window_moves` in flight per
+//                     service process
+//     on the wire     each block once; a release (52 bytes) for each between service processes
+//     bounds          messages O(d); state O(p), as of every operation; in the rank's memory 24 bytes a neighbor
 //
 // Late arrivals: a rank waits for those alone that it exchanges bytes with; one without neighbors for nobody.
 //
