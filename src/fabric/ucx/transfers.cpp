@@ -12,11 +12,6 @@ namespace {
 // For what is being written to a place that nobody wants it in any more. Its source has said that it is ready.
 constexpr std::chrono::seconds kLandingTime{2};
 
-MemoryRef at(MemoryRef memory, std::uint64_t offset) {
-  memory.address += offset;
-  return memory;
-}
-
 }  // namespace
 
 std::uint64_t Transfer::bytes_at(std::uint64_t offset) const {
@@ -28,11 +23,11 @@ std::uint64_t Transfer::charge_at(std::uint64_t offset) const {
 }
 
 MemoryRef Transfer::local_at(std::uint64_t offset) const {
-  return at(pulls ? to.memory : from.memory, offset);
+  return (pulls ? to : from).memory.at(offset);
 }
 
 MemoryRef Transfer::remote_at(std::uint64_t offset) const {
-  return at(pulls ? from.memory : to.memory, offset);
+  return (pulls ? from : to).memory.at(offset);
 }
 
 Transfer::Chunk* Transfer::open_chunk(std::uint64_t offset) {
@@ -215,7 +210,7 @@ std::optional<MoveStatus> Transfers::ask_or_send(std::uint64_t id, const Transfe
 void Transfers::ask_reduced(const Transfer& transfer, wire::Header chunk) {
   chunk.kind = wire::Kind::reduced_request;
   wire::OtherOperands others = *transfer.others;
-  for (MemoryRef& other : others.others) other = at(other, chunk.offset);
+  for (MemoryRef& other : others.others) other = other.at(chunk.offset);
   std::vector<std::byte> payload;
   wire::encode_operands(others, payload);
   channels_.say(*transfer.peer, chunk, payload);

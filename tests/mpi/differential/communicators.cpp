@@ -2,18 +2,10 @@
 
 #include <utility>
 
+#include "../programs/native_twin.hpp"
+
 namespace differential {
 namespace {
-
-MPI_Comm native_twin(MPI_Comm communicator) {
-  MPI_Info info;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, "outrigger", "off");
-  MPI_Comm twin;
-  MPI_Comm_dup_with_info(communicator, info, &twin);
-  MPI_Info_free(&info);
-  return twin;
-}
 
 MPI_Comm make_dup(MPI_Comm parent) {
   MPI_Comm result;

@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "../programs/native_twin.hpp"
+
 namespace neighbors {
 namespace {
 
@@ -135,16 +137,6 @@ MPI_Comm make(MPI_Comm parent, Random& random, std::string& name) {
     case 2: return make_distributed(parent, random, name);
     default: return make_grid(parent, random, name);
   }
-}
-
-MPI_Comm native_twin(MPI_Comm communicator) {
-  MPI_Info info;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, "outrigger", "off");
-  MPI_Comm twin;
-  MPI_Comm_dup_with_info(communicator, info, &twin);
-  MPI_Info_free(&info);
-  return twin;
 }
 
 void list_neighbors(Topology& topology) {
