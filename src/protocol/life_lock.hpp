@@ -4,6 +4,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 namespace outrigger {
@@ -25,7 +26,13 @@ namespace detail {
   return ::fcntl(segment, F_SETLK, &lock) == 0;
 }
 
-// Anybody else.
+// Anybody else. The process that has it; 0: nobody, or one that has no number here.
+[[nodiscard]] inline pid_t life_lock_holder(int segment) {
+  struct flock lock = detail::life_lock();
+  const bool held = ::fcntl(segment, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  return held && lock.l_pid > 0 ? lock.l_pid : 0;
+}
+
 [[nodiscard]] inline bool has_life_lock(int segment) {
   struct flock lock = detail::life_lock();
   return ::fcntl(segment, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from conftest import Stopwatch, wait_until, with_copiers
-from test_restart import GONE_WITHIN_S, LASTS_S, REACHES, start
+from test_restart import GONE_WITHIN_S, HANGS, LASTS_S, REACHES, start
 
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
@@ -74,6 +74,34 @@ def test_a_service_process_that_dies_after_it_ends_the_job(offload, mode, servic
     assert result.returncode != 0 and "WRONG" not in result.out, result.out
     assert since.seconds() < ENDS_WITHIN_S
     assert "the keeper of this node is gone (killed?), and so is the service process of this rank" in result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("how", HANGS)
+def test_a_service_process_that_hangs_after_it_ends_the_job(offload, how):
+    """It finds by itself that it does not get on."""
+    job = start(offload, "calls", 90, 1, env={"OUTRIGGER_FAULTS": "hang"})
+    kill_keepers(offload)
+    time.sleep(0.5)
+    (service,) = offload.daemons("serve")
+    os.kill(service.pid, HANGS[how])
+    since = Stopwatch()
+    result = job.wait(60)
+    assert result.returncode != 0 and "WRONG" not in result.out, result.out
+    assert since.seconds() > 10, "it was taken for hung too early"
+    assert "the keeper of this node is gone (killed?), and so is the service process of this rank" in result.out
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+def test_a_service_process_that_is_stopped_after_it_goes_on_at_the_end(offload):
+    """Nobody else would ever let it."""
+    job = offload.start(2, ["steady", "idle", "3"])
+    job.wait_for("steady: ready")
+    kill_keepers(offload)
+    time.sleep(0.5)
+    (service,) = offload.daemons("serve")
+    os.kill(service.pid, signal.SIGSTOP)
+    job.wait(30).ok()
     offload.nothing_left(GONE_WITHIN_S)
 
 

@@ -284,7 +284,7 @@ def must_go_on(site: Site, watches: list[Watch], named: str) -> None:
         dpu.must_be_free(15)
 
 
-@pytest.mark.parametrize("site", ["one", "two"], indirect=True)
+@pytest.mark.parametrize("site", SIZES, indirect=True)
 def test_service_processes_are_killed(site):
     """By one that stands by, and then by one that ranks have let connect since, each place is taken."""
     with site.started(VERBS) as told:
@@ -309,12 +309,41 @@ def test_service_processes_are_killed(site):
             must_be_gone(guest, 10)
 
 
-@pytest.mark.parametrize("site", ["one", "two"], indirect=True)
+@pytest.mark.parametrize("site", SIZES, indirect=True)
 def test_a_dpu_without_power(site):
     with site.started(VERBS) as told:
         watches = amid_operations(site, told, f"restarted calls {RESTARTED_S:.0f} 1")
         site.dpus[-1].guest.power_off()
-        must_go_on(site, watches, f"DPU d{len(site.dpus) - 1}")
+        must_go_on(site, watches, f"DPU {site.dpus[-1].guest.name}")
+
+
+@pytest.mark.parametrize("site", SIZES, indirect=True)
+def test_a_daemon_is_killed(site):
+    """Its service processes end with it, and the DPU is as good as lost."""
+    with site.started(VERBS) as told:
+        watches = amid_operations(site, told, f"restarted calls {RESTARTED_S:.0f} 1")
+        site.dpus[-1].guest.run("kill -9 $(cat /tmp/dpu.pid)", 30).ok()
+        must_go_on(site, watches, f"DPU {site.dpus[-1].guest.name}")
+
+
+@pytest.mark.parametrize("site", SIZES, indirect=True)
+def test_a_link_goes_down_and_up(site, laboratory):
+    """That of a DPU, for less time than it takes until a DPU counts as lost. The DPU goes on with what it had."""
+    with site.started(VERBS) as told:
+        watches = amid_operations(site, told, f"restarted calls {RESTARTED_S:.0f} 1")
+        name = site.dpus[-1].guest.name
+        for _ in range(2):
+            laboratory.switch.plug(name, plugged=False)
+            time.sleep(1.5)
+            laboratory.switch.plug(name, plugged=True)
+            time.sleep(6 * PATIENCE)
+        for watch in watches:
+            watch.ended(RESTARTED_S + 200 * PATIENCE)
+        output = site.jobs.output()
+        assert "operations" in output and "WRONG" not in output and "died" not in output, output + site.said()
+        assert TAKEN_BY_HOST not in output, output + site.said()
+        for guest in site.jobs.guests:
+            must_be_gone(guest, 10)
 
 
 @pytest.mark.parametrize("end", ["host", "dpu"])

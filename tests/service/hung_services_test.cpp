@@ -1,4 +1,4 @@
-#include "service/keeper/hung_services.hpp"
+#include "service/hung_services.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/types.h>

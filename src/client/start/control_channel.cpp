@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -174,11 +175,17 @@ void ControlChannel::show_counts(int fd) {
   if (socket_.open()) (void)socket_.send(ControlKind::counts, RankBody{rank_.value(), 0}, std::span(&fd, 1));
 }
 
+// A service process without a keeper, which nobody else would ever let go on if it has been stopped: it ends with the
+// last rank.
+void ControlChannel::let_go_on(int segment) {
+  if (const pid_t service = life_lock_holder(segment); service != 0) (void)::kill(service, SIGCONT);
+}
+
 bool ControlChannel::goodbye() {
   const std::lock_guard lock(mutex_);
+  const bool heard = socket_.open() && socket_.send(ControlKind::goodbye, RankBody{rank_.value(), 0});
+  if (!heard && segment_.valid()) let_go_on(segment_.get());
   segment_.reset();
-  if (!socket_.open()) return false;
-  const bool heard = socket_.send(ControlKind::goodbye, RankBody{rank_.value(), 0});
   socket_.close();
   return heard;
 }

@@ -76,6 +76,7 @@ class ControlChannel {
   bool receive_one(int timeout_ms);
   void lose(std::string reason);
   void note_what_is_lost();
+  static void let_go_on(int segment);
   [[nodiscard]] RegionAnswer take_answer(RegionId region);
 
   std::mutex mutex_;

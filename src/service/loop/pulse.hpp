@@ -25,6 +25,8 @@ class Pulse {
     sleep(false);  // as the one before it may have
     return Done{};
   }
+  // Null: nowhere.
+  [[nodiscard]] const ServicePulse* shown() const { return shown_; }
   // As long as this is there it waits to be woken. Whatever else it waits for keeps it from its work.
   class Asleep {
    public:

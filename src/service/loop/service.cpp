@@ -113,6 +113,7 @@ void Service::keeper_died(Clock::time_point now) {
   sleeper_.forget_control();
   ports_.emplace_back(orphanage_);
   sleeper_.watch(orphanage_);
+  if (const ServicePulse* pulse = pulse_.shown()) own_watch_.begin(*pulse, sleeper_.doorbell());
 }
 
 // Ports and the keeper now and then; sleep after a while without work.

@@ -8,8 +8,10 @@
 //   pulse         by what its keeper sees that it gets on
 //   keeper_link   the keeper, and how a service process ends
 //   orphanage     without a keeper
+//   own_watch     that it does not hang then
 //
-// No threads, no locks. What goes in and out goes by ports (fabric/port.hpp), of which the loop knows no more.
+// No threads, no locks, but for own_watch. What goes in and out goes by ports (fabric/port.hpp), of which the loop
+// knows no more.
 #pragma once
 
 #include <chrono>
@@ -22,6 +24,7 @@
 #include "fabric/port.hpp"
 #include "service/loop/keeper_link.hpp"
 #include "service/loop/orphanage.hpp"
+#include "service/loop/own_watch.hpp"
 #include "service/loop/post_intake.hpp"
 #include "service/loop/pulse.hpp"
 #include "service/loop/sleeper.hpp"
@@ -67,6 +70,7 @@ class Service {
   Clock::time_point control_read_;
   std::uint32_t turns_ = 0;
   bool alone_ = false;  // without a keeper
+  OwnWatch own_watch_;
 };
 
 }  // namespace outrigger::service

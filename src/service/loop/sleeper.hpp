@@ -45,6 +45,8 @@ class Sleeper {
   [[nodiscard]] bool may_sleep(Clock::time_point now);
   // False: there was something to do.
   bool sleep(Clock::time_point now);
+  // An eventfd that wakes it; -1: there is none yet.
+  [[nodiscard]] int doorbell() const { return doorbell_.get(); }
   // As long as there is no engine: until the keeper says something, or, while ports have something to do for it, not at
   // all.
   void sleep_until_told(Clock::time_point now);

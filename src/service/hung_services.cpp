@@ -1,4 +1,4 @@
-#include "service/keeper/hung_services.hpp"
+#include "service/hung_services.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

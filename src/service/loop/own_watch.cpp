@@ -1,0 +1,38 @@
+#include "service/loop/own_watch.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <optional>
+
+#include "service/hung_services.hpp"
+#include "service/keeper/stopped_services.hpp"
+
+namespace outrigger::service {
+
+void OwnWatch::begin(const ServicePulse& pulse, int doorbell) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the thread that works
+  thread_ = std::jthread([this, &pulse, doorbell](const std::stop_token& stop) { watch(stop, pulse, doorbell); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void OwnWatch::watch(const std::stop_token& stop, const ServicePulse& pulse, int doorbell) {
+  HungServices looks(StoppedServices::kTurn * StoppedServices::kTurnsUntilReplaced);
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    stopped_.wait_for(lock, stop, HungServices::kBetweenLooks, [] { return false; });
+    const std::optional<ProcessSign> process = sign_of_process(::getpid());  // the state is that of its first thread
+    if (stop.stop_requested() || !process) continue;
+    const ServiceSign sign{
+        .turns = pulse.turns.load(std::memory_order_relaxed), .work_waits = true, .process = *process};
+    // Nobody reads any more what it says, and the log may be what it hangs at.
+    if (looks.look(0, sign)) ::kill(::getpid(), SIGKILL);
+    (void)::eventfd_write(doorbell, 1);  // so it has something to do until the next look
+  }
+}
+
+}  // namespace outrigger::service
