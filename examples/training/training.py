@@ -224,6 +224,16 @@ def show(found: dict[str, Any]) -> None:
         print(f"  serial         differs by {found['differs']:.1e} at most from training on one rank")
 
 
+def report(found: dict[str, Any], file: Path | None) -> None:
+    """On rank 0, for people and for programs."""
+    if file == Path("-"):
+        print(json.dumps(found), flush=True)
+        return
+    show(found)
+    if file is not None:
+        file.write_text(json.dumps(found, indent=2) + "\n")
+
+
 def parse() -> argparse.Namespace:
     """Wrong arguments end the program with a line that names them, on each rank."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -239,7 +249,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--memory", choices=("malloc", "alloc_mem"), default="malloc", help="for the gradients")
     parser.add_argument("--check", action="store_true", help="compare with training on one rank")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes the figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="rank 0 writes the figures there; -: prints one line")
     arguments = parser.parse_args()
     for name in ("layers", "width", "samples", "steps", "bucket_kib"):
         if getattr(arguments, name) < 1:
@@ -253,9 +263,7 @@ def main() -> int:
     comm = MPI.COMM_WORLD
     found = train(comm, arguments)
     if comm.rank == 0:
-        show(found)
-        if arguments.json is not None:
-            arguments.json.write_text(json.dumps(found, indent=2) + "\n")
+        report(found, arguments.json)
     right = found["same_weights"] and found.get("differs", 0.0) <= TOLERANCE
     if not right and comm.rank == 0:
         print("training: the weights are not what they should be", file=sys.stderr)

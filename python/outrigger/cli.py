@@ -26,7 +26,7 @@ from outrigger import (
 )
 from outrigger import run as running
 from outrigger.advise import command as advising
-from outrigger.bench import fft3d, harm, never_slower, skew
+from outrigger.bench import example_commands, harm, never_slower, skew
 from outrigger.chaos import command as chaotic
 from outrigger.cluster import commands as cluster_commands
 from outrigger.errors import UserError
@@ -287,7 +287,9 @@ def show_demo(
 _NEVER_SLOWER = "--never-slower"
 # Commands of two words; "bench" alone is one of its own.
 _TWO_WORDS: dict[str, Callable[..., None]] = {
-    "bench fft3d": fft3d.measure_fft3d,
+    "bench fft3d": example_commands.measure_fft3d,
+    "bench halo": example_commands.measure_halo,
+    "bench training": example_commands.measure_training,
     "bench harm": harm.measure_harm,
     "bench skew": skew.measure_skew,
     f"bench {_NEVER_SLOWER}": never_slower.measure_never_slower,

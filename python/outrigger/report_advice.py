@@ -21,6 +21,7 @@ _REASONS = {
     "switched off": "its communicator has the info key outrigger=off",
     "group too large": "its communicator has too many ranks",
     "unknown communicator": "its communicator is none of those that are known",
+    "intercommunicator": "collectives between two groups are left to the MPI",
     "invalid arguments": "the MPI was to judge its arguments",
     "small blocks": "blocks of up to 8 KiB are faster by the MPI itself",
     "service core taken": "other processes took the core of a service process",

@@ -29,7 +29,8 @@ namespace outrigger::report {
 // Why a call was left to the native MPI.
 enum class NativeReason : std::uint8_t {
   none,
-  unknown_communicator,  // an intercommunicator, members outside MPI_COMM_WORLD, or made in a way not seen
+  unknown_communicator,  // members outside MPI_COMM_WORLD, or made in a way not seen
+  intercommunicator,
   group_of_one,
   group_too_large,
   switched_off,  // info key outrigger=off
@@ -46,12 +47,24 @@ enum class NativeReason : std::uint8_t {
   not_offloaded,  // there is no offloaded form of it
   native_job,     // the whole job runs natively
 };
-inline constexpr std::size_t kNativeReasons = 16;
-inline constexpr std::array<const char*, kNativeReasons> kReasonNames{
-    "none",         "unknown communicator", "group of one",      "group too large",
-    "switched off", "selection table",      "invalid arguments", "service core taken",
-    "small blocks", "measured choice",      "services died",     "other operation or datatype",
-    "rounding",     "blocking form",        "no offloaded form", "native job"};
+inline constexpr std::size_t kNativeReasons = 17;
+inline constexpr std::array<const char*, kNativeReasons> kReasonNames{"none",
+                                                                      "unknown communicator",
+                                                                      "intercommunicator",
+                                                                      "group of one",
+                                                                      "group too large",
+                                                                      "switched off",
+                                                                      "selection table",
+                                                                      "invalid arguments",
+                                                                      "service core taken",
+                                                                      "small blocks",
+                                                                      "measured choice",
+                                                                      "services died",
+                                                                      "other operation or datatype",
+                                                                      "rounding",
+                                                                      "blocking form",
+                                                                      "no offloaded form",
+                                                                      "native job"};
 [[nodiscard]] constexpr bool could_be_offloaded(NativeReason reason) {
   return reason < NativeReason::blocking_form;
 }

@@ -288,7 +288,7 @@ def must_go_on(site: Site, watches: list[Watch], named: str) -> None:
 def test_service_processes_are_killed(site):
     """By one that stands by, and then by one that ranks have let connect since, each place is taken."""
     with site.started(VERBS) as told:
-        site.jobs.start(f"restarted calls {RESTARTED_S:.0f} 1", told)
+        site.jobs.start(f"restarted kept {RESTARTED_S:.0f} 1", told)
         watches = [Watch.of(guest) for guest in site.jobs.guests]
         for killed in range(KILLS):
             dpu = site.dpus[killed % len(site.dpus)] if KILLS > 2 else site.dpus[-1]
@@ -296,7 +296,7 @@ def test_service_processes_are_killed(site):
             taken = dpu.log().count(TAKEN_PLACE)
             dpu.kill_service_process()
             while dpu.log().count(TAKEN_PLACE) <= taken:
-                assert time.monotonic() < moment + 25 * PATIENCE, site.said()
+                assert time.monotonic() < moment + 25 * PATIENCE, site.jobs.output() + site.said()
                 time.sleep(0.2)
             if KILLS > 5:
                 time.sleep(max(0.0, moment + random.uniform(0.9, 1.1) * KILLS_APART_S - time.monotonic()))
@@ -312,7 +312,7 @@ def test_service_processes_are_killed(site):
 @pytest.mark.parametrize("site", SIZES, indirect=True)
 def test_a_dpu_without_power(site):
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told, f"restarted calls {RESTARTED_S:.0f} 1")
+        watches = amid_operations(site, told, f"restarted kept {RESTARTED_S:.0f} 1")
         site.dpus[-1].guest.power_off()
         must_go_on(site, watches, f"DPU {site.dpus[-1].guest.name}")
 
@@ -321,7 +321,7 @@ def test_a_dpu_without_power(site):
 def test_a_daemon_is_killed(site):
     """Its service processes end with it, and the DPU is as good as lost."""
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told, f"restarted calls {RESTARTED_S:.0f} 1")
+        watches = amid_operations(site, told, f"restarted kept {RESTARTED_S:.0f} 1")
         site.dpus[-1].guest.run("kill -9 $(cat /tmp/dpu.pid)", 30).ok()
         must_go_on(site, watches, f"DPU {site.dpus[-1].guest.name}")
 
@@ -330,7 +330,7 @@ def test_a_daemon_is_killed(site):
 def test_a_link_goes_down_and_up(site, laboratory):
     """That of a DPU, for less time than it takes until a DPU counts as lost. The DPU goes on with what it had."""
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told, f"restarted calls {RESTARTED_S:.0f} 1")
+        watches = amid_operations(site, told, f"restarted kept {RESTARTED_S:.0f} 1")
         name = site.dpus[-1].guest.name
         for _ in range(2):
             laboratory.switch.plug(name, plugged=False)
@@ -354,7 +354,7 @@ def test_a_cable_is_cut(site, laboratory, end):
     cut = (site.jobs.guests if end == "host" else [dpu.guest for dpu in site.dpus])[-1]
     lasts = end == "dpu" or len(site.dpus) == 1
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told, *([f"restarted calls {RESTARTED_S:.0f} 1"] if lasts else []))
+        watches = amid_operations(site, told, *([f"restarted kept {RESTARTED_S:.0f} 1"] if lasts else []))
         since = time.time()
         laboratory.switch.plug(cut.name, plugged=False)
         try:

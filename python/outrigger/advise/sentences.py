@@ -20,7 +20,9 @@ _NOTABLE = 0.05
 
 _REMEDIES = {
     "unknown communicator": "make its communicator from MPI_COMM_WORLD by MPI_Comm_split, MPI_Comm_dup or "
-    "MPI_Comm_create, and not as an intercommunicator or from MPI_Comm_spawn",
+    "MPI_Comm_create, and not from MPI_Comm_spawn",
+    "intercommunicator": "collectives between two groups stay native: make one communicator of both by "
+    "MPI_Intercomm_merge",
     "group too large": "use smaller communicators",
     "switched off": "take the info key outrigger=off from its communicator to have it offloaded",
     "invalid arguments": "look at its arguments, which the MPI was left to judge",

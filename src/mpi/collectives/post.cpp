@@ -14,6 +14,7 @@ namespace outrigger::mpi {
 namespace {
 
 NativeReason why_native(const CommState* comm, MPI_Comm handle) {
+  if (comm == nullptr && is_intercommunicator(handle)) return NativeReason::intercommunicator;
   if (comm == nullptr) return is_group_of_one(handle) ? NativeReason::group_of_one : NativeReason::unknown_communicator;
   if (comm->size() == 1) return NativeReason::group_of_one;
   if (comm->size() > kMaxGroupSize) return NativeReason::group_too_large;

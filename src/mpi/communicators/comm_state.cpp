@@ -84,12 +84,6 @@ std::vector<WorldRank> world_ranks_of(const Job& job, MPI_Comm comm) {
   return members;
 }
 
-bool is_intercommunicator(MPI_Comm comm) {
-  int inter = 0;
-  real().Comm_test_inter(comm, &inter);
-  return inter != 0;
-}
-
 // Rank 0 of the communicator makes an id that it makes only once.
 bool agree_on_id(const Job& job, MPI_Comm comm, int me, GroupId& id) {
   static constinit std::atomic<std::uint64_t> created = 0;
@@ -211,6 +205,12 @@ DuplicateScope::DuplicateScope(bool by_program) : before_(std::exchange(duplicat
 
 DuplicateScope::~DuplicateScope() {
   duplicating = before_;
+}
+
+bool is_intercommunicator(MPI_Comm comm) {
+  int inter = 0;
+  if (comm != constants().comm_null) real().Comm_test_inter(comm, &inter);
+  return inter != 0;
 }
 
 bool is_group_of_one(MPI_Comm comm) {

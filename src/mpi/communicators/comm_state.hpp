@@ -126,7 +126,9 @@ void keep_choices(const Job& job);
 // Before MPI_Finalize: no state refers to the client any more, no callback of ours runs afterwards.
 void forget_communicators(Job& job);
 
-// An intracommunicator of one rank, as MPI_COMM_SELF and its duplicates, which have no state. Of a valid one.
+// Of valid ones, or MPI_COMM_NULL.
+[[nodiscard]] bool is_intercommunicator(MPI_Comm comm);
+// An intracommunicator of one rank, as MPI_COMM_SELF and its duplicates, which have no state.
 [[nodiscard]] bool is_group_of_one(MPI_Comm comm);
 
 // The state of a communicator; nullptr where it has none.

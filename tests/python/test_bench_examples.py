@@ -1,4 +1,4 @@
-"""The fft3d benchmark: reading its runs, what counts as hidden, the commands of its lanes; the timeline's picture."""
+"""The benchmarks of examples: reading runs, what counts as hidden, the commands of lanes; the timeline's picture."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ import pytest
 from rich.console import Console
 
 from outrigger.artifacts import Artifacts
-from outrigger.bench import fft3d
-from outrigger.bench.fft3d_figures import (
+from outrigger.bench import example_commands, example_plot, examples
+from outrigger.bench.example_figures import (
     LANES,
     LaneFigures,
     Run,
     hidden_percent,
     legend,
     network_ms,
-    read_run,
     summarize,
     table,
 )
-from outrigger.bench.fft3d_runner import Bench, Request
+from outrigger.bench.example_runner import Bench, Request
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 
@@ -39,27 +38,35 @@ def lanes(**medians: float) -> dict[str, LaneFigures]:
     return {key: LaneFigures(time, time, time, 1, 1, 1) for key, time in times.items()}
 
 
-def bench(tmp_path: Path, **fields: Any) -> Bench:
+def bench(tmp_path: Path, pieces: int = 8, **fields: Any) -> Bench:
     program = tmp_path / "examples" / "mpich" / "fft3d"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.touch()
-    request = Request(4, "8,8,8", variables=2, iterations=3, memory="malloc", rounds=1, **fields)
+    example = examples.fft3d("8,8,8", 2, 3, "malloc", pieces)
+    request = Request(example, 4, rounds=1, **fields)
     return Bench(request, Mpi("mpich", "4.0.2", Path("mpirun.mpich"), None), Artifacts(tmp_path))
 
 
 def test_a_run_is_read_among_other_lines() -> None:
-    assert read_run(f"a warning\n{json.dumps(FIELDS)}\n") == Run(10, 4, 1, 5)
+    assert examples.read_fft3d(f"a warning\n{json.dumps(FIELDS)}\n") == Run(10, wait_ms=5, compute_ms=4, post_ms=1)
+    assert examples.read_halo('{"mode": "testing", "step_ms": 2.5, "mpi_ms": 1}\n') == Run(2.5, 1)
+    assert examples.read_training('{"step_ms": 3, "waited_ms": 0.5, "ranks": 2}\n') == Run(3, 0.5)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"median_ms": 1}', json.dumps(FIELDS | {"wait_ms": None})])
 def test_output_without_figures_is_an_error(text: str) -> None:
     with pytest.raises(UserError, match="fft3d printed"):
-        read_run(text)
+        examples.read_fft3d(text)
+    with pytest.raises(UserError, match="halo printed"):
+        examples.read_halo(text)
+    with pytest.raises(UserError, match="training printed"):
+        examples.read_training(text)
 
 
 def test_rounds_are_summarized_by_medians_and_extremes() -> None:
-    found = summarize([Run(10, 1, 0, 9), Run(30, 3, 0, 7), Run(11, 2, 0, 8)])
-    assert found == LaneFigures(11, 10, 30, 2, 0, 8)
+    found = summarize([Run(10, 9, 1, 0), Run(30, 7, 3, 0), Run(11, 8, 2, 0)])
+    assert found == LaneFigures(11, 10, 30, wait_ms=8, compute_ms=2, post_ms=0)
+    assert summarize([Run(10, 9)]) == LaneFigures(10, 10, 10, wait_ms=9)
 
 
 def test_what_is_hidden() -> None:
@@ -73,15 +80,15 @@ def test_what_is_hidden() -> None:
 def test_the_table_has_all_lanes() -> None:
     console = Console(file=io.StringIO(), width=140)
     figures = lanes(compute=60, blocking=100, nonblocking=96, offloaded=70)
-    console.print(table(figures, "Title"), legend(figures, 20, 3))
+    console.print(table(figures, "Title", "iteration"), legend(figures, "iteration", 3))
     assert isinstance(console.file, io.StringIO)
     for word in ("Title", "offloaded", "all cores", "0.70", "75%", "40.0 ms"):
         assert word in console.file.getvalue()
 
 
 def test_lanes_become_launcher_commands(tmp_path: Path) -> None:
-    launch = fft3d.launch_options(Path("hosts"), "agent", 2)
-    offload = fft3d.offload_options(("ialltoallv=ring_pull",), None, 2)
+    launch = example_commands.launch_options(Path("hosts"), "agent", 2)
+    offload = example_commands.offload_options(("ialltoallv=ring_pull",), None, 2)
     commands = {lane.key: bench(tmp_path, launch=launch, offload=offload).command(lane, None) for lane in LANES}
     for words in commands.values():
         assert words[:7] == ["run", "-n", "4", "--mpi", "mpich", "--build", str(tmp_path)]
@@ -107,9 +114,40 @@ def test_without_binding_there_are_no_lanes_on_all_cores(tmp_path: Path) -> None
     assert keys == ["compute", "blocking", "nonblocking", "testing", "offloaded"]
     figures = {key: found for key, found in lanes(compute=60).items() if key in keys}
     console = Console(file=io.StringIO(), width=140)
-    console.print(table(figures, "Title"))
+    console.print(table(figures, "Title", "iteration"))
     assert isinstance(console.file, io.StringIO)
     assert "all cores" not in console.file.getvalue()
+
+
+def test_columns_are_what_the_program_says() -> None:
+    console = Console(file=io.StringIO(), width=140)
+    figures = {key: LaneFigures(each.median_ms, 1, 2, wait_ms=3) for key, each in lanes(compute=60).items()}
+    console.print(table(figures, "Title", "step"), legend(figures, "step", 3))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "per step" in text and "waiting" in text
+    assert "computing" not in text and "posting" not in text
+
+
+def test_a_picture_of_the_lanes(tmp_path: Path) -> None:
+    figures = lanes(compute=60, offloaded=55)
+    picture = tmp_path / "lanes.svg"
+    example_plot.save([("halo: one", "step", figures), ("halo: other", "step", figures)], picture)
+    text = picture.read_text()
+    for words in ("halo: one", "halo: other", "milliseconds per step", "native, all cores", "beyond it, offloaded"):
+        assert f"<!-- {words}" in text, words
+
+
+def test_programs_are_told_what_the_command_is() -> None:
+    (lane,) = (lane for lane in LANES if lane.key == "testing")
+    assert examples.halo("64,32", 2, 5, "malloc", 3).words(lane, None) == [
+        "--mode", "testing", "--grid", "64,32", "--fields", "2", "--steps", "5", "--memory", "malloc", "--json",
+        "--pieces", "3",
+    ]  # fmt: skip
+    assert examples.training(2, 64, 32, 5, 20, "alloc_mem").words(lane, None) == [
+        "--mode", "testing", "--layers", "2", "--width", "64", "--samples", "32", "--steps", "5", "--bucket-kib", "20",
+        "--memory", "alloc_mem", "--json", "-",
+    ]  # fmt: skip
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs examples/fft3d in every lane under one MPI."""
+"""Runs an example in every lane under one MPI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rich.console import Console
 
 from outrigger import artifacts, cores, report, scratch
 from outrigger.bench import jobs
-from outrigger.bench.fft3d_figures import LANES, OFFLOADED, Lane, LaneFigures, Run, read_run, summarize
+from outrigger.bench.example_figures import LANES, OFFLOADED, Lane, LaneFigures, Run, summarize
+from outrigger.bench.examples import Example
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 
@@ -22,11 +23,8 @@ from outrigger.mpis import Mpi
 class Request:
     """What is to be run, and how the launcher is to be told."""
 
+    example: Example
     ranks: int
-    grid: str
-    variables: int
-    iterations: int
-    memory: str
     rounds: int
     launch: tuple[str, ...] = ()
     """Options of `outrigger run` for all lanes: hosts and how to reach them."""
@@ -34,17 +32,8 @@ class Request:
     """Options of `outrigger run` for the offloaded lane."""
     binds: bool = True
     """Else all lanes have all cores, and the lanes of that name are left out."""
-    pieces: int = 8
-    """Of each transform, between which MPI_Test is called."""
     time_limit_s: int = 300
     """Of one run."""
-
-    def arguments(self, lane: Lane, trace: Path | None) -> list[str]:
-        """The program's."""
-        words = ["--mode", lane.mode, "--grid", self.grid, "--variables", str(self.variables), "--json"]
-        words += ["--iterations", str(self.iterations), "--memory", self.memory]
-        words += ["--pieces", str(self.pieces)] if lane.mode == "testing" else []
-        return [*words, "--trace", str(trace)] if trace else words
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
@@ -59,9 +48,7 @@ class Bench:
         self.request = request
         self.mpi = mpi
         self.found = found
-        self.program = found.root / "examples" / mpi.family / "fft3d"
-        if not self.program.exists():
-            raise UserError(f"{self.program} is missing; build it with ./dev build (it needs FFTW)")
+        self.program = request.example.command(found, mpi)
         self.all_ended = True
 
     def command(self, lane: Lane, trace: Path | None, extra: Sequence[str] = ()) -> list[str]:
@@ -70,7 +57,7 @@ class Bench:
         words += [*self.request.launch, *extra]
         words += ["--native"] if lane.native else self.request.offload
         words += ["--no-bind"] if lane.all_cores else []
-        return [*words, "--", str(self.program), *self.request.arguments(lane, trace)]
+        return [*words, "--", *self.program, *self.request.example.words(lane, trace)]
 
     def run(self, lane: Lane, trace: Path | None = None, extra: Sequence[str] = ()) -> Run:
         """One run, in a launcher of its own: each lane has its own placement and environment."""
@@ -85,14 +72,15 @@ class Bench:
         self.all_ended &= ended.by_itself
         if ended.code != 0:
             raise UserError(f"{lane.title} under {self.mpi.title} ended with exit code {ended.code}: {shown}")
-        return read_run(ended.output)
+        return self.request.example.read(ended.output)
 
     def _environment(self, lane: Lane) -> dict[str, str]:
         """Unbound ranks are not told to yield by the launcher, which does not know how many share a core."""
         crowded = self.request.ranks > len(cores.allowed_cores()) or "--hostfile" in self.request.launch
         unbound = lane.all_cores or not self.request.binds
         yields = {"OMPI_MCA_mpi_yield_when_idle": "1"} if unbound and crowded else {}
-        return {**os.environ, **yields}
+        one_thread = {"OMP_NUM_THREADS": "1"}  # each rank has a core or less, which numpy's libraries do not know
+        return {**one_thread, **os.environ, **yields}
 
     def why_native(self) -> str:
         """Empty when the library offloads; a run of its own, because counting for the report costs time."""
@@ -101,7 +89,7 @@ class Bench:
             self.run(OFFLOADED, extra=("--report", str(written)))
             if not written.exists():
                 return "the library wrote no report here; it says why on stderr"
-            return report.offload_verdict(report.read(written), ("ialltoallv",))
+            return report.offload_verdict(report.read(written), self.request.example.collectives)
 
     def measure(self, console: Console, traces: Path | None) -> dict[str, LaneFigures]:
         """All lanes in turn, round after round; every second round the other way round."""

@@ -1,4 +1,4 @@
-"""Figures of fft3d: what its runs took, what is hidden of the network time, the table."""
+"""Figures of an example: what its runs took, what is hidden of the network time, the table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from statistics import median
 from rich import box
 from rich.table import Table
 from rich.text import Text
-
-from outrigger import formats
 
 
 @dataclass(frozen=True)
@@ -41,12 +39,12 @@ OVERLAPPING = ("nonblocking", "testing", "offloaded")
 
 @dataclass(frozen=True)
 class Run:
-    """The line that the program prints. Milliseconds."""
+    """What one run says. Milliseconds of a step; None: the program does not say."""
 
     median_ms: float
-    compute_ms: float
-    post_ms: float
     wait_ms: float
+    compute_ms: float | None = None
+    post_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,28 +54,31 @@ class LaneFigures:
     median_ms: float
     shortest_ms: float
     longest_ms: float
-    compute_ms: float
-    post_ms: float
     wait_ms: float
-
-
-def read_run(output: str) -> Run:
-    """The program's line of JSON among whatever else was printed."""
-    line = formats.json_line(output, "fft3d")
-    return formats.parse(line, Run, f"what fft3d printed, {line},")
+    compute_ms: float | None = None
+    post_ms: float | None = None
 
 
 def summarize(runs: Sequence[Run]) -> LaneFigures:
-    """Medians over the rounds, with the extremes of the time per iteration."""
+    """Medians over the rounds, with the extremes of the time of a step."""
     times = [run.median_ms for run in runs]
     return LaneFigures(
-        median(times), min(times), max(times),
-        *(median(getattr(run, name) for run in runs) for name in ("compute_ms", "post_ms", "wait_ms")),
-    )  # fmt: skip
+        median(times),
+        min(times),
+        max(times),
+        median(run.wait_ms for run in runs),
+        _median_of_said([run.compute_ms for run in runs]),
+        _median_of_said([run.post_ms for run in runs]),
+    )
+
+
+def _median_of_said(times: Sequence[float | None]) -> float | None:
+    said = [time for time in times if time is not None]
+    return median(said) if said else None
 
 
 def network_ms(figures: Mapping[str, LaneFigures]) -> float:
-    """What the blocking all-to-alls add to the computation, which takes as long without them in the same placement.
+    """What the blocking collectives add to the computation, which takes as long without them in the same placement.
 
     Not the time inside the calls: where ranks share a core, that has the others' computation in it.
     """
@@ -90,13 +91,21 @@ def hidden_percent(figures: Mapping[str, LaneFigures], key: str) -> float | None
     return 100 * (figures["blocking"].median_ms - figures[key].median_ms) / network if network > 0 else None
 
 
-def table(figures: Mapping[str, LaneFigures], title: str) -> Table:
-    """A row per lane."""
+_PARTS = ("computing", "posting", "waiting")
+
+
+def _parts(found: LaneFigures) -> tuple[float | None, ...]:
+    return (found.compute_ms, found.post_ms, found.wait_ms)
+
+
+def table(figures: Mapping[str, LaneFigures], title: str, step: str) -> Table:
+    """A row per lane; columns of what the program says."""
     result = Table(
         box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="dim", pad_edge=False
     )
     result.add_column("milliseconds", no_wrap=True)
-    for name in ("per iteration", "from", "to", "of blocking", "computing", "posting", "waiting", "network hidden"):
+    shown = [index for index, part in enumerate(_parts(figures["blocking"])) if part is not None]
+    for name in (f"per {step}", "from", "to", "of blocking", *(_PARTS[index] for index in shown), "network hidden"):
         result.add_column(name, justify="right", min_width=max(map(len, name.split())))
     blocking = figures["blocking"].median_ms
     for lane in LANES:
@@ -104,24 +113,31 @@ def table(figures: Mapping[str, LaneFigures], title: str) -> Table:
             continue
         found = figures[lane.key]
         hidden = hidden_percent(figures, lane.key) if lane.key in OVERLAPPING else None
-        times = (found.shortest_ms, found.longest_ms)
-        parts = (found.compute_ms, found.post_ms, found.wait_ms)
         result.add_row(
             lane.title,
-            Text(f"{found.median_ms:.1f}", style="bold"),
-            *(f"{time:.1f}" for time in times),
+            Text(_ms(found.median_ms), style="bold"),
+            _ms(found.shortest_ms),
+            _ms(found.longest_ms),
             f"{found.median_ms / blocking:.2f}",
-            *(f"{time:.1f}" for time in parts),
+            *(_ms(_parts(found)[index]) for index in shown),
             Text("" if hidden is None else f"{hidden:.0f}%", style="bold"),
         )
     return result
 
 
-def legend(figures: Mapping[str, LaneFigures], iterations: int, rounds: int) -> str:
+def _ms(time: float | None) -> str:
+    if time is None:
+        return ""
+    return f"{time:.1f}" if time >= 10 else f"{time:.2f}"
+
+
+def legend(figures: Mapping[str, LaneFigures], step: str, rounds: int) -> str:
     """What the columns mean."""
+    blocking = figures["blocking"]
+    parts = "computing, posting, waiting" if blocking.compute_ms is not None else "waiting"
     return (
-        f"Time per iteration of the slowest rank: the median of {iterations} iterations, of that the median, "
-        f"least and most of {rounds} rounds. computing, posting, waiting: mean over the ranks. Network time: "
-        f"{network_ms(figures):.1f} ms, what blocking takes beyond the computation alone; hidden: what is saved of it. "
-        "MPI_Test: of all that is in flight, between pieces of the computation; counted as computing."
+        f"Time per {step}, of the slowest rank: the median of a run's, and of that the median, "
+        f"least and most of {rounds} rounds. {parts}: mean over the ranks. Network time: "
+        f"{_ms(network_ms(figures))} ms, what blocking takes beyond the computation alone; hidden: what is saved of "
+        "it. MPI_Test: of all that is in flight, between pieces of the computation."
     )

@@ -1,0 +1,241 @@
+"""Runs an example native and offloaded, in turn, and says what part of the network time is hidden."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from outrigger import artifacts, binding, formats, options, settings
+from outrigger.bench import example_plot, examples, jobs
+from outrigger.bench.command import choose_mpis
+from outrigger.bench.example_figures import LANES, OVERLAPPING, hidden_percent, legend, network_ms, table
+from outrigger.bench.example_runner import Bench, Request
+from outrigger.bench.examples import Example
+from outrigger.errors import UserError
+from outrigger.terminal import console
+
+_TIMELINE = Path(__file__).resolve().parents[3] / "examples" / "fft3d" / "timeline.py"
+
+
+def draw_timelines(console: Console, traces: Path, family: str) -> None:
+    """One picture of the lanes that say most, where the script is there."""
+    shown = [lane for lane in LANES if lane.key == "blocking" or lane.key in OVERLAPPING]
+    picture = traces / f"{family}-timeline.png"
+    words = [f"{lane.title}={traces / f'{family}-{lane.key}.json'}" for lane in shown]
+    command = [sys.executable, str(_TIMELINE), "--out", str(picture), *words]
+    if not _TIMELINE.exists():
+        console.print(f"Traces: [bold]{traces}[/]", soft_wrap=True)
+    elif subprocess.run(command, check=False).returncode == 0:
+        console.print(f"Timeline: [bold]{picture}[/]", soft_wrap=True)
+
+
+def launch_options(
+    hostfile: Path | None, agent: str | None, services: int | None, bind: str | None = None
+) -> tuple[str, ...]:
+    """Options of `outrigger run` for all lanes: native has the offloaded one's placement.
+
+    What is offloaded, and which cores are kept, is not left to what is measured.
+    """
+    options = {
+        "--choice": settings.FIXED,
+        "--hostfile": hostfile,
+        "--launch-agent": agent,
+        "--services": services,
+        "--bind": bind,
+    }
+    return tuple(word for name, value in options.items() if value is not None for word in (name, str(value)))
+
+
+def offload_options(algorithms: Sequence[str], reach: str | None, pretend_nodes: int | None) -> tuple[str, ...]:
+    """Options of `outrigger run` that the native lanes do not get."""
+    words = ["--algorithm", ",".join(algorithms)] if algorithms else []  # one option: their order counts
+    words += ["--reach", reach] if reach is not None else []
+    words += ["--pretend-nodes", str(pretend_nodes)] if pretend_nodes is not None else []
+    return tuple(words)
+
+
+def _prepare(traces: Path | None) -> Path | None:
+    if traces is None:
+        return None
+    try:
+        traces.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--traces {traces}: {error.strerror}") from error
+    return traces.resolve()
+
+
+def run(console: Console, benches: Sequence[Bench], traces: Path | None, plot: Path | None) -> dict[str, Any]:
+    """Measures under each MPI and shows the figures; what --json gets."""
+    results: dict[str, Any] = {}
+    panels = []
+    for bench in benches:
+        verdict = bench.why_native()
+        figures = bench.measure(console, traces)
+        request = bench.request
+        example = request.example
+        title = f"{bench.mpi.title}, {request.ranks} ranks, {example.title}"
+        panels.append((f"{example.name}: {title}", example.step, figures))
+        console.print(table(figures, title, example.step))
+        if verdict:
+            console.print(f"[bold red]Not offloaded:[/] {verdict}. All lanes are native.")
+        console.print(legend(figures, example.step, request.rounds), style="dim")
+        if "--pretend-nodes" in request.offload:
+            console.print(
+                "Only the offloaded lane crosses pretended nodes; the native ones run on one node.", style="dim"
+            )
+        if not bench.all_ended:
+            console.print(jobs.unended(bench.mpi), style="yellow")
+        if traces is not None:
+            draw_timelines(console, traces, bench.mpi.family)
+        results[bench.mpi.family] = {
+            "request": _as_written(request),
+            "not_offloaded": verdict,
+            "network_ms": network_ms(figures),
+            "hidden_percent": {key: hidden_percent(figures, key) for key in OVERLAPPING},
+            "lanes": {key: asdict(found) for key, found in figures.items()},
+        }
+    if plot is not None:
+        example_plot.save(panels, plot)
+        console.print(f"Plot: [bold]{plot}[/]", soft_wrap=True)
+    return results
+
+
+def _as_written(request: Request) -> dict[str, Any]:
+    example = request.example
+    told = {"example": example.name, "arguments": example.arguments, "pieces": example.pieces}
+    return {name: value for name, value in vars(request).items() if name != "example"} | told
+
+
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Runs of each lane, in turn.")]
+Memory = Annotated[str, typer.Option("--memory", help="malloc or alloc_mem.")]
+Agent = Annotated[str | None, typer.Option("--launch-agent", help="As for run.")]
+PretendNodes = Annotated[int | None, typer.Option("--pretend-nodes", help="As for run, when offloaded.")]
+Bind = Annotated[str | None, typer.Option("--bind", metavar="HOW", help="As for run.")]
+Pieces = Annotated[
+    int, typer.Option("--pieces", min=1, help="Of the computation, with MPI_Test between, in that lane.")
+]
+
+
+Plot = Annotated[Path | None, typer.Option("--plot", help="Draw the figures: a .png, .svg or .pdf.")]
+
+
+@dataclass(frozen=True)
+class _Where:
+    """What all of these commands are told."""
+
+    ranks: int
+    rounds: int
+    mpi: str
+    hostfile: Path | None
+    agent: str | None
+    pretend_nodes: int | None
+    services: int | None
+    bind: str | None
+    algorithm: list[str] | None
+    reach: str | None
+    json: Path | None
+    plot: Path | None
+    build: Path | None
+
+
+def _measure(example: Example, where: _Where, traces: Path | None = None) -> None:
+    found = artifacts.find(where.build)
+    chosen_settings = settings.make(
+        found, services=where.services, algorithms=where.algorithm, choice=settings.FIXED, reach=where.reach
+    )
+    bind = None if where.bind is None else binding.parse_bind(where.bind)
+    launch = launch_options(where.hostfile, where.agent, where.services, bind)
+    offload = offload_options(chosen_settings.algorithms, chosen_settings.reach, where.pretend_nodes)
+    request = Request(example, where.ranks, where.rounds, launch, offload, binds=where.bind != "none")
+    benches = [Bench(request, chosen, found) for chosen in choose_mpis(where.mpi)]
+    screen = console()
+    results = run(screen, benches, _prepare(traces), where.plot)
+    jobs.save_json(screen, where.json, formats.as_json(results))
+
+
+def measure_fft3d(
+    ranks: options.Ranks = 4,
+    grid: Annotated[str, typer.Option("--grid", help="Points along x, y and z.")] = "96,96,96",
+    variables: Annotated[int, typer.Option("--variables", help="Fields that are transformed.")] = 4,
+    iterations: Annotated[int, typer.Option("--iterations", help="Timed, in each run.")] = 20,
+    rounds: Rounds = 3,
+    memory: Memory = "malloc",
+    mpi: options.EachMpi = "auto",
+    hostfile: options.Hostfile = None,
+    agent: Agent = None,
+    pretend_nodes: PretendNodes = None,
+    services: options.Services = None,
+    bind: Bind = None,
+    pieces: Pieces = 8,
+    algorithm: options.Algorithm = None,
+    reach: options.Reach = None,
+    json: options.Figures = None,
+    plot: Plot = None,
+    traces: Annotated[Path | None, typer.Option("--traces", help="Directory for traces and a timeline.")] = None,
+    build: options.Build = None,
+) -> None:
+    """Time a pipelined 3D FFT: native blocking, native nonblocking and offloaded, in turn."""
+    where = _Where(
+        ranks, rounds, mpi, hostfile, agent, pretend_nodes, services, bind, algorithm, reach, json, plot, build
+    )  # fmt: skip
+    _measure(examples.fft3d(grid, variables, iterations, memory, pieces), where, traces)
+
+
+def measure_halo(
+    ranks: options.Ranks = 4,
+    grid: Annotated[str, typer.Option("--grid", help="Points along both dimensions.")] = "2048,2048",
+    fields: Annotated[int, typer.Option("--fields", help="Numbers of each point, exchanged together.")] = 4,
+    steps: Annotated[int, typer.Option("--steps", help="Timed, in each run.")] = 50,
+    rounds: Rounds = 3,
+    memory: Memory = "malloc",
+    mpi: options.EachMpi = "auto",
+    hostfile: options.Hostfile = None,
+    agent: Agent = None,
+    pretend_nodes: PretendNodes = None,
+    services: options.Services = None,
+    bind: Bind = None,
+    pieces: Pieces = 16,
+    algorithm: options.Algorithm = None,
+    reach: options.Reach = None,
+    json: options.Figures = None,
+    plot: Plot = None,
+    build: options.Build = None,
+) -> None:
+    """Time a stencil and its halo exchange: native blocking, native nonblocking and offloaded, in turn."""
+    where = _Where(
+        ranks, rounds, mpi, hostfile, agent, pretend_nodes, services, bind, algorithm, reach, json, plot, build
+    )  # fmt: skip
+    _measure(examples.halo(grid, fields, steps, memory, pieces), where)
+
+
+def measure_training(
+    ranks: options.Ranks = 4,
+    layers: Annotated[int, typer.Option("--layers", help="Hidden ones.")] = 6,
+    width: Annotated[int, typer.Option("--width", help="Of each layer.")] = 512,
+    samples: Annotated[int, typer.Option("--samples", help="Of a batch, over all ranks.")] = 256,
+    steps: Annotated[int, typer.Option("--steps", help="Timed, in each run.")] = 20,
+    bucket_kib: Annotated[int, typer.Option("--bucket-kib", help="Of gradients, for an MPI_Iallreduce.")] = 1024,
+    rounds: Rounds = 3,
+    memory: Memory = "malloc",
+    mpi: options.EachMpi = "auto",
+    hostfile: options.Hostfile = None,
+    agent: Agent = None,
+    pretend_nodes: PretendNodes = None,
+    services: options.Services = None,
+    bind: Bind = None,
+    reach: options.Reach = None,
+    json: options.Figures = None,
+    plot: Plot = None,
+    build: options.Build = None,
+) -> None:
+    """Time training with gradients added up in buckets: native blocking, native nonblocking and offloaded, in turn."""
+    rules = ["iallreduce=on"]  # sums of floating-point numbers are left to the MPI otherwise
+    where = _Where(ranks, rounds, mpi, hostfile, agent, pretend_nodes, services, bind, rules, reach, json, plot, build)
+    _measure(examples.training(layers, width, samples, steps, bucket_kib, memory), where)

@@ -1,0 +1,157 @@
+"""The programs in examples/ that `outrigger bench` times: where each is, what it is told, what it says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrigger import formats
+from outrigger.artifacts import Artifacts
+from outrigger.bench.example_figures import Lane, Run
+from outrigger.errors import UserError
+from outrigger.mpis import Mpi
+
+_SOURCES = Path(__file__).resolve().parents[3] / "examples"
+
+
+@dataclass(frozen=True)
+class Example:
+    """One of them, with what it is told in every lane."""
+
+    name: str
+    title: str
+    """What it does, and how much of it."""
+    step: str
+    """What is timed."""
+    arguments: tuple[str, ...]
+    collectives: tuple[str, ...]
+    """Those that overlap with the computation."""
+    command: Callable[[Artifacts, Mpi], list[str]]
+    read: Callable[[str], Run]
+    """What it has printed."""
+    pieces: int | None = None
+    """Of the computation, between which MPI_Test is called, where that can be chosen."""
+    traces: bool = False
+
+    def words(self, lane: Lane, trace: Path | None) -> list[str]:
+        """Its arguments."""
+        words = ["--mode", lane.mode, *self.arguments]
+        words += ["--pieces", str(self.pieces)] if lane.mode == "testing" and self.pieces is not None else []
+        return [*words, "--trace", str(trace)] if trace else words
+
+
+def _built(name: str, needs: str = "") -> Callable[[Artifacts, Mpi], list[str]]:
+    def command(found: Artifacts, mpi: Mpi) -> list[str]:
+        program = found.root / "examples" / mpi.family / name
+        if not program.exists():
+            raise UserError(f"{program} is missing; build it with ./dev build{needs}")
+        return [str(program)]
+
+    return command
+
+
+def _script(path: Path) -> Callable[[Artifacts, Mpi], list[str]]:
+    def command(_found: Artifacts, _mpi: Mpi) -> list[str]:
+        if not path.exists():
+            raise UserError(f"{path} is missing: this command needs the sources")
+        return [sys.executable, str(path)]
+
+    return command
+
+
+def _line(output: str, program: str) -> tuple[str, str]:
+    """The program's line of JSON among whatever else was printed, and what to call it."""
+    line = formats.json_line(output, program)
+    return line, f"what {program} printed, {line},"
+
+
+@dataclass(frozen=True)
+class _Fft3d:
+    median_ms: float
+    compute_ms: float
+    post_ms: float
+    wait_ms: float
+
+
+def read_fft3d(output: str) -> Run:
+    """Its names are those of the figures."""
+    line, what = _line(output, "fft3d")
+    found = formats.parse(line, _Fft3d, what)
+    return Run(found.median_ms, found.wait_ms, found.compute_ms, found.post_ms)
+
+
+@dataclass(frozen=True)
+class _Halo:
+    step_ms: float
+    mpi_ms: float
+
+
+def read_halo(output: str) -> Run:
+    """It tells no posting from waiting."""
+    line, what = _line(output, "halo")
+    found = formats.parse(line, _Halo, what)
+    return Run(found.step_ms, found.mpi_ms)
+
+
+@dataclass(frozen=True)
+class _Training:
+    step_ms: float
+    waited_ms: float
+
+
+def read_training(output: str) -> Run:
+    """It tells no posting from computing."""
+    line, what = _line(output, "training")
+    found = formats.parse(line, _Training, what)
+    return Run(found.step_ms, found.waited_ms)
+
+
+def fft3d(grid: str, variables: int, iterations: int, memory: str, pieces: int) -> Example:
+    """A pipelined 3D FFT."""
+    return Example(
+        name="fft3d",
+        title=f"{grid} points, {variables} variables, {memory}",
+        step="iteration",
+        arguments=(
+            "--grid", grid, "--variables", str(variables), "--json",
+            "--iterations", str(iterations), "--memory", memory,
+        ),
+        collectives=("ialltoallv",),
+        command=_built("fft3d", " (it needs FFTW)"),
+        read=read_fft3d,
+        pieces=pieces,
+        traces=True,
+    )  # fmt: skip
+
+
+def halo(grid: str, fields: int, steps: int, memory: str, pieces: int) -> Example:
+    """A stencil and its halo."""
+    return Example(
+        name="halo",
+        title=f"{grid} points, {fields} fields, {memory}",
+        step="step",
+        arguments=("--grid", grid, "--fields", str(fields), "--steps", str(steps), "--memory", memory, "--json"),
+        collectives=("ineighbor_alltoallw",),
+        command=_built("halo"),
+        read=read_halo,
+        pieces=pieces,
+    )
+
+
+def training(layers: int, width: int, samples: int, steps: int, bucket_kib: int, memory: str) -> Example:
+    """A training step whose gradients are added up in buckets."""
+    numbers = {"layers": layers, "width": width, "samples": samples, "steps": steps, "bucket-kib": bucket_kib}
+    return Example(
+        name="training",
+        title=f"{layers} layers of {width}, {samples} samples, buckets of {bucket_kib} KiB, {memory}",
+        step="step",
+        arguments=(
+            *(word for name, number in numbers.items() for word in (f"--{name}", str(number))),
+            "--memory", memory, "--json", "-",
+        ),
+        collectives=("iallreduce",),
+        command=_script(_SOURCES / "training" / "training.py"),
+        read=read_training,
+    )  # fmt: skip
