@@ -79,14 +79,18 @@ class Fabric {
   // Eager blocks: where the way is long, a fabric may send blocks before the other side asks for them. Only hints: a
   // fabric that does nothing of it is right, too.
   //
-  // Of a rank here: the service process `reader` will move this block, by move_block(), after the messages to it that
-  // follow. The bytes may be read until withdraw_eager().
+  // Of a rank here: the service process `reader` will take this block, by move_block() or reduce_blocks(), after the
+  // messages to it that follow. The bytes may be read until withdraw_eager().
   virtual void send_eager(const BlockId& id, const Block& from, SpId reader);
   // Not a byte of it is read any more after the return. Each block that was given to send_eager() is withdrawn.
   virtual void withdraw_eager(const BlockId& id);
   // As move(), where `source` may have sent the block, or its first bytes, eagerly.
   virtual void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
                           MoveCompletion& completion);
+  // As reduce(), where each operand's source may have sent it, or its first bytes, eagerly. `names`: as many as
+  // operands, copied before the return.
+  virtual void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction,
+                             std::span<const Block> operands, const Block& into, MoveCompletion& completion);
   // Of a rank here: nobody will move the block (any more).
   virtual void forget_eager(const BlockId& id, SpId source);
 
@@ -122,6 +126,10 @@ inline void Fabric::withdraw_eager(const BlockId& /*id*/) {}
 inline void Fabric::move_block(const BlockId& /*id*/, SpId /*source*/, const Block& from, const Block& to,
                                MoveCompletion& completion) {
   move(from, to, completion);
+}
+inline void Fabric::reduce_blocks(std::span<const BlockId> /*names*/, const Reduction& reduction,
+                                  std::span<const Block> operands, const Block& into, MoveCompletion& completion) {
+  reduce(reduction, operands, into, completion);
 }
 inline std::optional<std::uint64_t> Fabric::hold_calls(WorldRank /*rank*/, const GroupId& /*group*/) {
   return std::nullopt;

@@ -67,8 +67,9 @@ void Invariants::eager_read(SpId by, const Block& from) {
   ++job_.result.blocks_eager;
   const std::uint32_t buffer = RankMemory::buffer_of(from.memory.address);
   const auto& slots = job_.ranks[from.memory.owner.value()].slots;
-  const auto slot =
-      std::find_if(slots.begin(), slots.end(), [&](const Slot& each) { return each.send_buffer == buffer; });
+  const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& each) {
+    return each.send_buffer == buffer || each.receive_buffer == buffer;
+  });
   if (slot == slots.end())
     return job_.broken(fmt::format("service process {} sends eagerly what was not posted", by.value()));
   if (slot->completed)

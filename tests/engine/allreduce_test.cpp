@@ -224,5 +224,46 @@ TEST(Allreduce, AMarkedSliceStays) {
   for (std::uint32_t rank = 0; rank < 2; ++rank) EXPECT_TRUE(cluster.summed_right(rank, 0, 32));
 }
 
+// Each contribution to whoever reduces the slice, unless contributions are put together before they go; and each slice
+// to each other node. Where slices are long, nobody has room for what he has not asked for.
+TEST(Allreduce, ShortSlicesAreSentBeforeTheyAreAskedFor) {
+  struct Case {
+    std::vector<std::uint32_t> sp_of_rank;
+    std::vector<std::uint32_t> node_of_sp;
+    ElementType type;
+    std::uint64_t bytes;
+    std::size_t blocks;
+  };
+  const std::vector<Case> cases = {
+      {{0, 1, 2, 3}, {0, 1, 2, 3}, ElementType::int32, 160, 12 + 12},
+      {{0, 0, 1, 1}, {0, 1}, ElementType::float32, 160, 8 + 4},
+      {{0, 0, 1, 1}, {0, 1}, ElementType::int32, 160, 4},
+      {{0, 0, 1, 1}, {0, 0}, ElementType::int32, 160, 0},
+      {{0, 1, 2, 3}, {0, 1, 2, 3}, ElementType::int32, 4000, 0},
+  };
+  for (const Case& each : cases) {
+    EngineLimits limits;
+    limits.split_bytes = 16;
+    limits.segment_bytes = 100;
+    Cluster cluster(each.sp_of_rank, limits, nullptr, each.node_of_sp);
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      cluster.post(cluster.allreduce(rank, 0, each.bytes, {ReduceOperation::max, each.type}));
+    }
+    cluster.settle();
+    ASSERT_TRUE(cluster.all_completed(0));
+    std::vector<BlockId> sent;
+    std::vector<BlockId> withdrawn;
+    for (std::uint32_t sp = 0; sp < cluster.services(); ++sp) {
+      const ClusterFabric& fabric = cluster.fabric(sp);
+      sent.insert(sent.end(), fabric.eager.begin(), fabric.eager.end());
+      withdrawn.insert(withdrawn.end(), fabric.withdrawn.begin(), fabric.withdrawn.end());
+    }
+    EXPECT_EQ(sent.size(), each.blocks);
+    std::ranges::sort(sent);
+    std::ranges::sort(withdrawn);
+    EXPECT_EQ(sent, withdrawn);
+  }
+}
+
 }  // namespace
 }  // namespace outrigger::engine::testing

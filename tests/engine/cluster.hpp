@@ -28,6 +28,7 @@ class ClusterFabric final : public fabric::Fabric {
               fabric::MoveCompletion& completion) override;
   void cancel(fabric::MoveCompletion& completion) override;
   void send_eager(const BlockId& id, const Block& /*from*/, SpId /*reader*/) override { eager.push_back(id); }
+  void withdraw_eager(const BlockId& id) override { withdrawn.push_back(id); }
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void filled(WorldRank rank, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {
@@ -46,6 +47,7 @@ class ClusterFabric final : public fabric::Fabric {
   std::deque<MoveInFlight> moves;
   std::vector<WorldRank> told_filled;
   std::vector<BlockId> eager;  // told to be sent; nothing is
+  std::vector<BlockId> withdrawn;
 
  private:
   Cluster& cluster_;

@@ -16,6 +16,10 @@
 // Order: always that of group ranks, ((0 + 1) + 2) + ..., whatever arrives first, and wherever ranks and service
 // processes are: the same contributions give the same bits, also in another placement.
 // Late arrivals: nothing of the result can be known before the last rank has posted, and nothing is done before.
+// Short slices, those that are one piece, come without being asked for: with its announcement a service process sends
+// their owners what they reduce (unless it reduces several ranks' before), and an owner sends the slice with its
+// answer, as far as there is room for it (core/announcer, relay/replicas). So between nodes short vectors take two
+// ways: to the owners, and back.
 //
 // Per local rank, group of p on n nodes, s service processes with members; a slice in pieces of about `segment_bytes`:
 //     announcements   s - 1 (each 108 bytes)
@@ -54,7 +58,7 @@ std::optional<SpId> ask_owner(const Membership& group, const Segment& piece, std
 }  // namespace
 
 Task allreduce_sliced_pull(Operation& operation, LocalRank& rank) {
-  return reduce_slices(operation, rank, ask_owner);
+  return reduce_slices(operation, rank, ask_owner, reduce_piece, EagerSends::slices);
 }
 
 }  // namespace outrigger::engine

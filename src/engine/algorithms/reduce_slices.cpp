@@ -23,6 +23,20 @@ std::vector<Block> contributions(const LocalRank& rank, std::size_t count, const
   return all;
 }
 
+namespace {
+
+// Those of the own slice, where it is short: none else are sent eagerly.
+std::vector<BlockId> names_of_contributions(const Operation& operation, const LocalRank& rank, const Segment& piece) {
+  std::vector<BlockId> names;
+  const Membership& group = operation.membership();
+  if (rank.eager_sends != EagerSends::slices || group.leaders_of_nodes().size() == 1) return names;
+  if (piece.source != rank.me() || piece.index != peer::kWholeBlock) return names;
+  for (std::size_t i = 0; i < group.size(); ++i) names.push_back(BlockId{operation.id(), group_rank(i), rank.me()});
+  return names;
+}
+
+}  // namespace
+
 Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index, Route route) {
   LocalRank& rank = slice.rank();
   const Segment piece = slice.segment(index);
@@ -31,12 +45,14 @@ Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t ind
   co_await operation.enter_window(rank);
   const Block to = fetch.to();
   fabric::MoveOutcome outcome;
-  if (!fetch.at_source() || operation.membership().size() == 1) {
-    const Block from = fetch.at_source() ? contribution(rank, rank.me(), piece) : fetch.from();
-    outcome = co_await operation.move(from, to);
+  if (!fetch.at_source()) {
+    outcome = co_await fetch.move();
+  } else if (operation.membership().size() == 1) {
+    outcome = co_await operation.move(contribution(rank, rank.me(), piece), to);
   } else {
     const std::vector<Block> operands = contributions(rank, operation.membership().size(), piece);
-    outcome = co_await reduce(operation, rank, operands, to);
+    const std::vector<BlockId> names = names_of_contributions(operation, rank, piece);
+    outcome = co_await reduce(operation, rank, operands, to, names);
   }
   operation.leave_window(rank);
   fetch.moved(outcome);
@@ -88,8 +104,9 @@ void end_contributions(Operation& operation, LocalRank& rank, const fabric::Move
 
 }  // namespace
 
-Task reduce_slices(Operation& operation, LocalRank& rank, Route route, SegmentedBlock::Getter getter) {
-  operation.announce_send_blocks(rank);  // my contribution may be read
+Task reduce_slices(Operation& operation, LocalRank& rank, Route route, SegmentedBlock::Getter getter,
+                   EagerSends eager) {
+  operation.announce_send_blocks(rank, eager);  // my contribution may be read
   const std::vector<GroupRank> missing = missing_slices(operation, rank);
   for (;;) {
     const std::optional<GroupRank> source = co_await rank.next_ready_peer();

@@ -15,7 +15,9 @@ namespace outrigger::engine {
 // A piece of the result, into the rank's buffer: from a rank that has it, or out of all contributions.
 [[nodiscard]] Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index, Route route);
 
-Task reduce_slices(Operation& operation, LocalRank& rank, Route route, SegmentedBlock::Getter getter = reduce_piece);
+// `eager`: whether contributions to short slices may be sent to the slices' owners before these ask.
+Task reduce_slices(Operation& operation, LocalRank& rank, Route route, SegmentedBlock::Getter getter = reduce_piece,
+                   EagerSends eager = EagerSends::no);
 
 // What the source contributes to a piece; the same of the first `count` ranks, in their order.
 [[nodiscard]] Block contribution(const LocalRank& rank, GroupRank source, const Segment& piece);

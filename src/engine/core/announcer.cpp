@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/core/operation.hpp"
+#include "engine/core/reduction.hpp"
 
 namespace outrigger::engine {
 namespace {
@@ -30,6 +31,18 @@ std::span<const GroupRank> concerned(const PostedOperation& posted, const BlockL
   if (!layout.only) return all;
   const auto only = std::ranges::find(all, *layout.only);
   return only == all.end() ? all : all.subspan(static_cast<std::size_t>(only - all.begin()), 1);
+}
+
+// What a destination takes of a rank as a whole.
+Block eager_block(const Context& context, const LocalRank& rank, GroupRank destination) {
+  Block block = rank.posted().send.block(destination);
+  if (rank.eager_sends != EagerSends::slices) return block;
+  const std::vector<PairExtent>& slices = rank.posted().receive.extents;
+  const PairExtent slice = index_of(destination) < slices.size() ? slices[index_of(destination)] : PairExtent();
+  if (!is_short_slice(context, slice.bytes)) return Block();
+  block.memory.address += static_cast<std::uint64_t>(slice.offset_bytes);
+  block.bytes = slice.bytes;
+  return block;
 }
 
 }  // namespace
@@ -118,8 +131,9 @@ void Announcer::give_back_credits(LocalRank& rank) {
 }
 
 bool Announcer::sends_eagerly(const LocalRank& rank, const Membership::Peer& reader) const {
-  if (rank.eager_sends != EagerSends::to_lone_ranks) return rank.eager_sends == EagerSends::to_all;
   const Membership& membership = operation_.membership();
+  if (rank.eager_sends == EagerSends::slices) return sends_contributions_eagerly(rank, membership);
+  if (rank.eager_sends != EagerSends::to_lone_ranks) return rank.eager_sends == EagerSends::to_all;
   return reader.ranks.size() == 1 && membership.services_by_node()[membership.node_of(reader.sp)].size() == 1;
 }
 
@@ -128,9 +142,10 @@ void Announcer::send_eager(LocalRank& rank, const Membership::Peer& reader) {
   for (const GroupRank destination : reader.ranks) {
     const PairState& pair = rank.pairs[destination];
     if (pair.send == SendState::released || pair.eager) continue;
+    const Block block = eager_block(operation_.context, rank, destination);
+    if (block.bytes == 0) continue;
     rank.pairs.set_eager(destination);
-    const BlockId block{operation_.id(), rank.me(), destination};
-    operation_.context.fabric.send_eager(block, rank.posted().send.block(destination), reader.sp);
+    operation_.context.fabric.send_eager(BlockId{operation_.id(), rank.me(), destination}, block, reader.sp);
   }
 }
 

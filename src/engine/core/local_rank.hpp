@@ -20,6 +20,7 @@ class Operation;
 // Which of a rank's blocks may be sent before they are asked for.
 enum class EagerSends : std::uint8_t {
   no,
+  slices,         // of a contribution: to whoever reduces a slice that is short, its part
   to_lone_ranks,  // that no other rank of the group shares a node with: nobody else could ask first
   to_all,
 };

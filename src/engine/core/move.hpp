@@ -46,7 +46,7 @@ class InFlight : protected Suspension, protected fabric::MoveCompletion {
 class Move : public InFlight {
  public:
   Move(Context& context, const Block& from, const Block& to) : InFlight(context), from_(from), to_(to) {}
-  // The source's block for the destination, some or all of which may have been sent eagerly.
+  // The source's block for the destination, some or all of which may have been sent eagerly by these names.
   Move(const Operation& operation, GroupRank source, GroupRank destination, const Block& from, const Block& to);
   void await_suspend(std::coroutine_handle<> waiter);
 
@@ -58,23 +58,27 @@ class Move : public InFlight {
   GroupRank destination_;
 };
 
-// As Fabric::reduce() has it. The operands are the caller's until it is awaited.
+// As Fabric::reduce_blocks() has it; without names none have been sent eagerly. Operands and names are the caller's
+// until it is awaited.
 class Reduce : public InFlight {
  public:
-  Reduce(Context& context, const Reduction& reduction, std::span<const Block> operands, const Block& into)
-      : InFlight(context), reduction_(reduction), operands_(operands), into_(into) {}
+  Reduce(Context& context, const Reduction& reduction, std::span<const Block> operands, const Block& into,
+         std::span<const BlockId> names)
+      : InFlight(context), reduction_(reduction), operands_(operands), into_(into), names_(names) {}
   void await_suspend(std::coroutine_handle<> waiter) {
     assert(into_.bytes != 0 && operands_.size() >= 2 && "a reduction has bytes, and two operands at least");
     begin(waiter);
     context_.counters.reductions += operands_.size() - 1;
     context_.counters.reduced_bytes += into_.bytes * (operands_.size() - 1);
-    context_.fabric.reduce(reduction_, operands_, into_, *this);
+    if (names_.empty()) return context_.fabric.reduce(reduction_, operands_, into_, *this);
+    context_.fabric.reduce_blocks(names_, reduction_, operands_, into_, *this);
   }
 
  private:
   const Reduction reduction_;
   const std::span<const Block> operands_;
   const Block into_;
+  const std::span<const BlockId> names_;
 };
 
 }  // namespace outrigger::engine

@@ -4,8 +4,18 @@
 
 namespace outrigger::engine {
 
-Reduce reduce(const Operation& operation, const LocalRank& rank, std::span<const Block> operands, const Block& into) {
-  return Reduce(operation.context, *rank.posted().reduction, operands, into);
+Reduce reduce(const Operation& operation, const LocalRank& rank, std::span<const Block> operands, const Block& into,
+              std::span<const BlockId> names) {
+  return Reduce(operation.context, *rank.posted().reduction, operands, into, names);
+}
+
+bool sends_contributions_eagerly(const LocalRank& rank, const Membership& membership) {
+  return rank.eager_sends == EagerSends::slices &&
+         (!is_exact(*rank.posted().reduction) || membership.local().size() == 1);
+}
+
+bool is_short_slice(const Context& context, std::uint64_t bytes) {
+  return bytes != 0 && bytes / 2 < context.config.limits.segment_bytes;
 }
 
 void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome) {

@@ -8,9 +8,16 @@
 
 namespace outrigger::engine {
 
-// Awaited: the operands reduced in their order, by the rank's reduction; `into` may be the first.
+// Awaited: the operands reduced in their order, by the rank's reduction; `into` may be the first. `names`: none, or one
+// for each operand, by which its source may have sent some of it eagerly.
 [[nodiscard]] Reduce reduce(const Operation& operation, const LocalRank& rank, std::span<const Block> operands,
-                            const Block& into);
+                            const Block& into, std::span<const BlockId> names = {});
+
+// May the rank's contributions to short slices be sent to those who reduce them before these ask? Not where a service
+// process reduces those of its ranks before it sends anything.
+[[nodiscard]] bool sends_contributions_eagerly(const LocalRank& rank, const Membership& membership);
+// So short that it is reduced, and had by others, as a whole. The same for all.
+[[nodiscard]] bool is_short_slice(const Context& context, std::uint64_t bytes);
 
 // The owner's slice of the result is in the rank's buffer, which is marked, or cannot be had. In the order of what is
 // done for a block: bytes placed, this, and with all slices there end_contribution() for all.

@@ -40,6 +40,12 @@ Block Fetch::to() const {
   return block;
 }
 
+Move Fetch::move() const {
+  const Operation& operation = replicas_.operation();
+  const GroupRank reader = Replicas::name_of_reader(operation.membership(), operation.membership().self());
+  return Move(operation, segment_.source, reader, from(), to());
+}
+
 void Fetch::moved(const fabric::MoveOutcome& outcome) {
   stop_reading();
   replicas_.moved(*this, outcome);
@@ -63,6 +69,7 @@ void Fetch::stop_reading() {
   } else if (reading_) {
     const SpId service = *reading_;
     reading_.reset();
+    replicas_.forget_eager(segment_.source, service);
     operation.context.send(service, operation.id(), peer::ReplicaDone{segment_.source, segment_.index});
     replicas_.stopped_reading_from(service);
   }

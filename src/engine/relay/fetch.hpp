@@ -18,6 +18,7 @@
 
 #include "engine/core/group.hpp"
 #include "engine/core/local_rank.hpp"
+#include "engine/core/move.hpp"
 #include "engine/core/suspension.hpp"
 #include "fabric/fabric.hpp"
 #include "protocol/peer_messages.hpp"
@@ -63,6 +64,8 @@ class Fetch : private Suspension {
   // Both ends of the move.
   [[nodiscard]] Block from() const;
   [[nodiscard]] Block to() const;
+  // Awaited: the move between them, where the holder's service process may have sent a short replica with its answer.
+  [[nodiscard]] Move move() const;
   // After the move: whoever was read from is free.
   void moved(const fabric::MoveOutcome& outcome);
 

@@ -39,6 +39,10 @@ class MarksFirst final : public Fabric {
                   MoveCompletion& completion) override {
     inner_.move_block(id, source, from, to, completion);
   }
+  void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction, std::span<const Block> operands,
+                     const Block& into, MoveCompletion& completion) override {
+    inner_.reduce_blocks(names, reduction, operands, into, completion);
+  }
   void forget_eager(const BlockId& id, SpId source) override { inner_.forget_eager(id, source); }
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {

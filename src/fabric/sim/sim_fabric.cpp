@@ -12,6 +12,13 @@ namespace {
 
 constexpr unsigned kOffsetBits = 32;
 
+// Over the bytes of a block from an offset on.
+void put_what_came_ahead(std::span<std::byte> bytes, std::span<const std::byte> ahead, std::uint64_t offset_bytes) {
+  if (ahead.size() <= offset_bytes) return;
+  const std::span<const std::byte> rest = ahead.subspan(offset_bytes);
+  std::memcpy(bytes.data(), rest.data(), std::min(rest.size(), bytes.size()));
+}
+
 }  // namespace
 
 std::uint32_t RankMemory::add(std::size_t bytes) {
@@ -73,7 +80,7 @@ std::size_t World::messages_in_flight() const {
 void SimFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
   assert(from.bytes != 0 && from.bytes == to.bytes);
   const std::uint64_t id = next_move_++;
-  const bool added = moves_.try_emplace(&completion, MoveState{id, from, to, 0, {}, {}, {}}).second;
+  const bool added = moves_.try_emplace(&completion, MoveState{id, from, to, 0, {}, {}, {}, {}}).second;
   assert(added);
   static_cast<void>(added);
   schedule_chunk(completion, id);
@@ -86,6 +93,19 @@ void SimFabric::reduce(const Reduction& reduction, std::span<const Block> operan
   MoveState& state = moves_.at(&completion);
   state.reduction = reduction;
   state.others.assign(operands.begin() + 1, operands.end());
+}
+
+void SimFabric::reduce_blocks(std::span<const BlockId> names, const Reduction& reduction,
+                              std::span<const Block> operands, const Block& into, MoveCompletion& completion) {
+  assert(names.size() == operands.size());
+  reduce(reduction, operands, into, completion);
+  MoveState& state = moves_.at(&completion);
+  const auto take = [this](const BlockId& name) {
+    auto block = world_.ahead.extract({self_, name});
+    return block.empty() ? std::vector<std::byte>() : std::move(block.mapped());
+  };
+  state.ahead = take(names.front());
+  for (const BlockId& name : names.subspan(1)) state.others_ahead.push_back(take(name));
 }
 
 void SimFabric::send_eager(const BlockId& id, const Block& from, SpId reader) {
@@ -142,16 +162,20 @@ bool SimFabric::reduce_some(MoveState& move, std::uint64_t bytes) {
   const std::uint64_t width = move.reduction->element_bytes();
   bytes = (bytes + width - 1) / width * width;
   const std::span<std::byte> target = rest_of(move, move.to, bytes);
-  std::span<std::byte> so_far = rest_of(move, move.from, bytes);
-  if (so_far.size() != bytes || target.size() != bytes) return false;
+  const std::span<std::byte> first = rest_of(move, move.from, bytes);
+  if (first.size() != bytes || target.size() != bytes) return false;
   world_.observer.chunk_moves(self_, move.from, move.to);
-  for (const Block& other : move.others) {
-    const std::span<std::byte> next = rest_of(move, other, bytes);
-    if (next.size() != bytes) return false;
-    world_.observer.chunk_moves(self_, other, move.to);
-    reduce::apply(*move.reduction, so_far, next, target);
-    so_far = target;
+  std::vector<std::byte> so_far(first.begin(), first.end());
+  put_what_came_ahead(so_far, move.ahead, move.done_bytes);
+  for (std::size_t i = 0; i < move.others.size(); ++i) {
+    const std::span<std::byte> other = rest_of(move, move.others[i], bytes);
+    if (other.size() != bytes) return false;
+    world_.observer.chunk_moves(self_, move.others[i], move.to);
+    std::vector<std::byte> next(other.begin(), other.end());
+    if (!move.others_ahead.empty()) put_what_came_ahead(next, move.others_ahead[i], move.done_bytes);
+    reduce::apply(*move.reduction, so_far, next, so_far);
   }
+  std::ranges::copy(so_far, target.begin());
   move.done_bytes += bytes;
   return true;
 }
@@ -162,10 +186,7 @@ bool SimFabric::copy(MoveState& move, std::uint64_t bytes) {
   if (source.size() != bytes || target.size() != bytes) return false;
   world_.observer.chunk_moves(self_, move.from, move.to);
   std::memmove(target.data(), source.data(), bytes);
-  const std::uint64_t had_bytes = std::min<std::uint64_t>(move.ahead.size(), move.done_bytes + bytes);
-  if (had_bytes > move.done_bytes) {
-    std::memcpy(target.data(), move.ahead.data() + move.done_bytes, had_bytes - move.done_bytes);
-  }
+  put_what_came_ahead(target, move.ahead, move.done_bytes);
   move.done_bytes += bytes;
   return true;
 }

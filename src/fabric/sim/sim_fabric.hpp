@@ -103,6 +103,8 @@ class SimFabric final : public Fabric {
   void withdraw_eager(const BlockId& id) override;
   void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
                   MoveCompletion& completion) override;
+  void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction, std::span<const Block> operands,
+                     const Block& into, MoveCompletion& completion) override;
   void forget_eager(const BlockId& id, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
@@ -122,6 +124,7 @@ class SimFabric final : public Fabric {
     // Of a reduction: `from` is its first operand.
     std::optional<Reduction> reduction;
     std::vector<Block> others;
+    std::vector<std::vector<std::byte>> others_ahead;  // as `ahead`; empty, or one for each
   };
   void schedule_chunk(MoveCompletion& completion, std::uint64_t id);
   void chunk(MoveCompletion& completion, std::uint64_t id);

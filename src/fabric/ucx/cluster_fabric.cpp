@@ -28,13 +28,21 @@ void ClusterFabric::move(const Block& from, const Block& to, MoveCompletion& com
 
 void ClusterFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
                            MoveCompletion& completion) {
+  reduce_blocks({}, reduction, operands, into, completion);
+}
+
+void ClusterFabric::reduce_blocks(std::span<const BlockId> names, const Reduction& reduction,
+                                  std::span<const Block> operands, const Block& into, MoveCompletion& completion) {
   const auto source_of = [this](const Block& block) { return sp_of_rank_[block.memory.owner.value()]; };
   const auto comes_from_here = [&](const Block& block) { return is_here(source_of(block)); };
   if (std::ranges::all_of(operands, comes_from_here)) return node_.reduce(reduction, operands, into, completion);
   std::vector<StagedReductions::Operand> all;
   all.reserve(operands.size());
-  for (const Block& block : operands) {
-    all.push_back({block, comes_from_here(block) ? std::nullopt : std::optional(source_of(block))});
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    StagedReductions::Operand& operand = all.emplace_back();
+    operand.block = operands[i];
+    if (!comes_from_here(operand.block)) operand.from = source_of(operand.block);
+    if (!names.empty()) operand.name = names[i];
   }
   reductions_.start(reduction, std::move(all), into, completion);
 }

@@ -27,6 +27,8 @@ class ClusterFabric final : public Fabric {
   void withdraw_eager(const BlockId& id) override;
   void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
                   MoveCompletion& completion) override;
+  void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction, std::span<const Block> operands,
+                     const Block& into, MoveCompletion& completion) override;
   void forget_eager(const BlockId& id, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;

@@ -40,7 +40,10 @@ std::vector<StagedReductions::Operand> StagedReductions::joined(const std::vecto
 
 void StagedReductions::pull(const Started& started, const Operand& operand, Pull& pull) {
   const Block to{pull.buffer(), operand.block.bytes};
-  if (operand.others.empty()) return wire_.pull(*operand.from, operand.block, to, pull);
+  if (operand.others.empty()) {
+    const BlockId* name = operand.name ? &*operand.name : nullptr;
+    return wire_.pull(*operand.from, operand.block, to, pull, {.eager = name, .others = nullptr});
+  }
   const wire::OtherOperands others{started.reduction, operand.others};
   wire_.pull(*operand.from, operand.block, to, pull, {.eager = nullptr, .others = &others});
 }

@@ -30,8 +30,9 @@ class StagedReductions {
   // An operand and the service process of another node that reads it, or nothing: it is here.
   struct Operand {
     Block block;
-    std::optional<SpId> from;
-    std::vector<MemoryRef> others = {};  // of the same service process, which reduces them after `block`
+    std::optional<SpId> from = std::nullopt;
+    std::optional<BlockId> name = std::nullopt;  // by which some of it may have been sent eagerly
+    std::vector<MemoryRef> others = {};          // of the same service process, which reduces them after `block`
   };
   // One of them at least comes from another node.
   void start(const Reduction& reduction, std::vector<Operand> operands, const Block& into, MoveCompletion& completion);
