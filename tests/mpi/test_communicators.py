@@ -6,7 +6,8 @@ from conftest import Mpi, Result
 COLLECTIVES = ("ialltoall", "iallgather", "ibcast")
 CONSTRUCTORS = {
     "dup", "idup", "dup_with_info on", "dup of dup_with_info on", "split", "split without one", "split_type", "create",
-    "create_group", "cart", "cart_sub", "graph", "dist_graph", "dist_graph_adjacent", "intercomm_merge",
+    "create_group", "cart", "cart without one", "cart_sub", "graph", "graph without one", "dist_graph",
+    "dist_graph_adjacent", "intercomm_merge",
 }  # fmt: skip
 OF_MPI_4 = {"idup_with_info", "create_from_group"}
 SWITCHED_OFF = {"dup_with_info off", "dup of dup_with_info off"}

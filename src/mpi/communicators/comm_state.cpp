@@ -64,12 +64,13 @@ int delete_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*ext
   return MPI_SUCCESS;
 }
 
-// The members' ranks in our world, in the order of the communicator; empty when one is not in it.
+// The members' ranks in our world, in the order of the communicator; empty when one is not in it. MPICH 5 gives a
+// topology of some ranks, when it is not to reorder them, the group of all: the first of it are the members.
 std::vector<WorldRank> world_ranks_of(const Job& job, MPI_Comm comm) {
   MPI_Group group{};
   int size = 0;
   real().Comm_group(comm, &group);
-  real().Group_size(group, &size);
+  real().Comm_size(comm, &size);
   std::vector<int> here(static_cast<std::size_t>(size));
   std::vector<int> there(here.size());
   std::iota(here.begin(), here.end(), 0);

@@ -238,6 +238,13 @@ void topologies() {
   }
   MPI_Graph_create(MPI_COMM_WORLD, size, index.data(), edges.data(), 1, &made);
   use_and_free("graph", made);
+  const int some = size - 1;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &some, periods, 0, &made);
+  use_and_free("cart without one", made);
+  const std::vector<int> one_edge(static_cast<std::size_t>(some), 1);
+  const int itself = 0;
+  MPI_Graph_create(MPI_COMM_WORLD, some, one_edge.data(), &itself, 0, &made);
+  use_and_free("graph without one", made);
   const int next = (rank + 1) % size;
   const int before = (rank + size - 1) % size;
   const int degree = 1;
