@@ -49,6 +49,9 @@ struct EngineLimits {
   // Such a share, or slice, is cut into segments of about so many bytes: a node passes on what it has while the rest
   // comes. The same in all service processes.
   std::uint64_t segment_bytes = std::uint64_t{64} << 10;
+  // Slices of an allreduce up to so long are sent before they are asked for, and contributions to them. Longer ones
+  // gain nothing where processors copy, as their bytes do not travel with a message. The same in all service processes.
+  std::uint64_t short_slice_bytes = 4096;
   // Largest message to a peer, in bytes. Longer announcements (v-forms to a peer that serves many ranks) are split.
   std::uint32_t message_bytes = 32768;
 };

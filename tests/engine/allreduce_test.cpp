@@ -239,12 +239,14 @@ TEST(Allreduce, ShortSlicesAreSentBeforeTheyAreAskedFor) {
       {{0, 0, 1, 1}, {0, 1}, ElementType::float32, 160, 8 + 4},
       {{0, 0, 1, 1}, {0, 1}, ElementType::int32, 160, 4},
       {{0, 0, 1, 1}, {0, 0}, ElementType::int32, 160, 0},
-      {{0, 1, 2, 3}, {0, 1, 2, 3}, ElementType::int32, 4000, 0},
+      {{0, 1, 2, 3}, {0, 1, 2, 3}, ElementType::int32, 4000, 0},  // more than one piece each
+      {{0, 1, 2, 3}, {0, 1, 2, 3}, ElementType::int32, 336, 0},   // long
   };
   for (const Case& each : cases) {
     EngineLimits limits;
     limits.split_bytes = 16;
     limits.segment_bytes = 100;
+    limits.short_slice_bytes = 80;
     Cluster cluster(each.sp_of_rank, limits, nullptr, each.node_of_sp);
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
       cluster.post(cluster.allreduce(rank, 0, each.bytes, {ReduceOperation::max, each.type}));

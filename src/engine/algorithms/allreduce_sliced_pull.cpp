@@ -16,8 +16,8 @@
 // Order: always that of group ranks, ((0 + 1) + 2) + ..., whatever arrives first, and wherever ranks and service
 // processes are: the same contributions give the same bits, also in another placement.
 // Late arrivals: nothing of the result can be known before the last rank has posted, and nothing is done before.
-// Short slices, those that are one piece, come without being asked for: with its announcement a service process sends
-// their owners what they reduce (unless it reduces several ranks' before), and an owner sends the slice with its
+// Short slices, up to 4 KiB and of one piece, come without being asked for: with its announcement a service process
+// sends their owners what they reduce (unless it reduces several ranks' before), and an owner sends the slice with its
 // answer, as far as there is room for it (core/announcer, relay/replicas). So between nodes short vectors take two
 // ways: to the owners, and back.
 //

@@ -15,7 +15,8 @@ bool sends_contributions_eagerly(const LocalRank& rank, const Membership& member
 }
 
 bool is_short_slice(const Context& context, std::uint64_t bytes) {
-  return bytes != 0 && bytes / 2 < context.config.limits.segment_bytes;
+  const EngineLimits& limits = context.config.limits;
+  return bytes != 0 && bytes <= limits.short_slice_bytes && bytes / 2 < limits.segment_bytes;
 }
 
 void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome) {

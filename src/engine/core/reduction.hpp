@@ -16,7 +16,7 @@ namespace outrigger::engine {
 // May the rank's contributions to short slices be sent to those who reduce them before these ask? Not where a service
 // process reduces those of its ranks before it sends anything.
 [[nodiscard]] bool sends_contributions_eagerly(const LocalRank& rank, const Membership& membership);
-// So short that it is reduced, and had by others, as a whole. The same for all.
+// So short that it is reduced as a whole, and sent eagerly. The same for all.
 [[nodiscard]] bool is_short_slice(const Context& context, std::uint64_t bytes);
 
 // The owner's slice of the result is in the rank's buffer, which is marked, or cannot be had. In the order of what is
