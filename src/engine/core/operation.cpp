@@ -97,7 +97,7 @@ void Operation::remove_completed() {
 void Operation::drop(GroupRank rank) {
   if (LocalRank* dropped = ranks.find(rank)) {
     announcer.give_back_credits(*dropped);
-    if (replicas_ != nullptr) replicas_->holder_goes(rank);
+    if (replicas_ != nullptr) replicas_->ahead.holder_goes(rank);
     ranks.remove(*dropped);
   }
   reconsider_replicas();

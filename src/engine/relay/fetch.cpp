@@ -42,7 +42,7 @@ Block Fetch::to() const {
 
 Move Fetch::move() const {
   const Operation& operation = replicas_.operation();
-  const GroupRank reader = Replicas::name_of_reader(operation.membership(), operation.membership().self());
+  const GroupRank reader = EagerReplicas::name_of_reader(operation.membership(), operation.membership().self());
   return Move(operation, segment_.source, reader, from(), to());
 }
 
@@ -69,7 +69,7 @@ void Fetch::stop_reading() {
   } else if (reading_) {
     const SpId service = *reading_;
     reading_.reset();
-    replicas_.forget_eager(segment_.source, service);
+    replicas_.ahead.forget(segment_.source, service);
     operation.context.send(service, operation.id(), peer::ReplicaDone{segment_.source, segment_.index});
     replicas_.stopped_reading_from(service);
   }

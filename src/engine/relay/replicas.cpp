@@ -4,7 +4,6 @@
 #include <cassert>
 
 #include "engine/core/operation.hpp"
-#include "engine/core/reduction.hpp"
 
 namespace outrigger::engine {
 namespace {
@@ -148,7 +147,7 @@ void Replicas::on_answer(SpId from, const peer::ReplicaAnswer& answer) {
   const auto found = entries_.find(Key{answer.source, answer.segment});
   Fetch* fetch = found == entries_.end() ? nullptr : found->second.fetcher;
   if (fetch == nullptr || fetch->asked_ != from) {
-    if (here) forget_eager(answer.source, from);
+    if (here) ahead.forget(answer.source, from);
     if (here) operation_.context.send(from, operation_.id(), peer::ReplicaDone{answer.source, answer.segment});
     return;
   }
@@ -218,48 +217,10 @@ void Replicas::offer(SpId to, const Key& key, Entry& entry, LocalRank& holder) {
   answer.region = memory.region;
   answer.address = memory.address;
   answer.bytes = holder.blocks.placed_bytes(key.first);
-  entry.readers.push_back(Reader{now(to), holder.me(), send_eager(to, key, entry, holder)});
+  entry.readers.push_back(Reader{now(to), holder.me()});
   holder.add_reader();
+  if (key.second == peer::kWholeBlock) ahead.send(to, key.first, holder);
   operation_.context.send(to, operation_.id(), answer);
-}
-
-bool Replicas::send_eager(SpId to, const Key& key, const Entry& entry, const LocalRank& holder) const {
-  const Context& context = operation_.context;
-  const Block block{holder.posted().receive.block(key.first).memory, holder.blocks.placed_bytes(key.first)};
-  const bool named = std::ranges::any_of(entry.readers, [to](const Reader& other) { return other.peer.sp == to; });
-  if (holder.eager_sends != EagerSends::slices || key.second != peer::kWholeBlock || named ||
-      !is_short_slice(context, block.bytes) || context.share_node(to, context.config.self)) {
-    return false;
-  }
-  const GroupRank reader = name_of_reader(operation_.membership(), to);
-  context.fabric.send_eager(BlockId{operation_.id(), key.first, reader}, block, to);
-  return true;
-}
-
-void Replicas::withdraw(const Key& key, Reader& reader) const {
-  if (!std::exchange(reader.eager, false)) return;
-  const GroupRank name = name_of_reader(operation_.membership(), reader.peer.sp);
-  operation_.context.fabric.withdraw_eager(BlockId{operation_.id(), key.first, name});
-}
-
-void Replicas::forget_eager(GroupRank source, SpId holder) const {
-  if (operation_.group.membership() == nullptr) return;
-  const GroupRank self = name_of_reader(operation_.membership(), operation_.membership().self());
-  operation_.context.fabric.forget_eager(BlockId{operation_.id(), source, self}, holder);
-}
-
-void Replicas::holder_goes(GroupRank rank) {
-  for (auto& [key, entry] : entries_) {
-    for (Reader& reader : entry.readers) {
-      if (reader.holder == rank) withdraw(key, reader);
-    }
-  }
-}
-
-Replicas::~Replicas() {
-  for (auto& [key, entry] : entries_) {
-    for (Reader& reader : entry.readers) withdraw(key, reader);
-  }
 }
 
 // To the sibling that gets it, or to whom it has been granted; else the requester is to get it for this node.
@@ -309,7 +270,7 @@ void Replicas::on_done(SpId from, const peer::ReplicaDone& done) {
       std::find_if(readers.begin(), readers.end(), [&](const Reader& other) { return other.peer == now(from); });
   if (reader == readers.end()) return;
   const GroupRank holder = reader->holder;
-  withdraw(found->first, *reader);
+  ahead.withdraw(done.source, from);
   readers.erase(reader);
   if (LocalRank* rank = operation_.ranks.find(holder)) rank->remove_reader();
 }
@@ -333,9 +294,9 @@ void Replicas::peer_restarted(SpId peer) {
   for (auto& [key, entry] : entries_) {
     std::erase_if(entry.requesters, gone);
     if (entry.granted && gone(*entry.granted)) entry.granted.reset();
-    for (Reader& reader : entry.readers) {
+    for (const Reader& reader : entry.readers) {
       if (!gone(reader.peer)) continue;
-      withdraw(key, reader);
+      ahead.withdraw(key.first, reader.peer.sp);
       if (LocalRank* rank = operation_.ranks.find(reader.holder)) rank->remove_reader();
     }
     std::erase_if(entry.readers, [&](const Reader& reader) { return gone(reader.peer); });

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "engine/core/context.hpp"
+#include "engine/relay/eager_replicas.hpp"
 #include "engine/relay/fetch.hpp"
 #include "engine/relay/quiescence.hpp"
 #include "protocol/peer_messages.hpp"
@@ -28,10 +29,10 @@ namespace outrigger::engine {
 
 class Replicas {
  public:
-  explicit Replicas(Operation& operation) : quiescence(operation), operation_(operation) {}
+  explicit Replicas(Operation& operation) : quiescence(operation), ahead(operation), operation_(operation) {}
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
-  ~Replicas();
+  ~Replicas() = default;
 
   [[nodiscard]] Operation& operation() const { return operation_; }
 
@@ -45,13 +46,6 @@ class Replicas {
   void moved(Fetch& fetch, const fabric::MoveOutcome& outcome);
   void leave(Fetch& fetch);
   void stopped_reading_from(SpId peer);
-  // By which a short replica is sent eagerly to that service process, in the place of the block's destination. No rank
-  // of the group has it: blocks of their own go by other names.
-  [[nodiscard]] static GroupRank name_of_reader(const Membership& membership, SpId reader) {
-    return group_rank(membership.size() + reader.value());
-  }
-  // The replica will not be taken (any more).
-  void forget_eager(GroupRank source, SpId holder) const;
 
   // --- For the engine. ---
   void on_request(SpId from, const peer::ReplicaRequest& request);
@@ -63,13 +57,12 @@ class Replicas {
   void reconsider();
   // A peer was told that it gets the block for this node, and a rank of ours may still come and ask.
   [[nodiscard]] bool remembers() const;
-  // The local rank goes, and its memory with it.
-  void holder_goes(GroupRank rank);
   // Fetches that are dropped from now on let nobody go on.
   void close() { closing_ = true; }
   [[nodiscard]] std::optional<std::string> broken_invariant() const;
 
   Quiescence quiescence;
+  EagerReplicas ahead;
 
  private:
   // A service process as it was when it spoke: what a former incarnation said is void.
@@ -81,7 +74,6 @@ class Replicas {
   struct Reader {
     Peer peer;
     GroupRank holder;
-    bool eager = false;  // is sent the replica
   };
   // What is known here of one segment.
   struct Entry {
@@ -112,9 +104,6 @@ class Replicas {
   [[nodiscard]] Peer now(SpId sp) const;
   void answer_requesters(const Key& key, Entry& entry);
   void offer(SpId to, const Key& key, Entry& entry, LocalRank& holder);
-  // Where that saves the reader the way there and back.
-  [[nodiscard]] bool send_eager(SpId to, const Key& key, const Entry& entry, const LocalRank& holder) const;
-  void withdraw(const Key& key, Reader& reader) const;
   void forward(SpId requester, const Key& key, Entry& entry, std::optional<SpId> service);
   void say_not_here(SpId to, const Key& key);
 
