@@ -93,6 +93,9 @@ void SimFabric::reduce(const Reduction& reduction, std::span<const Block> operan
   MoveState& state = moves_.at(&completion);
   state.reduction = reduction;
   state.others.assign(operands.begin() + 1, operands.end());
+  if (into.memory == operands.front().memory) return;
+  // Nobody may read what is being made.
+  std::ranges::fill(world_.memory[into.memory.owner.value()].resolve(into.memory.address, into.bytes), std::byte{0x5A});
 }
 
 void SimFabric::reduce_blocks(std::span<const BlockId> names, const Reduction& reduction,
