@@ -35,7 +35,10 @@ class Grid {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     std::array<int, 2> lengths{options.process_rows, options.process_columns};
     if (lengths[0] == 0) MPI_Dims_create(ranks, 2, lengths.data());
-    if (lengths[0] * lengths[1] != ranks) fail("--process-grid: not as many as there are ranks");
+    if (lengths[0] * lengths[1] != ranks) refuse("--process-grid: not as many as there are ranks");
+    if (options.rows / lengths[0] < kReach || options.columns / lengths[1] < kReach) {
+      refuse("--grid: tiles are smaller than the stencil reaches");
+    }
     const std::array<int, 2> periodic{0, 0};
     MPI_Cart_create(MPI_COMM_WORLD, 2, lengths.data(), periodic.data(), 1, &comm_);
     int rank = 0;
@@ -46,7 +49,6 @@ class Grid {
     place_.rows = begin_of(options.rows, lengths[0], here[0] + 1) - place_.first_row;
     place_.first_column = begin_of(options.columns, lengths[1], here[1]);
     place_.columns = begin_of(options.columns, lengths[1], here[1] + 1) - place_.first_column;
-    if (place_.rows < kReach || place_.columns < kReach) fail("--grid: tiles are smaller than the stencil reaches");
   }
   ~Grid() { MPI_Comm_free(&comm_); }
   Grid(const Grid&) = delete;
@@ -150,6 +152,7 @@ bool run_all(const Options& options) {
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (options.check && options.mode == Mode::kCompute) refuse("--check: mode compute is without the data");
   const Grid grid(options);
   Tile tile(grid.place(), options.fields, options.memory);
   Tile other(grid.place(), options.fields, options.memory);
@@ -164,7 +167,6 @@ bool run_all(const Options& options) {
   times.waiting_s /= ranks;
   if (rank == 0) print(options, ranks, edge_bytes, times, checksum);
   if (!options.check || rank != 0) return true;
-  if (options.mode == Mode::kCompute) fail("--check: mode compute is without the data");
   const bool right = serial_checksum(options) == checksum;
   std::printf("%s\n", right ? "the same as on one rank" : "WRONG: not the same as on one rank");
   return right;

@@ -30,15 +30,15 @@ int number_in(std::string_view text, int least, int most, std::string_view optio
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    fail(std::string(option) + ": '" + std::string(text) + "' is not a number from " + std::to_string(least) + " to " +
-         std::to_string(most));
+    refuse(std::string(option) + ": '" + std::string(text) + "' is not a number from " + std::to_string(least) +
+           " to " + std::to_string(most));
   }
   return value;
 }
 
 void set_pair(std::string_view text, int& first, int& second, std::string_view option) {
   const std::size_t comma = text.find(',');
-  if (comma == std::string_view::npos) fail(std::string(option) + ": two numbers with a comma between");
+  if (comma == std::string_view::npos) refuse(std::string(option) + ": two numbers with a comma between");
   first = number_in(text.substr(0, comma), 1, 1 << 20, option);
   second = number_in(text.substr(comma + 1), 1, 1 << 20, option);
 }
@@ -47,14 +47,14 @@ Mode mode_named(std::string_view text) {
   for (const Mode mode : {Mode::kBlocking, Mode::kNonblocking, Mode::kTesting, Mode::kCompute}) {
     if (text == name_of(mode)) return mode;
   }
-  fail("--mode: '" + std::string(text) + "' is none of blocking, nonblocking, testing, compute");
+  refuse("--mode: '" + std::string(text) + "' is none of blocking, nonblocking, testing, compute");
 }
 
 Memory memory_named(std::string_view text) {
   for (const Memory memory : {Memory::kMalloc, Memory::kAllocMem}) {
     if (text == name_of(memory)) return memory;
   }
-  fail("--memory: '" + std::string(text) + "' is neither malloc nor alloc_mem");
+  refuse("--memory: '" + std::string(text) + "' is neither malloc nor alloc_mem");
 }
 
 void set_option(Options& options, std::string_view option, std::string_view value) {
@@ -73,7 +73,7 @@ void set_option(Options& options, std::string_view option, std::string_view valu
   } else if (option == "--process-grid") {
     set_pair(value, options.process_rows, options.process_columns, option);
   } else {
-    fail("unknown option '" + std::string(option) + "'; --help lists the options");
+    refuse("unknown option '" + std::string(option) + "'; --help lists the options");
   }
 }
 
@@ -104,7 +104,7 @@ std::optional<Options> parse_options(int argc, char** argv, int rank) {
       (option == "--check" ? options.check : options.json) = true;
       continue;
     }
-    if (i + 1 == argc) fail(std::string(option) + ": unknown, or its value is missing; --help lists the options");
+    if (i + 1 == argc) refuse(std::string(option) + ": unknown, or its value is missing; --help lists the options");
     set_option(options, option, argv[++i]);
   }
   return options;
