@@ -46,7 +46,7 @@ class InFlight : protected Suspension, protected fabric::MoveCompletion {
 class Move : public InFlight {
  public:
   Move(Context& context, const Block& from, const Block& to) : InFlight(context), from_(from), to_(to) {}
-  // The source's block for the destination, some or all of which may have been sent eagerly by these names.
+  // The source's block for the destination, some or all of which may have been sent eagerly; they are its name.
   Move(const Operation& operation, GroupRank source, GroupRank destination, const Block& from, const Block& to);
   void await_suspend(std::coroutine_handle<> waiter);
 
