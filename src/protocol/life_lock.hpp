@@ -18,6 +18,12 @@ namespace detail {
   lock.l_len = 1;
   return lock;
 }
+// Whose it is; of the kind F_UNLCK: nobody's.
+[[nodiscard]] inline struct flock found_life_lock(int segment) {
+  struct flock lock = life_lock();
+  if (::fcntl(segment, F_GETLK, &lock) != 0) lock.l_type = F_UNLCK;
+  return lock;
+}
 }  // namespace detail
 
 // The service process, which keeps the descriptor: the first one of the segment that it closes ends the lock.
@@ -26,16 +32,15 @@ namespace detail {
   return ::fcntl(segment, F_SETLK, &lock) == 0;
 }
 
-// Anybody else. The process that has it; 0: nobody, or one that has no number here.
-[[nodiscard]] inline pid_t life_lock_holder(int segment) {
-  struct flock lock = detail::life_lock();
-  const bool held = ::fcntl(segment, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-  return held && lock.l_pid > 0 ? lock.l_pid : 0;
+// Anybody else.
+[[nodiscard]] inline bool has_life_lock(int segment) {
+  return detail::found_life_lock(segment).l_type != F_UNLCK;
 }
 
-[[nodiscard]] inline bool has_life_lock(int segment) {
-  struct flock lock = detail::life_lock();
-  return ::fcntl(segment, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+// The process that has it; 0: nobody, or one that has no number here.
+[[nodiscard]] inline pid_t life_lock_holder(int segment) {
+  const struct flock lock = detail::found_life_lock(segment);
+  return lock.l_type != F_UNLCK && lock.l_pid > 0 ? lock.l_pid : 0;
 }
 
 }  // namespace outrigger

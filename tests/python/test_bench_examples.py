@@ -29,6 +29,9 @@ from outrigger.bench.example_runner import Bench, Request
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 
+FFT3D = examples.fft3d("8,8,8", 2, 3, "malloc", 8)
+HALO = examples.halo("64,32", 2, 5, "malloc", 3)
+TRAINING = examples.training(2, 64, 32, 5, 20, "alloc_mem")
 TIMELINE = Path(__file__).resolve().parents[2] / "examples" / "fft3d" / "timeline.py"
 FIELDS = {"median_ms": 10.0, "compute_ms": 4.0, "post_ms": 1.0, "wait_ms": 5.0}
 
@@ -48,19 +51,19 @@ def bench(tmp_path: Path, pieces: int = 8, **fields: Any) -> Bench:
 
 
 def test_a_run_is_read_among_other_lines() -> None:
-    assert examples.read_fft3d(f"a warning\n{json.dumps(FIELDS)}\n") == Run(10, wait_ms=5, compute_ms=4, post_ms=1)
-    assert examples.read_halo('{"mode": "testing", "step_ms": 2.5, "mpi_ms": 1}\n') == Run(2.5, 1)
-    assert examples.read_training('{"step_ms": 3, "waited_ms": 0.5, "ranks": 2}\n') == Run(3, 0.5)
+    assert FFT3D.read(f"a warning\n{json.dumps(FIELDS)}\n") == Run(10, wait_ms=5, compute_ms=4, post_ms=1)
+    assert HALO.read('{"mode": "testing", "step_ms": 2.5, "mpi_ms": 1}\n') == Run(2.5, 1)
+    assert TRAINING.read('{"step_ms": 3, "waited_ms": 0.5, "ranks": 2}\n') == Run(3, 0.5)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"median_ms": 1}', json.dumps(FIELDS | {"wait_ms": None})])
 def test_output_without_figures_is_an_error(text: str) -> None:
     with pytest.raises(UserError, match="fft3d printed"):
-        examples.read_fft3d(text)
+        FFT3D.read(text)
     with pytest.raises(UserError, match="halo printed"):
-        examples.read_halo(text)
+        HALO.read(text)
     with pytest.raises(UserError, match="training printed"):
-        examples.read_training(text)
+        TRAINING.read(text)
 
 
 def test_rounds_are_summarized_by_medians_and_extremes() -> None:
@@ -140,11 +143,11 @@ def test_a_picture_of_the_lanes(tmp_path: Path) -> None:
 
 def test_programs_are_told_what_the_command_is() -> None:
     (lane,) = (lane for lane in LANES if lane.key == "testing")
-    assert examples.halo("64,32", 2, 5, "malloc", 3).words(lane, None) == [
+    assert HALO.words(lane, None) == [
         "--mode", "testing", "--grid", "64,32", "--fields", "2", "--steps", "5", "--memory", "malloc", "--json",
         "--pieces", "3",
     ]  # fmt: skip
-    assert examples.training(2, 64, 32, 5, 20, "alloc_mem").words(lane, None) == [
+    assert TRAINING.words(lane, None) == [
         "--mode", "testing", "--layers", "2", "--width", "64", "--samples", "32", "--steps", "5", "--bucket-kib", "20",
         "--memory", "alloc_mem", "--json", "-",
     ]  # fmt: skip

@@ -31,6 +31,8 @@ RESTARTED_S = 45 * PATIENCE + KILLS * KILLS_APART_S
 """Of a program whose service processes are killed."""
 ALONE_WITHIN_S = 60.0 * PATIENCE
 """After which nothing may be left where a host has lost its network, to its DPU and to others."""
+KEPT = f"restarted kept {RESTARTED_S:.0f} 1"
+"""Operations of every kind, all bytes checked."""
 SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "400"))
 """With memory that comes and goes between them."""
 PACKET_BYTES = 4096
@@ -273,16 +275,22 @@ def must_end(site: Site, since: float, watches: list[Watch], *named: str, alone:
         dpu.must_be_free(15)
 
 
+def right_output(site: Site, watches: list[Watch]) -> str:
+    """Of KEPT, which has ended as it should."""
+    for watch in watches:
+        watch.ended(RESTARTED_S + 200 * PATIENCE)
+    output = site.jobs.output()
+    assert "operations" in output and "WRONG" not in output, output + site.said()
+    return output
+
+
 def must_go_on(site: Site, watches: list[Watch], named: str) -> None:
     """On cores of that DPU's host, to the right end. Nothing of the job is kept where there is power."""
     deadline = time.monotonic() + 60 * PATIENCE
     while TAKEN_BY_HOST not in site.jobs.output():
         assert time.monotonic() < deadline, site.jobs.output() + site.said()
         time.sleep(0.2)
-    for watch in watches:
-        watch.ended(RESTARTED_S + 200 * PATIENCE)
-    output = site.jobs.output()
-    assert "operations" in output and "WRONG" not in output, output + site.said()
+    output = right_output(site, watches)
     assert [named in line for line in output.splitlines() if TAKEN_BY_HOST in line] == [True], output + site.said()
     for watch in watches:
         must_be_gone(watch.guest, 10)
@@ -294,7 +302,7 @@ def must_go_on(site: Site, watches: list[Watch], named: str) -> None:
 def test_service_processes_are_killed(site):
     """By one that stands by, and then by one that ranks have let connect since, each place is taken."""
     with site.started(VERBS) as told:
-        site.jobs.start(f"restarted kept {RESTARTED_S:.0f} 1", told)
+        site.jobs.start(KEPT, told)
         watches = [Watch.of(guest) for guest in site.jobs.guests]
         for killed in range(KILLS):
             dpu = site.dpus[killed % len(site.dpus)] if KILLS > 2 else site.dpus[-1]
@@ -306,10 +314,8 @@ def test_service_processes_are_killed(site):
                 time.sleep(0.2)
             if KILLS > 5:
                 time.sleep(max(0.0, moment + random.uniform(0.9, 1.1) * KILLS_APART_S - time.monotonic()))
-        for watch in watches:
-            watch.ended(RESTARTED_S + 200 * PATIENCE)
-        output = site.jobs.output()
-        assert "operations" in output and "WRONG" not in output and "died" not in output, output + site.said()
+        output = right_output(site, watches)
+        assert "died" not in output, output + site.said()
         assert sum(service["restarts"] for service in site.jobs.report()["services"]) == KILLS
         for guest in site.jobs.guests:
             must_be_gone(guest, 10)
@@ -318,7 +324,7 @@ def test_service_processes_are_killed(site):
 @pytest.mark.parametrize("site", SIZES, indirect=True)
 def test_a_dpu_without_power(site):
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told, f"restarted kept {RESTARTED_S:.0f} 1")
+        watches = amid_operations(site, told, KEPT)
         site.dpus[-1].guest.power_off()
         must_go_on(site, watches, f"DPU {site.dpus[-1].guest.name}")
 
@@ -327,7 +333,7 @@ def test_a_dpu_without_power(site):
 def test_a_daemon_is_killed(site):
     """Its service processes end with it, and the DPU is as good as lost."""
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told, f"restarted kept {RESTARTED_S:.0f} 1")
+        watches = amid_operations(site, told, KEPT)
         site.dpus[-1].guest.run("kill -9 $(cat /tmp/dpu.pid)", 30).ok()
         must_go_on(site, watches, f"DPU {site.dpus[-1].guest.name}")
 
@@ -336,17 +342,15 @@ def test_a_daemon_is_killed(site):
 def test_a_link_goes_down_and_up(site, laboratory):
     """That of a DPU, for less time than it takes until a DPU counts as lost. The DPU goes on with what it had."""
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told, f"restarted kept {RESTARTED_S:.0f} 1")
+        watches = amid_operations(site, told, KEPT)
         name = site.dpus[-1].guest.name
         for _ in range(2):
             laboratory.switch.plug(name, plugged=False)
             time.sleep(1.5)
             laboratory.switch.plug(name, plugged=True)
             time.sleep(6 * PATIENCE)
-        for watch in watches:
-            watch.ended(RESTARTED_S + 200 * PATIENCE)
-        output = site.jobs.output()
-        assert "operations" in output and "WRONG" not in output and "died" not in output, output + site.said()
+        output = right_output(site, watches)
+        assert "died" not in output, output + site.said()
         assert TAKEN_BY_HOST not in output, output + site.said()
         for guest in site.jobs.guests:
             must_be_gone(guest, 10)
@@ -360,7 +364,7 @@ def test_a_cable_is_cut(site, laboratory, end):
     cut = (site.jobs.guests if end == "host" else [dpu.guest for dpu in site.dpus])[-1]
     lasts = end == "dpu" or len(site.dpus) == 1
     with site.started(VERBS) as told:
-        watches = amid_operations(site, told, *([f"restarted kept {RESTARTED_S:.0f} 1"] if lasts else []))
+        watches = amid_operations(site, told, *([KEPT] if lasts else []))
         since = time.time()
         laboratory.switch.plug(cut.name, plugged=False)
         try:

@@ -29,17 +29,21 @@ class Example:
     collectives: tuple[str, ...]
     """Those that overlap with the computation."""
     command: Callable[[Artifacts, Mpi], list[str]]
-    read: Callable[[str], Run]
-    """What it has printed."""
+    printed: type[_Fft3d | _Halo | _Training]
+    """The line of JSON that it prints."""
     pieces: int | None = None
     """Of the computation, between which MPI_Test is called, where that can be chosen."""
-    traces: bool = False
 
     def words(self, lane: Lane, trace: Path | None) -> list[str]:
         """Its arguments."""
         words = ["--mode", lane.mode, *self.arguments]
         words += ["--pieces", str(self.pieces)] if lane.mode == "testing" and self.pieces is not None else []
         return [*words, "--trace", str(trace)] if trace else words
+
+    def read(self, output: str) -> Run:
+        """Its line among whatever else was printed."""
+        line = formats.json_line(output, self.name)
+        return formats.parse(line, self.printed, f"what {self.name} printed, {line},").run()
 
 
 def _built(name: str, needs: str = "") -> Callable[[Artifacts, Mpi], list[str]]:
@@ -61,12 +65,6 @@ def _script(path: Path) -> Callable[[Artifacts, Mpi], list[str]]:
     return command
 
 
-def _line(output: str, program: str) -> tuple[str, str]:
-    """The program's line of JSON among whatever else was printed, and what to call it."""
-    line = formats.json_line(output, program)
-    return line, f"what {program} printed, {line},"
-
-
 @dataclass(frozen=True)
 class _Fft3d:
     median_ms: float
@@ -74,38 +72,30 @@ class _Fft3d:
     post_ms: float
     wait_ms: float
 
-
-def read_fft3d(output: str) -> Run:
-    """Its names are those of the figures."""
-    line, what = _line(output, "fft3d")
-    found = formats.parse(line, _Fft3d, what)
-    return Run(found.median_ms, found.wait_ms, found.compute_ms, found.post_ms)
+    def run(self) -> Run:
+        return Run(self.median_ms, self.wait_ms, self.compute_ms, self.post_ms)
 
 
 @dataclass(frozen=True)
 class _Halo:
+    """It tells no posting from waiting."""
+
     step_ms: float
     mpi_ms: float
 
-
-def read_halo(output: str) -> Run:
-    """It tells no posting from waiting."""
-    line, what = _line(output, "halo")
-    found = formats.parse(line, _Halo, what)
-    return Run(found.step_ms, found.mpi_ms)
+    def run(self) -> Run:
+        return Run(self.step_ms, self.mpi_ms)
 
 
 @dataclass(frozen=True)
 class _Training:
+    """It tells no posting from computing."""
+
     step_ms: float
     waited_ms: float
 
-
-def read_training(output: str) -> Run:
-    """It tells no posting from computing."""
-    line, what = _line(output, "training")
-    found = formats.parse(line, _Training, what)
-    return Run(found.step_ms, found.waited_ms)
+    def run(self) -> Run:
+        return Run(self.step_ms, self.waited_ms)
 
 
 def fft3d(grid: str, variables: int, iterations: int, memory: str, pieces: int) -> Example:
@@ -120,9 +110,8 @@ def fft3d(grid: str, variables: int, iterations: int, memory: str, pieces: int) 
         ),
         collectives=("ialltoallv",),
         command=_built("fft3d", " (it needs FFTW)"),
-        read=read_fft3d,
+        printed=_Fft3d,
         pieces=pieces,
-        traces=True,
     )  # fmt: skip
 
 
@@ -135,7 +124,7 @@ def halo(grid: str, fields: int, steps: int, memory: str, pieces: int) -> Exampl
         arguments=("--grid", grid, "--fields", str(fields), "--steps", str(steps), "--memory", memory, "--json"),
         collectives=("ineighbor_alltoallw",),
         command=_built("halo"),
-        read=read_halo,
+        printed=_Halo,
         pieces=pieces,
     )
 
@@ -153,5 +142,5 @@ def training(layers: int, width: int, samples: int, steps: int, bucket_kib: int,
         ),
         collectives=("iallreduce",),
         command=_script(_SOURCES / "training" / "training.py"),
-        read=read_training,
+        printed=_Training,
     )  # fmt: skip

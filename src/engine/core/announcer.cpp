@@ -132,9 +132,15 @@ void Announcer::give_back_credits(LocalRank& rank) {
 
 bool Announcer::sends_eagerly(const LocalRank& rank, const Membership::Peer& reader) const {
   const Membership& membership = operation_.membership();
-  if (rank.eager_sends == EagerSends::slices) return sends_contributions_eagerly(rank, membership);
-  if (rank.eager_sends != EagerSends::to_lone_ranks) return rank.eager_sends == EagerSends::to_all;
-  return reader.ranks.size() == 1 && membership.services_by_node()[membership.node_of(reader.sp)].size() == 1;
+  switch (rank.eager_sends) {
+    case EagerSends::no: break;
+    case EagerSends::slices:  // unless those of several ranks are reduced here before anything is sent
+      return !is_exact(*rank.posted().reduction) || membership.local().size() == 1;
+    case EagerSends::to_lone_ranks:
+      return reader.ranks.size() == 1 && membership.services_by_node()[membership.node_of(reader.sp)].size() == 1;
+    case EagerSends::to_all: return true;
+  }
+  return false;
 }
 
 // Hints, so once: what a peer has lost by a restart it asks for.

@@ -9,11 +9,6 @@ Reduce reduce(const Operation& operation, const LocalRank& rank, std::span<const
   return Reduce(operation.context, *rank.posted().reduction, operands, into, names);
 }
 
-bool sends_contributions_eagerly(const LocalRank& rank, const Membership& membership) {
-  return rank.eager_sends == EagerSends::slices &&
-         (!is_exact(*rank.posted().reduction) || membership.local().size() == 1);
-}
-
 bool is_short_slice(const Context& context, std::uint64_t bytes) {
   const EngineLimits& limits = context.config.limits;
   return bytes != 0 && bytes <= limits.short_slice_bytes && bytes / 2 < limits.segment_bytes;

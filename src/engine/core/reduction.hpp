@@ -13,9 +13,6 @@ namespace outrigger::engine {
 [[nodiscard]] Reduce reduce(const Operation& operation, const LocalRank& rank, std::span<const Block> operands,
                             const Block& into, std::span<const BlockId> names = {});
 
-// May the rank's contributions to short slices be sent to those who reduce them before these ask? Not where a service
-// process reduces those of its ranks before it sends anything.
-[[nodiscard]] bool sends_contributions_eagerly(const LocalRank& rank, const Membership& membership);
 // So short that it is reduced as a whole, and sent eagerly. The same for all.
 [[nodiscard]] bool is_short_slice(const Context& context, std::uint64_t bytes);
 

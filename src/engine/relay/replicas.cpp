@@ -147,9 +147,9 @@ void Replicas::on_answer(SpId from, const peer::ReplicaAnswer& answer) {
   const auto found = entries_.find(Key{answer.source, answer.segment});
   Fetch* fetch = found == entries_.end() ? nullptr : found->second.fetcher;
   if (fetch == nullptr || fetch->asked_ != from) {
-    if (here) ahead.forget(answer.source, from);
-    if (here) operation_.context.send(from, operation_.id(), peer::ReplicaDone{answer.source, answer.segment});
-    return;
+    if (!here) return;
+    ahead.forget(answer.source, from);
+    return operation_.context.send(from, operation_.id(), peer::ReplicaDone{answer.source, answer.segment});
   }
   assert(fetch->from_ == Fetch::From::unknown && !fetch->reading_ && "who asks does not know yet");
   fetch->asked_.reset();

@@ -14,8 +14,10 @@ namespace outrigger::mpi {
 namespace {
 
 NativeReason why_native(const CommState* comm, MPI_Comm handle) {
-  if (comm == nullptr && is_intercommunicator(handle)) return NativeReason::intercommunicator;
-  if (comm == nullptr) return is_group_of_one(handle) ? NativeReason::group_of_one : NativeReason::unknown_communicator;
+  if (comm == nullptr) {
+    if (is_group_of_one(handle)) return NativeReason::group_of_one;
+    return is_intercommunicator(handle) ? NativeReason::intercommunicator : NativeReason::unknown_communicator;
+  }
   if (comm->size() == 1) return NativeReason::group_of_one;
   if (comm->size() > kMaxGroupSize) return NativeReason::group_too_large;
   if (comm->off()) return NativeReason::switched_off;
