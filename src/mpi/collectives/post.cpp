@@ -141,6 +141,7 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
   if (form == Form::persistent)
     return at_starts(job, state, reason, CallKey::of(collective, false, block_bytes), decision);
   if (reason == NativeReason::none && decision.by_user) {
+    if (!decision.algorithm && may_pass) return never(*state);
     if (decision.algorithm && !services_fail(job, *state, counted)) return by_way(*state, *decision.algorithm, false);
     reason = decision.algorithm ? NativeReason::services_died : NativeReason::selection_table;
   } else if (reason == NativeReason::none) {
