@@ -7,6 +7,10 @@
 
 #include "workload.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { kNeighbors = 4 };
 
 bool is_of_neighbors(Collective collective);
@@ -19,3 +23,7 @@ int neighbor_blocks_sent(const Workload* workload);
 
 void neighbor_post(const Workload* workload, MPI_Comm grid, MPI_Request* request);
 void neighbor_run(const Workload* workload, MPI_Comm grid);
+
+#ifdef __cplusplus
+}
+#endif

@@ -17,6 +17,7 @@
 
 #include "barrier.h"
 #include "fail.h"
+#include "neighbors.h"
 #include "numbers.h"
 #include "probe.h"
 #include "skew_pattern.hpp"
@@ -42,7 +43,7 @@ struct Form {
 };
 
 Form form_of(const std::string& name) {
-  for (int collective = kIalltoall; collective < kIneighborAlltoall; ++collective) {
+  for (int collective = kIalltoall; collective < kCollectives; ++collective) {
     const std::string_view nonblocking = collective_name(static_cast<Collective>(collective));
     if (name == nonblocking) return {name, static_cast<Collective>(collective), false};
     if (name == nonblocking.substr(1)) return {name, static_cast<Collective>(collective), true};
@@ -124,15 +125,15 @@ struct Visit {
 constexpr int kVisitDoubles = 4;
 static_assert(sizeof(Visit) == kVisitDoubles * sizeof(double));
 
-Visit visit(const Form& form, const Workload& workload, std::uint64_t work_iterations, double offset_s) {
+Visit visit(const Form& form, const Workload& workload, MPI_Comm comm, std::uint64_t work_iterations, double offset_s) {
   const double arrived = now_s();
   double worked = arrived;
   double waited = arrived;
   if (form.blocks) {
-    workload_run(&workload, MPI_COMM_WORLD);
+    workload_run(&workload, comm);
   } else {
     MPI_Request request = MPI_REQUEST_NULL;
-    workload_post(&workload, MPI_COMM_WORLD, &request);
+    workload_post(&workload, comm, &request);
     const double posted = now_s();
     work(work_iterations);
     worked = now_s();
@@ -180,14 +181,22 @@ Figures figures_of(const std::vector<Visit>& visits, const std::vector<std::vect
 class Bench {
  public:
   Bench(const Options& options, int rank, int ranks)
-      : options_(options), rank_(rank), ranks_(ranks), offset_s_(clock_offset(rank, ranks)) {
+      : options_(options),
+        rank_(rank),
+        ranks_(ranks),
+        offset_s_(clock_offset(rank, ranks)),
+        grid_(grid_open(MPI_COMM_WORLD)) {
     work_iterations_ = options.work_ms == 0 ? 0 : work_lasting(static_cast<double>(options.work_ms) * 1e3);
   }
+  ~Bench() { MPI_Comm_free(&grid_); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
 
   void measure(const Form& form, bool first) {
     Workload workload;
-    workload_open(&workload, MPI_COMM_WORLD, form.collective, kMalloc, static_cast<int>(options_.bytes));
-    workload_validate(&workload, MPI_COMM_WORLD, "", static_cast<unsigned>(options_.seed));
+    MPI_Comm comm = comm_of(form);
+    workload_open(&workload, comm, form.collective, kMalloc, static_cast<int>(options_.bytes));
+    workload_validate(&workload, comm, "", static_cast<unsigned>(options_.seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(options_.seed));
     std::vector<std::vector<double>> lateness_ms;
     std::vector<Visit> mine;
@@ -204,10 +213,13 @@ class Bench {
   }
 
  private:
+  [[nodiscard]] MPI_Comm comm_of(const Form& form) const {
+    return is_of_neighbors(form.collective) ? grid_ : MPI_COMM_WORLD;
+  }
   Visit run_round(const Form& form, const Workload& workload, double late_ms) const {
     barrier();
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(late_ms));
-    return visit(form, workload, work_iterations_, offset_s_);
+    return visit(form, workload, comm_of(form), work_iterations_, offset_s_);
   }
 
   static double middle(std::vector<double>& values) { return median(values.data(), static_cast<int>(values.size())); }
@@ -221,6 +233,7 @@ class Bench {
   int rank_;
   int ranks_;
   double offset_s_;
+  MPI_Comm grid_;
   std::uint64_t work_iterations_ = 0;
 };
 

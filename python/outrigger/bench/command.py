@@ -51,7 +51,6 @@ COLLECTIVES = (
     "ineighbor_allgatherv",
 )
 """What `orbench` times; those of neighbors on a grid of two dimensions."""
-ON_GRIDS = tuple(name for name in COLLECTIVES if "neighbor" in name)
 PERSISTENT = tuple(f"{name.removeprefix('i')}_init" for name in COLLECTIVES)
 """Their persistent forms."""
 _UNLESS_NAMED = COLLECTIVES[:2]

@@ -68,10 +68,9 @@ class Skew:
 def parse_collectives(text: str) -> tuple[str, ...]:
     """Checked names, of both forms."""
     names = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
-    measured = [name for name in command.COLLECTIVES if name not in command.ON_GRIDS]
     for name in names:
-        if name in command.PERSISTENT or nonblocking(name) not in measured:
-            known = ", ".join(measured)
+        if name in command.PERSISTENT or nonblocking(name) not in command.COLLECTIVES:
+            known = ", ".join(command.COLLECTIVES)
             raise UserError(f"--collectives {name}: there are {known}, and each without its i, the form that blocks")
     return names
 
