@@ -23,12 +23,14 @@ from outrigger import (
     report,
     settings,
     sizes,
+    switch_on,
 )
 from outrigger import run as running
 from outrigger.advise import command as advising
 from outrigger.bench import example_commands, harm, never_slower, skew
 from outrigger.chaos import command as chaotic
 from outrigger.cluster import commands as cluster_commands
+from outrigger.doctor import command as doctoring
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_dpus
 from outrigger.plan import check_ranks
@@ -193,6 +195,8 @@ def show_info(
     info.run(console(), build, as_json=json)
 
 
+app.command("doctor")(doctoring.doctor)
+app.command("env")(switch_on.env)
 app.command("advise", context_settings={"allow_interspersed_args": False})(advising.advise)
 app.command("tune")(tuning.tune)
 app.command("chaos", context_settings={"allow_interspersed_args": False})(chaotic.chaos)

@@ -71,6 +71,8 @@ class Claim:
 class Machine:
     """What `outriggerd info` prints, as far as it is used here."""
 
+    version: str
+    protocol: int
     reach: Reach
     wire: Wire
     huge_pages: HugePages

@@ -1,0 +1,86 @@
+"""A real preload into a real MPI program, of each MPI that was found."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrigger import launch, report_data, scratch
+from outrigger.artifacts import Artifacts
+from outrigger.doctor import program
+from outrigger.errors import UserError
+from outrigger.mpis import Mpi
+from outrigger.settings import ENABLE, FIXED, Settings
+
+_RANKS = 2
+_LIMIT_S = 120.0
+_OURS = "outrigger: "
+_EVERYTHING = "all=on"
+"""Whatever the blocks' size, and whoever else uses the service processes' core."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of it."""
+
+    mpi: str
+    """Its title."""
+    served: bool = True
+    """There is a library for it."""
+    calls: int = 0
+    """Of all ranks."""
+    offloaded: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+    """Not empty: it did not run, or its data was wrong."""
+    said: str = ""
+    """The library's first line, where it had something to say."""
+
+
+def attempt(mpi: Mpi, artifacts: Artifacts) -> Trial:
+    """Two ranks and a few calls, all of which are to be offloaded."""
+    try:
+        artifacts.preload(mpi.family)
+    except UserError as error:
+        return Trial(mpi.title, served=False, problem=str(error))
+    if mpi.library is None:
+        return Trial(mpi.title, problem=f"the libmpi of {mpi.launcher} was found neither beside it nor by the loader")
+    try:
+        with scratch.directory() as place, tempfile.TemporaryFile() as output:
+            report = place / "report.json"
+            plan = launch.make_plan(_job(mpi, mpi.library, report), artifacts)
+            started = time.monotonic()
+            code = launch.run_into(plan, output, timeout_s=_LIMIT_S)
+            seconds = time.monotonic() - started
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+            return _result(mpi.title, code, text, report, seconds)
+    except UserError as error:
+        return Trial(mpi.title, problem=str(error))
+
+
+def _job(mpi: Mpi, library: Path, report: Path) -> launch.Job:
+    script = str(Path(program.__file__).resolve())
+    return launch.Job(
+        program=("env", sys.executable, "-I", script, mpi.family, str(library)),  # by env: its mpi4py is no matter
+        ranks=_RANKS,
+        mpi=mpi,
+        report=report,
+        settings=Settings(choice=FIXED, algorithms=(_EVERYTHING,)),
+        variables=launch.Variables({ENABLE: "on"}),
+    )
+
+
+def _result(title: str, code: int, text: str, report: Path, seconds: float) -> Trial:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = next((line.removeprefix(_OURS) for line in lines if line.startswith(_OURS)), "")
+    if code != 0:
+        return Trial(title, seconds=seconds, said=said, problem=f"exit code {code}: {lines[-1] if lines else 'silent'}")
+    if not report.exists():
+        return Trial(title, seconds=seconds, said=said)
+    calls = report_data.read(report).calls
+    counts = sum(call.calls for call in calls), sum(call.offloaded for call in calls)
+    return Trial(title, calls=counts[0], offloaded=counts[1], seconds=seconds, said=said)
