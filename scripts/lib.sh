@@ -105,7 +105,8 @@ PYTHON_SOURCES=(python scripts src tests examples bench)
 
 # The C and C++ files, NUL separated.
 c_sources() {
-  find src tests bench examples \( -name '*.cpp' -o -name '*.hpp' -o -name '*.c' -o -name '*.h' \) -type f -print0
+  find src tests bench examples packaging -type f \
+    \( -name '*.cpp' -o -name '*.hpp' -o -name '*.c' -o -name '*.h' \) -print0
 }
 
 # The libFuzzer targets of the fuzz preset: its programs with fuzz in their names.

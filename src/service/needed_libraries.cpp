@@ -126,9 +126,12 @@ std::vector<std::string> needed_libraries(const std::string& path) {
 }
 
 std::string program_on_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  return program_on_path(name, path == nullptr ? "/bin:/usr/bin" : path);
+}
+
+std::string program_on_path(const std::string& name, std::string_view path) {
   if (name.find('/') != std::string::npos) return name;
-  const char* value = std::getenv("PATH");
-  std::string_view path = value == nullptr ? std::string_view("/bin:/usr/bin") : std::string_view(value);
   while (true) {
     const std::string_view directory = path.substr(0, path.find(':'));
     std::string candidate = directory.empty() ? name : std::string(directory) + "/" + name;

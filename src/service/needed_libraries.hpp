@@ -10,7 +10,8 @@ namespace outrigger::service {
 // The names (DT_NEEDED) in a file's order. Empty: none, or no ELF file of this machine's word size and byte order.
 [[nodiscard]] std::vector<std::string> needed_libraries(const std::string& path);
 
-// The file that execvp() would run; empty: none.
+// The file that execvp() would run, with this PATH or this process's own; empty: none.
+[[nodiscard]] std::string program_on_path(const std::string& name, std::string_view path);
 [[nodiscard]] std::string program_on_path(const std::string& name);
 
 // A runtime that must come before all other libraries of a process, by its file name: those of the address, thread, and

@@ -33,10 +33,17 @@ STARTS = 4
 OFFLOADING = "outrigger: offloading"
 """What OUTRIGGER_LOG=info says in MPI_Init."""
 DPUS = "n[23]"
+TASK_PROLOG = Path(__file__).parents[2] / "packaging" / "slurm" / "task-prolog.sh"
+PMI = {"openmpi": "pmix", "mpich": "pmi2"}
+
+
+def plugin(build: Path) -> Path:
+    """Where it is if Slurm's headers were there when it was built."""
+    return build / "lib" / "spank_outrigger.so"
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Slurm, Hosts]]:
+def slurm(build: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Slurm, Hosts]]:
     """Slurm on all hosts of a cluster; it ends with them."""
     if reason := slurm_site.why_not():
         pytest.skip(reason)
@@ -45,7 +52,9 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Slurm, Hos
     services: list[subprocess.Popen[bytes]] = []
     with made(Hosts(HOSTS, f"slurm{os.getpid()}")) as hosts:
         directory = tmp_path_factory.mktemp("slurm")
-        slurm = Slurm(directory / "site", hosts.names(), directory)
+        found = plugin(build)
+        known = found if found.exists() else None
+        slurm = Slurm(directory / "site", hosts.names(), directory, plugin=known, task_prolog=TASK_PROLOG)
         slurm.write()
         for name in hosts.names():
             for service in slurm.services(name):
@@ -126,12 +135,67 @@ def test_no_difference(allocation, ranks, salloc):
 def test_srun_by_hand(allocation):
     """With the library in front, as the documentation says."""
     variables = f"ALL,LD_PRELOAD={allocation.mpi.library},OUTRIGGER_LOG=info"
-    pmi = {"openmpi": "pmix", "mpich": "pmi2"}[allocation.mpi.name]
-    command = ["srun", "-n4", "--kill-on-bad-exit", f"--mpi={pmi}", f"--export={variables}"]
+    command = ["srun", "-n4", "--kill-on-bad-exit", f"--mpi={PMI[allocation.mpi.name]}", f"--export={variables}"]
     program = [allocation.program("differential"), "--operations", "20"]
     result = allocation.run(*command, *program, options=("--ntasks-per-node=1",)).ok()
     assert "no difference" in result.out, result.out
     assert result.offloaded() > 0
+
+
+@pytest.fixture
+def with_plugin(allocation: Allocation) -> Allocation:
+    if not plugin(allocation.mpi.build).exists():
+        pytest.skip("the SPANK plugin is not built: install libslurm-dev (./dev setup --with slurm) and build again")
+    return allocation
+
+
+@SYSTEM_MPIS
+def test_the_plugin_knows_the_programs_mpi(with_plugin):
+    """By one word of srun's."""
+    command = ["srun", "-n4", "--kill-on-bad-exit", f"--mpi={PMI[with_plugin.mpi.name]}", "--outrigger"]
+    program = [with_plugin.program("differential"), "--operations", "20"]
+    result = with_plugin.run(*command, *program, options=("--ntasks-per-node=1",)).ok()
+    assert "no difference" in result.out, result.out
+    assert result.offloaded() > 0
+
+
+SHOWS = "sh -c 'echo $0=$LD_PRELOAD,$OUTRIGGER_ENABLE,$OUTRIGGER_REPORT'"
+"""A program that does not show which MPI it loads."""
+
+
+@ONE_MPI
+def test_what_can_be_asked_of_the_plugin(with_plugin):
+    """Each job step gets what was asked for, and words that nobody knows end none but their own."""
+    script = [
+        f"srun -n1 {SHOWS} unasked",
+        f"srun -n2 --outrigger {SHOWS} which",
+        f"srun -n1 --outrigger=report,mpich {SHOWS} named",
+        f"LD_PRELOAD=libc.so.6 srun -n1 --outrigger=mpiabi {SHOWS} before",
+        f"srun -n1 --outrigger=off {SHOWS} off",
+        f"srun -n1 --outrigger=maybe {SHOWS} maybe",
+        f"SITE_OUTRIGGER=openmpi SITE_OUTRIGGER_PREFIX={with_plugin.mpi.build} srun -n1 {SHOWS} prolog",
+    ]
+    out = with_plugin.run("bash", "-c", "unset OUTRIGGER_REPORT; " + "; ".join(script)).out
+    lines = out.splitlines()
+    library = f"{with_plugin.mpi.build}/lib/liboutrigger"
+    wanted = {
+        "unasked=,,": 1,
+        "which=,,": 2,
+        f"named={library}-mpich.so,,-": 1,
+        f"before={library}-mpiabi.so:libc.so.6,,": 1,
+        "off=,off,": 1,
+        f"prolog={library}-openmpi.so,,": 1,
+    }
+    assert {line: lines.count(line) for line in wanted} == wanted, out
+    assert out.count("does not show which MPI it loads; --outrigger=on,openmpi") == 1, out
+    assert "--outrigger: 'maybe' is none of on, off, report" in out and "maybe=" not in out, out
+
+
+@ONE_MPI
+def test_an_allocation_hands_the_word_on(with_plugin):
+    """So a batch script's steps have it."""
+    out = with_plugin.run("srun", "-n1", "sh", "-c", "echo preload=$LD_PRELOAD", options=("--outrigger=mpich",)).out
+    assert f"preload={with_plugin.mpi.build}/lib/liboutrigger-mpich.so" in out, out
 
 
 @SYSTEM_MPIS

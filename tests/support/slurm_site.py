@@ -31,6 +31,9 @@ class Slurm:
     local: Path
     """Where each machine has a directory of its own: in it if all see the same there."""
     cpus: int = 2
+    plugin: Path | None = None
+    """A SPANK plugin that all commands load."""
+    task_prolog: Path | None = None
 
     def write(self) -> None:
         """Before anything starts."""
@@ -55,7 +58,11 @@ class Slurm:
             "SlurmdParameters": "config_overrides",  # machines have as many CPUs as it says here
             "TmpFS": own,
         }
+        if self.task_prolog is not None:
+            settings["TaskProlog"] = str(self.task_prolog)
         (self.directory / "state").mkdir()
+        if self.plugin is not None:  # found beside slurm.conf
+            (self.directory / "plugstack.conf").write_text(f"required {self.plugin}\n")
         lines = [f"{name}={value}" for name, value in settings.items()]
         lines += [f"NodeName={name} CPUs={self.cpus}" for name in self.machines]
         lines += ["PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE"]

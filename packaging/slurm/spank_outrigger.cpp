@@ -1,0 +1,143 @@
+// A SPANK plugin: srun, sbatch and salloc get --outrigger[=WORDS], and each task the preload library of its program's
+// MPI.
+//
+// In plugstack.conf, where it need not be beside the libraries:
+//     optional /opt/outrigger/lib/spank_outrigger.so [prefix=/opt/outrigger] [default=on]
+//
+// Everything is decided in the task itself, as the user, right before the program starts: only there it is known which
+// program that is. Nothing is done to batch scripts: the srun in them brings it, as Slurm passes the option on to them.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+// Constants have no linkage outside their file in C++ unless they are declared first; the macro below defines them.
+extern const char plugin_name[];
+extern const char plugin_type[];
+extern const unsigned int plugin_version;
+extern const unsigned int spank_plugin_version;
+SPANK_PLUGIN(outrigger, 1)
+}
+
+#include "service/needed_libraries.hpp"
+#include "wish.hpp"
+
+namespace {
+
+using namespace outrigger::slurm;
+using outrigger::Result;
+
+constexpr std::size_t kLongestVariable = 65536;  // what is longer is taken for not set
+
+Site site;
+std::optional<Wish> asked;
+
+// Called where the option is given, and in slurmstepd once more.
+int take_option(int /*value*/, const char* text, int /*remote*/) {
+  Result<Wish> wish = parse_wish(text == nullptr ? "" : text);
+  if (!wish) {
+    slurm_error("--outrigger: %s", wish.error().c_str());
+    return -1;
+  }
+  asked = std::move(wish).value();
+  return 0;
+}
+
+std::string variable(spank_t spank, const char* name) {
+  std::vector<char> value(kLongestVariable);
+  if (spank_getenv(spank, name, value.data(), static_cast<int>(value.size())) != ESPANK_SUCCESS) return {};
+  return std::string(value.data());
+}
+
+bool is_of_srun(spank_t spank) {
+  std::uint32_t step = 0;
+  return spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step <= SLURM_MAX_NORMAL_STEP_ID;
+}
+
+std::string program_of(spank_t spank) {
+  int count = 0;
+  char** words = nullptr;
+  if (spank_get_item(spank, S_JOB_ARGV, &count, &words) != ESPANK_SUCCESS || count < 1) return {};
+  return words[0];
+}
+
+std::string own_directory() {
+  static const char anchor = 0;
+  Dl_info info{};
+  if (::dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return {};
+  const std::string path = info.dli_fname;
+  return path.substr(0, path.rfind('/'));
+}
+
+// Of many tasks one says it, and only where the user has asked: a default of the site's is for those whom it suits.
+void say(spank_t spank, const std::string& text) {
+  std::uint32_t task = 0;
+  if (!asked || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS || task != 0) return;
+  slurm_spank_log("outrigger: %s", text.c_str());
+}
+
+void preload(spank_t spank, const Wish& wish) {
+  const std::string name = program_of(spank);
+  const std::string path = variable(spank, "PATH");
+  const std::vector<std::string> needed =
+      outrigger::service::needed_libraries(outrigger::service::program_on_path(name, path));
+  std::string abi = abi_of(needed);
+  if (abi.empty()) abi = wish.abi;
+  if (abi.empty()) {
+    say(spank, name + " does not show which MPI it loads; --outrigger=on,openmpi (or mpich, mpiabi) says so");
+    return;
+  }
+  const std::string library = library_for(abi, site.prefix, own_directory());
+  if (::access(library.c_str(), R_OK) != 0) {
+    say(spank, "running natively: " + library + " is not there");
+    return;
+  }
+  const std::string list = outrigger::service::preload_list(library, variable(spank, "LD_PRELOAD"), needed);
+  (void)spank_setenv(spank, "LD_PRELOAD", list.c_str(), 1);
+  if (wish.way == Way::report) (void)spank_setenv(spank, "OUTRIGGER_REPORT", "-", 0);
+}
+
+spank_option option{const_cast<char*>("outrigger"),
+                    const_cast<char*>("on|off|report[,ABI]"),
+                    const_cast<char*>("hand the program's MPI collectives to service processes; report: and say what "
+                                      "that did"),
+                    2,
+                    0,
+                    take_option};
+
+}  // namespace
+
+extern "C" {
+
+int slurm_spank_init(spank_t spank, int count, char* words[]) {
+  const spank_context_t context = spank_context();
+  if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) return 0;
+  Result<Site> read = parse_site(std::span(words, static_cast<std::size_t>(count)));
+  if (!read) {
+    slurm_error("outrigger: plugstack.conf: %s", read.error().c_str());
+    return -1;
+  }
+  site = std::move(read).value();
+  return spank_option_register(spank, &option) == ESPANK_SUCCESS ? 0 : -1;
+}
+
+int slurm_spank_task_init(spank_t spank, int /*count*/, char* /*words*/[]) {
+  if (!is_of_srun(spank)) return 0;
+  const Wish& wish = asked ? *asked : site.initial;
+  if (wish.way != Way::off) {
+    preload(spank, wish);
+  } else if (asked) {
+    (void)spank_setenv(spank, "OUTRIGGER_ENABLE", "off", 1);  // whatever else has switched it on
+  }
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,65 @@
+#include "wish.hpp"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+namespace outrigger::slurm {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Words {
+  explicit Words(std::vector<std::string> given) : texts(std::move(given)) {
+    for (std::string& text : texts) pointers.push_back(text.data());
+  }
+  std::vector<std::string> texts;
+  std::vector<char*> pointers;
+};
+
+TEST(Wish, WordsMayBeLeftOutAndStandInAnyOrder) {
+  EXPECT_EQ(parse_wish("").value().way, Way::on);
+  EXPECT_EQ(parse_wish("off").value().way, Way::off);
+  const Wish both = parse_wish("mpich,report").value();
+  EXPECT_EQ(both.way, Way::report);
+  EXPECT_EQ(both.abi, "mpich");
+  EXPECT_EQ(parse_wish("openmpi").value().way, Way::on);
+}
+
+TEST(Wish, WhatIsUnknownIsNamedWithWhatThereIs) {
+  EXPECT_THAT(parse_wish("yes").error(), HasSubstr("'yes' is none of on, off, report"));
+  EXPECT_THAT(parse_wish("on,,off").error(), HasSubstr("'' is none of"));
+}
+
+TEST(Site, OffUnlessTheSiteSaysOtherwise) {
+  EXPECT_EQ(parse_site({}).value().initial.way, Way::off);
+  Words words({"default=on,mpich", "prefix=/opt/outrigger"});
+  const Site site = parse_site(words.pointers).value();
+  EXPECT_EQ(site.initial.way, Way::on);
+  EXPECT_EQ(site.initial.abi, "mpich");
+  EXPECT_EQ(site.prefix, "/opt/outrigger");
+}
+
+TEST(Site, WhatIsUnknownIsAnError) {
+  Words unknown({"defualt=on"});
+  EXPECT_THAT(parse_site(unknown.pointers).error(), HasSubstr("'defualt=on' is neither default=WORDS nor prefix="));
+  Words wrong({"default=maybe"});
+  EXPECT_THAT(parse_site(wrong.pointers).error(), HasSubstr("'maybe' is none of"));
+}
+
+TEST(Library, IsThatOfTheProgramsMpi) {
+  EXPECT_EQ(abi_of({"libm.so.6", "libmpi.so.40", "libc.so.6"}), "openmpi");
+  EXPECT_EQ(abi_of({"libmpich.so.12"}), "mpich");
+  EXPECT_EQ(abi_of({"libmpi_abi.so.1"}), "mpiabi");
+  EXPECT_EQ(abi_of({"libmpi.so.1", "libc.so.6"}), "");
+}
+
+TEST(Library, IsBelowThePrefixOrBesideThePlugin) {
+  EXPECT_EQ(library_for("mpich", "/opt/o", "/lib/slurm"), "/opt/o/lib/liboutrigger-mpich.so");
+  EXPECT_EQ(library_for("mpich", "", "/lib/slurm"), "/lib/slurm/liboutrigger-mpich.so");
+  EXPECT_EQ(library_for("lam", "/opt/o", ""), "");
+}
+
+}  // namespace
+}  // namespace outrigger::slurm
