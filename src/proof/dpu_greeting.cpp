@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "protocol/segment.hpp"
+#include "protocol/build_version.hpp"
 
 namespace outrigger::proof {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::uint32_t kThisByteOrder = std::endian::native == std::endian::lit
 
 struct PlainDpuGreeting {
   std::uint32_t magic = kDpuGreetingMagic;
-  std::uint32_t version = kProtocolVersion;
+  std::uint32_t version = build_version();
   std::uint32_t little_endian = kThisByteOrder;
   std::uint32_t side = 0;
   Nonce nonce{};
@@ -66,7 +66,7 @@ Mac DpuGreeting::proof_of(Side side) const {
   const bool host = side_ == Side::host;
   return hmac(secret_, Statement("outrigger dpu greeting")
                            .number(number_of(side))
-                           .number(kProtocolVersion)
+                           .number(build_version())
                            .bytes(host ? mine_ : theirs_)
                            .bytes(host ? theirs_ : mine_));
 }
@@ -77,9 +77,8 @@ Status DpuGreeting::check(std::span<const std::byte> bytes) {
   if (theirs.magic != kDpuGreetingMagic || theirs.side != number_of(other_than(side_))) {
     return Error{"the other end is not Outrigger's"};
   }
-  if (theirs.version != kProtocolVersion) {
-    return Error{"the other end speaks version " + std::to_string(theirs.version) + " of the protocol, this one " +
-                 std::to_string(kProtocolVersion) + "; install one version on hosts and DPUs"};
+  if (theirs.version != build_version()) {
+    return Error{other_build_text(theirs.version) + ": install one version on hosts and DPUs"};
   }
   if (theirs.little_endian != kThisByteOrder) return Error{"the other end has the other byte order"};
   theirs_ = theirs.nonce;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "protocol/segment.hpp"
+#include "protocol/build_version.hpp"
 
 namespace outrigger::proof {
 namespace {
@@ -106,7 +106,7 @@ Mac Greeting::proof_of(const GreetingMessage& message) const {
 GreetingMessage Greeting::message(Step step, const Nonce& theirs) {
   GreetingMessage message;
   message.step = step;
-  message.version = kProtocolVersion;
+  message.version = build_version();
   message.from = self_;
   message.to = peer_;
   message.from_epoch = self_epoch_;
@@ -124,7 +124,7 @@ GreetingMessage Greeting::proven(Step step, const Nonce& theirs) {
 
 wire::Pass Greeting::pass(const End& sender, const End& receiver) const {
   const Mac mac = hmac(job_->key, Statement("outrigger pass")
-                                      .number(kProtocolVersion)
+                                      .number(build_version())
                                       .bytes(job_->digest)
                                       .number(sender.sp.value())
                                       .number(receiver.sp.value())
@@ -159,7 +159,7 @@ std::optional<GreetingMessage> Greeting::answer(const Nonce& caller) {
 }
 
 std::optional<GreetingMessage> Greeting::hear(const GreetingMessage& message) {
-  if (job_ == nullptr || message.from != peer_ || message.to != self_ || message.version != kProtocolVersion) {
+  if (job_ == nullptr || message.from != peer_ || message.to != self_ || message.version != build_version()) {
     return std::nullopt;
   }
   if (message.from_epoch != peer_epoch_ || message.to_epoch != self_epoch_) return std::nullopt;

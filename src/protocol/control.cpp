@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "protocol/build_version.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger {
@@ -110,9 +111,8 @@ Result<ControlMessage> decode_control(std::span<const std::byte> packet, std::ve
   if (packet.size() < sizeof(header)) return Error{"control message too short"};
   std::memcpy(&header, packet.data(), sizeof(header));
   if (header.magic != kControlMagic) return Error{"not an Outrigger control message"};
-  if (header.version != kProtocolVersion) {
-    return Error{"control message of version " + std::to_string(header.version) + ", this side speaks version " +
-                 std::to_string(kProtocolVersion) + "; use the library and outriggerd of one installation"};
+  if (header.version != build_version()) {
+    return Error{other_build_text(header.version) + ": use the library and outriggerd of one installation"};
   }
   const auto kind = static_cast<ControlKind>(header.kind);
   const std::optional<Shape> shape = shape_of(kind);
@@ -133,7 +133,7 @@ Result<ControlMessage> decode_control(std::span<const std::byte> packet, std::ve
 
 std::vector<std::byte> encode_control(ControlKind kind, std::span<const std::byte> body) {
   ControlHeader header;
-  header.version = kProtocolVersion;
+  header.version = build_version();
   header.kind = static_cast<std::uint32_t>(kind);
   header.body_bytes = static_cast<std::uint32_t>(body.size());
   std::vector<std::byte> packet(sizeof(header) + body.size());

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/build_version.hpp"
 
 namespace outrigger::proof {
 namespace {
@@ -132,7 +132,7 @@ TEST(DpuGreeting, ChecksEveryField) {
   ASSERT_EQ(right.size(), 48U);
   std::array<std::uint32_t, 4> fixed{};
   std::memcpy(fixed.data(), right.data(), sizeof(fixed));
-  EXPECT_EQ(fixed, (std::array<std::uint32_t, 4>{0x4744524F, kProtocolVersion, 1, 1}));
+  EXPECT_EQ(fixed, (std::array<std::uint32_t, 4>{0x4744524F, build_version(), 1, 1}));
   for (std::size_t at = 0; at < sizeof(fixed); ++at) {
     Bytes wrong = right;
     wrong[at] ^= std::byte{0x40};

@@ -116,7 +116,7 @@ Result<ControlMessage> checked(ControlSocket::Received received, ControlKind wan
       return Error{"the keeper did not answer within " + std::to_string(options.init_timeout_ms) + " ms; do all " +
                    std::to_string(options.local_size) + " ranks of this node attach?"};
     case ControlSocket::Event::closed: return Error{"the keeper closed the connection instead of welcoming this rank"};
-    case ControlSocket::Event::malformed: return Error{"the keeper sent nonsense: " + received.problem};
+    case ControlSocket::Event::malformed: return Error{"the keeper cannot be understood: " + received.problem};
     case ControlSocket::Event::no_descriptors: return Error{received.problem};
     case ControlSocket::Event::message: break;
   }

@@ -227,7 +227,7 @@ bool ControlChannel::receive_one(int timeout_ms) {
       lose("the keeper of this node is gone");
       return false;
     case ControlSocket::Event::malformed:
-      lose("the keeper of this node sent nonsense: " + received.problem);
+      lose("the keeper of this node cannot be understood: " + received.problem);
       return false;
     case ControlSocket::Event::no_descriptors: lose(received.problem); return false;
     case ControlSocket::Event::message: break;

@@ -15,6 +15,7 @@
 #include "mpi/native/hidden_message.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/start/patience.hpp"
+#include "protocol/build_version.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::mpi {
@@ -35,7 +36,7 @@ constexpr int kSpeakerReach =
 struct Vote {
   std::uint64_t magic = kSegmentMagic;
   std::uint64_t digest = 0;
-  std::uint32_t protocol = kProtocolVersion;
+  std::uint32_t version = build_version();
   std::uint32_t willing = 1;
   std::uint32_t complete = 1;  // 0: ranks do not answer
   std::array<char, 228> reason{};
@@ -69,14 +70,22 @@ void refuse_without(Vote& vote, int rank) {
   vote.complete = 0;
 }
 
+std::string different_versions(std::uint32_t one, std::uint32_t other) {
+  std::string text = "ranks have libraries of different versions, ";
+  text.append(build_version_text(one)).append(" and ").append(build_version_text(other));
+  return text;
+}
+
 void combine(Vote& combined, const Vote& vote) {
   combined.complete &= vote.complete;
-  if (vote.magic != combined.magic || vote.protocol != combined.protocol) {
-    refuse(combined, "ranks have different versions of the library");
+  if (vote.magic != combined.magic) {
+    refuse(combined, "ranks have very different versions of the library");
+  } else if (vote.version != combined.version) {
+    refuse(combined, different_versions(combined.version, vote.version).c_str());
   } else if (vote.willing == 0) {
     refuse(combined, vote.reason.data());
   } else if (vote.digest != combined.digest) {
-    refuse(combined, "ranks have different OUTRIGGER_* settings or versions of the library");
+    refuse(combined, "ranks have different OUTRIGGER_* settings");
   }
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "protocol/build_version.hpp"
 #include "protocol/secret_text.hpp"
 #include "protocol/segment.hpp"
 #include "protocol/settings.hpp"
@@ -202,8 +203,7 @@ std::uint64_t Config::digest() const {
     digest = (digest ^ word) * 0x9E3779B97F4A7C15ULL;
     digest ^= digest >> 31;
   };
-  mix(kProtocolVersion);
-  for (const char letter : std::string_view(OUTRIGGER_VERSION)) mix(static_cast<std::uint64_t>(letter));
+  mix(build_version());
   for (const char letter : selection.encode()) mix(static_cast<std::uint64_t>(letter));
   mix(0);
   mix(memory.reach);
