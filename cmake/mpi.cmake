@@ -80,6 +80,7 @@ endforeach()
 #
 # An ordinary MPI program, once per MPI: target <PREFIX><NAME>_<mpi>, file ${CMAKE_BINARY_DIR}/<DIRECTORY>/<mpi>/<NAME>.
 # Linked to nothing of Outrigger's and without its flags or sanitizers. For mpiabi only when it is asked for by target.
+# cmake/install.cmake finds them in the global property OUTRIGGER_MPI_PROGRAMS.
 function(outrigger_mpi_program directory prefix name language)
   foreach(mpi IN LISTS OUTRIGGER_MPIS)
     if(NOT TARGET outrigger_mpi_${mpi}_${language})
@@ -97,7 +98,9 @@ function(outrigger_mpi_program directory prefix name language)
     set_target_properties(
       ${target} PROPERTIES OUTPUT_NAME ${name}
                            RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${directory}/${mpi}
+                           OUTRIGGER_DIRECTORY ${directory}/${mpi}
                            Fortran_MODULE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${target})
+    set_property(GLOBAL APPEND PROPERTY OUTRIGGER_MPI_PROGRAMS ${target})
     if(mpi STREQUAL mpiabi)
       set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     endif()

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
 
-import typer
-from typer.models import ArgumentInfo, CommandInfo, OptionInfo
-
-from outrigger import artifacts, cli, dpufile, hostfile, selection, tables
+import commands
+from outrigger import artifacts, dpufile, hostfile, selection, tables
 
 WIDTH = 120
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
@@ -138,50 +134,14 @@ def files() -> str:
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-def _value(kind: Any) -> str:
-    """What follows an option, by its type; nothing after a switch."""
-    kinds = {bool: "", int: "N", Path: "FILE"}
-    return next((word for each, word in kinds.items() if each in (kind, *get_args(kind))), "VALUE")
+def _command(command: commands.Command) -> str:
+    rows = ((code(option.words), option.initial, option.meaning) for option in command.options)
+    title = " ".join(("outrigger", *command.words))
+    return section(title, command.meaning, table(("option", "unless given", "meaning"), rows), level=3)
 
 
-def _default(option: OptionInfo | ArgumentInfo, given: Any) -> str:
-    if isinstance(option.show_default, str):
-        return option.show_default
-    return "" if given in (None, False, inspect.Parameter.empty) else code(str(given))
-
-
-def _option_rows(command: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
-    hints = get_type_hints(command, include_extras=True)
-    for name, parameter in inspect.signature(command).parameters.items():
-        info = next(each for each in hints[name].__metadata__ if isinstance(each, (OptionInfo, ArgumentInfo)))
-        if info.hidden:
-            continue
-        if isinstance(info, ArgumentInfo):
-            words = info.metavar or name.upper() + ("..." if get_args(hints[name].__origin__) else "")
-        else:  # in Annotated the first of its names is where the default would be
-            names = ", ".join((str(info.default), *(info.param_decls or ())))
-            words = f"{names} {info.metavar or _value(hints[name].__origin__)}"
-        yield code(words.rstrip()), _default(info, parameter.default), info.help or ""
-
-
-def _command(words: str, info: CommandInfo) -> str:
-    assert info.callback is not None
-    said = inspect.getdoc(info.callback) or ""
-    return section(words, said, table(("option", "unless given", "meaning"), _option_rows(info.callback)), level=3)
-
-
-def _commands(app: typer.Typer, before: str) -> Iterator[str]:
-    for info in app.registered_commands:
-        name = info.name or (info.callback.__name__ if info.callback else "")
-        if not info.hidden:
-            yield _command(f"{before} {name}", info)
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        yield from _commands(group.typer_instance, f"{before} {group.name}")
-
-
-def commands() -> str:
-    return section("The command", *_commands(cli.app, "outrigger"))
+def command_line() -> str:
+    return section("The command", *map(_command, commands.commands()))
 
 
 def daemon(program: Path) -> str:
@@ -197,7 +157,7 @@ def daemon(program: Path) -> str:
 
 def page(found: artifacts.Artifacts) -> str:
     known = tables.read(found)
-    parts = (variables(known), reaches(known), rules(known), files(), commands(), daemon(found.daemon))
+    parts = (variables(known), reaches(known), rules(known), files(), command_line(), daemon(found.daemon))
     return "\n\n".join([HEAD.rstrip("\n"), *parts]) + "\n"
 
 

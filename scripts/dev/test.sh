@@ -7,7 +7,7 @@
 #             happens when service processes die, run under one of them, which take turns from test to test
 #   --quick   something of everything, in less than three minutes: without the unit tests of tests/slow.txt and what
 #             tests/python marks slow, and of the MPI programs one of each kind under each MPI
-#   PRESET    release (unless named): unit tests, the MPI programs, the command line, the layer check
+#   PRESET    release (unless named): unit tests, the MPI programs, the command line, the installation, the layer check
 #             dev, asan, tsan, clang, fuzz (clang with sanitizers): the unit tests of that build; tsan without those of
 #             what has no threads
 #             ucx122: the tests of the wire over UCX 1.22, which is fetched, instead of the system's UCX
@@ -111,6 +111,8 @@ fi
 if [[ "$preset" == release ]]; then
   suite "layer arrows" 'files' "$VENV/bin/python" scripts/check_layers.py
   suite "command line" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/python "${pytest_arguments[@]}" "${python_tests[@]}"
+  OUTRIGGER_BUILD="$ROOT/build/$preset" \
+    suite "installation" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/packaging/test_tree.py "${pytest_arguments[@]}"
   ensure_ucx122 || say "Without it the tests of service processes on a DPU are skipped."
   OUTRIGGER_BUILD="$ROOT/build/$preset" \
     suite "MPI programs" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/mpi "${pytest_arguments[@]}" "${mpi_tests[@]}"

@@ -21,16 +21,14 @@ from outrigger.bench.examples import Example
 from outrigger.errors import UserError
 from outrigger.terminal import console
 
-_TIMELINE = Path(__file__).resolve().parents[3] / "examples" / "fft3d" / "timeline.py"
 
-
-def draw_timelines(console: Console, traces: Path, family: str) -> None:
+def draw_timelines(console: Console, script: Path, traces: Path, family: str) -> None:
     """One picture of the lanes that say most, where the script is there."""
     shown = [lane for lane in LANES if lane.key == "blocking" or lane.key in OVERLAPPING]
     picture = traces / f"{family}-timeline.png"
     words = [f"{lane.title}={traces / f'{family}-{lane.key}.json'}" for lane in shown]
-    command = [sys.executable, str(_TIMELINE), "--out", str(picture), *words]
-    if not _TIMELINE.exists():
+    command = [sys.executable, str(script), "--out", str(picture), *words]
+    if not script.exists():
         console.print(f"Traces: [bold]{traces}[/]", soft_wrap=True)
     elif subprocess.run(command, check=False).returncode == 0:
         console.print(f"Timeline: [bold]{picture}[/]", soft_wrap=True)
@@ -93,7 +91,7 @@ def run(console: Console, benches: Sequence[Bench], traces: Path | None, plot: P
         if not bench.all_ended:
             console.print(jobs.unended(bench.mpi), style="yellow")
         if traces is not None:
-            draw_timelines(console, traces, bench.mpi.family)
+            draw_timelines(console, bench.found.script("fft3d/timeline.py"), traces, bench.mpi.family)
         results[bench.mpi.family] = {
             "request": _as_written(request),
             "not_offloaded": verdict,

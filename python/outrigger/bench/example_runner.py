@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from outrigger import artifacts, cores, report, scratch
+from outrigger import artifacts, cores, itself, report, scratch
 from outrigger.bench import jobs
 from outrigger.bench.example_figures import LANES, OFFLOADED, Lane, LaneFigures, Run, summarize
 from outrigger.bench.examples import Example
@@ -64,7 +63,7 @@ class Bench:
         command = self.command(lane, trace, extra)
         shown = f"outrigger {shlex.join(command)}"
         ended = jobs.run_command(
-            [sys.executable, "-m", "outrigger", *command],
+            [*itself.command(), *command],
             self._environment(lane),
             jobs.has_json_line,
             self.request.time_limit_s,

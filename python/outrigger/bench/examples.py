@@ -13,8 +13,6 @@ from outrigger.bench.example_figures import Lane, Run
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 
-_SOURCES = Path(__file__).resolve().parents[3] / "examples"
-
 
 @dataclass(frozen=True)
 class Example:
@@ -48,16 +46,17 @@ class Example:
 
 def _built(name: str, needs: str = "") -> Callable[[Artifacts, Mpi], list[str]]:
     def command(found: Artifacts, mpi: Mpi) -> list[str]:
-        program = found.root / "examples" / mpi.family / name
+        program = found.example(mpi.family, name)
         if not program.exists():
-            raise UserError(f"{program} is missing; build it with ./dev build{needs}")
+            raise UserError(f"{found.missing(program)}{needs}")
         return [str(program)]
 
     return command
 
 
-def _script(path: Path) -> Callable[[Artifacts, Mpi], list[str]]:
-    def command(_found: Artifacts, _mpi: Mpi) -> list[str]:
+def _script(name: str) -> Callable[[Artifacts, Mpi], list[str]]:
+    def command(found: Artifacts, _mpi: Mpi) -> list[str]:
+        path = found.script(name)
         if not path.exists():
             raise UserError(f"{path} is missing: this command needs the sources")
         return [sys.executable, str(path)]
@@ -141,6 +140,6 @@ def training(layers: int, width: int, samples: int, steps: int, bucket_kib: int,
             "--memory", memory, "--json", "-",
         ),
         collectives=("iallreduce",),
-        command=_script(_SOURCES / "training" / "training.py"),
+        command=_script("training/training.py"),
         printed=_Training,
     )  # fmt: skip

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from outrigger import itself
 from outrigger.cluster import control
 from outrigger.cluster.state import host_name
-
-_OUTRIGGER = (sys.executable, "-m", "outrigger")
 
 
 @dataclass(frozen=True)
@@ -18,7 +16,7 @@ class Here:
 
     def starts(self) -> tuple[str, ...]:
         """`outrigger`, where it is to run."""
-        return _OUTRIGGER
+        return itself.command()
 
     def options(self) -> tuple[str, ...]:
         """Of `outrigger run`."""
@@ -50,7 +48,8 @@ class OnCluster:
 
     def starts(self) -> tuple[str, ...]:
         """On the first host."""
-        return (*_OUTRIGGER, "cluster", "exec", "--name", self.name, host_name(0), "--", *_OUTRIGGER)
+        again = itself.command()
+        return (*again, "cluster", "exec", "--name", self.name, host_name(0), "--", *again)
 
     def options(self) -> tuple[str, ...]:
         """The hosts share this machine's cores, so ranks are bound to none."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from outrigger import itself
 from outrigger.cluster import cpusets, messages, requests, session
 from outrigger.cluster.state import DEFAULT_NAME, NODES_AT_MOST, Files, Spec, address, files, host_name, locked
 from outrigger.errors import UserError
@@ -146,7 +147,7 @@ def _write_files(found: Files, spec: Spec) -> None:
 
 def _start_keeper(found: Files, lock: int, *, unprivileged: bool) -> None:
     """Starts the keeper, which holds the lock as well until all is set up, so that no half a cluster is overlooked."""
-    command = [sys.executable, "-m", "outrigger.cluster.keeper", str(found.directory), str(lock)]
+    command = [*itself.module("outrigger.cluster.keeper"), str(found.directory), str(lock)]
     if unprivileged:
         command.append("unprivileged")
     with open(found.log, "ab") as log:
