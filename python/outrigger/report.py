@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -11,6 +13,7 @@ from rich.text import Text
 from outrigger import report_advice, report_calls
 from outrigger.report_data import (
     Collective,
+    Phase,
     Report,
     Spread,
     format_bytes,
@@ -102,6 +105,26 @@ def _narrow_table(entries: list[Collective]) -> Table:
 def collectives_table(entries: list[Collective], width: int) -> Table:
     """A row for each collective and communicator."""
     return _wide_table(entries) if width >= report_calls.WIDE else _narrow_table(entries)
+
+
+def phases_table(phases: Sequence[Phase], ranks: int) -> Table:
+    """A row for each phase, the longest first."""
+    table = _new_table()
+    table.add_column("phase")
+    for name in ("entered", "calls", "offloaded"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("time in it\nmean (max)", "in collectives\nmean (max)"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for phase in sorted(phases, key=lambda each: -each.seconds.sum):
+        table.add_row(
+            escape(phase.phase),
+            f"{phase.entered:,}",
+            f"{phase.calls:,}",
+            f"{phase.offloaded:,}",
+            _spread(phase.seconds, ranks),
+            _spread(phase.collective_seconds, ranks),
+        )
+    return table
 
 
 def wire_line(report: Report) -> str:
@@ -220,4 +243,6 @@ def show(console: Console, report: Report) -> None:
         console.print(collectives_table(entries, console.width))
     elif not report.collectives and not report.native_because:
         console.print("No collective that can be offloaded was called in a form that was to be offloaded.")
+    if report.phases:
+        console.print(phases_table(report.phases, report.ranks))
     console.print(summary(report))

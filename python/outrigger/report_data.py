@@ -110,6 +110,21 @@ class Call:
     before_wait: BeforeWait = BeforeWait()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A phase that the program has named, of all ranks together; what is in a phase inside it counts there alone."""
+
+    phase: str
+    entered: int
+    calls: int
+    offloaded: int
+    bytes: int
+    seconds: Spread
+    """In it, of each rank that was."""
+    collective_seconds: Spread
+    """Of these in collectives and in what waits for them."""
+
+
 @dataclass(frozen=True)
 class Ended:
     """How the job ended."""
@@ -204,6 +219,7 @@ class Report:
     """From MPI_Init to the end, of each rank."""
     calls: tuple[Call, ...] = ()
     collectives: tuple[Collective, ...]
+    phases: tuple[Phase, ...] = ()
     rank_cpu_seconds: CpuSeconds
 
 

@@ -106,6 +106,10 @@ const Course* Courses::next(const Group& group, bool counted) {
   return guarded(static_cast<const Course*>(nullptr), [&] { return endpoint_.courses().next(group, counted); });
 }
 
+std::uint64_t Courses::calls(const Group& group) {
+  return guarded(std::uint64_t{0}, [&] { return endpoint_.courses().calls(group); });
+}
+
 NativeSpell Courses::spell(const Group& group, const Course& course, std::uint64_t most) {
   return guarded(NativeSpell{}, [&] { return endpoint_.courses().spell(group, course, most); });
 }

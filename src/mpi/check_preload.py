@@ -1,8 +1,8 @@
 """Checks that a preload library is inert where there is no MPI: it must be loadable into any process.
 
 - it needs no MPI library and refers to no symbol of one (Open MPI's handles are data symbols);
-- it defines nothing for others but MPI names, each of them as MPI_ and PMPI_ (and Open MPI's MPIX_X_init), and what
-  parting.cpp says of MPICH;
+- it defines nothing for others but MPI names, each of them as MPI_ and PMPI_ (and Open MPI's MPIX_X_init), what
+  liboutrigger looks for, and what parting.cpp says of MPICH;
 - it leaves a program without MPI alone.
 """
 
@@ -34,7 +34,7 @@ def main() -> int:
     problems += [
         f"defines {name}"
         for name in sorted(defined)
-        if not re.match(r"P?MPI_[A-Z]|P?MPIX_[A-Z]\w*_init$|ucp_request_is_completed$", name)
+        if not re.match(r"P?MPI_[A-Z]|P?MPIX_[A-Z]\w*_init$|outrigger_preload_[a-z_]+$|ucp_request_is_completed$", name)
     ]
     names = {name.removeprefix("P") for name in defined if re.match(r"P?MPIX?_", name)}
     problems += [f"defines only one of {name} and P{name}" for name in names if not {name, "P" + name} <= defined]

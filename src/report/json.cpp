@@ -112,6 +112,14 @@ std::string json_call(const CallFigures& row) {
          ", \"before_wait\": " + json_seconds("operations", total.waited, total.before_wait_ns) + "}";
 }
 
+std::string json_phase(const std::string& name, const PhaseFigures& phase) {
+  return "{\"phase\": " + quoted(name) + ", \"entered\": " + std::to_string(phase.total.entered) +
+         ", \"calls\": " + std::to_string(phase.total.calls) +
+         ", \"offloaded\": " + std::to_string(phase.total.offloaded) +
+         ", \"bytes\": " + std::to_string(phase.total.bytes) + ",\n     \"seconds\": " + json(phase.inside) +
+         ",\n     \"collective_seconds\": " + json(phase.collectives) + "}";
+}
+
 std::string json(const SharedHeapCounts& heap) {
   return "{\"allocations\": " + std::to_string(heap.allocations) + ", \"bytes\": " + std::to_string(heap.bytes) +
          ", \"refused\": " + std::to_string(heap.refused) + ", \"forks\": " + std::to_string(heap.forks) + "}";
@@ -173,6 +181,8 @@ std::string as_json(const Summary& summary) {
          ",\n  \"calls\": " + lines(summary.calls, [](const auto& row) { return json_call(row.second); }) +
          ",\n  \"collectives\": " +
          lines(summary.collectives, [](const auto& row) { return json_collective(row.first.first, row.second); }) +
+         ",\n  \"phases\": " +
+         lines(summary.phases, [](const auto& phase) { return json_phase(phase.first, phase.second); }) +
          ",\n  \"rank_cpu_seconds\": {\"offloaded_calls\": " + json(summary.cpu_calls) +
          ", \"process\": " + json(summary.cpu_process) + "}\n}\n";
 }

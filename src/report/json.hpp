@@ -52,6 +52,11 @@
 //        "late_announcements": n,   // peers that were ready before this rank posted
 //        "post_seconds": spread,          // inside the starting calls, per rank
 //        "completion_seconds": spread}],  // inside Wait, Test, ...
+//     "phases": [                   // of the program, by the names that it has given them; inner ones count for
+//     themselves
+//       {"phase": "solve", "entered": 40, "calls": 80, "offloaded": 80, "bytes": n,   // of all ranks together
+//        "seconds": spread,               // in it, of each rank that was
+//        "collective_seconds": spread}],  // of these in collectives and in what waits for them
 //     "rank_cpu_seconds": {"offloaded_calls": spread, "process": spread}
 //   }
 //

@@ -84,8 +84,11 @@ inline constexpr std::uint32_t kLedgerRows = 4096;
 // The two groups that are no single communicator.
 inline constexpr GroupId kOtherCommunicators{0, 0};
 inline constexpr GroupId kGroupsOfOne{0, 1};
+// Rows of this one are phases of the program (outrigger_phase_push): what was called in them is in others' rows, too.
+inline constexpr GroupId kPhases{0, 2};
 
-// Of one kind of call on one communicator.
+// Of one kind of call on one communicator; or of one phase, with calls, offloaded, measured, bytes and, as call_ns, the
+// time that the program spent on all of them.
 struct LedgerRow {
   GroupId group;
   std::uint32_t kind = 0;  // index_of(CallKind)
@@ -110,7 +113,10 @@ struct LedgerRow {
   std::uint64_t bytes = 0;          // that the rank handed over, in all those
   std::uint64_t least_bytes = 0;    // in one of them
   std::uint64_t most_bytes = 0;
+  std::uint64_t entered = 0;   // a phase: how often
+  std::int64_t inside_ns = 0;  // ... and for how long, without the phases inside it
 
+  [[nodiscard]] bool is_phase() const { return group == kPhases; }
   // The time that the program spent on it.
   [[nodiscard]] std::int64_t time_ns() const;
 };

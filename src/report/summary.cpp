@@ -23,8 +23,8 @@ void add(std::int64_t& sum_ns, std::int64_t nanoseconds) {
 }
 
 void keep_possible(LedgerRow& row) {
-  for (std::int64_t* time :
-       {&row.post_ns, &row.completion_ns, &row.call_ns, &row.wait_ns, &row.test_ns, &row.before_wait_ns}) {
+  for (std::int64_t* time : {&row.post_ns, &row.completion_ns, &row.call_ns, &row.wait_ns, &row.test_ns,
+                             &row.before_wait_ns, &row.inside_ns}) {
     *time = possible(*time);
   }
 }
@@ -75,12 +75,24 @@ LedgerRow offered(LedgerRow row) {
   return row;
 }
 
+void add_phase(Summary& summary, const LedgerRow& row, std::uint32_t rank) {
+  PhaseFigures& phase = summary.phases[text_in(row.name)];
+  add(phase.total, row);
+  phase.total.entered += row.entered;
+  phase.inside.add(seconds(row.inside_ns), rank);
+  phase.collectives.add(seconds(row.call_ns), rank);
+}
+
 void add_rows(Summary& summary, std::span<const LedgerRow> rows, std::uint32_t rank) {
   std::map<Key, LedgerRow> collectives;  // of this rank: its forms together
   for (LedgerRow row : rows) {
-    if (row.kind >= kCallKinds || row.calls == 0) continue;
     row.name.back() = '\0';
     keep_possible(row);
+    if (row.is_phase()) {
+      add_phase(summary, row, rank);
+      continue;
+    }
+    if (row.kind >= kCallKinds || row.calls == 0) continue;
     CallFigures& call = summary.calls[{row.kind, row.group}];
     add(call.total, row);
     call.total.kind = row.kind;

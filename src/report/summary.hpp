@@ -38,6 +38,13 @@ struct CollectiveFigures {
   Spread completion;
 };
 
+// Of one phase of the program, by its name.
+struct PhaseFigures {
+  LedgerRow total;
+  Spread inside;       // seconds in it, without the phases inside it, of each rank that was
+  Spread collectives;  // of these in collectives and in what waits for them
+};
+
 struct WireUse {
   WireRoute route;
   std::uint32_t nodes = 0;  // whose service processes used it
@@ -72,6 +79,7 @@ struct Summary {
   std::vector<ServiceOfNode> services;                                       // each once
   std::map<std::pair<std::size_t, GroupId>, CallFigures> calls;              // by index_of(CallKind)
   std::map<std::pair<std::size_t, GroupId>, CollectiveFigures> collectives;  // by index_of(Collective)
+  std::map<std::string, PhaseFigures> phases;
   Spread run_seconds;
   Spread cpu_calls;
   Spread cpu_process;  // of those that have said so

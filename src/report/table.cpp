@@ -57,6 +57,18 @@ void append_call(std::string& text, const CallFigures& row) {
               row.seconds.least, row.seconds.max, row.seconds.most, reasons_of(total).c_str());
 }
 
+void append_phases(std::string& text, const Summary& summary) {
+  if (summary.phases.empty()) return;
+  append_line(text, "%-28s %9s %9s %9s %12s %14s\n", "phase", "entered", "calls", "offloaded", "mean s",
+              "collectives s");
+  for (const auto& [name, phase] : summary.phases) {
+    const double ranks = std::max(1U, phase.inside.ranks);
+    append_line(text, "%-28.28s %9llu %9llu %9llu %12.6f %14.6f\n", name.c_str(),
+                static_cast<Number>(phase.total.entered), static_cast<Number>(phase.total.calls),
+                static_cast<Number>(phase.total.offloaded), phase.inside.sum / ranks, phase.collectives.sum / ranks);
+  }
+}
+
 void append_services(std::string& text, const Summary& summary) {
   for (const ServiceOfNode& service : summary.services) {
     if (service.figures.other_job != 0) {
@@ -116,6 +128,7 @@ std::string as_table(const Summary& summary) {
   append_line(text, "%-28s %-22s %5s %9s %11s %10s %17s %17s  %s\n", "call", "communicator", "size", "calls",
               "bytes each", "mean s", "least s (rank)", "most s (rank)", "native");
   for (const auto& [key, row] : summary.calls) append_call(text, row);
+  append_phases(text, summary);
   append_memory(text, summary);
   append_services(text, summary);
   if (summary.nodes > 1) text += "wire: " + wire_text(summary.wire, summary.nodes) + "\n";

@@ -59,6 +59,43 @@ TEST(Summary, TimesThatCannotBeDoNotOverflow) {
   EXPECT_EQ(other.calls.begin()->second.seconds.sum, 0);
 }
 
+LedgerRow& add_phase(Ledger& ledger, const char* name, std::uint64_t entered) {
+  LedgerRow& row = ledger.row(ledger.header().row_count++);
+  row.group = kPhases;
+  row.entered = entered;
+  row.inside_ns = kSecond * static_cast<std::int64_t>(entered);
+  row.call_ns = kSecond / 2;
+  row.calls = 3;
+  row.offloaded = 2;
+  row.bytes = 10;
+  set_text(row.name, name);
+  return row;
+}
+
+TEST(Summary, PhasesAreNoCalls) {
+  Ledger first = make_ledger(0);
+  Ledger second = make_ledger(1);
+  add_phase(first, "solve", 2);
+  add_phase(second, "solve", 1);
+  add_phase(second, "write \"it\"", 1).inside_ns = std::numeric_limits<std::int64_t>::min();
+  Summary summary;
+  ASSERT_TRUE(add_ledger(summary, first.bytes(), kSecond));
+  ASSERT_TRUE(add_ledger(summary, second.bytes(), kSecond));
+  EXPECT_TRUE(summary.calls.empty() && summary.collectives.empty());
+  ASSERT_EQ(summary.phases.size(), 2U);
+  const PhaseFigures& solve = summary.phases.at("solve");
+  EXPECT_EQ(solve.total.entered, 3U);
+  EXPECT_EQ(solve.total.calls, 6U);
+  EXPECT_EQ(solve.total.offloaded, 4U);
+  EXPECT_EQ(solve.inside.ranks, 2U);
+  EXPECT_DOUBLE_EQ(solve.inside.sum, 3);
+  EXPECT_DOUBLE_EQ(solve.collectives.sum, 1);
+  EXPECT_EQ(solve.inside.most, 0U);
+  EXPECT_EQ(summary.phases.at("write \"it\"").inside.sum, 0);
+  EXPECT_NE(as_json(summary).find(R"({"phase": "write \"it\"", "entered": 1, "calls": 3,)"), std::string::npos);
+  EXPECT_NE(as_table(summary).find("solve"), std::string::npos);
+}
+
 TEST(Summary, AProcessWithoutSharedMemoryCountsForItself) {
   Result<Ledger> ledger = Ledger::create_private();
   ASSERT_TRUE(ledger.ok()) << ledger.error();

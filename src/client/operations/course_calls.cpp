@@ -29,6 +29,11 @@ const Course* CourseCalls::next(const Group& group, bool counted) {
   return &known.plan.at(call);
 }
 
+std::uint64_t CourseCalls::calls(const Group& group) const {
+  if (lock_.is_inert() || !group.course().valid()) return 0;
+  return segment_.course(group.course()).calls.load(std::memory_order_relaxed);
+}
+
 NativeSpell CourseCalls::spell(const Group& group, const Course& course, std::uint64_t most) {
   const CourseInForce& known = group.in_force();
   if (&course != &known.plan.after) return {};  // the next calls may be by another one

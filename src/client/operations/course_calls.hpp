@@ -22,6 +22,7 @@ class CourseCalls {
 
   // As Courses says.
   [[nodiscard]] const Course* next(const Group& group, bool counted);
+  [[nodiscard]] std::uint64_t calls(const Group& group) const;
   [[nodiscard]] NativeSpell spell(const Group& group, const Course& course, std::uint64_t most);
   void tell_of_larger_blocks(const Group& group, Collective collective);
   void join(const Group& group);

@@ -64,6 +64,8 @@ class CommCalls {
   // too much.
   [[nodiscard]] client::Step next(client::Courses courses, const client::Group& group, const Course& course,
                                   CallKey key);
+  // The program does something else with the communicator for a while: what is being measured is of no use.
+  void interrupt() { clock_.spoil(); }
   // On the group's first rank, for each call.
   void maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
                  const GroupShape& shape, LearnedChoices& learned, bool early);

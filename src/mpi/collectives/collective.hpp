@@ -103,8 +103,8 @@ using CountedPersistent = Counted<call, CallForm::persistent, counts, Persistent
 }
 
 // Counts the call as native for its arguments. Always false.
-inline bool decline(const Job& job) {
-  if (job.reporting) count_native(NativeReason::invalid_arguments);
+inline bool decline() {
+  if (counting()) count_native(NativeReason::invalid_arguments);
   return false;
 }
 
@@ -115,7 +115,8 @@ template <class Count>
                           std::uint64_t operation = 0) {
   CommState* state = state_of(job, comm);
   return state != nullptr &&
-         state->calls().passes(form, {static_cast<std::uint64_t>(count), handle_key(type), operation});
+         state->calls().passes(form, {static_cast<std::uint64_t>(count), handle_key(type), operation}) &&
+         !counting();  // which may have begun since: the reason is to be found
 }
 // The same from now on, if so. Always false.
 template <class Count>

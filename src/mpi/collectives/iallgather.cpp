@@ -10,11 +10,11 @@ bool offload_allgather(Job& job, Form form, const void* send_buffer, Count send_
                        MPI_Request* request) {
   const CollectiveForm call = form_of(Collective::iallgather, form);
   if (form != Form::persistent && passes(job, call, communicator, receive_count, receive_type)) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
+  CallTimer timer(CallTimer::Kind::post);
   const bool in_place = send_buffer == MPI_IN_PLACE;
   if (request == nullptr || !valid_side(job, receive_buffer, receive_count, receive_type) ||
       (!in_place && !valid_side(job, send_buffer, send_count, send_type))) {
-    return decline(job);
+    return decline();
   }
   const TypeShape receive_shape = shape_of(job, receive_type);
   const std::uint64_t block_bytes = bytes_in(receive_count, receive_shape);
@@ -26,7 +26,7 @@ bool offload_allgather(Job& job, Form form, const void* send_buffer, Count send_
   const void* own =
       offset_address(receive_buffer, static_cast<std::int64_t>(me) * receive_count * receive_shape.extent);
   if (!in_place && aliased(send_buffer, send_type, own, receive_type, send_count == receive_count && send_count != 0)) {
-    return decline(job);
+    return decline();
   }
   Operation& operation = new_operation(Collective::iallgather, offload, in_place);
   operation.receive.set_regular(receive_buffer, receive_count, receive_type, receive_shape, comm->size());

@@ -10,7 +10,7 @@ bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send
                         MPI_Datatype receive_type, MPI_Comm communicator, MPI_Request* request) {
   const auto call = goes_on_natively(job, Collective::iallgatherv, form, communicator);
   if (call.native) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
+  CallTimer timer(CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::iallgatherv, std::nullopt, call.counted);
   if (CommState* native = offload.for_small_blocks) {
     const std::uint64_t bytes = largest_block(job, receive_counts, receive_type, native->size());
@@ -23,7 +23,7 @@ bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send
   if (request == nullptr ||
       !valid_sides(job, receive_buffer, receive_counts, receive_displacements, receive_type, peers) ||
       (!in_place && !valid_side(job, send_buffer, send_count, send_type))) {
-    return decline(job);
+    return decline();
   }
   const TypeShape receive_shape = shape_of(job, receive_type);
   const std::uint32_t me = comm->me().value();
@@ -32,7 +32,7 @@ bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send
   const void* own =
       offset_address(receive_buffer, static_cast<std::int64_t>(receive_displacements[me]) * receive_shape.extent);
   if (!in_place && aliased(send_buffer, send_type, own, receive_type, send_count != 0 && own_count != 0)) {
-    return decline(job);
+    return decline();
   }
   Operation& operation = new_operation(Collective::iallgatherv, offload, in_place);
   operation.receive.set_irregular(receive_buffer, receive_counts, receive_displacements, receive_type, receive_shape,

@@ -10,13 +10,13 @@ bool offload_alltoall(Job& job, Form form, const void* send_buffer, Count send_c
                       MPI_Request* request) {
   const CollectiveForm call = form_of(Collective::ialltoall, form);
   if (form != Form::persistent && passes(job, call, communicator, receive_count, receive_type)) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
+  CallTimer timer(CallTimer::Kind::post);
   const bool in_place = send_buffer == MPI_IN_PLACE;
   if (request == nullptr || !valid_side(job, receive_buffer, receive_count, receive_type) ||
       (!in_place && !valid_side(job, send_buffer, send_count, send_type)) ||
       (!in_place &&
        aliased(send_buffer, send_type, receive_buffer, receive_type, send_count == receive_count && send_count != 0))) {
-    return decline(job);
+    return decline();
   }
   const TypeShape receive_shape = shape_of(job, receive_type);
   const std::uint64_t block_bytes = bytes_in(receive_count, receive_shape);

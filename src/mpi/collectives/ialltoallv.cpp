@@ -11,7 +11,7 @@ bool offload_alltoallv(Job& job, Form form, const void* send_buffer, const Count
                        MPI_Datatype receive_type, MPI_Comm communicator, MPI_Request* request) {
   const auto call = goes_on_natively(job, Collective::ialltoallv, form, communicator);
   if (call.native) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
+  CallTimer timer(CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::ialltoallv, std::nullopt, call.counted);
   if (CommState* native = offload.for_small_blocks) {
     const std::uint64_t bytes = largest_block(job, receive_counts, receive_type, native->size());
@@ -25,7 +25,7 @@ bool offload_alltoallv(Job& job, Form form, const void* send_buffer, const Count
       !valid_sides(job, receive_buffer, receive_counts, receive_displacements, receive_type, peers) ||
       (!in_place && !valid_sides(job, send_buffer, send_counts, send_displacements, send_type, peers)) ||
       (!in_place && aliased(send_buffer, send_type, receive_buffer, receive_type, send_counts == receive_counts))) {
-    return decline(job);
+    return decline();
   }
   Operation& operation = new_operation(Collective::ialltoallv, offload, in_place);
   const TypeShape receive_shape = shape_of(job, receive_type);

@@ -11,7 +11,7 @@ bool offload_alltoallw(Job& job, Form form, const void* send_buffer, const Count
                        const MPI_Datatype* receive_types, MPI_Comm communicator, MPI_Request* request) {
   const auto call = goes_on_natively(job, Collective::ialltoallw, form, communicator);
   if (call.native) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
+  CallTimer timer(CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::ialltoallw, std::nullopt, call.counted);
   if (CommState* native = offload.for_small_blocks) {
     const std::uint64_t bytes = largest_block(job, receive_counts, receive_types, native->size());
@@ -25,7 +25,7 @@ bool offload_alltoallw(Job& job, Form form, const void* send_buffer, const Count
       !valid_typed_sides(job, receive_buffer, receive_counts, receive_displacements, receive_types, peers) ||
       (!in_place && !valid_typed_sides(job, send_buffer, send_counts, send_displacements, send_types, peers)) ||
       (!in_place && aliased_w(send_buffer, send_types, receive_buffer, receive_types, send_counts == receive_counts))) {
-    return decline(job);
+    return decline();
   }
   Operation& operation = new_operation(Collective::ialltoallw, offload, in_place);
   operation.receive.set_typed(job, receive_buffer, receive_counts, receive_displacements, receive_types, peers);

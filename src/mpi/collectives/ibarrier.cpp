@@ -8,8 +8,8 @@ bool offload_barrier(Job& job, Form form, MPI_Comm communicator, MPI_Request* re
   const CollectiveForm call = form_of(Collective::ibarrier, form);
   const MPI_Datatype type = constants().byte;  // of no elements
   if (form != Form::persistent && passes(job, call, communicator, 0, type)) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
-  if (request == nullptr) return decline(job);
+  CallTimer timer(CallTimer::Kind::post);
+  if (request == nullptr) return decline();
   const TypeShape shape = shape_of(job, type);
   const Offload offload = offload_on(job, form, communicator, Collective::ibarrier, 0);
   CommState* comm = offload.comm;

@@ -9,14 +9,14 @@ bool offload_bcast(Job& job, Form form, void* buffer, Count count, MPI_Datatype 
                    MPI_Request* request) {
   const CollectiveForm call = form_of(Collective::ibcast, form);
   if (form != Form::persistent && passes(job, call, communicator, count, type)) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
-  if (request == nullptr || !valid_side(job, buffer, count, type)) return decline(job);
+  CallTimer timer(CallTimer::Kind::post);
+  if (request == nullptr || !valid_side(job, buffer, count, type)) return decline();
   const TypeShape shape = shape_of(job, type);
   const std::uint64_t block_bytes = bytes_in(count, shape);
   const Offload offload = offload_on(job, form, communicator, Collective::ibcast, block_bytes);
   CommState* comm = offload.comm;
   if (comm == nullptr) return pass_on(offload, call, count, type, shape);
-  if (!is_rank_of(*comm, root)) return decline(job);
+  if (!is_rank_of(*comm, root)) return decline();
   Operation& operation = new_operation(Collective::ibcast, offload, false);
   operation.root = static_cast<std::uint32_t>(root);
   const bool sends = *operation.root == comm->me().value();

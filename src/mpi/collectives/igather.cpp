@@ -27,19 +27,19 @@ bool offload_gather(Job& job, Form form, const void* send_buffer, Count send_cou
   const Count count = in_place ? receive_count : send_count;
   const MPI_Datatype type = in_place ? receive_type : send_type;
   if (form != Form::persistent && passes(job, call, communicator, count, type)) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
-  if (request == nullptr || !valid_side(job, in_place ? receive_buffer : send_buffer, count, type)) return decline(job);
+  CallTimer timer(CallTimer::Kind::post);
+  if (request == nullptr || !valid_side(job, in_place ? receive_buffer : send_buffer, count, type)) return decline();
   const TypeShape shape = shape_of(job, type);
   const std::uint64_t block_bytes = bytes_in(count, shape);
   const Offload offload = offload_on(job, form, communicator, Collective::igather, block_bytes);
   CommState* comm = offload.comm;
   if (comm == nullptr) return pass_on(offload, call, count, type, shape);
-  if (!is_rank_of(*comm, root)) return decline(job);
+  if (!is_rank_of(*comm, root)) return decline();
   const bool is_root = static_cast<std::uint32_t>(root) == comm->me().value();
   if (is_root ? !valid_at_root_of_gather(job, *comm, send_buffer, send_count, send_type, receive_buffer, receive_count,
                                          receive_type)
               : in_place) {
-    return decline(job);
+    return decline();
   }
   Operation& operation = new_operation(Collective::igather, offload, in_place);
   operation.root = static_cast<std::uint32_t>(root);

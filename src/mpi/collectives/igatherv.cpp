@@ -25,7 +25,7 @@ bool offload_gatherv(Job& job, Form form, const void* send_buffer, Count send_co
                      MPI_Datatype receive_type, int root, MPI_Comm communicator, MPI_Request* request) {
   const auto call = goes_on_natively(job, Collective::igatherv, form, communicator);
   if (call.native) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
+  CallTimer timer(CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::igatherv, std::nullopt, call.counted);
   if (CommState* native = offload.for_small_blocks) {
     const bool at_root = std::cmp_equal(root, native->me().value());
@@ -38,13 +38,13 @@ bool offload_gatherv(Job& job, Form form, const void* send_buffer, Count send_co
   const bool in_place = send_buffer == MPI_IN_PLACE;
   if (request == nullptr || !is_rank_of(*comm, root) ||
       (!in_place && !valid_side(job, send_buffer, send_count, send_type))) {
-    return decline(job);
+    return decline();
   }
   const bool is_root = static_cast<std::uint32_t>(root) == comm->me().value();
   if (is_root ? !valid_at_root_of_gatherv(job, *comm, send_buffer, send_count, send_type, receive_buffer,
                                           receive_counts, receive_displacements, receive_type)
               : in_place) {
-    return decline(job);
+    return decline();
   }
   Operation& operation = new_operation(Collective::igatherv, offload, in_place);
   operation.root = static_cast<std::uint32_t>(root);

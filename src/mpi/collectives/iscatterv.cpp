@@ -26,7 +26,7 @@ bool offload_scatterv(Job& job, Form form, const void* send_buffer, const Count*
                       MPI_Request* request) {
   const auto call = goes_on_natively(job, Collective::iscatterv, form, communicator);
   if (call.native) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
+  CallTimer timer(CallTimer::Kind::post);
   const Offload offload = offload_on(job, form, communicator, Collective::iscatterv, std::nullopt, call.counted);
   if (CommState* native = offload.for_small_blocks) {
     const bool at_root = std::cmp_equal(root, native->me().value());
@@ -39,13 +39,13 @@ bool offload_scatterv(Job& job, Form form, const void* send_buffer, const Count*
   const bool in_place = receive_buffer == MPI_IN_PLACE;
   if (request == nullptr || !is_rank_of(*comm, root) ||
       (!in_place && !valid_side(job, receive_buffer, receive_count, receive_type))) {
-    return decline(job);
+    return decline();
   }
   const bool is_root = static_cast<std::uint32_t>(root) == comm->me().value();
   if (is_root ? !valid_at_root_of_scatterv(job, *comm, send_buffer, send_counts, send_displacements, send_type,
                                            receive_buffer, receive_count, receive_type)
               : in_place) {
-    return decline(job);
+    return decline();
   }
   Operation& operation = new_operation(Collective::iscatterv, offload, in_place);
   operation.root = static_cast<std::uint32_t>(root);

@@ -123,7 +123,7 @@ void finish(Job& job, Operation& operation) {
   if (operation.receive.staged() && result.status == CompletionStatus::ok) {
     operation.receive.copy(Packing::unpack, job.packing_comm, block_in_place(operation));
   }
-  if (job.reporting) count_completion(operation, result);
+  if (counting()) count_completion(operation, result);
   operation.pending.reset();
   const bool persistent = operation.persistent != nullptr;
   for (Blocks* side : {&operation.send, &operation.receive}) {

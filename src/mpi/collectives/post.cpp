@@ -13,14 +13,14 @@
 namespace outrigger::mpi {
 namespace {
 
-NativeReason why_native(const CommState* comm, MPI_Comm handle) {
+NativeReason why_native(CommState* comm, MPI_Comm handle) {
   if (comm == nullptr) {
     if (is_group_of_one(handle)) return NativeReason::group_of_one;
     return is_intercommunicator(handle) ? NativeReason::intercommunicator : NativeReason::unknown_communicator;
   }
   if (comm->size() == 1) return NativeReason::group_of_one;
   if (comm->size() > kMaxGroupSize) return NativeReason::group_too_large;
-  if (comm->off()) return NativeReason::switched_off;
+  if (comm->by_program().off()) return NativeReason::switched_off;
   return NativeReason::none;
 }
 
@@ -110,13 +110,13 @@ Offload by_way(CommState& comm, Algorithm algorithm, bool by_course) {
 }
 
 // Every rank of the communicator comes here for each of its persistent collectives, in the same order.
-Offload at_starts(const Job& job, CommState* comm, NativeReason reason, CallKey key, const Decision& table) {
+Offload at_starts(CommState* comm, NativeReason reason, CallKey key, const Decision& table) {
   Offload offload;
   const std::uint64_t ordinal = comm == nullptr ? 0 : comm->next_persistent();
   const bool never = table.by_user && !table.algorithm;
   if (reason == NativeReason::none && never) reason = NativeReason::selection_table;
   if (reason != NativeReason::none) {
-    if (job.reporting) count_native(reason);
+    if (counting()) count_native(reason);
     return offload;
   }
   offload.comm = comm;
@@ -130,16 +130,16 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
                    const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
   CommState* state = state_of(job, comm);
   const bool blocking = form == Form::blocking;
-  const bool may_pass = state != nullptr && form != Form::persistent && !job.reporting;
+  const bool may_pass = state != nullptr && form != Form::persistent && !counting();
   if (may_pass && state->calls().retired(CallKey::of(collective, blocking, block_bytes))) return never(*state);
   const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
   if (!decision.considered) return {};
   const NativeReason of_comm = why_native(state, comm);
   if (obstacle == NativeReason::rounding && decision.by_user) obstacle = NativeReason::none;
   if (obstacle != NativeReason::none && may_pass) return never(*state);
+  if (of_comm == NativeReason::switched_off) state->by_program().count();
   NativeReason reason = of_comm != NativeReason::none ? of_comm : obstacle;
-  if (form == Form::persistent)
-    return at_starts(job, state, reason, CallKey::of(collective, false, block_bytes), decision);
+  if (form == Form::persistent) return at_starts(state, reason, CallKey::of(collective, false, block_bytes), decision);
   if (reason == NativeReason::none && decision.by_user) {
     if (!decision.algorithm && may_pass) return never(*state);
     if (decision.algorithm && !services_fail(job, *state, counted)) return by_way(*state, *decision.algorithm, false);
@@ -150,7 +150,7 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
     if (steered.native == NativeReason::none) return by_way(*state, steered.algorithm, true);
     reason = steered.native;
   }
-  if (job.reporting) count_native(reason);
+  if (counting()) count_native(reason);
   Offload native;
   if (reason == NativeReason::small_blocks) native.for_small_blocks = state;
   return native;
@@ -176,7 +176,7 @@ void post_operation(Job& job, Operation& operation) {
   // In place, and at the root of a broadcast, it is there already.
   const bool is_there = operation.in_place || (operation.collective == Collective::ibcast && is_at_root(operation));
   operation.own_block_by_rank = !operation.reduction && (operation.copies_own_block || is_there);
-  if (job.reporting) count_post(operation);
+  if (counting()) count_post(operation);
   launch(job, operation, operation.comm->next_sequence());
 }
 

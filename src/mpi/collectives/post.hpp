@@ -6,6 +6,7 @@
 #include "mpi/collectives/operation.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/native/abi.hpp"
+#include "mpi/report/report.hpp"
 #include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/selection.hpp"
@@ -49,7 +50,12 @@ struct Offload {
 [[nodiscard]] inline client::NativeSpell::Call goes_on_natively(const Job& job, Collective collective, Form form,
                                                                 MPI_Comm comm) {
   CommState* state = form == Form::persistent ? nullptr : state_of(job, comm);
-  return state == nullptr ? client::NativeSpell::Call{} : state->calls().spell(form_of(collective, form)).next();
+  if (state == nullptr || state->by_program().off()) return {};
+  const client::NativeSpell::Call call = state->calls().spell(form_of(collective, form)).next();
+  if (call.native && counting()) [[unlikely]] {
+    count_native(report::NativeReason::measured_choice);
+  }
+  return call;
 }
 
 // With comm, collective, algorithm, receive and (unless in place) send filled in. Makes the request.

@@ -65,14 +65,14 @@ bool offload_reduction(Job& job, const ReductionCall<Count>& call, MPI_Request* 
   const CollectiveForm form = form_of(call.collective, call.form);
   const std::uint64_t key = handle_key(call.operation);
   if (call.form != Form::persistent && passes(job, form, call.comm, call.count, call.type, key)) return false;
-  CallTimer timer(job, CallTimer::Kind::post);
-  if (request == nullptr || !is_valid()) return decline(job);
+  CallTimer timer(CallTimer::Kind::post);
+  if (request == nullptr || !is_valid()) return decline();
   const Reducing reducing = reducing_of(job, call.operation, call.type);
   const Offload offload = offload_on(job, call.form, call.comm, call.collective, bytes_in(call.count, reducing.shape),
                                      false, reducing.native);
   if (offload.comm == nullptr) return pass_on(offload, form, call.count, call.type, reducing.shape, key);
   const std::optional<ReducedSides> sides = sides_on(*offload.comm);
-  if (!sides) return decline(job);
+  if (!sides) return decline();
   Operation& reduces = new_reduction(call.collective, offload, reducing, call.type, *sides);
   return offload_operation(job, timer, offload, reduces, request);
 }

@@ -106,11 +106,14 @@ void attach(const Job& job, MPI_Comm comm, CommState* state) {
 
 }  // namespace
 
+namespace detail {
+constinit std::atomic<bool> everything_is_off = false;
+}
+
 CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape,
                      CommState* base)
-    : id_(id), members_(std::move(members)), me_(me), off_(off), shape_(shape), base_(base) {
+    : id_(id), members_(std::move(members)), me_(me), by_program_(off), shape_(shape), base_(base) {
   if (base_ != nullptr) base_->retain();
-  record_ = base_ != nullptr ? base_->record_ : report_communicator(id_, size());
   const std::scoped_lock lock(states_mutex);
   next_ = all_states;
   if (next_ != nullptr) next_->previous_ = this;
@@ -132,6 +135,24 @@ void CommState::release() {
 MPI_Comm CommState::error_comm() const {
   if (base_ != nullptr) return base_->error_comm();
   return freed_.load(std::memory_order_acquire) || comm_ == MPI_Comm{} ? constants().comm_world : comm_;
+}
+
+std::optional<std::uint64_t> CommState::place_in_calls(const Job& job) const {
+  if (base_ != nullptr || freed_.load(std::memory_order_acquire)) return std::nullopt;
+  std::uint64_t place = scramble(id_.high + scramble(id_.low));
+  place = scramble(place + sequence_.load(std::memory_order_relaxed));
+  place = scramble(place + by_program_.counted());
+  const client::Group* group = known_group_.load(std::memory_order_acquire);
+  return scramble(place + (group == nullptr ? 0 : job.client->courses().calls(*group)));
+}
+
+// Made when it is needed: counting may begin at any time.
+CommRecord* CommState::record() const {
+  if (base_ != nullptr) return base_->record();
+  CommRecord* known = record_.load(std::memory_order_acquire);
+  if (known != nullptr || !counting()) return known;
+  CommRecord* made = report_communicator(id_, size());
+  return record_.compare_exchange_strong(known, made, std::memory_order_acq_rel) ? made : known;
 }
 
 void CommState::attached_to(MPI_Comm comm) {
@@ -165,11 +186,11 @@ void CommState::drop_group() {
 
 CommState* CommState::derive() {
   const std::uint64_t ordinal = dups_.fetch_add(1, std::memory_order_relaxed);
-  return new CommState(mix(id_, 1, ordinal), members_, me_, off_, shape_);
+  return new CommState(mix(id_, 1, ordinal), members_, me_, by_program_.off_here(), shape_);
 }
 
 CommState* CommState::derive_persistent(std::uint64_t ordinal) {
-  return new CommState(mix(id_, 3, ordinal), members_, me_, off_, shape_, this);
+  return new CommState(mix(id_, 3, ordinal), members_, me_, by_program_.off_here(), shape_, this);
 }
 
 bool register_communicators(Job& job) {
@@ -182,6 +203,11 @@ bool register_communicators(Job& job) {
   attach(job, constants().comm_world,
          new CommState(kWorldGroup, std::move(members), GroupRank{job.world_rank}, false, shape));
   return true;
+}
+
+void each_state(const std::function<void(CommState&)>& visit) {
+  const std::scoped_lock lock(states_mutex);
+  for (CommState* state = all_states; state != nullptr; state = state->next_of()) visit(*state);
 }
 
 void keep_choices(const Job& job) {
@@ -198,6 +224,7 @@ void forget_communicators(Job& job) {
     const std::scoped_lock lock(states_mutex);
     for (CommState* state = all_states; state != nullptr; state = state->next_of()) state->drop_group();
   }
+  detail::everything_is_off.store(false, std::memory_order_relaxed);
   real().Comm_delete_attr(constants().comm_world, job.comm_keyval);
   real().Comm_free_keyval(&job.comm_keyval);
 }
@@ -250,20 +277,24 @@ void adopt(Job& job, MPI_Comm comm) {
   attach(job, comm, new CommState(id, std::move(members), GroupRank{static_cast<std::uint32_t>(me)}, false, shape));
 }
 
+std::optional<bool> asked_by(MPI_Info info) {
+  if (info == constants().info_null) return std::nullopt;
+  std::array<char, 16> text{};
+  int found = 0;
+  real().Info_get(info, "outrigger", static_cast<int>(text.size()) - 1, text.data(), &found);
+  if (found == 0) return std::nullopt;
+  return std::strcmp(text.data(), "off") != 0;
+}
+
 void apply_info(Job& job, MPI_Comm comm, MPI_Info info) {
   if (comm == constants().comm_null) return;
   CommState* state = state_of(job, comm);
   if (state == nullptr) return;
   enum Choice : int { inherit = 0, on = 1, off = 2 };
-  int choice = inherit;
-  if (info != constants().info_null) {
-    std::array<char, 16> text{};
-    int found = 0;
-    real().Info_get(info, "outrigger", static_cast<int>(text.size()) - 1, text.data(), &found);
-    if (found != 0) choice = std::strcmp(text.data(), "off") == 0 ? off : on;
-  }
+  const std::optional<bool> asked = asked_by(info);
+  int choice = !asked ? inherit : *asked ? on : off;
   real().Bcast(&choice, 1, constants().int32, 0, comm);
-  if (choice != inherit) state->set_off(choice == off);
+  if (choice != inherit) state->by_program().set_off(choice == off);
 }
 
 }  // namespace outrigger::mpi

@@ -13,7 +13,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "client/client.hpp"
@@ -29,6 +31,32 @@ namespace outrigger::mpi {
 
 struct Job;
 
+namespace detail {
+extern constinit std::atomic<bool> everything_is_off;
+}
+// The program has switched off all communicators.
+[[nodiscard]] inline bool everything_is_off() {
+  return detail::everything_is_off.load(std::memory_order_relaxed);
+}
+
+// Whether the program wants a communicator's calls offloaded. Changed as switching.hpp says.
+class CommSwitch {
+ public:
+  explicit CommSwitch(bool off) : off_(off) {}
+
+  // Nothing is offloaded here, or anywhere.
+  [[nodiscard]] bool off() const { return off_here() || everything_is_off(); }
+  [[nodiscard]] bool off_here() const { return off_.load(std::memory_order_relaxed); }
+  void set_off(bool off) { off_.store(off, std::memory_order_relaxed); }
+  // Calls that were native for this.
+  void count() { count_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t counted() const { return count_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> off_;
+  std::atomic<std::uint64_t> count_ = 0;
+};
+
 class CommState {
  public:
   // `base`: it is of one of that one's persistent collectives, and has no communicator of its own.
@@ -42,8 +70,11 @@ class CommState {
   [[nodiscard]] GroupRank me() const { return me_; }
   // What the selection table asks for.
   [[nodiscard]] const GroupShape& shape() const { return shape_; }
-  [[nodiscard]] bool off() const { return off_; }
-  void set_off(bool off) { off_ = off; }
+  [[nodiscard]] CommSwitch& by_program() { return by_program_; }
+  // A digest of all calls so far of which ranks must decide alike: the same on all that have come to the same place.
+  // None of a communicator that has been freed, or of a persistent collective, which ranks may start in different
+  // orders.
+  [[nodiscard]] std::optional<std::uint64_t> place_in_calls(const Job& job) const;
   // Numbers the offloaded collectives of this communicator, from 0, in the order in which they are posted.
   [[nodiscard]] std::uint64_t next_sequence() { return sequence_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -88,7 +119,7 @@ class CommState {
   [[nodiscard]] CommState* derive_persistent(std::uint64_t ordinal);
 
   // Figures for the report; nullptr when there is none.
-  [[nodiscard]] CommRecord* record() const { return record_; }
+  [[nodiscard]] CommRecord* record() const;
 
   // Lives as long as the communicator or an operation needs it.
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
@@ -100,7 +131,7 @@ class CommState {
   GroupId id_;
   std::vector<WorldRank> members_;
   GroupRank me_;
-  bool off_;
+  CommSwitch by_program_;
   GroupShape shape_;
   MPI_Comm comm_{};
   std::atomic<bool> freed_ = false;
@@ -114,7 +145,7 @@ class CommState {
   std::atomic<const client::Group*> known_group_ = nullptr;  // it, once it is made
   CommCalls calls_;
   KnownNeighbors neighbors_;
-  CommRecord* record_ = nullptr;
+  mutable std::atomic<CommRecord*> record_ = nullptr;
   CommState* previous_ = nullptr;  // list of all states
   CommState* next_ = nullptr;
 };
@@ -130,6 +161,9 @@ void forget_communicators(Job& job);
 [[nodiscard]] bool is_intercommunicator(MPI_Comm comm);
 // An intracommunicator of one rank, as MPI_COMM_SELF and its duplicates, which have no state.
 [[nodiscard]] bool is_group_of_one(MPI_Comm comm);
+
+// Calls `visit` with each state, of communicators and persistent collectives, under the lock of their list.
+void each_state(const std::function<void(CommState&)>& visit);
 
 // The state of a communicator; nullptr where it has none.
 [[nodiscard]] CommState* state_of(const Job& job, MPI_Comm comm);
@@ -150,5 +184,7 @@ class DuplicateScope {
 void adopt(Job& job, MPI_Comm comm);
 // After dup_with_info: rank 0's info key `outrigger` (on, off) decides for the new communicator.
 void apply_info(Job& job, MPI_Comm comm, MPI_Info info);
+// What the info key says: true is on.
+[[nodiscard]] std::optional<bool> asked_by(MPI_Info info);
 
 }  // namespace outrigger::mpi

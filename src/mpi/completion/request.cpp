@@ -26,7 +26,7 @@ struct RequestStatus {
       progress_freed(*job);
       Operation* operation = find_request(argument<MPI_Request>(request));
       if (operation != nullptr && !is_native(*operation)) {
-        CallTimer timer(*job, CallTimer::Kind::completion);
+        CallTimer timer(CallTimer::Kind::completion);
         timer.belongs_to(*operation);
         const bool left = (operation->persistent == nullptr || is_running(*operation)) && !progress(*job, *operation);
         if (operation->persistent != nullptr) {
@@ -46,7 +46,7 @@ bool look_at(const CallSite& site, Word count, Word requests) {
   progress_freed(*job);
   OurRequests ours(span_of(argument<const MPI_Request*>(requests), argument<int>(count)));
   if (ours.empty()) return true;
-  CallTimer timer(*job, CallTimer::Kind::completion);
+  CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   static_cast<void>(ours.progress_all(*job));
   return !ours.any_persistent();

@@ -27,7 +27,7 @@ int not_yet(int* flag) {
 }
 
 int test_one(Job& job, OurRequests& ours, MPI_Request* request, int* flag, MPI_Status* status) {
-  CallTimer timer(job, CallTimer::Kind::test);
+  CallTimer timer(CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_all(job)) keep_going(job);
   if (ours.persistent_left()) return not_yet(flag);
@@ -40,7 +40,7 @@ int test_one(Job& job, OurRequests& ours, MPI_Request* request, int* flag, MPI_S
 }
 
 int test_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
-  CallTimer timer(job, CallTimer::Kind::test);
+  CallTimer timer(CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_all(job)) keep_going(job);
   if (ours.persistent_left()) return not_yet(flag);
@@ -50,7 +50,7 @@ int test_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
 }
 
 int test_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
-  CallTimer timer(job, CallTimer::Kind::test);
+  CallTimer timer(CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_any(job)) keep_going(job);
   const int code = real().Testany(count, NativeRequests(ours, requests, count).data(), index, flag, status);
@@ -67,7 +67,7 @@ int test_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
 
 int test_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* collected, int* indices,
               MPI_Status* statuses) {
-  CallTimer timer(job, CallTimer::Kind::test);
+  CallTimer timer(CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_any(job)) keep_going(job);
   const int code = real().Testsome(count, NativeRequests(ours, requests, count).data(), collected, indices, statuses);

@@ -19,7 +19,7 @@ void count_waits(OurRequests& ours) {
 
 // Brings our requests of the array to their end; the native call can then block on the others.
 void finish_all(Job& job, OurRequests& ours) {
-  CallTimer timer(job, CallTimer::Kind::completion);
+  CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
   Waiter waiter(job, constants().request_null);
@@ -54,7 +54,7 @@ int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_
 }
 
 int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, MPI_Status* status) {
-  CallTimer timer(job, CallTimer::Kind::completion);
+  CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
   Waiter waiter(job, constants().request_null);  // Testany drives the native MPI
@@ -76,7 +76,7 @@ int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
 
 int wait_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* collected, int* indices,
               MPI_Status* statuses) {
-  CallTimer timer(job, CallTimer::Kind::completion);
+  CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
   Waiter waiter(job, constants().request_null);  // Testsome drives the native MPI

@@ -35,6 +35,11 @@ void fill_constants() {
   constants.info_null = MPI_INFO_NULL;
   constants.byte = MPI_BYTE;
   constants.int32 = MPI_INT32_T;
+  constants.uint64 = MPI_UINT64_T;
+  constants.character = MPI_CHAR;
+  constants.unsigned_long_long = MPI_UNSIGNED_LONG_LONG;
+  constants.double_precision = MPI_DOUBLE;
+  constants.sum = MPI_SUM;
   constants.errors_return = MPI_ERRORS_RETURN;
   constants.mpi_name = name_of_mpi();
   constants.rejects_aliases = std::string_view(constants.mpi_name) != "Open MPI";

@@ -15,6 +15,11 @@ struct Constants {
   MPI_Info info_null{};
   MPI_Datatype byte{};
   MPI_Datatype int32{};
+  MPI_Datatype uint64{};
+  MPI_Datatype character{};
+  MPI_Datatype unsigned_long_long{};
+  MPI_Datatype double_precision{};
+  MPI_Op sum{};
   MPI_Errhandler errors_return{};
   const char* mpi_name = nullptr;  // of the loaded MPI, for people
   bool rejects_aliases = false;    // the loaded MPI looks for a buffer that is given as both sides of a collective

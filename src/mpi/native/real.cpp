@@ -91,6 +91,7 @@ const char* first_missing(Real& table) {
 #define OUTRIGGER_RESOLVE(name) \
   if (!resolve_typed("PMPI_" #name, table.name)) return "PMPI_" #name;
   OUTRIGGER_USED(OUTRIGGER_RESOLVE)
+  OUTRIGGER_USED_CONVERSIONS(OUTRIGGER_RESOLVE)
   OUTRIGGER_INTERCEPTED_MPI3(OUTRIGGER_RESOLVE)
 #undef OUTRIGGER_RESOLVE
 #if OUTRIGGER_MPI4

@@ -22,7 +22,7 @@
   X(Iexscan) X(Exscan) X(Ineighbor_alltoall) X(Neighbor_alltoall) X(Ineighbor_alltoallv) X(Neighbor_alltoallv)       \
   X(Ineighbor_alltoallw) X(Neighbor_alltoallw) X(Ineighbor_allgather) X(Neighbor_allgather)                          \
   X(Ineighbor_allgatherv) X(Neighbor_allgatherv) X(Comm_dup)                                                         \
-  X(Comm_dup_with_info) X(Comm_idup) X(Comm_split) X(Comm_split_type) X(Comm_create) X(Comm_create_group)            \
+  X(Comm_dup_with_info) X(Comm_set_info) X(Comm_idup) X(Comm_split) X(Comm_split_type) X(Comm_create) X(Comm_create_group)            \
   X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Intercomm_merge)   \
   X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status)          \
   X(Request_free) X(Cancel) X(Alloc_mem) X(Free_mem)
@@ -55,11 +55,25 @@
 #else
 #define OUTRIGGER_LARGE_PERSISTENT(X)
 #endif
+// The tools' interface, MPI_T.
+// clang-format off
+#define OUTRIGGER_TOOLS_MPI3(X)                                                                                       \
+  X(T_finalize) X(T_cvar_get_num) X(T_cvar_get_info) X(T_cvar_get_index) X(T_cvar_handle_alloc) X(T_cvar_handle_free) \
+  X(T_cvar_read) X(T_cvar_write) X(T_pvar_get_num) X(T_pvar_get_info) X(T_pvar_get_index) X(T_pvar_session_free)      \
+  X(T_pvar_handle_alloc) X(T_pvar_handle_free) X(T_pvar_start) X(T_pvar_stop) X(T_pvar_read) X(T_pvar_write)          \
+  X(T_pvar_reset) X(T_pvar_readreset) X(T_category_get_num) X(T_category_get_info) X(T_category_get_index)            \
+  X(T_category_get_cvars) X(T_category_get_pvars) X(T_category_get_categories)
+// clang-format on
+#if OUTRIGGER_MPI4
+#define OUTRIGGER_TOOLS(X) OUTRIGGER_TOOLS_MPI3(X) X(T_category_get_num_events) X(T_category_get_events)
+#else
+#define OUTRIGGER_TOOLS(X) OUTRIGGER_TOOLS_MPI3(X)
+#endif
 #define OUTRIGGER_INTERCEPTED(X) \
   OUTRIGGER_INTERCEPTED_MPI3(X)  \
   OUTRIGGER_INTERCEPTED_MPI4(X)  \
   OUTRIGGER_INTERCEPTED_MPI41(X) \
-  OUTRIGGER_BARRIERS_AND_STARTS(X) OUTRIGGER_PERSISTENT(X) OUTRIGGER_LARGE_PERSISTENT(X) X(Abort)
+  OUTRIGGER_BARRIERS_AND_STARTS(X) OUTRIGGER_PERSISTENT(X) OUTRIGGER_LARGE_PERSISTENT(X) OUTRIGGER_TOOLS(X) X(Abort)
 
 // What the library itself uses besides.
 // clang-format off
@@ -76,6 +90,14 @@
 // Missing in an older MPI of the same ABI: nullptr.
 #define OUTRIGGER_USED_MPI4(X) X(Precv_init) X(Pready) X(Psend_init) X(Type_get_envelope_c)
 // clang-format on
+// How the loaded MPI makes a communicator of its Fortran handle; in MPICH's ABI they are the same.
+#if defined(OUTRIGGER_ABI_OPENMPI)
+#define OUTRIGGER_USED_CONVERSIONS(X) X(Comm_f2c)
+#elif defined(OUTRIGGER_ABI_MPIABI)
+#define OUTRIGGER_USED_CONVERSIONS(X) X(Comm_fromint)
+#else
+#define OUTRIGGER_USED_CONVERSIONS(X)
+#endif
 
 namespace outrigger::mpi {
 
@@ -94,6 +116,7 @@ struct Real {
   OUTRIGGER_INTERCEPTED_MPI3(OUTRIGGER_MEMBER)
   OUTRIGGER_INTERCEPTED_MPI4(OUTRIGGER_MEMBER)
   OUTRIGGER_USED(OUTRIGGER_MEMBER)
+  OUTRIGGER_USED_CONVERSIONS(OUTRIGGER_MEMBER)
 #if OUTRIGGER_MPI4
   OUTRIGGER_USED_MPI4(OUTRIGGER_MEMBER)
 #endif

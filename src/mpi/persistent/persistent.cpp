@@ -83,8 +83,8 @@ void start_run(Job& job, Operation& operation) {
   operation.posted_ns = 0;
   operation.done.store(false, std::memory_order_relaxed);
   operation.busy.store(false, std::memory_order_relaxed);
-  const OffloadedStart counted(job, operation);
-  CallTimer timer(job, CallTimer::Kind::start);
+  const OffloadedStart counted(operation);
+  CallTimer timer(CallTimer::Kind::start);
   timer.belongs_to(operation);
   post_operation(job, operation);
 }

@@ -27,9 +27,11 @@ struct Aborting {
   }
 };
 
-// Nobody else will: there is no keeper, or it has no terminal to write the table to.
+// Nobody else will: there is no keeper, or it has no terminal to write the table to. Where no report was asked for,
+// nobody does.
 bool writes_itself() {
-  return current_job() == nullptr || report::text_in(ledger().header().path) == "-";
+  const std::string path = report::text_in(ledger().header().path);
+  return !path.empty() && (current_job() == nullptr || path == "-");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "mpi/native/real.hpp"
 #include "mpi/report/native_communicators.hpp"
 #include "mpi/report/native_requests.hpp"
+#include "mpi/report/phases.hpp"
 #include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
@@ -25,10 +26,12 @@ using report::LedgerRow;
 using report::NativeReason;
 
 constexpr std::size_t kMaxRecords = 1024;  // communicators counted one by one; later ones are counted together
-constexpr std::uint32_t kSharedRows = report::kLedgerRows - kCallKinds;  // the rest is for "(other communicators)"
+// The rest is for "(other communicators)" and phases, with one for those beyond the limit.
+constexpr std::uint32_t kSharedRows = report::kLedgerRows - kCallKinds - (kMaxPhases + 1);
 
 constinit std::mutex ledger_mutex;
 constinit std::size_t records_made = 0;
+constinit bool is_readable = false;  // there is a ledger, of this process
 constinit thread_local CallCount* current_call = nullptr;
 
 std::optional<report::Ledger>& the_ledger() {
@@ -84,6 +87,31 @@ LedgerRow& find_row(CommRecord& record, CallKind kind) {
 // The ledger is not mapped there.
 void forget_in_child() {
   stop_counting();
+  is_readable = false;
+}
+
+struct Sums {
+  explicit Sums(const LedgerRow& row)
+      : calls(row.calls), offloaded(row.offloaded), measured(row.measured), bytes(row.bytes), time_ns(row.time_ns()) {}
+  std::uint64_t calls;
+  std::uint64_t offloaded;
+  std::uint64_t measured;
+  std::uint64_t bytes;
+  std::int64_t time_ns;
+};
+
+// Under the lock.
+void change_with_phase(LedgerRow& row, const std::function<void(LedgerRow&)>& change) {
+  LedgerRow* phase = current_phase();
+  if (phase == nullptr || row.is_phase()) return change(row);
+  const Sums before(row);
+  change(row);
+  const Sums after(row);
+  phase->calls += after.calls - before.calls;
+  phase->offloaded += after.offloaded - before.offloaded;
+  phase->measured += after.measured - before.measured;
+  phase->bytes += after.bytes - before.bytes;
+  phase->call_ns += after.time_ns - before.time_ns;
 }
 
 }  // namespace
@@ -100,6 +128,7 @@ bool start_counting() {
     return false;
   }
   the_ledger() = std::move(made).value();
+  is_readable = true;
   (void)pthread_atfork(nullptr, nullptr, &forget_in_child);
   detail::counting.store(true, std::memory_order_release);
   return true;
@@ -136,6 +165,25 @@ CommRecord& record_of(MPI_Comm comm) {
   return *record;
 }
 
+report::LedgerRow* new_phase_row(std::string_view name) {
+  const std::scoped_lock lock(ledger_mutex);
+  std::uint32_t& used = ledger().header().row_count;
+  if (used >= report::kLedgerRows) return nullptr;
+  LedgerRow& row = ledger().row(used++);
+  row.group = report::kPhases;
+  report::set_text(row.name, name);
+  return &row;
+}
+
+bool read_rows(const std::function<void(const LedgerRow&)>& look) {
+  const std::scoped_lock lock(ledger_mutex);
+  if (!is_readable) return false;
+  for (std::uint32_t i = 0; i < ledger().header().row_count; ++i) {
+    if (!ledger().row(i).is_phase()) look(ledger().row(i));
+  }
+  return true;
+}
+
 report::LedgerRow& row_of(CommRecord& record, CallKind kind) {
   const std::scoped_lock lock(ledger_mutex);
   return find_row(record, kind);
@@ -143,12 +191,12 @@ report::LedgerRow& row_of(CommRecord& record, CallKind kind) {
 
 void change_row(CommRecord& record, CallKind kind, const std::function<void(LedgerRow&)>& change) {
   const std::scoped_lock lock(ledger_mutex);
-  change(find_row(record, kind));
+  change_with_phase(find_row(record, kind), change);
 }
 
 void change_row(LedgerRow& row, const std::function<void(LedgerRow&)>& change) {
   const std::scoped_lock lock(ledger_mutex);
-  change(row);
+  change_with_phase(row, change);
 }
 
 void change_header(const std::function<void(report::LedgerHeader&)>& change) {
@@ -221,11 +269,12 @@ void CallCount::count(LedgerRow& row, int code) const {
   // What is handed over cannot be read where the MPI has refused it.
   const std::optional<std::uint64_t> bytes =
       code == MPI_SUCCESS ? std::optional(bytes_of_call(kind_.call, words_, large_counts_)) : std::nullopt;
-  const std::scoped_lock lock(ledger_mutex);
-  row.call_ns += spent;
-  if (kind_.form == CallForm::persistent) return;  // it counts when it is started
-  count_call(row);
-  if (bytes) add_bytes(row, *bytes);
+  change_row(row, [&](LedgerRow& counted) {
+    counted.call_ns += spent;
+    if (kind_.form == CallForm::persistent) return;  // it counts when it is started
+    count_call(counted);
+    if (bytes) add_bytes(counted, *bytes);
+  });
 }
 
 void CallCount::watch_request(LedgerRow& row) const {

@@ -1,5 +1,5 @@
 // This rank's ledger (report/ledger.hpp) while the program runs: who counts what. Everything here does nothing unless
-// the user asked for a report (OUTRIGGER_REPORT).
+// the user asked for a report (OUTRIGGER_REPORT), or the program or a tool for counters (on_demand.hpp).
 //
 // Thread rule: any thread.
 #pragma once
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "base/clock.hpp"
 #include "mpi/native/abi.hpp"
@@ -26,7 +27,7 @@ namespace detail {
 extern constinit std::atomic<bool> counting;
 }
 
-// Whether a report was asked for and there is a ledger.
+// Whether somebody has asked for it and there is a ledger.
 [[nodiscard]] inline bool counting() {
   return detail::counting.load(std::memory_order_relaxed);
 }
@@ -49,13 +50,21 @@ struct CommRecord {
 // Of any other one, which is valid.
 [[nodiscard]] CommRecord& record_of(MPI_Comm comm);
 
+// A row for a phase of the program; at the limit, or without a ledger, nullptr.
+inline constexpr std::size_t kMaxPhases = 256;
+[[nodiscard]] report::LedgerRow* new_phase_row(std::string_view name);
+// Calls `look` with each row of calls that there is, while nobody else counts. False: nothing has been counted, or this
+// is a child of the process that has.
+[[nodiscard]] bool read_rows(const std::function<void(const report::LedgerRow&)>& look);
+
 // Makes the ledger. False: there is no memory for it, and a line says so.
 [[nodiscard]] bool start_counting();
 // Nothing is counted any more.
 void stop_counting();
 // Nothing but start_counting() and what ends a process calls it while nothing is counted.
 [[nodiscard]] report::Ledger& ledger();
-// Calls `change` with the ledger's row, or header, while nobody else counts.
+// Calls `change` with the ledger's row, or header, while nobody else counts. What it adds to a row is also of the phase
+// (phases.hpp) that this thread is in.
 void change_row(CommRecord& record, CallKind kind, const std::function<void(report::LedgerRow&)>& change);
 void change_row(report::LedgerRow& row, const std::function<void(report::LedgerRow&)>& change);
 void change_header(const std::function<void(report::LedgerHeader&)>& change);

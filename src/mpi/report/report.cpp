@@ -22,9 +22,9 @@ void count_native(NativeReason reason) {
   if (CallCount* call = CallCount::current()) call->stays_native(reason);
 }
 
-OffloadedStart::OffloadedStart(const Job& job, Operation& operation) {
+OffloadedStart::OffloadedStart(Operation& operation) {
   operation.counted = nullptr;
-  if (!job.reporting || !counting()) return;
+  if (!counting()) return;
   const std::optional<WatchedStart> watched = offloaded_start(operation.request);
   if (!watched) return;
   operation.counted = watched->row;
@@ -76,7 +76,7 @@ void count_completion(const Operation& operation, const client::OperationResult&
   });
 }
 
-CallTimer::CallTimer(const Job& job, Kind kind) : on_(job.reporting && counting()), kind_(kind) {
+CallTimer::CallTimer(Kind kind) : on_(counting()), kind_(kind) {
   if (!on_) return;
   wall_ns_ = ns_on(CLOCK_MONOTONIC);
   cpu_ns_ = ns_on(CLOCK_THREAD_CPUTIME_ID);

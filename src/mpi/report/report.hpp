@@ -21,7 +21,7 @@ using report::NativeReason;
 // While it lives, MPI_Start posts the operation.
 class OffloadedStart {
  public:
-  OffloadedStart(const Job& job, Operation& operation);
+  explicit OffloadedStart(Operation& operation);
   OffloadedStart(const OffloadedStart&) = delete;
   OffloadedStart& operator=(const OffloadedStart&) = delete;
   ~OffloadedStart() {
@@ -48,7 +48,7 @@ void count_completion(const Operation& operation, const client::OperationResult&
 class CallTimer {
  public:
   enum class Kind : std::uint8_t { post, start, completion, test };
-  CallTimer(const Job& job, Kind kind);
+  explicit CallTimer(Kind kind);
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;
   // Whose time it is. Without this, only the rank's; a post's is that of the call that it is in.

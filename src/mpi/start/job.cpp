@@ -13,9 +13,12 @@
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/persistent/persistent.hpp"
+#include "mpi/report/on_demand.hpp"
+#include "mpi/report/phases.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/agreement.hpp"
 #include "mpi/start/find_services.hpp"
+#include "mpi/start/standing.hpp"
 #include "mpi/types/datatype.hpp"
 
 namespace outrigger::mpi {
@@ -100,7 +103,7 @@ void report_natively(const Job& job, const std::string& because, MPI_Comm comm, 
 }
 
 // Those who have agreed to offload cannot, all for the same reason.
-void go_native(Job& job, const std::string& problem) {
+std::string go_native(Job& job, const std::string& problem) {
   if (job.world_rank == 0) print("running natively: %s", problem.c_str());
   if (!job.config.report.empty()) {
     report_natively(job, problem, constants().comm_world, job.world_rank == 0);
@@ -108,16 +111,14 @@ void go_native(Job& job, const std::string& problem) {
   job.client.reset();
   if (job.type_keyval != MPI_KEYVAL_INVALID) forget_datatypes(job);
   free_handles(job);
+  return problem;
 }
 
-}  // namespace
-
-namespace detail {
-constinit std::atomic<Job*> current_job = nullptr;
-}
-
-void start_job() {
-  if (current_job() != nullptr || !abi_matches() || !enabled_by_environment()) return;
+// Why the job runs natively; empty: it is offloaded.
+std::string try_to_start() {
+  if (!abi_matches())
+    return std::string("the preload library is for ") + kAbiName + ", and the program uses another MPI";
+  if (!enabled_by_environment()) return "OUTRIGGER_ENABLE is off";
   // Each step of the start waits for ranks and service processes that want a core. Keepers inherit it.
   const ShortSlices short_slices;
   auto job = std::make_unique<Job>();
@@ -131,9 +132,10 @@ void start_job() {
   const Agreement agreement =
       agree_at_init(job->digest, config ? std::string() : config.error(), job->config.init_timeout_ms);
   if (!agreement.all) {
-    if (!agreement.speaks) return;
+    if (!agreement.speaks) return agreement.reason.empty() ? "another rank has said why" : agreement.reason;
     print("running natively: %s", agreement.reason.c_str());
-    return report_natively(*job, agreement.reason, constants().comm_null, true);
+    report_natively(*job, agreement.reason, constants().comm_null, true);
+    return agreement.reason;
   }
   make_handles(*job);
   if (std::string problem = find_services(*job); !problem.empty()) return go_native(*job, problem);
@@ -147,16 +149,35 @@ void start_job() {
   start_report(*job);
   if (!register_communicators(*job)) die("MPI gives out no communicator attribute");
   detail::current_job.store(job.release(), std::memory_order_release);
+  return {};
+}
+
+}  // namespace
+
+namespace detail {
+constinit std::atomic<Job*> current_job = nullptr;
+}
+
+void start_job() {
+  if (current_job() != nullptr) return;
+  note_started(try_to_start());
+  begin_wanted_counting();
 }
 
 void end_job() {
   Job* job = current_job();
-  if (job == nullptr) return end_native_report();
+  note_open_phases();
+  note_finalized();
+  if (job == nullptr) {
+    end_native_report();
+    return end_counting_on_demand();
+  }
   drain_operations(*job);
   end_driving();
   static_cast<void>(job->client->fatal());  // a rank that never waits for long has not looked
   say_if_unprotected(*job);
   if (job->reporting) write_report(*job);
+  end_counting_on_demand();
   keep_choices(*job);
   describe_wire(*job);
   detail::current_job.store(nullptr, std::memory_order_release);

@@ -32,8 +32,8 @@ struct Job {
   std::unique_ptr<LearnedChoices> learned;  // null: the choice is fixed
   bool native_at_first = false;             // what no rule decides, until trials show that it is better offloaded
   bool on_dpu = false;                      // service processes are, of all nodes
-  bool reporting = false;
-  MPI_Comm packing_comm{};  // of this rank alone; errors return
+  bool reporting = false;                   // a report is to be written
+  MPI_Comm packing_comm{};                  // of this rank alone; errors return
   MPI_Group world_group{};
   int comm_keyval = MPI_KEYVAL_INVALID;
   int type_keyval = MPI_KEYVAL_INVALID;

@@ -1,0 +1,75 @@
+#include "mpi/communicators/switching.hpp"
+
+#include <array>
+
+#include "mpi/native/constants.hpp"
+#include "mpi/native/entry.hpp"
+#include "mpi/native/message.hpp"
+#include "mpi/native/real.hpp"
+#include "mpi/start/job.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+// What this rank adds: 0 with what the others of the communicator add, where all are at the same place.
+std::uint64_t part_of_place(const Job& job, const CommState& state) {
+  const std::uint64_t place = state.place_in_calls(job).value_or(0);
+  return state.me() == GroupRank{0} ? place * (state.size() - 1) : std::uint64_t{0} - place;
+}
+
+Switched agree(MPI_Comm comm, std::uint32_t size, bool on, std::uint64_t place) {
+  const std::array<std::uint64_t, 2> mine{place, on ? 1U : 0U};
+  std::array<std::uint64_t, 2> all{};
+  const int code = real().Allreduce(mine.data(), all.data(), 2, constants().uint64, constants().sum, comm);
+  if (code != MPI_SUCCESS) return Switched::failed;
+  const bool same_place = all[0] == 0;
+  const bool same_wish = all[1] == (on ? size : 0);
+  return same_place && same_wish ? Switched::done : Switched::disagreed;
+}
+
+// MPI_Comm_set_info. Ranks that do not give the key are not asked: programs that know nothing of it must not wait here.
+struct SetInfo {
+  template <Call call>
+  static int run(const CallSite& site, Word comm, Word info) {
+    const int code = site.pass(call, comm, info);
+    Job* job = current_job();
+    if (code == MPI_SUCCESS && job != nullptr && !site.inside_mpi()) {
+      apply(*job, argument<MPI_Comm>(comm), argument<MPI_Info>(info));
+    }
+    return code;
+  }
+
+ private:
+  static void apply(Job& job, MPI_Comm comm, MPI_Info info) {
+    const std::optional<bool> on = asked_by(info);
+    CommState* state = on ? state_of(job, comm) : nullptr;
+    if (state == nullptr) return;
+    if (switch_communicator(job, comm, *state, *on) != Switched::disagreed || state->me() != GroupRank{0}) return;
+    print("the ranks of a communicator disagree on the info key outrigger: it stays as it was; give it to %s",
+          "MPI_Comm_set_info on all of them, at the same place");
+  }
+};
+
+}  // namespace
+
+Switched switch_communicator(Job& job, MPI_Comm comm, CommState& state, bool on) {
+  const Switched agreed = agree(comm, state.size(), on, part_of_place(job, state));
+  if (agreed != Switched::done) return agreed;
+  state.calls().interrupt();
+  state.by_program().set_off(!on);
+  return agreed;
+}
+
+Switched switch_everything(Job& job, bool on) {
+  std::uint64_t place = 0;
+  each_state([&](const CommState& state) { place += part_of_place(job, state); });
+  const Switched agreed = agree(constants().comm_world, job.world_size, on, place);
+  if (agreed != Switched::done) return agreed;
+  each_state([](CommState& state) { state.calls().interrupt(); });
+  detail::everything_is_off.store(!on, std::memory_order_relaxed);
+  return agreed;
+}
+
+OUTRIGGER_ENTRY(Comm_set_info, 2, SetInfo)
+
+}  // namespace outrigger::mpi

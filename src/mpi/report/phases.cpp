@@ -1,0 +1,84 @@
+#include "mpi/report/phases.hpp"
+
+#include <array>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "mpi/report/counting.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+using report::LedgerRow;
+
+struct PhaseStack {
+  std::array<LedgerRow*, kMaxPhaseDepth> rows{};
+  std::size_t depth = 0;
+  std::int64_t since_ns = 0;  // what has passed before that is in the innermost one's row
+};
+constinit thread_local PhaseStack stack;
+
+constinit std::mutex names_mutex;
+
+// As it will stand in the ledger, so that names that differ behind that are one phase.
+std::string short_name(const char* name) {
+  return std::string(name).substr(0, report::kNameBytes - 1);
+}
+
+LedgerRow* row_named(const char* name) {
+  static auto* rows = new std::unordered_map<std::string, LedgerRow*>;
+  static LedgerRow* others = nullptr;
+  const std::scoped_lock lock(names_mutex);
+  const std::string known_as = short_name(name);
+  const auto found = rows->find(known_as);
+  if (found != rows->end()) return found->second;
+  if (rows->size() < kMaxPhases) {
+    LedgerRow* made = new_phase_row(known_as);
+    rows->emplace(known_as, made);
+    return made;
+  }
+  if (others == nullptr) others = new_phase_row("(other phases)");
+  return others;
+}
+
+// What has passed since the last look belongs to the innermost one.
+void note_time() {
+  LedgerRow* innermost = current_phase();
+  if (innermost == nullptr) return;
+  const std::int64_t now_ns = monotonic_ns();
+  const std::int64_t passed_ns = now_ns - std::exchange(stack.since_ns, now_ns);
+  change_row(*innermost, [passed_ns](LedgerRow& row) { row.inside_ns += passed_ns; });
+}
+
+}  // namespace
+
+LedgerRow* current_phase() {
+  return stack.depth == 0 || !counting() ? nullptr : stack.rows[stack.depth - 1];
+}
+
+bool push_phase(const char* name) {
+  if (stack.depth == kMaxPhaseDepth) return false;
+  note_time();
+  LedgerRow* row = counting() ? row_named(name) : nullptr;
+  stack.rows[stack.depth++] = row;
+  if (row == nullptr) return true;
+  stack.since_ns = monotonic_ns();
+  change_row(*row, [](LedgerRow& entered) { ++entered.entered; });
+  return true;
+}
+
+bool pop_phase() {
+  if (stack.depth == 0) return false;
+  note_time();
+  --stack.depth;
+  if (current_phase() != nullptr) stack.since_ns = monotonic_ns();
+  return true;
+}
+
+void note_open_phases() {
+  note_time();
+}
+
+}  // namespace outrigger::mpi

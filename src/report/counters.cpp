@@ -1,0 +1,98 @@
+#include "report/counters.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "report/names.hpp"
+
+namespace outrigger::report {
+namespace {
+
+constexpr const char* kPrefix = "outrigger_";
+
+std::uint64_t not_negative(std::int64_t time) {
+  return time < 0 ? 0 : static_cast<std::uint64_t>(time);
+}
+
+// "other operation or datatype" becomes "other_operation_or_datatype".
+std::string as_name(std::string_view words) {
+  std::string name(words);
+  std::ranges::replace(name, ' ', '_');
+  return name;
+}
+
+Counter counter(const char* name, CounterUnit unit, const char* description,
+                std::uint64_t (*of)(const LedgerRow&, std::size_t)) {
+  return {std::string(kPrefix) + name, unit, description, of, 0};
+}
+
+std::vector<Counter> totals() {
+  using enum CounterUnit;
+  return {
+      counter("calls", calls, "Calls of collectives; of persistent ones, starts",
+              [](const LedgerRow& row, std::size_t) { return row.calls; }),
+      counter("offloaded", calls, "Of these, served by service processes",
+              [](const LedgerRow& row, std::size_t) { return row.offloaded; }),
+      counter("native", calls, "Of these, left to the MPI",
+              [](const LedgerRow& row, std::size_t) { return row.calls - std::min(row.calls, row.offloaded); }),
+      counter("bytes", bytes, "What this rank has handed over in them, or got where a call hands over nothing",
+              [](const LedgerRow& row, std::size_t) { return row.bytes; }),
+      counter("exposed_time", nanoseconds,
+              "Time in collectives and in calls that wait for them or test them: what is not hidden",
+              [](const LedgerRow& row, std::size_t) { return not_negative(row.time_ns()); }),
+      counter("before_wait_time", nanoseconds,
+              "From the starts of nonblocking collectives to the calls that wait for them: what can be hidden",
+              [](const LedgerRow& row, std::size_t) { return not_negative(row.before_wait_ns); }),
+      counter("waits", operations, "Nonblocking collectives that were waited for, and no test completed before",
+              [](const LedgerRow& row, std::size_t) { return row.waited; }),
+      counter("tests", calls, "Calls that test nonblocking collectives",
+              [](const LedgerRow& row, std::size_t) { return row.tests; }),
+      counter("late_arrivals", arrivals, "Peers that were ready before this rank posted an offloaded collective",
+              [](const LedgerRow& row, std::size_t) { return row.late; }),
+  };
+}
+
+void add_reasons(std::vector<Counter>& all) {
+  for (std::size_t reason = 1; reason < kNativeReasons; ++reason) {
+    all.push_back({std::string(kPrefix) + "native_" + as_name(kReasonNames[reason]), CounterUnit::calls,
+                   std::string("Calls left to the MPI for this reason: ") + kReasonNames[reason],
+                   [](const LedgerRow& row, std::size_t which) { return row.native[which]; }, reason});
+  }
+}
+
+void add_reaches(std::vector<Counter>& all) {
+  for (std::size_t kind = 0; kind < kByteKinds; ++kind) {
+    std::string description = std::string("Bytes received in offloaded collectives by ") + kByteNames[kind];
+    if (kind == kOwnBytes) description = "Bytes of offloaded collectives that the rank has from itself";
+    if (kind == kBounceBytes) description = "Bytes of offloaded collectives that were packed or unpacked";
+    all.push_back({std::string(kPrefix) + "bytes_" + kByteNames[kind], CounterUnit::bytes, std::move(description),
+                   [](const LedgerRow& row, std::size_t which) { return row.reached[which]; }, kind});
+  }
+}
+
+std::vector<Counter> make_counters() {
+  std::vector<Counter> all = totals();
+  add_reasons(all);
+  add_reaches(all);
+  return all;
+}
+
+}  // namespace
+
+const char* name_of(CounterUnit unit) {
+  static constexpr std::array<const char*, 5> kNames{"calls", "operations", "bytes", "nanoseconds", "arrivals"};
+  return kNames[static_cast<std::size_t>(unit)];
+}
+
+const std::vector<Counter>& counters() {
+  static const auto* all = new std::vector<Counter>(make_counters());
+  return *all;
+}
+
+std::optional<std::size_t> find_counter(std::string_view name) {
+  const auto found = std::ranges::find(counters(), name, &Counter::name);
+  if (found == counters().end()) return std::nullopt;
+  return static_cast<std::size_t>(found - counters().begin());
+}
+
+}  // namespace outrigger::report
