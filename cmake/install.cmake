@@ -48,10 +48,12 @@ foreach(target IN ITEMS outrigger_preload_openmpi outrigger_preload_mpich outrig
 endforeach()
 
 # The programs of outrigger_mpi_program in these two directories. Those for mpiabi are there where they were asked for.
+# Those in Fortran are only built here: gfortran writes the places of sources into programs, and cannot be told not to.
 get_property(outrigger_mpi_programs GLOBAL PROPERTY OUTRIGGER_MPI_PROGRAMS)
 foreach(target IN LISTS outrigger_mpi_programs)
   get_target_property(directory ${target} OUTRIGGER_DIRECTORY)
-  if(directory MATCHES "^(bench|examples)/")
+  get_target_property(language ${target} OUTRIGGER_LANGUAGE)
+  if(directory MATCHES "^(bench|examples)/" AND NOT language STREQUAL fortran)
     set(optional "")
     get_target_property(only_by_name ${target} EXCLUDE_FROM_ALL)
     if(only_by_name)

@@ -99,6 +99,7 @@ function(outrigger_mpi_program directory prefix name language)
       ${target} PROPERTIES OUTPUT_NAME ${name}
                            RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${directory}/${mpi}
                            OUTRIGGER_DIRECTORY ${directory}/${mpi}
+                           OUTRIGGER_LANGUAGE ${language}
                            Fortran_MODULE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${target})
     set_property(GLOBAL APPEND PROPERTY OUTRIGGER_MPI_PROGRAMS ${target})
     if(mpi STREQUAL mpiabi)
