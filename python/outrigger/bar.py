@@ -36,6 +36,7 @@ class Bar:
         )
         self._task = self._progress.add_task("", total=1.0, left="")
         self._drawn = 0.0
+        self._began = time.monotonic()
 
     def __enter__(self) -> Bar:
         self._progress.start()
@@ -49,9 +50,16 @@ class Bar:
     def shows(self, what: str, spent_s: float, expected_s: float) -> None:
         """`what` runs; of the time that all takes so much is spent."""
         left = max(expected_s - spent_s, 0.0)
-        self._progress.update(
-            self._task, description=what, total=max(expected_s, 1e-9), completed=spent_s, left=f"{clock(left)} left"
-        )
+        self._draw(what, max(expected_s, 1e-9), spent_s, f"{clock(left)} left")
+
+    def counts(self, what: str, done: int, total: int) -> None:
+        """`what` runs after `done` of `total` steps, which take about equally long: as long as those so far."""
+        spent_s = time.monotonic() - self._began
+        left = f"{clock(spent_s / done * (total - done))} left" if done else ""
+        self._draw(what, max(total, 1), min(done, total), left)
+
+    def _draw(self, what: str, total: float, completed: float, left: str) -> None:
+        self._progress.update(self._task, description=what, total=total, completed=completed, left=left)
         if time.monotonic() - self._drawn >= _BETWEEN_S:
             self._drawn = time.monotonic()
             self._progress.refresh()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from outrigger import (
     demo,
     dpu_info,
     dpu_process,
+    formats,
     info,
     launchers,
     mpis,
@@ -34,11 +36,10 @@ from outrigger.doctor import command as doctoring
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_dpus
 from outrigger.plan import check_ranks
-from outrigger.terminal import console, note
+from outrigger.terminal import NO_COLOR, console, note
 from outrigger.tune import command as tuning
 
 app = typer.Typer(
-    help="Runs MPI programs with their collectives on service processes, measures the gain, says what was found.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,6 +47,15 @@ app = typer.Typer(
 )
 
 app.add_typer(cluster_commands.app, name="cluster")
+
+
+@app.callback()
+def of_all(
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colors, as NO_COLOR=1 in the environment.")] = False,
+) -> None:
+    """Runs MPI programs with their collectives on service processes, measures the gain, says what was found."""
+    if no_color:
+        os.environ[NO_COLOR] = "1"
 
 
 def _split_report(arguments: list[str]) -> list[str]:
@@ -169,9 +179,14 @@ def run(
 @app.command("report")
 def show_report(
     written: Annotated[Path, typer.Argument(metavar="FILE.json", help="What --report FILE.json has written.")],
+    json: Annotated[bool, typer.Option("--json", help="The first lines and the advice as JSON.")] = False,
 ) -> None:
-    """Show a report: every collective that was called, what was offloaded, and what else could be."""
-    report.show(console(), report.read(written))
+    """Show a report: what was hidden, every collective that was called, what was offloaded, and what else could be."""
+    read = report.read(written)
+    if json:
+        print(formats.as_json(report.as_data(read)))
+    else:
+        report.show(console(), read)
 
 
 @app.command("info")
@@ -278,14 +293,20 @@ def measure(
     command.run(console(), request, command.choose_mpis(mpi), found, site, output)
 
 
-@app.command("demo", hidden=True)
+@app.command("demo")
 def show_demo(
-    ranks: Annotated[int, typer.Option("--ranks", "-n", help="Number of ranks.")] = 4,
+    ranks: Annotated[
+        int | None,
+        typer.Option("--ranks", "-n", help="Number of ranks.", show_default="all cores but one, from 2 to 4"),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Directory for the plot.")] = Path("demo-out"),
+    json: options.Figures = None,
     build: options.Build = None,
 ) -> None:
-    """An unmodified all-to-all benchmark, native and offloaded side by side."""
-    demo.run(console(), artifacts.find(build), mpis.find_mpis(), ranks, out)
+    """See it work, in half a minute: an unmodified all-to-all benchmark, native and offloaded side by side."""
+    count = demo.usual_ranks() if ranks is None else ranks
+    check_ranks(count)
+    demo.run(console(), artifacts.find(build), mpis.find_mpis(), count, out, json)
 
 
 _NEVER_SLOWER = "--never-slower"
@@ -311,10 +332,16 @@ def _join_words(arguments: list[str]) -> list[str]:
     return [joined, *arguments[2:]] if joined in _TWO_WORDS else arguments
 
 
+def _uncolored(arguments: list[str]) -> list[str]:
+    """Options for all commands before the command's words."""
+    return arguments[: sum(1 for _ in takewhile(lambda word: word == "--no-color", arguments))]
+
+
 def main() -> None:
     """Entry point: errors of users become one message and exit code 2."""
+    first = _uncolored(sys.argv[1:])
     try:
-        app(args=_join_words(_split_report(sys.argv[1:])), prog_name="outrigger")
+        app(args=[*first, *_join_words(_split_report(sys.argv[1 + len(first) :]))], prog_name="outrigger")
     except UserError as error:
         note(str(error))
         sys.exit(2)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,9 +16,12 @@ from rich.text import Text
 
 from outrigger import binding, launch
 from outrigger.artifacts import Artifacts
-from outrigger.bench import plot
-from outrigger.bench.figures import Configuration, Measurement, Row, Side, read_rows
+from outrigger.bar import Bar
+from outrigger.bench import interrupts, jobs, natives, plot
+from outrigger.bench.figures import Configuration, Measurement, Row, Side, as_json, read_rows
 from outrigger.bench.table import microseconds
+from outrigger.binding import NodeBinding
+from outrigger.cores import allowed_cores
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import FIXED, Settings
@@ -25,8 +30,15 @@ from outrigger.sizes import format_size
 SIZES = (16384, 65536, 262144, 1048576)
 _SETTINGS = Settings(choice=FIXED)
 """What it takes to try both ways would be most of so short a run."""
-_SECONDS = 2
+_SECONDS = 1
 _TIME_LIMIT_S = 120.0
+_RUNS = ("native", "native on all cores", "offloaded")
+_MOST_RANKS = 4
+
+
+def usual_ranks() -> int:
+    """A core each, and one for the service process, where there are so many; two at least."""
+    return max(2, min(_MOST_RANKS, len(allowed_cores()) - 1))
 
 
 @dataclass(frozen=True)
@@ -38,24 +50,29 @@ class Comparison:
     native: list[Row]
     native_all_cores: list[Row]
     offloaded: list[Row]
+    placement: NodeBinding
+    """Of the offloaded one."""
 
 
 class Demo:
     """Runs the benchmark under one MPI after the other."""
 
-    def __init__(self, console: Console, artifacts: Artifacts, ranks: int) -> None:
-        self.console = console
+    def __init__(self, artifacts: Artifacts, ranks: int, site: jobs.Site, shows: Callable[[str], None]) -> None:
         self.artifacts = artifacts
         self.ranks = ranks
+        self.site = site
+        self._shows = shows
 
-    def _run(self, job: launch.Job, what: str) -> tuple[list[Row], str]:
+    def _run(self, job: launch.Job, what: str) -> tuple[list[Row], launch.Plan]:
         plan = launch.make_plan(job, self.artifacts)
-        with self.console.status(f"{job.mpi.title}: {what}"):
-            code, output = launch.run(plan, capture=True, timeout_s=_TIME_LIMIT_S)
-        rows = read_rows(output) if code == 0 else []
+        self._shows(f"{job.mpi.title}: {what}")
+        ended = jobs.run(plan, lambda text: text.endswith("\n") and len(read_rows(text)) == len(SIZES), _TIME_LIMIT_S)
+        rows = read_rows(ended.output) if ended.code == 0 else []
         if len(rows) != len(SIZES):
-            raise UserError(f"{what} under {job.mpi.title} ended with exit code {code}: {shlex.join(plan.command)}")
-        return rows, shlex.join(plan.command)
+            raise UserError(
+                f"{what} under {job.mpi.title} ended with exit code {ended.code}: {shlex.join(plan.command)}"
+            )
+        return rows, plan
 
     def compare(self, mpi: Mpi) -> Comparison:
         """Three runs; the second and third do the work that the first one chose."""
@@ -63,13 +80,58 @@ class Demo:
             str(self.artifacts.benchmark(mpi.family, "alltoall_bench")),
             *("--sizes", ",".join(map(str, SIZES)), "--seconds", str(_SECONDS)),
         )
-        job = launch.Job(program=program, ranks=self.ranks, mpi=mpi, settings=_SETTINGS, native=True)
-        native, _ = self._run(job, "native")
+        job = replace(self.site.job(program, self.ranks, mpi, _SETTINGS), native=True)
+        native, _ = self._run(job, _RUNS[0])
         work = ",".join(str(row.work_iterations) for row in native)
         job = replace(job, program=(*program, "--work", work))
-        all_cores, _ = self._run(replace(job, bind=binding.NONE), "native on all cores")
-        offloaded, command = self._run(replace(job, native=False), "offloaded")
-        return Comparison(mpi, command, native, all_cores, offloaded)
+        all_cores, _ = self._run(replace(job, bind=binding.NONE), _RUNS[1])
+        offloaded, plan = self._run(replace(job, native=False), _RUNS[2])
+        return Comparison(mpi, shlex.join(plan.command), native, all_cores, offloaded, plan.placement)
+
+
+def _hidden(native: Row, side: Row) -> float:
+    """Of the time that native's transfer takes, the part that does not show beside the computation."""
+    return min(max(1 - side.exposed_us / native.pure_us, 0.0), 1.0)
+
+
+def _range(low: int, high: int) -> str:
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
+def _saved_in_words(parts: Sequence[float]) -> str:
+    """Of native's time, over the sizes."""
+    low, high = round(100 * min(parts)), round(100 * max(parts))
+    if low >= 0:
+        return f"{_range(low, high)} of the time saved"
+    if high <= 0:
+        return f"{_range(-high, -low)} more time taken"
+    return f"between {-low} % more and {high} % less time taken"
+
+
+def headline(comparison: Comparison) -> str:
+    """How much faster, what was hidden, what it cost: over all sizes."""
+    pairs = list(zip(comparison.native, comparison.offloaded, strict=True))
+    saved = [1 - ours.total_us / native.total_us for native, ours in pairs]
+    hidden = statistics.median(_hidden(native, ours) for native, ours in pairs)
+    natively = statistics.median(_hidden(native, native) for native, _ in pairs)
+    cpus = ",".join(map(str, comparison.placement.service_cpus))
+    cost = f"CPU {cpus} for the service process" if cpus else "the service process shares the ranks' cores"
+    return (
+        f"{comparison.mpi.title}: {_saved_in_words(saved)}; {100 * hidden:.0f} % of the transfer hidden "
+        f"behind the computation, natively {100 * natively:.0f} %; cost: {cost}."
+    )
+
+
+def spins(comparison: Comparison) -> str:
+    """What to know of native where its ranks share cores and it has no way to give way; empty: that is not so."""
+    mpi = comparison.mpi
+    shared = any(rank.shared for rank in comparison.placement.ranks)
+    if not shared or natives.can_yield(mpi):
+        return ""
+    return (
+        f"{mpi.title} spins while it waits, and ranks share a core here: natively one waits until another's time slice "
+        "is over, which is most of its latency. With a core for each rank it would be faster; see the last column."
+    )
 
 
 def _saved(native: float, offloaded: float) -> Text:
@@ -126,11 +188,11 @@ def as_measurement(comparison: Comparison, ranks: int) -> Measurement:
     return Measurement(comparison.mpi.family, comparison.mpi.title, comparison.command, True, "", configurations)
 
 
-def explanation(plan: launch.Plan) -> str:
+def explanation(placement: NodeBinding) -> str:
     """What the columns mean."""
-    where = f"Ranks on CPUs {','.join(map(str, plan.placement.rank_cpus))}"
-    if plan.placement.service_cpus:
-        where += f", service process on CPU {','.join(map(str, plan.placement.service_cpus))}"
+    where = f"Ranks on CPUs {','.join(map(str, placement.rank_cpus))}"
+    if placement.service_cpus:
+        where += f", service process on CPU {','.join(map(str, placement.service_cpus))}"
     return (
         f"{where}. Microseconds, medians. total: post, compute, wait, with the same computation on both sides (as "
         "long as native's latency). CPU in MPI: what a rank spends inside MPI calls. The last column is native with "
@@ -138,24 +200,55 @@ def explanation(plan: launch.Plan) -> str:
     )
 
 
-def run(console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ranks: int, out: Path) -> None:
-    """The whole demo: runs, tables, plot."""
-    if not mpis:
-        raise UserError("no MPI was found: neither mpirun of Open MPI nor of MPICH is on PATH; run ./dev setup")
+def _compare_all(console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ranks: int) -> list[Comparison]:
+    """As many as there are at a Ctrl-C, which goes on where that is none."""
+    found: list[Comparison] = []
+    with Bar(console, draws_itself=True) as bar:
+        started = itertools.count()
+
+        def shows(what: str) -> None:
+            bar.counts(what, next(started), len(_RUNS) * len(mpis))
+
+        demo = Demo(artifacts, ranks, jobs.Site(), shows)
+        for mpi in mpis:
+            try:
+                found.append(demo.compare(mpi))
+            except KeyboardInterrupt:
+                if not found:
+                    raise
+                console.print(interrupts.SAID, style="yellow")
+                break
+    return found
+
+
+def show(console: Console, comparisons: Sequence[Comparison], ranks: int) -> None:
+    """What it says, first in a line for each MPI."""
+    for comparison in comparisons:
+        console.print(headline(comparison), style="bold", soft_wrap=True)
     console.print(
-        f"An ordinary MPI program, [bold]bench/mpi/alltoall_bench.c[/], on {ranks} ranks: native, then offloaded.\n"
+        f"\nThat is an ordinary MPI program, [bold]bench/mpi/alltoall_bench.c[/], on {ranks} ranks: native, then "
+        "offloaded.\n",
+        soft_wrap=True,
     )
-    demo = Demo(console, artifacts, ranks)
-    comparisons = []
-    for mpi in mpis:
-        comparisons.append(demo.compare(mpi))
-        console.print(table(comparisons[-1], ranks))
+    for comparison in comparisons:
+        console.print(table(comparison, ranks))
+        if warning := spins(comparison):
+            console.print(warning, style="yellow")
         console.print()
-    sample = launch.make_plan(launch.Job(program=("x",), ranks=ranks, mpi=mpis[0], settings=_SETTINGS), artifacts)
-    console.print(explanation(sample), style="dim")
+    console.print(explanation(comparisons[0].placement), style="dim")
+
+
+def run(
+    console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ranks: int, out: Path, json_to: Path | None = None
+) -> None:
+    """The whole demo: runs, what they say in a line each, tables, plot."""
+    if not mpis:
+        raise UserError("no MPI was found: neither mpirun of Open MPI nor of MPICH is on PATH")
+    comparisons = _compare_all(console, artifacts, mpis, ranks)
+    show(console, comparisons, ranks)
+    measured = [as_measurement(comparison, ranks) for comparison in comparisons]
     path = out / "alltoall.png"
-    plot.save(
-        [as_measurement(c, ranks) for c in comparisons], path, f"All-to-all on {ranks} ranks, native and offloaded"
-    )
+    plot.save(measured, path, f"All-to-all on {ranks} ranks, native and offloaded")
+    jobs.save_json(console, json_to, as_json(measured))
     console.print(f"\nPlot: [bold]{path}[/]", soft_wrap=True)
     console.print(f"Offloaded run by hand: {comparisons[-1].command}", style="dim", soft_wrap=True, highlight=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import report_advice, report_calls
+from outrigger import report_advice, report_calls, report_headline
 from outrigger.report_data import (
     Collective,
     Phase,
@@ -24,7 +25,7 @@ from outrigger.report_data import (
     read,
 )
 
-__all__ = ["Report", "format_bytes", "format_seconds", "offload_verdict", "parse", "read", "show"]
+__all__ = ["Report", "as_data", "format_bytes", "format_seconds", "offload_verdict", "parse", "read", "show"]
 
 
 _TAKEN = 0.005
@@ -233,6 +234,8 @@ def summary(report: Report) -> str:
 
 def show(console: Console, report: Report) -> None:
     """Prints the report."""
+    if line := report_headline.headline(report):
+        console.print(f"[bold]{escape(line)}[/]")
     console.print(report_calls.heading(report))
     if report.calls:
         console.print(report_calls.table(report, console.width))
@@ -246,3 +249,17 @@ def show(console: Console, report: Report) -> None:
     if report.phases:
         console.print(phases_table(report.phases, report.ranks))
     console.print(summary(report))
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """For --json: what is said of the figures, which are in the report itself."""
+    offloaded, calls = report_headline.counts(report)
+    return {
+        "version": 1,
+        "headline": report_headline.headline(report),
+        "calls": calls,
+        "offloaded": offloaded,
+        "computed_seconds": report_headline.computed_seconds(report),
+        "not_hidden_seconds": report_headline.waited_seconds(report),
+        "advice": report_advice.advice(report),
+    }

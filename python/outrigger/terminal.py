@@ -7,6 +7,8 @@ import sys
 
 from rich.console import Console
 
+NO_COLOR = "NO_COLOR"
+"""Set, it means the same to all programs: https://no-color.org."""
 _COLUMNS_IN_FILES = 130
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# See it work: an unmodified all-to-all benchmark on 4 ranks, native and offloaded side by side.
+# See it work: an unmodified all-to-all benchmark, native and offloaded side by side.
 #
-# usage: ./dev demo [--ranks N] [--out DIR]
+# usage: ./dev demo [--ranks N] [--out DIR] [--json FILE]
 #
-# Installs what is missing, builds, runs the benchmark under each MPI found (about a minute) and prints a table and the
-# path of a plot.
+# Installs what is missing, builds, runs the benchmark under each MPI found (half a minute) and prints what is gained in a
+# line each, a table and the path of a plot.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -171,6 +171,7 @@ class FakeRunner:
         self.request = Request(("ialltoall",), ("alloc_mem",), (65536, 1 << 20), 4, 20, 1)
         self.fails_at = fails_at
         self.work: list[int] = []
+        self.interrupted = False
 
     def native_latency(self) -> list[Row]:
         if self.fails_at == "latency":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from outrigger import formats, tables
 from outrigger.artifacts import Artifacts
-from outrigger.cli import _split_report
+from outrigger.cli import _split_report, _uncolored
 from outrigger.info import HugePages, Reach, Wire, huge_pages_finding, reach_findings, wire_finding
 
 
@@ -103,3 +104,19 @@ def test_info_works_without_a_build(tmp_path: Path) -> None:
     result = outrigger("info", "--json", "--build", str(tmp_path))
     assert result.returncode == 0, result.stderr
     assert "is missing" in result.stdout
+
+
+def test_colors_can_be_switched_off() -> None:
+    """Before the command's words only: behind them it may be the program's."""
+    assert _uncolored(["--no-color", "info"]) == ["--no-color"]
+    assert _uncolored(["run", "--", "p", "--no-color"]) == []
+    colored = subprocess.run(
+        [sys.executable, "-m", "outrigger", "info"], capture_output=True, text=True, check=True,
+        env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm"},
+    )  # fmt: skip
+    plain = subprocess.run(
+        [sys.executable, "-m", "outrigger", "--no-color", "info"], capture_output=True, text=True, check=True,
+        env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm"},
+    )  # fmt: skip
+    color = "\x1b[32m"
+    assert color in colored.stdout and color not in plain.stdout

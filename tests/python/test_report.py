@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from outrigger import report, report_advice, report_end
+from outrigger import report, report_advice, report_end, report_headline
 from outrigger.errors import UserError
 
 SPREAD = {"sum": 0.5, "min": 0.1, "max": 0.2}
@@ -309,3 +309,48 @@ def test_bytes_are_close_to_what_they_say(count: int) -> None:
 )
 def test_seconds(seconds: float, text: str) -> None:
     assert report.format_seconds(seconds) == text
+
+
+def with_calls(**fields: Any) -> dict[str, Any]:
+    """A nonblocking row and a blocking one; 1.6 s computed meanwhile, 0.4 s not hidden, of four ranks together."""
+    bytes_of = {"calls": 4, "sum": 4096, "min": 1024, "max": 1024}
+    seconds = {"sum": 0.4, "min": 0.1, "max": 0.1, "min_rank": 0, "max_rank": 1, "ranks": 4}
+    row = {
+        "call": "MPI_Ialltoall", "form": "nonblocking", "collective": "ialltoall", "communicator": "MPI_COMM_WORLD",
+        "size": 4, "calls": 100, "offloaded": 96, "native": {"measured choice": 4}, "bytes": bytes_of,
+        "seconds": seconds, "before_wait": {"operations": 100, "seconds": 1.6},
+    }  # fmt: skip
+    blocking = row | {
+        "call": "MPI_Bcast", "form": "blocking", "calls": 8, "offloaded": 0, "native": {"blocking form": 8},
+        "before_wait": {"operations": 0, "seconds": 0.0},
+    }  # fmt: skip
+    process = {"node": 0, "number": 0, "core": 1, "core_is_free": True}
+    run = {"sum": 8.0, "min": 2.0, "max": 2.0, "min_rank": 0, "max_rank": 0, "ranks": 4}
+    return {**EXAMPLE, "run_seconds": run, "services": [process], "calls": [row, blocking], **fields}
+
+
+def test_the_first_line_says_what_was_hidden_and_what_it_cost() -> None:
+    first = shown(with_calls(), 400).splitlines()[0]
+    assert first == (
+        "96 of 108 collective calls offloaded: a rank computed for 400 ms meanwhile, and 100 ms (5% of the run) was "
+        "not hidden. Cost: 1 service process on CPU 1, 125 ms of a rank's CPU time. `outrigger advise` measures how "
+        "much faster that is."
+    )
+
+
+def test_the_first_line_of_what_stayed_native() -> None:
+    calls = with_calls()["calls"]
+    stayed = [calls[1]]
+    assert shown(with_calls(calls=stayed)).startswith(
+        "Nothing was offloaded: all 8 collective calls ran natively: blocking form."
+    )
+    job = with_calls(calls=stayed, native_because="no core")
+    assert shown(job).startswith("Nothing was offloaded: all 8 collective calls ran natively, as the whole job did.")
+    assert report_headline.headline(report.parse(json.dumps(EXAMPLE))) == ""  # it has no such rows
+
+
+def test_the_same_as_json() -> None:
+    data = report.as_data(report.parse(json.dumps(with_calls())))
+    assert (data["calls"], data["offloaded"]) == (108, 96)
+    assert data["computed_seconds"] == pytest.approx(0.4) and data["not_hidden_seconds"] == pytest.approx(0.1)
+    assert data["headline"] and isinstance(data["advice"], list)

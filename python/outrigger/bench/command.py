@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from rich.console import Console
 from rich.markup import escape
 
 from outrigger import choice
 from outrigger.artifacts import Artifacts
-from outrigger.bench import jobs, lanes, lanes_plot, table
+from outrigger.bar import Bar
+from outrigger.bench import interrupts, jobs, lanes, lanes_plot, table
 from outrigger.bench import plot as plotting
-from outrigger.bench.figures import CONTIGUOUS, Measurement, as_json
+from outrigger.bench.figures import CONTIGUOUS, Measurement, Row, as_json
 from outrigger.bench.runner import Request, Runner, least_work
 from outrigger.cluster import units
 from outrigger.errors import UserError
@@ -24,7 +24,6 @@ from outrigger.mpis import FAMILIES, INTEL, Mpi, find_all_mpis, find_mpis
 ORDERS = (CONTIGUOUS, "strided")
 MEMORIES = ("alloc_mem", "malloc")
 _EACH_FOUND = "auto"
-T = TypeVar("T")
 
 COLLECTIVES = (
     "ialltoall",
@@ -135,38 +134,64 @@ class _Comparison:
         self.console = console
         self.runners = list(runners)
 
-    def _of_each(self, what: str, measure: Callable[[Runner], T]) -> list[T]:
-        results: list[T] = []
-        failed: list[Runner] = []
-        for runner in self.runners:
-            try:
-                with self.console.status(f"{runner.mpi.title}: {what}"):
-                    results.append(measure(runner))
-            except UserError as error:
-                if len(self.runners) - len(failed) == 1:
-                    raise
-                failed.append(runner)
-                self.console.print(f"[bold red]{runner.mpi.title} is left out:[/] {escape(str(error))}")
-        self.runners = [runner for runner in self.runners if runner not in failed]
-        return results
+    def _left_out(self, runner: Runner, error: UserError) -> None:
+        if len(self.runners) == 1:
+            raise error
+        self.runners.remove(runner)
+        self.console.print(f"[bold red]{runner.mpi.title} is left out:[/] {escape(str(error))}")
+
+    def _latencies(self) -> list[list[Row]]:
+        found = []
+        with Bar(self.console, draws_itself=True) as bar:
+            for number, runner in enumerate(list(self.runners)):
+                bar.counts(f"{runner.mpi.title}: how long native takes", number, len(self.runners))
+                try:
+                    found.append(runner.native_latency())
+                except UserError as error:
+                    self._left_out(runner, error)
+        return found
+
+    def _measured(self, runner: Runner, work: Sequence[int]) -> Measurement | None:
+        try:
+            return _measured(self.console, runner, work)
+        except UserError as error:
+            self._left_out(runner, error)
+            return None
 
     def measure(self) -> list[Measurement]:
-        """The work is as long as the fastest native takes, for each configuration."""
-        work: list[int] = []
-        if len(self.runners) > 1:
-            work = least_work(self._of_each("how long native takes", lambda runner: runner.native_latency()))
-        request = self.runners[0].request
-        what = f"{request.configurations} configurations, {request.ranks} ranks"
-        return self._of_each(what, lambda runner: runner.measure(work))
+        """The work is as long as the fastest native takes, for each configuration.
+
+        After a Ctrl-C the MPIs that are measured as a whole, since figures stand side by side; of one alone what
+        there is.
+        """
+        work = least_work(self._latencies()) if len(self.runners) > 1 else []
+        measurements: list[Measurement] = []
+        for runner, found in interrupts.each(self.console, list(self.runners), lambda each: self._measured(each, work)):
+            if found is not None and not (runner.interrupted and measurements):
+                measurements.append(found)
+        if not measurements:
+            raise KeyboardInterrupt
+        return measurements
+
+
+def _measured(console: Console, runner: Runner, work: Sequence[int] = ()) -> Measurement:
+    of = runner.request.configurations
+    with Bar(console, draws_itself=True) as bar:
+
+        def shows(done: int) -> None:
+            what = f"configuration {done + 1} of {of}" if done < of else "native on all cores"
+            bar.counts(f"{runner.mpi.title}: {what}", done, of)
+
+        shows(0)
+        runner.shows = shows
+        return runner.measure(work)
 
 
 def _one_by_one(console: Console, runners: Sequence[Runner]) -> list[Measurement]:
     measurements = []
-    for runner in runners:
-        request = runner.request
-        with console.status(f"{runner.mpi.title}: {request.configurations} configurations, {request.ranks} ranks"):
-            measurements.append(runner.measure())
-        table.print_measurement(console, measurements[-1])
+    for _, measured in interrupts.each(console, runners, lambda runner: _measured(console, runner)):
+        measurements.append(measured)
+        table.print_measurement(console, measured)
         console.print()
     console.print(table.legend(), style="dim")
     return measurements

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from outrigger import artifacts, binding, formats, options, settings
-from outrigger.bench import example_plot, examples, jobs
+from outrigger.bench import example_plot, examples, interrupts, jobs
 from outrigger.bench.command import choose_mpis
 from outrigger.bench.example_figures import LANES, OVERLAPPING, hidden_percent, legend, network_ms, table
 from outrigger.bench.example_runner import Bench, Request
@@ -73,9 +73,8 @@ def run(console: Console, benches: Sequence[Bench], traces: Path | None, plot: P
     """Measures under each MPI and shows the figures; what --json gets."""
     results: dict[str, Any] = {}
     panels = []
-    for bench in benches:
-        verdict = bench.why_native()
-        figures = bench.measure(console, traces)
+    measured = interrupts.each(console, benches, lambda bench: (bench.why_native(), bench.measure(console, traces)))
+    for bench, (verdict, figures) in measured:
         request = bench.request
         example = request.example
         title = f"{bench.mpi.title}, {request.ranks} ranks, {example.title}"
@@ -83,7 +82,7 @@ def run(console: Console, benches: Sequence[Bench], traces: Path | None, plot: P
         console.print(table(figures, title, example.step))
         if verdict:
             console.print(f"[bold red]Not offloaded:[/] {verdict}. All lanes are native.")
-        console.print(legend(figures, example.step, request.rounds), style="dim")
+        console.print(legend(figures, example.step, bench.rounds), style="dim")
         if "--pretend-nodes" in request.offload:
             console.print(
                 "Only the offloaded lane crosses pretended nodes; the native ones run on one node.", style="dim"
@@ -93,7 +92,7 @@ def run(console: Console, benches: Sequence[Bench], traces: Path | None, plot: P
         if traces is not None:
             draw_timelines(console, bench.found.script("fft3d/timeline.py"), traces, bench.mpi.family)
         results[bench.mpi.family] = {
-            "request": _as_written(request),
+            "request": _as_written(request) | {"rounds": bench.rounds},
             "not_offloaded": verdict,
             "network_ms": network_ms(figures),
             "hidden_percent": {key: hidden_percent(figures, key) for key in OVERLAPPING},

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from outrigger import artifacts, cores, itself, report, scratch
+from outrigger.bar import Bar
 from outrigger.bench import jobs
 from outrigger.bench.example_figures import LANES, OFFLOADED, Lane, LaneFigures, Run, summarize
 from outrigger.bench.examples import Example
@@ -49,6 +51,9 @@ class Bench:
         self.found = found
         self.program = request.example.command(found, mpi)
         self.all_ended = True
+        self.interrupted = False
+        self.rounds = 0
+        """That all lanes have."""
 
     def command(self, lane: Lane, trace: Path | None, extra: Sequence[str] = ()) -> list[str]:
         """The `outrigger run` of a lane."""
@@ -90,13 +95,26 @@ class Bench:
                 return "the library wrote no report here; it says why on stderr"
             return report.offload_verdict(report.read(written), self.request.example.collectives)
 
-    def measure(self, console: Console, traces: Path | None) -> dict[str, LaneFigures]:
+    def _runs(self) -> Iterator[tuple[int, Lane]]:
         """All lanes in turn, round after round; every second round the other way round."""
         lanes = self.request.lanes
-        runs: dict[str, list[Run]] = {lane.key: [] for lane in lanes}
         for number in range(self.request.rounds):
-            for lane in lanes if number % 2 == 0 else reversed(lanes):
-                with console.status(f"{self.mpi.title}: round {number + 1} of {self.request.rounds}, {lane.title}"):
-                    trace = traces / f"{self.mpi.family}-{lane.key}.json" if traces else None
+            yield from ((number, lane) for lane in (lanes if number % 2 == 0 else reversed(lanes)))
+
+    def measure(self, console: Console, traces: Path | None) -> dict[str, LaneFigures]:
+        """After a Ctrl-C what there is of all lanes; it goes on where one has nothing yet."""
+        runs: dict[str, list[Run]] = {lane.key: [] for lane in self.request.lanes}
+        of = len(runs) * self.request.rounds
+        with Bar(console, draws_itself=True) as bar:
+            for done, (number, lane) in enumerate(self._runs()):
+                bar.counts(f"{self.mpi.title}: round {number + 1} of {self.request.rounds}, {lane.title}", done, of)
+                trace = traces / f"{self.mpi.family}-{lane.key}.json" if traces else None
+                try:
                     runs[lane.key].append(self.run(lane, trace))
+                except KeyboardInterrupt:
+                    if not all(runs.values()):
+                        raise
+                    self.interrupted = True
+                    break
+        self.rounds = min(map(len, runs.values()))
         return {key: summarize(found) for key, found in runs.items()}

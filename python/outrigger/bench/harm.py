@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from outrigger import artifacts, binding, formats, options, settings
-from outrigger.bench import jobs, pairs
+from outrigger.bench import interrupts, jobs, pairs
 from outrigger.bench.command import choose_mpis
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
@@ -143,6 +143,11 @@ class Bench:
             lambda output: read_run(output, request.ranks),
         )
 
+    @property
+    def interrupted(self) -> bool:
+        """Not all pairs were made."""
+        return self.pairs.interrupted
+
     def measure(self, console: Console) -> Harm:
         """All pairs."""
         request = self.request
@@ -150,7 +155,7 @@ class Bench:
         runs = self.pairs.measure(console, request.pairs)
         native_threads, offloaded_threads = (max(pair[side].threads for pair in runs) for side in (0, 1))
         return Harm(
-            self.pairs.job.mpi.title, request.ranks, request.pairs, self.pairs.command(), verdict, native_threads,
+            self.pairs.job.mpi.title, request.ranks, len(runs), self.pairs.command(), verdict, native_threads,
             offloaded_threads, compare(runs), self.pairs.all_ended,
         )  # fmt: skip
 
@@ -204,8 +209,7 @@ def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifact
     """Measures under each MPI and shows the figures."""
     benches = [Bench(request, mpi, found) for mpi in mpis]  # what is missing is said before anything is measured
     results = []
-    for bench in benches:
-        harm = bench.measure(console)
+    for bench, harm in interrupts.each(console, benches, lambda bench: bench.measure(console)):
         console.print(table(harm))
         if harm.not_offloaded:
             console.print(f"[bold red]Not offloaded:[/] {harm.not_offloaded}. Both sides are native.")

@@ -21,12 +21,21 @@ def _unless_set(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name not in os.environ}
 
 
-def crowded(mpi: Mpi) -> dict[str, str]:
-    """For ranks that share cores. Open MPI's launcher sees by itself when ranks of a machine outnumber them."""
+def _yielding(mpi: Mpi) -> Mapping[str, str]:
     for (implementation, major), variables in _YIELDING.items():
         if mpi.implementation == implementation and mpi.version.startswith(major):
-            return _unless_set(variables)
+            return variables
     return {}
+
+
+def crowded(mpi: Mpi) -> dict[str, str]:
+    """For ranks that share cores. Open MPI's launcher sees by itself when ranks of a machine outnumber them."""
+    return _unless_set(_yielding(mpi))
+
+
+def can_yield(mpi: Mpi) -> bool:
+    """Whether its ranks give way to others on their core while they wait, if they are told to."""
+    return mpi.implementation == "openmpi" or bool(_yielding(mpi))
 
 
 def with_threads(mpi: Mpi, ranks: int, cpu: int) -> dict[str, str] | None:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from rich.console import Console
 
 from outrigger import artifacts, launch, report, scratch
+from outrigger.bar import Bar
 from outrigger.bench import jobs
 from outrigger.errors import UserError
 
@@ -47,6 +48,7 @@ class Pairs(Generic[R]):
         self._read = read
         self.all_ended = True
         """By themselves."""
+        self.interrupted = False
 
     def command(self) -> str:
         """Of the offloaded job."""
@@ -81,9 +83,16 @@ class Pairs(Generic[R]):
         return self._run(native), second
 
     def measure(self, console: Console, count: int) -> list[tuple[R, R]]:
-        """Native first in each pair of results."""
-        made = []
-        for number in range(count):
-            with console.status(f"{self.job.mpi.title}: pair {number + 1} of {count}"):
-                made.append(self._pair(number))
+        """Native first in each pair of results. As many as there are at a Ctrl-C, which goes on where that is none."""
+        made: list[tuple[R, R]] = []
+        with Bar(console, draws_itself=True) as bar:
+            for number in range(count):
+                bar.counts(f"{self.job.mpi.title}: pair {number + 1} of {count}", number, count)
+                try:
+                    made.append(self._pair(number))
+                except KeyboardInterrupt:
+                    if not made:
+                        raise
+                    self.interrupted = True
+                    break
         return made

@@ -79,7 +79,11 @@ class Runner:
         self.mpi = mpi
         self.artifacts = artifacts
         self.site = site
+        self.shows: Callable[[int], None] = lambda _done: None
+        """Is told how many configurations are measured."""
+        self.interrupted = False
         self._all_ended = True
+        self._printed = ""
 
     def _job(self, program: str, arguments: Sequence[str]) -> launch.Job:
         path = self.artifacts.benchmark(self.mpi.family, program)
@@ -154,7 +158,14 @@ class Runner:
 
     def _both_sides(self, job: launch.Job, limit_s: float = math.inf) -> tuple[str, list[Configuration]]:
         expected = self.request.configurations
-        command, output = self._start(job, lambda text: len(_lines_in(text)) == expected, limit_s)
+
+        def complete(text: str) -> bool:
+            self._printed = text
+            done = len(_lines_in(text))
+            self.shows(done)
+            return done == expected
+
+        command, output = self._start(job, complete, limit_s)
         configurations = _lines_in(output)
         if len(configurations) != expected:
             raise UserError(f"the benchmark under {self.mpi.title} gave {len(configurations)} of {expected} lines")
@@ -165,12 +176,23 @@ class Runner:
         return self._both_sides(self._job("orbench", self.request.arguments()), limit_s)[1]
 
     def measure(self, work: Sequence[int] = ()) -> Measurement:
-        """One run of orbench, native and offloaded in turn; then native in the other ways that it has here."""
+        """One run of orbench, native and offloaded in turn; then native in the other ways that it has here.
+
+        After a Ctrl-C the configurations that are measured; it goes on where none is.
+        """
         verdict = self.why_native()
         job = self._job("orbench", self.request.arguments(work))
-        command, configurations = self._both_sides(job)
-        if self.site.binds:
-            configurations = self._with_other_natives(job, configurations)
+        command = shlex.join(launch.make_plan(job, self.artifacts).command)
+        self._printed = ""
+        try:
+            command, configurations = self._both_sides(job)
+            if self.site.binds:
+                configurations = self._with_other_natives(job, configurations)
+        except KeyboardInterrupt:
+            configurations = _lines_in(self._printed)
+            if not configurations:
+                raise
+            self.interrupted = True
         notes = () if self._all_ended else (jobs.unended(self.mpi),)
         return Measurement(
             self.mpi.family, self.mpi.title, command, verdict == "", verdict, tuple(configurations), notes

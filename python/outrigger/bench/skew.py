@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from outrigger import artifacts, binding, formats, launchers, options, settings, sizes
-from outrigger.bench import command, jobs, pairs
+from outrigger.bench import command, interrupts, jobs, pairs
 from outrigger.bench.figures import nonblocking
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts
@@ -63,6 +63,8 @@ class Skew:
     collectives: tuple[Compared, ...]
     all_ended: bool
     """By themselves."""
+    pairs: int = 0
+    """Of jobs, that were made."""
 
 
 def parse_collectives(text: str) -> tuple[str, ...]:
@@ -162,6 +164,11 @@ class Bench:
             job, found, request.time_limit_s, lambda output: read_run(output, request.ranks, request.collectives)
         )
 
+    @property
+    def interrupted(self) -> bool:
+        """Not all pairs were made."""
+        return self.pairs.interrupted
+
     def measure(self, console: Console) -> Skew:
         """All pairs."""
         request = self.request
@@ -169,8 +176,9 @@ class Bench:
         verdict = self.pairs.why_native((self._program, *request.words(1)), names)
         runs = self.pairs.measure(console, request.pairs)
         return Skew(
-            self.pairs.job.mpi.title, request.ranks, self.pairs.command(), verdict, compare(runs), self.pairs.all_ended
-        )
+            self.pairs.job.mpi.title, request.ranks, self.pairs.command(), verdict, compare(runs),
+            self.pairs.all_ended, len(runs),
+        )  # fmt: skip
 
 
 def _milliseconds(value: float) -> str:
@@ -206,15 +214,16 @@ def table(skew: Skew) -> Table:
     return result
 
 
-def legend(request: Request) -> str:
-    """What the columns mean."""
+def legend(request: Request, made: Sequence[int]) -> str:
+    """What the columns mean; so many pairs were made under each MPI."""
+    counts = " and ".join(map(str, sorted(set(made))))
     lines = (
         f"Blocks of {request.block_bytes} bytes. With an i: post, {request.work_ms} ms of work, wait; else blocking.",
         f"A quarter of the ranks, at least one, enters up to {request.skew_ms} ms late, by seed {request.seed}.",
         "leave: after the last rank's arrival and the rank's own work; mean of the ranks, and the last one.",
         "       Below 0: before the last rank has come, as a broadcast allows.",
         "on time, in MPI: mean of the ranks that were not late.",
-        f"Medians of {request.rounds} rounds in each of {request.pairs} pairs of jobs, in turn.",
+        f"Medians of {request.rounds} rounds in each of {counts} pairs of jobs, in turn.",
     )
     return "\n".join(lines)
 
@@ -223,15 +232,14 @@ def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifact
     """Measures under each MPI and shows the figures."""
     benches = [Bench(request, mpi, found) for mpi in mpis]  # what is missing is said before anything is measured
     results = []
-    for bench in benches:
-        skew = bench.measure(console)
+    for bench, skew in interrupts.each(console, benches, lambda bench: bench.measure(console)):
         console.print(table(skew))
         if skew.not_offloaded:
             console.print(f"[bold red]Not offloaded:[/] {skew.not_offloaded}. Both sides are native there.")
         if not skew.all_ended:
             console.print(jobs.unended(bench.pairs.job.mpi), style="yellow")
         results.append(skew)
-    console.print(legend(request), style="dim")
+    console.print(legend(request, [skew.pairs for skew in results]), style="dim")
     return results
 
 

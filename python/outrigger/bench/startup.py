@@ -16,7 +16,8 @@ from rich.text import Text
 
 from outrigger import formats, launch
 from outrigger.artifacts import Artifacts
-from outrigger.bench import jobs
+from outrigger.bar import Bar
+from outrigger.bench import interrupts, jobs
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
@@ -47,6 +48,8 @@ class Startup:
     offloaded: Side
     all_ended: bool = True
     """By themselves."""
+    runs: int = _RUNS
+    """Of each side, that were counted."""
 
 
 @dataclass(frozen=True)
@@ -85,21 +88,46 @@ def _side(runs: Sequence[Side]) -> Side:
     )
 
 
-def measure(mpi: Mpi, ranks: int, settings: Settings, artifacts: Artifacts, site: jobs.Site) -> Startup:
-    """Some runs of each side, in turn; the first pair is not counted."""
-    program = (str(artifacts.benchmark(mpi.family, "startup")),)
-    job = site.job(program, ranks, mpi, settings)
-    offloaded = launch.make_plan(job, artifacts)
-    native = launch.make_plan(replace(job, native=True), artifacts)
-    pairs = [(_run(native, ranks), _run(offloaded, ranks)) for _ in range(_RUNS + 1)][1:]
-    return Startup(
-        mpi.title,
-        ranks,
-        shlex.join(offloaded.command),
-        _side([pair[0] for pair in pairs]),
-        _side([pair[1] for pair in pairs]),
-        all(side.job_ms is not None for pair in pairs for side in pair),
-    )
+class Bench:
+    """Some runs of each side under one MPI, in turn; the first pair is not counted."""
+
+    def __init__(
+        self, mpi: Mpi, ranks: int, settings: Settings, artifacts: Artifacts, site: jobs.Site, runs: int = _RUNS
+    ) -> None:
+        self.mpi = mpi
+        self.interrupted = False
+        self._ranks = ranks
+        self._runs = runs
+        job = site.job((str(artifacts.benchmark(mpi.family, "startup")),), ranks, mpi, settings)
+        self._offloaded = launch.make_plan(job, artifacts)
+        self._native = launch.make_plan(replace(job, native=True), artifacts)
+
+    def _pairs(self, console: Console) -> list[tuple[Side, Side]]:
+        made: list[tuple[Side, Side]] = []
+        with Bar(console, draws_itself=True) as bar:
+            for number in range(self._runs + 1):
+                bar.counts(f"{self.mpi.title}: MPI_Init on {self._ranks} ranks", number, self._runs + 1)
+                try:
+                    made.append((_run(self._native, self._ranks), _run(self._offloaded, self._ranks)))
+                except KeyboardInterrupt:
+                    if len(made) < 2:
+                        raise
+                    self.interrupted = True
+                    break
+        return made[1:]
+
+    def measure(self, console: Console) -> Startup:
+        """As many runs as there are at a Ctrl-C, which goes on where that is none."""
+        pairs = self._pairs(console)
+        return Startup(
+            self.mpi.title,
+            self._ranks,
+            shlex.join(self._offloaded.command),
+            _side([pair[0] for pair in pairs]),
+            _side([pair[1] for pair in pairs]),
+            all(side.job_ms is not None for pair in pairs for side in pair),
+            len(pairs),
+        )
 
 
 def _milliseconds(time_ms: float | None) -> str:
@@ -140,16 +168,16 @@ def run(
     json_to: Path | None,
 ) -> None:
     """Measures under each MPI and shows the figures."""
-    results = []
-    for mpi in mpis:
-        with console.status(f"{mpi.title}: MPI_Init on {ranks} ranks"):
-            results.append(measure(mpi, ranks, settings, artifacts, site))
+    benches = [Bench(mpi, ranks, settings, artifacts, site) for mpi in mpis]
+    measured = list(interrupts.each(console, benches, lambda bench: bench.measure(console)))
+    results = [result for _, result in measured]
     console.print(table(results))
+    counts = " and ".join(map(str, sorted({result.runs for result in results})))
     console.print(
-        f"Medians of {_RUNS} jobs of each side, in turn. slowest: of the ranks; added: to it; job: from start to end.",
+        f"Medians of {counts} jobs of each side, in turn. slowest: of the ranks; added: to it; job: from start to end.",
         style="dim",
     )
-    for mpi, result in zip(mpis, results, strict=True):
+    for bench, result in measured:
         if not result.all_ended:
-            console.print(jobs.unended(mpi), style="yellow")
+            console.print(jobs.unended(bench.mpi), style="yellow")
     jobs.save_json(console, json_to, formats.as_json(results))

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from outrigger import formats
 from outrigger.cluster import control, units
 from outrigger.cluster.state import DEFAULT_NAME, Faults, Spec
 from outrigger.errors import UserError
@@ -119,9 +120,14 @@ def agent(name: NameOption = DEFAULT_NAME) -> None:
 
 
 @app.command()
-def status(name: NameOption = DEFAULT_NAME) -> None:
+def status(
+    name: NameOption = DEFAULT_NAME, json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False
+) -> None:
     """Show the hosts."""
     hosts = control.look(name)
+    if json:
+        print(formats.as_json({"name": name, "spec": control.spec_of(name), "hosts": hosts}))
+        return
     table = Table(title=f"{name}: {_described(control.spec_of(name))}", title_justify="left")
     for column in ("host", "address", "state"):
         table.add_column(column)

@@ -1,0 +1,82 @@
+"""The first line of a report: what Outrigger did for the program, and what it took for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outrigger.report_calls import percent
+from outrigger.report_data import Call, Report, format_seconds, plural
+
+
+def _served(report: Report) -> list[Call]:
+    """Rows that are mostly offloaded: of the others' time most is the MPI's."""
+    return [entry for entry in report.calls if entry.offloaded and 2 * entry.offloaded >= entry.calls]
+
+
+def _of_a_rank(seconds: float, report: Report) -> float:
+    return seconds / max(report.ranks, 1)
+
+
+def computed_seconds(report: Report) -> float:
+    """What a rank did between the starts of offloaded operations and its waits for them, on the mean."""
+    return _of_a_rank(sum(entry.before_wait.seconds for entry in _served(report)), report)
+
+
+def waited_seconds(report: Report) -> float:
+    """What a rank spent in offloaded calls and their waits, on the mean: what is not hidden."""
+    return _of_a_rank(sum(entry.seconds.sum for entry in _served(report)), report)
+
+
+def counts(report: Report) -> tuple[int, int]:
+    """Offloaded collective calls, and all that could have been judged: none of one rank alone."""
+    rows = [entry for entry in report.calls if entry.size != 1]
+    return sum(entry.offloaded for entry in rows), sum(entry.calls for entry in rows)
+
+
+def _hidden(report: Report) -> str:
+    computed, waited = computed_seconds(report), waited_seconds(report)
+    run = report.run_seconds
+    of_run = f" ({percent(waited / run.mean)} of the run)" if run is not None and run.mean > 0 else ""
+    if computed == 0:
+        return f"nothing was computed meanwhile, a rank spent {format_seconds(waited)}{of_run} in them"
+    return (
+        f"a rank computed for {format_seconds(computed)} meanwhile, and {format_seconds(waited)}{of_run} was not hidden"
+    )
+
+
+def _cores(report: Report) -> Sequence[int]:
+    return sorted({process.core for process in report.services if process.core >= 0 and process.core_is_free})
+
+
+def cost(report: Report) -> str:
+    """Of service processes, and of the ranks' CPU time."""
+    count = report.service.processes
+    processes = f"{count:,} service process{'' if count == 1 else 'es'}"
+    cores = _cores(report)
+    on = f" on CPU {', '.join(map(str, cores))}" if cores else " beside the ranks"
+    cpu = _of_a_rank(report.rank_cpu_seconds.offloaded_calls.sum, report)
+    return f"{processes}{' a node' if report.nodes > 1 else ''}{on}, {format_seconds(cpu)} of a rank's CPU time"
+
+
+def _why_none(report: Report) -> str:
+    reasons: dict[str, int] = {}
+    for entry in report.calls:
+        for reason, calls in entry.native.items():
+            reasons[reason] = reasons.get(reason, 0) + calls
+    reasons.pop("group of one", None)
+    most = max(reasons, key=lambda reason: reasons[reason], default="")
+    return f": {most}" if reasons.get(most) else ""
+
+
+def headline(report: Report) -> str:
+    """In a sentence; empty where no collective was called or counted."""
+    offloaded, calls = counts(report)
+    if calls == 0:
+        return ""
+    if offloaded == 0:
+        why = ", as the whole job did" if report.native_because else _why_none(report)
+        return f"Nothing was offloaded: all {plural(calls, 'collective call')} ran natively{why}."
+    return (
+        f"{offloaded:,} of {plural(calls, 'collective call')} offloaded: {_hidden(report)}. "
+        f"Cost: {cost(report)}. `outrigger advise` measures how much faster that is."
+    )

@@ -1,0 +1,76 @@
+"""What the demo says of its figures."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from outrigger import demo
+from outrigger.bench.figures import Row
+from outrigger.binding import BoundRank, BoundService, NodeBinding
+from outrigger.demo import Comparison, headline, show, spins
+from outrigger.mpis import Mpi
+
+
+def row(size: int, pure: float, total: float, exposed: float) -> Row:
+    return Row("ialltoall", size, pure, pure, total, exposed, 10.0, 1000)
+
+
+def placement(*, shared: bool) -> NodeBinding:
+    ranks = (BoundRank((0,), 1, shared, 0, 0),) * 2
+    return NodeBinding((((0,), (1,)),), ranks, (BoundService(1, core_is_free=True),), (1,))
+
+
+NATIVE = [row(1024, 100, 200, 100), row(4096, 400, 800, 360)]
+OFFLOADED = [row(1024, 120, 150, 20), row(4096, 500, 480, 40)]
+EXAMPLE = Comparison(
+    Mpi("mpich", "4.0.2", Path("mpirun"), None), "mpirun x", NATIVE, NATIVE, OFFLOADED, placement(shared=False)
+)
+
+
+def test_the_first_line_says_what_a_user_wants_to_know() -> None:
+    assert headline(EXAMPLE) == (
+        "MPICH 4.0.2: 25 to 40 % of the time saved; 85 % of the transfer hidden behind the computation, natively 5 %; "
+        "cost: CPU 1 for the service process."
+    )
+    slower = replace(EXAMPLE, offloaded=NATIVE, native=OFFLOADED)
+    assert ": 33 to 67 % more time taken; " in headline(slower)
+    mixed = replace(EXAMPLE, offloaded=[OFFLOADED[0], row(4096, 400, 880, 300)])
+    assert ": between 10 % more and 25 % less time taken; " in headline(mixed)
+
+
+def test_it_comes_before_the_tables() -> None:
+    console = Console(file=io.StringIO(), width=110)
+    show(console, [EXAMPLE, replace(EXAMPLE, mpi=Mpi("openmpi", "4.1.4", Path("mpirun"), None))], 2)
+    assert isinstance(console.file, io.StringIO)
+    first, second, *rest = console.file.getvalue().splitlines()
+    assert first.startswith("MPICH 4.0.2: 25 to 40 %") and second.startswith("Open MPI 4.1.4: 25 to 40 %")
+    assert any("MPI_Ialltoall, 2 ranks" in line for line in rest)
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "vendor", "shared", "said"),
+    [
+        ("mpich", "4.0.2", "", True, True),
+        ("mpich", "4.0.2", "", False, False),
+        ("mpich", "5.0.2", "", True, False),
+        ("mpich", "2021.18", "intel", True, False),
+        ("openmpi", "4.1.4", "", True, False),
+    ],
+)
+def test_a_native_that_cannot_give_way_is_named(
+    family: str, version: str, vendor: str, shared: bool, said: bool
+) -> None:
+    mpi = Mpi(family, version, Path("mpirun"), None, vendor)
+    warning = spins(replace(EXAMPLE, mpi=mpi, placement=placement(shared=shared)))
+    assert warning.startswith(f"{mpi.title} spins while it waits") == said
+
+
+@pytest.mark.parametrize(("cores", "ranks"), [(1, 2), (2, 2), (4, 3), (64, 4)])
+def test_as_many_ranks_as_leave_a_core(monkeypatch: pytest.MonkeyPatch, cores: int, ranks: int) -> None:
+    monkeypatch.setattr(demo, "allowed_cores", lambda: [(cpu,) for cpu in range(cores)])
+    assert demo.usual_ranks() == ranks
