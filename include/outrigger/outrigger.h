@@ -8,8 +8,7 @@
  * Ownership  texts that are returned are constant and stay until the process ends. Arguments are not kept.
  * Threads    any thread, at any time, unless a function says otherwise.
  * Completion what a function does is done when it returns. Functions that are collective wait for the other ranks.
- * Errors     an enum outrigger_result; outrigger_result_text() has words for each. Nothing is changed then, on any
- * rank.
+ * Errors     an enum outrigger_result; outrigger_result_text() has words for each. Nothing is changed then.
  *
  * Communicators are handed over as the Fortran handles that MPI_Comm_c2f gives, so that one library serves all MPIs.
  * For C with <mpi.h> included before this header, outrigger_comm_switch() and its like take an MPI_Comm.
@@ -42,8 +41,7 @@ enum outrigger_result {
 /* A few words for a result, without a full stop. Never NULL. */
 const char* outrigger_result_text(int result);
 
-/* ---- Is it there?
- * ---------------------------------------------------------------------------------------------------- */
+/* Is it there? */
 
 /* The version of the preload library in this process; "" where there is none. */
 const char* outrigger_version(void);
@@ -55,8 +53,7 @@ int outrigger_is_active(void);
  * "OUTRIGGER_ENABLE is off", ... "" where it is 1. */
 const char* outrigger_inactive_reason(void);
 
-/* ---- Counters
- * -------------------------------------------------------------------------------------------------------- */
+/* Counters */
 
 /* What the collectives of this process have come to: calls, offloaded or native by reason, bytes, times. The same names
  * are performance variables of MPI_T. */
@@ -90,8 +87,7 @@ int outrigger_counter_read(int index, uint64_t* value);
  * are. */
 int outrigger_counter_read_comm_f(int comm, const char* call, int index, uint64_t* value);
 
-/* ---- Phases
- * ---------------------------------------------------------------------------------------------------------- */
+/* Phases */
 
 /* From push to pop this thread is in a phase of that name; phases lie inside each other, 32 at most. The report has the
  * time in each phase and the collectives called in it, of the innermost one alone. 256 names in a process; further ones
@@ -100,8 +96,7 @@ int outrigger_counter_read_comm_f(int comm, const char* call, int index, uint64_
 int outrigger_phase_push(const char* name);
 int outrigger_phase_pop(void);
 
-/* ---- The switch
- * ------------------------------------------------------------------------------------------------------ */
+/* The switch */
 
 /* Collectives are offloaded (on: 1) or left to the MPI (on: 0) from now on, on all communicators, also later ones. At
  * first they are offloaded, as far as settings and measuring say. *was_on, unless NULL: what it was before, to be

@@ -38,6 +38,13 @@ def test_counters_and_switch(offload: Mpi, when: str) -> None:
 
 
 @pytest.mark.any_mpi
+@pytest.mark.parametrize("measured", [False, True])
+def test_ranks_agree_whatever_each_counts(offload: Mpi, measured: bool) -> None:
+    offload.measured_choice = measured
+    assert run(offload, ["api", "apart"], env=NO_REPORT).count("apart is so") == RANKS
+
+
+@pytest.mark.any_mpi
 def test_the_report_has_phases(offload: Mpi) -> None:
     result = offload.run(RANKS, ["api", "phases"]).ok()
     phases = {phase["phase"]: phase for phase in result.report["phases"]}

@@ -109,6 +109,12 @@ Offload by_way(CommState& comm, Algorithm algorithm, bool by_course) {
   return offload;
 }
 
+// Also of ranks that count nothing, which do not come here with calls that are native for good.
+bool may_be_offloaded(const Job& job, CommState& comm, CallKey key, const Decision& decision, NativeReason obstacle) {
+  if (obstacle != NativeReason::none || comm.calls().retired(key)) return false;
+  return decision.algorithm || !(decision.by_user || job.native_at_first);
+}
+
 // Every rank of the communicator comes here for each of its persistent collectives, in the same order.
 Offload at_starts(CommState* comm, NativeReason reason, CallKey key, const Decision& table) {
   Offload offload;
@@ -131,21 +137,23 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
   CommState* state = state_of(job, comm);
   const bool blocking = form == Form::blocking;
   const bool may_pass = state != nullptr && form != Form::persistent && !counting();
-  if (may_pass && state->calls().retired(CallKey::of(collective, blocking, block_bytes))) return never(*state);
+  const CallKey key = CallKey::of(collective, blocking, block_bytes);
+  if (may_pass && state->calls().retired(key)) return never(*state);
   const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
   if (!decision.considered) return {};
   const NativeReason of_comm = why_native(state, comm);
   if (obstacle == NativeReason::rounding && decision.by_user) obstacle = NativeReason::none;
   if (obstacle != NativeReason::none && may_pass) return never(*state);
-  if (of_comm == NativeReason::switched_off) state->by_program().count();
+  if (of_comm == NativeReason::switched_off && may_be_offloaded(job, *state, key, decision, obstacle)) {
+    state->by_program().count();
+  }
   NativeReason reason = of_comm != NativeReason::none ? of_comm : obstacle;
-  if (form == Form::persistent) return at_starts(state, reason, CallKey::of(collective, false, block_bytes), decision);
+  if (form == Form::persistent) return at_starts(state, reason, key, decision);
   if (reason == NativeReason::none && decision.by_user) {
     if (!decision.algorithm && may_pass) return never(*state);
     if (decision.algorithm && !services_fail(job, *state, counted)) return by_way(*state, *decision.algorithm, false);
     reason = decision.algorithm ? NativeReason::services_died : NativeReason::selection_table;
   } else if (reason == NativeReason::none) {
-    const CallKey key = CallKey::of(collective, blocking, block_bytes);
     const Steered steered = ask_course(job, *state, key, decision, counted);
     if (steered.native == NativeReason::none) return by_way(*state, steered.algorithm, true);
     reason = steered.native;

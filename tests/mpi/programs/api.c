@@ -1,10 +1,11 @@
 /* outrigger.h from inside a program.
  *
- *     api absent         there is no preload library: everything says so, and the program runs
- *     api native         there is one, and the job runs natively: calls are counted, the switch says that nothing is
- * active api active [early] offloaded: counters, also begun late; the switch, its agreement, the info key; early:
- * counting is asked for before MPI_Init api phases         names phases; what the report has of them is for the test to
- * see
+ *     api absent           there is no preload library: everything says so, and the program runs
+ *     api native           the job runs natively: calls are counted, and the switch says that nothing is active
+ *     api active [early]   counters, also begun late; the switch, its agreement, the info key
+ *                          early: counting is asked for before MPI_Init
+ *     api apart            one rank alone counts
+ *     api phases           names phases; what the report has of them is for the test to see
  */
 #include <mpi.h>
 #include <outrigger/outrigger.h>
@@ -213,6 +214,44 @@ static void check_info_key(void) {
   MPI_Comm_free(&other);
 }
 
+/* Small and large blocks, counts, and sums: native for many reasons, or not. */
+static void call_this_and_that(MPI_Comm comm) {
+  static double numbers[4], sums[4];
+  int counts[kMostRanks], places[kMostRanks];
+  MPI_Request requests[4];
+  for (int i = 0; i < ranks; ++i) {
+    counts[i] = 2;
+    places[i] = 2 * i;
+  }
+  for (int i = 0; i < 50; ++i) {
+    MPI_Iallgather(sent, 2, MPI_INT, received, 2, MPI_INT, comm, &requests[0]);
+    MPI_Ibcast(received + kBlock, kBlock, MPI_INT, 0, comm, &requests[1]);
+    MPI_Iallgatherv(sent, 2, MPI_INT, received + 1000, counts, places, MPI_INT, comm, &requests[2]);
+    MPI_Iallreduce(numbers, sums, 4, MPI_DOUBLE, MPI_SUM, comm, &requests[3]);
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+  }
+}
+
+/* Ranks are at the same place whatever each of them counts, and whatever has been tried and chosen. */
+static void check_one_that_counts(void) {
+  MPI_Comm other;
+  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  call_this_and_that(other);
+  if (me == 0) CHECK(outrigger_counting_start() == OUTRIGGER_OK);
+  for (int i = 0; i < 4; ++i) {
+    call_this_and_that(i < 2 ? other : MPI_COMM_WORLD);
+    CHECK(outrigger_switch(i % 2, NULL) == OUTRIGGER_OK);
+    call_this_and_that(other);
+  }
+  CHECK(outrigger_comm_switch(other, 0, NULL) == OUTRIGGER_OK);
+  if (me == 0) {
+    CHECK(read_counter("outrigger_calls") == 8 * 200);
+    CHECK(read_counter("outrigger_native_blocking_form") == 0);
+    CHECK(read_counter("outrigger_native_no_offloaded_form") == 0);
+  }
+  MPI_Comm_free(&other);
+}
+
 static void name_phases(void) {
   char name[100];
   for (int i = 0; i < 3; ++i) {
@@ -256,6 +295,7 @@ int main(int argc, char** argv) {
     check_info_key();
   }
   if (strcmp(mode, "phases") == 0) name_phases();
+  if (strcmp(mode, "apart") == 0) check_one_that_counts();
   MPI_Finalize();
   if (strcmp(mode, "active") == 0) {
     CHECK(!outrigger_is_active() && read_counter("outrigger_calls") > 20);
