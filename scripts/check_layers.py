@@ -61,9 +61,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "protocol/",
     ),
     "report": ("base/", "protocol/"),
-    "service": ("base/", "copy/", "proof/", "protocol/", "report/", "engine/", "fabric/"),
+    "trace": ("base/", "protocol/", "report/"),
+    "service": ("base/", "copy/", "proof/", "protocol/", "report/", "trace/", "engine/", "fabric/"),
     "sim": ("engine/", "fabric/sim/", "fabric/fabric.hpp", "base/", "protocol/", "reduce/"),
-    "mpi": ("client/", "base/", "copy/", "protocol/", "report/"),
+    "mpi": ("client/", "base/", "copy/", "protocol/", "report/", "trace/"),
     "heap": (
         "base/",
         "protocol/",

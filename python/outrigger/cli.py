@@ -37,6 +37,7 @@ from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_dpus
 from outrigger.plan import check_ranks
 from outrigger.terminal import NO_COLOR, console, note
+from outrigger.trace import command as tracing
 from outrigger.tune import command as tuning
 
 app = typer.Typer(
@@ -97,6 +98,15 @@ def run(
         str | None,
         typer.Option(
             "--report", metavar="[FILE.json]", help="Say what was offloaded: as tables, or as JSON in a file."
+        ),
+    ] = None,
+    trace_to: Annotated[
+        str | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE.json",
+            help="Write what ranks and service processes did and when, for Perfetto and outrigger replay; .json.gz: "
+            "compressed.",
         ),
     ] = None,
     hostfile: options.Hostfile = None,
@@ -169,6 +179,7 @@ def run(
         variables=running.parse_variables(variable or []),
         dpu_daemon=dpu_daemon,
         report_to=report_to,
+        trace_to=trace_to,
         native=native,
         dry_run=dry_run,
         show_binding=show_binding,
@@ -213,6 +224,7 @@ def show_info(
 app.command("doctor")(doctoring.doctor)
 app.command("env")(switch_on.env)
 app.command("advise", context_settings={"allow_interspersed_args": False})(advising.advise)
+app.command("replay")(tracing.replay)
 app.command("tune")(tuning.tune)
 app.command("chaos", context_settings={"allow_interspersed_args": False})(chaotic.chaos)
 

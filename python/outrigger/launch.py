@@ -62,6 +62,8 @@ class Job:
     """How ranks are placed, see binding.parse_bind."""
     report: Path | None = None
     """Where the library writes its report, as JSON."""
+    trace: Path | None = None
+    """Where it writes the events of a trace."""
     where: Where = field(default_factory=Where)
     pretend_nodes: int = 1
     variables: Variables = field(default_factory=Variables)
@@ -118,6 +120,8 @@ def _offload_environment(job: Job, artifacts: Artifacts) -> dict[str, str]:
         variables[settings.PRETEND_NODES] = str(job.pretend_nodes)
     if job.report is not None:
         variables[settings.REPORT] = str(job.report)
+    if job.trace is not None:
+        variables[settings.TRACE] = str(job.trace)
     return variables
 
 

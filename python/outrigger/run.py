@@ -37,6 +37,7 @@ from outrigger.hosts import Hosts, dpu_shares, find_where, report_directory
 from outrigger.launch import Job
 from outrigger.settings import Settings
 from outrigger.terminal import console, note
+from outrigger.trace import collect
 
 TO_TERMINAL = "-"
 _ASKED_AT_ONCE = 16
@@ -57,6 +58,7 @@ class Request:
     dpu_daemon: str | None = None
     report_to: str | None = None
     """A file, or TO_TERMINAL."""
+    trace_to: str | None = None
     native: bool = False
     dry_run: bool = False
     show_binding: bool = False
@@ -66,6 +68,8 @@ class Request:
         plan.check_ranks(self.ranks)
         if self.native and self.report_to:
             raise UserError("--native leaves the library out, so there is nothing to report")
+        if self.native and self.trace_to:
+            raise UserError("--native leaves the library out, so there is nothing to trace")
         if self.native and self.hosts.pretend_nodes > 1:
             raise UserError("--native leaves the library out, and only that knows --pretend-nodes")
 
@@ -103,6 +107,7 @@ class _Run:
         self._unknown = settings.check_names(found, environment)
         request.check()
         self._request = request
+        self._trace = None if request.trace_to is None else collect.check_path(request.trace_to)
         self._found = found
         self._choice = choice.choose(request.mpi, linked.find_program(request.program[0]), mpis.find_all_mpis())
         self._where = find_where(request.hosts, request.ranks, self._choice.mpi.implementation, os.environ)
@@ -125,6 +130,7 @@ class _Run:
             native=request.native,
             bind=request.bind,
             report=written,
+            trace=None if self._trace is None else collect.events_path(self._trace),
             where=self._where,
             pretend_nodes=request.hosts.pretend_nodes,
             variables=request.variables,
@@ -159,7 +165,11 @@ class _Run:
         here = written is not None and not self._where.shares
         if here and written is not None:
             report_end.forget(written)
+        if self._trace is not None:
+            collect.forget(self._trace)
         code = self._start_plan(planned)
+        if self._trace is not None:
+            self._say(collect.finish(self._trace))
         if here and written is not None:
             report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
         for line in fleet.notes():

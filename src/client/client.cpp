@@ -46,8 +46,8 @@ bool Client::copier() const {
   return endpoint_->lending().copier_runs();
 }
 
-void Client::show_counts(int fd) {
-  endpoint_->control().show_counts(fd);
+void Client::show(ControlKind what, int fd) {
+  endpoint_->control().show(what, fd);
 }
 
 NodeLeader Client::node_leader() {

@@ -56,7 +56,8 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::careful: return Shape{sizeof(RankBody), 0};
     case ControlKind::doorbell:
     case ControlKind::pulse:
-    case ControlKind::counts: return Shape{sizeof(RankBody), 1};
+    case ControlKind::counts:
+    case ControlKind::trace: return Shape{sizeof(RankBody), 1};
   }
   return std::nullopt;
 }

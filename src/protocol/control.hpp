@@ -15,11 +15,11 @@
 //    |<-- region_added {id, ok}  <------------ region_added {id, ok}      |   answered when every one has mapped it
 //    | region_drop {id} --------->| region_drop ------------------------->|
 //    | counts + fd -------------->| (if there is to be a report)            |   memory that the rank counts in
-//    |                            | core_share {share, other job} ------->|   another job comes to its core, or goes
-//    |                            | goodbye ----------------------------->|   the end of the job
-//    |                            | careful ----------------------------->|   too many have died; before ranks are
-//    named: |                            |                                        |   the receiver takes a dead one's
-//    place | goodbye ------------------>| rank_left --------------------------->|
+//    | trace + fd --------------->| trace + fd -------------------------->|   (likewise) its service process writes
+//    there, too |                            | core_share {share, other job} ------->|   another job comes to its core,
+//    or goes |                            | goodbye ----------------------------->|   the end of the job | | careful
+//    ----------------------------->|   too many have died; before ranks are named: |                            | | the
+//    receiver takes a dead one's place | goodbye ------------------>| rank_left --------------------------->|
 //
 // In a job of several nodes, before and after the welcome; the node leader (its local rank 0) speaks for it:
 //
@@ -124,6 +124,7 @@ enum class ControlKind : std::uint32_t {
   take_place = 32,
   leave_dpu = 33,
   left_dpu = 34,
+  trace = 35,
 };
 
 // How the service processes of the node can touch a rank's memory.

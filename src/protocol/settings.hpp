@@ -26,6 +26,7 @@ inline constexpr const char* kAlgorithm = "OUTRIGGER_ALGORITHM";
 inline constexpr const char* kChoice = "OUTRIGGER_CHOICE";
 inline constexpr const char* kReach = "OUTRIGGER_REACH";
 inline constexpr const char* kReport = "OUTRIGGER_REPORT";
+inline constexpr const char* kTrace = "OUTRIGGER_TRACE";
 inline constexpr const char* kLog = "OUTRIGGER_LOG";
 inline constexpr const char* kInitTimeout = "OUTRIGGER_INIT_TIMEOUT_MS";
 inline constexpr const char* kDaemon = "OUTRIGGER_DAEMON";
@@ -62,6 +63,10 @@ inline constexpr std::array kSettings{
                "how memory may be reached, and what helps with it", true, false},
     SettingRow{setting::kReport, "no report", "a file; - for a table on stderr",
                "every collective that was called, offloaded or why not, when the job ends", true, false},
+    SettingRow{
+        setting::kTrace, "no trace", "a file",
+        "what ranks and service processes do and when: events, which `outrigger run --trace` makes a timeline of", true,
+        true},
     SettingRow{setting::kLog, "off", "LEVEL or LEVEL:FILE; off, error, warn, info, debug or trace",
                "from info on rank 0 says what was found, and how data went between nodes; with a file keeper and "
                "service processes write their log there",

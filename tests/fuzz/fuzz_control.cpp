@@ -33,6 +33,7 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::leave_dpu:
     case ControlKind::left_dpu:
     case ControlKind::counts:
+    case ControlKind::trace:
     case ControlKind::pulse:
     case ControlKind::careful:
     case ControlKind::doorbell: return touch<RankBody>(message);

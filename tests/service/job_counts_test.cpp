@@ -60,7 +60,7 @@ class Counts : public ::testing::Test {
         return made;
       }();
       std::vector<std::unique_ptr<client::Client>> clients = attach_both(node);
-      for (std::uint32_t rank = 0; rank < 2; ++rank) clients[rank]->show_counts(ledgers[rank].fd());
+      for (std::uint32_t rank = 0; rank < 2; ++rank) clients[rank]->show(ControlKind::counts, ledgers[rank].fd());
       before_they_go(ledgers);
       clients.clear();
     }

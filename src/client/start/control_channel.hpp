@@ -49,8 +49,8 @@ class ControlChannel {
   // The DPU reaches nothing here any more, but what the service processes may map (Regions::leave_dpu).
   void has_left_dpu(std::span<const Region> mapped);
 
-  // See Client::show_counts.
-  void show_counts(int fd);
+  // See Client::show.
+  void show(ControlKind what, int fd);
   // False: nobody has heard it.
   bool goodbye();
   // In a forked child, where other threads may have held the lock for ever: closes without locking.

@@ -100,7 +100,7 @@ bool for_ranks_only(std::string_view entry) {
   constexpr std::array<std::string_view, 3> kLoader = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE="};
   if (entry.starts_with("OUTRIGGER_"))
     return !entry.starts_with(setting::kLog) && !entry.starts_with(setting::kTransports) &&
-           !entry.starts_with(setting::kFaults);
+           !entry.starts_with(setting::kTrace) && !entry.starts_with(setting::kFaults);
   return std::any_of(kLoader.begin(), kLoader.end(),
                      [entry](std::string_view name) { return entry.starts_with(name); });
 }

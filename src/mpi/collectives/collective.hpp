@@ -104,7 +104,7 @@ using CountedPersistent = Counted<call, CallForm::persistent, counts, Persistent
 
 // Counts the call as native for its arguments. Always false.
 inline bool decline() {
-  if (counting()) count_native(NativeReason::invalid_arguments);
+  if (observing()) count_native(NativeReason::invalid_arguments);
   return false;
 }
 
@@ -116,7 +116,7 @@ template <class Count>
   CommState* state = state_of(job, comm);
   return state != nullptr &&
          state->calls().passes(form, {static_cast<std::uint64_t>(count), handle_key(type), operation}) &&
-         !counting();  // which may have begun since: the reason is to be found
+         !observing();  // which may have begun since: the reason is to be found
 }
 // The same from now on, if so. Always false.
 template <class Count>

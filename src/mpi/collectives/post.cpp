@@ -8,6 +8,7 @@
 #include "mpi/native/message.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
+#include "mpi/trace/tracing.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::mpi {
@@ -122,7 +123,7 @@ Offload at_starts(CommState* comm, NativeReason reason, CallKey key, const Decis
   const bool never = table.by_user && !table.algorithm;
   if (reason == NativeReason::none && never) reason = NativeReason::selection_table;
   if (reason != NativeReason::none) {
-    if (counting()) count_native(reason);
+    if (observing()) count_native(reason);
     return offload;
   }
   offload.comm = comm;
@@ -136,7 +137,7 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
                    const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
   CommState* state = state_of(job, comm);
   const bool blocking = form == Form::blocking;
-  const bool may_pass = state != nullptr && form != Form::persistent && !counting();
+  const bool may_pass = state != nullptr && form != Form::persistent && !observing();
   const CallKey key = CallKey::of(collective, blocking, block_bytes);
   if (may_pass && state->calls().retired(key)) return never(*state);
   const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
@@ -158,7 +159,7 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
     if (steered.native == NativeReason::none) return by_way(*state, steered.algorithm, true);
     reason = steered.native;
   }
-  if (counting()) count_native(reason);
+  if (observing()) count_native(reason);
   Offload native;
   if (reason == NativeReason::small_blocks) native.for_small_blocks = state;
   return native;
@@ -185,7 +186,9 @@ void post_operation(Job& job, Operation& operation) {
   const bool is_there = operation.in_place || (operation.collective == Collective::ibcast && is_at_root(operation));
   operation.own_block_by_rank = !operation.reduction && (operation.copies_own_block || is_there);
   if (counting()) count_post(operation);
-  launch(job, operation, operation.comm->next_sequence());
+  const std::uint64_t sequence = operation.comm->next_sequence();
+  launch(job, operation, sequence);
+  if (tracing()) trace_post(operation, sequence);
 }
 
 }  // namespace outrigger::mpi

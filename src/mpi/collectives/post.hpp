@@ -52,7 +52,7 @@ struct Offload {
   CommState* state = form == Form::persistent ? nullptr : state_of(job, comm);
   if (state == nullptr || state->by_program().off()) return {};
   const client::NativeSpell::Call call = state->calls().spell(form_of(collective, form)).next();
-  if (call.native && counting()) [[unlikely]] {
+  if (call.native && observing()) [[unlikely]] {
     count_native(report::NativeReason::measured_choice);
   }
   return call;

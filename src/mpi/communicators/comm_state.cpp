@@ -150,7 +150,7 @@ std::optional<std::uint64_t> CommState::place_in_calls(const Job& job) const {
 CommRecord* CommState::record() const {
   if (base_ != nullptr) return base_->record();
   CommRecord* known = record_.load(std::memory_order_acquire);
-  if (known != nullptr || !counting()) return known;
+  if (known != nullptr || !observing()) return known;
   CommRecord* made = report_communicator(id_, size());
   return record_.compare_exchange_strong(known, made, std::memory_order_acq_rel) ? made : known;
 }

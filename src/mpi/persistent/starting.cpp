@@ -58,7 +58,11 @@ int start_natively(const CallSite& site, const MPI_Request* requests, int count,
   const int code = start();
   if (code != MPI_SUCCESS || site.inside_mpi()) return code;
   const std::int64_t each = count > 0 ? (monotonic_ns() - began) / count : 0;
-  for (int i = 0; i < count; ++i) count_start(requests[i], each, why_started_natively(requests[i]));
+  for (int i = 0; i < count; ++i) {
+    const NativeReason why = why_started_natively(requests[i]);
+    if (counting()) count_start(requests[i], each, why);
+    if (tracing()) trace_native_start({requests[i], began}, why);
+  }
   return code;
 }
 

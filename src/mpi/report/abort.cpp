@@ -12,6 +12,7 @@
 #include "mpi/report/report.hpp"
 #include "mpi/report/writing.hpp"
 #include "mpi/start/job.hpp"
+#include "mpi/trace/trace_job.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -37,7 +38,9 @@ bool writes_itself() {
 }  // namespace
 
 void note_abort(std::int32_t code, const std::string& why) {
-  if (!counting() || noted.exchange(true)) return;
+  if (!observing() || noted.exchange(true)) return;
+  if (tracing()) end_trace_at_abort();
+  if (!counting()) return;
   end_ledger();
   change_header_at_last([&](report::LedgerHeader& header) {
     header.state = static_cast<std::uint32_t>(report::LedgerState::aborting);

@@ -1,5 +1,5 @@
-// The entry points of collectives (entry.hpp), so that they are counted where a report was asked for. Where none was,
-// that is one load.
+// The entry points of collectives (entry.hpp), so that they are counted where a report was asked for, and noted where a
+// trace was. Where neither was, that is one load.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct Counted {
   }
   template <Call call, class... Words>
   static int run_as_asked(const CallSite& site, Words... words) {
-    if (!counting()) [[likely]] {
+    if (!observing()) [[likely]] {
       return Handler::template run<call>(site, words...);
     }
     return run_counted<call>(site, words...);

@@ -18,6 +18,7 @@
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/phases.hpp"
 #include "mpi/start/job.hpp"
+#include "mpi/trace/tracing.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -39,22 +40,23 @@ std::optional<report::Ledger>& the_ledger() {
   return *one;
 }
 
-CommRecord make_record(GroupId id, std::uint32_t size, const char* name) {
+struct NamedRecord {
+  NamedRecord(GroupId id, std::uint32_t size, const char* name) {
+    record.id = id;
+    record.size = size;
+    report::set_text(record.name, name);
+  }
   CommRecord record;
-  record.id = id;
-  record.size = size;
-  report::set_text(record.name, name);
-  return record;
-}
+};
 
 CommRecord& others() {
-  static CommRecord record = make_record(report::kOtherCommunicators, 0, "(other communicators)");
-  return record;
+  static NamedRecord named(report::kOtherCommunicators, 0, "(other communicators)");
+  return named.record;
 }
 
 CommRecord& groups_of_one() {
-  static CommRecord record = make_record(report::kGroupsOfOne, 1, "(groups of one rank)");
-  return record;
+  static NamedRecord named(report::kGroupsOfOne, 1, "(groups of one rank)");
+  return named.record;
 }
 
 void name_record(CommRecord& record, MPI_Comm comm) {
@@ -117,7 +119,7 @@ void change_with_phase(LedgerRow& row, const std::function<void(LedgerRow&)>& ch
 }  // namespace
 
 namespace detail {
-constinit std::atomic<bool> counting = false;
+constinit std::atomic<std::uint8_t> observing = 0;
 }
 
 bool start_counting() {
@@ -130,12 +132,12 @@ bool start_counting() {
   the_ledger() = std::move(made).value();
   is_readable = true;
   (void)pthread_atfork(nullptr, nullptr, &forget_in_child);
-  detail::counting.store(true, std::memory_order_release);
+  detail::observing.fetch_or(detail::kCounts, std::memory_order_release);
   return true;
 }
 
 void stop_counting() {
-  detail::counting.store(false, std::memory_order_release);
+  detail::observing.fetch_and(static_cast<std::uint8_t>(~detail::kCounts), std::memory_order_release);
 }
 
 report::Ledger& ledger() {
@@ -143,7 +145,7 @@ report::Ledger& ledger() {
 }
 
 CommRecord* report_communicator(GroupId id, std::uint32_t size) {
-  if (!counting()) return nullptr;
+  if (!observing()) return nullptr;
   if (size == 1) return &groups_of_one();
   const std::scoped_lock lock(ledger_mutex);
   if (records_made >= kMaxRecords) return &others();
@@ -284,7 +286,22 @@ void CallCount::watch_request(LedgerRow& row) const {
   watch_persistent_request(request, row, bytes_of_call(kind_.call, words_, large_counts_), reason());
 }
 
+// Of a call that the MPI refuses nothing is known but that it was.
+void CallCount::trace(int code) const {
+  if (code != MPI_SUCCESS) return;
+  TracedCall call;
+  call.kind = kind_;
+  call.began_ns = began_ns_;
+  call.bytes = bytes_of_call(kind_.call, words_, large_counts_);
+  call.record = &record_of(argument<MPI_Comm>(words_[static_cast<std::size_t>(arguments_of(kind_.call).comm)]));
+  call.post = post_;
+  call.reason = reason();
+  if (kind_.form != CallForm::blocking) call.request = argument<const MPI_Request*>(words_.back());
+  trace_call(call);
+}
+
 void CallCount::ended(int code) {
+  if (tracing()) trace(code);
   if (!counting()) return;
   if (offloaded_ != nullptr) return count(*offloaded_, code);
   if (code != MPI_SUCCESS) return count(row_of(others(), kind_), code);

@@ -1,5 +1,6 @@
 // This rank's ledger (report/ledger.hpp) while the program runs: who counts what. Everything here does nothing unless
-// the user asked for a report (OUTRIGGER_REPORT), or the program or a tool for counters (on_demand.hpp).
+// the user asked for a report (OUTRIGGER_REPORT) or a trace (OUTRIGGER_TRACE), or the program or a tool for counters
+// (on_demand.hpp).
 //
 // Thread rule: any thread.
 #pragma once
@@ -8,12 +9,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "base/clock.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/real.hpp"
+#include "mpi/trace/traced_call.hpp"
 #include "protocol/collective_calls.hpp"
 #include "protocol/ids.hpp"
 #include "report/ledger.hpp"
@@ -24,12 +27,22 @@ struct Operation;
 class CommState;
 
 namespace detail {
-extern constinit std::atomic<bool> counting;
-}
+inline constexpr std::uint8_t kCounts = 1U << 0;
+inline constexpr std::uint8_t kTraces = 1U << 1;
+extern constinit std::atomic<std::uint8_t> observing;
+}  // namespace detail
 
+// Whether the program's calls are counted or traced: the one question of calls where they are not.
+[[nodiscard]] inline bool observing() {
+  return detail::observing.load(std::memory_order_relaxed) != 0;
+}
 // Whether somebody has asked for it and there is a ledger.
 [[nodiscard]] inline bool counting() {
-  return detail::counting.load(std::memory_order_relaxed);
+  return (detail::observing.load(std::memory_order_relaxed) & detail::kCounts) != 0;
+}
+// Whether a trace was asked for and there is memory for it (mpi/trace).
+[[nodiscard]] inline bool tracing() {
+  return (detail::observing.load(std::memory_order_relaxed) & detail::kTraces) != 0;
 }
 
 // CLOCK_MONOTONIC, as ledgers have it.
@@ -43,9 +56,10 @@ struct CommRecord {
   std::uint32_t size = 0;  // 0: of several or unknown communicators
   std::array<char, report::kNameBytes> name{};
   std::array<std::uint16_t, kCallKinds> rows{};  // place in the ledger and 1; 0: none yet
+  std::atomic<bool> traced = false;              // the trace knows it
 };
 
-// Of a communicator that the library knows; nullptr when nothing is counted.
+// Of a communicator that the library knows; nullptr when nothing is counted or traced.
 [[nodiscard]] CommRecord* report_communicator(GroupId id, std::uint32_t size);
 // Of any other one, which is valid.
 [[nodiscard]] CommRecord& record_of(MPI_Comm comm);
@@ -91,9 +105,12 @@ class CallCount {
   [[nodiscard]] report::LedgerRow* offloaded_row() const { return offloaded_; }
   // Before it is destroyed, with what the call returned.
   void ended(int code);
+  // It is an operation of service processes.
+  void posted(const TracedPost& post) { post_ = post; }
 
  private:
   [[nodiscard]] report::NativeReason reason() const;
+  void trace(int code) const;
   void count_call(report::LedgerRow& row) const;
   void count(report::LedgerRow& row, int code) const;
   void watch_request(report::LedgerRow& row) const;
@@ -103,6 +120,7 @@ class CallCount {
   bool large_counts_;
   report::NativeReason reason_ = report::NativeReason::none;
   report::LedgerRow* offloaded_ = nullptr;
+  std::optional<TracedPost> post_;
   CallCount* outer_;
   std::int64_t began_ns_;
 };

@@ -38,6 +38,7 @@ CommRecord* record_for(MPI_Comm comm) {
 }  // namespace
 
 bool register_native_communicators() {
+  if (record_keyval != MPI_KEYVAL_INVALID) return true;
   return real().Comm_create_keyval(&no_copy, &no_delete, &record_keyval, nullptr) == MPI_SUCCESS;
 }
 

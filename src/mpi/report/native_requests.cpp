@@ -29,7 +29,37 @@ std::unordered_map<std::uint64_t, Entry>& entries() {
 
 // Under the lock.
 void publish_count() {
-  detail::watched_requests.store(static_cast<std::uint32_t>(entries().size()), std::memory_order_relaxed);
+  const std::size_t count = entries().size() + (tracing() ? 1 : 0);
+  detail::watched_requests.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+}
+
+trace::CompletionCall completion_call(Call call) {
+  using enum trace::CompletionCall;
+  switch (call) {
+    case Call::Waitall: return waitall;
+    case Call::Waitany: return waitany;
+    case Call::Waitsome: return waitsome;
+    case Call::Test: return test;
+    case Call::Testall: return testall;
+    case Call::Testany: return testany;
+    case Call::Testsome: return testsome;
+    default: return wait;
+  }
+}
+
+// After the requests.
+CompletionOutputs outputs_of(Call call, std::span<const Word> words) {
+  const auto place = [&](std::size_t index) { return argument<const int*>(words[index]); };
+  CompletionOutputs outputs;
+  if (call == Call::Test) outputs.flag = place(1);
+  if (call == Call::Testall) outputs.flag = place(2);
+  if (call == Call::Waitany || call == Call::Testany) outputs.index = place(2);
+  if (call == Call::Testany) outputs.flag = place(3);
+  if (call == Call::Waitsome || call == Call::Testsome) {
+    outputs.count = place(2);
+    outputs.indices = place(3);
+  }
+  return outputs;
 }
 
 void watch(MPI_Request request, const Entry& entry) {
@@ -45,6 +75,11 @@ namespace detail {
 constinit std::atomic<std::uint32_t> watched_requests = 0;
 }
 
+void watch_all_completions() {
+  const std::scoped_lock lock(entries_mutex);
+  publish_count();
+}
+
 void watch_native_request(MPI_Request request, report::LedgerRow& row) {
   watch(request, Entry{&row, std::nullopt, NativeReason::none, monotonic_ns(), true});
 }
@@ -54,6 +89,7 @@ void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::
 }
 
 void forget_native_request(MPI_Request request) {
+  if (tracing()) forget_traced_request(request);
   const std::scoped_lock lock(entries_mutex);
   entries().erase(handle_key(request));
   publish_count();
@@ -86,8 +122,18 @@ std::optional<WatchedStart> offloaded_start(MPI_Request request) {
   return WatchedStart{found->second.row, *found->second.bytes};
 }
 
-void TimedCompletion::begin(const CallSite& site, const MPI_Request* requests, int count) {
-  if (!counting() || requests == nullptr || count <= 0 || site.inside_mpi()) return;
+void TimedCompletion::begin(const CallSite& site, Call call, std::span<const Word> words) {
+  const bool one = call == Call::Wait || call == Call::Test;
+  const auto* requests = argument<const MPI_Request*>(words[one ? 0 : 1]);
+  const int count = one ? 1 : argument<int>(words[0]);
+  if (!observing() || requests == nullptr || count <= 0 || site.inside_mpi()) return;
+  tests_ = call == Call::Test || call == Call::Testall || call == Call::Testany || call == Call::Testsome;
+  if (tracing()) traced_ = new TracedCompletion(completion_call(call), requests, count, outputs_of(call, words));
+  if (counting()) begin_counting(requests, count);
+  active_ = traced_ != nullptr || row_ != nullptr;
+}
+
+void TimedCompletion::begin_counting(const MPI_Request* requests, int count) {
   const std::scoped_lock lock(entries_mutex);
   for (int i = 0; i < count; ++i) {
     const auto found = entries().find(handle_key(requests[i]));
@@ -100,6 +146,12 @@ void TimedCompletion::begin(const CallSite& site, const MPI_Request* requests, i
 }
 
 void TimedCompletion::end() {
+  if (traced_ != nullptr && tracing()) traced_->end();
+  delete traced_;
+  if (row_ != nullptr) end_counting();
+}
+
+void TimedCompletion::end_counting() {
   const std::int64_t spent = monotonic_ns() - began_ns_;
   if (!counting()) return;
   change_row(*row_, [&](report::LedgerRow& counted) {

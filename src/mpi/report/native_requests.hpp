@@ -4,20 +4,24 @@
 // Thread rule: any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "mpi/native/abi.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/trace/traced_requests.hpp"
 #include "report/ledger.hpp"
 
 namespace outrigger::mpi {
 
 namespace detail {
+// With a trace there is one more, so that all completion calls are looked at.
 extern constinit std::atomic<std::uint32_t> watched_requests;
-}
+}  // namespace detail
 
 void watch_native_request(MPI_Request request, report::LedgerRow& row);
 // One that waits for MPI_Start, each of which hands over so many bytes; if it is always native, `why`.
@@ -38,21 +42,22 @@ struct WatchedStart {
 class TimedCompletion {
  public:
   template <class... Words>
-  TimedCompletion(const CallSite& site, Call call, Word first, Word second, Words... /*rest*/) {
+  TimedCompletion(const CallSite& site, Call call, Words... words) {
     if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return;
-    const bool one = call == Call::Wait || call == Call::Test;
-    tests_ = call == Call::Test || call == Call::Testall || call == Call::Testany || call == Call::Testsome;
-    begin(site, reinterpret_cast<const MPI_Request*>(one ? first : second), one ? 1 : static_cast<int>(first));
+    const std::array all{words...};
+    begin(site, call, all);
   }
   TimedCompletion(const TimedCompletion&) = delete;
   TimedCompletion& operator=(const TimedCompletion&) = delete;
   ~TimedCompletion() {
-    if (row_ != nullptr) end();
+    if (active_) end();
   }
 
  private:
-  void begin(const CallSite& site, const MPI_Request* requests, int count);
+  void begin(const CallSite& site, Call call, std::span<const Word> words);
+  void begin_counting(const MPI_Request* requests, int count);
   void end();
+  void end_counting();
 
   struct Watched {
     const MPI_Request* place = nullptr;  // in the program's array
@@ -62,9 +67,11 @@ class TimedCompletion {
   };
 
   std::vector<Watched> watched_;
-  report::LedgerRow* row_ = nullptr;  // of the first of them
+  TracedCompletion* traced_ = nullptr;  // owned; null: there is no trace
+  report::LedgerRow* row_ = nullptr;    // of the first of them
   std::int64_t began_ns_ = 0;
   bool tests_ = false;
+  bool active_ = false;  // there is something for end() to do
 };
 
 // MPI_Request_free, which `Handler` does.

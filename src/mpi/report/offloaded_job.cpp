@@ -41,8 +41,8 @@ void note_statistics(const client::Client& client) {
 }  // namespace
 
 void start_report(Job& job) {
-  job.reporting = !job.config.report.empty() && start_counting();
-  if (!job.reporting) return;
+  if (job.config.report.empty() || !start_counting()) return;
+  job.reporting = true;
   begin_ledger({job.world_rank, job.world_size, absolute_path(job.config.report), ""});
   change_header([&](report::LedgerHeader& header) {
     header.nodes = job.nodes;
@@ -50,7 +50,7 @@ void start_report(Job& job) {
     header.heap_is_used = job.config.memory.heap ? 1 : 0;
     header.service = service_of(*job.client);
   });
-  if (ledger().fd() >= 0) job.client->show_counts(ledger().fd());
+  if (ledger().fd() >= 0) job.client->show(ControlKind::counts, ledger().fd());
   if (job.world_rank == 0) write_beginning();
 }
 

@@ -24,6 +24,7 @@ void count_native(NativeReason reason) {
 
 OffloadedStart::OffloadedStart(Operation& operation) {
   operation.counted = nullptr;
+  if (tracing()) traced_.emplace(operation.request);
   if (!counting()) return;
   const std::optional<WatchedStart> watched = offloaded_start(operation.request);
   if (!watched) return;
@@ -45,6 +46,7 @@ void OffloadedStart::end() {
 }
 
 void count_post(Operation& operation) {
+  if (!counting()) return;
   CallCount* call = CallCount::current();
   if (operation.persistent == nullptr && call != nullptr) operation.counted = &call->offloaded_on(*operation.comm);
   if (operation.counted == nullptr) return;

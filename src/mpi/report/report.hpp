@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "client/client.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/counting.hpp"
+#include "mpi/trace/traced_requests.hpp"
 #include "protocol/collective.hpp"
 
 namespace outrigger::mpi {
@@ -25,12 +27,14 @@ class OffloadedStart {
   OffloadedStart(const OffloadedStart&) = delete;
   OffloadedStart& operator=(const OffloadedStart&) = delete;
   ~OffloadedStart() {
+    if (traced_) trace_offloaded_start(*traced_);
     if (operation_ != nullptr) end();
   }
 
  private:
   void end();
 
+  std::optional<TracedStart> traced_;
   Operation* operation_ = nullptr;  // null: it is not counted
   std::uint64_t bytes_ = 0;
   std::int64_t began_ns_ = 0;

@@ -165,10 +165,15 @@ std::string report_path() {
   return std::string(variable(setting::kReport));
 }
 
+std::string trace_path() {
+  return std::string(variable(setting::kTrace));
+}
+
 Result<Config> read_config() {
   Config config;
   config.service_cpus = variable(setting::kServiceCpus);
   config.report = report_path();
+  config.trace = trace_path();
   config.transports = variable(setting::kTransports);
   for (const Status& status :
        {read_names(), read_number(setting::kServices, config.services),
@@ -210,6 +215,7 @@ std::uint64_t Config::digest() const {
   for (const AidRow& aid : kAids) mix(memory.*aid.on ? 1 : 0);
   mix(pretend_nodes);
   mix(report.empty() ? 0 : 1);
+  mix(trace.empty() ? 0 : 1);
   mix(measured_choice ? 1 : 0);
   mix(early_trials ? 1 : 0);
   for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));

@@ -25,6 +25,7 @@ struct Config {
   bool blocking = true;       // some blocking forms may be offloaded
   ReachSetting memory;
   std::string report;  // empty: none
+  std::string trace;   // likewise
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
   std::string daemon_path;
   std::uint32_t pretend_nodes = 1;
@@ -51,5 +52,7 @@ struct Config {
 [[nodiscard]] Result<Config> read_config();
 // Of the report, also where the rest of the configuration cannot be read. Empty: none was asked for.
 [[nodiscard]] std::string report_path();
+// The same of the trace.
+[[nodiscard]] std::string trace_path();
 
 }  // namespace outrigger::mpi

@@ -19,6 +19,7 @@
 #include "mpi/start/agreement.hpp"
 #include "mpi/start/find_services.hpp"
 #include "mpi/start/standing.hpp"
+#include "mpi/trace/trace_job.hpp"
 #include "mpi/types/datatype.hpp"
 
 namespace outrigger::mpi {
@@ -102,12 +103,18 @@ void report_natively(const Job& job, const std::string& because, MPI_Comm comm, 
   start_native_report(native);
 }
 
+// The trace of one. `together`: all ranks have the library.
+void trace_natively(const Job& job, const std::string& because, bool together) {
+  start_native_trace({job.world_rank, job.world_size, trace_path(), because, together});
+}
+
 // Those who have agreed to offload cannot, all for the same reason.
 std::string go_native(Job& job, const std::string& problem) {
   if (job.world_rank == 0) print("running natively: %s", problem.c_str());
   if (!job.config.report.empty()) {
     report_natively(job, problem, constants().comm_world, job.world_rank == 0);
   }
+  trace_natively(job, problem, true);
   job.client.reset();
   if (job.type_keyval != MPI_KEYVAL_INVALID) forget_datatypes(job);
   free_handles(job);
@@ -132,6 +139,7 @@ std::string try_to_start() {
   const Agreement agreement =
       agree_at_init(job->digest, config ? std::string() : config.error(), job->config.init_timeout_ms);
   if (!agreement.all) {
+    trace_natively(*job, agreement.reason, false);
     if (!agreement.speaks) return agreement.reason.empty() ? "another rank has said why" : agreement.reason;
     print("running natively: %s", agreement.reason.c_str());
     report_natively(*job, agreement.reason, constants().comm_null, true);
@@ -147,6 +155,7 @@ std::string try_to_start() {
   use_shared_heap(*job);
   describe(*job);
   start_report(*job);
+  start_trace(*job);
   if (!register_communicators(*job)) die("MPI gives out no communicator attribute");
   detail::current_job.store(job.release(), std::memory_order_release);
   return {};
@@ -169,6 +178,7 @@ void end_job() {
   note_open_phases();
   note_finalized();
   if (job == nullptr) {
+    end_trace();
     end_native_report();
     return end_counting_on_demand();
   }
@@ -177,6 +187,7 @@ void end_job() {
   static_cast<void>(job->client->fatal());  // a rank that never waits for long has not looked
   say_if_unprotected(*job);
   if (job->reporting) write_report(*job);
+  end_trace();
   end_counting_on_demand();
   keep_choices(*job);
   describe_wire(*job);

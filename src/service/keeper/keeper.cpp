@@ -50,7 +50,8 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
       services_(make_services(config_, ranks_, events_, starter, nodes_)),
       job_map_(config_, nodes_),
       job_end_(config_, ranks_, leader_),
-      counts_(config_.local_size) {
+      counts_(config_.local_size),
+      traces_(config_.local_size) {
   raise_descriptor_limit();
   events_.watch(stop_event_.get(), {Source::stop, 0});
   if (config_.leader_pid <= 0) return;
@@ -70,6 +71,7 @@ int Keeper::run() {
     if (phase_ != Phase::over) look_at_clock(Clock::now());
   }
   counts_.write();
+  traces_.write();
   services_->stop();
   return exit_status_;
 }
@@ -218,6 +220,11 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
     case ControlKind::left_dpu:
       return leaving_ ? leaving_->has_left(ranks_[local_rank]) : Status(Error{"it left a DPU that was not lost"});
     case ControlKind::counts: return counts_.take(ranks_[local_rank], std::move(message.fds()[0]));
+    case ControlKind::trace: {
+      const Status taken = traces_.take(ranks_[local_rank], std::move(message.fds()[0]));
+      if (taken) services_->show_trace(ranks_[local_rank]);
+      return taken;
+    }
     case ControlKind::region_drop: return services_->drop_region(ranks_[local_rank], message.body<RegionBody>());
     case ControlKind::job_map:
       return job_map_.pass_job_map(local_rank, message.body<SharedBytesBody>(), message.fds()[0], *services_);

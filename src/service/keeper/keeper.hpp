@@ -27,6 +27,7 @@
 #include "service/keeper/job_counts.hpp"
 #include "service/keeper/job_end.hpp"
 #include "service/keeper/job_map_exchange.hpp"
+#include "service/keeper/job_traces.hpp"
 #include "service/keeper/keeper_config.hpp"
 #include "service/keeper/leaving_dpu.hpp"
 #include "service/keeper/local_ranks.hpp"
@@ -100,6 +101,7 @@ class Keeper {
   JobMapExchange job_map_;
   JobEnd job_end_;
   JobCounts counts_;
+  JobTraces traces_;
 };
 
 }  // namespace outrigger::service

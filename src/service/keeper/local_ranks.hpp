@@ -63,6 +63,7 @@ struct LocalRank {
   UniqueFd segment_fd;
   Mapping segment;
   RankRegions regions;
+  UniqueFd trace_fd;                // for its service process, where there is to be a trace
   std::uint32_t sp = 0;             // the service process that serves it
   ServiceSet attached_by;           // those that have mapped, or reached, its memory
   std::uint32_t reach = kReachAll;  // of all of these

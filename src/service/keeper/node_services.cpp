@@ -236,6 +236,13 @@ void NodeServices::introduce_rank(std::uint32_t sp, const LocalRank& rank) {
     processes_.tell(sp, ControlKind::region_add, RegionBody{joined.world_rank, id, region.base, region.bytes},
                     std::span(&fd, 1));
   }
+  if (sp == rank.sp) show_trace(rank);
+}
+
+void NodeServices::show_trace(const LocalRank& rank) {
+  if (!rank.trace_fd.valid()) return;
+  const int fd = rank.trace_fd.get();
+  processes_.tell(rank.sp, ControlKind::trace, RankBody{rank.hello.world_rank, 0}, std::span(&fd, 1));
 }
 
 // The claims first: service processes without ranks leave their cores alone, and take their time to say farewell. The

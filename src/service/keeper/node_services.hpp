@@ -33,6 +33,7 @@ class NodeServices final : public Services {
   void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;
   [[nodiscard]] std::uint32_t times_started(std::uint32_t sp) const override { return processes_.times_started(sp); }
   [[nodiscard]] int doorbell(std::uint32_t sp) const override { return processes_.doorbell(sp); }
+  void show_trace(const LocalRank& rank) override;
 
  private:
   [[nodiscard]] Status take_regions() const override;

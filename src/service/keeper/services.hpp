@@ -60,6 +60,8 @@ class Services {
   // it takes no answer.
   [[nodiscard]] Status add_region(LocalRank& rank, RegionBody body, UniqueFd fd);
   [[nodiscard]] Status drop_region(LocalRank& rank, RegionBody body);
+  // The memory for its events goes to the service process that serves it, where that can map it.
+  virtual void show_trace(const LocalRank& /*rank*/) {}
   [[nodiscard]] Status region_added(std::uint32_t sp, LocalRank& rank, const RegionAddedBody& body);
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(places_.size()); }

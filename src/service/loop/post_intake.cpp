@@ -209,6 +209,7 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
   node_.courses().learn(operation.rank, operation.id.group, CourseNumber{body.course});
   courses_.posted(operation);
   if (pulse_ != nullptr) pulse_->taken(operation.id, operation.collective);
+  if (trace_ != nullptr) trace_->taken(operation);
   fail_at(operation.collective);
   engine_->post(std::move(operation));
 }

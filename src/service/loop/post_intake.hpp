@@ -18,6 +18,7 @@
 #include "service/loop/group_cache.hpp"
 #include "service/loop/pulse.hpp"
 #include "service/loop/slot_decoder.hpp"
+#include "service/loop/trace_log.hpp"
 
 namespace outrigger::service {
 
@@ -39,6 +40,8 @@ class PostIntake {
   void serve(WorldRank rank, SegmentView segment);
   // What it takes last is shown there. Must outlive this.
   void show_in(Pulse& pulse) { pulse_ = &pulse; }
+  // What it takes is noted there. Must outlive this.
+  void trace_in(TraceLog& trace) { trace_ = &trace; }
   // Segments are mirrors, and who posts is told of our sleep by a port.
   void set_mirrors() { mirrors_ = true; }
   // Before the first take(). `completes`: for what does not reach the engine. All must outlive this.
@@ -98,7 +101,8 @@ class PostIntake {
   std::optional<GroupCache> groups_;
   std::vector<ServedRank> served_;
   std::vector<Misbehaved> misbehaved_;
-  Pulse* pulse_ = nullptr;  // null: it is not shown
+  Pulse* pulse_ = nullptr;     // null: it is not shown
+  TraceLog* trace_ = nullptr;  // null: there is none
   bool mirrors_ = false;
   bool has_taken_ = false;
 };

@@ -100,6 +100,7 @@ void Wiring::handle(ControlMessage& message) {
     case ControlKind::job_map: return answer_job_map(message.body<SharedBytesBody>(), message.fds()[0]);
     case ControlKind::introduced: introduced_ = true; return start_engine_when_complete();
     case ControlKind::rank_left: return remove_rank(WorldRank{message.body<RankBody>().world_rank});
+    case ControlKind::trace: return tracing_.take(message.body<RankBody>(), message.fds()[0]);
     case ControlKind::region_add: return add_region(message.body<RegionBody>(), message.fds());
     case ControlKind::region_drop: {
       const auto body = message.body<RegionBody>();
@@ -224,6 +225,7 @@ void Wiring::remove_rank(WorldRank rank) {
   orphanage_.forget(rank);  // its segment is unmapped with it
   host_.drop_rank(rank);
   posts_.remove(rank);
+  tracing_.remove(rank);
 }
 
 // ---------------------------------------------------------------- remote ranks, from a DPU
@@ -422,7 +424,8 @@ void Wiring::start_engine_when_complete() {
     config.node_of_sp.assign(configuration_->sp_count, 0);
   }
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
-  engine_ = std::make_unique<engine::Engine>(std::move(config), whole_fabric());
+  engine_ = std::make_unique<engine::Engine>(std::move(config),
+                                             dpu_ ? whole_fabric() : tracing_.around(whole_fabric(), posts_));
   if (!dpu_) (void)::prctl(PR_SET_PDEATHSIG, 0);  // from here on it can go on without its keeper
   courses_.start(*engine_);
   posts_.start(*engine_, fabric_of_node(dpu_.get(), host_), configuration_->world_size);

@@ -25,6 +25,7 @@
 #include "service/loop/post_intake.hpp"
 #include "service/loop/pulse.hpp"
 #include "service/loop/sleeper.hpp"
+#include "service/loop/tracing.hpp"
 
 namespace outrigger::service {
 
@@ -99,6 +100,7 @@ class Wiring {
   std::optional<JobMap> job_map_;
   std::optional<fabric::ucx::ClusterFabric> cluster_;
   std::unique_ptr<fabric::dpu::MarksFirst> marks_first_;  // where this runs on a DPU
+  Tracing tracing_;
   std::unique_ptr<engine::Engine> engine_;
 };
 

@@ -1,0 +1,97 @@
+"""From what a job has written to the file that the user has asked for."""
+
+from __future__ import annotations
+
+import glob
+import time
+from pathlib import Path
+
+from outrigger.errors import UserError
+from outrigger.trace import timeline, trace_events
+from outrigger.trace.events import Part, read_parts
+
+_KEEPER_SECONDS = 3.0
+"""A keeper writes when its last rank has gone, which may be a moment after the launcher has heard of it."""
+_LOOK_SECONDS = 0.02
+
+
+def events_path(path: Path) -> Path:
+    """Where the library is to write."""
+    return path.with_name(path.name + ".events")
+
+
+def check_path(given: str) -> Path:
+    """Of --trace FILE."""
+    path = Path(given).absolute()
+    if not path.parent.is_dir():
+        raise UserError(f"--trace {given}: there is no directory {path.parent}")
+    if path.is_dir():
+        raise UserError(f"--trace {given}: that is a directory")
+    return path
+
+
+def _left(path: Path, of: str) -> list[Path]:
+    """What keepers, or ranks alone, have written where MPI_Finalize was not reached."""
+    events = events_path(path)
+    return [
+        Path(name) for name in sorted(glob.glob(f"{glob.escape(str(events))}.{of}-*")) if not name.endswith(".part")
+    ]
+
+
+def forget(path: Path) -> None:
+    """What an earlier job has left there must not be taken for this one's."""
+    for file in (path, events_path(path), *_left(path, "node"), *_left(path, "rank")):
+        if file.is_file():
+            file.unlink()
+
+
+def _read(file: Path) -> list[Part]:
+    try:
+        return read_parts(file.read_bytes(), str(file))
+    except OSError as error:
+        raise UserError(f"the trace {file} cannot be read: {error.strerror}") from error
+
+
+def _by_keepers(path: Path) -> list[Path]:
+    """Waits for those of all nodes, where they write to this directory."""
+    end = time.monotonic() + _KEEPER_SECONDS
+    nodes = 0
+    while time.monotonic() < end:
+        found = _left(path, "node")
+        if found and not nodes:
+            nodes = next((part.nodes for part in _read(found[0])), 1)
+        if nodes and len(found) >= nodes:
+            break
+        if not found and _left(path, "rank"):
+            break
+        time.sleep(_LOOK_SECONDS)
+    return _left(path, "node") + _left(path, "rank")
+
+
+def read_written(path: Path) -> list[Part]:
+    """What there is of a job that has ended. None: nothing was traced."""
+    events = events_path(path)
+    files = [events] if events.is_file() else _by_keepers(path)
+    return [part for file in files for part in _read(file)]
+
+
+def finish(path: Path) -> str:
+    """Makes the file, and says in a line what is in it."""
+    parts = read_written(path)
+    if not parts:
+        return f"there is no trace {path}: no rank has reached MPI_Init under the library, or all were killed there"
+    made = timeline.build(parts)
+    trace_events.write(made, path)
+    for file in (events_path(path), *_left(path, "node"), *_left(path, "rank")):
+        file.unlink(missing_ok=True)
+    return describe(made, path)
+
+
+def describe(made: timeline.Timeline, path: Path) -> str:
+    """In a line."""
+    about = made.about
+    ranks, traced = about["ranks"], about["traced_ranks"]
+    whose = f"{ranks} ranks" if traced == ranks else f"{traced} of {ranks} ranks"
+    text = f"trace of {whose} in {path}: open it in ui.perfetto.dev, or draw it with outrigger replay {path.name}"
+    dropped = about["dropped_events"] + about["dropped_service_events"]
+    return f"{text}; {dropped} events did not fit, the last ones" if dropped else text

@@ -1,0 +1,66 @@
+"""`outrigger replay`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outrigger.errors import UserError
+from outrigger.terminal import note
+from outrigger.trace import draw, events, timeline, trace_events
+
+_PICTURES = (".png", ".svg", ".pdf")
+
+
+def parse_ranks(text: str) -> frozenset[int]:
+    """0-3,8"""
+    ranks: set[int] = set()
+    for word in text.split(","):
+        first, dash, last = word.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UserError(f"--ranks {text}: '{word}' is neither a rank nor a range of them; write 0-3,8")
+        ranks.update(range(int(first), int(last or first) + 1))
+    return frozenset(ranks)
+
+
+def read(path: Path) -> timeline.Timeline:
+    """A trace, or events that the library has written without `outrigger run`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    if data.startswith(events.MAGIC):
+        return timeline.build(events.read_parts(data, str(path)))
+    return trace_events.parse(data, str(path))
+
+
+def replay(
+    written: Annotated[Path, typer.Argument(metavar="FILE", help="What run --trace FILE has written.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE.png", show_default="beside FILE, as PNG",
+            help="A picture (.png, .svg, .pdf), or a trace for Perfetto (.json, .json.gz) of events that the library "
+            "has written without outrigger run.",
+        ),
+    ] = None,
+    begin_ms: Annotated[float | None, typer.Option("--from", metavar="MS", help="Draw from here on.")] = None,
+    end_ms: Annotated[float | None, typer.Option("--to", metavar="MS", help="Draw up to here.")] = None,
+    ranks: Annotated[
+        str | None,
+        typer.Option("--ranks", metavar="LIST", help="Of these ranks, like 0-3,8.", show_default="the first 16"),
+    ] = None,
+) -> None:  # fmt: skip
+    """Draw a trace: what ranks and service processes did and when."""
+    made = read(written)
+    target = output or written.with_name(written.name.removesuffix(".gz").removesuffix(".json") + ".png")
+    if target.suffix in (".json", ".gz"):
+        trace_events.write(made, target)
+    elif target.suffix in _PICTURES:
+        chosen = draw.Selection(begin_ms, end_ms, None if ranks is None else parse_ranks(ranks))
+        draw.save(made, target, chosen)
+    else:
+        raise UserError(f"-o {target}: a picture ends in {', '.join(_PICTURES)}, a trace in .json or .json.gz")
+    note(f"{target} is written")

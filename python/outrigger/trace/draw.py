@@ -1,0 +1,249 @@
+"""A timeline as a picture."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outrigger.errors import UserError
+from outrigger.trace.timeline import Lane, Mark, Slice, Timeline
+
+INK, BAND, GRID = "#22262b", "#f3f5f7", "#dfe3e7"
+WORK, POST, WAIT, BLOCKING = "#a9cfa4", "#22262b", "#e0805c", "#b5657f"
+MOVE, REDUCE, FLIGHT, LATE = "#2a7f8e", "#7b5ea7", "#7fbac4", "#c62828"
+MOST_LANES = 16
+"""Ranks in a picture, unless it is said which."""
+_BUSY, _FLIGHTS, _FLIGHTS_HEIGHT = (0.06, 0.46), 0.58, 0.36
+_MOST_ROWS = 8
+"""Operations or moves of a lane beside each other; further ones lie on these."""
+_MOST_ARROWS = 400
+_MOST_MILLISECONDS = 10_000
+_NARROWEST = 0.0006
+"""Of the width of the picture: what is shorter is drawn so wide, or nobody would see it."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is drawn."""
+
+    begin_ms: float | None = None
+    end_ms: float | None = None
+    ranks: frozenset[int] | None = None
+
+
+@dataclass(frozen=True)
+class _View:
+    """The times and lanes of a picture. Milliseconds."""
+
+    begin: float
+    end: float
+    lanes: tuple[Lane, ...]
+    left_out: int
+
+    @property
+    def width(self) -> float:
+        return self.end - self.begin
+
+    def shows(self, begin_ns: int, end_ns: int) -> bool:
+        return end_ns / 1e6 >= self.begin and begin_ns / 1e6 <= self.end
+
+
+def _view(timeline: Timeline, selection: Selection) -> _View:
+    ranks = [lane for lane in timeline.lanes if lane.kind == "rank"]
+    if selection.ranks is None:
+        shown = ranks[:MOST_LANES]
+    else:
+        shown = [lane for lane in ranks if lane.number in selection.ranks]
+    if not shown:
+        raise UserError(f"--ranks: none of them is in the trace, which has {len(ranks)}, from {ranks[0].number} on")
+    nodes = {lane.node for lane in shown}
+    services = [lane for lane in timeline.lanes if lane.kind == "service" and lane.node in nodes]
+    lanes = tuple(lane for node in sorted(nodes) for lane in (*shown, *services) if lane.node == node)
+    there = [one for one in timeline.slices if one.lane in lanes]
+    if not there:
+        raise UserError("there is nothing to draw: these ranks have called no collectives")
+    first = min(one.begin for one in there) / 1e6
+    last = max(one.end for one in there) / 1e6
+    begin = first if selection.begin_ms is None else selection.begin_ms
+    end = last if selection.end_ms is None else selection.end_ms
+    if end <= begin or begin > last or end < first:
+        raise UserError(
+            f"--from, --to: there is nothing from {begin:g} to {end:g} ms; the trace has {first:.3f} to {last:.3f}"
+        )
+    return _View(begin, end, lanes, len(ranks) - len(shown))
+
+
+def _rows(slices: Sequence[Slice]) -> list[int]:
+    """A row for each such that those of a row do not overlap; beyond the most they share."""
+    ends: list[int] = []
+    rows = []
+    for one in slices:
+        row = next((row for row, end in enumerate(ends) if end <= one.begin), len(ends))
+        ends[row:] = [one.end, *ends[row + 1 :]]
+        rows.append(row % _MOST_ROWS)
+    return rows
+
+
+def _bars(axis: Any, view: _View, slices: Iterable[Slice], place: tuple[float, float], color: str, **more: Any) -> None:
+    """Of one colour at one height."""
+    least = _NARROWEST * view.width
+    spans = [(one.begin / 1e6, max((one.end - one.begin) / 1e6, least)) for one in slices]
+    if spans:
+        axis.broken_barh(spans, place, facecolor=color, linewidth=0, **more)
+
+
+def _color(one: Slice) -> str:
+    if one.kind == "completion":
+        return WAIT
+    return POST if "request" in one.args or one.name.endswith("_init") else BLOCKING
+
+
+def _draw_rank(axis: Any, view: _View, top: float, slices: Sequence[Slice], timeline_end: float) -> None:
+    """Calls over the work between them."""
+    low, height = _BUSY
+    begin = max(view.begin, 0.0)
+    end = min(view.end, timeline_end)
+    if end > begin:
+        axis.broken_barh([(begin, end - begin)], (top + low, height), facecolor=WORK, linewidth=0)
+    for color in (BLOCKING, WAIT, POST):
+        _bars(axis, view, [one for one in slices if _color(one) == color], (top + low, height), color)
+
+
+def _draw_flights(axis: Any, view: _View, top: float, flights: Sequence[Slice], *, arrows: bool) -> None:
+    """From the post to what has collected it."""
+    rows = _rows(flights)
+    pitch = _FLIGHTS_HEIGHT / max(3, max(rows, default=0) + 1)
+    for one, row in zip(flights, rows, strict=True):
+        y = top + _FLIGHTS + (row + 0.5) * pitch
+        if not arrows:
+            axis.plot([one.begin / 1e6, one.end / 1e6], [y, y], color=FLIGHT, linewidth=1.6, solid_capstyle="butt")
+            continue
+        axis.annotate(
+            "", (one.end / 1e6, y), (one.begin / 1e6, y), annotation_clip=True,
+            arrowprops={"arrowstyle": "-|>,head_width=0.16,head_length=0.32", "color": FLIGHT, "linewidth": 1.3,
+                        "shrinkA": 0, "shrinkB": 0},
+        )  # fmt: skip
+
+
+def _draw_service(axis: Any, view: _View, top: float, slices: Sequence[Slice]) -> None:
+    """Moves, beside each other where several are under way, over the operations."""
+    _bars(axis, view, [one for one in slices if one.kind == "operation"], (top + 0.06, 0.84), "#d6e8eb")
+    moves = [one for one in slices if one.kind != "operation"]
+    rows = _rows(moves)
+    pitch = 0.76 / max(2, max(rows, default=0) + 1)
+    for kind, color in (("move", MOVE), ("reduce", REDUCE)):
+        for row in range(_MOST_ROWS):
+            here = [one for one, its in zip(moves, rows, strict=True) if its == row and one.kind == kind]
+            _bars(axis, view, here, (top + 0.1 + row * pitch, 0.86 * pitch), color)
+
+
+def _draw_marks(axis: Any, marks: Iterable[Mark], top_of: dict[Lane, int]) -> None:
+    points = [
+        (mark.at / 1e6, top_of[mark.lane] + 0.02) for mark in marks if mark.kind == "late" and mark.lane in top_of
+    ]
+    if points:
+        axis.plot(
+            *zip(*points, strict=True), linestyle="", marker="v", markersize=5, color=LATE, clip_on=True, zorder=5
+        )
+
+
+def _flights_of(timeline: Timeline, view: _View) -> dict[Lane, list[Slice]]:
+    """Of each rank: from the call to the end of what has collected it."""
+    flights: dict[Lane, list[Slice]] = defaultdict(list)
+    for flow in timeline.flows:
+        end = flow.completion or flow.operation
+        if end is not None and "request" in flow.call.args and view.shows(flow.call.begin, end.end):
+            flights[flow.call.lane].append(Slice(flow.call.lane, "flight", flow.call.name, flow.call.begin, end.end))
+    for ones in flights.values():
+        ones.sort(key=lambda one: one.begin)
+    return flights
+
+
+def _legend(view: _View) -> list[Any]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Patch(color=WORK, label="the program's own work"),
+        Patch(color=POST, label="starting a collective"),
+        Patch(color=WAIT, label="waiting or testing"),
+        Patch(color=BLOCKING, label="a blocking collective"),
+        Line2D([], [], color=FLIGHT, marker=">", markersize=5, linewidth=1.3, label="from the start to its data"),
+        Line2D([], [], color=LATE, marker="v", linestyle="", markersize=5, label="last to come, by 0.1 ms and more"),
+    ]
+    if any(lane.kind == "service" for lane in view.lanes):
+        handles += [
+            Patch(color="#d6e8eb", label="a service process has operations"),
+            Patch(color=MOVE, label="... moves a block"),
+            Patch(color=REDUCE, label="... reduces"),
+        ]
+    return handles
+
+
+def _heading(timeline: Timeline, view: _View) -> str:
+    about = timeline.about
+    nodes = f" on {about['nodes']} nodes" if about.get("nodes", 1) > 1 else ""
+    text = f"{about.get('ranks', '?')} ranks{nodes}, {about.get('mpi', '?')}"
+    if about.get("native_because"):
+        text += f"; native: {about['native_because']}"
+    if view.left_out:
+        text += f"; {view.left_out} ranks are not shown (--ranks)"
+    return text
+
+
+def _draw(axis: Any, timeline: Timeline, view: _View) -> None:
+    slices: dict[Lane, list[Slice]] = defaultdict(list)
+    for one in timeline.slices:
+        if view.shows(one.begin, one.end):
+            slices[one.lane].append(one)
+    flights = _flights_of(timeline, view)
+    arrows = sum(len(flights[lane]) for lane in view.lanes) <= _MOST_ARROWS
+    ends = timeline.about.get("ended_us", {})
+    top_of = {lane: top for top, lane in enumerate(view.lanes)}
+    for lane, top in top_of.items():
+        axis.axhspan(top, top + 1, color=BAND if top % 2 == 0 else "white", linewidth=0)
+        if lane.kind == "service":
+            _draw_service(axis, view, top, slices[lane])
+            continue
+        last = max((one.end for one in slices[lane]), default=0) / 1e6
+        _draw_rank(axis, view, top, slices[lane], ends.get(str(lane.number), last * 1e3) / 1e3)
+        _draw_flights(axis, view, top, flights[lane], arrows=arrows)
+    _draw_marks(axis, [mark for mark in timeline.marks if view.shows(mark.at, mark.at)], top_of)
+
+
+def save(timeline: Timeline, path: Path, selection: Selection) -> None:
+    """Draws it into a picture, of a format that the name's ending says."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    view = _view(timeline, selection)
+    figure, axis = pyplot.subplots(figsize=(13, 1.9 + 0.62 * len(view.lanes)), layout="constrained")
+    _draw(axis, timeline, view)
+    in_seconds = view.width > _MOST_MILLISECONDS
+    axis.set_xlim(view.begin, view.end)
+    axis.set_ylim(len(view.lanes), -0.12)
+    middles = [top + (0.29 if lane.kind == "rank" else 0.5) for top, lane in enumerate(view.lanes)]
+    axis.set_yticks(middles, [lane.title for lane in view.lanes])
+    axis.set_xlabel("seconds since MPI_Init" if in_seconds else "milliseconds since MPI_Init", fontsize=9, color=INK)
+    if in_seconds:
+        axis.xaxis.set_major_formatter(lambda ms, _: f"{ms / 1000:g}")
+    axis.tick_params(colors=INK, labelsize=8, length=0)
+    axis.grid(axis="x", color=GRID, linewidth=0.6)
+    axis.set_axisbelow(False)
+    for side in ("top", "right", "left"):
+        axis.spines[side].set_visible(False)
+    axis.set_title(_heading(timeline, view), loc="left", fontsize=11, color=INK, pad=8)
+    figure.legend(
+        handles=_legend(view), loc="outside lower left", ncols=5, frameon=False, fontsize=8, labelcolor=INK
+    )  # fmt: skip
+    try:
+        figure.savefig(path, dpi=150, facecolor="white")
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be written: {error}") from error
+    finally:
+        pyplot.close(figure)

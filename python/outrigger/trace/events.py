@@ -1,0 +1,221 @@
+"""The events that ranks and service processes have written: binary parts, one of each rank (src/trace/snapshot.hpp)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from outrigger.errors import UserError
+
+MAGIC = b"OUTRTRC1"
+VERSION = 1
+NO_SEQUENCE = 2**64 - 1
+NO_SERVICE = 2**32 - 1
+OFFLOADED = 255
+_HEADER = struct.Struct("<8s4I5Q")
+_ABOUT = struct.Struct("<5Ii2q3q3q64s256s")
+_COMMUNICATOR = struct.Struct("<2Q2I64s")
+_EVENT = struct.Struct("<2q5QBBHI")
+_LATE_BITS = 24
+_NAMES_LIMIT = 1 << 20
+
+
+class Kind(IntEnum):
+    """Of an event."""
+
+    CALL = 1
+    COMPLETION = 2
+    COLLECTED = 3
+    TAKEN = 4
+    MOVE = 5
+    REDUCE = 6
+    ENDED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One, with the fields of trace/event.hpp. Nanoseconds of the rank's own clock."""
+
+    kind: Kind
+    began: int
+    ended: int
+    bytes: int
+    group: tuple[int, int]
+    sequence: int | None
+    subject: int
+    detail: int
+    name: int
+    number: int
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Of a move: from which world rank to which."""
+        return self.subject >> 32, self.subject & (2**32 - 1)
+
+    @property
+    def status(self) -> int:
+        """Of an operation that has ended."""
+        return self.number >> _LATE_BITS
+
+    @property
+    def late(self) -> int:
+        """Of an operation that has ended: peers that were ready before the rank."""
+        return self.number & ((1 << _LATE_BITS) - 1)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What to add to a time of a rank's clock for that of world rank 0, where it was measured."""
+
+    at: int
+    offset: int
+    error: int
+
+    @property
+    def known(self) -> bool:
+        """Whether it was measured."""
+        return self.error >= 0
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """What a group's id stands for."""
+
+    size: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one rank, and its service process for it, have written."""
+
+    rank: int
+    ranks: int
+    node: int
+    nodes: int
+    service: int | None
+    cpu: int
+    started: int
+    ended: int | None
+    clocks: tuple[Clock, ...]
+    mpi: str
+    native_because: str
+    names: dict[str, dict[int, str]] = field(repr=False)
+    communicators: dict[tuple[int, int], Communicator] = field(repr=False)
+    events: list[Event] = field(repr=False)
+    service_events: list[Event] = field(repr=False)
+    dropped: int
+    service_dropped: int
+
+    def name(self, kind: str, number: int) -> str:
+        """What a number of an event means."""
+        return self.names.get(kind, {}).get(number, f"{kind} {number}")
+
+    def reference(self, time: int) -> int:
+        """A time of this rank's clock on that of world rank 0: the offset drifts evenly between two measurements."""
+        known = [clock for clock in self.clocks if clock.known]
+        if not known:
+            return time
+        first, last = known[0], known[-1]
+        if last.at <= first.at:
+            return time + first.offset
+        share = (time - first.at) / (last.at - first.at)
+        return time + first.offset + round(share * (last.offset - first.offset))
+
+    @property
+    def clock_error(self) -> int | None:
+        """How wrong that may be, in nanoseconds. None: it is not known."""
+        known = [clock.error for clock in self.clocks if clock.known]
+        return max(known) if known else None
+
+
+class _Reader:
+    """Bytes from the front on, each of which must be there."""
+
+    def __init__(self, data: bytes, what: str) -> None:
+        self._data = data
+        self._what = what
+        self._at = 0
+
+    def more(self) -> bool:
+        return self._at < len(self._data)
+
+    def bad(self, why: str) -> UserError:
+        return UserError(f"{self._what} is no trace of Outrigger: {why}")
+
+    def take(self, count: int) -> bytes:
+        if count > len(self._data) - self._at:
+            raise self.bad("it ends too soon")
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+
+_KINDS = {int(kind): kind for kind in Kind}
+
+
+def _text(raw: bytes) -> str:
+    return raw.split(b"\0", 1)[0].decode(errors="replace")
+
+
+def _names(raw: bytes) -> dict[str, dict[int, str]]:
+    names: dict[str, dict[int, str]] = {}
+    for line in raw.decode(errors="replace").splitlines():
+        kind, _, rest = line.partition(" ")
+        number, _, name = rest.partition(" ")
+        if number.isdecimal() and len(number) < 6:
+            names.setdefault(kind, {})[int(number)] = name
+    return names
+
+
+def _events(raw: bytes) -> list[Event]:
+    """Those that can be: others may have been under way when their process ended."""
+    found = []
+    for began, ended, size, high, low, sequence, subject, kind, detail, name, number in _EVENT.iter_unpack(raw):
+        if kind not in _KINDS or not 0 <= began <= ended:
+            continue
+        known = None if sequence == NO_SEQUENCE else sequence
+        found.append(Event(_KINDS[kind], began, ended, size, (high, low), known, subject, detail, name, number))
+    return found
+
+
+def _communicators(raw: bytes) -> dict[tuple[int, int], Communicator]:
+    return {
+        (high, low): Communicator(size, _text(name) or "(unnamed)")
+        for high, low, size, _, name in _COMMUNICATOR.iter_unpack(raw)
+    }
+
+
+def _read_part(reader: _Reader) -> Part:
+    magic, version, header_bytes, event_bytes, communicators, names, events, dropped, serviced, service_dropped = (
+        _HEADER.unpack(reader.take(_HEADER.size))
+    )
+    if magic != MAGIC:
+        raise reader.bad("a part of it begins with something else")
+    if version != VERSION:
+        raise reader.bad(f"it has version {version}, this command reads version {VERSION}")
+    if header_bytes != _HEADER.size + _ABOUT.size or event_bytes != _EVENT.size or names > _NAMES_LIMIT:
+        raise reader.bad("its parts have other sizes than they must")
+    about = _ABOUT.unpack(reader.take(_ABOUT.size))
+    rank, ranks, node, nodes, service, cpu, started, ended, *clocks, mpi, because = about
+    if rank >= ranks:
+        raise reader.bad(f"it has a rank {rank} of {ranks}")
+    return Part(
+        rank, ranks, node, nodes, None if service == NO_SERVICE else service, cpu, started, ended or None,
+        (Clock(*clocks[:3]), Clock(*clocks[3:])), _text(mpi), _text(because),
+        names=_names(reader.take(names)),
+        communicators=_communicators(reader.take(communicators * _COMMUNICATOR.size)),
+        events=_events(reader.take(events * _EVENT.size)),
+        service_events=_events(reader.take(serviced * _EVENT.size)),
+        dropped=dropped,
+        service_dropped=service_dropped,
+    )  # fmt: skip
+
+
+def read_parts(data: bytes, what: str) -> list[Part]:
+    """The parts of a file; `what` is named where it is none."""
+    reader = _Reader(data, what)
+    parts = []
+    while reader.more():
+        parts.append(_read_part(reader))
+    return parts

@@ -1,0 +1,317 @@
+"""A job's events as a timeline: on one clock, with what belongs together joined."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from outrigger.trace.events import OFFLOADED, Event, Kind, Part
+
+LATE_NS = 100_000
+"""From here on it is marked which rank the others have waited for."""
+_NO_COMMUNICATOR = ((0, 0), (0, 1))  # "(other communicators)" and "(groups of one rank)"
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A rank or a service process."""
+
+    kind: str
+    """rank or service"""
+    number: int
+    node: int
+    cpu: int = -1
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"rank {self.number}" if self.kind == "rank" else f"service {self.number} of node {self.node}"
+
+
+@dataclass
+class Slice:
+    """Something that took a while. Nanoseconds since the job's first rank was through MPI_Init."""
+
+    lane: Lane
+    kind: str
+    """call, completion, operation, move or reduce"""
+    name: str
+    begin: int
+    end: int
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened."""
+
+    lane: Lane
+    kind: str
+    """late or peers_ready"""
+    name: str
+    at: int
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Flow:
+    """From the call that has posted a collective, by what service processes did for it, to what has collected it."""
+
+    call: Slice
+    operation: Slice | None = None
+    completion: Slice | None = None
+
+
+@dataclass
+class Timeline:
+    """All of it."""
+
+    about: dict[str, Any]
+    lanes: list[Lane]
+    slices: list[Slice]
+    marks: list[Mark]
+    flows: list[Flow]
+
+
+@dataclass
+class _Built:
+    """One rank's."""
+
+    part: Part
+    lane: Lane
+    service: Lane | None
+    calls: list[Slice] = field(default_factory=list)
+    completions: list[Slice] = field(default_factory=list)
+    serviced: list[Slice] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    flows: list[Flow] = field(default_factory=list)
+    instances: list[tuple[tuple[Any, ...], int, Slice]] = field(default_factory=list)
+    """Which collective of which group each call was: key, size of the group, call."""
+
+
+class _Builder:
+    """Makes the slices of one part."""
+
+    def __init__(self, part: Part, zero: int) -> None:
+        service = None if part.service is None else Lane("service", part.service, part.node, part.cpu)
+        self._part = part
+        self._zero = zero
+        self._built = _Built(part, Lane("rank", part.rank, part.node), service)
+        self._flow_of: dict[int, Flow] = {}
+        self._flows_of_operation: dict[tuple[tuple[int, int], int], Flow] = {}
+        self._native_calls: dict[tuple[int, int], int] = defaultdict(int)
+        self._last_completion: Slice | None = None
+
+    def _at(self, time: int) -> int:
+        return self._part.reference(time) - self._zero
+
+    def _slice(self, lane: Lane, kind: str, name: str, event: Event, args: dict[str, Any]) -> Slice:
+        return Slice(lane, kind, name, self._at(event.began), self._at(event.ended), args)
+
+    def _communicator(self, group: tuple[int, int]) -> dict[str, Any]:
+        known = self._part.communicators.get(group)
+        found: dict[str, Any] = {"group": f"{group[0]:016x}{group[1]:016x}"}
+        if known is not None:
+            found |= {"communicator": known.name, "size": known.size}
+        return found
+
+    def _call(self, event: Event) -> None:
+        part = self._part
+        name = part.name("call", event.name)
+        offloaded = event.detail == OFFLOADED
+        args: dict[str, Any] = {"bytes": event.bytes, **self._communicator(event.group), "offloaded": offloaded}
+        if offloaded:
+            args |= {"algorithm": part.name("algorithm", event.number), "operation": event.sequence}
+        else:
+            args["native"] = part.name("reason", event.detail)
+        starts = event.subject and name.endswith("_init")  # the name that its kind has; this is a start
+        if event.subject:
+            args["request"] = event.subject
+        call = self._slice(self._built.lane, "call", f"MPI_Start: {name}" if starts else name, event, args)
+        self._built.calls.append(call)
+        self._join(event, call, counted=not name.endswith("_init"))
+
+    def _join(self, event: Event, call: Slice, *, counted: bool) -> None:
+        """Native calls of one communicator come in the same order on all ranks, but for starts."""
+        flow = Flow(call)
+        if event.subject:
+            self._flow_of[event.subject] = flow
+        if event.sequence is not None:
+            self._flows_of_operation[event.group, event.sequence] = flow
+        if event.subject or event.sequence is not None:
+            self._built.flows.append(flow)
+        size = call.args.get("size", 0)
+        if event.group in _NO_COMMUNICATOR or size < 2:
+            return
+        if event.sequence is not None:
+            self._built.instances.append(((event.group, event.sequence), size, call))
+        elif counted:
+            number = self._native_calls[event.group]
+            self._native_calls[event.group] += 1
+            self._built.instances.append(((event.group, "native", number), size, call))
+
+    def _completion(self, event: Event) -> None:
+        args: dict[str, Any] = {"requests": event.number, "collected": []}
+        if event.bytes:
+            args["tests_before"] = event.bytes
+        completion = self._slice(self._built.lane, "completion", self._part.name("completion", event.name), event, args)
+        self._built.completions.append(completion)
+        self._last_completion = completion
+        self._collect(event)
+
+    def _collect(self, event: Event) -> None:
+        """Also further ones of the same completion call, which come behind it."""
+        if not event.subject or self._last_completion is None:
+            return
+        self._last_completion.args["collected"].append(event.subject)
+        flow = self._flow_of.get(event.subject)
+        if flow is not None:
+            flow.completion = self._last_completion
+
+    def _operations(self, lane: Lane) -> None:
+        """From when the service process has taken one until it has ended; without an end, until the trace's."""
+        ended = {(e.group, e.sequence): e for e in self._part.service_events if e.kind is Kind.ENDED}
+        last = max((e.ended for e in self._part.service_events), default=0)
+        for event in self._part.service_events:
+            if event.kind is not Kind.TAKEN:
+                continue
+            end = ended.get((event.group, event.sequence))
+            args: dict[str, Any] = {
+                "rank": self._part.rank, "operation": event.sequence, **self._communicator(event.group),
+                "algorithm": self._part.name("algorithm", event.number),
+            }  # fmt: skip
+            args |= {"ended": False} if end is None else {"peers_ready": end.late}
+            if end is not None and end.status:
+                args["status"] = end.status
+            began = self._at(event.began)
+            until = max(began, self._at(last if end is None else end.ended))
+            name = f"{self._part.name('collective', event.name)} of rank {self._part.rank}"
+            operation = Slice(lane, "operation", name, began, until, args)
+            self._built.serviced.append(operation)
+            flow = self._flows_of_operation.get((event.group, event.sequence or 0))
+            if flow is not None and flow.operation is None:
+                flow.operation = operation
+            if end is not None and end.late:
+                text = f"rank {self._part.rank} comes late: {end.late} peers were ready"
+                mark = {"rank": self._part.rank, "peers_ready": end.late}
+                self._built.marks.append(Mark(lane, "peers_ready", text, began, mark))
+
+    def _moves(self, lane: Lane) -> None:
+        for event in self._part.service_events:
+            if event.kind is Kind.MOVE:
+                source, to = event.pair
+                args: dict[str, Any] = {"from": source, "to": to, "bytes": event.bytes,
+                                        "reach": self._part.name("reach", event.detail)}  # fmt: skip
+                name = f"{source} → {to}"
+            elif event.kind is Kind.REDUCE:
+                args = {"to": event.subject, "bytes": event.bytes, "operands": event.number}
+                name = f"reduce for {event.subject}"
+            else:
+                continue
+            if event.sequence is not None:
+                args |= {"operation": event.sequence, **self._communicator(event.group)}
+            kind = "move" if event.kind is Kind.MOVE else "reduce"
+            self._built.serviced.append(self._slice(lane, kind, name, event, args))
+
+    def build(self) -> _Built:
+        """The whole."""
+        for event in self._part.events:
+            if event.kind is Kind.CALL:
+                self._call(event)
+            elif event.kind is Kind.COMPLETION:
+                self._completion(event)
+            elif event.kind is Kind.COLLECTED:
+                self._collect(event)
+        if self._built.service is not None:
+            self._operations(self._built.service)
+            self._moves(self._built.service)
+        _note_hidden(self._built)
+        return self._built
+
+
+def _merged(slices: Iterable[Slice]) -> list[tuple[int, int]]:
+    """Spans of time that do not overlap."""
+    spans: list[tuple[int, int]] = []
+    for one in sorted(slices, key=lambda s: s.begin):
+        if spans and one.begin <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], one.end))
+        else:
+            spans.append((one.begin, one.end))
+    return spans
+
+
+def _overlap(spans: Sequence[tuple[int, int]], begin: int, end: int) -> int:
+    """How much of a time lies in any of the spans."""
+    total = 0
+    at = max(0, bisect_left(spans, (begin, begin)) - 1)
+    for low, high in spans[at:]:
+        if low >= end:
+            break
+        total += max(0, min(high, end) - max(low, begin))
+    return total
+
+
+def _note_hidden(built: _Built) -> None:
+    """How long the rank has done something else while an operation of its was under way."""
+    in_mpi = _merged([*built.calls, *built.completions])
+    for one in built.serviced:
+        if one.kind == "operation":
+            one.args["hidden_us"] = (one.end - one.begin - _overlap(in_mpi, one.begin, one.end)) / 1000
+
+
+def _note_late(built: Sequence[_Built]) -> list[Mark]:
+    """Who has come how long after the first of a collective; whoever is last by far is marked."""
+    calls: dict[tuple[Any, ...], list[Slice]] = defaultdict(list)
+    sizes: dict[tuple[Any, ...], int] = {}
+    for one in built:
+        for key, size, call in one.instances:
+            calls[key].append(call)
+            sizes[key] = size
+    marks = []
+    for key, same in calls.items():
+        if len(same) != sizes[key]:
+            continue
+        first = min(call.begin for call in same)
+        for call in same:
+            call.args["after_first_us"] = (call.begin - first) / 1000
+        last = max(same, key=lambda call: call.begin)
+        if last.begin - first >= LATE_NS:
+            last.args["late"] = True
+            text = f"{last.lane.title} is last, {(last.begin - first) / 1e6:.3f} ms after the first"
+            marks.append(Mark(last.lane, "late", text, last.begin, {"after_first_us": (last.begin - first) / 1000}))
+    return marks
+
+
+def _about(parts: Sequence[Part], zero: int) -> dict[str, Any]:
+    first = parts[0]
+    errors = [part.clock_error for part in parts if part.nodes > 1]
+    ends = {part.rank: (part.reference(part.ended) - zero) / 1000 for part in parts if part.ended is not None}
+    return {
+        "mpi": first.mpi,
+        "ranks": first.ranks,
+        "nodes": first.nodes,
+        "traced_ranks": len(parts),
+        "native_because": first.native_because,
+        "dropped_events": sum(part.dropped for part in parts),
+        "dropped_service_events": sum(part.service_dropped for part in parts),
+        "clock_error_us": None if None in errors else max((e for e in errors if e is not None), default=0) / 1000,
+        "ended_us": {str(rank): end for rank, end in sorted(ends.items())},
+    }
+
+
+def build(parts: Sequence[Part]) -> Timeline:
+    """From the parts of a job, of one at least, in any order."""
+    parts = sorted(parts, key=lambda part: part.rank)
+    zero = min(part.reference(part.started) for part in parts)
+    built = [_Builder(part, zero).build() for part in parts]
+    services = {one.service for one in built if one.service is not None}
+    lanes = [one.lane for one in built]
+    lanes += sorted(services, key=lambda lane: (lane.node, lane.number))
+    slices = [s for one in built for s in (*one.calls, *one.completions, *one.serviced)]
+    slices.sort(key=lambda s: (s.begin, -s.end))
+    marks = [mark for one in built for mark in one.marks] + _note_late(built)
+    flows = [flow for one in built for flow in one.flows if flow.operation is not None or flow.completion is not None]
+    return Timeline(_about(parts, zero), lanes, slices, sorted(marks, key=lambda m: m.at), flows)

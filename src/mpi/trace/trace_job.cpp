@@ -1,0 +1,107 @@
+#include "mpi/trace/trace_job.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "mpi/native/constants.hpp"
+#include "mpi/native/message.hpp"
+#include "mpi/report/counting.hpp"
+#include "mpi/report/native_communicators.hpp"
+#include "mpi/report/writing.hpp"
+#include "mpi/start/job.hpp"
+#include "mpi/start/patience.hpp"
+#include "mpi/start/world_exchange.hpp"
+#include "mpi/trace/clocks.hpp"
+#include "mpi/trace/gathering.hpp"
+#include "mpi/trace/tracing.hpp"
+#include "trace/snapshot.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+// For the service process to have the memory, which it gets by way of the keeper; else its first events are missing.
+constexpr std::chrono::milliseconds kForTheService{1000};
+
+constinit bool traces_together = false;
+
+trace::About about_rank(std::uint32_t rank, std::uint32_t size) {
+  trace::About about;
+  about.world_rank = rank;
+  about.world_size = size;
+  report::set_text(about.mpi, constants().mpi_name);
+  return about;
+}
+
+bool is_shared() {
+  return trace_memory().header().shared.load(std::memory_order_acquire) != 0;
+}
+
+// All ranks trace or none does: what follows in MPI_Finalize is collective.
+bool start_together(const trace::About& about, const std::string& path) {
+  const bool in_native_job = about.service == trace::kNoService;
+  const bool mine = (!in_native_job || register_native_communicators()) && start_tracing(about, absolute_path(path));
+  const auto all = gather_from_all(static_cast<std::uint8_t>(mine ? 1 : 0), about.world_size);
+  traces_together = std::ranges::all_of(all, [](std::uint8_t one) { return one != 0; });
+  if (mine && !traces_together) stop_tracing();
+  return traces_together;
+}
+
+void write_alone() {
+  const trace::Header& header = trace_memory().header();
+  const std::string path = report::text_in(header.path) + ".rank-" + std::to_string(header.about.world_rank);
+  const Status written = trace::write_parts(path, {trace::snapshot(trace_memory())});
+  if (!written) print("the trace could not be written to %s: %s", path.c_str(), written.error().c_str());
+}
+
+}  // namespace
+
+void start_trace(Job& job) {
+  if (job.config.trace.empty()) return;
+  trace::About about = about_rank(job.world_rank, job.world_size);
+  about.node = job.node;
+  about.nodes = job.nodes;
+  about.service = job.client->welcome().sp;
+  about.service_cpu = job.client->welcome().cpu;
+  about.at_start = compare_clocks(job.world_rank, job.world_size);
+  about.started_ns = monotonic_ns();
+  if (!start_together(about, job.config.trace)) return;
+  if (trace_memory().fd() < 0) return;
+  job.client->show(ControlKind::trace, trace_memory().fd());
+  if (job.on_dpu) return;
+  (void)wait_until(std::chrono::steady_clock::now() + kForTheService, &is_shared);
+}
+
+void start_native_trace(const NativeTrace& trace) {
+  if (trace.path.empty()) return;
+  trace::About about = about_rank(trace.world_rank, trace.world_size);
+  report::set_text(about.native_because, trace.because);
+  if (trace.together) about.at_start = compare_clocks(trace.world_rank, trace.world_size);
+  about.started_ns = monotonic_ns();
+  if (trace.together) {
+    (void)start_together(about, trace.path);
+  } else if (register_native_communicators()) {
+    (void)start_tracing(about, absolute_path(trace.path));
+  }
+}
+
+void end_trace() {
+  const bool together = std::exchange(traces_together, false);
+  if (!tracing()) return;
+  stop_tracing();
+  trace::Header& header = trace_memory().header();
+  header.about.ended_ns = monotonic_ns();
+  if (!together) return write_alone();
+  header.about.at_end = compare_clocks(header.about.world_rank, header.about.world_size);
+  const bool gathered = gather_parts(trace::snapshot(trace_memory()), report::text_in(header.path));
+  header.gathered.store(gathered ? 1 : 0, std::memory_order_release);
+}
+
+void end_trace_at_abort() {
+  stop_tracing();
+  trace_memory().header().about.ended_ns = monotonic_ns();
+  if (current_job() == nullptr || trace_memory().fd() < 0) write_alone();
+}
+
+}  // namespace outrigger::mpi

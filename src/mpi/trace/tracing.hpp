@@ -1,0 +1,31 @@
+// This rank's part of a trace (trace/memory.hpp) while the program runs. Everything here does nothing unless the user
+// asked for one (OUTRIGGER_TRACE); calls look at tracing() first.
+//
+// Thread rule: any thread, but start and stop.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mpi/trace/traced_call.hpp"
+#include "trace/memory.hpp"
+
+namespace outrigger::mpi {
+
+struct Operation;
+
+// Makes the memory, and notes calls from now on. False: there is none, and a line says so.
+[[nodiscard]] bool start_tracing(const trace::About& about, const std::string& path);
+void stop_tracing();
+// Only after start_tracing().
+[[nodiscard]] trace::Memory& trace_memory();
+
+void add_event(const trace::Event& event);
+// The group of an event is that of a communicator, of which people know the name.
+void note_group(GroupId group, const CommRecord& record);
+// A call that the MPI has accepted, when it returns.
+void trace_call(const TracedCall& call);
+// An operation has been handed to the service processes.
+void trace_post(const Operation& operation, std::uint64_t sequence);
+
+}  // namespace outrigger::mpi

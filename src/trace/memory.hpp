@@ -1,0 +1,118 @@
+// Where a rank, and the service process that serves it, write events: sealed shared memory that the node's keeper
+// holds, too, so that nothing is lost of what was written, however the two end. Only pages that are written to are
+// there.
+//
+// At the limit of a buffer the newest events are dropped, and counted.
+//
+// Thread rule: any thread of the rank adds its events, one thread of one service process the others. Who reads the
+// memory of another process may see nonsense: snapshot() checks everything.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/shared_memory.hpp"
+#include "base/unique_fd.hpp"
+#include "report/ledger.hpp"
+#include "trace/event.hpp"
+
+namespace outrigger::trace {
+
+inline constexpr std::uint32_t kFormatVersion = 1;
+// Of a rank, and as many of its service process: 16 MiB each.
+inline constexpr std::uint64_t kEvents = std::uint64_t{1} << 18;
+// At the limit, communicators are known by their ids alone.
+inline constexpr std::uint32_t kCommunicators = 1024;
+
+struct Communicator {
+  GroupId group;
+  std::uint32_t size = 0;
+  std::uint32_t reserved = 0;
+  std::array<char, report::kNameBytes> name{};
+};
+static_assert(sizeof(Communicator) == 88 && std::is_trivially_copyable_v<Communicator>);
+
+inline constexpr std::uint32_t kNoService = ~std::uint32_t{0};
+
+// Of one rank. As it is in files, too (snapshot.hpp).
+struct About {
+  std::uint32_t world_rank = 0;
+  std::uint32_t world_size = 0;
+  std::uint32_t node = 0;
+  std::uint32_t nodes = 1;
+  std::uint32_t service = kNoService;  // of the node, that serves the rank
+  std::int32_t service_cpu = -1;
+  std::int64_t started_ns = 0;
+  std::int64_t ended_ns = 0;  // MPI_Finalize or MPI_Abort; 0: neither
+  ClockSample at_start;
+  ClockSample at_end;
+  std::array<char, report::kNameBytes> mpi{};
+  std::array<char, report::kTextBytes> native_because{};  // empty: offloaded
+};
+static_assert(sizeof(About) == 408 && std::is_trivially_copyable_v<About>);
+
+struct Header {
+  std::uint64_t magic = 0;
+  About about;
+  std::array<char, report::kPathBytes> path{};  // where the events go
+  std::atomic<std::uint32_t> gathered = 0;      // 1: world rank 0 has written the events of all ranks
+  std::atomic<std::uint32_t> shared = 0;        // 1: its service process writes here
+  std::atomic<std::uint64_t> events = 0;        // of the rank, with those that were dropped
+  std::atomic<std::uint64_t> service_events = 0;
+  std::atomic<std::uint32_t> communicators = 0;
+  std::array<Communicator, kCommunicators> known{};
+};
+
+// Events in the order in which their places were taken. Does not own the memory.
+class Buffer {
+ public:
+  Buffer(std::atomic<std::uint64_t>& count, Event* events) : count_(&count), events_(events) {}
+  // False: it was dropped.
+  bool add(const Event& event) {
+    const std::uint64_t place = count_->fetch_add(1, std::memory_order_relaxed);
+    if (place >= kEvents) return false;
+    Event blank = event;
+    blank.kind = static_cast<std::uint8_t>(EventKind::none);
+    events_[place] = blank;
+    std::atomic_ref(events_[place].kind).store(event.kind, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  std::atomic<std::uint64_t>* count_;
+  Event* events_;
+};
+
+// A mapped one. Owns the mapping and, where it was made here, its descriptor.
+class Memory {
+ public:
+  static constexpr std::uint64_t kEventsAt = (sizeof(Header) + 4095) / 4096 * 4096;
+  static constexpr std::uint64_t kBytes = kEventsAt + 2 * kEvents * sizeof(Event);
+
+  // Blank.
+  [[nodiscard]] static Result<Memory> create();
+  // The same, for this process alone: where the system shares no memory.
+  [[nodiscard]] static Result<Memory> create_private();
+  // One that another process has made. Error: it is none.
+  [[nodiscard]] static Result<Memory> open(const UniqueFd& fd);
+
+  // -1: it has none.
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] Header& header() const { return *reinterpret_cast<Header*>(mapping_.base()); }
+  [[nodiscard]] Event* events() const { return reinterpret_cast<Event*>(mapping_.base() + kEventsAt); }
+  [[nodiscard]] Event* service_events() const { return events() + kEvents; }
+  [[nodiscard]] Buffer rank_buffer() const { return {header().events, events()}; }
+  [[nodiscard]] Buffer service_buffer() const { return {header().service_events, service_events()}; }
+
+ private:
+  [[nodiscard]] static Memory blank(Mapping mapping);
+
+  UniqueFd fd_;
+  Mapping mapping_;
+};
+
+}  // namespace outrigger::trace

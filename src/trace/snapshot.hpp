@@ -1,0 +1,46 @@
+// A rank's events as bytes: what is sent and written to files. A file is one such part after the other; all numbers are
+// little-endian. python/outrigger/trace/events.py reads them.
+//
+//   PartHeader | names, a line each | Communicator[communicators] | Event[events] | Event[service_events]
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/result.hpp"
+#include "trace/memory.hpp"
+
+namespace outrigger::trace {
+
+inline constexpr std::array<char, 8> kPartMagic{'O', 'U', 'T', 'R', 'T', 'R', 'C', '1'};
+
+struct PartHeader {
+  std::array<char, 8> magic = kPartMagic;
+  std::uint32_t version = kFormatVersion;
+  std::uint32_t header_bytes = 0;  // of this
+  std::uint32_t event_bytes = sizeof(Event);
+  std::uint32_t communicators = 0;
+  std::uint64_t names_bytes = 0;
+  std::uint64_t events = 0;
+  std::uint64_t events_dropped = 0;
+  std::uint64_t service_events = 0;
+  std::uint64_t service_events_dropped = 0;
+  About about;
+};
+static_assert(sizeof(PartHeader) == 472 && std::is_trivially_copyable_v<PartHeader>);
+
+// "call 3 MPI_Ialltoallv", "reason 1 unknown communicator": what the numbers of events mean. Kinds are call,
+// completion, reason, collective, algorithm, reach.
+[[nodiscard]] const std::string& event_names();
+
+// Of memory that others may write to meanwhile, or have filled with nonsense: what is no event is left out.
+[[nodiscard]] std::vector<std::byte> snapshot(const Memory& memory);
+
+// Puts parts in the place of what is there, whole or not at all. Error: what went wrong.
+[[nodiscard]] Status write_parts(const std::string& path, const std::vector<std::vector<std::byte>>& parts);
+
+}  // namespace outrigger::trace

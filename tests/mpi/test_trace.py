@@ -1,0 +1,156 @@
+"""A trace has every call that the report has, whatever way the job ends, and what service processes did for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import Mpi, Result, wait_until
+
+from outrigger import report
+from outrigger.trace import collect, timeline, trace_events
+from outrigger.trace.events import Kind, Part
+
+RANKS = 3
+ROUNDS = 3
+NO_CORE = {"OUTRIGGER_DAEMON": "/bin/false"}
+"""No keeper starts: the job runs natively."""
+ANOTHER_CLOCK_S = 3600
+# Rank 1 has a clock of its own, an hour ahead.
+AHEAD = """
+case "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" in
+  1) exec unshare --time --monotonic %d --fork "$0" "$@" ;;
+  *) exec "$0" "$@" ;;
+esac
+"""
+
+pytestmark = pytest.mark.one_machine
+
+
+def traced(
+    mpi: Mpi, tmp_path: Path, program: list[str], env: dict[str, str] | None = None
+) -> tuple[Result, list[Part]]:
+    path = tmp_path / "t.json"
+    result = mpi.run(RANKS, program, env={"OUTRIGGER_TRACE": str(collect.events_path(path)), **(env or {})})
+    return result, collect.read_written(path)
+
+
+def calls_of(parts: list[Part]) -> Counter[str]:
+    """Of all ranks; those that make persistent requests are none in a report."""
+    names = [(part.name("call", e.name), e.subject) for part in parts for e in part.events if e.kind is Kind.CALL]
+    return Counter(name for name, request in names if request or not name.endswith("_init"))
+
+
+def check_like_report(result: Result, parts: list[Part]) -> None:
+    """As many calls of each kind, and bytes; but for those that the MPI has refused."""
+    assert result.report is not None
+    found = report.parse(json.dumps(result.report))
+    expected: Counter[str] = Counter()
+    for entry in found.calls:
+        if entry.communicator != "(other communicators)":
+            expected[entry.call] += entry.calls
+    assert calls_of(parts) == +expected
+    traced_bytes = sum(e.bytes for part in parts for e in part.events if e.kind is Kind.CALL and e.group != (0, 0))
+    assert traced_bytes >= sum(entry.bytes.sum for entry in found.calls)
+
+
+def check_joined(made: timeline.Timeline, *, offloaded: bool) -> None:
+    """Each request is collected once; each operation was taken and has ended before that."""
+    requests = Counter((f.call.lane.number, f.call.args["request"]) for f in made.flows if "request" in f.call.args)
+    assert requests and set(requests.values()) == {1}
+    for flow in made.flows:
+        if "request" in flow.call.args:
+            assert flow.completion is not None and flow.completion.end >= flow.call.end
+        if flow.call.args["offloaded"]:
+            assert flow.operation is not None and "ended" not in flow.operation.args, flow.operation
+            assert flow.call.begin <= flow.operation.begin
+    assert any(flow.call.args["offloaded"] for flow in made.flows) == offloaded
+
+
+@pytest.mark.any_mpi
+@pytest.mark.parametrize("program", ["all", "persistent"])
+def test_a_trace_has_what_the_report_has(offload: Mpi, tmp_path: Path, program: str) -> None:
+    result, parts = traced(offload, tmp_path, ["counted", program, str(ROUNDS)])
+    result.ok()
+    assert [part.rank for part in parts] == list(range(RANKS)) and not list(tmp_path.glob("*.node-*"))
+    check_like_report(result, parts)
+    made = timeline.build(parts)
+    if program == "all":
+        check_joined(made, offloaded=True)
+        # The report counts what ranks received from others, by reach. Where nothing is reduced, that is what was moved.
+        assert result.report is not None
+        moved = sum(one.args["bytes"] for one in made.slices if one.kind == "move")
+        received = sum(
+            sum(entry["bytes"][reach] for reach in ("mapped", "cma", "relay", "copier", "xpmem"))
+            for entry in result.report["collectives"]
+            if "reduce" not in entry["collective"] and "scan" not in entry["collective"]
+        )
+        assert moved >= received > 0
+    assert trace_events.parse(trace_events.encode(made)[0], "t").lanes == made.lanes
+
+
+@pytest.mark.any_mpi
+def test_a_native_job_has_its_calls(offload: Mpi, tmp_path: Path) -> None:
+    result, parts = traced(offload, tmp_path, ["counted", "all", str(ROUNDS)], NO_CORE)
+    check_like_report(result.ok(), parts)
+    made = timeline.build(parts)
+    check_joined(made, offloaded=False)
+    assert "/bin/false" in made.about["native_because"] and all(lane.kind == "rank" for lane in made.lanes)
+
+
+@pytest.mark.parametrize("mpi", ("mpich",), indirect=True)
+@pytest.mark.parametrize("end", [("abort", "7"), ("signal",)])
+def test_what_was_written_outlives_the_ranks(offload: Mpi, tmp_path: Path, end: tuple[str, ...]) -> None:
+    """Two nodes: each keeper writes for its own."""
+    path = tmp_path / "t.json"
+    env = {"OUTRIGGER_TRACE": str(collect.events_path(path)), "OUTRIGGER_PRETEND_NODES": "2"}
+    offload.start(RANKS, ["counted", "end", *end], env=env).wait(40)
+    offload.nothing_left()
+    assert wait_until(lambda: len(list(tmp_path.glob("*.node-?"))) == 2, 10), list(tmp_path.iterdir())
+    parts = collect.read_written(path)
+    assert {part.rank for part in parts} == set(range(RANKS)) and {part.node for part in parts} == {0, 1}
+    assert calls_of(parts)["MPI_Allreduce"] == 3 * RANKS
+    assert "trace of 3 ranks" in collect.finish(path)
+
+
+@pytest.mark.parametrize("mpi", ("mpich",), indirect=True)
+def test_a_native_rank_that_aborts_writes_what_it_has(offload: Mpi, tmp_path: Path) -> None:
+    _, parts = traced(offload, tmp_path, ["counted", "end", "abort", "7"], NO_CORE)
+    assert [part.rank for part in parts] == [1] and calls_of(parts)["MPI_Allreduce"] == 3
+
+
+@pytest.mark.parametrize("mpi", ("openmpi", "mpich"), indirect=True)
+def test_another_clock_is_compared(offload: Mpi, tmp_path: Path) -> None:
+    """By the MPI's own messages: rank 1 is on a node of its own, whose clock says an hour more."""
+    if subprocess.run(["unshare", "--time", "--fork", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no time namespaces here")
+    script = AHEAD % ANOTHER_CLOCK_S
+    env = {"OUTRIGGER_TRACE": str(tmp_path / "t.json.events"), "OUTRIGGER_PRETEND_NODES": "2"}
+    program = ["/bin/bash", "-c", script, str(offload.programs / "counted"), "late"]
+    offload.run(2, program, env=env).ok()
+    parts = collect.read_written(tmp_path / "t.json")
+    (other,) = (part for part in parts if part.rank == 1)
+    for clock in other.clocks:
+        assert 0 < clock.error < 50_000_000
+        assert abs(clock.offset + ANOTHER_CLOCK_S * 1_000_000_000) <= clock.error
+    made = timeline.build(parts)
+    assert min(one.begin for one in made.slices) >= 0 and max(one.end for one in made.slices) < 60e9
+    late = [mark for mark in made.marks if mark.kind == "late"]
+    assert len(late) >= 9 and {mark.lane.number for mark in late} == {1}, "the program has rank 1 come late ten times"
+
+
+@pytest.mark.parametrize("mpi", ("mpich",), indirect=True)
+def test_the_command_writes_a_trace_and_draws_it(offload: Mpi, tmp_path: Path) -> None:
+    program = [str(offload.programs / "counted"), "all", "2"]
+    run = [sys.executable, "-m", "outrigger", "run", "--build", str(offload.build), "-n", "2", "--no-bind"]
+    command = [*run, "--trace", "t.json.gz", "--", *program]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "trace of 2 ranks" in result.stderr and [file.name for file in tmp_path.iterdir()] == ["t.json.gz"]
+    draw = [sys.executable, "-m", "outrigger", "replay", "t.json.gz", "-o", "t.svg"]
+    result = subprocess.run(draw, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    assert result.returncode == 0 and b"<svg" in (tmp_path / "t.svg").read_bytes(), result.stderr

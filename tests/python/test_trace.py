@@ -1,0 +1,204 @@
+"""Events become a timeline on one clock, a file that Perfetto opens, and a picture."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from outrigger.errors import UserError
+from outrigger.trace import collect, command, draw, timeline, trace_events
+from outrigger.trace.events import NO_SEQUENCE, NO_SERVICE, Kind, Part, read_parts
+
+NAMES = (
+    "call 0 MPI_Alltoall\ncall 1 MPI_Ialltoall\ncall 2 MPI_Alltoall_init\ncompletion 0 MPI_Wait\n"
+    "completion 1 MPI_Waitall\nreason 14 blocking form\ncollective 0 ialltoall\nalgorithm 0 ring_pull\n"
+    "reach 0 mapped\n"
+)
+WORLD = (7, 8)
+MS = 1_000_000
+
+
+def event(kind: Kind, began: float, ended: float, **fields: int) -> bytes:
+    """Milliseconds."""
+    group = WORLD if fields.pop("world", 1) else (0, 0)
+    return struct.pack(
+        "<2q5QBBHI", int(began * MS), int(ended * MS), fields.get("bytes", 0), *group,
+        fields.get("sequence", NO_SEQUENCE), fields.get("subject", 0), kind, fields.get("detail", 0),
+        fields.get("name", 0), fields.get("number", 0),
+    )  # fmt: skip
+
+
+def part(
+    rank: int, events: Sequence[bytes], serviced: Sequence[bytes] = (), *, ranks: int = 2,
+    clocks: tuple[int, ...] = (0, 0, 0) * 2, nodes: int = 1, node: int = 0, ended: float = 100, dropped: int = 0,
+) -> bytes:  # fmt: skip
+    names = NAMES.encode()
+    header = struct.pack("<8s4I5Q", b"OUTRTRC1", 1, 472, 64, 1, len(names), len(events), dropped, len(serviced), 0)
+    about = struct.pack(
+        "<5Ii2q3q3q64s256s", rank, ranks, node, nodes, 0 if serviced else NO_SERVICE, 3, 0, int(ended * MS), *clocks,
+        b"MPICH 4", b"",
+    )  # fmt: skip
+    known = struct.pack("<2Q2I64s", *WORLD, ranks, 0, b"MPI_COMM_WORLD")
+    return header + about + names + known + b"".join(events) + b"".join(serviced)
+
+
+def posted(rank: int, began: float) -> bytes:
+    """One nonblocking all-to-all, which the rank waits for at 50 ms; a service process has moved a block for it."""
+    events = [
+        event(Kind.CALL, began, began + 0.5, bytes=4096, sequence=0, subject=1, detail=255, name=1),
+        event(Kind.COMPLETION, 50, 51, sequence=0, subject=1, detail=1, number=1),
+    ]
+    serviced = [
+        event(Kind.TAKEN, began + 0.1, began + 0.1, sequence=0),
+        event(Kind.MOVE, 30, 34, sequence=0, subject=rank << 32 | (1 - rank), bytes=2048),
+        event(Kind.ENDED, 40, 40, sequence=0, number=rank),
+    ]
+    return part(rank, events, serviced)
+
+
+def one_exchange() -> timeline.Timeline:
+    """Rank 1 comes 10 ms late."""
+    return timeline.build(read_parts(posted(1, 20) + posted(0, 10), "events"))
+
+
+def test_what_belongs_together_is_joined_and_who_was_late_is_marked() -> None:
+    made = one_exchange()
+    assert [lane.title for lane in made.lanes] == ["rank 0", "rank 1", "service 0 of node 0"]
+    assert len(made.flows) == 2
+    for flow in made.flows:
+        assert flow.call.name == "MPI_Ialltoall" and flow.call.args["communicator"] == "MPI_COMM_WORLD"
+        assert flow.operation is not None and flow.operation.args["algorithm"] == "ring_pull"
+        assert flow.completion is not None and flow.completion.args["collected"] == [1]
+        # From the end of the call to the operation's end: the rank has worked.
+        assert flow.operation.args["hidden_us"] == pytest.approx((40 - flow.call.end / MS) * 1000)
+    moves = [one.args for one in made.slices if one.kind == "move"]
+    assert {(move["from"], move["to"], move["reach"]) for move in moves} == {(0, 1, "mapped"), (1, 0, "mapped")}
+    late = [mark for mark in made.marks if mark.kind == "late"]
+    assert [(mark.lane.number, mark.args["after_first_us"]) for mark in late] == [(1, 10_000.0)]
+    assert [mark.args["peers_ready"] for mark in made.marks if mark.kind == "peers_ready"] == [1]
+
+
+def test_native_calls_are_matched_by_their_order() -> None:
+    def calls(rank: int, at: list[float]) -> bytes:
+        return part(rank, [event(Kind.CALL, began, began + 1, detail=14) for began in at])
+
+    made = timeline.build(read_parts(calls(0, [10, 20]) + calls(1, [10, 25]), "events"))
+    assert [one.args["native"] for one in made.slices] == ["blocking form"] * 4
+    assert [(mark.lane.number, mark.at) for mark in made.marks] == [(1, 25 * MS)]
+
+
+def test_clocks_of_other_machines_are_corrected_for_their_drift() -> None:
+    clocks = (0, -3000 * MS, 500, 1000 * MS, -3001 * MS, 700)  # offsets at the start and a second later
+    events = [event(Kind.CALL, 500, 501, name=0)]
+    (found,) = read_parts(part(1, events, clocks=clocks, nodes=2, node=1), "events")
+    assert found.reference(0) == -3000 * MS and found.reference(1000 * MS) == -2001 * MS
+    assert found.reference(500 * MS) == (500 - 3000.5) * MS
+    assert found.clock_error == 700
+    (unknown,) = read_parts(part(1, events, clocks=(0, 0, -1) * 2), "events")
+    assert unknown.reference(5) == 5 and unknown.clock_error is None
+
+
+def check_trace_events(text: bytes) -> dict[str, Any]:
+    """What Perfetto's importer asks of a file: slices of a track do not overlap, flows begin and end in slices."""
+    trace = json.loads(text)
+    tracks: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    processes = {e["pid"] for e in trace["traceEvents"] if e["ph"] == "M" and e["name"] == "process_name"}
+    for one in trace["traceEvents"]:
+        assert one["pid"] in processes
+        if one["ph"] == "X":
+            assert one["dur"] > 0
+            tracks[one["pid"], one["tid"]].append((one["ts"], one["ts"] + one["dur"]))
+    for spans in tracks.values():
+        for (_, end), (begin, _) in zip(sorted(spans), sorted(spans)[1:], strict=False):
+            assert begin >= end - 1e-9
+    flows: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for one in trace["traceEvents"]:
+        if one["ph"] in "stf":
+            flows[one["id"]].append(one)
+            assert any(begin <= one["ts"] <= end for begin, end in tracks[one["pid"], one["tid"]]), one
+    for steps in flows.values():
+        assert steps[0]["ph"] == "s" and steps[-1]["ph"] == "f" and [s["ph"] for s in steps[1:-1]] in ([], ["t"])
+        assert [s["ts"] for s in steps] == sorted(s["ts"] for s in steps)
+    return trace
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_a_trace_is_a_file_for_perfetto_and_is_read_back(tmp_path: Path, name: str) -> None:
+    made = one_exchange()
+    trace_events.write(made, tmp_path / name)
+    if name.endswith(".json"):
+        trace = check_trace_events((tmp_path / name).read_bytes())
+        assert trace["otherData"]["outrigger_trace"] == 1 and trace["otherData"]["ranks"] == 2
+    again = command.read(tmp_path / name)
+    assert again.lanes == made.lanes and again.marks == made.marks and again.about == made.about
+    assert [(s.name, s.lane, s.begin, s.args) for s in again.slices] == [
+        (s.name, s.lane, s.begin, s.args) for s in made.slices
+    ]
+    assert [(f.call.name, f.call.begin, f.completion and f.completion.name) for f in again.flows] == [
+        (f.call.name, f.call.begin, "MPI_Wait") for f in made.flows
+    ]
+
+
+def test_a_picture_has_a_lane_for_each_and_the_late_rank(tmp_path: Path, drawn: list[Figure]) -> None:
+    draw.save(one_exchange(), tmp_path / "trace.png", draw.Selection())
+    (figure,) = drawn
+    axis = figure.axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["rank 0", "rank 1", "service 0 of node 0"]
+    (late,) = [line for line in axis.lines if line.get_marker() == "v"]
+    assert list(late.get_xdata()) == [20.0]
+    assert (tmp_path / "trace.png").stat().st_size > 10_000
+    draw.save(one_exchange(), tmp_path / "part.svg", draw.Selection(25, 45, frozenset({1})))
+    assert drawn[1].axes[0].get_xlim() == (25, 45)
+    with pytest.raises(UserError, match="none of them"):
+        draw.save(one_exchange(), tmp_path / "none.png", draw.Selection(ranks=frozenset({9})))
+    with pytest.raises(UserError, match="nothing from 500"):
+        draw.save(one_exchange(), tmp_path / "none.png", draw.Selection(500, 600))
+
+
+def test_what_keepers_have_written_is_put_together(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    (tmp_path / "t.json.events.node-0").write_bytes(part(0, [event(Kind.CALL, 1, 2)], nodes=2))
+    (tmp_path / "t.json.events.node-1").write_bytes(part(1, [event(Kind.CALL, 1, 2)], nodes=2, node=1, dropped=5))
+    said = collect.finish(path)
+    assert "trace of 2 ranks" in said and "5 events did not fit" in said
+    assert [file.name for file in tmp_path.iterdir()] == ["t.json"]
+
+
+def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
+    good = posted(0, 10)
+    for bad, why in (
+        (good[:100], "ends too soon"),
+        (good[:-1], "ends too soon"),
+        (good + b"rest of a file", "ends too soon"),
+        (b"OUTRTRC2" + good[8:], "something else"),
+        (good[:8] + b"\x09" + good[9:], "version 9"),
+    ):
+        with pytest.raises(UserError, match=why):
+            read_parts(bad, "f")
+    for text in ("{}", '{"traceEvents": []}', "[", '{"traceEvents": [{"ph": 3}]}'):
+        (tmp_path / "f.json").write_text(text)
+        with pytest.raises(UserError, match=r"f\.json"):
+            command.read(tmp_path / "f.json")
+    with pytest.raises(UserError, match="write 0-3,8"):
+        command.parse_ranks("0-x")
+
+
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=20))
+def test_damaged_events_give_a_timeline_or_an_error(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(posted(0, 10) + posted(1, 20))
+    for place, value in changes:
+        data[place % len(data)] = value
+    try:
+        parts: list[Part] = read_parts(bytes(data), "f")
+        trace_events.parse(trace_events.encode(timeline.build(parts))[0], "f")
+    except UserError:
+        pass
