@@ -6,7 +6,8 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
 
 _BETWEEN_S = 0.2
 
@@ -15,6 +16,15 @@ def clock(seconds: float) -> str:
     """1:05."""
     whole = max(0, round(seconds))
     return f"{whole // 60}:{whole % 60:02d}"
+
+
+class _Left(ProgressColumn):
+    """Counts down while nothing is told; up as long as nobody knows when it will end."""
+
+    def render(self, task: Task) -> Text:
+        now = time.monotonic()
+        until = task.fields["until"]
+        return Text(f"{clock(now - task.fields['began'])} so far" if until is None else f"{clock(until - now)} left")
 
 
 class Bar:
@@ -27,16 +37,16 @@ class Bar:
     def __init__(self, console: Console, *, draws_itself: bool = False) -> None:
         self._progress = Progress(
             BarColumn(30),
-            TextColumn("{task.fields[left]}"),
+            _Left(),
             TextColumn("{task.description}"),
             console=console,
             auto_refresh=draws_itself,
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("", total=1.0, left="")
         self._drawn = 0.0
         self._began = time.monotonic()
+        self._task = self._progress.add_task("", total=1.0, until=None, began=self._began)
 
     def __enter__(self) -> Bar:
         self._progress.start()
@@ -49,17 +59,17 @@ class Bar:
 
     def shows(self, what: str, spent_s: float, expected_s: float) -> None:
         """`what` runs; of the time that all takes so much is spent."""
-        left = max(expected_s - spent_s, 0.0)
-        self._draw(what, max(expected_s, 1e-9), spent_s, f"{clock(left)} left")
+        self._draw(what, max(expected_s, 1e-9), spent_s, max(expected_s - spent_s, 0.0))
 
     def counts(self, what: str, done: int, total: int) -> None:
         """`what` runs after `done` of `total` steps, which take about equally long: as long as those so far."""
         spent_s = time.monotonic() - self._began
-        left = f"{clock(spent_s / done * (total - done))} left" if done else ""
-        self._draw(what, max(total, 1), min(done, total), left)
+        left_s = spent_s / done * (total - done) if done else None
+        self._draw(what, max(total, 1), min(done, total), left_s)
 
-    def _draw(self, what: str, total: float, completed: float, left: str) -> None:
-        self._progress.update(self._task, description=what, total=total, completed=completed, left=left)
+    def _draw(self, what: str, total: float, completed: float, left_s: float | None) -> None:
+        until = None if left_s is None else time.monotonic() + left_s
+        self._progress.update(self._task, description=what, total=total, completed=completed, until=until)
         if time.monotonic() - self._drawn >= _BETWEEN_S:
             self._drawn = time.monotonic()
             self._progress.refresh()

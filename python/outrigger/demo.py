@@ -139,7 +139,30 @@ def _saved(native: float, offloaded: float) -> Text:
     return Text(f"{percent:.0f} %", style="bold green" if percent >= 5 else "bold red" if percent <= -5 else "bold")
 
 
-def table(comparison: Comparison, ranks: int) -> Table:
+_WIDE = 104
+"""Columns of a terminal on which the latencies have a place."""
+
+
+def _columns(native: Row, everywhere: Row, ours: Row) -> dict[str, str | Text]:
+    """A row's cells by their headings."""
+
+    def bold(value: float) -> Text:
+        return Text(microseconds(value), style="bold")
+
+    return {
+        "bytes per\npair": format_size(native.bytes),
+        "latency\nnative": microseconds(native.pure_us),
+        "latency\noffloaded": microseconds(ours.pure_us),
+        "total\nnative": microseconds(native.total_us),
+        "total\noffloaded": bold(ours.total_us),
+        "time\nsaved": _saved(native.total_us, ours.total_us),
+        "CPU in MPI\nnative": microseconds(native.cpu_us),
+        "CPU in MPI\noffloaded": bold(ours.cpu_us),
+        "native on\nall cores": Text(microseconds(everywhere.total_us), style="dim"),
+    }
+
+
+def table(comparison: Comparison, ranks: int, width: int) -> Table:
     """Side by side, a row per size."""
     result = Table(
         box=box.SIMPLE_HEAD,
@@ -147,25 +170,15 @@ def table(comparison: Comparison, ranks: int) -> Table:
         title=f"{comparison.mpi.title}: MPI_Ialltoall, {ranks} ranks",
         title_style="bold",
         header_style="dim",
+        pad_edge=False,
     )
-    for name in ("bytes per\npair", "latency\nnative", "latency\noffloaded", "total\nnative", "total\noffloaded"):
-        result.add_column(name, justify="right")
-    for name in ("time\nsaved", "CPU in MPI\nnative", "CPU in MPI\noffloaded", "total native\nall cores"):
-        result.add_column(name, justify="right")
-    for native, everywhere, offloaded in zip(
-        comparison.native, comparison.native_all_cores, comparison.offloaded, strict=True
-    ):
-        result.add_row(
-            format_size(native.bytes),
-            microseconds(native.pure_us),
-            microseconds(offloaded.pure_us),
-            microseconds(native.total_us),
-            Text(microseconds(offloaded.total_us), style="bold"),
-            _saved(native.total_us, offloaded.total_us),
-            microseconds(native.cpu_us),
-            Text(microseconds(offloaded.cpu_us), style="bold"),
-            Text(microseconds(everywhere.total_us), style="dim"),
-        )
+    sides = zip(comparison.native, comparison.native_all_cores, comparison.offloaded, strict=True)
+    rows = [_columns(*row) for row in sides]
+    names = [name for name in rows[0] if width >= _WIDE or not name.startswith("latency")]
+    for name in names:
+        result.add_column(name, justify="right", no_wrap=True)
+    for cells in rows:
+        result.add_row(*(cells[name] for name in names))
     return result
 
 
@@ -231,7 +244,7 @@ def show(console: Console, comparisons: Sequence[Comparison], ranks: int) -> Non
         soft_wrap=True,
     )
     for comparison in comparisons:
-        console.print(table(comparison, ranks))
+        console.print(table(comparison, ranks, console.width))
         if warning := spins(comparison):
             console.print(warning, style="yellow")
         console.print()

@@ -52,6 +52,16 @@ def test_it_comes_before_the_tables() -> None:
     assert any("MPI_Ialltoall, 2 ranks" in line for line in rest)
 
 
+@pytest.mark.parametrize(("width", "has_latency"), [(80, False), (110, True)])
+def test_a_table_has_whole_headings(width: int, has_latency: bool) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(demo.table(EXAMPLE, 2, console.width))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert ("latency" in shown) == has_latency
+    assert "…" not in shown and "offloaded" in shown and "all cores" in shown
+
+
 @pytest.mark.parametrize(
     ("family", "version", "vendor", "shared", "said"),
     [
