@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -16,6 +17,11 @@ namespace {
 using outrigger::Algorithm;
 using outrigger::sim::SimulationOptions;
 using outrigger::sim::SimulationResult;
+
+constexpr int kInterrupted = 130;  // as a shell has it
+
+// Ctrl-C: the schedule that runs is the last.
+volatile std::sig_atomic_t interrupted = 0;
 
 struct Arguments {
   std::uint64_t seeds = 1000;
@@ -73,17 +79,20 @@ bool run_many(const Arguments& arguments, Algorithm algorithm) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   Totals totals;
-  for (std::uint64_t i = 0; i < arguments.seeds; ++i) {
-    if (!run_seed(arguments, algorithm, arguments.first_seed + i, totals)) return false;
-    if (terminal && (i + 1) % 100 == 0) {
-      fmt::print("\r{:<13} {:>7} of {} schedules, {:.0f} s", name_of(algorithm), i + 1, arguments.seeds, seconds());
+  std::uint64_t done = 0;
+  while (done < arguments.seeds && interrupted == 0) {
+    if (!run_seed(arguments, algorithm, arguments.first_seed + done, totals)) return false;
+    ++done;
+    if (terminal && done % 100 == 0) {
+      const double left_s = seconds() / static_cast<double>(done) * static_cast<double>(arguments.seeds - done);
+      fmt::print("\r{:<13} {:>7} of {} schedules, {:.0f} s left ", name_of(algorithm), done, arguments.seeds, left_s);
       std::fflush(stdout);
     }
   }
   fmt::print(
       "{}{:<13} {} schedules, faults {}: every invariant held ({} completions, {} messages, {} crashes, {} posts "
       "replayed, {:.1f} s)\n",
-      terminal ? "\r" : "", name_of(algorithm), arguments.seeds, arguments.faults, totals.operations, totals.messages,
+      terminal ? "\r" : "", name_of(algorithm), done, arguments.faults, totals.operations, totals.messages,
       totals.crashes, totals.replayed, seconds());
   return true;
 }
@@ -113,9 +122,13 @@ int main(int argc, char** argv) {
     arguments.first_seed = arguments.seed;
     arguments.seeds = 1;
   }
+  (void)std::signal(SIGINT, [](int) { interrupted = 1; });
   for (const outrigger::AlgorithmName& known : outrigger::kAlgorithms) {
+    if (interrupted != 0) break;
     if (arguments.algorithm != "all" && arguments.algorithm != known.name) continue;
     if (!run_many(arguments, known.algorithm)) return 1;
   }
-  return 0;
+  if (interrupted == 0) return 0;
+  fmt::print("Interrupted: these are the schedules until then.\n");
+  return kInterrupted;
 }
