@@ -103,6 +103,10 @@ def _saved_in_words(parts: Sequence[float]) -> str:
     low, high = round(100 * min(parts)), round(100 * max(parts))
     if low >= 0:
         return f"{_range(low, high)} of the time saved"
+    if low < -100:  # a busy machine, as a rule
+        return f"up to {1 - min(parts):.0f} times as long" + (
+            f", at best {high} % of the time saved" if high > 0 else ""
+        )
     if high <= 0:
         return f"{_range(-high, -low)} more time taken"
     return f"between {-low} % more and {high} % less time taken"

@@ -41,6 +41,8 @@ def test_the_first_line_says_what_a_user_wants_to_know() -> None:
     assert ": 33 to 67 % more time taken; " in headline(slower)
     mixed = replace(EXAMPLE, offloaded=[OFFLOADED[0], row(4096, 400, 880, 300)])
     assert ": between 10 % more and 25 % less time taken; " in headline(mixed)
+    starved = replace(EXAMPLE, offloaded=[OFFLOADED[0], row(4096, 400, 8000, 300)])
+    assert ": up to 10 times as long, at best 25 % of the time saved; " in headline(starved)
 
 
 def test_it_comes_before_the_tables() -> None:
