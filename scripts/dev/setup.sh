@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what building and testing need: Debian packages, and a Python environment in .venv.
 #
-# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|slurm]
+# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|slurm|simgrid]
 #
 #   --quiet       say nothing when everything is there
 #   --force       install again even when everything seems to be there
@@ -9,6 +9,8 @@
 #   --with aarch64
 #                 also what ./dev test aarch64 needs (scripts/packages-aarch64.txt); dpkg gets to know arm64 packages
 #   --with slurm  also Debian's Slurm, for the tests of srun (scripts/packages-slurm.txt); they bring it up by themselves
+#   --with simgrid
+#                 also SimGrid, with which the performance model is compared (scripts/packages-simgrid.txt)
 #
 # Installs only what is missing (scripts/packages.txt, pyproject.toml). Installing packages needs root or sudo; without
 # either it names what to install and ends. A second run takes a fraction of a second.

@@ -1,4 +1,5 @@
-// outrigger-sim: many random schedules of the real engine in virtual time, and what an operation costs at scale.
+// outrigger-sim: many random schedules of the real engine in virtual time, what an operation costs at
+// scale, and how long it takes on a modelled cluster.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 
 #include "sim/scale_command.hpp"
 #include "sim/simulation.hpp"
+#include "sim/time_command.hpp"
 
 namespace {
 
@@ -116,8 +118,10 @@ int main(int argc, char** argv) {
   app.add_flag("--trace", arguments.trace, "print what happens, line by line")->needs(one);
   app.add_flag("--quiet", arguments.quiet, "no progress line");
   const outrigger::sim::ScaleCommand scale(app);
+  const outrigger::sim::TimeCommand time(app);
   CLI11_PARSE(app, argc, argv);
   if (scale.chosen()) return scale.run();
+  if (time.chosen()) return time.run();
   if (one->count() != 0) {
     arguments.first_seed = arguments.seed;
     arguments.seeds = 1;

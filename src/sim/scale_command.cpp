@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "sim/complaint.hpp"
 #include "sim/scale.hpp"
 #include "sim/whole_job.hpp"
 
@@ -114,11 +115,6 @@ std::optional<Collective> whole_job_of(const std::string& collective, const std:
   if (collective == "bcast") return Collective::ibcast;
   if (collective == "allgather") return form == "v" ? Collective::iallgatherv : Collective::iallgather;
   return std::nullopt;
-}
-
-int fail(const std::string& text) {
-  fmt::print(stderr, "outrigger-sim: {}\n", text);
-  return 1;
 }
 
 template <class Options, class Counted>

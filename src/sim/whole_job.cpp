@@ -14,26 +14,6 @@ namespace {
 constexpr GroupId kWholeGroup{1, 1};
 constexpr std::uint32_t kMostRanks = 1U << 13U;  // an allgather's moves are their square
 
-// Where ranks and service processes are.
-class Places {
- public:
-  explicit Places(const WholeJobOptions& options) : options_(options) {}
-
-  [[nodiscard]] std::uint32_t ranks() const { return options_.nodes * options_.ranks_per_node; }
-  [[nodiscard]] std::uint32_t services() const { return options_.nodes * options_.services; }
-  [[nodiscard]] std::uint32_t node_of(std::uint32_t rank) const {
-    return options_.mapping == Mapping::strided ? rank % options_.nodes : rank / options_.ranks_per_node;
-  }
-  [[nodiscard]] std::uint32_t service_of(std::uint32_t rank) const {
-    const bool strided = options_.mapping == Mapping::strided;
-    const std::uint32_t on_node = strided ? rank / options_.nodes : rank % options_.ranks_per_node;
-    return node_of(rank) * options_.services + on_node / (options_.ranks_per_node / options_.services);
-  }
-
- private:
-  WholeJobOptions options_;
-};
-
 struct Message {
   SpId from;
   SpId to;
@@ -42,7 +22,9 @@ struct Message {
 
 // What all service processes share.
 struct WholeWorld {
-  explicit WholeWorld(const WholeJobOptions& options) : places(options), sent_by_node(options.nodes) {}
+  explicit WholeWorld(const WholeJobOptions& options)
+      : places(JobShape{options.nodes, options.ranks_per_node, options.services, options.mapping}),
+        sent_by_node(options.nodes) {}
 
   Places places;
   std::deque<Message> messages;
@@ -82,14 +64,8 @@ class CountingFabric final : public fabric::Fabric {
 class WholeJob {
  public:
   explicit WholeJob(const WholeJobOptions& options) : options_(options), world_(options) {
-    engine::EngineConfig config;
-    std::vector<WorldRank> members;
-    for (std::uint32_t rank = 0; rank < world_.places.ranks(); ++rank) {
-      members.emplace_back(rank);
-      config.sp_of_rank.emplace_back(world_.places.service_of(rank));
-    }
-    members_ = std::make_shared<const std::vector<WorldRank>>(std::move(members));
-    for (std::uint32_t sp = 0; sp < world_.places.services(); ++sp) config.node_of_sp.push_back(sp / options.services);
+    engine::EngineConfig config = world_.places.engine_config();
+    members_ = world_.places.all_ranks();
     for (std::uint32_t sp = 0; sp < world_.places.services(); ++sp) {
       config.self = SpId{sp};
       fabrics_.push_back(std::make_unique<CountingFabric>(world_, config.self));
@@ -108,32 +84,8 @@ class WholeJob {
 
  private:
   void post(std::uint32_t rank) {
-    engine::PostedOperation operation;
-    operation.rank = WorldRank{rank};
-    operation.slot = SlotIndex{rank};
-    operation.id = OperationId{kWholeGroup, 0};
-    operation.members = members_;
-    operation.me = GroupRank{rank};
-    operation.collective = options_.collective;
-    operation.algorithm = options_.algorithm;
-    operation.own_block_done = true;
-    operation.send.base.owner = operation.receive.base.owner = operation.rank;
-    operation.send.block_bytes = operation.receive.block_bytes = options_.block_bytes;
-    operation.receive.stride_bytes = static_cast<std::int64_t>(options_.block_bytes);
-    if (options_.collective == Collective::ibcast) {
-      operation.root = options_.root;
-      operation.own_block_done = rank == options_.root;
-      operation.receive.only = GroupRank{options_.root};
-      operation.receive.stride_bytes = 0;
-      (rank == options_.root ? operation.receive : operation.send).block_bytes = 0;
-    } else if (options_.collective == Collective::iallgatherv) {
-      for (std::uint32_t source = 0; source < world_.places.ranks(); ++source) {
-        const auto offset = static_cast<std::int64_t>(source * options_.block_bytes);
-        operation.receive.extents.push_back(PairExtent{offset, options_.block_bytes});
-      }
-    }
-    operation.digest =
-        operation_digest(options_.collective, options_.algorithm, operation.root, world_.places.ranks(), 0);
+    const RegularCall call{options_.collective, options_.algorithm, options_.block_bytes, options_.root};
+    engine::PostedOperation operation = regular_post(call, OperationId{kWholeGroup, 0}, members_, rank);
     engines_[world_.places.service_of(rank)]->post(std::move(operation));
   }
 

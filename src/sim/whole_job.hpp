@@ -12,14 +12,9 @@
 #include "base/result.hpp"
 #include "engine/engine.hpp"
 #include "protocol/collective.hpp"
+#include "sim/regular_job.hpp"
 
 namespace outrigger::sim {
-
-// Which ranks a node has.
-enum class Mapping : std::uint8_t {
-  contiguous,  // one after the other
-  strided,     // round robin over the nodes
-};
 
 struct WholeJobOptions {
   std::uint32_t nodes = 16;

@@ -1,9 +1,9 @@
 // Events in virtual time, earliest first, those of one time in the order they were made.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <queue>
 #include <utility>
 #include <vector>
 
@@ -17,16 +17,28 @@ class VirtualTime {
   [[nodiscard]] bool empty() const { return events_.empty(); }
 
   void at(std::uint64_t time_ns, Action action) {
-    events_.push(Event{time_ns < now_ns_ ? now_ns_ : time_ns, next_order_++, std::move(action)});
+    std::uint32_t place = static_cast<std::uint32_t>(actions_.size());
+    if (free_.empty()) {
+      actions_.push_back(std::move(action));
+    } else {
+      place = free_.back();
+      free_.pop_back();
+      actions_[place] = std::move(action);
+    }
+    events_.push_back(Event{time_ns < now_ns_ ? now_ns_ : time_ns, next_order_++, place});
+    std::push_heap(events_.begin(), events_.end());
   }
   void after(std::uint64_t delay_ns, Action action) { at(now_ns_ + delay_ns, std::move(action)); }
 
   // Runs the next event. False when there is none.
   bool step() {
     if (events_.empty()) return false;
-    Action action = std::move(const_cast<Event&>(events_.top()).action);  // NOLINT: popped at once
-    now_ns_ = events_.top().time_ns;
-    events_.pop();
+    std::pop_heap(events_.begin(), events_.end());
+    const Event next = events_.back();
+    events_.pop_back();
+    const Action action = std::exchange(actions_[next.place], nullptr);
+    free_.push_back(next.place);
+    now_ns_ = next.time_ns;
     action();
     return true;
   }
@@ -35,12 +47,14 @@ class VirtualTime {
   struct Event {
     std::uint64_t time_ns;
     std::uint64_t order;
-    Action action;
+    std::uint32_t place;  // of its action, which stays there while events are sorted
     bool operator<(const Event& other) const {
       return time_ns != other.time_ns ? time_ns > other.time_ns : order > other.order;
     }
   };
-  std::priority_queue<Event> events_;
+  std::vector<Event> events_;  // a heap
+  std::vector<Action> actions_;
+  std::vector<std::uint32_t> free_;
   std::uint64_t now_ns_ = 0;
   std::uint64_t next_order_ = 0;
 };

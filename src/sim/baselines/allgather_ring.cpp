@@ -1,0 +1,22 @@
+// ring: p - 1 rounds; what came from the left goes on to the right.
+//
+// Source: Thakur et al. 2005 (alltoall_pairwise.cpp), section 4.1; MPICH,
+// src/mpi/coll/iallgather/iallgather_intra_sched_ring.c; Open MPI, ompi_coll_base_allgather_intra_ring.
+//
+// (p - 1) (latency + bytes / bandwidth). With ranks in order on the nodes a node's link carries each block once.
+#include "sim/baselines/baselines.hpp"
+
+namespace outrigger::sim::baselines {
+
+Task allgather_ring(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const std::uint32_t size = host.size();
+  host.copy(bytes);  // the own block
+  for (std::uint32_t round = 1; round < size; ++round) {
+    engine::Countdown both_ways(host.scheduler(), 2);
+    host.receive((host.rank() + size - 1) % size, bytes, round, both_ways);
+    host.send((host.rank() + 1) % size, bytes, round, both_ways);
+    co_await both_ways.done();
+  }
+}
+
+}  // namespace outrigger::sim::baselines

@@ -1,0 +1,61 @@
+// rabenseifner: a reduce-scatter by halves, then an allgather by doubles.
+//
+// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004; Thakur et al. 2005
+// (alltoall_pairwise.cpp), section 4.5; MPICH,
+// src/mpi/coll/iallreduce/iallreduce_intra_sched_reduce_scatter_allgather.c; Open MPI,
+// ompi_coll_base_allreduce_intra_redscat_allgather.
+//
+//     distance  p/2: half of the vector each way, add     ...     1: a p-th     then the same back, without adding
+//
+// 2 log2 p latencies, 2 (p - 1)/p bytes / bandwidth, (p - 1)/p bytes / reduction rate.
+#include "sim/baselines/baselines.hpp"
+#include "sim/baselines/fold.hpp"
+
+namespace outrigger::sim::baselines {
+
+Task allreduce_rabenseifner(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const Fold fold(host.rank(), host.size());
+  host.copy(bytes);  // what is contributed, to where the result goes
+  if (fold.is_in_pair()) {
+    engine::Countdown folded(host.scheduler(), 1);
+    if (fold.goes_on()) {
+      host.receive(fold.partner(), bytes, kFolding, folded);
+    } else {
+      host.send(fold.partner(), bytes, kFolding, folded);
+    }
+    co_await folded.done();
+    if (fold.goes_on()) host.reduce(bytes);
+  }
+  std::uint32_t tag = kFirstRound;
+  std::uint64_t part = bytes;
+  for (std::uint32_t distance = fold.left() / 2; fold.goes_on() && distance != 0; distance /= 2) {
+    part /= 2;
+    const std::uint32_t partner = fold.rank_of(fold.number() ^ distance);
+    engine::Countdown both_ways(host.scheduler(), 2);
+    host.receive(partner, part, tag, both_ways);
+    host.send(partner, part, tag, both_ways);
+    co_await both_ways.done();
+    host.reduce(part);
+    ++tag;
+  }
+  for (std::uint32_t distance = 1; fold.goes_on() && distance < fold.left(); distance *= 2) {
+    const std::uint32_t partner = fold.rank_of(fold.number() ^ distance);
+    engine::Countdown both_ways(host.scheduler(), 2);
+    host.receive(partner, part, tag, both_ways);
+    host.send(partner, part, tag, both_ways);
+    co_await both_ways.done();
+    part *= 2;
+    ++tag;
+  }
+  if (fold.is_in_pair()) {
+    engine::Countdown unfolded(host.scheduler(), 1);
+    if (fold.goes_on()) {
+      host.send(fold.partner(), bytes, kUnfolding, unfolded);
+    } else {
+      host.receive(fold.partner(), bytes, kUnfolding, unfolded);
+    }
+    co_await unfolded.done();
+  }
+}
+
+}  // namespace outrigger::sim::baselines

@@ -1,0 +1,45 @@
+// recursive_doubling: in round k ranks that are 2^k apart exchange their whole vectors, and each adds.
+//
+// Source: Thakur et al. 2005 (alltoall_pairwise.cpp), section 4.5; MPICH,
+// src/mpi/coll/iallreduce/iallreduce_intra_sched_recursive_doubling.c; Open MPI,
+// ompi_coll_base_allreduce_intra_recursivedoubling.
+//
+// log2 p (latency + bytes / bandwidth + bytes / reduction rate).
+#include "sim/baselines/baselines.hpp"
+#include "sim/baselines/fold.hpp"
+
+namespace outrigger::sim::baselines {
+
+Task allreduce_recursive_doubling(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const Fold fold(host.rank(), host.size());
+  host.copy(bytes);  // what is contributed, to where the result goes
+  if (fold.is_in_pair()) {
+    engine::Countdown folded(host.scheduler(), 1);
+    if (fold.goes_on()) {
+      host.receive(fold.partner(), bytes, kFolding, folded);
+    } else {
+      host.send(fold.partner(), bytes, kFolding, folded);
+    }
+    co_await folded.done();
+    if (fold.goes_on()) host.reduce(bytes);
+  }
+  for (std::uint32_t distance = 1; fold.goes_on() && distance < fold.left(); distance *= 2) {
+    const std::uint32_t partner = fold.rank_of(fold.number() ^ distance);
+    engine::Countdown both_ways(host.scheduler(), 2);
+    host.receive(partner, bytes, kFirstRound + distance, both_ways);
+    host.send(partner, bytes, kFirstRound + distance, both_ways);
+    co_await both_ways.done();
+    host.reduce(bytes);
+  }
+  if (fold.is_in_pair()) {
+    engine::Countdown unfolded(host.scheduler(), 1);
+    if (fold.goes_on()) {
+      host.send(fold.partner(), bytes, kUnfolding, unfolded);
+    } else {
+      host.receive(fold.partner(), bytes, kUnfolding, unfolded);
+    }
+    co_await unfolded.done();
+  }
+}
+
+}  // namespace outrigger::sim::baselines

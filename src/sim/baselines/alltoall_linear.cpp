@@ -1,0 +1,32 @@
+// linear: all sends and receives at once, the partners beginning behind the own rank.
+//
+// Source: MPICH, src/mpi/coll/ialltoall/ialltoall_intra_sched_permuted_sendrecv.c (there at most
+// MPIR_CVAR_ALLTOALL_THROTTLE at a time, by default 32); Open MPI, libnbc's linear schedule.
+//
+// One round of p - 1 messages each way.
+#include "sim/baselines/baselines.hpp"
+
+namespace outrigger::sim::baselines {
+namespace {
+
+constexpr std::uint32_t kThrottle = 32;  // MPIR_CVAR_ALLTOALL_THROTTLE
+
+}  // namespace
+
+Task alltoall_linear(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const std::uint32_t size = host.size();
+  host.copy(bytes);  // the own block
+  for (std::uint32_t first = 1; first < size; first += kThrottle) {
+    const std::uint32_t end = first + kThrottle < size ? first + kThrottle : size;
+    engine::Countdown both_ways(host.scheduler(), 2 * (end - first));
+    for (std::uint32_t step = first; step < end; ++step) {
+      host.receive((host.rank() + step) % size, bytes, 0, both_ways);
+    }
+    for (std::uint32_t step = first; step < end; ++step) {
+      host.send((host.rank() + size - step) % size, bytes, 0, both_ways);
+    }
+    co_await both_ways.done();
+  }
+}
+
+}  // namespace outrigger::sim::baselines

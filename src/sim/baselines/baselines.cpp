@@ -1,0 +1,60 @@
+#include "sim/baselines/baselines.hpp"
+
+#include <array>
+#include <bit>
+
+namespace outrigger::sim::baselines {
+namespace {
+
+constexpr std::array kBaselines{
+    Baseline{Collective::ialltoall, "linear", alltoall_linear, false},
+    Baseline{Collective::ialltoall, "pairwise", alltoall_pairwise, false},
+    Baseline{Collective::ialltoall, "bruck", alltoall_bruck, false},
+    Baseline{Collective::iallgather, "ring", allgather_ring, false},
+    Baseline{Collective::iallgather, "recursive_doubling", allgather_recursive_doubling, true},
+    Baseline{Collective::ibcast, "binomial", bcast_binomial, false},
+    Baseline{Collective::ibcast, "scatter_allgather", bcast_scatter_allgather, false},
+    Baseline{Collective::iallreduce, "recursive_doubling", allreduce_recursive_doubling, false},
+    Baseline{Collective::iallreduce, "rabenseifner", allreduce_rabenseifner, false},
+};
+
+// MPICH's defaults (MPIR_CVAR_ALLTOALL_SHORT_MSG_SIZE, ..._MEDIUM_MSG_SIZE, ALLGATHER_LONG_MSG_SIZE,
+// BCAST_SHORT_MSG_SIZE, BCAST_MIN_PROCS, ALLREDUCE_SHORT_MSG_SIZE).
+constexpr std::uint64_t kShortAlltoall_bytes = 256;
+constexpr std::uint64_t kMediumAlltoall_bytes = 32768;
+constexpr std::uint64_t kLongAllgather_bytes = 524288;  // of the result
+constexpr std::uint64_t kShortBcast_bytes = 12288;
+constexpr std::uint64_t kShortAllreduce_bytes = 2048;
+constexpr std::uint32_t kFewRanks = 8;
+
+std::string_view default_name(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
+  switch (collective) {
+    case Collective::ialltoall:
+      if (bytes <= kShortAlltoall_bytes && ranks >= kFewRanks) return "bruck";
+      return bytes <= kMediumAlltoall_bytes ? "linear" : "pairwise";
+    case Collective::iallgather:
+      return std::has_single_bit(ranks) && bytes * ranks < kLongAllgather_bytes ? "recursive_doubling" : "ring";
+    case Collective::ibcast: return bytes < kShortBcast_bytes || ranks < kFewRanks ? "binomial" : "scatter_allgather";
+    case Collective::iallreduce: return bytes <= kShortAllreduce_bytes ? "recursive_doubling" : "rabenseifner";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+std::span<const Baseline> all_baselines() {
+  return kBaselines;
+}
+
+const Baseline* baseline_named(Collective collective, std::string_view name) {
+  for (const Baseline& known : kBaselines) {
+    if (known.collective == collective && known.name == name) return &known;
+  }
+  return nullptr;
+}
+
+const Baseline* default_baseline(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
+  return baseline_named(collective, default_name(collective, ranks, bytes));
+}
+
+}  // namespace outrigger::sim::baselines

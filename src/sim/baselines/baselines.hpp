@@ -1,0 +1,46 @@
+// What native MPIs do for a collective, by algorithms that they have in common: the other side of each comparison.
+//
+// Each is one rank's part, as a coroutine, in a file of its own that gives the source. `bytes` is a block's; of a
+// broadcast and an allreduce the whole buffer's. They run as MPIs run a nonblocking collective's schedule: a step
+// begins when the one before has ended and the rank's MPI looks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "engine/core/task.hpp"
+#include "protocol/collective.hpp"
+#include "sim/baselines/host.hpp"
+
+namespace outrigger::sim::baselines {
+
+using engine::Task;
+using AlgorithmFunction = Task (*)(Host& host, std::uint64_t bytes, std::uint32_t root);
+
+Task alltoall_linear(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task alltoall_pairwise(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task alltoall_bruck(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task allgather_ring(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task allgather_recursive_doubling(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task bcast_binomial(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task bcast_scatter_allgather(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task allreduce_recursive_doubling(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task allreduce_rabenseifner(Host& host, std::uint64_t bytes, std::uint32_t root);
+
+struct Baseline {
+  Collective collective;
+  std::string_view name;
+  AlgorithmFunction function;
+  bool power_of_two;  // of ranks alone
+};
+[[nodiscard]] std::span<const Baseline> all_baselines();
+
+// The one of that name; null: the collective has none of it.
+[[nodiscard]] const Baseline* baseline_named(Collective collective, std::string_view name);
+
+// What MPICH 4 takes by its defaults, for so many ranks and bytes; null: none is modelled. Its thresholds are the
+// MPIR_CVAR_..._MSG_SIZE settings of src/mpi/coll. Those of other MPIs are near to them.
+[[nodiscard]] const Baseline* default_baseline(Collective collective, std::uint32_t ranks, std::uint64_t bytes);
+
+}  // namespace outrigger::sim::baselines

@@ -1,0 +1,53 @@
+// scatter_allgather: the buffer is scattered down a binomial tree, a p-th for each rank, and gathered again in a ring.
+//
+// Source: Thakur et al. 2005 (alltoall_pairwise.cpp), section 4.4 (van de Geijn's algorithm); MPICH,
+// src/mpi/coll/ibcast/ibcast_intra_sched_scatter_ring_allgather.c; Open MPI,
+// ompi_coll_base_bcast_intra_scatter_allgather_ring.
+//
+// log2 p + p - 1 latencies, 2 (p - 1)/p bytes / bandwidth.
+#include <algorithm>
+
+#include "sim/baselines/baselines.hpp"
+
+namespace outrigger::sim::baselines {
+namespace {
+
+// Of the shares of ranks from `first` up to `end`, counted from the root. The last ones may be shorter, or empty.
+std::uint64_t bytes_of_shares(std::uint64_t bytes, std::uint32_t size, std::uint64_t first, std::uint64_t end) {
+  const std::uint64_t share = (bytes + size - 1) / size;
+  return std::min(bytes, share * end) - std::min(bytes, share * first);
+}
+
+}  // namespace
+
+Task bcast_scatter_allgather(Host& host, std::uint64_t bytes, std::uint32_t root) {
+  const std::uint32_t size = host.size();
+  const std::uint32_t from_root = (host.rank() + size - root) % size;
+  std::uint32_t distance = 1;
+  while (distance < size && (from_root & distance) == 0) distance *= 2;
+  if (from_root != 0) {  // the shares of the whole subtree
+    const std::uint32_t end = std::min(from_root + distance, size);
+    engine::Countdown received(host.scheduler(), 1);
+    host.receive((host.rank() + size - distance) % size, bytes_of_shares(bytes, size, from_root, end), 0, received);
+    co_await received.done();
+  }
+  for (distance /= 2; distance != 0; distance /= 2) {
+    const std::uint32_t child = from_root + distance;
+    if (child >= size) continue;
+    const std::uint32_t end = std::min(child + distance, size);
+    engine::Countdown sent(host.scheduler(), 1);
+    host.send((host.rank() + distance) % size, bytes_of_shares(bytes, size, child, end), 0, sent);
+    co_await sent.done();
+  }
+  for (std::uint32_t round = 1; round < size; ++round) {
+    const std::uint32_t sends = (from_root + size - (round - 1)) % size;
+    const std::uint32_t receives = (from_root + size - round) % size;
+    engine::Countdown both_ways(host.scheduler(), 2);
+    host.receive((host.rank() + size - 1) % size, bytes_of_shares(bytes, size, receives, receives + 1), round,
+                 both_ways);
+    host.send((host.rank() + 1) % size, bytes_of_shares(bytes, size, sends, sends + 1), round, both_ways);
+    co_await both_ways.done();
+  }
+}
+
+}  // namespace outrigger::sim::baselines

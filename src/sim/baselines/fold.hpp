@@ -1,0 +1,38 @@
+// How reductions by halves and doubles serve any number of ranks: of the first ones, as many pairs as are too much are
+// folded, the even rank into the odd one, which then stands for both.
+//
+// Source: Thakur et al. 2005 (alltoall_pairwise.cpp), section 4.5; MPICH, src/mpi/coll/iallreduce.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace outrigger::sim::baselines {
+
+class Fold {
+ public:
+  Fold(std::uint32_t rank, std::uint32_t size)
+      : rank_(rank), left_(std::bit_floor(size)), pairs_(size - std::bit_floor(size)) {}
+
+  [[nodiscard]] std::uint32_t left() const { return left_; }  // ranks that go on: 2^n
+  [[nodiscard]] bool is_in_pair() const { return rank_ < 2 * pairs_; }
+  [[nodiscard]] bool goes_on() const { return !is_in_pair() || rank_ % 2 == 1; }
+  [[nodiscard]] std::uint32_t partner() const { return rank_ ^ 1U; }
+  // Numbers of those that go on.
+  [[nodiscard]] std::uint32_t number() const { return is_in_pair() ? rank_ / 2 : rank_ - pairs_; }
+  [[nodiscard]] std::uint32_t rank_of(std::uint32_t number) const {
+    return number < pairs_ ? 2 * number + 1 : number + pairs_;
+  }
+
+ private:
+  std::uint32_t rank_;
+  std::uint32_t left_;
+  std::uint32_t pairs_;
+};
+
+// Tags of a reduction's steps; rounds count from kFirstRound.
+inline constexpr std::uint32_t kFolding = 0;
+inline constexpr std::uint32_t kUnfolding = 1;
+inline constexpr std::uint32_t kFirstRound = 2;
+
+}  // namespace outrigger::sim::baselines

@@ -1,0 +1,180 @@
+#include "sim/baselines/host.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "sim/baselines/message.hpp"
+
+namespace outrigger::sim::baselines {
+
+void Core::acquire(std::function<void()> run) {
+  if (taken_) {
+    waiting_.push_back(std::move(run));
+    return;
+  }
+  taken_ = true;
+  run();
+}
+
+void Core::release() {
+  assert(taken_);
+  taken_ = false;
+  if (waiting_.empty()) return;
+  std::function<void()> next = std::move(waiting_.front());
+  waiting_.pop_front();
+  taken_ = true;
+  next();
+}
+
+Hosts::Hosts(model::Machine& machine, bool threads) : machine_(machine), threads_(threads) {
+  const JobShape& shape = machine.places.shape();
+  for (std::uint32_t core = 0; threads && core < machine.places.services(); ++core) {
+    thread_cores_.push_back(std::make_unique<Core>());
+  }
+  for (std::uint32_t rank = 0; rank < shape.nodes * shape.ranks_per_node; ++rank) {
+    Core* const thread_core = threads ? thread_cores_[machine.places.service_of(rank)].get() : nullptr;
+    hosts_.push_back(std::make_unique<Host>(*this, rank, thread_core));
+  }
+}
+
+Hosts::~Hosts() = default;
+
+Message& Hosts::make_message() {
+  if (free_messages_.empty()) return *all_messages_.emplace_back(std::make_unique<Message>(*this));
+  Message& message = *free_messages_.back();
+  free_messages_.pop_back();
+  return message;
+}
+
+void Hosts::free_message(Message& message) {
+  free_messages_.push_back(&message);
+}
+
+Host::Host(Hosts& hosts, std::uint32_t rank, Core* thread_core)
+    : hosts_(hosts),
+      machine_(hosts.machine_),
+      rank_(rank),
+      thread_core_(thread_core),
+      copy_(machine_.time, machine_.network),
+      tasks_(scheduler_) {}
+
+void Host::send(std::uint32_t to, std::uint64_t bytes, std::uint32_t tag, engine::Countdown& done) {
+  ++hosts_.messages_;
+  hosts_.message_bytes_ += bytes;
+  clock_ns_ += costs().message_ns;
+  hosts_.make_message().send(*this, hosts_.host(to), bytes, tag, done);
+}
+
+void Host::receive(std::uint32_t from, std::uint64_t /*bytes*/, std::uint32_t tag, engine::Countdown& done) {
+  Box& box = boxes_[key(from, tag)];
+  if (box.unexpected.empty()) {
+    box.wanted.push_back(&done);
+    return;
+  }
+  Message& message = *box.unexpected.front();
+  box.unexpected.erase(box.unexpected.begin());
+  if (box.unexpected.empty()) boxes_.erase(key(from, tag));
+  message.matched(done);
+}
+
+void Host::arrived(Message& message) {
+  const std::uint64_t from = key(message.source().rank(), message.tag());
+  Box& box = boxes_[from];
+  if (box.wanted.empty()) {
+    box.unexpected.push_back(&message);
+    return;
+  }
+  engine::Countdown& done = *box.wanted.front();
+  box.wanted.erase(box.wanted.begin());
+  if (box.wanted.empty()) boxes_.erase(from);
+  message.matched(done);
+}
+
+void Host::copy(std::uint64_t bytes) {
+  clock_ns_ += model::bytes_ns(bytes, machine_.cluster.host.copy_bytes_per_s);
+}
+
+void Host::reduce(std::uint64_t bytes) {
+  clock_ns_ += model::bytes_ns(bytes, machine_.cluster.host.reduce_bytes_per_s);
+}
+
+void Host::post(engine::Task (*algorithm)(Host&, std::uint64_t, std::uint32_t), std::uint64_t bytes, std::uint32_t root,
+                std::function<void()> posted) {
+  running_ = true;
+  in_mpi_ = true;
+  if (thread_core_ != nullptr) {  // the thread takes it from there
+    machine_.time.after(costs().post_ns, std::move(posted));
+    return take(costs().message_ns, [this, algorithm, bytes, root] { tasks_.spawn(algorithm(*this, bytes, root)); });
+  }
+  take(costs().post_ns, [this, algorithm, bytes, root, posted = std::move(posted)] {
+    tasks_.spawn(algorithm(*this, bytes, root));
+    scheduler_.run();
+    at_clock(posted);
+  });
+}
+
+void Host::be_in_mpi(bool inside) {
+  in_mpi_ = inside;
+  wake();
+}
+
+void Host::take(std::uint64_t cost_ns, std::function<void()> what) {
+  inbox_.push_back(Event{cost_ns, std::move(what)});
+  wake();
+}
+
+void Host::add_chore(Message& message, Part part, std::uint64_t bytes) {
+  chores_.push_back(Chore{&message, part, bytes});
+  wake();
+}
+
+void Host::wake() {
+  if (busy_ || !active() || (inbox_.empty() && chores_.empty())) return;
+  busy_ = true;
+  Core& core = thread_core_ == nullptr ? own_core_ : *thread_core_;
+  machine_.time.after(0, [this, &core] { core.acquire([this] { turn(); }); });
+}
+
+// One thing that has come, or a piece of what there is to carry.
+void Host::turn() {
+  clock_ns_ = machine_.time.now_ns();
+  if (inbox_.empty()) return chores_.empty() ? end_turn() : do_chore();
+  const Event event = std::move(inbox_.front());
+  inbox_.pop_front();
+  clock_ns_ += event.cost_ns + (thread_core_ == nullptr ? 0 : costs().thread_switch_ns);
+  event.what();
+  scheduler_.run();
+  at_clock([this] { end_turn(); });
+}
+
+void Host::do_chore() {
+  Chore chore = chores_.front();
+  chores_.pop_front();
+  const std::uint64_t bytes = std::min(chore.bytes, machine_.cluster.network.chunk_bytes);
+  chore.bytes -= bytes;
+  if (chore.bytes != 0) chores_.push_front(chore);
+  const model::HostModel& host = machine_.cluster.host;
+  const auto done = [this, chore, bytes] {
+    clock_ns_ = machine_.time.now_ns();
+    chore.message->carried(chore.part == Part::socket_out, bytes);
+    scheduler_.run();
+    at_clock([this] { end_turn(); });
+  };
+  if (chore.part == Part::copy) {
+    const std::uint32_t node = machine_.places.node_of(rank_);
+    return copy_.begin(machine_.topology.copy(node), bytes, model::bytes_ns(bytes, host.copy_bytes_per_s), done);
+  }
+  machine_.time.after(model::bytes_ns(bytes, host.socket_bytes_per_s), done);
+}
+
+void Host::end_turn() {
+  busy_ = false;
+  (thread_core_ == nullptr ? own_core_ : *thread_core_).release();
+  if (running_ && tasks_.empty()) {
+    running_ = false;
+    if (when_done_) when_done_();
+  }
+  wake();
+}
+
+}  // namespace outrigger::sim::baselines

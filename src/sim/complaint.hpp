@@ -1,0 +1,17 @@
+// How the subcommands of outrigger-sim say what cannot be.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+
+namespace outrigger::sim {
+
+// Returns the exit status of the program.
+[[nodiscard]] inline int fail(const std::string& text) {
+  fmt::print(stderr, "outrigger-sim: {}\n", text);
+  return 1;
+}
+
+}  // namespace outrigger::sim

@@ -1,0 +1,110 @@
+// A cluster as the performance model sees it: rates, latencies and costs, read from a file in TOML.
+//
+// docs/prediction.md explains each key. Rates are bytes a second, times whole nanoseconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace outrigger::sim::model {
+
+enum class TopologyKind : std::uint8_t {
+  one_switch,  // all nodes at one switch that never is the limit
+  fat_tree,    // two levels; a leaf's uplinks together carry `nodes_per_leaf` links divided by `taper`
+  dragonfly,   // groups of routers; one link between two groups, minimal routes
+};
+
+// Who moves the bytes between nodes.
+enum class WireKind : std::uint8_t {
+  memory,     // the network moves memory to memory (RDMA)
+  processor,  // a processor at each end carries them (sockets)
+};
+
+enum class Placement : std::uint8_t {
+  host_core,  // service processes on a core of the host
+  dpu,        // on a DPU's cores, in front of the host's PCIe
+};
+
+// How a service process has the network move ranks' memory.
+enum class ServiceReach : std::uint8_t {
+  direct,  // from the one rank's memory to the other's
+  staged,  // through memory beside the service process, chunk by chunk
+};
+
+struct HostModel {
+  std::uint32_t cores = 1;        // a node's, for ranks
+  double memory_bytes_per_s = 0;  // a node's, read and written together
+  double copy_bytes_per_s = 0;    // one core's copy
+  double reduce_bytes_per_s = 0;  // one core's reduction of two vectors, bytes of the result
+  double socket_bytes_per_s = 0;  // one core's, at either end; only of WireKind::processor
+};
+
+struct MpiModel {
+  std::uint64_t post_ns = 0;           // until a nonblocking collective has been posted
+  std::uint64_t message_ns = 0;        // a core's time for each message that it sends or receives
+  std::uint64_t eager_bytes = 0;       // up to which a message is sent before it is asked for
+  std::uint64_t thread_switch_ns = 0;  // for each message more, where a progress thread takes it
+};
+
+struct PcieModel {
+  bool present = false;
+  double bytes_per_s = 0;  // each way
+  std::uint64_t latency_ns = 0;
+};
+
+struct NetworkModel {
+  TopologyKind topology = TopologyKind::one_switch;
+  WireKind wire = WireKind::memory;
+  double link_bytes_per_s = 0;       // of a node, each way
+  std::uint64_t message_ns = 0;      // of the network card for each message
+  std::uint64_t latency_ns = 0;      // of the network card and its cable, at each end
+  std::uint64_t hop_ns = 0;          // of each switch
+  std::uint64_t queue_bytes = 0;     // in front of each port; when it is full the port before it waits. 0: no limit
+  std::uint64_t chunk_bytes = 0;     // transfers take turns by chunks
+  std::uint32_t nodes_per_leaf = 1;  // of a fat tree; in a dragonfly those of a router
+  double taper = 1;                  // of a fat tree
+  std::uint32_t routers_per_group = 1;
+  double local_bytes_per_s = 0;   // between two routers of a group
+  double global_bytes_per_s = 0;  // between two groups
+};
+
+struct ServiceModel {
+  Placement placement = Placement::host_core;
+  ServiceReach reach = ServiceReach::direct;
+  std::uint32_t per_node = 1;
+  bool own_core = true;          // false: ranks compute on its core, and lose what it takes
+  bool ranks_copy = false;       // ranks that wait copy within the node themselves
+  std::uint64_t notice_ns = 0;   // from a rank to its service process, and back
+  std::uint64_t event_ns = 0;    // for each post, message and end of a move that it takes in hand
+  std::uint64_t message_ns = 0;  // for each batch of messages that it sends to a peer
+  std::uint64_t move_ns = 0;     // to begin a move, or a chunk of it
+  std::uint64_t mark_ns = 0;     // for each delivered mark and each completion
+  double copy_bytes_per_s = 0;   // its core's
+  double reduce_bytes_per_s = 0;
+  double memory_bytes_per_s = 0;     // of the DPU
+  std::uint64_t dpu_latency_ns = 0;  // between the DPU's memory and its network card
+};
+
+struct NoiseModel {
+  std::uint64_t skew_ns = 0;  // ranks begin an operation within so long
+  double work = 0;            // computation takes longer by an exponential of this mean, in parts of itself
+};
+
+struct Cluster {
+  std::string name;
+  std::uint32_t nodes = 1;
+  HostModel host;
+  MpiModel mpi;
+  PcieModel pcie;
+  NetworkModel network;
+  ServiceModel service;
+  NoiseModel noise;
+};
+
+// Every problem of the file, a line each: file:line, key, what is allowed.
+[[nodiscard]] Result<Cluster> parse_cluster(const std::string& text, const std::string& file_name);
+[[nodiscard]] Result<Cluster> read_cluster(const std::string& path);
+
+}  // namespace outrigger::sim::model

@@ -1,0 +1,39 @@
+// The part of the model that both sides share: virtual time, the cluster's ports, and where ranks are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fabric/sim/virtual_time.hpp"
+#include "sim/model/cluster.hpp"
+#include "sim/model/network.hpp"
+#include "sim/model/topology.hpp"
+#include "sim/regular_job.hpp"
+
+namespace outrigger::sim::model {
+
+struct Machine {
+  Machine(const Cluster& cluster_model, const JobShape& shape)
+      : cluster(cluster_model),
+        places(shape),
+        network(time, cluster_model.network.chunk_bytes),
+        topology(cluster, shape.nodes, network),
+        service_busy_ns(shape.nodes) {}
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  [[nodiscard]] Place place_of_rank(std::uint32_t rank) const { return Place{places.node_of(rank), Memory::host}; }
+  [[nodiscard]] Place place_of_service(std::uint32_t service) const {
+    const bool on_dpu = cluster.service.placement == Placement::dpu;
+    return Place{places.node_of_service(service), on_dpu ? Memory::dpu : Memory::host};
+  }
+
+  const Cluster& cluster;
+  Places places;
+  fabric::sim::VirtualTime time;
+  Network network;
+  Topology topology;
+  std::vector<std::uint64_t> service_busy_ns;  // by node: what its service processes' cores have worked
+};
+
+}  // namespace outrigger::sim::model

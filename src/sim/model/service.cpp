@@ -1,0 +1,340 @@
+#include "sim/model/service.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <optional>
+#include <utility>
+
+namespace outrigger::sim::model {
+namespace {
+
+// What the loop takes in hand before the engine runs; what is beyond waits for the next turn.
+constexpr std::size_t kEventsATurn = 16;
+// A request, an acknowledgement: what says that bytes may go, or have come.
+constexpr std::uint64_t kSignalBytes = 64;
+
+}  // namespace
+
+// Bytes of one rank on their way to another one's memory, or to where they are reduced.
+class Service::Transfer final : public Receiver {
+ public:
+  Transfer(Service& mover, std::uint32_t source_rank, Place target, std::uint64_t bytes)
+      : mover_(mover), source_rank_(source_rank), target_(target), bytes_(bytes), second_leg_(*this) {}
+
+  // To this rank's memory, that is, and by which service process there.
+  void for_rank(WorldRank rank) { target_rank_ = rank; }
+  void when_done(std::function<void()> done) { done_ = std::move(done); }
+  fabric::MoveCompletion* completion = nullptr;
+
+  // Of a reduction: first its operands come, and then there is so much to reduce.
+  std::vector<std::unique_ptr<Transfer>> operands;
+  std::uint64_t reduced_bytes = 0;
+
+  void start();
+  void chunk_arrived(std::uint64_t bytes, bool last) override;
+  // A core has done such a piece.
+  void did(Part part, std::uint64_t bytes);
+  void operand_done() {
+    if (++operands_done_ == operands.size()) reduce();
+  }
+  void reduce();
+
+ private:
+  // The way from memory beside the service process to the rank's.
+  class SecondLeg final : public Receiver {
+   public:
+    explicit SecondLeg(Transfer& transfer) : transfer_(transfer) {}
+    void chunk_arrived(std::uint64_t bytes, bool /*last*/) override { transfer_.placed(bytes); }
+
+   private:
+    Transfer& transfer_;
+  };
+
+  [[nodiscard]] Machine& machine() const { return mover_.machine_; }
+  [[nodiscard]] Place source() const { return machine().place_of_rank(source_rank_); }
+  [[nodiscard]] bool on_one_node() const { return source().node == target_.node; }
+  [[nodiscard]] bool by_processors() const {
+    return machine().cluster.network.wire == WireKind::processor && !on_one_node();
+  }
+  [[nodiscard]] bool is_staged() const {
+    return mover_.costs_.reach == ServiceReach::staged && target_rank_.has_value();
+  }
+  [[nodiscard]] Service& source_service() const {
+    return mover_.world_.service(SpId{machine().places.service_of(source_rank_)});
+  }
+  [[nodiscard]] Service& target_service() const {
+    if (!target_rank_) return mover_;
+    return mover_.world_.service(SpId{machine().places.service_of(target_rank_->value())});
+  }
+  void start_within_host();
+  void start_by_cards();
+  void start_by_processors();
+  void give_to(Service& service, Part part, std::uint64_t bytes);
+  // Bytes are where they belong.
+  void placed(std::uint64_t bytes);
+  void finished();
+
+  Service& mover_;
+  std::uint32_t source_rank_;
+  Place target_;
+  std::uint64_t bytes_;
+  std::optional<WorldRank> target_rank_;
+  SecondLeg second_leg_;
+  std::function<void()> done_;
+  std::uint64_t placed_bytes_ = 0;
+  std::size_t operands_done_ = 0;
+};
+
+void Service::Transfer::start() {
+  if (by_processors()) return start_by_processors();
+  const bool copied = on_one_node() && mover_.costs_.placement == Placement::host_core;
+  return copied ? start_within_host() : start_by_cards();
+}
+
+void Service::Transfer::start_within_host() {
+  if (!target_rank_) return placed(bytes_);  // it is read where it lies
+  const bool helped = mover_.world_.copy_by_rank(*target_rank_, bytes_, [this] { placed(bytes_); });
+  if (!helped) give_to(mover_, Part::copy, bytes_);
+}
+
+void Service::Transfer::start_by_cards() {
+  const Place first_target = is_staged() ? mover_.place_ : target_;
+  const Route way = machine().topology.route(source(), first_target);
+  // The source's card has to be asked, unless it is the one that the service process sits at.
+  std::uint64_t asked_ns = 0;
+  if (source().node != mover_.place_.node) {
+    asked_ns = machine().network.control_ns(machine().topology.route(mover_.place_, source()), kSignalBytes);
+    mover_.world_.asked_for_block();
+  }
+  machine().time.after(asked_ns, [this, way] { machine().network.send(way, bytes_, *this); });
+}
+
+void Service::Transfer::start_by_processors() {
+  Service& sender = source_service();
+  if (&sender == &mover_) return give_to(sender, Part::socket_out, bytes_);
+  machine().time.after(mover_.control_ns_to(sender), [this, &sender] {
+    sender.take(sender.costs_.event_ns, [this, &sender] { give_to(sender, Part::socket_out, bytes_); });
+  });
+}
+
+void Service::Transfer::give_to(Service& service, Part part, std::uint64_t bytes) {
+  service.chores_.push_back(Chore{this, part, bytes});
+  service.wake();
+}
+
+void Service::Transfer::chunk_arrived(std::uint64_t bytes, bool /*last*/) {
+  if (by_processors()) return give_to(target_service(), Part::socket_in, bytes);
+  if (!is_staged()) return placed(bytes);
+  mover_.take(mover_.costs_.move_ns, [this, bytes] {
+    const Route way = machine().topology.route(mover_.place_, target_);
+    mover_.at_clock([this, way, bytes] { machine().network.send(way, bytes, second_leg_); });
+  });
+}
+
+void Service::Transfer::did(Part part, std::uint64_t bytes) {
+  switch (part) {
+    case Part::socket_out: return machine().network.send(machine().topology.route(source(), target_), bytes, *this);
+    case Part::copy:
+    case Part::socket_in: return placed(bytes);
+    case Part::reduce: break;
+  }
+  if (target_.memory == Memory::host && mover_.place_.memory == Memory::dpu) {
+    return machine().network.send(machine().topology.route(mover_.place_, target_), bytes_, second_leg_);
+  }
+  placed(bytes_);
+}
+
+void Service::Transfer::reduce() {
+  give_to(mover_, Part::reduce, reduced_bytes);
+}
+
+void Service::Transfer::placed(std::uint64_t bytes) {
+  placed_bytes_ += bytes;
+  if (placed_bytes_ == bytes_) finished();
+}
+
+void Service::Transfer::finished() {
+  // Whoever pushes hears of it from the other side.
+  const bool far = target_.node != mover_.place_.node;
+  const Place other{target_.node, mover_.place_.memory};
+  const Topology& topology = machine().topology;
+  const std::uint64_t told_ns =
+      far ? machine().network.control_ns(topology.route(other, mover_.place_), kSignalBytes) : 0;
+  machine().time.after(told_ns, [this] {
+    mover_.take(mover_.costs_.event_ns, [this] {
+      const std::function<void()> done = std::move(done_);  // may be the end of this transfer
+      done();
+    });
+  });
+}
+
+Service::Service(Machine& machine, ServiceWorld& world, const engine::EngineConfig& config)
+    : machine_(machine),
+      world_(world),
+      costs_(machine.cluster.service),
+      self_(config.self),
+      place_(machine.place_of_service(config.self.value())),
+      copy_(machine.time, machine.network),
+      engine_(std::make_unique<engine::Engine>(config, *this)) {}
+
+Service::~Service() {
+  engine_.reset();  // cancels what it has in flight
+}
+
+void Service::take(std::uint64_t cost_ns, std::function<void()> what) {
+  inbox_.push_back(Event{cost_ns, std::move(what)});
+  wake();
+}
+
+void Service::wake() {
+  if (busy_) return;
+  busy_ = true;
+  machine_.time.after(0, [this] { turn(); });
+}
+
+void Service::turn() {
+  const std::uint64_t begun_ns = clock_ns_ = machine_.time.now_ns();
+  for (std::size_t taken = 0; taken < kEventsATurn && !inbox_.empty(); ++taken) {
+    const Event event = std::move(inbox_.front());
+    inbox_.pop_front();
+    clock_ns_ += event.cost_ns;
+    event.what();
+  }
+  engine_->run();
+  say_everything();
+  machine_.service_busy_ns[place_.node] += clock_ns_ - begun_ns;
+  at_clock([this] { chores_.empty() ? end_turn() : do_chore(); });
+}
+
+void Service::end_turn() {
+  busy_ = false;
+  if (!inbox_.empty() || !chores_.empty()) wake();
+}
+
+// A chunk of what waits longest; what is left of it goes behind the others.
+void Service::do_chore() {
+  Chore chore = chores_.front();
+  chores_.pop_front();
+  const std::uint64_t bytes = std::min(chore.bytes, machine_.cluster.network.chunk_bytes);
+  chore.bytes -= bytes;
+  if (chore.bytes != 0) chores_.push_back(chore);
+  const std::uint64_t begun_ns = machine_.time.now_ns();
+  const auto done = [this, chore, bytes, begun_ns] {
+    machine_.service_busy_ns[place_.node] += machine_.time.now_ns() - begun_ns;
+    chore.transfer->did(chore.part, bytes);
+    end_turn();
+  };
+  switch (chore.part) {
+    case Part::copy:
+      return copy_.begin(machine_.topology.copy(place_.node), bytes, bytes_ns(bytes, costs_.copy_bytes_per_s), done);
+    case Part::socket_out:
+    case Part::socket_in: return machine_.time.after(bytes_ns(bytes, machine_.cluster.host.socket_bytes_per_s), done);
+    case Part::reduce: break;
+  }
+  // All of it counts at its end; only its last piece says so.
+  machine_.time.after(bytes_ns(bytes, costs_.reduce_bytes_per_s), [this, chore, done] {
+    if (chore.bytes == 0) return done();
+    end_turn();
+  });
+}
+
+void Service::post(engine::PostedOperation operation) {
+  take(costs_.event_ns, [this, posted = std::make_shared<engine::PostedOperation>(std::move(operation))] {
+    engine_->post(std::move(*posted));
+  });
+}
+
+Service::Transfer& Service::begin(const Block& from, const Block& to, fabric::MoveCompletion* completion) {
+  clock_ns_ += costs_.move_ns;
+  auto made = std::make_unique<Transfer>(*this, from.memory.owner.value(),
+                                         machine_.place_of_rank(to.memory.owner.value()), from.bytes);
+  Transfer& transfer = *made;
+  transfer.completion = completion;
+  transfer.for_rank(to.memory.owner);
+  transfer.when_done([this, &transfer] { ended(transfer); });
+  const bool added = transfers_.emplace(completion, std::move(made)).second;
+  assert(added);
+  static_cast<void>(added);
+  return transfer;
+}
+
+void Service::move(const Block& from, const Block& to, fabric::MoveCompletion& completion) {
+  Transfer& transfer = begin(from, to, &completion);
+  at_clock([&transfer] { transfer.start(); });
+}
+
+void Service::reduce(const Reduction& /*reduction*/, std::span<const Block> operands, const Block& into,
+                     fabric::MoveCompletion& completion) {
+  Transfer& whole = begin(into, into, &completion);
+  whole.reduced_bytes = into.bytes * (operands.size() - 1);
+  for (const Block& operand : operands) {
+    auto part = std::make_unique<Transfer>(*this, operand.memory.owner.value(), place_, operand.bytes);
+    part->when_done([&whole] { whole.operand_done(); });
+    at_clock([&transfer = *part] { transfer.start(); });
+    whole.operands.push_back(std::move(part));
+    clock_ns_ += costs_.move_ns;
+  }
+}
+
+void Service::ended(Transfer& transfer) {
+  const auto found = transfers_.find(transfer.completion);
+  assert(found != transfers_.end());
+  fabric::MoveCompletion* const completion = found->first;
+  transfers_.erase(found);
+  fabric::MoveOutcome outcome;
+  outcome.reach = Reach::mapped;
+  completion->moved(outcome);
+}
+
+// Only when a run is given up: what is on its way hears of nothing any more, as time stands still.
+void Service::cancel(fabric::MoveCompletion& completion) {
+  transfers_.erase(&completion);
+}
+
+std::uint64_t Service::control_ns_to(const Service& peer) const {
+  if (peer.place_.node == place_.node) return costs_.notice_ns;
+  return machine_.network.control_ns(machine_.topology.route(place_, peer.place_), kSignalBytes);
+}
+
+void Service::send(SpId to, std::span<const std::byte> message) {
+  auto batch = std::ranges::find(batches_, to, &Batch::to);
+  if (batch == batches_.end()) batch = batches_.insert(batches_.end(), Batch{self_, to, {}, 0});
+  batch->messages.emplace_back(message.begin(), message.end());
+  batch->bytes += message.size();
+}
+
+void Service::say_everything() {
+  for (Batch& batch : std::exchange(batches_, {})) {
+    clock_ns_ += costs_.message_ns;
+    const Place peer = machine_.place_of_service(batch.to.value());
+    std::uint64_t way_ns = costs_.notice_ns;
+    if (peer.node != place_.node) {
+      way_ns = machine_.network.control_ns(machine_.topology.route(place_, peer), batch.bytes);
+    }
+    std::uint64_t& arrival_ns = arrivals_[batch.to];
+    arrival_ns = std::max(arrival_ns, clock_ns_ + way_ns);  // in order
+    machine_.time.at(arrival_ns, [this, said = std::make_shared<const Batch>(std::move(batch))] { world_.hear(said); });
+  }
+}
+
+void Service::hear(const std::shared_ptr<const Batch>& batch) {
+  take(costs_.event_ns * batch->messages.size(), [this, batch] {
+    for (const std::vector<std::byte>& message : batch->messages) {
+      const bool well_formed = engine_->receive(batch->from, message);
+      assert(well_formed && "the engine speaks its own protocol");
+      static_cast<void>(well_formed);
+    }
+  });
+}
+
+void Service::mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) {
+  clock_ns_ += costs_.mark_ns;
+}
+
+void Service::complete(WorldRank rank, SlotIndex /*slot*/, const fabric::CompletionRecord& record) {
+  clock_ns_ += costs_.mark_ns;
+  const bool ok = record.status == CompletionStatus::ok;
+  machine_.time.at(clock_ns_ + costs_.notice_ns, [this, rank, ok] { world_.completed(rank, ok); });
+}
+
+}  // namespace outrigger::sim::model

@@ -1,0 +1,169 @@
+#include "sim/timing/experiment.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "sim/model/quantity.hpp"
+#include "sim/timing/native_side.hpp"
+#include "sim/timing/offloaded_side.hpp"
+#include "sim/timing/program.hpp"
+
+namespace outrigger::sim::timing {
+namespace {
+
+// About an hour of one core. A million moves take some 20 million events.
+constexpr std::uint64_t kMostEvents = 4'000'000'000;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30U;
+constexpr std::uint32_t kMostRanks = 1U << 13U;
+constexpr std::uint32_t kMostRounds = 1000;
+constexpr std::array kModelled{Collective::ialltoall, Collective::iallgather, Collective::ibcast,
+                               Collective::iallreduce};
+
+template <class Value>
+Value median(std::vector<Value> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+struct Choices {
+  const baselines::Baseline* native = nullptr;
+  RegularCall call;
+};
+
+std::string names_of_baselines(Collective collective) {
+  std::string names = "default";
+  for (const baselines::Baseline& known : baselines::all_baselines()) {
+    if (known.collective == collective) names += fmt::format(", {}", known.name);
+  }
+  return names;
+}
+
+Result<Choices> choose(const ExperimentOptions& options) {
+  const std::uint32_t ranks = Places(options.shape).ranks();
+  const Collective collective = options.pattern.collective;
+  Choices choices;
+  choices.native = options.native == "default" ? baselines::default_baseline(collective, ranks, options.pattern.bytes)
+                                               : baselines::baseline_named(collective, options.native);
+  if (choices.native == nullptr) {
+    return Error{fmt::format("native: '{}' is none of {}'s: {}", options.native, name_of(collective),
+                             names_of_baselines(collective))};
+  }
+  if (choices.native->power_of_two && (ranks & (ranks - 1)) != 0) {
+    return Error{fmt::format("native: {} is for a power of two of ranks, not for {}", options.native, ranks)};
+  }
+  std::optional<Algorithm> algorithm = default_algorithm(collective);
+  if (options.offloaded != "default") algorithm = algorithm_named(options.offloaded);
+  if (!algorithm || !has_algorithm(collective, *algorithm)) {
+    return Error{fmt::format("algorithm: '{}' is none of {}'s", options.offloaded, name_of(collective))};
+  }
+  choices.call = RegularCall{collective, *algorithm, options.pattern.bytes, 0};
+  return choices;
+}
+
+Status check(const model::Cluster& cluster, const ExperimentOptions& options) {
+  const JobShape& shape = options.shape;
+  if (shape.nodes == 0 || shape.nodes > cluster.nodes) {
+    return Error{fmt::format("nodes: from 1 to {}, as many as the cluster has", cluster.nodes)};
+  }
+  if (shape.ranks_per_node == 0 || shape.ranks_per_node > cluster.host.cores) {
+    return Error{fmt::format("ranks per node: from 1 to {}, as many as a host has cores", cluster.host.cores)};
+  }
+  if (shape.services == 0 || shape.ranks_per_node % shape.services != 0) {
+    return Error{fmt::format("services: {} does not divide {} ranks per node", shape.services, shape.ranks_per_node)};
+  }
+  const std::uint64_t ranks = std::uint64_t{shape.nodes} * shape.ranks_per_node;
+  if (ranks < 2 || ranks > kMostRanks) return Error{fmt::format("{} ranks: from 2 to {}", ranks, kMostRanks)};
+  if (options.rounds == 0 || options.rounds > kMostRounds) return Error{fmt::format("rounds: 1 to {}", kMostRounds)};
+  if (options.pattern.collective == Collective::iallreduce && options.pattern.bytes % 4 != 0) {
+    return Error{"iallreduce: whole elements of 4 bytes"};
+  }
+  return Done();
+}
+
+// A machine of its own for each run: nothing is left of the one before.
+struct Run {
+  const model::Cluster& cluster;
+  const ExperimentOptions& options;
+  const Choices& choices;
+
+  Result<RoundTimes> native(std::uint64_t work_ns, std::uint64_t& messages) const {
+    model::Machine machine(cluster, options.shape);
+    NativeSide side(machine, *choices.native, options.native_threads, options.pattern.bytes, choices.call.root);
+    Result<RoundTimes> times = run_rounds(machine, side, rounds(work_ns));
+    messages = side.hosts().messages();
+    return times;
+  }
+  Result<RoundTimes> offloaded(std::uint64_t work_ns, std::uint64_t& moves) const {
+    model::Machine machine(cluster, options.shape);
+    OffloadedSide side(machine, choices.call);
+    Result<RoundTimes> times = run_rounds(machine, side, rounds(work_ns));
+    moves = side.moves();
+    if (times && side.problem()) return Error{*side.problem()};
+    return times;
+  }
+  [[nodiscard]] Rounds rounds(std::uint64_t work_ns) const {
+    return Rounds{options.rounds, work_ns, options.seed, kMostEvents};
+  }
+};
+
+void fill(const RoundTimes& pure, const RoundTimes& total, SideTimes& times) {
+  std::vector<std::uint64_t> exposed_ns;
+  for (std::size_t i = 0; i < total.total_ns.size(); ++i) {
+    exposed_ns.push_back(total.total_ns[i] - std::min(total.total_ns[i], total.work_alone_ns[i]));
+  }
+  times.pure_ns = median(pure.total_ns);
+  times.total_ns = median(total.total_ns);
+  times.exposed_ns = median(exposed_ns);
+  times.in_mpi_ns = static_cast<std::uint64_t>(median(total.in_mpi_ns));
+}
+
+}  // namespace
+
+Result<Pattern> parse_pattern(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  const std::optional<Collective> collective = collective_named(name);
+  if (!collective || std::ranges::find(kModelled, *collective) == kModelled.end()) {
+    std::string known;
+    for (const Collective each : kModelled) known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(each));
+    return Error{fmt::format("pattern: '{}' is none of: {}", name, known)};
+  }
+  if (colon == std::string_view::npos) return Error{fmt::format("pattern: no bytes; write {}:64KiB", name)};
+  const Result<std::uint64_t> bytes = model::parse_bytes(text.substr(colon + 1));
+  if (!bytes) return Error{fmt::format("pattern: {}", bytes.error())};
+  if (bytes.value() == 0 || bytes.value() > kMostBytes) return Error{"pattern: from 1 B to 1 GiB"};
+  return Pattern{*collective, bytes.value()};
+}
+
+std::string text_of(const Pattern& pattern) {
+  return fmt::format("{}:{}B", name_of(pattern.collective), pattern.bytes);
+}
+
+Result<ExperimentResult> run_experiment(const model::Cluster& cluster, const ExperimentOptions& options) {
+  if (const Status possible = check(cluster, options); !possible) return Error{possible.error()};
+  const Result<Choices> chosen = choose(options);
+  if (!chosen) return Error{chosen.error()};
+  const Run run{cluster, options, chosen.value()};
+  ExperimentResult result;
+  result.native.algorithm = chosen.value().native->name;
+  result.offloaded.algorithm = name_of(chosen.value().call.algorithm);
+  const Result<RoundTimes> native_pure = run.native(0, result.native_messages);
+  if (!native_pure) return Error{fmt::format("native: {}", native_pure.error())};
+  result.work_ns = median(native_pure.value().total_ns);
+  const Result<RoundTimes> native_total = run.native(result.work_ns, result.native_messages);
+  if (!native_total) return Error{fmt::format("native: {}", native_total.error())};
+  const Result<RoundTimes> pure = run.offloaded(0, result.offloaded_moves);
+  if (!pure) return Error{fmt::format("offloaded: {}", pure.error())};
+  const Result<RoundTimes> total = run.offloaded(result.work_ns, result.offloaded_moves);
+  if (!total) return Error{fmt::format("offloaded: {}", total.error())};
+  fill(native_pure.value(), native_total.value(), result.native);
+  fill(pure.value(), total.value(), result.offloaded);
+  return result;
+}
+
+}  // namespace outrigger::sim::timing

@@ -1,0 +1,84 @@
+#include "sim/timing/offloaded_side.hpp"
+
+#include <utility>
+
+namespace outrigger::sim::timing {
+namespace {
+
+constexpr GroupId kWorldGroup{1, 1};
+
+}  // namespace
+
+OffloadedSide::OffloadedSide(model::Machine& machine, const RegularCall& call)
+    : machine_(machine), call_(call), members_(machine.places.all_ranks()) {
+  engine::EngineConfig config = machine.places.engine_config();
+  model::ServiceWorld& world = *this;
+  for (std::uint32_t sp = 0; sp < machine.places.services(); ++sp) {
+    config.self = SpId{sp};
+    services_.push_back(std::make_unique<model::Service>(machine, world, config));
+  }
+  for (std::uint32_t rank = 0; rank < machine.places.ranks(); ++rank) ranks_.push_back(std::make_unique<Rank>(machine));
+}
+
+OffloadedSide::~OffloadedSide() = default;
+
+// The rank copies its own block itself where it has one.
+std::uint64_t OffloadedSide::own_block_ns() const {
+  const bool has = call_.collective != Collective::ibcast && call_.collective != Collective::iallreduce;
+  return has ? model::bytes_ns(call_.block_bytes, machine_.cluster.host.copy_bytes_per_s) : 0;
+}
+
+void OffloadedSide::post(std::uint32_t rank, std::function<void()> posted) {
+  const std::uint64_t call_ns = machine_.cluster.mpi.post_ns + own_block_ns();
+  machine_.time.after(call_ns, std::move(posted));
+  machine_.time.after(machine_.cluster.mpi.post_ns + machine_.cluster.service.notice_ns, [this, rank] {
+    const OperationId id{kWorldGroup, ranks_[rank]->sequence++};
+    services_[machine_.places.service_of(rank)]->post(regular_post(call_, id, members_, rank));
+  });
+}
+
+void OffloadedSide::wait(std::uint32_t rank, bool inside) {
+  ranks_[rank]->waits = inside;
+}
+
+void OffloadedSide::completed(WorldRank rank, bool ok) {
+  failed_ = failed_ || !ok;
+  ended(rank.value());
+}
+
+bool OffloadedSide::copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done) {
+  Rank& copier = *ranks_[rank.value()];
+  if (!machine_.cluster.service.ranks_copy || !copier.waits) return false;
+  copier.jobs.push_back(CopyJob{bytes, std::move(done)});
+  if (copier.jobs.size() == 1) begin_copy(rank.value());
+  return true;
+}
+
+void OffloadedSide::begin_copy(std::uint32_t rank) {
+  Rank& copier = *ranks_[rank];
+  const CopyJob& job = copier.jobs.front();
+  const std::uint64_t core_ns =
+      model::bytes_ns(job.bytes, machine_.cluster.host.copy_bytes_per_s) + machine_.cluster.service.notice_ns;
+  copier.copy.begin(machine_.topology.copy(machine_.places.node_of(rank)), job.bytes, core_ns, [this, rank, &copier] {
+    const CopyJob ended_job = std::move(copier.jobs.front());
+    copier.jobs.pop_front();
+    ended_job.done();
+    if (!copier.jobs.empty()) begin_copy(rank);
+  });
+}
+
+std::optional<std::string> OffloadedSide::problem() const {
+  if (failed_) return "an operation has ended with an error";
+  for (const auto& service : services_) {
+    if (!service->engine().idle()) return "a service process has not come to an end";
+  }
+  return std::nullopt;
+}
+
+std::uint64_t OffloadedSide::moves() const {
+  std::uint64_t sum = 0;
+  for (const auto& service : services_) sum += service->engine().counters().moves;
+  return sum;
+}
+
+}  // namespace outrigger::sim::timing

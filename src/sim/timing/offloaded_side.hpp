@@ -1,0 +1,59 @@
+// Service processes do it: the real engine of each, in virtual time (sim/model/service.hpp).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/model/service.hpp"
+#include "sim/timing/side.hpp"
+
+namespace outrigger::sim::timing {
+
+class OffloadedSide final : public Side, private model::ServiceWorld {
+ public:
+  OffloadedSide(model::Machine& machine, const RegularCall& call);
+  ~OffloadedSide() override;
+
+  void post(std::uint32_t rank, std::function<void()> posted) override;
+  void wait(std::uint32_t rank, bool inside) override;
+
+  // Empty: none of the operations has ended with an error, and every engine is idle.
+  [[nodiscard]] std::optional<std::string> problem() const;
+  // Of all service processes.
+  [[nodiscard]] std::uint64_t moves() const;
+
+ private:
+  // What a rank that waits has to copy.
+  struct CopyJob {
+    std::uint64_t bytes;
+    std::function<void()> done;
+  };
+  struct Rank {
+    explicit Rank(model::Machine& machine) : copy(machine.time, machine.network) {}
+    model::CoreCopy copy;
+    std::deque<CopyJob> jobs;  // the first is under way
+    std::uint64_t sequence = 0;
+    bool waits = false;
+  };
+
+  model::Service& service(SpId id) override { return *services_[id.value()]; }
+  void hear(const std::shared_ptr<const model::Batch>& batch) override { service(batch->to).hear(batch); }
+  void completed(WorldRank rank, bool ok) override;
+  bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done) override;
+  void begin_copy(std::uint32_t rank);
+  [[nodiscard]] std::uint64_t own_block_ns() const;
+
+  model::Machine& machine_;
+  RegularCall call_;
+  std::shared_ptr<const std::vector<WorldRank>> members_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<std::unique_ptr<model::Service>> services_;
+  bool failed_ = false;
+};
+
+}  // namespace outrigger::sim::timing

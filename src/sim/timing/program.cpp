@@ -1,0 +1,137 @@
+#include "sim/timing/program.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fabric/sim/random.hpp"
+
+namespace outrigger::sim::timing {
+namespace {
+
+class Program {
+ public:
+  Program(model::Machine& machine, Side& side, const Rounds& rounds)
+      : machine_(machine),
+        side_(side),
+        rounds_(rounds),
+        shares_core_(machine.cluster.service.placement == model::Placement::host_core &&
+                     !machine.cluster.service.own_core),
+        ranks_(machine.places.ranks()) {
+    side_.ended = [this](std::uint32_t rank) { ended(rank); };
+  }
+
+  Result<RoundTimes> run() {
+    begin_round();
+    std::uint64_t events = 0;
+    while (machine_.time.step()) {
+      if (++events > rounds_.most_events) return Error{"the run takes too many events; take fewer ranks"};
+    }
+    if (times_.total_ns.size() != rounds_.count) return Error{"the collective does not end"};
+    return times_;
+  }
+
+ private:
+  struct Rank {
+    std::uint64_t begun_ns = 0;
+    std::uint64_t work_ns = 0;
+    std::uint64_t posted_ns = 0;
+    std::uint64_t waits_since_ns = 0;
+    std::uint64_t service_ns_seen = 0;  // of the node's service processes
+    bool over = false;                  // its operation
+    bool waits = false;
+  };
+
+  // The same for both sides, and in all orders of events.
+  [[nodiscard]] fabric::sim::Random chance(std::uint32_t rank) const {
+    const std::uint64_t round = times_.total_ns.size();
+    return fabric::sim::Random(fabric::sim::Random::mix(rounds_.seed ^ (round << 32U)) ^ rank);
+  }
+
+  void begin_round() {
+    begun_ns_ = machine_.time.now_ns();
+    left_ = ranks_.size();
+    in_mpi_ns_ = 0;
+    std::uint64_t alone_ns = 0;
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      fabric::sim::Random random = chance(rank);
+      const std::uint64_t skew_ns = random.within({0, machine_.cluster.noise.skew_ns});
+      const double even = (static_cast<double>(random.below(1U << 30U)) + 1) / (1U << 30U);
+      const double noise = 1 - machine_.cluster.noise.work * std::log(even);  // exponential
+      ranks_[rank] = Rank();
+      ranks_[rank].work_ns = static_cast<std::uint64_t>(static_cast<double>(rounds_.work_ns) * noise);
+      alone_ns = std::max(alone_ns, skew_ns + ranks_[rank].work_ns);
+      machine_.time.after(skew_ns, [this, rank] { post(rank); });
+    }
+    alone_ns_ = alone_ns;
+  }
+
+  void post(std::uint32_t rank) {
+    ranks_[rank].begun_ns = machine_.time.now_ns();
+    side_.post(rank, [this, rank] { compute(rank); });
+  }
+
+  void compute(std::uint32_t rank) {
+    Rank& state = ranks_[rank];
+    state.posted_ns = machine_.time.now_ns();
+    if (state.work_ns == 0) return wait(rank);
+    state.service_ns_seen = service_ns(rank);
+    machine_.time.after(state.work_ns, [this, rank] { computed(rank); });
+  }
+
+  // Where service processes work on the cores of those that compute, each of these loses its part of what they took.
+  [[nodiscard]] std::uint64_t service_ns(std::uint32_t rank) const {
+    const std::uint32_t node = machine_.places.node_of(rank);
+    return machine_.service_busy_ns[node] / std::max<std::uint64_t>(1, machine_.cluster.host.cores);
+  }
+
+  void computed(std::uint32_t rank) {
+    Rank& state = ranks_[rank];
+    const std::uint64_t taken_ns = shares_core_ ? service_ns(rank) - state.service_ns_seen : 0;
+    if (taken_ns == 0) return wait(rank);
+    state.service_ns_seen += taken_ns;
+    machine_.time.after(taken_ns, [this, rank] { computed(rank); });
+  }
+
+  void wait(std::uint32_t rank) {
+    ranks_[rank].waits = true;
+    ranks_[rank].waits_since_ns = machine_.time.now_ns();
+    if (ranks_[rank].over) return leave(rank);
+    side_.wait(rank, true);
+  }
+
+  void ended(std::uint32_t rank) {
+    ranks_[rank].over = true;
+    if (ranks_[rank].waits) leave(rank);
+  }
+
+  void leave(std::uint32_t rank) {
+    side_.wait(rank, false);
+    const Rank& state = ranks_[rank];
+    const std::uint64_t now_ns = machine_.time.now_ns();
+    in_mpi_ns_ += static_cast<double>(now_ns - state.waits_since_ns + state.posted_ns - state.begun_ns);
+    if (--left_ != 0) return;
+    times_.in_mpi_ns.push_back(in_mpi_ns_ / static_cast<double>(ranks_.size()));
+    times_.work_alone_ns.push_back(alone_ns_);
+    times_.total_ns.push_back(now_ns - begun_ns_);
+    if (times_.total_ns.size() != rounds_.count) machine_.time.after(0, [this] { begin_round(); });
+  }
+
+  model::Machine& machine_;
+  Side& side_;
+  Rounds rounds_;
+  bool shares_core_;
+  std::vector<Rank> ranks_;
+  RoundTimes times_;
+  std::uint64_t begun_ns_ = 0;
+  std::uint64_t alone_ns_ = 0;
+  std::size_t left_ = 0;
+  double in_mpi_ns_ = 0;
+};
+
+}  // namespace
+
+Result<RoundTimes> run_rounds(model::Machine& machine, Side& side, const Rounds& rounds) {
+  return Program(machine, side, rounds).run();
+}
+
+}  // namespace outrigger::sim::timing

@@ -1,0 +1,141 @@
+// The natives' algorithms against their closed forms, on a cluster on which only the links count.
+#include "sim/baselines/baselines.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/timing/native_side.hpp"
+#include "sim/timing/program.hpp"
+
+namespace outrigger::sim {
+namespace {
+
+constexpr double kGigabyte = 1e9;  // a byte a nanosecond
+constexpr std::uint64_t kLatency_ns = 2010;
+constexpr std::uint64_t kBytes = 1'000'000;
+
+// One rank a node, no time for anything but the way of a message: kLatency_ns and a nanosecond a byte.
+model::Cluster only_links(std::uint64_t eager_bytes) {
+  model::Cluster cluster;
+  cluster.nodes = 64;
+  cluster.host.memory_bytes_per_s = cluster.host.copy_bytes_per_s = cluster.host.reduce_bytes_per_s = 1e18;
+  cluster.host.socket_bytes_per_s = 1e18;
+  cluster.mpi.eager_bytes = eager_bytes;
+  cluster.network.link_bytes_per_s = kGigabyte;
+  cluster.network.latency_ns = 1000;
+  cluster.network.hop_ns = 10;
+  cluster.network.chunk_bytes = 10'000;
+  return cluster;
+}
+
+struct Measured {
+  double us = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;
+};
+
+Measured measure(const model::Cluster& cluster, const JobShape& shape, Collective collective, const char* name,
+                 std::uint64_t bytes = kBytes, std::uint32_t root = 0) {
+  model::Machine machine(cluster, shape);
+  timing::NativeSide side(machine, *baselines::baseline_named(collective, name), false, bytes, root);
+  const Result<timing::RoundTimes> times = timing::run_rounds(machine, side, timing::Rounds{1, 0, 1, 100'000'000});
+  EXPECT_TRUE(times.ok()) << times.error();
+  if (!times) return {};
+  return {static_cast<double>(times.value().total_ns[0]) / 1000, side.hosts().messages(), side.hosts().message_bytes()};
+}
+
+// So many latencies, and so many blocks one after the other.
+void expect_us(const Measured& measured, double latencies, double blocks) {
+  const double us = latencies * static_cast<double>(kLatency_ns) / 1000 + blocks * static_cast<double>(kBytes) / 1000;
+  EXPECT_NEAR(measured.us, us, us * 0.02);
+}
+
+JobShape ranks(std::uint32_t count) {
+  return JobShape{count, 1, 1, Mapping::contiguous};
+}
+
+TEST(Baselines, TakeTheTimeOfTheirClosedForms) {
+  const model::Cluster eager = only_links(1U << 30U);
+  const auto on = [&eager](std::uint32_t count, Collective collective, const char* name) {
+    return measure(eager, ranks(count), collective, name);
+  };
+  for (const std::uint32_t p : {8U, 11U}) {
+    expect_us(on(p, Collective::ialltoall, "pairwise"), p - 1, p - 1);
+    expect_us(on(p, Collective::ialltoall, "linear"), 1, p - 1);
+    expect_us(on(p, Collective::iallgather, "ring"), p - 1, p - 1);
+    expect_us(on(p, Collective::ibcast, "binomial"), std::ceil(std::log2(p)), std::ceil(std::log2(p)));
+  }
+  expect_us(on(8, Collective::ialltoall, "bruck"), 3, 3 * 4);
+  expect_us(on(8, Collective::iallgather, "recursive_doubling"), 3, 7);
+  expect_us(on(8, Collective::ibcast, "scatter_allgather"), 3 + 7, 2.0 * 7 / 8);
+  expect_us(on(8, Collective::iallreduce, "recursive_doubling"), 3, 3);
+  expect_us(on(8, Collective::iallreduce, "rabenseifner"), 6, 2.0 * 7 / 8);
+}
+
+TEST(Baselines, SendWhatTheirHeadersSay) {
+  const model::Cluster cluster = only_links(0);  // announced and read, each of them
+  const auto messages = [&cluster](std::uint32_t p, Collective collective, const char* name) {
+    return measure(cluster, ranks(p), collective, name).messages;
+  };
+  EXPECT_EQ(messages(11, Collective::ialltoall, "pairwise"), 11U * 10);
+  EXPECT_EQ(messages(40, Collective::ialltoall, "linear"), 40U * 39);  // more than go at once
+  EXPECT_EQ(messages(11, Collective::ialltoall, "bruck"), 11U * 4);
+  EXPECT_EQ(messages(11, Collective::iallgather, "ring"), 11U * 10);
+  EXPECT_EQ(messages(16, Collective::iallgather, "recursive_doubling"), 16U * 4);
+  EXPECT_EQ(messages(11, Collective::ibcast, "binomial"), 10U);
+  EXPECT_EQ(messages(11, Collective::ibcast, "scatter_allgather"), 10U + 11U * 10);
+  EXPECT_EQ(messages(6, Collective::iallreduce, "recursive_doubling"), 2U + 4 * 2 + 2);
+  EXPECT_EQ(messages(6, Collective::iallreduce, "rabenseifner"), 2U + 4 * 4 + 2);
+  EXPECT_EQ(measure(cluster, ranks(8), Collective::iallreduce, "rabenseifner", 8000).bytes, 8U * 2 * 7000);
+  EXPECT_EQ(measure(cluster, ranks(11), Collective::ialltoall, "bruck", 1).bytes, 11U * (5 + 5 + 4 + 3));
+}
+
+TEST(Baselines, BroadcastFromAnyRoot) {
+  for (const char* name : {"binomial", "scatter_allgather"}) {
+    const Measured from_0 = measure(only_links(0), ranks(11), Collective::ibcast, name);
+    const Measured from_7 = measure(only_links(0), ranks(11), Collective::ibcast, name, kBytes, 7);
+    EXPECT_EQ(from_0.messages, from_7.messages);
+    EXPECT_DOUBLE_EQ(from_0.us, from_7.us);
+  }
+}
+
+// Announced, asked for, read: two ways more than an eager message's.
+TEST(Baselines, AMessageThatIsAskedForComesTwoLatenciesLater) {
+  const Measured eager = measure(only_links(1U << 30U), ranks(2), Collective::ialltoall, "pairwise");
+  const Measured asked_for = measure(only_links(0), ranks(2), Collective::ialltoall, "pairwise");
+  // And the sender hears of it.
+  EXPECT_NEAR(asked_for.us - eager.us, 3 * static_cast<double>(kLatency_ns) / 1000, 0.5);
+}
+
+TEST(Baselines, ProcessorsCarryABytesCostAtBothEnds) {
+  model::Cluster cluster = only_links(0);
+  cluster.network.wire = model::WireKind::processor;
+  cluster.host.socket_bytes_per_s = kGigabyte / 4;
+  const Measured measured = measure(cluster, ranks(2), Collective::ialltoall, "pairwise");
+  // Each core sends a megabyte and takes one, at 4 ns a byte.
+  EXPECT_NEAR(measured.us, 8 * static_cast<double>(kBytes) / 1000, 200);
+}
+
+TEST(Baselines, WithinANodeTheReceiverCopies) {
+  model::Cluster cluster = only_links(0);
+  cluster.host.cores = 4;
+  cluster.host.copy_bytes_per_s = kGigabyte;
+  const JobShape shape{1, 4, 1, Mapping::contiguous};
+  const Measured alone = measure(cluster, shape, Collective::ialltoall, "pairwise");
+  EXPECT_NEAR(alone.us, 4 * static_cast<double>(kBytes) / 1000, 50);  // the own block, and three others
+  cluster.host.memory_bytes_per_s = 4 * kGigabyte;  // for four copies that read and write a byte a nanosecond each
+  const Measured together = measure(cluster, shape, Collective::ialltoall, "pairwise");
+  EXPECT_NEAR(together.us, (1 + 3 * 2) * static_cast<double>(kBytes) / 1000, 100);
+}
+
+TEST(Baselines, DefaultsGoBySize) {
+  EXPECT_EQ(baselines::default_baseline(Collective::ialltoall, 64, 64)->name, "bruck");
+  EXPECT_EQ(baselines::default_baseline(Collective::ialltoall, 64, 4096)->name, "linear");
+  EXPECT_EQ(baselines::default_baseline(Collective::ialltoall, 64, 1U << 20U)->name, "pairwise");
+  EXPECT_EQ(baselines::default_baseline(Collective::iallgather, 48, 64)->name, "ring");
+  EXPECT_EQ(baselines::default_baseline(Collective::ibarrier, 48, 64), nullptr);
+}
+
+}  // namespace
+}  // namespace outrigger::sim

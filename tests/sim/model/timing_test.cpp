@@ -1,0 +1,156 @@
+// Whole experiments: what service processes and natives take on a modelled cluster, and what must hold of it.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sim/timing/experiment.hpp"
+#include "sim/timing/offloaded_side.hpp"
+#include "sim/timing/one_node.hpp"
+#include "sim/timing/program.hpp"
+
+namespace outrigger::sim::timing {
+namespace {
+
+model::Cluster cluster_named(const std::string& name) {
+  const Result<model::Cluster> cluster = model::read_cluster(OUTRIGGER_CLUSTERS "/" + name + ".toml");
+  EXPECT_TRUE(cluster.ok()) << cluster.error();
+  return cluster ? cluster.value() : model::Cluster();
+}
+
+ExperimentOptions options_for(const std::string& pattern, std::uint32_t nodes, std::uint32_t ranks_per_node,
+                              std::uint32_t services) {
+  ExperimentOptions options;
+  options.pattern = parse_pattern(pattern).value();
+  options.shape = JobShape{nodes, ranks_per_node, services, Mapping::contiguous};
+  return options;
+}
+
+ExperimentResult run(const model::Cluster& cluster, const ExperimentOptions& options) {
+  const Result<ExperimentResult> result = run_experiment(cluster, options);
+  EXPECT_TRUE(result.ok()) << result.error();
+  return result ? result.value() : ExperimentResult();
+}
+
+double part(std::uint64_t of_ns, std::uint64_t whole_ns) {
+  return static_cast<double>(of_ns) / static_cast<double>(whole_ns);
+}
+
+TEST(Timing, ServiceProcessesHideWhatHostsThatComputeDoNot) {
+  const model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  ExperimentOptions options = options_for("ialltoall:256KiB", 4, 4, 2);
+  const ExperimentResult result = run(cluster, options);
+  EXPECT_EQ(result.native.algorithm, "pairwise");
+  EXPECT_EQ(result.offloaded.algorithm, "ring_pull");
+  EXPECT_GT(part(result.native.exposed_ns, result.native.pure_ns), 0.8);
+  // Blocks within a node go through PCIe, which natives copy: it takes a little longer than the computation.
+  EXPECT_LT(part(result.offloaded.exposed_ns, result.native.pure_ns), 0.2);
+  EXPECT_LT(result.offloaded.in_mpi_ns, result.native.in_mpi_ns / 4);
+  options.native_threads = true;  // on the service processes' cores
+  EXPECT_LT(part(run(cluster, options).native.exposed_ns, result.native.pure_ns), 0.3);
+}
+
+// Each node takes 12 blocks for each of its 4 ranks through its link, or its PCIe where that is slower.
+TEST(Timing, ALargeAlltoallSaturatesWhatIsSlowest) {
+  const model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  const ExperimentResult result = run(cluster, options_for("ialltoall:4MiB", 4, 4, 4));
+  // Within the node blocks turn round in the card and go through PCIe as well.
+  const double least_ns = 15.0 * 4 * (4U << 20U) / cluster.pcie.bytes_per_s * 1e9;
+  EXPECT_GT(part(result.offloaded.pure_ns, 1) / least_ns, 1.0);
+  EXPECT_LT(part(result.offloaded.pure_ns, 1) / least_ns, 1.1);
+}
+
+TEST(Timing, EveryModelledCollectiveAndAlgorithmEnds) {
+  for (const char* name : {"graham2024-bluefield3", "thor-bluefield2", "sapphire-rapids-host-core", "box"}) {
+    const model::Cluster cluster = cluster_named(name);
+    const std::uint32_t per_node = cluster.host.cores < 2 ? 1 : 2;
+    for (const Collective collective :
+         {Collective::ialltoall, Collective::iallgather, Collective::ibcast, Collective::iallreduce}) {
+      for (const Algorithm algorithm : kCollectives[index_of(collective)].algorithms) {
+        ExperimentOptions options = options_for(std::string(name_of(collective)) + ":200kB", 4, per_node, 1);
+        options.offloaded = name_of(algorithm);
+        options.rounds = 1;
+        const ExperimentResult result = run(cluster, options);
+        EXPECT_GT(result.offloaded.pure_ns, 100'000U / 50) << name << " " << name_of(collective);
+        EXPECT_GE(result.offloaded.total_ns, result.work_ns);
+      }
+    }
+  }
+}
+
+TEST(Timing, TheSeedDecidesEverything) {
+  model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  cluster.noise.work = 0.05;
+  ExperimentOptions options = options_for("iallgather:32KiB", 4, 4, 2);
+  const ExperimentResult first = run(cluster, options);
+  const ExperimentResult again = run(cluster, options);
+  EXPECT_EQ(first.offloaded.total_ns, again.offloaded.total_ns);
+  EXPECT_EQ(first.native.total_ns, again.native.total_ns);
+  options.seed = 2;
+  const ExperimentResult other = run(cluster, options);
+  EXPECT_NE(first.offloaded.total_ns, other.offloaded.total_ns);
+}
+
+TEST(Timing, CostsChangeTimesAndNothingElse) {
+  model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  const ExperimentOptions options = options_for("ialltoall:16KiB", 4, 4, 2);
+  const ExperimentResult cheap = run(cluster, options);
+  cluster.service.event_ns *= 20;
+  cluster.service.move_ns *= 20;
+  const ExperimentResult dear = run(cluster, options);
+  EXPECT_EQ(cheap.offloaded_moves, dear.offloaded_moves);
+  EXPECT_GT(dear.offloaded.pure_ns, cheap.offloaded.pure_ns * 2);
+}
+
+// Service processes that share the ranks' cores take from the computation what they work.
+TEST(Timing, OnASharedCoreTheWorkIsExposed) {
+  model::Cluster cluster = cluster_named("box");
+  const ExperimentOptions options = options_for("ialltoall:1MiB", 4, 1, 1);
+  const ExperimentResult shared = run(cluster, options);
+  cluster.service.own_core = true;
+  const ExperimentResult own = run(cluster, options);
+  // 3 MiB out and 3 in, of each node.
+  const double socket_ns = 6.0 * (1U << 20U) / cluster.host.socket_bytes_per_s * 1e9;
+  EXPECT_NEAR(static_cast<double>(shared.offloaded.exposed_ns), socket_ns, socket_ns * 0.2);
+  EXPECT_LT(static_cast<double>(own.offloaded.exposed_ns), socket_ns * 0.2);
+}
+
+// One node that is counted takes as long as all of them together.
+TEST(Timing, OneNodeStandsForAll) {
+  for (const char* name : {"graham2024-bluefield3", "thor-bluefield2"}) {
+    model::Cluster cluster = cluster_named(name);
+    cluster.noise.skew_ns = 0;
+    ExperimentOptions options = options_for("ialltoall:64KiB", 16, 4, 2);
+    options.rounds = 1;
+    const ExperimentResult all = run(cluster, options);
+    const Result<OneNodeResult> one = time_one_node(cluster, OneNodeOptions{options.shape, 65536, 1});
+    ASSERT_TRUE(one.ok()) << one.error();
+    EXPECT_NEAR(part(one.value().pure_ns, all.offloaded.pure_ns), 1, 0.1) << name;
+    EXPECT_EQ(one.value().moves * 2 * 16, all.offloaded_moves);
+    // Announcements to each other service process, a release for each block of another service process.
+    EXPECT_EQ(one.value().messages_sent, 2U * 31 + 2U * 62);
+    EXPECT_EQ(one.value().messages_received, 62U + 2U * 62);
+    EXPECT_EQ(one.value().link_bytes, 4U * 60 * 65536);
+  }
+}
+
+TEST(Timing, AnErrorNamesWhatCannotBe) {
+  const model::Cluster cluster = cluster_named("box");
+  const auto error = [&cluster](const ExperimentOptions& options) { return run_experiment(cluster, options).error(); };
+  EXPECT_NE(error(options_for("ialltoall:1KiB", 5, 1, 1)).find("nodes: from 1 to 4"), std::string::npos);
+  EXPECT_NE(error(options_for("ialltoall:1KiB", 4, 2, 1)).find("as many as a host has cores"), std::string::npos);
+  ExperimentOptions options = options_for("ialltoall:1KiB", 4, 1, 1);
+  options.native = "ring";
+  EXPECT_NE(error(options).find("'ring' is none of ialltoall's: default, linear, pairwise, bruck"), std::string::npos);
+  options = options_for("iallgather:1KiB", 3, 1, 1);
+  options.native = "recursive_doubling";
+  EXPECT_NE(error(options).find("power of two"), std::string::npos);
+  options = options_for("ialltoall:1KiB", 4, 1, 1);
+  options.offloaded = "flat";
+  EXPECT_NE(error(options).find("'flat' is none of ialltoall's"), std::string::npos);
+  EXPECT_NE(parse_pattern("ialltoall").error().find("write ialltoall:64KiB"), std::string::npos);
+  EXPECT_NE(parse_pattern("iscan:8B").error().find("none of: ialltoall, iallgather"), std::string::npos);
+  EXPECT_NE(parse_pattern("ibcast:0B").error().find("from 1 B"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace outrigger::sim::timing
