@@ -2,7 +2,7 @@
 #
 #   bin/          outrigger, outriggerd, outrigger-sim
 #   lib/          the preload libraries; the C API where there is one, with pkgconfig/ and cmake/
-#   lib/outrigger/     bench/ and examples/, by MPI; ucx/ in packages that bring a UCX of their own
+#   lib/outrigger/     bench/ and examples/, by MPI; where packages bring them: ucx/, and vendor/ with Python packages
 #   share/outrigger/   python/, the package of the command line; examples/; what it needs (requirements.txt)
 #   share/man, completions, modulefiles, doc; lib/systemd/system
 include(GNUInstallDirs)
@@ -24,6 +24,7 @@ endfunction()
 
 set(module_directory ${CMAKE_INSTALL_DATAROOTDIR}/modulefiles/outrigger)
 outrigger_way(outrigger_share_from_bin ${CMAKE_INSTALL_BINDIR} ${outrigger_share})
+outrigger_way(outrigger_private_from_bin ${CMAKE_INSTALL_BINDIR} ${outrigger_private})
 outrigger_way(outrigger_prefix_from_share ${outrigger_share} .)
 outrigger_way(outrigger_bin_from_share ${outrigger_share} ${CMAKE_INSTALL_BINDIR})
 outrigger_way(outrigger_lib_from_share ${outrigger_share} ${CMAKE_INSTALL_LIBDIR})
@@ -153,6 +154,7 @@ install(FILES ${made}/outriggerConfig.cmake ${made}/outriggerConfigVersion.cmake
 configure_file(${packaging}/systemd/outriggerd-dpu@.service.in ${made}/outriggerd-dpu@.service @ONLY)
 install(FILES packaging/systemd/outriggerd-dpu.socket ${made}/outriggerd-dpu@.service DESTINATION ${OUTRIGGER_UNIT_DIR})
 install(PROGRAMS packaging/systemd/outriggerd-by-socket TYPE BIN)
+install(FILES packaging/systemd/outriggerd-by-socket.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 
 install(FILES LICENSE README.md DESTINATION ${outrigger_docs})
 install(DIRECTORY docs/ DESTINATION ${outrigger_docs}/docs)

@@ -101,7 +101,7 @@ is_preset() { grep -q "\"name\": \"$1\", \"configurePreset\"" "$ROOT/CMakePreset
 presets() { sed -n 's/.*"name": "\([a-z0-9]*\)", "configurePreset": "[a-z0-9]*" }.*/\1/p' "$ROOT/CMakePresets.json" | sort -u; }
 
 # Where Python files lie.
-PYTHON_SOURCES=(python scripts src tests examples bench)
+PYTHON_SOURCES=(python scripts src tests examples bench packaging)
 
 # The C and C++ files, NUL separated.
 c_sources() {

@@ -88,6 +88,11 @@ class Artifacts:
         """A benchmark program built for an MPI family."""
         return self._existing(self._private / "bench" / family / name)
 
+    @property
+    def vendor(self) -> Path:
+        """Python packages for this command line alone; it may be missing."""
+        return self._private / "vendor"
+
     def example(self, family: str, name: str) -> Path:
         """An example program built for an MPI family; it may be missing."""
         return self._private / "examples" / family / name

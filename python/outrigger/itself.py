@@ -17,16 +17,20 @@ _RUN = (
 )
 
 
+def _tree() -> artifacts.Artifacts | None:
+    """The installation that this package is part of, where Python does not know it by itself."""
+    file = artifacts.own_layout()
+    return None if file is None or file.parent != _PACKAGES.parent else artifacts.find_installed(file)
+
+
 def command() -> tuple[str, ...]:
     """The command `outrigger`, under the same Python."""
-    file = artifacts.own_layout()
-    if file is not None and file.parent == _PACKAGES.parent:  # a tree, which Python does not know
-        return (sys.executable, str(artifacts.find_installed(file).programs / "outrigger"))
-    return (sys.executable, "-m", "outrigger")
+    tree = _tree()
+    return (sys.executable, *(("-m", "outrigger") if tree is None else (str(tree.programs / "outrigger"),)))
 
 
 def module(name: str) -> tuple[str, ...]:
     """One of its modules as a program."""
-    beside = _PACKAGES.parent / "vendor"
-    places = [str(place) for place in (_PACKAGES, beside) if place.is_dir()]
-    return (sys.executable, "-c", _RUN, os.pathsep.join(places), name)
+    tree = _tree()
+    places = (_PACKAGES,) if tree is None else (_PACKAGES, tree.vendor)
+    return (sys.executable, "-c", _RUN, os.pathsep.join(map(str, places)), name)

