@@ -60,6 +60,8 @@ foreach(target IN LISTS outrigger_mpi_programs)
     if(only_by_name)
       set(optional OPTIONAL)
     endif()
+    outrigger_way(outrigger_lib_from_program ${outrigger_private}/${directory} ${CMAKE_INSTALL_LIBDIR})
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/${outrigger_lib_from_program}")
     install(TARGETS ${target} RUNTIME DESTINATION ${outrigger_private}/${directory} ${optional})
   endif()
 endforeach()
@@ -75,7 +77,7 @@ install(
   DESTINATION ${outrigger_share}/python
   PATTERN "__pycache__" EXCLUDE)
 install(
-  DIRECTORY examples/cg examples/fft3d examples/training
+  DIRECTORY examples/api examples/cg examples/fft3d examples/training
   DESTINATION ${outrigger_share}/examples
   FILES_MATCHING
   PATTERN "*.py"

@@ -27,8 +27,8 @@ NOT_TAKEN = (
 # Of an installation; the package and the command come as those of every wheel. FFTW is under the GPL.
 LEFT_OUT = (
     "bin/outrigger", "bin/outriggerd-by-socket", "share/outrigger/python", "share/outrigger/requirements.txt",
-    "share/modulefiles", "share/lmod", "share/doc", "lib/systemd", "lib/pkgconfig", "lib/cmake",
-    "lib/outrigger/examples/*/fft3d",
+    "share/modulefiles", "share/lmod", "share/doc", "lib/systemd", "lib/spank_outrigger.so", "lib/pkgconfig",
+    "lib/cmake", "lib/outrigger/examples/*/fft3d",
 )  # fmt: skip
 # Goes beside the environment's own, where shells and man look.
 SHARED = ("man", "bash-completion", "zsh", "fish")

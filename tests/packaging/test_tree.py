@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, ROOT, Tree, clean_environment, succeed
+from conftest import BUILD, PATIENCE, ROOT, Tree, clean_environment, succeed
 
 _MODULECMD = next(Path("/usr/lib").glob("*/modulecmd.tcl"), None)
 _LMOD = Path("/usr/share/lmod/lmod/libexec/lmod")
@@ -145,14 +145,18 @@ def test_pkg_config_and_cmake_find_the_tree(tree: Tree, tmp_path: Path) -> None:
     library = succeed(["pkg-config", "--variable=preload_openmpi", "outrigger"], found).strip()
     assert Path(library).resolve() == tree.prefix / "lib/liboutrigger-openmpi.so"
     (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.25)\nproject(x NONE)\nfind_package(outrigger 0.1 REQUIRED)\n"
+        "cmake_minimum_required(VERSION 3.25)\nproject(x C)\nfind_package(outrigger 0.1 REQUIRED)\n"
         'message("FOUND ${outrigger_DAEMON};${outrigger_PRELOAD_MPICH}")\n'
+        "add_executable(program program.c)\ntarget_link_libraries(program outrigger::outrigger)\n"
     )
+    (tmp_path / "program.c").write_text("#include <outrigger/outrigger.h>\nint main(void) { return 0; }\n")
     done = subprocess.run(
         ["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={tree.prefix}"],
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=60 * PATIENCE,
     )  # fmt: skip
     assert f"FOUND {tree.prefix}/bin/outriggerd;{tree.prefix}/lib/liboutrigger-mpich.so" in done.stderr
+    succeed(["cmake", "--build", tmp_path / "build"])
+    succeed([tmp_path / "build" / "program"])
 
 
 def test_a_missing_package_is_named_with_what_installs_it(tree: Tree) -> None:
