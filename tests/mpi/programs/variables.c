@@ -166,8 +166,14 @@ static void use_ours(MPI_T_pvar_session session) {
   unsigned long long written = 100, before = 0;
   exchange();
   CHECK(read_of(session, all) == 0); /* it has not been started */
+#ifdef MPI_ABI_VERSION /* MPICH 5.0 takes the standard ABI's word for all handles for an address, and crashes */
+  DONE(MPI_T_pvar_start(session, all));
+  DONE(MPI_T_pvar_start(session, here));
+  DONE(MPI_T_pvar_start(session, time));
+#else
   DONE(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES));
   DONE(MPI_T_pvar_stop(session, later));
+#endif
   exchange();
   DONE(MPI_T_pvar_start(session, later));
   exchange();
