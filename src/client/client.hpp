@@ -123,12 +123,15 @@ struct OperationRequest {
   // All blocks with bytes are in it: the operation counts as done when its receive blocks are filled, though others
   // have yet to read what it sends.
   bool kept = false;
+  bool timed = false;  // the result has times, unless a DPU serves the rank
 };
 
 struct OperationResult {
   CompletionStatus status = CompletionStatus::ok;
   std::array<std::uint64_t, kReachCount> bytes_by_reach{};
   std::uint32_t late_announcements = 0;
+  std::uint64_t done_ns = 0;  // CLOCK_MONOTONIC when the service process was done; 0: it has not said
+  std::uint64_t late_ns = 0;  // how long this rank posted after the first one of the group
 };
 
 // An operation in flight. Owned by the caller, who polls it until done and then drops it. Of one that is kept

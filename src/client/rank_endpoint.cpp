@@ -130,6 +130,7 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   Lock lock(lock_.mutex);
   std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
   if (posts_.kept() >= kMostKept) body.flags &= ~kSlotKept;
+  if (regions_.registers()) body.flags &= ~kSlotTimed;  // a DPU has a clock of its own
   std::vector<Region> outdated = heap_.follow(posts_);
   const SideMemory send = describe_side(request.send, body.group_size, regions_, body.send, operation->in_heap[0]);
   const SideMemory receive =

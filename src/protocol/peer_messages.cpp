@@ -336,4 +336,18 @@ std::optional<Message> decode(std::span<const std::byte> bytes) {
   return message;
 }
 
+std::optional<OperationId> announced(std::span<const std::byte> bytes) {
+  constexpr std::uint8_t kAnnounce = 1;  // the place of Announce in Body, from 1
+  Reader in(bytes);
+  std::uint16_t version = 0;
+  std::uint8_t type = 0;
+  Header header;
+  in.value(version);
+  in.value(type);
+  in.reserved<std::uint8_t>();
+  fields(in, header);
+  if (!in.valid() || version != kVersion || type != kAnnounce) return std::nullopt;
+  return header.operation;
+}
+
 }  // namespace outrigger::peer

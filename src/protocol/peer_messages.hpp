@@ -183,4 +183,7 @@ void encode(const Message& message, std::vector<std::byte>& out);
 // Nothing for anything that encode() would not have written.
 [[nodiscard]] std::optional<Message> decode(std::span<const std::byte> bytes);
 
+// Of what begins as an announcement does: for which operation. The rest is not looked at.
+[[nodiscard]] std::optional<OperationId> announced(std::span<const std::byte> bytes);
+
 }  // namespace outrigger::peer

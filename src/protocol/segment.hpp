@@ -55,7 +55,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 21;
+inline constexpr std::uint32_t kProtocolVersion = 22;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
@@ -110,6 +110,8 @@ inline constexpr std::uint32_t kSlotReceiveFromRoot = 1U << 1;  // the receive b
 // The memory of both sides stays as it is until the slot is done, whatever the rank is told before: so it may be told
 // as soon as its receive blocks are filled, and goes on while others have yet to read what it sends.
 inline constexpr std::uint32_t kSlotKept = 1U << 2;
+// The rank counts, and would like to know when: SlotResult::done_ns and late_ns.
+inline constexpr std::uint32_t kSlotTimed = 1U << 3;
 
 // What the rank asks, plain data: the service copies it out before it looks at it.
 struct SlotRequestBody {
@@ -139,8 +141,11 @@ struct SlotResult {
   std::uint32_t status = 0;  // CompletionStatus
   std::uint32_t late_announcements = 0;
   std::array<std::uint64_t, kReachCount> bytes_by_reach{};
+  // Of a kSlotTimed operation on a service process of this machine; else 0.
+  std::uint64_t done_ns = 0;  // CLOCK_MONOTONIC when the rank was told
+  std::uint64_t late_ns = 0;  // how long after the first rank of the group that the service process has heard of
 };
-static_assert(sizeof(SlotResult) == 72);
+static_assert(sizeof(SlotResult) == 88);
 
 struct alignas(64) OperationSlot {
   std::atomic<std::uint32_t> state;  // SlotState

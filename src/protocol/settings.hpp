@@ -38,6 +38,8 @@ inline constexpr const char* kJob = "OUTRIGGER_JOB";
 inline constexpr const char* kFaults = "OUTRIGGER_FAULTS";
 inline constexpr const char* kBuild = "OUTRIGGER_BUILD";
 
+// In place of OUTRIGGER_REPORT's file: ranks count, and there is no report.
+inline constexpr std::string_view kLiveOnly = "live";
 // OUTRIGGER_INIT_TIMEOUT_MS where it is not set. Its row below says the same number.
 inline constexpr std::uint32_t kInitTimeoutMs = 20000;
 }  // namespace setting
@@ -61,8 +63,10 @@ inline constexpr std::array kSettings{
                true, false},
     SettingRow{setting::kReach, "all, without heap", "words with commas between them",
                "how memory may be reached, and what helps with it", true, false},
-    SettingRow{setting::kReport, "no report", "a file; - for a table on stderr",
-               "every collective that was called, offloaded or why not, when the job ends", true, false},
+    SettingRow{setting::kReport, "no report", "a file; - for a table on stderr; live",
+               "every collective that was called, offloaded or why not, when the job ends; and while it runs, for "
+               "`outrigger top`, `watch` and `exporter`; live: only then",
+               true, false},
     SettingRow{
         setting::kTrace, "no trace", "a file",
         "what ranks and service processes do and when: events, which `outrigger run --trace` makes a timeline of", true,

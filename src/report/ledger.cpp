@@ -6,7 +6,7 @@
 namespace outrigger::report {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x4F55545245504F31ULL;
+constexpr std::uint64_t kMagic = 0x4F55545245504F32ULL;
 
 }  // namespace
 

@@ -109,6 +109,9 @@ struct LedgerRow {
   std::int64_t test_ns = 0;
   std::uint64_t waited = 0;         // operations for which the program waited, without those that a test completed,
   std::int64_t before_wait_ns = 0;  // ... from their starting calls to these waits: what can be hidden
+  std::int64_t hidden_ns = 0;       // of offloaded ones: what went on while the program did something else
+  std::int64_t late_ns = 0;         // of offloaded ones: how long after the first rank of the group it was posted
+  std::int64_t most_late_ns = 0;    // ... once
   std::uint64_t measured = 0;       // calls whose bytes are known
   std::uint64_t bytes = 0;          // that the rank handed over, in all those
   std::uint64_t least_bytes = 0;    // in one of them

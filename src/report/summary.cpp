@@ -24,7 +24,7 @@ void add(std::int64_t& sum_ns, std::int64_t nanoseconds) {
 
 void keep_possible(LedgerRow& row) {
   for (std::int64_t* time : {&row.post_ns, &row.completion_ns, &row.call_ns, &row.wait_ns, &row.test_ns,
-                             &row.before_wait_ns, &row.inside_ns}) {
+                             &row.before_wait_ns, &row.inside_ns, &row.hidden_ns, &row.late_ns, &row.most_late_ns}) {
     *time = possible(*time);
   }
 }
@@ -55,6 +55,9 @@ void add(LedgerRow& total, const LedgerRow& row) {
   add(total.test_ns, row.test_ns);
   total.waited += row.waited;
   add(total.before_wait_ns, row.before_wait_ns);
+  add(total.hidden_ns, row.hidden_ns);
+  add(total.late_ns, row.late_ns);
+  total.most_late_ns = std::max(total.most_late_ns, row.most_late_ns);
   if (row.measured == 0) return;
   total.least_bytes = total.measured == 0 ? row.least_bytes : std::min(total.least_bytes, row.least_bytes);
   total.most_bytes = std::max(total.most_bytes, row.most_bytes);
@@ -85,14 +88,12 @@ void add_phase(Summary& summary, const LedgerRow& row, std::uint32_t rank) {
 
 void add_rows(Summary& summary, std::span<const LedgerRow> rows, std::uint32_t rank) {
   std::map<Key, LedgerRow> collectives;  // of this rank: its forms together
-  for (LedgerRow row : rows) {
-    row.name.back() = '\0';
-    keep_possible(row);
+  for (const LedgerRow& row : rows) {
     if (row.is_phase()) {
       add_phase(summary, row, rank);
       continue;
     }
-    if (row.kind >= kCallKinds || row.calls == 0) continue;
+    if (row.calls == 0) continue;
     CallFigures& call = summary.calls[{row.kind, row.group}];
     add(call.total, row);
     call.total.kind = row.kind;
@@ -149,13 +150,27 @@ const ServiceFigures& Summary::service() const {
   return services.empty() ? kNone : services.front().figures;
 }
 
+std::optional<CheckedLedger> check_ledger(std::span<const std::byte> ledger) {
+  if (ledger.size() < sizeof(LedgerHeader)) return std::nullopt;
+  CheckedLedger checked;
+  std::memcpy(&checked.header, ledger.data(), sizeof(LedgerHeader));
+  if (!is_plausible(checked.header, ledger.size())) return std::nullopt;
+  checked.rows.resize(checked.header.row_count);
+  if (!checked.rows.empty()) {
+    std::memcpy(checked.rows.data(), ledger.data() + sizeof(LedgerHeader), checked.rows.size() * sizeof(LedgerRow));
+  }
+  std::erase_if(checked.rows, [](const LedgerRow& row) { return row.kind >= kCallKinds && !row.is_phase(); });
+  for (LedgerRow& row : checked.rows) {
+    row.name.back() = '\0';
+    keep_possible(row);
+  }
+  return checked;
+}
+
 bool add_ledger(Summary& summary, std::span<const std::byte> ledger, std::int64_t now_ns) {
-  if (ledger.size() < sizeof(LedgerHeader)) return false;
-  LedgerHeader header;
-  std::memcpy(&header, ledger.data(), sizeof header);
-  if (!is_plausible(header, ledger.size())) return false;
-  std::vector<LedgerRow> rows(header.row_count);
-  if (!rows.empty()) std::memcpy(rows.data(), ledger.data() + sizeof header, rows.size() * sizeof(LedgerRow));
+  const std::optional<CheckedLedger> checked = check_ledger(ledger);
+  if (!checked) return false;
+  const auto& [header, rows] = *checked;
   if (summary.counted.empty()) {
     summary.mpi = text_in(header.mpi);
     summary.native_because = text_in(header.native_because);

@@ -89,6 +89,14 @@ struct Summary {
   [[nodiscard]] const ServiceFigures& service() const;  // of the first node
 };
 
+// A ledger, as Ledger::bytes() gives them, copied out of memory that another process writes: with rows whose kinds are
+// known, whose times are possible and whose names end. Nothing: it is none.
+struct CheckedLedger {
+  LedgerHeader header;
+  std::vector<LedgerRow> rows;
+};
+[[nodiscard]] std::optional<CheckedLedger> check_ledger(std::span<const std::byte> ledger);
+
 // Adds a ledger, as Ledger::bytes() gives them. `now_ns`: the end of ranks that have not noted theirs. False: it is
 // none, and nothing was added. Ledgers come in the order of the ranks.
 bool add_ledger(Summary& summary, std::span<const std::byte> ledger, std::int64_t now_ns);

@@ -1,5 +1,5 @@
 // What ranks count, read by a keeper: ledgers of arbitrary bytes and some that are nearly right. Whatever is let in
-// must come out as a table and as JSON with strings that end and rows within their limits.
+// must come out as a table, as live figures and as JSON with strings that end and rows within their limits.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "protocol/collective_calls.hpp"
 #include "report/json.hpp"
+#include "report/live.hpp"
 #include "report/summary.hpp"
 #include "report/table.hpp"
 
@@ -38,7 +39,18 @@ std::vector<std::byte> good_ledger(std::uint64_t magic) {
   return bytes;
 }
 
+// Whatever a rank may write, the frame is as long as it says.
+void check_live(std::span<const std::byte> ledger) {
+  report::LiveNode node;
+  node.ranks = {{ledger, 1, false}, {ledger, 2, true}};
+  const std::vector<std::byte> frame = report::live_frame(node);
+  std::uint32_t bytes = 0;
+  std::memcpy(&bytes, frame.data() + 2 * sizeof bytes, sizeof bytes);
+  if (frame.size() != 3 * sizeof bytes + bytes) std::abort();
+}
+
 void check(std::span<const std::byte> ledger) {
+  check_live(ledger);
   report::Summary summary;
   if (!report::add_ledger(summary, ledger, 1'000'000'000)) {
     if (!summary.counted.empty() || !summary.calls.empty()) std::abort();

@@ -81,7 +81,7 @@ std::string memory_of_a_rank() {
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, course, flags, root, group_high, group_low,
                           sequence, digest, group_size, group_rank, members, marks, send, receive, reduce_operation,
                           element_type) +
-         OUTRIGGER_LAYOUT(SlotResult, status, late_announcements, bytes_by_reach) +
+         OUTRIGGER_LAYOUT(SlotResult, status, late_announcements, bytes_by_reach, done_ns, late_ns) +
          OUTRIGGER_LAYOUT(SlotLayout, base, stride_bytes, block_bytes, extents) +
          OUTRIGGER_LAYOUT(LocalRef, region, count, address) + OUTRIGGER_LAYOUT(PairExtent, offset_bytes, bytes) +
          OUTRIGGER_LAYOUT(NeighborExtent, block, rank, reserved) +

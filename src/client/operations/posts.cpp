@@ -18,6 +18,8 @@ OperationResult result_of(const OperationSlot& slot) {
   result.status = known ? static_cast<CompletionStatus>(status) : CompletionStatus::rejected;
   result.bytes_by_reach = slot.result.bytes_by_reach;
   result.late_announcements = slot.result.late_announcements;
+  result.done_ns = slot.result.done_ns;
+  result.late_ns = slot.result.late_ns;
   return result;
 }
 

@@ -36,7 +36,8 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.collective = static_cast<std::uint16_t>(request.collective);
   body.algorithm = static_cast<std::uint16_t>(request.algorithm);
   body.flags = (request.own_block_done ? kSlotOwnBlockDone : 0) |
-               (request.receive_from_root ? kSlotReceiveFromRoot : 0) | (request.kept ? kSlotKept : 0);
+               (request.receive_from_root ? kSlotReceiveFromRoot : 0) | (request.kept ? kSlotKept : 0) |
+               (request.timed ? kSlotTimed : 0);
   body.root = request.root;
   if (request.reduction) {
     body.reduce_operation = static_cast<std::uint32_t>(request.reduction->operation);

@@ -4,18 +4,18 @@
 #include <cassert>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::fabric {
-namespace {
 
-void write_result(OperationSlot& shared, const CompletionRecord& record) {
+void Slots::write_result(OperationSlot& shared, const CompletionRecord& record, const OpenSlot& open) {
   shared.result.status = static_cast<std::uint32_t>(record.status);
   shared.result.late_announcements = record.late_announcements;
   shared.result.bytes_by_reach = record.bytes_by_reach;
+  shared.result.done_ns = open.late_ns ? static_cast<std::uint64_t>(time_on(CLOCK_MONOTONIC).count()) : 0;
+  shared.result.late_ns = open.late_ns.value_or(0);
 }
-
-}  // namespace
 
 void Slots::add_rank(WorldRank rank) {
   if (rank.value() >= of_rank_.size()) of_rank_.resize(std::size_t{rank.value()} + 1);
@@ -88,6 +88,10 @@ void Slots::set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint3
   open->group_size = group_size;
 }
 
+void Slots::set_lateness(WorldRank rank, SlotIndex slot, std::uint64_t late_ns) {
+  if (OpenSlot* open = find_open(rank, slot)) open->late_ns = late_ns;
+}
+
 void Slots::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
   const OpenSlot* open = find_open(destination, slot);
   if (open == nullptr || source.value() >= open->group_size) return;
@@ -100,11 +104,11 @@ void Slots::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank sour
 void Slots::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
   const OpenSlot* open = find_open(rank, slot);
   if (open == nullptr) return;
-  const bool told = open->told;
+  const OpenSlot was = *open;
   std::erase_if(filled_, [&](const Deferred& filled) { return filled.rank == rank && filled.slot == slot; });
   OperationSlot* shared = close(rank, slot);
   if (shared == nullptr) return;
-  if (!told) write_result(*shared, record);
+  if (!was.told) write_result(*shared, record, was);
   shared->state.store(static_cast<std::uint32_t>(SlotState::done), std::memory_order_release);
   wake_sleepers(ranks_.find(rank)->segment().header());
 }
@@ -124,7 +128,7 @@ bool Slots::tell_filled() {
     OperationSlot* shared = shared_slot(filled.rank, filled.slot);
     if (shared == nullptr) continue;
     open->told = true;
-    write_result(*shared, filled.record);
+    write_result(*shared, filled.record, *open);
     shared->state.store(static_cast<std::uint32_t>(SlotState::filled), std::memory_order_release);
     wake_sleepers(ranks_.find(filled.rank)->segment().header());
   }

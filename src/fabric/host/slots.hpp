@@ -30,6 +30,8 @@ class Slots {
   // Until complete(), marks go to `marks`, one byte for each of `group_size` group ranks (bounds are checked at every
   // mark).
   void set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size);
+  // The rank will be told when it is done, and that it came so late.
+  void set_lateness(WorldRank rank, SlotIndex slot, std::uint64_t late_ns);
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source);
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
 
@@ -59,6 +61,7 @@ class Slots {
     bool told = false;  // that it is filled, with the result
     LocalRef marks;
     std::uint32_t group_size = 0;
+    std::optional<std::uint64_t> late_ns = std::nullopt;  // of one that is timed
   };
 
   struct OpenRecords {
@@ -71,6 +74,7 @@ class Slots {
     OpenRecords records;
   };
 
+  static void write_result(OperationSlot& shared, const CompletionRecord& record, const OpenSlot& open);
   // Null: no such rank, or the slot is not open.
   [[nodiscard]] OpenSlot* find_open(WorldRank rank, SlotIndex slot);
   // Null: not in memory that the rank shares.

@@ -44,6 +44,8 @@ struct Operation {
   int error = MPI_SUCCESS;
   report::LedgerRow* counted = nullptr;  // for the report; null: nothing is counted
   std::int64_t posted_ns = 0;            // where it is counted; 0: the program has waited for it already
+  std::int64_t hides_from_ns = 0;        // where it is counted: from its post
+  std::int64_t hides_until_ns = 0;       // ... to the beginning of the wait; 0: the program has not waited
   Operation* previous = nullptr;         // list of those not done
   Operation* next = nullptr;             // ... or of those to be used again
 };

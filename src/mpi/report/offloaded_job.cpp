@@ -38,12 +38,22 @@ void note_statistics(const client::Client& client) {
   });
 }
 
+// Collective over the world: sums up and writes on world rank 0.
+void write_report(const Job& job) {
+  report::Summary summary = gather_summary(constants().comm_world);
+  summary.wire = gather_wire_use(job);
+  if (job.config.memory.heap) summary.heap = gather_heap_counts(job);
+  summary.ended.how = "finalized";
+  if (job.world_rank == 0) write_summary(summary, true);
+}
+
 }  // namespace
 
 void start_report(Job& job) {
-  if (job.config.report.empty() || !start_counting()) return;
+  const bool wanted = !job.config.report.empty() || job.config.live;
+  if (!wanted || !start_counting()) return;
   job.reporting = true;
-  begin_ledger({job.world_rank, job.world_size, absolute_path(job.config.report), ""});
+  begin_ledger({job.world_rank, job.world_size, job.config.report.empty() ? "" : absolute_path(job.config.report), ""});
   change_header([&](report::LedgerHeader& header) {
     header.nodes = job.nodes;
     header.node = job.node;
@@ -51,17 +61,13 @@ void start_report(Job& job) {
     header.service = service_of(*job.client);
   });
   if (ledger().fd() >= 0) job.client->show(ControlKind::counts, ledger().fd());
-  if (job.world_rank == 0) write_beginning();
+  if (job.world_rank == 0 && !job.config.report.empty()) write_beginning();
 }
 
-void write_report(const Job& job) {
+void end_report(const Job& job) {
   note_statistics(*job.client);
   end_ledger();
-  report::Summary summary = gather_summary(constants().comm_world);
-  summary.wire = gather_wire_use(job);
-  if (job.config.memory.heap) summary.heap = gather_heap_counts(job);
-  summary.ended.how = "finalized";
-  if (job.world_rank == 0) write_summary(summary, true);
+  if (!job.config.report.empty()) write_report(job);
   change_header(
       [](report::LedgerHeader& header) { header.state = static_cast<std::uint32_t>(report::LedgerState::finalized); });
   stop_counting();

@@ -1,5 +1,6 @@
 #include "mpi/report/report.hpp"
 
+#include <algorithm>
 #include <ctime>
 #include <optional>
 #include <utility>
@@ -14,6 +15,15 @@ namespace {
 
 std::int64_t ns_on(clockid_t clock) {
   return time_on(clock).count();
+}
+
+// What of it went on while the program did something else. A DPU does not say when it was done; then until it was seen.
+std::int64_t hidden_ns(const Operation& operation, const report::LedgerRow& row,
+                       const client::OperationResult& result) {
+  if (call_kind_at(row.kind).form == CallForm::blocking) return 0;
+  const std::int64_t done_ns = result.done_ns != 0 ? static_cast<std::int64_t>(result.done_ns) : monotonic_ns();
+  const std::int64_t until_ns = operation.hides_until_ns != 0 ? std::min(operation.hides_until_ns, done_ns) : done_ns;
+  return std::max<std::int64_t>(0, until_ns - operation.hides_from_ns);
 }
 
 }  // namespace
@@ -50,7 +60,8 @@ void count_post(Operation& operation) {
   CallCount* call = CallCount::current();
   if (operation.persistent == nullptr && call != nullptr) operation.counted = &call->offloaded_on(*operation.comm);
   if (operation.counted == nullptr) return;
-  operation.posted_ns = monotonic_ns();
+  operation.posted_ns = operation.hides_from_ns = monotonic_ns();
+  operation.hides_until_ns = 0;
   change_row(*operation.counted, [&](report::LedgerRow& row) {
     ++row.algorithms[index_of(operation.algorithm)];
     if (operation.send.staged()) row.reached[report::kBounceBytes] += operation.send.total_bytes();
@@ -60,7 +71,8 @@ void count_post(Operation& operation) {
 
 void count_wait(Operation& operation) {
   if (operation.posted_ns == 0 || !counting() || CallCount::current() != nullptr) return;
-  const std::int64_t before_ns = monotonic_ns() - std::exchange(operation.posted_ns, 0);
+  operation.hides_until_ns = monotonic_ns();
+  const std::int64_t before_ns = operation.hides_until_ns - std::exchange(operation.posted_ns, 0);
   change_row(*operation.counted, [&](report::LedgerRow& row) {
     ++row.waited;
     row.before_wait_ns += before_ns;
@@ -75,6 +87,9 @@ void count_completion(const Operation& operation, const client::OperationResult&
       row.reached[report::kOwnBytes] += pair_with(operation.receive, operation.comm->me().value()).bytes;
     }
     row.late += result.late_announcements;
+    row.hidden_ns += hidden_ns(operation, row, result);
+    row.late_ns += static_cast<std::int64_t>(result.late_ns);
+    row.most_late_ns = std::max(row.most_late_ns, static_cast<std::int64_t>(result.late_ns));
   });
 }
 

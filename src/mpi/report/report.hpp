@@ -67,11 +67,11 @@ class CallTimer {
   std::int64_t cpu_ns_ = 0;
 };
 
-// In MPI_Init, in a job that is offloaded and has a report. From now on calls are counted, the keeper knows of it, and
-// world rank 0 has written what is known so far.
+// In MPI_Init, in a job that is offloaded and has a report or live figures. From now on calls are counted, the keeper
+// knows of it, and world rank 0 has written what is known so far, if there is to be a report.
 void start_report(Job& job);
-// In MPI_Finalize. Collective over the world: sums up and writes on world rank 0.
-void write_report(const Job& job);
+// In MPI_Finalize. With a report collective over the world: sums up and writes on world rank 0.
+void end_report(const Job& job);
 
 // The same of a job that runs natively. `comm`: a duplicate of the world for the library alone, where all ranks have
 // the library; else MPI_COMM_NULL, and one rank, which `writes`, tells of itself alone.

@@ -162,7 +162,8 @@ std::string unknown_setting() {
 }
 
 std::string report_path() {
-  return std::string(variable(setting::kReport));
+  const std::string_view value = variable(setting::kReport);
+  return value == setting::kLiveOnly ? std::string() : std::string(value);
 }
 
 std::string trace_path() {
@@ -174,6 +175,7 @@ Result<Config> read_config() {
   config.service_cpus = variable(setting::kServiceCpus);
   config.report = report_path();
   config.trace = trace_path();
+  config.live = variable(setting::kReport) == setting::kLiveOnly;
   config.transports = variable(setting::kTransports);
   for (const Status& status :
        {read_names(), read_number(setting::kServices, config.services),
@@ -216,6 +218,7 @@ std::uint64_t Config::digest() const {
   mix(pretend_nodes);
   mix(report.empty() ? 0 : 1);
   mix(trace.empty() ? 0 : 1);
+  mix(live ? 1 : 0);
   mix(measured_choice ? 1 : 0);
   mix(early_trials ? 1 : 0);
   for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));

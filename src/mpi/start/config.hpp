@@ -26,6 +26,7 @@ struct Config {
   ReachSetting memory;
   std::string report;  // empty: none
   std::string trace;   // likewise
+  bool live = false;   // counted without a report, too
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
   std::string daemon_path;
   std::uint32_t pretend_nodes = 1;

@@ -186,7 +186,7 @@ void end_job() {
   end_driving();
   static_cast<void>(job->client->fatal());  // a rank that never waits for long has not looked
   say_if_unprotected(*job);
-  if (job->reporting) write_report(*job);
+  if (job->reporting) end_report(*job);
   end_trace();
   end_counting_on_demand();
   keep_choices(*job);

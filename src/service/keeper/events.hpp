@@ -23,6 +23,7 @@ enum class Source : std::uint32_t {
   service_exit,
   service_state,
   neighbour,
+  reader,
   other_node,
   dpu_link
 };

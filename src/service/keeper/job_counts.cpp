@@ -117,6 +117,14 @@ report::Ending JobCounts::ending() const {
   return by_abort ? *by_abort : gone();
 }
 
+std::vector<report::LiveRank> JobCounts::live() const {
+  std::vector<report::LiveRank> all;
+  for (const Counted& rank : ranks_) {
+    if (rank.ledger) all.push_back({rank.ledger->bytes(), rank.pid, rank.left_ns != 0});
+  }
+  return all;
+}
+
 void JobCounts::write() {
   const report::Ledger* first = nullptr;
   report::Summary summary;

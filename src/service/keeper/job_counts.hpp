@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "report/ledger.hpp"
+#include "report/live.hpp"
 #include "report/summary.hpp"
 #include "service/keeper/local_ranks.hpp"
 
@@ -27,6 +28,8 @@ class JobCounts {
   void rank_leaves(const LocalRank& rank);
   // The library ends the job.
   void job_ends(const std::string& why) { why_ = why; }
+  // What ranks have counted so far, of those that count; good until the next one comes.
+  [[nodiscard]] std::vector<report::LiveRank> live() const;
   // Once no rank is here any more. Writes the report if nobody else has.
   void write();
 

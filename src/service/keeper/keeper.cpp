@@ -14,6 +14,7 @@
 
 #include "service/job_protest.hpp"
 #include "service/keeper/dpu_services.hpp"
+#include "service/keeper/live_node.hpp"
 #include "service/log.hpp"
 
 namespace outrigger::service {
@@ -51,7 +52,9 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
       job_map_(config_, nodes_),
       job_end_(config_, ranks_, leader_),
       counts_(config_.local_size),
-      traces_(config_.local_size) {
+      traces_(config_.local_size),
+      live_(events_,
+            [this] { return report::live_frame(live_node(config_.claims.job, counts_, ranks_, *services_)); }) {
   raise_descriptor_limit();
   events_.watch(stop_event_.get(), {Source::stop, 0});
   if (config_.leader_pid <= 0) return;
@@ -100,6 +103,7 @@ void Keeper::handle(const Event& event) {
     case Source::rank: return read_rank(event.index);
     case Source::rank_exit: return rank_left(event.index, "ended");
     case Source::other_node: return;  // looked after each time
+    case Source::reader: return live_.hear();
     default: return read_services(event);
   }
 }
@@ -111,6 +115,7 @@ int Keeper::timeout_ms() const {
   };
   at(services_->next_look());
   at(nodes_.next_look());
+  at(live_.next_look());
   if (leaving_) at(leaving_->next_look());
   if (phase_ <= Phase::attaching) at(attach_deadline_);
   if (phase_ == Phase::ending) at(job_end_.next_step());
@@ -123,6 +128,7 @@ void Keeper::look_at_clock(Clock::time_point now) {
   door_.expire(now);
   read_services({Source::clock, 0});
   hear_of_nodes();
+  live_.look(now);
   if (phase_ == Phase::running && leaving_) go_on_without_dpu();
   if (phase_ == Phase::over) return;
   if (phase_ <= Phase::attaching && now >= attach_deadline_) {
@@ -219,7 +225,9 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
       return services_->add_region(ranks_[local_rank], message.body<RegionBody>(), std::move(message.fds()[0]));
     case ControlKind::left_dpu:
       return leaving_ ? leaving_->has_left(ranks_[local_rank]) : Status(Error{"it left a DPU that was not lost"});
-    case ControlKind::counts: return counts_.take(ranks_[local_rank], std::move(message.fds()[0]));
+    case ControlKind::counts:
+      live_.open(config_.claims.job);
+      return counts_.take(ranks_[local_rank], std::move(message.fds()[0]));
     case ControlKind::trace: {
       const Status taken = traces_.take(ranks_[local_rank], std::move(message.fds()[0]));
       if (taken) services_->show_trace(ranks_[local_rank]);

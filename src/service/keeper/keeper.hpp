@@ -30,6 +30,7 @@
 #include "service/keeper/job_traces.hpp"
 #include "service/keeper/keeper_config.hpp"
 #include "service/keeper/leaving_dpu.hpp"
+#include "service/keeper/live_door.hpp"
 #include "service/keeper/local_ranks.hpp"
 #include "service/keeper/node_services.hpp"
 #include "service/keeper/other_nodes.hpp"
@@ -102,6 +103,7 @@ class Keeper {
   JobEnd job_end_;
   JobCounts counts_;
   JobTraces traces_;
+  LiveDoor live_;
 };
 
 }  // namespace outrigger::service

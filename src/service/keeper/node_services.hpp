@@ -32,6 +32,7 @@ class NodeServices final : public Services {
   [[nodiscard]] std::optional<Clock::time_point> next_look() const override;
   void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;
   [[nodiscard]] std::uint32_t times_started(std::uint32_t sp) const override { return processes_.times_started(sp); }
+  [[nodiscard]] pid_t pid(std::uint32_t sp) const override { return sp < processes_.count() ? processes_.pid(sp) : 0; }
   [[nodiscard]] int doorbell(std::uint32_t sp) const override { return processes_.doorbell(sp); }
   void show_trace(const LocalRank& rank) override;
 

@@ -68,6 +68,8 @@ class Services {
   [[nodiscard]] const ServicePlace& place(std::uint32_t sp) const { return places_[sp]; }
   // How often this one has been started.
   [[nodiscard]] virtual std::uint32_t times_started(std::uint32_t /*sp*/) const { return 1; }
+  // 0: it is no process of this machine, or none at present.
+  [[nodiscard]] virtual pid_t pid(std::uint32_t /*sp*/) const { return 0; }
   // -1: it is rung in another way.
   [[nodiscard]] virtual int doorbell(std::uint32_t sp) const = 0;
 

@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <variant>
 
+#include "base/clock.hpp"
+#include "protocol/peer_messages.hpp"
 #include "service/log.hpp"
 #include "service/loop/faults.hpp"
 
@@ -14,6 +16,10 @@ namespace outrigger::service {
 namespace {
 
 constexpr std::uint32_t kPostsPerTurn = 64;  // of one rank, before the next one's turn
+
+std::int64_t monotonic_ns() {
+  return time_on(CLOCK_MONOTONIC).count();
+}
 
 }  // namespace
 
@@ -39,6 +45,11 @@ bool PostIntake::take() {
   for (ServedRank& served : served_) any |= take_slots_of(served);
   has_taken_ |= any;
   return any;
+}
+
+void PostIntake::hear(std::span<const std::byte> message) {
+  if (!lateness_.listens()) return;
+  if (const std::optional<OperationId> id = peer::announced(message)) lateness_.announced(*id, monotonic_ns());
 }
 
 bool PostIntake::take_slots_of(ServedRank& served) {
@@ -207,6 +218,9 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
   }
   node_.slots().set_marks(operation.rank, operation.slot, body.marks, body.group_size);
   node_.courses().learn(operation.rank, operation.id.group, CourseNumber{body.course});
+  if ((body.flags & kSlotTimed) != 0) {
+    node_.slots().set_lateness(operation.rank, operation.slot, lateness_.posted(operation.id, monotonic_ns()));
+  }
   courses_.posted(operation);
   if (pulse_ != nullptr) pulse_->taken(operation.id, operation.collective);
   if (trace_ != nullptr) trace_->taken(operation);
@@ -218,6 +232,7 @@ void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const For
   engine_->forget_group(rank, forget.group);
   groups_->forget(rank, forget.group);
   courses_.forget(forget.group);
+  lateness_.forget(forget.group);
   node_.courses().forget(rank, forget.group);
 }
 

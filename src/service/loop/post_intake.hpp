@@ -16,6 +16,7 @@
 #include "service/loop/course_policy.hpp"
 #include "service/loop/found_posts.hpp"
 #include "service/loop/group_cache.hpp"
+#include "service/loop/lateness.hpp"
 #include "service/loop/pulse.hpp"
 #include "service/loop/slot_decoder.hpp"
 #include "service/loop/trace_log.hpp"
@@ -56,6 +57,8 @@ class PostIntake {
 
   // A bounded number of each rank. True: anything.
   [[nodiscard]] bool take();
+  // What other service processes say has arrived.
+  void hear(std::span<const std::byte> message);
   // Since the last call.
   [[nodiscard]] bool has_taken() { return std::exchange(has_taken_, false); }
   // Ranks that have done what they must not, since the last call: to be removed.
@@ -103,6 +106,7 @@ class PostIntake {
   std::vector<Misbehaved> misbehaved_;
   Pulse* pulse_ = nullptr;     // null: it is not shown
   TraceLog* trace_ = nullptr;  // null: there is none
+  Lateness lateness_;
   bool mirrors_ = false;
   bool has_taken_ = false;
 };

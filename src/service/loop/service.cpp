@@ -79,6 +79,7 @@ bool Service::turn() {
 bool Service::take_messages(fabric::Port& port) {
   bool any = false;
   for (SpId from; port.receive(from, message_); any = true) {
+    posts_.hear(message_);
     if (wiring_.engine()->receive(from, message_)) continue;
     keeper_.fail("service process " + std::to_string(from.value()) + " sent a malformed message");
     return true;

@@ -1,0 +1,239 @@
+#include "report/live.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "report/message_pack.hpp"
+#include "report/names.hpp"
+#include "report/summary.hpp"
+
+namespace outrigger::report {
+namespace {
+
+constexpr std::array<const char*, kCallForms> kFormNames{"blocking", "nonblocking", "persistent"};
+
+constexpr std::size_t kHeadBytes = 12;
+
+// A rank's ledger, copied out and checked.
+struct Counted {
+  LedgerHeader header;
+  std::vector<LedgerRow> rows;
+  const LiveRank* rank = nullptr;
+};
+
+std::string text_of(GroupId id) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(id.high),
+                static_cast<unsigned long long>(id.low));
+  return text.data();
+}
+
+// Places in a list of names, given out as they come.
+template <class Key>
+class Places {
+ public:
+  std::size_t of(const Key& key) {
+    const auto [found, is_new] = places_.emplace(key, keys_.size());
+    if (is_new) keys_.push_back(key);
+    return found->second;
+  }
+  [[nodiscard]] const std::vector<Key>& keys() const { return keys_; }
+
+ private:
+  std::map<Key, std::size_t> places_;
+  std::vector<Key> keys_;
+};
+
+class Frame {
+ public:
+  explicit Frame(const LiveNode& node) : node_(node) {
+    for (const LiveRank& rank : node.ranks) {
+      std::optional<CheckedLedger> ledger = check_ledger(rank.ledger);
+      if (ledger) ranks_.push_back({ledger->header, std::move(ledger->rows), &rank});
+    }
+  }
+
+  std::vector<std::byte> bytes() {
+    pack_rows();  // gives out the places of calls and communicators
+    MessagePack& out = out_;
+    out.bytes().resize(kHeadBytes);
+    out.map(18);
+    pack_job();
+    pack_names("reaches", kByteNames);
+    pack_names("reasons", kReasonNames);
+    pack_calls();
+    pack_communicators();
+    pack_ranks();
+    out.text("rows");
+    out.list(row_count_);
+    out.bytes().insert(out.bytes().end(), rows_.bytes().begin(), rows_.bytes().end());
+    out.field("rows_left_out", left_out_);
+    pack_services();
+    pack_wire();
+    return framed();
+  }
+
+ private:
+  void pack_job() {
+    static const LedgerHeader kNone{};
+    const LedgerHeader& first = ranks_.empty() ? kNone : ranks_.front().header;
+    out_.field("job", std::string_view(node_.job));
+    out_.field("host", std::string_view(node_.host));
+    out_.field("keeper", static_cast<std::uint64_t>(node_.keeper));
+    out_.field("uid", std::uint64_t{node_.uid});
+    out_.field("node", std::uint64_t{first.node});
+    out_.field("nodes", std::uint64_t{first.nodes});
+    out_.field("world", std::uint64_t{first.world_size});
+    out_.field("mpi", std::string_view(text_in(first.mpi)));
+    out_.field("at_ns", static_cast<std::uint64_t>(node_.at_ns));
+  }
+
+  template <std::size_t count>
+  void pack_names(std::string_view field, const std::array<const char*, count>& names) {
+    out_.text(field);
+    out_.list(count);
+    for (const char* name : names) out_.text(name);
+  }
+
+  void pack_calls() {
+    out_.text("calls");
+    out_.list(calls_.keys().size());
+    for (const std::uint32_t index : calls_.keys()) {
+      const CallKind kind = call_kind_at(index);
+      const std::optional<Collective> collective = offloaded_as(kind.call);
+      out_.list(3);
+      out_.text(name_of(kind));
+      out_.text(kFormNames[static_cast<std::size_t>(kind.form)]);
+      collective ? out_.text(name_of(*collective)) : out_.nil();
+    }
+  }
+
+  void pack_communicators() {
+    out_.text("communicators");
+    out_.list(communicators_.keys().size());
+    for (const GroupId& id : communicators_.keys()) {
+      const LedgerRow& row = *of_group_.at(id);
+      out_.list(3);
+      out_.text(text_of(id));
+      out_.text(communicator_of(row));
+      out_.number(row.size);
+    }
+  }
+
+  void pack_ranks() {
+    out_.text("ranks");
+    out_.list(ranks_.size());
+    for (const Counted& rank : ranks_) {
+      const std::int64_t until_ns = rank.header.ended_ns != 0 ? rank.header.ended_ns : node_.at_ns;
+      out_.list(6);
+      out_.number(rank.header.world_rank);
+      out_.number(static_cast<std::uint64_t>(rank.rank->pid));
+      out_.number(rank.header.service.sp);
+      out_.boolean(rank.rank->gone);
+      out_.real(1e-9 * (static_cast<double>(until_ns) - static_cast<double>(rank.header.started_ns)));
+      out_.real(1e-9 * static_cast<double>(rank.header.cpu_in_calls_ns));
+    }
+  }
+
+  void pack_rows() {
+    for (std::size_t place = 0; place < ranks_.size(); ++place) {
+      for (const LedgerRow& row : ranks_[place].rows) {
+        if (row.is_phase() || (row.calls == 0 && row.call_ns == 0)) continue;
+        if (row_count_ == kMostLiveRows) {
+          ++left_out_;
+          continue;
+        }
+        ++row_count_;
+        of_group_.emplace(row.group, &row);
+        pack_row(place, row);
+      }
+    }
+  }
+
+  void pack_row(std::size_t rank, const LedgerRow& row) {
+    rows_.list(15);
+    rows_.number(rank);
+    rows_.number(calls_.of(row.kind));
+    rows_.number(communicators_.of(row.group));
+    for (const std::uint64_t count : {row.calls, row.offloaded, row.bytes, row.least_bytes, row.most_bytes}) {
+      rows_.number(count);
+    }
+    for (const std::int64_t time_ns : {row.time_ns(), row.hidden_ns, row.late_ns, row.most_late_ns}) {
+      rows_.number(static_cast<std::uint64_t>(time_ns));
+    }
+    rows_.number(row.late);
+    pack_counts(row.native);
+    pack_counts(row.reached);
+  }
+
+  template <std::size_t count>
+  void pack_counts(const std::array<std::uint64_t, count>& values) {
+    rows_.list(static_cast<std::size_t>(std::ranges::count_if(values, [](auto value) { return value != 0; })));
+    for (std::size_t i = 0; i < count; ++i) {
+      if (values[i] == 0) continue;
+      rows_.list(2);
+      rows_.number(i);
+      rows_.number(values[i]);
+    }
+  }
+
+  void pack_services() {
+    out_.text("services");
+    out_.list(node_.services.size());
+    for (const LiveService& service : node_.services) {
+      out_.list(9);
+      out_.number(service.number);
+      out_.number(static_cast<std::uint64_t>(service.pid));
+      out_.signed_number(service.cpu);
+      out_.boolean(service.core_is_free);
+      out_.number(service.ran_ns);
+      out_.number(service.waited_ns);
+      out_.number(service.restarts);
+      out_.signed_number(service.other_job);
+      out_.text(service.warning);
+    }
+  }
+
+  void pack_wire() {
+    out_.text("wire");
+    out_.list(node_.wire.size());
+    for (const WireRoute& route : node_.wire) {
+      out_.list(2);
+      out_.text(route.kind());
+      out_.text(transports_of(route));
+    }
+  }
+
+  // The room for it is there.
+  [[nodiscard]] std::vector<std::byte> framed() {
+    const std::size_t bytes = out_.bytes().size() - kHeadBytes;
+    const std::array<std::uint32_t, 3> head{kLiveMagic, kLiveVersion, static_cast<std::uint32_t>(bytes)};
+    static_assert(sizeof head == kHeadBytes);
+    std::memcpy(out_.bytes().data(), head.data(), kHeadBytes);
+    return std::move(out_.bytes());
+  }
+
+  const LiveNode& node_;
+  std::vector<Counted> ranks_;
+  Places<std::uint32_t> calls_;  // by index_of(CallKind)
+  Places<GroupId> communicators_;
+  std::map<GroupId, const LedgerRow*> of_group_;  // any row that names it
+  MessagePack out_;
+  MessagePack rows_;
+  std::size_t row_count_ = 0;
+  std::uint64_t left_out_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::byte> live_frame(const LiveNode& node) {
+  return Frame(node).bytes();
+}
+
+}  // namespace outrigger::report

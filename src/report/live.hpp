@@ -1,0 +1,74 @@
+// What a node's ranks have counted so far, for those who watch the job while it runs: one frame,
+//
+//   magic "ORLV" | version | bytes of the rest | the rest, in MessagePack     (numbers of 32 bits, little-endian)
+//
+//   {"job": word, "host": name, "keeper": pid, "uid": n, "node": n, "nodes": n, "world": ranks, "mpi": name,
+//    "at_ns": n,                 // CLOCK_MONOTONIC of the machine when this was made
+//    "reaches": [name], "reasons": [name],            // rows name them by their places
+//    "calls": [[name, form, collective or nil]],      // likewise
+//    "communicators": [[id, name, size]],             // likewise; size 0: several
+//    "ranks": [[world rank, pid, service, gone, seconds since MPI_Init, CPU seconds in offloaded calls]],
+//    "rows": [[place of the rank in ranks, of the call, of the communicator,
+//              calls, offloaded, bytes, least bytes, most bytes,     // of calls whose bytes are known
+//              exposed_ns,       // in the calls and in what waits for them
+//              hidden_ns,        // of offloaded ones: went on while the program did something else
+//              late_ns, most_late_ns,                 // after the first rank of the group
+//              late_peers,       // were ready before this rank posted
+//              [[reason, calls that stayed native]], [[reach, bytes received]]]],
+//    "rows_left_out": n,         // beyond kMostLiveRows
+//    "services": [[number, pid, cpu, core is free, ran_ns, waited_ns, restarts, other job, warning]],
+//    "wire": [[kind, transports]]}
+//
+// `ran_ns` and `waited_ns` of a service are the kernel's: on its core, and runnable without it; 0 on a DPU.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/ledger.hpp"
+
+namespace outrigger::report {
+
+inline constexpr std::uint32_t kLiveMagic = 0x564C524FU;  // "ORLV"
+inline constexpr std::uint32_t kLiveVersion = 1;
+// Further ones are left out, and counted: a frame stays below a few MiB.
+inline constexpr std::size_t kMostLiveRows = 16384;
+
+struct LiveRank {
+  std::span<const std::byte> ledger;  // as Ledger::bytes() gives them
+  pid_t pid = 0;
+  bool gone = false;
+};
+
+struct LiveService {
+  std::uint32_t number = 0;
+  pid_t pid = 0;  // 0: on a DPU
+  int cpu = -1;
+  bool core_is_free = false;
+  std::uint64_t ran_ns = 0;
+  std::uint64_t waited_ns = 0;
+  std::uint32_t restarts = 0;
+  pid_t other_job = 0;
+  std::string warning;
+};
+
+struct LiveNode {
+  std::string job;
+  std::string host;
+  pid_t keeper = 0;
+  uid_t uid = 0;
+  std::int64_t at_ns = 0;
+  std::vector<LiveRank> ranks;
+  std::vector<LiveService> services;
+  std::vector<WireRoute> wire;
+};
+
+// Ledgers that are none are left out; whatever else a rank may write comes out as numbers and text.
+[[nodiscard]] std::vector<std::byte> live_frame(const LiveNode& node);
+
+}  // namespace outrigger::report

@@ -1,0 +1,146 @@
+// A node's live figures, as a reader of MessagePack finds them; also of ledgers that mean harm.
+#include "report/live.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "report/message_pack.hpp"
+
+namespace outrigger::report {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t kOneSecond = 1'000'000'000;
+
+Json read(const std::vector<std::byte>& frame) {
+  std::array<std::uint32_t, 3> head{};
+  EXPECT_GE(frame.size(), sizeof head);
+  std::memcpy(head.data(), frame.data(), sizeof head);
+  EXPECT_EQ(head[0], kLiveMagic);
+  EXPECT_EQ(head[1], kLiveVersion);
+  EXPECT_EQ(head[2], frame.size() - sizeof head);
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(frame.data());
+  return Json::from_msgpack(bytes + sizeof head, bytes + frame.size());
+}
+
+Ledger live_ledger(std::uint32_t rank) {
+  Ledger ledger = std::move(Ledger::create()).value();
+  ledger.header().world_rank = rank;
+  ledger.header().world_size = 2;
+  ledger.header().started_ns = kOneSecond;
+  set_text(ledger.header().mpi, "an MPI");
+  return ledger;
+}
+
+LedgerRow& live_row(Ledger& ledger, CallKind kind, std::uint64_t calls) {
+  LedgerRow& row = ledger.row(ledger.header().row_count++);
+  row.kind = static_cast<std::uint32_t>(index_of(kind));
+  row.group = GroupId{0, 2};
+  row.size = 2;
+  row.calls = calls;
+  set_text(row.name, "world");
+  return row;
+}
+
+constexpr CallKind kCalled{CollectiveCall::alltoallv, CallForm::nonblocking};
+
+TEST(Live, SaysWhatRanksAndServicesDo) {
+  Ledger first = live_ledger(0);
+  Ledger second = live_ledger(1);
+  for (Ledger* ledger : {&first, &second}) {
+    LedgerRow& row = live_row(*ledger, kCalled, 70'000);
+    row.offloaded = 300;
+    row.call_ns = 5;
+    row.completion_ns = 7 * kOneSecond;
+    row.hidden_ns = 11;
+    row.late_ns = 13;
+    row.native[1] = 2;
+    row.reached[kOwnBytes] = std::uint64_t{1} << 40U;
+  }
+  LiveNode node;
+  node.job = "run-1";
+  node.at_ns = 3 * kOneSecond;
+  node.ranks = {{first.bytes(), 10, false}, {second.bytes(), 11, true}};
+  LiveService service;
+  service.cpu = -1;
+  service.ran_ns = 5'000'000'000;
+  service.warning = "a\x01 warn\xC3ng";
+  node.services = {service};
+  node.wire = {make_wire_route(true, "rc_verbs/mlx5_0:1")};
+  const Json json = read(live_frame(node));
+  EXPECT_EQ(json["job"], "run-1");
+  EXPECT_EQ(json["mpi"], "an MPI");
+  EXPECT_EQ(json["calls"], Json::parse(R"([["MPI_Ialltoallv", "nonblocking", "ialltoallv"]])"));
+  EXPECT_EQ(json["communicators"], Json::parse(R"([["00000000000000000000000000000002", "world", 2]])"));
+  EXPECT_EQ(json["ranks"], Json::parse("[[0, 10, 0, false, 2.0, 0.0], [1, 11, 0, true, 2.0, 0.0]]"));
+  const Json& row = json["rows"][1];
+  EXPECT_EQ(row[0], 1);
+  EXPECT_EQ(row[3], 70'000);
+  EXPECT_EQ(row[4], 300);
+  EXPECT_EQ(row[8], 7 * kOneSecond + 5);
+  EXPECT_EQ(row[9], 11);
+  EXPECT_EQ(row[10], 13);
+  EXPECT_EQ(row[13], Json::parse("[[1, 2]]"));
+  EXPECT_EQ(row[14][0][1], std::uint64_t{1} << 40U);
+  EXPECT_EQ(json["services"][0][2], -1);
+  EXPECT_EQ(json["services"][0][4], 5'000'000'000);
+  EXPECT_EQ(json["services"][0][8], "a? warn?ng");
+  EXPECT_EQ(json["wire"], Json::parse(R"([["rdma", "rc_verbs/mlx5_0:1"]])"));
+  EXPECT_EQ(json["reaches"].size(), kByteKinds);
+  EXPECT_EQ(json["reasons"].size(), kNativeReasons);
+}
+
+TEST(Live, WhatIsNoLedgerIsLeftOut) {
+  Ledger ledger = live_ledger(0);
+  LedgerRow& row = live_row(ledger, kCalled, 1);
+  row.kind = 1U << 31U;
+  row.hidden_ns = -1;
+  std::vector<std::byte> cut(ledger.bytes().begin(), ledger.bytes().end() - 1);
+  LiveNode node;
+  node.ranks = {{cut, 10, false}, {ledger.bytes(), 11, false}};
+  const Json json = read(live_frame(node));
+  EXPECT_EQ(json["ranks"].size(), 1U);
+  EXPECT_EQ(json["rows"].size(), 0U);
+}
+
+TEST(Live, RowsAreLimited) {
+  Ledger ledger = live_ledger(0);
+  for (std::uint32_t i = 0; i < kLedgerRows; ++i) live_row(ledger, kCalled, 1).group.low = i;
+  LiveNode node;
+  node.ranks.assign(5, {ledger.bytes(), 1, false});
+  const Json json = read(live_frame(node));
+  EXPECT_EQ(json["rows"].size(), kMostLiveRows);
+  EXPECT_EQ(json["rows_left_out"], 5 * kLedgerRows - kMostLiveRows);
+}
+
+TEST(MessagePack, WritesEachLengthAsTheFormatHasIt) {
+  MessagePack out;
+  out.list(10);
+  for (const std::uint64_t value : {std::uint64_t{127}, std::uint64_t{128}, std::uint64_t{256}, std::uint64_t{65536},
+                                    std::numeric_limits<std::uint64_t>::max()}) {
+    out.number(value);
+  }
+  out.signed_number(std::numeric_limits<std::int64_t>::min());
+  out.text(std::string(31, 'x'));
+  out.text(std::string(32, 'x'));
+  out.real(-0.5);
+  out.list(70'000);
+  for (int i = 0; i < 70'000; ++i) out.nil();
+  const Json json = Json::from_msgpack(reinterpret_cast<const std::uint8_t*>(out.bytes().data()),
+                                       reinterpret_cast<const std::uint8_t*>(out.bytes().data() + out.bytes().size()));
+  EXPECT_EQ(json[4], std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(json[3], 65536);
+  EXPECT_EQ(json[5], std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(json[7], std::string(32, 'x'));
+  EXPECT_EQ(json[8], -0.5);
+  EXPECT_EQ(json[9].size(), 70'000U);
+}
+
+}  // namespace
+}  // namespace outrigger::report
