@@ -48,8 +48,8 @@ def _bind(name: str) -> bool:
     return True
 
 
-def _sockets() -> str:
-    """Empty also where the system does not say."""
+def sockets() -> str:
+    """The names of this machine's Unix sockets, as the kernel lists them. Empty also where the system does not say."""
     try:
         return SOCKETS.read_text(errors="replace")
     except OSError:
@@ -57,9 +57,9 @@ def _sockets() -> str:
 
 
 def _is_own(cpu: int) -> bool:
-    sockets = _sockets()
+    names = sockets()
     mine = re.compile(rf"@outrigger-claim:{scope()}:(service|ranks):{cpu}:{word()}:")
-    return not sockets or mine.search(sockets) is not None
+    return not names or mine.search(names) is not None
 
 
 def _explain(by: str, cpus: Sequence[int]) -> None:
@@ -75,7 +75,7 @@ def _tell_keepers(cpus: Sequence[int]) -> None:
     claim = re.compile(rf"@outrigger-claim:{scope()}:(?:service|ranks):(\d+):({_WORD.pattern}):(\d+)$", re.MULTILINE)
     keepers = {
         f"outrigger-keeper:{scope()}:{found[2]}:{found[3]}"
-        for found in claim.finditer(_sockets())
+        for found in claim.finditer(sockets())
         if int(found[1]) in cpus and found[2] != word()
     }
     for keeper in sorted(keepers.difference(_held))[:_MOST_KEEPERS]:

@@ -35,6 +35,7 @@ from outrigger.cluster import commands as cluster_commands
 from outrigger.doctor import command as doctoring
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_dpus
+from outrigger.live import exporter, top, watch
 from outrigger.plan import check_ranks
 from outrigger.terminal import NO_COLOR, console, note
 from outrigger.trace import command as tracing
@@ -109,6 +110,9 @@ def run(
             "compressed.",
         ),
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Let `outrigger top`, watch and exporter see the job while it runs.")
+    ] = False,
     hostfile: options.Hostfile = None,
     dpufile: options.Dpufile = None,
     dpu_pattern: options.DpuPattern = None,
@@ -172,7 +176,7 @@ def run(
         mpi=mpi,
         settings=settings.make(
             found, services=services, algorithms=algorithm, choice=choice, reach=reach, blocking=blocking,
-            shared_heap=shared_heap, wait_copies=wait_copies, huge_pages=huge_pages,
+            shared_heap=shared_heap, wait_copies=wait_copies, huge_pages=huge_pages, live=live,
         ),
         hosts=Hosts(hostfile, dpufile, dpu_pattern, launcher, agent, oversubscribe, pretend_nodes),
         bind=binding.NONE if no_bind else binding.parse_bind(bind),
@@ -226,6 +230,9 @@ app.command("env")(switch_on.env)
 app.command("advise", context_settings={"allow_interspersed_args": False})(advising.advise)
 app.command("replay")(tracing.replay)
 app.command("tune")(tuning.tune)
+app.command("top")(top.top)
+app.command("watch")(watch.watch)
+app.command("exporter")(exporter.exporter)
 app.command("chaos", context_settings={"allow_interspersed_args": False})(chaotic.chaos)
 
 

@@ -17,6 +17,8 @@ CHOICE = "OUTRIGGER_CHOICE"
 REACH = "OUTRIGGER_REACH"
 REPORT = "OUTRIGGER_REPORT"
 TRACE = "OUTRIGGER_TRACE"
+LIVE = "live"
+"""In place of a report's file: ranks count while they run, and there is no report."""
 DAEMON = "OUTRIGGER_DAEMON"
 BUILD = "OUTRIGGER_BUILD"
 DPUS = "OUTRIGGER_DPUS"
@@ -45,6 +47,8 @@ class Settings:
     reach: str | None = None
     aids: tuple[str, ...] = ()
     """Words of OUTRIGGER_REACH that follow: of those for one thing the last counts."""
+    live: bool = False
+    """Ranks count while they run."""
 
     def is_fixed(self, present: Mapping[str, str] = os.environ) -> bool:
         """What is offloaded is not left to what is measured."""
@@ -62,6 +66,8 @@ class Settings:
             variables[CHOICE] = self.choice
         if self.reach is not None or self.aids:
             variables[REACH] = ",".join(filter(None, [self.reach or present.get(REACH), *self.aids]))
+        if self.live:
+            variables[REPORT] = present.get(REPORT) or LIVE  # with a report they count, too
         return variables
 
 
@@ -133,6 +139,7 @@ def make(
     shared_heap: str | None = None,
     wait_copies: str | None = None,
     huge_pages: str | None = None,
+    live: bool = False,
 ) -> Settings:
     """Settings from the command line; raises UserError for what is not valid."""
     blocks = {True: "blocking=on", False: "blocking=native", None: None}[parse_switch("--blocking", blocking)]
@@ -145,4 +152,5 @@ def make(
         choice=parse_choice(choice),
         reach=parse_reach(found, reach) if reach is not None else None,
         aids=tuple(word if on else f"-{word}" for word, on in parsed if on is not None),
+        live=live,
     )

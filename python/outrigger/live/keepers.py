@@ -1,0 +1,66 @@
+"""The keepers of this machine: who they are, and what they say (src/service/keeper/live_door.hpp)."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+from dataclasses import dataclass
+
+from outrigger import claims
+from outrigger.errors import UserError
+from outrigger.live import snapshot
+
+_NAME = re.compile(r"@outrigger-live:([A-Za-z0-9_-]{1,24}):(\d{1,10})$", re.MULTILINE)
+_TIMEOUT_SECONDS = 2.0
+MOST_KEEPERS = 256
+"""Of one machine. Further ones are not asked."""
+
+
+@dataclass(frozen=True, order=True)
+class Keeper:
+    """By its name: of which job, and which process."""
+
+    job: str
+    pid: int
+
+    @property
+    def address(self) -> bytes:
+        """In the abstract namespace."""
+        return b"\0" + f"outrigger-live:{self.job}:{self.pid}".encode()
+
+
+def find(sockets: str) -> list[Keeper]:
+    """In a text like /proc/net/unix, each once."""
+    return sorted({Keeper(found[1], int(found[2])) for found in _NAME.finditer(sockets)})[:MOST_KEEPERS]
+
+
+def _is_trusted(link: socket.socket) -> bool:
+    """Anybody may take such a name: what another user says is not shown, but to root."""
+    _pid, uid, _gid = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return os.geteuid() == 0 or uid in (0, os.geteuid())
+
+
+def ask(keeper: Keeper) -> snapshot.Node | None:
+    """None: it has gone, or is another user's."""
+    frame = bytearray()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+        link.settimeout(_TIMEOUT_SECONDS)
+        try:
+            link.connect(keeper.address)
+            if not _is_trusted(link):
+                return None
+            while chunk := link.recv(1 << 18):
+                frame += chunk
+                if len(frame) > snapshot.HEADER.size + snapshot.MOST_BYTES:
+                    raise UserError(f"keeper {keeper.pid} says more than a keeper says")
+        except OSError:
+            return None
+    return snapshot.decode(bytes(frame), f"what keeper {keeper.pid} says") if frame else None
+
+
+def read() -> tuple[snapshot.Node, ...]:
+    """Every job on this machine whose figures this user may see."""
+    nodes = (ask(keeper) for keeper in find(claims.sockets()))
+    return tuple(node for node in nodes if node is not None)

@@ -1,0 +1,161 @@
+"""What a keeper tells of its node: one frame, whose format is in src/report/live.hpp."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from outrigger.errors import UserError
+
+MAGIC = b"ORLV"
+VERSION = 1
+HEADER = struct.Struct("<4sII")
+MOST_BYTES = 64 << 20
+"""A keeper gives a few MiB at most."""
+
+
+class Rank(msgspec.Struct, array_like=True, frozen=True):
+    """One of the node's that counts."""
+
+    world: int
+    pid: int
+    service: int
+    gone: bool
+    run_seconds: float
+    """Since MPI_Init."""
+    cpu_seconds: float
+    """In offloaded calls and their waits."""
+
+
+class Call(msgspec.Struct, array_like=True, frozen=True):
+    """An MPI function that was called."""
+
+    name: str
+    form: str
+    collective: str | None
+
+
+class Communicator(msgspec.Struct, array_like=True, frozen=True):
+    """One that collectives were called on."""
+
+    id: str
+    name: str
+    size: int
+    """0: several."""
+
+
+class Row(msgspec.Struct, array_like=True, frozen=True):
+    """One rank's calls of one function on one communicator. Numbers ending in _ns are times."""
+
+    rank: int
+    call: int
+    communicator: int
+    calls: int
+    offloaded: int
+    bytes: int
+    least_bytes: int
+    most_bytes: int
+    exposed_ns: int
+    hidden_ns: int
+    late_ns: int
+    most_late_ns: int
+    late_peers: int
+    native: tuple[tuple[int, int], ...]
+    """Places of reasons, and calls."""
+    reached: tuple[tuple[int, int], ...]
+    """Places of reaches, and bytes."""
+
+
+class Service(msgspec.Struct, array_like=True, frozen=True):
+    """A service process."""
+
+    number: int
+    pid: int
+    """0: on a DPU, or just being replaced."""
+    cpu: int
+    core_is_free: bool
+    ran_ns: int
+    waited_ns: int
+    restarts: int
+    other_job: int
+    warning: str
+
+
+class Route(msgspec.Struct, array_like=True, frozen=True):
+    """How data goes between nodes."""
+
+    kind: str
+    transports: str
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of a job, as its keeper sees it."""
+
+    job: str
+    host: str
+    keeper: int
+    uid: int
+    node: int
+    nodes: int
+    world: int
+    mpi: str
+    at_ns: int
+    reaches: tuple[str, ...]
+    reasons: tuple[str, ...]
+    calls: tuple[Call, ...]
+    communicators: tuple[Communicator, ...]
+    ranks: tuple[Rank, ...]
+    rows: tuple[Row, ...]
+    rows_left_out: int
+    services: tuple[Service, ...]
+    wire: tuple[Route, ...]
+
+
+_decoder = msgspec.msgpack.Decoder(Node)
+_json = msgspec.json.Decoder(tuple[Node, ...])
+
+
+def _check(node: Node, what: str) -> Node:
+    """Whether rows name only what there is, and nothing is negative that counts."""
+    limits = (len(node.ranks), len(node.calls), len(node.communicators))
+    for row in node.rows:
+        places = (row.rank, row.call, row.communicator)
+        counts = (row.calls, row.offloaded, row.bytes, row.exposed_ns, row.hidden_ns, row.late_ns, row.most_late_ns)
+        named = all(0 <= place < limit for place, limit in zip(places, limits, strict=True))
+        reasons = all(0 <= place < len(node.reasons) and calls >= 0 for place, calls in row.native)
+        reaches = all(0 <= place < len(node.reaches) and count >= 0 for place, count in row.reached)
+        if not (named and reasons and reaches and min(counts) >= 0):
+            raise UserError(f"{what} cannot be read: it names what it does not have")
+    return node
+
+
+def decode(frame: bytes, what: str = "what the keeper says") -> Node:
+    """A whole frame; UserError for anything else."""
+    if len(frame) < HEADER.size:
+        raise UserError(f"{what} cannot be read: it ends early")
+    magic, version, size = HEADER.unpack_from(frame)
+    if magic != MAGIC:
+        raise UserError(f"{what} cannot be read: it is no live frame")
+    if version != VERSION:
+        raise UserError(f"{what} has version {version}, this command reads version {VERSION}: use the one of the job")
+    if size > MOST_BYTES or len(frame) != HEADER.size + size:
+        raise UserError(f"{what} cannot be read: it is not as long as it says")
+    try:
+        node = _decoder.decode(memoryview(frame)[HEADER.size :])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"{what} cannot be read: {error}") from error
+    return _check(node, what)
+
+
+def nodes_as_json(nodes: tuple[Node, ...]) -> bytes:
+    """For another machine's command, as `outrigger exporter` gives them."""
+    return msgspec.json.encode(nodes)
+
+
+def nodes_from_json(text: bytes, what: str) -> tuple[Node, ...]:
+    """What nodes_as_json() has made; UserError for anything else."""
+    try:
+        return tuple(_check(node, what) for node in _json.decode(text))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"{what} cannot be read: {error}") from error

@@ -1,0 +1,135 @@
+"""Where figures come from: this machine's keepers, exporters of other machines, or a file that plays back."""
+
+from __future__ import annotations
+
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from outrigger.errors import UserError
+from outrigger.live import keepers, snapshot
+from outrigger.live.snapshot import Node
+
+NODES_PATH = "/nodes"
+_TIMEOUT_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was found, and who could not be asked."""
+
+    nodes: tuple[Node, ...]
+    problems: tuple[str, ...] = ()
+
+
+Source = Callable[[], Told]
+
+
+def local() -> Told:
+    """The keepers of this machine that this user may ask."""
+    try:
+        return Told(keepers.read())
+    except UserError as error:
+        return Told((), (str(error),))
+
+
+def parse_token(text: str) -> str:
+    """A bearer token: one word, long enough not to be guessed."""
+    token = text.strip()
+    if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
+        raise UserError("a token is one word of at least 16 characters; `openssl rand -hex 16` makes one")
+    return token
+
+
+def read_token(file: Path | None) -> str | None:
+    """Of --token-file."""
+    if file is None:
+        return None
+    try:
+        return parse_token(file.read_text())
+    except OSError as error:
+        raise UserError(f"--token-file {file}: {error.strerror}") from error
+
+
+def exporter(url: str, token: str | None) -> Source:
+    """`outrigger exporter` of another machine."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(f"--from {url}: an address like http://node7:9464 was expected")
+    address = f"{parts.scheme}://{parts.netloc}{NODES_PATH}"
+
+    def ask() -> Told:
+        request = urllib.request.Request(address)
+        if token is not None:
+            request.add_header("Authorization", f"Bearer {token}")
+        try:
+            with urllib.request.urlopen(
+                request, timeout=_TIMEOUT_SECONDS, context=ssl.create_default_context()
+            ) as answer:
+                text = answer.read(snapshot.MOST_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            why = "it wants a token: --token-file" if error.code == 401 else f"it answers {error.code}"
+            return Told((), (f"{url}: {why}",))
+        except (OSError, ValueError) as error:
+            return Told((), (f"{url} cannot be asked: {getattr(error, 'reason', error)}",))
+        if len(text) > snapshot.MOST_BYTES:
+            return Told((), (f"{url} says more than an exporter says",))
+        try:
+            return Told(snapshot.nodes_from_json(text, f"what {url} says"))
+        except UserError as error:
+            return Told((), (str(error),))
+
+    return ask
+
+
+def feed(file: Path) -> Source:
+    """A file that holds what nodes said, a line of JSON each time: played back by the second, over and over."""
+    try:
+        lines = [line for line in file.read_bytes().splitlines() if line.strip()]
+    except OSError as error:
+        raise UserError(f"--feed {file}: {error.strerror}") from error
+    if not lines:
+        raise UserError(f"--feed {file}: it is empty")
+    times = [snapshot.nodes_from_json(line, f"--feed {file}, line {number + 1}") for number, line in enumerate(lines)]
+    began = time.monotonic()
+
+    def ask() -> Told:
+        turn = int(time.monotonic() - began)
+        again, at = divmod(turn, len(times))
+        if not again:
+            return Told(times[at])
+        # Counts go on from where they were; their clock, too, so that these are news.
+        shift = again * len(times) * 1_000_000_000
+        return Told(tuple(msgspec.structs.replace(node, at_ns=node.at_ns + shift) for node in times[at]))
+
+    return ask
+
+
+def together(sources: Sequence[Source]) -> Source:
+    """All of them; of two that tell of the same keeper, the later one."""
+
+    def ask() -> Told:
+        told = [source() for source in sources]
+        nodes = {(node.host, node.keeper): node for one in told for node in one.nodes}
+        return Told(tuple(nodes.values()), tuple(problem for one in told for problem in one.problems))
+
+    return ask
+
+
+def of(addresses: Sequence[str], token_file: Path | None, feed_file: Path | None = None) -> Source:
+    """As --from, --token-file and --feed say. Without any of them: this machine."""
+    if feed_file is not None:
+        if addresses:
+            raise UserError("--feed and --from exclude each other: a feed is played back alone")
+        return feed(feed_file)
+    if not addresses:
+        return local
+    token = read_token(token_file)
+    return together([local if address == "local" else exporter(address, token) for address in addresses])

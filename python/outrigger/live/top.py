@@ -1,0 +1,244 @@
+"""`outrigger top`: running jobs on the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from outrigger import formats
+from outrigger.errors import UserError
+from outrigger.live import options, sources
+from outrigger.live.charts import bar, sparkline
+from outrigger.live.tracker import Tracker
+from outrigger.live.view import CallView, JobView, ServiceView, View
+from outrigger.report_data import format_bytes, format_seconds, plural
+from outrigger.terminal import console
+
+FIRST_LOOKS_SECONDS = 1.0
+"""Between the two that --once needs."""
+_EXPOSED, _HIDDEN = "yellow", "green"
+_NARROW = 100
+_NOTHING = (
+    "No job tells of itself here. Jobs do where their ranks count: `outrigger run --live`, or OUTRIGGER_REPORT=live in "
+    "their environment. Those of other users are seen by root alone, native ones not at all."
+)
+
+
+def _percent(part: float) -> str:
+    return f"{part:.0%}" if part >= 0.0995 or part <= 0 else f"{part:.1%}"
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def _table(*columns: tuple[str, str]) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1), expand=False)
+    for name, justify in columns:
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True, overflow="ellipsis")
+    return table
+
+
+def _heading(job: JobView) -> Text:
+    told = sum(node.ranks for node in job.nodes)
+    text = Text()
+    text.append(job.job, style="bold")
+    text.append(f"  {plural(job.world, 'rank')}, {plural(job.nodes_of_job, 'node')}, {job.mpi}, ")
+    text.append(f"{format_seconds(job.run_seconds)} since MPI_Init")
+    if told < job.world:
+        text.append(f"  ({plural(told, 'rank')} here)", style="dim")
+    return text
+
+
+def _rates(job: JobView, width: int) -> Table:
+    chart = max(10, min(60, width - 40))
+    grid = _table(("", "left"), ("", "right"), ("", "left"))
+    grid.show_header = False
+    history = job.history
+    rows = (
+        ("exposed", _percent(job.exposed), history.exposed, 1.0, _EXPOSED),
+        ("hidden", _percent(job.hidden), history.hidden, 1.0, _HIDDEN),
+        ("calls/s", _rate(job.calls_per_second), history.calls_per_second, None, "cyan"),
+        ("bytes/s", format_bytes(int(job.bytes_per_second)), history.bytes_per_second, None, "cyan"),
+    )
+    for name, value, values, top, style in rows:
+        grid.add_row(Text(name, style="dim"), value, Text(sparkline(values, chart, top), style=style))
+    return grid
+
+
+def _latest(call: CallView) -> str:
+    if call.latest_rank < 0:
+        return "-"
+    return f"rank {call.latest_rank} {format_seconds(call.latest_mean_seconds)}"
+
+
+def _sizes(call: CallView) -> str:
+    if not call.most_bytes:
+        return "-"
+    least, most = format_bytes(call.least_bytes), format_bytes(call.most_bytes)
+    return most if least == most else f"{least} - {most}"
+
+
+def _calls(calls: Sequence[CallView], rows: int, width: int) -> Table:
+    wide = width >= _NARROW
+    columns = [("call on communicator", "left"), ("calls/s", "right")]
+    columns += [("calls", "right"), ("bytes a call", "right")] if wide else []
+    columns += [("offl.", "right")]
+    columns += [("exposed", "right"), ("hidden", "right"), ("waited for", "right")]
+    table = _table(*columns)
+    table.columns[0].overflow = "ellipsis"
+    table.columns[0].max_width = width - (84 if wide else 52)
+    for call in calls[:rows]:
+        cells: list[str | Text] = [
+            Text(f"{call.call} {call.communicator}"),
+            _rate(call.calls_per_second),
+            *([f"{call.calls:,}", _sizes(call)] if wide else []),
+            _percent(call.offloaded / max(call.calls, 1)),
+            Text(_percent(call.exposed), style=_EXPOSED if call.exposed >= 0.01 else ""),
+            Text(_percent(call.hidden), style=_HIDDEN if call.hidden >= 0.01 else ""),
+            _latest(call),
+        ]
+        table.add_row(*cells)
+    return table
+
+
+def _services(services: Sequence[ServiceView], rows: int) -> Table:
+    table = _table(("service", "left"), ("CPU", "right"), ("ran, waited", "left"), ("", "right"), ("", "left"))
+    for service in services[:rows]:
+        remarks = []
+        if service.restarts:
+            remarks.append(f"replaced {service.restarts}x")
+        if service.other_job:
+            remarks.append("core shared with another job")
+        elif not service.core_is_free and service.cpu >= 0:
+            remarks.append("core shared with ranks")
+        table.add_row(
+            f"{service.number} on node {service.node}",
+            str(service.cpu) if service.cpu >= 0 else "any",
+            Text.assemble(*bar([(service.ran, "cyan"), (service.waited, "red")], 20)),
+            _percent(service.ran),
+            Text(", ".join(remarks), style="dim"),
+        )
+    return table
+
+
+def _ranks_line(job: JobView) -> Text:
+    """Who spends most in collectives, and who is waited for."""
+    ranks = job.ranks
+    text = Text()
+    if not ranks.rank:
+        return text
+    most = max(range(len(ranks.rank)), key=lambda at: ranks.exposed[at])
+    text.append("ranks: ", style="dim")
+    text.append(f"rank {ranks.rank[most]} spends most in collectives, {_percent(ranks.exposed[most])}")
+    late = max(range(len(ranks.rank)), key=lambda at: ranks.late[at])
+    if ranks.late[late] > 0:
+        text.append(f"; rank {ranks.rank[late]} comes last, {format_seconds(ranks.late[late])} a second in all")
+    return text
+
+
+def _links_line(job: JobView) -> Text:
+    text = Text("links: ", style="dim")
+    shown = [
+        f"{link.reach} {format_bytes(int(link.bytes_per_second))}/s"
+        + (f" ({link.transports})" if link.transports else "")
+        for link in job.links[:4]
+    ]
+    text.append(", ".join(shown) or "no bytes yet", style="not dim")
+    return text
+
+
+def _job(job: JobView, width: int, rows: int) -> RenderableType:
+    """`rows`: of calls and services together."""
+    services = min(len(job.services), max(1, rows // 3))
+    calls = max(1, rows - services)
+    parts: list[RenderableType] = [_heading(job), _rates(job, width)]
+    parts.append(_calls(job.calls, calls, width))
+    hidden = len(job.calls) - calls
+    if hidden > 0:
+        parts.append(Text(f"and {plural(hidden, 'more row')}", style="dim"))
+    parts += [_ranks_line(job), _links_line(job), _services(job.services, services)]
+    parts += [Text(warning, style="red") for warning in job.warnings]
+    if job.rows_left_out:
+        parts.append(Text(f"{plural(job.rows_left_out, 'row')} left out: too many communicators", style="red"))
+    return Group(*parts)
+
+
+_LINES_OF_A_JOB = 10
+"""Beside calls and services."""
+
+
+def render(view: View, width: int, height: int) -> RenderableType:
+    """All of it, in as many lines."""
+    if not view.jobs:
+        return Group(Text(_NOTHING, style="dim"), *(Text(problem, style="red") for problem in view.problems))
+    shown = max(1, min(len(view.jobs), height // (_LINES_OF_A_JOB + 2)))
+    rows = max(2, (height - 1) // shown - _LINES_OF_A_JOB)
+    parts: list[RenderableType] = []
+    for job in view.jobs[:shown]:
+        parts.append(_job(job, width, rows))
+    if len(view.jobs) > shown:
+        parts.append(Text(f"and {plural(len(view.jobs) - shown, 'more job')}", style="dim"))
+    parts += [Text(problem, style="red") for problem in view.problems]
+    return Group(*parts)
+
+
+def _watch(out: Console, source: sources.Source, tracker: Tracker, interval: float) -> None:
+    def now() -> RenderableType:
+        told = source()
+        return render(tracker.update(told.nodes, time.monotonic(), told.problems), out.width, out.height)
+
+    try:
+        with Live(now(), console=out, screen=True, auto_refresh=False) as live:
+            while True:
+                time.sleep(interval)
+                live.update(now(), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Look for a second, say what was seen, and end.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON; implies --once.")] = False,
+    interval: Annotated[float, typer.Option("--interval", min=0.1, max=60, help="Seconds between looks.")] = 1.0,
+    addresses: options.From = None,
+    token_file: options.TokenFile = None,
+    feed: options.Feed = None,
+    job: Annotated[str | None, typer.Option("--job", help="Only the one of that name.")] = None,
+) -> None:
+    """Show running jobs: what their collectives cost, what is hidden, who is waited for, what service processes do.
+
+    Jobs tell of themselves where they were started with --live or --report, or with OUTRIGGER_REPORT=live.
+    """
+    source = sources.of(addresses or [], token_file, feed)
+    if job is not None:
+        source = _only(source, job)
+    tracker, out = Tracker(), console()
+    if not (once or json):
+        if not out.is_terminal:
+            raise UserError("top needs a terminal; --once or --json need none")
+        return _watch(out, source, tracker, interval)
+    tracker.update(source().nodes, time.monotonic())
+    time.sleep(FIRST_LOOKS_SECONDS)
+    told = source()
+    view = tracker.update(told.nodes, time.monotonic(), told.problems)
+    if json:
+        typer.echo(formats.as_json(view))
+    else:
+        out.print(render(view, out.width, 1000))
+    return None
+
+
+def _only(source: sources.Source, job: str) -> sources.Source:
+    def ask() -> sources.Told:
+        told = source()
+        return sources.Told(tuple(node for node in told.nodes if node.job == job), told.problems)
+
+    return ask

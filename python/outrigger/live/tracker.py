@@ -1,0 +1,321 @@
+"""From what keepers say, time after time, to what people are shown: rates, parts of the time, the last minutes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from outrigger.live.snapshot import Node, Row
+from outrigger.live.view import (
+    CallView,
+    History,
+    JobView,
+    LinkView,
+    NodeView,
+    RankColumns,
+    ServiceView,
+    View,
+)
+
+VERSION = 1
+MOST_HISTORY = 180
+"""Intervals kept of a job."""
+_KEPT_SECONDS = 10.0
+"""So long a job stays that nobody tells of any more: keepers are busy, machines slow."""
+
+_Counts = tuple[int, int, int, int, int]
+"""calls, bytes, exposed, hidden and late ns."""
+
+
+def _counts(row: Row) -> _Counts:
+    return (row.calls, row.bytes, row.exposed_ns, row.hidden_ns, row.late_ns)
+
+
+@dataclass
+class _Seen:
+    """A node as it was last told."""
+
+    node: Node
+    at: float
+    rows: dict[tuple[int, str, str, int], _Counts] = field(default_factory=dict)
+    """By rank, communicator, function and, should there be several such, which of them; in the order of the node's."""
+    reached: dict[str, int] = field(default_factory=dict)
+    ran: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """pid, ran_ns, waited_ns by service."""
+
+
+@dataclass
+class _Change:
+    """A node, and what has changed since it was told before."""
+
+    node: Node
+    seconds: float
+    """Between the two; since MPI_Init where it is told for the first time."""
+    rows: list[_Counts] = field(default_factory=list)
+    reached: dict[str, int] = field(default_factory=dict)
+    services: list[tuple[float, float]] = field(default_factory=list)
+    age: float = 0.0
+
+
+def _remember(node: Node, now: float) -> _Seen:
+    seen = _Seen(node, now)
+    for row in node.rows:
+        name = (node.ranks[row.rank].world, node.communicators[row.communicator].id, node.calls[row.call].name)
+        nth = next(nth for nth in count() if (*name, nth) not in seen.rows)
+        seen.rows[*name, nth] = _counts(row)
+        for reach, received in row.reached:
+            way = node.reaches[reach]
+            seen.reached[way] = seen.reached.get(way, 0) + received
+    seen.ran = {service.number: (service.pid, service.ran_ns, service.waited_ns) for service in node.services}
+    return seen
+
+
+def _service_parts(node: Node, before: _Seen | None, seconds: float) -> list[tuple[float, float]]:
+    parts = []
+    for service in node.services:
+        pid, ran, waited = before.ran.get(service.number, (0, 0, 0)) if before is not None else (0, 0, 0)
+        if pid != service.pid:  # another one has taken its place
+            ran = waited = 0
+        time = max(seconds, 1e-9) * 1e9
+        parts.append(
+            (min(1.0, max(0, service.ran_ns - ran) / time), min(1.0, max(0, service.waited_ns - waited) / time))
+        )
+    return parts
+
+
+def _change(node: Node, before: _Seen | None, now: _Seen) -> _Change:
+    seconds = max((rank.run_seconds for rank in node.ranks), default=0.0)
+    if before is not None:
+        seconds = (node.at_ns - before.node.at_ns) * 1e-9
+    change = _Change(node, max(seconds, 1e-9))
+    old_rows = before.rows if before is not None else {}
+    for key, counts in now.rows.items():
+        old = old_rows.get(key, (0, 0, 0, 0, 0))
+        calls, data, exposed, hidden, late = (max(0, new - was) for new, was in zip(counts, old, strict=True))
+        change.rows.append((calls, data, exposed, hidden, late))
+    old_reached = before.reached if before is not None else {}
+    change.reached = {way: max(0, sum_ - old_reached.get(way, 0)) for way, sum_ in now.reached.items()}
+    change.services = _service_parts(node, before, change.seconds)
+    return change
+
+
+@dataclass
+class _Sum:
+    """Of one function on one communicator."""
+
+    name: tuple[str, str, str | None]
+    communicator: tuple[str, str, int]
+    calls: int = 0
+    offloaded: int = 0
+    bytes: int = 0
+    least: int | None = None
+    most: int = 0
+    exposed_ns: int = 0
+    hidden_ns: int = 0
+    late_ns: int = 0
+    native: dict[str, int] = field(default_factory=dict)
+    new: list[float] = field(default_factory=lambda: [0.0] * 4)
+    """calls, bytes, exposed and hidden, each a second."""
+    latest: tuple[int, int, int] = (0, -1, 0)
+    """late ns of the last interval, rank, calls."""
+
+    def add(self, node: Node, row: Row, change: _Counts, seconds: float) -> None:
+        self.calls += row.calls
+        self.offloaded += row.offloaded
+        self.bytes += row.bytes
+        if row.most_bytes or row.bytes:
+            self.least = row.least_bytes if self.least is None else min(self.least, row.least_bytes)
+        self.most = max(self.most, row.most_bytes)
+        self.exposed_ns += row.exposed_ns
+        self.hidden_ns += row.hidden_ns
+        self.late_ns += row.late_ns
+        for reason, calls in row.native:
+            name = node.reasons[reason]
+            self.native[name] = self.native.get(name, 0) + calls
+        for place, value in enumerate((change[0], change[1], change[2] * 1e-9, change[3] * 1e-9)):
+            self.new[place] += value / seconds
+        if change[4] > self.latest[0]:
+            self.latest = (change[4], node.ranks[row.rank].world, change[0])
+
+    def view(self, ranks: int) -> CallView:
+        late, rank, calls = self.latest
+        (call, form, collective), (identity, communicator, size) = self.name, self.communicator
+        return CallView(
+            call=call,
+            form=form,
+            collective=collective,
+            communicator=communicator,
+            id=identity,
+            size=size,
+            calls=self.calls,
+            calls_per_second=self.new[0],
+            offloaded=self.offloaded,
+            bytes=self.bytes,
+            bytes_per_second=self.new[1],
+            least_bytes=self.least or 0,
+            most_bytes=self.most,
+            exposed_seconds=self.exposed_ns * 1e-9,
+            hidden_seconds=self.hidden_ns * 1e-9,
+            exposed=self.new[2] / max(ranks, 1),
+            hidden=self.new[3] / max(ranks, 1),
+            late_seconds=self.late_ns * 1e-9,
+            latest_rank=rank,
+            latest_mean_seconds=late * 1e-9 / max(calls, 1),
+            native=self.native,
+        )
+
+
+def _sums(changes: Sequence[_Change]) -> list[_Sum]:
+    sums: dict[tuple[str, str], _Sum] = {}
+    for change in changes:
+        node = change.node
+        for row, counts in zip(node.rows, change.rows, strict=True):
+            call, comm = node.calls[row.call], node.communicators[row.communicator]
+            entry = sums.get((call.name, comm.id))
+            if entry is None:
+                entry = _Sum((call.name, call.form, call.collective), (comm.id, comm.name, comm.size))
+                sums[call.name, comm.id] = entry
+            entry.add(node, row, counts, change.seconds)
+    return sorted(sums.values(), key=lambda entry: (-entry.new[2] - entry.new[3], -entry.calls, entry.name[0]))
+
+
+def _ranks(changes: Sequence[_Change]) -> RankColumns:
+    found: list[tuple[int, int, float, float, float, float]] = []
+    for change in changes:
+        totals = [[0.0] * 4 for _ in change.node.ranks]
+        for row, (calls, _bytes, exposed, hidden, late) in zip(change.node.rows, change.rows, strict=True):
+            for place, value in enumerate((exposed * 1e-9, hidden * 1e-9, late * 1e-9, calls)):
+                totals[row.rank][place] += value / change.seconds
+        for rank, (exposed_part, hidden_part, late_part, rate) in zip(change.node.ranks, totals, strict=True):
+            found.append((rank.world, change.node.node, exposed_part, hidden_part, late_part, rate))
+    columns = RankColumns()
+    for world, number, exposed_part, hidden_part, late_part, rate in sorted(found):
+        columns.rank.append(world)
+        columns.node.append(number)
+        columns.exposed.append(round(min(exposed_part, 1.0), 4))
+        columns.hidden.append(round(hidden_part, 4))
+        columns.late.append(round(late_part, 6))
+        columns.calls_per_second.append(round(rate, 2))
+    return columns
+
+
+def _links(changes: Sequence[_Change], totals: Sequence[_Seen]) -> list[LinkView]:
+    rates: dict[str, float] = {}
+    sums: dict[str, int] = {}
+    for change in changes:
+        for way, received in change.reached.items():
+            rates[way] = rates.get(way, 0.0) + received / change.seconds
+    for seen in totals:
+        for way, received in seen.reached.items():
+            sums[way] = sums.get(way, 0) + received
+    routes = dict.fromkeys(f"{route.kind} {route.transports}" for change in changes for route in change.node.wire)
+    between = ", ".join(routes)
+    links = [
+        LinkView(way, received, rates.get(way, 0.0), between if way == "wire" else "")
+        for way, received in sums.items()
+        if received
+    ]
+    return sorted(links, key=lambda link: -link.bytes)
+
+
+def _services(changes: Sequence[_Change]) -> list[ServiceView]:
+    views = []
+    for change in changes:
+        for service, (ran, waited) in zip(change.node.services, change.services, strict=True):
+            views.append(
+                ServiceView(
+                    node=change.node.node,
+                    number=service.number,
+                    cpu=service.cpu,
+                    core_is_free=service.core_is_free,
+                    ran=ran,
+                    waited=waited,
+                    asleep=max(0.0, 1 - ran - waited) if service.pid else 0.0,
+                    restarts=service.restarts,
+                    other_job=service.other_job,
+                    warning=service.warning,
+                )
+            )
+    return views
+
+
+@dataclass
+class _Past:
+    """A job's last minutes."""
+
+    values: deque[tuple[float, float, float, float, float, float]] = field(
+        default_factory=lambda: deque(maxlen=MOST_HISTORY)
+    )
+
+    def add(self, now: float, job: JobView) -> None:
+        ran = sum(service.ran for service in job.services) / max(len(job.services), 1)
+        self.values.append((now, job.calls_per_second, job.bytes_per_second, job.exposed, job.hidden, ran))
+
+    def view(self, now: float) -> History:
+        columns = list(zip(*self.values, strict=True)) or [()] * 6
+        when, calls, data, exposed, hidden, ran = ([round(value, 6) for value in column] for column in columns)
+        return History([round(now - at, 3) for at in when], calls, data, exposed, hidden, ran)
+
+
+class Tracker:
+    """Told of all nodes, time after time. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._changes: dict[tuple[str, int], _Change] = {}
+        self._past: dict[str, _Past] = {}
+        self._updated: float | None = None
+
+    def update(self, nodes: Iterable[Node], now: float, problems: Sequence[str] = ()) -> View:
+        """`now`: this command's clock, in seconds."""
+        for node in nodes:
+            key = (node.host, node.keeper)
+            before, seen = self._seen.get(key), _remember(node, now)
+            if before is None or node.at_ns > before.node.at_ns:
+                self._changes[key] = _change(node, before, seen)
+                self._seen[key] = seen
+        for key in [key for key, seen in self._seen.items() if now - seen.at > _KEPT_SECONDS]:
+            del self._seen[key], self._changes[key]
+        interval = 0.0 if self._updated is None else now - self._updated
+        self._updated = now
+        jobs = [self._job(job, now) for job in dict.fromkeys(seen.node.job for seen in self._seen.values())]
+        self._past = {job.job: self._past[job.job] for job in jobs}
+        return View(VERSION, interval, jobs, list(problems))
+
+    def _job(self, job: str, now: float) -> JobView:
+        keys = sorted((key for key, seen in self._seen.items() if seen.node.job == job), key=self._order)
+        seen, changes = [self._seen[key] for key in keys], [self._changes[key] for key in keys]
+        first = seen[0].node
+        ranks = sum(len(one.node.ranks) for one in seen)
+        calls = [entry.view(ranks) for entry in _sums(changes)]
+        services = _services(changes)
+        view = JobView(
+            job=job,
+            mpi=first.mpi,
+            world=first.world,
+            run_seconds=max((rank.run_seconds for one in seen for rank in one.node.ranks), default=0.0),
+            nodes_of_job=first.nodes,
+            nodes=[NodeView(one.node.node, one.node.host, len(one.node.ranks), round(now - one.at, 3)) for one in seen],
+            services=services,
+            calls=calls,
+            ranks=_ranks(changes),
+            links=_links(changes, seen),
+            history=History(),
+            exposed=sum(call.exposed for call in calls),
+            hidden=sum(call.hidden for call in calls),
+            calls_per_second=sum(call.calls_per_second for call in calls),
+            bytes_per_second=sum(call.bytes_per_second for call in calls),
+            offloaded=sum(call.offloaded for call in calls),
+            native=sum(call.calls - call.offloaded for call in calls),
+            rows_left_out=sum(one.node.rows_left_out for one in seen),
+            warnings=list(dict.fromkeys(service.warning for service in services if service.warning)),
+        )
+        past = self._past.setdefault(job, _Past())
+        past.add(now, view)
+        view.history = past.view(now)
+        return view
+
+    def _order(self, key: tuple[str, int]) -> tuple[int, str, int]:
+        return (self._seen[key].node.node, *key)

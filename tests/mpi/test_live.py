@@ -1,0 +1,97 @@
+"""A running job tells who is waited for and what is hidden; one that nobody asked to count tells nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import Job, Mpi
+
+from outrigger.live import keepers
+from outrigger.live.snapshot import Node, Row
+
+LATE_MS, WORK_MS, RANKS = 100, 30, 3
+COUNTS = {"OUTRIGGER_REPORT": "live"}
+
+pytestmark = [pytest.mark.one_machine, pytest.mark.parametrize("mpi", ("mpich",), indirect=True)]
+"""What is told is the same under every MPI."""
+
+
+def nodes_of(job: Job) -> list[Node]:
+    """Those whose ranks it has started."""
+    group = job.process.pid
+    return [node for node in keepers.read() if all(_is_below(rank.pid, group) for rank in node.ranks)]
+
+
+def _is_below(pid: int, ancestor: int) -> bool:
+    while pid > 1 and pid != ancestor:
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                pid = int(file.read().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            return False
+    return pid == ancestor
+
+
+def started(mpi: Mpi, env: dict[str, str]) -> Job:
+    job = mpi.start(RANKS, ["watched", str(LATE_MS), str(WORK_MS)], env=env)
+    job.wait_for("watched: goes on")
+    return job
+
+
+def all_to_alls(node: Node) -> dict[int, Row]:
+    return {node.ranks[row.rank].world: row for row in node.rows if node.calls[row.call].name == "MPI_Ialltoall"}
+
+
+def test_who_is_waited_for_and_what_is_hidden(offload: Mpi) -> None:
+    job = started(offload, COUNTS)
+    (node,) = nodes_of(job)
+    rows = all_to_alls(node)
+    assert sorted(rows) == [0, 1, 2] and node.world == RANKS and node.nodes == 1
+    calls = min(row.offloaded for row in rows.values())
+    late = [rows[rank].late_ns * 1e-6 / rows[rank].calls for rank in range(RANKS)]
+    hidden = [rows[rank].hidden_ns * 1e-6 / rows[rank].calls for rank in range(RANKS)]
+    assert calls >= 3
+    assert late[2] > LATE_MS / 2 and max(late[:2]) < LATE_MS / 2, late
+    # All have what they need as soon as the last one has come: of that one's call nothing goes on while it works.
+    assert min(hidden[:2]) > 0.7 * WORK_MS and hidden[2] < 0.7 * WORK_MS, hidden
+    assert rows[0].exposed_ns * 1e-6 / rows[0].calls > (LATE_MS - WORK_MS) / 2
+    (service,) = node.services
+    assert service.pid > 0 and service.ran_ns > 0 and service.restarts == 0
+    os.kill(service.pid, signal.SIGKILL)
+    time.sleep(1)
+    (node,) = nodes_of(job)
+    assert node.services[0].restarts == 1 and node.services[0].pid != service.pid
+    shown = subprocess.run(
+        [sys.executable, "-m", "outrigger", "top", "--once"], capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "COLUMNS": "100"},
+    )  # fmt: skip
+    assert "MPI_Ialltoall" in shown.stdout and "rank 2" in shown.stdout, shown
+    job.end_soon()
+    job.wait(40).ok()
+    assert not nodes_of(job)
+    assert not (job.directory / "report.json").exists()
+
+
+def test_several_nodes_are_one_job(offload: Mpi) -> None:
+    job = started(offload, COUNTS | {"OUTRIGGER_PRETEND_NODES": "2"})
+    nodes = nodes_of(job)
+    assert sorted(node.node for node in nodes) == [0, 1] and len({node.job for node in nodes}) == 1
+    rows = {rank: row for node in nodes for rank, row in all_to_alls(node).items()}
+    late = [rows[rank].late_ns * 1e-6 / rows[rank].calls for rank in range(RANKS)]
+    assert late[2] > LATE_MS / 3 and late[2] == max(late), late  # less by the way of a message
+    assert any(node.wire for node in nodes)
+    job.end_soon()
+    job.wait(40).ok()
+
+
+def test_a_job_that_does_not_count_tells_nothing(offload: Mpi) -> None:
+    job = started(offload, {"OUTRIGGER_REPORT": ""})
+    assert not nodes_of(job)
+    job.end_soon()
+    job.wait(40).ok()
+

@@ -1,0 +1,210 @@
+"""What keepers say is read, put together and shown; what they cannot have said is refused with a reason."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import threading
+from dataclasses import asdict
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from outrigger.errors import UserError
+from outrigger.live import keepers, snapshot, sources, top
+from outrigger.live.charts import bar, sparkline
+from outrigger.live.simulated import SimulatedJob
+from outrigger.live.tracker import Tracker
+from outrigger.live.view import View
+from outrigger.settings import Settings
+
+
+def frame_of(node: snapshot.Node) -> bytes:
+    body = msgspec.msgpack.encode(node)
+    return snapshot.HEADER.pack(snapshot.MAGIC, snapshot.VERSION, len(body)) + body
+
+
+NODES = next(SimulatedJob(6, per_node=4).steps())
+FRAME = frame_of(NODES[0])
+
+
+def shown(view: View, width: int, height: int) -> str:
+    out = Console(width=width, height=height, file=io.StringIO())
+    with out.capture() as captured:
+        out.print(top.render(view, width, height))
+    return captured.get()
+
+
+def test_a_frame_is_read():
+    assert snapshot.decode(FRAME) == NODES[0]
+    assert snapshot.nodes_from_json(snapshot.nodes_as_json(NODES), "it") == NODES
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    (
+        (b"", "ends early"),
+        (b"HTTP" + FRAME[4:], "no live frame"),
+        (snapshot.HEADER.pack(snapshot.MAGIC, 9, 0), "has version 9, this command reads version 1"),
+        (FRAME[:-1], "not as long as it says"),
+        (FRAME + b"x", "not as long as it says"),
+    ),
+)
+def test_what_is_no_frame_is_refused(frame, why):
+    with pytest.raises(UserError, match=why):
+        snapshot.decode(frame)
+
+
+@pytest.mark.parametrize(
+    "change",
+    (
+        {"rank": 4},
+        {"call": -1},
+        {"communicator": 2},
+        {"late_ns": -1},
+        {"native": ((99, 1),)},
+        {"reached": ((0, -1),)},
+    ),
+)
+def test_rows_name_only_what_there_is(change):
+    rows = (msgspec.structs.replace(NODES[0].rows[0], **change),)
+    with pytest.raises(UserError, match="names what it does not have"):
+        snapshot.decode(frame_of(msgspec.structs.replace(NODES[0], rows=rows)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(FRAME) - 1), st.integers(0, 255)), min_size=1, max_size=8))
+def test_damaged_frames_are_read_or_refused(changes):
+    damaged = bytearray(FRAME)
+    for at, value in changes:
+        damaged[at] = value
+    try:
+        node = snapshot.decode(bytes(damaged))
+    except UserError:
+        return
+    view = Tracker().update([node], 1.0)  # what is let in can be shown
+    assert shown(view, 80, 24)
+
+
+def test_keepers_are_found_by_their_names():
+    text = (
+        "00: 2 0 0 1 1 9 @outrigger-live:job-1:42\n00: 2 0 0 1 1 9 @outrigger-live:job-1:x\n00: 9 /a@outrigger-live\n"
+    )
+    assert keepers.find(text * 2) == [keepers.Keeper("job-1", 42)]
+
+
+def test_a_keeper_is_asked_and_one_that_says_nonsense_is_a_problem(monkeypatch):
+    keeper = keepers.Keeper(f"test-{os.getpid()}", 7)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        door.bind(keeper.address)
+        door.listen()
+
+        def answer() -> None:
+            for said in (FRAME, b"nonsense and more"):
+                link, _ = door.accept()
+                link.sendall(said)
+                link.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        monkeypatch.setattr(keepers, "find", lambda _text: [keeper])
+        assert sources.local() == sources.Told((NODES[0],))
+        told = sources.local()
+        thread.join()
+    assert told.nodes == () and "no live frame" in told.problems[0]
+    assert keepers.ask(keeper) is None  # it has gone
+
+
+def test_what_another_user_says_is_not_shown(monkeypatch):
+    keeper = keepers.Keeper(f"test-{os.getpid()}", 8)
+    monkeypatch.setattr(keepers, "_is_trusted", lambda _link: False)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        door.bind(keeper.address)
+        door.listen()
+        assert keepers.ask(keeper) is None
+
+
+def test_rates_are_of_the_last_interval():
+    steps = SimulatedJob(6, per_node=4).steps(2.0)
+    tracker = Tracker()
+    first, second = next(steps), next(steps)
+    view = tracker.update(first, 10.0)
+    assert view.jobs[0].nodes_of_job == 2 and len(view.jobs[0].nodes) == 2
+    (job,) = tracker.update(second, 12.0).jobs
+    alltoall = next(call for call in job.calls if call.call == "MPI_Ialltoall")
+    assert alltoall.calls == 6 * 800 and alltoall.calls_per_second == pytest.approx(6 * 200)
+    assert alltoall.bytes_per_second == pytest.approx(6 * 200 * (1 << 20))
+    gained = sum(row.exposed_ns for node in second for row in node.rows) - sum(
+        row.exposed_ns for node in first for row in node.rows
+    )
+    assert job.exposed == pytest.approx(gained * 1e-9 / 2.0 / 6)
+    assert job.ranks.rank == list(range(6)) and job.ranks.node == [0, 0, 0, 0, 1, 1]
+    latest = max(range(6), key=lambda rank: job.ranks.late[rank])
+    assert alltoall.latest_rank == latest
+    assert 0.2 < job.services[0].ran < 0.6 and job.services[0].asleep > 0
+    assert job.history.seconds_ago == [2.0, 0.0] and len(job.history.exposed) == 2
+    assert {link.reach for link in job.links} == {"mapped", "wire"}
+
+
+def test_a_job_that_nobody_tells_of_any_more_goes():
+    tracker = Tracker()
+    assert tracker.update(NODES, 10.0).jobs
+    assert tracker.update([], 15.0).jobs[0].nodes[0].late_by_seconds == 5.0
+    assert not tracker.update([], 30.0).jobs
+
+
+def test_a_service_that_was_replaced_does_not_count_backwards():
+    tracker = Tracker()
+    tracker.update(NODES[:1], 1.0)
+    service = msgspec.structs.replace(NODES[0].services[0], pid=1, ran_ns=0, waited_ns=5, restarts=1)
+    later = msgspec.structs.replace(NODES[0], at_ns=NODES[0].at_ns + 10**9, services=(service,))
+    (found,) = tracker.update([later], 2.0).jobs[0].services
+    assert found.ran == 0 and 0 < found.waited < 1e-6 and found.restarts == 1
+
+
+@pytest.mark.parametrize(("width", "height"), ((80, 24), (130, 50)))
+def test_top_fits_its_terminal(width, height):
+    tracker = Tracker()
+    steps = SimulatedJob(8, per_node=4, job="run-1").steps()
+    others = SimulatedJob(4, per_node=4, job="run-2").steps()
+    for second in range(3):
+        view = tracker.update([*next(steps), *next(others)], float(second))
+    lines = shown(view, width, height).splitlines()
+    assert len(lines) <= height and max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "run-1" in text and "MPI_Ialltoall" in text and "comes last" in text and "█" in text
+
+
+def test_json_is_the_view():
+    view = Tracker().update(NODES, 1.0)
+    assert msgspec.json.decode(msgspec.json.encode(asdict(view)))["jobs"][0]["world"] == 6
+
+
+def test_a_feed_is_played_back_and_a_bad_one_is_named(tmp_path):
+    file = tmp_path / "feed.jsonl"
+    steps = SimulatedJob(2).steps()
+    file.write_bytes(b"\n".join(snapshot.nodes_as_json(next(steps)) for _ in range(2)))
+    assert len(sources.of([], None, file)().nodes) == 1
+    file.write_text("[]\n{")
+    with pytest.raises(UserError, match=r"feed\.jsonl, line 2"):
+        sources.of([], None, file)
+    with pytest.raises(UserError, match="exclude each other"):
+        sources.of(["http://a:1"], None, file)
+    with pytest.raises(UserError, match="an address like"):
+        sources.of(["node7"], None)
+
+
+def test_charts():
+    assert sparkline([0, 1, 2], 4) == " ▁▅█" and sparkline([], 2) == "  " and sparkline([0.0], 1) == "▁"
+    assert bar([(0.5, "a"), (0.25, "b")], 4) == [("██", "a"), ("█", "b"), ("░", "dim")]
+
+
+def test_live_counts_without_a_report_and_leaves_one_that_was_asked_for():
+    live = Settings(live=True)
+    assert live.environment({}) == {"OUTRIGGER_REPORT": "live"}
+    assert live.environment({"OUTRIGGER_REPORT": "file"}) == {"OUTRIGGER_REPORT": "file"}
+    assert Settings().environment({}) == {}
