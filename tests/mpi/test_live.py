@@ -94,4 +94,3 @@ def test_a_job_that_does_not_count_tells_nothing(offload: Mpi) -> None:
     assert not nodes_of(job)
     job.end_soon()
     job.wait(40).ok()
-

@@ -66,7 +66,8 @@ class Sleepers : public ::testing::Test {
   fabric::Ports ports_;
   fabric::HostFabric node_;
   CoursePolicy courses_;
-  PostIntake posts_{node_, courses_};
+  Lateness lateness_;
+  PostIntake posts_{node_, courses_, lateness_};
   UniqueFd control_ = make_event();
   Sleeper sleeper_{control_.get(), ports_, posts_};
 };

@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "base/clock.hpp"
-#include "protocol/peer_messages.hpp"
 #include "service/log.hpp"
 #include "service/loop/faults.hpp"
 
@@ -45,11 +44,6 @@ bool PostIntake::take() {
   for (ServedRank& served : served_) any |= take_slots_of(served);
   has_taken_ |= any;
   return any;
-}
-
-void PostIntake::hear(std::span<const std::byte> message) {
-  if (!lateness_.listens()) return;
-  if (const std::optional<OperationId> id = peer::announced(message)) lateness_.announced(*id, monotonic_ns());
 }
 
 bool PostIntake::take_slots_of(ServedRank& served) {

@@ -36,7 +36,9 @@ class PostIntake {
  public:
   // `node`: has the ranks' memory.
   // `courses`: is told what ranks post.
-  PostIntake(fabric::HostFabric& node, CoursePolicy& courses) : node_(node), courses_(courses) {}
+  // `lateness`: likewise, by ranks that count.
+  PostIntake(fabric::HostFabric& node, CoursePolicy& courses, Lateness& lateness)
+      : node_(node), courses_(courses), lateness_(lateness) {}
 
   void serve(WorldRank rank, SegmentView segment);
   // What it takes last is shown there. Must outlive this.
@@ -57,8 +59,6 @@ class PostIntake {
 
   // A bounded number of each rank. True: anything.
   [[nodiscard]] bool take();
-  // What other service processes say has arrived.
-  void hear(std::span<const std::byte> message);
   // Since the last call.
   [[nodiscard]] bool has_taken() { return std::exchange(has_taken_, false); }
   // Ranks that have done what they must not, since the last call: to be removed.
@@ -106,7 +106,7 @@ class PostIntake {
   std::vector<Misbehaved> misbehaved_;
   Pulse* pulse_ = nullptr;     // null: it is not shown
   TraceLog* trace_ = nullptr;  // null: there is none
-  Lateness lateness_;
+  Lateness& lateness_;
   bool mirrors_ = false;
   bool has_taken_ = false;
 };

@@ -1,10 +1,13 @@
 #include "service/loop/service.hpp"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "base/clock.hpp"
+#include "protocol/peer_messages.hpp"
 #include "service/log.hpp"
 
 namespace outrigger::service {
@@ -22,6 +25,14 @@ std::uint32_t concern_of(const fabric::PortFailure& failure) {
     case fabric::PortFailure::Of::process: break;
   }
   return kWholeJob;
+}
+
+// A rank elsewhere may be the first of its group.
+void note_arrival(Lateness& lateness, std::span<const std::byte> message) {
+  if (!lateness.listens()) return;
+  if (const auto operation = peer::announced(message)) {
+    lateness.announced(*operation, time_on(CLOCK_MONOTONIC).count());
+  }
 }
 
 }  // namespace
@@ -79,7 +90,7 @@ bool Service::turn() {
 bool Service::take_messages(fabric::Port& port) {
   bool any = false;
   for (SpId from; port.receive(from, message_); any = true) {
-    posts_.hear(message_);
+    note_arrival(lateness_, message_);
     if (wiring_.engine()->receive(from, message_)) continue;
     keeper_.fail("service process " + std::to_string(from.value()) + " sent a malformed message");
     return true;

@@ -60,7 +60,8 @@ class Service {
   fabric::HostFabric host_;
   fabric::Ports ports_;
   CoursePolicy courses_;
-  PostIntake posts_{host_, courses_};
+  Lateness lateness_;
+  PostIntake posts_{host_, courses_, lateness_};
   Sleeper sleeper_{keeper_.fd(), ports_, posts_};
   Pulse pulse_;
   Orphanage orphanage_;
