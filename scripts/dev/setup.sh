@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what building and testing need: Debian packages, and a Python environment in .venv.
 #
-# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|slurm|simgrid]
+# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|slurm|simgrid|monitoring]
 #
 #   --quiet       say nothing when everything is there
 #   --force       install again even when everything seems to be there
@@ -11,6 +11,8 @@
 #   --with slurm  also Debian's Slurm, for the tests of srun (scripts/packages-slurm.txt); they bring it up by themselves
 #   --with simgrid
 #                 also SimGrid, with which the performance model is compared (scripts/packages-simgrid.txt)
+#   --with monitoring
+#                 also a browser and a Prometheus, for the tests of pages and endpoints (scripts/packages-monitoring.txt)
 #
 # Installs only what is missing (scripts/packages.txt, pyproject.toml). Installing packages needs root or sudo; without
 # either it names what to install and ends. A second run takes a fraction of a second.
