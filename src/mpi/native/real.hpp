@@ -58,7 +58,7 @@
 // The tools' interface, MPI_T.
 // clang-format off
 #define OUTRIGGER_TOOLS_MPI3(X)                                                                                       \
-  X(T_finalize) X(T_cvar_get_num) X(T_cvar_get_info) X(T_cvar_get_index) X(T_cvar_handle_alloc) X(T_cvar_handle_free) \
+  X(T_cvar_get_num) X(T_cvar_get_info) X(T_cvar_get_index) X(T_cvar_handle_alloc) X(T_cvar_handle_free)               \
   X(T_cvar_read) X(T_cvar_write) X(T_pvar_get_num) X(T_pvar_get_info) X(T_pvar_get_index) X(T_pvar_session_free)      \
   X(T_pvar_handle_alloc) X(T_pvar_handle_free) X(T_pvar_start) X(T_pvar_stop) X(T_pvar_read) X(T_pvar_write)          \
   X(T_pvar_reset) X(T_pvar_readreset) X(T_category_get_num) X(T_category_get_info) X(T_category_get_index)            \

@@ -25,11 +25,6 @@ void PvarHandles::give_back_all_of(MPI_T_pvar_session session) {
   change_all_of(session, [](PvarHandle& handle) { handle.used = false; });
 }
 
-void PvarHandles::give_back_all() {
-  const std::scoped_lock lock(mutex_);
-  for (PvarHandle& handle : handles_) handle.used = false;
-}
-
 bool PvarHandles::is_ours(MPI_T_pvar_handle handle) const {
   const auto address = reinterpret_cast<std::uintptr_t>(handle);
   const auto first = reinterpret_cast<std::uintptr_t>(handles_.data());

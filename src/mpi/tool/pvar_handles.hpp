@@ -33,7 +33,6 @@ class PvarHandles {
   [[nodiscard]] PvarHandle* take(MPI_T_pvar_session session, const PvarRow& variable, MPI_Comm comm);
   void give_back(PvarHandle& handle);
   void give_back_all_of(MPI_T_pvar_session session);
-  void give_back_all();
   // Of this session; null: it is none of ours, or has been given back.
   [[nodiscard]] PvarHandle* find(MPI_T_pvar_session session, MPI_T_pvar_handle handle);
   // It may be one that has been given back.

@@ -158,17 +158,6 @@ constexpr auto kReadAndReset = [](PvarHandle& handle, void* memory) {
   set_handle(handle, 0);
 };
 
-// All handles go with the last tool.
-struct ToolsFinalize {
-  template <Call call>
-  static int run(const CallSite& site) {
-    const int code = site.pass(call);
-    int count = 0;
-    if (!site.inside_mpi() && native_count(Call::T_pvar_get_num, count) != MPI_SUCCESS) pvar_handles().give_back_all();
-    return code;
-  }
-};
-
 }  // namespace
 
 OUTRIGGER_ENTRY(T_pvar_handle_alloc, 5, PvarHandleAlloc)
@@ -180,6 +169,5 @@ OUTRIGGER_ENTRY(T_pvar_reset, 2, PvarChange<kReset>)
 OUTRIGGER_ENTRY(T_pvar_read, 3, PvarAccess<kRead>)
 OUTRIGGER_ENTRY(T_pvar_write, 3, PvarAccess<kWrite>)
 OUTRIGGER_ENTRY(T_pvar_readreset, 3, PvarAccess<kReadAndReset>)
-OUTRIGGER_ENTRY(T_finalize, 0, ToolsFinalize)
 
 }  // namespace outrigger::mpi
