@@ -85,7 +85,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_file(text);
   if (size < 3) return 0;
   std::string nearly = kGood;
-  nearly.replace((data[0] | data[1] << 8U) % nearly.size(), data[2] % 8, text.substr(3));
+  nearly.replace((std::size_t{data[0]} | std::size_t{data[1]} << 8U) % nearly.size(), data[2] % 8, text.substr(3));
   check_file(nearly);
   return 0;
 }

@@ -20,12 +20,12 @@ namespace {
 
 namespace peer = outrigger::peer;
 
-constexpr GroupId kWorldGroup{1, 1};
-constexpr std::uint32_t kMostRanks = 1U << 20U;
+constexpr GroupId kSymbolicGroup{1, 1};
+constexpr std::uint32_t kMostSymbolicRanks = 1U << 20U;
 
 std::vector<std::byte> encoded(peer::Body body) {
   peer::Message message;
-  message.header = peer::Header{Epoch{1}, Epoch{1}, OperationId{kWorldGroup, 0}};
+  message.header = peer::Header{Epoch{1}, Epoch{1}, OperationId{kSymbolicGroup, 0}};
   message.body = std::move(body);
   std::vector<std::byte> bytes;
   peer::encode(message, bytes);
@@ -51,7 +51,7 @@ class OneNode final : private model::ServiceWorld {
   Result<OneNodeResult> run() {
     for (std::uint32_t rank = 0; rank < options_.shape.ranks_per_node; ++rank) {
       machine_.time.at(post_ns(rank), [this, rank] {
-        const OperationId id{kWorldGroup, 0};
+        const OperationId id{kSymbolicGroup, 0};
         service(SpId{rank / per_service_}).post(regular_post(call_, id, members_, rank));
       });
     }
@@ -238,8 +238,8 @@ Result<OneNodeResult> time_one_node(const model::Cluster& cluster, const OneNode
   if (shape.services == 0 || shape.ranks_per_node == 0 || shape.ranks_per_node % shape.services != 0) {
     return Error{fmt::format("services: {} does not divide {} ranks per node", shape.services, shape.ranks_per_node)};
   }
-  if (std::uint64_t{shape.nodes} * shape.ranks_per_node > kMostRanks) {
-    return Error{fmt::format("nodes: more than {} ranks", kMostRanks)};
+  if (std::uint64_t{shape.nodes} * shape.ranks_per_node > kMostSymbolicRanks) {
+    return Error{fmt::format("nodes: more than {} ranks", kMostSymbolicRanks)};
   }
   if (shape.mapping != Mapping::contiguous) return Error{"mapping: an all-to-all is alike for all mappings"};
   if (options.block_bytes == 0) return Error{"bytes: at least 1"};
