@@ -27,13 +27,16 @@ _AS_USER = "useradd -m user; su user -c 'cd; {}'"
 def _root(place: Path) -> None:
     subprocess.run(["mmdebstrap", "--mode=root", "--variant=apt", "bookworm", place], check=True, timeout=1200)
     (place / "packages").mkdir()
+    (place / "dev/shm").mkdir(parents=True, exist_ok=True)
     for package in _PACKAGES:
         shutil.copy(package, place / "packages")
 
 
 def _inside(place: Path, script: str) -> str:
     """With a process table and a /dev/shm of its own."""
-    mounted = f"mount -t proc proc {place}/proc && mount -t tmpfs shm {place}/dev/shm && exec chroot {place} bash -ec"
+    kinds = {"proc": "proc", "sysfs": "sys", "tmpfs": "dev/shm"}
+    mounts = (f"mount -t {kind} {kind} {place}/{at}" for kind, at in kinds.items())
+    mounted = " && ".join((*mounts, f"exec chroot {place} bash -ec"))
     done = subprocess.run(
         ["unshare", "--mount", "--pid", "--fork", "bash", "-c", f'{mounted} "$1"', "bash", script],
         capture_output=True, text=True, timeout=1200, check=False,
@@ -53,7 +56,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     resolv = Path("/etc/resolv.conf")
     if resolv.exists():
         shutil.copy(resolv, place / "etc/resolv.conf")
-    _inside(place, "mkdir -p /dev/shm; apt-get install -y --no-install-recommends openmpi-bin /packages/*.deb")
+    _inside(place, "apt-get install -y --no-install-recommends openmpi-bin /packages/*.deb")
     yield place
     shutil.rmtree(place)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from outrigger import legends
 from outrigger.bench.example_figures import LANES, LaneFigures
 from outrigger.bench.plot import ALL_CORES, INK, NATIVE, OFFLOADED, WORK, style, write
 
@@ -77,6 +78,11 @@ def save(panels: Sequence[tuple[str, str, Mapping[str, LaneFigures]]], path: Pat
     if any("all_cores" in key for _, _, figures in panels for key in figures):
         handles.insert(2, Patch(color=ALL_CORES, label="native, all cores"))
     figure.legend(
-        handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=8.5, labelcolor=INK
+        handles=handles,
+        loc=legends.below(figure, "center"),
+        ncols=len(handles),
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
     )
     write(figure, path)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from outrigger import legends
 from outrigger.bench.lanes import Group, Lane, by_table
 from outrigger.bench.plot import INK, label_sizes, style, write
 from outrigger.bench.table import MEMORY
@@ -126,5 +127,7 @@ def save(groups: Sequence[Group], path: Path, heading: str, link_bits: int | Non
     if any(lane.service for lane in groups[0].lanes):
         handles.append(Line2D([], [], color=_FLOOR, label="floor set by the service processes' CPU time"))
     figure.suptitle(heading, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
-    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=9, labelcolor=INK)
+    figure.legend(
+        handles=handles, loc=legends.below(figure, "center"), ncols=5, frameon=False, fontsize=9, labelcolor=INK
+    )
     write(figure, path)

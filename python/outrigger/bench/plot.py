@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from outrigger import legends
 from outrigger.bench.figures import Configuration, Measurement
 from outrigger.bench.table import MEMORY
 from outrigger.errors import UserError
@@ -135,7 +136,7 @@ def save(measurements: Sequence[Measurement], path: Path, heading: str) -> None:
             *native,
             Patch(color=OFFLOADED, label="offloaded"),
         ],
-        loc="outside lower center",
+        loc=legends.below(figure, "center"),
         ncols=4,
         frameon=False,
         fontsize=9,

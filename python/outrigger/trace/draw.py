@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outrigger import legends
 from outrigger.errors import UserError
 from outrigger.trace.timeline import Lane, Mark, Slice, Timeline
 
@@ -239,7 +240,7 @@ def save(timeline: Timeline, path: Path, selection: Selection) -> None:
         axis.spines[side].set_visible(False)
     axis.set_title(_heading(timeline, view), loc="left", fontsize=11, color=INK, pad=8)
     figure.legend(
-        handles=_legend(view), loc="outside lower left", ncols=5, frameon=False, fontsize=8, labelcolor=INK
+        handles=_legend(view), loc=legends.below(figure, "left"), ncols=5, frameon=False, fontsize=8, labelcolor=INK
     )  # fmt: skip
     try:
         figure.savefig(path, dpi=150, facecolor="white")

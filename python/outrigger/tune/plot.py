@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from outrigger import legends
 from outrigger.bench.plot import GRID, INK, label_sizes, style, write
 from outrigger.noise import Band
 from outrigger.tune.figures import BUILT_IN, LEAST_GAIN, NATIVE, Figures
@@ -107,7 +108,7 @@ def save(figures: Figures, rules: Sequence[Rule], path: Path, heading: str) -> N
             handles.setdefault(label, handle)
     figure.suptitle(heading, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
     figure.legend(
-        list(handles.values()), list(handles), loc="outside lower center", ncols=len(handles), frameon=False,
+        list(handles.values()), list(handles), loc=legends.below(figure, "center"), ncols=len(handles), frameon=False,
         fontsize=8, labelcolor=INK, title="bar at the bottom: what is chosen; whiskers: noise", title_fontsize=8,
     )  # fmt: skip
     write(figure, path)
