@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <array>
@@ -10,9 +11,6 @@
 #include <span>
 #include <string_view>
 #include <vector>
-
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
 
 #include "sim/model/cluster.hpp"
 #include "sim/model/quantity.hpp"
@@ -251,13 +249,15 @@ void in_table(Table& root, const char* key, bool needed, Problems& problems, Rea
 }  // namespace
 
 Result<Cluster> parse_cluster(const std::string& text, const std::string& file_name) {
-  const toml::parse_result parsed = toml::parse(std::string_view(text), std::string_view(file_name));
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
+  toml::table parsed;
+  // Without exceptions the parser goes on after an error, into its own assertions (3.3).
+  try {
+    parsed = toml::parse(std::string_view(text), std::string_view(file_name));
+  } catch (const toml::parse_error& error) {
     return Error{fmt::format("{}:{}: {}", file_name, error.source().begin.line, error.description())};
   }
   Problems problems(file_name);
-  Table root(parsed.table(), "", problems);
+  Table root(parsed, "", problems);
   Cluster cluster;
   root.text("name", cluster.name);
   root.count("nodes", cluster.nodes, kMostNodes);
