@@ -47,6 +47,12 @@ std::vector<Counter> totals() {
               [](const LedgerRow& row, std::size_t) { return row.waited; }),
       counter("tests", calls, "Calls that test nonblocking collectives",
               [](const LedgerRow& row, std::size_t) { return row.tests; }),
+      counter("hidden_time", nanoseconds,
+              "Time for which offloaded collectives went on while the program did something else",
+              [](const LedgerRow& row, std::size_t) { return not_negative(row.hidden_ns); }),
+      counter("late_time", nanoseconds,
+              "How long after the first rank of the group this rank posted offloaded collectives: others wait for it",
+              [](const LedgerRow& row, std::size_t) { return not_negative(row.late_ns); }),
       counter("late_arrivals", arrivals, "Peers that were ready before this rank posted an offloaded collective",
               [](const LedgerRow& row, std::size_t) { return row.late; }),
   };

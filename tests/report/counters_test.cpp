@@ -28,6 +28,8 @@ LedgerRow row_of(CallForm form) {
   row.completion_ns = 20;
   row.wait_ns = 3;
   row.late = 5;
+  row.hidden_ns = 11;
+  row.late_ns = 13;
   return row;
 }
 
@@ -57,6 +59,8 @@ TEST(Counters, ReadWhatTheRowHas) {
   EXPECT_EQ(value("outrigger_bytes", row), 1000U);
   EXPECT_EQ(value("outrigger_bytes_own", row), 30U);
   EXPECT_EQ(value("outrigger_late_arrivals", row), 5U);
+  EXPECT_EQ(value("outrigger_hidden_time", row), 11U);
+  EXPECT_EQ(value("outrigger_late_time", row), 13U);
   EXPECT_EQ(value("outrigger_exposed_time", row), 123U);
   EXPECT_EQ(value("outrigger_exposed_time", row_of(CallForm::blocking)), 103U);
 }

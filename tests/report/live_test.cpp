@@ -41,7 +41,7 @@ Ledger live_ledger(std::uint32_t rank) {
 LedgerRow& live_row(Ledger& ledger, CallKind kind, std::uint64_t calls) {
   LedgerRow& row = ledger.row(ledger.header().row_count++);
   row.kind = static_cast<std::uint32_t>(index_of(kind));
-  row.group = GroupId{0, 2};
+  row.group = GroupId{1, 2};
   row.size = 2;
   row.calls = calls;
   set_text(row.name, "world");
@@ -77,7 +77,7 @@ TEST(Live, SaysWhatRanksAndServicesDo) {
   EXPECT_EQ(json["job"], "run-1");
   EXPECT_EQ(json["mpi"], "an MPI");
   EXPECT_EQ(json["calls"], Json::parse(R"([["MPI_Ialltoallv", "nonblocking", "ialltoallv"]])"));
-  EXPECT_EQ(json["communicators"], Json::parse(R"([["00000000000000000000000000000002", "world", 2]])"));
+  EXPECT_EQ(json["communicators"], Json::parse(R"([["00000000000000010000000000000002", "world", 2]])"));
   EXPECT_EQ(json["ranks"], Json::parse("[[0, 10, 0, false, 2.0, 0.0], [1, 11, 0, true, 2.0, 0.0]]"));
   const Json& row = json["rows"][1];
   EXPECT_EQ(row[0], 1);
