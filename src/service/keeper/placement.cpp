@@ -313,8 +313,8 @@ Result<NodePlacement> place_node(const NodeRequest& request, const Topology& mac
   const Topology topology = left_by_others(request, machine);
   if (topology.cores.empty() || request.ranks == 0) return Error{"there is no core or no rank to place"};
   if (request.nodes == 0 || request.nodes > request.ranks) {
-    return Error{fmt::format("{} ranks cannot be split into {} nodes (OUTRIGGER_PRETEND_NODES): from 1 to {}",
-                             request.ranks, request.nodes, request.ranks)};
+    return Error{fmt::format("OUTRIGGER_PRETEND_NODES={}: a job of {} {} can be as many nodes at most", request.nodes,
+                             request.ranks, request.ranks == 1 ? "rank" : "ranks")};
   }
   if (const Status usable = check_service_cpus(topology, request.service_cpus); !usable) return Error{usable.error()};
   NodePlacement placement;
