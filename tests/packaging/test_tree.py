@@ -98,7 +98,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _outrigger 2>/dev/null; printf '%s\\n
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["r"], {"run", "report"}),
+        (["r"], {"run", "report", "replay"}),
         (["run", "--hostf"], {"--hostfile"}),
         (["run", "--blocking", ""], {"on", "off"}),
         (["bench", "fft"], {"fft3d"}),
