@@ -229,7 +229,7 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
       live_.open(config_.claims.job);
       return counts_.take(ranks_[local_rank], std::move(message.fds()[0]));
     case ControlKind::trace: {
-      const Status taken = traces_.take(ranks_[local_rank], std::move(message.fds()[0]));
+      Status taken = traces_.take(ranks_[local_rank], std::move(message.fds()[0]));
       if (taken) services_->show_trace(ranks_[local_rank]);
       return taken;
     }
