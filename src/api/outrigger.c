@@ -7,9 +7,12 @@
 /* The function, or NULL. A preload library is in the process from its start or never. */
 typedef void (*function)(void);
 
+/* Where a function was found, once it has been looked for. */
+typedef _Atomic(void*) place;
+
 static const char not_there = 0;
 
-static function find(_Atomic(void*)* found, const char* name) {
+static function find(place* found, const char* name) {
   void* address = atomic_load_explicit(found, memory_order_acquire);
   if (address == NULL) {
     address = dlsym(RTLD_DEFAULT, name);
@@ -25,15 +28,6 @@ static function find(_Atomic(void*)* found, const char* name) {
   return alike.code;
 }
 
-/* The body of outrigger_<name>(arguments): the preload library's answer, or `otherwise`. */
-#define PASS_ON(name, type, parameters, arguments, otherwise)        \
-  do {                                                               \
-    static _Atomic(void*) found;                                     \
-    const function known = find(&found, "outrigger_preload_" #name); \
-    if (known == NULL) return otherwise;                             \
-    return ((type(*) parameters)known)arguments;                     \
-  } while (0)
-
 const char* outrigger_result_text(int result) {
   switch (result) {
     case OUTRIGGER_OK: return "done";
@@ -48,54 +42,81 @@ const char* outrigger_result_text(int result) {
 }
 
 const char* outrigger_version(void) {
-  PASS_ON(version, const char*, (void), (), "");
+  static place found;
+  const char* (*const known)(void) = (const char* (*)(void))find(&found, "outrigger_preload_version");
+  return known == NULL ? "" : known();
 }
 
 int outrigger_is_active(void) {
-  PASS_ON(is_active, int, (void), (), 0);
+  static place found;
+  int (*const known)(void) = (int (*)(void))find(&found, "outrigger_preload_is_active");
+  return known == NULL ? 0 : known();
 }
 
 const char* outrigger_inactive_reason(void) {
-  PASS_ON(inactive_reason, const char*, (void), (), "the preload library is not loaded");
+  static place found;
+  const char* (*const known)(void) = (const char* (*)(void))find(&found, "outrigger_preload_inactive_reason");
+  return known == NULL ? "the preload library is not loaded" : known();
 }
 
 int outrigger_counter_count(void) {
-  PASS_ON(counter_count, int, (void), (), 0);
+  static place found;
+  int (*const known)(void) = (int (*)(void))find(&found, "outrigger_preload_counter_count");
+  return known == NULL ? 0 : known();
 }
 
 int outrigger_counter_info(int index, struct outrigger_counter* counter) {
-  PASS_ON(counter_info, int, (int, struct outrigger_counter*), (index, counter), OUTRIGGER_NOT_ACTIVE);
+  static place found;
+  int (*const known)(int, struct outrigger_counter*) =
+      (int (*)(int, struct outrigger_counter*))find(&found, "outrigger_preload_counter_info");
+  return known == NULL ? OUTRIGGER_NOT_ACTIVE : known(index, counter);
 }
 
 int outrigger_counter_index(const char* name, int* index) {
-  PASS_ON(counter_index, int, (const char*, int*), (name, index), OUTRIGGER_NOT_ACTIVE);
+  static place found;
+  int (*const known)(const char*, int*) = (int (*)(const char*, int*))find(&found, "outrigger_preload_counter_index");
+  return known == NULL ? OUTRIGGER_NOT_ACTIVE : known(name, index);
 }
 
 int outrigger_counting_start(void) {
-  PASS_ON(counting_start, int, (void), (), OUTRIGGER_NOT_ACTIVE);
+  static place found;
+  int (*const known)(void) = (int (*)(void))find(&found, "outrigger_preload_counting_start");
+  return known == NULL ? OUTRIGGER_NOT_ACTIVE : known();
 }
 
 int outrigger_counter_read(int index, uint64_t* value) {
-  PASS_ON(counter_read, int, (int, uint64_t*), (index, value), OUTRIGGER_NOT_ACTIVE);
+  static place found;
+  int (*const known)(int, uint64_t*) = (int (*)(int, uint64_t*))find(&found, "outrigger_preload_counter_read");
+  return known == NULL ? OUTRIGGER_NOT_ACTIVE : known(index, value);
 }
 
 int outrigger_counter_read_comm_f(int comm, const char* call, int index, uint64_t* value) {
-  PASS_ON(counter_read_comm_f, int, (int, const char*, int, uint64_t*), (comm, call, index, value),
-          OUTRIGGER_NOT_ACTIVE);
+  static place found;
+  int (*const known)(int, const char*, int, uint64_t*) =
+      (int (*)(int, const char*, int, uint64_t*))find(&found, "outrigger_preload_counter_read_comm_f");
+  return known == NULL ? OUTRIGGER_NOT_ACTIVE : known(comm, call, index, value);
 }
 
 int outrigger_phase_push(const char* name) {
-  PASS_ON(phase_push, int, (const char*), (name), OUTRIGGER_NOT_ACTIVE);
+  static place found;
+  int (*const known)(const char*) = (int (*)(const char*))find(&found, "outrigger_preload_phase_push");
+  return known == NULL ? OUTRIGGER_NOT_ACTIVE : known(name);
 }
 
 int outrigger_phase_pop(void) {
-  PASS_ON(phase_pop, int, (void), (), OUTRIGGER_NOT_ACTIVE);
+  static place found;
+  int (*const known)(void) = (int (*)(void))find(&found, "outrigger_preload_phase_pop");
+  return known == NULL ? OUTRIGGER_NOT_ACTIVE : known();
 }
 
 int outrigger_switch(int on, int* was_on) {
-  PASS_ON(switch, int, (int, int*), (on, was_on), OUTRIGGER_NOT_ACTIVE);
+  static place found;
+  int (*const known)(int, int*) = (int (*)(int, int*))find(&found, "outrigger_preload_switch");
+  return known == NULL ? OUTRIGGER_NOT_ACTIVE : known(on, was_on);
 }
 
 int outrigger_comm_switch_f(int comm, int on, int* was_on) {
-  PASS_ON(comm_switch_f, int, (int, int, int*), (comm, on, was_on), OUTRIGGER_NOT_ACTIVE);
+  static place found;
+  int (*const known)(int, int, int*) = (int (*)(int, int, int*))find(&found, "outrigger_preload_comm_switch_f");
+  return known == NULL ? OUTRIGGER_NOT_ACTIVE : known(comm, on, was_on);
 }

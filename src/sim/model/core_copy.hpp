@@ -2,6 +2,7 @@
 // has let them through, whichever is later. Cores of a node share the memory.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -13,7 +14,7 @@ namespace outrigger::sim::model {
 
 // Time that a core needs for so many bytes.
 [[nodiscard]] inline std::uint64_t bytes_ns(std::uint64_t bytes, double bytes_per_s) {
-  return static_cast<std::uint64_t>(static_cast<double>(bytes) / bytes_per_s * 1e9 + 0.5);
+  return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) / bytes_per_s * 1e9));
 }
 
 class CoreCopy final : public Receiver {
