@@ -1,4 +1,17 @@
 #include <fmt/format.h>
+
+#include <exception>
+
+namespace outrigger::sim::model {
+// What the parser takes for granted and a file may lack all the same: `[` at the end of a line, in 3.3.
+struct NoToml : std::exception {};
+[[noreturn]] inline void refuse_file() {
+  throw NoToml();
+}
+}  // namespace outrigger::sim::model
+
+// Its assertions are about files, too, so they end its work and not the process.
+#define TOML_ASSERT(expression) ((expression) ? void() : ::outrigger::sim::model::refuse_file())
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -249,12 +262,21 @@ void in_table(Table& root, const char* key, bool needed, Problems& problems, Rea
 }  // namespace
 
 Result<Cluster> parse_cluster(const std::string& text, const std::string& file_name) {
+  // The parser has undefined behaviour for some others (3.3).
+  const auto foreign = std::ranges::find_if(text, [](char letter) { return static_cast<unsigned char>(letter) > 127; });
+  if (foreign != text.end()) {
+    return Error{fmt::format("{}:{}: a character beyond ASCII; write us for microseconds", file_name,
+                             1 + std::count(text.begin(), foreign, '\n'))};
+  }
   toml::table parsed;
   // Without exceptions the parser goes on after an error, into its own assertions (3.3).
   try {
     parsed = toml::parse(std::string_view(text), std::string_view(file_name));
   } catch (const toml::parse_error& error) {
     return Error{fmt::format("{}:{}: {}", file_name, error.source().begin.line, error.description())};
+  } catch (const NoToml&) {
+    return Error{
+        fmt::format("{}: this is no TOML; look for a table or a key that does not end on its line", file_name)};
   }
   Problems problems(file_name);
   Table root(parsed, "", problems);

@@ -99,6 +99,8 @@ TEST(ClusterFile, AnErrorNamesLineKeyAndWhatIsAllowed) {
   says(error(with("wire = \"memory\"", "wire = \"air\"")), "'air' is none of: memory, processor");
   says(error(with("placement = \"host_core\"", "placement = \"dpu\"")), "service.own_core: there is no such key");
   says(error("[host\n"), "f.toml:1: ");
+  says(error("[\n"), "f.toml: this is no TOML");
+  says(error("\n# 5 \xC2\xB5s\n"), "f.toml:2: a character beyond ASCII");
   says(error(""), "name: is missing");
   says(read_cluster("/does/not/exist.toml").error(), "/does/not/exist.toml: cannot be read");
 }
