@@ -18,11 +18,7 @@ Task allreduce_rabenseifner(Host& host, std::uint64_t bytes, std::uint32_t /*roo
   host.copy(bytes);  // what is contributed, to where the result goes
   if (fold.is_in_pair()) {
     engine::Countdown folded(host.scheduler(), 1);
-    if (fold.goes_on()) {
-      host.receive(fold.partner(), bytes, kFolding, folded);
-    } else {
-      host.send(fold.partner(), bytes, kFolding, folded);
-    }
+    begin_folding(host, fold, bytes, folded);
     co_await folded.done();
     if (fold.goes_on()) host.reduce(bytes);
   }
@@ -49,11 +45,7 @@ Task allreduce_rabenseifner(Host& host, std::uint64_t bytes, std::uint32_t /*roo
   }
   if (fold.is_in_pair()) {
     engine::Countdown unfolded(host.scheduler(), 1);
-    if (fold.goes_on()) {
-      host.send(fold.partner(), bytes, kUnfolding, unfolded);
-    } else {
-      host.receive(fold.partner(), bytes, kUnfolding, unfolded);
-    }
+    begin_unfolding(host, fold, bytes, unfolded);
     co_await unfolded.done();
   }
 }

@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "sim/baselines/host.hpp"
+
 namespace outrigger::sim::baselines {
 
 class Fold {
@@ -34,5 +36,21 @@ class Fold {
 inline constexpr std::uint32_t kFolding = 0;
 inline constexpr std::uint32_t kUnfolding = 1;
 inline constexpr std::uint32_t kFirstRound = 2;
+
+// Of a pair: the vector goes to the one that goes on; at the end the result comes back from there.
+inline void begin_folding(Host& host, const Fold& fold, std::uint64_t bytes, engine::Countdown& folded) {
+  if (fold.goes_on()) {
+    host.receive(fold.partner(), bytes, kFolding, folded);
+  } else {
+    host.send(fold.partner(), bytes, kFolding, folded);
+  }
+}
+inline void begin_unfolding(Host& host, const Fold& fold, std::uint64_t bytes, engine::Countdown& unfolded) {
+  if (fold.goes_on()) {
+    host.send(fold.partner(), bytes, kUnfolding, unfolded);
+  } else {
+    host.receive(fold.partner(), bytes, kUnfolding, unfolded);
+  }
+}
 
 }  // namespace outrigger::sim::baselines
