@@ -9,14 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "ledgers.hpp"
 #include "report/message_pack.hpp"
 
 namespace outrigger::report {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr std::int64_t kOneSecond = 1'000'000'000;
 
 Json read(const std::vector<std::byte>& frame) {
   std::array<std::uint32_t, 3> head{};
@@ -29,35 +28,16 @@ Json read(const std::vector<std::byte>& frame) {
   return Json::from_msgpack(bytes + sizeof head, bytes + frame.size());
 }
 
-Ledger live_ledger(std::uint32_t rank) {
-  Ledger ledger = std::move(Ledger::create()).value();
-  ledger.header().world_rank = rank;
-  ledger.header().world_size = 2;
-  ledger.header().started_ns = kOneSecond;
-  set_text(ledger.header().mpi, "an MPI");
-  return ledger;
-}
-
-LedgerRow& live_row(Ledger& ledger, CallKind kind, std::uint64_t calls) {
-  LedgerRow& row = ledger.row(ledger.header().row_count++);
-  row.kind = static_cast<std::uint32_t>(index_of(kind));
-  row.group = GroupId{1, 2};
-  row.size = 2;
-  row.calls = calls;
-  set_text(row.name, "world");
-  return row;
-}
-
 constexpr CallKind kCalled{CollectiveCall::alltoallv, CallForm::nonblocking};
 
 TEST(Live, SaysWhatRanksAndServicesDo) {
-  Ledger first = live_ledger(0);
-  Ledger second = live_ledger(1);
+  Ledger first = make_ledger(0);
+  Ledger second = make_ledger(1);
   for (Ledger* ledger : {&first, &second}) {
-    LedgerRow& row = live_row(*ledger, kCalled, 70'000);
+    LedgerRow& row = add_row(*ledger, kCalled, 70'000);
     row.offloaded = 300;
     row.call_ns = 5;
-    row.completion_ns = 7 * kOneSecond;
+    row.completion_ns = 7 * kSecond;
     row.hidden_ns = 11;
     row.late_ns = 13;
     row.native[1] = 2;
@@ -65,7 +45,7 @@ TEST(Live, SaysWhatRanksAndServicesDo) {
   }
   LiveNode node;
   node.job = "run-1";
-  node.at_ns = 3 * kOneSecond;
+  node.at_ns = 3 * kSecond;
   node.ranks = {{first.bytes(), 10, false}, {second.bytes(), 11, true}};
   LiveService service;
   service.cpu = -1;
@@ -83,7 +63,7 @@ TEST(Live, SaysWhatRanksAndServicesDo) {
   EXPECT_EQ(row[0], 1);
   EXPECT_EQ(row[3], 70'000);
   EXPECT_EQ(row[4], 300);
-  EXPECT_EQ(row[8], 7 * kOneSecond + 5);
+  EXPECT_EQ(row[8], 7 * kSecond + 5);
   EXPECT_EQ(row[9], 11);
   EXPECT_EQ(row[10], 13);
   EXPECT_EQ(row[13], Json::parse("[[1, 2]]"));
@@ -97,8 +77,8 @@ TEST(Live, SaysWhatRanksAndServicesDo) {
 }
 
 TEST(Live, WhatIsNoLedgerIsLeftOut) {
-  Ledger ledger = live_ledger(0);
-  LedgerRow& row = live_row(ledger, kCalled, 1);
+  Ledger ledger = make_ledger(0);
+  LedgerRow& row = add_row(ledger, kCalled, 1);
   row.kind = 1U << 31U;
   row.hidden_ns = -1;
   std::vector<std::byte> cut(ledger.bytes().begin(), ledger.bytes().end() - 1);
@@ -110,8 +90,8 @@ TEST(Live, WhatIsNoLedgerIsLeftOut) {
 }
 
 TEST(Live, RowsAreLimited) {
-  Ledger ledger = live_ledger(0);
-  for (std::uint32_t i = 0; i < kLedgerRows; ++i) live_row(ledger, kCalled, 1).group.low = i;
+  Ledger ledger = make_ledger(0);
+  for (std::uint32_t i = 0; i < kLedgerRows; ++i) add_row(ledger, kCalled, 1).group.low = i;
   LiveNode node;
   node.ranks.assign(5, {ledger.bytes(), 1, false});
   const Json json = read(live_frame(node));
