@@ -108,6 +108,13 @@ def mpi4py_environment(mpi: Mpi) -> dict[str, str]:
     return {"MPI4PY_MPIABI": mpi.family} if mpi.library is None else {"MPI4PY_LIBMPI": str(mpi.library)}
 
 
+def _left_to_the_loader() -> str | None:
+    """Why mpi4py may not take the library that it is told: told the ABI, too, it does not look at it."""
+    if "MPI4PY_MPIABI" not in os.environ:
+        return None
+    return "MPI4PY_MPIABI is set, so that mpi4py leaves the library to the loader, whatever --mpi says: unset it"
+
+
 def with_library_path(directory: Path) -> dict[str, str]:
     """LD_LIBRARY_PATH with this directory before all others."""
     present = os.environ.get("LD_LIBRARY_PATH", "")
@@ -125,16 +132,18 @@ def _made_to_load(program: Path, loaded: Libmpi, mpi: Mpi) -> Choice:
         return Choice(mpi, None, None if python is not None else mpi.library.parent)
     if python is not None:
         how = f"mpi4py of {python} does not take"
+        why = _left_to_the_loader() or f"it cannot be started with {mpi.launcher}"
     else:
         how = f"{program} loads {(now or loaded).path}, whatever LD_LIBRARY_PATH says, not"
-    raise UserError(f"{how} {mpi.library} of {mpi.title}: it cannot be started with {mpi.launcher}")
+        why = f"it cannot be started with {mpi.launcher}"
+    raise UserError(f"{how} {mpi.library} of {mpi.title}: {why}")
 
 
 def _as_wanted(wanted: str, program: Path, installed: Sequence[Mpi]) -> Choice:
     found = named(wanted, installed)
     loaded = _loaded(program, required=False)
-    if loaded is None:
-        return Choice(found[0])
+    if loaded is None:  # mpi4py may be there, and its libmpi not
+        return Choice(found[0], _left_to_the_loader() if linked.interpreter_of(program) is not None else None)
     if exact := [mpi for mpi in found if _same_file(mpi.library, loaded.path)]:
         return Choice(exact[0])
     if linked.interpreter_of(program) is not None:  # mpi4py may take another than by itself

@@ -114,6 +114,20 @@ def test_mpi4py_is_told_which_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
         choose("intel", PROGRAM, ALL)
 
 
+def test_mpi4py_that_does_not_look_where_it_is_told_is_named_with_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPI4PY_MPIABI", "mpich")
+    loads(monkeypatch, str(DEBIAN.library), python=True)
+    with pytest.raises(UserError, match=r"does not take /opt/mpich/lib/libmpi\.so\.12 .*: MPI4PY_MPIABI is set"):
+        choose("mpich", PROGRAM, ALL)
+    loads(monkeypatch, None, python=True)  # not even that of the ABI is there
+    note = choose("mpich", PROGRAM, ALL).note
+    assert note is not None and note.endswith("whatever --mpi says: unset it")
+    loads(monkeypatch, None)  # no Python
+    assert choose("mpich", PROGRAM, ALL) == Choice(MPICH)
+    loads(monkeypatch, str(MPICH.library), python=True)  # the loader knows it
+    assert choose("mpich", PROGRAM, ALL) == Choice(MPICH)
+
+
 @pytest.mark.parametrize(
     ("wanted", "loaded", "installed", "message"),
     [
