@@ -1,13 +1,15 @@
-// What a service process shows of itself to its keeper, in a page that the keeper has made and that outlives it: that
-// it gets on, and what it has taken last. Where it says nothing its keeper looks at what the kernel says of it. On a
-// DPU it is also shown there how long it may work.
+// What a service process shows of itself to its keeper, in pages that the keeper has made and that outlive it: that it
+// gets on, what it has taken last, and, behind that, what it has exchanged with each other node. Where it says nothing
+// its keeper looks at what the kernel says of it. On a DPU it is also shown there how long it may work.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
 #include "protocol/collective.hpp"
 #include "protocol/ids.hpp"
+#include "protocol/link_counts.hpp"
 
 namespace outrigger {
 
@@ -38,6 +40,11 @@ struct alignas(64) ServicePulse {
   }
 };
 static_assert(sizeof(ServicePulse) == 64);
-inline constexpr std::uint64_t kPulseBytes = 4096;
+
+struct ServicePages {
+  ServicePulse pulse;
+  std::array<LinkCounts, kLinkPlaces> links;
+};
+inline constexpr std::uint64_t kServicePagesBytes = (sizeof(ServicePages) + 4095) / 4096 * 4096;
 
 }  // namespace outrigger

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -63,7 +64,7 @@ class Frame {
     pack_rows();  // gives out the places of calls and communicators
     MessagePack& out = out_;
     out.bytes().resize(kHeadBytes);
-    out.map(18);
+    out.map(20);
     pack_job();
     pack_names("reaches", kByteNames);
     pack_names("reasons", kReasonNames);
@@ -76,6 +77,7 @@ class Frame {
     out.field("rows_left_out", left_out_);
     pack_services();
     pack_wire();
+    pack_links();
     return framed();
   }
 
@@ -207,6 +209,34 @@ class Frame {
       out_.list(2);
       out_.text(route.kind());
       out_.text(transports_of(route));
+    }
+  }
+
+  void pack_links() {
+    std::vector<const LiveLink*> largest;
+    LiveLink all;
+    for (const LiveLink& link : node_.links) {
+      largest.push_back(&link);
+      all.sent_bytes += link.sent_bytes;
+      all.received_bytes += link.received_bytes;
+    }
+    const std::size_t told = std::min(largest.size(), kMostLiveLinks);
+    const auto bytes = [](const LiveLink* link) { return link->sent_bytes + link->received_bytes; };
+    std::ranges::partial_sort(largest, largest.begin() + static_cast<std::ptrdiff_t>(told), std::ranges::greater(),
+                              bytes);
+    out_.text("links");
+    out_.list(told);
+    for (const LiveLink* link : std::span(largest).first(told)) {
+      out_.list(4);
+      out_.number(link->node);
+      out_.text(link->name);
+      out_.number(link->sent_bytes);
+      out_.number(link->received_bytes);
+    }
+    out_.text("all_links");
+    out_.list(3);
+    for (const std::uint64_t number : {std::uint64_t{largest.size()}, all.sent_bytes, all.received_bytes}) {
+      out_.number(number);
     }
   }
 

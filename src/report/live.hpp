@@ -17,7 +17,9 @@
 //              [[reason, calls that stayed native]], [[reach, bytes received]]]],
 //    "rows_left_out": n,         // beyond kMostLiveRows
 //    "services": [[number, pid, cpu, core is free, ran_ns, waited_ns, restarts, other job, warning]],
-//    "wire": [[kind, transports]]}
+//    "wire": [[kind, transports]],
+//    "links": [[node, name, bytes sent, bytes received]],   // to and from other nodes: the largest kMostLiveLinks
+//    "all_links": [nodes, bytes sent, bytes received]}      // of all of them; [0, 0, 0] on a DPU, where nobody knows
 //
 // `ran_ns` and `waited_ns` of a service are the kernel's: on its core, and runnable without it; 0 on a DPU.
 #pragma once
@@ -39,6 +41,9 @@ inline constexpr std::uint32_t kLiveVersion = 1;
 // Further ones are left out, and counted: a frame stays below a few MiB.
 inline constexpr std::size_t kMostLiveRows = 16384;
 
+// With the other nodes that most bytes have gone to and come from.
+inline constexpr std::size_t kMostLiveLinks = 32;
+
 struct LiveRank {
   std::span<const std::byte> ledger;  // as Ledger::bytes() gives them
   pid_t pid = 0;
@@ -57,6 +62,14 @@ struct LiveService {
   std::string warning;
 };
 
+// What all service processes here have exchanged with those of another node (protocol/link_counts.hpp).
+struct LiveLink {
+  std::uint32_t node = 0;
+  std::string name;
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t received_bytes = 0;
+};
+
 struct LiveNode {
   std::string job;
   std::string host;
@@ -66,6 +79,7 @@ struct LiveNode {
   std::vector<LiveRank> ranks;
   std::vector<LiveService> services;
   std::vector<WireRoute> wire;
+  std::vector<LiveLink> links;  // each node once
 };
 
 // Ledgers that are none are left out; whatever else a rank may write comes out as numbers and text.

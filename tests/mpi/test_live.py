@@ -85,6 +85,12 @@ def test_several_nodes_are_one_job(offload: Mpi) -> None:
     late = [rows[rank].late_ns * 1e-6 / rows[rank].calls for rank in range(RANKS)]
     assert late[2] > LATE_MS / 3 and late[2] == max(late), late  # less by the way of a message
     assert any(node.wire for node in nodes)
+    first, second = sorted(nodes, key=lambda node: node.node)
+    for node, other in ((first, second), (second, first)):
+        (link,) = node.links
+        assert link.node == other.node and link.name.startswith(other.host)
+        wire = sum(count for row in node.rows for way, count in row.reached if node.reaches[way] == "wire")
+        assert link.received == node.all_links.received >= wire > 0 and link.sent == node.all_links.sent > 0
     job.end_soon()
     job.wait(40).ok()
 

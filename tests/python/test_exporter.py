@@ -91,6 +91,10 @@ def test_metrics_are_what_the_nodes_say():
     assert found["outrigger_exposed_seconds_total"] == pytest.approx(sum(row.exposed_ns for row in rows) * 1e-9)
     assert found["outrigger_late_seconds_total"] == pytest.approx(sum(row.late_ns for row in rows) * 1e-9)
     assert found["outrigger_rank_seconds_total"] == pytest.approx(6.0)
+    links = [link for node in NODES for link in node.links]
+    assert found["outrigger_link_sent_bytes_total"] == sum(link.sent for link in links) > 0
+    assert found["outrigger_link_received_bytes_total"] == found["outrigger_wire_received_bytes_total"]
+    assert 'peer="node1"' in text
     assert f'communicator="{NODES[0].communicators[0].name}"' in text
 
 

@@ -150,6 +150,36 @@ def test_rates_are_of_the_last_interval():
     assert {link.reach for link in job.links} == {"mapped", "wire"}
 
 
+def test_bytes_between_nodes_are_of_the_last_interval_and_others_are_summed():
+    job = SimulatedJob(40, per_node=1)  # each node names 32 of the 39 others
+    tracker, steps = Tracker(), job.steps(2.0)
+    tracker.update(next(steps), 10.0)
+    nodes = next(steps)
+    between = tracker.update(nodes, 12.0).jobs[0].between_nodes
+    rate = 200 * (1 << 20) / 2 + 1000 * 4096 / 2
+    assert len(between.links) == 64 and between.other_links >= 40 * 39 // 2
+    first = between.links[0]
+    assert (first.source, first.target, first.target_host) == (0, 1, "node1")
+    assert first.bytes_per_second == pytest.approx(2 * rate / 40, rel=1e-6)
+    shown = sum(link.bytes_per_second for link in between.links)
+    assert shown + between.other_bytes_per_second == pytest.approx(40 * rate, rel=1e-6)
+
+
+def test_a_way_between_nodes_is_told_by_either_end_and_counted_once():
+    nodes = next(SimulatedJob(6, per_node=4).steps())
+    (both,) = Tracker().update(nodes, 1.0).jobs
+    (one,) = Tracker().update(nodes[:1], 1.0).jobs
+    ways = [(link.source, link.target) for link in both.between_nodes.links]
+    assert sorted(ways) == [(0, 1), (1, 0)] == sorted((link.source, link.target) for link in one.between_nodes.links)
+    assert {link.source_host for link in one.between_nodes.links} == {"node0", "node1"}
+    mine = msgspec.structs.replace(nodes[0], links=(snapshot.Link(1, "node1", -1, 0),))
+    with pytest.raises(UserError, match="less than nothing"):
+        snapshot.decode(frame_of(mine))
+    old = msgspec.structs.replace(nodes[0], links=(), all_links=snapshot.AllLinks())
+    (silent,) = Tracker().update([old], 1.0).jobs
+    assert silent.between_nodes.links == []
+
+
 def test_a_job_that_nobody_tells_of_any_more_goes():
     tracker = Tracker()
     assert tracker.update(NODES, 10.0).jobs
@@ -166,17 +196,22 @@ def test_a_service_that_was_replaced_does_not_count_backwards():
     assert found.ran == 0 and 0 < found.waited < 1e-6 and found.restarts == 1
 
 
-@pytest.mark.parametrize(("width", "height"), ((80, 24), (130, 50)))
+@pytest.mark.parametrize(("width", "height"), ((60, 24), (80, 24), (130, 50)))
 def test_top_fits_its_terminal(width, height):
+    """A line is a line, and the ranks' is whole."""
     tracker = Tracker()
-    steps = SimulatedJob(8, per_node=4, job="run-1").steps()
+    steps = SimulatedJob(256, per_node=64, job="run-1").steps()
     others = SimulatedJob(4, per_node=4, job="run-2").steps()
     for second in range(3):
         view = tracker.update([*next(steps), *next(others)], float(second))
     lines = shown(view, width, height).splitlines()
     assert len(lines) <= height and max(map(len, lines)) <= width
     text = "\n".join(lines)
-    assert "run-1" in text and "MPI_Ialltoall" in text and "comes last" in text and "█" in text
+    assert "run-1" in text and "MPI_Ialltoall" in text and "█" in text
+    (ranks,) = [line for line in lines if line.startswith("ranks: ")]
+    assert "comes last, by" in ranks and ranks.rstrip().endswith("/s")
+    (between,) = [line for line in lines if line.startswith("nodes: ")]
+    assert "0→1 " in between and "others " in between
 
 
 def test_json_is_the_view():

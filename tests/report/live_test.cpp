@@ -76,6 +76,19 @@ TEST(Live, SaysWhatRanksAndServicesDo) {
   EXPECT_EQ(json["reasons"].size(), kNativeReasons);
 }
 
+TEST(Live, LinksAreTheLargestAndTheSumOfAll) {
+  LiveNode node;
+  for (std::uint32_t i = 0; i < kMostLiveLinks + 2; ++i) node.links.push_back({i, "n", i, 1000});
+  node.links[0].sent_bytes = std::uint64_t{1} << 40U;
+  const Json json = read(live_frame(node));
+  ASSERT_EQ(json["links"].size(), kMostLiveLinks);
+  EXPECT_EQ(json["links"][0], Json::parse(R"([0, "n", 1099511627776, 1000])"));
+  EXPECT_EQ(json["links"][1], Json::parse(R"([33, "n", 33, 1000])"));
+  EXPECT_EQ(json["links"].back(), Json::parse(R"([3, "n", 3, 1000])"));
+  EXPECT_EQ(json["all_links"], Json::parse("[34, 1099511628337, 34000]"));
+  EXPECT_EQ(read(live_frame(LiveNode()))["all_links"], Json::parse("[0, 0, 0]"));
+}
+
 TEST(Live, WhatIsNoLedgerIsLeftOut) {
   Ledger ledger = make_ledger(0);
   LedgerRow& row = add_row(ledger, kCalled, 1);

@@ -143,9 +143,9 @@ TEST(SignOfProcess, IsWhatTheKernelSays) {
 }
 
 TEST(PulseTest, SleepingOfItsOwnWillIsSeenAndNotLeftBehind) {
-  const Result<UniqueFd> page = create_sealed_memory("pulse-test", kPulseBytes, Backing::reserved);
+  const Result<UniqueFd> page = create_sealed_memory("pulse-test", kServicePagesBytes, Backing::reserved);
   ASSERT_TRUE(page) << page.error();
-  const Result<Mapping> mapping = Mapping::map(page.value().get(), kPulseBytes);
+  const Result<Mapping> mapping = Mapping::map(page.value().get(), kServicePagesBytes);
   ASSERT_TRUE(mapping) << mapping.error();
   const auto* seen = reinterpret_cast<const ServicePulse*>(mapping.value().base());
   Pulse first;

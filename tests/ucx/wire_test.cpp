@@ -316,6 +316,40 @@ TEST_P(Wires, MessagesComeInOrderAndAreNotHeldUpByData) {
   ASSERT_TRUE(run_until([&] { return std::ranges::all_of(moves, [](const auto& m) { return m->ended(); }); }));
 }
 
+// What is sent is what comes, with at least all bytes of the blocks, each on the link to the node that it belongs to.
+TEST_P(Wires, BytesAreCountedByNode) {
+  constexpr std::uint64_t kBytes = 1U << 20;
+  std::array<std::array<LinkCounts, 3>, 3> counts{};
+  std::vector<WireOptions> options(3);
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    options[i].links = [&counts, i] { return std::span(counts[i]); };
+  }
+  open(options);
+  introduce();
+  Moved pulled;
+  Moved pushed;
+  wire(0).pull(SpId{1}, block(1, kPrivateRegion, 0, kBytes), block(0, kPrivateRegion, 0, kBytes), pulled);
+  wire(0).push(SpId{2}, block(0, FakeMemory::kMapped, 0, 2 * kBytes), block(2, FakeMemory::kMapped, 0, 2 * kBytes),
+               pushed);
+  ASSERT_TRUE(run_until([&] { return pulled.ended() && pushed.ended(); }));
+  settle();
+  const auto sent = [&](std::size_t from, std::size_t to) { return counts[from][to].sent_bytes.load(); };
+  const auto received = [&](std::size_t at, std::size_t from) { return counts[at][from].received_bytes.load(); };
+  constexpr std::uint64_t kMessages = kBytes / 2;  // headers, requests, answers: far less
+  EXPECT_GE(received(0, 1), kBytes);
+  EXPECT_LT(received(0, 1), kBytes + kMessages);
+  EXPECT_GE(received(2, 0), 2 * kBytes);
+  EXPECT_LT(received(2, 0), 2 * kBytes + kMessages);
+  EXPECT_LT(sent(0, 1), kMessages);
+  EXPECT_LT(sent(2, 0), kMessages);
+  EXPECT_EQ(sent(1, 2) + received(1, 2) + sent(0, 0) + received(0, 0), 0U);
+  for (const auto& [from, to] : {std::pair{0U, 1U}, {1U, 0U}, {0U, 2U}, {2U, 0U}}) {
+    EXPECT_GT(sent(from, to), 0U);
+    EXPECT_LE(received(to, from), sent(from, to)) << from << " to " << to;  // but for greetings
+    EXPECT_GE(received(to, from) + kMessages, sent(from, to)) << from << " to " << to;
+  }
+}
+
 TEST_P(Wires, MessagesThatWaitAreSeen) {
   WireOptions options;
   options.waiting_messages = 8;

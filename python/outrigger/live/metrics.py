@@ -102,6 +102,21 @@ def _service_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
     yield restarts.counter("outrigger_service_restarts", "How often another one took its place.", _SERVICE)
 
 
+def _link_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
+    sent, received, all_sent, all_received = (_Sums() for _ in range(4))
+    for node in nodes:
+        for link in node.links:
+            sent.add((node.job, node.host, link.name or f"node {link.node}"), link.sent)
+            received.add((node.job, node.host, link.name or f"node {link.node}"), link.received)
+        all_sent.add((node.job, node.host), node.all_links.sent)
+        all_received.add((node.job, node.host), node.all_links.received)
+    by_link, by_host = ("job", "host", "peer"), ("job", "host")
+    yield sent.counter("outrigger_link_sent_bytes", "Bytes sent to another node, of those with most.", by_link)
+    yield received.counter("outrigger_link_received_bytes", "Bytes received from it.", by_link)
+    yield all_sent.counter("outrigger_wire_sent_bytes", "Bytes sent to all other nodes.", by_host)
+    yield all_received.counter("outrigger_wire_received_bytes", "Bytes received from them.", by_host)
+
+
 def _job_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
     info, ranks, seconds, left_out = (_Sums() for _ in range(4))
     for node in nodes:
@@ -128,6 +143,7 @@ class Jobs(Collector):
         yield from _job_metrics(told.nodes)
         yield from _call_metrics(told.nodes)
         yield from _service_metrics(told.nodes)
+        yield from _link_metrics(told.nodes)
         problems = GaugeMetricFamily("outrigger_exporter_problems", "Keepers that could not be asked.")
         problems.add_metric((), len(told.problems))
         yield problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from outrigger.live.snapshot import Call, Communicator, Node, Rank, Route, Row, Service
+from outrigger.live.snapshot import AllLinks, Call, Communicator, Link, Node, Rank, Route, Row, Service
 
 _REACHES = ("mapped", "cma", "relay", "wire", "copier", "xpmem", "own", "bounce")
 _REASONS = ("none", "unknown communicator", "small blocks", "blocking form")
@@ -16,6 +16,7 @@ _CALLS = (
 )
 _RATES = (200, 1000, 50)
 _BLOCK = (1 << 20, 4096, 65536)
+_MOST_LINKS = 32
 
 
 class SimulatedJob:
@@ -62,8 +63,25 @@ class SimulatedJob:
             reached=((0, calls * _BLOCK[call] // 2), (3, calls * _BLOCK[call] // 2)) if offloaded else (),
         )  # fmt: skip
 
+    def _links(self, number: int, ranks: range) -> tuple[Link, ...]:
+        """All others get as much, but the next one twice that."""
+        wire = sum(self._counts[rank][call][0] * _BLOCK[call] // 2 for rank in ranks for call in range(2))
+        share = wire // max(self._nodes, 1)
+        others = (other for other in range(self._nodes) if other != number)
+        return tuple(
+            Link(
+                other,
+                f"node{other}",
+                share * (2 if other == (number + 1) % self._nodes else 1),
+                share * (2 if number == (other + 1) % self._nodes else 1),
+            )
+            for other in others
+        )
+
     def _node(self, number: int, time: float) -> Node:
         ranks = range(number * self._per_node, min(self._ranks, (number + 1) * self._per_node))
+        links = self._links(number, ranks)
+        largest = sorted(links, key=lambda link: -link.sent - link.received)[:_MOST_LINKS]
         return Node(
             job=self._job, host=f"node{number}", keeper=1000 + number, uid=0, node=number, nodes=self._nodes,
             world=self._ranks, mpi="Open MPI", at_ns=int(time * 1e9), reaches=_REACHES, reasons=_REASONS, calls=_CALLS,
@@ -73,5 +91,6 @@ class SimulatedJob:
             rows=tuple(self._row(local, rank, call) for local, rank in enumerate(ranks) for call in range(len(_CALLS))),
             rows_left_out=0,
             services=(Service(0, 900 + number, 63, True, self._ran[number], int(2e7 * time), 0, 0, ""),),
-            wire=(Route("rdma", "rc_verbs/mlx5_0:1"),),
+            wire=(Route("rdma", "rc_verbs/mlx5_0:1"),) if links else (), links=tuple(largest),
+            all_links=AllLinks(len(links), sum(link.sent for link in links), sum(link.received for link in links)),
         )  # fmt: skip

@@ -89,6 +89,23 @@ class Route(msgspec.Struct, array_like=True, frozen=True):
     transports: str
 
 
+class Link(msgspec.Struct, array_like=True, frozen=True):
+    """What this node's service processes have exchanged with those of another node, in bytes."""
+
+    node: int
+    name: str
+    sent: int
+    received: int
+
+
+class AllLinks(msgspec.Struct, array_like=True, frozen=True):
+    """The same with all other nodes, of which those with most bytes are named."""
+
+    nodes: int = 0
+    sent: int = 0
+    received: int = 0
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A node of a job, as its keeper sees it."""
 
@@ -110,6 +127,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     rows_left_out: int
     services: tuple[Service, ...]
     wire: tuple[Route, ...]
+    links: tuple[Link, ...] = ()
+    all_links: AllLinks = AllLinks()
 
 
 _decoder = msgspec.msgpack.Decoder(Node)
@@ -127,6 +146,9 @@ def _check(node: Node, what: str) -> Node:
         reaches = all(0 <= place < len(node.reaches) and count >= 0 for place, count in row.reached)
         if not (named and reasons and reaches and min(counts) >= 0):
             raise UserError(f"{what} cannot be read: it names what it does not have")
+    exchanged = [count for link in node.links for count in (link.node, link.sent, link.received)]
+    if min((*exchanged, *msgspec.structs.astuple(node.all_links))) < 0:
+        raise UserError(f"{what} cannot be read: less than nothing went to another node")
     return node
 
 

@@ -17,7 +17,7 @@ from outrigger.errors import UserError
 from outrigger.live import options, sources
 from outrigger.live.charts import bar, sparkline
 from outrigger.live.tracker import Tracker
-from outrigger.live.view import CallView, JobView, ServiceView, View
+from outrigger.live.view import BetweenNodes, CallView, JobView, ServiceView, View
 from outrigger.report_data import format_bytes, format_seconds, plural
 from outrigger.terminal import console
 
@@ -25,6 +25,7 @@ FIRST_LOOKS_SECONDS = 1.0
 """Between the two that --once needs."""
 _EXPOSED, _HIDDEN = "yellow", "green"
 _NARROW = 100
+_VERY_NARROW = 72
 _NOTHING = (
     "No job tells of itself here. Jobs do where their ranks count: `outrigger run --live`, or OUTRIGGER_REPORT=live in "
     "their environment. Those of other users are seen by root alone, native ones not at all."
@@ -46,12 +47,17 @@ def _table(*columns: tuple[str, str]) -> Table:
     return table
 
 
-def _heading(job: JobView) -> Text:
+def _line(label: str = "") -> Text:
+    """One that is cut and not wrapped, as its lines are counted."""
+    return Text(label, style="dim", no_wrap=True, overflow="ellipsis")
+
+
+def _heading(job: JobView, width: int) -> Text:
     told = sum(node.ranks for node in job.nodes)
-    text = Text()
+    text = Text(no_wrap=True, overflow="ellipsis")
     text.append(job.job, style="bold")
     text.append(f"  {plural(job.world, 'rank')}, {plural(job.nodes_of_job, 'node')}, {job.mpi}, ")
-    text.append(f"{format_seconds(job.run_seconds)} since MPI_Init")
+    text.append(format_seconds(job.run_seconds) + (" since MPI_Init" if width >= _VERY_NARROW else ""))
     if told < job.world:
         text.append(f"  ({plural(told, 'rank')} here)", style="dim")
     return text
@@ -87,14 +93,15 @@ def _sizes(call: CallView) -> str:
 
 
 def _calls(calls: Sequence[CallView], rows: int, width: int) -> Table:
-    wide = width >= _NARROW
+    wide, waits = width >= _NARROW, width >= _VERY_NARROW
     columns = [("call on communicator", "left"), ("calls/s", "right")]
     columns += [("calls", "right"), ("bytes a call", "right")] if wide else []
     columns += [("offl.", "right")]
-    columns += [("exposed", "right"), ("hidden", "right"), ("waited for", "right")]
+    columns += [("exposed", "right"), ("hidden", "right")]
+    columns += [("waited for", "right")] if waits else []
     table = _table(*columns)
     table.columns[0].overflow = "ellipsis"
-    table.columns[0].max_width = width - (84 if wide else 52)
+    table.columns[0].max_width = width - (84 if wide else 52 if waits else 34)
     for call in calls[:rows]:
         cells: list[str | Text] = [
             Text(f"{call.call} {call.communicator}"),
@@ -103,13 +110,14 @@ def _calls(calls: Sequence[CallView], rows: int, width: int) -> Table:
             _percent(call.offloaded / max(call.calls, 1)),
             Text(_percent(call.exposed), style=_EXPOSED if call.exposed >= 0.01 else ""),
             Text(_percent(call.hidden), style=_HIDDEN if call.hidden >= 0.01 else ""),
-            _latest(call),
+            *([_latest(call)] if waits else []),
         ]
         table.add_row(*cells)
     return table
 
 
-def _services(services: Sequence[ServiceView], rows: int) -> Table:
+def _services(services: Sequence[ServiceView], rows: int, width: int) -> Table:
+    bar_width = 20 if width >= _VERY_NARROW else 10
     table = _table(("service", "left"), ("CPU", "right"), ("ran, waited", "left"), ("", "right"), ("", "left"))
     for service in services[:rows]:
         remarks = []
@@ -122,7 +130,7 @@ def _services(services: Sequence[ServiceView], rows: int) -> Table:
         table.add_row(
             f"{service.number} on node {service.node}",
             str(service.cpu) if service.cpu >= 0 else "any",
-            Text.assemble(*bar([(service.ran, "cyan"), (service.waited, "red")], 20)),
+            Text.assemble(*bar([(service.ran, "cyan"), (service.waited, "red")], bar_width)),
             _percent(service.ran),
             Text(", ".join(remarks), style="dim"),
         )
@@ -132,20 +140,19 @@ def _services(services: Sequence[ServiceView], rows: int) -> Table:
 def _ranks_line(job: JobView) -> Text:
     """Who spends most in collectives, and who is waited for."""
     ranks = job.ranks
-    text = Text()
+    text = _line("ranks: ")
     if not ranks.rank:
-        return text
+        return text.append("none counts yet", style="not dim")
     most = max(range(len(ranks.rank)), key=lambda at: ranks.exposed[at])
-    text.append("ranks: ", style="dim")
-    text.append(f"rank {ranks.rank[most]} spends most in collectives, {_percent(ranks.exposed[most])}")
+    text.append(f"{ranks.rank[most]} is most exposed, {_percent(ranks.exposed[most])}", style="not dim")
     late = max(range(len(ranks.rank)), key=lambda at: ranks.late[at])
     if ranks.late[late] > 0:
-        text.append(f"; rank {ranks.rank[late]} comes last, {format_seconds(ranks.late[late])} a second in all")
+        text.append(f"; {ranks.rank[late]} comes last, by {format_seconds(ranks.late[late])}/s", style="not dim")
     return text
 
 
 def _links_line(job: JobView) -> Text:
-    text = Text("links: ", style="dim")
+    text = _line("links: ")
     shown = [
         f"{link.reach} {format_bytes(int(link.bytes_per_second))}/s"
         + (f" ({link.transports})" if link.transports else "")
@@ -155,32 +162,50 @@ def _links_line(job: JobView) -> Text:
     return text
 
 
+def _between_line(between: BetweenNodes, width: int) -> Text:
+    """The busiest ways between nodes, and what goes over all others."""
+    text = _line("nodes: ")
+    most = 3 if width >= _VERY_NARROW else 2
+    shown, left = between.links[:most], between.links[most:]
+    words = [f"{way.source}→{way.target} {format_bytes(int(way.bytes_per_second))}/s" for way in shown]
+    others = len(left) + between.other_links
+    if others:
+        rate = sum(way.bytes_per_second for way in left) + between.other_bytes_per_second
+        words.append(f"{plural(others, 'other')} {format_bytes(int(rate))}/s")
+    return text.append(", ".join(words), style="not dim")
+
+
 def _job(job: JobView, width: int, rows: int) -> RenderableType:
     """`rows`: of calls and services together."""
     services = min(len(job.services), max(1, rows // 3))
     calls = max(1, rows - services)
-    parts: list[RenderableType] = [_heading(job), _rates(job, width)]
+    parts: list[RenderableType] = [_heading(job, width), _rates(job, width)]
     parts.append(_calls(job.calls, calls, width))
     hidden = len(job.calls) - calls
     if hidden > 0:
         parts.append(Text(f"and {plural(hidden, 'more row')}", style="dim"))
-    parts += [_ranks_line(job), _links_line(job), _services(job.services, services)]
+    parts += [_ranks_line(job), _links_line(job)]
+    if job.between_nodes.links:
+        parts.append(_between_line(job.between_nodes, width))
+    parts.append(_services(job.services, services, width))
     parts += [Text(warning, style="red") for warning in job.warnings]
     if job.rows_left_out:
         parts.append(Text(f"{plural(job.rows_left_out, 'row')} left out: too many communicators", style="red"))
     return Group(*parts)
 
 
-_LINES_OF_A_JOB = 10
-"""Beside calls and services."""
+def _fixed_lines(jobs: Sequence[JobView]) -> int:
+    """Of a job, beside calls and services."""
+    return 11 if any(job.between_nodes.links for job in jobs) else 10
 
 
 def render(view: View, width: int, height: int) -> RenderableType:
     """All of it, in as many lines."""
     if not view.jobs:
         return Group(Text(_NOTHING, style="dim"), *(Text(problem, style="red") for problem in view.problems))
-    shown = max(1, min(len(view.jobs), height // (_LINES_OF_A_JOB + 2)))
-    rows = max(2, (height - 1) // shown - _LINES_OF_A_JOB)
+    fixed = _fixed_lines(view.jobs)
+    shown = max(1, min(len(view.jobs), height // (fixed + 2)))
+    rows = max(2, (height - 1) // shown - fixed)
     parts: list[RenderableType] = []
     for job in view.jobs[:shown]:
         parts.append(_job(job, width, rows))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from outrigger.live.links import LinkRates, between, rates
 from outrigger.live.snapshot import Node, Row
 from outrigger.live.view import (
     CallView,
@@ -56,6 +57,7 @@ class _Change:
     rows: list[_Counts] = field(default_factory=list)
     reached: dict[str, int] = field(default_factory=dict)
     services: list[tuple[float, float]] = field(default_factory=list)
+    links: LinkRates = field(default_factory=LinkRates)
     age: float = 0.0
 
 
@@ -97,6 +99,7 @@ def _change(node: Node, before: _Seen | None, now: _Seen) -> _Change:
         change.rows.append((calls, data, exposed, hidden, late))
     old_reached = before.reached if before is not None else {}
     change.reached = {way: max(0, sum_ - old_reached.get(way, 0)) for way, sum_ in now.reached.items()}
+    change.links = rates(node, before.node if before is not None else None, change.seconds)
     change.services = _service_parts(node, before, change.seconds)
     return change
 
@@ -302,6 +305,7 @@ class Tracker:
             calls=calls,
             ranks=_ranks(changes),
             links=_links(changes, seen),
+            between_nodes=between([(change.node, change.links) for change in changes]),
             history=History(),
             exposed=sum(call.exposed for call in calls),
             hidden=sum(call.hidden for call in calls),

@@ -91,6 +91,30 @@ class LinkView:
 
 
 @dataclass
+class NodeLinkView:
+    """From one node to another, over the network between service processes."""
+
+    source: int
+    target: int
+    source_host: str
+    target_host: str
+    bytes: int
+    bytes_per_second: float
+
+
+@dataclass
+class BetweenNodes:
+    """All that goes between nodes, where service processes are no DPU's."""
+
+    links: list[NodeLinkView]
+    """The busiest, each direction by itself."""
+    other_links: int
+    """So many more."""
+    other_bytes_per_second: float
+    """Sent by the nodes that are asked, over those."""
+
+
+@dataclass
 class History:
     """The last minutes, a value an interval, the oldest first."""
 
@@ -116,6 +140,7 @@ class JobView:
     calls: list[CallView]
     ranks: RankColumns
     links: list[LinkView]
+    between_nodes: BetweenNodes
     history: History
     exposed: float
     hidden: float

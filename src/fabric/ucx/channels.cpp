@@ -192,7 +192,11 @@ void Channels::transmit(Peer& peer, std::unique_ptr<Send> send) {
   parameters.user_data = send.get();
   const ucs_status_ptr_t request = ucp_am_send_nbx(to, kMessageId, send->shown.data(), send->shown_bytes,
                                                    send->bytes.data(), send->bytes.size(), &parameters);
-  if (UCS_PTR_IS_ERR(request)) peer.note_failure(send->connection);
+  if (UCS_PTR_IS_ERR(request)) {
+    peer.note_failure(send->connection);
+  } else if (peer.link != nullptr) {
+    peer.link->sent(send->shown_bytes + send->bytes.size());
+  }
   if (!UCS_PTR_IS_PTR(request)) {  // gone already
     sent_bytes_ += send->chunk_bytes;
     return;

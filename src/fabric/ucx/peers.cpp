@@ -22,6 +22,7 @@ Status Peers::introduce(const JobMap& job_map, SpId self, Epoch self_epoch, cons
   job_ = proof::identity_of(job_map, dpu_secret);
   const std::uint32_t own_node = job_map.node_of(self);
   eager_bytes_of_peer_ = std::min(options.eager_bytes_of_peer, options.eager_bytes / job_map.sp_count);
+  const std::span<LinkCounts> links = options.links ? options.links() : std::span<LinkCounts>();
   peers_.resize(job_map.sp_count);
   for (std::uint32_t sp = 0; sp < job_map.sp_count; ++sp) {
     const std::uint32_t node = job_map.node_of(SpId{sp});
@@ -32,6 +33,7 @@ Status Peers::introduce(const JobMap& job_map, SpId self, Epoch self_epoch, cons
                    " has no network address"};
     }
     peers_[sp] = make_peer(SpId{sp}, Epoch{1}, job_map.nodes[node].name, std::move(*addresses));
+    if (!links.empty()) peers_[sp]->link = &links[link_place(node)];
   }
   return Done{};
 }
@@ -58,6 +60,7 @@ Result<Peers::Replaced> Peers::replace(SpId sp, Epoch epoch, std::span<const std
   if (former_.size() >= kMostFormer) return Error{"more service processes have been replaced than can be told apart"};
   std::unique_ptr<Peer>& place = peers_[sp.value()];
   auto fresh = make_peer(sp, epoch, place->node, std::move(*addresses));
+  fresh->link = place->link;
   fresh->wanted = place->is_known() || place->called_by_next;
   fresh->held_back = true;
   if (!place->held_back) ++held_back_;

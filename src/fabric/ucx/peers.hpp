@@ -21,6 +21,7 @@
 #include "fabric/ucx/wire_options.hpp"
 #include "proof/greeting.hpp"
 #include "protocol/job_map.hpp"
+#include "protocol/link_counts.hpp"
 #include "protocol/wire_messages.hpp"
 
 namespace outrigger::fabric::ucx {
@@ -28,7 +29,8 @@ namespace outrigger::fabric::ucx {
 // Each group of members belongs to the class that is named before it.
 struct Peer {
   SpId sp;
-  std::string node;  // its name
+  std::string node;            // its name
+  LinkCounts* link = nullptr;  // of its node; null: not counted
   Epoch epoch{1};
   // Another one has its place. This stays, as what the network has still under way of it says so here; nothing of it is
   // listened to, and nothing is sent to it.

@@ -23,6 +23,7 @@ ucs_status_t Receiver::arrived(Channel channel, std::span<const std::byte> bytes
   Peer* peer = shown ? peers_.sender_of(*shown) : nullptr;
   if (peer == nullptr || peer->fault != nullptr) return UCS_OK;
   peer->heard = true;
+  if (peer->link != nullptr) peer->link->received(bytes.size() + count);
   return take(channel, *peer, shown->header, data, count, rendezvous);
 }
 

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "protocol/ids.hpp"
+#include "protocol/link_counts.hpp"
 #include "protocol/wire_route.hpp"
 
 namespace outrigger::fabric::ucx {
@@ -35,6 +37,9 @@ struct WireOptions {
   std::uint32_t turns_until_given_up = 60;  // the same, where its node shows that it is there (Replacements::expect())
   // Each way that data travels to peers, once, before the first goes by it.
   std::function<void(const WireRoute&)> on_route;
+  // Where what goes to each node and comes from it is counted, by link_place(); asked for once all nodes are known.
+  // Empty: nowhere.
+  std::function<std::span<LinkCounts>()> links;
   // A peer gives no sign of life, or its connection has broken; every tick() for which that lasts. Whoever can find out
   // otherwise that its node is there answers by Replacements::expect(). Empty: nobody can.
   std::function<void(SpId)> on_silent;

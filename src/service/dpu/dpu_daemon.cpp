@@ -165,8 +165,8 @@ class DpuDaemon {
   void let_work_until(Clock::time_point until) {
     const std::int64_t until_ns = std::chrono::nanoseconds(until.time_since_epoch()).count();
     for (std::uint32_t sp = 0; sp < services_.count(); ++sp) {
-      if (ServicePulse* pulse = services_.pulse(sp)) {
-        pulse->may_work_until_ns.store(until_ns, std::memory_order_relaxed);
+      if (ServicePages* shown = services_.shown(sp)) {
+        shown->pulse.may_work_until_ns.store(until_ns, std::memory_order_relaxed);
       }
     }
   }
@@ -276,14 +276,14 @@ class DpuDaemon {
   void say_lost(std::uint32_t called, const LostService& lost) {
     DpuLost said;
     said.killed = lost.killed ? 1 : 0;
-    const ServicePulse* pulse = lost.pid != 0 ? services_.pulse(lost.sp) : nullptr;
-    if (const std::optional<OperationId> last = last_taken(pulse)) {
+    const ServicePages* shown = lost.pid != 0 ? services_.shown(lost.sp) : nullptr;
+    if (const std::optional<OperationId> last = last_taken(shown)) {
       said.has_taken = 1;
       said.group_high = last->group.high;
       said.group_low = last->group.low;
       said.sequence = last->sequence;
     }
-    const std::string how = fmt::format("(pid {}) {}{}", lost.pid, lost.how, where_it_was(pulse));
+    const std::string how = fmt::format("(pid {}) {}{}", lost.pid, lost.how, where_it_was(shown));
     how.copy(said.how.data(), said.how.size() - 1);
     link_.send(DpuFrameKind::lost, called, std::as_bytes(std::span(&said, 1)));
   }

@@ -54,7 +54,7 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
       counts_(config_.local_size),
       traces_(config_.local_size),
       live_(events_,
-            [this] { return report::live_frame(live_node(config_.claims.job, counts_, ranks_, *services_)); }) {
+            [this] { return report::live_frame(live_node(config_.claims.job, counts_, ranks_, *services_, nodes_)); }) {
   raise_descriptor_limit();
   events_.watch(stop_event_.get(), {Source::stop, 0});
   if (config_.leader_pid <= 0) return;

@@ -38,6 +38,24 @@ report::LiveService service_of(const Services& services, std::uint32_t sp) {
   return found;
 }
 
+// Of nodes that something has gone to or come from.
+std::vector<report::LiveLink> links_of(const Services& services, const OtherNodes& nodes) {
+  std::vector<report::LiveLink> all(kLinkPlaces);
+  for (std::uint32_t sp = 0; sp < services.count(); ++sp) {
+    const ServicePages* shown = services.shown(sp);
+    for (std::size_t place = 0; shown != nullptr && place < all.size(); ++place) {
+      all[place].sent_bytes += shown->links[place].sent_bytes.load(std::memory_order_relaxed);
+      all[place].received_bytes += shown->links[place].received_bytes.load(std::memory_order_relaxed);
+    }
+  }
+  std::vector<report::LiveLink> used;
+  for (std::uint32_t node = 0; node < all.size(); ++node) {
+    if (all[node].sent_bytes + all[node].received_bytes == 0) continue;
+    used.push_back({node, nodes.name_of(node), all[node].sent_bytes, all[node].received_bytes});
+  }
+  return used;
+}
+
 }  // namespace
 
 CoreUse parse_schedstat(std::string_view text) {
@@ -57,7 +75,7 @@ CoreUse core_use_of(pid_t pid) {
 }
 
 report::LiveNode live_node(const std::string& job, const JobCounts& counts, const LocalRanks& ranks,
-                           const Services& services) {
+                           const Services& services, const OtherNodes& nodes) {
   report::LiveNode node;
   node.job = job.empty() ? "job" : job;
   node.host = host_name();
@@ -66,6 +84,7 @@ report::LiveNode live_node(const std::string& job, const JobCounts& counts, cons
   node.at_ns = time_on(CLOCK_MONOTONIC).count();
   node.ranks = counts.live();
   for (std::uint32_t sp = 0; sp < services.count(); ++sp) node.services.push_back(service_of(services, sp));
+  node.links = links_of(services, nodes);
   for (const LocalRank& rank : ranks) {
     if (!rank.present || !rank.segment.valid()) continue;
     const SegmentHeader& header = SegmentView(rank.segment.base()).header();

@@ -34,6 +34,12 @@ bool matters(const CoreClaim& claim, const CpuMask& services, const CpuMask& ran
   return services.test(cpu) || (ranks.test(cpu) && claim.by == CoreClaim::By::service);
 }
 
+std::vector<std::uint32_t> numbers_below(std::uint32_t count) {
+  std::vector<std::uint32_t> all(count);
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
 }  // namespace
 
 NodeServices::NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, ServiceStarter& starter,
@@ -49,13 +55,7 @@ Status NodeServices::start() {
   if (Status chosen = choose_places(config_.services); !chosen) return chosen;
   assign_ranks();
   if (Status made = ranks_.make_segments(); !made) return made;
-  return launch(everybody());
-}
-
-std::vector<std::uint32_t> NodeServices::everybody() const {
-  std::vector<std::uint32_t> all(count());
-  std::iota(all.begin(), all.end(), 0U);
-  return all;
+  return launch(numbers_below(count()));
 }
 
 // Ranks keep the service processes that they have, by number.
@@ -71,7 +71,7 @@ Status NodeServices::prepare_instead(std::span<const std::uint32_t> times_starte
 Status NodeServices::start_instead() {
   for (LocalRank& rank : ranks_) rank.reach = kReachCma;
   running_ = true;
-  return launch(everybody());
+  return launch(numbers_below(count()));
 }
 
 Status NodeServices::choose_places(std::uint32_t services) {
@@ -287,7 +287,7 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
   std::string last;
   for (const LostService& one : lost) {
     const std::string what = fmt::format("service process {} (pid {}) on node {} {}{}", one.sp, one.pid, host_name(),
-                                         one.how, where_it_was(processes_.pulse(one.sp)));
+                                         one.how, where_it_was(processes_.shown(one.sp)));
     if (const auto reason = why_not_replaced(one)) return fail(what + *reason);
     spdlog::warn("{}; another one takes its place", what);
     nodes_.lost(one.sp, what);
@@ -303,7 +303,7 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
 
 std::optional<std::string> NodeServices::why_not_replaced(const LostService& lost) {
   if (!lost.killed || !nodes_.can_be_told()) return std::string();
-  if (deaths_.note(lost.sp, last_taken(processes_.pulse(lost.sp)), Clock::now())) return std::nullopt;
+  if (deaths_.note(lost.sp, last_taken(processes_.shown(lost.sp)), Clock::now())) return std::nullopt;
   return deaths_.how_many(lost.sp);
 }
 

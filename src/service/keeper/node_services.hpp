@@ -33,6 +33,9 @@ class NodeServices final : public Services {
   void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;
   [[nodiscard]] std::uint32_t times_started(std::uint32_t sp) const override { return processes_.times_started(sp); }
   [[nodiscard]] pid_t pid(std::uint32_t sp) const override { return sp < processes_.count() ? processes_.pid(sp) : 0; }
+  [[nodiscard]] const ServicePages* shown(std::uint32_t sp) const override {
+    return sp < processes_.count() ? processes_.shown(sp) : nullptr;
+  }
   [[nodiscard]] int doorbell(std::uint32_t sp) const override { return processes_.doorbell(sp); }
   void show_trace(const LocalRank& rank) override;
 
@@ -40,7 +43,6 @@ class NodeServices final : public Services {
   [[nodiscard]] Status take_regions() const override;
   [[nodiscard]] Status choose_places(std::uint32_t services);
   void assign_ranks();
-  [[nodiscard]] std::vector<std::uint32_t> everybody() const;
   void place_with_claims(PlacementRequest& request, const Topology& topology);
   [[nodiscard]] bool claim_places(PlacementRequest& request, const Topology& topology);
   [[nodiscard]] std::vector<std::uint32_t> look_at_neighbours();

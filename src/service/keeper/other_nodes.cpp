@@ -47,6 +47,10 @@ void OtherNodes::take_job_map(const SharedBytesBody& body, std::vector<std::byte
   }
 }
 
+std::string OtherNodes::name_of(std::uint32_t node) const {
+  return job_map_ && node < job_map_->nodes.size() ? job_map_->nodes[node].name : std::string();
+}
+
 bool OtherNodes::can_be_told() const {
   if (!job_map_) return true;
   for (std::uint32_t node = 0; node < job_map_->nodes.size(); ++node) {

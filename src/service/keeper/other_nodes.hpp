@@ -44,6 +44,9 @@ class OtherNodes {
   // All nodes', of which this one is number `body.node`. What is none is for service processes to complain of.
   void take_job_map(const SharedBytesBody& body, std::vector<std::byte> bytes);
 
+  // Of a node, for people; empty: nobody has said it here, or there is none of that number.
+  [[nodiscard]] std::string name_of(std::uint32_t node) const;
+
   // Can others be told of a service process that takes the place of another? As far as is known.
   [[nodiscard]] bool can_be_told() const;
   // A service process of this node has ended, and another one is to take its place. How: should others not be told.

@@ -53,15 +53,15 @@ bool work_waits(const UniqueFd& doorbell, const QueuedSocket& socket) {
 
 }  // namespace
 
-std::optional<OperationId> last_taken(const ServicePulse* pulse) {
-  if (pulse == nullptr || pulse->operations.load(std::memory_order_acquire) == 0) return std::nullopt;
-  return pulse->last_taken();
+std::optional<OperationId> last_taken(const ServicePages* shown) {
+  if (shown == nullptr || shown->pulse.operations.load(std::memory_order_acquire) == 0) return std::nullopt;
+  return shown->pulse.last_taken();
 }
 
-std::string where_it_was(const ServicePulse* pulse) {
-  const std::optional<OperationId> last = last_taken(pulse);
+std::string where_it_was(const ServicePages* shown) {
+  const std::optional<OperationId> last = last_taken(shown);
   if (!last) return {};
-  const std::uint32_t collective = pulse->collective.load(std::memory_order_relaxed);
+  const std::uint32_t collective = shown->pulse.collective.load(std::memory_order_relaxed);
   return fmt::format(" after it had taken {}, number {} of communicator {:016x}{:016x}",
                      name_of(static_cast<Collective>(collective)), last->sequence, last->group.high, last->group.low);
 }
@@ -249,32 +249,33 @@ void ServiceProcesses::give_up(std::uint32_t sp, const std::string& why) {
 
 void ServiceProcesses::show_pulse(std::uint32_t sp) {
   Process& process = processes_[sp];
-  if (!process.pulse.valid()) {
-    Result<UniqueFd> fd = create_sealed_memory("outrigger-pulse", kPulseBytes, Backing::reserved);
-    Result<Mapping> mapping = fd ? Mapping::map(fd.value().get(), kPulseBytes) : Result<Mapping>(Error{fd.error()});
+  if (!process.shown.valid()) {
+    Result<UniqueFd> fd = create_sealed_memory("outrigger-pulse", kServicePagesBytes, Backing::reserved);
+    Result<Mapping> mapping =
+        fd ? Mapping::map(fd.value().get(), kServicePagesBytes) : Result<Mapping>(Error{fd.error()});
     if (!mapping) return;  // it is not looked at
-    process.pulse = std::move(mapping).value();
-    process.pulse_fd = std::move(fd).value();
+    process.shown = std::move(mapping).value();
+    process.shown_fd = std::move(fd).value();
   }
-  const int fd = process.pulse_fd.get();
+  const int fd = process.shown_fd.get();
   tell(sp, ControlKind::pulse, RankBody{}, std::span(&fd, 1));
 }
 
-ServicePulse* ServiceProcesses::pulse(std::uint32_t sp) const {
-  const Mapping& mapping = processes_[sp].pulse;
-  return mapping.valid() ? reinterpret_cast<ServicePulse*>(mapping.base()) : nullptr;
+ServicePages* ServiceProcesses::shown(std::uint32_t sp) const {
+  const Mapping& mapping = processes_[sp].shown;
+  return mapping.valid() ? reinterpret_cast<ServicePages*>(mapping.base()) : nullptr;
 }
 
 void ServiceProcesses::look_for_hung(const std::bitset<kMaxServices>& have_posts) {
   for (std::uint32_t sp = 0; sp < count(); ++sp) {
     const Process& process = processes_[sp];
-    const ServicePulse* shown = pulse(sp);
-    if (!process.socket.open() || shown == nullptr) continue;
+    const ServicePages* pages = shown(sp);
+    if (!process.socket.open() || pages == nullptr) continue;
     const std::optional<ProcessSign> sign = sign_of_process(process.pid);
     if (!sign) continue;
-    const bool in_its_work = shown->asleep.load(std::memory_order_relaxed) == 0;
+    const bool in_its_work = pages->pulse.asleep.load(std::memory_order_relaxed) == 0;
     const bool waits = in_its_work || have_posts.test(sp) || work_waits(process.doorbell, process.socket);
-    const auto why = hung_.look(sp, {shown->turns.load(std::memory_order_relaxed), waits, *sign});
+    const auto why = hung_.look(sp, {pages->pulse.turns.load(std::memory_order_relaxed), waits, *sign});
     if (why) give_up(sp, *why);
   }
 }

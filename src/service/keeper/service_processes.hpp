@@ -35,10 +35,10 @@ struct LostService {
   bool killed = false;  // by a signal, without a word, or it asks for it: another one may do better
 };
 
-// By what it has shown, which is nothing where `pulse` is null.
-[[nodiscard]] std::optional<OperationId> last_taken(const ServicePulse* pulse);
+// By what it has shown, which is nothing where `shown` is null.
+[[nodiscard]] std::optional<OperationId> last_taken(const ServicePages* shown);
 // " after it had taken ...", if it had taken anything.
-[[nodiscard]] std::string where_it_was(const ServicePulse* pulse);
+[[nodiscard]] std::string where_it_was(const ServicePages* shown);
 
 // Thread rule: one thread.
 class ServiceProcesses {
@@ -85,8 +85,8 @@ class ServiceProcesses {
   [[nodiscard]] bool any_stopped() const { return stopped_.any(); }
   // It shows from now on that it gets on; what it shows is left to the one that takes its place.
   void show_pulse(std::uint32_t sp);
-  // Null: it shows nothing.
-  [[nodiscard]] ServicePulse* pulse(std::uint32_t sp) const;
+  // Null: nothing.
+  [[nodiscard]] ServicePages* shown(std::uint32_t sp) const;
   // To be called HungServices::kBetweenLooks apart, of those that show_pulse(). `have_posts`: of whose ranks some have
   // posted what they have not taken. Ends those that do not get on.
   void look_for_hung(const std::bitset<kMaxServices>& have_posts);
@@ -106,8 +106,8 @@ class ServiceProcesses {
     bool stands_by = false;
     std::string last_words;  // its protest about the whole job
     std::uint32_t times_started = 0;
-    Mapping pulse;  // invalid: it shows none
-    UniqueFd pulse_fd;
+    Mapping shown;  // ServicePages; invalid: it shows nothing
+    UniqueFd shown_fd;
     std::string given_up;  // why it has been killed, or asks for another one in its place
     bool begins_anew = false;
 

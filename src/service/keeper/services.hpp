@@ -70,6 +70,8 @@ class Services {
   [[nodiscard]] virtual std::uint32_t times_started(std::uint32_t /*sp*/) const { return 1; }
   // 0: it is no process of this machine, or none at present.
   [[nodiscard]] virtual pid_t pid(std::uint32_t /*sp*/) const { return 0; }
+  // What it and those before it in its place have shown here of themselves; null: nothing.
+  [[nodiscard]] virtual const ServicePages* shown(std::uint32_t /*sp*/) const { return nullptr; }
   // -1: it is rung in another way.
   [[nodiscard]] virtual int doorbell(std::uint32_t sp) const = 0;
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "base/result.hpp"
@@ -18,15 +19,19 @@ class Pulse {
  public:
   // From now on it is seen there. Until then nobody looks.
   [[nodiscard]] Status show_in(const UniqueFd& fd) {
-    Result<Mapping> mapping = Mapping::map(fd.get(), kPulseBytes);
+    Result<Mapping> mapping = Mapping::map(fd.get(), kServicePagesBytes);
     if (!mapping) return Error{mapping.error()};
-    page_ = std::move(mapping).value();
-    shown_ = reinterpret_cast<ServicePulse*>(page_.base());
+    mapping_ = std::move(mapping).value();
+    auto* pages = reinterpret_cast<ServicePages*>(mapping_.base());
+    shown_ = &pages->pulse;
+    links_ = pages->links;
     sleep(false);  // as the one before it may have
     return Done{};
   }
   // Null: nowhere.
   [[nodiscard]] const ServicePulse* shown() const { return shown_; }
+  // By the numbers of nodes (link_place()); empty: nowhere.
+  [[nodiscard]] std::span<LinkCounts> links() const { return links_; }
   // As long as this is there it waits to be woken. Whatever else it waits for keeps it from its work.
   class Asleep {
    public:
@@ -57,8 +62,9 @@ class Pulse {
     if (shown_ != nullptr) shown_->asleep.store(asleep ? 1 : 0, std::memory_order_relaxed);
   }
 
-  Mapping page_;
+  Mapping mapping_;
   ServicePulse* shown_ = nullptr;
+  std::span<LinkCounts> links_;
   std::uint64_t turns_ = 0;
 };
 

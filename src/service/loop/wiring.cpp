@@ -320,6 +320,7 @@ Status Wiring::open_wire() {
   options.transports = allowed_transports(*configuration_);
   if (configuration_->instead_of_dpu != 0) options.eager_bytes_of_peer = 0;  // on a DPU nobody takes that
   options.on_silent = [this](SpId sp) { keeper_.tell(ControlKind::peer_silent, PeerBody{sp.value(), 0}); };
+  options.links = [this] { return pulse_.links(); };
   options.on_route = [this](const WireRoute& route) { publish_route(route); };
   Result<std::unique_ptr<Wire>> opened = Wire::open(std::move(options), node_memory());
   if (!opened) return Error{opened.error()};

@@ -150,6 +150,20 @@ function showServices(job) {
   more("services-more", job.services.length, MOST_PLACES, "service processes, less busy");
 }
 
+function showBetween(between) {
+  $("between-part").hidden = between.links.length === 0;
+  rows("between", between.links.slice(0, MOST_PLACES), cells("name", "name", "n", "n"), (to, link) => {
+    put(to[0], `${link.source} ${link.source_host}`);
+    put(to[1], `${link.target} ${link.target_host}`);
+    put(to[2], bytes(link.bytes_per_second));
+    put(to[3], bytes(link.bytes));
+  });
+  const left = between.links.slice(MOST_PLACES);
+  const others = left.length + between.other_links;
+  const rest = left.reduce((sum, link) => sum + link.bytes_per_second, between.other_bytes_per_second);
+  put($("between-more"), others ? `and ${count(others)} others, together ${bytes(rest)}/s` : "");
+}
+
 function showPlaces(job) {
   rows("links", job.links, cells("", "n", "n", "why"), (to, link) => {
     put(to[0], link.reach);
@@ -157,6 +171,7 @@ function showPlaces(job) {
     put(to[2], bytes(link.bytes));
     put(to[3], link.transports || "-");
   });
+  showBetween(job.between_nodes);
   rows("nodes", job.nodes.slice(0, MOST_PLACES), cells("", "name", "n", ""), (to, node) => {
     put(to[0], String(node.node));
     put(to[1], node.host);
