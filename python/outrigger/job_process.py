@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from outrigger.errors import UserError
+from outrigger.signal_queue import SignalQueue, Taken
 
 _SECONDS_TO_END = 5.0
 _LOOK_S = 0.2
@@ -123,24 +124,24 @@ class JobProcess:
     def _pass_signals(self, process: subprocess.Popen[bytes], timeout_s: float | None) -> bool:
         """Until it has ended; False: it has not in that time."""
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        watched = self._passed | {signal.SIGCHLD}
-        while process.poll() is None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            came = signal.sigtimedwait(watched, min(left, _LOOK_S))
-            if self._looks is not None:
-                self._looks()
-            if came is not None and came.si_signo != signal.SIGCHLD:
-                self._pass(process, came)
+        with SignalQueue(self._passed | {signal.SIGCHLD}) as signals:
+            while process.poll() is None:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                came = signals.take(min(left, _LOOK_S))
+                if self._looks is not None:
+                    self._looks()
+                if came is not None and came.number != signal.SIGCHLD:
+                    self._pass(process, came)
         return True
 
-    def _pass(self, process: subprocess.Popen[bytes], came: signal.struct_siginfo) -> None:
-        self.interrupted = self.interrupted or came.si_signo == signal.SIGINT
-        if self._terminal and came.si_code == _SENT_BY_KERNEL:
+    def _pass(self, process: subprocess.Popen[bytes], came: Taken) -> None:
+        self.interrupted = self.interrupted or came.number == signal.SIGINT
+        if self._terminal and came.code == _SENT_BY_KERNEL:
             return  # all of the group have it
-        process.send_signal(came.si_signo)
-        if came.si_signo == signal.SIGTSTP:
+        process.send_signal(came.number)
+        if came.number == signal.SIGTSTP:
             os.kill(os.getpid(), signal.SIGSTOP)  # until a SIGCONT, which is passed, too
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:

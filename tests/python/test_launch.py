@@ -558,6 +558,24 @@ def test_both_stop_and_go_on(started: Callable[..., tuple[subprocess.Popen[str],
     assert process.wait(60) == 3
 
 
+def test_one_that_is_stopped_alone_passes_no_signal_that_never_came(
+    started: Callable[..., tuple[subprocess.Popen[str], int]],
+) -> None:
+    """By SIGSTOP, for longer than it waits between its looks, as when a debugger or `timeout` has stopped it."""
+    process, _ = started(signal.SIGTERM)
+    assert process.stdout is not None
+    for _ in range(3):
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "SIGUSR1\n"
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 3
+    assert process.stdout.read() == "SIGTERM\n"
+
+
 def alive(pid: int) -> bool:
     """It runs, or is about to be waited for by who cares for orphans."""
     try:
