@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "report/headline.hpp"
 #include "report/names.hpp"
 
 namespace outrigger::report {
@@ -115,6 +116,7 @@ std::string text_of(const Ending& ended) {
 
 std::string as_table(const Summary& summary) {
   std::string text;
+  if (const std::string first = headline(summary); !first.empty()) text += "outrigger: " + first + "\n";
   append_line(text, "outrigger: report of %u ranks, %u service process(es)\n", summary.world_size,
               summary.service().processes);
   if (summary.ended.how != "finalized") {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ledgers.hpp"
+#include "report/headline.hpp"
 #include "report/json.hpp"
 #include "report/table.hpp"
 
@@ -227,6 +228,45 @@ TEST(Json, SaysWhoIsCountedAndHowItEnded) {
       << table;
   EXPECT_NE(table.find("another job had its core, too\n"), std::string::npos) << table;
   EXPECT_NE(table.find("its core was taken by others for 63% of the time"), std::string::npos) << table;
+}
+
+// As `outrigger report` has it: tests/python/test_report.py.
+TEST(Headline, SaysWhatWasHiddenAndWhatItCost) {
+  Summary summary;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    Ledger ledger = make_ledger(rank);
+    LedgerHeader& header = ledger.header();
+    header.ended_ns = 5 * kSecond;  // 4 s
+    header.cpu_in_calls_ns = kSecond / 50;
+    header.service.processes = 1;
+    header.service.cpu = 3;
+    header.service.core_is_free = 1;
+    LedgerRow& row = add_row(ledger, kNonblocking, 1002);
+    row.offloaded = 1000;
+    row.native[static_cast<std::size_t>(NativeReason::small_blocks)] = 2;
+    row.before_wait_ns = 6 * kSecond / 5;
+    row.call_ns = kSecond / 100;
+    row.completion_ns = kSecond / 10;
+    add_row(ledger, kBlocking, 7).size = 1;  // alone
+    ASSERT_TRUE(add_ledger(summary, ledger.bytes(), kSecond));
+  }
+  EXPECT_EQ(headline(summary),
+            "2,000 of 2,004 collective calls offloaded: a rank computed for 1.2 s meanwhile, and 110 ms (3% of the "
+            "run) was not hidden. Cost: 1 service process on CPU 3, 20 ms of a rank's CPU time. `outrigger advise` "
+            "measures how much faster that is.");
+  EXPECT_TRUE(as_table(summary).starts_with("outrigger: 2,000 of 2,004 collective calls offloaded: a rank"));
+  EXPECT_EQ(headline(Summary()), "");
+}
+
+TEST(Headline, SaysWhyNothingWasOffloaded) {
+  Summary summary;
+  Ledger ledger = make_ledger(0);
+  LedgerRow& row = add_row(ledger, kBlocking, 1);
+  row.native[static_cast<std::size_t>(NativeReason::blocking_form)] = 1;
+  ASSERT_TRUE(add_ledger(summary, ledger.bytes(), kSecond));
+  EXPECT_EQ(headline(summary), "Nothing was offloaded: all 1 collective call ran natively: blocking form.");
+  summary.native_because = "no core";
+  EXPECT_EQ(headline(summary), "Nothing was offloaded: all 1 collective call ran natively, as the whole job did.");
 }
 
 TEST(Calls, AreNamedAsMpiNamesThem) {
