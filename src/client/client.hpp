@@ -186,7 +186,7 @@ class Courses {
   void recall(const Group& group, CallKey key, Way way);
   // What has been chosen, as of the last call of the group.
   [[nodiscard]] static std::span<const Choice> choices(const Group& group);
-  // How many calls of the group have gone by its course; 0 where it has none.
+  // How many calls of the group have gone by its course, or would have, had this rank an entry for it.
   [[nodiscard]] std::uint64_t calls(const Group& group);
   // The rank has been through one.
   void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);

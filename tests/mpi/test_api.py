@@ -45,6 +45,12 @@ def test_ranks_agree_whatever_each_counts(offload: Mpi, measured: bool) -> None:
 
 
 @pytest.mark.any_mpi
+def test_ranks_agree_however_many_communicators_one_has(offload: Mpi) -> None:
+    """More than have courses, on one rank only."""
+    assert run(offload, ["api", "many"], env=NO_REPORT).count("many is so") == RANKS
+
+
+@pytest.mark.any_mpi
 def test_the_report_has_phases(offload: Mpi) -> None:
     result = offload.run(RANKS, ["api", "phases"]).ok()
     phases = {phase["phase"]: phase for phase in result.report["phases"]}

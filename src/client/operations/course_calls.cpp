@@ -14,7 +14,11 @@ constexpr std::chrono::microseconds kBetweenLooksWhileHeld{1000};  // at whether
 
 // The service process looks how far this rank is once it has held it; here it is the other way round.
 const Course* CourseCalls::next(const Group& group, bool counted) {
-  if (lock_.is_inert() || !group.course().valid()) return nullptr;
+  if (lock_.is_inert()) return nullptr;
+  if (!group.course().valid()) {
+    if (!counted) group.count_call();
+    return nullptr;
+  }
   CourseEntry& entry = segment_.course(group.course());
   const std::uint64_t before = entry.calls.load(std::memory_order_relaxed);
   const std::uint64_t call = counted ? before - 1 : before;
@@ -30,7 +34,8 @@ const Course* CourseCalls::next(const Group& group, bool counted) {
 }
 
 std::uint64_t CourseCalls::calls(const Group& group) const {
-  if (lock_.is_inert() || !group.course().valid()) return 0;
+  if (lock_.is_inert()) return 0;
+  if (!group.course().valid()) return group.counted_calls();
   return segment_.course(group.course()).calls.load(std::memory_order_relaxed);
 }
 

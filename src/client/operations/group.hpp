@@ -37,6 +37,9 @@ class Group {
   [[nodiscard]] GroupRank me() const { return me_; }
   [[nodiscard]] const MemoryRange& members() const { return members_; }
   [[nodiscard]] CourseNumber course() const { return course_; }
+  // Calls on a group without a course, which this rank may have no entry for and others may: they count them there.
+  void count_call() const { calls_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t counted_calls() const { return calls_.load(std::memory_order_relaxed); }
   // Of one call at a time.
   [[nodiscard]] CourseInForce& in_force() const { return in_force_; }
   // Did the service process ever hear of it?
@@ -54,6 +57,7 @@ class Group {
   MemoryRange members_;
   CourseNumber course_;
   mutable std::atomic<bool> used_{false};
+  mutable std::atomic<std::uint64_t> calls_{0};
   mutable std::uint32_t listed_at_ = kGroupEntries;
   mutable CourseInForce in_force_;
 };

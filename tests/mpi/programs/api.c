@@ -5,6 +5,7 @@
  *     api active [early]   counters, also begun late; the switch, its agreement, the info key
  *                          early: counting is asked for before MPI_Init
  *     api apart            one rank alone counts
+ *     api many             rank 0 has more communicators than it has courses for; of 3 ranks
  *     api phases           names phases; what the report has of them is for the test to see
  */
 #include <mpi.h>
@@ -40,6 +41,11 @@ static void finish(MPI_Request request) {
   for (int peer = 0; peer < ranks; ++peer) {
     CHECK(received[peer * kBlock + 7] == peer * 1000003 + me * kBlock + 7);
   }
+}
+
+/* Of any communicator. */
+static void wait_for(MPI_Request request) {
+  CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
 }
 
 static void exchange(MPI_Comm comm) {
@@ -252,6 +258,37 @@ static void check_one_that_counts(void) {
   MPI_Comm_free(&other);
 }
 
+/* Rank 0 with each other one alone, which have half as many as it has. */
+static void check_many_communicators(void) {
+  enum { kEach = 260 };
+  static MPI_Comm pairs[2][kEach];
+  MPI_Request request;
+  CHECK(ranks == 3);
+  for (int other = 1; other <= 2; ++other) {
+    MPI_Comm* mine = pairs[other - 1];
+    MPI_Comm_split(MPI_COMM_WORLD, me == 0 || me == other ? 0 : MPI_UNDEFINED, me, &mine[0]);
+    if (mine[0] == MPI_COMM_NULL) continue;
+    for (int i = 1; i < kEach; ++i) MPI_Comm_dup(mine[0], &mine[i]);
+    for (int i = 0; i < kEach; ++i) wait_for(post(mine[i]));
+  }
+  MPI_Comm last = pairs[1][kEach - 1];
+  if (me != 1) {
+    wait_for(post(last));
+    CHECK(outrigger_comm_switch(last, 0, NULL) == OUTRIGGER_OK);
+    CHECK(outrigger_comm_switch(last, 1, NULL) == OUTRIGGER_OK);
+  }
+  CHECK(outrigger_switch(0, NULL) == OUTRIGGER_OK && outrigger_switch(1, NULL) == OUTRIGGER_OK);
+  if (me != 1) {
+    request = me == 0 ? post(last) : MPI_REQUEST_NULL;
+    CHECK(outrigger_comm_switch(last, 0, NULL) == OUTRIGGER_DISAGREED);
+    wait_for(me == 0 ? request : post(last));
+  }
+  for (int i = 0; i < kEach; ++i) {
+    if (me != 2) MPI_Comm_free(&pairs[0][i]);
+    if (me != 1) MPI_Comm_free(&pairs[1][i]);
+  }
+}
+
 static void name_phases(void) {
   char name[100];
   for (int i = 0; i < 3; ++i) {
@@ -296,6 +333,7 @@ int main(int argc, char** argv) {
   }
   if (strcmp(mode, "phases") == 0) name_phases();
   if (strcmp(mode, "apart") == 0) check_one_that_counts();
+  if (strcmp(mode, "many") == 0) check_many_communicators();
   MPI_Finalize();
   if (strcmp(mode, "active") == 0) {
     CHECK(!outrigger_is_active() && read_counter("outrigger_calls") > 20);
