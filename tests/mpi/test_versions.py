@@ -5,7 +5,10 @@ The other build is a copy of this one with another release written into it.
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
+import signal
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -13,10 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import Mpi
+from conftest import Mpi, wait_until
 from local_dpus import ENDS_WITHIN_S, ONE_MPI, READY
 
 from outrigger import __version__
+from outrigger.live import keepers
+from outrigger.live.snapshot import Service
 
 OTHER = "0.9.7"
 MARK = b"outrigger release "
@@ -62,6 +67,30 @@ def test_rank_and_keeper(offload: Mpi, tmp_path: Path, nodes: int) -> None:
     offload.pretend_nodes = nodes
     daemon = {"OUTRIGGER_DAEMON": str(other_version(offload.daemon, tmp_path))}
     must_name_both(offload, "YYOO", {"Y": daemon if nodes == 1 else {}, "O": daemon})
+
+
+@ONE_MPI
+def test_an_upgrade_meanwhile_does_not_mix_builds(offload: Mpi, tmp_path: Path) -> None:
+    """A service process that takes another one's place is of the build that its keeper runs, whatever has its name."""
+    daemon = Path(shutil.copy2(offload.daemon, tmp_path))
+    (tmp_path / "next").mkdir()
+    env = {"OUTRIGGER_DAEMON": str(daemon), "OUTRIGGER_REPORT": "live"}
+    job = offload.start(3, ["watched", "20", "10"], env=env)
+    job.wait_for("watched: goes on")
+
+    def service() -> Service:
+        nodes = keepers.read().nodes
+        (mine,) = [node for node in nodes if os.readlink(f"/proc/{node.keeper}/exe").startswith(str(daemon))]
+        return mine.services[0]
+
+    former = service()
+    os.replace(other_version(daemon, tmp_path / "next"), daemon)
+    os.kill(former.pid, signal.SIGKILL)
+    assert wait_until(lambda: service().restarts == 1 and service().pid not in (0, former.pid), WITHIN_S)
+    assert os.readlink(f"/proc/{service().pid}/exe") == f"{daemon} (deleted)"
+    job.end_soon()
+    assert OTHER not in job.wait(40).ok().out
+    offload.nothing_left()
 
 
 @contextmanager

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,11 +21,19 @@
 namespace outrigger::service {
 namespace {
 
+constexpr const char* kRunning = "/proc/self/exe";
+
+// Of the program that is running, by its name where that is still its own: another build may have been installed there
+// since, and builds do not mix.
 std::string own_path() {
   std::array<char, 4096> path{};
-  const ssize_t bytes = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  const ssize_t bytes = ::readlink(kRunning, path.data(), path.size() - 1);
   const std::string name = bytes > 0 ? std::string(path.data(), static_cast<std::size_t>(bytes)) : std::string();
-  return ::access(name.c_str(), X_OK) == 0 ? name : "/proc/self/exe";
+  struct stat named {};
+  struct stat running {};
+  const bool same = ::stat(name.c_str(), &named) == 0 && ::stat(kRunning, &running) == 0 &&
+                    named.st_dev == running.st_dev && named.st_ino == running.st_ino;
+  return same ? name : kRunning;
 }
 
 // `how`: SIG_BLOCK or SIG_UNBLOCK.
@@ -76,7 +85,7 @@ constexpr int kFarewellMs = 500;
 }  // namespace
 
 ProcessStarter::ProcessStarter(std::string daemon_path)
-    : daemon_path_(daemon_path.empty() ? own_path() : std::move(daemon_path)), state_event_(take_child_signals()) {}
+    : daemon_path_(std::move(daemon_path)), state_event_(take_child_signals()) {}
 
 ProcessStarter::~ProcessStarter() {
   stop_all();
@@ -91,11 +100,12 @@ Result<StartedService> ProcessStarter::start(std::uint32_t sp) {
   StartedService started;
   started.control.reset(fds[0]);
   const UniqueFd theirs(fds[1]);
+  const std::string program = daemon_path_.empty() ? own_path() : daemon_path_;
   LastWords last_words = LastWords::open();
   const pid_t keeper = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return Error{std::string("cannot start a service process: ") + std::strerror(errno)};
-  if (pid == 0) become_service(daemon_path_.c_str(), theirs.get(), last_words.for_writer(), keeper);
+  if (pid == 0) become_service(program.c_str(), theirs.get(), last_words.for_writer(), keeper);
   last_words.started();
   if (sp == children_.size()) children_.emplace_back();
   children_[sp] = Child{.pid = pid, .last_words = std::move(last_words)};

@@ -50,7 +50,7 @@ class ServiceStarter {
 // SIGCHLD for itself, blocked in the thread that makes it: a program of one thread.
 class ProcessStarter final : public ServiceStarter {
  public:
-  // `daemon_path`: the program; empty: the one that is running.
+  // `daemon_path`: the program; empty: the one that is running, also once another one has its name.
   explicit ProcessStarter(std::string daemon_path = {});
   ~ProcessStarter() override;
   [[nodiscard]] Result<StartedService> start(std::uint32_t sp) override;
