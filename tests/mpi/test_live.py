@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.one_machine, pytest.mark.parametrize("mpi", ("mpich",)
 def nodes_of(job: Job) -> list[Node]:
     """Those whose ranks it has started."""
     group = job.process.pid
-    return [node for node in keepers.read() if all(_is_below(rank.pid, group) for rank in node.ranks)]
+    return [node for node in keepers.read().nodes if all(_is_below(rank.pid, group) for rank in node.ranks)]
 
 
 def _is_below(pid: int, ancestor: int) -> bool:
@@ -93,6 +93,46 @@ def test_several_nodes_are_one_job(offload: Mpi) -> None:
         assert link.received == node.all_links.received >= wire > 0 and link.sent == node.all_links.sent > 0
     job.end_soon()
     job.wait(40).ok()
+
+
+_VISIT = """
+import socket, sys
+link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+link.settimeout(20)
+link.connect(bytes.fromhex(sys.argv[1]))
+try:
+    print(len(link.recv(1 << 20)))
+except ConnectionResetError:
+    print(0)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_another_user_is_sent_away(offload: Mpi) -> None:
+    """Without a byte, while root is told all."""
+    job = started(offload, COUNTS)
+    (node,) = nodes_of(job)
+    address = keepers.Keeper(node.job, node.keeper).address.hex()
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    told = []
+    for who in (nobody, []):
+        visit = [*who, "/usr/bin/python3", "-c", _VISIT, address]
+        told.append(int(subprocess.run(visit, capture_output=True, text=True, timeout=60, check=True).stdout))
+    assert told[0] == 0 < told[1]
+    memory = [f"/proc/{node.keeper}/fd", f"/proc/{node.services[0].pid}/fd", f"/proc/{node.ranks[0].pid}/mem"]
+    for path in memory:  # its segments have no other names
+        read = subprocess.run([*nobody, "ls" if path.endswith("fd") else "cat", path], capture_output=True, timeout=60)
+        assert read.returncode != 0 and b"Permission denied" in read.stderr, path
+    job.end_soon()
+    job.wait(40).ok()
+
+
+def test_a_job_that_runs_natively_has_no_keeper_to_tell_of_it(offload: Mpi) -> None:
+    job = offload.start(RANKS, ["watched", str(LATE_MS), str(WORK_MS)], env=COUNTS | {"OUTRIGGER_DAEMON": "/bin/false"})
+    job.wait_for("watched: goes on")
+    assert not nodes_of(job)
+    job.end_soon()
+    assert "running natively: " in job.wait(40).ok().out
 
 
 def test_a_job_that_does_not_count_tells_nothing(offload: Mpi) -> None:

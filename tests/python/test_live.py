@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import socket
+import sys
 import threading
+import time
 from dataclasses import asdict
 
 import msgspec
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from outrigger.errors import UserError
-from outrigger.live import keepers, snapshot, sources, top
+from outrigger.live import keepers, remote, snapshot, sources, top
 from outrigger.live.charts import bar, sparkline
 from outrigger.live.simulated import SimulatedJob
 from outrigger.live.tracker import Tracker
@@ -125,7 +127,13 @@ def test_what_another_user_says_is_not_shown(monkeypatch):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
         door.bind(keeper.address)
         door.listen()
-        assert keepers.ask(keeper) is None
+        with pytest.raises(keepers.RefusedError):
+            keepers.ask(keeper)
+        monkeypatch.setattr(keepers, "find", lambda _text: [keeper])
+        told = sources.local()
+    assert told == sources.Told((), refused=1)
+    text = shown(Tracker().update(told.nodes, 1.0, told.problems, told.refused), 80, 24)
+    assert "1 keeper of other users' jobs is here, and tells these users and root alone" in " ".join(text.split())
 
 
 def test_rates_are_of_the_last_interval():
@@ -227,10 +235,54 @@ def test_a_feed_is_played_back_and_a_bad_one_is_named(tmp_path):
     file.write_text("[]\n{")
     with pytest.raises(UserError, match=r"feed\.jsonl, line 2"):
         sources.of([], None, file)
-    with pytest.raises(UserError, match="exclude each other"):
+    with pytest.raises(UserError, match="--feed excludes"):
         sources.of(["http://a:1"], None, file)
     with pytest.raises(UserError, match="an address like"):
         sources.of(["node7"], None)
+
+
+_SSH = """#!/bin/sh
+while [ "$1" = -o ]; do shift 2; done
+case $1 in
+  good) shift; shift; exec {python} -m outrigger "$@" --feed {feed} ;;
+  bad) echo "ssh: connect to host bad port 22: Connection refused" >&2; exit 255 ;;
+  other) echo "no JSON"; exec sleep 60 ;;
+esac
+"""
+
+
+def until(look, seconds=60.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not look():
+        time.sleep(0.1)
+    assert look()
+
+
+def test_hosts_are_asked_by_ssh_and_those_that_do_not_answer_are_named(tmp_path, monkeypatch):
+    """By a stand-in for ssh that runs the command here."""
+    feed = tmp_path / "feed.jsonl"
+    steps = SimulatedJob(2).steps()
+    feed.write_bytes(b"\n".join(snapshot.nodes_as_json(next(steps)) for _ in range(2)))
+    ssh = tmp_path / "ssh"
+    ssh.write_text(_SSH.format(python=sys.executable, feed=feed))
+    ssh.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    asked = remote.hosts(["good,bad", "other"])
+    ask = sources.of([], None, None, asked)
+    remote.wait_for_answers(asked)
+    until(lambda: len(ask().nodes) == 1 and len(ask().problems) == 2)
+    problems = ask().problems
+    assert problems[0] == "bad cannot be asked by ssh: ssh: connect to host bad port 22: Connection refused"
+    assert problems[1].startswith("what other says cannot be read: ")
+    monkeypatch.setattr(remote, "_ANSWERS_WITHIN_SECONDS", 0.1)
+    until(lambda: "other does not answer: nothing for" in ask().problems[1])
+    for host in asked:
+        host._end()
+    with pytest.raises(UserError, match="is not the name of a host"):
+        remote.hosts(["-oProxyCommand=x"])
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match="needs ssh"):
+        remote.hosts(["good"])
 
 
 def test_charts():

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +48,17 @@ def application(source: sources.Source, access: server.Access) -> web.Applicatio
     return app
 
 
+def _print_lines(source: sources.Source) -> None:
+    """Until nobody reads them any more."""
+    out = sys.stdout.buffer
+    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        while True:
+            out.write(snapshot.nodes_as_json(source().nodes) + b"\n")
+            out.flush()
+            time.sleep(1.0)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # what is left is written when Python ends
+
+
 def exporter(
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Beyond loopback only with --token-file.")
@@ -52,11 +67,17 @@ def exporter(
         Path | None, typer.Option("--token-file", metavar="FILE", help="Who asks must say what is in it, as a bearer.")
     ] = None,
     feed: options.Feed = None,
+    lines: Annotated[
+        bool,
+        typer.Option("--lines", help="Print what /nodes gives, a line a second, and serve nobody: for top --hosts."),
+    ] = False,
 ) -> None:
     """Serve this node's running jobs to Prometheus under /metrics, and to top and watch of other nodes under /nodes.
 
     Of the user's own jobs, or, as root, of all users'.
     """
+    if lines:
+        return _print_lines(sources.feed(feed) if feed is not None else sources.local)
     address = server.parse_address(listen)
     access = server.access_of(address, sources.read_token(token_file))
     source = sources.feed(feed) if feed is not None else sources.local
@@ -65,3 +86,4 @@ def exporter(
         note(f"listening on http://{at}{METRICS_PATH}")
 
     server.serve(server.Server(application(source, access), address, started))
+    return None

@@ -36,31 +36,58 @@ def find(sockets: str) -> list[Keeper]:
     return sorted({Keeper(found[1], int(found[2])) for found in _NAME.finditer(sockets)})[:MOST_KEEPERS]
 
 
+def _user_of(link: socket.socket) -> int:
+    _pid, uid, _gid = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(uid)
+
+
 def _is_trusted(link: socket.socket) -> bool:
     """Anybody may take such a name: what another user says is not shown, but to root."""
-    _pid, uid, _gid = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return os.geteuid() == 0 or uid in (0, os.geteuid())
+    return os.geteuid() == 0 or _user_of(link) in (0, os.geteuid())
+
+
+class RefusedError(Exception):
+    """It is another user's job: its keeper tells that user and root alone."""
 
 
 def ask(keeper: Keeper) -> snapshot.Node | None:
-    """None: it has gone, or is another user's."""
+    """None: it has gone. RefusedError: it is another user's."""
     frame = bytearray()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.settimeout(_TIMEOUT_SECONDS)
         try:
             link.connect(keeper.address)
             if not _is_trusted(link):
-                return None
+                raise RefusedError
             while chunk := link.recv(1 << 18):
                 frame += chunk
                 if len(frame) > snapshot.HEADER.size + snapshot.MOST_BYTES:
                     raise UserError(f"keeper {keeper.pid} says more than a keeper says")
         except OSError:
             return None
+        if not frame and os.geteuid() not in (0, _user_of(link)):
+            raise RefusedError
     return snapshot.decode(bytes(frame), f"what keeper {keeper.pid} says") if frame else None
 
 
-def read() -> tuple[snapshot.Node, ...]:
+@dataclass(frozen=True)
+class Heard:
+    """What keepers of this machine say."""
+
+    nodes: tuple[snapshot.Node, ...]
+    refused: int
+    """Keepers of other users' jobs."""
+
+
+def read() -> Heard:
     """Every job on this machine whose figures this user may see."""
-    nodes = (ask(keeper) for keeper in find(claims.sockets()))
-    return tuple(node for node in nodes if node is not None)
+    nodes = []
+    refused = 0
+    for keeper in find(claims.sockets()):
+        try:
+            node = ask(keeper)
+        except RefusedError:
+            refused += 1
+        else:
+            nodes += [node] if node is not None else []
+    return Heard(tuple(nodes), refused)

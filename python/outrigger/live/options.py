@@ -15,6 +15,14 @@ From = Annotated[
         help="Where `outrigger exporter` listens on another node, or `local`; as often as there are nodes.",
     ),
 ]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hosts",
+        metavar="NAMES",
+        help="Ask these hosts by ssh, which must need no password; outrigger has the same path there.",
+    ),
+]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the token that exporters want.")
 ]

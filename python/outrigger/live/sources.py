@@ -27,6 +27,8 @@ class Told:
 
     nodes: tuple[Node, ...]
     problems: tuple[str, ...] = ()
+    refused: int = 0
+    """Keepers of other users' jobs on this machine, which tell those and root alone."""
 
 
 Source = Callable[[], Told]
@@ -35,7 +37,8 @@ Source = Callable[[], Told]
 def local() -> Told:
     """The keepers of this machine that this user may ask."""
     try:
-        return Told(keepers.read())
+        heard = keepers.read()
+        return Told(heard.nodes, refused=heard.refused)
     except UserError as error:
         return Told((), (str(error),))
 
@@ -118,18 +121,22 @@ def together(sources: Sequence[Source]) -> Source:
     def ask() -> Told:
         told = [source() for source in sources]
         nodes = {(node.host, node.keeper): node for one in told for node in one.nodes}
-        return Told(tuple(nodes.values()), tuple(problem for one in told for problem in one.problems))
+        problems = tuple(problem for one in told for problem in one.problems)
+        return Told(tuple(nodes.values()), problems, sum(one.refused for one in told))
 
     return ask
 
 
-def of(addresses: Sequence[str], token_file: Path | None, feed_file: Path | None = None) -> Source:
-    """As --from, --token-file and --feed say. Without any of them: this machine."""
+def of(
+    addresses: Sequence[str], token_file: Path | None, feed_file: Path | None = None, by_ssh: Sequence[Source] = ()
+) -> Source:
+    """As --from, --token-file, --feed and --hosts say. Without any of them: this machine."""
     if feed_file is not None:
-        if addresses:
-            raise UserError("--feed and --from exclude each other: a feed is played back alone")
+        if addresses or by_ssh:
+            raise UserError("--feed excludes --from and --hosts: a feed is played back alone")
         return feed(feed_file)
-    if not addresses:
+    if not addresses and not by_ssh:
         return local
     token = read_token(token_file)
-    return together([local if address == "local" else exporter(address, token) for address in addresses])
+    asked = [local if address == "local" else exporter(address, token) for address in addresses]
+    return together([*asked, *by_ssh])

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from outrigger import formats
 from outrigger.errors import UserError
-from outrigger.live import options, sources
+from outrigger.live import options, remote, sources
 from outrigger.live.charts import bar, sparkline
 from outrigger.live.tracker import Tracker
 from outrigger.live.view import BetweenNodes, CallView, JobView, ServiceView, View
@@ -30,6 +30,11 @@ _NOTHING = (
     "No job tells of itself here. Jobs do where their ranks count: `outrigger run --live`, or OUTRIGGER_REPORT=live in "
     "their environment. Those of other users are seen by root alone, native ones not at all."
 )
+
+
+def _refused(keepers: int) -> str:
+    jobs = f"{plural(keepers, 'keeper')} of other users' jobs {'is' if keepers == 1 else 'are'} here"
+    return f"{jobs}, and tell{'s' if keepers == 1 else ''} these users and root alone: ask as one of them."
 
 
 def _percent(part: float) -> str:
@@ -201,8 +206,10 @@ def _fixed_lines(jobs: Sequence[JobView]) -> int:
 
 def render(view: View, width: int, height: int) -> RenderableType:
     """All of it, in as many lines."""
+    others = [Text(_refused(view.refused), style="dim")] if view.refused else []
     if not view.jobs:
-        return Group(Text(_NOTHING, style="dim"), *(Text(problem, style="red") for problem in view.problems))
+        problems = [Text(problem, style="red") for problem in view.problems]
+        return Group(*(others or [Text(_NOTHING, style="dim")]), *problems)
     fixed = _fixed_lines(view.jobs)
     shown = max(1, min(len(view.jobs), height // (fixed + 2)))
     rows = max(2, (height - 1) // shown - fixed)
@@ -218,7 +225,7 @@ def render(view: View, width: int, height: int) -> RenderableType:
 def _watch(out: Console, source: sources.Source, tracker: Tracker, interval: float) -> None:
     def now() -> RenderableType:
         told = source()
-        return render(tracker.update(told.nodes, time.monotonic(), told.problems), out.width, out.height)
+        return render(tracker.update(told.nodes, time.monotonic(), told.problems, told.refused), out.width, out.height)
 
     try:
         with Live(now(), console=out, screen=True, auto_refresh=False) as live:
@@ -234,6 +241,7 @@ def top(
     json: Annotated[bool, typer.Option("--json", help="As JSON; implies --once.")] = False,
     interval: Annotated[float, typer.Option("--interval", min=0.1, max=60, help="Seconds between looks.")] = 1.0,
     addresses: options.From = None,
+    hosts: options.Hosts = None,
     token_file: options.TokenFile = None,
     feed: options.Feed = None,
     job: Annotated[str | None, typer.Option("--job", help="Only the one of that name.")] = None,
@@ -242,7 +250,8 @@ def top(
 
     Jobs tell of themselves where they were started with --live or --report, or with OUTRIGGER_REPORT=live.
     """
-    source = sources.of(addresses or [], token_file, feed)
+    by_ssh = remote.hosts(hosts or [])
+    source = sources.of(addresses or [], token_file, feed, by_ssh)
     if job is not None:
         source = _only(source, job)
     tracker, out = Tracker(), console()
@@ -250,10 +259,11 @@ def top(
         if not out.is_terminal:
             raise UserError("top needs a terminal; --once or --json need none")
         return _watch(out, source, tracker, interval)
+    remote.wait_for_answers(by_ssh)
     tracker.update(source().nodes, time.monotonic())
     time.sleep(FIRST_LOOKS_SECONDS)
     told = source()
-    view = tracker.update(told.nodes, time.monotonic(), told.problems)
+    view = tracker.update(told.nodes, time.monotonic(), told.problems, told.refused)
     if json:
         typer.echo(formats.as_json(view))
     else:
@@ -264,6 +274,6 @@ def top(
 def _only(source: sources.Source, job: str) -> sources.Source:
     def ask() -> sources.Told:
         told = source()
-        return sources.Told(tuple(node for node in told.nodes if node.job == job), told.problems)
+        return sources.Told(tuple(node for node in told.nodes if node.job == job), told.problems, told.refused)
 
     return ask

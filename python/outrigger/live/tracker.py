@@ -271,8 +271,8 @@ class Tracker:
         self._past: dict[str, _Past] = {}
         self._updated: float | None = None
 
-    def update(self, nodes: Iterable[Node], now: float, problems: Sequence[str] = ()) -> View:
-        """`now`: this command's clock, in seconds."""
+    def update(self, nodes: Iterable[Node], now: float, problems: Sequence[str] = (), refused: int = 0) -> View:
+        """`now`: this command's clock, in seconds; the rest as sources.Told has it."""
         for node in nodes:
             key = (node.host, node.keeper)
             before, seen = self._seen.get(key), _remember(node, now)
@@ -285,7 +285,7 @@ class Tracker:
         self._updated = now
         jobs = [self._job(job, now) for job in dict.fromkeys(seen.node.job for seen in self._seen.values())]
         self._past = {job.job: self._past[job.job] for job in jobs}
-        return View(VERSION, interval, jobs, list(problems))
+        return View(VERSION, interval, jobs, list(problems), refused)
 
     def _job(self, job: str, now: float) -> JobView:
         keys = sorted((key for key, seen in self._seen.items() if seen.node.job == job), key=self._order)

@@ -162,3 +162,5 @@ class View:
     jobs: list[JobView]
     problems: list[str]
     """What could not be asked, and why."""
+    refused: int = 0
+    """Keepers of other users' jobs, which tell those users and root alone."""

@@ -14,7 +14,7 @@ import msgspec
 import typer
 from aiohttp import web
 
-from outrigger.live import options, sources
+from outrigger.live import options, remote, sources
 from outrigger.live import web as server
 from outrigger.live.tracker import Tracker
 from outrigger.terminal import note
@@ -51,7 +51,7 @@ class Updates:
 
     def _look(self) -> bytes:
         told = self._source()
-        return msgspec.json.encode(self._tracker.update(told.nodes, time.monotonic(), told.problems))
+        return msgspec.json.encode(self._tracker.update(told.nodes, time.monotonic(), told.problems, told.refused))
 
     async def wait(self, after: bytes) -> bytes:
         """The latest one, which is another than `after`: who is slow misses some."""
@@ -114,6 +114,7 @@ def watch(
     ] = "127.0.0.1:0",
     interval: Annotated[float, typer.Option("--interval", min=0.1, max=60, help="Seconds between looks.")] = 1.0,
     addresses: options.From = None,
+    hosts: options.Hosts = None,
     token_file: options.TokenFile = None,
     feed: options.Feed = None,
     access_token_file: Annotated[
@@ -126,7 +127,7 @@ def watch(
     The page reads and changes nothing. Seen from another machine by an SSH tunnel, or with --listen.
     """
     address = server.parse_address(listen)
-    source = sources.of(addresses or [], token_file, feed)
+    source = sources.of(addresses or [], token_file, feed, remote.hosts(hosts or []))
     token = sources.read_token(access_token_file) or secrets.token_urlsafe(24)
     access = server.access_of(address, token, cookie="outrigger")
 
