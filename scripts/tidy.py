@@ -1,6 +1,7 @@
 """Runs clang-tidy on every source of a compilation database, in parallel, and remembers what was clean.
 
-A database of a unity build is several times faster: headers are read once for many sources.
+A database of a unity build is several times faster: headers are read once for many sources. What is built for several
+MPIs is looked at for one, and for the others those sources that ask which MPI it is.
 
 A file is looked at again when it, a header it includes, its command line or .clang-tidy has changed.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TIDY = "clang-tidy-16"
+ASKS_WHICH_MPI = "OUTRIGGER_ABI_"
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,36 @@ def read_database(build: Path) -> list[Source]:
         ours = not path.is_relative_to(build) or "Unity" in path.parts  # unity files hold sources of ours only
         if path.suffix in {".cpp", ".cxx", ".c"} and path.is_relative_to(ROOT) and ours:
             found.setdefault(path, Source(path, Path(entry["directory"]), tuple(shlex.split(entry["command"]))))
-    return [found[path] for path in sorted(found)]
+    return each_once([found[path] for path in sorted(found)])
+
+
+def in_unity(source: Source) -> tuple[Path, ...]:
+    """The sources in a unity file; none for others."""
+    if "Unity" not in source.path.parts:
+        return ()
+    return tuple(Path(name) for name in re.findall(r'^#include "(.+)"$', source.path.read_text(encoding="utf-8"), re.M))
+
+
+def each_once(sources: list[Source]) -> list[Source]:
+    """Of unity files with the same sources the first, and of the others' sources those that ask which MPI it is."""
+    seen: set[tuple[Path, ...]] = set()
+    kept = []
+    for source in sources:
+        within = in_unity(source)
+        if within not in seen:
+            kept.append(source)
+        else:
+            asking = [path for path in within if ASKS_WHICH_MPI in path.read_text(encoding="utf-8")]
+            kept += [alone(source, path) for path in asking]
+        if within:
+            seen.add(within)
+    return kept
+
+
+def alone(unity: Source, path: Path) -> Source:
+    """A source of a unity file, with that file's command line."""
+    arguments = tuple(str(path) if word == str(unity.path) else word for word in unity.arguments)
+    return Source(path, unity.directory, arguments)
 
 
 def dependencies(source: Source) -> list[Path]:
@@ -64,13 +96,18 @@ def fingerprint(source: Source) -> str:
     return digest.hexdigest()
 
 
-def tidy(source: Source, build: Path, cache: Path) -> str:
+def tidy(source: Source, cache: Path) -> str:
     """The findings in one source; empty when it is clean."""
     mark = cache / fingerprint(source)
     if mark.exists():
         return ""
+    compiler = next(index for index, word in enumerate(source.arguments) if "ccache" not in Path(word).name)
     result = subprocess.run(
-        [TIDY, "--quiet", "-p", str(build), str(source.path)], capture_output=True, text=True, check=False
+        [TIDY, "--quiet", str(source.path), "--", *source.arguments[compiler + 1 :]],
+        cwd=source.directory,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if result.returncode == 0:
         mark.touch()
@@ -90,7 +127,7 @@ def main() -> int:
     sources = read_database(build)
     failed = 0
     with ThreadPoolExecutor(options.jobs) as pool:
-        running = {pool.submit(tidy, source, build, cache): source for source in sources}
+        running = {pool.submit(tidy, source, cache): source for source in sources}
         for done, future in enumerate(as_completed(running), start=1):
             findings = future.result()
             name = running[future].path.relative_to(ROOT)

@@ -25,9 +25,9 @@ check() {
   quiet_step "$title" "$@" || failed+=("$title")
 }
 format_check() { c_sources | xargs -0 clang-format-16 --dry-run -Werror; }
-shell_check() { shellcheck -x -P SCRIPTDIR -s bash dev .ci/run scripts/lib.sh scripts/dev/*.sh && shellcheck packaging/slurm/*.sh; }
-# The tests are held to the compilers' warnings and the sanitizers; reading them here would double the time. The sources
-# are the same for every ABI.
+shell_check() { shellcheck -x -P SCRIPTDIR -s bash dev .ci/run scripts/*.sh scripts/dev/*.sh && shellcheck packaging/slurm/*.sh; }
+# The tests are held to the compilers' warnings and the sanitizers; reading them here would double the time. Two ABIs
+# have all ways that the sources know.
 configure_lint() { cmake --preset clang -S "$ROOT" -B "$ROOT/build/lint" -DOUTRIGGER_TESTS=OFF \
   "-DOUTRIGGER_MPIS=openmpi;mpich"; }
 
