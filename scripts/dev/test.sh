@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Build and run every test, and sum up.
 #
-# usage: ./dev test [--all | --quick] [PRESET]
+# usage: ./dev test [--all | --quick] [--sessions N] [PRESET]
 #
 #   --all     every test of the MPI programs under each MPI; else those that are not about an MPI's own ways, as of what
 #             happens when service processes die, run under one of them, which take turns from test to test
 #   --quick   something of everything, in less than three minutes: without the unit tests of tests/slow.txt and what
 #             tests/python marks slow, and of the MPI programs one of each kind under each MPI
+#   --sessions N
+#             run so many tests of the MPI programs beside each other, each with processes and shared memory of its own:
+#             many wait for most of their time (1; where more may not be, for want of namespaces, it is 1)
 #   PRESET    release (unless named): unit tests, the MPI programs, the command line, the installation, the layer check
 #             dev, asan, tsan, clang, fuzz (clang with sanitizers): the unit tests of that build; tsan without those of
 #             what has no threads
@@ -18,14 +21,20 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-all=false quick=false preset=release
-for argument in "$@"; do
-  case "$argument" in
+all=false quick=false sessions=1 preset=release
+while (($#)); do
+  case "$1" in
     --all) all=true ;;
     --quick) quick=true ;;
-    -*) die "test: unknown option '$argument'; see ./dev test --help" ;;
-    *) preset="$argument" ;;
+    --sessions)
+      [[ "${2:-}" =~ ^[1-9][0-9]*$ ]] || die "test: --sessions wants a number from 1 on, not '${2:-}'"
+      sessions="$2"
+      shift
+      ;;
+    -*) die "test: unknown option '$1'; see ./dev test --help" ;;
+    *) preset="$1" ;;
   esac
+  shift
 done
 is_preset "$preset" || die "test: there is no preset '$preset'. There are: $(presets | paste -sd' ')"
 
@@ -65,10 +74,17 @@ pytest_arguments=(-q --color=auto)
 python_tests=() mpi_tests=(--in-turn)
 if $all; then mpi_tests=(); fi
 if $quick; then
-  # The name may be followed by the values of its parameters.
-  ctest_arguments+=(--exclude-regex "^($(grep -v '^#' tests/slow.txt | paste -sd'|'))( |\$)")
+  GTEST_FILTER="-$(grep -v '^#' tests/slow.txt | paste -sd:)"
+  export GTEST_FILTER
   python_tests=(-m "not slow")
   mpi_tests=(-m quick)
+fi
+if ((sessions > 1)); then
+  if bash scripts/apart.sh true 2>/dev/null; then
+    mpi_tests+=(--dist loadgroup --tx "$sessions*popen//python=bash scripts/apart.sh $VENV/bin/python")
+  else
+    say "Tests of the MPI programs run one at a time: this machine lets nobody make namespaces."
+  fi
 fi
 # Engine and simulation have no threads.
 if [[ "$preset" == tsan ]]; then ctest_arguments+=(--label-exclude "^(engine|sim)\$"); fi

@@ -65,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Job.patience = config.getoption("--patience")
     config.addinivalue_line("markers", "one_machine: of no use with --cluster")
     config.addinivalue_line("markers", "any_mpi: tests what is alike under each MPI; see --in-turn")
+    config.addinivalue_line("markers", "xdist_group: run by the same one of several sessions, one after the other")
     # Shells start what runs in their background with SIGINT ignored, and what is ignored stays so in all that they
     # start: under such a launcher Open MPI leaves segments on other hosts.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -99,7 +100,24 @@ QUICK = {
 """What ./dev test --quick runs under each MPI: one of each kind, the first whose id has the text."""
 
 
+OF_THE_MACHINE = {
+    "test_bad_networks.py",
+    "test_cluster_failures.py",
+    "test_jobs.py",
+    "test_live.py",
+    "test_mixed.py",
+    "test_nodes.py",
+    "test_restart_nodes.py",
+    "test_slurm.py",
+}
+"""Where tests have clusters of hosts, or look for all jobs on the machine: no two of them run at a time."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name in OF_THE_MACHINE:
+            item.add_marker(pytest.mark.xdist_group("machine"))
     mark_quick(items)
     if config.getoption("--in-turn"):
         left_out = those_of_other_turns(items)

@@ -95,13 +95,19 @@ def test_user_namespaces_of_ranks(offload: Mpi) -> None:
     assert result.out.count("60 operations, seed 1: all right") == 2, result.out
 
 
-def listening_ports(process: Process) -> Iterator[tuple[str, int]]:
-    """TCP addresses at which it listens."""
+def sockets(process: Process) -> set[str]:
+    """Their numbers, as /proc/net has them."""
     inodes = set()
     for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
         with suppress(OSError):
             if found := re.fullmatch(r"socket:\[(\d+)\]", os.readlink(descriptor)):
                 inodes.add(found[1])
+    return inodes
+
+
+def listening_ports(process: Process) -> Iterator[tuple[str, int]]:
+    """TCP addresses at which it listens."""
+    inodes = sockets(process)
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
         if fields[3] == "0A" and fields[9] in inodes:
@@ -109,9 +115,11 @@ def listening_ports(process: Process) -> Iterator[tuple[str, int]]:
             yield socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)
 
 
-def abstract_names() -> set[str]:
-    words = (line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines())
-    return {word[1:] for word in words if word.startswith("@outrigger-")}
+def abstract_names(processes: list[Process]) -> set[str]:
+    inodes = set().union(*map(sockets, processes))
+    lines = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
+    names = {words[7] for words in lines if len(words) > 7 and words[6] in inodes}
+    return {name[1:] for name in names if name.startswith("@outrigger-")}
 
 
 def throw(kind: int, family: int, address: tuple[str, int] | str, garbage: bytes) -> None:
@@ -127,7 +135,7 @@ def test_garbage_at_everything_that_listens(offload: Mpi) -> None:
     job = offload.start(2, ["steady", "operations", "3"])
     job.wait_for("steady: ready")
     ports = [port for process in offload.daemons("serve") for port in listening_ports(process)]
-    names = abstract_names()
+    names = abstract_names(offload.daemons())
     assert ports and names
     for garbage in (b"", b"\0" * 64, b"GET / HTTP/1.0\r\n\r\n", os.urandom(3000), b"\xff" * 70_000):
         for port in ports:

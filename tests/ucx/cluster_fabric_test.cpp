@@ -145,7 +145,7 @@ constexpr std::array<std::uint32_t, 4> kOwners{3, 1, 0, 1};
 TEST_P(ClusterFabrics, ManyOperandsInBatchesAndInTheirOrder) {
   constexpr Reduction kSum{ReduceOperation::sum, ElementType::float32};
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
-    std::vector<std::byte>& all = memory(rank).range(kPrivateRegion);
+    const std::span<std::byte> all = memory(rank).range(kPrivateRegion);
     for (std::size_t i = 0; i + sizeof(float) <= all.size(); i += sizeof(float)) {
       const float value = static_cast<float>(i * 31 % 1009) * (0.37F + static_cast<float>(rank));
       std::memcpy(&all[i], &value, sizeof(value));

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,13 +23,29 @@
 
 namespace outrigger::testing {
 
+// Zeroes as the kernel gives them: what of it no test touches costs nothing.
+class ZeroedMemory {
+ public:
+  explicit ZeroedMemory(std::size_t bytes)
+      : memory_(static_cast<std::byte*>(std::calloc(bytes, 1))), bytes_(memory_.get(), bytes) {}
+
+  [[nodiscard]] std::span<std::byte>& bytes() { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  std::span<std::byte> bytes_;
+};
+
 // A rank's memory: one mapped and one private range, both from kBase on.
 class FakeMemory final : public fabric::NodeMemory {
  public:
   static constexpr std::uint64_t kBase = 0x10000;
   static constexpr RegionId kMapped{2};
 
-  explicit FakeMemory(std::size_t bytes) : mapped_(std::make_shared<std::vector<std::byte>>(bytes)), private_(bytes) {}
+  explicit FakeMemory(std::size_t bytes) : mapped_(std::make_shared<ZeroedMemory>(bytes)), private_(bytes) {}
 
   View view(const MemoryRef& memory, std::uint64_t bytes) override {
     if (lost_) return View{fabric::MoveStatus::owner_lost, nullptr, nullptr};
@@ -45,7 +62,9 @@ class FakeMemory final : public fabric::NodeMemory {
     return copy(to, from.size(), [&](std::byte* place) { std::memcpy(place, from.data(), from.size()); });
   }
 
-  [[nodiscard]] std::vector<std::byte>& range(RegionId region) { return region == kMapped ? *mapped_ : private_; }
+  [[nodiscard]] std::span<std::byte>& range(RegionId region) {
+    return region == kMapped ? mapped_->bytes() : private_.bytes();
+  }
   // Somebody outside keeps the mapped range.
   [[nodiscard]] bool held() const { return mapped_.use_count() > 1; }
   void lose() { lost_ = true; }
@@ -54,7 +73,7 @@ class FakeMemory final : public fabric::NodeMemory {
 
  private:
   std::byte* find(const MemoryRef& memory, std::uint64_t bytes) {
-    auto& all = range(memory.region);
+    const std::span<std::byte> all = range(memory.region);
     const std::uint64_t offset = memory.address - kBase;
     return offset > all.size() || bytes > all.size() - offset ? nullptr : all.data() + offset;
   }
@@ -67,8 +86,8 @@ class FakeMemory final : public fabric::NodeMemory {
     return fabric::MoveStatus::ok;
   }
 
-  std::shared_ptr<std::vector<std::byte>> mapped_;
-  std::vector<std::byte> private_;
+  std::shared_ptr<ZeroedMemory> mapped_;
+  ZeroedMemory private_;
   std::vector<std::uint64_t> reads_;
   bool lost_ = false;
 };
@@ -108,7 +127,7 @@ inline std::byte pattern(std::uint64_t i, std::uint64_t seed) {
   return static_cast<std::byte>((i + seed) * 0x9E3779B97F4A7C15ULL >> 56);
 }
 
-inline void fill(std::vector<std::byte>& bytes, std::uint64_t seed) {
+inline void fill(std::span<std::byte> bytes, std::uint64_t seed) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(i, seed);
 }
 
