@@ -10,8 +10,10 @@ constexpr std::array kBaselines{
     Baseline{Collective::ialltoall, "linear", alltoall_linear, false},
     Baseline{Collective::ialltoall, "pairwise", alltoall_pairwise, false},
     Baseline{Collective::ialltoall, "bruck", alltoall_bruck, false},
+    Baseline{Collective::iallgather, "linear", allgather_linear, false},
     Baseline{Collective::iallgather, "ring", allgather_ring, false},
     Baseline{Collective::iallgather, "recursive_doubling", allgather_recursive_doubling, true},
+    Baseline{Collective::ibcast, "linear", bcast_linear, false},
     Baseline{Collective::ibcast, "binomial", bcast_binomial, false},
     Baseline{Collective::ibcast, "scatter_allgather", bcast_scatter_allgather, false},
     Baseline{Collective::iallreduce, "recursive_doubling", allreduce_recursive_doubling, false},
@@ -27,7 +29,7 @@ constexpr std::uint64_t kShortBcast_bytes = 12288;
 constexpr std::uint64_t kShortAllreduce_bytes = 2048;
 constexpr std::uint32_t kFewRanks = 8;
 
-std::string_view default_name(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
+std::string_view name_in_mpich(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
   switch (collective) {
     case Collective::ialltoall:
       if (bytes <= kShortAlltoall_bytes && ranks >= kFewRanks) return "bruck";
@@ -36,6 +38,18 @@ std::string_view default_name(Collective collective, std::uint32_t ranks, std::u
       return std::has_single_bit(ranks) && bytes * ranks < kLongAllgather_bytes ? "recursive_doubling" : "ring";
     case Collective::ibcast: return bytes < kShortBcast_bytes || ranks < kFewRanks ? "binomial" : "scatter_allgather";
     case Collective::iallreduce: return bytes <= kShortAllreduce_bytes ? "recursive_doubling" : "rabenseifner";
+    default: return "";
+  }
+}
+
+constexpr std::uint32_t kFewRanksOfOpenMpi = 4;  // that a broadcast reaches by messages of the root alone
+
+std::string_view name_in_openmpi(Collective collective, std::uint32_t ranks) {
+  switch (collective) {
+    case Collective::ialltoall:
+    case Collective::iallgather: return "linear";
+    case Collective::ibcast: return ranks <= kFewRanksOfOpenMpi ? "linear" : "binomial";
+    case Collective::iallreduce: return ranks <= kFewRanksOfOpenMpi ? "recursive_doubling" : "rabenseifner";
     default: return "";
   }
 }
@@ -53,8 +67,11 @@ const Baseline* baseline_named(Collective collective, std::string_view name) {
   return nullptr;
 }
 
-const Baseline* default_baseline(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
-  return baseline_named(collective, default_name(collective, ranks, bytes));
+const Baseline* default_baseline(model::MpiFamily family, Collective collective, std::uint32_t ranks,
+                                 std::uint64_t bytes) {
+  const bool openmpi = family == model::MpiFamily::openmpi;
+  return baseline_named(collective,
+                        openmpi ? name_in_openmpi(collective, ranks) : name_in_mpich(collective, ranks, bytes));
 }
 
 }  // namespace outrigger::sim::baselines

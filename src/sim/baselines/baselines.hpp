@@ -21,8 +21,10 @@ using AlgorithmFunction = Task (*)(Host& host, std::uint64_t bytes, std::uint32_
 Task alltoall_linear(Host& host, std::uint64_t bytes, std::uint32_t root);
 Task alltoall_pairwise(Host& host, std::uint64_t bytes, std::uint32_t root);
 Task alltoall_bruck(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task allgather_linear(Host& host, std::uint64_t bytes, std::uint32_t root);
 Task allgather_ring(Host& host, std::uint64_t bytes, std::uint32_t root);
 Task allgather_recursive_doubling(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task bcast_linear(Host& host, std::uint64_t bytes, std::uint32_t root);
 Task bcast_binomial(Host& host, std::uint64_t bytes, std::uint32_t root);
 Task bcast_scatter_allgather(Host& host, std::uint64_t bytes, std::uint32_t root);
 Task allreduce_recursive_doubling(Host& host, std::uint64_t bytes, std::uint32_t root);
@@ -39,8 +41,10 @@ struct Baseline {
 // The one of that name; null: the collective has none of it.
 [[nodiscard]] const Baseline* baseline_named(Collective collective, std::string_view name);
 
-// What MPICH 4 takes by its defaults, for so many ranks and bytes; null: none is modelled. Its thresholds are the
-// MPIR_CVAR_..._MSG_SIZE settings of src/mpi/coll. Those of other MPIs are near to them.
-[[nodiscard]] const Baseline* default_baseline(Collective collective, std::uint32_t ranks, std::uint64_t bytes);
+// What an MPI takes by its defaults, for so many ranks and bytes; null: none is modelled. MPICH 4 by the
+// MPIR_CVAR_..._MSG_SIZE settings of src/mpi/coll; Open MPI 4.1 as ompi/mca/coll/libnbc/nbc_i*.c decide for what does
+// not block, but for the chain that it takes for long broadcasts of more than four ranks: the tree stands for it.
+[[nodiscard]] const Baseline* default_baseline(model::MpiFamily family, Collective collective, std::uint32_t ranks,
+                                               std::uint64_t bytes);
 
 }  // namespace outrigger::sim::baselines

@@ -55,13 +55,16 @@ Host::Host(Hosts& hosts, std::uint32_t rank, Core* thread_core)
       machine_(hosts.machine_),
       rank_(rank),
       thread_core_(thread_core),
-      copy_(machine_.time, machine_.network),
+      processor_(thread_core == nullptr ? machine_.processors.of_ranks(machine_.places.node_of(rank))
+                                        : machine_.processors.of_services(machine_.places.node_of(rank))),
+      burst_(processor_),
+      copy_(machine_.network, processor_),
       tasks_(scheduler_) {}
 
 void Host::send(std::uint32_t to, std::uint64_t bytes, std::uint32_t tag, engine::Countdown& done) {
   ++hosts_.messages_;
   hosts_.message_bytes_ += bytes;
-  clock_ns_ += costs().message_ns;
+  burst_.spend(costs().message_ns);
   hosts_.make_message().send(*this, hosts_.host(to), bytes, tag, done);
 }
 
@@ -91,11 +94,11 @@ void Host::arrived(Message& message) {
 }
 
 void Host::copy(std::uint64_t bytes) {
-  clock_ns_ += model::bytes_ns(bytes, machine_.cluster.host.copy_bytes_per_s);
+  burst_.spend(model::bytes_ns(bytes, machine_.cluster.host.copy_bytes_per_s));
 }
 
 void Host::reduce(std::uint64_t bytes) {
-  clock_ns_ += model::bytes_ns(bytes, machine_.cluster.host.reduce_bytes_per_s);
+  burst_.spend(model::bytes_ns(bytes, machine_.cluster.host.reduce_bytes_per_s));
 }
 
 void Host::post(engine::Task (*algorithm)(Host&, std::uint64_t, std::uint32_t), std::uint64_t bytes, std::uint32_t root,
@@ -103,19 +106,20 @@ void Host::post(engine::Task (*algorithm)(Host&, std::uint64_t, std::uint32_t), 
   running_ = true;
   in_mpi_ = true;
   if (thread_core_ != nullptr) {  // the thread takes it from there
-    machine_.time.after(costs().post_ns, std::move(posted));
+    machine_.processors.of_ranks(machine_.places.node_of(rank_)).run(costs().post_ns, std::move(posted));
     return take(costs().message_ns, [this, algorithm, bytes, root] { tasks_.spawn(algorithm(*this, bytes, root)); });
   }
   take(costs().post_ns, [this, algorithm, bytes, root, posted = std::move(posted)] {
     tasks_.spawn(algorithm(*this, bytes, root));
     scheduler_.run();
-    at_clock(posted);
+    burst_.then(posted);
   });
 }
 
 void Host::be_in_mpi(bool inside) {
   in_mpi_ = inside;
   wake();
+  look_whether_it_spins();
 }
 
 void Host::take(std::uint64_t cost_ns, std::function<void()> what) {
@@ -131,23 +135,25 @@ void Host::add_chore(Message& message, Part part, std::uint64_t bytes) {
 void Host::wake() {
   if (busy_ || !active() || (inbox_.empty() && chores_.empty())) return;
   busy_ = true;
+  look_whether_it_spins();
   Core& core = thread_core_ == nullptr ? own_core_ : *thread_core_;
   machine_.time.after(0, [this, &core] { core.acquire([this] { turn(); }); });
 }
 
 // One thing that has come, or a piece of what there is to carry.
 void Host::turn() {
-  clock_ns_ = machine_.time.now_ns();
-  if (inbox_.empty()) return chores_.empty() ? end_turn() : do_chore();
+  const std::uint64_t switch_ns = processor_.switch_to(this);
+  if (inbox_.empty()) return chores_.empty() ? end_turn() : do_chore(switch_ns);
+  burst_.begin();
   const Event event = std::move(inbox_.front());
   inbox_.pop_front();
-  clock_ns_ += event.cost_ns + (thread_core_ == nullptr ? 0 : costs().thread_switch_ns);
+  burst_.spend(switch_ns + event.cost_ns + (thread_core_ == nullptr ? 0 : costs().thread_switch_ns));
   event.what();
   scheduler_.run();
-  at_clock([this] { end_turn(); });
+  burst_.then([this] { end_turn(); });
 }
 
-void Host::do_chore() {
+void Host::do_chore(std::uint64_t switch_ns) {
   Chore chore = chores_.front();
   chores_.pop_front();
   const std::uint64_t bytes = std::min(chore.bytes, machine_.cluster.network.chunk_bytes);
@@ -155,16 +161,17 @@ void Host::do_chore() {
   if (chore.bytes != 0) chores_.push_front(chore);
   const model::HostModel& host = machine_.cluster.host;
   const auto done = [this, chore, bytes] {
-    clock_ns_ = machine_.time.now_ns();
+    burst_.begin();
     chore.message->carried(chore.part == Part::socket_out, bytes);
     scheduler_.run();
-    at_clock([this] { end_turn(); });
+    burst_.then([this] { end_turn(); });
   };
   if (chore.part == Part::copy) {
     const std::uint32_t node = machine_.places.node_of(rank_);
-    return copy_.begin(machine_.topology.copy(node), bytes, model::bytes_ns(bytes, host.copy_bytes_per_s), done);
+    const std::uint64_t core_ns = switch_ns + model::bytes_ns(bytes, host.copy_bytes_per_s);
+    return copy_.begin(machine_.topology.copy(node), bytes, core_ns, done);
   }
-  machine_.time.after(model::bytes_ns(bytes, host.socket_bytes_per_s), done);
+  processor_.run(switch_ns + model::bytes_ns(bytes, host.socket_bytes_per_s), done);
 }
 
 void Host::end_turn() {
@@ -175,6 +182,15 @@ void Host::end_turn() {
     if (when_done_) when_done_();
   }
   wake();
+  look_whether_it_spins();
+}
+
+void Host::look_whether_it_spins() {
+  const bool would = machine_.cluster.host.waiting == model::Waiting::spins && thread_core_ == nullptr;
+  const bool spins = would && in_mpi_ && !busy_;
+  if (spins == spins_) return;
+  spins_ = spins;
+  processor_.spin(spins);
 }
 
 }  // namespace outrigger::sim::baselines

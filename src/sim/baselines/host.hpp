@@ -122,18 +122,21 @@ class Host {
   void wake();
   void turn();
   void end_turn();
-  void do_chore();
+  void do_chore(std::uint64_t switch_ns);
   [[nodiscard]] bool active() const { return in_mpi_ || thread_core_ != nullptr; }
   void matched(Message& message, engine::Countdown& done);
   void arrived(Message& message);
   [[nodiscard]] const model::MpiModel& costs() const { return machine_.cluster.mpi; }
-  void at_clock(std::function<void()> what) { machine_.time.at(clock_ns_, std::move(what)); }
+  // Whether it waits in MPI with nothing to do, and keeps a shared core busy with that.
+  void look_whether_it_spins();
 
   Hosts& hosts_;
   model::Machine& machine_;
   std::uint32_t rank_;
   Core own_core_;
   Core* thread_core_;  // null: there are no progress threads
+  model::Processor& processor_;
+  model::CpuBurst burst_;
   model::CoreCopy copy_;
   engine::Scheduler scheduler_;
   engine::TaskList tasks_;
@@ -141,10 +144,10 @@ class Host {
   std::deque<Chore> chores_;
   std::unordered_map<std::uint64_t, Box> boxes_;  // by key; none is empty
   std::function<void()> when_done_;
-  std::uint64_t clock_ns_ = 0;
   bool in_mpi_ = false;
   bool busy_ = false;
   bool running_ = false;  // a collective has been posted and has not ended
+  bool spins_ = false;
 };
 
 }  // namespace outrigger::sim::baselines

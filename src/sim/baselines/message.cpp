@@ -42,7 +42,7 @@ void Message::send(Host& source, Host& target, std::uint64_t bytes, std::uint32_
   if (within_node()) {
     signal(source, target, &Message::seen_by_target);
   } else {
-    source.at_clock([this] { hosts_.machine_.network.send(way(), bytes_, *this); });
+    source.burst_.then([this] { hosts_.machine_.network.send(way(), bytes_, *this); });
   }
   source_done();
 }
@@ -55,8 +55,10 @@ void Message::signal(Host& from, Host& to, void (Message::*seen)()) {
         machine.topology.route(machine.place_of_rank(from.rank()), machine.place_of_rank(to.rank()));
     way_ns = machine.network.control_ns(route, kSignalBytes);
   }
-  machine.time.at(from.clock_ns_ + way_ns,
-                  [this, &to, seen] { to.take(to.costs().message_ns, [this, seen] { (this->*seen)(); }); });
+  from.burst_.then([this, &machine, &to, seen, way_ns] {
+    machine.time.after(way_ns,
+                       [this, &to, seen] { to.take(to.costs().message_ns, [this, seen] { (this->*seen)(); }); });
+  });
 }
 
 void Message::seen_by_target() {
@@ -75,7 +77,9 @@ void Message::matched(engine::Countdown& done) {
   const model::Route ask =
       machine.topology.route(machine.place_of_rank(target_->rank()), machine.place_of_rank(source_->rank()));
   const std::uint64_t asked_ns = machine.network.control_ns(ask, kSignalBytes);
-  machine.time.at(target_->clock_ns_ + asked_ns, [this] { hosts_.machine_.network.send(way(), bytes_, *this); });
+  target_->burst_.then([this, &machine, asked_ns] {
+    machine.time.after(asked_ns, [this] { hosts_.machine_.network.send(way(), bytes_, *this); });
+  });
 }
 
 // Where processors carry the bytes.

@@ -33,15 +33,29 @@ enum class ServiceReach : std::uint8_t {
   staged,  // through memory beside the service process, chunk by chunk
 };
 
+// What ranks do in MPI calls while they wait, which counts where they share cores.
+enum class Waiting : std::uint8_t {
+  unknown,  // nothing is said: each has a core
+  yields,   // whoever computes has the core
+  spins,    // they have their part of it
+};
+
+// Whose thresholds natives go by.
+enum class MpiFamily : std::uint8_t { mpich, openmpi };
+
 struct HostModel {
   std::uint32_t cores = 1;        // a node's, for ranks
   double memory_bytes_per_s = 0;  // a node's, read and written together
   double copy_bytes_per_s = 0;    // one core's copy
   double reduce_bytes_per_s = 0;  // one core's reduction of two vectors, bytes of the result
   double socket_bytes_per_s = 0;  // one core's, at either end; only of WireKind::processor
+  std::uint32_t processors = 0;   // nodes are parts of one machine of so many cores; 0: of one each
+  Waiting waiting = Waiting::unknown;
+  std::uint64_t switch_ns = 0;  // for a process to take a core that others share
 };
 
 struct MpiModel {
+  MpiFamily family = MpiFamily::mpich;
   std::uint64_t post_ns = 0;           // until a nonblocking collective has been posted
   std::uint64_t message_ns = 0;        // a core's time for each message that it sends or receives
   std::uint64_t eager_bytes = 0;       // up to which a message is sent before it is asked for
@@ -75,6 +89,7 @@ struct ServiceModel {
   ServiceReach reach = ServiceReach::direct;
   std::uint32_t per_node = 1;
   bool own_core = true;          // false: ranks compute on its core, and lose what it takes
+  std::uint32_t processors = 0;  // own cores that service processes of all nodes share; 0: one each
   bool ranks_copy = false;       // ranks that wait copy within the node themselves
   std::uint64_t notice_ns = 0;   // from a rank to its service process, and back
   std::uint64_t event_ns = 0;    // for each post, message and end of a move that it takes in hand

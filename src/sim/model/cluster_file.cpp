@@ -50,8 +50,9 @@ class Problems {
 // One table of the file. Each key is asked for once; what nobody has asked for is not allowed.
 class Table {
  public:
-  Table(const toml::table& table, std::string prefix, Problems& problems)
-      : table_(table), prefix_(std::move(prefix)), problems_(problems) {}
+  // `confidence`: between what its values are known to be; null: nothing is said.
+  Table(const toml::table& table, std::string prefix, Problems& problems, const toml::table* confidence = nullptr)
+      : table_(table), prefix_(std::move(prefix)), problems_(problems), confidence_(confidence) {}
 
   void time_ns(const char* key, std::uint64_t& value) { quantity(key, value, parse_time_ns, Presence::needed); }
   void size_bytes(const char* key, std::uint64_t& value) { quantity(key, value, parse_bytes, Presence::needed); }
@@ -61,8 +62,8 @@ class Table {
   void optional_time_ns(const char* key, std::uint64_t& value) {
     quantity(key, value, parse_time_ns, Presence::optional);
   }
-  void count(const char* key, std::uint32_t& value, std::uint32_t most) {
-    const toml::node* node = find(key, Presence::needed);
+  void count(const char* key, std::uint32_t& value, std::uint32_t most, bool needed = true) {
+    const toml::node* node = find(key, needed ? Presence::needed : Presence::optional);
     if (node == nullptr) return;
     const std::optional<std::int64_t> number = node->value_exact<std::int64_t>();
     if (!number || *number < 1 || *number > most) return problem(key, fmt::format("a whole number from 1 to {}", most));
@@ -88,8 +89,9 @@ class Table {
     if (const std::optional<std::string> read = string(key, Presence::needed)) value = *read;
   }
   template <class Enum, std::size_t kCount>
-  void choice(const char* key, Enum& value, const std::array<std::pair<std::string_view, Enum>, kCount>& choices) {
-    const std::optional<std::string> read = string(key, Presence::needed);
+  void choice(const char* key, Enum& value, const std::array<std::pair<std::string_view, Enum>, kCount>& choices,
+              bool needed = true) {
+    const std::optional<std::string> read = string(key, needed ? Presence::needed : Presence::optional);
     if (!read) return;
     std::string allowed;
     for (const auto& [name, choice] : choices) {
@@ -121,6 +123,12 @@ class Table {
       problems_.add(node.source().begin.line,
                     fmt::format("{}{}: there is no such key here; allowed are {}", prefix_, key.str(), allowed));
     }
+    if (confidence_ == nullptr) return;
+    for (const auto& [key, node] : *confidence_) {
+      if (std::find(bounded_.begin(), bounded_.end(), key.str()) != bounded_.end()) continue;
+      problems_.add(node.source().begin.line,
+                    fmt::format("confidence.{}{}: the file has no quantity of that name", prefix_, key.str()));
+    }
   }
 
  private:
@@ -150,13 +158,37 @@ class Table {
       return false;
     }
     value = parsed.value();
+    check_bounds(key, value, parse);
     return true;
+  }
+  // confidence.TABLE.KEY = ["4 us", "6 us"]: around the value.
+  template <class Value, class Parse>
+  void check_bounds(const char* key, const Value& value, Parse parse) {
+    const toml::node* node = confidence_ == nullptr ? nullptr : confidence_->get(key);
+    if (node == nullptr) return;
+    bounded_.emplace_back(key);
+    const auto wrong = [&](std::string_view text) {
+      problems_.add(node->source().begin.line, fmt::format("confidence.{}{}: {}", prefix_, key, text));
+    };
+    std::vector<Value> bounds;
+    const toml::array* pair = node->as_array();
+    for (std::size_t i = 0; pair != nullptr && i < pair->size(); ++i) {
+      const std::optional<std::string> text = (*pair)[i].value_exact<std::string>();
+      if (!text) break;
+      const Result<Value> bound = parse(*text);
+      if (!bound) return wrong(bound.error());
+      bounds.push_back(bound.value());
+    }
+    if (pair == nullptr || pair->size() != 2 || bounds.size() != 2) return wrong("two texts: [\"from\", \"to\"]");
+    if (bounds[0] > value || value > bounds[1]) wrong("the value is not between them");
   }
 
   const toml::table& table_;
   std::string prefix_;
   Problems& problems_;
+  const toml::table* confidence_;
   std::vector<std::string_view> asked_;
+  std::vector<std::string_view> bounded_;  // those that confidence_ has
 };
 
 constexpr std::uint32_t kMostNodes = 1U << 16U;
@@ -167,9 +199,20 @@ void read_host(Table& table, HostModel& host) {
   table.rate("memory", host.memory_bytes_per_s);
   table.rate("copy", host.copy_bytes_per_s);
   table.rate("reduce", host.reduce_bytes_per_s);
+  using WaitingName = std::pair<std::string_view, Waiting>;
+  table.count("processors", host.processors, kMostCores, false);
+  table.choice("waiting", host.waiting,
+               std::array{WaitingName{"yield", Waiting::yields}, WaitingName{"spin", Waiting::spins}}, false);
+  table.optional_time_ns("switch", host.switch_ns);
+  if (host.processors % host.cores != 0) {
+    table.problem("processors", fmt::format("nodes have {} cores each of it; write a multiple", host.cores));
+  }
 }
 
 void read_mpi(Table& table, MpiModel& mpi) {
+  using FamilyName = std::pair<std::string_view, MpiFamily>;
+  table.choice("family", mpi.family,
+               std::array{FamilyName{"mpich", MpiFamily::mpich}, FamilyName{"openmpi", MpiFamily::openmpi}}, false);
   table.time_ns("post", mpi.post_ns);
   table.time_ns("message", mpi.message_ns);
   table.size_bytes("eager", mpi.eager_bytes);
@@ -231,6 +274,7 @@ void read_service(Table& table, ServiceModel& service) {
   } else {
     table.flag("own_core", service.own_core);
     table.flag("ranks_copy", service.ranks_copy);
+    if (service.own_core) table.count("processors", service.processors, kMostCores, false);
   }
 }
 
@@ -245,16 +289,36 @@ void check_together(const Cluster& cluster, Table& root) {
   if (service.placement == Placement::dpu && cluster.network.wire == WireKind::processor) {
     root.problem("service", "on a DPU service processes reach ranks by memory; network.wire has to be \"memory\"");
   }
+  if (service.placement == Placement::host_core && service.reach == ServiceReach::staged) {
+    root.problem("service",
+                 "reach \"staged\" is through a DPU's memory; with placement \"host_core\" write reach = \"direct\"");
+  }
   if (service.placement == Placement::dpu && !cluster.pcie.present) {
     root.problem("service", "a DPU is behind PCIe; add a table [pcie]");
   }
 }
 
+// The part of [confidence] that is of one table; null: there is none.
+const toml::table* confidence_of(const toml::table& file, const char* key) {
+  const toml::table* all = file["confidence"].as_table();
+  return all == nullptr ? nullptr : (*all)[key].as_table();
+}
+
+// Each of its own names a table.
+void read_confidence(Table& table, Problems& problems, const toml::table& file) {
+  for (const char* key : {"host", "mpi", "pcie", "network", "service", "noise"}) {
+    if (table.table(key, false) != nullptr && file[key].as_table() == nullptr) {
+      problems.add(1, fmt::format("confidence.{}: the file has no table [{}]", key, key));
+    }
+  }
+}
+
 template <class Read>
-void in_table(Table& root, const char* key, bool needed, Problems& problems, Read read) {
+void in_table(Table& root, const char* key, bool needed, Problems& problems, Read read,
+              const toml::table* confidence = nullptr) {
   const toml::table* found = root.table(key, needed);
   if (found == nullptr) return;
-  Table table(*found, fmt::format("{}.", key), problems);
+  Table table(*found, fmt::format("{}.", key), problems, confidence);
   read(table);
   table.finish();
 }
@@ -283,12 +347,16 @@ Result<Cluster> parse_cluster(const std::string& text, const std::string& file_n
   Cluster cluster;
   root.text("name", cluster.name);
   root.count("nodes", cluster.nodes, kMostNodes);
-  in_table(root, "host", true, problems, [&](Table& table) { read_host(table, cluster.host); });
-  in_table(root, "mpi", true, problems, [&](Table& table) { read_mpi(table, cluster.mpi); });
-  in_table(root, "pcie", false, problems, [&](Table& table) { read_pcie(table, cluster.pcie); });
-  in_table(root, "network", true, problems, [&](Table& table) { read_network(table, cluster.network, cluster.host); });
-  in_table(root, "service", true, problems, [&](Table& table) { read_service(table, cluster.service); });
-  in_table(root, "noise", false, problems, [&](Table& table) { read_noise(table, cluster.noise); });
+  const auto in = [&](const char* key, bool needed, auto read) {
+    in_table(root, key, needed, problems, read, confidence_of(parsed, key));
+  };
+  in("host", true, [&](Table& table) { read_host(table, cluster.host); });
+  in("mpi", true, [&](Table& table) { read_mpi(table, cluster.mpi); });
+  in("pcie", false, [&](Table& table) { read_pcie(table, cluster.pcie); });
+  in("network", true, [&](Table& table) { read_network(table, cluster.network, cluster.host); });
+  in("service", true, [&](Table& table) { read_service(table, cluster.service); });
+  in("noise", false, [&](Table& table) { read_noise(table, cluster.noise); });
+  in_table(root, "confidence", false, problems, [&](Table& table) { read_confidence(table, problems, parsed); });
   root.finish();
   if (problems.text().empty()) check_together(cluster, root);
   if (!problems.text().empty()) return Error{problems.text()};

@@ -1,5 +1,5 @@
 // A core that copies, or reduces: it is busy until it has been through the bytes at its own rate and its node's memory
-// has let them through, whichever is later. Cores of a node share the memory.
+// has let them through, whichever is later. Cores of a node share the memory, and processes may share the core.
 #pragma once
 
 #include <cmath>
@@ -7,8 +7,8 @@
 #include <functional>
 #include <utility>
 
-#include "fabric/sim/virtual_time.hpp"
 #include "sim/model/network.hpp"
+#include "sim/model/processor.hpp"
 
 namespace outrigger::sim::model {
 
@@ -19,22 +19,29 @@ namespace outrigger::sim::model {
 
 class CoreCopy final : public Receiver {
  public:
-  CoreCopy(fabric::sim::VirtualTime& time, Network& network) : time_(time), network_(network) {}
+  CoreCopy(Network& network, Processor& processor) : network_(network), processor_(processor) {}
 
   // One at a time. `done` is called when the core is free again.
   void begin(const Route& route, std::uint64_t bytes, std::uint64_t core_ns, std::function<void()> done) {
-    core_end_ns_ = time_.now_ns() + core_ns;
     done_ = std::move(done);
+    ends_left_ = 2;
+    processor_.run(core_ns, [this] { end_of_one(); });
     network_.send(route, bytes, *this);
   }
   void chunk_arrived(std::uint64_t /*bytes*/, bool last) override {
-    if (last) time_.at(core_end_ns_, std::exchange(done_, nullptr));
+    if (last) end_of_one();
   }
 
  private:
-  fabric::sim::VirtualTime& time_;
+  void end_of_one() {
+    if (--ends_left_ != 0) return;
+    const std::function<void()> done = std::exchange(done_, nullptr);
+    done();
+  }
+
   Network& network_;
-  std::uint64_t core_end_ns_ = 0;
+  Processor& processor_;
+  std::uint32_t ends_left_ = 0;
   std::function<void()> done_;
 };
 

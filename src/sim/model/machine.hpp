@@ -7,6 +7,7 @@
 #include "fabric/sim/virtual_time.hpp"
 #include "sim/model/cluster.hpp"
 #include "sim/model/network.hpp"
+#include "sim/model/processors.hpp"
 #include "sim/model/topology.hpp"
 #include "sim/regular_job.hpp"
 
@@ -18,6 +19,7 @@ struct Machine {
         places(shape),
         network(time, cluster_model.network.chunk_bytes),
         topology(cluster, shape.nodes, network),
+        processors(time, cluster_model, shape),
         service_busy_ns(shape.nodes) {}
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
@@ -33,6 +35,7 @@ struct Machine {
   fabric::sim::VirtualTime time;
   Network network;
   Topology topology;
+  Processors processors;
   std::vector<std::uint64_t> service_busy_ns;  // by node: what its service processes' cores have worked
 };
 

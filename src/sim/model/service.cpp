@@ -127,7 +127,7 @@ void Service::Transfer::chunk_arrived(std::uint64_t bytes, bool /*last*/) {
   if (!is_staged()) return placed(bytes);
   mover_.take(mover_.costs_.move_ns, [this, bytes] {
     const Route way = machine().topology.route(mover_.place_, target_);
-    mover_.at_clock([this, way, bytes] { machine().network.send(way, bytes, second_leg_); });
+    mover_.burst_.then([this, way, bytes] { machine().network.send(way, bytes, second_leg_); });
   });
 }
 
@@ -174,7 +174,9 @@ Service::Service(Machine& machine, ServiceWorld& world, const engine::EngineConf
       costs_(machine.cluster.service),
       self_(config.self),
       place_(machine.place_of_service(config.self.value())),
-      copy_(machine.time, machine.network),
+      processor_(machine.processors.of_services(place_.node)),
+      burst_(processor_),
+      copy_(machine.network, processor_),
       engine_(std::make_unique<engine::Engine>(config, *this)) {}
 
 Service::~Service() {
@@ -193,17 +195,18 @@ void Service::wake() {
 }
 
 void Service::turn() {
-  const std::uint64_t begun_ns = clock_ns_ = machine_.time.now_ns();
+  burst_.begin();
+  burst_.spend(processor_.switch_to(this));
   for (std::size_t taken = 0; taken < kEventsATurn && !inbox_.empty(); ++taken) {
     const Event event = std::move(inbox_.front());
     inbox_.pop_front();
-    clock_ns_ += event.cost_ns;
+    burst_.spend(event.cost_ns);
     event.what();
   }
   engine_->run();
   say_everything();
-  machine_.service_busy_ns[place_.node] += clock_ns_ - begun_ns;
-  at_clock([this] { chores_.empty() ? end_turn() : do_chore(); });
+  machine_.service_busy_ns[place_.node] += burst_.spent_ns();
+  burst_.then([this] { chores_.empty() ? end_turn() : do_chore(); });
 }
 
 void Service::end_turn() {
@@ -218,24 +221,29 @@ void Service::do_chore() {
   const std::uint64_t bytes = std::min(chore.bytes, machine_.cluster.network.chunk_bytes);
   chore.bytes -= bytes;
   if (chore.bytes != 0) chores_.push_back(chore);
-  const std::uint64_t begun_ns = machine_.time.now_ns();
-  const auto done = [this, chore, bytes, begun_ns] {
-    machine_.service_busy_ns[place_.node] += machine_.time.now_ns() - begun_ns;
+  const auto done = [this, chore, bytes] {
     chore.transfer->did(chore.part, bytes);
     end_turn();
   };
-  switch (chore.part) {
-    case Part::copy:
-      return copy_.begin(machine_.topology.copy(place_.node), bytes, bytes_ns(bytes, costs_.copy_bytes_per_s), done);
-    case Part::socket_out:
-    case Part::socket_in: return machine_.time.after(bytes_ns(bytes, machine_.cluster.host.socket_bytes_per_s), done);
-    case Part::reduce: break;
-  }
+  const std::uint64_t core_ns = chore_ns(chore.part, bytes);
+  machine_.service_busy_ns[place_.node] += core_ns;
+  if (chore.part == Part::copy) return copy_.begin(machine_.topology.copy(place_.node), bytes, core_ns, done);
+  if (chore.part != Part::reduce) return processor_.run(core_ns, done);
   // All of it counts at its end; only its last piece says so.
-  machine_.time.after(bytes_ns(bytes, costs_.reduce_bytes_per_s), [this, chore, done] {
+  processor_.run(core_ns, [this, chore, done] {
     if (chore.bytes == 0) return done();
     end_turn();
   });
+}
+
+std::uint64_t Service::chore_ns(Part part, std::uint64_t bytes) const {
+  switch (part) {
+    case Part::copy: return bytes_ns(bytes, costs_.copy_bytes_per_s);
+    case Part::socket_out:
+    case Part::socket_in: return bytes_ns(bytes, machine_.cluster.host.socket_bytes_per_s);
+    case Part::reduce: break;
+  }
+  return bytes_ns(bytes, costs_.reduce_bytes_per_s);
 }
 
 void Service::post(engine::PostedOperation operation) {
@@ -245,7 +253,7 @@ void Service::post(engine::PostedOperation operation) {
 }
 
 Service::Transfer& Service::begin(const Block& from, const Block& to, fabric::MoveCompletion* completion) {
-  clock_ns_ += costs_.move_ns;
+  burst_.spend(costs_.move_ns);
   auto made = std::make_unique<Transfer>(*this, from.memory.owner.value(),
                                          machine_.place_of_rank(to.memory.owner.value()), from.bytes);
   Transfer& transfer = *made;
@@ -260,7 +268,7 @@ Service::Transfer& Service::begin(const Block& from, const Block& to, fabric::Mo
 
 void Service::move(const Block& from, const Block& to, fabric::MoveCompletion& completion) {
   Transfer& transfer = begin(from, to, &completion);
-  at_clock([&transfer] { transfer.start(); });
+  burst_.then([&transfer] { transfer.start(); });
 }
 
 void Service::reduce(const Reduction& /*reduction*/, std::span<const Block> operands, const Block& into,
@@ -270,9 +278,9 @@ void Service::reduce(const Reduction& /*reduction*/, std::span<const Block> oper
   for (const Block& operand : operands) {
     auto part = std::make_unique<Transfer>(*this, operand.memory.owner.value(), place_, operand.bytes);
     part->when_done([&whole] { whole.operand_done(); });
-    at_clock([&transfer = *part] { transfer.start(); });
+    burst_.then([&transfer = *part] { transfer.start(); });
     whole.operands.push_back(std::move(part));
-    clock_ns_ += costs_.move_ns;
+    burst_.spend(costs_.move_ns);
   }
 }
 
@@ -305,15 +313,17 @@ void Service::send(SpId to, std::span<const std::byte> message) {
 
 void Service::say_everything() {
   for (Batch& batch : std::exchange(batches_, {})) {
-    clock_ns_ += costs_.message_ns;
+    burst_.spend(costs_.message_ns);
     const Place peer = machine_.place_of_service(batch.to.value());
     std::uint64_t way_ns = costs_.notice_ns;
     if (peer.node != place_.node) {
       way_ns = machine_.network.control_ns(machine_.topology.route(place_, peer), batch.bytes);
     }
-    std::uint64_t& arrival_ns = arrivals_[batch.to];
-    arrival_ns = std::max(arrival_ns, clock_ns_ + way_ns);  // in order
-    machine_.time.at(arrival_ns, [this, said = std::make_shared<const Batch>(std::move(batch))] { world_.hear(said); });
+    burst_.then([this, way_ns, said = std::make_shared<const Batch>(std::move(batch))] {
+      std::uint64_t& arrival_ns = arrivals_[said->to];
+      arrival_ns = std::max(arrival_ns, machine_.time.now_ns() + way_ns);  // in order
+      machine_.time.at(arrival_ns, [this, said] { world_.hear(said); });
+    });
   }
 }
 
@@ -328,13 +338,14 @@ void Service::hear(const std::shared_ptr<const Batch>& batch) {
 }
 
 void Service::mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) {
-  clock_ns_ += costs_.mark_ns;
+  burst_.spend(costs_.mark_ns);
 }
 
 void Service::complete(WorldRank rank, SlotIndex /*slot*/, const fabric::CompletionRecord& record) {
-  clock_ns_ += costs_.mark_ns;
+  burst_.spend(costs_.mark_ns);
   const bool ok = record.status == CompletionStatus::ok;
-  machine_.time.at(clock_ns_ + costs_.notice_ns, [this, rank, ok] { world_.completed(rank, ok); });
+  burst_.then(
+      [this, rank, ok] { machine_.time.after(costs_.notice_ns, [this, rank, ok] { world_.completed(rank, ok); }); });
 }
 
 }  // namespace outrigger::sim::model

@@ -88,19 +88,20 @@ class Service final : public fabric::Fabric {
   void wake();
   void turn();
   void do_chore();
+  [[nodiscard]] std::uint64_t chore_ns(Part part, std::uint64_t bytes) const;
   void end_turn();
   void say_everything();
   void ended(Transfer& transfer);
   Transfer& begin(const Block& from, const Block& to, fabric::MoveCompletion* completion);
   [[nodiscard]] std::uint64_t control_ns_to(const Service& peer) const;
-  // When the core has come so far in this turn.
-  void at_clock(std::function<void()> what) { machine_.time.at(clock_ns_, std::move(what)); }
 
   Machine& machine_;
   ServiceWorld& world_;
   const ServiceModel& costs_;
   SpId self_;
   Place place_;
+  Processor& processor_;
+  CpuBurst burst_;  // of this turn
   CoreCopy copy_;
   std::unique_ptr<engine::Engine> engine_;
   struct Event {
@@ -112,8 +113,7 @@ class Service final : public fabric::Fabric {
   std::vector<Batch> batches_;                        // of this turn
   std::unordered_map<SpId, std::uint64_t> arrivals_;  // by peer: when the last batch to it is there
   std::unordered_map<fabric::MoveCompletion*, std::unique_ptr<Transfer>> transfers_;
-  std::uint64_t clock_ns_ = 0;  // the core's: at least now, later within a turn
-  bool busy_ = false;           // a turn is scheduled, or the core copies
+  bool busy_ = false;  // a turn is scheduled, or the core copies
 };
 
 }  // namespace outrigger::sim::model

@@ -43,12 +43,13 @@ std::string names_of_baselines(Collective collective) {
   return names;
 }
 
-Result<Choices> choose(const ExperimentOptions& options) {
+Result<Choices> choose(const ExperimentOptions& options, model::MpiFamily family) {
   const std::uint32_t ranks = Places(options.shape).ranks();
   const Collective collective = options.pattern.collective;
   Choices choices;
-  choices.native = options.native == "default" ? baselines::default_baseline(collective, ranks, options.pattern.bytes)
-                                               : baselines::baseline_named(collective, options.native);
+  choices.native = options.native == "default"
+                       ? baselines::default_baseline(family, collective, ranks, options.pattern.bytes)
+                       : baselines::baseline_named(collective, options.native);
   if (choices.native == nullptr) {
     return Error{fmt::format("native: '{}' is none of {}'s: {}", options.native, name_of(collective),
                              names_of_baselines(collective))};
@@ -70,8 +71,12 @@ Status check(const model::Cluster& cluster, const ExperimentOptions& options) {
   if (shape.nodes == 0 || shape.nodes > cluster.nodes) {
     return Error{fmt::format("nodes: from 1 to {}, as many as the cluster has", cluster.nodes)};
   }
-  if (shape.ranks_per_node == 0 || shape.ranks_per_node > cluster.host.cores) {
-    return Error{fmt::format("ranks per node: from 1 to {}, as many as a host has cores", cluster.host.cores)};
+  const bool may_share = cluster.host.waiting != model::Waiting::unknown;
+  if (shape.ranks_per_node == 0 || (shape.ranks_per_node > cluster.host.cores && !may_share)) {
+    return Error{fmt::format(
+        "ranks per node: from 1 to {}, as many as a host has cores; more may share them where the cluster's file says "
+        "how they wait, by host.waiting",
+        cluster.host.cores)};
   }
   if (shape.services == 0 || shape.ranks_per_node % shape.services != 0) {
     return Error{fmt::format("services: {} does not divide {} ranks per node", shape.services, shape.ranks_per_node)};
@@ -146,7 +151,7 @@ std::string text_of(const Pattern& pattern) {
 
 Result<ExperimentResult> run_experiment(const model::Cluster& cluster, const ExperimentOptions& options) {
   if (const Status possible = check(cluster, options); !possible) return Error{possible.error()};
-  const Result<Choices> chosen = choose(options);
+  const Result<Choices> chosen = choose(options, cluster.mpi.family);
   if (!chosen) return Error{chosen.error()};
   const Run run{cluster, options, chosen.value()};
   ExperimentResult result;

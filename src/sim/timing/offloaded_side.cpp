@@ -17,7 +17,9 @@ OffloadedSide::OffloadedSide(model::Machine& machine, const RegularCall& call)
     config.self = SpId{sp};
     services_.push_back(std::make_unique<model::Service>(machine, world, config));
   }
-  for (std::uint32_t rank = 0; rank < machine.places.ranks(); ++rank) ranks_.push_back(std::make_unique<Rank>(machine));
+  for (std::uint32_t rank = 0; rank < machine.places.ranks(); ++rank) {
+    ranks_.push_back(std::make_unique<Rank>(machine, machine.processors.of_ranks(machine.places.node_of(rank))));
+  }
 }
 
 OffloadedSide::~OffloadedSide() = default;
@@ -29,11 +31,14 @@ std::uint64_t OffloadedSide::own_block_ns() const {
 }
 
 void OffloadedSide::post(std::uint32_t rank, std::function<void()> posted) {
-  const std::uint64_t call_ns = machine_.cluster.mpi.post_ns + own_block_ns();
-  machine_.time.after(call_ns, std::move(posted));
-  machine_.time.after(machine_.cluster.mpi.post_ns + machine_.cluster.service.notice_ns, [this, rank] {
-    const OperationId id{kWorldGroup, ranks_[rank]->sequence++};
-    services_[machine_.places.service_of(rank)]->post(regular_post(call_, id, members_, rank));
+  model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank));
+  const std::uint64_t call_ns = core.switch_to(ranks_[rank].get()) + machine_.cluster.mpi.post_ns;
+  core.run(call_ns, [this, rank, &core, posted = std::move(posted)] {
+    machine_.time.after(machine_.cluster.service.notice_ns, [this, rank] {
+      const OperationId id{kWorldGroup, ranks_[rank]->sequence++};
+      services_[machine_.places.service_of(rank)]->post(regular_post(call_, id, members_, rank));
+    });
+    core.run(own_block_ns(), posted);
   });
 }
 

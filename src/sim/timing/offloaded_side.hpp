@@ -34,7 +34,7 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
     std::function<void()> done;
   };
   struct Rank {
-    explicit Rank(model::Machine& machine) : copy(machine.time, machine.network) {}
+    Rank(model::Machine& machine, model::Processor& processor) : copy(machine.network, processor) {}
     model::CoreCopy copy;
     std::deque<CopyJob> jobs;  // the first is under way
     std::uint64_t sequence = 0;

@@ -11,12 +11,7 @@ namespace {
 class Program {
  public:
   Program(model::Machine& machine, Side& side, const Rounds& rounds)
-      : machine_(machine),
-        side_(side),
-        rounds_(rounds),
-        shares_core_(machine.cluster.service.placement == model::Placement::host_core &&
-                     !machine.cluster.service.own_core),
-        ranks_(machine.places.ranks()) {
+      : machine_(machine), side_(side), rounds_(rounds), ranks_(machine.places.ranks()) {
     side_.ended = [this](std::uint32_t rank) { ended(rank); };
   }
 
@@ -36,8 +31,7 @@ class Program {
     std::uint64_t work_ns = 0;
     std::uint64_t posted_ns = 0;
     std::uint64_t waits_since_ns = 0;
-    std::uint64_t service_ns_seen = 0;  // of the node's service processes
-    bool over = false;                  // its operation
+    bool over = false;  // its operation
     bool waits = false;
   };
 
@@ -74,22 +68,10 @@ class Program {
     Rank& state = ranks_[rank];
     state.posted_ns = machine_.time.now_ns();
     if (state.work_ns == 0) return wait(rank);
-    state.service_ns_seen = service_ns(rank);
-    machine_.time.after(state.work_ns, [this, rank] { computed(rank); });
-  }
-
-  // Where service processes work on the cores of those that compute, each of these loses its part of what they took.
-  [[nodiscard]] std::uint64_t service_ns(std::uint32_t rank) const {
-    const std::uint32_t node = machine_.places.node_of(rank);
-    return machine_.service_busy_ns[node] / std::max<std::uint64_t>(1, machine_.cluster.host.cores);
-  }
-
-  void computed(std::uint32_t rank) {
-    Rank& state = ranks_[rank];
-    const std::uint64_t taken_ns = shares_core_ ? service_ns(rank) - state.service_ns_seen : 0;
-    if (taken_ns == 0) return wait(rank);
-    state.service_ns_seen += taken_ns;
-    machine_.time.after(taken_ns, [this, rank] { computed(rank); });
+    model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank));
+    // The work is as much as lasts so long when all ranks compute.
+    const double core_ns = static_cast<double>(state.work_ns) * machine_.processors.rank_part();
+    core.run(static_cast<std::uint64_t>(core_ns), [this, rank] { wait(rank); });
   }
 
   void wait(std::uint32_t rank) {
@@ -119,7 +101,6 @@ class Program {
   model::Machine& machine_;
   Side& side_;
   Rounds rounds_;
-  bool shares_core_;
   std::vector<Rank> ranks_;
   RoundTimes times_;
   std::uint64_t begun_ns_ = 0;

@@ -64,6 +64,8 @@ TEST(Baselines, TakeTheTimeOfTheirClosedForms) {
     expect_us(on(p, Collective::ialltoall, "pairwise"), p - 1, p - 1);
     expect_us(on(p, Collective::ialltoall, "linear"), 1, p - 1);
     expect_us(on(p, Collective::iallgather, "ring"), p - 1, p - 1);
+    expect_us(on(p, Collective::iallgather, "linear"), 1, p - 1);
+    expect_us(on(p, Collective::ibcast, "linear"), 1, p - 1);
     expect_us(on(p, Collective::ibcast, "binomial"), std::ceil(std::log2(p)), std::ceil(std::log2(p)));
   }
   expect_us(on(8, Collective::ialltoall, "bruck"), 3, 3 * 4);
@@ -83,6 +85,8 @@ TEST(Baselines, SendWhatTheirHeadersSay) {
   EXPECT_EQ(messages(11, Collective::ialltoall, "bruck"), 11U * 4);
   EXPECT_EQ(messages(11, Collective::iallgather, "ring"), 11U * 10);
   EXPECT_EQ(messages(16, Collective::iallgather, "recursive_doubling"), 16U * 4);
+  EXPECT_EQ(messages(11, Collective::iallgather, "linear"), 11U * 10);
+  EXPECT_EQ(messages(11, Collective::ibcast, "linear"), 10U);
   EXPECT_EQ(messages(11, Collective::ibcast, "binomial"), 10U);
   EXPECT_EQ(messages(11, Collective::ibcast, "scatter_allgather"), 10U + 11U * 10);
   EXPECT_EQ(messages(6, Collective::iallreduce, "recursive_doubling"), 2U + 4 * 2 + 2);
@@ -92,7 +96,7 @@ TEST(Baselines, SendWhatTheirHeadersSay) {
 }
 
 TEST(Baselines, BroadcastFromAnyRoot) {
-  for (const char* name : {"binomial", "scatter_allgather"}) {
+  for (const char* name : {"linear", "binomial", "scatter_allgather"}) {
     const Measured from_0 = measure(only_links(0), ranks(11), Collective::ibcast, name);
     const Measured from_7 = measure(only_links(0), ranks(11), Collective::ibcast, name, kBytes, 7);
     EXPECT_EQ(from_0.messages, from_7.messages);
@@ -130,11 +134,16 @@ TEST(Baselines, WithinANodeTheReceiverCopies) {
 }
 
 TEST(Baselines, DefaultsGoBySize) {
-  EXPECT_EQ(baselines::default_baseline(Collective::ialltoall, 64, 64)->name, "bruck");
-  EXPECT_EQ(baselines::default_baseline(Collective::ialltoall, 64, 4096)->name, "linear");
-  EXPECT_EQ(baselines::default_baseline(Collective::ialltoall, 64, 1U << 20U)->name, "pairwise");
-  EXPECT_EQ(baselines::default_baseline(Collective::iallgather, 48, 64)->name, "ring");
-  EXPECT_EQ(baselines::default_baseline(Collective::ibarrier, 48, 64), nullptr);
+  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 64)->name, "bruck");
+  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 4096)->name, "linear");
+  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 1U << 20U)->name,
+            "pairwise");
+  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::iallgather, 48, 64)->name, "ring");
+  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ibarrier, 48, 64), nullptr);
+  const model::MpiFamily openmpi = model::MpiFamily::openmpi;
+  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ialltoall, 64, 1U << 20U)->name, "linear");
+  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ibcast, 4, 64)->name, "linear");
+  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ibcast, 5, 64)->name, "binomial");
 }
 
 }  // namespace

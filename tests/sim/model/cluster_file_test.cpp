@@ -98,11 +98,34 @@ TEST(ClusterFile, AnErrorNamesLineKeyAndWhatIsAllowed) {
   says(error(with("cores = 2", "cores = 2\ncolour = 3")), "f.toml:5: host.colour: there is no such key here; allowed");
   says(error(with("wire = \"memory\"", "wire = \"air\"")), "'air' is none of: memory, processor");
   says(error(with("placement = \"host_core\"", "placement = \"dpu\"")), "service.own_core: there is no such key");
+  says(error(with("reach = \"direct\"", "reach = \"staged\"")),
+       "with placement \"host_core\" write reach = \"direct\"");
+  says(error(with("cores = 2", "cores = 2\nprocessors = 3")), "host.processors: nodes have 2 cores each of it");
+  says(error(with("cores = 2", "cores = 2\nwaiting = \"sleep\"")), "'sleep' is none of: yield, spin");
   says(error("[host\n"), "f.toml:1: ");
   says(error("[\n"), "f.toml: this is no TOML");
   says(error("\n# 5 \xC2\xB5s\n"), "f.toml:2: a character beyond ASCII");
   says(error(""), "name: is missing");
   says(read_cluster("/does/not/exist.toml").error(), "/does/not/exist.toml: cannot be read");
+}
+
+TEST(ClusterFile, BetweenWhatAValueIsKnownToBe) {
+  const auto error = [](const std::string& lines) {
+    const Result<Cluster> cluster = parse_cluster(box() + lines, "f.toml");
+    return cluster ? std::string() : cluster.error();
+  };
+  EXPECT_EQ(error("[confidence.host]\ncopy = [\"9 GB/s\", \"11 GB/s\"]\n"), "");
+  EXPECT_EQ(error("[confidence]\n[confidence.service]\nevent = [\"2 us\", \"2 us\"]\n"), "");
+  const auto says = [&error](const std::string& lines, const std::string& part) {
+    EXPECT_NE(error(lines).find(part), std::string::npos) << error(lines);
+  };
+  says("[confidence.host]\ncopy = [\"11 GB/s\", \"12 GB/s\"]\n", "f.toml:38: confidence.host.copy: the value is not");
+  says("[confidence.host]\ncopy = [\"9 us\", \"11 GB/s\"]\n", "confidence.host.copy: '9 us' has the unit 'us'");
+  says("[confidence.host]\ncopy = [\"9 GB/s\"]\n", "confidence.host.copy: two texts");
+  says("[confidence.host]\ncopy = 9\n", "confidence.host.copy: two texts");
+  says("[confidence.host]\ncores = [\"1 B\", \"2 B\"]\n", "confidence.host.cores: the file has no quantity");
+  says("[confidence.pcie]\nrate = [\"1 GB/s\", \"2 GB/s\"]\n", "confidence.pcie: the file has no table [pcie]");
+  says("[confidence.colour]\n", "confidence.colour: there is no such key");
 }
 
 TEST(ClusterFile, ThoseOfTheProjectAreRead) {

@@ -1,0 +1,23 @@
+// linear: the root sends to all others, which is what few ranks are given.
+//
+// Source: Open MPI, ompi/mca/coll/libnbc/nbc_ibcast.c (bcast_sched_linear; up to four ranks).
+//
+// One round: p - 1 messages of the root, each of the whole buffer.
+#include "sim/baselines/baselines.hpp"
+
+namespace outrigger::sim::baselines {
+
+Task bcast_linear(Host& host, std::uint64_t bytes, std::uint32_t root) {
+  const std::uint32_t size = host.size();
+  if (host.rank() != root) {
+    engine::Countdown received(host.scheduler(), 1);
+    host.receive(root, bytes, 0, received);
+    co_await received.done();
+    co_return;
+  }
+  engine::Countdown sent(host.scheduler(), size - 1);
+  for (std::uint32_t step = 1; step < size; ++step) host.send((root + step) % size, bytes, 0, sent);
+  co_await sent.done();
+}
+
+}  // namespace outrigger::sim::baselines
