@@ -30,6 +30,7 @@ from outrigger import (
 from outrigger import run as running
 from outrigger.advise import command as advising
 from outrigger.bench import example_commands, harm, never_slower, skew
+from outrigger.calibrate import command as calibrating
 from outrigger.chaos import command as chaotic
 from outrigger.cluster import commands as cluster_commands
 from outrigger.doctor import command as doctoring
@@ -230,6 +231,7 @@ app.command("env")(switch_on.env)
 app.command("advise", context_settings={"allow_interspersed_args": False})(advising.advise)
 app.command("replay")(tracing.replay)
 app.command("tune")(tuning.tune)
+app.command("calibrate")(calibrating.calibrate)
 app.command("top")(top.top)
 app.command("watch")(watch.watch)
 app.command("exporter")(exporter.exporter)

@@ -11,6 +11,7 @@
 
 #include "sim/complaint.hpp"
 #include "sim/model/cluster.hpp"
+#include "sim/model/quantity.hpp"
 #include "sim/timing/experiment.hpp"
 #include "sim/timing/one_node.hpp"
 
@@ -120,6 +121,7 @@ struct TimeCommand::Arguments {
   std::uint32_t ranks_per_node = 0;
   std::uint32_t services = 0;
   std::string mapping = "contiguous";
+  std::string work;
   bool one_node = false;
   bool json = false;
 };
@@ -145,6 +147,8 @@ TimeCommand::TimeCommand(CLI::App& parent) : arguments_(std::make_unique<Argumen
   command_->add_flag("--native-threads", options.native_threads,
                      "natives have progress threads, on as many cores of their own as there are service processes");
   command_->add_option("--algorithm", options.offloaded, "the service processes' algorithm")->capture_default_str();
+  command_->add_option("--work", arguments.work,
+                       "computation beside the collective, like 2ms; unless given as long as it takes natively alone");
   command_->add_option("--rounds", options.rounds, "of each measurement, of which the median is taken")
       ->capture_default_str();
   command_->add_option("--seed", options.seed, "of noise and skew")->capture_default_str();
@@ -169,6 +173,11 @@ int TimeCommand::run() const {
   options.shape.services =
       given(arguments_->services, std::min(cluster.value().service.per_node, options.shape.ranks_per_node));
   options.shape.mapping = arguments_->mapping == "strided" ? Mapping::strided : Mapping::contiguous;
+  if (!arguments_->work.empty()) {
+    const Result<std::uint64_t> work_ns = model::parse_time_ns(arguments_->work);
+    if (!work_ns) return fail(fmt::format("--work: {}", work_ns.error()));
+    options.work_ns = work_ns.value();
+  }
   for (const std::string& text : arguments_->patterns) {
     const Result<timing::Pattern> pattern = timing::parse_pattern(text);
     if (!pattern) return fail(pattern.error());

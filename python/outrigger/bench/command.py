@@ -115,6 +115,14 @@ def choose_mpis(wanted: str) -> list[Mpi]:
     return [by_name.get(word) or _elsewhere(word) for word in words]
 
 
+def choose_one_mpi(wanted: str, what: str) -> Mpi:
+    """The one that `what` is of; of auto the first."""
+    found = choose_mpis(wanted)
+    if len(found) > 1 and wanted != _EACH_FOUND:
+        raise UserError(f"--mpi {wanted}: {what} is of one MPI")
+    return found[0]
+
+
 @dataclass(frozen=True)
 class Output:
     """Where figures go beside the terminal."""

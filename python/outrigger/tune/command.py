@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import platform
 import shlex
 import sys
 from collections.abc import Sequence
@@ -20,18 +19,18 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import artifacts, binding, busy, cores, options, selection, settings, sizes, tables
+from outrigger import artifacts, binding, busy, options, selection, settings, sizes, tables
 from outrigger.artifacts import Artifacts
 from outrigger.bar import Bar
 from outrigger.bench import jobs
-from outrigger.bench.command import COLLECTIVES, choose_mpis, parse_collectives, parse_memories
+from outrigger.bench.command import COLLECTIVES, choose_one_mpi, parse_collectives, parse_memories
 from outrigger.bench.figures import Configuration
 from outrigger.bench.runner import Request, Runner
 from outrigger.durations import parse_duration
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_where
 from outrigger.launchers import SSH
-from outrigger.mpis import Mpi
+from outrigger.machine import describe
 from outrigger.noise import FEWEST
 from outrigger.terminal import console as make_console
 from outrigger.tune import plot as plotting
@@ -62,23 +61,6 @@ class _Output:
         for path in filter(None, (self.table, self.plot, self.json)):
             if not path.absolute().parent.is_dir():
                 raise UserError(f"{path}: there is no directory {path.absolute().parent}")
-
-
-def _machine() -> str:
-    model = ""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    except OSError:
-        pass
-    return ", ".join(filter(None, (platform.node(), model, f"{len(cores.allowed_cores())} cores")))
-
-
-def _one_mpi(wanted: str) -> Mpi:
-    found = choose_mpis(wanted)
-    if len(found) > 1 and wanted != "auto":
-        raise UserError(f"--mpi {wanted}: a table is of one MPI")
-    return found[0]
 
 
 def _table(figures: Figures, collective: str, *, alike: bool) -> Table:
@@ -201,7 +183,7 @@ def tune(
     site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     base = settings.make(found, services=services, choice=settings.FIXED, reach=reach, shared_heap=shared_heap)
     request = Request(names, memories, tuple(sizes.parse_sizes(size_list)), ranks, 200, 1, base)
-    runner = Runner(request, _one_mpi(mpi), found, site)
+    runner = Runner(request, choose_one_mpi(mpi, "a table"), found, site)
     screen = make_console()
     nodes = _nodes(runner)
     busy.warn_of_others()
@@ -213,7 +195,7 @@ def tune(
             raise UserError("nothing could be measured")
         raise typer.Exit(130)
     origin = table_file.Origin(
-        machine=_machine(), mpi=runner.mpi.title, ranks=ranks, nodes=nodes, memory=memories[0],
+        machine=describe(), mpi=runner.mpi.title, ranks=ranks, nodes=nodes, memory=memories[0],
         date=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         command=shlex.join(["outrigger", *sys.argv[1:]]), complete=measuring.complete,
     )  # fmt: skip

@@ -159,7 +159,7 @@ Result<ExperimentResult> run_experiment(const model::Cluster& cluster, const Exp
   result.offloaded.algorithm = name_of(chosen.value().call.algorithm);
   const Result<RoundTimes> native_pure = run.native(0, result.native_messages);
   if (!native_pure) return Error{fmt::format("native: {}", native_pure.error())};
-  result.work_ns = median(native_pure.value().total_ns);
+  result.work_ns = options.work_ns != 0 ? options.work_ns : median(native_pure.value().total_ns);
   const Result<RoundTimes> native_total = run.native(result.work_ns, result.native_messages);
   if (!native_total) return Error{fmt::format("native: {}", native_total.error())};
   const Result<RoundTimes> pure = run.offloaded(0, result.offloaded_moves);

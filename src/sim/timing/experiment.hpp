@@ -27,6 +27,7 @@ struct ExperimentOptions {
   std::string native = "default";     // or the name of one of the collective's baselines
   std::string offloaded = "default";  // or one of its algorithms
   bool native_threads = false;        // natives' progress threads have the service processes' cores
+  std::uint64_t work_ns = 0;          // of both sides; 0: as long as the natives' pure latency
   std::uint32_t rounds = 3;
   std::uint64_t seed = 1;
 };

@@ -1,0 +1,191 @@
+// What a message costs the MPI itself, for `outrigger calibrate`: between ranks 0 and 1 of the job, the others wait in
+// MPI_Finalize. A line of JSON for each kind and size, with every sample in microseconds:
+//
+//     half_round_trip  a message there and one back, halved
+//     message          each of many that are under way at a time, one after the other to the same rank
+//     stream           the same of long ones: what the link or the copying core takes for its bytes
+//     send_alone       MPI_Send to a rank that looks 3 ms later: short as long as messages are sent unasked
+//     post             MPI_Ialltoall of 8 bytes, until it returns; and then its wait
+//     late             from the first rank to leave a barrier to the last, on one clock
+//     work             a fixed amount of computation
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "machine.h"
+
+enum {
+  kSamples = 21,
+  kRoundTrips = 40,
+  kBurst = 64,
+  kStream = 4,
+  kLate_us = 3000,
+  kEagerSamples = 5,
+  kMost_bytes = 4 << 20
+};
+
+static int rank;
+static char* buffer;
+
+static double now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+static void print_samples(const char* what, int bytes, const double* samples_us, int count) {
+  if (rank != 0) return;
+  printf("{\"what\": \"%s\", \"bytes\": %d, \"samples_us\": [", what, bytes);
+  for (int i = 0; i < count; i++) printf("%s%.3f", i == 0 ? "" : ", ", samples_us[i]);
+  printf("]}\n");
+  fflush(stdout);
+}
+
+static void to(int other, int bytes) {
+  MPI_Send(buffer, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD);
+}
+
+static void from(int other, int bytes) {
+  MPI_Recv(buffer, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void measure_round_trips(int bytes) {
+  double samples_us[kSamples];
+  for (int sample = 0; sample < kSamples; sample++) {
+    const double begin_us = now_us();
+    for (int i = 0; i < kRoundTrips; i++) {
+      if (rank == 0) to(1, bytes);
+      from(1 - rank, bytes);
+      if (rank == 1) to(0, bytes);
+    }
+    samples_us[sample] = (now_us() - begin_us) / (2 * kRoundTrips);
+  }
+  print_samples("half_round_trip", bytes, samples_us, kSamples);
+}
+
+static void send_many(int bytes, int count, double* samples_us, int samples) {
+  MPI_Request requests[kBurst];
+  for (int sample = 0; sample < samples; sample++) {
+    if (rank == 0) from(1, 0);  // the other has its receives ready
+    const double begin_us = now_us();
+    for (int i = 0; i < count; i++) {
+      if (rank == 0) MPI_Isend(buffer, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &requests[i]);
+      if (rank == 1) MPI_Irecv(buffer, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[i]);
+    }
+    if (rank == 1) to(0, 0);
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    if (rank == 0) from(1, 0);  // all have come
+    if (rank == 1) to(0, 0);
+    samples_us[sample] = (now_us() - begin_us) / count;
+  }
+}
+
+static void measure_many(const char* what, int bytes, int count) {
+  double samples_us[kSamples];
+  send_many(bytes, count, samples_us, kSamples);
+  print_samples(what, bytes, samples_us, kSamples);
+}
+
+static void measure_send_alone(int bytes) {
+  double samples_us[kEagerSamples];
+  for (int sample = 0; sample < kEagerSamples; sample++) {
+    if (rank == 0) {
+      from(1, 0);
+      const double begin_us = now_us();
+      to(1, bytes);
+      samples_us[sample] = now_us() - begin_us;
+    } else {
+      to(0, 0);
+      usleep(kLate_us);
+      from(0, bytes);
+    }
+  }
+  print_samples("send_alone", bytes, samples_us, kEagerSamples);
+}
+
+static void measure_posts(MPI_Comm pair) {
+  double samples_us[kSamples];
+  char received[16];
+  for (int sample = 0; sample < kSamples; sample++) {
+    MPI_Request request;
+    const double begin_us = now_us();
+    MPI_Ialltoall(buffer, 8, MPI_BYTE, received, 8, MPI_BYTE, pair, &request);
+    samples_us[sample] = now_us() - begin_us;
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Barrier(pair);
+  }
+  print_samples("post", 8, samples_us, kSamples);
+}
+
+static void measure_late(MPI_Comm pair) {
+  double samples_us[kSamples];
+  for (int sample = 0; sample < kSamples; sample++) {
+    MPI_Barrier(pair);
+    const double left_us = now_us();
+    double other_us = 0;
+    MPI_Sendrecv(&left_us, 1, MPI_DOUBLE, 1 - rank, 3, &other_us, 1, MPI_DOUBLE, 1 - rank, 3, pair, MPI_STATUS_IGNORE);
+    samples_us[sample] = left_us < other_us ? other_us - left_us : left_us - other_us;
+  }
+  print_samples("late", 0, samples_us, kSamples);
+}
+
+static void measure_work(void) {
+  static volatile uint64_t sink;
+  double samples_us[kSamples];
+  for (int sample = 0; sample < kSamples; sample++) {
+    const double begin_us = now_us();
+    uint64_t state = sink;
+    for (int i = 0; i < 2000000; i++) state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    sink = state;
+    samples_us[sample] = now_us() - begin_us;
+  }
+  print_samples("work", 0, samples_us, kSamples);
+}
+
+static void print_place(bool one_clock) {
+  char names[2][MPI_MAX_PROCESSOR_NAME] = {{0}};
+  int length = 0;
+  MPI_Get_processor_name(names[rank], &length);
+  if (rank == 1) MPI_Send(names[1], MPI_MAX_PROCESSOR_NAME, MPI_CHAR, 0, 4, MPI_COMM_WORLD);
+  if (rank != 0) return;
+  MPI_Recv(names[1], MPI_MAX_PROCESSOR_NAME, MPI_CHAR, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  printf("{\"what\": \"place\", \"one_host\": %s, \"one_machine\": %s, \"machine_cores\": %ld}\n",
+         strcmp(names[0], names[1]) == 0 ? "true" : "false", one_clock ? "true" : "false",
+         sysconf(_SC_NPROCESSORS_ONLN));
+  fflush(stdout);
+}
+
+static void measure_all(MPI_Comm pair, bool one_clock) {
+  print_place(one_clock);
+  if (one_clock) measure_late(pair);
+  measure_posts(pair);
+  for (int bytes = 8; bytes <= 8192; bytes *= 32) measure_round_trips(bytes);
+  measure_many("message", 8, kBurst);
+  for (int bytes = 1 << 20; bytes <= kMost_bytes; bytes *= 2) measure_many("stream", bytes, kStream);
+  for (int bytes = 256; bytes <= 1 << 20; bytes *= 2) measure_send_alone(bytes);
+  measure_work();
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int ranks = 0;
+  MPI_Comm pair;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks < 2) fail("at least 2 ranks are needed");
+  const bool one_clock = machine_one_clock();
+  buffer = allocate_or_fail(kMost_bytes);
+  memset(buffer, 1, kMost_bytes);
+  MPI_Comm_split(MPI_COMM_WORLD, rank < 2 ? 0 : MPI_UNDEFINED, rank, &pair);
+  if (rank < 2) {
+    measure_all(pair, one_clock);
+    MPI_Comm_free(&pair);
+  }
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,1 @@
+"""`outrigger calibrate`: the numbers of a cluster file, from measurements."""

@@ -1,0 +1,156 @@
+"""The `outrigger calibrate` command."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from outrigger import artifacts, binding, busy, formats, options, settings, sizes
+from outrigger.artifacts import Artifacts
+from outrigger.bar import Bar
+from outrigger.bench import jobs, natives
+from outrigger.bench.command import choose_one_mpi, parse_memories
+from outrigger.bench.runner import Request, Runner
+from outrigger.calibrate import cluster_file, model, whole
+from outrigger.calibrate.estimates import Estimate
+from outrigger.calibrate.measuring import ALGORITHMS, Measuring, place_of
+from outrigger.calibrate.readings import Readings, check_sizes
+from outrigger.errors import UserError
+from outrigger.hosts import Hosts, find_where
+from outrigger.launchers import SSH
+from outrigger.machine import describe
+from outrigger.terminal import console as make_console
+
+_SIZES = "64,4K,64K,1M"
+_SECONDS = 1
+_ITERATIONS = 200
+_INTERRUPTED = 130
+
+
+def empty_readings(runner: Runner) -> Readings:
+    """Where and when, before anything is measured."""
+    shares = find_where(runner.site.hosts, runner.request.ranks, runner.mpi.implementation, os.environ).shares
+    cores, own_core = place_of(runner)
+    nodes = max(len(shares), 1)
+    if runner.request.ranks % nodes != 0:
+        raise UserError(f"-n {runner.request.ranks}: as many ranks on each of {nodes} hosts; write a multiple")
+    return Readings(
+        machine=describe(),
+        mpi=runner.mpi.title,
+        family=runner.mpi.family,
+        date=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        command=shlex.join(["outrigger", *sys.argv[1:]]),
+        cores=cores,
+        own_core=own_core,
+        spins=not natives.can_yield(runner.mpi),
+        nodes=nodes,
+        services=runner.request.settings.services or 1,
+    )
+
+
+def read(path: Path) -> Readings:
+    """What --json has written."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    return formats.parse(text, Readings, f"{path},")
+
+
+def _table(numbers: Mapping[str, Estimate]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False)
+    for name in ("", "value", "from", "to"):
+        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
+    table.add_column("how")
+    for key, one in numbers.items():
+        if not one.measured:
+            continue
+        bounds = (cluster_file.text_of(key, one.low, -1), cluster_file.text_of(key, one.high, 1))
+        table.add_row(
+            key,
+            f"[bold]{cluster_file.text_of(key, one.value)}[/]",
+            *bounds,
+            "; ".join(filter(None, (one.how, one.doubt))),
+        )
+    return table
+
+
+def _measure(screen: Console, runner: Runner, rounds: int) -> Readings:
+    measuring = Measuring(runner, empty_readings(runner), list(ALGORITHMS.items()), rounds=rounds, messages=True)
+    with Bar(screen, draws_itself=True) as bar:
+        measuring.measure(bar.shows)
+    return measuring.readings
+
+
+def _fit(screen: Console, readings: Readings, found: Artifacts, out: Path) -> None:
+    with Bar(screen, draws_itself=True) as bar:
+        file, notes = whole.fit_all(
+            readings, model.simulator_of(found),
+            lambda done, total: bar.counts("fitting the costs", done, total),
+        )  # fmt: skip
+    cluster_file.write(out, cluster_file.text_of_file(file, readings, notes))
+    screen.print(_table(file.numbers))
+    for note in notes:
+        screen.print(note, style="yellow" if not readings.complete else "dim")
+    screen.print(f"Cluster file: [bold]{out}[/]. Use it:", soft_wrap=True)
+    screen.print(f"\n    [bold]outrigger-sim time --cluster {out} --pattern ialltoall:64KiB[/]", soft_wrap=True)
+
+
+def calibrate(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.toml", help="The cluster file.")] = Path("cluster.toml"),
+    ranks: options.SomeRanks = 2,
+    mpi: Annotated[
+        str, typer.Option("--mpi", help="openmpi, mpich, intel, or where one is installed; auto: the first found.")
+    ] = "auto",
+    size_list: Annotated[str, typer.Option("--sizes", help="Bytes of a block, like 4K,16K:1M.")] = _SIZES,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of each collective, in turn.")] = 3,
+    memory: Annotated[
+        str, typer.Option("--memory", help="malloc or alloc_mem: where buffers come from.")
+    ] = "alloc_mem",
+    services: options.Services = None,
+    hostfile: options.Hostfile = None,
+    agent: options.Agent = SSH,
+    bind: options.Bind = binding.BUNCH,
+    json_to: options.Figures = None,
+    again: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE.json", help="Measure nothing: fit what --json has written.")
+    ] = None,
+    build: options.Build = None,
+) -> None:
+    """Measure what this machine, its network and its MPI take, and write a cluster file for predictions.
+
+    Rates of the cores and messages of the MPI are measured by themselves; the costs of service processes are those with
+    which the model comes nearest to collectives that are measured natively and offloaded. Ctrl-C keeps what there is.
+    """
+    if out.suffix != ".toml":
+        raise UserError(f"--out {out}: a cluster file ends with .toml")
+    found = artifacts.find(build)
+    screen = make_console()
+    if again is not None:
+        readings = read(again)
+    else:
+        measured_sizes = sizes.parse_sizes(size_list)
+        check_sizes(measured_sizes)
+        settings.check_names(found, os.environ)
+        site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
+        base = settings.make(found, services=services, choice=settings.FIXED)
+        request = Request(
+            tuple(ALGORITHMS), parse_memories(memory), tuple(measured_sizes), ranks, _ITERATIONS, _SECONDS, base
+        )
+        runner = Runner(request, choose_one_mpi(mpi, "a cluster file"), found, site)
+        busy.warn_of_others()
+        readings = _measure(screen, runner, rounds)
+        jobs.save_json(screen, json_to, formats.as_json(readings))
+    if readings.rates is None and not readings.cells:
+        raise typer.Exit(_INTERRUPTED)
+    _fit(screen, readings, found, out)

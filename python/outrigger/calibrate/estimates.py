@@ -1,0 +1,141 @@
+"""Numbers of a cluster file that a measurement gives by itself, each with how sure it is."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from outrigger.calibrate.readings import Reading, Readings
+from outrigger.noise import band_of
+
+LARGE_SPREAD = 0.25
+"""Half of the samples differ by more than this part of their median: something disturbed them."""
+_SENT_UNASKED_US = 1500.0
+"""Half of the time after which the receiver looks."""
+_MOST_EAGER_BYTES = 1 << 20
+_MEDIAN_OF_DISTANCE = 1 - 2**-0.5
+"""Median of the distance of two numbers that are anywhere in the same range alike, in parts of the range."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value in ns, bytes, bytes a second or as a part, and between what it lies."""
+
+    value: float
+    low: float
+    high: float
+    how: str
+    spread: float = 0.0
+    """Of the middle half of the samples, in parts of the median."""
+    measured: bool = True
+
+    @property
+    def doubt(self) -> str:
+        """Empty: there is none."""
+        return f"spread {100 * self.spread:.0f} %: the machine was busy" if self.spread > LARGE_SPREAD else ""
+
+
+def assumed(value: float, why: str) -> Estimate:
+    """Not measured."""
+    return Estimate(value, value, value, f"assumed: {why}", measured=False)
+
+
+def spread(samples: Sequence[float]) -> float:
+    """The distance of the quartiles by the median."""
+    if len(samples) < 4 or statistics.median(samples) <= 0:
+        return 0.0
+    first, middle, third = statistics.quantiles(samples, n=4)
+    return (third - first) / middle
+
+
+def of_samples(samples: Sequence[float], how: str, scale: float = 1.0) -> Estimate:
+    """Their median."""
+    band = band_of(samples)
+    return Estimate(scale * band.value, scale * band.low, scale * band.high, how, spread(samples))
+
+
+def _combined(parts: Sequence[Reading], value: Callable[[Sequence[float]], float], how: str) -> Estimate:
+    """A function of medians; its interval is that of all combinations of the medians' bounds."""
+    bands = [band_of(part.settled_us) for part in parts]
+    values = [value([band.value for band in bands])]
+    for pattern in range(1 << len(bands)):
+        values.append(value([band.high if pattern >> i & 1 else band.low for i, band in enumerate(bands)]))
+    worst = max(spread(part.settled_us) for part in parts)
+    return Estimate(values[0], min(values), max(values), how, worst)
+
+
+def eager_bytes(readings: Sequence[Reading]) -> Estimate | None:
+    """Up to which a sender does not wait for its receiver; None: it always does, or nothing was measured.
+
+    One size alone that waits, before others that do not, was disturbed; so was a long one that does not.
+    """
+    ordered = sorted(readings, key=lambda one: one.bytes)
+    waits = [min(reading.samples_us) > _SENT_UNASKED_US for reading in ordered] + [True]
+    first = next((i for i in range(len(ordered)) if waits[i] and waits[i + 1]), len(ordered))
+    if first == 0:
+        return None
+    last = ordered[first - 1].bytes
+    following = ordered[first].bytes if first < len(ordered) else _MOST_EAGER_BYTES
+    return Estimate(last, last, max(last, following - 1), "the longest MPI_Send that does not wait for its receiver")
+
+
+def _bytes_per_s(times_us: Sequence[float], apart_bytes: int) -> float:
+    return apart_bytes * 1e6 / max(times_us[1] - times_us[0], 1e-3)
+
+
+def link_rate(streams: Sequence[Reading]) -> Estimate | None:
+    """By how much longer a longer message takes; None: fewer than two sizes."""
+    if len(streams) < 2:
+        return None
+    ends = (streams[0], streams[-1])
+    apart = ends[1].bytes - ends[0].bytes
+    return _combined(
+        ends, lambda times: _bytes_per_s(times, apart), f"messages of {ends[0].bytes} and {ends[1].bytes} B"
+    )
+
+
+def _of_messages(readings: Readings, found: dict[str, Estimate]) -> None:
+    there_and_back = readings.reading("half_round_trip", 8)
+    burst = readings.reading("message", 8)
+    if there_and_back is None or burst is None:
+        return
+    both = (there_and_back, burst)
+    if not readings.place.one_host:
+        found["mpi.message"] = of_samples(burst.settled_us, "64 messages of 8 B under way at a time", 1e3)
+        found["network.latency"] = _combined(
+            both, lambda t: max(0.0, 500 * (t[0] - 2 * t[1])), "a round trip of 8 B less its four messages; of one end"
+        )
+    elif readings.cores == 1:
+        found["mpi.message"] = of_samples(burst.settled_us, "64 messages of 8 B under way at a time", 1e3)
+        found["host.switch"] = _combined(
+            both, lambda t: max(0.0, 1e3 * (t[0] - 2 * t[1])), "a round trip of 8 B less its four messages"
+        )
+    else:
+        found["mpi.message"] = of_samples(there_and_back.settled_us, "a quarter of a round trip of 8 B", 5e2)
+
+
+def estimate(readings: Readings) -> dict[str, Estimate]:
+    """By key, table.key; what is not there was not measured."""
+    found: dict[str, Estimate] = {}
+    if readings.rates is not None:
+        found["host.copy"] = of_samples(readings.rates.copy, "one core copies blocks of 1 MiB")
+        found["host.reduce"] = of_samples(readings.rates.reduce, "one core adds vectors of doubles of 1 MiB")
+        found["host.memory"] = of_samples(readings.rates.memory, "all cores copy blocks of 32 MiB, read and written")
+    _of_messages(readings, found)
+    if (post := readings.reading("post", 8)) is not None:
+        found["mpi.post"] = of_samples(post.settled_us, "MPI_Ialltoall of 8 B until it returns", 1e3)
+    if (eager := eager_bytes(readings.of_kind("send_alone"))) is not None:
+        found["mpi.eager"] = eager
+    if not readings.place.one_host and (link := link_rate(readings.of_kind("stream"))) is not None:
+        found["network.link"] = link
+    if (late := readings.reading("late", 0)) is not None:
+        found["noise.skew"] = of_samples(
+            late.settled_us, "how far two ranks are apart after a barrier", 1e3 / _MEDIAN_OF_DISTANCE
+        )
+    if (work := readings.reading("work", 0)) is not None:
+        least = min(work.samples_us)
+        found["noise.work"] = of_samples(
+            [time / least - 1 for time in work.settled_us], "the same computation again and again, against the fastest"
+        )
+    return found

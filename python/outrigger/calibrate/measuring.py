@@ -1,0 +1,123 @@
+"""Runs what calibrates: rates of the cores, messages of the MPI, collectives natively and offloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from outrigger import launch, selection
+from outrigger.bench import jobs
+from outrigger.bench.figures import Configuration
+from outrigger.bench.runner import Runner
+from outrigger.calibrate import model
+from outrigger.calibrate.readings import Cell, Measured, Readings, Times, parse_messages, parse_rates
+from outrigger.errors import UserError
+
+ALGORITHMS = {"ialltoall": "ring_pull", "iallgather": "flat", "ibcast": "flat"}
+"""What serves each collective of a calibration."""
+_MESSAGES_TIMEOUT_S = 180.0
+# What a step takes, about, before anything is known of it.
+_RATES_S = 3.0
+_MESSAGES_S = 6.0
+_START_S = 3.0
+_CELL_S = 3.0
+
+
+@dataclass(frozen=True)
+class _Step:
+    what: str
+    seconds: float
+    run: Callable[[], None]
+
+
+def place_of(runner: Runner) -> tuple[int, bool]:
+    """A node's cores for ranks, and whether service processes have one of their own."""
+    program = str(runner.artifacts.benchmark(runner.mpi.family, "orbench"))
+    job = runner.site.job((program,), runner.request.ranks, runner.mpi, runner.request.settings)
+    node = launch.make_plan(job, runner.artifacts).placement
+    kept = {node.core_of(cpu) for cpu in node.service_cpus}
+    used = {node.core_of(cpu) for cpu in node.rank_cpus}
+    return max(1, len(used) if used and kept else node.cores - len(kept)), bool(kept)
+
+
+class Measuring:
+    """One step after the other; a Ctrl-C ends it with what is there."""
+
+    def __init__(
+        self, runner: Runner, readings: Readings, algorithms: Sequence[tuple[str, str]], *, rounds: int, messages: bool
+    ) -> None:
+        self._runner = runner
+        self._algorithms = algorithms
+        self._rounds = rounds
+        self._messages = messages
+        self._times: dict[Cell, list[Times]] = {}
+        self.readings = readings
+        self.interrupted = False
+
+    def _measure_rates(self) -> None:
+        self.readings.rates = parse_rates(model.rates(model.simulator_of(self._runner.artifacts)))
+
+    def _measure_messages(self) -> None:
+        runner = self._runner
+        program = str(runner.artifacts.benchmark(runner.mpi.family, "messages"))
+        job = replace(runner.site.job((program,), runner.request.ranks, runner.mpi), native=True)
+        ended = jobs.run(launch.make_plan(job, runner.artifacts), lambda text: '"work"' in text, _MESSAGES_TIMEOUT_S)
+        if ended.code != 0:
+            raise UserError(f"the benchmark of messages under {runner.mpi.title} ended with exit code {ended.code}")
+        self.readings.place, self.readings.messages = parse_messages(ended.output)
+
+    def _runner_for(self, collective: str, algorithm: str) -> Runner:
+        base = self._runner
+        rules = selection.words(base.artifacts, [f"{collective}={algorithm}"])
+        request = replace(
+            base.request, collectives=(collective,), settings=replace(base.request.settings, algorithms=rules)
+        )
+        return Runner(request, base.mpi, base.artifacts, base.site)
+
+    def _measure_cells(self, collective: str, algorithm: str) -> None:
+        for one in self._runner_for(collective, algorithm).both_sides(_limit_s(self._runner)):
+            self._times.setdefault(self._cell(one, algorithm), []).append(
+                Times(
+                    one.work_us,
+                    one.native.pure_us,
+                    one.native.total_us,
+                    one.offloaded.pure_us,
+                    one.offloaded.total_us,
+                )
+            )
+        self.readings.cells = [Measured(cell, tuple(times)) for cell, times in self._times.items()]
+
+    def _cell(self, one: Configuration, algorithm: str) -> Cell:
+        nodes = self.readings.nodes
+        return Cell(one.collective, one.bytes, nodes, one.ranks // nodes, self.readings.services, algorithm)
+
+    def _steps(self) -> Iterator[_Step]:
+        if self._messages:
+            yield _Step("rates of the cores", _RATES_S, self._measure_rates)
+            yield _Step("messages of the MPI", _MESSAGES_S, self._measure_messages)
+        sizes = len(self._runner.request.sizes)
+        for number in range(self._rounds):
+            for collective, algorithm in self._algorithms:
+                yield _Step(
+                    f"{collective} by {algorithm}, round {number + 1} of {self._rounds}",
+                    _START_S + sizes * _CELL_S * self._runner.request.seconds,
+                    partial(self._measure_cells, collective, algorithm),
+                )
+
+    def measure(self, shows: Callable[[str, float, float], None]) -> None:
+        """Until all is measured, or it is interrupted. `shows` is told of each step."""
+        steps = list(self._steps())
+        spent = 0.0
+        try:
+            for step in steps:
+                shows(step.what, spent, sum(one.seconds for one in steps))
+                step.run()
+                spent += step.seconds
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self.readings.complete = not self.interrupted
+
+
+def _limit_s(runner: Runner) -> float:
+    return 90.0 + 10.0 * len(runner.request.sizes) * runner.request.seconds

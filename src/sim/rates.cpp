@@ -1,0 +1,83 @@
+#include "sim/rates.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <thread>
+
+#include "reduce/reduce.hpp"
+
+namespace outrigger::sim {
+namespace {
+
+constexpr std::size_t kBlock_bytes = std::size_t{1} << 20U;
+constexpr std::size_t kLarge_bytes = std::size_t{32} << 20U;  // each of the two, on each core
+constexpr std::size_t kRepetitions = 20;
+constexpr Reduction kSum{ReduceOperation::sum, ElementType::float64};
+
+template <class Work>
+double seconds(const Work& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+struct Buffers {
+  explicit Buffers(std::size_t bytes) : from(bytes, std::byte{1}), other(bytes, std::byte{2}), into(bytes) {}
+  std::vector<std::byte> from;
+  std::vector<std::byte> other;
+  std::vector<std::byte> into;
+};
+
+double copy_rate(Buffers& buffers) {
+  const double time_s = seconds([&buffers] {
+    for (std::size_t i = 0; i < kRepetitions; ++i) {
+      buffers.from[i] = static_cast<std::byte>(i);  // no two copies are the same
+      std::memcpy(buffers.into.data(), buffers.from.data(), buffers.from.size());
+    }
+  });
+  return static_cast<double>(kRepetitions * buffers.from.size()) / time_s;
+}
+
+double reduce_rate(Buffers& buffers) {
+  const double time_s = seconds([&buffers] {
+    for (std::size_t i = 0; i < kRepetitions; ++i) reduce::apply(kSum, buffers.from, buffers.other, buffers.into);
+  });
+  return static_cast<double>(kRepetitions * buffers.into.size()) / time_s;
+}
+
+unsigned allowed_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return std::max(1U, std::thread::hardware_concurrency());
+  return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+}
+
+double memory_rate(std::vector<Buffers>& of_cores) {
+  const double time_s = seconds([&of_cores] {
+    std::vector<std::jthread> threads;
+    for (Buffers& buffers : of_cores) {
+      threads.emplace_back([&buffers] { std::memcpy(buffers.into.data(), buffers.from.data(), buffers.from.size()); });
+    }
+  });
+  return static_cast<double>(2 * of_cores.size() * kLarge_bytes) / time_s;
+}
+
+}  // namespace
+
+Rates measure_rates(std::uint32_t samples) {
+  Rates rates;
+  Buffers block(kBlock_bytes);
+  std::vector<Buffers> of_cores;
+  for (unsigned core = 0; core < allowed_cores(); ++core) of_cores.emplace_back(kLarge_bytes);
+  for (std::uint32_t sample = 0; sample < samples; ++sample) {
+    rates.copy.push_back(copy_rate(block));
+    rates.reduce.push_back(reduce_rate(block));
+    rates.memory.push_back(memory_rate(of_cores));
+  }
+  return rates;
+}
+
+}  // namespace outrigger::sim

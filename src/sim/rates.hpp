@@ -1,0 +1,19 @@
+// What this machine's cores do with memory: the rates of a cluster file, measured by what service processes use.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace outrigger::sim {
+
+// Bytes a second, of each sample.
+struct Rates {
+  std::vector<double> copy;    // one core, blocks that its caches may hold
+  std::vector<double> reduce;  // one core: bytes of a sum of two vectors of doubles
+  std::vector<double> memory;  // all cores that may be used at once, blocks that no cache holds: read and written
+};
+
+// Takes about so many times 30 ms, and memory for a thread on each core.
+[[nodiscard]] Rates measure_rates(std::uint32_t samples);
+
+}  // namespace outrigger::sim

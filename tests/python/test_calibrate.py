@@ -1,0 +1,132 @@
+"""What `outrigger calibrate` makes of timings whose truth is known."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from outrigger.calibrate import estimates, fitting
+from outrigger.calibrate.readings import Place, Rates, Reading, Readings, parse_messages
+from outrigger.errors import UserError
+
+BETWEEN_HOSTS = Place(one_host=False, one_machine=True, machine_cores=2)
+
+
+def noisy(value: float, part: float, count: int = 21) -> tuple[float, ...]:
+    dice = random.Random(value)
+    return (50 * value, *(value * (1 + part * dice.uniform(-1, 1)) for _ in range(count)))
+
+
+def readings(place: Place, cores: int, messages: list[Reading]) -> Readings:
+    return Readings(place=place, cores=cores, messages=messages, rates=Rates((1e10, 1.1e10, 0.9e10), (5e9,), (2e10,)))
+
+
+def holds(estimate: estimates.Estimate, truth: float) -> bool:
+    return estimate.low <= truth <= estimate.high
+
+
+def test_latency_link_and_message_are_told_apart() -> None:
+    message_us, latency_us, link = 3.0, 20.0, 117e6
+    found = estimates.estimate(
+        readings(
+            BETWEEN_HOSTS,
+            1,
+            [
+                Reading("half_round_trip", 8, noisy(2 * message_us + 2 * latency_us, 0.05)),
+                Reading("message", 8, noisy(message_us, 0.05)),
+                *(Reading("stream", size, noisy(500 + size / link * 1e6, 0.01)) for size in (1 << 20, 1 << 22)),
+            ],
+        )
+    )
+    assert holds(found["mpi.message"], 1e3 * message_us)
+    assert found["network.latency"].value == pytest.approx(1e3 * latency_us, rel=0.1)
+    assert holds(found["network.latency"], 1e3 * latency_us)
+    assert found["network.link"].value == pytest.approx(link, rel=0.03)
+    assert holds(found["network.link"], link)
+    assert "host.switch" not in found
+    assert found["host.copy"].value == 1e10
+    assert not found["mpi.message"].doubt
+
+
+def test_ranks_on_one_core_give_what_a_switch_costs() -> None:
+    here = Place(one_host=True, one_machine=True, machine_cores=2)
+    messages = [Reading("half_round_trip", 8, noisy(4.0, 0.01)), Reading("message", 8, noisy(0.5, 0.01))]
+    found = estimates.estimate(readings(here, 1, messages))
+    assert holds(found["host.switch"], 3e3)
+    assert "network.link" not in found
+    assert estimates.estimate(readings(here, 2, messages))["mpi.message"].value == pytest.approx(2e3, rel=0.02)
+
+
+def test_a_disturbed_measurement_is_said() -> None:
+    found = estimates.of_samples([1, 1.1, 1.5, 1.9, 2.0, 1.2, 1.8], "x")
+    assert "the machine was busy" in found.doubt
+
+
+def test_the_eager_limit_is_where_senders_begin_to_wait() -> None:
+    waits, at_once = (3100.0, 3090.0, 9000.0), (5.0, 20000.0, 7.0)
+    sends = [
+        Reading("send_alone", size, at_once if size <= 4096 else waits) for size in (1024, 2048, 4096, 8192, 16384)
+    ]
+    # One long send that is quick, as a receiver that was away looked late: no limit.
+    sends.append(Reading("send_alone", 32768, at_once))
+    found = estimates.eager_bytes(sends)
+    assert found is not None
+    assert (found.value, found.high) == (4096, 8191)
+    assert estimates.eager_bytes(sends[3:4]) is None
+    disturbed = [sends[0], Reading("send_alone", 2048, waits), *sends[2:]]
+    assert estimates.eager_bytes(disturbed) == found
+
+
+def test_what_the_benchmark_prints_is_checked() -> None:
+    place = '{"what": "place", "one_host": true, "one_machine": true, "machine_cores": 2}'
+    found, messages = parse_messages(f'noise\n{place}\n{{"what": "late", "bytes": 0, "samples_us": [1.5]}}\n')
+    assert found.machine_cores == 2
+    assert messages == [Reading("late", 0, (1.5,))]
+    with pytest.raises(UserError, match="no figures"):
+        parse_messages("nothing")
+    with pytest.raises(UserError, match="cannot be read"):
+        parse_messages(f"{place}\n{json.dumps({'what': 'late', 'bytes': 'x', 'samples_us': []})}")
+
+
+SIZES = (8, 1024, 16384, 262144, 4194304)
+
+
+def line(parameters: Mapping[str, float]) -> list[float]:
+    """Latency and rate can be known; `idle` changes nothing."""
+    return [parameters["latency"] + size / parameters["rate"] + 0 * parameters["idle"] for size in SIZES]
+
+
+def test_a_fit_finds_the_truth_and_knows_what_it_does_not_know() -> None:
+    truth = {"latency": 20.0, "rate": 117.0, "idle": 3.0}
+    dice = random.Random(7)
+    measured = [time * math.exp(dice.gauss(0, 0.02)) for time in line(truth)]
+    expected = {
+        name: fitting.Expected(value, 1.5) for name, value in {"latency": 100.0, "rate": 900.0, "idle": 5.0}.items()
+    }
+    found = fitting.fit(line, measured, [0.02] * len(measured), expected)
+    for name in ("latency", "rate"):
+        one = found.parameters[name]
+        assert one.known
+        assert one.low <= truth[name] <= one.high
+        assert one.value == pytest.approx(truth[name], rel=0.1)
+        assert one.high / one.low < 1.3
+    idle = found.parameters["idle"]
+    assert not idle.known
+    assert idle.value == pytest.approx(5.0)
+    assert idle.high / idle.low > 100
+    assert found.error < 0.05
+
+
+def test_a_model_that_does_not_fit_makes_everything_less_sure() -> None:
+    expected = {name: fitting.Expected(10.0, 1.5) for name in ("latency", "rate", "idle")}
+    good = line({"latency": 20.0, "rate": 117.0, "idle": 3.0})
+    bad = [time * (2 if index % 2 else 1) for index, time in enumerate(good)]
+    sure = fitting.fit(line, good, [0.05] * len(good), expected)
+    unsure = fitting.fit(line, bad, [0.05] * len(bad), expected)
+    wide = {name: one.high / one.low for name, one in unsure.parameters.items()}
+    assert wide["rate"] > 1.5 * sure.parameters["rate"].high / sure.parameters["rate"].low
+    assert unsure.error > 0.2
