@@ -20,8 +20,9 @@
 #include "machine.h"
 
 enum {
-  kSamples = 21,
-  kRoundTrips = 40,
+  kSamples = 21,  // at most: of each kind as many as there is time for
+  kFewest = 4,
+  kRoundTrips = 20,
   kBurst = 64,
   kStream = 4,
   kLate_us = 3000,
@@ -29,8 +30,11 @@ enum {
   kMost_bytes = 4 << 20
 };
 
+static const double kLongest_us = 1e6;  // for each kind and size, about
+
 static int rank;
 static char* buffer;
+static MPI_Comm pair;
 
 static double now_us(void) {
   struct timespec now;
@@ -46,6 +50,13 @@ static void print_samples(const char* what, int bytes, const double* samples_us,
   fflush(stdout);
 }
 
+// Of a kind whose first sample has taken so long; the same on both ranks.
+static int samples_within(double first_us, int most) {
+  double count = first_us > 0 ? kLongest_us / first_us : most;
+  MPI_Bcast(&count, 1, MPI_DOUBLE, 0, pair);
+  return count >= most ? most : count <= kFewest ? kFewest : (int)count;
+}
+
 static void to(int other, int bytes) {
   MPI_Send(buffer, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD);
 }
@@ -56,7 +67,8 @@ static void from(int other, int bytes) {
 
 static void measure_round_trips(int bytes) {
   double samples_us[kSamples];
-  for (int sample = 0; sample < kSamples; sample++) {
+  int count = kSamples;
+  for (int sample = 0; sample < count; sample++) {
     const double begin_us = now_us();
     for (int i = 0; i < kRoundTrips; i++) {
       if (rank == 0) to(1, bytes);
@@ -64,31 +76,35 @@ static void measure_round_trips(int bytes) {
       if (rank == 1) to(0, bytes);
     }
     samples_us[sample] = (now_us() - begin_us) / (2 * kRoundTrips);
+    if (sample == 0) count = samples_within(now_us() - begin_us, kSamples);
   }
-  print_samples("half_round_trip", bytes, samples_us, kSamples);
+  print_samples("half_round_trip", bytes, samples_us, count);
 }
 
-static void send_many(int bytes, int count, double* samples_us, int samples) {
+static double send_many(int bytes, int count) {
   MPI_Request requests[kBurst];
-  for (int sample = 0; sample < samples; sample++) {
-    if (rank == 0) from(1, 0);  // the other has its receives ready
-    const double begin_us = now_us();
-    for (int i = 0; i < count; i++) {
-      if (rank == 0) MPI_Isend(buffer, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &requests[i]);
-      if (rank == 1) MPI_Irecv(buffer, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[i]);
-    }
-    if (rank == 1) to(0, 0);
-    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
-    if (rank == 0) from(1, 0);  // all have come
-    if (rank == 1) to(0, 0);
-    samples_us[sample] = (now_us() - begin_us) / count;
+  if (rank == 0) from(1, 0);  // the other has its receives ready
+  const double begin_us = now_us();
+  for (int i = 0; i < count; i++) {
+    if (rank == 0) MPI_Isend(buffer, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &requests[i]);
+    if (rank == 1) MPI_Irecv(buffer, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[i]);
   }
+  if (rank == 1) to(0, 0);
+  MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+  if (rank == 0) from(1, 0);  // all have come
+  if (rank == 1) to(0, 0);
+  return now_us() - begin_us;
 }
 
-static void measure_many(const char* what, int bytes, int count) {
+static void measure_many(const char* what, int bytes, int messages) {
   double samples_us[kSamples];
-  send_many(bytes, count, samples_us, kSamples);
-  print_samples(what, bytes, samples_us, kSamples);
+  int count = kSamples;
+  for (int sample = 0; sample < count; sample++) {
+    const double all_us = send_many(bytes, messages);
+    samples_us[sample] = all_us / messages;
+    if (sample == 0) count = samples_within(all_us, kSamples);
+  }
+  print_samples(what, bytes, samples_us, count);
 }
 
 static void measure_send_alone(int bytes) {
@@ -108,30 +124,35 @@ static void measure_send_alone(int bytes) {
   print_samples("send_alone", bytes, samples_us, kEagerSamples);
 }
 
-static void measure_posts(MPI_Comm pair) {
+static void measure_posts(void) {
   double samples_us[kSamples];
   char received[16];
-  for (int sample = 0; sample < kSamples; sample++) {
+  int count = kSamples;
+  for (int sample = 0; sample < count; sample++) {
     MPI_Request request;
     const double begin_us = now_us();
     MPI_Ialltoall(buffer, 8, MPI_BYTE, received, 8, MPI_BYTE, pair, &request);
     samples_us[sample] = now_us() - begin_us;
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Barrier(pair);
+    if (sample == 0) count = samples_within(now_us() - begin_us, kSamples);
   }
-  print_samples("post", 8, samples_us, kSamples);
+  print_samples("post", 8, samples_us, count);
 }
 
-static void measure_late(MPI_Comm pair) {
+static void measure_late(void) {
   double samples_us[kSamples];
-  for (int sample = 0; sample < kSamples; sample++) {
+  int count = kSamples;
+  for (int sample = 0; sample < count; sample++) {
+    const double begin_us = now_us();
     MPI_Barrier(pair);
     const double left_us = now_us();
     double other_us = 0;
     MPI_Sendrecv(&left_us, 1, MPI_DOUBLE, 1 - rank, 3, &other_us, 1, MPI_DOUBLE, 1 - rank, 3, pair, MPI_STATUS_IGNORE);
     samples_us[sample] = left_us < other_us ? other_us - left_us : left_us - other_us;
+    if (sample == 0) count = samples_within(now_us() - begin_us, kSamples);
   }
-  print_samples("late", 0, samples_us, kSamples);
+  print_samples("late", 0, samples_us, count);
 }
 
 static void measure_work(void) {
@@ -160,10 +181,10 @@ static void print_place(bool one_clock) {
   fflush(stdout);
 }
 
-static void measure_all(MPI_Comm pair, bool one_clock) {
+static void measure_all(bool one_clock) {
   print_place(one_clock);
-  if (one_clock) measure_late(pair);
-  measure_posts(pair);
+  if (one_clock) measure_late();
+  measure_posts();
   for (int bytes = 8; bytes <= 8192; bytes *= 32) measure_round_trips(bytes);
   measure_many("message", 8, kBurst);
   for (int bytes = 1 << 20; bytes <= kMost_bytes; bytes *= 2) measure_many("stream", bytes, kStream);
@@ -174,7 +195,6 @@ static void measure_all(MPI_Comm pair, bool one_clock) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int ranks = 0;
-  MPI_Comm pair;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks < 2) fail("at least 2 ranks are needed");
@@ -183,7 +203,7 @@ int main(int argc, char** argv) {
   memset(buffer, 1, kMost_bytes);
   MPI_Comm_split(MPI_COMM_WORLD, rank < 2 ? 0 : MPI_UNDEFINED, rank, &pair);
   if (rank < 2) {
-    measure_all(pair, one_clock);
+    measure_all(one_clock);
     MPI_Comm_free(&pair);
   }
   MPI_Finalize();
