@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import random
+import tomllib
 from collections.abc import Mapping
 
 import pytest
 
-from outrigger.calibrate import estimates, fitting
-from outrigger.calibrate.readings import Place, Rates, Reading, Readings, parse_messages
+from outrigger.calibrate import cluster_file, estimates, fitting, verdict
+from outrigger.calibrate.readings import Cell, Place, Rates, Reading, Readings, Times, parse_messages
 from outrigger.errors import UserError
 
 BETWEEN_HOSTS = Place(one_host=False, one_machine=True, machine_cores=2)
@@ -130,3 +131,49 @@ def test_a_model_that_does_not_fit_makes_everything_less_sure() -> None:
     wide = {name: one.high / one.low for name, one in unsure.parameters.items()}
     assert wide["rate"] > 1.5 * sure.parameters["rate"].high / sure.parameters["rate"].low
     assert unsure.error > 0.2
+
+
+def compared(
+    algorithm: str, size: int, measured: tuple[float, float], predicted: tuple[float, float]
+) -> verdict.Compared:
+    """Native and offloaded totals."""
+    cell = Cell("ialltoall", size, 1, 4, 1, algorithm)
+    sides = [Times(1.0, native, native, offloaded, offloaded) for native, offloaded in (measured, predicted)]
+    return verdict.Compared(cell, sides[0], sides[1], calibrates=False)
+
+
+def test_errors_orders_and_crossovers() -> None:
+    cells = [
+        compared("ring_pull", 1024, (100, 200), (110, 180)),  # right
+        compared("ring_pull", 4096, (200, 100), (200, 150)),  # right
+        compared("scatter_dest", 1024, (100, 300), (100, 90)),  # wrong, and it is slower than ring_pull: wrong
+        compared("scatter_dest", 4096, (200, 101), (200, 101)),  # right; as fast as ring_pull: no order
+    ]
+    found = verdict.judge(cells, math.log(1.05))
+    assert (found.pairs, found.pairs_right) == (5, 3)
+    assert found.errors["native total"].median == pytest.approx(0.0)
+    assert found.errors["offloaded total"].count == 4
+    assert found.errors["offloaded total"].tenth == pytest.approx(0.7)
+    by_name = {one.what: one for one in found.crossovers}
+    first = by_name["ialltoall by ring_pull, 1 x 4 ranks"]
+    assert first.measured_bytes == pytest.approx(2048)
+    assert first.octaves is not None
+    assert 0 < first.octaves < 0.5
+    assert by_name["ialltoall by scatter_dest, 1 x 4 ranks"].octaves is None
+
+
+def test_a_file_is_written_with_bounds_around_its_values() -> None:
+    numbers = {
+        "host.copy": estimates.Estimate(1.23456789e10, 1.2e10, 1.3e10, "x"),
+        "mpi.message": estimates.Estimate(1234.4, 1234.4, 1234.4, "y", spread=0.4),
+        "noise.work": estimates.Estimate(0.01, 0.0, 0.02, "z"),
+        "service.event": estimates.assumed(500, "nothing"),
+    }
+    text = cluster_file.text_of_file(cluster_file.ClusterFile({"nodes": "1"}, numbers), Readings(machine="µ"), [])
+    data = tomllib.loads(text)
+    assert data["host"]["copy"] == "12345.679 MB/s"
+    assert data["mpi"]["message"] == "1234 ns"
+    assert data["confidence"]["mpi"] == {"message": ["1234 ns", "1235 ns"]}
+    assert "service" not in data["confidence"]
+    assert "the machine was busy" in text
+    assert text.isascii()

@@ -103,14 +103,18 @@ void Host::reduce(std::uint64_t bytes) {
 
 void Host::post(engine::Task (*algorithm)(Host&, std::uint64_t, std::uint32_t), std::uint64_t bytes, std::uint32_t root,
                 std::function<void()> posted) {
-  running_ = true;
   in_mpi_ = true;
+  // What came before is looked at first, and is no end of an operation that has not begun.
+  const auto begin = [this, algorithm, bytes, root] {
+    running_ = true;
+    tasks_.spawn(algorithm(*this, bytes, root));
+  };
   if (thread_core_ != nullptr) {  // the thread takes it from there
     machine_.processors.of_ranks(machine_.places.node_of(rank_)).run(costs().post_ns, std::move(posted));
-    return take(costs().message_ns, [this, algorithm, bytes, root] { tasks_.spawn(algorithm(*this, bytes, root)); });
+    return take(costs().message_ns, begin);
   }
-  take(costs().post_ns, [this, algorithm, bytes, root, posted = std::move(posted)] {
-    tasks_.spawn(algorithm(*this, bytes, root));
+  take(costs().post_ns, [this, begin, posted = std::move(posted)] {
+    begin();
     scheduler_.run();
     burst_.then(posted);
   });
