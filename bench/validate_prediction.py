@@ -1,12 +1,12 @@
 """Holds the model against measurements that it has not seen: bench/prediction_cells.toml says which.
 
     python bench/validate_prediction.py measure box-node --set held_out --mpi openmpi --out node.json
-    python bench/validate_prediction.py measure box --set held_out --hostfile hosts --bind none --out box.json
+    python bench/validate_prediction.py measure box --set held_out --hostfile hosts --out box.json
     python bench/validate_prediction.py compare box.json node.json --json verdict.json --plot verdict.png
 
 `measure` runs `outrigger bench`'s programs, native and offloaded in turn, where it is called: on a cluster in a box by
-`outrigger cluster exec n0 --`. It takes no cell of the held-out set while the site's cluster file has changes that are
-not committed. `compare` runs the model on the same cells with the site's cluster file.
+`outrigger cluster exec n0 --`. It takes no cell of the held-out set while the site's cluster file is not calibrated, or
+has changes that are not committed. `compare` runs the model on the same cells with the site's cluster file.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def site_of(name: str) -> dict[str, Any]:
 
 
 def check_frozen(cluster: Path) -> None:
-    """UserError: the numbers that are to be tested are not in the history yet."""
+    """UserError: the numbers that are to be tested are not measured, or not in the history yet."""
+    if "confidence" not in tomllib.loads(cluster.read_text(encoding="utf-8")):
+        raise UserError(f"{cluster} has not been calibrated: nothing of the held-out set is measured before that")
     asked = ["git", "-C", str(PROJECT), "status", "--porcelain", "--", str(cluster), str(CELLS)]
     changed = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
     known = subprocess.run(
@@ -77,11 +79,13 @@ def check_frozen(cluster: Path) -> None:
 
 def measure(console: Console, options: argparse.Namespace) -> None:
     site = site_of(options.site)
+    if site["hosts"] != (options.hostfile is not None):
+        raise UserError(f"{options.site}: {'name its hosts by --hostfile' if site['hosts'] else 'it has no hosts'}")
     if options.set == "held_out":
         check_frozen(PROJECT / site["cluster"])
     cells = plan()[options.set]
     found = artifacts.find(None)
-    place = jobs.Site(Hosts(hostfile=options.hostfile, agent=SSH), binding.parse_bind(options.bind))
+    place = jobs.Site(Hosts(hostfile=options.hostfile, agent=SSH), binding.parse_bind(site["bind"]))
     mpi = choose_one_mpi(options.mpi, "a validation")
     lanes = [(lane.partition(":")[0], lane.partition(":")[2]) for lane in cells["lanes"]]
     measured: list[Readings] = []
@@ -102,8 +106,7 @@ def measure(console: Console, options: argparse.Namespace) -> None:
     jobs.save_json(console, options.out, formats.as_json(Run(options.site, options.set, measured)))
 
 
-def compared_of(run: Run, simulator: Path, sizes: Sequence[int]) -> list[Compared]:
-    cluster = PROJECT / site_of(run.site)["cluster"]
+def compared_of(run: Run, simulator: Path, cluster: Path, sizes: Sequence[int]) -> list[Compared]:
     return [
         Compared(
             measured.cell,
@@ -181,7 +184,8 @@ def compare(console: Console, options: argparse.Namespace) -> None:
     by_site: dict[str, list[Compared]] = {}
     for path in options.files:
         run = read(path)
-        by_site.setdefault(run.site, []).extend(compared_of(run, simulator, calibration_sizes))
+        cluster = options.cluster or PROJECT / site_of(run.site)["cluster"]
+        by_site.setdefault(run.site, []).extend(compared_of(run, simulator, cluster, calibration_sizes))
     verdicts = {}
     for site, compared in by_site.items():
         for calibrates, name in ((True, "calibration"), (False, "held out")):
@@ -203,12 +207,12 @@ def main() -> int:
     measuring.add_argument("--set", choices=("calibration", "held_out"), required=True)
     measuring.add_argument("--mpi", default="openmpi")
     measuring.add_argument("--hostfile", type=Path)
-    measuring.add_argument("--bind", default=binding.BUNCH)
     measuring.add_argument("--rounds", type=int, default=1)
     measuring.add_argument("--seconds", type=int, default=1, help="for each cell, at most about")
     measuring.add_argument("--out", type=Path, required=True)
     comparing = verbs.add_parser("compare")
     comparing.add_argument("files", type=Path, nargs="+")
+    comparing.add_argument("--cluster", type=Path, help="another file than the sites' own")
     comparing.add_argument("--json", type=Path)
     comparing.add_argument("--plot", type=Path)
     options = parser.parse_args()
