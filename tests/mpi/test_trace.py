@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import in_perfetto
 import pytest
 from conftest import Mpi, Result, wait_until
 
@@ -91,6 +92,15 @@ def test_a_trace_has_what_the_report_has(offload: Mpi, tmp_path: Path, program: 
         )
         assert moved >= received > 0
     assert trace_events.parse(trace_events.encode(made)[0], "t").lanes == made.lanes
+
+
+@pytest.mark.parametrize("mpi", ("mpich",), indirect=True)
+def test_perfetto_itself_finds_all_of_a_job(offload: Mpi, tmp_path: Path) -> None:
+    result, parts = traced(offload, tmp_path, ["counted", "all", str(ROUNDS)])
+    result.ok()
+    made = timeline.build(parts)
+    assert {one.kind for one in made.slices} >= {"call", "completion", "operation", "move"}
+    in_perfetto.check(trace_events.encode(made)[0], made)
 
 
 @pytest.mark.any_mpi

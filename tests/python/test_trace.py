@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import in_perfetto
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,6 +130,11 @@ def check_trace_events(text: bytes) -> dict[str, Any]:
         assert steps[0]["ph"] == "s" and steps[-1]["ph"] == "f" and [s["ph"] for s in steps[1:-1]] in ([], ["t"])
         assert [s["ts"] for s in steps] == sorted(s["ts"] for s in steps)
     return trace
+
+
+def test_perfetto_itself_finds_all_of_it() -> None:
+    made = one_exchange()
+    in_perfetto.check(trace_events.encode(made)[0], made)
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])

@@ -94,12 +94,13 @@ def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
     for one in timeline.slices:
         track_of[id(one)] = tracks.place(one)
         yield _slice_event(one, track_of[id(one)])
+    for number, flow in enumerate(timeline.flows, 1):
+        yield from _flow_events(number, flow, track_of)
+    # Behind the flows: to Perfetto an instant is a slice, too, to which a flow of the same time would go.
     for mark in timeline.marks:
         row = "call" if mark.lane.kind == "rank" else "operation"
         yield {"ph": "i", "s": "t", "name": mark.name, "cat": mark.kind, "pid": _pid(mark.lane),
                "tid": tracks.id_of(mark.lane, row, 0), "ts": _us(mark.at), "args": mark.args}  # fmt: skip
-    for number, flow in enumerate(timeline.flows, 1):
-        yield from _flow_events(number, flow, track_of)
     for track, lane, title, order in tracks.named():
         where = {"ph": "M", "pid": _pid(lane), "tid": track}
         yield where | {"name": "thread_name", "args": {"name": title}}
