@@ -17,13 +17,14 @@ enum class EventKind : std::uint8_t {
   call = 1,        // of a collective by the program, or the start of a persistent one
   completion = 2,  // a call that waits, or a test that has collected a collective
   collected = 3,   // by the completion call before it: each further collective
+  phase = 8,       // that the program has named, of one of its threads
   // Of a service process, for one of its ranks:
   taken = 4,   // what the rank has posted
   move = 5,    // of a block
   reduce = 6,  // of several into one
   ended = 7,   // an operation, for the rank
 };
-inline constexpr std::uint8_t kLastKind = 7;
+inline constexpr std::uint8_t kLastKind = 8;
 
 // Native calls that have a number in their group, and operations that the event is not known to belong to.
 inline constexpr std::uint64_t kNoSequence = ~std::uint64_t{0};
@@ -42,10 +43,10 @@ struct Event {
   std::uint64_t subject = 0;
   std::uint8_t kind = 0;    // EventKind
   std::uint8_t detail = 0;  // call: kOffloaded or a reason. completion: collected requests, up to 255. move: Reach
-  // call: index_of(CallKind). completion: CompletionCall. taken: index_of(Collective).
+  // call: index_of(CallKind). completion: CompletionCall. taken: index_of(Collective). phase: of Header::phase_names.
   std::uint16_t name = 0;
   // call, taken: index_of(Algorithm) of an offloaded one. completion: requests. reduce: operands.
-  // move: fabric::MoveStatus. ended: CompletionStatus << 24 | late arrivals.
+  // move: fabric::MoveStatus. ended: CompletionStatus << 24 | late arrivals. phase: how many it lies in.
   std::uint32_t number = 0;
 };
 static_assert(sizeof(Event) == 64 && std::is_trivially_copyable_v<Event>);

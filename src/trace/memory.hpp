@@ -36,6 +36,10 @@ struct Communicator {
 };
 static_assert(sizeof(Communicator) == 88 && std::is_trivially_copyable_v<Communicator>);
 
+// At the limit, further ones have one name together.
+inline constexpr std::uint32_t kPhaseNames = 257;
+using PhaseName = std::array<char, report::kNameBytes>;
+
 inline constexpr std::uint32_t kNoService = ~std::uint32_t{0};
 
 // Of one rank. As it is in files, too (snapshot.hpp).
@@ -65,6 +69,8 @@ struct Header {
   std::atomic<std::uint64_t> service_events = 0;
   std::atomic<std::uint32_t> communicators = 0;
   std::array<Communicator, kCommunicators> known{};
+  std::atomic<std::uint32_t> phases = 0;
+  std::array<PhaseName, kPhaseNames> phase_names{};
 };
 
 // Events in the order in which their places were taken. Does not own the memory.

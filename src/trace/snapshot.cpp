@@ -32,6 +32,22 @@ std::string make_names() {
   return text;
 }
 
+// In a line of its own, whatever the program has put into it.
+std::string line_of(PhaseName name) {
+  name.back() = '\0';
+  std::string text(name.data());
+  std::ranges::replace_if(
+      text, [](unsigned char each) { return each < ' '; }, ' ');
+  return text;
+}
+
+std::string names_of(const Header& header) {
+  std::string names = event_names();
+  const std::uint32_t phases = std::min(header.phases.load(std::memory_order_acquire), kPhaseNames);
+  for (std::uint32_t i = 0; i < phases; ++i) add_name(names, "phase", i, line_of(header.phase_names[i]));
+  return names;
+}
+
 template <class T>
 void append(std::vector<std::byte>& bytes, std::span<const T> values) {
   const auto raw = std::as_bytes(values);
@@ -74,14 +90,15 @@ std::vector<std::byte> snapshot(const Memory& memory) {
   header.header_bytes = sizeof header;
   header.about = from.about;
   header.about.mpi.back() = header.about.native_because.back() = '\0';
-  header.names_bytes = event_names().size();
+  const std::string names = names_of(from);
+  header.names_bytes = names.size();
   header.communicators = std::min(from.communicators.load(std::memory_order_acquire), kCommunicators);
   header.events_dropped = dropped(from.events);
   header.service_events_dropped = dropped(from.service_events);
   std::vector<std::byte> bytes(sizeof header);
   bytes.reserve(sizeof header + header.names_bytes + header.communicators * sizeof(Communicator) +
                 (in_use(from.events) + in_use(from.service_events)) * sizeof(Event));
-  append(bytes, std::span<const char>(event_names()));
+  append(bytes, std::span<const char>(names));
   for (std::uint32_t i = 0; i < header.communicators; ++i) {
     Communicator known = from.known[i];
     known.name.back() = '\0';

@@ -34,7 +34,7 @@ struct PartHeader {
 static_assert(sizeof(PartHeader) == 472 && std::is_trivially_copyable_v<PartHeader>);
 
 // "call 3 MPI_Ialltoallv", "reason 1 unknown communicator": what the numbers of events mean. Kinds are call,
-// completion, reason, collective, algorithm, reach.
+// completion, reason, collective, algorithm, reach; of a rank also its phases.
 [[nodiscard]] const std::string& event_names();
 
 // Of memory that others may write to meanwhile, or have filled with nonsense: what is no event is left out.

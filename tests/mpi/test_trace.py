@@ -103,6 +103,34 @@ def test_perfetto_itself_finds_all_of_a_job(offload: Mpi, tmp_path: Path) -> Non
     in_perfetto.check(trace_events.encode(made)[0], made)
 
 
+def phases_of(part: Part) -> Counter[tuple[str, int]]:
+    """How often each was entered, and how deep inside others."""
+    return Counter((part.name("phase", e.name), e.number) for e in part.events if e.kind is Kind.PHASE)
+
+
+@pytest.mark.parametrize("mpi", ("mpich",), indirect=True)
+def test_phases_are_in_it(offload: Mpi, tmp_path: Path) -> None:
+    result, parts = traced(offload, tmp_path, ["api", "phases"])
+    result.ok()
+    assert len(parts) == RANKS
+    for part in parts:
+        found = phases_of(part)
+        assert found["outer", 0] == found["inner", 1] == 3 and found["number 0", 0] == 1
+        assert all(found["deep", depth] == 1 for depth in range(32)) and found.total() == 3 + 3 + 32 + 300 + 1
+        assert len({name for name, _ in found}) == 257 and found["(other phases)", 0] == 300 - (256 - 3) + 1
+        phases = [e for e in part.events if e.kind is Kind.PHASE]
+        spans = {part.name("phase", e.name): (e.began, e.ended) for e in phases}
+        outer, inner = spans["outer"], spans["inner"]
+        assert outer[0] <= inner[0] <= inner[1] <= outer[1]
+
+
+@pytest.mark.parametrize("mpi", ("mpich",), indirect=True)
+def test_children_write_nothing_into_it(offload: Mpi, tmp_path: Path) -> None:
+    result, parts = traced(offload, tmp_path, ["api", "forked"])
+    result.ok()
+    assert [phases_of(part) for part in parts] == [Counter({("parent's", 0): 1})] * RANKS
+
+
 @pytest.mark.any_mpi
 def test_a_native_job_has_its_calls(offload: Mpi, tmp_path: Path) -> None:
     result, parts = traced(offload, tmp_path, ["counted", "all", str(ROUNDS)], NO_CORE)

@@ -22,7 +22,7 @@ from outrigger.trace.events import NO_SEQUENCE, NO_SERVICE, Kind, Part, read_par
 NAMES = (
     "call 0 MPI_Alltoall\ncall 1 MPI_Ialltoall\ncall 2 MPI_Alltoall_init\ncompletion 0 MPI_Wait\n"
     "completion 1 MPI_Waitall\nreason 14 blocking form\ncollective 0 ialltoall\nalgorithm 0 ring_pull\n"
-    "reach 0 mapped\n"
+    "reach 0 mapped\nphase 0 solve\nphase 1 exchange\n"
 )
 WORLD = (7, 8)
 MS = 1_000_000
@@ -86,6 +86,29 @@ def test_what_belongs_together_is_joined_and_who_was_late_is_marked() -> None:
     late = [mark for mark in made.marks if mark.kind == "late"]
     assert [(mark.lane.number, mark.args["after_first_us"]) for mark in late] == [(1, 10_000.0)]
     assert [mark.args["peers_ready"] for mark in made.marks if mark.kind == "peers_ready"] == [1]
+
+
+def in_phases(rank: int, *, nested: bool) -> bytes:
+    """One call from 10 to 12 ms, in a phase; perhaps in one more inside that."""
+    events = [event(Kind.CALL, 10, 12, detail=14)]
+    if nested:
+        events.append(event(Kind.PHASE, 9, 20, name=1, number=1, world=0))
+    return part(rank, [*events, event(Kind.PHASE, 5, 40, name=0, world=0)])
+
+
+def test_phases_are_slices_of_their_rank(tmp_path: Path, drawn: list[Figure]) -> None:
+    made = timeline.build(read_parts(in_phases(0, nested=True) + in_phases(1, nested=False), "events"))
+    phases = [(one.lane.number, one.name, one.begin, one.end, one.args) for one in made.slices if one.kind == "phase"]
+    outer, inner = (5 * MS, 40 * MS, {"depth": 0}), (9 * MS, 20 * MS, {"depth": 1})
+    assert sorted(phases) == [(0, "exchange", *inner), (0, "solve", *outer), (1, "solve", *outer)]
+    text = trace_events.encode(made)[0]
+    check_trace_events(text)
+    assert [one for one in trace_events.parse(text, "t").slices if one.kind == "phase"] == [
+        one for one in made.slices if one.kind == "phase"
+    ]
+    draw.save(made, tmp_path / "t.png", draw.Selection())
+    assert [text.get_text() for text in drawn[0].axes[0].texts] == ["solve", "exchange", "solve"]
+    in_perfetto.check(text, made)
 
 
 def test_native_calls_are_matched_by_their_order() -> None:

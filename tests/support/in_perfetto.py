@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import perfetto_sql
@@ -27,7 +28,7 @@ def _expected_flows(made: Timeline) -> Counter[tuple[tuple[int, str], ...]]:
     return Counter(
         tuple(sorted(((one.begin, one.kind), (other.begin, other.kind))))
         for slices in chains
-        for one, other in zip(slices, slices[1:], strict=False)
+        for one, other in pairwise(slices)
     )
 
 

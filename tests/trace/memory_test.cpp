@@ -30,6 +30,10 @@ PartHeader header_of(const std::vector<std::byte>& part) {
   return header;
 }
 
+std::string names_of(const std::vector<std::byte>& part) {
+  return {reinterpret_cast<const char*>(part.data()) + sizeof(PartHeader), header_of(part).names_bytes};
+}
+
 std::vector<Event> events_of(const std::vector<std::byte>& part) {
   const PartHeader header = header_of(part);
   const std::size_t at = sizeof header + header.names_bytes + header.communicators * sizeof(Communicator);
@@ -87,6 +91,22 @@ TEST(TraceMemory, LeavesOutWhatIsNoEvent) {
   EXPECT_EQ(events[1].subject, 2U);
   EXPECT_EQ(header_of(part).communicators, kCommunicators);
   EXPECT_EQ(report::text_in(header_of(part).about.mpi).size(), report::kNameBytes - 1);
+}
+
+// A program may call its phases anything, and what is in the memory may be anything.
+TEST(TraceMemory, GivesEachPhaseALineOfItsOwn) {
+  Result<Memory> memory = Memory::create();
+  ASSERT_TRUE(memory);
+  Header& header = memory.value().header();
+  report::set_text(header.phase_names[0], "solve\ncall 0 forged");
+  header.phase_names[1].fill('x');
+  header.phases = 2;
+  EXPECT_EQ(names_of(snapshot(memory.value())),
+            event_names() + "phase 0 solve call 0 forged\nphase 1 " + std::string(report::kNameBytes - 1, 'x') + "\n");
+  header.phases = ~0U;
+  const std::string all = names_of(snapshot(memory.value()));
+  EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(all, '\n')),
+            static_cast<std::size_t>(std::ranges::count(event_names(), '\n')) + kPhaseNames);
 }
 
 TEST(TraceMemory, OpensNoOtherMemory) {

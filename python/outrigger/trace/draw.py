@@ -17,7 +17,13 @@ WORK, POST, WAIT, BLOCKING = "#a9cfa4", "#22262b", "#e0805c", "#b5657f"
 MOVE, REDUCE, FLIGHT, LATE = "#2a7f8e", "#7b5ea7", "#7fbac4", "#c62828"
 MOST_LANES = 16
 """Ranks in a picture, unless it is said which."""
-_BUSY, _FLIGHTS, _FLIGHTS_HEIGHT = (0.06, 0.46), 0.58, 0.36
+_WIDTH_INCHES = 13
+_BUSY, _FLIGHTS, _FLIGHTS_HEIGHT = (0.17, 0.36), 0.59, 0.36
+_PHASES = (0.03, 0.13)
+"""Above the calls, with their names where these fit."""
+_PHASE_COLORS = ("#f2d492", "#c9b6e4", "#9fd3c7", "#f4b6c2", "#b8cbe8", "#d6d1a6")
+_MOST_PHASES_IN_LEGEND = 5
+_LETTER_INCHES = 0.055
 _MOST_ROWS = 8
 """Operations or moves of a lane beside each other; further ones lie on these."""
 _MOST_ARROWS = 400
@@ -113,6 +119,26 @@ def _draw_rank(axis: Any, view: _View, top: float, slices: Sequence[Slice], time
         _bars(axis, view, [one for one in slices if _color(one) == color], (top + low, height), color)
 
 
+def _phase_colors(slices: Iterable[Slice]) -> dict[str, str]:
+    """By name, in the order in which they first come; further ones have the same again."""
+    names = dict.fromkeys(one.name for one in slices if one.kind == "phase")
+    return {name: _PHASE_COLORS[place % len(_PHASE_COLORS)] for place, name in enumerate(names)}
+
+
+def _draw_phases(axis: Any, view: _View, top: float, phases: Sequence[Slice], colors: dict[str, str]) -> None:
+    """Inner ones lie on outer ones."""
+    low, height = _PHASES
+    letter = _LETTER_INCHES * view.width / _WIDTH_INCHES
+    for one in sorted(phases, key=lambda one: one.args.get("depth", 0)):
+        begin, end = max(one.begin / 1e6, view.begin), min(one.end / 1e6, view.end)
+        _bars(axis, view, [one], (top + low, height), colors[one.name], edgecolor="white")
+        if len(one.name) * letter < end - begin:
+            axis.text(
+                begin + letter / 2, top + low + height / 2, one.name, fontsize=6, color=INK, va="center_baseline",
+                parse_math=False, clip_on=True,
+            )  # fmt: skip
+
+
 def _draw_flights(axis: Any, view: _View, top: float, flights: Sequence[Slice], *, arrows: bool) -> None:
     """From the post to what has collected it."""
     rows = _rows(flights)
@@ -163,7 +189,7 @@ def _flights_of(timeline: Timeline, view: _View) -> dict[Lane, list[Slice]]:
     return flights
 
 
-def _legend(view: _View) -> list[Any]:
+def _legend(view: _View, phases: dict[str, str]) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -175,6 +201,10 @@ def _legend(view: _View) -> list[Any]:
         Line2D([], [], color=FLIGHT, marker=">", markersize=5, linewidth=1.3, label="from the start to its data"),
         Line2D([], [], color=LATE, marker="v", linestyle="", markersize=5, label="last to come, by 0.1 ms and more"),
     ]
+    if 0 < len(phases) <= _MOST_PHASES_IN_LEGEND:
+        handles += [Patch(color=color, label=f"phase {name}".replace("$", r"\$")) for name, color in phases.items()]
+    elif phases:
+        handles.append(Patch(color=_PHASE_COLORS[0], label="a phase, by its name"))
     if any(lane.kind == "service" for lane in view.lanes):
         handles += [
             Patch(color="#d6e8eb", label="a service process has operations"),
@@ -195,7 +225,7 @@ def _heading(timeline: Timeline, view: _View) -> str:
     return text
 
 
-def _draw(axis: Any, timeline: Timeline, view: _View) -> None:
+def _draw(axis: Any, timeline: Timeline, view: _View, colors: dict[str, str]) -> None:
     slices: dict[Lane, list[Slice]] = defaultdict(list)
     for one in timeline.slices:
         if view.shows(one.begin, one.end):
@@ -210,7 +240,9 @@ def _draw(axis: Any, timeline: Timeline, view: _View) -> None:
             _draw_service(axis, view, top, slices[lane])
             continue
         last = max((one.end for one in slices[lane]), default=0) / 1e6
-        _draw_rank(axis, view, top, slices[lane], ends.get(str(lane.number), last * 1e3) / 1e3)
+        calls = [one for one in slices[lane] if one.kind != "phase"]
+        _draw_rank(axis, view, top, calls, ends.get(str(lane.number), last * 1e3) / 1e3)
+        _draw_phases(axis, view, top, [one for one in slices[lane] if one.kind == "phase"], colors)
         _draw_flights(axis, view, top, flights[lane], arrows=arrows)
     _draw_marks(axis, [mark for mark in timeline.marks if view.shows(mark.at, mark.at)], top_of)
 
@@ -223,12 +255,15 @@ def save(timeline: Timeline, path: Path, selection: Selection) -> None:
     from matplotlib import pyplot
 
     view = _view(timeline, selection)
-    figure, axis = pyplot.subplots(figsize=(13, 1.9 + 0.62 * len(view.lanes)), layout="constrained")
-    _draw(axis, timeline, view)
+    shown = (one for one in timeline.slices if one.lane in view.lanes and view.shows(one.begin, one.end))
+    colors = _phase_colors(shown)
+    inches = 1.9 + (0.85 if colors else 0.62) * len(view.lanes)
+    figure, axis = pyplot.subplots(figsize=(_WIDTH_INCHES, inches), layout="constrained")
+    _draw(axis, timeline, view, colors)
     in_seconds = view.width > _MOST_MILLISECONDS
     axis.set_xlim(view.begin, view.end)
     axis.set_ylim(len(view.lanes), -0.12)
-    middles = [top + (0.29 if lane.kind == "rank" else 0.5) for top, lane in enumerate(view.lanes)]
+    middles = [top + (0.35 if lane.kind == "rank" else 0.5) for top, lane in enumerate(view.lanes)]
     axis.set_yticks(middles, [lane.title for lane in view.lanes])
     axis.set_xlabel("seconds since MPI_Init" if in_seconds else "milliseconds since MPI_Init", fontsize=9, color=INK)
     if in_seconds:
@@ -240,7 +275,8 @@ def save(timeline: Timeline, path: Path, selection: Selection) -> None:
         axis.spines[side].set_visible(False)
     axis.set_title(_heading(timeline, view), loc="left", fontsize=11, color=INK, pad=8)
     figure.legend(
-        handles=_legend(view), loc=legends.below(figure, "left"), ncols=5, frameon=False, fontsize=8, labelcolor=INK
+        handles=_legend(view, colors), loc=legends.below(figure, "left"), ncols=5, frameon=False, fontsize=8,
+        labelcolor=INK,
     )  # fmt: skip
     try:
         figure.savefig(path, dpi=150, facecolor="white")

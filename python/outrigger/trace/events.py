@@ -31,6 +31,7 @@ class Kind(IntEnum):
     MOVE = 5
     REDUCE = 6
     ENDED = 7
+    PHASE = 8
 
 
 @dataclass(frozen=True, slots=True)

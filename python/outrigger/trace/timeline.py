@@ -37,7 +37,7 @@ class Slice:
 
     lane: Lane
     kind: str
-    """call, completion, operation, move or reduce"""
+    """call, completion, phase, operation, move or reduce"""
     name: str
     begin: int
     end: int
@@ -85,6 +85,7 @@ class _Built:
     service: Lane | None
     calls: list[Slice] = field(default_factory=list)
     completions: list[Slice] = field(default_factory=list)
+    phases: list[Slice] = field(default_factory=list)
     serviced: list[Slice] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     flows: list[Flow] = field(default_factory=list)
@@ -171,6 +172,10 @@ class _Builder:
         if flow is not None:
             flow.completion = self._last_completion
 
+    def _phase(self, event: Event) -> None:
+        name = self._part.name("phase", event.name)
+        self._built.phases.append(self._slice(self._built.lane, "phase", name, event, {"depth": event.number}))
+
     def _operations(self, lane: Lane) -> None:
         """From when the service process has taken one until it has ended; without an end, until the trace's."""
         ended = {(e.group, e.sequence): e for e in self._part.service_events if e.kind is Kind.ENDED}
@@ -225,6 +230,8 @@ class _Builder:
                 self._completion(event)
             elif event.kind is Kind.COLLECTED:
                 self._collect(event)
+            elif event.kind is Kind.PHASE:
+                self._phase(event)
         if self._built.service is not None:
             self._operations(self._built.service)
             self._moves(self._built.service)
@@ -310,7 +317,7 @@ def build(parts: Sequence[Part]) -> Timeline:
     services = {one.service for one in built if one.service is not None}
     lanes = [one.lane for one in built]
     lanes += sorted(services, key=lambda lane: (lane.node, lane.number))
-    slices = [s for one in built for s in (*one.calls, *one.completions, *one.serviced)]
+    slices = [s for one in built for s in (*one.calls, *one.completions, *one.phases, *one.serviced)]
     slices.sort(key=lambda s: (s.begin, -s.end))
     marks = [mark for one in built for mark in one.marks] + _note_late(built)
     flows = [flow for one in built for flow in one.flows if flow.operation is not None or flow.completion is not None]

@@ -18,9 +18,11 @@ VERSION = 1
 _SERVICES_FROM = 1_000_000
 """Process ids of service processes; ranks have theirs from 1 on."""
 _SERVICES_PER_NODE = 64
-_ROWS = ("call", "operation", "move")
-_ROW_OF = {"call": "call", "completion": "call", "operation": "operation", "move": "move", "reduce": "move"}
-_TITLES = {"call": "MPI", "operation": "operations", "move": "moves"}
+_ROWS = ("phase", "call", "operation", "move")
+_ROW_OF = {
+    "phase": "phase", "call": "call", "completion": "call", "operation": "operation", "move": "move", "reduce": "move",
+}  # fmt: skip
+_TITLES = {"phase": "phases", "call": "MPI", "operation": "operations", "move": "moves"}
 
 
 def _pid(lane: Lane) -> int:

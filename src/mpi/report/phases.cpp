@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "mpi/report/counting.hpp"
+#include "mpi/trace/traced_phases.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -15,6 +16,7 @@ using report::LedgerRow;
 
 struct PhaseStack {
   std::array<LedgerRow*, kMaxPhaseDepth> rows{};
+  std::array<TracedPhase, kMaxPhaseDepth> traced{};
   std::size_t depth = 0;
   std::int64_t since_ns = 0;  // what has passed before that is in the innermost one's row
 };
@@ -62,6 +64,7 @@ bool push_phase(const char* name) {
   if (stack.depth == kMaxPhaseDepth) return false;
   note_time();
   LedgerRow* row = counting() ? row_named(name) : nullptr;
+  stack.traced[stack.depth] = begin_traced_phase(name);
   stack.rows[stack.depth++] = row;
   if (row == nullptr) return true;
   stack.since_ns = monotonic_ns();
@@ -73,12 +76,16 @@ bool pop_phase() {
   if (stack.depth == 0) return false;
   note_time();
   --stack.depth;
+  end_traced_phase(stack.traced[stack.depth], stack.depth);
   if (current_phase() != nullptr) stack.since_ns = monotonic_ns();
   return true;
 }
 
 void note_open_phases() {
   note_time();
+  for (std::size_t depth = stack.depth; depth-- > 0;) {
+    end_traced_phase(std::exchange(stack.traced[depth], {}), depth);
+  }
 }
 
 }  // namespace outrigger::mpi

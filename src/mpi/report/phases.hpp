@@ -1,6 +1,6 @@
 // Phases that the program has named (outrigger_phase_push), one inside the other, of each thread. While something is
 // counted, each has a row in the ledger: how long the thread was in it, and what it called there, of the innermost
-// alone.
+// alone. While there is a trace, each is in that, too.
 //
 // Thread rule: any thread, each for itself.
 #pragma once
@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxPhaseDepth = 32;
 // The row of the one that this thread is in; nullptr: in none, or it is not counted, as nothing was when it began.
 [[nodiscard]] report::LedgerRow* current_phase();
 
-// Before the ledger is read for the last time: the time until now counts.
+// Before ledger and trace are read for the last time: the time until now counts.
 void note_open_phases();
 
 }  // namespace outrigger::mpi

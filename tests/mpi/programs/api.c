@@ -6,7 +6,8 @@
  *                          early: counting is asked for before MPI_Init
  *     api apart            one rank alone counts
  *     api many             rank 0 has more communicators than it has courses for; of 3 ranks
- *     api phases           names phases; what the report has of them is for the test to see
+ *     api phases           names phases; what the report and the trace have of them is for the test to see
+ *     api forked           a child names phases, too, and ends one that has begun in its parent
  */
 #include <mpi.h>
 #include <outrigger/outrigger.h>
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { kBlock = 5000, kMostRanks = 16 };
 
@@ -311,6 +314,19 @@ static void name_phases(void) {
   CHECK(outrigger_phase_push("left open") == OUTRIGGER_OK);
 }
 
+static void name_phases_in_a_child(void) {
+  CHECK(outrigger_phase_push("parent's") == OUTRIGGER_OK);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int ended = outrigger_phase_pop();
+    const int began = outrigger_phase_push("child's");
+    _exit(ended == OUTRIGGER_OK && began == OUTRIGGER_OK && outrigger_phase_pop() == OUTRIGGER_OK ? 0 : 1);
+  }
+  int status = 1;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  CHECK(outrigger_phase_pop() == OUTRIGGER_OK);
+}
+
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "";
   const int early = argc > 2 && strcmp(argv[2], "early") == 0;
@@ -332,6 +348,7 @@ int main(int argc, char** argv) {
     check_info_key();
   }
   if (strcmp(mode, "phases") == 0) name_phases();
+  if (strcmp(mode, "forked") == 0) name_phases_in_a_child();
   if (strcmp(mode, "apart") == 0) check_one_that_counts();
   if (strcmp(mode, "many") == 0) check_many_communicators();
   MPI_Finalize();
