@@ -29,9 +29,31 @@ constinit std::mutex requests_mutex;
 constinit std::uint64_t last_number = 0;
 constinit thread_local std::uint64_t tests_in_vain = 0;  // since this thread's last completion in the trace
 
-std::unordered_map<std::uint64_t, Known>& requests() {
-  static auto* all = new std::unordered_map<std::uint64_t, Known>;
+using KnownRequests = std::unordered_map<std::uint64_t, Known>;
+
+KnownRequests& requests() {
+  static auto* all = new KnownRequests;
   return *all;
+}
+
+// That of the request that was collected last: most programs start the next one then, and nothing is allocated.
+KnownRequests::node_type& spare_node() {
+  static auto* one = new KnownRequests::node_type;
+  return *one;
+}
+
+void remember(std::uint64_t key, const Known& known) {
+  KnownRequests::node_type& spare = spare_node();
+  const auto found = requests().find(key);
+  if (found != requests().end()) {
+    found->second = known;
+  } else if (spare.empty()) {
+    requests().emplace(key, known);
+  } else {
+    spare.key() = key;
+    spare.mapped() = known;
+    requests().insert(std::move(spare));
+  }
 }
 
 bool is_persistent(const Known& known) {
@@ -91,7 +113,7 @@ std::uint64_t remember_request(MPI_Request request, const TracedCall& call, cons
   const bool persistent = call.kind.form == CallForm::persistent;
   const std::uint64_t number = persistent ? 0 : ++last_number;
   if (request != constants().request_null) {
-    requests()[handle_key(request)] = Known{event.group, event.sequence, number, call, std::nullopt};
+    remember(handle_key(request), Known{event.group, event.sequence, number, call, std::nullopt});
   }
   return number;
 }
@@ -144,22 +166,23 @@ bool TracedCompletion::is_collected(const Watched& watched) const {
 
 void TracedCompletion::end() {
   const std::int64_t now = monotonic_ns();
-  std::vector<Collected> all;
+  MostlyOne<Collected> all;
   {
     const std::scoped_lock lock(requests_mutex);
-    for (const Watched& watched : watched_) {
+    for (std::size_t i = 0; i < watched_.size(); ++i) {
+      const Watched& watched = watched_[i];
       const auto found = requests().find(handle_key(watched.request));
       if (found == requests().end() || !is_collected(watched)) continue;
       all.push_back({found->second.group, found->second.sequence, found->second.number});
       found->second.number = 0;
-      if (!watched.persistent) requests().erase(found);
+      if (!watched.persistent) spare_node() = requests().extract(found);
     }
   }
   if (all.empty() && trace::tests(call_)) {
     if (!watched_.empty()) ++tests_in_vain;
     return;
   }
-  Event event = event_of(all.empty() ? Collected{} : all.front(), EventKind::completion, call_);
+  Event event = event_of(all.empty() ? Collected{} : all[0], EventKind::completion, call_);
   event.began_ns = began_ns_;
   event.ended_ns = now;
   event.bytes = std::exchange(tests_in_vain, 0);

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
+#include "base/mostly_one.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/trace/traced_call.hpp"
 #include "trace/event.hpp"
@@ -60,7 +60,7 @@ class TracedCompletion {
   const MPI_Request* requests_;
   int count_;
   CompletionOutputs outputs_;
-  std::vector<Watched> watched_;
+  MostlyOne<Watched> watched_;
   std::int64_t began_ns_;
 };
 

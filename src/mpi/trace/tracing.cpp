@@ -65,6 +65,9 @@ void add_event(const trace::Event& event) {
 }
 
 void note_group(GroupId group, const CommRecord& record) {
+  constinit static thread_local std::optional<GroupId> noted_last;  // mostly it is the same again
+  if (group == noted_last) return;
+  noted_last = group;
   const std::scoped_lock lock(groups_mutex);
   if (!noted_groups().insert(group).second) return;
   trace::Header& header = trace_memory().header();
