@@ -90,9 +90,9 @@ int outrigger_counter_read_comm_f(int comm, const char* call, int index, uint64_
 /* Phases */
 
 /* From push to pop this thread is in a phase of that name; phases lie inside each other, 32 at most. The report has the
- * time in each phase and the collectives called in it, of the innermost one alone. 256 names in a process; further ones
- * are counted together. While nothing is counted both cost next to nothing. OUTRIGGER_LIMIT: nothing was begun, or
- * there is nothing to end. */
+ * time in each phase and the collectives called in it, of the innermost one alone; a trace has each phase. 256 names in
+ * a process; further ones are counted together. While nothing is counted or traced both cost next to nothing.
+ * OUTRIGGER_LIMIT: nothing was begun, or there is nothing to end. */
 int outrigger_phase_push(const char* name);
 int outrigger_phase_pop(void);
 
