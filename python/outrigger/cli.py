@@ -38,6 +38,7 @@ from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_dpus
 from outrigger.live import exporter, top, watch
 from outrigger.plan import check_ranks
+from outrigger.predict import command as predicting
 from outrigger.terminal import NO_COLOR, console, note
 from outrigger.trace import command as tracing
 from outrigger.tune import command as tuning
@@ -231,6 +232,7 @@ app.command("env")(switch_on.env)
 app.command("advise", context_settings={"allow_interspersed_args": False})(advising.advise)
 app.command("replay")(tracing.replay)
 app.command("tune")(tuning.tune)
+app.command("predict")(predicting.predict)
 app.command("calibrate")(calibrating.calibrate)
 app.command("top")(top.top)
 app.command("watch")(watch.watch)

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/program_command.hpp"
 #include "sim/rates_command.hpp"
 #include "sim/scale_command.hpp"
 #include "sim/simulation.hpp"
@@ -120,10 +121,12 @@ int main(int argc, char** argv) {
   app.add_flag("--quiet", arguments.quiet, "no progress line");
   const outrigger::sim::ScaleCommand scale(app);
   const outrigger::sim::TimeCommand time(app);
+  const outrigger::sim::ProgramCommand program(app);
   const outrigger::sim::RatesCommand rates(app);
   CLI11_PARSE(app, argc, argv);
   if (scale.chosen()) return scale.run();
   if (time.chosen()) return time.run();
+  if (program.chosen()) return program.run();
   if (rates.chosen()) return rates.run();
   if (one->count() != 0) {
     arguments.first_seed = arguments.seed;

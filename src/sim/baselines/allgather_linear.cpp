@@ -7,13 +7,13 @@
 
 namespace outrigger::sim::baselines {
 
-Task allgather_linear(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
-  const std::uint32_t size = host.size();
-  host.copy(bytes);  // the own block
-  engine::Countdown both_ways(host.scheduler(), 2 * (size - 1));
+Task allgather_linear(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const std::uint32_t size = member.size();
+  member.copy(bytes);  // the own block
+  engine::Countdown both_ways(member.scheduler(), 2 * (size - 1));
   for (std::uint32_t step = 1; step < size; ++step) {
-    host.receive((host.rank() + step) % size, bytes, 0, both_ways);
-    host.send((host.rank() + size - step) % size, bytes, 0, both_ways);
+    member.receive((member.rank() + step) % size, bytes, 0, both_ways);
+    member.send((member.rank() + size - step) % size, bytes, 0, both_ways);
   }
   co_await both_ways.done();
 }

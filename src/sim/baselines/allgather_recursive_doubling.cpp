@@ -11,13 +11,13 @@
 
 namespace outrigger::sim::baselines {
 
-Task allgather_recursive_doubling(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
-  host.copy(bytes);  // the own block
-  for (std::uint32_t distance = 1; distance < host.size(); distance *= 2) {
-    const std::uint32_t partner = host.rank() ^ distance;
-    engine::Countdown both_ways(host.scheduler(), 2);
-    host.receive(partner, bytes * distance, distance, both_ways);
-    host.send(partner, bytes * distance, distance, both_ways);
+Task allgather_recursive_doubling(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
+  member.copy(bytes);  // the own block
+  for (std::uint32_t distance = 1; distance < member.size(); distance *= 2) {
+    const std::uint32_t partner = member.rank() ^ distance;
+    engine::Countdown both_ways(member.scheduler(), 2);
+    member.receive(partner, bytes * distance, distance, both_ways);
+    member.send(partner, bytes * distance, distance, both_ways);
     co_await both_ways.done();
   }
 }

@@ -8,13 +8,13 @@
 
 namespace outrigger::sim::baselines {
 
-Task allgather_ring(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
-  const std::uint32_t size = host.size();
-  host.copy(bytes);  // the own block
+Task allgather_ring(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const std::uint32_t size = member.size();
+  member.copy(bytes);  // the own block
   for (std::uint32_t round = 1; round < size; ++round) {
-    engine::Countdown both_ways(host.scheduler(), 2);
-    host.receive((host.rank() + size - 1) % size, bytes, round, both_ways);
-    host.send((host.rank() + 1) % size, bytes, round, both_ways);
+    engine::Countdown both_ways(member.scheduler(), 2);
+    member.receive((member.rank() + size - 1) % size, bytes, round, both_ways);
+    member.send((member.rank() + 1) % size, bytes, round, both_ways);
     co_await both_ways.done();
   }
 }

@@ -13,39 +13,39 @@
 
 namespace outrigger::sim::baselines {
 
-Task allreduce_rabenseifner(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
-  const Fold fold(host.rank(), host.size());
-  host.copy(bytes);  // what is contributed, to where the result goes
+Task allreduce_rabenseifner(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const Fold fold(member.rank(), member.size());
+  member.copy(bytes);  // what is contributed, to where the result goes
   if (fold.is_in_pair()) {
-    engine::Countdown folded(host.scheduler(), 1);
-    begin_folding(host, fold, bytes, folded);
+    engine::Countdown folded(member.scheduler(), 1);
+    begin_folding(member, fold, bytes, folded);
     co_await folded.done();
-    if (fold.goes_on()) host.reduce(bytes);
+    if (fold.goes_on()) member.reduce(bytes);
   }
   std::uint32_t tag = kFirstRound;
   std::uint64_t part = bytes;
   for (std::uint32_t distance = fold.left() / 2; fold.goes_on() && distance != 0; distance /= 2) {
     part /= 2;
     const std::uint32_t partner = fold.rank_of(fold.number() ^ distance);
-    engine::Countdown both_ways(host.scheduler(), 2);
-    host.receive(partner, part, tag, both_ways);
-    host.send(partner, part, tag, both_ways);
+    engine::Countdown both_ways(member.scheduler(), 2);
+    member.receive(partner, part, tag, both_ways);
+    member.send(partner, part, tag, both_ways);
     co_await both_ways.done();
-    host.reduce(part);
+    member.reduce(part);
     ++tag;
   }
   for (std::uint32_t distance = 1; fold.goes_on() && distance < fold.left(); distance *= 2) {
     const std::uint32_t partner = fold.rank_of(fold.number() ^ distance);
-    engine::Countdown both_ways(host.scheduler(), 2);
-    host.receive(partner, part, tag, both_ways);
-    host.send(partner, part, tag, both_ways);
+    engine::Countdown both_ways(member.scheduler(), 2);
+    member.receive(partner, part, tag, both_ways);
+    member.send(partner, part, tag, both_ways);
     co_await both_ways.done();
     part *= 2;
     ++tag;
   }
   if (fold.is_in_pair()) {
-    engine::Countdown unfolded(host.scheduler(), 1);
-    begin_unfolding(host, fold, bytes, unfolded);
+    engine::Countdown unfolded(member.scheduler(), 1);
+    begin_unfolding(member, fold, bytes, unfolded);
     co_await unfolded.done();
   }
 }

@@ -10,26 +10,26 @@
 
 namespace outrigger::sim::baselines {
 
-Task allreduce_recursive_doubling(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
-  const Fold fold(host.rank(), host.size());
-  host.copy(bytes);  // what is contributed, to where the result goes
+Task allreduce_recursive_doubling(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const Fold fold(member.rank(), member.size());
+  member.copy(bytes);  // what is contributed, to where the result goes
   if (fold.is_in_pair()) {
-    engine::Countdown folded(host.scheduler(), 1);
-    begin_folding(host, fold, bytes, folded);
+    engine::Countdown folded(member.scheduler(), 1);
+    begin_folding(member, fold, bytes, folded);
     co_await folded.done();
-    if (fold.goes_on()) host.reduce(bytes);
+    if (fold.goes_on()) member.reduce(bytes);
   }
   for (std::uint32_t distance = 1; fold.goes_on() && distance < fold.left(); distance *= 2) {
     const std::uint32_t partner = fold.rank_of(fold.number() ^ distance);
-    engine::Countdown both_ways(host.scheduler(), 2);
-    host.receive(partner, bytes, kFirstRound + distance, both_ways);
-    host.send(partner, bytes, kFirstRound + distance, both_ways);
+    engine::Countdown both_ways(member.scheduler(), 2);
+    member.receive(partner, bytes, kFirstRound + distance, both_ways);
+    member.send(partner, bytes, kFirstRound + distance, both_ways);
     co_await both_ways.done();
-    host.reduce(bytes);
+    member.reduce(bytes);
   }
   if (fold.is_in_pair()) {
-    engine::Countdown unfolded(host.scheduler(), 1);
-    begin_unfolding(host, fold, bytes, unfolded);
+    engine::Countdown unfolded(member.scheduler(), 1);
+    begin_unfolding(member, fold, bytes, unfolded);
     co_await unfolded.done();
   }
 }

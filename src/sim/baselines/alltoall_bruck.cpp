@@ -10,20 +10,20 @@
 
 namespace outrigger::sim::baselines {
 
-Task alltoall_bruck(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
-  const std::uint32_t size = host.size();
-  host.copy(bytes * size);  // rotated, so that block i is i ranks on
+Task alltoall_bruck(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const std::uint32_t size = member.size();
+  member.copy(bytes * size);  // rotated, so that block i is i ranks on
   for (std::uint32_t distance = 1; distance < size; distance *= 2) {
     std::uint64_t blocks = 0;
     for (std::uint32_t block = 0; block < size; ++block) blocks += (block & distance) != 0 ? 1 : 0;
-    host.copy(blocks * bytes);
-    engine::Countdown both_ways(host.scheduler(), 2);
-    host.receive((host.rank() + size - distance) % size, blocks * bytes, distance, both_ways);
-    host.send((host.rank() + distance) % size, blocks * bytes, distance, both_ways);
+    member.copy(blocks * bytes);
+    engine::Countdown both_ways(member.scheduler(), 2);
+    member.receive((member.rank() + size - distance) % size, blocks * bytes, distance, both_ways);
+    member.send((member.rank() + distance) % size, blocks * bytes, distance, both_ways);
     co_await both_ways.done();
-    host.copy(blocks * bytes);
+    member.copy(blocks * bytes);
   }
-  host.copy(bytes * size);  // turned round into place
+  member.copy(bytes * size);  // turned round into place
 }
 
 }  // namespace outrigger::sim::baselines

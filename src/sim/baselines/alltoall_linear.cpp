@@ -13,17 +13,19 @@ constexpr std::uint32_t kThrottle = 32;  // MPIR_CVAR_ALLTOALL_THROTTLE
 
 }  // namespace
 
-Task alltoall_linear(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
-  const std::uint32_t size = host.size();
-  host.copy(bytes);  // the own block
+Task alltoall_linear(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const std::uint32_t size = member.size();
+  member.copy(member.bytes_to(member.rank(), bytes));  // the own block
   for (std::uint32_t first = 1; first < size; first += kThrottle) {
     const std::uint32_t end = first + kThrottle < size ? first + kThrottle : size;
-    engine::Countdown both_ways(host.scheduler(), 2 * (end - first));
+    engine::Countdown both_ways(member.scheduler(), 2 * (end - first));
     for (std::uint32_t step = first; step < end; ++step) {
-      host.receive((host.rank() + step) % size, bytes, 0, both_ways);
+      const std::uint32_t from = (member.rank() + step) % size;
+      member.receive(from, member.bytes_from(from, bytes), 0, both_ways);
     }
     for (std::uint32_t step = first; step < end; ++step) {
-      host.send((host.rank() + size - step) % size, bytes, 0, both_ways);
+      const std::uint32_t to = (member.rank() + size - step) % size;
+      member.send(to, member.bytes_to(to, bytes), 0, both_ways);
     }
     co_await both_ways.done();
   }

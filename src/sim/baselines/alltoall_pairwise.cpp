@@ -13,16 +13,16 @@
 
 namespace outrigger::sim::baselines {
 
-Task alltoall_pairwise(Host& host, std::uint64_t bytes, std::uint32_t /*root*/) {
-  const std::uint32_t size = host.size();
-  host.copy(bytes);  // the own block
+Task alltoall_pairwise(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
+  const std::uint32_t size = member.size();
+  member.copy(member.bytes_to(member.rank(), bytes));  // the own block
   for (std::uint32_t round = 1; round < size; ++round) {
     const bool exchange = std::has_single_bit(size);
-    const std::uint32_t to = exchange ? host.rank() ^ round : (host.rank() + round) % size;
-    const std::uint32_t from = exchange ? to : (host.rank() + size - round) % size;
-    engine::Countdown both_ways(host.scheduler(), 2);
-    host.receive(from, bytes, round, both_ways);
-    host.send(to, bytes, round, both_ways);
+    const std::uint32_t to = exchange ? member.rank() ^ round : (member.rank() + round) % size;
+    const std::uint32_t from = exchange ? to : (member.rank() + size - round) % size;
+    engine::Countdown both_ways(member.scheduler(), 2);
+    member.receive(from, member.bytes_from(from, bytes), round, both_ways);
+    member.send(to, member.bytes_to(to, bytes), round, both_ways);
     co_await both_ways.done();
   }
 }

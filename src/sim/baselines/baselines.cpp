@@ -1,5 +1,6 @@
 #include "sim/baselines/baselines.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -18,15 +19,31 @@ constexpr std::array kBaselines{
     Baseline{Collective::ibcast, "scatter_allgather", bcast_scatter_allgather, false},
     Baseline{Collective::iallreduce, "recursive_doubling", allreduce_recursive_doubling, false},
     Baseline{Collective::iallreduce, "rabenseifner", allreduce_rabenseifner, false},
+    Baseline{Collective::ialltoallv, "linear", alltoall_linear, false},
+    Baseline{Collective::ialltoallv, "pairwise", alltoall_pairwise, false},
+    Baseline{Collective::ialltoallw, "linear", alltoall_linear, false},
+    Baseline{Collective::iallgatherv, "ring", allgather_ring, false},
+    Baseline{Collective::ireduce, "binomial", reduce_binomial, false},
+    Baseline{Collective::ireduce_scatter_block, "recursive_halving", reduce_scatter_halving, false},
+    Baseline{Collective::ireduce_scatter_block, "pairwise", reduce_scatter_pairwise, false},
+    Baseline{Collective::igather, "binomial", gather_binomial, false},
+    Baseline{Collective::iscatter, "binomial", scatter_binomial, false},
+    Baseline{Collective::ibarrier, "dissemination", barrier_dissemination, false},
+    Baseline{Collective::ineighbor_alltoall, "linear", neighbor_linear, false},
+    Baseline{Collective::ineighbor_alltoallv, "linear", neighbor_linear, false},
+    Baseline{Collective::ineighbor_alltoallw, "linear", neighbor_linear, false},
+    Baseline{Collective::ineighbor_allgather, "linear", neighbor_linear, false},
+    Baseline{Collective::ineighbor_allgatherv, "linear", neighbor_linear, false},
 };
 
 // MPICH's defaults (MPIR_CVAR_ALLTOALL_SHORT_MSG_SIZE, ..._MEDIUM_MSG_SIZE, ALLGATHER_LONG_MSG_SIZE,
-// BCAST_SHORT_MSG_SIZE, BCAST_MIN_PROCS, ALLREDUCE_SHORT_MSG_SIZE).
+// BCAST_SHORT_MSG_SIZE, BCAST_MIN_PROCS, ALLREDUCE_SHORT_MSG_SIZE, REDUCE_SCATTER_COMMUTATIVE_LONG_MSG_SIZE).
 constexpr std::uint64_t kShortAlltoall_bytes = 256;
 constexpr std::uint64_t kMediumAlltoall_bytes = 32768;
 constexpr std::uint64_t kLongAllgather_bytes = 524288;  // of the result
 constexpr std::uint64_t kShortBcast_bytes = 12288;
 constexpr std::uint64_t kShortAllreduce_bytes = 2048;
+constexpr std::uint64_t kLongReduceScatter_bytes = 524288;  // of the vector
 constexpr std::uint32_t kFewRanks = 8;
 
 std::string_view name_in_mpich(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
@@ -38,7 +55,9 @@ std::string_view name_in_mpich(Collective collective, std::uint32_t ranks, std::
       return std::has_single_bit(ranks) && bytes * ranks < kLongAllgather_bytes ? "recursive_doubling" : "ring";
     case Collective::ibcast: return bytes < kShortBcast_bytes || ranks < kFewRanks ? "binomial" : "scatter_allgather";
     case Collective::iallreduce: return bytes <= kShortAllreduce_bytes ? "recursive_doubling" : "rabenseifner";
-    default: return "";
+    case Collective::ireduce_scatter_block:
+      return bytes * ranks < kLongReduceScatter_bytes ? "recursive_halving" : "pairwise";
+    default: return "";  // the first one there is
   }
 }
 
@@ -69,9 +88,11 @@ const Baseline* baseline_named(Collective collective, std::string_view name) {
 
 const Baseline* default_baseline(model::MpiFamily family, Collective collective, std::uint32_t ranks,
                                  std::uint64_t bytes) {
-  const bool openmpi = family == model::MpiFamily::openmpi;
-  return baseline_named(collective,
-                        openmpi ? name_in_openmpi(collective, ranks) : name_in_mpich(collective, ranks, bytes));
+  const std::string_view name = family == model::MpiFamily::openmpi ? name_in_openmpi(collective, ranks)
+                                                                    : name_in_mpich(collective, ranks, bytes);
+  if (!name.empty()) return baseline_named(collective, name);
+  const auto first = std::ranges::find(kBaselines, collective, &Baseline::collective);
+  return first == kBaselines.end() ? nullptr : &*first;
 }
 
 }  // namespace outrigger::sim::baselines

@@ -1,8 +1,8 @@
 // What native MPIs do for a collective, by algorithms that they have in common: the other side of each comparison.
 //
 // Each is one rank's part, as a coroutine, in a file of its own that gives the source. `bytes` is a block's; of a
-// broadcast and an allreduce the whole buffer's. They run as MPIs run a nonblocking collective's schedule: a step
-// begins when the one before has ended and the rank's MPI looks.
+// broadcast, a reduction to one and an allreduce the whole buffer's. They run as MPIs run a nonblocking collective's
+// schedule: a step begins when the one before has ended and the rank's MPI looks.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,31 @@
 
 #include "engine/core/task.hpp"
 #include "protocol/collective.hpp"
-#include "sim/baselines/host.hpp"
+#include "sim/baselines/member.hpp"
 
 namespace outrigger::sim::baselines {
 
 using engine::Task;
-using AlgorithmFunction = Task (*)(Host& host, std::uint64_t bytes, std::uint32_t root);
+using AlgorithmFunction = Host::Algorithm;
 
-Task alltoall_linear(Host& host, std::uint64_t bytes, std::uint32_t root);
-Task alltoall_pairwise(Host& host, std::uint64_t bytes, std::uint32_t root);
-Task alltoall_bruck(Host& host, std::uint64_t bytes, std::uint32_t root);
-Task allgather_linear(Host& host, std::uint64_t bytes, std::uint32_t root);
-Task allgather_ring(Host& host, std::uint64_t bytes, std::uint32_t root);
-Task allgather_recursive_doubling(Host& host, std::uint64_t bytes, std::uint32_t root);
-Task bcast_linear(Host& host, std::uint64_t bytes, std::uint32_t root);
-Task bcast_binomial(Host& host, std::uint64_t bytes, std::uint32_t root);
-Task bcast_scatter_allgather(Host& host, std::uint64_t bytes, std::uint32_t root);
-Task allreduce_recursive_doubling(Host& host, std::uint64_t bytes, std::uint32_t root);
-Task allreduce_rabenseifner(Host& host, std::uint64_t bytes, std::uint32_t root);
+Task alltoall_linear(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task alltoall_pairwise(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task alltoall_bruck(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task allgather_linear(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task allgather_ring(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task allgather_recursive_doubling(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task bcast_linear(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task bcast_binomial(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task bcast_scatter_allgather(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task allreduce_recursive_doubling(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task allreduce_rabenseifner(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task reduce_binomial(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task reduce_scatter_halving(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task reduce_scatter_pairwise(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task gather_binomial(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task scatter_binomial(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task barrier_dissemination(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task neighbor_linear(Member& member, std::uint64_t bytes, std::uint32_t root);
 
 struct Baseline {
   Collective collective;

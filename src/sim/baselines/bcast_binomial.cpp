@@ -10,20 +10,20 @@
 
 namespace outrigger::sim::baselines {
 
-Task bcast_binomial(Host& host, std::uint64_t bytes, std::uint32_t root) {
-  const std::uint32_t size = host.size();
-  const std::uint32_t from_root = (host.rank() + size - root) % size;
+Task bcast_binomial(Member& member, std::uint64_t bytes, std::uint32_t root) {
+  const std::uint32_t size = member.size();
+  const std::uint32_t from_root = (member.rank() + size - root) % size;
   std::uint32_t distance = 1;
   while (distance < size && (from_root & distance) == 0) distance *= 2;
   if (from_root != 0) {
-    engine::Countdown received(host.scheduler(), 1);
-    host.receive((host.rank() + size - distance) % size, bytes, 0, received);
+    engine::Countdown received(member.scheduler(), 1);
+    member.receive((member.rank() + size - distance) % size, bytes, 0, received);
     co_await received.done();
   }
   for (distance /= 2; distance != 0; distance /= 2) {
     if (from_root + distance >= size) continue;
-    engine::Countdown sent(host.scheduler(), 1);
-    host.send((host.rank() + distance) % size, bytes, 0, sent);
+    engine::Countdown sent(member.scheduler(), 1);
+    member.send((member.rank() + distance) % size, bytes, 0, sent);
     co_await sent.done();
   }
 }

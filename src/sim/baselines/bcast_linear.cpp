@@ -7,16 +7,16 @@
 
 namespace outrigger::sim::baselines {
 
-Task bcast_linear(Host& host, std::uint64_t bytes, std::uint32_t root) {
-  const std::uint32_t size = host.size();
-  if (host.rank() != root) {
-    engine::Countdown received(host.scheduler(), 1);
-    host.receive(root, bytes, 0, received);
+Task bcast_linear(Member& member, std::uint64_t bytes, std::uint32_t root) {
+  const std::uint32_t size = member.size();
+  if (member.rank() != root) {
+    engine::Countdown received(member.scheduler(), 1);
+    member.receive(root, bytes, 0, received);
     co_await received.done();
     co_return;
   }
-  engine::Countdown sent(host.scheduler(), size - 1);
-  for (std::uint32_t step = 1; step < size; ++step) host.send((root + step) % size, bytes, 0, sent);
+  engine::Countdown sent(member.scheduler(), size - 1);
+  for (std::uint32_t step = 1; step < size; ++step) member.send((root + step) % size, bytes, 0, sent);
   co_await sent.done();
 }
 

@@ -20,32 +20,32 @@ std::uint64_t bytes_of_shares(std::uint64_t bytes, std::uint32_t size, std::uint
 
 }  // namespace
 
-Task bcast_scatter_allgather(Host& host, std::uint64_t bytes, std::uint32_t root) {
-  const std::uint32_t size = host.size();
-  const std::uint32_t from_root = (host.rank() + size - root) % size;
+Task bcast_scatter_allgather(Member& member, std::uint64_t bytes, std::uint32_t root) {
+  const std::uint32_t size = member.size();
+  const std::uint32_t from_root = (member.rank() + size - root) % size;
   std::uint32_t distance = 1;
   while (distance < size && (from_root & distance) == 0) distance *= 2;
   if (from_root != 0) {  // the shares of the whole subtree
     const std::uint32_t end = std::min(from_root + distance, size);
-    engine::Countdown received(host.scheduler(), 1);
-    host.receive((host.rank() + size - distance) % size, bytes_of_shares(bytes, size, from_root, end), 0, received);
+    engine::Countdown received(member.scheduler(), 1);
+    member.receive((member.rank() + size - distance) % size, bytes_of_shares(bytes, size, from_root, end), 0, received);
     co_await received.done();
   }
   for (distance /= 2; distance != 0; distance /= 2) {
     const std::uint32_t child = from_root + distance;
     if (child >= size) continue;
     const std::uint32_t end = std::min(child + distance, size);
-    engine::Countdown sent(host.scheduler(), 1);
-    host.send((host.rank() + distance) % size, bytes_of_shares(bytes, size, child, end), 0, sent);
+    engine::Countdown sent(member.scheduler(), 1);
+    member.send((member.rank() + distance) % size, bytes_of_shares(bytes, size, child, end), 0, sent);
     co_await sent.done();
   }
   for (std::uint32_t round = 1; round < size; ++round) {
     const std::uint32_t sends = (from_root + size - (round - 1)) % size;
     const std::uint32_t receives = (from_root + size - round) % size;
-    engine::Countdown both_ways(host.scheduler(), 2);
-    host.receive((host.rank() + size - 1) % size, bytes_of_shares(bytes, size, receives, receives + 1), round,
-                 both_ways);
-    host.send((host.rank() + 1) % size, bytes_of_shares(bytes, size, sends, sends + 1), round, both_ways);
+    engine::Countdown both_ways(member.scheduler(), 2);
+    member.receive((member.rank() + size - 1) % size, bytes_of_shares(bytes, size, receives, receives + 1), round,
+                   both_ways);
+    member.send((member.rank() + 1) % size, bytes_of_shares(bytes, size, sends, sends + 1), round, both_ways);
     co_await both_ways.done();
   }
 }

@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "sim/baselines/host.hpp"
+#include "sim/baselines/member.hpp"
 
 namespace outrigger::sim::baselines {
 
@@ -38,18 +38,18 @@ inline constexpr std::uint32_t kUnfolding = 1;
 inline constexpr std::uint32_t kFirstRound = 2;
 
 // Of a pair: the vector goes to the one that goes on; at the end the result comes back from there.
-inline void begin_folding(Host& host, const Fold& fold, std::uint64_t bytes, engine::Countdown& folded) {
+inline void begin_folding(Member& member, const Fold& fold, std::uint64_t bytes, engine::Countdown& folded) {
   if (fold.goes_on()) {
-    host.receive(fold.partner(), bytes, kFolding, folded);
+    member.receive(fold.partner(), bytes, kFolding, folded);
   } else {
-    host.send(fold.partner(), bytes, kFolding, folded);
+    member.send(fold.partner(), bytes, kFolding, folded);
   }
 }
-inline void begin_unfolding(Host& host, const Fold& fold, std::uint64_t bytes, engine::Countdown& unfolded) {
+inline void begin_unfolding(Member& member, const Fold& fold, std::uint64_t bytes, engine::Countdown& unfolded) {
   if (fold.goes_on()) {
-    host.send(fold.partner(), bytes, kUnfolding, unfolded);
+    member.send(fold.partner(), bytes, kUnfolding, unfolded);
   } else {
-    host.receive(fold.partner(), bytes, kUnfolding, unfolded);
+    member.receive(fold.partner(), bytes, kUnfolding, unfolded);
   }
 }
 

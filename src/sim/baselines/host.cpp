@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/baselines/member.hpp"
 #include "sim/baselines/message.hpp"
 
 namespace outrigger::sim::baselines {
@@ -58,30 +59,40 @@ Host::Host(Hosts& hosts, std::uint32_t rank, Core* thread_core)
       processor_(thread_core == nullptr ? machine_.processors.of_ranks(machine_.places.node_of(rank))
                                         : machine_.processors.of_services(machine_.places.node_of(rank))),
       burst_(processor_),
-      copy_(machine_.network, processor_),
-      tasks_(scheduler_) {}
+      copy_(machine_.network, processor_) {}
 
-void Host::send(std::uint32_t to, std::uint64_t bytes, std::uint32_t tag, engine::Countdown& done) {
+struct Host::Operation {
+  Operation(Host& host, const Role& role, std::uint32_t number)
+      : member(host, role), tasks(host.scheduler_), request(number) {}
+  Member member;
+  engine::TaskList tasks;
+  std::uint32_t request;
+};
+
+Host::~Host() = default;
+
+void Host::send(std::uint32_t to, std::uint64_t bytes, const Tag& tag, engine::Countdown& done) {
   ++hosts_.messages_;
   hosts_.message_bytes_ += bytes;
   burst_.spend(costs().message_ns);
   hosts_.make_message().send(*this, hosts_.host(to), bytes, tag, done);
 }
 
-void Host::receive(std::uint32_t from, std::uint64_t /*bytes*/, std::uint32_t tag, engine::Countdown& done) {
-  Box& box = boxes_[key(from, tag)];
+void Host::receive(std::uint32_t from, const Tag& tag, engine::Countdown& done) {
+  const Key key{from, tag};
+  Box& box = boxes_[key];
   if (box.unexpected.empty()) {
     box.wanted.push_back(&done);
     return;
   }
   Message& message = *box.unexpected.front();
   box.unexpected.erase(box.unexpected.begin());
-  if (box.unexpected.empty()) boxes_.erase(key(from, tag));
+  if (box.unexpected.empty()) boxes_.erase(key);
   message.matched(done);
 }
 
 void Host::arrived(Message& message) {
-  const std::uint64_t from = key(message.source().rank(), message.tag());
+  const Key from{message.source().rank(), message.tag()};
   Box& box = boxes_[from];
   if (box.wanted.empty()) {
     box.unexpected.push_back(&message);
@@ -101,23 +112,36 @@ void Host::reduce(std::uint64_t bytes) {
   burst_.spend(model::bytes_ns(bytes, machine_.cluster.host.reduce_bytes_per_s));
 }
 
-void Host::post(engine::Task (*algorithm)(Host&, std::uint64_t, std::uint32_t), std::uint64_t bytes, std::uint32_t root,
-                std::function<void()> posted) {
+void Host::begin(const Call& call, const Role& role) {
+  Operation& operation = *operations_.emplace_back(std::make_unique<Operation>(*this, role, call.request));
+  operation.tasks.spawn(call.algorithm(operation.member, call.bytes, call.root));
+}
+
+// What came before is looked at first, and is no end of an operation that has not begun.
+void Host::post(const Call& call, const Role& role, std::function<void()> posted) {
   in_mpi_ = true;
-  // What came before is looked at first, and is no end of an operation that has not begun.
-  const auto begin = [this, algorithm, bytes, root] {
-    running_ = true;
-    tasks_.spawn(algorithm(*this, bytes, root));
-  };
   if (thread_core_ != nullptr) {  // the thread takes it from there
     machine_.processors.of_ranks(machine_.places.node_of(rank_)).run(costs().post_ns, std::move(posted));
-    return take(costs().message_ns, begin);
+    return take(costs().message_ns, [this, call, role] { begin(call, role); });
   }
-  take(costs().post_ns, [this, begin, posted = std::move(posted)] {
-    begin();
+  take(costs().post_ns, [this, call, role, posted = std::move(posted)] {
+    begin(call, role);
     scheduler_.run();
     burst_.then(posted);
   });
+}
+
+void Host::test(std::function<void()> returned) {
+  in_mpi_ = true;
+  if (thread_core_ != nullptr) {
+    return machine_.processors.of_ranks(machine_.places.node_of(rank_))
+        .run(costs().message_ns, [this, returned = std::move(returned)] {
+          in_mpi_ = false;
+          returned();
+        });
+  }
+  test_returned_ = std::move(returned);
+  take(costs().message_ns, [] {});
 }
 
 void Host::be_in_mpi(bool inside) {
@@ -178,12 +202,25 @@ void Host::do_chore(std::uint64_t switch_ns) {
   processor_.run(switch_ns + model::bytes_ns(bytes, host.socket_bytes_per_s), done);
 }
 
+void Host::tell_of_ended() {
+  for (std::size_t i = 0; i < operations_.size();) {
+    if (!operations_[i]->tasks.empty()) {
+      ++i;
+      continue;
+    }
+    const std::uint32_t request = operations_[i]->request;
+    operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (when_done_) when_done_(request);
+  }
+}
+
 void Host::end_turn() {
   busy_ = false;
   (thread_core_ == nullptr ? own_core_ : *thread_core_).release();
-  if (running_ && tasks_.empty()) {
-    running_ = false;
-    if (when_done_) when_done_();
+  tell_of_ended();
+  if (test_returned_ && inbox_.empty() && chores_.empty()) {
+    in_mpi_ = false;
+    return std::exchange(test_returned_, nullptr)();
   }
   wake();
   look_whether_it_spins();

@@ -24,13 +24,23 @@
 
 #include "engine/core/scheduler.hpp"
 #include "engine/core/task.hpp"
+#include "fabric/sim/random.hpp"
 #include "sim/model/core_copy.hpp"
 #include "sim/model/machine.hpp"
 
 namespace outrigger::sim::baselines {
 
 class Host;
+class Member;
 class Message;
+struct Role;
+
+// Of a message: whose operation it is of, and which of its messages.
+struct Tag {
+  std::uint64_t operation = 0;
+  std::uint32_t step = 0;
+  bool operator==(const Tag&) const = default;
+};
 
 // A processor core that several may want; they get it in the order in which they ask.
 class Core {
@@ -78,22 +88,30 @@ class Host {
   Host(Hosts& hosts, std::uint32_t rank, Core* thread_core);
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
+  ~Host();
 
-  // For algorithms. Each counts `done` once, when the buffer may be used again. Tags tell messages of a pair apart.
-  void send(std::uint32_t to, std::uint64_t bytes, std::uint32_t tag, engine::Countdown& done);
-  void receive(std::uint32_t from, std::uint64_t bytes, std::uint32_t tag, engine::Countdown& done);
-  void copy(std::uint64_t bytes);    // within the rank's memory: packing
-  void reduce(std::uint64_t bytes);  // two vectors of so many bytes
+  // For what a member of an operation does. Ranks are the job's.
+  void send(std::uint32_t to, std::uint64_t bytes, const Tag& tag, engine::Countdown& done);
+  void receive(std::uint32_t from, const Tag& tag, engine::Countdown& done);
+  void copy(std::uint64_t bytes);
+  void reduce(std::uint64_t bytes);
   [[nodiscard]] engine::Scheduler& scheduler() { return scheduler_; }
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
-  [[nodiscard]] std::uint32_t size() const { return hosts_.size(); }
 
-  // For the program: posts a collective; `posted` is called when the call returns.
-  void post(engine::Task (*algorithm)(Host&, std::uint64_t, std::uint32_t), std::uint64_t bytes, std::uint32_t root,
-            std::function<void()> posted);
+  // For the program: posts a collective; `posted` is called when the call returns, and what when_done() has been given
+  // with `request` when it has ended. Several may be under way.
+  using Algorithm = engine::Task (*)(Member&, std::uint64_t bytes, std::uint32_t root);
+  struct Call {
+    Algorithm algorithm = nullptr;
+    std::uint64_t bytes = 0;
+    std::uint32_t root = 0;
+    std::uint32_t request = 0;
+  };
+  void post(const Call& call, const Role& role, std::function<void()> posted);
   void be_in_mpi(bool inside);
-  [[nodiscard]] bool done() const { return tasks_.empty(); }
-  void when_done(std::function<void()> done) { when_done_ = std::move(done); }
+  // Enters MPI for as long as there is something to do, and at least for a message's time.
+  void test(std::function<void()> returned);
+  void when_done(std::function<void(std::uint32_t request)> done) { when_done_ = std::move(done); }
 
  private:
   friend class Message;
@@ -112,14 +130,26 @@ class Host {
     std::vector<Message*> unexpected;
     std::vector<engine::Countdown*> wanted;
   };
-  [[nodiscard]] static std::uint64_t key(std::uint32_t source, std::uint32_t tag) {
-    return std::uint64_t{source} << 32U | tag;
-  }
+  struct Key {
+    std::uint32_t source = 0;
+    Tag tag;
+    bool operator==(const Key&) const = default;
+  };
+  struct HashOfKey {
+    std::size_t operator()(const Key& key) const noexcept {
+      return static_cast<std::size_t>(fabric::sim::Random::mix(
+          key.tag.operation ^ fabric::sim::Random::mix(std::uint64_t{key.source} << 32U | key.tag.step)));
+    }
+  };
+  // Its tasks are what is left of the algorithm.
+  struct Operation;
 
   // Something that this rank's MPI sees when it looks next.
   void take(std::uint64_t cost_ns, std::function<void()> what);
   void add_chore(Message& message, Part part, std::uint64_t bytes);
   void wake();
+  void begin(const Call& call, const Role& role);
+  void tell_of_ended();
   void turn();
   void end_turn();
   void do_chore(std::uint64_t switch_ns);
@@ -139,14 +169,14 @@ class Host {
   model::CpuBurst burst_;
   model::CoreCopy copy_;
   engine::Scheduler scheduler_;
-  engine::TaskList tasks_;
+  std::vector<std::unique_ptr<Operation>> operations_;
   std::deque<Event> inbox_;
   std::deque<Chore> chores_;
-  std::unordered_map<std::uint64_t, Box> boxes_;  // by key; none is empty
-  std::function<void()> when_done_;
+  std::unordered_map<Key, Box, HashOfKey> boxes_;  // by key; none is empty
+  std::function<void(std::uint32_t request)> when_done_;
+  std::function<void()> test_returned_;  // while it tests
   bool in_mpi_ = false;
   bool busy_ = false;
-  bool running_ = false;  // a collective has been posted and has not ended
   bool spins_ = false;
 };
 

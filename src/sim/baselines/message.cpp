@@ -23,7 +23,7 @@ model::Route Message::way() const {
   return machine.topology.route(machine.place_of_rank(source_->rank()), machine.place_of_rank(target_->rank()));
 }
 
-void Message::send(Host& source, Host& target, std::uint64_t bytes, std::uint32_t tag, engine::Countdown& done) {
+void Message::send(Host& source, Host& target, std::uint64_t bytes, const Tag& tag, engine::Countdown& done) {
   source_ = &source;
   target_ = &target;
   bytes_ = std::max<std::uint64_t>(bytes, 1);  // an empty one still comes

@@ -14,7 +14,7 @@ class Message final : public model::Receiver {
   explicit Message(Hosts& hosts) : hosts_(hosts) {}
 
   // Within a turn of the source.
-  void send(Host& source, Host& target, std::uint64_t bytes, std::uint32_t tag, engine::Countdown& done);
+  void send(Host& source, Host& target, std::uint64_t bytes, const Tag& tag, engine::Countdown& done);
   // The target has seen it, and has a receive for it. Within a turn of the target.
   void matched(engine::Countdown& done);
   // The core of one of the ends has carried a piece of it.
@@ -22,7 +22,7 @@ class Message final : public model::Receiver {
   void chunk_arrived(std::uint64_t bytes, bool last) override;
 
   [[nodiscard]] const Host& source() const { return *source_; }
-  [[nodiscard]] std::uint32_t tag() const { return tag_; }
+  [[nodiscard]] const Tag& tag() const { return tag_; }
 
  private:
   [[nodiscard]] bool within_node() const;
@@ -43,7 +43,7 @@ class Message final : public model::Receiver {
   std::uint64_t bytes_ = 0;
   std::uint64_t carried_in_ = 0;
   std::uint64_t carried_out_ = 0;
-  std::uint32_t tag_ = 0;
+  Tag tag_;
   bool eager_ = false;
   std::uint32_t ends_left_ = 0;
   engine::Countdown* send_done_ = nullptr;

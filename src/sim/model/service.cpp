@@ -341,11 +341,12 @@ void Service::mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, Grou
   burst_.spend(costs_.mark_ns);
 }
 
-void Service::complete(WorldRank rank, SlotIndex /*slot*/, const fabric::CompletionRecord& record) {
+void Service::complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) {
   burst_.spend(costs_.mark_ns);
   const bool ok = record.status == CompletionStatus::ok;
-  burst_.then(
-      [this, rank, ok] { machine_.time.after(costs_.notice_ns, [this, rank, ok] { world_.completed(rank, ok); }); });
+  burst_.then([this, rank, slot, ok] {
+    machine_.time.after(costs_.notice_ns, [this, rank, slot, ok] { world_.completed(rank, slot, ok); });
+  });
 }
 
 }  // namespace outrigger::sim::model

@@ -44,8 +44,8 @@ class ServiceWorld {
   virtual void hear(const std::shared_ptr<const Batch>& batch) = 0;
   // A service process has asked for a rank's block on another node.
   virtual void asked_for_block() {}
-  // A rank has been told that its operation is over.
-  virtual void completed(WorldRank rank, bool ok) = 0;
+  // A rank has been told that the operation of that slot is over.
+  virtual void completed(WorldRank rank, SlotIndex slot, bool ok) = 0;
   // Has `rank` copy for itself, if it waits: its core is busy with it, after what it has to copy already. False: it
   // does not wait.
   virtual bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done) = 0;

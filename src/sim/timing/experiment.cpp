@@ -98,18 +98,24 @@ struct Run {
 
   Result<RoundTimes> native(std::uint64_t work_ns, std::uint64_t& messages) const {
     model::Machine machine(cluster, options.shape);
-    NativeSide side(machine, *choices.native, options.native_threads, options.pattern.bytes, choices.call.root);
+    const Workload work = workload(machine.places);
+    NativeSide side(machine, work, options.native_threads);
     Result<RoundTimes> times = run_rounds(machine, side, rounds(work_ns));
     messages = side.hosts().messages();
     return times;
   }
   Result<RoundTimes> offloaded(std::uint64_t work_ns, std::uint64_t& moves) const {
     model::Machine machine(cluster, options.shape);
-    OffloadedSide side(machine, choices.call);
+    const Workload work = workload(machine.places);
+    OffloadedSide side(machine, work);
     Result<RoundTimes> times = run_rounds(machine, side, rounds(work_ns));
     moves = side.moves();
     if (times && side.problem()) return Error{*side.problem()};
     return times;
+  }
+  [[nodiscard]] Workload workload(const Places& places) const {
+    return one_call(places,
+                    Call{choices.call.collective, choices.call.algorithm, choices.native, options.pattern.bytes});
   }
   [[nodiscard]] Rounds rounds(std::uint64_t work_ns) const {
     return Rounds{options.rounds, work_ns, options.seed, kMostEvents};

@@ -3,14 +3,9 @@
 #include <utility>
 
 namespace outrigger::sim::timing {
-namespace {
 
-constexpr GroupId kWorldGroup{1, 1};
-
-}  // namespace
-
-OffloadedSide::OffloadedSide(model::Machine& machine, const RegularCall& call)
-    : machine_(machine), call_(call), members_(machine.places.all_ranks()) {
+OffloadedSide::OffloadedSide(model::Machine& machine, const Workload& workload)
+    : machine_(machine), workload_(workload), numbering_(workload, machine.places.ranks()) {
   engine::EngineConfig config = machine.places.engine_config();
   model::ServiceWorld& world = *this;
   for (std::uint32_t sp = 0; sp < machine.places.services(); ++sp) {
@@ -25,30 +20,42 @@ OffloadedSide::OffloadedSide(model::Machine& machine, const RegularCall& call)
 OffloadedSide::~OffloadedSide() = default;
 
 // The rank copies its own block itself where it has one.
-std::uint64_t OffloadedSide::own_block_ns() const {
-  const bool has = call_.collective != Collective::ibcast && call_.collective != Collective::iallreduce;
-  return has ? model::bytes_ns(call_.block_bytes, machine_.cluster.host.copy_bytes_per_s) : 0;
+std::uint64_t OffloadedSide::own_block_ns(const Call& call) const {
+  const bool has =
+      call.collective != Collective::ibcast && !is_reduction(call.collective) && !is_of_neighbors(call.collective);
+  const std::uint64_t bytes = call.by_distance.empty() ? call.bytes : call.by_distance.front();
+  return has ? model::bytes_ns(bytes, machine_.cluster.host.copy_bytes_per_s) : 0;
 }
 
-void OffloadedSide::post(std::uint32_t rank, std::function<void()> posted) {
+void OffloadedSide::post(std::uint32_t rank, std::uint32_t number, std::uint32_t request,
+                         std::function<void()> posted) {
+  const Call& call = workload_.calls[number];
+  const Numbering::Number id = numbering_.next(workload_, call, rank);
   model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank));
   const std::uint64_t call_ns = core.switch_to(ranks_[rank].get()) + machine_.cluster.mpi.post_ns;
-  core.run(call_ns, [this, rank, &core, posted = std::move(posted)] {
-    machine_.time.after(machine_.cluster.service.notice_ns, [this, rank] {
-      const OperationId id{kWorldGroup, ranks_[rank]->sequence++};
-      services_[machine_.places.service_of(rank)]->post(regular_post(call_, id, members_, rank));
+  core.run(call_ns, [this, &call, id, rank, request, &core, posted = std::move(posted)] {
+    machine_.time.after(machine_.cluster.service.notice_ns, [this, &call, id, rank, request] {
+      engine::PostedOperation operation = timing::posted(workload_, call, rank, id.group, id.sequence);
+      operation.slot = SlotIndex{request};
+      services_[machine_.places.service_of(rank)]->post(std::move(operation));
     });
-    core.run(own_block_ns(), posted);
+    core.run(own_block_ns(call), posted);
   });
+}
+
+// A look at the rank's own memory.
+void OffloadedSide::test(std::uint32_t rank, std::function<void()> returned) {
+  machine_.processors.of_ranks(machine_.places.node_of(rank))
+      .run(machine_.cluster.service.mark_ns, std::move(returned));
 }
 
 void OffloadedSide::wait(std::uint32_t rank, bool inside) {
   ranks_[rank]->waits = inside;
 }
 
-void OffloadedSide::completed(WorldRank rank, bool ok) {
+void OffloadedSide::completed(WorldRank rank, SlotIndex slot, bool ok) {
   failed_ = failed_ || !ok;
-  ended(rank.value());
+  ended(rank.value(), slot.value());
 }
 
 bool OffloadedSide::copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done) {

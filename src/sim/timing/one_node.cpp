@@ -189,7 +189,7 @@ class OneNode final : private model::ServiceWorld {
   bool copy_by_rank(WorldRank /*rank*/, std::uint64_t /*bytes*/, std::function<void()> /*done*/) override {
     return false;
   }
-  void completed(WorldRank /*rank*/, bool ok) override {
+  void completed(WorldRank /*rank*/, SlotIndex /*slot*/, bool ok) override {
     failed_ = failed_ || !ok;
     if (++completed_ == options_.shape.ranks_per_node) end_ns_ = machine_.time.now_ns();
   }

@@ -12,7 +12,7 @@ class Program {
  public:
   Program(model::Machine& machine, Side& side, const Rounds& rounds)
       : machine_(machine), side_(side), rounds_(rounds), ranks_(machine.places.ranks()) {
-    side_.ended = [this](std::uint32_t rank) { ended(rank); };
+    side_.ended = [this](std::uint32_t rank, std::uint32_t /*request*/) { ended(rank); };
   }
 
   Result<RoundTimes> run() {
@@ -61,7 +61,7 @@ class Program {
 
   void post(std::uint32_t rank) {
     ranks_[rank].begun_ns = machine_.time.now_ns();
-    side_.post(rank, [this, rank] { compute(rank); });
+    side_.post(rank, 0, 0, [this, rank] { compute(rank); });
   }
 
   void compute(std::uint32_t rank) {

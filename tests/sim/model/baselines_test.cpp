@@ -38,7 +38,9 @@ struct Measured {
 Measured measure(const model::Cluster& cluster, const JobShape& shape, Collective collective, const char* name,
                  std::uint64_t bytes = kBytes, std::uint32_t root = 0) {
   model::Machine machine(cluster, shape);
-  timing::NativeSide side(machine, *baselines::baseline_named(collective, name), false, bytes, root);
+  const timing::Call call{collective, Algorithm::ring_pull, baselines::baseline_named(collective, name), bytes, root};
+  const timing::Workload workload = timing::one_call(machine.places, call);
+  timing::NativeSide side(machine, workload, false);
   const Result<timing::RoundTimes> times = timing::run_rounds(machine, side, timing::Rounds{1, 0, 1, 100'000'000});
   EXPECT_TRUE(times.ok()) << times.error();
   if (!times) return {};
@@ -72,6 +74,11 @@ TEST(Baselines, TakeTheTimeOfTheirClosedForms) {
   expect_us(on(8, Collective::iallgather, "recursive_doubling"), 3, 7);
   expect_us(on(8, Collective::ibcast, "scatter_allgather"), 3 + 7, 2.0 * 7 / 8);
   expect_us(on(8, Collective::iallreduce, "recursive_doubling"), 3, 3);
+  expect_us(on(8, Collective::ireduce, "binomial"), 3, 3);
+  expect_us(on(8, Collective::igather, "binomial"), 3, 7);
+  expect_us(on(8, Collective::iscatter, "binomial"), 3, 7);
+  expect_us(on(8, Collective::ireduce_scatter_block, "recursive_halving"), 3, 7);
+  expect_us(on(11, Collective::ireduce_scatter_block, "pairwise"), 10, 10);
   expect_us(on(8, Collective::iallreduce, "rabenseifner"), 6, 2.0 * 7 / 8);
 }
 
@@ -91,6 +98,17 @@ TEST(Baselines, SendWhatTheirHeadersSay) {
   EXPECT_EQ(messages(11, Collective::ibcast, "scatter_allgather"), 10U + 11U * 10);
   EXPECT_EQ(messages(6, Collective::iallreduce, "recursive_doubling"), 2U + 4 * 2 + 2);
   EXPECT_EQ(messages(6, Collective::iallreduce, "rabenseifner"), 2U + 4 * 4 + 2);
+  EXPECT_EQ(messages(11, Collective::igather, "binomial"), 10U);
+  EXPECT_EQ(messages(11, Collective::iscatter, "binomial"), 10U);
+  EXPECT_EQ(messages(11, Collective::ireduce, "binomial"), 10U);
+  EXPECT_EQ(messages(11, Collective::ibarrier, "dissemination"), 11U * 4);
+  EXPECT_EQ(messages(6, Collective::ireduce_scatter_block, "recursive_halving"), 2U + 4 * 2 + 2);
+  EXPECT_EQ(messages(11, Collective::ireduce_scatter_block, "pairwise"), 11U * 10);
+  // A block crosses the tree's edges: 1, 2 and 4 of 8 from below.
+  EXPECT_EQ(measure(cluster, ranks(8), Collective::igather, "binomial", 100).bytes, 100U * (4 * 1 + 2 * 2 + 1 * 4));
+  EXPECT_EQ(measure(cluster, ranks(8), Collective::iscatter, "binomial", 100).bytes, 100U * (4 * 1 + 2 * 2 + 1 * 4));
+  EXPECT_EQ(measure(cluster, ranks(8), Collective::ireduce_scatter_block, "recursive_halving", 100).bytes,
+            8U * 100 * (4 + 2 + 1));
   EXPECT_EQ(measure(cluster, ranks(8), Collective::iallreduce, "rabenseifner", 8000).bytes, 8U * 2 * 7000);
   EXPECT_EQ(measure(cluster, ranks(11), Collective::ialltoall, "bruck", 1).bytes, 11U * (5 + 5 + 4 + 3));
 }
@@ -139,7 +157,11 @@ TEST(Baselines, DefaultsGoBySize) {
   EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 1U << 20U)->name,
             "pairwise");
   EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::iallgather, 48, 64)->name, "ring");
-  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ibarrier, 48, 64), nullptr);
+  const model::MpiFamily mpich = model::MpiFamily::mpich;
+  EXPECT_EQ(baselines::default_baseline(mpich, Collective::ireduce_scatter_block, 8, 1024)->name, "recursive_halving");
+  EXPECT_EQ(baselines::default_baseline(mpich, Collective::ireduce_scatter_block, 8, 1U << 20U)->name, "pairwise");
+  EXPECT_EQ(baselines::default_baseline(mpich, Collective::ibarrier, 48, 0)->name, "dissemination");
+  EXPECT_EQ(baselines::default_baseline(mpich, Collective::iscan, 48, 64), nullptr);
   const model::MpiFamily openmpi = model::MpiFamily::openmpi;
   EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ialltoall, 64, 1U << 20U)->name, "linear");
   EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ibcast, 4, 64)->name, "linear");

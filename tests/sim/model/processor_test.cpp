@@ -110,9 +110,11 @@ constexpr std::uint64_t kBytes = 1'000'000;
 std::uint64_t total_ns(const Cluster& cluster, const JobShape& shape, std::uint64_t work_ns, bool offloaded) {
   Machine machine(cluster, shape);
   const timing::Rounds rounds{1, work_ns, 1, 100'000'000};
-  const baselines::Baseline& linear = *baselines::baseline_named(Collective::ialltoall, "linear");
-  timing::NativeSide native(machine, linear, false, kBytes, 0);
-  timing::OffloadedSide services(machine, RegularCall{Collective::ialltoall, Algorithm::ring_pull, kBytes, 0});
+  const baselines::Baseline* const linear = baselines::baseline_named(Collective::ialltoall, "linear");
+  const timing::Call call{Collective::ialltoall, Algorithm::ring_pull, linear, kBytes};
+  const timing::Workload workload = timing::one_call(machine.places, call);
+  timing::NativeSide native(machine, workload, false);
+  timing::OffloadedSide services(machine, workload);
   timing::Side& side = offloaded ? static_cast<timing::Side&>(services) : native;
   const Result<timing::RoundTimes> times = timing::run_rounds(machine, side, rounds);
   EXPECT_TRUE(times.ok()) << times.error();

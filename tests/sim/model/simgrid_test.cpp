@@ -34,7 +34,9 @@ double ours_s(Collective collective, const char* name) {
   cluster.network.chunk_bytes = 65536;
   cluster.network.queue_bytes = 262144;
   model::Machine machine(cluster, JobShape{kNodes, 1, 1, Mapping::contiguous});
-  timing::NativeSide side(machine, *baselines::baseline_named(collective, name), false, kBytes, 0);
+  const timing::Call call{collective, Algorithm::ring_pull, baselines::baseline_named(collective, name), kBytes, 0};
+  const timing::Workload workload = timing::one_call(machine.places, call);
+  timing::NativeSide side(machine, workload, false);
   const Result<timing::RoundTimes> times = timing::run_rounds(machine, side, timing::Rounds{1, 0, 1, 100'000'000});
   EXPECT_TRUE(times.ok()) << times.error();
   return times ? static_cast<double>(times.value().total_ns[0]) * 1e-9 : 0;

@@ -1,0 +1,143 @@
+"""One plain sentence for each kind of job: what to do, what it gives, how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outrigger.predict import figures as figuring
+from outrigger.predict.figures import Figures, Job, Setup, middle
+from outrigger.sizes import format_size
+
+_SAME = 0.01
+"""What is nearer than this is no difference."""
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Of one job."""
+
+    job: Job
+    setup: Setup
+    against: Setup
+    """The other side's best."""
+    gain: tuple[float, float, float]
+    """Of the time: median, least and most of the seeds."""
+    cost: float
+    """How much longer the work takes as cores are given away."""
+    sure: bool
+
+
+def advise(figures: Figures, job: Job) -> Advice | None:
+    """Service processes where they are surely faster than the best that needs none; else that. None: one side lacks."""
+    native = figures.best(job, figuring.NATIVE)
+    offloaded = figures.best(job, (figuring.OFFLOADED,))
+    if native is None or offloaded is None:
+        return None
+    gain = middle(figures.gains(job, offloaded, native))
+    if gain[0] > _SAME:
+        cost = figures.factors[job, offloaded] - 1
+        return Advice(job, offloaded, native, gain, cost, gain[1] > 0)
+    loss = middle(figures.gains(job, native, offloaded))
+    return Advice(job, native, offloaded, loss, figures.factors[job, offloaded] - 1, loss[1] > 0)
+
+
+def as_written(figures: Figures) -> list[dict[str, object]]:
+    """For --json: what is advised for each job."""
+    found = [one for one in (advise(figures, job) for job in figures.jobs()) if one is not None]
+    return [
+        {
+            "nodes": one.job.nodes, "ranks": one.job.ranks, "bytes": one.job.size, "way": one.setup.lane,
+            "placement": one.setup.placement or None, "services": one.setup.services or None,
+            "saved": one.gain[0], "saved_from": one.gain[1], "saved_to": one.gain[2],
+        }
+        for one in found
+    ]  # fmt: skip
+
+
+def number(count: int) -> str:
+    """In letters up to twelve."""
+    return _NUMBERS[count] if count < len(_NUMBERS) else str(count)
+
+
+def percent(part: float) -> str:
+    """8 %, 0.4 %."""
+    value = 100 * part
+    return f"{value:.0f} %" if abs(value) >= 1 or round(value, 1) == 0 else f"{value:.1f} %"
+
+
+def _span(gain: tuple[float, float, float]) -> str:
+    low, high = percent(gain[1]).removesuffix(" %"), percent(gain[2])
+    return f"{percent(gain[0])} ({low} to {high})" if percent(gain[1]) != percent(gain[2]) else percent(gain[0])
+
+
+def _services(setup: Setup) -> str:
+    count = number(setup.services)
+    where = "on the DPU" if setup.placement == "dpu" else "on host cores" if setup.services > 1 else "on a host core"
+    return f"{count} service process{'es' if setup.services > 1 else ''} a node {where}"
+
+
+def _native(setup: Setup) -> str:
+    return {
+        figuring.BLOCKING: "its own MPI by blocking calls",
+        figuring.NONBLOCKING: "its own MPI by nonblocking calls",
+        figuring.TESTING: "its own MPI with MPI_Test during the work",
+    }[setup.lane]
+
+
+def _cost(advice: Advice, cores: int, services: int) -> str:
+    if advice.cost <= 0:
+        return ""
+    what = f"{number(services)} core{'s' if services > 1 else ''} of {cores}"
+    return f"; {what} cost{'s' if services == 1 else ''} {percent(advice.cost)} of the work, which is counted"
+
+
+def _where(jobs: Sequence[Job]) -> str:
+    nodes = [str(count) for count in dict.fromkeys(job.nodes for job in jobs)]
+    listed = " and ".join(filter(None, (", ".join(nodes[:-1]), nodes[-1])))
+    sizes = [format_size(size) for size in dict.fromkeys(job.size for job in jobs) if size is not None]
+    of_size = f", blocks of {', '.join(sizes)}" if sizes else ""
+    return f"On {listed} node{'' if nodes == ['1'] else 's'}{of_size}: "
+
+
+def _sentence(found: Sequence[Advice], all_cores: Sequence[int]) -> str:
+    one = found[0]
+    gains = [each.gain for each in found]
+    gain = (middle([each[0] for each in gains])[0], min(each[1] for each in gains), max(each[2] for each in gains))
+    cores = all_cores[(one.setup if one.setup.services else one.against).cluster]
+    offloads = one.setup.lane == figuring.OFFLOADED
+    if offloads:
+        what = _services(one.setup)
+        unsure = "" if all(each.sure for each in found) else ", which not every seed shows"
+        said = f"{_span(gain)} faster than {_native(one.against)}{unsure}"
+        return f"{what}: {said}{_cost(one, cores, one.setup.services)}."
+    if gain[0] <= _SAME:
+        return f"{_native(one.setup)}: {_services(one.against)} would gain nothing that can be told."
+    return (
+        f"{_native(one.setup)}: {_services(one.against)} would be slower, as it saves {_span(gain)} of their time"
+        f"{_cost(one, cores, one.against.services)}."
+    )
+
+
+def sentences(figures: Figures, cores: Sequence[int]) -> list[str]:
+    """For all jobs of the study; those with the same advice have one together. `cores`: of a node, by cluster."""
+    groups: dict[tuple[Setup, Setup], list[Advice]] = {}
+    for job in figures.jobs():
+        if found := advise(figures, job):
+            groups.setdefault((found.setup, found.against), []).append(found)
+    return [_where([each.job for each in found]) + _sentence(found, cores) for found in groups.values()]
+
+
+def uncertainty(seeds: int, noisy: bool, drawn: Sequence[str]) -> str:
+    """What the range is made of."""
+    parts = []
+    if noisy and seeds > 1:
+        parts.append(f"noise and skew of {seeds} seeds")
+    if drawn and seeds > 1:
+        parts.append(f"the intervals that the cluster's file states for {len(drawn)} of its numbers")
+    made_of = " and ".join(parts)
+    if not made_of:
+        return "The file states neither noise nor intervals, or there was one seed: nothing says how sure this is."
+    lacking = "" if drawn else " The file states no intervals for its own numbers, so their errors are not in it."
+    return f"The range is from {made_of}.{lacking}"

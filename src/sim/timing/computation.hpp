@@ -1,0 +1,28 @@
+// A rank computes, on a core that it has or shares.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "sim/model/machine.hpp"
+
+namespace outrigger::sim::timing {
+
+class Computation {
+ public:
+  explicit Computation(model::Machine& machine) : machine_(machine) {}
+
+  // `done`: when it has done as much work as lasts so long when all ranks compute. It takes longer where others work on
+  // that core.
+  void run(std::uint32_t rank, std::uint64_t work_ns, std::function<void()> done) const {
+    model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank));
+    const double core_ns = static_cast<double>(work_ns) * machine_.processors.rank_part();
+    core.run(static_cast<std::uint64_t>(core_ns), std::move(done));
+  }
+
+ private:
+  model::Machine& machine_;
+};
+
+}  // namespace outrigger::sim::timing

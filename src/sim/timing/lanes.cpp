@@ -1,0 +1,131 @@
+#include "sim/timing/lanes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/timing/hybrid_side.hpp"
+#include "sim/timing/native_side.hpp"
+
+namespace outrigger::sim::timing {
+namespace {
+
+constexpr std::uint64_t kMostEventsOfALane = 4'000'000'000;  // about an hour of one core
+
+Status check(const model::Cluster& cluster, const Script& script, const LaneOptions& options) {
+  const JobShape& shape = options.shape;
+  if (shape.nodes == 0 || shape.nodes > cluster.nodes) {
+    return Error{fmt::format("nodes: from 1 to {}, as many as the cluster has", cluster.nodes)};
+  }
+  const bool may_share = cluster.host.waiting != model::Waiting::unknown;
+  if (shape.ranks_per_node == 0 || (shape.ranks_per_node > cluster.host.cores && !may_share)) {
+    return Error{fmt::format(
+        "ranks per node: from 1 to {}, as many as a host has cores; more may share them where the cluster's file says "
+        "how they wait, by host.waiting",
+        cluster.host.cores)};
+  }
+  if (shape.services == 0 || shape.ranks_per_node % shape.services != 0) {
+    return Error{fmt::format("services: {} does not divide {} ranks per node", shape.services, shape.ranks_per_node)};
+  }
+  if (std::uint64_t{shape.nodes} * shape.ranks_per_node != script.ranks) {
+    return Error{fmt::format("{} nodes of {} ranks: the program is for {} ranks", shape.nodes, shape.ranks_per_node,
+                             script.ranks)};
+  }
+  return Done();
+}
+
+std::size_t largest_group(const Communicator& communicator) {
+  std::size_t most = 1;
+  for (const auto& group : communicator.groups) most = std::max(most, group->size());
+  return most;
+}
+
+const std::string* name_for(const std::map<std::string, std::string>& names, Collective collective) {
+  const auto found = names.find(std::string(name_of(collective)));
+  return found == names.end() || found->second == "default" ? nullptr : &found->second;
+}
+
+Status choose_native(const Workload& workload, const LaneOptions& options, model::MpiFamily family, Call& call) {
+  const Communicator& communicator = workload.communicators[call.communicator];
+  const auto size = static_cast<std::uint32_t>(largest_group(communicator));
+  const std::string* const name = name_for(options.native, call.collective);
+  call.native = name == nullptr ? baselines::default_baseline(family, call.collective, size, call.bytes)
+                                : baselines::baseline_named(call.collective, *name);
+  if (call.native == nullptr) {
+    return Error{
+        fmt::format("native: '{}' is none of {}'s", name == nullptr ? "default" : *name, name_of(call.collective))};
+  }
+  const bool uneven = std::ranges::any_of(communicator.groups,
+                                          [](const auto& group) { return (group->size() & (group->size() - 1)) != 0; });
+  if (call.native->power_of_two && uneven) {
+    return Error{
+        fmt::format("native: {} of {} is for a power of two of ranks", call.native->name, name_of(call.collective))};
+  }
+  return Done();
+}
+
+Status choose_offloaded(const LaneOptions& options, Call& call) {
+  const std::string* const name = name_for(options.algorithms, call.collective);
+  const std::optional<Algorithm> algorithm =
+      name == nullptr ? default_algorithm(call.collective) : algorithm_named(*name);
+  if (!algorithm || !has_algorithm(call.collective, *algorithm)) {
+    return Error{
+        fmt::format("algorithm: '{}' is none of {}'s", name == nullptr ? "default" : *name, name_of(call.collective))};
+  }
+  call.algorithm = *algorithm;
+  return Done();
+}
+
+Status choose(const LaneOptions& options, model::MpiFamily family, Workload& workload) {
+  for (Call& call : workload.calls) {
+    if (const Status chosen = choose_native(workload, options, family, call); !chosen) return chosen;
+    if (const Status chosen = choose_offloaded(options, call); !chosen) return chosen;
+  }
+  return Done();
+}
+
+// Each posted call is waited for at once; what waits for it later finds it over.
+void make_blocking(Script& script) {
+  std::vector<Step> steps;
+  for (Step& step : script.steps) {
+    const Post* const post = std::get_if<Post>(&step);
+    const std::optional<std::uint32_t> request = post == nullptr ? std::nullopt : std::optional(post->request);
+    steps.push_back(std::move(step));
+    if (request) steps.emplace_back(Wait{{*request}});
+  }
+  script.steps = std::move(steps);
+}
+
+Result<ScriptTimes> run_offloaded(model::Machine& machine, const Script& script, bool offload_blocking,
+                                  const ScriptOptions& options) {
+  HybridSide side(machine, script.workload,
+                  offload_blocking ? std::vector<bool>(script.blocking.size()) : script.blocking);
+  Result<ScriptTimes> times = run_script(machine, side, script, options);
+  if (times && side.problem()) return Error{*side.problem()};
+  return times;
+}
+
+}  // namespace
+
+std::optional<Lane> lane_named(std::string_view name) {
+  const auto found = std::ranges::find(kLaneNames, name);
+  if (found == kLaneNames.end()) return std::nullopt;
+  return static_cast<Lane>(found - kLaneNames.begin());
+}
+
+Result<ScriptTimes> run_lane(const model::Cluster& cluster, const Script& program, Lane lane,
+                             const LaneOptions& options) {
+  if (const Status possible = check(cluster, program, options); !possible) return Error{possible.error()};
+  Script script = program;
+  if (const Status chosen = choose(options, cluster.mpi.family, script.workload); !chosen) return Error{chosen.error()};
+  if (lane == Lane::blocking) make_blocking(script);
+  const bool gives_cores = lane == Lane::threads || lane == Lane::offloaded;
+  const ScriptOptions run{options.seed, gives_cores ? options.service_work_factor : 1,
+                          lane == Lane::testing ? options.test_every_ns : 0, kMostEventsOfALane};
+  model::Machine machine(cluster, options.shape);
+  if (lane == Lane::offloaded) return run_offloaded(machine, script, options.offload_blocking, run);
+  NativeSide side(machine, script.workload, lane == Lane::threads);
+  return run_script(machine, side, script, run);
+}
+
+}  // namespace outrigger::sim::timing
