@@ -11,7 +11,6 @@
 
 #include "sim/complaint.hpp"
 #include "sim/model/cluster.hpp"
-#include "sim/model/quantity.hpp"
 #include "sim/timing/experiment.hpp"
 #include "sim/timing/one_node.hpp"
 
@@ -27,11 +26,8 @@ double us(std::uint64_t time_ns) {
 }
 
 nlohmann::json as_json(const SideTimes& times) {
-  return {{"algorithm", times.algorithm},
-          {"pure_us", us(times.pure_ns)},
-          {"total_us", us(times.total_ns)},
-          {"exposed_us", us(times.exposed_ns)},
-          {"in_mpi_us", us(times.in_mpi_ns)}};
+  return {{"algorithm", times.algorithm},   {"pure_us", us(times.pure_ns)},       {"work_us", us(times.work_ns)},
+          {"total_us", us(times.total_ns)}, {"exposed_us", us(times.exposed_ns)}, {"in_mpi_us", us(times.in_mpi_ns)}};
 }
 
 nlohmann::json as_json(const model::Cluster& cluster, const ExperimentOptions& options,
@@ -45,7 +41,7 @@ nlohmann::json as_json(const model::Cluster& cluster, const ExperimentOptions& o
           {"native_threads", options.native_threads},
           {"rounds", options.rounds},
           {"seed", options.seed},
-          {"work_us", us(result.work_ns)},
+          {"work_us", us(result.native.work_ns)},
           {"native", as_json(result.native)},
           {"offloaded", as_json(result.offloaded)}};
 }
@@ -60,10 +56,16 @@ void print_line(const char* side, const SideTimes& times) {
              duration(times.exposed_ns), duration(times.total_ns), duration(times.in_mpi_ns));
 }
 
+std::string work_of(const ExperimentResult& result) {
+  const std::string native = duration(result.native.work_ns);
+  if (result.native.work_ns == result.offloaded.work_ns) return native;
+  return fmt::format("{} natively, {} offloaded", native, duration(result.offloaded.work_ns));
+}
+
 void print(const ExperimentOptions& options, const ExperimentResult& result) {
   fmt::print("{}, {} nodes of {} ranks, {} service process{} each; work of {}\n", timing::text_of(options.pattern),
              options.shape.nodes, options.shape.ranks_per_node, options.shape.services,
-             options.shape.services == 1 ? "" : "es", duration(result.work_ns));
+             options.shape.services == 1 ? "" : "es", work_of(result));
   fmt::print("  {:<10} {:<20} {:>12} {:>12} {:>12} {:>12}\n", "", "", "pure", "exposed", "total", "in MPI");
   print_line("native", result.native);
   print_line("offloaded", result.offloaded);
@@ -121,7 +123,7 @@ struct TimeCommand::Arguments {
   std::uint32_t ranks_per_node = 0;
   std::uint32_t services = 0;
   std::string mapping = "contiguous";
-  std::string work;
+  std::string work = "native";
   bool one_node = false;
   bool json = false;
 };
@@ -144,11 +146,14 @@ TimeCommand::TimeCommand(CLI::App& parent) : arguments_(std::make_unique<Argumen
       ->capture_default_str();
   command_->add_option("--native", options.native, "the natives' algorithm; default: what MPICH takes")
       ->capture_default_str();
+  command_
+      ->add_option("--work", arguments.work,
+                   "what ranks compute: native, as long as the natives' pure latency; own, each side as long as its "
+                   "own, as the OSU benchmarks do; or a time: '2 ms'")
+      ->capture_default_str();
   command_->add_flag("--native-threads", options.native_threads,
                      "natives have progress threads, on as many cores of their own as there are service processes");
   command_->add_option("--algorithm", options.offloaded, "the service processes' algorithm")->capture_default_str();
-  command_->add_option("--work", arguments.work,
-                       "computation beside the collective, like 2ms; unless given as long as it takes natively alone");
   command_->add_option("--rounds", options.rounds, "of each measurement, of which the median is taken")
       ->capture_default_str();
   command_->add_option("--seed", options.seed, "of noise and skew")->capture_default_str();
@@ -172,12 +177,10 @@ int TimeCommand::run() const {
   options.shape.ranks_per_node = given(arguments_->ranks_per_node, cluster.value().host.cores);
   options.shape.services =
       given(arguments_->services, std::min(cluster.value().service.per_node, options.shape.ranks_per_node));
+  const Result<timing::Work> work = timing::parse_work(arguments_->work);
+  if (!work) return fail(work.error());
+  options.work = work.value();
   options.shape.mapping = arguments_->mapping == "strided" ? Mapping::strided : Mapping::contiguous;
-  if (!arguments_->work.empty()) {
-    const Result<std::uint64_t> work_ns = model::parse_time_ns(arguments_->work);
-    if (!work_ns) return fail(fmt::format("--work: {}", work_ns.error()));
-    options.work_ns = work_ns.value();
-  }
   for (const std::string& text : arguments_->patterns) {
     const Result<timing::Pattern> pattern = timing::parse_pattern(text);
     if (!pattern) return fail(pattern.error());

@@ -20,6 +20,7 @@ constexpr std::uint64_t kMostEvents = 4'000'000'000;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30U;
 constexpr std::uint32_t kMostRanks = 1U << 13U;
 constexpr std::uint32_t kMostRounds = 1000;
+constexpr std::uint64_t kMostWork_ns = 3'600'000'000'000;
 constexpr std::array kModelled{Collective::ialltoall, Collective::iallgather, Collective::ibcast,
                                Collective::iallreduce};
 
@@ -122,6 +123,15 @@ struct Run {
   }
 };
 
+std::uint64_t work_of(const Work& work, const RoundTimes& native_pure, const RoundTimes& own_pure) {
+  switch (work.kind) {
+    case Work::Kind::fixed: return work.fixed_ns;
+    case Work::Kind::own_pure: return median(own_pure.total_ns);
+    case Work::Kind::native_pure: break;
+  }
+  return median(native_pure.total_ns);
+}
+
 void fill(const RoundTimes& pure, const RoundTimes& total, SideTimes& times) {
   std::vector<std::uint64_t> exposed_ns;
   for (std::size_t i = 0; i < total.total_ns.size(); ++i) {
@@ -151,6 +161,15 @@ Result<Pattern> parse_pattern(std::string_view text) {
   return Pattern{*collective, bytes.value()};
 }
 
+Result<Work> parse_work(std::string_view text) {
+  if (text == "native") return Work{Work::Kind::native_pure, 0};
+  if (text == "own") return Work{Work::Kind::own_pure, 0};
+  const Result<std::uint64_t> time_ns = model::parse_time_ns(text);
+  if (!time_ns) return Error{fmt::format("work: {}; or native, or own", time_ns.error())};
+  if (time_ns.value() > kMostWork_ns) return Error{"work: up to an hour"};
+  return Work{Work::Kind::fixed, time_ns.value()};
+}
+
 std::string text_of(const Pattern& pattern) {
   return fmt::format("{}:{}B", name_of(pattern.collective), pattern.bytes);
 }
@@ -165,12 +184,13 @@ Result<ExperimentResult> run_experiment(const model::Cluster& cluster, const Exp
   result.offloaded.algorithm = name_of(chosen.value().call.algorithm);
   const Result<RoundTimes> native_pure = run.native(0, result.native_messages);
   if (!native_pure) return Error{fmt::format("native: {}", native_pure.error())};
-  result.work_ns = options.work_ns != 0 ? options.work_ns : median(native_pure.value().total_ns);
-  const Result<RoundTimes> native_total = run.native(result.work_ns, result.native_messages);
+  result.native.work_ns = work_of(options.work, native_pure.value(), native_pure.value());
+  const Result<RoundTimes> native_total = run.native(result.native.work_ns, result.native_messages);
   if (!native_total) return Error{fmt::format("native: {}", native_total.error())};
   const Result<RoundTimes> pure = run.offloaded(0, result.offloaded_moves);
   if (!pure) return Error{fmt::format("offloaded: {}", pure.error())};
-  const Result<RoundTimes> total = run.offloaded(result.work_ns, result.offloaded_moves);
+  result.offloaded.work_ns = work_of(options.work, native_pure.value(), pure.value());
+  const Result<RoundTimes> total = run.offloaded(result.offloaded.work_ns, result.offloaded_moves);
   if (!total) return Error{fmt::format("offloaded: {}", total.error())};
   fill(native_pure.value(), native_total.value(), result.native);
   fill(pure.value(), total.value(), result.offloaded);

@@ -1,6 +1,6 @@
 // One pattern on one cluster: how long it takes the ranks' own MPI and service processes, and how much of it
-// computation hides, by equal work: both compute for as long as the natives' pure latency, as bench/mpi/orbench.c has
-// it.
+// computation hides. Unless something else is asked for by equal work: both compute for as long as the natives' pure
+// latency, as bench/mpi/orbench.c has it.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,26 @@ struct Pattern {
 [[nodiscard]] Result<Pattern> parse_pattern(std::string_view text);
 [[nodiscard]] std::string text_of(const Pattern& pattern);
 
+// For how long ranks compute beside the collective.
+struct Work {
+  enum class Kind : std::uint8_t {
+    native_pure,  // both sides as long as the natives' pure latency
+    own_pure,     // each side as long as its own: what the OSU benchmarks do
+    fixed,        // both `fixed_ns`
+  };
+  Kind kind = Kind::native_pure;
+  std::uint64_t fixed_ns = 0;
+};
+// "native", "own", or a time as in "2 ms", up to an hour.
+[[nodiscard]] Result<Work> parse_work(std::string_view text);
+
 struct ExperimentOptions {
   Pattern pattern;
   JobShape shape;
   std::string native = "default";     // or the name of one of the collective's baselines
   std::string offloaded = "default";  // or one of its algorithms
-  bool native_threads = false;        // natives' progress threads have the service processes' cores
-  std::uint64_t work_ns = 0;          // of both sides; 0: as long as the natives' pure latency
+  Work work;
+  bool native_threads = false;  // natives' progress threads have the service processes' cores
   std::uint32_t rounds = 3;
   std::uint64_t seed = 1;
 };
@@ -36,13 +49,13 @@ struct ExperimentOptions {
 struct SideTimes {
   std::string algorithm;
   std::uint64_t pure_ns = 0;     // the collective alone
+  std::uint64_t work_ns = 0;     // what each rank computes
   std::uint64_t total_ns = 0;    // with the work
   std::uint64_t exposed_ns = 0;  // the total less the work alone
   std::uint64_t in_mpi_ns = 0;   // a rank's time in MPI calls with the work, the mean
 };
 
 struct ExperimentResult {
-  std::uint64_t work_ns = 0;
   SideTimes native;
   SideTimes offloaded;
   std::uint64_t native_messages = 0;  // of all rounds

@@ -71,7 +71,7 @@ TEST(Timing, EveryModelledCollectiveAndAlgorithmEnds) {
         options.rounds = 1;
         const ExperimentResult result = run(cluster, options);
         EXPECT_GT(result.offloaded.pure_ns, 100'000U / 50) << name << " " << name_of(collective);
-        EXPECT_GE(result.offloaded.total_ns, result.work_ns);
+        EXPECT_GE(result.offloaded.total_ns, result.native.work_ns);
       }
     }
   }
@@ -88,6 +88,24 @@ TEST(Timing, TheSeedDecidesEverything) {
   options.seed = 2;
   const ExperimentResult other = run(cluster, options);
   EXPECT_NE(first.offloaded.total_ns, other.offloaded.total_ns);
+}
+
+TEST(Timing, WorkIsTheNativesOrTheOwnPureLatencyOrWhatIsGiven) {
+  const model::Cluster cluster = cluster_named("thor-bluefield2");
+  ExperimentOptions options = options_for("ialltoall:64KiB", 4, 4, 1);
+  const ExperimentResult equal = run(cluster, options);
+  EXPECT_EQ(equal.native.work_ns, equal.native.pure_ns);
+  EXPECT_EQ(equal.offloaded.work_ns, equal.native.pure_ns);
+  ASSERT_NE(equal.native.pure_ns, equal.offloaded.pure_ns);
+  options.work = parse_work("own").value();
+  const ExperimentResult own = run(cluster, options);
+  EXPECT_EQ(own.native.total_ns, equal.native.total_ns);
+  EXPECT_EQ(own.offloaded.work_ns, own.offloaded.pure_ns);
+  options.work = parse_work("300 us").value();
+  const ExperimentResult fixed = run(cluster, options);
+  EXPECT_EQ(fixed.native.work_ns, 300'000U);
+  EXPECT_EQ(fixed.offloaded.work_ns, 300'000U);
+  EXPECT_GE(fixed.offloaded.total_ns, 300'000U);
 }
 
 TEST(Timing, CostsChangeTimesAndNothingElse) {
@@ -159,6 +177,9 @@ TEST(Timing, AnErrorNamesWhatCannotBe) {
   EXPECT_NE(error(options).find("'flat' is none of ialltoall's"), std::string::npos);
   EXPECT_NE(parse_pattern("ialltoall").error().find("write ialltoall:64KiB"), std::string::npos);
   EXPECT_NE(parse_pattern("iscan:8B").error().find("none of: ialltoall, iallgather"), std::string::npos);
+  EXPECT_NE(parse_work("osu").error().find("or native, or own"), std::string::npos);
+  EXPECT_NE(parse_work("2 h").error().find("work: "), std::string::npos);
+  EXPECT_NE(parse_work("3601 s").error().find("up to an hour"), std::string::npos);
   EXPECT_NE(parse_pattern("ibcast:0B").error().find("from 1 B"), std::string::npos);
 }
 
