@@ -1,0 +1,78 @@
+"""Holds the model against what papers state: the table of docs/prediction.md, and docs/papers.png.
+
+    .venv/bin/python -m bench.papers.compare                                  # all points; half an hour of a core
+    .venv/bin/python -m bench.papers.compare --only thor-link --only bluesmpi-fft --print
+    .venv/bin/python -m bench.papers.compare --kept bench/papers/predictions.json   # draws anew; runs what is not there
+
+Points, sizes and bands are in points.toml; nothing of the model depends on them. The same simulator gives the same
+figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from bench.papers.plot import save
+from bench.papers.points import Point, read
+from bench.papers.quantities import needed, predict
+from bench.papers.runs import Runs
+from bench.papers.table import Comparison, summary, table
+
+from outrigger.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+BEGIN, END = "<!-- papers: begin -->", "<!-- papers: end -->"
+
+
+def compare(points: list[Point], simulator: Path, kept: Path | None, jobs: int) -> list[Comparison]:
+    _, memory = read()
+    runs = Runs(simulator, kept)
+    modelled = [point for point in points if point.use != "not_modelled"]
+    runs.do([run for point in modelled for run in needed(point, memory)], jobs)
+    return [Comparison(point, predict(point, memory, runs)) for point in modelled]
+
+
+def rewritten(page: str, text: str) -> str:
+    """The page with the text between its markers."""
+    before, _, rest = page.partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise UserError(f"the page has no {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def chosen(points: list[Point], only: list[str]) -> list[Point]:
+    unknown = set(only) - {point.id for point in points}
+    if unknown:
+        raise UserError(f"there is no point '{min(unknown)}' in points.toml")
+    return [point for point in points if not only or point.id in only]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--simulator", type=Path, default=ROOT / "build/release/bin/outrigger-sim")
+    parser.add_argument("--kept", type=Path, help="a file of runs, which is read and added to")
+    parser.add_argument("--only", action="append", default=[], metavar="POINT", help="by id; may be given again")
+    parser.add_argument("--jobs", type=int, default=1, help="simulators at a time")
+    parser.add_argument("--print", action="store_true", dest="prints", help="write no file, print the table")
+    arguments = parser.parse_args()
+    try:
+        points = chosen(read()[0], arguments.only)
+        compared = compare(points, arguments.simulator, arguments.kept, arguments.jobs)
+        text = f"{summary(compared)}\n\n{table(compared)}"
+        if arguments.prints or arguments.only:
+            print(text)
+            return
+        page = DOCS / "prediction.md"
+        page.write_text(rewritten(page.read_text(encoding="utf-8"), text), encoding="utf-8")
+        save(compared, DOCS / "papers.png")
+        print(f"{page}, {DOCS / 'papers.png'}")
+    except UserError as error:
+        sys.exit(f"compare: {error}")
+
+
+if __name__ == "__main__":
+    main()
