@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.papers.plot import save
@@ -27,12 +28,30 @@ DOCS = ROOT / "docs"
 BEGIN, END = "<!-- papers: begin -->", "<!-- papers: end -->"
 
 
-def compare(points: list[Point], simulator: Path, kept: Path | None, jobs: int) -> list[Comparison]:
+def compare(points: Sequence[Point], runs: Runs, jobs: int) -> list[Comparison]:
+    """With `jobs` simulators at a time. Without any, of the points whose runs are there."""
     _, memory = read()
-    runs = Runs(simulator, kept)
-    modelled = [point for point in points if point.use != "not_modelled"]
-    runs.do([run for point in modelled for run in needed(point, memory)], jobs)
-    return [Comparison(point, predict(point, memory, runs)) for point in modelled]
+    modelled = {point: needed(point, memory) for point in points if point.use != "not_modelled"}
+    if jobs:
+        runs.do([run for wanted in modelled.values() for run in wanted], jobs)
+    return [
+        Comparison(point, predict(point, memory, runs))
+        for point, wanted in modelled.items()
+        if all(run in runs for run in wanted)
+    ]
+
+
+def page_text(points: Sequence[Point], compared: Sequence[Comparison]) -> str:
+    """The summary, the table, and what is not in it."""
+    shown = {comparison.point.id for comparison in compared}
+    left = [f"`{point.id}`" for point in points if point.use != "not_modelled" and point.id not in shown]
+    reasons = [f"* `{point.id}`: {point.states}. {point.why}." for point in points if point.why]
+    parts = [summary(compared), table(compared)]
+    if left:
+        parts.append(f"Not run yet: {', '.join(left)}.")
+    if reasons:
+        parts.append("Not modelled:\n\n" + "\n".join(reasons))
+    return "\n\n".join(parts)
 
 
 def rewritten(page: str, text: str) -> str:
@@ -56,13 +75,13 @@ def main() -> None:
     parser.add_argument("--simulator", type=Path, default=ROOT / "build/release/bin/outrigger-sim")
     parser.add_argument("--kept", type=Path, help="a file of runs, which is read and added to")
     parser.add_argument("--only", action="append", default=[], metavar="POINT", help="by id; may be given again")
-    parser.add_argument("--jobs", type=int, default=1, help="simulators at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="simulators at a time; 0 runs none")
     parser.add_argument("--print", action="store_true", dest="prints", help="write no file, print the table")
     arguments = parser.parse_args()
     try:
         points = chosen(read()[0], arguments.only)
-        compared = compare(points, arguments.simulator, arguments.kept, arguments.jobs)
-        text = f"{summary(compared)}\n\n{table(compared)}"
+        compared = compare(points, Runs(arguments.simulator, arguments.kept), arguments.jobs)
+        text = page_text(points, compared)
         if arguments.prints or arguments.only:
             print(text)
             return

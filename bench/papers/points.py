@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ class Point:
     fft: Fft | None = None
     key: str = ""
     """Of the cluster file, of which the point is a parameter."""
-    changes: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[tuple[str, str], ...] = ()
     """Of the cluster file's values, by key."""
     why: str = ""
     """It is not modelled."""
@@ -214,7 +214,7 @@ def _point(values: Mapping[str, Any]) -> Point:
         _shape(table, name) if use == "held_out" and not is_fft else None,
         _fft(table.take("fft", dict), name) if modelled and is_fft else None,
         table.take("key", str, ""),
-        table.take("set", dict, {}),
+        tuple(table.take("set", dict, {}).items()),
         "" if modelled else table.take("why", str),
         table.take("differs", str, ""),
     )

@@ -10,7 +10,7 @@ from bench.papers.points import Fft, Memory, Point, Shape
 from bench.papers.runs import Outcome, Run, Runs, Side, rate_bytes_per_s
 
 _LARGE_BYTES = 64 << 20
-_ALONE = {"noise.skew": "0 ns", "mpi.post": "0 ns"}
+_ALONE = (("noise.skew", "0 ns"), ("mpi.post", "0 ns"))
 """A message between two ranks is a broadcast without what a collective takes beside."""
 _SERVICES = (1, 2, 4, 8)
 _ENOUGH = 1.1
@@ -46,15 +46,19 @@ def crossover_bytes(ratios: Sequence[tuple[int, float]]) -> float | None:
     return None
 
 
+_PURE = ("latency_ratio", "growth", "service_gain", "best_services", "crossover_kib")
+
+
 def _run(point: Point, shape: Shape, block_bytes: int, nodes: int = 0, services: int = 0) -> Run:
-    return Run(
+    run = Run(
         point.cluster, shape.collective, block_bytes, nodes or shape.nodes, shape.ranks_per_node,
-        services or shape.services, shape.native, shape.algorithm, shape.mapping, changes=tuple(point.changes.items()),
+        services or shape.services, shape.native, shape.algorithm, shape.mapping, changes=point.changes,
     )  # fmt: skip
+    return run.pure if point.quantity in _PURE else run
 
 
 def _message(point: Point, message_bytes: int) -> Run:
-    changes = tuple({**_ALONE, **point.changes}.items())
+    changes = (*_ALONE, *point.changes)
     return Run(point.cluster, "ibcast", message_bytes, 2, 1, 1, "binomial", changes=changes)
 
 

@@ -9,13 +9,15 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from outrigger.errors import UserError
 
 CLUSTERS = Path(__file__).resolve().parents[2] / "clusters"
+_CHUNK_BYTES = 1 << 16
+_NO_WORK = "0 ns"
 _RATES = {"B/s": 1.0, "MB/s": 1e6, "GB/s": 1e9, "Mbit/s": 1.25e5, "Gbit/s": 1.25e8}
 
 
@@ -35,6 +37,23 @@ class Run:
     work: str = "own"
     changes: tuple[tuple[str, str], ...] = ()
     """Of the cluster file's values: (table.key, value)."""
+
+    @property
+    def pure(self) -> Run:
+        """Without computation: half as much to simulate, where the pure latency alone is wanted."""
+        return replace(self, work=_NO_WORK)
+
+    @property
+    def instead(self) -> Run:
+        """What gives the same pure latency, and more."""
+        return replace(self, work="own") if self.work == _NO_WORK else self
+
+    @property
+    def cost(self) -> float:
+        """Some measure of how long it takes the simulator: chunks that are moved."""
+        ranks = self.nodes * self.ranks_per_node
+        pairs = ranks if self.collective == "ibcast" else ranks * ranks
+        return pairs * (1 + self.block_bytes / _CHUNK_BYTES) * (1 if self.work == _NO_WORK else 2)
 
     @property
     def options(self) -> list[str]:
@@ -124,13 +143,17 @@ class Runs:
             self._said = json.loads(kept.read_text(encoding="utf-8"))
 
     def __getitem__(self, run: Run) -> Outcome:
-        said = self._said[run.name]
+        said = self._said[run.instead.name if run.instead.name in self._said else run.name]
         return Outcome(_side(said["native"]), _side(said["offloaded"]))
+
+    def __contains__(self, run: Run) -> bool:
+        return run.name in self._said or run.instead.name in self._said
 
     def do(self, runs: Iterable[Run], jobs: int) -> None:
         """All that are not there yet, the short ones first."""
-        left = [run for run in dict.fromkeys(runs) if run.name not in self._said]
-        left.sort(key=lambda run: (run.nodes * run.ranks_per_node) ** 2 * max(run.block_bytes, 1 << 16))
+        wanted = dict.fromkeys(runs)
+        left = [run for run in wanted if run not in self and (run.instead == run or run.instead not in wanted)]
+        left.sort(key=lambda run: run.cost)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             begun = {pool.submit(self._simulate, run): run for run in left}
             for number, done in enumerate(as_completed(begun), 1):
@@ -155,4 +178,5 @@ class Runs:
 
     def _keep(self) -> None:
         if self._kept is not None:
-            self._kept.write_text(json.dumps(self._said, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            lines = [f"{json.dumps(name)}: {json.dumps(self._said[name])}" for name in sorted(self._said)]
+            self._kept.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -111,17 +111,22 @@ def test_what_calibrates_is_what_the_model_gives(tmp_path: Path) -> None:
     known = [entry for entry in points.read()[0] if entry.use == "calibrate"]
     known += compare.chosen(points.read()[0], ["sarkauskas-allgather-flat-latency"])
     kept = tmp_path / "kept.json"
-    compared = compare.compare(known, simulator(), kept, 2)
+    compared = compare.compare(known, Runs(simulator(), kept), 2)
     assert [entry.point.id for entry in compared if not entry.is_in and entry.point.use == "calibrate"] == []
-    again = compare.compare(known, tmp_path / "no simulator", kept, 1)
-    assert again == compared
+    no_simulator = tmp_path / "no simulator"
+    assert compare.compare(known, Runs(no_simulator, kept), 1) == compared
+    assert compare.compare(known, Runs(no_simulator, None), 0) == [c for c in compared if c.point.key]
     plot.save(compared, tmp_path / "papers.png")
     assert (tmp_path / "papers.png").stat().st_size > 10_000
-    page = compare.rewritten(f"before {compare.BEGIN}old{compare.END} after", table.table(compared))
+    page = compare.rewritten(
+        f"before {compare.BEGIN}old{compare.END} after", compare.page_text(points.read()[0], compared)
+    )
     assert page.startswith("before ")
     assert page.endswith(" after")
     assert "old" not in page
     assert page.count("| calibrated |") == 6
+    assert "Not run yet: `graham-alltoall-overlap`, " in page
+    assert "* `graham-octopus`: " in page
 
 
 def test_what_the_simulator_refuses_is_said() -> None:

@@ -185,12 +185,14 @@ Result<ExperimentResult> run_experiment(const model::Cluster& cluster, const Exp
   const Result<RoundTimes> native_pure = run.native(0, result.native_messages);
   if (!native_pure) return Error{fmt::format("native: {}", native_pure.error())};
   result.native.work_ns = work_of(options.work, native_pure.value(), native_pure.value());
-  const Result<RoundTimes> native_total = run.native(result.native.work_ns, result.native_messages);
+  const Result<RoundTimes> native_total =
+      result.native.work_ns == 0 ? native_pure : run.native(result.native.work_ns, result.native_messages);
   if (!native_total) return Error{fmt::format("native: {}", native_total.error())};
   const Result<RoundTimes> pure = run.offloaded(0, result.offloaded_moves);
   if (!pure) return Error{fmt::format("offloaded: {}", pure.error())};
   result.offloaded.work_ns = work_of(options.work, native_pure.value(), pure.value());
-  const Result<RoundTimes> total = run.offloaded(result.offloaded.work_ns, result.offloaded_moves);
+  const Result<RoundTimes> total =
+      result.offloaded.work_ns == 0 ? pure : run.offloaded(result.offloaded.work_ns, result.offloaded_moves);
   if (!total) return Error{fmt::format("offloaded: {}", total.error())};
   fill(native_pure.value(), native_total.value(), result.native);
   fill(pure.value(), total.value(), result.offloaded);
