@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from outrigger.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+_WIDTH = 128
 BEGIN, END = "<!-- papers: begin -->", "<!-- papers: end -->"
 
 
@@ -45,10 +47,10 @@ def page_text(points: Sequence[Point], compared: Sequence[Comparison]) -> str:
     """The summary, the table, and what is not in it."""
     shown = {comparison.point.id for comparison in compared}
     left = [f"`{point.id}`" for point in points if point.use != "not_modelled" and point.id not in shown]
-    reasons = [f"* `{point.id}`: {point.states}. {point.why}." for point in points if point.why]
+    reasons = [f"* `{point.id}` ({point.states}): {point.why}." for point in points if point.why]
     parts = [summary(compared), table(compared)]
     if left:
-        parts.append(f"Not run yet: {', '.join(left)}.")
+        parts.append(textwrap.fill(f"Not run yet: {', '.join(left)}.", _WIDTH, break_on_hyphens=False))
     if reasons:
         parts.append("Not modelled:\n\n" + "\n".join(reasons))
     return "\n\n".join(parts)

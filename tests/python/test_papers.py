@@ -126,7 +126,7 @@ def test_what_calibrates_is_what_the_model_gives(tmp_path: Path) -> None:
     assert "old" not in page
     assert page.count("| calibrated |") == 6
     assert "Not run yet: `graham-alltoall-overlap`, " in page
-    assert "* `graham-octopus`: " in page
+    assert "* `graham-octopus` (Octopus: 24 %" in page
 
 
 def test_what_the_simulator_refuses_is_said() -> None:
