@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 extern "C" {
@@ -40,9 +41,12 @@ constexpr std::size_t kLongestVariable = 65536;  // what is longer is taken for 
 Site site;
 std::optional<Wish> asked;
 
+// sbatch hands an option without words to the srun in its script by this text.
+constexpr std::string_view kNoWords = "(null)";
+
 // Called where the option is given, and in slurmstepd once more.
 int take_option(int /*value*/, const char* text, int /*remote*/) {
-  Result<Wish> wish = parse_wish(text == nullptr ? "" : text);
+  Result<Wish> wish = parse_wish(text == nullptr || text == kNoWords ? "" : text);
   if (!wish) {
     slurm_error("--outrigger: %s", wish.error().c_str());
     return -1;

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -78,22 +78,43 @@ class Allocation:
 
     def start(self, *words: str, options: tuple[str, ...]) -> Job:
         """`options` are salloc's."""
+        directory, settings = self._place()
+        return self._started(
+            self.slurm.allocated([f"--nodes={HOSTS}", *options], ["env", *settings, *words]), directory
+        )
+
+    def start_batch(self, *lines: str, options: tuple[str, ...]) -> Job:
+        """A script of these lines; `options` are sbatch's, and the script has its environment."""
+        directory, settings = self._place()
+        script = directory / "job.sh"
+        script.write_text("\n".join(("#!/bin/sh", *lines, "")))
+        return self._started(["env", *settings, *self.slurm.batch([f"--nodes={HOSTS}", *options], script)], directory)
+
+    def _place(self) -> tuple[Path, list[str]]:
+        """A job's directory and settings."""
         directory = Path(tempfile.mkdtemp(dir=self.mpi.directory))
         given = {
             "OUTRIGGER_BUILD": str(self.mpi.build),
             "OUTRIGGER_REPORT": str(directory / "report.json"),
             "OUTRIGGER_INIT_TIMEOUT_MS": "30000",  # a fifth of which passes until DPUs are known to be of no use
         }
-        settings = [f"{name}={value}" for name, value in given.items()]
-        command = self.slurm.allocated([f"--nodes={HOSTS}", *options], ["env", *settings, *words])
+        return directory, [f"{name}={value}" for name, value in given.items()]
+
+    def _started(self, command: list[str], directory: Path) -> Job:
         job = Job(self.hosts.started_on_first(command), dict(os.environ), directory)
         self.mpi.jobs.append(job)
         return job
 
     def run(self, *words: str, options: tuple[str, ...] = ()) -> Result:
+        return self._ended(lambda: self.start(*words, options=options))
+
+    def run_batch(self, *lines: str, options: tuple[str, ...] = ()) -> Result:
+        return self._ended(lambda: self.start_batch(*lines, options=options))
+
+    def _ended(self, start: Callable[[], Job]) -> Result:
         """Open MPI 4.1's ranks crash in MPI_Init now and then when srun starts them, without Outrigger, too."""
         for _ in range(STARTS):
-            result = self.start(*words, options=options).wait(60)
+            result = start().wait(60)
             self.mpi.nothing_left()
             if not ("Segmentation fault" in result.out and self.mpi.name == "openmpi" and OFFLOADING not in result.out):
                 break
@@ -196,6 +217,20 @@ def test_an_allocation_hands_the_word_on(with_plugin):
     """So a batch script's steps have it."""
     out = with_plugin.run("srun", "-n1", "sh", "-c", "echo preload=$LD_PRELOAD", options=("--outrigger=mpich",)).out
     assert f"preload={with_plugin.mpi.build}/lib/liboutrigger-mpich.so" in out, out
+
+
+@SYSTEM_MPIS
+@pytest.mark.parametrize("way", ("word", "variable"))
+def test_a_batch_script(with_plugin, way):
+    """Its srun has what sbatch was told, by a word, of which the script itself gets nothing, or a variable."""
+    library = with_plugin.mpi.library
+    asked = "--outrigger" if way == "word" else f"--export=ALL,LD_PRELOAD={library},OUTRIGGER_LOG=info"
+    program = f"{with_plugin.program('differential')} --operations 20"
+    step = f"exec srun -n{HOSTS} --kill-on-bad-exit --mpi={PMI[with_plugin.mpi.name]} {program}"
+    result = with_plugin.run_batch("echo script=$LD_PRELOAD,", step, options=("--ntasks-per-node=1", asked)).ok()
+    assert f"script={'' if way == 'word' else library}," in result.out, result.out
+    assert "no difference" in result.out, result.out
+    assert result.offloaded() > 0
 
 
 @SYSTEM_MPIS

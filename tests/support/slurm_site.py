@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_PROGRAMS = ("slurmctld", "slurmd", "salloc", "srun")
+_PROGRAMS = ("slurmctld", "slurmd", "salloc", "sbatch", "srun")
 
 
 def why_not() -> str | None:
@@ -84,6 +84,12 @@ class Slurm:
     def allocated(self, options: Sequence[str], command: Sequence[str]) -> list[str]:
         """A command within an allocation, to be run on the first machine."""
         return ["env", self._environment, "salloc", "--quiet", *options, *command]
+
+    def batch(self, options: Sequence[str], script: Path) -> list[str]:
+        """A script as a job of its own, which has ended when this has, and whose output and exit code this has."""
+        output = script.with_suffix(".out")
+        words = ["sbatch", "--quiet", "--wait", f"--output={output}", *options, str(script)]
+        return ["env", self._environment, "sh", "-c", f"{shlex.join(words)}; code=$?; cat {output}; exit $code"]
 
     @property
     def _file(self) -> Path:
