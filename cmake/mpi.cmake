@@ -91,7 +91,8 @@ function(outrigger_mpi_program directory prefix name language)
     target_link_libraries(${target} PRIVATE outrigger_mpi_${mpi}_${language})
     # gcc takes MPICH's MPI_STATUSES_IGNORE for an array of no elements: no -Wstringop-overflow.
     target_compile_options(
-      ${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Werror>
+      ${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
+                        $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${OUTRIGGER_WERROR}>>:-Werror>
                         $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-stringop-overflow>
                         $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-stringop-overflow>
                         $<$<COMPILE_LANGUAGE:Fortran>:-fallow-argument-mismatch;-w>)

@@ -67,7 +67,10 @@ int keep(KeeperConfig config) {
   }
   if (child > 0) ::_exit(0);
   (void)::signal(SIGPIPE, SIG_IGN);
-  (void)::chdir("/");
+  if (::chdir("/") != 0) {
+    std::fprintf(stderr, "outriggerd keep: cannot leave its directory: %s\n", std::strerror(errno));
+    return 1;
+  }
   (void)::fcntl(listener.get(), F_SETFD, FD_CLOEXEC);
   (void)::fcntl(listener.get(), F_SETFL, O_NONBLOCK);
   reset_process_affinity();
