@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Make packages of Outrigger: a tree to unpack, a wheel, Debian packages; or check the recipes of others.
+# Make packages of Outrigger: a tree to unpack, a wheel, Debian packages, RPMs.
 #
 # usage: ./dev package KIND [--test]
 #
 #   tree     build/package/outrigger-VERSION-MACHINE.tar.xz: what cmake --install makes; it works wherever it is unpacked
 #   wheel    build/package/outrigger-*.whl, with the daemon, the libraries and a UCX: pip install FILE
 #   deb      build/package/*.deb, by dpkg-buildpackage: outrigger, outriggerd, liboutrigger, liboutrigger-dev, -dbgsym
-#   rpm      reads packaging/outrigger.spec as rpmbuild would, and checks it by rpmlint
+#   rpm      build/package/*.rpm, by rpmbuild, from packaging/outrigger.spec, which rpmlint reads first; to try that here:
+#            packages for a system with RPM are built on it
 #   --test   then install it where nothing else of Outrigger is, and run a job there (tests/packaging); without KIND: all
 #
 # Needs what ./dev build needs; deb and rpm also scripts/packages-packaging.txt (./dev setup --with packaging).
@@ -80,18 +81,30 @@ make_deb() {
   say "Made in build/package: $(cd "$out" && echo ./*.deb)"
 }
 
-check_rpm() {
+# Debian's rpm knows nothing of what Debian's packages have installed: --nodeps.
+make_rpm() {
   ensure_packaging
-  rpmspec -P "$ROOT/packaging/outrigger.spec" >"$LOGS/outrigger.spec"
   rpmlint -r "$ROOT/packaging/outrigger.rpmlintrc" "$ROOT/packaging/outrigger.spec"
-  say "packaging/outrigger.spec is read by rpmspec and has no findings of rpmlint."
+  local place="$out/rpm" name="outrigger-$version"
+  rm -rf "$place"
+  mkdir -p "$place/SOURCES"
+  copy_sources "$place/$name"
+  tar -C "$place" -czf "$place/SOURCES/$name.tar.gz" "$name"
+  rm -r "${place:?}/$name"
+  # Manual pages are written by the Python that has what the command line needs.
+  quiet_step "Building RPMs" env PATH="$VENV/bin:$PATH" rpmbuild -bb --nodeps --load "$ROOT/packaging/rpm-macros" \
+    --define "_topdir $place" "$ROOT/packaging/outrigger.spec"
+  rm -f "$out"/*.rpm
+  mv "$place"/RPMS/*/*.rpm "$out/"
+  rm -rf "$place"
+  say "Made in build/package: $(cd "$out" && echo ./*.rpm)"
 }
 
 case "$kind" in
   tree) make_tree ;;
   wheel) make_wheel ;;
   deb) make_deb ;;
-  rpm) check_rpm ;;
+  rpm) make_rpm ;;
 esac
 if $tested; then
   cd "$ROOT"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -38,19 +39,23 @@ class Environment:
         return next(self.place.glob("lib/python3.*/site-packages/outrigger/installed"))
 
 
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def _environment(place: Path, *packages: str) -> Environment:
     """By pip, as a user would."""
     if not _WHEELS:
         pytest.skip("there is no wheel: ./dev package wheel")
-    place = tmp_path_factory.mktemp("wheel") / "environment"
     succeed([sys.executable, "-m", "venv", place])
     done = subprocess.run(
-        [place / "bin" / "pip", "install", "--disable-pip-version-check", "-q", _WHEELS[-1]],
+        [place / "bin" / "pip", "install", "--disable-pip-version-check", "-q", _WHEELS[-1], *packages],
         env=clean_environment(), capture_output=True, text=True, timeout=600 * PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return Environment(place)
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """With nothing else in it."""
+    return _environment(tmp_path_factory.mktemp("wheel") / "environment")
 
 
 def _offloaded(report: Path) -> int:
@@ -92,6 +97,39 @@ def test_it_serves_mpis_from_pypi(fresh: Environment, tmp_path: Path, prefix: Pa
     job = _job(fresh, tmp_path / "report.json", family, "-n", "2", "--mpi", prefix)
     succeed([fresh.place / "bin" / "outrigger", *job], environment)
     assert _offloaded(tmp_path / "report.json") > 0
+
+
+# Every rank's blocks differ, and those of every call; rank 0 prints what all ranks have received.
+_EXCHANGES = """
+import hashlib
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+received = hashlib.sha256()
+for call in range(8):
+    block = 65536 + call
+    data = b"".join(bytes([world.rank, to, call, 7]) * block for to in range(world.size))
+    buffer = bytearray(len(data))
+    world.Ialltoall([data, MPI.BYTE], [buffer, MPI.BYTE]).Wait()
+    received.update(buffer)
+digests = world.gather(received.hexdigest())
+if world.rank == 0:
+    print(MPI.Get_library_version().split("\\n")[0], *digests)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="Intel MPI is for x86-64")
+def test_intel_mpi_of_the_same_environment_gives_the_same_result(tmp_path: Path) -> None:
+    environment = _environment(tmp_path / "environment", "impi-rt", "mpi4py")
+    program = tmp_path / "exchanges.py"
+    program.write_text(_EXCHANGES)
+    job = ("run", "-n", "2", "--mpi", environment.place)
+    words = ("--", environment.place / "bin" / "python", program)
+    native = environment.outrigger(*job, "--native", *words)
+    report = tmp_path / "report.json"
+    assert environment.outrigger(*job, "--algorithm", "on", "--report", report, *words) == native
+    assert native.startswith("Intel(R) MPI Library") and len(native.split()[-2]) == 64
+    calls = {call["collective"]: call["offloaded"] for call in json.loads(report.read_text())["collectives"]}
+    assert calls["ialltoall"] == 8 * 2  # of each rank
 
 
 # The system's UCX made unreadable, and the checkout and its builds gone, in a mount namespace of their own.
