@@ -56,7 +56,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     resolv = Path("/etc/resolv.conf")
     if resolv.exists():
         shutil.copy(resolv, place / "etc/resolv.conf")
-    _inside(place, "apt-get install -y --no-install-recommends openmpi-bin /packages/*.deb")
+    _inside(place, "apt-get update && apt-get install -y --no-install-recommends openmpi-bin /packages/*.deb")
     yield place
     shutil.rmtree(place)
 
