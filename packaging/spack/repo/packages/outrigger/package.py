@@ -1,5 +1,10 @@
 from spack.package import *
 
+try:  # since Spack 1.0 it is a package repository's
+    from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
+except ImportError:
+    pass
+
 
 class Outrigger(CMakePackage):
     """Runs an unmodified MPI program's collectives on service processes while its ranks compute."""
@@ -30,7 +35,9 @@ class Outrigger(CMakePackage):
     depends_on("py-rich@13.7:", type=("build", "run"))
     depends_on("py-matplotlib@3.8:", type=("build", "run"))
     depends_on("py-msgspec@0.18:", type=("build", "run"))
-    depends_on("py-pyroute2@0.7:", type=("build", "run"))
+    depends_on("py-pyroute2@0.9:", type=("build", "run"))
+    depends_on("py-aiohttp@3.10:", type=("build", "run"))
+    depends_on("py-prometheus-client@0.21:", type=("build", "run"))
 
     conflicts("platform=darwin", msg="Outrigger is for Linux")
 
@@ -38,7 +45,9 @@ class Outrigger(CMakePackage):
 
     def cmake_args(self):
         return [
+            self.define("CMAKE_UNITY_BUILD", True),
             self.define("OUTRIGGER_TESTS", False),
+            self.define("OUTRIGGER_SLURM_INCLUDE", False),
             self.define_from_variant("OUTRIGGER_BENCHMARKS", "bench"),
             self.define_from_variant("OUTRIGGER_EXAMPLES", "bench"),
             self.define("OUTRIGGER_PYTHON", python.path),
