@@ -177,7 +177,7 @@ int TimeCommand::run() const {
   options.shape.ranks_per_node = given(arguments_->ranks_per_node, cluster.value().host.cores);
   options.shape.services =
       given(arguments_->services, std::min(cluster.value().service.per_node, options.shape.ranks_per_node));
-  const Result<timing::Work> work = timing::parse_work(arguments_->work);
+  const Result<timing::WorkRule> work = timing::parse_work_rule(arguments_->work);
   if (!work) return fail(work.error());
   options.work = work.value();
   options.shape.mapping = arguments_->mapping == "strided" ? Mapping::strided : Mapping::contiguous;

@@ -123,11 +123,11 @@ struct Run {
   }
 };
 
-std::uint64_t work_of(const Work& work, const RoundTimes& native_pure, const RoundTimes& own_pure) {
+std::uint64_t work_of(const WorkRule& work, const RoundTimes& native_pure, const RoundTimes& own_pure) {
   switch (work.kind) {
-    case Work::Kind::fixed: return work.fixed_ns;
-    case Work::Kind::own_pure: return median(own_pure.total_ns);
-    case Work::Kind::native_pure: break;
+    case WorkRule::Kind::fixed: return work.fixed_ns;
+    case WorkRule::Kind::own_pure: return median(own_pure.total_ns);
+    case WorkRule::Kind::native_pure: break;
   }
   return median(native_pure.total_ns);
 }
@@ -161,13 +161,13 @@ Result<Pattern> parse_pattern(std::string_view text) {
   return Pattern{*collective, bytes.value()};
 }
 
-Result<Work> parse_work(std::string_view text) {
-  if (text == "native") return Work{Work::Kind::native_pure, 0};
-  if (text == "own") return Work{Work::Kind::own_pure, 0};
+Result<WorkRule> parse_work_rule(std::string_view text) {
+  if (text == "native") return WorkRule{WorkRule::Kind::native_pure, 0};
+  if (text == "own") return WorkRule{WorkRule::Kind::own_pure, 0};
   const Result<std::uint64_t> time_ns = model::parse_time_ns(text);
   if (!time_ns) return Error{fmt::format("work: {}; or native, or own", time_ns.error())};
   if (time_ns.value() > kMostWork_ns) return Error{"work: up to an hour"};
-  return Work{Work::Kind::fixed, time_ns.value()};
+  return WorkRule{WorkRule::Kind::fixed, time_ns.value()};
 }
 
 std::string text_of(const Pattern& pattern) {

@@ -22,7 +22,7 @@ struct Pattern {
 [[nodiscard]] std::string text_of(const Pattern& pattern);
 
 // For how long ranks compute beside the collective.
-struct Work {
+struct WorkRule {
   enum class Kind : std::uint8_t {
     native_pure,  // both sides as long as the natives' pure latency
     own_pure,     // each side as long as its own: what the OSU benchmarks do
@@ -32,14 +32,14 @@ struct Work {
   std::uint64_t fixed_ns = 0;
 };
 // "native", "own", or a time as in "2 ms", up to an hour.
-[[nodiscard]] Result<Work> parse_work(std::string_view text);
+[[nodiscard]] Result<WorkRule> parse_work_rule(std::string_view text);
 
 struct ExperimentOptions {
   Pattern pattern;
   JobShape shape;
   std::string native = "default";     // or the name of one of the collective's baselines
   std::string offloaded = "default";  // or one of its algorithms
-  Work work;
+  WorkRule work;
   bool native_threads = false;  // natives' progress threads have the service processes' cores
   std::uint32_t rounds = 3;
   std::uint64_t seed = 1;

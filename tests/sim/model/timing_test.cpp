@@ -97,11 +97,11 @@ TEST(Timing, WorkIsTheNativesOrTheOwnPureLatencyOrWhatIsGiven) {
   EXPECT_EQ(equal.native.work_ns, equal.native.pure_ns);
   EXPECT_EQ(equal.offloaded.work_ns, equal.native.pure_ns);
   ASSERT_NE(equal.native.pure_ns, equal.offloaded.pure_ns);
-  options.work = parse_work("own").value();
+  options.work = parse_work_rule("own").value();
   const ExperimentResult own = run(cluster, options);
   EXPECT_EQ(own.native.total_ns, equal.native.total_ns);
   EXPECT_EQ(own.offloaded.work_ns, own.offloaded.pure_ns);
-  options.work = parse_work("300 us").value();
+  options.work = parse_work_rule("300 us").value();
   const ExperimentResult fixed = run(cluster, options);
   EXPECT_EQ(fixed.native.work_ns, 300'000U);
   EXPECT_EQ(fixed.offloaded.work_ns, 300'000U);
@@ -177,9 +177,9 @@ TEST(Timing, AnErrorNamesWhatCannotBe) {
   EXPECT_NE(error(options).find("'flat' is none of ialltoall's"), std::string::npos);
   EXPECT_NE(parse_pattern("ialltoall").error().find("write ialltoall:64KiB"), std::string::npos);
   EXPECT_NE(parse_pattern("iscan:8B").error().find("none of: ialltoall, iallgather"), std::string::npos);
-  EXPECT_NE(parse_work("osu").error().find("or native, or own"), std::string::npos);
-  EXPECT_NE(parse_work("2 h").error().find("work: "), std::string::npos);
-  EXPECT_NE(parse_work("3601 s").error().find("up to an hour"), std::string::npos);
+  EXPECT_NE(parse_work_rule("osu").error().find("or native, or own"), std::string::npos);
+  EXPECT_NE(parse_work_rule("2 h").error().find("work: "), std::string::npos);
+  EXPECT_NE(parse_work_rule("3601 s").error().find("up to an hour"), std::string::npos);
   EXPECT_NE(parse_pattern("ibcast:0B").error().find("from 1 B"), std::string::npos);
 }
 
