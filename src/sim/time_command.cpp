@@ -57,7 +57,7 @@ void print_line(const char* side, const SideTimes& times) {
 }
 
 std::string work_of(const ExperimentResult& result) {
-  const std::string native = duration(result.native.work_ns);
+  std::string native = duration(result.native.work_ns);
   if (result.native.work_ns == result.offloaded.work_ns) return native;
   return fmt::format("{} natively, {} offloaded", native, duration(result.offloaded.work_ns));
 }

@@ -78,8 +78,8 @@ Status choose_offloaded(const LaneOptions& options, Call& call) {
 
 Status choose(const LaneOptions& options, model::MpiFamily family, Workload& workload) {
   for (Call& call : workload.calls) {
-    if (const Status chosen = choose_native(workload, options, family, call); !chosen) return chosen;
-    if (const Status chosen = choose_offloaded(options, call); !chosen) return chosen;
+    if (Status chosen = choose_native(workload, options, family, call); !chosen) return chosen;
+    if (Status chosen = choose_offloaded(options, call); !chosen) return chosen;
   }
   return Done();
 }
