@@ -38,6 +38,7 @@ bool Replicas::locate(Fetch& fetch) {
   if (entry.fetcher != nullptr || waits_for_maker(fetch)) {
     fetch.queued_ = true;
     entry.queue.push_back(&fetch);
+    waited_for_.insert(key);
     return false;
   }
   entry.fetcher = &fetch;
@@ -203,6 +204,7 @@ void Replicas::on_request(SpId from, const peer::ReplicaRequest& request) {
     return forward(from, key, entry, other);
   if (std::find(entry.requesters.begin(), entry.requesters.end(), now(from)) == entry.requesters.end()) {
     entry.requesters.push_back(now(from));
+    waited_for_.insert(key);
   }
 }
 
@@ -259,7 +261,14 @@ void Replicas::answer_requesters(const Key& key, Entry& entry) {
 
 void Replicas::reconsider() {
   if (closing_) return;
-  for (auto& [key, entry] : entries_) advance(key, entry);
+  // Who goes on here may begin to wait, and may have others reconsidered.
+  for (auto next = waited_for_.begin(); next != waited_for_.end();) {
+    const Key key = *next;
+    Entry& entry = entries_.at(key);
+    advance(key, entry);
+    if (!entry.is_waited_for()) waited_for_.erase(key);
+    next = waited_for_.upper_bound(key);
+  }
 }
 
 void Replicas::on_done(SpId from, const peer::ReplicaDone& done) {
@@ -318,6 +327,7 @@ std::optional<std::string> Replicas::broken_invariant() const {
     if (entry.fetcher == nullptr && std::ranges::any_of(entry.queue, waits)) {
       return "ranks wait for a replica that nobody gets";
     }
+    if (entry.is_waited_for() && !waited_for_.contains(key)) return "who waits for a replica is not reconsidered";
   }
   for (const Fetch* fetch : fetches_) {
     if (fetch->from_ == Fetch::From::local) ++readers[fetch->holder_];

@@ -83,6 +83,7 @@ class Replicas {
     std::vector<Peer> requesters;    // the same, in other service processes
     std::optional<Peer> granted;     // gets it for this node
     std::vector<Reader> readers;
+    [[nodiscard]] bool is_waited_for() const { return !queue.empty() || !requesters.empty(); }
     // Whom this service process asks off its route. Nobody waits for one that does so, but is told whom it asks: along
     // routes there are no circles, and so there are none at all.
     [[nodiscard]] std::optional<SpId> asked_off_route() const {
@@ -109,6 +110,7 @@ class Replicas {
 
   Operation& operation_;
   std::map<Key, Entry> entries_;
+  std::set<Key> waited_for_;  // at least those of entries_ that are: to walk all at each block takes squares
   std::set<Fetch*> fetches_;  // alive
   bool closing_ = false;
 };
