@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+import outrigger
 from outrigger import (
     artifacts,
     binding,
@@ -53,9 +54,18 @@ app = typer.Typer(
 app.add_typer(cluster_commands.app, name="cluster")
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"outrigger {outrigger.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def of_all(
     no_color: Annotated[bool, typer.Option("--no-color", help="No colors, as NO_COLOR=1 in the environment.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_say_version)
+    ] = False,
 ) -> None:
     """Runs MPI programs with their collectives on service processes, measures the gain, says what was found."""
     if no_color:

@@ -106,6 +106,7 @@ bool run_many(const Arguments& arguments, Algorithm algorithm) {
 int main(int argc, char** argv) {
   CLI::App app{"Runs the engine in virtual time on random small jobs and checks its invariants after every step."};
   Arguments arguments;
+  app.set_version_flag("--version", "outrigger-sim " OUTRIGGER_VERSION);
   app.add_option("--seeds", arguments.seeds, "how many random schedules")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

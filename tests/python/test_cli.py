@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import formats, tables
+from outrigger import __version__, formats, tables
 from outrigger.artifacts import Artifacts
 from outrigger.cli import _split_report, _uncolored
 from outrigger.info import HugePages, Reach, Wire, huge_pages_finding, reach_findings, wire_finding
@@ -33,6 +33,14 @@ def outrigger(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "outrigger", *arguments], capture_output=True, text=True, timeout=60, check=False
     )
+
+
+def test_commands_say_their_version(built: Artifacts) -> None:
+    said = outrigger("--version")
+    assert (said.returncode, said.stdout) == (0, f"outrigger {__version__}\n")
+    for program in ("outriggerd", "outrigger-sim"):
+        path = built.programs / program
+        assert subprocess.check_output([path, "--version"], text=True, timeout=60) == f"{program} {__version__}\n"
 
 
 @pytest.mark.parametrize(

@@ -87,11 +87,9 @@ Status choose(const LaneOptions& options, model::MpiFamily family, Workload& wor
 // Each posted call is waited for at once; what waits for it later finds it over.
 void make_blocking(Script& script) {
   std::vector<Step> steps;
-  for (Step& step : script.steps) {
-    const Post* const post = std::get_if<Post>(&step);
-    const std::optional<std::uint32_t> request = post == nullptr ? std::nullopt : std::optional(post->request);
-    steps.push_back(std::move(step));
-    if (request) steps.emplace_back(Wait{{*request}});
+  for (const Step& step : script.steps) {
+    steps.push_back(step);
+    if (const Post* const post = std::get_if<Post>(&step)) steps.emplace_back(Wait{{post->request}});
   }
   script.steps = std::move(steps);
 }
