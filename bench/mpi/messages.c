@@ -4,6 +4,7 @@
 //     half_round_trip  a message there and one back, halved
 //     message          each of many that are under way at a time, one after the other to the same rank
 //     stream           the same of long ones: what the link or the copying core takes for its bytes
+//     rested           one long message after a pause, until it is answered: a limited link may let a burst through at once
 //     send_alone       MPI_Send to a rank that looks 3 ms later: short as long as messages are sent unasked
 //     post             MPI_Ialltoall of 8 bytes, until it returns; and then its wait
 //     late             from the first rank to leave a barrier to the last, on one clock
@@ -26,6 +27,7 @@ enum {
   kBurst = 64,
   kStream = 4,
   kLate_us = 3000,
+  kRest_us = 20000,
   kEagerSamples = 5,
   kMost_bytes = 4 << 20
 };
@@ -105,6 +107,15 @@ static void measure_many(const char* what, int bytes, int messages) {
     if (sample == 0) count = samples_within(all_us, kSamples);
   }
   print_samples(what, bytes, samples_us, count);
+}
+
+static void measure_rested(int bytes) {
+  double samples_us[kSamples];
+  for (int sample = 0; sample < kSamples; sample++) {
+    usleep(kRest_us);
+    samples_us[sample] = send_many(bytes, 1);
+  }
+  print_samples("rested", bytes, samples_us, kSamples);
 }
 
 static void measure_send_alone(int bytes) {
@@ -188,6 +199,7 @@ static void measure_all(bool one_clock) {
   for (int bytes = 8; bytes <= 8192; bytes *= 32) measure_round_trips(bytes);
   measure_many("message", 8, kBurst);
   for (int bytes = 1 << 20; bytes <= kMost_bytes; bytes *= 2) measure_many("stream", bytes, kStream);
+  measure_rested(1 << 20);
   for (int bytes = 256; bytes <= 1 << 20; bytes *= 2) measure_send_alone(bytes);
   measure_work();
 }

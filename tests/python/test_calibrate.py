@@ -53,6 +53,24 @@ def test_latency_link_and_message_are_told_apart() -> None:
     assert not found["mpi.message"].doubt
 
 
+def test_what_a_rested_link_lets_through_at_once_is_its_burst() -> None:
+    half_us, link, burst = 40.0, 117e6, 72 * 1024
+
+    def messages(burst_bytes: int) -> list[Reading]:
+        rested_us = 2 * half_us + ((1 << 20) - burst_bytes) / link * 1e6
+        return [
+            Reading("half_round_trip", 8, noisy(half_us, 0.05)),
+            Reading("message", 8, noisy(3, 0.05)),
+            *(Reading("stream", size, noisy(size / link * 1e6, 0.001)) for size in (1 << 20, 1 << 22)),
+            Reading("rested", 1 << 20, noisy(rested_us, 0.001)),
+        ]
+
+    found = estimates.estimate(readings(BETWEEN_HOSTS, 1, messages(burst)))
+    assert holds(found["network.burst"], burst)
+    assert found["network.burst"].value == pytest.approx(burst, rel=0.1)
+    assert estimates.estimate(readings(BETWEEN_HOSTS, 1, messages(0)))["network.burst"].low == 0
+
+
 def test_ranks_on_one_core_give_what_a_switch_costs() -> None:
     here = Place(one_host=True, one_machine=True, machine_cores=2)
     messages = [Reading("half_round_trip", 8, noisy(4.0, 0.01)), Reading("message", 8, noisy(0.5, 0.01))]

@@ -15,7 +15,7 @@ _TIMES = frozenset(
     ("host.switch", "mpi.post", "mpi.message", "mpi.thread_switch", "network.message", "network.latency", "network.hop",
      "service.notice", "service.event", "service.message", "service.move", "service.mark", "noise.skew")
 )  # fmt: skip
-_SIZES = frozenset(("mpi.eager", "network.queue", "network.chunk"))
+_SIZES = frozenset(("mpi.eager", "network.queue", "network.burst", "network.chunk"))
 _PARTS = frozenset(("noise.work",))
 _RATE_UNIT = 1e6
 _WIDTH = 34

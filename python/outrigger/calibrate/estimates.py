@@ -95,6 +95,28 @@ def link_rate(streams: Sequence[Reading]) -> Estimate | None:
     )
 
 
+def link_burst(rested: Reading, there_and_back: Reading, streams: Sequence[Reading]) -> Estimate:
+    """What a link that has rested lets through at once, in bytes: by how much less than at its rate a message takes."""
+    ends = (streams[0], streams[-1])
+    apart = ends[1].bytes - ends[0].bytes
+
+    def burst_bytes(times_us: Sequence[float]) -> float:
+        sent_us = times_us[2] - 2 * times_us[3]
+        return max(0.0, rested.bytes - sent_us * _bytes_per_s(times_us[:2], apart) / 1e6)
+
+    return _combined((*ends, rested, there_and_back), burst_bytes, f"a message of {rested.bytes} B after a pause")
+
+
+def _of_links(readings: Readings, found: dict[str, Estimate]) -> None:
+    streams = readings.of_kind("stream")
+    if (link := link_rate(streams)) is None:
+        return
+    found["network.link"] = link
+    there_and_back = readings.reading("half_round_trip", 8)
+    if (rested := readings.of_kind("rested")) and there_and_back is not None:
+        found["network.burst"] = link_burst(rested[0], there_and_back, streams)
+
+
 def _of_messages(readings: Readings, found: dict[str, Estimate]) -> None:
     there_and_back = readings.reading("half_round_trip", 8)
     burst = readings.reading("message", 8)
@@ -127,8 +149,8 @@ def estimate(readings: Readings) -> dict[str, Estimate]:
         found["mpi.post"] = of_samples(post.settled_us, "MPI_Ialltoall of 8 B until it returns", 1e3)
     if (eager := eager_bytes(readings.of_kind("send_alone"))) is not None:
         found["mpi.eager"] = eager
-    if not readings.place.one_host and (link := link_rate(readings.of_kind("stream"))) is not None:
-        found["network.link"] = link
+    if not readings.place.one_host:
+        _of_links(readings, found)
     if (late := readings.reading("late", 0)) is not None:
         found["noise.skew"] = of_samples(
             late.settled_us, "how far two ranks are apart after a barrier", 1e3 / _MEDIAN_OF_DISTANCE

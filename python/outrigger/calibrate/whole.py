@@ -75,6 +75,7 @@ def _usual(readings: Readings) -> dict[str, Estimate]:
         "network.latency": assumed(15e3, network),
         "network.hop": assumed(0, "it is in the latency"),
         "network.queue": assumed(262144, network),
+        "network.burst": assumed(0, network),
         "network.chunk": assumed(61440, "the wire's where processors copy"),
         "service.notice": assumed(15e3 if sleeps else 500, "nothing was offloaded"),
         "service.event": assumed(800, "nothing was offloaded"),

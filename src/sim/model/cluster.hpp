@@ -76,6 +76,7 @@ struct NetworkModel {
   std::uint64_t latency_ns = 0;      // of the network card and its cable, at each end
   std::uint64_t hop_ns = 0;          // of each switch
   std::uint64_t queue_bytes = 0;     // in front of each port; when it is full the port before it waits. 0: no limit
+  std::uint64_t burst_bytes = 0;     // of a link that is limited by a token bucket
   std::uint64_t chunk_bytes = 0;     // transfers take turns by chunks
   std::uint32_t nodes_per_leaf = 1;  // of a fat tree; in a dragonfly those of a router
   double taper = 1;                  // of a fat tree

@@ -59,6 +59,9 @@ class Table {
   void rate(const char* key, double& value) {
     if (quantity(key, value, parse_bytes_per_s, Presence::needed) && value <= 0) problem(key, "a rate is more than 0");
   }
+  void optional_size_bytes(const char* key, std::uint64_t& value) {
+    quantity(key, value, parse_bytes, Presence::optional);
+  }
   void optional_time_ns(const char* key, std::uint64_t& value) {
     quantity(key, value, parse_time_ns, Presence::optional);
   }
@@ -239,6 +242,7 @@ void read_network(Table& table, NetworkModel& network, HostModel& host) {
   table.time_ns("latency", network.latency_ns);
   table.time_ns("hop", network.hop_ns);
   table.size_bytes("queue", network.queue_bytes);
+  table.optional_size_bytes("burst", network.burst_bytes);
   table.size_bytes("chunk", network.chunk_bytes);
   if (network.chunk_bytes < 64) table.problem("chunk", "at least 64 B");
   if (network.topology == TopologyKind::fat_tree) {

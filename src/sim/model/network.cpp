@@ -127,7 +127,10 @@ void Network::start(PortId id, ChunkId chunk_id) {
   const Transfer& transfer = transfers_[transfer_id];
   const std::uint64_t now_ns = time_.now_ns();
   const std::uint64_t needed_ns = service_ns(port.model, chunk.bytes, chunk.first);
-  port.free_ns = std::max(now_ns + needed_ns, chunk.tail_ns);
+  const auto signed_now_ns = static_cast<std::int64_t>(now_ns);
+  const auto burst_ns = static_cast<std::int64_t>(service_ns(port.model, port.model.burst_bytes, false));
+  port.used_until_ns = std::max(port.used_until_ns, signed_now_ns - burst_ns) + static_cast<std::int64_t>(needed_ns);
+  port.free_ns = std::max(static_cast<std::uint64_t>(std::max(signed_now_ns, port.used_until_ns)), chunk.tail_ns);
   port.busy_ns += needed_ns;
   port.serving_bytes = chunk.bytes;
   chunk.tail_ns = port.free_ns + port.model.latency_ns;

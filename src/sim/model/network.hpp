@@ -3,7 +3,7 @@
 // A transfer goes along a route of ports in chunks. A port serves one chunk after the other, in the order in which they
 // came: a time for each message, and the bytes at its rate. The head of a chunk is at the next port after a latency
 // while its tail still leaves (cut-through), so that a way of many ports costs its latencies and the slowest port's
-// bytes.
+// bytes. Links that a token bucket limits let a burst through at once when they have rested for as long as it takes.
 //
 //     source's memory -> PCIe -> card | switch ports | card -> PCIe -> destination's memory
 //
@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <vector>
 
 #include "fabric/sim/virtual_time.hpp"
@@ -33,6 +34,7 @@ struct PortModel {
   std::uint64_t message_ns = 0;   // once for each transfer
   std::uint64_t latency_ns = 0;   // until the head is at what follows
   std::uint64_t queue_bytes = 0;  // in front of it; 0: no limit
+  std::uint64_t burst_bytes = 0;  // that it lets through at once after a rest: a token bucket's
 };
 
 // The ports that a transfer goes through, in order.
@@ -96,6 +98,8 @@ class Network {
     std::uint64_t queued_bytes = 0;   // of what is in the queue, in service, or on its way to here
     std::uint64_t serving_bytes = 0;  // in service until free_ns
     std::uint64_t free_ns = 0;
+    // Until when its rate has been used: before now, and by a burst at most. In the beginning it has rested.
+    std::int64_t used_until_ns = std::numeric_limits<std::int64_t>::min() / 2;
     std::uint64_t busy_ns = 0;
     std::uint64_t most_queued_bytes = 0;
     bool look_scheduled = false;  // somebody looks at free_ns

@@ -34,8 +34,10 @@ void Topology::add_node() {
     ports.dpu_in = network_.add_port(memory);
   }
   // The source's card takes no more than a chunk ahead; the room at the other end is that of the switch's port.
-  ports.card_out = network_.add_port({net.link_bytes_per_s, net.message_ns, net.latency_ns, net.queue_bytes});
-  ports.card_in = network_.add_port({net.link_bytes_per_s, 0, net.hop_ns + net.latency_ns, net.queue_bytes});
+  ports.card_out =
+      network_.add_port({net.link_bytes_per_s, net.message_ns, net.latency_ns, net.queue_bytes, net.burst_bytes});
+  ports.card_in =
+      network_.add_port({net.link_bytes_per_s, 0, net.hop_ns + net.latency_ns, net.queue_bytes, net.burst_bytes});
   nodes_.push_back(ports);
 }
 

@@ -74,6 +74,21 @@ TEST_F(NetworkTest, ASaturatedPortServesAllAtItsRateAndByTurns) {
   EXPECT_EQ(network.busy_ns(port), 101'000U);
 }
 
+// A bucket of 3,000 bytes: they pass at once, what follows at the rate, and a rest of 2 us fills it by 2,000.
+TEST_F(NetworkTest, ARestedLinkLetsItsBurstThroughAtOnce) {
+  const PortId port = network.add_port({kGigabyte, 0, 0, 0, 3'000});
+  End first(time);
+  network.send(route({port}), 5'000, first);
+  run();
+  EXPECT_EQ(first.end_ns(), 2'000U);
+  time.after(2'000, [] {});
+  run();
+  End second(time);
+  network.send(route({port}), 5'000, second);
+  run();
+  EXPECT_EQ(second.end_ns(), 4'000U + 3'000U);
+}
+
 TEST_F(NetworkTest, AnIncastFillsTheQueueAndNoMore) {
   const PortId hot = network.add_port({kGigabyte, 0, 0, 4000});
   const PortId idle = network.add_port({kGigabyte, 0, 0, 4000});
