@@ -4,7 +4,7 @@
 //     half_round_trip  a message there and one back, halved
 //     message          each of many that are under way at a time, one after the other to the same rank
 //     stream           the same of long ones: what the link or the copying core takes for its bytes
-//     rested           one long message after a pause, until it is answered: a limited link may let a burst through at once
+//     rested           one long message after a pause, until it is answered: a limited link lets a burst through
 //     send_alone       MPI_Send to a rank that looks 3 ms later: short as long as messages are sent unasked
 //     post             MPI_Ialltoall of 8 bytes, until it returns; and then its wait
 //     late             from the first rank to leave a barrier to the last, on one clock
