@@ -11,6 +11,7 @@
 #include "sim/timing/native_side.hpp"
 #include "sim/timing/offloaded_side.hpp"
 #include "sim/timing/program.hpp"
+#include "sim/timing/shape.hpp"
 
 namespace outrigger::sim::timing {
 namespace {
@@ -69,19 +70,7 @@ Result<Choices> choose(const ExperimentOptions& options, model::MpiFamily family
 
 Status check(const model::Cluster& cluster, const ExperimentOptions& options) {
   const JobShape& shape = options.shape;
-  if (shape.nodes == 0 || shape.nodes > cluster.nodes) {
-    return Error{fmt::format("nodes: from 1 to {}, as many as the cluster has", cluster.nodes)};
-  }
-  const bool may_share = cluster.host.waiting != model::Waiting::unknown;
-  if (shape.ranks_per_node == 0 || (shape.ranks_per_node > cluster.host.cores && !may_share)) {
-    return Error{fmt::format(
-        "ranks per node: from 1 to {}, as many as a host has cores; more may share them where the cluster's file says "
-        "how they wait, by host.waiting",
-        cluster.host.cores)};
-  }
-  if (shape.services == 0 || shape.ranks_per_node % shape.services != 0) {
-    return Error{fmt::format("services: {} does not divide {} ranks per node", shape.services, shape.ranks_per_node)};
-  }
+  if (Status fits = check_shape(cluster, shape); !fits) return fits;
   const std::uint64_t ranks = std::uint64_t{shape.nodes} * shape.ranks_per_node;
   if (ranks < 2 || ranks > kMostRanks) return Error{fmt::format("{} ranks: from 2 to {}", ranks, kMostRanks)};
   if (options.rounds == 0 || options.rounds > kMostRounds) return Error{fmt::format("rounds: 1 to {}", kMostRounds)};

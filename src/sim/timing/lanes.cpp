@@ -6,6 +6,7 @@
 
 #include "sim/timing/hybrid_side.hpp"
 #include "sim/timing/native_side.hpp"
+#include "sim/timing/shape.hpp"
 
 namespace outrigger::sim::timing {
 namespace {
@@ -14,19 +15,7 @@ constexpr std::uint64_t kMostEventsOfALane = 4'000'000'000;  // about an hour of
 
 Status check(const model::Cluster& cluster, const Script& script, const LaneOptions& options) {
   const JobShape& shape = options.shape;
-  if (shape.nodes == 0 || shape.nodes > cluster.nodes) {
-    return Error{fmt::format("nodes: from 1 to {}, as many as the cluster has", cluster.nodes)};
-  }
-  const bool may_share = cluster.host.waiting != model::Waiting::unknown;
-  if (shape.ranks_per_node == 0 || (shape.ranks_per_node > cluster.host.cores && !may_share)) {
-    return Error{fmt::format(
-        "ranks per node: from 1 to {}, as many as a host has cores; more may share them where the cluster's file says "
-        "how they wait, by host.waiting",
-        cluster.host.cores)};
-  }
-  if (shape.services == 0 || shape.ranks_per_node % shape.services != 0) {
-    return Error{fmt::format("services: {} does not divide {} ranks per node", shape.services, shape.ranks_per_node)};
-  }
+  if (Status fits = check_shape(cluster, shape); !fits) return fits;
   if (std::uint64_t{shape.nodes} * shape.ranks_per_node != script.ranks) {
     return Error{fmt::format("{} nodes of {} ranks: the program is for {} ranks", shape.nodes, shape.ranks_per_node,
                              script.ranks)};
