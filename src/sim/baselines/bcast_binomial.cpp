@@ -7,23 +7,21 @@
 //
 // log2 p (latency + bytes / bandwidth).
 #include "sim/baselines/baselines.hpp"
+#include "sim/baselines/binomial_tree.hpp"
 
 namespace outrigger::sim::baselines {
 
 Task bcast_binomial(Member& member, std::uint64_t bytes, std::uint32_t root) {
-  const std::uint32_t size = member.size();
-  const std::uint32_t from_root = (member.rank() + size - root) % size;
-  std::uint32_t distance = 1;
-  while (distance < size && (from_root & distance) == 0) distance *= 2;
-  if (from_root != 0) {
+  const BinomialTree tree(member.rank(), member.size(), root);
+  if (!tree.is_root()) {
     engine::Countdown received(member.scheduler(), 1);
-    member.receive((member.rank() + size - distance) % size, bytes, 0, received);
+    member.receive(tree.parent(), bytes, 0, received);
     co_await received.done();
   }
-  for (distance /= 2; distance != 0; distance /= 2) {
-    if (from_root + distance >= size) continue;
+  for (std::uint32_t distance = tree.to_parent() / 2; distance != 0; distance /= 2) {
+    if (!tree.has_child(distance)) continue;
     engine::Countdown sent(member.scheduler(), 1);
-    member.send((member.rank() + distance) % size, bytes, 0, sent);
+    member.send(tree.child(distance), bytes, 0, sent);
     co_await sent.done();
   }
 }

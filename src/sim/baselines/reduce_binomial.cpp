@@ -5,24 +5,23 @@
 //
 // log2 p (latency + bytes / bandwidth + bytes / reduction rate).
 #include "sim/baselines/baselines.hpp"
+#include "sim/baselines/binomial_tree.hpp"
 
 namespace outrigger::sim::baselines {
 
 Task reduce_binomial(Member& member, std::uint64_t bytes, std::uint32_t root) {
-  const std::uint32_t size = member.size();
-  const std::uint32_t from_root = (member.rank() + size - root) % size;
+  const BinomialTree tree(member.rank(), member.size(), root);
   member.copy(bytes);  // what is contributed, to where the sum goes
-  std::uint32_t distance = 1;
-  for (; distance < size && (from_root & distance) == 0; distance *= 2) {
-    if (from_root + distance >= size) continue;
+  for (std::uint32_t distance = 1; distance < tree.to_parent(); distance *= 2) {
+    if (!tree.has_child(distance)) continue;
     engine::Countdown received(member.scheduler(), 1);
-    member.receive((member.rank() + distance) % size, bytes, 0, received);
+    member.receive(tree.child(distance), bytes, 0, received);
     co_await received.done();
     member.reduce(bytes);
   }
-  if (from_root == 0) co_return;
+  if (tree.is_root()) co_return;
   engine::Countdown sent(member.scheduler(), 1);
-  member.send((member.rank() + size - distance) % size, bytes, 0, sent);
+  member.send(tree.parent(), bytes, 0, sent);
   co_await sent.done();
 }
 
