@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "sim/baselines/baselines.hpp"
+#include "sim/baselines/binomial_tree.hpp"
 
 namespace outrigger::sim::baselines {
 namespace {
@@ -22,21 +23,19 @@ std::uint64_t bytes_of_shares(std::uint64_t bytes, std::uint32_t size, std::uint
 
 Task bcast_scatter_allgather(Member& member, std::uint64_t bytes, std::uint32_t root) {
   const std::uint32_t size = member.size();
-  const std::uint32_t from_root = (member.rank() + size - root) % size;
-  std::uint32_t distance = 1;
-  while (distance < size && (from_root & distance) == 0) distance *= 2;
-  if (from_root != 0) {  // the shares of the whole subtree
-    const std::uint32_t end = std::min(from_root + distance, size);
+  const BinomialTree tree(member.rank(), size, root);
+  const std::uint32_t from_root = tree.from_root();
+  if (!tree.is_root()) {  // the shares of the whole subtree
     engine::Countdown received(member.scheduler(), 1);
-    member.receive((member.rank() + size - distance) % size, bytes_of_shares(bytes, size, from_root, end), 0, received);
+    member.receive(tree.parent(), bytes_of_shares(bytes, size, from_root, from_root + tree.ranks()), 0, received);
     co_await received.done();
   }
-  for (distance /= 2; distance != 0; distance /= 2) {
+  for (std::uint32_t distance = tree.to_parent() / 2; distance != 0; distance /= 2) {
+    if (!tree.has_child(distance)) continue;
     const std::uint32_t child = from_root + distance;
-    if (child >= size) continue;
-    const std::uint32_t end = std::min(child + distance, size);
     engine::Countdown sent(member.scheduler(), 1);
-    member.send((member.rank() + distance) % size, bytes_of_shares(bytes, size, child, end), 0, sent);
+    member.send(tree.child(distance), bytes_of_shares(bytes, size, child, child + tree.ranks_of_child(distance)), 0,
+                sent);
     co_await sent.done();
   }
   for (std::uint32_t round = 1; round < size; ++round) {

@@ -14,6 +14,8 @@ class BinomialTree {
     while (to_parent_ < size && (from_root_ & to_parent_) == 0) to_parent_ *= 2;
   }
 
+  // This rank, counted from the root.
+  [[nodiscard]] std::uint32_t from_root() const { return from_root_; }
   [[nodiscard]] bool is_root() const { return from_root_ == 0; }
   // A power of two; the root's is the first that no child of its has.
   [[nodiscard]] std::uint32_t to_parent() const { return to_parent_; }
