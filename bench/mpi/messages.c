@@ -35,7 +35,8 @@ enum {
 static const double kLongest_us = 1e6;  // for each kind and size, about
 
 static int rank;
-static char* buffer;
+static char* buffer;  // is only sent, as what a collective sends: nothing of it has to come out of another core's cache
+static char* received;  // is only written
 static MPI_Comm pair;
 
 static double now_us(void) {
@@ -64,7 +65,7 @@ static void to(int other, int bytes) {
 }
 
 static void from(int other, int bytes) {
-  MPI_Recv(buffer, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Recv(received, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static void measure_round_trips(int bytes) {
@@ -89,7 +90,7 @@ static double send_many(int bytes, int count) {
   const double begin_us = now_us();
   for (int i = 0; i < count; i++) {
     if (rank == 0) MPI_Isend(buffer, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &requests[i]);
-    if (rank == 1) MPI_Irecv(buffer, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[i]);
+    if (rank == 1) MPI_Irecv(received, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[i]);
   }
   if (rank == 1) to(0, 0);
   MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
@@ -137,12 +138,12 @@ static void measure_send_alone(int bytes) {
 
 static void measure_posts(void) {
   double samples_us[kSamples];
-  char received[16];
+  char blocks[16];
   int count = kSamples;
   for (int sample = 0; sample < count; sample++) {
     MPI_Request request;
     const double begin_us = now_us();
-    MPI_Ialltoall(buffer, 8, MPI_BYTE, received, 8, MPI_BYTE, pair, &request);
+    MPI_Ialltoall(buffer, 8, MPI_BYTE, blocks, 8, MPI_BYTE, pair, &request);
     samples_us[sample] = now_us() - begin_us;
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Barrier(pair);
@@ -179,24 +180,27 @@ static void measure_work(void) {
   print_samples("work", 0, samples_us, kSamples);
 }
 
-static void print_place(bool one_clock) {
+static bool print_place(bool one_clock) {
   char names[2][MPI_MAX_PROCESSOR_NAME] = {{0}};
   int length = 0;
   MPI_Get_processor_name(names[rank], &length);
-  if (rank == 1) MPI_Send(names[1], MPI_MAX_PROCESSOR_NAME, MPI_CHAR, 0, 4, MPI_COMM_WORLD);
-  if (rank != 0) return;
-  MPI_Recv(names[1], MPI_MAX_PROCESSOR_NAME, MPI_CHAR, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(names[rank], MPI_MAX_PROCESSOR_NAME, MPI_CHAR, 1 - rank, 4, names[1 - rank], MPI_MAX_PROCESSOR_NAME,
+               MPI_CHAR, 1 - rank, 4, pair, MPI_STATUS_IGNORE);
+  const bool one_host = strcmp(names[0], names[1]) == 0;
+  if (rank != 0) return one_host;
   printf("{\"what\": \"place\", \"one_host\": %s, \"one_machine\": %s, \"machine_cores\": %ld}\n",
-         strcmp(names[0], names[1]) == 0 ? "true" : "false", one_clock ? "true" : "false",
-         sysconf(_SC_NPROCESSORS_ONLN));
+         one_host ? "true" : "false", one_clock ? "true" : "false", sysconf(_SC_NPROCESSORS_ONLN));
   fflush(stdout);
+  return one_host;
 }
 
 static void measure_all(bool one_clock) {
-  print_place(one_clock);
+  const bool one_host = print_place(one_clock);
   if (one_clock) measure_late();
   measure_posts();
-  for (int bytes = 8; bytes <= 8192; bytes *= 32) measure_round_trips(bytes);
+  // Within a host all sizes, which show from where on a message is asked for.
+  const int longest = one_host ? 1 << 20 : 8192;
+  for (int bytes = 8; bytes <= longest; bytes *= one_host ? 2 : 32) measure_round_trips(bytes);
   measure_many("message", 8, kBurst);
   for (int bytes = 1 << 20; bytes <= kMost_bytes; bytes *= 2) measure_many("stream", bytes, kStream);
   measure_rested(1 << 20);
@@ -212,7 +216,9 @@ int main(int argc, char** argv) {
   if (ranks < 2) fail("at least 2 ranks are needed");
   const bool one_clock = machine_one_clock();
   buffer = allocate_or_fail(kMost_bytes);
+  received = allocate_or_fail(kMost_bytes);
   memset(buffer, 1, kMost_bytes);
+  memset(received, 2, kMost_bytes);
   MPI_Comm_split(MPI_COMM_WORLD, rank < 2 ? 0 : MPI_UNDEFINED, rank, &pair);
   if (rank < 2) {
     measure_all(one_clock);

@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kBlock_bytes = std::size_t{1} << 20U;
 constexpr std::size_t kLarge_bytes = std::size_t{32} << 20U;  // each of the two, on each core
 constexpr std::size_t kRepetitions = 20;
+constexpr std::size_t kFewest_bytes = std::size_t{1} << 20U;  // of both buffers
+constexpr std::size_t kPasses_bytes = kLarge_bytes;           // copied in a sample, or each buffer twice
 constexpr Reduction kSum{ReduceOperation::sum, ElementType::float64};
 
 template <class Work>
@@ -40,6 +42,21 @@ double copy_rate(Buffers& buffers) {
     }
   });
   return static_cast<double>(kRepetitions * buffers.from.size()) / time_s;
+}
+
+// The first part of both buffers, again and again; once before the clock runs, so that it lies where it can.
+double copy_rate_of(Buffers& buffers, std::size_t bytes) {
+  const std::size_t half = bytes / 2;
+  const std::size_t passes = std::max<std::size_t>(2, kPasses_bytes / half);
+  const auto copy = [&](std::size_t pass) {
+    buffers.from[pass % half] = static_cast<std::byte>(pass);
+    std::memcpy(buffers.into.data(), buffers.from.data(), half);
+  };
+  copy(0);
+  const double time_s = seconds([&] {
+    for (std::size_t pass = 0; pass < passes; ++pass) copy(pass);
+  });
+  return static_cast<double>(passes * half) / time_s;
 }
 
 double reduce_rate(Buffers& buffers) {
@@ -72,7 +89,13 @@ Rates measure_rates(std::uint32_t samples) {
   Buffers block(kBlock_bytes);
   std::vector<Buffers> of_cores;
   for (unsigned core = 0; core < allowed_cores(); ++core) of_cores.emplace_back(kLarge_bytes);
+  for (std::size_t bytes = kFewest_bytes; bytes <= 2 * kLarge_bytes; bytes *= 2) {
+    rates.by_bytes.push_back(CopyRates{bytes, {}});
+  }
   for (std::uint32_t sample = 0; sample < samples; ++sample) {
+    for (CopyRates& copies : rates.by_bytes) {
+      copies.samples.push_back(copy_rate_of(of_cores.front(), static_cast<std::size_t>(copies.bytes)));
+    }
     rates.copy.push_back(copy_rate(block));
     rates.reduce.push_back(reduce_rate(block));
     rates.memory.push_back(memory_rate(of_cores));

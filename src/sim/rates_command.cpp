@@ -21,7 +21,12 @@ bool RatesCommand::chosen() const {
 
 int RatesCommand::run() const {
   const Rates rates = measure_rates(samples_);
-  const nlohmann::json line = {{"copy", rates.copy}, {"reduce", rates.reduce}, {"memory", rates.memory}};
+  nlohmann::json by_bytes = nlohmann::json::array();
+  for (const CopyRates& copies : rates.by_bytes) {
+    by_bytes.push_back({{"bytes", copies.bytes}, {"samples", copies.samples}});
+  }
+  const nlohmann::json line = {
+      {"copy", rates.copy}, {"reduce", rates.reduce}, {"memory", rates.memory}, {"by_bytes", by_bytes}};
   fmt::print("{}\n", line.dump());
   return 0;
 }

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pytest
 
 from outrigger.calibrate import cluster_file, estimates, fitting, verdict
-from outrigger.calibrate.readings import Cell, Place, Rates, Reading, Readings, Times, parse_messages
+from outrigger.calibrate.readings import Cell, CopyRates, Place, Rates, Reading, Readings, Times, parse_messages
 from outrigger.errors import UserError
 
 BETWEEN_HOSTS = Place(one_host=False, one_machine=True, machine_cores=2)
@@ -78,6 +78,37 @@ def test_ranks_on_one_core_give_what_a_switch_costs() -> None:
     assert holds(found["host.switch"], 3e3)
     assert "network.link" not in found
     assert estimates.estimate(readings(here, 2, messages))["mpi.message"].value == pytest.approx(2e3, rel=0.02)
+
+
+def test_round_trips_by_size_tell_what_is_asked_for() -> None:
+    here = Place(one_host=True, one_machine=True, machine_cores=2)
+    begin_us, rendezvous_us, copy = 0.4, 2.5, 12e9
+
+    def half_us(size: int) -> float:
+        if size <= 2048:
+            return begin_us + 2 * size / copy * 1e6
+        return begin_us + rendezvous_us + size / copy * 1e6
+
+    sizes = [8 << power for power in range(18)]
+    trips = [Reading("half_round_trip", size, noisy(half_us(size), 0.05)) for size in sizes]
+    # A sender of 512 bytes waits until they have been taken; they have gone all the same.
+    alone = [Reading("send_alone", size, (3100.0, 3200.0)) for size in (512, 1024)]
+    found = estimates.estimate(readings(here, 2, [*trips, *alone]))
+    assert (found["mpi.eager"].value, found["mpi.eager"].high) == (2048, 4095)
+    assert holds(found["mpi.rendezvous"], 1e3 * rendezvous_us)
+    assert found["mpi.rendezvous"].value == pytest.approx(1e3 * rendezvous_us, rel=0.1)
+    assert found["mpi.copy"].value == pytest.approx(copy, rel=0.05)
+    few = estimates.estimate(readings(here, 2, trips[::4]))
+    assert "mpi.copy" not in few
+
+
+def test_what_is_copied_nearly_at_the_fastest_rate_is_in_the_cache() -> None:
+    rates = {1: 4e10, 2: 4.1e10, 4: 3.9e10, 8: 3.2e10, 16: 1.4e10, 64: 1e10}
+    copies = [CopyRates(size << 20, (rate, 1.1 * rate, 0.9 * rate)) for size, rate in rates.items()]
+    found = estimates.cache_bytes(copies)
+    assert found is not None
+    assert (found.value, found.high) == (8 << 20, (16 << 20) - 1)
+    assert estimates.cache_bytes(copies[:3]) is None
 
 
 def test_a_disturbed_measurement_is_said() -> None:

@@ -12,10 +12,11 @@ from outrigger.calibrate.readings import Readings
 from outrigger.errors import UserError
 
 _TIMES = frozenset(
-    ("host.switch", "mpi.post", "mpi.message", "mpi.thread_switch", "network.message", "network.latency", "network.hop",
-     "service.notice", "service.event", "service.message", "service.move", "service.mark", "noise.skew")
+    ("host.switch", "mpi.post", "mpi.message", "mpi.rendezvous", "mpi.thread_switch", "network.message",
+     "network.latency", "network.hop", "service.notice", "service.event", "service.message", "service.move",
+     "service.mark", "noise.skew")
 )  # fmt: skip
-_SIZES = frozenset(("mpi.eager", "network.queue", "network.burst", "network.chunk"))
+_SIZES = frozenset(("host.cache", "mpi.eager", "network.queue", "network.burst", "network.chunk"))
 _PARTS = frozenset(("noise.work",))
 _RATE_UNIT = 1e6
 _WIDTH = 34

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from outrigger.calibrate.readings import Reading, Readings
+from outrigger.calibrate.protocols import find_protocols
+from outrigger.calibrate.readings import CopyRates, Reading, Readings
 from outrigger.noise import band_of
 
 LARGE_SPREAD = 0.25
@@ -14,6 +15,8 @@ LARGE_SPREAD = 0.25
 _SENT_UNASKED_US = 1500.0
 """Half of the time after which the receiver looks."""
 _MOST_EAGER_BYTES = 1 << 20
+_CACHED_PART = 0.75
+"""Of the fastest rate."""
 _MEDIAN_OF_DISTANCE = 1 - 2**-0.5
 """Median of the distance of two numbers that are anywhere in the same range alike, in parts of the range."""
 
@@ -63,6 +66,17 @@ def _combined(parts: Sequence[Reading], value: Callable[[Sequence[float]], float
         values.append(value([band.high if pattern >> i & 1 else band.low for i, band in enumerate(bands)]))
     worst = max(spread(part.settled_us) for part in parts)
     return Estimate(values[0], min(values), max(values), how, worst)
+
+
+def cache_bytes(copies: Sequence[CopyRates]) -> Estimate | None:
+    """The most that is copied nearly as fast as what is copied fastest; None: there is no slower one."""
+    rates = [(one.bytes, statistics.median(one.samples)) for one in sorted(copies, key=lambda one: one.bytes)]
+    enough = _CACHED_PART * max((rate for _, rate in rates), default=0.0)
+    slower = next((i for i, (_, rate) in enumerate(rates) if rate < enough and i > 0), None)
+    if slower is None:
+        return None
+    size, following = rates[slower - 1][0], rates[slower][0]
+    return Estimate(size, size, following - 1, "the most that one core copies nearly at its fastest rate")
 
 
 def eager_bytes(readings: Sequence[Reading]) -> Estimate | None:
@@ -137,6 +151,20 @@ def _of_messages(readings: Readings, found: dict[str, Estimate]) -> None:
         found["mpi.message"] = of_samples(there_and_back.settled_us, "a quarter of a round trip of 8 B", 5e2)
 
 
+def _of_one_host(readings: Readings, found: dict[str, Estimate]) -> None:
+    """Whether a sender waits says nothing there: short messages may be sent unasked, and waited for all the same."""
+    protocols = find_protocols(readings.of_kind("half_round_trip"))
+    if protocols is None:
+        return
+    bound = max(protocols.eager_bytes, protocols.following_bytes - 1)
+    how = "round trips by size"
+    found["mpi.eager"] = Estimate(
+        protocols.eager_bytes, protocols.eager_bytes, bound, f"{how}: longer ones take a step more"
+    )
+    found["mpi.rendezvous"] = of_samples(protocols.rendezvous_us, f"{how}: the step", 1e3)
+    found["mpi.copy"] = of_samples(protocols.copy_bytes_per_us, f"{how}: what a byte takes", 1e6)
+
+
 def estimate(readings: Readings) -> dict[str, Estimate]:
     """By key, table.key; what is not there was not measured."""
     found: dict[str, Estimate] = {}
@@ -144,12 +172,16 @@ def estimate(readings: Readings) -> dict[str, Estimate]:
         found["host.copy"] = of_samples(readings.rates.copy, "one core copies blocks of 1 MiB")
         found["host.reduce"] = of_samples(readings.rates.reduce, "one core adds vectors of doubles of 1 MiB")
         found["host.memory"] = of_samples(readings.rates.memory, "all cores copy blocks of 32 MiB, read and written")
+        if (cache := cache_bytes(readings.rates.by_bytes)) is not None:
+            found["host.cache"] = cache
     _of_messages(readings, found)
     if (post := readings.reading("post", 8)) is not None:
         found["mpi.post"] = of_samples(post.settled_us, "MPI_Ialltoall of 8 B until it returns", 1e3)
     if (eager := eager_bytes(readings.of_kind("send_alone"))) is not None:
         found["mpi.eager"] = eager
-    if not readings.place.one_host:
+    if readings.place.one_host:
+        _of_one_host(readings, found)
+    else:
         _of_links(readings, found)
     if (late := readings.reading("late", 0)) is not None:
         found["noise.skew"] = of_samples(

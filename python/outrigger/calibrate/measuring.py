@@ -61,7 +61,9 @@ class Measuring:
     def _measure_messages(self) -> None:
         runner = self._runner
         program = str(runner.artifacts.benchmark(runner.mpi.family, "messages"))
-        job = replace(runner.site.job((program,), runner.request.ranks, runner.mpi), native=True)
+        # Where ranks are when service processes have their cores; those have nothing to do here.
+        native = replace(runner.request.settings, algorithms=selection.words(runner.artifacts, ["all=native"]))
+        job = runner.site.job((program,), runner.request.ranks, runner.mpi, native)
         ended = jobs.run(launch.make_plan(job, runner.artifacts), lambda text: '"work"' in text, _MESSAGES_TIMEOUT_S)
         if ended.code != 0:
             raise UserError(f"the benchmark of messages under {runner.mpi.title} ended with exit code {ended.code}")

@@ -35,12 +35,21 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class CopyRates:
+    """One core's copies between two buffers of so many bytes together."""
+
+    bytes: int
+    samples: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Rates:
     """Bytes a second, as `outrigger-sim rates` prints them."""
 
     copy: tuple[float, ...]
     reduce: tuple[float, ...]
     memory: tuple[float, ...]
+    by_bytes: tuple[CopyRates, ...] = ()
 
 
 @dataclass(frozen=True)

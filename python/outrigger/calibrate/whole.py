@@ -65,9 +65,11 @@ def _usual(readings: Readings) -> dict[str, Estimate]:
         "host.copy": assumed(10e9, "not measured"),
         "host.reduce": assumed(5e9, "not measured"),
         "host.switch": assumed(1.5e3, "a switch between processes"),
+        "host.cache": assumed(0, "no size is copied faster than others"),
         "mpi.post": assumed(1e3, "not measured"),
         "mpi.message": assumed(1e3, "not measured"),
         "mpi.eager": assumed(65536, "no message was sent unasked, or it was not measured"),
+        "mpi.rendezvous": assumed(0, "not measured"),
         "mpi.thread_switch": assumed(5e3, "waking a thread"),
         "network.socket": assumed(1.2e9, network),
         "network.link": assumed(125e6, network),
@@ -101,11 +103,13 @@ def _first_numbers(readings: Readings) -> dict[str, Estimate]:
     return numbers
 
 
-def _to_fit(readings: Readings) -> tuple[str, ...]:
-    keys = ["mpi.message", "mpi.post", "service.notice", "service.event", "service.move", "service.copy", "host.copy"]
+def _to_fit(readings: Readings, numbers: Mapping[str, Estimate]) -> tuple[str, ...]:
+    keys = ["mpi.message", "mpi.post", "service.notice", "service.event", "service.move", "service.copy"]
+    keys += ["host.copy", "host.memory"]
     keys.append("noise.skew")  # how ranks leave a barrier says little of how they begin by a clock
     if readings.nodes > 1:
         keys += ["network.latency", "network.link", "network.socket", "service.message"]
+    keys += [key for key in ("mpi.copy", "mpi.rendezvous") if key in numbers and numbers[key].measured]
     # Whoever has a core for itself takes it from nobody.
     if readings.place.one_host or not readings.own_core:
         keys.append("host.switch")
@@ -128,7 +132,8 @@ def _doubts(fit: fitting.Fit, before: Mapping[str, Estimate]) -> list[str]:
     doubts = []
     for key, one in fit.parameters.items():
         alone = before[key]
-        if alone.measured and key not in _OTHERWISE and not alone.value / _FAR <= one.value <= alone.value * _FAR:
+        first = max(alone.value, _LEAST_NS)
+        if alone.measured and key not in _OTHERWISE and not first / _FAR <= one.value <= first * _FAR:
             values = [cluster_file.text_of(key, value) for value in (alone.value, one.value)]
             doubts.append(f"{key} is {values[0]} alone, {values[1]} by the collectives: one of the two was disturbed.")
     if fit.error > _BAD_ERROR:
@@ -146,7 +151,7 @@ def fit_all(
     cells = [measured for measured in readings.cells if measured.rounds]
     if not cells:
         return ClusterFile(words, numbers), [*notes, "Nothing offloaded was measured: costs of services are assumed."]
-    expected = {key: _expected(key, numbers[key]) for key in _to_fit(readings)}
+    expected = {key: _expected(key, numbers[key]) for key in _to_fit(readings, numbers)}
     works = [measured.median.work_us for measured in cells]
 
     with tempfile.TemporaryDirectory(prefix="outrigger-calibrate-") as directory:

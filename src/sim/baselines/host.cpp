@@ -105,7 +105,16 @@ void Host::arrived(Message& message) {
 }
 
 void Host::copy(std::uint64_t bytes) {
-  burst_.spend(model::bytes_ns(bytes, machine_.cluster.host.copy_bytes_per_s));
+  burst_.spend(model::bytes_ns(bytes, machine_.copy_bytes_per_s()));
+}
+
+// Of a message: from one rank's memory to another's, half of it or all.
+void Host::carry(std::uint64_t bytes) {
+  burst_.spend(model::bytes_ns(bytes, carried_bytes_per_s()));
+}
+
+double Host::carried_bytes_per_s() const {
+  return costs().copy_bytes_per_s > 0 ? costs().copy_bytes_per_s : machine_.cluster.host.copy_bytes_per_s;
 }
 
 void Host::reduce(std::uint64_t bytes) {
@@ -196,8 +205,8 @@ void Host::do_chore(std::uint64_t switch_ns) {
   };
   if (chore.part == Part::copy) {
     const std::uint32_t node = machine_.places.node_of(rank_);
-    const std::uint64_t core_ns = switch_ns + model::bytes_ns(bytes, host.copy_bytes_per_s);
-    return copy_.begin(machine_.topology.copy(node), bytes, core_ns, done);
+    const std::uint64_t core_ns = switch_ns + model::bytes_ns(bytes, carried_bytes_per_s());
+    return copy_.begin(machine_.copy_route(node), bytes, core_ns, done);
   }
   processor_.run(switch_ns + model::bytes_ns(bytes, host.socket_bytes_per_s), done);
 }

@@ -147,6 +147,8 @@ class Host {
   // Something that this rank's MPI sees when it looks next.
   void take(std::uint64_t cost_ns, std::function<void()> what);
   void add_chore(Message& message, Part part, std::uint64_t bytes);
+  void carry(std::uint64_t bytes);
+  [[nodiscard]] double carried_bytes_per_s() const;
   void wake();
   void begin(const Call& call, const Role& role);
   void tell_of_ended();

@@ -34,7 +34,7 @@ void Message::send(Host& source, Host& target, std::uint64_t bytes, const Tag& t
   receive_done_ = nullptr;
   eager_ = bytes <= hosts_.machine_.cluster.mpi.eager_bytes;
   if (!eager_) return signal(source, target, &Message::seen_by_target);
-  source.copy(bytes);
+  within_node() ? source.carry(bytes) : source.copy(bytes);
   if (by_processors()) {
     source.add_chore(*this, Host::Part::socket_out, bytes_);
     return;
@@ -68,10 +68,13 @@ void Message::seen_by_target() {
 void Message::matched(engine::Countdown& done) {
   receive_done_ = &done;
   if (eager_) {
-    target_->copy(bytes_);
+    within_node() ? target_->carry(bytes_) : target_->copy(bytes_);
     return received();
   }
-  if (within_node()) return target_->add_chore(*this, Host::Part::copy, bytes_);
+  if (within_node()) {
+    target_->burst_.spend(target_->costs().rendezvous_ns);
+    return target_->add_chore(*this, Host::Part::copy, bytes_);
+  }
   if (by_processors()) return signal(*target_, *source_, &Message::asked_for);
   model::Machine& machine = hosts_.machine_;
   const model::Route ask =

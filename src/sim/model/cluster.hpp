@@ -51,7 +51,8 @@ struct HostModel {
   double socket_bytes_per_s = 0;  // one core's, at either end; only of WireKind::processor
   std::uint32_t processors = 0;   // nodes are parts of one machine of so many cores; 0: of one each
   Waiting waiting = Waiting::unknown;
-  std::uint64_t switch_ns = 0;  // for a process to take a core that others share
+  std::uint64_t switch_ns = 0;    // for a process to take a core that others share
+  std::uint64_t cache_bytes = 0;  // of a node: buffers that fit into it load no memory
 };
 
 struct MpiModel {
@@ -59,6 +60,8 @@ struct MpiModel {
   std::uint64_t post_ns = 0;           // until a nonblocking collective has been posted
   std::uint64_t message_ns = 0;        // a core's time for each message that it sends or receives
   std::uint64_t eager_bytes = 0;       // up to which a message is sent before it is asked for
+  std::uint64_t rendezvous_ns = 0;     // within a node: for a longer one, beside the copy
+  double copy_bytes_per_s = 0;         // within a node: from one rank's memory to another's; 0: as the host's
   std::uint64_t thread_switch_ns = 0;  // for each message more, where a progress thread takes it
 };
 

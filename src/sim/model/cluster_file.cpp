@@ -59,6 +59,11 @@ class Table {
   void rate(const char* key, double& value) {
     if (quantity(key, value, parse_bytes_per_s, Presence::needed) && value <= 0) problem(key, "a rate is more than 0");
   }
+  void optional_rate(const char* key, double& value) {
+    if (quantity(key, value, parse_bytes_per_s, Presence::optional) && value <= 0) {
+      problem(key, "a rate is more than 0");
+    }
+  }
   void optional_size_bytes(const char* key, std::uint64_t& value) {
     quantity(key, value, parse_bytes, Presence::optional);
   }
@@ -207,6 +212,7 @@ void read_host(Table& table, HostModel& host) {
   table.choice("waiting", host.waiting,
                std::array{WaitingName{"yield", Waiting::yields}, WaitingName{"spin", Waiting::spins}}, false);
   table.optional_time_ns("switch", host.switch_ns);
+  table.optional_size_bytes("cache", host.cache_bytes);
   if (host.processors % host.cores != 0) {
     table.problem("processors", fmt::format("nodes have {} cores each of it; write a multiple", host.cores));
   }
@@ -219,6 +225,8 @@ void read_mpi(Table& table, MpiModel& mpi) {
   table.time_ns("post", mpi.post_ns);
   table.time_ns("message", mpi.message_ns);
   table.size_bytes("eager", mpi.eager_bytes);
+  table.optional_time_ns("rendezvous", mpi.rendezvous_ns);
+  table.optional_rate("copy", mpi.copy_bytes_per_s);
   table.time_ns("thread_switch", mpi.thread_switch_ns);
 }
 

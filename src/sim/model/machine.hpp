@@ -1,6 +1,7 @@
 // The part of the model that both sides share: virtual time, the cluster's ports, and where ranks are.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,8 +15,10 @@
 namespace outrigger::sim::model {
 
 struct Machine {
-  Machine(const Cluster& cluster_model, const JobShape& shape)
+  // `footprint_bytes`: what the buffers of a node's ranks have in all.
+  Machine(const Cluster& cluster_model, const JobShape& shape, std::uint64_t footprint_bytes = UINT64_MAX)
       : cluster(cluster_model),
+        cached(footprint_bytes <= cluster_model.host.cache_bytes),
         places(shape),
         network(time, cluster_model.network.chunk_bytes),
         topology(cluster, shape.nodes, network),
@@ -30,7 +33,17 @@ struct Machine {
     return Place{places.node_of_service(service), on_dpu ? Memory::dpu : Memory::host};
   }
 
+  // Of what a core of the node copies.
+  [[nodiscard]] Route copy_route(std::uint32_t node) const { return cached ? Route() : topology.copy(node); }
+
+  // What a core that copies by itself comes to: it reads and writes each byte.
+  [[nodiscard]] double copy_bytes_per_s() const {
+    const HostModel& host = cluster.host;
+    return cached ? host.copy_bytes_per_s : std::min(host.copy_bytes_per_s, host.memory_bytes_per_s / 2);
+  }
+
   const Cluster& cluster;
+  bool cached;  // buffers lie in the node's caches
   Places places;
   fabric::sim::VirtualTime time;
   Network network;

@@ -227,7 +227,7 @@ void Service::do_chore() {
   };
   const std::uint64_t core_ns = chore_ns(chore.part, bytes);
   machine_.service_busy_ns[place_.node] += core_ns;
-  if (chore.part == Part::copy) return copy_.begin(machine_.topology.copy(place_.node), bytes, core_ns, done);
+  if (chore.part == Part::copy) return copy_.begin(machine_.copy_route(place_.node), bytes, core_ns, done);
   if (chore.part != Part::reduce) return processor_.run(core_ns, done);
   // All of it counts at its end; only its last piece says so.
   processor_.run(core_ns, [this, chore, done] {

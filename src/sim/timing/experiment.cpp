@@ -21,6 +21,7 @@ constexpr std::uint64_t kMostEvents = 4'000'000'000;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30U;
 constexpr std::uint32_t kMostRanks = 1U << 13U;
 constexpr std::uint32_t kMostRounds = 1000;
+constexpr std::uint64_t kSides = 2;  // in turn, each with buffers of its own, as in bench/mpi/orbench.c
 constexpr std::uint64_t kMostWork_ns = 3'600'000'000'000;
 constexpr std::array kModelled{Collective::ialltoall, Collective::iallgather, Collective::ibcast,
                                Collective::iallreduce};
@@ -87,16 +88,18 @@ struct Run {
   const Choices& choices;
 
   Result<RoundTimes> native(std::uint64_t work_ns, std::uint64_t& messages) const {
-    model::Machine machine(cluster, options.shape);
-    const Workload work = workload(machine.places);
+    const Places places(options.shape);
+    const Workload work = workload(places);
+    model::Machine machine(cluster, options.shape, kSides * bytes_on_a_node(work, places));
     NativeSide side(machine, work, options.native_threads);
     Result<RoundTimes> times = run_rounds(machine, side, rounds(work_ns));
     messages = side.hosts().messages();
     return times;
   }
   Result<RoundTimes> offloaded(std::uint64_t work_ns, std::uint64_t& moves) const {
-    model::Machine machine(cluster, options.shape);
-    const Workload work = workload(machine.places);
+    const Places places(options.shape);
+    const Workload work = workload(places);
+    model::Machine machine(cluster, options.shape, kSides * bytes_on_a_node(work, places));
     OffloadedSide side(machine, work);
     Result<RoundTimes> times = run_rounds(machine, side, rounds(work_ns));
     moves = side.moves();

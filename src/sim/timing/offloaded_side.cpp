@@ -24,7 +24,7 @@ std::uint64_t OffloadedSide::own_block_ns(const Call& call) const {
   const bool has =
       call.collective != Collective::ibcast && !is_reduction(call.collective) && !is_of_neighbors(call.collective);
   const std::uint64_t bytes = call.by_distance.empty() ? call.bytes : call.by_distance.front();
-  return has ? model::bytes_ns(bytes, machine_.cluster.host.copy_bytes_per_s) : 0;
+  return has ? model::bytes_ns(bytes, machine_.copy_bytes_per_s()) : 0;
 }
 
 void OffloadedSide::post(std::uint32_t rank, std::uint32_t number, std::uint32_t request,
@@ -71,7 +71,7 @@ void OffloadedSide::begin_copy(std::uint32_t rank) {
   const CopyJob& job = copier.jobs.front();
   const std::uint64_t core_ns =
       model::bytes_ns(job.bytes, machine_.cluster.host.copy_bytes_per_s) + machine_.cluster.service.notice_ns;
-  copier.copy.begin(machine_.topology.copy(machine_.places.node_of(rank)), job.bytes, core_ns, [this, rank, &copier] {
+  copier.copy.begin(machine_.copy_route(machine_.places.node_of(rank)), job.bytes, core_ns, [this, rank, &copier] {
     const CopyJob ended_job = std::move(copier.jobs.front());
     copier.jobs.pop_front();
     ended_job.done();

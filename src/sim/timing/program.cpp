@@ -59,6 +59,12 @@ class Program {
     alone_ns_ = alone_ns;
   }
 
+  // Until links have rested, as they have after orbench's agreement on when to start.
+  [[nodiscard]] std::uint64_t rest_ns() const {
+    const model::NetworkModel& network = machine_.cluster.network;
+    return static_cast<std::uint64_t>(static_cast<double>(network.burst_bytes) / network.link_bytes_per_s * 1e9);
+  }
+
   void post(std::uint32_t rank) {
     ranks_[rank].begun_ns = machine_.time.now_ns();
     side_.post(rank, 0, 0, [this, rank] { compute(rank); });
@@ -95,7 +101,7 @@ class Program {
     times_.in_mpi_ns.push_back(in_mpi_ns_ / static_cast<double>(ranks_.size()));
     times_.work_alone_ns.push_back(alone_ns_);
     times_.total_ns.push_back(now_ns - begun_ns_);
-    if (times_.total_ns.size() != rounds_.count) machine_.time.after(0, [this] { begin_round(); });
+    if (times_.total_ns.size() != rounds_.count) machine_.time.after(rest_ns(), [this] { begin_round(); });
   }
 
   model::Machine& machine_;

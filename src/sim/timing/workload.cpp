@@ -1,6 +1,8 @@
 #include "sim/timing/workload.hpp"
 
+#include <algorithm>
 #include <cassert>
+#include <numeric>
 
 namespace outrigger::sim::timing {
 namespace {
@@ -102,6 +104,15 @@ void lay_out(PostedOperation& operation, const Call& call, const Communicator& c
   for_neighbors(operation.receive, neighbors, size, bytes);
 }
 
+// Sent and received.
+std::uint64_t bytes_of_a_rank(const Call& call, std::uint64_t members) {
+  if (!call.by_distance.empty()) return 2 * std::accumulate(call.by_distance.begin(), call.by_distance.end(), 0UL);
+  if (call.collective == Collective::ibcast) return call.bytes;
+  if (call.collective == Collective::ireduce || call.collective == Collective::iallreduce) return 2 * call.bytes;
+  if (call.collective == Collective::iallgather) return (members + 1) * call.bytes;
+  return 2 * members * call.bytes;  // or less
+}
+
 }  // namespace
 
 Communicator make_communicator(const std::vector<std::vector<std::uint32_t>>& groups) {
@@ -121,6 +132,17 @@ Communicator make_communicator(const std::vector<std::vector<std::uint32_t>>& gr
     communicator.groups.push_back(std::make_shared<const std::vector<WorldRank>>(std::move(members)));
   }
   return communicator;
+}
+
+std::uint64_t bytes_on_a_node(const Workload& workload, const Places& places) {
+  std::uint64_t most = 0;
+  for (const Call& call : workload.calls) {
+    const Communicator& communicator = workload.communicators[call.communicator];
+    std::uint64_t members = 0;
+    for (const auto& group : communicator.groups) members = std::max<std::uint64_t>(members, group->size());
+    most = std::max(most, bytes_of_a_rank(call, members));
+  }
+  return most * places.shape().ranks_per_node;
 }
 
 Workload one_call(const Places& places, const Call& call) {

@@ -41,6 +41,9 @@ struct Workload {
 // A call of all ranks.
 [[nodiscard]] Workload one_call(const Places& places, const Call& call);
 
+// What the buffers of one node's ranks have in all, for the call that has most.
+[[nodiscard]] std::uint64_t bytes_on_a_node(const Workload& workload, const Places& places);
+
 // Whether posted() has a form for it.
 [[nodiscard]] bool can_post(Collective collective);
 

@@ -30,21 +30,24 @@ model::Cluster only_links(std::uint64_t eager_bytes) {
 }
 
 struct Measured {
-  double us = 0;
+  double us = 0;       // of the first round
+  double last_us = 0;  // of the last
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
 };
 
 Measured measure(const model::Cluster& cluster, const JobShape& shape, Collective collective, const char* name,
-                 std::uint64_t bytes = kBytes, std::uint32_t root = 0) {
-  model::Machine machine(cluster, shape);
+                 std::uint64_t bytes = kBytes, std::uint32_t root = 0, std::uint32_t rounds = 1) {
   const timing::Call call{collective, Algorithm::ring_pull, baselines::baseline_named(collective, name), bytes, root};
-  const timing::Workload workload = timing::one_call(machine.places, call);
+  const timing::Workload workload = timing::one_call(Places(shape), call);
+  model::Machine machine(cluster, shape, timing::bytes_on_a_node(workload, Places(shape)));
   timing::NativeSide side(machine, workload, false);
-  const Result<timing::RoundTimes> times = timing::run_rounds(machine, side, timing::Rounds{1, 0, 1, 100'000'000});
+  const Result<timing::RoundTimes> times = timing::run_rounds(machine, side, timing::Rounds{rounds, 0, 1, 100'000'000});
   EXPECT_TRUE(times.ok()) << times.error();
   if (!times) return {};
-  return {static_cast<double>(times.value().total_ns[0]) / 1000, side.hosts().messages(), side.hosts().message_bytes()};
+  return {static_cast<double>(times.value().total_ns.front()) / 1000,
+          static_cast<double>(times.value().total_ns.back()) / 1000, side.hosts().messages(),
+          side.hosts().message_bytes()};
 }
 
 // So many latencies, and so many blocks one after the other.
@@ -149,6 +152,45 @@ TEST(Baselines, WithinANodeTheReceiverCopies) {
   cluster.host.memory_bytes_per_s = 4 * kGigabyte;  // for four copies that read and write a byte a nanosecond each
   const Measured together = measure(cluster, shape, Collective::ialltoall, "pairwise");
   EXPECT_NEAR(together.us, (1 + 3 * 2) * static_cast<double>(kBytes) / 1000, 100);
+}
+
+TEST(Baselines, WithinANodeAMessageHasItsOwnRateAndAStepMoreWhenItIsAskedFor) {
+  model::Cluster cluster = only_links(0);
+  cluster.host.cores = 2;
+  cluster.host.copy_bytes_per_s = kGigabyte;
+  cluster.mpi.copy_bytes_per_s = kGigabyte / 2;
+  cluster.mpi.rendezvous_ns = 500'000;
+  const JobShape shape{1, 2, 1, Mapping::contiguous};
+  const double copy_us = static_cast<double>(kBytes) / 1000;
+  // The own block by the core's rate, the other's by that of messages.
+  EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 2) * copy_us + 500, 50);
+  cluster.mpi.eager_bytes = 1U << 30U;  // into memory of the MPI's and out of it
+  EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 2 * 2) * copy_us, 50);
+}
+
+TEST(Baselines, BuffersThatFitIntoTheCacheLoadNoMemory) {
+  model::Cluster cluster = only_links(0);
+  cluster.host.cores = 4;
+  cluster.host.copy_bytes_per_s = kGigabyte;
+  cluster.host.memory_bytes_per_s = 4 * kGigabyte;  // for four copies that read and write a byte a nanosecond each
+  const JobShape shape{1, 4, 1, Mapping::contiguous};
+  const std::uint64_t buffers_bytes = 4 * 2 * 4 * kBytes;  // of four ranks: sent and received, four blocks each
+  cluster.host.cache_bytes = buffers_bytes;
+  const double copy_us = static_cast<double>(kBytes) / 1000;
+  EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, 4 * copy_us, 50);
+  cluster.host.cache_bytes = buffers_bytes - 1;
+  EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 3 * 2) * copy_us, 100);
+}
+
+// A round begins when the links have rested, so each finds the whole burst.
+TEST(Baselines, EachRoundFindsRestedLinks) {
+  model::Cluster cluster = only_links(1U << 30U);
+  const Measured rested = measure(cluster, ranks(2), Collective::ialltoall, "pairwise", kBytes, 0, 3);
+  cluster.network.burst_bytes = kBytes;
+  const Measured burst = measure(cluster, ranks(2), Collective::ialltoall, "pairwise", kBytes, 0, 3);
+  EXPECT_GT(rested.last_us, static_cast<double>(kBytes) / 1000);
+  EXPECT_NEAR(burst.last_us, burst.us, 1);
+  EXPECT_LT(burst.last_us, 10);
 }
 
 TEST(Baselines, DefaultsGoBySize) {
