@@ -39,6 +39,7 @@ from outrigger.launchers import SSH
 
 PROJECT = Path(__file__).resolve().parents[1]
 CELLS = PROJECT / "bench" / "prediction_cells.toml"
+HELD_OUT = {"held_out": "held out", "later": "held out later"}
 NOISE = 0.05
 """Times that are nearer to each other have no order."""
 
@@ -81,7 +82,7 @@ def measure(console: Console, options: argparse.Namespace) -> None:
     site = site_of(options.site)
     if site["hosts"] != (options.hostfile is not None):
         raise UserError(f"{options.site}: {'name its hosts by --hostfile' if site['hosts'] else 'it has no hosts'}")
-    if options.set == "held_out":
+    if options.set in HELD_OUT:
         check_frozen(PROJECT / site["cluster"])
     cells = plan()[options.set]
     found = artifacts.find(None)
@@ -113,6 +114,7 @@ def compared_of(run: Run, simulator: Path, cluster: Path, sizes: Sequence[int]) 
             measured.median,
             model.predict(measured.cell, measured.median.work_us, simulator, cluster),
             run.set_name == "calibration" and measured.cell.bytes in sizes,
+            measured.rounds,
         )
         for readings in run.readings
         for measured in readings.cells
@@ -137,6 +139,11 @@ def show(console: Console, title: str, verdict: Verdict) -> None:
     if verdict.pairs:
         share = 100 * verdict.pairs_right / verdict.pairs
         console.print(f"Order right in {verdict.pairs_right} of {verdict.pairs} pairs ({share:.0f} %).")
+    if verdict.sure_pairs:
+        share = 100 * verdict.sure_pairs_right / verdict.sure_pairs
+        console.print(
+            f"Of those with the same in all rounds, {verdict.sure_pairs_right} of {verdict.sure_pairs} ({share:.0f} %)."
+        )
     for one in verdict.crossovers:
         sizes = [
             f"{size:.0f} B" if size is not None else "nowhere" for size in (one.measured_bytes, one.predicted_bytes)
@@ -182,17 +189,18 @@ def compare(console: Console, options: argparse.Namespace) -> None:
     simulator = model.simulator_of(artifacts.find(None))
     calibration_sizes = plan()["calibration"]["sizes"]
     by_site: dict[str, list[Compared]] = {}
+    by_set: dict[str, list[Compared]] = {}
     for path in options.files:
         run = read(path)
         cluster = options.cluster or PROJECT / site_of(run.site)["cluster"]
-        by_site.setdefault(run.site, []).extend(compared_of(run, simulator, cluster, calibration_sizes))
+        compared = compared_of(run, simulator, cluster, calibration_sizes)
+        by_site.setdefault(run.site, []).extend(compared)
+        by_set.setdefault(f"{run.site}, {HELD_OUT.get(run.set_name, run.set_name)}", []).extend(compared)
     verdicts = {}
-    for site, compared in by_site.items():
-        for calibrates, name in ((True, "calibration"), (False, "held out")):
-            chosen = [one for one in compared if one.calibrates == calibrates]
-            if chosen:
-                verdicts[f"{site}, {name}"] = judge(chosen, math.log1p(NOISE))
-                show(console, f"{site}, {name}", verdicts[f"{site}, {name}"])
+    for title, compared in by_set.items():
+        if compared:
+            verdicts[title] = judge(compared, math.log1p(NOISE))
+            show(console, title, verdicts[title])
     jobs.save_json(console, options.json, formats.as_json({"verdicts": verdicts, "cells": by_site}))
     if options.plot is not None:
         draw(options.plot, by_site)
@@ -204,7 +212,7 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     measuring = verbs.add_parser("measure")
     measuring.add_argument("site")
-    measuring.add_argument("--set", choices=("calibration", "held_out"), required=True)
+    measuring.add_argument("--set", choices=("calibration", *HELD_OUT), required=True)
     measuring.add_argument("--mpi", default="openmpi")
     measuring.add_argument("--hostfile", type=Path)
     measuring.add_argument("--rounds", type=int, default=1)

@@ -183,12 +183,16 @@ def test_a_model_that_does_not_fit_makes_everything_less_sure() -> None:
 
 
 def compared(
-    algorithm: str, size: int, measured: tuple[float, float], predicted: tuple[float, float]
+    algorithm: str,
+    size: int,
+    measured: tuple[float, float],
+    predicted: tuple[float, float],
+    rounds: tuple[Times, ...] = (),
 ) -> verdict.Compared:
     """Native and offloaded totals."""
     cell = Cell("ialltoall", size, 1, 4, 1, algorithm)
     sides = [Times(1.0, native, native, offloaded, offloaded) for native, offloaded in (measured, predicted)]
-    return verdict.Compared(cell, sides[0], sides[1], calibrates=False)
+    return verdict.Compared(cell, sides[0], sides[1], calibrates=False, rounds=rounds)
 
 
 def test_errors_orders_and_crossovers() -> None:
@@ -208,7 +212,22 @@ def test_errors_orders_and_crossovers() -> None:
     assert first.measured_bytes == pytest.approx(2048)
     assert first.octaves is not None
     assert 0 < first.octaves < 0.5
-    assert by_name["ialltoall by scatter_dest, 1 x 4 ranks"].octaves is None
+    always = by_name["ialltoall by scatter_dest, 1 x 4 ranks"]
+    assert always.predicted_bytes == 1024  # from the smallest on
+    assert always.octaves is not None
+    assert always.octaves > 1
+    assert verdict.crossing([(1024, -0.1), (4096, 0.2)]) is None  # what pays for short ones only is no "from there on"
+
+
+def test_an_order_counts_as_sure_that_each_round_has_had() -> None:
+    def rounds(*totals: tuple[float, float]) -> tuple[Times, ...]:
+        return tuple(Times(50, 10, native, 10, offloaded) for native, offloaded in totals)
+
+    kept = compared("ring_pull", 1024, (100, 200), (110, 180), rounds((100, 190), (100, 210)))
+    lost = compared("ring_pull", 4096, (100, 200), (200, 100), rounds((100, 90), (100, 310)))
+    found = verdict.judge([kept, lost], math.log(1.05))
+    assert (found.pairs, found.pairs_right) == (2, 1)
+    assert (found.sure_pairs, found.sure_pairs_right) == (1, 1)
 
 
 def test_a_file_is_written_with_bounds_around_its_values() -> None:

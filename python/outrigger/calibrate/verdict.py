@@ -22,6 +22,8 @@ class Compared:
     predicted: Times
     calibrates: bool
     """It was used to fit the model's numbers."""
+    rounds: tuple[Times, ...] = ()
+    """What `measured` is the median of."""
 
     @property
     def errors(self) -> dict[str, float]:
@@ -45,7 +47,7 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class Crossover:
-    """From which size on the one is better than the other; None: it is nowhere."""
+    """From which size on offloading is better; the smallest of all where it always is; None: it never is."""
 
     what: str
     measured_bytes: float | None
@@ -67,6 +69,9 @@ class Verdict:
     pairs: int
     """Of ways to do the same collective, whose measured totals differ by more than noise."""
     pairs_right: int
+    sure_pairs: int
+    """Of these, those whose order was the same in each round of the measurement."""
+    sure_pairs_right: int
     crossovers: tuple[Crossover, ...]
 
 
@@ -85,37 +90,58 @@ def _job(one: Compared) -> tuple[str, int, int, int]:
     return (cell.collective, cell.nodes, cell.ranks_per_node, cell.services)
 
 
-def _pairs(compared: Sequence[Compared], noise: float) -> tuple[int, int]:
-    """Each pair of algorithms of one cell, and each algorithm with native."""
-    count = right = 0
+_Two = tuple[float, float]
 
-    def look(measured: tuple[float, float], predicted: tuple[float, float]) -> None:
-        nonlocal count, right
-        if abs(math.log(measured[0] / measured[1])) <= noise:
-            return
-        count += 1
-        right += (measured[0] < measured[1]) == (predicted[0] < predicted[1])
+
+@dataclass(frozen=True)
+class _Pair:
+    right: bool
+    sure: bool
+
+
+def _pair(measured: _Two, predicted: _Two, rounds: Iterable[_Two]) -> _Pair:
+    first_is_less = measured[0] < measured[1]
+    return _Pair(
+        (predicted[0] < predicted[1]) == first_is_less, all((one[0] < one[1]) == first_is_less for one in rounds)
+    )
+
+
+def _pairs(compared: Sequence[Compared], noise: float) -> Iterator[_Pair]:
+    """Each pair of algorithms of one cell, and each algorithm with native."""
+
+    def differ(measured: _Two) -> bool:
+        return abs(math.log(measured[0] / measured[1])) > noise
+
+    def totals(times: Times) -> _Two:
+        return (times.native_total_us, times.offloaded_total_us)
 
     for one in compared:
-        look(
-            (one.measured.native_total_us, one.measured.offloaded_total_us),
-            (one.predicted.native_total_us, one.predicted.offloaded_total_us),
-        )
+        if differ(totals(one.measured)):
+            yield _pair(totals(one.measured), totals(one.predicted), map(totals, one.rounds))
     key: Callable[[Compared], tuple[object, ...]] = lambda one: (*_job(one), one.cell.bytes)  # noqa: E731
     for _, group in groupby(sorted(compared, key=key), key=key):
         # By the pure latency: the work is not the same in two runs.
         for first, second in combinations(list(group), 2):
-            look(
-                (first.measured.offloaded_pure_us, second.measured.offloaded_pure_us),
-                (first.predicted.offloaded_pure_us, second.predicted.offloaded_pure_us),
-            )
-    return count, right
+            measured = (first.measured.offloaded_pure_us, second.measured.offloaded_pure_us)
+            predicted = (first.predicted.offloaded_pure_us, second.predicted.offloaded_pure_us)
+            rounds = [
+                (times.offloaded_pure_us, other.offloaded_pure_us)
+                for times, other in zip(first.rounds, second.rounds, strict=False)
+            ]
+            if differ(measured):
+                yield _pair(measured, predicted, rounds)
 
 
 def crossing(points: Sequence[tuple[int, float]]) -> float | None:
-    """Of (bytes, logarithm of a ratio) by bytes: where it comes through 0 the last time; None: it does not."""
-    found = None
-    for (first, before), (second, after) in pairwise(sorted(points)):
+    """Of (bytes, logarithm of a ratio) by bytes: where it comes below 0 the last time; the first size if it always is.
+
+    None: the last is not below it.
+    """
+    ordered = sorted(points)
+    if not ordered or ordered[-1][1] >= 0:
+        return None
+    found = float(ordered[0][0])
+    for (first, before), (second, after) in pairwise(ordered):
         if (before > 0) == (after > 0):
             continue
         part = before / (before - after)
@@ -143,4 +169,7 @@ def judge(compared: Sequence[Compared], noise: float) -> Verdict:
     """`noise`: totals that differ by less, as a logarithm, have no order."""
     names = compared[0].errors if compared else {}
     errors = {name: quantiles(one.errors[name] for one in compared) for name in names}
-    return Verdict(errors, *_pairs(compared, noise), tuple(_crossovers(compared)))
+    pairs = list(_pairs(compared, noise))
+    sure = [pair for pair in pairs if pair.sure]
+    right = [sum(pair.right for pair in some) for some in (pairs, sure)]
+    return Verdict(errors, len(pairs), right[0], len(sure), right[1], tuple(_crossovers(compared)))

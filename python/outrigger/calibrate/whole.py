@@ -105,8 +105,7 @@ def _first_numbers(readings: Readings) -> dict[str, Estimate]:
 
 def _to_fit(readings: Readings, numbers: Mapping[str, Estimate]) -> tuple[str, ...]:
     keys = ["mpi.message", "mpi.post", "service.notice", "service.event", "service.move", "service.copy"]
-    keys += ["host.copy", "host.memory"]
-    keys.append("noise.skew")  # how ranks leave a barrier says little of how they begin by a clock
+    keys += ["host.copy", "noise.skew"]  # how ranks leave a barrier says little of how they begin by a clock
     if readings.nodes > 1:
         keys += ["network.latency", "network.link", "network.socket", "service.message"]
     keys += [key for key in ("mpi.copy", "mpi.rendezvous") if key in numbers and numbers[key].measured]

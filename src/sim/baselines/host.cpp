@@ -105,7 +105,7 @@ void Host::arrived(Message& message) {
 }
 
 void Host::copy(std::uint64_t bytes) {
-  burst_.spend(model::bytes_ns(bytes, machine_.copy_bytes_per_s()));
+  burst_.spend(model::bytes_ns(bytes, machine_.copy_rate(machine_.cluster.host.copy_bytes_per_s)));
 }
 
 // Of a message: from one rank's memory to another's, half of it or all.
@@ -114,7 +114,8 @@ void Host::carry(std::uint64_t bytes) {
 }
 
 double Host::carried_bytes_per_s() const {
-  return costs().copy_bytes_per_s > 0 ? costs().copy_bytes_per_s : machine_.cluster.host.copy_bytes_per_s;
+  const double own = costs().copy_bytes_per_s;
+  return machine_.copy_rate(own > 0 ? own : machine_.cluster.host.copy_bytes_per_s);
 }
 
 void Host::reduce(std::uint64_t bytes) {
@@ -156,7 +157,7 @@ void Host::test(std::function<void()> returned) {
 void Host::be_in_mpi(bool inside) {
   in_mpi_ = inside;
   wake();
-  look_whether_it_spins();
+  look_whether_it_waits();
 }
 
 void Host::take(std::uint64_t cost_ns, std::function<void()> what) {
@@ -172,7 +173,7 @@ void Host::add_chore(Message& message, Part part, std::uint64_t bytes) {
 void Host::wake() {
   if (busy_ || !active() || (inbox_.empty() && chores_.empty())) return;
   busy_ = true;
-  look_whether_it_spins();
+  look_whether_it_waits();
   Core& core = thread_core_ == nullptr ? own_core_ : *thread_core_;
   machine_.time.after(0, [this, &core] { core.acquire([this] { turn(); }); });
 }
@@ -206,7 +207,7 @@ void Host::do_chore(std::uint64_t switch_ns) {
   if (chore.part == Part::copy) {
     const std::uint32_t node = machine_.places.node_of(rank_);
     const std::uint64_t core_ns = switch_ns + model::bytes_ns(bytes, carried_bytes_per_s());
-    return copy_.begin(machine_.copy_route(node), bytes, core_ns, done);
+    return copy_.begin(machine_.topology.copy(node), machine_.bytes_of_memory(bytes), core_ns, done);
   }
   processor_.run(switch_ns + model::bytes_ns(bytes, host.socket_bytes_per_s), done);
 }
@@ -232,15 +233,15 @@ void Host::end_turn() {
     return std::exchange(test_returned_, nullptr)();
   }
   wake();
-  look_whether_it_spins();
+  look_whether_it_waits();
 }
 
-void Host::look_whether_it_spins() {
-  const bool would = machine_.cluster.host.waiting == model::Waiting::spins && thread_core_ == nullptr;
-  const bool spins = would && in_mpi_ && !busy_;
-  if (spins == spins_) return;
-  spins_ = spins;
-  processor_.spin(spins);
+void Host::look_whether_it_waits() {
+  const bool waits = thread_core_ == nullptr && in_mpi_ && !busy_;
+  if (waits == waits_) return;
+  waits_ = waits;
+  if (machine_.cluster.host.waiting == model::Waiting::spins) processor_.spin(waits);
+  if (machine_.cluster.host.waiting == model::Waiting::yields) processor_.poll(waits);
 }
 
 }  // namespace outrigger::sim::baselines

@@ -160,7 +160,7 @@ class Host {
   void arrived(Message& message);
   [[nodiscard]] const model::MpiModel& costs() const { return machine_.cluster.mpi; }
   // Whether it waits in MPI with nothing to do, and keeps a shared core busy with that.
-  void look_whether_it_spins();
+  void look_whether_it_waits();
 
   Hosts& hosts_;
   model::Machine& machine_;
@@ -179,7 +179,7 @@ class Host {
   std::function<void()> test_returned_;  // while it tests
   bool in_mpi_ = false;
   bool busy_ = false;
-  bool spins_ = false;
+  bool waits_ = false;
 };
 
 }  // namespace outrigger::sim::baselines

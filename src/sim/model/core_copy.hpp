@@ -21,9 +21,9 @@ class CoreCopy final : public Receiver {
  public:
   CoreCopy(Network& network, Processor& processor) : network_(network), processor_(processor) {}
 
-  // One at a time. `done` is called when the core is free again. Without a route memory is no limit.
+  // One at a time. `done` is called when the core is free again. Memory has so many bytes to let through, perhaps none.
   void begin(const Route& route, std::uint64_t bytes, std::uint64_t core_ns, std::function<void()> done) {
-    if (route.empty()) return processor_.run(core_ns, std::move(done));
+    if (bytes == 0) return processor_.run(core_ns, std::move(done));
     done_ = std::move(done);
     ends_left_ = 2;
     processor_.run(core_ns, [this] { end_of_one(); });

@@ -18,7 +18,7 @@ struct Machine {
   // `footprint_bytes`: what the buffers of a node's ranks have in all.
   Machine(const Cluster& cluster_model, const JobShape& shape, std::uint64_t footprint_bytes = UINT64_MAX)
       : cluster(cluster_model),
-        cached(footprint_bytes <= cluster_model.host.cache_bytes),
+        missed(missed_part(cluster_model.host.cache_bytes, footprint_bytes)),
         places(shape),
         network(time, cluster_model.network.chunk_bytes),
         topology(cluster, shape.nodes, network),
@@ -33,23 +33,32 @@ struct Machine {
     return Place{places.node_of_service(service), on_dpu ? Memory::dpu : Memory::host};
   }
 
-  // Of what a core of the node copies.
-  [[nodiscard]] Route copy_route(std::uint32_t node) const { return cached ? Route() : topology.copy(node); }
-
-  // What a core that copies by itself comes to: it reads and writes each byte.
-  [[nodiscard]] double copy_bytes_per_s() const {
+  // What a core that copies at `bytes_per_s` comes to. Where the cluster has caches that is the rate within them: what
+  // lies elsewhere is waited for beside that, read and written.
+  [[nodiscard]] double copy_rate(double bytes_per_s) const {
     const HostModel& host = cluster.host;
-    return cached ? host.copy_bytes_per_s : std::min(host.copy_bytes_per_s, host.memory_bytes_per_s / 2);
+    const double memory = host.memory_bytes_per_s / 2;
+    return host.cache_bytes == 0 ? std::min(bytes_per_s, memory) : 1 / (1 / bytes_per_s + missed / memory);
+  }
+  // Of what it copies, what it loads memory with.
+  [[nodiscard]] std::uint64_t bytes_of_memory(std::uint64_t bytes) const {
+    return static_cast<std::uint64_t>(missed * static_cast<double>(bytes));
   }
 
   const Cluster& cluster;
-  bool cached;  // buffers lie in the node's caches
+  double missed;  // the part of all buffers that does not lie in the node's caches
   Places places;
   fabric::sim::VirtualTime time;
   Network network;
   Topology topology;
   Processors processors;
   std::vector<std::uint64_t> service_busy_ns;  // by node: what its service processes' cores have worked
+ private:
+  // Of what is touched in turn, caches that replace anything alike keep as much as fits.
+  static double missed_part(std::uint64_t cache_bytes, std::uint64_t footprint_bytes) {
+    if (footprint_bytes <= cache_bytes) return 0;
+    return 1 - static_cast<double>(cache_bytes) / static_cast<double>(footprint_bytes);
+  }
 };
 
 }  // namespace outrigger::sim::model

@@ -55,7 +55,15 @@ void Processor::look_later() {
 std::uint64_t Processor::switch_to(const void* process) {
   if (cores_ == 0) return 0;
   const bool other = std::exchange(last_, process) != process;
-  return other ? switch_ns_ : 0;
+  const bool one_is_free = works_.size() + polling_ < cores_;
+  if (!other || one_is_free) return 0;
+  const double turns = (static_cast<double>(polling_) / cores_ + 1) / 2;
+  return static_cast<std::uint64_t>(static_cast<double>(switch_ns_) * std::max(1.0, turns));
+}
+
+void Processor::poll(bool more) {
+  assert(more || polling_ != 0);
+  polling_ = more ? polling_ + 1 : polling_ - 1;
 }
 
 void Processor::spin(bool more) {

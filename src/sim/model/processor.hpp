@@ -27,8 +27,11 @@ class Processor {
 
   // Calls `done` when whoever asks has had `work_ns` of a core's time.
   void run(std::uint64_t work_ns, std::function<void()> done);
-  // What it costs `process` to take a core: nothing where it was the last to do so, or has its own.
+  // What it costs `process` to take a core: nothing where it was the last to do so, or one is free; else a switch for each
+  // that looks and yields before its turn comes, half of them as a rule.
   [[nodiscard]] std::uint64_t switch_to(const void* process);
+  // One more, or one less, that waits by looking again and again and leaves the core to others in between.
+  void poll(bool more);
   // Processes that wait and spin have their part, too.
   void spin(bool more);
 
@@ -47,6 +50,7 @@ class Processor {
   std::uint64_t switch_ns_;
   std::vector<Work> works_;  // a heap, the next to end first
   std::uint32_t spinning_ = 0;
+  std::uint32_t polling_ = 0;
   double given_ = 0;  // to each that has been there from the beginning
   std::uint64_t given_at_ns_ = 0;
   std::uint64_t next_order_ = 0;

@@ -227,7 +227,8 @@ void Service::do_chore() {
   };
   const std::uint64_t core_ns = chore_ns(chore.part, bytes);
   machine_.service_busy_ns[place_.node] += core_ns;
-  if (chore.part == Part::copy) return copy_.begin(machine_.copy_route(place_.node), bytes, core_ns, done);
+  if (chore.part == Part::copy)
+    return copy_.begin(machine_.topology.copy(place_.node), machine_.bytes_of_memory(bytes), core_ns, done);
   if (chore.part != Part::reduce) return processor_.run(core_ns, done);
   // All of it counts at its end; only its last piece says so.
   processor_.run(core_ns, [this, chore, done] {
@@ -238,7 +239,7 @@ void Service::do_chore() {
 
 std::uint64_t Service::chore_ns(Part part, std::uint64_t bytes) const {
   switch (part) {
-    case Part::copy: return bytes_ns(bytes, costs_.copy_bytes_per_s);
+    case Part::copy: return bytes_ns(bytes, machine_.copy_rate(costs_.copy_bytes_per_s));
     case Part::socket_out:
     case Part::socket_in: return bytes_ns(bytes, machine_.cluster.host.socket_bytes_per_s);
     case Part::reduce: break;

@@ -168,17 +168,21 @@ TEST(Baselines, WithinANodeAMessageHasItsOwnRateAndAStepMoreWhenItIsAskedFor) {
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 2 * 2) * copy_us, 50);
 }
 
-TEST(Baselines, BuffersThatFitIntoTheCacheLoadNoMemory) {
+TEST(Baselines, WhatFitsIntoTheCacheLoadsNoMemory) {
   model::Cluster cluster = only_links(0);
   cluster.host.cores = 4;
   cluster.host.copy_bytes_per_s = kGigabyte;
-  cluster.host.memory_bytes_per_s = 4 * kGigabyte;  // for four copies that read and write a byte a nanosecond each
+  cluster.host.memory_bytes_per_s = 4 * kGigabyte;
   const JobShape shape{1, 4, 1, Mapping::contiguous};
   const std::uint64_t buffers_bytes = 4 * 2 * 4 * kBytes;  // of four ranks: sent and received, four blocks each
-  cluster.host.cache_bytes = buffers_bytes;
   const double copy_us = static_cast<double>(kBytes) / 1000;
+  cluster.host.cache_bytes = buffers_bytes;
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, 4 * copy_us, 50);
-  cluster.host.cache_bytes = buffers_bytes - 1;
+  // Half of each byte is waited for, at two bytes a nanosecond.
+  cluster.host.cache_bytes = buffers_bytes / 2;
+  EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, 4 * copy_us * (1 + 0.5 / 2), 50);
+  // Without a word of caches: at the core's rate, until memory is the limit.
+  cluster.host.cache_bytes = 0;
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 3 * 2) * copy_us, 100);
 }
 

@@ -70,8 +70,23 @@ TEST_F(ProcessorTest, ASwitchCostsWhoComesFromAnother) {
   Processor core(time, 1, 30);
   const int one = 1;
   const int other = 2;
+  core.poll(true);
   EXPECT_EQ(core.switch_to(&one), 30U);
   EXPECT_EQ(core.switch_to(&one), 0U);
+  core.poll(false);
+  EXPECT_EQ(core.switch_to(&other), 0U);  // the core is free
+  core.run(100, [] {});
+  EXPECT_EQ(core.switch_to(&one), 30U);
+}
+
+TEST_F(ProcessorTest, WhoPollsHasATurnBefore) {
+  Processor core(time, 1, 30);
+  const int one = 1;
+  const int other = 2;
+  for (int i = 0; i < 7; ++i) core.poll(true);
+  EXPECT_EQ(core.switch_to(&one), 4 * 30U);  // half of seven, and its own
+  EXPECT_EQ(core.switch_to(&one), 0U);
+  for (int i = 0; i < 6; ++i) core.poll(false);
   EXPECT_EQ(core.switch_to(&other), 30U);
 }
 
