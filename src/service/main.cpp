@@ -56,7 +56,7 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
       ->check(CLI::Range(0U, outrigger::kMaxServices));
   command.add_option("--service-cpus", arguments.service_cpus,
                      "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
-  command.add_option("--claims", arguments.claims, "SCOPE:JOB, by which other jobs know its cores; empty: they do not");
+  command.add_option("--claims", arguments.claims, "SCOPE:JOB, by which other jobs know its cores; :JOB: they do not");
   command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory, or none");
   command.add_option("--init-timeout-ms", config.init_timeout_ms,
                      "For all ranks to appear and the service processes to be ready");

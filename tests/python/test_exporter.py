@@ -23,7 +23,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from outrigger.errors import UserError
-from outrigger.live import exporter, sources
+from outrigger.live import answer, exporter, sources
 from outrigger.live import web as server
 from outrigger.live.metrics import MOST_COMMUNICATORS, OTHERS
 from outrigger.live.simulated import SimulatedJob
@@ -57,7 +57,7 @@ def running(app: web.Application) -> Iterator[int]:
 
 
 def app_of(nodes=NODES, access: server.Access | None = None) -> web.Application:
-    return exporter.application(lambda: sources.Told(tuple(nodes)), access or server.access_of(LOOPBACK, None))
+    return exporter.application(lambda: answer.Told(tuple(nodes)), access or server.access_of(LOOPBACK, None))
 
 
 def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
@@ -118,7 +118,7 @@ def test_thousands_of_communicators_are_few_series():
 
 def test_another_node_reads_it():
     with running(app_of()) as port:
-        assert sources.exporter(f"http://127.0.0.1:{port}", None)() == sources.Told(NODES)
+        assert sources.exporter(f"http://127.0.0.1:{port}", None)() == answer.Told(NODES)
     told = sources.exporter(f"http://127.0.0.1:{port}", None)()
     assert told.nodes == () and "cannot be asked" in told.problems[0]
 

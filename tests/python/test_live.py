@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from outrigger.errors import UserError
-from outrigger.live import keepers, remote, snapshot, sources, top
+from outrigger.live import answer, keepers, remote, snapshot, sources, top
 from outrigger.live.charts import bar, sparkline
 from outrigger.live.simulated import SimulatedJob
 from outrigger.live.tracker import Tracker
@@ -43,7 +43,25 @@ def shown(view: View, width: int, height: int) -> str:
 
 def test_a_frame_is_read():
     assert snapshot.decode(FRAME) == NODES[0]
-    assert snapshot.nodes_from_json(snapshot.nodes_as_json(NODES), "it") == NODES
+
+
+def test_what_is_said_to_other_machines_is_read_there():
+    told = answer.Told(NODES, ("keeper 7 says\x1b[2J nonsense",), 3)
+    heard = answer.decode(answer.encode(told), "it", "node7")
+    assert heard == answer.Told(NODES, ("node7: keeper 7 says[2J nonsense",), 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b'{"live": 2, "outrigger": "9.8.7"}', r"it is of Outrigger 9\.8\.7, .* use the same on both"),
+        (b'{"live": 1, "outrigger": "0.1.0"}', "missing required field `nodes`"),
+        (b"[]", "cannot be read"),
+    ],
+)
+def test_what_another_version_says_is_refused_by_name(text, why):
+    with pytest.raises(UserError, match=why):
+        answer.decode(text, "it")
 
 
 @pytest.mark.parametrize(
@@ -105,16 +123,16 @@ def test_a_keeper_is_asked_and_one_that_says_nonsense_is_a_problem(monkeypatch):
         door.bind(keeper.address)
         door.listen()
 
-        def answer() -> None:
+        def say() -> None:
             for said in (FRAME, b"nonsense and more"):
                 link, _ = door.accept()
                 link.sendall(said)
                 link.close()
 
-        thread = threading.Thread(target=answer)
+        thread = threading.Thread(target=say)
         thread.start()
         monkeypatch.setattr(keepers, "find", lambda _text: [keeper])
-        assert sources.local() == sources.Told((NODES[0],))
+        assert sources.local() == answer.Told((NODES[0],))
         told = sources.local()
         thread.join()
     assert told.nodes == () and "no live frame" in told.problems[0]
@@ -131,9 +149,9 @@ def test_what_another_user_says_is_not_shown(monkeypatch):
             keepers.ask(keeper)
         monkeypatch.setattr(keepers, "find", lambda _text: [keeper])
         told = sources.local()
-    assert told == sources.Told((), refused=1)
+    assert told == answer.Told((), refused=1)
     text = shown(Tracker().update(told.nodes, 1.0, told.problems, told.refused), 80, 24)
-    assert "1 keeper of other users' jobs is here, and tells these users and root alone" in " ".join(text.split())
+    assert "1 keeper of other users' jobs tells these users and root alone" in " ".join(text.split())
 
 
 def test_rates_are_of_the_last_interval():
@@ -230,9 +248,9 @@ def test_json_is_the_view():
 def test_a_feed_is_played_back_and_a_bad_one_is_named(tmp_path):
     file = tmp_path / "feed.jsonl"
     steps = SimulatedJob(2).steps()
-    file.write_bytes(b"\n".join(snapshot.nodes_as_json(next(steps)) for _ in range(2)))
+    file.write_bytes(b"\n".join(answer.encode(answer.Told(next(steps))) for _ in range(2)))
     assert len(sources.of([], None, file)().nodes) == 1
-    file.write_text("[]\n{")
+    file.write_bytes(answer.encode(answer.Told(())) + b"\n[]")
     with pytest.raises(UserError, match=r"feed\.jsonl, line 2"):
         sources.of([], None, file)
     with pytest.raises(UserError, match="--feed excludes"):
@@ -262,7 +280,7 @@ def test_hosts_are_asked_by_ssh_and_those_that_do_not_answer_are_named(tmp_path,
     """By a stand-in for ssh that runs the command here."""
     feed = tmp_path / "feed.jsonl"
     steps = SimulatedJob(2).steps()
-    feed.write_bytes(b"\n".join(snapshot.nodes_as_json(next(steps)) for _ in range(2)))
+    feed.write_bytes(b"\n".join(answer.encode(answer.Told(next(steps))) for _ in range(2)))
     ssh = tmp_path / "ssh"
     ssh.write_text(_SSH.format(python=sys.executable, feed=feed))
     ssh.chmod(0o700)

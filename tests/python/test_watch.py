@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from test_exporter import LOOPBACK, TOKEN, ask, running
 
-from outrigger.live import sources, watch
+from outrigger.live import answer, watch
 from outrigger.live import web as server
 from outrigger.live.simulated import SimulatedJob
 
@@ -40,9 +40,9 @@ class Steps:
         self._changes = changes
         self.problems: tuple[str, ...] = ()
 
-    def __call__(self) -> sources.Told:
+    def __call__(self) -> answer.Told:
         nodes = next(self._steps)
-        return sources.Told(tuple(msgspec.structs.replace(node, **self._changes) for node in nodes), self.problems)
+        return answer.Told(tuple(msgspec.structs.replace(node, **self._changes) for node in nodes), self.problems)
 
 
 def test_only_with_the_token():

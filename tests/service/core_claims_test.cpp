@@ -167,7 +167,9 @@ TEST(Claimant, IsTwoWords) {
   EXPECT_EQ(parse_claimant("on:run-1").value().scope, "on");
   EXPECT_EQ(parse_claimant("on:run-1").value().job, "run-1");
   EXPECT_EQ(parse_claimant("").value().scope, "");
-  for (const char* bad : {"on", "on:", ":job", "on:a:b", "a b:c", "on:a-word-of-more-than-24-letters"}) {
+  EXPECT_EQ(parse_claimant(":run-1").value().scope, "") << "it claims nothing";
+  EXPECT_EQ(parse_claimant(":run-1").value().job, "run-1") << "and is told from other jobs all the same";
+  for (const char* bad : {"on", "on:", ":", "on:a:b", "a b:c", "on:a-word-of-more-than-24-letters"}) {
     EXPECT_FALSE(parse_claimant(bad).ok()) << bad;
   }
 }

@@ -15,7 +15,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from outrigger.live import options, snapshot, sources
+from outrigger.live import answer, options, sources
 from outrigger.live import web as server
 from outrigger.live.metrics import Jobs
 from outrigger.terminal import note
@@ -36,7 +36,7 @@ def application(source: sources.Source, access: server.Access) -> web.Applicatio
 
     async def nodes(_request: web.Request) -> web.Response:
         told = await asyncio.to_thread(source)
-        return web.Response(body=snapshot.nodes_as_json(told.nodes), content_type="application/json")
+        return web.Response(body=answer.encode(told), content_type="application/json")
 
     async def hello(_request: web.Request) -> web.Response:
         return web.Response(text=_HELLO)
@@ -53,7 +53,7 @@ def _print_lines(source: sources.Source) -> None:
     out = sys.stdout.buffer
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         while True:
-            out.write(snapshot.nodes_as_json(source().nodes) + b"\n")
+            out.write(answer.encode(source()) + b"\n")
             out.flush()
             time.sleep(1.0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # what is left is written when Python ends

@@ -77,17 +77,22 @@ class Heard:
     nodes: tuple[snapshot.Node, ...]
     refused: int
     """Keepers of other users' jobs."""
+    problems: tuple[str, ...]
+    """Of those that cannot be understood."""
 
 
 def read() -> Heard:
     """Every job on this machine whose figures this user may see."""
     nodes = []
+    problems = []
     refused = 0
     for keeper in find(claims.sockets()):
         try:
             node = ask(keeper)
         except RefusedError:
             refused += 1
+        except UserError as error:
+            problems.append(str(error))
         else:
             nodes += [node] if node is not None else []
-    return Heard(tuple(nodes), refused)
+    return Heard(tuple(nodes), refused, tuple(problems))

@@ -15,13 +15,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from outrigger.errors import UserError
-from outrigger.live import snapshot
-from outrigger.live.sources import Told
+from outrigger.live import answer, snapshot
+from outrigger.live.answer import Told
 
 MOST_HOSTS = 256
 _ANSWERS_WITHIN_SECONDS = 10.0
 _TRIES_AGAIN_SECONDS = 5.0
-_MOST_WORDS = 200
+_OPTIONS = ("BatchMode=yes", "ConnectTimeout=8", "ServerAliveInterval=5", "ServerAliveCountMax=2")
+"""Nothing is asked of who sits here, and a connection that has been cut is noticed, as nothing is sent there."""
+_ENDS_WITHIN_SECONDS = 3.0
+_MOST_ERRORS_BYTES = 1 << 16
+_NOT_FOUND = 127
+"""By a shell."""
+_WANTS_AN_ANSWER = ("Host key verification failed", "Permission denied (")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]{0,254}")
 """None begins with a dash: to ssh it would be an option."""
 
@@ -32,16 +38,33 @@ def _command() -> str:
     return shlex.quote(str(here)) if here.is_absolute() and here.name == "outrigger" else "outrigger"
 
 
-def _last_words(file: bytes) -> str:
-    lines = file.decode(errors="replace").strip().splitlines()
-    return "".join(letter for letter in lines[-1] if letter.isprintable())[:_MOST_WORDS] if lines else ""
+def _why(name: str, code: int, file: bytes) -> str:
+    """What was said there last, from outrigger's own words on where there are any, and what to do."""
+    lines = [line.strip() for line in file.decode(errors="replace").strip().splitlines()]
+    own = [at for at, line in enumerate(lines) if line.startswith("outrigger: ")]
+    said = answer.printable(" ".join(lines[own[-1] if own else -1 :]))
+    if code == _NOT_FOUND:
+        return f"{said} (it has to be where it is here, or on the PATH that ssh gives)"
+    if any(words in said for words in _WANTS_AN_ANSWER):
+        return f"{said} (`ssh {name}` must work without a question)"
+    return said or f"it has ended with code {code}"
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> int:
+    """Of one that says nothing more: its exit code."""
+    try:
+        return process.wait(_ENDS_WITHIN_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 class Host:
     """One that is asked. A thread takes what it says, so that a slow one keeps nobody waiting."""
 
     def __init__(self, ssh: str, name: str) -> None:
-        self._words = [ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", name, _command(), "exporter", "--lines"]
+        options = [word for option in _OPTIONS for word in ("-o", option)]
+        self._words = [ssh, *options, name, _command(), "exporter", "--lines"]
         self._name = name
         self._line = b""
         self._heard = self._began = 0.0
@@ -66,7 +89,7 @@ class Host:
         if not self._line:
             return Told(())
         try:
-            return Told(snapshot.nodes_from_json(self._line, f"what {self._name} says"))
+            return answer.decode(self._line, f"what {self._name} says", self._name)
         except UserError as error:
             return Told((), (str(error),))
 
@@ -83,10 +106,9 @@ class Host:
             with process.stdout as said, errors:
                 while line := said.readline(snapshot.MOST_BYTES):
                     self._line, self._heard, self._problem = line, time.monotonic(), ""
-                process.kill()
-                code = process.wait()
+                code = _end_of(process)
                 errors.seek(0)
-                self._problem = _last_words(errors.read()) or f"it has ended with code {code}"
+                self._problem = _why(self._name, code, errors.read(_MOST_ERRORS_BYTES))
                 self._process = None
 
         threading.Thread(target=listen, daemon=True).start()

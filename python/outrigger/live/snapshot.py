@@ -132,10 +132,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _decoder = msgspec.msgpack.Decoder(Node)
-_json = msgspec.json.Decoder(tuple[Node, ...])
 
 
-def _check(node: Node, what: str) -> Node:
+def check(node: Node, what: str) -> Node:
     """Whether rows name only what there is, and nothing is negative that counts."""
     limits = (len(node.ranks), len(node.calls), len(node.communicators))
     for row in node.rows:
@@ -167,17 +166,4 @@ def decode(frame: bytes, what: str = "what the keeper says") -> Node:
         node = _decoder.decode(memoryview(frame)[HEADER.size :])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{what} cannot be read: {error}") from error
-    return _check(node, what)
-
-
-def nodes_as_json(nodes: tuple[Node, ...]) -> bytes:
-    """For another machine's command, as `outrigger exporter` gives them."""
-    return msgspec.json.encode(nodes)
-
-
-def nodes_from_json(text: bytes, what: str) -> tuple[Node, ...]:
-    """What nodes_as_json() has made; UserError for anything else."""
-    try:
-        return tuple(_check(node, what) for node in _json.decode(text))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{what} cannot be read: {error}") from error
+    return check(node, what)

@@ -8,27 +8,17 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from outrigger.errors import UserError
-from outrigger.live import keepers, snapshot
-from outrigger.live.snapshot import Node
+from outrigger.live import answer, keepers, snapshot
+from outrigger.live.answer import Told
 
 NODES_PATH = "/nodes"
 _TIMEOUT_SECONDS = 3.0
-
-
-@dataclass(frozen=True)
-class Told:
-    """What was found, and who could not be asked."""
-
-    nodes: tuple[Node, ...]
-    problems: tuple[str, ...] = ()
-    refused: int = 0
-    """Keepers of other users' jobs on this machine, which tell those and root alone."""
 
 
 Source = Callable[[], Told]
@@ -38,7 +28,7 @@ def local() -> Told:
     """The keepers of this machine that this user may ask."""
     try:
         heard = keepers.read()
-        return Told(heard.nodes, refused=heard.refused)
+        return Told(heard.nodes, heard.problems, heard.refused)
     except UserError as error:
         return Told((), (str(error),))
 
@@ -75,8 +65,8 @@ def exporter(url: str, token: str | None) -> Source:
         try:
             with urllib.request.urlopen(
                 request, timeout=_TIMEOUT_SECONDS, context=ssl.create_default_context()
-            ) as answer:
-                text = answer.read(snapshot.MOST_BYTES + 1)
+            ) as reply:
+                text = reply.read(snapshot.MOST_BYTES + 1)
         except urllib.error.HTTPError as error:
             why = "it wants a token: --token-file" if error.code == 401 else f"it answers {error.code}"
             return Told((), (f"{url}: {why}",))
@@ -85,7 +75,7 @@ def exporter(url: str, token: str | None) -> Source:
         if len(text) > snapshot.MOST_BYTES:
             return Told((), (f"{url} says more than an exporter says",))
         try:
-            return Told(snapshot.nodes_from_json(text, f"what {url} says"))
+            return answer.decode(text, f"what {url} says", url)
         except UserError as error:
             return Told((), (str(error),))
 
@@ -100,17 +90,18 @@ def feed(file: Path) -> Source:
         raise UserError(f"--feed {file}: {error.strerror}") from error
     if not lines:
         raise UserError(f"--feed {file}: it is empty")
-    times = [snapshot.nodes_from_json(line, f"--feed {file}, line {number + 1}") for number, line in enumerate(lines)]
+    times = [answer.decode(line, f"--feed {file}, line {number + 1}") for number, line in enumerate(lines)]
     began = time.monotonic()
 
     def ask() -> Told:
         turn = int(time.monotonic() - began)
         again, at = divmod(turn, len(times))
         if not again:
-            return Told(times[at])
+            return times[at]
         # Counts go on from where they were; their clock, too, so that these are news.
         shift = again * len(times) * 1_000_000_000
-        return Told(tuple(msgspec.structs.replace(node, at_ns=node.at_ns + shift) for node in times[at]))
+        nodes = tuple(msgspec.structs.replace(node, at_ns=node.at_ns + shift) for node in times[at].nodes)
+        return replace(times[at], nodes=nodes)
 
     return ask
 

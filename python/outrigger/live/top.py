@@ -15,6 +15,7 @@ from rich.text import Text
 from outrigger import formats
 from outrigger.errors import UserError
 from outrigger.live import options, remote, sources
+from outrigger.live.answer import Told
 from outrigger.live.charts import bar, sparkline
 from outrigger.live.tracker import Tracker
 from outrigger.live.view import BetweenNodes, CallView, JobView, ServiceView, View
@@ -24,6 +25,8 @@ from outrigger.terminal import console
 FIRST_LOOKS_SECONDS = 1.0
 """Between the two that --once needs."""
 _EXPOSED, _HIDDEN = "yellow", "green"
+_LINES_OF_ONCE = 45
+"""For each job; --json has all of it."""
 _NARROW = 100
 _VERY_NARROW = 72
 _NOTHING = (
@@ -33,8 +36,8 @@ _NOTHING = (
 
 
 def _refused(keepers: int) -> str:
-    jobs = f"{plural(keepers, 'keeper')} of other users' jobs {'is' if keepers == 1 else 'are'} here"
-    return f"{jobs}, and tell{'s' if keepers == 1 else ''} these users and root alone: ask as one of them."
+    tell = f"{plural(keepers, 'keeper')} of other users' jobs tell{'s' if keepers == 1 else ''}"
+    return f"{tell} these users and root alone: ask as one of them."
 
 
 def _percent(part: float) -> str:
@@ -209,7 +212,9 @@ def render(view: View, width: int, height: int) -> RenderableType:
     others = [Text(_refused(view.refused), style="dim")] if view.refused else []
     if not view.jobs:
         problems = [Text(problem, style="red") for problem in view.problems]
-        return Group(*(others or [Text(_NOTHING, style="dim")]), *problems)
+        if not view.problems and not view.refused:
+            others = [Text(_NOTHING, style="dim")]
+        return Group(*others, *problems)
     fixed = _fixed_lines(view.jobs)
     shown = max(1, min(len(view.jobs), height // (fixed + 2)))
     rows = max(2, (height - 1) // shown - fixed)
@@ -249,6 +254,7 @@ def top(
     """Show running jobs: what their collectives cost, what is hidden, who is waited for, what service processes do.
 
     Jobs tell of themselves where they were started with --live or --report, or with OUTRIGGER_REPORT=live.
+    --once and --json end with code 1 where no job was seen and somebody could not be asked.
     """
     by_ssh = remote.hosts(hosts or [])
     source = sources.of(addresses or [], token_file, feed, by_ssh)
@@ -267,13 +273,15 @@ def top(
     if json:
         typer.echo(formats.as_json(view))
     else:
-        out.print(render(view, out.width, 1000))
+        out.print(render(view, out.width, _LINES_OF_ONCE * max(1, len(view.jobs))))
+    if view.problems and not view.jobs:
+        raise typer.Exit(1)
     return None
 
 
 def _only(source: sources.Source, job: str) -> sources.Source:
-    def ask() -> sources.Told:
+    def ask() -> Told:
         told = source()
-        return sources.Told(tuple(node for node in told.nodes if node.job == job), told.problems, told.refused)
+        return Told(tuple(node for node in told.nodes if node.job == job), told.problems, told.refused)
 
     return ask

@@ -97,7 +97,6 @@ std::string first_problem(Job& job, const std::string& mine) {
 
 std::string claims_of(const Job& job, const std::string& word) {
   const Config& config = job.config;
-  if (config.claims_scope.empty()) return {};
   return config.claims_scope + ":" + (config.claims_job.empty() ? word : config.claims_job);
 }
 

@@ -81,7 +81,8 @@ Result<Claimant> parse_claimant(const std::string& text) {
   if (text.empty()) return Claimant{};
   const std::size_t colon = text.find(':');
   Claimant claimant{text.substr(0, colon), colon == std::string::npos ? "" : text.substr(colon + 1)};
-  if (is_claims_word(claimant.scope) && is_claims_word(claimant.job)) return claimant;
+  const bool scope_is_right = colon == 0 || is_claims_word(claimant.scope);
+  if (scope_is_right && is_claims_word(claimant.job)) return claimant;
   return Error{fmt::format("'{}' is not SCOPE:JOB, two words of at most 24 letters and digits", text)};
 }
 

@@ -41,7 +41,7 @@ struct Claimant {
   std::string job;
 };
 
-// "SCOPE:JOB" or "" for none. Error: not two words of letters and digits.
+// "SCOPE:JOB", ":JOB" for a job that claims nothing, or "" for none. Error: not words of letters and digits.
 [[nodiscard]] Result<Claimant> parse_claimant(const std::string& text);
 // As OUTRIGGER_CORE_CLAIMS and OUTRIGGER_JOB have it. Without a job every claim is another's.
 [[nodiscard]] Claimant claimant_of_environment();

@@ -334,6 +334,7 @@ function showJobs() {
 function showNotes(job) {
   const notes = [...view.problems, ...(job ? job.warnings : [])];
   if (job && job.rows_left_out) notes.push(`${count(job.rows_left_out)} rows are left out: too many communicators.`);
+  if (view.refused) notes.push(`Keepers of other users' jobs tell these users and root alone: ${count(view.refused)} refused to.`);
   const list = $("notes");
   if ([...list.children].map((item) => item.textContent).join("\n") === notes.join("\n")) return;
   list.replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
@@ -344,7 +345,7 @@ function show() {
   showJobs();
   const job = view.jobs.find((one) => one.job === chosen);
   showNotes(job);
-  $("main").hidden = !job && view.problems.length === 0;
+  $("main").hidden = !job && view.problems.length === 0 && !view.refused;
   $("empty").hidden = Boolean(job);
   for (const part of document.querySelectorAll(".tiles, .card")) part.hidden = !job;
   put($("about"), job ? `${count(job.world)} ranks, ${count(job.nodes_of_job)} nodes, ${job.mpi}, ${seconds(job.run_seconds)}` : "");

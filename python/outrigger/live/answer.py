@@ -1,0 +1,74 @@
+"""What a machine says of its jobs to `top` and `watch` of another one: JSON, under /nodes and by `exporter --lines`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from outrigger import __version__
+from outrigger.errors import UserError
+from outrigger.live import snapshot
+from outrigger.live.snapshot import Node
+
+VERSION = 1
+"""Of the format."""
+_MOST_PROBLEMS = 64
+_MOST_LETTERS = 400
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was found, and who could not be asked."""
+
+    nodes: tuple[Node, ...]
+    problems: tuple[str, ...] = ()
+    refused: int = 0
+    """Keepers of other users' jobs, which tell those and root alone."""
+
+
+class _Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What every version has."""
+
+    live: int
+    outrigger: str
+
+
+class _Answer(_Head, frozen=True, kw_only=True):
+    nodes: tuple[Node, ...]
+    problems: tuple[str, ...]
+    refused: int
+
+
+_heads = msgspec.json.Decoder(_Head)
+_answers = msgspec.json.Decoder(_Answer)
+
+
+def printable(text: str) -> str:
+    """Of somebody else's words what a terminal can show."""
+    return "".join(letter for letter in text if letter.isprintable())[:_MOST_LETTERS]
+
+
+def encode(told: Told) -> bytes:
+    """One line."""
+    return msgspec.json.encode(
+        _Answer(live=VERSION, outrigger=__version__, nodes=told.nodes, problems=told.problems, refused=told.refused)
+    )
+
+
+def decode(text: bytes, what: str, who: str = "") -> Told:
+    """What encode() has made; UserError for anything else. `who`: whom its problems are said of."""
+    try:
+        head = _heads.decode(text)
+        if head.live != VERSION:
+            raise UserError(
+                f"{what} is of Outrigger {printable(head.outrigger)}, which this one, {__version__}, does not "
+                "understand: use the same on both"
+            )
+        answer = _answers.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"{what} cannot be read: {error}") from error
+    nodes = tuple(snapshot.check(node, what) for node in answer.nodes)
+    before = f"{who}: " if who else ""
+    problems = tuple(before + printable(problem) for problem in answer.problems[:_MOST_PROBLEMS])
+    return Told(nodes, problems, max(0, answer.refused))
