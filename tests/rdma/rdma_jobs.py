@@ -37,6 +37,8 @@ STALL_S = int(120 * PATIENCE)
 """After which operations that do not end are a failure, and named."""
 LOST_WITHIN_S = 10.0 * PATIENCE
 """After which nothing may be left of a job that has lost a machine or a process."""
+GOES_ON_S = 8.0
+"""Of a program to which something was done, before it is told to end: it must have gone on."""
 READY_S = 200
 """For the start of a program and its first operation: a guest reads every program for the first time, slowly."""
 
@@ -97,12 +99,18 @@ class Jobs:
     def share(self) -> Path:
         return self.guests[0].share
 
+    @property
+    def _end_file(self) -> Path:
+        """Programs that run for some time end when the first rank finds it there."""
+        return self.share / "end"
+
     def command(self, program: str, environment: dict[str, str]) -> str:
         """For a shell of the first guest."""
         for_ranks = {
             "LD_PRELOAD": f"{self.build}/lib/liboutrigger-{self.mpi}.so",
             "OUTRIGGER_SERVICES": "1",
             "OUTRIGGER_REPORT": f"{self.share}/report.json",
+            "TEST_END_FILE": str(self._end_file),
             **self._settings(environment),
         }
         path = f"{self.build}/tests/mpi/{self.mpi}/{program}"
@@ -111,8 +119,8 @@ class Jobs:
 
     def _settings(self, environment: dict[str, str]) -> dict[str, str]:
         """Those that a job has in whatever way it is started. Files of earlier jobs are removed."""
-        for old in (*self.share.glob("*.log"), *self.share.glob("report.json"), *self.share.glob("output")):
-            old.unlink()
+        for old in (*self.share.glob("*.log"), *(self.share / name for name in ("report.json", "output", "end"))):
+            old.unlink(missing_ok=True)
         return {
             "OUTRIGGER_INIT_TIMEOUT_MS": str(int(120_000 * PATIENCE)),  # of a guest that stands still now and then
             "OUTRIGGER_LOG": f"info:{self.share}/outrigger.log",
@@ -186,6 +194,11 @@ class Jobs:
         ready = f"until grep -q ready {self.share}/output; do sleep 0.2; done"
         outcome = self.guests[0].run(f"timeout {READY_S * PATIENCE:.0f} bash -c {shlex.quote(ready)}", READY_S + 20)
         assert outcome.status == 0, self.output()
+
+    def end_soon(self) -> None:
+        """What has been done to it is over. A program that takes its time has some more operations, and ends."""
+        time.sleep(GOES_ON_S)
+        self._end_file.touch()
 
     def end_launcher(self) -> None:
         """Where it waits for a guest that cannot be reached."""

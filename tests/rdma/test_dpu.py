@@ -28,7 +28,7 @@ KILLS = int(os.environ.get("OUTRIGGER_KILLS", "2"))
 KILLS_APART_S = 13.0
 """Of more than a few: no six in the same place within a minute."""
 RESTARTED_S = 45 * PATIENCE + KILLS * KILLS_APART_S
-"""Of a program whose service processes are killed."""
+"""At most, of a program whose service processes are killed; it ends soon after the last of them."""
 ALONE_WITHIN_S = 60.0 * PATIENCE
 """After which nothing may be left where a host has lost its network, to its DPU and to others."""
 KEPT = f"restarted kept {RESTARTED_S:.0f} 1"
@@ -276,9 +276,10 @@ def must_end(site: Site, since: float, watches: list[Watch], *named: str, alone:
 
 
 def right_output(site: Site, watches: list[Watch]) -> str:
-    """Of KEPT, which has ended as it should."""
+    """Of KEPT, to which nothing more is done, and which ends as it should."""
+    site.jobs.end_soon()
     for watch in watches:
-        watch.ended(RESTARTED_S + 200 * PATIENCE)
+        watch.ended(200 * PATIENCE)
     output = site.jobs.output()
     assert "operations" in output and "WRONG" not in output, output + site.said()
     return output
