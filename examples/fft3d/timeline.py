@@ -25,6 +25,7 @@ STAGES = {"forward x": "x", "forward y": "y", "forward z": "z", "inverse z": "z'
 _BUSY_HEIGHT, _FLIGHTS_TOP, _FLIGHTS_HEIGHT = 0.44, 0.5, 0.36
 _NARROWEST_LABEL = 0.016
 """Of the width of the picture."""
+_LEGEND_COLUMNS, _LEGEND_LINE_INCHES = 4, 0.2
 
 
 @dataclass(frozen=True)
@@ -194,8 +195,9 @@ def save(traces: Sequence[Trace], path: Path) -> None:
     from matplotlib import pyplot
 
     heights = [0.35 + 0.62 * len(trace.ranks) for trace in traces]
+    inches = 1.6 + sum(heights)
     figure, axes = pyplot.subplots(
-        len(traces), 1, figsize=(12, 1.6 + sum(heights)), squeeze=False, sharex=True, layout="constrained",
+        len(traces), 1, figsize=(12, inches), squeeze=False, sharex=True, layout="constrained",
         height_ratios=heights,
     )  # fmt: skip
     width = 1.01 * max(trace.end for trace in traces)
@@ -207,9 +209,12 @@ def save(traces: Sequence[Trace], path: Path) -> None:
         color=INK,
     )
     figure.suptitle(title(traces[0]), x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
+    handles = legend(max(trace.data["variables"] for trace in traces))
+    # By hand: matplotlib makes room for a legend outside of the axes from 3.7 on, and Debian 12 has 3.6.
+    room = _LEGEND_LINE_INCHES * -(-len(handles) // _LEGEND_COLUMNS) / inches
+    figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))
     figure.legend(
-        handles=legend(max(trace.data["variables"] for trace in traces)),
-        loc="outside lower left", ncols=4, frameon=False, fontsize=8, labelcolor=INK,
+        handles=handles, loc="lower left", ncols=_LEGEND_COLUMNS, frameon=False, fontsize=8, labelcolor=INK
     )  # fmt: skip
     figure.savefig(path, dpi=150, facecolor="white")
     pyplot.close(figure)

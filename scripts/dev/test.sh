@@ -129,7 +129,8 @@ if [[ "$preset" == release ]]; then
   suite "layer arrows" 'files' "$VENV/bin/python" scripts/check_layers.py
   suite "command line" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/python "${pytest_arguments[@]}" "${python_tests[@]}"
   OUTRIGGER_BUILD="$ROOT/build/$preset" \
-    suite "installation" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/packaging/test_tree.py "${pytest_arguments[@]}"
+    suite "installation" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/packaging/test_tree.py \
+    tests/packaging/test_recipes.py "${pytest_arguments[@]}"
   ensure_ucx122 || say "Without it the tests of service processes on a DPU are skipped."
   OUTRIGGER_BUILD="$ROOT/build/$preset" \
     suite "MPI programs" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/mpi "${pytest_arguments[@]}" "${mpi_tests[@]}"
