@@ -1,13 +1,18 @@
 # Programs and libraries for the MPIs that are installed. For each one and each language it has,
 #   outrigger_mpi_<mpi>_<c|fortran>   interface target: the include directories, library directories and libraries that
 #                                     the MPI's compiler wrapper adds, or that pkg-config names
-# The wrappers are called by their full names, so it does not matter which MPI is the system's default. mpiabi is the ABI
-# that MPI 5 describes, with the header and library of any MPI that has them: `./dev mpis` installs one in build/mpis.
+# The wrappers are called by their full names, so it does not matter which MPI is the system's default. Those of another
+# architecture do not run here: when cross-compiling only pkg-config is asked. mpiabi is the ABI that MPI 5 describes, with
+# the header and library of any MPI that has them: `./dev mpis` installs one in build/mpis, whose header, which is all that
+# preload libraries need, is the same for all architectures.
 
-include(CheckLanguage)
-check_language(Fortran)
-if(CMAKE_Fortran_COMPILER)
-  enable_language(Fortran)
+# What is in Fortran is not installed, and serves tests, which run where they are built.
+if(NOT CMAKE_CROSSCOMPILING)
+  include(CheckLanguage)
+  check_language(Fortran)
+  if(CMAKE_Fortran_COMPILER)
+    enable_language(Fortran)
+  endif()
 endif()
 
 set(OUTRIGGER_MPIS openmpi mpich mpiabi CACHE STRING "MPI ABIs to build for, where an MPI has them")
@@ -28,6 +33,9 @@ function(outrigger_mpi_words mpi language result)
       return() # its Fortran bindings are the Fortran compilers' affair
     endif()
     set(wrappers mpifort.${mpi} mpif90.${mpi})
+  endif()
+  if(CMAKE_CROSSCOMPILING AND NOT mpi STREQUAL mpiabi)
+    set(OUTRIGGER_WRAPPER_${mpi}_${language} "" CACHE FILEPATH "None: cross-compiling")
   endif()
   find_program(OUTRIGGER_WRAPPER_${mpi}_${language} NAMES ${wrappers} HINTS ${OUTRIGGER_MPI_HINTS_${mpi}})
   set(wrapper ${OUTRIGGER_WRAPPER_${mpi}_${language}})

@@ -4,6 +4,9 @@ The UCX is the one that outriggerd was built with, whole, with the modules it lo
 so that it stays one library: auditwheel, which renames what it takes in, leaves it alone. Everything else that is no
 part of every Linux comes in by auditwheel, but for the MPIs, which are the user's, and the verbs, which are the
 system's.
+
+The build may be for another architecture. Its libraries then come from a root of that one's packages, and nothing of it
+is run.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,14 +58,39 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def loaded(program: Path) -> dict[str, Path]:
-    """The libraries that a program loads, by their names."""
-    return {name: Path(path) for name, path in re.findall(r"(\S+) => (\S+)", run(["ldd", program]))}
+@dataclass(frozen=True)
+class System:
+    """Where the build's libraries come from: this system, or a root of packages of another architecture."""
+
+    machine: str
+    root: Path
+
+    @property
+    def own(self) -> bool:
+        """Whether it is this system."""
+        return self.root == Path("/")
+
+    @property
+    def places(self) -> list[Path]:
+        """Of its libraries, as Debian has them."""
+        return [self.root / directory / f"{self.machine}-linux-gnu" for directory in ("usr/lib", "lib")]
+
+    def libraries(self, program: Path) -> dict[str, Path]:
+        """Those that a program loads, by their names; of a root, which cannot be asked, all."""
+        if self.own:
+            return {name: Path(path) for name, path in re.findall(r"(\S+) => (\S+)", run(["ldd", program]))}
+        return {path.name: path for place in self.places for path in place.glob("*.so.*")}
+
+    def licence(self, library: str) -> tuple[str, Path]:
+        """The package that a library is of, and what that says of its licence. Packages have one name everywhere."""
+        found = run(["dpkg", "-S", f"*-linux-gnu/{library}.so.*"]).splitlines()
+        package = found[0].split(":")[0]
+        return package, self.root / "usr/share/doc" / package / "copyright"
 
 
-def bring_ucx(daemon: Path, into: Path) -> None:
+def bring_ucx(system: System, daemon: Path, into: Path) -> None:
     """The libraries, and in ucx/ the modules, which UCX looks for beside itself."""
-    found = loaded(daemon)
+    found = system.libraries(daemon)
     missing = [name for name in UCX if name not in found]
     if missing:
         sys.exit(f"{daemon} loads no {' and no '.join(missing)}")
@@ -93,7 +122,7 @@ def unpacked(wheel: Path, place: Path) -> Path:
     return next(path for path in place.iterdir() if path.is_dir() and path.name.startswith("outrigger-"))
 
 
-def add_installation(build: Path, tree: Path) -> None:
+def add_installation(system: System, build: Path, tree: Path) -> None:
     """What is installed, into the package; pages and completions where environments have them."""
     prefix = tree / "outrigger" / "installed"
     run(["cmake", "--install", build, "--prefix", prefix, "--strip"])
@@ -110,14 +139,14 @@ def add_installation(build: Path, tree: Path) -> None:
     for name in SHARED:
         if (prefix / "share" / name).exists():
             shutil.move(prefix / "share" / name, shared / name)
-    bring_ucx(prefix / "bin" / "outriggerd", prefix / "lib" / "outrigger" / "ucx")
+    bring_ucx(system, prefix / "bin" / "outriggerd", prefix / "lib" / "outrigger" / "ucx")
 
 
-def mark_as_binary(tree: Path) -> None:
+def mark_as_binary(system: System, tree: Path) -> None:
     """It is for one kind of machine, and for any Python 3."""
     file = tree / f"{tree.name}.dist-info" / "WHEEL"
     text = file.read_text(encoding="utf-8").replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
-    file.write_text(re.sub(r"^Tag: .*", f"Tag: py3-none-linux_{platform.machine()}", text, flags=re.MULTILINE))
+    file.write_text(re.sub(r"^Tag: .*", f"Tag: py3-none-linux_{system.machine}", text, flags=re.MULTILINE))
 
 
 def let_others_choose_ucx(daemon: Path) -> None:
@@ -127,23 +156,22 @@ def let_others_choose_ucx(daemon: Path) -> None:
     run(["patchelf", "--set-rpath", ":".join([own, *(place for place in places if place != own)]), daemon])
 
 
-def add_licences(tree: Path) -> None:
-    """Of what has come in, as the packages of this system have them."""
+def add_licences(system: System, tree: Path) -> None:
+    """Of what has come in, as the packages that it is of have them."""
     names = {path.name.split("-")[0].split(".so")[0] for path in (tree / "outrigger.libs").iterdir()}
     brought = {*names, "libucp", "libjemalloc"}  # the last is linked into the shared heap
     place = tree / f"{tree.name}.dist-info" / "licenses" / "brought"
     place.mkdir(parents=True)
     for name in sorted(brought):
-        found = next(iter(sorted(Path("/usr/lib").glob(f"*-linux-gnu/{name}.so.*"))), None)
-        if found is None:
-            sys.exit(f"{name}: of which package is it? Its licence has to come with it")
-        package = run(["dpkg", "-S", f"*{found.name}"]).splitlines()[0].split(":")[0]
-        shutil.copy(Path("/usr/share/doc") / package / "copyright", place / f"{package}.txt")
+        package, text = system.licence(name)
+        shutil.copy(text, place / f"{package}.txt")
 
 
-def repaired(wheel: Path, out: Path) -> Path:
+def repaired(system: System, wheel: Path, out: Path) -> Path:
     """With what else it needs inside, and named after the oldest systems that can load it."""
-    words: list[str | Path] = [sys.executable, "-m", "auditwheel", "repair", "--strip", "--wheel-dir", out]
+    words: list[str | Path] = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", out]
+    if not system.own:
+        words += ["--ldpaths", os.pathsep.join(map(str, system.places))]
     run([*words, *(word for name in NOT_TAKEN for word in ("--exclude", name)), wheel])
     return max(out.glob("outrigger-*.whl"), key=lambda path: path.stat().st_mtime)
 
@@ -151,23 +179,26 @@ def repaired(wheel: Path, out: Path) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, required=True, help="a build with everything in it")
-    parser.add_argument("--out", type=Path, required=True, help="directory for the wheel")
+    parser.add_argument("--out", type=Path, required=True, help="directory for the wheel, and for no other")
+    parser.add_argument("--machine", default=platform.machine(), help="the architecture that the build is for")
+    parser.add_argument("--root", type=Path, default=Path("/"), help="where its libraries' packages are unpacked")
     arguments = parser.parse_args()
+    system = System(arguments.machine, arguments.root.resolve())
     out: Path = arguments.out.resolve()
     place = out / "work"
     remove(place)
     place.mkdir(parents=True)
     tree = unpacked(pure_wheel(place), place / "tree")
-    add_installation(arguments.build.resolve(), tree)
-    mark_as_binary(tree)
+    add_installation(system, arguments.build.resolve(), tree)
+    mark_as_binary(system, tree)
     (place / "packed").mkdir()
     run([sys.executable, "-m", "wheel", "pack", "--dest-dir", place / "packed", tree])
     for old in out.glob("outrigger-*.whl"):
         old.unlink()
-    complete = repaired(next((place / "packed").glob("*.whl")), place / "repaired")
+    complete = repaired(system, next((place / "packed").glob("*.whl")), place / "repaired")
     tree = unpacked(complete, place / "last")
     let_others_choose_ucx(tree / "outrigger" / "installed" / "bin" / "outriggerd")
-    add_licences(tree)
+    add_licences(system, tree)
     run([sys.executable, "-m", "wheel", "pack", "--dest-dir", out, tree])
     wheel = next(out.glob("*.whl"))
     remove(place)

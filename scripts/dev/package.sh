@@ -1,27 +1,37 @@
 #!/usr/bin/env bash
 # Make packages of Outrigger: a tree to unpack, a wheel, Debian packages, RPMs.
 #
-# usage: ./dev package KIND [--test]
+# usage: ./dev package KIND [--arch aarch64] [--test]
 #
 #   tree     build/package/outrigger-VERSION-MACHINE.tar.xz: what cmake --install makes; it works wherever it is unpacked
 #   wheel    build/package/outrigger-*.whl, with the daemon, the libraries and a UCX: pip install FILE
 #   deb      build/package/*.deb, by dpkg-buildpackage: outrigger, outriggerd, liboutrigger, liboutrigger-dev, -dbgsym
 #   rpm      build/package/*.rpm, by rpmbuild, from packaging/outrigger.spec, which rpmlint reads first; to try that here:
 #            packages for a system with RPM are built on it
+#   --arch aarch64
+#            the wheel for 64-bit Arm, cross-compiled, in build/package/aarch64; --test looks at what is in it
 #   --test   then install it where nothing else of Outrigger is, and run a job there (tests/packaging); without KIND: all
 #
-# Needs what ./dev build needs; deb and rpm also scripts/packages-packaging.txt (./dev setup --with packaging).
+# Needs what ./dev build needs; deb and rpm also scripts/packages-packaging.txt (./dev setup --with packaging), the wheel for
+# 64-bit Arm scripts/packages-armwheel.txt.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-kind="" tested=false
-for argument in "$@"; do
-  case "$argument" in
+kind="" tested=false arch=""
+while (($#)); do
+  case "$1" in
     --test) tested=true ;;
-    tree | wheel | deb | rpm) kind="$argument" ;;
-    *) die "package: there is no kind '$argument'; see ./dev package --help" ;;
+    --arch)
+      [[ "${2:-}" == aarch64 ]] || die "package: --arch takes aarch64, not '${2:-}'; see ./dev package --help"
+      arch="$2"
+      shift
+      ;;
+    tree | wheel | deb | rpm) kind="$1" ;;
+    *) die "package: there is no kind '$1'; see ./dev package --help" ;;
   esac
+  shift
 done
+[[ -z "$arch" || "$kind" == wheel ]] || die "package: --arch is for the wheel: ./dev package wheel --arch $arch"
 [[ -n "$kind" ]] || $tested || die "package: name a kind: tree, wheel, deb or rpm; see ./dev package --help"
 
 out="$ROOT/build/package"
@@ -42,13 +52,33 @@ make_tree() {
   say "Made build/package/$name.tar.xz."
 }
 
+ensure_auditwheel() {
+  "$VENV/bin/python" -c 'import auditwheel, wheel' 2>/dev/null || quiet_step "Installing auditwheel" persistently \
+    "$VENV/bin/python" -m pip install --disable-pip-version-check -e "${ROOT}[package]"
+}
+
+# wheel_of BUILD DIRECTORY [option of packaging/wheel.py...]
+wheel_of() {
+  local build="$1" place="$2"
+  shift 2
+  ensure_auditwheel
+  mkdir -p "$place"
+  quiet_step "Making the wheel" "$VENV/bin/python" "$ROOT/packaging/wheel.py" --build "$build" --out "$place" "$@"
+  say "Made ${place#"$ROOT/"}/$(cd "$place" && echo outrigger-*.whl)."
+}
+
 make_wheel() {
   ensure_packaging
   build_preset release
-  "$VENV/bin/python" -c 'import auditwheel, wheel' 2>/dev/null || quiet_step "Installing auditwheel" persistently \
-    "$VENV/bin/python" -m pip install --disable-pip-version-check -e "${ROOT}[package]"
-  quiet_step "Making the wheel" "$VENV/bin/python" "$ROOT/packaging/wheel.py" --build "$ROOT/build/release" --out "$out"
-  say "Made build/package/$(cd "$out" && echo outrigger-*.whl)."
+  wheel_of "$ROOT/build/release" "$out"
+}
+
+# Beside the other one's directory: pip takes build/package/outrigger-*.whl.
+make_wheel_for_aarch64() {
+  ensure_setup
+  build_preset release outrigger_pages
+  build_preset aarch64release
+  wheel_of "$ROOT/build/aarch64release" "$out/aarch64" --machine aarch64 --root "$ROOT/build/sysroot-aarch64"
 }
 
 # A copy of the sources as they are here, without what is ignored.
@@ -102,11 +132,11 @@ make_rpm() {
 
 case "$kind" in
   tree) make_tree ;;
-  wheel) make_wheel ;;
+  wheel) "make_wheel${arch:+_for_$arch}" ;;
   deb) make_deb ;;
   rpm) make_rpm ;;
 esac
 if $tested; then
   cd "$ROOT"
-  exec "$VENV/bin/python" -m pytest -v -rs "tests/packaging${kind:+/test_$kind.py}"
+  exec "$VENV/bin/python" -m pytest -v -rs "tests/packaging${kind:+/test_$kind${arch:+_$arch}.py}"
 fi

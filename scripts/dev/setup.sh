@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Install what building and testing need: Debian packages, and a Python environment in .venv.
 #
-# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|slurm|simgrid|monitoring]
+# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|armwheel|slurm|simgrid|monitoring]
 #
 #   --quiet       say nothing when everything is there
 #   --force       install again even when everything seems to be there
 #   --with rdma   also what ./dev rdma needs (scripts/packages-rdma.txt)
 #   --with aarch64
 #                 also what ./dev test aarch64 needs (scripts/packages-aarch64.txt); dpkg gets to know arm64 packages
+#   --with armwheel
+#                 also what ./dev package wheel --arch aarch64 needs (scripts/packages-armwheel.txt)
 #   --with slurm  also Debian's Slurm, for the tests of srun (scripts/packages-slurm.txt); they bring it up by themselves
 #   --with simgrid
 #                 also SimGrid, with which the performance model is compared (scripts/packages-simgrid.txt)

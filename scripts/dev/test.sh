@@ -37,6 +37,7 @@ while (($#)); do
   shift
 done
 is_preset "$preset" || die "test: there is no preset '$preset'. There are: $(presets | paste -sd' ')"
+[[ "$preset" != aarch64release ]] || die "test: aarch64release is for the wheel: ./dev package wheel --arch aarch64 --test"
 
 ensure_setup
 targets=()
