@@ -261,10 +261,10 @@ class Client {
   bool help_where_alone();
 
   // Gives the keeper of this node memory that holds what this rank counts (report/ledger.hpp): it outlives the rank.
-  // Or its events (trace/memory.hpp), which the service process of this rank gets, too, if it runs on this node: it
-  // says there when it has them.
-  // `what`: counts or trace.
-  void show(ControlKind what, int fd);
+  // Or its events (trace/memory.hpp), which the service process of this rank adds to: it says there when it does.
+  // `what`: counts or trace; or, without a descriptor, trace_settle: what a service process on a DPU has noted until
+  // now is to be in that memory, which says when it is.
+  void show(ControlKind what, int fd = -1);
 
   // The text of what ended the job (a lost service process or keeper); empty while all is well. Looks at the
   // connection at most every few milliseconds, so it may be called in a waiting loop.

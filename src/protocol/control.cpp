@@ -52,6 +52,7 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::rank_wired: return Shape{sizeof(RankWiredBody), 0};
     case ControlKind::leave_dpu: return Shape{sizeof(RankBody), 2};
     case ControlKind::left_dpu:
+    case ControlKind::trace_settle:
     case ControlKind::be_quiet:
     case ControlKind::careful: return Shape{sizeof(RankBody), 0};
     case ControlKind::doorbell:

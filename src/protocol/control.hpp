@@ -16,10 +16,14 @@
 //    | region_drop {id} --------->| region_drop ------------------------->|
 //    | counts + fd -------------->| (if there is to be a report)            |   memory that the rank counts in
 //    | trace + fd --------------->| trace + fd -------------------------->|   (likewise) its service process writes
-//    there, too |                            | core_share {share, other job} ------->|   another job comes to its core,
-//    or goes |                            | goodbye ----------------------------->|   the end of the job | | careful
-//    ----------------------------->|   too many have died; before ranks are named: |                            | | the
-//    receiver takes a dead one's place | goodbye ------------------>| rank_left --------------------------->|
+//    |                            |                                       |   there, too
+//    |                            | core_share {share, other job} ------->|   another job comes to its core, or goes
+//    |                            | careful ----------------------------->|   too many have died; before ranks are
+//    named: |                            |                                       |   the receiver takes a dead one's
+//    place | trace_settle ------------->|                                       |   from a rank of a DPU: what is noted
+//    there |                            |                                       |   is to be in its memory
+//    (Header::settled) | goodbye ------------------>| rank_left --------------------------->| | | goodbye
+//    ----------------------------->|   the end of the job
 //
 // In a job of several nodes, before and after the welcome; the node leader (its local rank 0) speaks for it:
 //
@@ -125,6 +129,7 @@ enum class ControlKind : std::uint32_t {
   leave_dpu = 33,
   left_dpu = 34,
   trace = 35,
+  trace_settle = 36,
 };
 
 // How the service processes of the node can touch a rank's memory.
@@ -198,7 +203,7 @@ struct ConfigureBody {
   std::uint32_t attach_limit_ms = 0;  // on a DPU: from connecting to a rank until its memory is reached
   std::uint32_t process = 0;          // on a DPU: counts all that have been started for this host
   std::uint32_t instead_of_dpu = 0;   // 1: in the place of one on a DPU, where those of other nodes may be
-  std::uint32_t reserved = 0;
+  std::uint32_t traced = 0;           // 1: there is to be a trace
   Secret dpu_secret{};  // what the job's DPUs were started with, which no network carries; zeros: it has none
   std::array<char, kTransportsBytes> transports{};  // that UCX may use; a process with a setting of its own keeps that
 };

@@ -12,6 +12,10 @@
 //   stand_by  start one more, process `sp`, that stands by (keeper)
 //   replace   the one that stands by takes the place of service process `sp`, which has been lost (keeper)
 //   alive     a sign of life, every second
+//   trace     events of service process `sp` for this rank are wanted (keeper)
+//   trace_ask what does the clock say, and, if that is wanted, what events are there? (keeper)
+//   trace_events  some of them, of one rank (DPU; trace/remote_events.hpp)
+//   trace_told    the answer, behind them (DPU)
 //
 // Instead of a job, to find out what a DPU offers its host:
 //
@@ -50,7 +54,11 @@ enum class DpuFrameKind : std::uint32_t {
   wired = 8,
   probed = 9,
   stand_by = 10,
-  replace = 11
+  replace = 11,
+  trace = 12,
+  trace_ask = 13,
+  trace_events = 14,
+  trace_told = 15
 };
 
 struct DpuFrame {
@@ -79,6 +87,24 @@ struct DpuLost {
   std::uint64_t group_low = 0;
   std::uint64_t sequence = 0;
   std::array<char, kReasonBytes> how{};
+};
+
+struct DpuTraced {
+  std::uint32_t world_rank = 0;
+  std::uint32_t reserved = 0;
+};
+
+struct DpuTraceAsk {
+  std::uint64_t number = 0;
+  std::uint32_t events = 0;  // 1: they are wanted, too
+  std::uint32_t reserved = 0;
+};
+
+struct DpuTraceTold {
+  std::uint64_t number = 0;  // as it was asked
+  std::int64_t at_ns = 0;    // CLOCK_MONOTONIC there
+  std::uint32_t more = 0;    // 1: there are more events
+  std::uint32_t noted = 0;   // ranks for which service processes note them by now
 };
 
 struct DpuProbed {

@@ -1,11 +1,11 @@
 // Where a rank, and the service process that serves it, write events: sealed shared memory that the node's keeper
 // holds, too, so that nothing is lost of what was written, however the two end. Only pages that are written to are
-// there.
+// there. A service process on a DPU writes to memory there (drain.hpp), of which the keeper copies it.
 //
 // At the limit of a buffer the newest events are dropped, and counted.
 //
-// Thread rule: any thread of the rank adds its events, one thread of one service process the others. Who reads the
-// memory of another process may see nonsense: snapshot() checks everything.
+// Thread rule: any thread of the rank adds its events, one thread of one service process, or of the keeper, the others.
+// Who reads the memory of another process may see nonsense: snapshot() checks everything.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 
 namespace outrigger::trace {
 
-inline constexpr std::uint32_t kFormatVersion = 1;
+inline constexpr std::uint32_t kFormatVersion = 2;
 // Of a rank, and as many of its service process: 16 MiB each.
 inline constexpr std::uint64_t kEvents = std::uint64_t{1} << 18;
 // At the limit, communicators are known by their ids alone.
@@ -54,19 +54,26 @@ struct About {
   std::int64_t ended_ns = 0;  // MPI_Finalize or MPI_Abort; 0: neither
   ClockSample at_start;
   ClockSample at_end;
+  // By the keeper, where the service process runs on a DPU: how wrong its times are at most, by the node's clock, and
+  // when another one on a core of the node began to take its place; 0: it has not.
+  std::int64_t dpu_clock_error_ns = 0;
+  std::int64_t left_dpu_ns = 0;
   std::array<char, report::kNameBytes> mpi{};
   std::array<char, report::kTextBytes> native_because{};  // empty: offloaded
+  std::array<char, report::kNameBytes> dpu{};             // its name; empty: the service process is on the node
 };
-static_assert(sizeof(About) == 408 && std::is_trivially_copyable_v<About>);
+static_assert(sizeof(About) == 488 && std::is_trivially_copyable_v<About>);
 
 struct Header {
   std::uint64_t magic = 0;
   About about;
   std::array<char, report::kPathBytes> path{};  // where the events go
   std::atomic<std::uint32_t> gathered = 0;      // 1: world rank 0 has written the events of all ranks
-  std::atomic<std::uint32_t> shared = 0;        // 1: its service process writes here
+  std::atomic<std::uint32_t> shared = 0;        // 1: its service process writes here, or on a DPU
+  std::atomic<std::uint32_t> settled = 0;       // 1: what it has noted on a DPU until the rank has asked stands here
   std::atomic<std::uint64_t> events = 0;        // of the rank, with those that were dropped
   std::atomic<std::uint64_t> service_events = 0;
+  std::atomic<std::uint64_t> service_events_lost = 0;  // that were dropped before they came here
   std::atomic<std::uint32_t> communicators = 0;
   std::array<Communicator, kCommunicators> known{};
   std::atomic<std::uint32_t> phases = 0;

@@ -89,12 +89,13 @@ std::vector<std::byte> snapshot(const Memory& memory) {
   PartHeader header;
   header.header_bytes = sizeof header;
   header.about = from.about;
-  header.about.mpi.back() = header.about.native_because.back() = '\0';
+  header.about.mpi.back() = header.about.native_because.back() = header.about.dpu.back() = '\0';
   const std::string names = names_of(from);
   header.names_bytes = names.size();
   header.communicators = std::min(from.communicators.load(std::memory_order_acquire), kCommunicators);
   header.events_dropped = dropped(from.events);
-  header.service_events_dropped = dropped(from.service_events);
+  header.service_events_dropped =
+      dropped(from.service_events) + from.service_events_lost.load(std::memory_order_acquire);
   std::vector<std::byte> bytes(sizeof header);
   bytes.reserve(sizeof header + header.names_bytes + header.communicators * sizeof(Communicator) +
                 (in_use(from.events) + in_use(from.service_events)) * sizeof(Event));

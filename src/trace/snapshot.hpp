@@ -31,7 +31,7 @@ struct PartHeader {
   std::uint64_t service_events_dropped = 0;
   About about;
 };
-static_assert(sizeof(PartHeader) == 472 && std::is_trivially_copyable_v<PartHeader>);
+static_assert(sizeof(PartHeader) == 552 && std::is_trivially_copyable_v<PartHeader>);
 
 // "call 3 MPI_Ialltoallv", "reason 1 unknown communicator": what the numbers of events mean. Kinds are call,
 // completion, reason, collective, algorithm, reach; of a rank also its phases.

@@ -32,6 +32,7 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::be_quiet:
     case ControlKind::leave_dpu:
     case ControlKind::left_dpu:
+    case ControlKind::trace_settle:
     case ControlKind::counts:
     case ControlKind::trace:
     case ControlKind::pulse:

@@ -29,8 +29,11 @@ def ucx_libraries() -> Path:
 class Dpus:
     """DPUs of this machine, and what ranks must be told of them."""
 
-    def __init__(self, daemon: Path, transports: str, log: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, daemon: Path, transports: str, log: Path, environment: dict[str, str], under: tuple[str, ...] = ()
+    ) -> None:
         self.daemon = daemon
+        self.under = under
         self.log = log
         self.secret = secrets.token_hex(16)
         self.environment = {"LD_LIBRARY_PATH": str(ucx_libraries()), "UCX_TLS": BY_CMA, **environment}
@@ -42,7 +45,7 @@ class Dpus:
     def start(self, services: int) -> None:
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [str(self.daemon), "dpu", "--services", str(services)],
+                [*self.under, str(self.daemon), "dpu", "--services", str(services)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -83,10 +86,15 @@ class Dpus:
 
 @contextmanager
 def dpus(
-    mpi, count: int = 1, services: int = 1, transports: str = BY_CMA, environment: dict[str, str] | None = None
+    mpi,
+    count: int = 1,
+    services: int = 1,
+    transports: str = BY_CMA,
+    environment: dict[str, str] | None = None,
+    under: tuple[str, ...] = (),
 ) -> Iterator[Dpus]:
-    """`environment`: of the DPUs and, by told(), of ranks."""
-    started = Dpus(mpi.daemon, transports, mpi.directory / "dpu.log", environment or {})
+    """`environment`: of the DPUs and, by told(), of ranks. `under`: a command that starts them."""
+    started = Dpus(mpi.daemon, transports, mpi.directory / "dpu.log", environment or {}, under)
     try:
         for _ in range(count):
             started.start(services)

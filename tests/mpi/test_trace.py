@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
 import in_perfetto
 import pytest
 from conftest import Mpi, Result, wait_until
+from local_dpus import ONE_MPI, dpus
 
 from outrigger import report
 from outrigger.trace import collect, timeline, trace_events
@@ -30,6 +34,11 @@ esac
 """
 
 pytestmark = pytest.mark.one_machine
+
+
+def needs_time_namespaces() -> None:
+    if subprocess.run(["unshare", "--time", "--fork", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no time namespaces here")
 
 
 def traced(
@@ -164,8 +173,7 @@ def test_a_native_rank_that_aborts_writes_what_it_has(offload: Mpi, tmp_path: Pa
 @pytest.mark.parametrize("mpi", ("openmpi", "mpich"), indirect=True)
 def test_another_clock_is_compared(offload: Mpi, tmp_path: Path) -> None:
     """By the MPI's own messages: rank 1 is on a node of its own, whose clock says an hour more."""
-    if subprocess.run(["unshare", "--time", "--fork", "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("no time namespaces here")
+    needs_time_namespaces()
     script = AHEAD % ANOTHER_CLOCK_S
     env = {"OUTRIGGER_TRACE": str(tmp_path / "t.json.events"), "OUTRIGGER_PRETEND_NODES": "2"}
     program = ["/bin/bash", "-c", script, str(offload.programs / "counted"), "late"]
@@ -179,6 +187,53 @@ def test_another_clock_is_compared(offload: Mpi, tmp_path: Path) -> None:
     assert min(one.begin for one in made.slices) >= 0 and max(one.end for one in made.slices) < 60e9
     late = [mark for mark in made.marks if mark.kind == "late"]
     assert len(late) >= 9 and {mark.lane.number for mark in late} == {1}, "the program has rank 1 come late ten times"
+
+
+@ONE_MPI
+def test_what_a_dpu_does_is_in_it(offload: Mpi, tmp_path: Path) -> None:
+    """Whose clock says an hour more."""
+    needs_time_namespaces()
+    ahead = ("unshare", "--time", "--monotonic", str(ANOTHER_CLOCK_S), "--fork")
+    with dpus(offload, services=2, under=ahead) as started:
+        result, parts = traced(offload, tmp_path, ["counted", "all", str(ROUNDS)], started.told())
+    check_like_report(result.ok(), parts)
+    made = timeline.build(parts)
+    check_joined(made, offloaded=True)
+    services = [lane for lane in made.lanes if lane.kind == "service"]
+    assert [lane.number for lane in services] == [0, 1] and all(lane.dpu for lane in services), services
+    assert {one.args["reach"] for one in made.slices if one.kind == "move"} == {"rdma"}
+    error_us = made.about["clock_error_us"]
+    assert 0 < error_us < 50_000 and made.about["dropped_service_events"] == 0
+    for flow in made.flows:
+        if flow.operation is not None and flow.completion is not None:
+            assert flow.operation.lane.dpu and flow.operation.end <= flow.completion.end + error_us * 1000
+    in_perfetto.check(trace_events.encode(made)[0], made)
+    offload.nothing_left()
+
+
+@ONE_MPI
+def test_what_a_dpu_did_outlives_its_service_process_and_the_ranks(offload: Mpi, tmp_path: Path) -> None:
+    env = {"OUTRIGGER_TRACE": str(collect.events_path(tmp_path / "t.json"))}
+    with dpus(offload) as started:
+        job = offload.start(RANKS, ["steady", "operations", "60"], services=1, env=started.told() | env)
+        job.wait_for("steady: ready")
+        time.sleep(0.3)
+        oldest = min(offload.daemons("serve"), key=lambda process: process.started_ticks())  # a younger one stands by
+        os.kill(oldest.pid, signal.SIGKILL)
+        killed_ns = time.monotonic_ns()
+        time.sleep(1)
+        os.kill(job.rank_pids()[1], signal.SIGKILL)
+        ended_ns = time.monotonic_ns()
+        job.wait(30)
+        offload.nothing_left()
+    parts = collect.read_written(tmp_path / "t.json")
+    assert {part.rank for part in parts} == set(range(RANKS)) and all(part.dpu for part in parts)
+    for part in parts:
+        moves = [event for event in part.service_events if event.kind is Kind.MOVE]
+        assert sum(move.ended < killed_ns for move in moves) > 10, "before the service process has died"
+        late = [move for move in moves if move.ended > killed_ns + 500_000_000]
+        assert len(late) > 10, "by the one in its place"
+        assert max(move.ended for move in late) > ended_ns - 200_000_000, "what is not fetched yet is at the end"
 
 
 @pytest.mark.parametrize("mpi", ("mpich",), indirect=True)

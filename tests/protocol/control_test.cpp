@@ -55,6 +55,7 @@ const std::vector<MessageCase>& cases() {
       {ControlKind::careful, sizeof(RankBody), 0},
       {ControlKind::leave_dpu, sizeof(RankBody), 2},
       {ControlKind::left_dpu, sizeof(RankBody), 0},
+      {ControlKind::trace_settle, sizeof(RankBody), 0},
       {ControlKind::trace, sizeof(RankBody), 1},
   };
   return all;

@@ -39,8 +39,9 @@ static_assert(
     without_gaps<HelloBody, WelcomeBody, RefusedBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
                  PeerMovedBody, PeerBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RankRemoteBody,
                  RankWiredBody, JobMapTakenBody, ProtestBody, ControlHeader>());
-static_assert(without_gaps<DpuJob, DpuReady, DpuLost, TakePlaceBody, RankMessage, LocalRef, SlotLayout, SlotRequestBody,
-                           SlotResult, KeyEntry, WireRoute, PairExtent, CopyJob>());
+static_assert(
+    without_gaps<DpuJob, DpuReady, DpuLost, DpuTraced, DpuTraceAsk, DpuTraceTold, TakePlaceBody, RankMessage, LocalRef,
+                 SlotLayout, SlotRequestBody, SlotResult, KeyEntry, WireRoute, PairExtent, CopyJob>());
 
 std::string control_messages() {
   return OUTRIGGER_LAYOUT(ControlHeader, magic, version, kind, body_bytes) +
@@ -50,7 +51,7 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(RefusedBody, reason) + OUTRIGGER_LAYOUT(RegionBody, world_rank, region, base, bytes) +
          OUTRIGGER_LAYOUT(RegionAddedBody, world_rank, region, ok, reserved) +
          OUTRIGGER_LAYOUT(ConfigureBody, sp, sp_count, world_size, local_size, cpu, core_share, reach_allowed, epoch,
-                          nodes, elsewhere, cache_bytes, attach_limit_ms, process, instead_of_dpu, dpu_secret,
+                          nodes, elsewhere, cache_bytes, attach_limit_ms, process, instead_of_dpu, traced, dpu_secret,
                           transports) +
          OUTRIGGER_LAYOUT(TakePlaceBody, sp, epoch, cpu, reserved) +
          OUTRIGGER_LAYOUT(CoreShareBody, core_share, other_job) + OUTRIGGER_LAYOUT(PeerRingBody, sp, epoch) +
@@ -65,6 +66,8 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(DpuJob, local_size, services, attach_limit_ms) +
          OUTRIGGER_LAYOUT(DpuReady, services, reserved, name) +
          OUTRIGGER_LAYOUT(DpuLost, killed, has_taken, group_high, group_low, sequence, how) +
+         OUTRIGGER_LAYOUT(DpuTraced, world_rank, reserved) + OUTRIGGER_LAYOUT(DpuTraceAsk, number, events, reserved) +
+         OUTRIGGER_LAYOUT(DpuTraceTold, number, at_ns, more, noted) +
          OUTRIGGER_LAYOUT(DpuProbed, reach, reserved, round_trip_us, bytes_per_s, device, text) +
          OUTRIGGER_LAYOUT(RankMessage, what, process, world_rank);
 }

@@ -41,18 +41,19 @@ def event(kind: Kind, began: float, ended: float, **fields: int) -> bytes:
 def part(
     rank: int, events: Sequence[bytes], serviced: Sequence[bytes] = (), *, ranks: int = 2,
     clocks: tuple[int, ...] = (0, 0, 0) * 2, nodes: int = 1, node: int = 0, ended: float = 100, dropped: int = 0,
+    dpu: str = "", dpu_clock_error: int = 0, left_dpu: float = 0,
 ) -> bytes:  # fmt: skip
     names = NAMES.encode()
-    header = struct.pack("<8s4I5Q", b"OUTRTRC1", 1, 472, 64, 1, len(names), len(events), dropped, len(serviced), 0)
+    header = struct.pack("<8s4I5Q", b"OUTRTRC1", 2, 552, 64, 1, len(names), len(events), dropped, len(serviced), 0)
     about = struct.pack(
-        "<5Ii2q3q3q64s256s", rank, ranks, node, nodes, 0 if serviced else NO_SERVICE, 3, 0, int(ended * MS), *clocks,
-        b"MPICH 4", b"",
+        "<5Ii2q3q3q2q64s256s64s", rank, ranks, node, nodes, 0 if serviced else NO_SERVICE, 3, 0, int(ended * MS),
+        *clocks, dpu_clock_error, int(left_dpu * MS), b"MPICH 4", b"", dpu.encode(),
     )  # fmt: skip
     known = struct.pack("<2Q2I64s", *WORLD, ranks, 0, b"MPI_COMM_WORLD")
     return header + about + names + known + b"".join(events) + b"".join(serviced)
 
 
-def posted(rank: int, began: float) -> bytes:
+def posted(rank: int, began: float, **fields: Any) -> bytes:
     """One nonblocking all-to-all, which the rank waits for at 50 ms; a service process has moved a block for it."""
     events = [
         event(Kind.CALL, began, began + 0.5, bytes=4096, sequence=0, subject=1, detail=255, name=1),
@@ -63,12 +64,12 @@ def posted(rank: int, began: float) -> bytes:
         event(Kind.MOVE, 30, 34, sequence=0, subject=rank << 32 | (1 - rank), bytes=2048),
         event(Kind.ENDED, 40, 40, sequence=0, number=rank),
     ]
-    return part(rank, events, serviced)
+    return part(rank, events, serviced, **fields)
 
 
-def one_exchange() -> timeline.Timeline:
+def one_exchange(**fields: Any) -> timeline.Timeline:
     """Rank 1 comes 10 ms late."""
-    return timeline.build(read_parts(posted(1, 20) + posted(0, 10), "events"))
+    return timeline.build(read_parts(posted(1, 20, **fields) + posted(0, 10, **fields), "events"))
 
 
 def test_what_belongs_together_is_joined_and_who_was_late_is_marked() -> None:
@@ -86,6 +87,45 @@ def test_what_belongs_together_is_joined_and_who_was_late_is_marked() -> None:
     late = [mark for mark in made.marks if mark.kind == "late"]
     assert [(mark.lane.number, mark.args["after_first_us"]) for mark in late] == [(1, 10_000.0)]
     assert [mark.args["peers_ready"] for mark in made.marks if mark.kind == "peers_ready"] == [1]
+
+
+def test_service_processes_on_a_dpu_have_lanes_that_say_so(tmp_path: Path, drawn: list[Figure]) -> None:
+    made = one_exchange(dpu="thor-bf01", dpu_clock_error=40_000)
+    assert [lane.title for lane in made.lanes][2:] == ["service 0 of node 0 on DPU thor-bf01"]
+    assert made.about["clock_error_us"] == 40
+    assert all(flow.operation is not None and flow.operation.lane.dpu == "thor-bf01" for flow in made.flows)
+    text = trace_events.encode(made)[0]
+    check_trace_events(text)
+    assert trace_events.parse(text, "t").lanes == made.lanes
+    in_perfetto.check(text, made)
+    draw.save(made, tmp_path / "trace.png", draw.Selection())
+    assert drawn[0].axes[0].get_yticklabels()[2].get_text() == "service 0 of node 0\non DPU thor-bf01"
+
+
+def test_a_dpu_that_is_left_keeps_its_lane_and_another_one_follows() -> None:
+    """At 35 ms: what was noted before that is the DPU's, the operation is taken and ended by another one."""
+    call = event(Kind.CALL, 10, 11, sequence=0, subject=1, detail=255, name=1)
+    before = [event(Kind.TAKEN, 12, 12, sequence=0), event(Kind.MOVE, 30, 34, sequence=0, subject=1)]
+    after = [event(Kind.TAKEN, 36, 36, sequence=0), event(Kind.ENDED, 40, 40, sequence=0)]
+    made = timeline.build(read_parts(part(0, [call], [*before, *after], dpu="thor-bf01", left_dpu=35), "events"))
+    on_dpu, on_core = made.lanes[1:]
+    assert (on_dpu.dpu, on_dpu.number, on_core.dpu, on_core.number, on_core.cpu) == ("thor-bf01", 0, "", 0, 3)
+    assert [one.lane for one in made.slices if one.kind == "move"] == [on_dpu]
+    operations = {
+        one.lane: (one.begin, one.end, one.args.get("ended")) for one in made.slices if one.kind == "operation"
+    }
+    assert operations == {on_dpu: (12 * MS, 35 * MS, False), on_core: (36 * MS, 40 * MS, None)}
+    (flow,) = made.flows
+    assert flow.operation is not None and flow.operation.lane == on_core
+    assert trace_events.parse(trace_events.encode(made)[0], "t").lanes == made.lanes
+
+
+def test_an_operation_is_not_taken_before_its_call_where_the_clock_of_a_dpu_is_wrong() -> None:
+    call = event(Kind.CALL, 10, 11, sequence=0, subject=1, detail=255, name=1)
+    serviced = [event(Kind.TAKEN, 9.99, 9.99, sequence=0), event(Kind.ENDED, 20, 20, sequence=0)]
+    made = timeline.build(read_parts(part(0, [call], serviced, dpu="thor-bf01", dpu_clock_error=30_000), "events"))
+    assert [one.begin for one in made.slices if one.kind == "operation"] == [10 * MS]
+    check_trace_events(trace_events.encode(made)[0])
 
 
 def in_phases(rank: int, *, nested: bool) -> bytes:

@@ -264,7 +264,7 @@ def save(timeline: Timeline, path: Path, selection: Selection) -> None:
     axis.set_xlim(view.begin, view.end)
     axis.set_ylim(len(view.lanes), -0.12)
     middles = [top + (0.35 if lane.kind == "rank" else 0.5) for top, lane in enumerate(view.lanes)]
-    axis.set_yticks(middles, [lane.title for lane in view.lanes])
+    axis.set_yticks(middles, [lane.title.replace(" on DPU ", "\non DPU ") for lane in view.lanes])
     axis.set_xlabel("seconds since MPI_Init" if in_seconds else "milliseconds since MPI_Init", fontsize=9, color=INK)
     if in_seconds:
         axis.xaxis.set_major_formatter(lambda ms, _: f"{ms / 1000:g}")

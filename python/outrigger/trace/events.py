@@ -9,12 +9,12 @@ from enum import IntEnum
 from outrigger.errors import UserError
 
 MAGIC = b"OUTRTRC1"
-VERSION = 1
+VERSION = 2
 NO_SEQUENCE = 2**64 - 1
 NO_SERVICE = 2**32 - 1
 OFFLOADED = 255
 _HEADER = struct.Struct("<8s4I5Q")
-_ABOUT = struct.Struct("<5Ii2q3q3q64s256s")
+_ABOUT = struct.Struct("<5Ii2q3q3q2q64s256s64s")
 _COMMUNICATOR = struct.Struct("<2Q2I64s")
 _EVENT = struct.Struct("<2q5QBBHI")
 _LATE_BITS = 24
@@ -100,6 +100,11 @@ class Part:
     started: int
     ended: int | None
     clocks: tuple[Clock, ...]
+    dpu: str
+    """Its name, if the service process runs on one."""
+    dpu_clock_error: int
+    left_dpu: int | None
+    """When another one on a core of the node has begun to take its place."""
     mpi: str
     native_because: str
     names: dict[str, dict[int, str]] = field(repr=False)
@@ -129,6 +134,10 @@ class Part:
         """How wrong that may be, in nanoseconds. None: it is not known."""
         known = [clock.error for clock in self.clocks if clock.known]
         return max(known) if known else None
+
+    def on_dpu(self, time: int) -> bool:
+        """Whether what was noted of the service process then was done on a DPU."""
+        return bool(self.dpu) and (self.left_dpu is None or time < self.left_dpu)
 
 
 class _Reader:
@@ -198,12 +207,13 @@ def _read_part(reader: _Reader) -> Part:
     if header_bytes != _HEADER.size + _ABOUT.size or event_bytes != _EVENT.size or names > _NAMES_LIMIT:
         raise reader.bad("its parts have other sizes than they must")
     about = _ABOUT.unpack(reader.take(_ABOUT.size))
-    rank, ranks, node, nodes, service, cpu, started, ended, *clocks, mpi, because = about
+    rank, ranks, node, nodes, service, cpu, started, ended, *clocks, dpu_error, left_dpu, mpi, because, dpu = about
     if rank >= ranks:
         raise reader.bad(f"it has a rank {rank} of {ranks}")
     return Part(
         rank, ranks, node, nodes, None if service == NO_SERVICE else service, cpu, started, ended or None,
-        (Clock(*clocks[:3]), Clock(*clocks[3:])), _text(mpi), _text(because),
+        (Clock(*clocks[:3]), Clock(*clocks[3:])), _text(dpu), max(dpu_error, 0), left_dpu or None, _text(mpi),
+        _text(because),
         names=_names(reader.take(names)),
         communicators=_communicators(reader.take(communicators * _COMMUNICATOR.size)),
         events=_events(reader.take(events * _EVENT.size)),

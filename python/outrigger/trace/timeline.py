@@ -24,11 +24,15 @@ class Lane:
     number: int
     node: int
     cpu: int = -1
+    dpu: str = ""
+    """The name of the DPU that a service process runs on; empty: it is on the node."""
 
     @property
     def title(self) -> str:
         """For people."""
-        return f"rank {self.number}" if self.kind == "rank" else f"service {self.number} of node {self.node}"
+        if self.kind == "rank":
+            return f"rank {self.number}"
+        return f"service {self.number} of node {self.node}" + (f" on DPU {self.dpu}" if self.dpu else "")
 
 
 @dataclass
@@ -82,7 +86,8 @@ class _Built:
 
     part: Part
     lane: Lane
-    service: Lane | None
+    services: set[Lane] = field(default_factory=set)
+    """Those that have done something for it: one, or after the loss of a DPU two."""
     calls: list[Slice] = field(default_factory=list)
     completions: list[Slice] = field(default_factory=list)
     phases: list[Slice] = field(default_factory=list)
@@ -97,10 +102,9 @@ class _Builder:
     """Makes the slices of one part."""
 
     def __init__(self, part: Part, zero: int) -> None:
-        service = None if part.service is None else Lane("service", part.service, part.node, part.cpu)
         self._part = part
         self._zero = zero
-        self._built = _Built(part, Lane("rank", part.rank, part.node), service)
+        self._built = _Built(part, Lane("rank", part.rank, part.node))
         self._flow_of: dict[int, Flow] = {}
         self._flows_of_operation: dict[tuple[tuple[int, int], int], Flow] = {}
         self._native_calls: dict[tuple[int, int], int] = defaultdict(int)
@@ -176,14 +180,28 @@ class _Builder:
         name = self._part.name("phase", event.name)
         self._built.phases.append(self._slice(self._built.lane, "phase", name, event, {"depth": event.number}))
 
-    def _operations(self, lane: Lane) -> None:
+    def _service(self, time: int) -> Lane:
+        """The service process that has noted something then."""
+        part = self._part
+        dpu = part.dpu if part.on_dpu(time) else ""
+        lane = Lane("service", part.service or 0, part.node, -1 if dpu else part.cpu, dpu)
+        self._built.services.add(lane)
+        return lane
+
+    def _end_of(self, taken: Event, ended: Event | None) -> Event | None:
+        """None: it has not ended where it was taken. A DPU is left with operations that others end."""
+        part = self._part
+        return ended if ended is None or part.on_dpu(ended.ended) == part.on_dpu(taken.began) else None
+
+    def _operations(self) -> None:
         """From when the service process has taken one until it has ended; without an end, until the trace's."""
         ended = {(e.group, e.sequence): e for e in self._part.service_events if e.kind is Kind.ENDED}
         last = max((e.ended for e in self._part.service_events), default=0)
         for event in self._part.service_events:
             if event.kind is not Kind.TAKEN:
                 continue
-            end = ended.get((event.group, event.sequence))
+            lane = self._service(event.began)
+            end = self._end_of(event, ended.get((event.group, event.sequence)))
             args: dict[str, Any] = {
                 "rank": self._part.rank, "operation": event.sequence, **self._communicator(event.group),
                 "algorithm": self._part.name("algorithm", event.number),
@@ -191,20 +209,23 @@ class _Builder:
             args |= {"ended": False} if end is None else {"peers_ready": end.late}
             if end is not None and end.status:
                 args["status"] = end.status
+            flow = self._flows_of_operation.get((event.group, event.sequence or 0))
             began = self._at(event.began)
-            until = max(began, self._at(last if end is None else end.ended))
+            if lane.dpu and flow is not None:
+                began = max(began, flow.call.begin)  # the DPU's clock may be wrong by a little
+            left = self._part.left_dpu if lane.dpu else None
+            until = max(began, self._at(left or last if end is None else end.ended))
             name = f"{self._part.name('collective', event.name)} of rank {self._part.rank}"
             operation = Slice(lane, "operation", name, began, until, args)
             self._built.serviced.append(operation)
-            flow = self._flows_of_operation.get((event.group, event.sequence or 0))
-            if flow is not None and flow.operation is None:
+            if flow is not None and (flow.operation is None or "ended" in flow.operation.args):
                 flow.operation = operation
             if end is not None and end.late:
                 text = f"rank {self._part.rank} comes late: {end.late} peers were ready"
                 mark = {"rank": self._part.rank, "peers_ready": end.late}
                 self._built.marks.append(Mark(lane, "peers_ready", text, began, mark))
 
-    def _moves(self, lane: Lane) -> None:
+    def _moves(self) -> None:
         for event in self._part.service_events:
             if event.kind is Kind.MOVE:
                 source, to = event.pair
@@ -219,7 +240,7 @@ class _Builder:
             if event.sequence is not None:
                 args |= {"operation": event.sequence, **self._communicator(event.group)}
             kind = "move" if event.kind is Kind.MOVE else "reduce"
-            self._built.serviced.append(self._slice(lane, kind, name, event, args))
+            self._built.serviced.append(self._slice(self._service(event.ended), kind, name, event, args))
 
     def build(self) -> _Built:
         """The whole."""
@@ -232,9 +253,10 @@ class _Builder:
                 self._collect(event)
             elif event.kind is Kind.PHASE:
                 self._phase(event)
-        if self._built.service is not None:
-            self._operations(self._built.service)
-            self._moves(self._built.service)
+        if self._part.service is not None:
+            self._service(self._part.started)
+            self._operations()
+            self._moves()
         _note_hidden(self._built)
         return self._built
 
@@ -292,9 +314,15 @@ def _note_late(built: Sequence[_Built]) -> list[Mark]:
     return marks
 
 
+def _clock_error(part: Part) -> int | None:
+    """Of the times of a rank's machine and its DPU, in nanoseconds. None: it is not known."""
+    own = part.clock_error if part.nodes > 1 else 0
+    return None if own is None else own + part.dpu_clock_error
+
+
 def _about(parts: Sequence[Part], zero: int) -> dict[str, Any]:
     first = parts[0]
-    errors = [part.clock_error for part in parts if part.nodes > 1]
+    errors = [_clock_error(part) for part in parts]
     ends = {part.rank: (part.reference(part.ended) - zero) / 1000 for part in parts if part.ended is not None}
     return {
         "mpi": first.mpi,
@@ -314,9 +342,9 @@ def build(parts: Sequence[Part]) -> Timeline:
     parts = sorted(parts, key=lambda part: part.rank)
     zero = min(part.reference(part.started) for part in parts)
     built = [_Builder(part, zero).build() for part in parts]
-    services = {one.service for one in built if one.service is not None}
+    services = {lane for one in built for lane in one.services}
     lanes = [one.lane for one in built]
-    lanes += sorted(services, key=lambda lane: (lane.node, lane.number))
+    lanes += sorted(services, key=lambda lane: (lane.node, not lane.dpu, lane.number))
     slices = [s for one in built for s in (*one.calls, *one.completions, *one.phases, *one.serviced)]
     slices.sort(key=lambda s: (s.begin, -s.end))
     marks = [mark for one in built for mark in one.marks] + _note_late(built)

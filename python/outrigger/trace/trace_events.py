@@ -18,6 +18,7 @@ VERSION = 1
 _SERVICES_FROM = 1_000_000
 """Process ids of service processes; ranks have theirs from 1 on."""
 _SERVICES_PER_NODE = 64
+"""On its cores, and as many on its DPU."""
 _ROWS = ("phase", "call", "operation", "move")
 _ROW_OF = {
     "phase": "phase", "call": "call", "completion": "call", "operation": "operation", "move": "move", "reduce": "move",
@@ -28,7 +29,8 @@ _TITLES = {"phase": "phases", "call": "MPI", "operation": "operations", "move": 
 def _pid(lane: Lane) -> int:
     if lane.kind == "rank":
         return lane.number + 1
-    return _SERVICES_FROM + lane.node * _SERVICES_PER_NODE + lane.number
+    place = 2 * lane.node + (1 if lane.dpu else 0)
+    return _SERVICES_FROM + place * _SERVICES_PER_NODE + lane.number
 
 
 class _Tracks:
@@ -83,7 +85,9 @@ def _flow_events(number: int, flow: Flow, tracks: dict[int, int]) -> Iterator[di
 def _process_events(lanes: Iterable[Lane]) -> Iterator[dict[str, Any]]:
     for order, lane in enumerate(lanes):
         args: dict[str, Any] = {"name": lane.title, "kind": lane.kind, "number": lane.number, "node": lane.node}
-        if lane.kind == "service":
+        if lane.dpu:
+            args["dpu"] = lane.dpu
+        elif lane.kind == "service":
             args["core"] = lane.cpu
         yield {"ph": "M", "name": "process_name", "pid": _pid(lane), "args": args}
         yield {"ph": "M", "name": "process_sort_index", "pid": _pid(lane), "args": {"sort_index": order}}
@@ -154,9 +158,11 @@ def _ns(us: float) -> int:
 def _lane_of(event: _Event, what: str) -> Lane:
     args = event.args
     numbers = [args.get("number"), args.get("node"), args.get("core", -1)]
-    if args.get("kind") not in ("rank", "service") or not all(isinstance(n, int) for n in numbers):
+    dpu = args.get("dpu", "")
+    known = args.get("kind") in ("rank", "service") and isinstance(dpu, str)
+    if not known or not all(isinstance(n, int) for n in numbers):
         raise UserError(f"{what} was not written by outrigger run --trace: {event.pid} is neither rank nor service")
-    return Lane(args["kind"], *numbers)
+    return Lane(args["kind"], *numbers, dpu=dpu)
 
 
 class _FlowEnds:

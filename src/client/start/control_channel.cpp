@@ -172,7 +172,7 @@ void ControlChannel::has_left_dpu(std::span<const Region> mapped) {
 
 void ControlChannel::show(ControlKind what, int fd) {
   const std::lock_guard lock(mutex_);
-  if (socket_.open()) (void)socket_.send(what, RankBody{rank_.value(), 0}, std::span(&fd, 1));
+  if (socket_.open()) (void)socket_.send(what, RankBody{rank_.value(), 0}, std::span(&fd, fd >= 0 ? 1 : 0));
 }
 
 // A service process without a keeper, which nobody else would ever let go on if it has been stopped: it ends with the

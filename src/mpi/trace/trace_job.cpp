@@ -23,6 +23,9 @@ namespace {
 
 // For the service process to have the memory, which it gets by way of the keeper; else its first events are missing.
 constexpr std::chrono::milliseconds kForTheService{1000};
+// For what a service process on a DPU has noted to come from there. Longer than a DPU takes to count as lost: whatever
+// takes its place is asked nothing.
+constexpr std::chrono::seconds kForTheDpu{10};
 
 constinit bool traces_together = false;
 
@@ -36,6 +39,18 @@ trace::About about_rank(std::uint32_t rank, std::uint32_t size) {
 
 bool is_shared() {
   return trace_memory().header().shared.load(std::memory_order_acquire) != 0;
+}
+
+bool is_settled() {
+  return trace_memory().header().settled.load(std::memory_order_acquire) != 0;
+}
+
+void settle_on_dpu(Job& job) {
+  job.client->show(ControlKind::trace_settle);
+  const auto over = [&] { return is_settled() || job.client->fatal(); };
+  if (!wait_until(std::chrono::steady_clock::now() + kForTheDpu, over)) {
+    print("the trace lacks the last events of the DPU of rank %u: they have not come in time", job.world_rank);
+  }
 }
 
 // All ranks trace or none does: what follows in MPI_Finalize is collective.
@@ -69,7 +84,6 @@ void start_trace(Job& job) {
   if (!start_together(about, job.config.trace)) return;
   if (trace_memory().fd() < 0) return;
   job.client->show(ControlKind::trace, trace_memory().fd());
-  if (job.on_dpu) return;
   (void)wait_until(std::chrono::steady_clock::now() + kForTheService, &is_shared);
 }
 
@@ -93,6 +107,7 @@ void end_trace() {
   trace::Header& header = trace_memory().header();
   header.about.ended_ns = monotonic_ns();
   if (!together) return write_alone();
+  if (Job* job = current_job(); job != nullptr && job->on_dpu && trace_memory().fd() >= 0) settle_on_dpu(*job);
   header.about.at_end = compare_clocks(header.about.world_rank, header.about.world_size);
   const bool gathered = gather_parts(trace::snapshot(trace_memory()), report::text_in(header.path));
   header.gathered.store(gathered ? 1 : 0, std::memory_order_release);

@@ -24,6 +24,7 @@
 #include "service/any_port.hpp"
 #include "service/dpu/dpu_control.hpp"
 #include "service/dpu/dpu_probe.hpp"
+#include "service/dpu/kept_events.hpp"
 #include "service/keeper/events.hpp"
 #include "service/keeper/service_placement.hpp"
 #include "service/keeper/service_processes.hpp"
@@ -181,6 +182,8 @@ class DpuDaemon {
     if (frame.kind == DpuFrameKind::probe) return answer_probe(link_, frame);
     if (frame.kind == DpuFrameKind::stand_by) return start_to_stand_by(frame.sp);
     if (frame.kind == DpuFrameKind::replace) return replace(frame.sp);
+    if (frame.kind == DpuFrameKind::trace) return keep_events(frame);
+    if (frame.kind == DpuFrameKind::trace_ask) return answer_for_trace(frame);
     const std::optional<std::uint32_t> sp = number_of(frame.sp);
     if (frame.kind != DpuFrameKind::control || !sp) return;
     Result<ControlMessage> message = control_of(frame);
@@ -219,6 +222,24 @@ class DpuDaemon {
     body.cpu = cpu_of(sp);
     services_.tell(sp, ControlKind::take_place, body);
     if (!services_.connect(sp)) end(1, kNoRings);
+    for (const KeptEvents::OfRank& rank : events_of_ranks_.of_place(sp)) show_trace(sp, rank);
+  }
+
+  void keep_events(const DpuFrame& frame) {
+    const std::optional<DpuTraced> wanted = dpu_packet_as<DpuTraced>(frame);
+    if (!wanted || frame.sp >= places_) return end(1, "the host's keeper asks for a trace that makes no sense");
+    const Result<KeptEvents::OfRank> kept = events_of_ranks_.add(wanted->world_rank, frame.sp);
+    if (!kept) return spdlog::warn("no trace for rank {}: {}", wanted->world_rank, kept.error());
+    show_trace(frame.sp, kept.value());
+  }
+
+  void show_trace(std::uint32_t sp, const KeptEvents::OfRank& rank) {
+    services_.tell(sp, ControlKind::trace, RankBody{rank.world_rank, 0}, std::span(&rank.fd, 1));
+  }
+
+  void answer_for_trace(const DpuFrame& frame) {
+    const std::optional<DpuTraceAsk> ask = dpu_packet_as<DpuTraceAsk>(frame);
+    return ask ? events_of_ranks_.answer(link_, *ask) : end(1, "the host's keeper asks what is not to be understood");
   }
 
   [[nodiscard]] int cpu_of(std::uint32_t sp) const { return sp < cpus_.size() && sp < places_ ? cpus_[sp] : -1; }
@@ -309,6 +330,7 @@ class DpuDaemon {
   std::uint32_t standing_by_ = 0;  // as the host's keeper calls it
   std::bitset<kMaxServices> configured_;
   Clock::time_point looked_for_hung_;
+  KeptEvents events_of_ranks_;      // where there is to be a trace
   std::uint64_t not_attached_ = 0;  // ranks, counted by each service process, that are still to be reached
   bool over_ = false;
   int status_ = 0;

@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/futex.hpp"
 #include "base/shared_memory.hpp"
-#include "proof/dpu_greeting.hpp"
 #include "protocol/rank_address.hpp"
 #include "protocol/segment.hpp"
 #include "service/dpu/dpu_control.hpp"
 #include "service/job_protest.hpp"
+#include "service/keeper/dpu_call.hpp"
 #include "service/log.hpp"
 #include "service/transports.hpp"
 
@@ -23,7 +22,6 @@ namespace {
 // then for reaching the ranks' memory.
 constexpr double kCallShare = 0.3;
 constexpr double kAttachShare = 0.2;
-constexpr std::chrono::milliseconds kBetweenLooks{2};
 constexpr std::chrono::milliseconds kLookAtDpu{500};
 // For ranks to be connected, where a process has had to take a place before they are.
 constexpr std::chrono::seconds kConnectLimit{60};
@@ -48,10 +46,6 @@ ConfigureBody on_dpu(ConfigureBody body, std::uint32_t process, std::chrono::mil
   body.attach_limit_ms = static_cast<std::uint32_t>(attach_limit.count());
   body.process = process;
   return body;
-}
-
-std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace
@@ -88,34 +82,15 @@ Status DpuServices::start() {
 // Nobody has been served yet: the keeper has time to wait.
 Status DpuServices::call() {
   const Clock::time_point deadline = Clock::now() + share_of(config_.init_timeout_ms, kCallShare);
-  Result<DpuLink> link = DpuLink::connect(config_.dpu, deadline);
-  if (!link) return Error{link.error()};
-  link_ = std::move(link).value();
-  const auto host = proof::DpuGreeting::Side::host;
-  if (Status greeted = proof::greet_dpu(link_.fd(), host, config_.dpu_secret, deadline); !greeted) return greeted;
-  link_.allow_silence(attach_limit(config_));
   const DpuJob job{config_.local_size, config_.services, static_cast<std::uint32_t>(attach_limit(config_).count())};
-  link_.send(DpuFrameKind::job, 0, std::as_bytes(std::span(&job, 1)));
-  return wait_until_ready(deadline);
-}
-
-Status DpuServices::wait_until_ready(Clock::time_point deadline) {
-  while (Clock::now() < deadline) {
-    link_.work(Clock::now());
-    const std::optional<DpuFrame> frame = link_.next();
-    if (!frame && !link_.open()) return Error{link_.problem()};
-    if (!frame) std::this_thread::sleep_for(kBetweenLooks);
-    if (frame && frame->kind == DpuFrameKind::failed) return Error{text_of(frame->packet)};
-    if (!frame || frame->kind != DpuFrameKind::ready) continue;
-    std::optional<DpuReady> ready = dpu_packet_as<DpuReady>(*frame);
-    if (!ready || ready->services == 0 || ready->services > kMaxServices) break;
-    ready->name.back() = '\0';
-    host_ = ready->name.data();
-    places_.assign(ready->services, ServicePlace{-1, copy::CoreShare::own});
-    spdlog::info("{}: {} service process(es)", name(), count());
-    return Done{};
-  }
-  return Error{"it did not start its service processes in time"};
+  Result<CalledDpu> called = call_dpu(config_.dpu, config_.dpu_secret, job, deadline);
+  if (!called) return Error{called.error()};
+  link_ = std::move(called.value().link);
+  host_ = called.value().name;
+  trace_.name_dpu(host_.empty() ? config_.dpu : host_);
+  places_.assign(called.value().services, ServicePlace{-1, copy::CoreShare::own});
+  spdlog::info("{}: {} service process(es)", name(), count());
+  return Done{};
 }
 
 Status DpuServices::offer_segments() {
@@ -183,6 +158,7 @@ void DpuServices::attached() {
 }
 
 void DpuServices::stop() {
+  trace_.end();
   events_.unwatch(link_.fd());
   link_.close();
 }
@@ -202,6 +178,7 @@ std::vector<ServiceMessage> DpuServices::receive(const Event&) {
     const Clock::time_point now = Clock::now();
     link_.work(now);
     while (const std::optional<DpuFrame> frame = link_.next()) take(*frame, messages);
+    trace_.work(now);
     link_.tick(now);
   }
   if (link_.open()) {
@@ -217,6 +194,10 @@ std::vector<ServiceMessage> DpuServices::receive(const Event&) {
 void DpuServices::take(const DpuFrame& frame, std::vector<ServiceMessage>& messages) {
   if (frame.sp >= count() && frame.sp < dpu_stand_by(0)) return;
   if (frame.kind == DpuFrameKind::lost) return lost(frame.sp, frame);
+  if (frame.kind == DpuFrameKind::trace_events || frame.kind == DpuFrameKind::trace_told) {
+    if (const Status taken = trace_.take(frame, Clock::now()); !taken) fail(name() + " says " + taken.error());
+    return;
+  }
   if (frame.kind != DpuFrameKind::control) return;
   Result<ControlMessage> message = control_of(frame);
   if (!message) return spdlog::error("{}: {}", name(), message.error());
@@ -355,8 +336,9 @@ void DpuServices::look_at_limits(Clock::time_point now) {
 
 std::optional<Services::Clock::time_point> DpuServices::next_look() const {
   if (!link_.open()) return std::nullopt;
-  const Clock::time_point regular = Clock::now() + kLookAtDpu;
-  return vacant_.empty() ? regular : std::min(regular, vacant_.front().from);
+  Clock::time_point next = Clock::now() + kLookAtDpu;
+  if (!vacant_.empty()) next = std::min(next, vacant_.front().from);
+  return std::min(next, trace_.next_look().value_or(next));
 }
 
 void DpuServices::send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {

@@ -21,6 +21,7 @@
 #include "service/keeper/other_nodes.hpp"
 #include "service/keeper/service_deaths.hpp"
 #include "service/keeper/services.hpp"
+#include "service/keeper/trace_of_dpu.hpp"
 
 namespace outrigger::service {
 
@@ -38,6 +39,7 @@ class DpuServices final : public Services {
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event) override;
   [[nodiscard]] std::optional<Clock::time_point> next_look() const override;
   void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;
+  [[nodiscard]] TraceOfDpu* trace_of_dpu() override { return &trace_; }
   [[nodiscard]] int doorbell(std::uint32_t) const override { return -1; }
   [[nodiscard]] std::optional<std::chrono::milliseconds> replaceable_after() const override;
   [[nodiscard]] std::uint32_t times_started(std::uint32_t sp) const override { return times_started_[sp]; }
@@ -46,7 +48,6 @@ class DpuServices final : public Services {
   [[nodiscard]] Status take_regions() const override;
   [[nodiscard]] std::string name() const;
   [[nodiscard]] Status call();
-  [[nodiscard]] Status wait_until_ready(Clock::time_point deadline);
   [[nodiscard]] Status offer_segments();
   void take(const DpuFrame& frame, std::vector<ServiceMessage>& messages);
   void tell_of_rank(std::uint32_t called, const LocalRank& rank);
@@ -77,6 +78,7 @@ class DpuServices final : public Services {
 
   OtherNodes& nodes_;
   DpuLink link_;
+  TraceOfDpu trace_{link_};
   std::string host_;                               // the DPU, as it names itself
   std::vector<std::vector<std::byte>> addresses_;  // of each rank
   std::map<std::uint32_t, Process> processes_;     // by number: those that are not connected to all, or stand by

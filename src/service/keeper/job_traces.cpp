@@ -7,6 +7,13 @@
 #include "trace/snapshot.hpp"
 
 namespace outrigger::service {
+namespace {
+
+bool is_left(const std::optional<trace::Memory>& rank) {
+  return rank && rank->header().gathered.load(std::memory_order_acquire) == 0;
+}
+
+}  // namespace
 
 Status JobTraces::take(LocalRank& rank, UniqueFd memory) {
   std::optional<trace::Memory>& kept = ranks_[rank.hello.local_rank];
@@ -18,10 +25,16 @@ Status JobTraces::take(LocalRank& rank, UniqueFd memory) {
   return Done{};
 }
 
+void JobTraces::say_settled(std::uint32_t local_rank) {
+  const std::optional<trace::Memory>& kept = ranks_[local_rank];
+  if (kept) kept->header().settled.store(1, std::memory_order_release);
+}
+
+bool JobTraces::left() const {
+  return std::ranges::any_of(ranks_, is_left);
+}
+
 void JobTraces::write() const {
-  const auto is_left = [](const std::optional<trace::Memory>& rank) {
-    return rank && rank->header().gathered.load(std::memory_order_acquire) == 0;
-  };
   const auto first = std::ranges::find_if(ranks_, is_left);
   if (first == ranks_.end()) return;
   std::vector<std::vector<std::byte>> parts;

@@ -21,7 +21,12 @@ class JobTraces {
   // Memory from a rank, which then has the descriptor for its service process. Error: it is none that events are
   // written to, or the rank has given some before.
   [[nodiscard]] Status take(LocalRank& rank, UniqueFd memory);
-  // Once no rank is here any more: to the trace's path with ".node-" and the node's number behind it.
+  // Nothing of its service process is under way to the rank's memory.
+  void say_settled(std::uint32_t local_rank);
+  // Is there something to write: have ranks gone without world rank 0 having written the events of all?
+  [[nodiscard]] bool left() const;
+  // Once no rank is here any more, and something is left: to the trace's path with ".node-" and the node's number
+  // behind it.
   void write() const;
 
  private:

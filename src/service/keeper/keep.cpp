@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -60,6 +61,8 @@ int keep(KeeperConfig config) {
     return 2;
   }
   ::close(kKeeperSecretFd);
+  const char* const trace = std::getenv(setting::kTrace);  // the ranks'
+  config.traced = trace != nullptr && *trace != '\0';
   const pid_t child = ::fork();
   if (child < 0) {
     std::fprintf(stderr, "outriggerd keep: cannot go to the background: %s\n", std::strerror(errno));

@@ -9,12 +9,14 @@
 #include <cassert>
 #include <cerrno>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "service/job_protest.hpp"
 #include "service/keeper/dpu_services.hpp"
 #include "service/keeper/live_node.hpp"
+#include "service/keeper/trace_of_dpu.hpp"
 #include "service/log.hpp"
 
 namespace outrigger::service {
@@ -22,6 +24,9 @@ namespace {
 
 // At a time, so that one rank cannot hold up the others.
 constexpr int kMessagesOfARank = 16;
+// `outrigger run` waits a little longer for what a keeper writes.
+constexpr std::chrono::seconds kForLastEvents{2};
+constexpr std::chrono::milliseconds kBetweenLooksForEvents{1};
 constexpr const char* kLeaderHasEnded = "the process that started the keeper has ended";
 
 // A descriptor per region and rank, a ring per pair of service processes: use what the system allows.
@@ -74,9 +79,29 @@ int Keeper::run() {
     if (phase_ != Phase::over) look_at_clock(Clock::now());
   }
   counts_.write();
-  traces_.write();
+  write_traces();
   services_->stop();
   return exit_status_;
+}
+
+void Keeper::show_trace(const LocalRank& rank) {
+  if (TraceOfDpu* of_dpu = services_->trace_of_dpu()) return of_dpu->show(rank);
+  const int fd = rank.trace_fd.get();
+  services_->send(rank.sp, encode_control(ControlKind::trace, RankBody{rank.hello.world_rank, 0}), std::span(&fd, 1));
+}
+
+// Ranks have gone without MPI_Finalize: what is noted of them on a DPU is fetched first.
+void Keeper::write_traces() {
+  if (!traces_.left()) return;
+  if (TraceOfDpu* of_dpu = services_->trace_of_dpu()) {
+    of_dpu->begin_last_round();
+    const Clock::time_point deadline = Clock::now() + kForLastEvents;
+    while (!of_dpu->last_round_is_over() && !services_->failure() && Clock::now() < deadline) {
+      (void)services_->receive({Source::clock, 0});
+      std::this_thread::sleep_for(kBetweenLooksForEvents);
+    }
+  }
+  traces_.write();
 }
 
 void Keeper::stop() {
@@ -230,9 +255,16 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
       return counts_.take(ranks_[local_rank], std::move(message.fds()[0]));
     case ControlKind::trace: {
       Status taken = traces_.take(ranks_[local_rank], std::move(message.fds()[0]));
-      if (taken) services_->show_trace(ranks_[local_rank]);
+      if (taken) show_trace(ranks_[local_rank]);
       return taken;
     }
+    case ControlKind::trace_settle:
+      if (TraceOfDpu* of_dpu = services_->trace_of_dpu()) {
+        of_dpu->settle(ranks_[local_rank].hello.world_rank);
+      } else {
+        traces_.say_settled(local_rank);
+      }
+      return Done{};
     case ControlKind::region_drop: return services_->drop_region(ranks_[local_rank], message.body<RegionBody>());
     case ControlKind::job_map:
       return job_map_.pass_job_map(local_rank, message.body<SharedBytesBody>(), message.fds()[0], *services_);

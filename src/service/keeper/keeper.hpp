@@ -84,6 +84,8 @@ class Keeper {
   // ending
   void end_job(const std::string& why);
   void end_when_empty();
+  void show_trace(const LocalRank& rank);
+  void write_traces();
 
   KeeperConfig config_;
   Events events_;

@@ -26,6 +26,7 @@ struct KeeperConfig {
   // For all ranks to appear and the service processes to be ready, from the keeper's start on.
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
   pid_t leader_pid = 0;   // 0: none; the job's messages for people go to its standard error
+  bool traced = false;    // there is to be a trace
   bool end_ranks = true;  // SIGTERM and SIGKILL for ranks that stay after a service process has died
   Secret secret{};
   std::string dpu;      // HOST:PORT where `outriggerd dpu` listens; empty: service processes run on this node

@@ -37,9 +37,9 @@ class NodeServices final : public Services {
     return sp < processes_.count() ? processes_.shown(sp) : nullptr;
   }
   [[nodiscard]] int doorbell(std::uint32_t sp) const override { return processes_.doorbell(sp); }
-  void show_trace(const LocalRank& rank) override;
 
  private:
+  void show_trace(const LocalRank& rank);
   [[nodiscard]] Status take_regions() const override;
   [[nodiscard]] Status choose_places(std::uint32_t services);
   void assign_ranks();

@@ -34,6 +34,7 @@ ConfigureBody Services::configuration(std::uint32_t sp) const {
   body.core_share = place(sp).core_share;
   body.reach_allowed = config_.reach_allowed;
   body.nodes = config_.nodes;
+  body.traced = config_.traced ? 1 : 0;
   const std::string transports = allowed_transports();
   if (transports.size() < body.transports.size()) std::ranges::copy(transports, body.transports.begin());
   return body;

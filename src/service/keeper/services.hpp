@@ -16,6 +16,8 @@
 
 namespace outrigger::service {
 
+class TraceOfDpu;
+
 class Services {
  public:
   using Clock = std::chrono::steady_clock;
@@ -60,8 +62,8 @@ class Services {
   // it takes no answer.
   [[nodiscard]] Status add_region(LocalRank& rank, RegionBody body, UniqueFd fd);
   [[nodiscard]] Status drop_region(LocalRank& rank, RegionBody body);
-  // The memory for its events goes to the service process that serves it, where that can map it.
-  virtual void show_trace(const LocalRank& /*rank*/) {}
+  // Null: they write to ranks' memory for events themselves.
+  [[nodiscard]] virtual TraceOfDpu* trace_of_dpu() { return nullptr; }
   [[nodiscard]] Status region_added(std::uint32_t sp, LocalRank& rank, const RegionAddedBody& body);
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(places_.size()); }

@@ -1,15 +1,10 @@
 #include "service/loop/tracing.hpp"
 
-#include <cstdlib>
-
-#include "protocol/settings.hpp"
 #include "service/log.hpp"
 
 namespace outrigger::service {
 
 fabric::Fabric& Tracing::around(fabric::Fabric& all, PostIntake& posts) {
-  const char* wanted = std::getenv(setting::kTrace);
-  if (wanted == nullptr || *wanted == '\0') return all;
   posts.trace_in(log_);
   return fabric_.emplace(all, log_);
 }

@@ -15,8 +15,7 @@ namespace outrigger::service {
 
 class Tracing {
  public:
-  // What the engine is to work on: the fabric itself, or one around it where the environment, which is the ranks', asks
-  // for a trace. What is posted is noted then, too. All must outlive this.
+  // What the engine is to work on: a fabric around this one. What is posted is noted, too. All must outlive this.
   [[nodiscard]] fabric::Fabric& around(fabric::Fabric& all, PostIntake& posts);
   // From the keeper: the memory of a rank that this service process serves.
   void take(const RankBody& body, const UniqueFd& memory);

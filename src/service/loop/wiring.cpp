@@ -425,8 +425,9 @@ void Wiring::start_engine_when_complete() {
     config.node_of_sp.assign(configuration_->sp_count, 0);
   }
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
-  engine_ = std::make_unique<engine::Engine>(std::move(config),
-                                             dpu_ ? whole_fabric() : tracing_.around(whole_fabric(), posts_));
+  fabric::Fabric& all = whole_fabric();
+  const bool traced = configuration_->traced != 0;
+  engine_ = std::make_unique<engine::Engine>(std::move(config), traced ? tracing_.around(all, posts_) : all);
   if (!dpu_) (void)::prctl(PR_SET_PDEATHSIG, 0);  // from here on it can go on without its keeper
   courses_.start(*engine_);
   posts_.start(*engine_, fabric_of_node(dpu_.get(), host_), configuration_->world_size);
