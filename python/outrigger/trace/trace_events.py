@@ -157,12 +157,12 @@ def _ns(us: float) -> int:
 
 def _lane_of(event: _Event, what: str) -> Lane:
     args = event.args
-    numbers = [args.get("number"), args.get("node"), args.get("core", -1)]
+    number, node, core = args.get("number"), args.get("node"), args.get("core", -1)
     dpu = args.get("dpu", "")
     known = args.get("kind") in ("rank", "service") and isinstance(dpu, str)
-    if not known or not all(isinstance(n, int) for n in numbers):
+    if not known or not all(isinstance(n, int) for n in (number, node, core)):
         raise UserError(f"{what} was not written by outrigger run --trace: {event.pid} is neither rank nor service")
-    return Lane(args["kind"], *numbers, dpu=dpu)
+    return Lane(args["kind"], number, node, core, dpu)
 
 
 class _FlowEnds:
