@@ -193,6 +193,7 @@ def save(traces: Sequence[Trace], path: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     heights = [0.35 + 0.62 * len(trace.ranks) for trace in traces]
     inches = 1.6 + sum(heights)
@@ -212,7 +213,7 @@ def save(traces: Sequence[Trace], path: Path) -> None:
     handles = legend(max(trace.data["variables"] for trace in traces))
     # By hand: matplotlib makes room for a legend outside of the axes from 3.7 on, and Debian 12 has 3.6.
     room = _LEGEND_LINE_INCHES * -(-len(handles) // _LEGEND_COLUMNS) / inches
-    figure.get_layout_engine().set(rect=(0, room, 1, 1 - room))
+    figure.set_layout_engine(ConstrainedLayoutEngine(rect=(0, room, 1, 1 - room)))
     figure.legend(
         handles=handles, loc="lower left", ncols=_LEGEND_COLUMNS, frameon=False, fontsize=8, labelcolor=INK
     )  # fmt: skip

@@ -14,16 +14,17 @@
 //    | region_add {id, base, bytes} + fd --> region_add ----------------->|   sealed memfd
 //    |<-- region_added {id, ok}  <------------ region_added {id, ok}      |   answered when every one has mapped it
 //    | region_drop {id} --------->| region_drop ------------------------->|
-//    | counts + fd -------------->| (if there is to be a report)            |   memory that the rank counts in
-//    | trace + fd --------------->| trace + fd -------------------------->|   (likewise) its service process writes
-//    |                            |                                       |   there, too
+//    | counts + fd -------------->|                                       |   memory that the rank counts in
+//    |                            |                                       |   (if there is to be a report)
+//    | trace + fd --------------->| trace + fd -------------------------->|   likewise; its service process
+//    |                            |                                       |   writes there, too
+//    | trace_settle ------------->|                                       |   what a DPU has noted is to be in
+//    |                            |                                       |   its memory (Header::settled)
 //    |                            | core_share {share, other job} ------->|   another job comes to its core, or goes
-//    |                            | careful ----------------------------->|   too many have died; before ranks are
-//    named: |                            |                                       |   the receiver takes a dead one's
-//    place | trace_settle ------------->|                                       |   from a rank of a DPU: what is noted
-//    there |                            |                                       |   is to be in its memory
-//    (Header::settled) | goodbye ------------------>| rank_left --------------------------->| | | goodbye
-//    ----------------------------->|   the end of the job
+//    |                            | careful ----------------------------->|   too many have died
+//    |                            | take_place -------------------------->|   of a dead one; ranks follow by name
+//    | goodbye ------------------>| rank_left --------------------------->|
+//    |                            | goodbye ----------------------------->|   the end of the job
 //
 // In a job of several nodes, before and after the welcome; the node leader (its local rank 0) speaks for it:
 //

@@ -27,8 +27,8 @@ class Processor {
 
   // Calls `done` when whoever asks has had `work_ns` of a core's time.
   void run(std::uint64_t work_ns, std::function<void()> done);
-  // What it costs `process` to take a core: nothing where it was the last to do so, or one is free; else a switch for each
-  // that looks and yields before its turn comes, half of them as a rule.
+  // What it costs `process` to take a core: nothing where it was the last to do so, or one is free; else a switch for
+  // each that looks and yields before its turn comes, half of them as a rule.
   [[nodiscard]] std::uint64_t switch_to(const void* process);
   // One more, or one less, that waits by looking again and again and leaves the core to others in between.
   void poll(bool more);
