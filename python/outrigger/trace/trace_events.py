@@ -157,12 +157,11 @@ def _ns(us: float) -> int:
 
 def _lane_of(event: _Event, what: str) -> Lane:
     args = event.args
-    number, node, core = args.get("number"), args.get("node"), args.get("core", -1)
-    dpu = args.get("dpu", "")
-    known = args.get("kind") in ("rank", "service") and isinstance(dpu, str)
-    if not known or not all(isinstance(n, int) for n in (number, node, core)):
+    number, node, core, dpu = args.get("number"), args.get("node"), args.get("core", -1), args.get("dpu", "")
+    numbered = isinstance(number, int) and isinstance(node, int) and isinstance(core, int)
+    if args.get("kind") not in ("rank", "service") or not numbered or not isinstance(dpu, str):
         raise UserError(f"{what} was not written by outrigger run --trace: {event.pid} is neither rank nor service")
-    return Lane(args["kind"], number, node, core, dpu)
+    return Lane(args["kind"], args["number"], args["node"], core, dpu)
 
 
 class _FlowEnds:
