@@ -20,9 +20,15 @@ def received(result, reach: str) -> int:
 
 @pytest.mark.parametrize("ranks", (2, 4))
 def test_waiting_ranks_copy(offload, ranks):
-    result = offload.run(ranks, ["steady", "large", "2"], env=with_copiers()).ok()
-    assert "WRONG DATA" not in result.out
-    assert 0 < result.report["copied_while_waiting"] <= received(result, "copier") + received(result, "relay")
+    copied = 0
+    for _ in range(4):  # on a busy machine ranks may find all copied whenever they come to wait
+        result = offload.run(ranks, ["steady", "large", "2"], env=with_copiers()).ok()
+        assert "WRONG DATA" not in result.out
+        copied = result.report["copied_while_waiting"]
+        assert copied <= received(result, "copier") + received(result, "relay")
+        if copied > 0:
+            break
+    assert copied > 0
 
 
 def test_ranks_that_have_computed_leave_it_to_the_service_process(offload):
