@@ -173,8 +173,10 @@ static void measure_work(void) {
   static volatile uint64_t sink;
   double samples_us[kSamples];
   MPI_Barrier(pair);
-  if (rank == 1) usleep(kAlone_us);
-  if (rank == 1) return;
+  if (rank == 1) {
+    usleep(kAlone_us);
+    return;
+  }
   for (int sample = 0; sample < kSamples; sample++) {
     const double begin_us = now_us();
     uint64_t state = sink;

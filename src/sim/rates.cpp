@@ -34,18 +34,8 @@ struct Buffers {
   std::vector<std::byte> into;
 };
 
-double copy_rate(Buffers& buffers) {
-  const double time_s = seconds([&buffers] {
-    for (std::size_t i = 0; i < kRepetitions; ++i) {
-      buffers.from[i] = static_cast<std::byte>(i);  // no two copies are the same
-      std::memcpy(buffers.into.data(), buffers.from.data(), buffers.from.size());
-    }
-  });
-  return static_cast<double>(kRepetitions * buffers.from.size()) / time_s;
-}
-
 // The first part of both buffers, again and again; once before the clock runs, so that it lies where it can.
-double copy_rate_of(Buffers& buffers, std::size_t bytes) {
+double copy_rate(Buffers& buffers, std::size_t bytes) {
   const std::size_t half = bytes / 2;
   const std::size_t passes = std::max<std::size_t>(2, kPasses_bytes / half);
   const auto copy = [&](std::size_t pass) {
@@ -94,9 +84,9 @@ Rates measure_rates(std::uint32_t samples) {
   }
   for (std::uint32_t sample = 0; sample < samples; ++sample) {
     for (CopyRates& copies : rates.by_bytes) {
-      copies.samples.push_back(copy_rate_of(of_cores.front(), static_cast<std::size_t>(copies.bytes)));
+      copies.samples.push_back(copy_rate(of_cores.front(), static_cast<std::size_t>(copies.bytes)));
     }
-    rates.copy.push_back(copy_rate(block));
+    rates.copy.push_back(copy_rate(block, 2 * kBlock_bytes));
     rates.reduce.push_back(reduce_rate(block));
     rates.memory.push_back(memory_rate(of_cores));
   }

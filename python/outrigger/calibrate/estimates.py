@@ -156,11 +156,9 @@ def _of_one_host(readings: Readings, found: dict[str, Estimate]) -> None:
     protocols = find_protocols(readings.of_kind("half_round_trip"))
     if protocols is None:
         return
-    bound = max(protocols.eager_bytes, protocols.following_bytes - 1)
+    eager, following = protocols.eager_bytes, protocols.following_bytes
     how = "round trips by size"
-    found["mpi.eager"] = Estimate(
-        protocols.eager_bytes, protocols.eager_bytes, bound, f"{how}: longer ones take a step more"
-    )
+    found["mpi.eager"] = Estimate(eager, eager, following - 1, f"{how}: longer ones take a step more")
     found["mpi.rendezvous"] = of_samples(protocols.rendezvous_us, f"{how}: the step", 1e3)
     found["mpi.copy"] = of_samples(protocols.copy_bytes_per_us, f"{how}: what a byte takes", 1e6)
 

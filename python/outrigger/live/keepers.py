@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from outrigger import claims
 from outrigger.errors import UserError
 from outrigger.live import snapshot
+from outrigger.live.answer import Told
 
 _NAME = re.compile(r"@outrigger-live:([A-Za-z0-9_-]{1,24}):(\d{1,10})$", re.MULTILINE)
 _TIMEOUT_SECONDS = 2.0
@@ -70,18 +71,7 @@ def ask(keeper: Keeper) -> snapshot.Node | None:
     return snapshot.decode(bytes(frame), f"what keeper {keeper.pid} says") if frame else None
 
 
-@dataclass(frozen=True)
-class Heard:
-    """What keepers of this machine say."""
-
-    nodes: tuple[snapshot.Node, ...]
-    refused: int
-    """Keepers of other users' jobs."""
-    problems: tuple[str, ...]
-    """Of those that cannot be understood."""
-
-
-def read() -> Heard:
+def read() -> Told:
     """Every job on this machine whose figures this user may see."""
     nodes = []
     problems = []
@@ -95,4 +85,4 @@ def read() -> Heard:
             problems.append(str(error))
         else:
             nodes += [node] if node is not None else []
-    return Heard(tuple(nodes), refused, tuple(problems))
+    return Told(tuple(nodes), tuple(problems), refused)

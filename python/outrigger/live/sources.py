@@ -27,8 +27,7 @@ Source = Callable[[], Told]
 def local() -> Told:
     """The keepers of this machine that this user may ask."""
     try:
-        heard = keepers.read()
-        return Told(heard.nodes, heard.problems, heard.refused)
+        return keepers.read()
     except UserError as error:
         return Told((), (str(error),))
 

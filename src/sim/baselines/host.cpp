@@ -59,7 +59,7 @@ Host::Host(Hosts& hosts, std::uint32_t rank, Core* thread_core)
       processor_(thread_core == nullptr ? machine_.processors.of_ranks(machine_.places.node_of(rank))
                                         : machine_.processors.of_services(machine_.places.node_of(rank))),
       burst_(processor_),
-      copy_(machine_.network, processor_) {}
+      copy_(machine_, processor_) {}
 
 struct Host::Operation {
   Operation(Host& host, const Role& role, std::uint32_t number)
@@ -105,7 +105,7 @@ void Host::arrived(Message& message) {
 }
 
 void Host::copy(std::uint64_t bytes) {
-  burst_.spend(model::bytes_ns(bytes, machine_.copy_rate(machine_.cluster.host.copy_bytes_per_s)));
+  burst_.spend(model::host_copy_ns(machine_, bytes));
 }
 
 // Of a message: from one rank's memory to another's, half of it or all.
@@ -207,7 +207,7 @@ void Host::do_chore(std::uint64_t switch_ns) {
   if (chore.part == Part::copy) {
     const std::uint32_t node = machine_.places.node_of(rank_);
     const std::uint64_t core_ns = switch_ns + model::bytes_ns(bytes, carried_bytes_per_s());
-    return copy_.begin(machine_.topology.copy(node), machine_.bytes_of_memory(bytes), core_ns, done);
+    return copy_.begin(node, bytes, core_ns, done);
   }
   processor_.run(switch_ns + model::bytes_ns(bytes, host.socket_bytes_per_s), done);
 }

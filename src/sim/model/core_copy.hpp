@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "sim/model/network.hpp"
+#include "sim/model/machine.hpp"
 #include "sim/model/processor.hpp"
 
 namespace outrigger::sim::model {
@@ -17,17 +17,23 @@ namespace outrigger::sim::model {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) / bytes_per_s * 1e9));
 }
 
+// Time that a core of the host needs to copy them.
+[[nodiscard]] inline std::uint64_t host_copy_ns(const Machine& machine, std::uint64_t bytes) {
+  return bytes_ns(bytes, machine.copy_rate(machine.cluster.host.copy_bytes_per_s));
+}
+
 class CoreCopy final : public Receiver {
  public:
-  CoreCopy(Network& network, Processor& processor) : network_(network), processor_(processor) {}
+  CoreCopy(Machine& machine, Processor& processor) : machine_(machine), processor_(processor) {}
 
-  // One at a time. `done` is called when the core is free again. Memory has so many bytes to let through, perhaps none.
-  void begin(const Route& route, std::uint64_t bytes, std::uint64_t core_ns, std::function<void()> done) {
-    if (bytes == 0) return processor_.run(core_ns, std::move(done));
+  // One at a time, within the node. `done` is called when the core is free again.
+  void begin(std::uint32_t node, std::uint64_t bytes, std::uint64_t core_ns, std::function<void()> done) {
+    const std::uint64_t of_memory = machine_.bytes_of_memory(bytes);
+    if (of_memory == 0) return processor_.run(core_ns, std::move(done));
     done_ = std::move(done);
     ends_left_ = 2;
     processor_.run(core_ns, [this] { end_of_one(); });
-    network_.send(route, bytes, *this);
+    machine_.network.send(machine_.topology.copy(node), of_memory, *this);
   }
   void chunk_arrived(std::uint64_t /*bytes*/, bool last) override {
     if (last) end_of_one();
@@ -40,7 +46,7 @@ class CoreCopy final : public Receiver {
     done();
   }
 
-  Network& network_;
+  Machine& machine_;
   Processor& processor_;
   std::uint32_t ends_left_ = 0;
   std::function<void()> done_;

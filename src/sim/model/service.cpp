@@ -176,7 +176,7 @@ Service::Service(Machine& machine, ServiceWorld& world, const engine::EngineConf
       place_(machine.place_of_service(config.self.value())),
       processor_(machine.processors.of_services(place_.node)),
       burst_(processor_),
-      copy_(machine.network, processor_),
+      copy_(machine, processor_),
       engine_(std::make_unique<engine::Engine>(config, *this)) {}
 
 Service::~Service() {
@@ -227,8 +227,7 @@ void Service::do_chore() {
   };
   const std::uint64_t core_ns = chore_ns(chore.part, bytes);
   machine_.service_busy_ns[place_.node] += core_ns;
-  if (chore.part == Part::copy)
-    return copy_.begin(machine_.topology.copy(place_.node), machine_.bytes_of_memory(bytes), core_ns, done);
+  if (chore.part == Part::copy) return copy_.begin(place_.node, bytes, core_ns, done);
   if (chore.part != Part::reduce) return processor_.run(core_ns, done);
   // All of it counts at its end; only its last piece says so.
   processor_.run(core_ns, [this, chore, done] {

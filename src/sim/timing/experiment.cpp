@@ -88,26 +88,27 @@ struct Run {
   const Choices& choices;
 
   Result<RoundTimes> native(std::uint64_t work_ns, std::uint64_t& messages) const {
-    const Places places(options.shape);
-    const Workload work = workload(places);
-    model::Machine machine(cluster, options.shape, kSides * bytes_on_a_node(work, places));
+    const Workload work = workload();
+    model::Machine machine = machine_for(work);
     NativeSide side(machine, work, options.native_threads);
     Result<RoundTimes> times = run_rounds(machine, side, rounds(work_ns));
     messages = side.hosts().messages();
     return times;
   }
   Result<RoundTimes> offloaded(std::uint64_t work_ns, std::uint64_t& moves) const {
-    const Places places(options.shape);
-    const Workload work = workload(places);
-    model::Machine machine(cluster, options.shape, kSides * bytes_on_a_node(work, places));
+    const Workload work = workload();
+    model::Machine machine = machine_for(work);
     OffloadedSide side(machine, work);
     Result<RoundTimes> times = run_rounds(machine, side, rounds(work_ns));
     moves = side.moves();
     if (times && side.problem()) return Error{*side.problem()};
     return times;
   }
-  [[nodiscard]] Workload workload(const Places& places) const {
-    return one_call(places,
+  [[nodiscard]] model::Machine machine_for(const Workload& work) const {
+    return model::Machine(cluster, options.shape, kSides * bytes_on_a_node(work, options.shape));
+  }
+  [[nodiscard]] Workload workload() const {
+    return one_call(Places(options.shape),
                     Call{choices.call.collective, choices.call.algorithm, choices.native, options.pattern.bytes});
   }
   [[nodiscard]] Rounds rounds(std::uint64_t work_ns) const {

@@ -109,7 +109,7 @@ Result<ScriptTimes> run_lane(const model::Cluster& cluster, const Script& progra
   const bool gives_cores = lane == Lane::threads || lane == Lane::offloaded;
   const ScriptOptions run{options.seed, gives_cores ? options.service_work_factor : 1,
                           lane == Lane::testing ? options.test_every_ns : 0, kMostEventsOfALane};
-  model::Machine machine(cluster, options.shape, bytes_on_a_node(script.workload, Places(options.shape)));
+  model::Machine machine(cluster, options.shape, bytes_on_a_node(script.workload, options.shape));
   if (lane == Lane::offloaded) return run_offloaded(machine, script, options.offload_blocking, run);
   NativeSide side(machine, script.workload, lane == Lane::threads);
   return run_script(machine, side, script, run);

@@ -24,7 +24,7 @@ std::uint64_t OffloadedSide::own_block_ns(const Call& call) const {
   const bool has =
       call.collective != Collective::ibcast && !is_reduction(call.collective) && !is_of_neighbors(call.collective);
   const std::uint64_t bytes = call.by_distance.empty() ? call.bytes : call.by_distance.front();
-  return has ? model::bytes_ns(bytes, machine_.copy_rate(machine_.cluster.host.copy_bytes_per_s)) : 0;
+  return has ? model::host_copy_ns(machine_, bytes) : 0;
 }
 
 void OffloadedSide::post(std::uint32_t rank, std::uint32_t number, std::uint32_t request,
@@ -75,15 +75,13 @@ bool OffloadedSide::copy_by_rank(WorldRank rank, std::uint64_t bytes, std::funct
 void OffloadedSide::begin_copy(std::uint32_t rank) {
   Rank& copier = *ranks_[rank];
   const CopyJob& job = copier.jobs.front();
-  const std::uint64_t core_ns = model::bytes_ns(job.bytes, machine_.copy_rate(machine_.cluster.host.copy_bytes_per_s)) +
-                                machine_.cluster.service.notice_ns;
-  copier.copy.begin(machine_.topology.copy(machine_.places.node_of(rank)), machine_.bytes_of_memory(job.bytes), core_ns,
-                    [this, rank, &copier] {
-                      const CopyJob ended_job = std::move(copier.jobs.front());
-                      copier.jobs.pop_front();
-                      ended_job.done();
-                      if (!copier.jobs.empty()) begin_copy(rank);
-                    });
+  const std::uint64_t core_ns = model::host_copy_ns(machine_, job.bytes) + machine_.cluster.service.notice_ns;
+  copier.copy.begin(machine_.places.node_of(rank), job.bytes, core_ns, [this, rank, &copier] {
+    const CopyJob ended_job = std::move(copier.jobs.front());
+    copier.jobs.pop_front();
+    ended_job.done();
+    if (!copier.jobs.empty()) begin_copy(rank);
+  });
 }
 
 std::optional<std::string> OffloadedSide::problem() const {

@@ -37,7 +37,7 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
     std::function<void()> done;
   };
   struct Rank {
-    Rank(model::Machine& machine, model::Processor& processor) : copy(machine.network, processor) {}
+    Rank(model::Machine& machine, model::Processor& processor) : copy(machine, processor) {}
     model::CoreCopy copy;
     std::deque<CopyJob> jobs;  // the first is under way
     bool waits = false;

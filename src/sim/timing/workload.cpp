@@ -134,7 +134,7 @@ Communicator make_communicator(const std::vector<std::vector<std::uint32_t>>& gr
   return communicator;
 }
 
-std::uint64_t bytes_on_a_node(const Workload& workload, const Places& places) {
+std::uint64_t bytes_on_a_node(const Workload& workload, const JobShape& shape) {
   std::uint64_t most = 0;
   for (const Call& call : workload.calls) {
     const Communicator& communicator = workload.communicators[call.communicator];
@@ -142,7 +142,7 @@ std::uint64_t bytes_on_a_node(const Workload& workload, const Places& places) {
     for (const auto& group : communicator.groups) members = std::max<std::uint64_t>(members, group->size());
     most = std::max(most, bytes_of_a_rank(call, members));
   }
-  return most * places.shape().ranks_per_node;
+  return most * shape.ranks_per_node;
 }
 
 Workload one_call(const Places& places, const Call& call) {

@@ -42,7 +42,7 @@ struct Workload {
 [[nodiscard]] Workload one_call(const Places& places, const Call& call);
 
 // What the buffers of one node's ranks have in all, for the call that has most.
-[[nodiscard]] std::uint64_t bytes_on_a_node(const Workload& workload, const Places& places);
+[[nodiscard]] std::uint64_t bytes_on_a_node(const Workload& workload, const JobShape& shape);
 
 // Whether posted() has a form for it.
 [[nodiscard]] bool can_post(Collective collective);

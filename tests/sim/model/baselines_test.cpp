@@ -40,7 +40,7 @@ Measured measure(const model::Cluster& cluster, const JobShape& shape, Collectiv
                  std::uint64_t bytes = kBytes, std::uint32_t root = 0, std::uint32_t rounds = 1) {
   const timing::Call call{collective, Algorithm::ring_pull, baselines::baseline_named(collective, name), bytes, root};
   const timing::Workload workload = timing::one_call(Places(shape), call);
-  model::Machine machine(cluster, shape, timing::bytes_on_a_node(workload, Places(shape)));
+  model::Machine machine(cluster, shape, timing::bytes_on_a_node(workload, shape));
   timing::NativeSide side(machine, workload, false);
   const Result<timing::RoundTimes> times = timing::run_rounds(machine, side, timing::Rounds{rounds, 0, 1, 100'000'000});
   EXPECT_TRUE(times.ok()) << times.error();
