@@ -134,6 +134,14 @@ def test_numbers_are_drawn_from_the_stated_intervals() -> None:
     assert all(100 <= hop <= 300 for hop in hops)
 
 
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(16408431.7, "16408400"), (0.25, "0.25"), (1e6, "1000000"), (3.00000001, "3"), (2e-5, "0.00002")],
+)
+def test_numbers_are_written_without_exponents(number: float, text: str) -> None:
+    assert clusters.decimal(number) == text
+
+
 def _figures(offloaded: list[float], factor: float = 1.0) -> Figures:
     figures, job = Figures(), Job(4, 128)
     ways = (Setup(NONBLOCKING), Setup(OFFLOADED, "host_core", 2))

@@ -169,6 +169,11 @@ def intervals(cluster: ClusterFile) -> dict[str, tuple[float, float, str]]:
     return found
 
 
+def decimal(number: float) -> str:
+    """With six digits that count and no exponent, which quantities have none of."""
+    return f"{float(f'{number:.6g}'):.12f}".rstrip("0").rstrip(".")
+
+
 def drawn(cluster: ClusterFile, seed: int) -> ClusterFile:
     """Each number from its interval, all values alike; the first seed has the file's own ones."""
     plain = cluster.without(CONFIDENCE)
@@ -176,5 +181,5 @@ def drawn(cluster: ClusterFile, seed: int) -> ClusterFile:
         return plain
     chance = random.Random(seed)
     for key, (low, high, unit) in sorted(intervals(cluster).items()):
-        plain = plain.changed(key, f"{chance.uniform(low, high):.6g} {unit}".strip())
+        plain = plain.changed(key, f"{decimal(chance.uniform(low, high))} {unit}".strip())
     return plain

@@ -59,7 +59,7 @@ class Runner:
         study, first = self._study, ways[0]
         words = [str(self._program), "program", "--json", "--cluster", str(self._cluster(first.cluster, seed))]
         words += ["--program", str(program), "--nodes", str(job.nodes), "--seed", str(seed)]
-        words += ["--test-every", f"{study.test_every_us:g} us"]
+        words += ["--test-every", f"{clusters.decimal(study.test_every_us)} us"]
         words += ["--services", str(first.services or 1)]
         words += ["--work-factor", f"{study.work_factor(job, first):.6f}"]
         words += [word for way in ways for word in ("--lane", way.lane)]
