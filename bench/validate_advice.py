@@ -8,6 +8,8 @@ every way that the prediction has been asked for: blocking, nonblocking, with MP
 of service processes. The advised way has to be within 5 % of the fastest one that was measured. All ways have the same
 cores (--bind none), unless told otherwise; the cluster's file has to be of that placement.
 
+--keep DIR keeps traces and figures there, and measures only what is not there yet: to judge other files by them.
+
 On a cluster: --nodes and --hostfile, with a file that was calibrated there.
 """
 
@@ -110,11 +112,12 @@ def measure(
     """Natives' figures are the least of all runs: there is one of them for each number of service processes."""
     times: dict[str, float] = {}
     for count in told.services:
-        file = directory / f"measured-{count}.json"
-        run(
-            "bench", name, "-n", str(told.ranks), "--mpi", told.mpi, "--rounds", str(told.rounds), *size, *where,
-            "--services", str(count), "--json", str(file),
-        )  # fmt: skip
+        file = directory / f"{name}-{count}.json"
+        if not file.exists():
+            run(
+                "bench", name, "-n", str(told.ranks), "--mpi", told.mpi, "--rounds", str(told.rounds), *size, *where,
+                "--services", str(count), "--json", str(file),
+            )  # fmt: skip
         (found,) = json.loads(file.read_text(encoding="utf-8")).values()
         if found["not_offloaded"]:
             raise SystemExit(f"{name} was not offloaded: {found['not_offloaded']}")
@@ -150,9 +153,11 @@ def check(told: argparse.Namespace, name: str) -> Verdict:
     where = ["--bind", told.bind]
     where += ["--hostfile", str(told.hostfile)] if told.hostfile is not None else []
     with scratch.directory() as made:
-        directory = Path(made)
-        trace(told, example, where, directory / "trace.json")
-        predicted, advised = predict(told, directory / "trace.json", directory)
+        directory = told.keep or Path(made)
+        traced = directory / f"{name}.trace.json"
+        if not traced.exists():
+            trace(told, example, where, traced)
+        predicted, advised = predict(told, traced, Path(made))
         return Verdict(name, measure(told, name, size, where, directory), predicted, advised)
 
 
@@ -167,10 +172,13 @@ def main() -> int:
     parser.add_argument("--bind", default="none", help="as for outrigger run")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--example", choices=tuple(EXAMPLES), action="append")
+    parser.add_argument("--keep", type=Path, help="a directory for what is measured")
     parser.add_argument("--build", type=Path)
     told = parser.parse_args()
     if told.ranks % told.nodes != 0:
         parser.error(f"-n {told.ranks}: as many on each of {told.nodes} nodes")
+    if told.keep is not None:
+        told.keep.mkdir(parents=True, exist_ok=True)
     screen = Console(highlight=False)
     verdicts = []
     for name in told.example or EXAMPLES:

@@ -97,7 +97,7 @@ def measure(console: Console, options: argparse.Namespace) -> None:
             options.seconds, base,
         )  # fmt: skip
         runner = Runner(request, mpi, found, place)
-        measuring = Measuring(runner, command.empty_readings(runner), lanes, rounds=options.rounds, messages=False)
+        measuring = Measuring([runner], command.empty_readings(runner), lanes, rounds=options.rounds, messages=False)
         with Bar(console, draws_itself=True) as bar:
             measuring.measure(bar.shows)
         measured.append(measuring.readings)

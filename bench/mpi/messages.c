@@ -4,6 +4,7 @@
 //     half_round_trip  a message there and one back, halved
 //     message          each of many that are under way at a time, one after the other to the same rank
 //     stream           the same of long ones: what the link or the copying core takes for its bytes
+//     stream_missed    the same between so many different buffers that no cache holds them; within a host only
 //     rested           one long message after a pause, until it is answered: a limited link lets a burst through
 //     send_alone       MPI_Send to a rank that looks 3 ms later: short as long as messages are sent unasked
 //     post             MPI_Ialltoall of 8 bytes, until it returns; and then its wait
@@ -11,6 +12,7 @@
 //     work             a fixed amount of computation
 #include <mpi.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +32,8 @@ enum {
   kRest_us = 20000,
   kAlone_us = 300000,
   kEagerSamples = 5,
-  kMost_bytes = 4 << 20
+  kMost_bytes = 4 << 20,
+  kMissed_bytes = 64 << 20  // of each side's buffers, of stream_missed
 };
 
 static const double kLongest_us = 1e6;  // for each kind and size, about
@@ -85,13 +88,15 @@ static void measure_round_trips(int bytes) {
   print_samples("half_round_trip", bytes, samples_us, count);
 }
 
-static double send_many(int bytes, int count) {
+// Each between buffers that begin so many bytes behind those before.
+static double send_many(int bytes, int count, int apart_bytes) {
   MPI_Request requests[kBurst];
   if (rank == 0) from(1, 0);  // the other has its receives ready
   const double begin_us = now_us();
   for (int i = 0; i < count; i++) {
-    if (rank == 0) MPI_Isend(buffer, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &requests[i]);
-    if (rank == 1) MPI_Irecv(received, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[i]);
+    const ptrdiff_t offset = (ptrdiff_t)i * apart_bytes;
+    if (rank == 0) MPI_Isend(buffer + offset, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &requests[i]);
+    if (rank == 1) MPI_Irecv(received + offset, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[i]);
   }
   if (rank == 1) to(0, 0);
   MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
@@ -100,11 +105,11 @@ static double send_many(int bytes, int count) {
   return now_us() - begin_us;
 }
 
-static void measure_many(const char* what, int bytes, int messages) {
+static void measure_many(const char* what, int bytes, int messages, int apart_bytes) {
   double samples_us[kSamples];
   int count = kSamples;
   for (int sample = 0; sample < count; sample++) {
-    const double all_us = send_many(bytes, messages);
+    const double all_us = send_many(bytes, messages, apart_bytes);
     samples_us[sample] = all_us / messages;
     if (sample == 0) count = samples_within(all_us, kSamples);
   }
@@ -115,7 +120,7 @@ static void measure_rested(int bytes) {
   double samples_us[kSamples];
   for (int sample = 0; sample < kSamples; sample++) {
     usleep(kRest_us);
-    samples_us[sample] = send_many(bytes, 1);
+    samples_us[sample] = send_many(bytes, 1, 0);
   }
   print_samples("rested", bytes, samples_us, kSamples);
 }
@@ -208,8 +213,9 @@ static void measure_all(bool one_clock) {
   // Within a host all sizes, which show from where on a message is asked for.
   const int longest = one_host ? 1 << 20 : 8192;
   for (int bytes = 8; bytes <= longest; bytes *= one_host ? 2 : 32) measure_round_trips(bytes);
-  measure_many("message", 8, kBurst);
-  for (int bytes = 1 << 20; bytes <= kMost_bytes; bytes *= 2) measure_many("stream", bytes, kStream);
+  measure_many("message", 8, kBurst, 0);
+  for (int bytes = 1 << 20; bytes <= kMost_bytes; bytes *= 2) measure_many("stream", bytes, kStream, 0);
+  if (one_host) measure_many("stream_missed", kMissed_bytes / kBurst, kBurst, kMissed_bytes / kBurst);
   measure_rested(1 << 20);
   for (int bytes = 256; bytes <= 1 << 20; bytes *= 2) measure_send_alone(bytes);
   measure_work();
@@ -222,10 +228,10 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks < 2) fail("at least 2 ranks are needed");
   const bool one_clock = machine_one_clock();
-  buffer = allocate_or_fail(kMost_bytes);
-  received = allocate_or_fail(kMost_bytes);
-  memset(buffer, 1, kMost_bytes);
-  memset(received, 2, kMost_bytes);
+  buffer = allocate_or_fail(kMissed_bytes);
+  received = allocate_or_fail(kMissed_bytes);
+  memset(buffer, 1, kMissed_bytes);
+  memset(received, 2, kMissed_bytes);
   MPI_Comm_split(MPI_COMM_WORLD, rank < 2 ? 0 : MPI_UNDEFINED, rank, &pair);
   if (rank < 2) {
     measure_all(one_clock);

@@ -1,11 +1,15 @@
 #include "sim/rates.hpp"
 
 #include <sched.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <thread>
 
 #include "reduce/reduce.hpp"
@@ -34,13 +38,32 @@ struct Buffers {
   std::vector<std::byte> into;
 };
 
+void copy_here(std::span<std::byte> into, std::span<const std::byte> from) {
+  std::memcpy(into.data(), from.data(), from.size());
+}
+
+// What process_vm_readv costs, which takes the same way whosever memory it is.
+void copy_by_kernel(std::span<std::byte> into, std::span<std::byte> from) {
+  const iovec local{into.data(), into.size()};
+  const iovec remote{from.data(), from.size()};
+  [[maybe_unused]] const ssize_t bytes = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0);
+}
+
+bool kernel_copies() {
+  std::array from{std::byte{1}};
+  std::array into{std::byte{0}};
+  copy_by_kernel(into, from);
+  return into == from;
+}
+
 // The first part of both buffers, again and again; once before the clock runs, so that it lies where it can.
-double copy_rate(Buffers& buffers, std::size_t bytes) {
+template <class Copy>
+double copy_rate(Buffers& buffers, std::size_t bytes, const Copy& copies) {
   const std::size_t half = bytes / 2;
   const std::size_t passes = std::max<std::size_t>(2, kPasses_bytes / half);
   const auto copy = [&](std::size_t pass) {
     buffers.from[pass % half] = static_cast<std::byte>(pass);
-    std::memcpy(buffers.into.data(), buffers.from.data(), half);
+    copies(std::span(buffers.into).first(half), std::span(buffers.from).first(half));
   };
   copy(0);
   const double time_s = seconds([&] {
@@ -72,6 +95,19 @@ double memory_rate(std::vector<Buffers>& of_cores) {
   return static_cast<double>(2 * of_cores.size() * kLarge_bytes) / time_s;
 }
 
+std::vector<CopyRates> sizes_of_copies() {
+  std::vector<CopyRates> sizes;
+  for (std::size_t bytes = kFewest_bytes; bytes <= 2 * kLarge_bytes; bytes *= 2) sizes.push_back({bytes, {}});
+  return sizes;
+}
+
+template <class Copy>
+void sample(std::vector<CopyRates>& sizes, Buffers& buffers, const Copy& copies) {
+  for (CopyRates& one : sizes) {
+    one.samples.push_back(copy_rate(buffers, static_cast<std::size_t>(one.bytes), copies));
+  }
+}
+
 }  // namespace
 
 Rates measure_rates(std::uint32_t samples) {
@@ -79,14 +115,12 @@ Rates measure_rates(std::uint32_t samples) {
   Buffers block(kBlock_bytes);
   std::vector<Buffers> of_cores;
   for (unsigned core = 0; core < allowed_cores(); ++core) of_cores.emplace_back(kLarge_bytes);
-  for (std::size_t bytes = kFewest_bytes; bytes <= 2 * kLarge_bytes; bytes *= 2) {
-    rates.by_bytes.push_back(CopyRates{bytes, {}});
-  }
-  for (std::uint32_t sample = 0; sample < samples; ++sample) {
-    for (CopyRates& copies : rates.by_bytes) {
-      copies.samples.push_back(copy_rate(of_cores.front(), static_cast<std::size_t>(copies.bytes)));
-    }
-    rates.copy.push_back(copy_rate(block, 2 * kBlock_bytes));
+  rates.by_bytes = sizes_of_copies();
+  if (kernel_copies()) rates.kernel = sizes_of_copies();
+  for (std::uint32_t number = 0; number < samples; ++number) {
+    sample(rates.by_bytes, of_cores.front(), copy_here);
+    sample(rates.kernel, of_cores.front(), copy_by_kernel);
+    rates.copy.push_back(copy_rate(block, 2 * kBlock_bytes, copy_here));
     rates.reduce.push_back(reduce_rate(block));
     rates.memory.push_back(memory_rate(of_cores));
   }

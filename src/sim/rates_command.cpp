@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "sim/rates.hpp"
 
@@ -15,18 +16,27 @@ RatesCommand::RatesCommand(CLI::App& parent) {
   command_->add_option("--samples", samples_, "of each")->check(CLI::Range(1U, 10'000U))->capture_default_str();
 }
 
+namespace {
+
+nlohmann::json by_bytes(const std::vector<CopyRates>& copies) {
+  nlohmann::json sizes = nlohmann::json::array();
+  for (const CopyRates& one : copies) sizes.push_back({{"bytes", one.bytes}, {"samples", one.samples}});
+  return sizes;
+}
+
+}  // namespace
+
 bool RatesCommand::chosen() const {
   return command_->parsed();
 }
 
 int RatesCommand::run() const {
   const Rates rates = measure_rates(samples_);
-  nlohmann::json by_bytes = nlohmann::json::array();
-  for (const CopyRates& copies : rates.by_bytes) {
-    by_bytes.push_back({{"bytes", copies.bytes}, {"samples", copies.samples}});
-  }
-  const nlohmann::json line = {
-      {"copy", rates.copy}, {"reduce", rates.reduce}, {"memory", rates.memory}, {"by_bytes", by_bytes}};
+  const nlohmann::json line = {{"copy", rates.copy},
+                               {"reduce", rates.reduce},
+                               {"memory", rates.memory},
+                               {"by_bytes", by_bytes(rates.by_bytes)},
+                               {"kernel", by_bytes(rates.kernel)}};
   fmt::print("{}\n", line.dump());
   return 0;
 }

@@ -31,17 +31,18 @@ def calibrate(mpi: Mpi, directory: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def test_the_model_reads_what_was_measured(offload: Mpi, tmp_path: Path) -> None:
-    words = ("--out", "mine.toml", "--json", "mine.json", "--sizes", "64,16K", "--rounds", "1")
+    words = ("--out", "mine.toml", "--json", "mine.json", "--sizes", "64,16K", "--rounds", "1", "-n", "2,3")
     process = calibrate(offload, tmp_path, *words)
     out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, out + err
     measured = json.loads((tmp_path / "mine.json").read_text())
     assert {cell["cell"]["bytes"] for cell in measured["cells"]} == {64, 16384}
-    assert len(measured["cells"]) == 6
+    assert {cell["cell"]["ranks_per_node"] for cell in measured["cells"]} == {2, 3}
+    assert len(measured["cells"]) == 12
     text = (tmp_path / "mine.toml").read_text()
     written = tomllib.loads(text)
     assert "host" in written["confidence"]
-    assert "Fitted to 24 times of 6 cells" in text
+    assert "Fitted to 48 times of 12 cells" in text
 
     again = calibrate(offload, tmp_path, "--from", "mine.json", "--out", "again.toml")
     out, err = again.communicate(timeout=LIMIT_S)

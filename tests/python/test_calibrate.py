@@ -7,10 +7,11 @@ import math
 import random
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-from outrigger.calibrate import cluster_file, estimates, fitting, verdict
+from outrigger.calibrate import caches, cluster_file, command, estimates, fitting, verdict
 from outrigger.calibrate.readings import Cell, CopyRates, Place, Rates, Reading, Readings, Times, parse_messages
 from outrigger.errors import UserError
 
@@ -102,13 +103,55 @@ def test_round_trips_by_size_tell_what_is_asked_for() -> None:
     assert "mpi.copy" not in few
 
 
-def test_what_is_copied_nearly_at_the_fastest_rate_is_in_the_cache() -> None:
-    rates = {1: 4e10, 2: 4.1e10, 4: 3.9e10, 8: 3.2e10, 16: 1.4e10, 64: 1e10}
-    copies = [CopyRates(size << 20, (rate, 1.1 * rate, 0.9 * rate)) for size, rate in rates.items()]
-    found = estimates.cache_bytes(copies)
+def _copies(cache: int, cached: float, missed: float) -> tuple[CopyRates, ...]:
+    def rate(buffers_bytes: int) -> float:
+        part = caches.missed_part(cache, buffers_bytes)
+        return 1 / ((1 - part) / cached + part / missed)
+
+    return tuple(CopyRates(size << 20, (rate(size << 20),) * 3) for size in (1, 2, 4, 8, 16, 32, 64))
+
+
+def test_caches_are_found_by_how_copies_get_slower() -> None:
+    found = caches.find_caches(_copies(8 << 20, 40e9, 9e9))
     assert found is not None
-    assert (found.value, found.high) == (8 << 20, (16 << 20) - 1)
-    assert estimates.cache_bytes(copies[:3]) is None
+    assert (found.cache[0], found.cached[0], found.missed[0]) == pytest.approx((8 << 20, 40e9, 9e9))
+    assert caches.find_caches(_copies(8 << 20, 10e9, 9.5e9)) is None
+    assert caches.find_caches(_copies(8 << 20, 40e9, 9e9)[:3]) is None
+
+
+def test_what_lies_in_no_cache_has_a_rate_of_its_own() -> None:
+    cache, missed, cached = 8 << 20, 4e9, 16e9
+    part = 1 - cache / (128 << 20)
+    rate = 1 / ((1 - part) / cached + part / missed)
+    copies = _copies(cache, cached, missed), _copies(cache // 2, cached / 2, missed / 2)
+    rates = Rates((1.7e10,), (5e9,), (2e10,), *copies)
+    streams = Reading("stream_missed", 1 << 20, noisy((1 << 20) / rate * 1e6, 0.01))
+    trips = [
+        Reading("half_round_trip", 8 << power, noisy(1 + (8 << power) / cached * 1e6, 0.01)) for power in range(18)
+    ]
+    host = readings(Place(one_host=True, one_machine=True, machine_cores=2), 2, [streams, *trips])
+
+    shared = estimates.estimate(replace(host, rates=rates))
+    assert shared["host.copy_missed"].value == pytest.approx(missed)
+    assert shared["service.copy_missed"].value == pytest.approx(missed)
+    assert shared["host.cache"].value == pytest.approx(cache)
+    assert shared["mpi.copy_missed"].value == pytest.approx(missed, rel=0.1)
+    assert shared["service.copy"].value == 1.7e10
+
+    by_kernel = estimates.estimate(replace(host, rates=rates, memory="malloc"))
+    assert by_kernel["host.copy_missed"].value == pytest.approx(missed)
+    assert by_kernel["service.copy_missed"].value == pytest.approx(missed / 2)
+    assert by_kernel["service.copy"].value == pytest.approx(cached / 2)
+    assert by_kernel["host.cache"].value == pytest.approx(cache / 2)
+
+    assert "mpi.copy_missed" not in estimates.estimate(host)
+
+
+def test_numbers_of_ranks_are_a_list() -> None:
+    assert command.parse_ranks("4, 2,2") == [2, 4]
+    for wrong in ("", "1", "2,x", "2,,4", "-2"):
+        with pytest.raises(UserError, match="at least 2: 2,4"):
+            command.parse_ranks(wrong)
 
 
 def test_a_disturbed_measurement_is_said() -> None:

@@ -6,7 +6,7 @@ import datetime
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +35,7 @@ _SIZES = "64,4K,64K,1M"
 _SECONDS = 1
 _ITERATIONS = 200
 _INTERRUPTED = 130
+_FEWEST_RANKS = 2
 
 
 def empty_readings(runner: Runner) -> Readings:
@@ -52,6 +53,7 @@ def empty_readings(runner: Runner) -> Readings:
         command=shlex.join(["outrigger", *sys.argv[1:]]),
         cores=cores,
         own_core=own_core,
+        memory=runner.request.memories[0],
         spins=not natives.can_yield(runner.mpi),
         nodes=nodes,
         services=runner.request.settings.services or 1,
@@ -85,8 +87,22 @@ def _table(numbers: Mapping[str, Estimate]) -> Table:
     return table
 
 
-def _measure(screen: Console, runner: Runner, rounds: int) -> Readings:
-    measuring = Measuring(runner, empty_readings(runner), list(ALGORITHMS.items()), rounds=rounds, messages=True)
+def parse_ranks(text: str) -> list[int]:
+    """In rising order."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) >= _FEWEST_RANKS for word in words):
+        raise UserError(f"-n {text}: write numbers of ranks with commas between, each at least {_FEWEST_RANKS}: 2,4")
+    return sorted(set(map(int, words)))
+
+
+def _measure(screen: Console, runners: Sequence[Runner], rounds: int) -> Readings:
+    *fewer, readings = [empty_readings(runner) for runner in runners]
+    for other in fewer:
+        if (other.nodes, other.own_core) != (readings.nodes, readings.own_core):
+            raise UserError(
+                "-n: the jobs are not on the same hosts, or not all leave service processes cores of their own"
+            )
+    measuring = Measuring(runners, readings, list(ALGORITHMS.items()), rounds=rounds, messages=True)
     with Bar(screen, draws_itself=True) as bar:
         measuring.measure(bar.shows)
     return measuring.readings
@@ -108,7 +124,9 @@ def _fit(screen: Console, readings: Readings, found: Artifacts, out: Path) -> No
 
 def calibrate(
     out: Annotated[Path, typer.Option("--out", metavar="FILE.toml", help="The cluster file.")] = Path("cluster.toml"),
-    ranks: options.SomeRanks = 2,
+    ranks: Annotated[
+        str, typer.Option("-n", metavar="LIST", help="Numbers of ranks: 2,4. More than cores tell what turns cost.")
+    ] = "2",
     mpi: Annotated[
         str, typer.Option("--mpi", help="openmpi, mpich, intel, or where one is installed; auto: the first found.")
     ] = "auto",
@@ -144,12 +162,16 @@ def calibrate(
         settings.check_names(found, os.environ)
         site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
         base = settings.make(found, services=services, choice=settings.FIXED)
-        request = Request(
-            tuple(ALGORITHMS), parse_memories(memory), tuple(measured_sizes), ranks, _ITERATIONS, _SECONDS, base
-        )
-        runner = Runner(request, choose_one_mpi(mpi, "a cluster file"), found, site)
+        collectives, memories, chosen = tuple(ALGORITHMS), parse_memories(memory), choose_one_mpi(mpi, "a cluster file")
+        runners = [
+            Runner(
+                Request(collectives, memories, tuple(measured_sizes), count, _ITERATIONS, _SECONDS, base),
+                chosen, found, site,
+            )
+            for count in parse_ranks(ranks)
+        ]  # fmt: skip
         busy.warn_of_others()
-        readings = _measure(screen, runner, rounds)
+        readings = _measure(screen, runners, rounds)
         jobs.save_json(screen, json_to, formats.as_json(readings))
     if readings.rates is None and not readings.cells:
         raise typer.Exit(_INTERRUPTED)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from outrigger.calibrate.caches import find_caches, missed_rate
 from outrigger.calibrate.protocols import find_protocols
-from outrigger.calibrate.readings import CopyRates, Reading, Readings
+from outrigger.calibrate.readings import Rates, Reading, Readings
 from outrigger.noise import band_of
 
 LARGE_SPREAD = 0.25
@@ -15,8 +16,8 @@ LARGE_SPREAD = 0.25
 _SENT_UNASKED_US = 1500.0
 """Half of the time after which the receiver looks."""
 _MOST_EAGER_BYTES = 1 << 20
-_CACHED_PART = 0.75
-"""Of the fastest rate."""
+_STREAM_BUFFERS_BYTES = 2 * (64 << 20)
+"""Of both sides, of bench/mpi/messages.c's stream_missed."""
 _MEDIAN_OF_DISTANCE = 1 - 2**-0.5
 """Median of the distance of two numbers that are anywhere in the same range alike, in parts of the range."""
 
@@ -66,17 +67,6 @@ def _combined(parts: Sequence[Reading], value: Callable[[Sequence[float]], float
         values.append(value([band.high if pattern >> i & 1 else band.low for i, band in enumerate(bands)]))
     worst = max(spread(part.settled_us) for part in parts)
     return Estimate(values[0], min(values), max(values), how, worst)
-
-
-def cache_bytes(copies: Sequence[CopyRates]) -> Estimate | None:
-    """The most that is copied nearly as fast as what is copied fastest; None: there is no slower one."""
-    rates = [(one.bytes, statistics.median(one.samples)) for one in sorted(copies, key=lambda one: one.bytes)]
-    enough = _CACHED_PART * max((rate for _, rate in rates), default=0.0)
-    slower = next((i for i, (_, rate) in enumerate(rates) if rate < enough and i > 0), None)
-    if slower is None:
-        return None
-    size, following = rates[slower - 1][0], rates[slower][0]
-    return Estimate(size, size, following - 1, "the most that one core copies nearly at its fastest rate")
 
 
 def eager_bytes(readings: Sequence[Reading]) -> Estimate | None:
@@ -163,15 +153,41 @@ def _of_one_host(readings: Readings, found: dict[str, Estimate]) -> None:
     found["mpi.copy"] = of_samples(protocols.copy_bytes_per_us, f"{how}: what a byte takes", 1e6)
 
 
+def _of_rates(rates: Rates, of_kernel: bool, found: dict[str, Estimate]) -> None:
+    """`of_kernel`: service processes have the kernel copy for them."""
+    found["host.copy"] = of_samples(rates.copy, "one core copies blocks of 1 MiB")
+    found["host.reduce"] = of_samples(rates.reduce, "one core adds vectors of doubles of 1 MiB")
+    found["host.memory"] = of_samples(rates.memory, "all cores copy blocks of 32 MiB, read and written")
+    found["service.copy"] = replace(found["host.copy"], how="as host.copy")
+    caches = find_caches(rates.by_bytes)
+    if caches is not None:
+        found["host.cache"] = of_samples(caches.cache, "one core's copies by size")
+        found["host.copy_missed"] = of_samples(caches.missed, "one core's copies by size: of what lies in no cache")
+        found["service.copy_missed"] = replace(found["host.copy_missed"], how="as host.copy_missed")
+    by_kernel = find_caches(rates.kernel) if of_kernel and caches is not None else None
+    if by_kernel is not None:
+        found["host.cache"] = of_samples(by_kernel.cache, "the kernel's copies by size")
+        found["service.copy"] = of_samples(by_kernel.cached, "the kernel's copies by size: in the cache")
+        found["service.copy_missed"] = of_samples(by_kernel.missed, "the kernel's copies by size: in no cache")
+
+
+def _of_missed_streams(readings: Readings, found: dict[str, Estimate]) -> None:
+    streams = readings.of_kind("stream_missed")
+    if not streams or "mpi.copy" not in found or "host.cache" not in found:
+        return
+    size, copy, cache = streams[0].bytes, found["mpi.copy"].value, found["host.cache"].value
+    rates = [size * 1e6 / time_us for time_us in streams[0].settled_us]
+    missed = [missed_rate(rate, _STREAM_BUFFERS_BYTES, cache, copy) for rate in rates]
+    found["mpi.copy_missed"] = of_samples(
+        missed, f"messages of {size >> 20} MiB between 64 MiB of buffers on each side"
+    )
+
+
 def estimate(readings: Readings) -> dict[str, Estimate]:
     """By key, table.key; what is not there was not measured."""
     found: dict[str, Estimate] = {}
     if readings.rates is not None:
-        found["host.copy"] = of_samples(readings.rates.copy, "one core copies blocks of 1 MiB")
-        found["host.reduce"] = of_samples(readings.rates.reduce, "one core adds vectors of doubles of 1 MiB")
-        found["host.memory"] = of_samples(readings.rates.memory, "all cores copy blocks of 32 MiB, read and written")
-        if (cache := cache_bytes(readings.rates.by_bytes)) is not None:
-            found["host.cache"] = cache
+        _of_rates(readings.rates, readings.memory == "malloc", found)
     _of_messages(readings, found)
     if (post := readings.reading("post", 8)) is not None:
         found["mpi.post"] = of_samples(post.settled_us, "MPI_Ialltoall of 8 B until it returns", 1e3)
@@ -179,6 +195,7 @@ def estimate(readings: Readings) -> dict[str, Estimate]:
         found["mpi.eager"] = eager
     if readings.place.one_host:
         _of_one_host(readings, found)
+        _of_missed_streams(readings, found)
     else:
         _of_links(readings, found)
     if (late := readings.reading("late", 0)) is not None:

@@ -45,9 +45,16 @@ class Measuring:
     """One step after the other; a Ctrl-C ends it with what is there."""
 
     def __init__(
-        self, runner: Runner, readings: Readings, algorithms: Sequence[tuple[str, str]], *, rounds: int, messages: bool
+        self,
+        runners: Sequence[Runner],
+        readings: Readings,
+        algorithms: Sequence[tuple[str, str]],
+        *,
+        rounds: int,
+        messages: bool,
     ) -> None:
-        self._runner = runner
+        """`runners`: of each number of ranks; messages are between the first two of the first one's."""
+        self._runners = runners
         self._algorithms = algorithms
         self._rounds = rounds
         self._messages = messages
@@ -56,10 +63,10 @@ class Measuring:
         self.interrupted = False
 
     def _measure_rates(self) -> None:
-        self.readings.rates = parse_rates(model.rates(model.simulator_of(self._runner.artifacts)))
+        self.readings.rates = parse_rates(model.rates(model.simulator_of(self._runners[0].artifacts)))
 
     def _measure_messages(self) -> None:
-        runner = self._runner
+        runner = self._runners[0]
         program = str(runner.artifacts.benchmark(runner.mpi.family, "messages"))
         # Where ranks are when service processes have their cores; those have nothing to do here.
         native = replace(runner.request.settings, algorithms=selection.words(runner.artifacts, ["all=native"]))
@@ -69,16 +76,15 @@ class Measuring:
             raise UserError(f"the benchmark of messages under {runner.mpi.title} ended with exit code {ended.code}")
         self.readings.place, self.readings.messages = parse_messages(ended.output)
 
-    def _runner_for(self, collective: str, algorithm: str) -> Runner:
-        base = self._runner
+    def _runner_for(self, base: Runner, collective: str, algorithm: str) -> Runner:
         rules = selection.words(base.artifacts, [f"{collective}={algorithm}"])
         request = replace(
             base.request, collectives=(collective,), settings=replace(base.request.settings, algorithms=rules)
         )
         return Runner(request, base.mpi, base.artifacts, base.site)
 
-    def _measure_cells(self, collective: str, algorithm: str) -> None:
-        for one in self._runner_for(collective, algorithm).both_sides(_limit_s(self._runner)):
+    def _measure_cells(self, base: Runner, collective: str, algorithm: str) -> None:
+        for one in self._runner_for(base, collective, algorithm).both_sides(_limit_s(base)):
             self._times.setdefault(self._cell(one, algorithm), []).append(
                 Times(
                     one.work_us,
@@ -98,14 +104,15 @@ class Measuring:
         if self._messages:
             yield _Step("rates of the cores", _RATES_S, self._measure_rates)
             yield _Step("messages of the MPI", _MESSAGES_S, self._measure_messages)
-        sizes = len(self._runner.request.sizes)
         for number in range(self._rounds):
-            for collective, algorithm in self._algorithms:
-                yield _Step(
-                    f"{collective} by {algorithm}, round {number + 1} of {self._rounds}",
-                    _START_S + sizes * _CELL_S * self._runner.request.seconds,
-                    partial(self._measure_cells, collective, algorithm),
-                )
+            for runner in self._runners:
+                request = runner.request
+                for collective, algorithm in self._algorithms:
+                    yield _Step(
+                        f"{collective} of {request.ranks} ranks by {algorithm}, round {number + 1} of {self._rounds}",
+                        _START_S + len(request.sizes) * _CELL_S * request.seconds,
+                        partial(self._measure_cells, runner, collective, algorithm),
+                    )
 
     def measure(self, shows: Callable[[str, float, float], None]) -> None:
         """Until all is measured, or it is interrupted. `shows` is told of each step."""

@@ -50,6 +50,8 @@ class Rates:
     reduce: tuple[float, ...]
     memory: tuple[float, ...]
     by_bytes: tuple[CopyRates, ...] = ()
+    kernel: tuple[CopyRates, ...] = ()
+    """The same by the kernel."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class Readings:
     """Service processes have one that ranks have not."""
     spins: bool = False
     """Ranks that wait natively do not yield."""
+    memory: str = "alloc_mem"
+    """Where buffers come from."""
     nodes: int = 1
     services: int = 1
     place: Place = field(default_factory=lambda: Place(True, True, 1))

@@ -94,8 +94,7 @@ def _usual(readings: Readings) -> dict[str, Estimate]:
 def _first_numbers(readings: Readings) -> dict[str, Estimate]:
     alone = estimates.estimate(readings)
     numbers = {**_usual(readings), **alone}
-    for key in ("copy", "reduce"):
-        numbers[f"service.{key}"] = replace(numbers[f"host.{key}"], how=f"as host.{key}")
+    numbers["service.reduce"] = replace(numbers["host.reduce"], how="as host.reduce")
     # Work that takes twice as long now and then is no noise of the machine's but another program's.
     work = numbers["noise.work"]
     most = min(work.value, _MOST_NOISE)

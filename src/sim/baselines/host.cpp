@@ -114,8 +114,9 @@ void Host::carry(std::uint64_t bytes) {
 }
 
 double Host::carried_bytes_per_s() const {
-  const double own = costs().copy_bytes_per_s;
-  return machine_.copy_rate(own > 0 ? own : machine_.cluster.host.copy_bytes_per_s);
+  const model::HostModel& host = machine_.cluster.host;
+  if (costs().copy_bytes_per_s > 0) return machine_.copy_rate(costs().copy_bytes_per_s, costs().missed_bytes_per_s);
+  return machine_.copy_rate(host.copy_bytes_per_s, host.missed_bytes_per_s);
 }
 
 void Host::reduce(std::uint64_t bytes) {

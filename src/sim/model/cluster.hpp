@@ -47,6 +47,7 @@ struct HostModel {
   std::uint32_t cores = 1;        // a node's, for ranks
   double memory_bytes_per_s = 0;  // a node's, read and written together
   double copy_bytes_per_s = 0;    // one core's copy
+  double missed_bytes_per_s = 0;  // the same of what lies in no cache; 0: by memory_bytes_per_s
   double reduce_bytes_per_s = 0;  // one core's reduction of two vectors, bytes of the result
   double socket_bytes_per_s = 0;  // one core's, at either end; only of WireKind::processor
   std::uint32_t processors = 0;   // nodes are parts of one machine of so many cores; 0: of one each
@@ -62,6 +63,7 @@ struct MpiModel {
   std::uint64_t eager_bytes = 0;       // up to which a message is sent before it is asked for
   std::uint64_t rendezvous_ns = 0;     // within a node: for a longer one, beside the copy
   double copy_bytes_per_s = 0;         // within a node: from one rank's memory to another's; 0: as the host's
+  double missed_bytes_per_s = 0;       // the same of what lies in no cache; 0: by host.memory_bytes_per_s
   std::uint64_t thread_switch_ns = 0;  // for each message more, where a progress thread takes it
 };
 
@@ -92,15 +94,16 @@ struct ServiceModel {
   Placement placement = Placement::host_core;
   ServiceReach reach = ServiceReach::direct;
   std::uint32_t per_node = 1;
-  bool own_core = true;          // false: ranks compute on its core, and lose what it takes
-  std::uint32_t processors = 0;  // own cores that service processes of all nodes share; 0: one each
-  bool ranks_copy = false;       // ranks that wait copy within the node themselves
-  std::uint64_t notice_ns = 0;   // from a rank to its service process, and back
-  std::uint64_t event_ns = 0;    // for each post, message and end of a move that it takes in hand
-  std::uint64_t message_ns = 0;  // for each batch of messages that it sends to a peer
-  std::uint64_t move_ns = 0;     // to begin a move, or a chunk of it
-  std::uint64_t mark_ns = 0;     // for each delivered mark and each completion
-  double copy_bytes_per_s = 0;   // its core's
+  bool own_core = true;           // false: ranks compute on its core, and lose what it takes
+  std::uint32_t processors = 0;   // own cores that service processes of all nodes share; 0: one each
+  bool ranks_copy = false;        // ranks that wait copy within the node themselves
+  std::uint64_t notice_ns = 0;    // from a rank to its service process, and back
+  std::uint64_t event_ns = 0;     // for each post, message and end of a move that it takes in hand
+  std::uint64_t message_ns = 0;   // for each batch of messages that it sends to a peer
+  std::uint64_t move_ns = 0;      // to begin a move, or a chunk of it
+  std::uint64_t mark_ns = 0;      // for each delivered mark and each completion
+  double copy_bytes_per_s = 0;    // its core's, and of a rank that copies for it
+  double missed_bytes_per_s = 0;  // the same of what lies in no cache; 0: by host.memory_bytes_per_s
   double reduce_bytes_per_s = 0;
   double memory_bytes_per_s = 0;     // of the DPU
   std::uint64_t dpu_latency_ns = 0;  // between the DPU's memory and its network card

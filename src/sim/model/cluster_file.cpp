@@ -213,6 +213,7 @@ void read_host(Table& table, HostModel& host) {
                std::array{WaitingName{"yield", Waiting::yields}, WaitingName{"spin", Waiting::spins}}, false);
   table.optional_time_ns("switch", host.switch_ns);
   table.optional_size_bytes("cache", host.cache_bytes);
+  table.optional_rate("copy_missed", host.missed_bytes_per_s);
   if (host.processors % host.cores != 0) {
     table.problem("processors", fmt::format("nodes have {} cores each of it; write a multiple", host.cores));
   }
@@ -227,6 +228,7 @@ void read_mpi(Table& table, MpiModel& mpi) {
   table.size_bytes("eager", mpi.eager_bytes);
   table.optional_time_ns("rendezvous", mpi.rendezvous_ns);
   table.optional_rate("copy", mpi.copy_bytes_per_s);
+  table.optional_rate("copy_missed", mpi.missed_bytes_per_s);
   table.time_ns("thread_switch", mpi.thread_switch_ns);
 }
 
@@ -279,6 +281,7 @@ void read_service(Table& table, ServiceModel& service) {
   table.time_ns("move", service.move_ns);
   table.time_ns("mark", service.mark_ns);
   table.rate("copy", service.copy_bytes_per_s);
+  table.optional_rate("copy_missed", service.missed_bytes_per_s);
   table.rate("reduce", service.reduce_bytes_per_s);
   if (service.placement == Placement::dpu) {
     table.rate("memory", service.memory_bytes_per_s);

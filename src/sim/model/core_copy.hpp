@@ -17,9 +17,16 @@ namespace outrigger::sim::model {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) / bytes_per_s * 1e9));
 }
 
-// Time that a core of the host needs to copy them.
+// Time that a core of the host needs to copy them, within a process.
 [[nodiscard]] inline std::uint64_t host_copy_ns(const Machine& machine, std::uint64_t bytes) {
-  return bytes_ns(bytes, machine.copy_rate(machine.cluster.host.copy_bytes_per_s));
+  const HostModel& host = machine.cluster.host;
+  return bytes_ns(bytes, machine.copy_rate(host.copy_bytes_per_s, host.missed_bytes_per_s));
+}
+
+// From one rank's memory to another's, for a service process or by it.
+[[nodiscard]] inline std::uint64_t service_copy_ns(const Machine& machine, std::uint64_t bytes) {
+  const ServiceModel& service = machine.cluster.service;
+  return bytes_ns(bytes, machine.copy_rate(service.copy_bytes_per_s, service.missed_bytes_per_s));
 }
 
 class CoreCopy final : public Receiver {

@@ -33,12 +33,14 @@ struct Machine {
     return Place{places.node_of_service(service), on_dpu ? Memory::dpu : Memory::host};
   }
 
-  // What a core that copies at `bytes_per_s` comes to. Where the cluster has caches that is the rate within them: what
-  // lies elsewhere is waited for beside that, read and written.
-  [[nodiscard]] double copy_rate(double bytes_per_s) const {
+  // What a core that copies at `bytes_per_s` comes to. Where the cluster has caches that is the rate within them, and
+  // `missed_bytes_per_s` that of what lies elsewhere; if it is 0 that is waited for beside the copy, read and written.
+  [[nodiscard]] double copy_rate(double bytes_per_s, double missed_bytes_per_s) const {
     const HostModel& host = cluster.host;
     const double memory = host.memory_bytes_per_s / 2;
-    return host.cache_bytes == 0 ? std::min(bytes_per_s, memory) : 1 / (1 / bytes_per_s + missed / memory);
+    if (host.cache_bytes == 0) return std::min(bytes_per_s, memory);
+    const double missed_s = missed_bytes_per_s > 0 ? 1 / missed_bytes_per_s : 1 / bytes_per_s + 1 / memory;
+    return 1 / ((1 - missed) / bytes_per_s + missed * missed_s);
   }
   // Of what it copies, what it loads memory with.
   [[nodiscard]] std::uint64_t bytes_of_memory(std::uint64_t bytes) const {

@@ -238,7 +238,7 @@ void Service::do_chore() {
 
 std::uint64_t Service::chore_ns(Part part, std::uint64_t bytes) const {
   switch (part) {
-    case Part::copy: return bytes_ns(bytes, machine_.copy_rate(costs_.copy_bytes_per_s));
+    case Part::copy: return service_copy_ns(machine_, bytes);
     case Part::socket_out:
     case Part::socket_in: return bytes_ns(bytes, machine_.cluster.host.socket_bytes_per_s);
     case Part::reduce: break;

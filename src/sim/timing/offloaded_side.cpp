@@ -75,7 +75,7 @@ bool OffloadedSide::copy_by_rank(WorldRank rank, std::uint64_t bytes, std::funct
 void OffloadedSide::begin_copy(std::uint32_t rank) {
   Rank& copier = *ranks_[rank];
   const CopyJob& job = copier.jobs.front();
-  const std::uint64_t core_ns = model::host_copy_ns(machine_, job.bytes) + machine_.cluster.service.notice_ns;
+  const std::uint64_t core_ns = model::service_copy_ns(machine_, job.bytes) + machine_.cluster.service.notice_ns;
   copier.copy.begin(machine_.places.node_of(rank), job.bytes, core_ns, [this, rank, &copier] {
     const CopyJob ended_job = std::move(copier.jobs.front());
     copier.jobs.pop_front();

@@ -181,6 +181,13 @@ TEST(Baselines, WhatFitsIntoTheCacheLoadsNoMemory) {
   // Half of each byte is waited for, at two bytes a nanosecond.
   cluster.host.cache_bytes = buffers_bytes / 2;
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, 4 * copy_us * (1 + 0.5 / 2), 50);
+  // Or copied at a rate that is known.
+  cluster.host.missed_bytes_per_s = kGigabyte / 4;
+  EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, 4 * copy_us * (0.5 + 0.5 * 4), 50);
+  cluster.mpi.copy_bytes_per_s = kGigabyte;
+  cluster.mpi.missed_bytes_per_s = kGigabyte / 2;  // of the three blocks that are messages
+  EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us,
+              copy_us * (0.5 + 0.5 * 4) + 3 * copy_us * (0.5 + 0.5 * 2), 50);
   // Without a word of caches: at the core's rate, until memory is the limit.
   cluster.host.cache_bytes = 0;
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 3 * 2) * copy_us, 100);
