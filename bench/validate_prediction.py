@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import statistics
 import subprocess
 import sys
 import tomllib
@@ -29,17 +30,20 @@ from outrigger.bar import Bar
 from outrigger.bench import jobs
 from outrigger.bench.command import choose_one_mpi
 from outrigger.bench.runner import Request, Runner
-from outrigger.calibrate import command, model
+from outrigger.calibrate import command, estimates, model
 from outrigger.calibrate.measuring import Measuring
-from outrigger.calibrate.readings import Readings
+from outrigger.calibrate.readings import Readings, parse_rates
 from outrigger.calibrate.verdict import Compared, Verdict, judge
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts
 from outrigger.launchers import SSH
+from outrigger.predict import clusters
 
 PROJECT = Path(__file__).resolve().parents[1]
 CELLS = PROJECT / "bench" / "prediction_cells.toml"
-HELD_OUT = {"held_out": "held out", "later": "held out later"}
+HELD_OUT = {"held_out": "held out", "later": "held out later", "at_once": "held out, within the hour"}
+RATES = ("host.copy", "host.copy_missed", "host.memory")
+"""What tells whether a machine's memory is as it was when it was calibrated."""
 NOISE = 0.05
 """Times that are nearer to each other have no order."""
 
@@ -100,6 +104,7 @@ def measure(console: Console, options: argparse.Namespace) -> None:
         measuring = Measuring([runner], command.empty_readings(runner), lanes, rounds=options.rounds, messages=False)
         with Bar(console, draws_itself=True) as bar:
             measuring.measure(bar.shows)
+        measuring.readings.rates = parse_rates(model.rates(model.simulator_of(found)))
         measured.append(measuring.readings)
         if measuring.interrupted:
             console.print("Interrupted: this is what there is.", style="yellow")
@@ -127,6 +132,20 @@ def read(path: Path) -> Run:
     if '"set_name"' in text:
         return formats.parse(text, Run, f"{path},")
     return Run(path.stem, "calibration", [command.read(path)])
+
+
+def drift(run: Run, cluster: Path) -> str:
+    """How fast memory was meanwhile, in parts of what the cluster file has; empty where that is not known."""
+    calibrated = clusters.read(cluster).data
+    told = []
+    for key in RATES:
+        table, _, name = key.partition(".")
+        known = [estimates.estimate(one).get(key) for one in run.readings if one.rates is not None]
+        rates = [one.value for one in known if one is not None]
+        file_has = str(calibrated[table].get(name, "")).removesuffix(" MB/s")
+        if rates and file_has:
+            told.append(f"{key} {statistics.median(rates) / (1e6 * float(file_has)):.2f}")
+    return ", ".join(told)
 
 
 def show(console: Console, title: str, verdict: Verdict) -> None:
@@ -195,6 +214,8 @@ def compare(console: Console, options: argparse.Namespace) -> None:
         cluster = options.cluster or PROJECT / site_of(run.site)["cluster"]
         compared = compared_of(run, simulator, cluster, calibration_sizes)
         by_site.setdefault(run.site, []).extend(compared)
+        if now := drift(run, cluster):
+            console.print(f"{path.name}: rates in parts of the calibrated ones: {now}", style="dim")
         by_set.setdefault(f"{run.site}, {HELD_OUT.get(run.set_name, run.set_name)}", []).extend(compared)
     verdicts = {}
     for title, compared in by_set.items():
