@@ -97,7 +97,7 @@ if(OUTRIGGER_PAGES)
   set(pages ${OUTRIGGER_PAGES})
 elseif(OUTRIGGER_PYTHON AND NOT CMAKE_CROSSCOMPILING)
   execute_process(
-    COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${python_path} ${OUTRIGGER_PYTHON} -c "import outrigger.cli"
+    COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${python_path} ${OUTRIGGER_PYTHON} -c "import outrigger.cli; outrigger.cli.make_app()"
     RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
   if(status EQUAL 0)
     set(can_write_pages TRUE)

@@ -94,15 +94,15 @@ def _of(app: typer.Typer, before: tuple[str, ...]) -> Iterator[Command]:
 
 def commands() -> list[Command]:
     """All that are not hidden, in the order of the help."""
-    return list(_of(cli.app, ()))
+    return list(_of(cli.make_app(), ()))
 
 
 def groups() -> dict[str, str]:
     """What the first words of commands of two words mean, where they are no commands themselves."""
-    return {str(group.name): str(group.typer_instance.info.help or "") for group in cli.app.registered_groups
+    return {str(group.name): str(group.typer_instance.info.help or "") for group in cli.make_app().registered_groups
             if group.typer_instance is not None}  # fmt: skip
 
 
 def about() -> str:
     """What `outrigger` is."""
-    return str(cli.app.info.help)
+    return inspect.getdoc(cli.of_all) or ""

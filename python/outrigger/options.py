@@ -9,6 +9,8 @@ import typer
 
 MANY_NODES = "Many nodes"
 BINDING = "Binding"
+TO_TERMINAL = "-"
+"""The report's file, where --report stands alone."""
 
 Build = Annotated[Path | None, typer.Option("--build", help="Build directory to use.", show_default="build/release")]
 Services = Annotated[int | None, typer.Option("--services", help="Service processes per node.")]

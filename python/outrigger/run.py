@@ -22,6 +22,7 @@ from outrigger import (
     launchers,
     linked,
     mpis,
+    options,
     plan,
     report,
     report_end,
@@ -39,7 +40,6 @@ from outrigger.settings import Settings
 from outrigger.terminal import console, note
 from outrigger.trace import collect
 
-TO_TERMINAL = "-"
 _ASKED_AT_ONCE = 16
 _LIKE_THIS = "if it is like this machine"
 
@@ -57,7 +57,7 @@ class Request:
     variables: launch.Variables = field(default_factory=launch.Variables)
     dpu_daemon: str | None = None
     report_to: str | None = None
-    """A file, or TO_TERMINAL."""
+    """A file, or options.TO_TERMINAL."""
     trace_to: str | None = None
     native: bool = False
     dry_run: bool = False
@@ -174,7 +174,7 @@ class _Run:
             report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
         for line in fleet.notes():
             self._say(line)
-        if request.report_to == TO_TERMINAL and written is not None:
+        if request.report_to == options.TO_TERMINAL and written is not None:
             show_report(written)
         return code
 
@@ -203,7 +203,7 @@ def run(
 @contextlib.contextmanager
 def _report_path(report_to: str | None, place: Path | None) -> Iterator[Path | None]:
     """Where the library is to write its report; for the terminal in a directory of its own."""
-    if report_to == TO_TERMINAL:
+    if report_to == options.TO_TERMINAL:
         with scratch.directory(place) as directory:
             yield directory / "report.json"
         return

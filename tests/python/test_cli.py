@@ -11,7 +11,7 @@ import pytest
 
 from outrigger import __version__, formats, tables
 from outrigger.artifacts import Artifacts
-from outrigger.cli import _split_report, _uncolored
+from outrigger.cli import COMMANDS, _needed, _split_report, _uncolored
 from outrigger.info import HugePages, Reach, Wire, huge_pages_finding, reach_findings, wire_finding
 
 
@@ -33,6 +33,42 @@ def outrigger(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "outrigger", *arguments], capture_output=True, text=True, timeout=60, check=False
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        (["run", "--", "p"], ["run"]),
+        (["bench", "ialltoall"], ["bench"]),
+        (["bench halo"], ["bench halo"]),
+        (["cluster", "up"], ["cluster"]),
+        (["--version"], []),
+        ([], list(COMMANDS)),
+        (["--help"], list(COMMANDS)),
+        (["runn"], list(COMMANDS)),
+    ],
+)
+def test_a_command_needs_itself_alone_and_what_is_none_all(given: list[str], needed: list[str]) -> None:
+    assert list(_needed(given)) == needed
+
+
+def test_running_a_program_loads_nothing_of_other_commands(built: Artifacts) -> None:
+    seen = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "outrigger", "run", "--dry-run", "--native", "--", "true"],
+        capture_output=True, text=True, timeout=60, check=True, env={**os.environ, "OUTRIGGER_BUILD": str(built.root)},
+    )  # fmt: skip
+    loaded = {line.rpartition("|")[2].strip() for line in seen.stderr.splitlines()}
+    assert "outrigger.run" in loaded
+    assert not loaded & {"aiohttp", "numpy", "matplotlib", "pyroute2", "outrigger.tune", "outrigger.live.top"}
+
+
+def test_a_word_that_is_no_command_is_named_and_the_help_lists_all() -> None:
+    wrong = outrigger("runn")
+    assert wrong.returncode == 2
+    assert "No such command 'runn'" in wrong.stderr and "Did you mean 'run'" in wrong.stderr
+    help_ = outrigger("--help")
+    assert help_.returncode == 0
+    assert all(words.split()[-1] in help_.stdout for words in COMMANDS)
 
 
 def test_commands_say_their_version(built: Artifacts) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from outrigger.artifacts import Artifacts
 from outrigger.bench import harm, pairs
 from outrigger.bench.jobs import Site
-from outrigger.cli import app
+from outrigger.cli import make_app
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
@@ -96,6 +96,6 @@ case "$*" in *--preload*) echo '{line(fork=500, threads=2)}';; *) echo '{line()}
 
 
 def test_arrays_that_fit_into_caches_are_refused() -> None:
-    result = CliRunner().invoke(app, ["bench harm", "--megabytes", "8"])
+    result = CliRunner().invoke(make_app(), ["bench harm", "--megabytes", "8"])
     assert result.exit_code == 2
     assert "--megabytes" in result.output and "33" in result.output

@@ -16,7 +16,7 @@ from outrigger import cli, formats
 from outrigger.bench import never_slower, never_slower_plot, never_slower_sites, never_slower_table
 from outrigger.bench.never_slower_cells import Cell, Elapsed, Grid, Line, make_cell, ratio_of, read, read_lines
 from outrigger.bench.never_slower_sites import Sites
-from outrigger.cli import app
+from outrigger.cli import make_app
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 
@@ -181,7 +181,7 @@ def test_colours_are_the_same_at_1_and_differ_beside_it() -> None:
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, words: list[str], complaint: str) -> None:
-    result = CliRunner().invoke(app, ["bench --never-slower", "--out", str(tmp_path), *words])
+    result = CliRunner().invoke(make_app(), ["bench --never-slower", "--out", str(tmp_path), *words])
     assert isinstance(result.exception, UserError) and complaint in str(result.exception)
 
 
@@ -197,7 +197,7 @@ def test_one_core_is_too_few_for_some(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_mpi_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    result = CliRunner().invoke(app, ["bench --never-slower", "--out", str(tmp_path)])
+    result = CliRunner().invoke(make_app(), ["bench --never-slower", "--out", str(tmp_path)])
     assert "no MPI was found" in str(result.exception)
 
 
@@ -231,7 +231,7 @@ case "$*" in *--preload*) echo '{slow}';; *) echo '{same}';; esac"""
     out = tmp_path / "out"
     words = ["bench --never-slower", "ialltoall", "--sizes", "64", "--mpi", "mpich", "--budget", "60s"]
     words += ["--placement", "equal,nodes", "--out", str(out), "--build", str(tmp_path)]
-    result = CliRunner().invoke(app, words)
+    result = CliRunner().invoke(make_app(), words)
     assert result.exit_code == 1, result.output
     written = json.loads((out / "never-slower.json").read_text())
     assert written["command"].startswith("outrigger bench --never-slower ialltoall --sizes 64 --mpi mpich")
@@ -244,7 +244,7 @@ case "$*" in *--preload*) echo '{slow}';; *) echo '{same}';; esac"""
     assert ["--preload" in words for words in called] == [False, True, True, False, False, True]
     assert ["--work 1000" in words for words in called] == [False, *[True] * 5]  # native's first sizes it for all
 
-    again = CliRunner().invoke(app, ["bench --never-slower", "--from", str(out / "never-slower.json"), "--out",
+    again = CliRunner().invoke(make_app(), ["bench --never-slower", "--from", str(out / "never-slower.json"), "--out",
                                      str(tmp_path / "again")])  # fmt: skip
     assert again.exit_code == 1 and "1 of 1 cells are slower" in again.output
     assert (tmp_path / "again" / "never-slower.md").read_text() == (out / "never-slower.md").read_text()

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from outrigger.artifacts import Artifacts
-from outrigger.cli import app
+from outrigger.cli import make_app
 from outrigger.errors import UserError
 from outrigger.predict import advice, clusters, patterns, program, rebuild
 from outrigger.predict.clusters import ClusterFile
@@ -168,7 +168,7 @@ def test_the_range_says_what_it_is_made_of() -> None:
 
 
 def _predict(*words: str | Path) -> str:
-    done = CliRunner().invoke(app, ["predict", *map(str, words)], env={"COLUMNS": "130"})
+    done = CliRunner().invoke(make_app(), ["predict", *map(str, words)], env={"COLUMNS": "130"})
     assert done.exit_code == 0, done.output + str(done.exception)
     return done.output
 
@@ -186,7 +186,7 @@ def test_a_study_is_repeated_with_the_same_figures(built: Artifacts, tmp_path: P
     assert "The same figures as the study's." in _predict("--repeat", study, "--build", built.root)
     changed = (study / "cluster-0.toml").read_text().replace('link = "', 'link = "9')
     (study / "cluster-0.toml").write_text(changed)
-    other = CliRunner().invoke(app, ["predict", "--repeat", str(study), "--build", str(built.root)])
+    other = CliRunner().invoke(make_app(), ["predict", "--repeat", str(study), "--build", str(built.root)])
     assert other.exit_code == 1
     assert "Other figures than the study's." in other.output
 

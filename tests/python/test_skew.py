@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from outrigger.artifacts import Artifacts
 from outrigger.bench import skew
 from outrigger.bench.jobs import Site
-from outrigger.cli import app
+from outrigger.cli import make_app
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
@@ -77,7 +77,7 @@ def test_ratios_are_those_of_neighbours() -> None:
     ],
 )
 def test_bad_options_are_named(words: list[str], complaint: str) -> None:
-    result = CliRunner().invoke(app, ["bench skew", *words])
+    result = CliRunner().invoke(make_app(), ["bench skew", *words])
     assert result.exit_code != 0
     assert complaint in (result.output if result.exit_code == 2 else str(result.exception))
 

@@ -1,0 +1,1 @@
+"""Commands of `outrigger`, by their options; others are with what they do."""
