@@ -133,7 +133,8 @@ build_preset() {
   fi
   local arguments=(--build "$ROOT/build/$preset" --parallel "$JOBS")
   if (($#)); then arguments+=(--target "$@"); fi
-  NINJA_STATUS="[$preset %f/%t %es] " cmake "${arguments[@]}"
+  # Builds share what they compile alike, as UCX 1.22's does with the release build: unity files lie in each build's place.
+  NINJA_STATUS="[$preset %f/%t %es] " CCACHE_BASEDIR="${CCACHE_BASEDIR:-$ROOT}" CCACHE_ABSSTDERR=1 cmake "${arguments[@]}"
 }
 
 is_preset() { grep -q "\"name\": \"$1\", \"configurePreset\"" "$ROOT/CMakePresets.json"; }
