@@ -19,6 +19,7 @@ class MostlyOne {
   }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] T& operator[](std::size_t index) { return index == 0 ? first_ : more_[index - 1]; }
   [[nodiscard]] const T& operator[](std::size_t index) const { return index == 0 ? first_ : more_[index - 1]; }
 
  private:

@@ -71,31 +71,45 @@ struct Header {
   std::atomic<std::uint32_t> gathered = 0;      // 1: world rank 0 has written the events of all ranks
   std::atomic<std::uint32_t> shared = 0;        // 1: its service process writes here, or on a DPU
   std::atomic<std::uint32_t> settled = 0;       // 1: what it has noted on a DPU until the rank has asked stands here
-  std::atomic<std::uint64_t> events = 0;        // of the rank, with those that were dropped
-  std::atomic<std::uint64_t> service_events = 0;
+  // Two processes write these with each event: apart, or their cores would take the line from each other.
+  alignas(64) std::atomic<std::uint64_t> events = 0;  // of the rank, with those that were dropped
+  alignas(64) std::atomic<std::uint64_t> service_events = 0;
   std::atomic<std::uint64_t> service_events_lost = 0;  // that were dropped before they came here
-  std::atomic<std::uint32_t> communicators = 0;
+  alignas(64) std::atomic<std::uint32_t> communicators = 0;
   std::array<Communicator, kCommunicators> known{};
   std::atomic<std::uint32_t> phases = 0;
   std::array<PhaseName, kPhaseNames> phase_names{};
 };
 
+enum class Writers : bool { one, many };
+
 // Events in the order in which their places were taken. Does not own the memory.
+template <Writers writers>
 class Buffer {
  public:
   Buffer(std::atomic<std::uint64_t>& count, Event* events) : count_(&count), events_(events) {}
   // False: it was dropped.
   bool add(const Event& event) {
-    const std::uint64_t place = count_->fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t place = take_place();
     if (place >= kEvents) return false;
     Event blank = event;
     blank.kind = static_cast<std::uint8_t>(EventKind::none);
     events_[place] = blank;
     std::atomic_ref(events_[place].kind).store(event.kind, std::memory_order_release);
+    __builtin_prefetch(events_ + place + 1, kToWrite);  // it has not been touched yet, and comes while others work
     return true;
   }
 
  private:
+  static constexpr int kToWrite = 1;
+
+  std::uint64_t take_place() {
+    if constexpr (writers == Writers::many) return count_->fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t place = count_->load(std::memory_order_relaxed);
+    count_->store(place + 1, std::memory_order_release);  // who sees it sees the events before, too
+    return place;
+  }
+
   std::atomic<std::uint64_t>* count_;
   Event* events_;
 };
@@ -118,8 +132,8 @@ class Memory {
   [[nodiscard]] Header& header() const { return *reinterpret_cast<Header*>(mapping_.base()); }
   [[nodiscard]] Event* events() const { return reinterpret_cast<Event*>(mapping_.base() + kEventsAt); }
   [[nodiscard]] Event* service_events() const { return events() + kEvents; }
-  [[nodiscard]] Buffer rank_buffer() const { return {header().events, events()}; }
-  [[nodiscard]] Buffer service_buffer() const { return {header().service_events, service_events()}; }
+  [[nodiscard]] Buffer<Writers::many> rank_buffer() const { return {header().events, events()}; }
+  [[nodiscard]] Buffer<Writers::one> service_buffer() const { return {header().service_events, service_events()}; }
 
  private:
   [[nodiscard]] static Memory blank(Mapping mapping);

@@ -33,7 +33,7 @@ constexpr std::uint32_t kSharedRows = report::kLedgerRows - kCallKinds - (kMaxPh
 constinit std::mutex ledger_mutex;
 constinit std::size_t records_made = 0;
 constinit bool is_readable = false;  // there is a ledger, of this process
-constinit thread_local CallCount* current_call = nullptr;
+[[gnu::tls_model("initial-exec")]] constinit thread_local CallCount* current_call = nullptr;
 
 std::optional<report::Ledger>& the_ledger() {
   static auto* one = new std::optional<report::Ledger>;  // until the end of the process
@@ -292,10 +292,17 @@ void CallCount::trace(int code) const {
   TracedCall call;
   call.kind = kind_;
   call.began_ns = began_ns_;
-  call.bytes = bytes_of_call(kind_.call, words_, large_counts_);
-  call.record = &record_of(argument<MPI_Comm>(words_[static_cast<std::size_t>(arguments_of(kind_.call).comm)]));
-  call.post = post_;
-  call.reason = reason();
+  if (post_) {
+    call.post = post_;
+    call.bytes = post_->bytes ? *post_->bytes : bytes_of_call(kind_.call, words_, large_counts_);
+    if (post_->record != nullptr && post_->record->traced.load(std::memory_order_relaxed)) call.record = post_->record;
+  } else {
+    call.bytes = bytes_of_call(kind_.call, words_, large_counts_);
+    call.reason = reason();
+  }
+  if (call.record == nullptr) {
+    call.record = &record_of(argument<MPI_Comm>(words_[static_cast<std::size_t>(arguments_of(kind_.call).comm)]));
+  }
   if (kind_.form != CallForm::blocking) call.request = argument<const MPI_Request*>(words_.back());
   trace_call(call);
 }

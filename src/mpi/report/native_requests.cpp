@@ -1,6 +1,8 @@
 #include "mpi/report/native_requests.hpp"
 
+#include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -128,7 +130,9 @@ void TimedCompletion::begin(const CallSite& site, Call call, std::span<const Wor
   const int count = one ? 1 : argument<int>(words[0]);
   if (!observing() || requests == nullptr || count <= 0 || site.inside_mpi()) return;
   tests_ = call == Call::Test || call == Call::Testall || call == Call::Testany || call == Call::Testsome;
-  if (tracing()) traced_ = new TracedCompletion(completion_call(call), requests, count, outputs_of(call, words));
+  if (tracing()) {
+    traced_ = new (room_.data()) TracedCompletion(completion_call(call), requests, count, outputs_of(call, words));
+  }
   if (counting()) begin_counting(requests, count);
   active_ = traced_ != nullptr || row_ != nullptr;
 }
@@ -146,8 +150,10 @@ void TimedCompletion::begin_counting(const MPI_Request* requests, int count) {
 }
 
 void TimedCompletion::end() {
-  if (traced_ != nullptr && tracing()) traced_->end();
-  delete traced_;
+  if (traced_ != nullptr) {
+    if (tracing()) traced_->end();
+    std::destroy_at(traced_);
+  }
   if (row_ != nullptr) end_counting();
 }
 

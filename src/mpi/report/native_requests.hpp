@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -67,8 +68,9 @@ class TimedCompletion {
   };
 
   std::vector<Watched> watched_;
-  TracedCompletion* traced_ = nullptr;  // owned; null: there is no trace
-  report::LedgerRow* row_ = nullptr;    // of the first of them
+  TracedCompletion* traced_ = nullptr;  // in `room_`; null: there is no trace
+  alignas(TracedCompletion) std::array<std::byte, sizeof(TracedCompletion)> room_;
+  report::LedgerRow* row_ = nullptr;  // of the first of them
   std::int64_t began_ns_ = 0;
   bool tests_ = false;
   bool active_ = false;  // there is something for end() to do

@@ -17,7 +17,10 @@ struct CommRecord;
 struct TracedPost {
   GroupId group;  // as service processes know it: of persistent collectives another one than the communicator's
   std::uint64_t sequence = 0;
-  std::size_t algorithm = 0;  // index_of()
+  std::size_t algorithm = 0;           // index_of()
+  CommRecord* record = nullptr;        // of the communicator
+  std::uint32_t size = 0;              // its
+  std::optional<std::uint64_t> bytes;  // that are handed over, where the operation knows
 };
 
 struct TracedCall {

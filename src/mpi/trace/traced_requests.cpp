@@ -1,6 +1,7 @@
 #include "mpi/trace/traced_requests.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -16,18 +17,21 @@ namespace {
 using trace::CompletionCall;
 using trace::Event;
 using trace::EventKind;
+using trace::RequestNote;
 
+// Of a persistent request, or of one for which there was no slot.
 struct Known {
-  GroupId group;
-  std::uint64_t sequence = trace::kNoSequence;
-  std::uint64_t number = 0;  // 0: a persistent one that is not active
+  RequestNote note;  // number 0: a persistent one that is not active
   TracedCall call;
   std::optional<TracedPost> post;  // of the start that is under way
 };
 
-constinit std::mutex requests_mutex;
-constinit std::uint64_t last_number = 0;
-constinit thread_local std::uint64_t tests_in_vain = 0;  // since this thread's last completion in the trace
+constinit trace::RequestSlots slots;
+constinit std::mutex known_mutex;
+constinit std::atomic<std::size_t> known_count = 0;  // none: nobody need look
+constinit std::atomic<std::uint64_t> last_number = 0;
+[[gnu::tls_model("initial-exec")]] constinit thread_local std::uint64_t tests_in_vain =
+    0;  // since this thread's last completion in the trace
 
 using KnownRequests = std::unordered_map<std::uint64_t, Known>;
 
@@ -36,37 +40,43 @@ KnownRequests& requests() {
   return *all;
 }
 
-// That of the request that was collected last: most programs start the next one then, and nothing is allocated.
-KnownRequests::node_type& spare_node() {
-  static auto* one = new KnownRequests::node_type;
-  return *one;
+std::uint64_t next_number() {
+  return last_number.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+// Under the lock.
+void publish_known() {
+  known_count.store(requests().size(), std::memory_order_relaxed);
 }
 
 void remember(std::uint64_t key, const Known& known) {
-  KnownRequests::node_type& spare = spare_node();
-  const auto found = requests().find(key);
-  if (found != requests().end()) {
-    found->second = known;
-  } else if (spare.empty()) {
-    requests().emplace(key, known);
-  } else {
-    spare.key() = key;
-    spare.mapped() = known;
-    requests().insert(std::move(spare));
-  }
+  const std::scoped_lock lock(known_mutex);
+  requests().insert_or_assign(key, known);
+  publish_known();
+}
+
+void forget_known(std::uint64_t key) {
+  if (known_count.load(std::memory_order_relaxed) == 0) return;
+  const std::scoped_lock lock(known_mutex);
+  requests().erase(key);
+  publish_known();
 }
 
 bool is_persistent(const Known& known) {
   return known.call.kind.form == CallForm::persistent;
 }
 
-struct Collected {
-  GroupId group;
-  std::uint64_t sequence = trace::kNoSequence;
-  std::uint64_t number = 0;
-};
+// Of a request that the program has got back, or that a persistent one's run has ended.
+void end_known(std::uint64_t key, std::uint64_t number) {
+  const std::scoped_lock lock(known_mutex);
+  const auto found = requests().find(key);
+  if (found == requests().end() || found->second.note.number != number) return;
+  found->second.note.number = 0;
+  if (!is_persistent(found->second)) requests().erase(found);
+  publish_known();
+}
 
-Event event_of(const Collected& collected, EventKind kind, CompletionCall call) {
+Event event_of(const RequestNote& collected, EventKind kind, CompletionCall call) {
   Event event;
   event.kind = static_cast<std::uint8_t>(kind);
   event.name = static_cast<std::uint16_t>(call);
@@ -81,23 +91,23 @@ void add_start(const TracedStart& start, std::optional<report::NativeReason> nat
   Event event;
   CommRecord* record = nullptr;
   {
-    const std::scoped_lock lock(requests_mutex);
+    const std::scoped_lock lock(known_mutex);
     const auto found = requests().find(handle_key(start.request));
     if (found == requests().end() || !is_persistent(found->second)) return;
     Known& known = found->second;
     const std::optional<TracedPost> post = native ? std::nullopt : std::exchange(known.post, std::nullopt);
-    known.number = ++last_number;
-    known.group = post ? post->group : known.call.record->id;
-    known.sequence = post ? post->sequence : trace::kNoSequence;
+    known.note.number = next_number();
+    known.note.group = post ? post->group : known.call.record->id;
+    known.note.sequence = post ? post->sequence : trace::kNoSequence;
     const bool always = native == report::NativeReason::none;
     event.kind = static_cast<std::uint8_t>(EventKind::call);
     event.detail = post ? trace::kOffloaded : static_cast<std::uint8_t>(always ? known.call.reason : *native);
     event.number = post ? static_cast<std::uint32_t>(post->algorithm) : 0;
     event.name = static_cast<std::uint16_t>(index_of(known.call.kind));
     event.bytes = known.call.bytes;
-    event.group = known.group;
-    event.sequence = known.sequence;
-    event.subject = known.number;
+    event.group = known.note.group;
+    event.sequence = known.note.sequence;
+    event.subject = known.note.number;
     record = known.call.record;
   }
   event.began_ns = start.began_ns;
@@ -109,24 +119,31 @@ void add_start(const TracedStart& start, std::optional<report::NativeReason> nat
 }  // namespace
 
 std::uint64_t remember_request(MPI_Request request, const TracedCall& call, const Event& event) {
-  const std::scoped_lock lock(requests_mutex);
   const bool persistent = call.kind.form == CallForm::persistent;
-  const std::uint64_t number = persistent ? 0 : ++last_number;
-  if (request != constants().request_null) {
-    remember(handle_key(request), Known{event.group, event.sequence, number, call, std::nullopt});
+  const RequestNote note{persistent ? 0 : next_number(), event.group, event.sequence};
+  if (request == constants().request_null) return note.number;
+  const std::uint64_t key = handle_key(request);
+  if (persistent) {
+    if (const std::optional<RequestNote> old = slots.find(key)) slots.remove(key, old->number);
+    remember(key, Known{note, call, std::nullopt});
+  } else if (slots.add(key, note)) {
+    forget_known(key);
+  } else {
+    remember(key, Known{note, call, std::nullopt});
   }
-  return number;
+  return note.number;
 }
 
 void request_is_posted(MPI_Request request, const TracedPost& post) {
-  const std::scoped_lock lock(requests_mutex);
+  const std::scoped_lock lock(known_mutex);
   const auto found = requests().find(handle_key(request));
   if (found != requests().end()) found->second.post = post;
 }
 
 void forget_traced_request(MPI_Request request) {
-  const std::scoped_lock lock(requests_mutex);
-  requests().erase(handle_key(request));
+  const std::uint64_t key = handle_key(request);
+  if (const std::optional<RequestNote> note = slots.find(key)) slots.remove(key, note->number);
+  forget_known(key);
 }
 
 TracedStart::TracedStart(MPI_Request started) : request(started), began_ns(monotonic_ns()) {}
@@ -142,12 +159,21 @@ void trace_native_start(const TracedStart& start, report::NativeReason why) {
 TracedCompletion::TracedCompletion(CompletionCall call, const MPI_Request* requests_of_call, int count,
                                    const CompletionOutputs& outputs)
     : call_(call), requests_(requests_of_call), count_(count), outputs_(outputs), began_ns_(monotonic_ns()) {
-  const std::scoped_lock lock(requests_mutex);
   for (int i = 0; i < count; ++i) {
-    const auto found = requests().find(handle_key(requests_[i]));
-    if (found == requests().end() || found->second.number == 0) continue;
-    watched_.push_back({i, requests_[i], is_persistent(found->second)});
+    if (const std::optional<RequestNote> note = slots.find(handle_key(requests_[i]))) {
+      watched_.push_back({i, requests_[i], Place::slot, false, *note});
+    } else if (known_count.load(std::memory_order_relaxed) != 0) {
+      watch_known(i);
+    }
   }
+}
+
+void TracedCompletion::watch_known(int index) {
+  const std::scoped_lock lock(known_mutex);
+  const auto found = requests().find(handle_key(requests_[index]));
+  if (found == requests().end() || found->second.note.number == 0) return;
+  const Place place = is_persistent(found->second) ? Place::persistent : Place::known;
+  watched_.push_back({index, requests_[index], place, false, found->second.note});
 }
 
 // By what the call has written. Where it has refused its arguments, that may be nothing.
@@ -161,36 +187,41 @@ bool TracedCompletion::is_named(int index) const {
 
 // A persistent request stays what it is.
 bool TracedCompletion::is_collected(const Watched& watched) const {
-  return watched.persistent ? is_named(watched.index) : requests_[watched.index] != watched.request;
+  return watched.place == Place::persistent ? is_named(watched.index) : requests_[watched.index] != watched.request;
+}
+
+std::size_t TracedCompletion::forget_collected() {
+  std::size_t collected = 0;
+  for (std::size_t i = 0; i < watched_.size(); ++i) {
+    Watched& watched = watched_[i];
+    watched.collected = is_collected(watched);
+    if (!watched.collected) continue;
+    ++collected;
+    const std::uint64_t key = handle_key(watched.request);
+    watched.place == Place::slot ? (void)slots.remove(key, watched.note.number) : end_known(key, watched.note.number);
+  }
+  return collected;
 }
 
 void TracedCompletion::end() {
   const std::int64_t now = monotonic_ns();
-  MostlyOne<Collected> all;
-  {
-    const std::scoped_lock lock(requests_mutex);
-    for (std::size_t i = 0; i < watched_.size(); ++i) {
-      const Watched& watched = watched_[i];
-      const auto found = requests().find(handle_key(watched.request));
-      if (found == requests().end() || !is_collected(watched)) continue;
-      all.push_back({found->second.group, found->second.sequence, found->second.number});
-      found->second.number = 0;
-      if (!watched.persistent) spare_node() = requests().extract(found);
-    }
-  }
-  if (all.empty() && trace::tests(call_)) {
+  const std::size_t collected = forget_collected();
+  if (collected == 0 && trace::tests(call_)) {
     if (!watched_.empty()) ++tests_in_vain;
     return;
   }
-  Event event = event_of(all.empty() ? Collected{} : all[0], EventKind::completion, call_);
+  std::size_t first = 0;
+  while (collected != 0 && !watched_[first].collected) ++first;
+  Event event = event_of(collected == 0 ? RequestNote{} : watched_[first].note, EventKind::completion, call_);
   event.began_ns = began_ns_;
   event.ended_ns = now;
   event.bytes = std::exchange(tests_in_vain, 0);
-  event.detail = static_cast<std::uint8_t>(std::min<std::size_t>(all.size(), 255));
+  event.detail = static_cast<std::uint8_t>(std::min<std::size_t>(collected, 255));
   event.number = static_cast<std::uint32_t>(count_);
   add_event(event);
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    Event further = event_of(all[i], EventKind::collected, call_);
+  for (std::size_t i = first + 1; i < watched_.size(); ++i) {
+    if (!watched_[i].collected) continue;
+    Event further = event_of(watched_[i].note, EventKind::collected, call_);
     further.began_ns = began_ns_;
     further.ended_ns = now;
     add_event(further);

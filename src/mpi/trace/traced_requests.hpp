@@ -10,6 +10,7 @@
 #include "mpi/native/abi.hpp"
 #include "mpi/trace/traced_call.hpp"
 #include "trace/event.hpp"
+#include "trace/request_slots.hpp"
 
 namespace outrigger::mpi {
 
@@ -48,13 +49,19 @@ class TracedCompletion {
   void end();
 
  private:
+  enum class Place : std::uint8_t { slot, known, persistent };
   struct Watched {
     int index = 0;  // in the array
     MPI_Request request{};
-    bool persistent = false;
+    Place place = Place::slot;
+    bool collected = false;
+    trace::RequestNote note;
   };
+  void watch_known(int index);
   [[nodiscard]] bool is_collected(const Watched& watched) const;
   [[nodiscard]] bool is_named(int index) const;
+  // Of the watched ones; how many.
+  std::size_t forget_collected();
 
   trace::CompletionCall call_;
   const MPI_Request* requests_;

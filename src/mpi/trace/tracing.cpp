@@ -17,6 +17,9 @@ namespace {
 
 constinit std::mutex groups_mutex;
 
+// Of that memory, once there is a trace.
+constinit std::optional<trace::Buffer<trace::Writers::many>> rank_events;
+
 std::optional<trace::Memory>& the_memory() {
   static auto* one = new std::optional<trace::Memory>;  // until the end of the process
   return *one;
@@ -25,6 +28,14 @@ std::optional<trace::Memory>& the_memory() {
 std::unordered_set<GroupId>& noted_groups() {
   static auto* all = new std::unordered_set<GroupId>;
   return *all;
+}
+
+// Where they are what the rank sends, all of it.
+std::optional<std::uint64_t> bytes_of(const Operation& operation) {
+  const bool to_each = operation.collective == Collective::ialltoall ||
+                       operation.collective == Collective::ialltoallv || operation.collective == Collective::ialltoallw;
+  if (!to_each || operation.in_place) return std::nullopt;
+  return operation.send.total_bytes();
 }
 
 // The memory is not mapped there.
@@ -42,6 +53,7 @@ bool start_tracing(const trace::About& about, const std::string& path) {
     return false;
   }
   the_memory() = std::move(made).value();
+  rank_events = trace_memory().rank_buffer();
   trace::Header& header = trace_memory().header();
   header.about = about;
   report::set_text(header.path, path);
@@ -61,11 +73,12 @@ trace::Memory& trace_memory() {
 }
 
 void add_event(const trace::Event& event) {
-  (void)trace_memory().rank_buffer().add(event);
+  (void)rank_events->add(event);
 }
 
 void note_group(GroupId group, const CommRecord& record) {
-  constinit static thread_local std::optional<GroupId> noted_last;  // mostly it is the same again
+  [[gnu::tls_model("initial-exec")]] constinit static thread_local std::optional<GroupId>
+      noted_last;  // mostly it is the same again
   if (group == noted_last) return;
   noted_last = group;
   const std::scoped_lock lock(groups_mutex);
@@ -90,8 +103,10 @@ void trace_call(const TracedCall& call) {
     event.sequence = call.post->sequence;
     event.number = static_cast<std::uint32_t>(call.post->algorithm);
   }
-  if (call.post || !call.record->traced.exchange(true, std::memory_order_relaxed)) {
+  const bool own_group = event.group == call.record->id;
+  if (!own_group || !call.record->traced.load(std::memory_order_relaxed)) {
     note_group(event.group, *call.record);
+    if (own_group) call.record->traced.store(true, std::memory_order_relaxed);
   }
   if (call.request != nullptr) event.subject = remember_request(*call.request, call, event);
   add_event(event);
@@ -99,7 +114,9 @@ void trace_call(const TracedCall& call) {
 
 void trace_post(const Operation& operation, std::uint64_t sequence) {
   if (!tracing()) return;
-  const TracedPost post{operation.comm->id(), sequence, index_of(operation.algorithm)};
+  const CommState& comm = *operation.comm;
+  const TracedPost post{comm.id(),     sequence,    index_of(operation.algorithm),
+                        comm.record(), comm.size(), bytes_of(operation)};
   if (operation.persistent != nullptr) {
     request_is_posted(operation.request, post);
   } else if (CallCount* call = CallCount::current()) {

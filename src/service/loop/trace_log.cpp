@@ -1,5 +1,6 @@
 #include "service/loop/trace_log.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -13,24 +14,32 @@ std::int64_t TraceLog::now_ns() {
 Status TraceLog::add_rank(WorldRank rank, const UniqueFd& memory) {
   Result<trace::Memory> opened = trace::Memory::open(memory);
   if (!opened) return Error{opened.error()};
-  Rank& added = ranks_.insert_or_assign(rank, Rank{std::move(opened).value(), {}}).first->second;
+  remove(rank);
+  numbers_.push_back(rank);
+  Rank& added = ranks_.emplace_back(Rank{std::move(opened).value(), {}});
   added.memory.header().shared.store(1, std::memory_order_release);
   return Done{};
 }
 
 void TraceLog::remove(WorldRank rank) {
-  ranks_.erase(rank);
+  const Rank* known = find(rank);
+  if (known == nullptr) return;
+  const auto place = known - ranks_.data();
+  ranks_.erase(ranks_.begin() + place);
+  numbers_.erase(numbers_.begin() + place);
 }
 
 TraceLog::Rank* TraceLog::find(WorldRank rank) {
-  const auto found = ranks_.find(rank);
-  return found == ranks_.end() ? nullptr : &found->second;
+  const auto found = std::find(numbers_.begin(), numbers_.end(), rank);
+  return found == numbers_.end() ? nullptr : &ranks_[static_cast<std::size_t>(found - numbers_.begin())];
 }
 
 void TraceLog::taken(const engine::PostedOperation& operation) {
   Rank* rank = find(operation.rank);
   if (rank == nullptr) return;
-  rank->open[operation.slot] = operation.id;
+  const std::size_t slot = operation.slot.value();
+  if (slot >= rank->open.size()) rank->open.resize(slot + 1);
+  rank->open[slot] = operation.id;
   trace::Event event;
   event.kind = static_cast<std::uint8_t>(trace::EventKind::taken);
   event.began_ns = event.ended_ns = now_ns();
@@ -43,23 +52,22 @@ void TraceLog::taken(const engine::PostedOperation& operation) {
 
 void TraceLog::ended(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) {
   Rank* known = find(rank);
-  if (known == nullptr) return;
-  const auto found = known->open.find(slot);
-  if (found == known->open.end()) return;
+  if (known == nullptr || slot.value() >= known->open.size()) return;
+  const std::optional<OperationId> operation = std::exchange(known->open[slot.value()], std::nullopt);
+  if (!operation) return;
   trace::Event event;
   event.kind = static_cast<std::uint8_t>(trace::EventKind::ended);
   event.began_ns = event.ended_ns = now_ns();
-  event.group = found->second.group;
-  event.sequence = found->second.sequence;
+  event.group = operation->group;
+  event.sequence = operation->sequence;
   event.number = trace::ending(static_cast<std::uint32_t>(record.status), record.late_announcements);
-  known->open.erase(found);
   (void)known->memory.service_buffer().add(event);
 }
 
 void TraceLog::moved(WorldRank from, WorldRank to, const trace::Event& event) {
   Rank* rank = find(to);
   if (rank == nullptr) rank = find(from);
-  if (rank == nullptr && !ranks_.empty()) rank = &ranks_.begin()->second;
+  if (rank == nullptr && !ranks_.empty()) rank = &ranks_.front();
   if (rank != nullptr) (void)rank->memory.service_buffer().add(event);
 }
 

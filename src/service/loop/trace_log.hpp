@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -32,11 +32,13 @@ class TraceLog {
  private:
   struct Rank {
     trace::Memory memory;
-    std::unordered_map<SlotIndex, OperationId> open;
+    std::vector<std::optional<OperationId>> open;  // by slot, which are few and used again
   };
   [[nodiscard]] Rank* find(WorldRank rank);
 
-  std::unordered_map<WorldRank, Rank> ranks_;
+  // Those that this service process serves, in no order: few, and looked through for each event.
+  std::vector<WorldRank> numbers_;
+  std::vector<Rank> ranks_;
 };
 
 }  // namespace outrigger::service

@@ -1,6 +1,6 @@
 #include "service/loop/tracing_fabric.hpp"
 
-#include <cassert>
+#include <algorithm>
 #include <utility>
 
 namespace outrigger::service {
@@ -8,45 +8,56 @@ namespace outrigger::service {
 using fabric::MoveCompletion;
 
 void TracingFabric::Traced::moved(const fabric::MoveOutcome& outcome) {
-  event_.ended_ns = TraceLog::now_ns();
-  if (event_.kind == static_cast<std::uint8_t>(trace::EventKind::move)) {
-    event_.detail = static_cast<std::uint8_t>(outcome.reach);
-    event_.number = static_cast<std::uint32_t>(outcome.status);
+  event.ended_ns = TraceLog::now_ns();
+  if (event.kind == static_cast<std::uint8_t>(trace::EventKind::move)) {
+    event.detail = static_cast<std::uint8_t>(outcome.reach);
+    event.number = static_cast<std::uint32_t>(outcome.status);
   }
-  owner_.log_.moved(from_, to_, event_);
-  MoveCompletion& waiter = waiter_;
-  const auto self = std::move(owner_.under_way_.extract(&waiter).mapped());  // until the end of this
-  waiter.moved(outcome);
+  owner_.log_.moved(from, to, event);
+  MoveCompletion& waits = *waiter;
+  owner_.end(*this);
+  waits.moved(outcome);  // may use this again
 }
 
-TracingFabric::Traced& TracingFabric::keep(MoveCompletion& waiter, const trace::Event& event, WorldRank from,
-                                           WorldRank to) {
-  auto traced = std::make_unique<Traced>(*this, waiter, event, from, to);
-  Traced& kept = *traced;
-  [[maybe_unused]] const bool added = under_way_.emplace(&waiter, std::move(traced)).second;
-  assert(added && "who waits, waits for one move at a time");
+TracingFabric::Traced& TracingFabric::keep(MoveCompletion& waiter, WorldRank from, WorldRank to) {
+  if (under_way_ == all_.size()) {
+    all_.push_back(std::make_unique<Traced>(*this));
+    all_.back()->place = under_way_;
+  }
+  Traced& kept = *all_[under_way_++];
+  kept.waiter = &waiter;
+  kept.event = {};
+  kept.from = from;
+  kept.to = to;
   return kept;
+}
+
+void TracingFabric::end(Traced& traced) {
+  std::unique_ptr<Traced>& last = all_[--under_way_];
+  std::swap(last->place, traced.place);
+  std::swap(last, all_[last->place]);
 }
 
 TracingFabric::Traced& TracingFabric::begin(const Block& from, const Block& to, const BlockId* id,
                                             MoveCompletion& waiter) {
-  trace::Event event;
+  Traced& traced = keep(waiter, from.memory.owner, to.memory.owner);
+  trace::Event& event = traced.event;
   event.kind = static_cast<std::uint8_t>(trace::EventKind::move);
-  event.began_ns = TraceLog::now_ns();
   event.bytes = from.bytes;
   event.subject = std::uint64_t{from.memory.owner.value()} << 32U | to.memory.owner.value();
   if (id != nullptr) {
     event.group = id->operation.group;
     event.sequence = id->operation.sequence;
   }
-  return keep(waiter, event, from.memory.owner, to.memory.owner);
+  event.began_ns = TraceLog::now_ns();
+  return traced;
 }
 
 TracingFabric::Traced& TracingFabric::begin_reduce(std::span<const BlockId> names, std::span<const Block> operands,
                                                    const Block& into, MoveCompletion& waiter) {
-  trace::Event event;
+  Traced& traced = keep(waiter, into.memory.owner, into.memory.owner);
+  trace::Event& event = traced.event;
   event.kind = static_cast<std::uint8_t>(trace::EventKind::reduce);
-  event.began_ns = TraceLog::now_ns();
   event.bytes = into.bytes;
   event.subject = into.memory.owner.value();
   event.number = static_cast<std::uint32_t>(operands.size());
@@ -54,7 +65,8 @@ TracingFabric::Traced& TracingFabric::begin_reduce(std::span<const BlockId> name
     event.group = names.front().operation.group;
     event.sequence = names.front().operation.sequence;
   }
-  return keep(waiter, event, into.memory.owner, into.memory.owner);
+  event.began_ns = TraceLog::now_ns();
+  return traced;
 }
 
 void TracingFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
@@ -78,10 +90,13 @@ void TracingFabric::reduce_blocks(std::span<const BlockId> names, const Reductio
 
 // Also of moves that have ended, which it does not know any more.
 void TracingFabric::cancel(MoveCompletion& completion) {
-  const auto found = under_way_.find(&completion);
-  if (found == under_way_.end()) return;
-  inner_.cancel(*found->second);
-  under_way_.erase(found);
+  const auto end_of_these = all_.begin() + static_cast<std::ptrdiff_t>(under_way_);
+  const auto found =
+      std::find_if(all_.begin(), end_of_these, [&](const auto& each) { return each->waiter == &completion; });
+  if (found == end_of_these) return;
+  Traced& traced = **found;
+  inner_.cancel(traced);
+  end(traced);
 }
 
 void TracingFabric::complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) {

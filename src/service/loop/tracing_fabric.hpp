@@ -4,10 +4,11 @@
 // Thread rule: one thread.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
+#include <vector>
 
 #include "fabric/fabric.hpp"
 #include "service/loop/trace_log.hpp"
@@ -47,29 +48,33 @@ class TracingFabric final : public fabric::Fabric {
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
 
  private:
-  // Stands between a move and who waits for it.
+  // Stands between a move and who waits for it. Used for one after the other.
   class Traced final : public fabric::MoveCompletion {
    public:
-    Traced(TracingFabric& owner, fabric::MoveCompletion& waiter, const trace::Event& event, WorldRank from,
-           WorldRank to)
-        : owner_(owner), waiter_(waiter), event_(event), from_(from), to_(to) {}
+    explicit Traced(TracingFabric& owner) : owner_(owner) {}
     void moved(const fabric::MoveOutcome& outcome) override;
+
+    fabric::MoveCompletion* waiter = nullptr;
+    trace::Event event;
+    WorldRank from;
+    WorldRank to;
+    std::size_t place = 0;  // among those that are there
 
    private:
     TracingFabric& owner_;
-    fabric::MoveCompletion& waiter_;
-    trace::Event event_;
-    WorldRank from_;
-    WorldRank to_;
   };
   [[nodiscard]] Traced& begin(const Block& from, const Block& to, const BlockId* id, fabric::MoveCompletion& waiter);
   [[nodiscard]] Traced& begin_reduce(std::span<const BlockId> names, std::span<const Block> operands, const Block& into,
                                      fabric::MoveCompletion& waiter);
-  [[nodiscard]] Traced& keep(fabric::MoveCompletion& waiter, const trace::Event& event, WorldRank from, WorldRank to);
+  // One that is under way from now on, with a blank event.
+  [[nodiscard]] Traced& keep(fabric::MoveCompletion& waiter, WorldRank from, WorldRank to);
+  void end(Traced& traced);
 
   fabric::Fabric& inner_;
   TraceLog& log_;
-  std::unordered_map<fabric::MoveCompletion*, std::unique_ptr<Traced>> under_way_;
+  // First those under way, which are as few as moves may be, then those to be used again.
+  std::vector<std::unique_ptr<Traced>> all_;
+  std::size_t under_way_ = 0;
 };
 
 }  // namespace outrigger::service
