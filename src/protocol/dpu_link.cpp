@@ -45,7 +45,7 @@ bool wait_for(int fd, short events, DpuLink::Clock::time_point deadline) {
 
 bool known(std::uint32_t kind) {
   return kind >= static_cast<std::uint32_t>(DpuFrameKind::control) &&
-         kind <= static_cast<std::uint32_t>(DpuFrameKind::trace_told);
+         kind <= static_cast<std::uint32_t>(DpuFrameKind::figures);
 }
 
 UniqueFd connect_to(const addrinfo& place, DpuLink::Clock::time_point deadline, int& error) {

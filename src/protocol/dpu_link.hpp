@@ -16,6 +16,8 @@
 //   trace_ask what does the clock say, and, if that is wanted, what events are there? (keeper)
 //   trace_events  some of them, of one rank (DPU; trace/remote_events.hpp)
 //   trace_told    the answer, behind them (DPU)
+//   figures_ask   what have service processes counted? (keeper, when somebody watches the job)
+//   figures       that (DPU; protocol/dpu_figures.hpp)
 //
 // Instead of a job, to find out what a DPU offers its host:
 //
@@ -58,7 +60,9 @@ enum class DpuFrameKind : std::uint32_t {
   trace = 12,
   trace_ask = 13,
   trace_events = 14,
-  trace_told = 15
+  trace_told = 15,
+  figures_ask = 16,
+  figures = 17
 };
 
 struct DpuFrame {
@@ -105,6 +109,10 @@ struct DpuTraceTold {
   std::int64_t at_ns = 0;    // CLOCK_MONOTONIC there
   std::uint32_t more = 0;    // 1: there are more events
   std::uint32_t noted = 0;   // ranks for which service processes note them by now
+};
+
+struct DpuFiguresAsk {
+  std::uint64_t number = 0;
 };
 
 struct DpuProbed {

@@ -55,7 +55,7 @@
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 23;
+inline constexpr std::uint32_t kProtocolVersion = 24;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions

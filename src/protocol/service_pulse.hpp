@@ -1,6 +1,7 @@
 // What a service process shows of itself to its keeper, in pages that the keeper has made and that outlive it: that it
-// gets on, what it has taken last, and, behind that, what it has exchanged with each other node. Where it says nothing
-// its keeper looks at what the kernel says of it. On a DPU it is also shown there how long it may work.
+// gets on, what it has taken last, and, behind that, what it has exchanged with each other node and, on a DPU, with the
+// memory of its host. Where it says nothing its keeper looks at what the kernel says of it. On a DPU it is also shown
+// there how long it may work.
 #pragma once
 
 #include <array>
@@ -44,6 +45,8 @@ static_assert(sizeof(ServicePulse) == 64);
 struct ServicePages {
   ServicePulse pulse;
   std::array<LinkCounts, kLinkPlaces> links;
+  // On a DPU: what it has written to its host's memory (sent), and read there, by itself or by its network's device.
+  LinkCounts host_memory;
 };
 inline constexpr std::uint64_t kServicePagesBytes = (sizeof(ServicePages) + 4095) / 4096 * 4096;
 

@@ -64,7 +64,7 @@ class Frame {
     pack_rows();  // gives out the places of calls and communicators
     MessagePack& out = out_;
     out.bytes().resize(kHeadBytes);
-    out.map(20);
+    out.map(21);
     pack_job();
     pack_names("reaches", kByteNames);
     pack_names("reasons", kReasonNames);
@@ -78,6 +78,7 @@ class Frame {
     pack_services();
     pack_wire();
     pack_links();
+    pack_dpu();
     return framed();
   }
 
@@ -238,6 +239,14 @@ class Frame {
     for (const std::uint64_t number : {std::uint64_t{largest.size()}, all.sent_bytes, all.received_bytes}) {
       out_.number(number);
     }
+  }
+
+  void pack_dpu() {
+    out_.text("dpu");
+    out_.list(3);
+    out_.text(node_.dpu.name);
+    out_.number(node_.dpu.read_bytes);
+    out_.number(node_.dpu.written_bytes);
   }
 
   // The room for it is there.

@@ -19,7 +19,8 @@
 //    "services": [[number, pid, cpu, core is free, ran_ns, waited_ns, restarts, other job, warning]],
 //    "wire": [[kind, transports]],
 //    "links": [[node, name, bytes sent, bytes received]],   // to and from other nodes: the largest kMostLiveLinks
-//    "all_links": [nodes, bytes sent, bytes received]}      // of all of them; [0, 0, 0] on a DPU, where nobody knows
+//    "all_links": [nodes, bytes sent, bytes received],      // of all of them
+//    "dpu": [name, bytes read, bytes written]}  // of the memory of its host; ["", 0, 0] where there has been none
 //
 // `ran_ns` and `waited_ns` of a service are the kernel's: on its core, and runnable without it; 0 on a DPU.
 #pragma once
@@ -62,12 +63,20 @@ struct LiveService {
   std::string warning;
 };
 
-// What all service processes here have exchanged with those of another node (protocol/link_counts.hpp).
+// What all service processes here, and on the DPU, have exchanged with those of another node
+// (protocol/link_counts.hpp).
 struct LiveLink {
   std::uint32_t node = 0;
   std::string name;
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
+};
+
+// The DPU whose service processes serve this node's ranks, or did before it was lost.
+struct LiveDpu {
+  std::string name;  // empty: there has been none
+  std::uint64_t read_bytes = 0;
+  std::uint64_t written_bytes = 0;
 };
 
 struct LiveNode {
@@ -80,6 +89,7 @@ struct LiveNode {
   std::vector<LiveService> services;
   std::vector<WireRoute> wire;
   std::vector<LiveLink> links;  // each node once
+  LiveDpu dpu;
 };
 
 // Ledgers that are none are left out; whatever else a rank may write comes out as numbers and text.

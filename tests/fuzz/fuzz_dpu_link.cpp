@@ -1,5 +1,5 @@
-// What comes over the connection of a keeper and a DPU, and a rank's address, against arbitrary bytes. What is let
-// through must encode to the same bytes.
+// What comes over the connection of a keeper and a DPU, what a DPU has counted, and a rank's address, against arbitrary
+// bytes. What is let through must encode to the same bytes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "protocol/dpu_figures.hpp"
 #include "protocol/dpu_link.hpp"
 #include "protocol/rank_address.hpp"
 
@@ -37,6 +38,22 @@ void check_address(std::span<const std::byte> bytes) {
   if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
 }
 
+void check_figures(std::span<const std::byte> bytes) {
+  const std::size_t head = std::min(bytes.size(), sizeof(DpuFiguresHeader));
+  const auto decoded = decode_dpu_figures(bytes.first(head), bytes.subspan(head));
+  if (!decoded) return;
+  std::uint32_t from = 0;
+  for (const DpuLinkFigures& link : decoded.value().links) {
+    if (link.node < from || link.node >= kLinkPlaces) std::abort();
+    from = link.node + 1;
+  }
+  const DpuFiguresHeader header = header_of(decoded.value());
+  const auto again = std::as_bytes(std::span(&header, 1));
+  const auto links = bytes_of(decoded.value());
+  if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.begin() + sizeof header)) std::abort();
+  if (!std::equal(links.begin(), links.end(), bytes.begin() + sizeof header, bytes.end())) std::abort();
+}
+
 void spoil(std::vector<std::byte>& good, std::span<const std::byte> bytes) {
   for (std::size_t i = 0; i < std::min(bytes.size(), good.size()); ++i) good[i] ^= bytes[i];
 }
@@ -47,6 +64,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = std::as_bytes(std::span(data, size));
   check_frames(bytes);
   check_address(bytes);
+  check_figures(bytes);
+  const DpuFigures counted{1, 2, 3, {{0, 0, 4, 5}, {7, 0, 6, 0}}};
+  const DpuFiguresHeader header = header_of(counted);
+  std::vector<std::byte> figures(sizeof header + bytes_of(counted).size());
+  std::ranges::copy(std::as_bytes(std::span(&header, 1)), figures.begin());
+  std::ranges::copy(bytes_of(counted), figures.begin() + sizeof header);
+  spoil(figures, bytes);
+  check_figures(figures);
   std::vector<std::byte> frame = encode_dpu_frame(DpuFrameKind::control, 1, std::vector<std::byte>(8), {});
   spoil(frame, bytes);
   check_frames(frame);

@@ -9,7 +9,8 @@ import sys
 import time
 
 import pytest
-from conftest import Job, Mpi
+from conftest import Job, Mpi, Stopwatch
+from local_dpus import dpus
 
 from outrigger.live import keepers
 from outrigger.live.snapshot import Node, Row
@@ -93,6 +94,26 @@ def test_several_nodes_are_one_job(offload: Mpi) -> None:
         assert link.received == node.all_links.received >= wire > 0 and link.sent == node.all_links.sent > 0
     job.end_soon()
     job.wait(40).ok()
+
+
+def test_what_dpus_count_reaches_their_hosts_keepers_and_outlives_them(offload: Mpi) -> None:
+    offload.pretend_nodes = 2
+    with dpus(offload, 2) as on_dpus:
+        job = started(offload, COUNTS | on_dpus.told())
+        for node in nodes_of(job):
+            ((link,), dpu) = node.links, node.dpu
+            wire = sum(count for row in node.rows for way, count in row.reached if node.reaches[way] == "wire")
+            assert link.received == node.all_links.received >= wire > 0 and link.sent == node.all_links.sent > 0
+            assert dpu.name and dpu.read > 0 and dpu.written >= wire, dpu
+        (before,) = (node for node in nodes_of(job) if node.node == 0)
+        on_dpus.running[0].send_signal(signal.SIGKILL)
+        taken = "service processes on cores of this node take its place"
+        assert Stopwatch().sees(lambda: taken in job.text(), 12.0), job.text()
+        (after,) = (node for node in nodes_of(job) if node.node == 0)
+        assert after.dpu == before.dpu and after.services[0].pid > 0
+        assert after.all_links.sent >= before.all_links.sent > 0
+        job.end_soon()
+        job.wait(40).ok()
 
 
 _VISIT = """

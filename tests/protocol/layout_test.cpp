@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "protocol/control.hpp"
+#include "protocol/dpu_figures.hpp"
 #include "protocol/dpu_link.hpp"
 #include "protocol/exported_memory.hpp"
 #include "protocol/job_map.hpp"
@@ -39,9 +40,9 @@ static_assert(
     without_gaps<HelloBody, WelcomeBody, RefusedBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
                  PeerMovedBody, PeerBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RankRemoteBody,
                  RankWiredBody, JobMapTakenBody, ProtestBody, ControlHeader>());
-static_assert(
-    without_gaps<DpuJob, DpuReady, DpuLost, DpuTraced, DpuTraceAsk, DpuTraceTold, TakePlaceBody, RankMessage, LocalRef,
-                 SlotLayout, SlotRequestBody, SlotResult, KeyEntry, WireRoute, PairExtent, CopyJob>());
+static_assert(without_gaps<DpuJob, DpuReady, DpuLost, DpuTraced, DpuTraceAsk, DpuTraceTold, DpuFiguresAsk,
+                           DpuFiguresHeader, DpuLinkFigures, TakePlaceBody, RankMessage, LocalRef, SlotLayout,
+                           SlotRequestBody, SlotResult, KeyEntry, WireRoute, PairExtent, CopyJob>());
 
 std::string control_messages() {
   return OUTRIGGER_LAYOUT(ControlHeader, magic, version, kind, body_bytes) +
@@ -67,7 +68,9 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(DpuReady, services, reserved, name) +
          OUTRIGGER_LAYOUT(DpuLost, killed, has_taken, group_high, group_low, sequence, how) +
          OUTRIGGER_LAYOUT(DpuTraced, world_rank, reserved) + OUTRIGGER_LAYOUT(DpuTraceAsk, number, events, reserved) +
-         OUTRIGGER_LAYOUT(DpuTraceTold, number, at_ns, more, noted) +
+         OUTRIGGER_LAYOUT(DpuTraceTold, number, at_ns, more, noted) + OUTRIGGER_LAYOUT(DpuFiguresAsk, number) +
+         OUTRIGGER_LAYOUT(DpuFiguresHeader, number, read_bytes, written_bytes, links, reserved) +
+         OUTRIGGER_LAYOUT(DpuLinkFigures, node, reserved, sent_bytes, received_bytes) +
          OUTRIGGER_LAYOUT(DpuProbed, reach, reserved, round_trip_us, bytes_per_s, device, text) +
          OUTRIGGER_LAYOUT(RankMessage, what, process, world_rank);
 }

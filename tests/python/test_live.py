@@ -206,6 +206,45 @@ def test_a_way_between_nodes_is_told_by_either_end_and_counted_once():
     assert silent.between_nodes.links == []
 
 
+def test_what_dpus_read_and_write_of_their_hosts_memory_is_a_rate():
+    def told(at_ns: int, read: int, written: int) -> snapshot.Node:
+        dpu = snapshot.Dpu("thor-bf01", read, written)
+        return snapshot.decode(frame_of(msgspec.structs.replace(NODES[0], at_ns=at_ns, dpu=dpu)))
+
+    tracker = Tracker()
+    tracker.update([told(10**9, 1 << 20, 0), NODES[1]], 1.0)
+    view = tracker.update([told(3 * 10**9, 5 << 20, 2 << 20), NODES[1]], 3.0)
+    (dpu,) = view.jobs[0].dpus
+    assert (dpu.name, dpu.node, dpu.read_bytes, dpu.written_bytes) == ("thor-bf01", 0, 5 << 20, 2 << 20)
+    assert (dpu.read_bytes_per_second, dpu.written_bytes_per_second) == (2 << 20, 1 << 20)
+    assert "thor-bf01 reads 2 MiB/s, writes 1 MiB/s of its host's memory" in shown(view, 100, 24)
+    assert len(shown(view, 100, 24).splitlines()) <= 24
+    with pytest.raises(UserError, match="less than nothing"):
+        told(1, 0, -1)
+
+
+def test_communicators_without_names_keep_a_number_and_their_size():
+    unnamed = "(unnamed)"
+
+    def told(order: str, at_ns: int, name_of_b: str = unnamed) -> snapshot.Node:
+        names = {"a": unnamed, "b": name_of_b, "c": unnamed}
+        communicators = tuple(snapshot.Communicator(c, names[c], 1 if c == "c" else 4) for c in order)
+        rows = tuple(
+            msgspec.structs.replace(NODES[0].rows[0], rank=at % 2, communicator=at) for at in range(len(order))
+        )
+        return msgspec.structs.replace(NODES[0], at_ns=at_ns, communicators=communicators, rows=rows)
+
+    tracker = Tracker()
+    (job,) = tracker.update([told("ab", 10**9)], 1.0).jobs
+    assert {call.id: call.communicator for call in job.calls} == {"a": "of 4 ranks, #1", "b": "of 4 ranks, #2"}
+    (job,) = tracker.update([told("cba", 2 * 10**9)], 2.0).jobs
+    now = {call.id: call.communicator for call in job.calls}
+    assert now == {"a": "of 4 ranks, #1", "b": "of 4 ranks, #2", "c": "of 1 rank, #3"}
+    assert not any(call.named for call in job.calls)
+    (job,) = Tracker().update([told("abc", 1, "rows")], 1.0).jobs
+    assert {call.communicator: call.named for call in job.calls}["rows"]
+
+
 def test_a_job_that_nobody_tells_of_any_more_goes():
     tracker = Tracker()
     assert tracker.update(NODES, 10.0).jobs

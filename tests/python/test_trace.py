@@ -21,8 +21,8 @@ from outrigger.trace.events import NO_SEQUENCE, NO_SERVICE, Kind, Part, read_par
 
 NAMES = (
     "call 0 MPI_Alltoall\ncall 1 MPI_Ialltoall\ncall 2 MPI_Alltoall_init\ncompletion 0 MPI_Wait\n"
-    "completion 1 MPI_Waitall\nreason 14 blocking form\ncollective 0 ialltoall\nalgorithm 0 ring_pull\n"
-    "reach 0 mapped\nphase 0 solve\nphase 1 exchange\n"
+    "completion 1 MPI_Waitall\nreason 6 selection table\nreason 14 blocking form\ncollective 0 ialltoall\n"
+    "algorithm 0 ring_pull\nreach 0 mapped\nphase 0 solve\nphase 1 exchange\n"
 )
 WORLD = (7, 8)
 MS = 1_000_000
@@ -41,13 +41,13 @@ def event(kind: Kind, began: float, ended: float, **fields: int) -> bytes:
 def part(
     rank: int, events: Sequence[bytes], serviced: Sequence[bytes] = (), *, ranks: int = 2,
     clocks: tuple[int, ...] = (0, 0, 0) * 2, nodes: int = 1, node: int = 0, ended: float = 100, dropped: int = 0,
-    dpu: str = "", dpu_clock_error: int = 0, left_dpu: float = 0,
+    dpu: str = "", dpu_clock_error: int = 0, left_dpu: float = 0, serves: bool = False, because: bytes = b"",
 ) -> bytes:  # fmt: skip
     names = NAMES.encode()
     header = struct.pack("<8s4I5Q", b"OUTRTRC1", 2, 552, 64, 1, len(names), len(events), dropped, len(serviced), 0)
     about = struct.pack(
-        "<5Ii2q3q3q2q64s256s64s", rank, ranks, node, nodes, 0 if serviced else NO_SERVICE, 3, 0, int(ended * MS),
-        *clocks, dpu_clock_error, int(left_dpu * MS), b"MPICH 4", b"", dpu.encode(),
+        "<5Ii2q3q3q2q64s256s64s", rank, ranks, node, nodes, 0 if serviced or serves else NO_SERVICE, 3, 0,
+        int(ended * MS), *clocks, dpu_clock_error, int(left_dpu * MS), b"MPICH 4", because, dpu.encode(),
     )  # fmt: skip
     known = struct.pack("<2Q2I64s", *WORLD, ranks, 0, b"MPI_COMM_WORLD")
     return header + about + names + known + b"".join(events) + b"".join(serviced)
@@ -118,6 +118,46 @@ def test_a_dpu_that_is_left_keeps_its_lane_and_another_one_follows() -> None:
     (flow,) = made.flows
     assert flow.operation is not None and flow.operation.lane == on_core
     assert trace_events.parse(trace_events.encode(made)[0], "t").lanes == made.lanes
+
+
+def test_the_loss_of_a_dpu_is_said_and_drawn(tmp_path: Path, drawn: list[Figure]) -> None:
+    """Also where nothing of it has come."""
+    call = event(Kind.CALL, 10, 11, sequence=0, subject=1, detail=255, name=1)
+    after = [event(Kind.TAKEN, 36, 36, sequence=0), event(Kind.ENDED, 40, 40, sequence=0)]
+    parts = b"".join(part(rank, [call], after, dpu="thor-bf01", left_dpu=35 + rank) for rank in (0, 1))
+    made = timeline.build(read_parts(parts, "events"))
+    on_dpu = made.lanes[2]
+    assert (on_dpu.dpu, made.lanes[3].dpu) == ("thor-bf01", "")
+    lost = [(mark.lane, mark.at) for mark in made.marks if mark.kind == "lost"]
+    assert lost == [(on_dpu, 35 * MS)], "once, when the first rank has left it"
+    text = trace_events.encode(made)[0]
+    check_trace_events(text)
+    in_perfetto.check(text, made)
+    again = trace_events.parse(text, "t")
+    said = "DPU thor-bf01 of node 0 was lost at 35 ms"
+    assert timeline.losses(again) == [said]
+    assert f"; {said}: its last half second is missing" in collect.describe(made, tmp_path / "t.json")
+    draw.save(again, tmp_path / "trace.png", draw.Selection())
+    axis = drawn[0].axes[0]
+    assert said in axis.get_title(loc="left")
+    (hatched,) = (bars for bars in axis.collections if bars.get_hatch())
+    assert min(x for path in hatched.get_paths() for x, _ in path.vertices) == 35
+
+
+def test_a_job_that_has_offloaded_nothing_says_why_and_has_no_service_lanes(
+    tmp_path: Path, drawn: list[Figure]
+) -> None:
+    calls = [event(Kind.CALL, 10 * at, 10 * at + 1, detail=14 if at < 3 else 6) for at in range(1, 4)]
+    written = b"".join(part(rank, calls[: 3 - rank], serves=True) for rank in (0, 1))
+    made = timeline.build(read_parts(written, "events"))
+    assert {lane.kind for lane in made.lanes} == {"rank"}
+    why = "nothing was offloaded: blocking form of 4 calls, selection table of 1"
+    assert collect.describe(made, tmp_path / "t.json").endswith(f"; {why}")
+    draw.save(made, tmp_path / "trace.png", draw.Selection())
+    assert drawn[0].axes[0].get_title(loc="left").endswith(f"; {why}")
+    native = timeline.build(read_parts(part(0, calls[:1], because=b"no core is left"), "events"))
+    assert timeline.why_nothing_is_offloaded(native) == "no core is left"
+    assert timeline.why_nothing_is_offloaded(one_exchange()) == ""
 
 
 def test_an_operation_is_not_taken_before_its_call_where_the_clock_of_a_dpu_is_wrong() -> None:

@@ -35,8 +35,8 @@ def access() -> server.Access:
 class Steps:
     """A job that goes on each time that it is asked."""
 
-    def __init__(self, ranks: int, **changes: object) -> None:
-        self._steps = SimulatedJob(ranks, job="run-1").steps()
+    def __init__(self, ranks: int, *, dpus: bool = False, **changes: object) -> None:
+        self._steps = SimulatedJob(ranks, job="run-1", dpus=dpus).steps()
         self._changes = changes
         self.problems: tuple[str, ...] = ()
 
@@ -104,13 +104,14 @@ def picture(page, name: str) -> None:
 @pytest.mark.parametrize("scheme", ("light", "dark"))
 @pytest.mark.parametrize("width", (400, 1280))
 def test_it_shows_what_is_said(browser, scheme, width):
-    with running(watch.application(Steps(256), access(), 0.2)) as port:
+    with running(watch.application(Steps(256, dpus=True), access(), 0.2)) as port:
         page = opened(browser, port, width, scheme=scheme)
         assert f"token={TOKEN}" not in page.url
         assert page.get_attribute("html", "data-theme") == scheme
         rows = page.locator("#calls tbody tr")
         assert rows.count() == 3 and "MPI_Ialltoall" in rows.all_inner_texts()[0] + rows.all_inner_texts()[1]
         assert "256 ranks, 4 nodes, Open MPI" in page.inner_text("#about")
+        assert page.locator("#dpus tbody tr").count() == 4 and "node3-dpu" in page.inner_text("#dpus")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out"
         box = page.locator("#ranks").bounding_box()
         page.mouse.move(box["x"] + 4, box["y"] + 4)

@@ -60,10 +60,14 @@ class Live : public ::testing::Test {
   int made_ = 0;
   std::size_t frame_bytes_ = 1000;
   Events events_;
-  LiveDoor door_{events_, [this] {
+  int prepared_ = 0;
+  bool preparation_is_over_ = true;
+  LiveDoor door_{events_,
+                 [this] {
                    ++made_;
                    return std::vector<std::byte>(frame_bytes_, std::byte{'x'});
-                 }};
+                 },
+                 {[this] { ++prepared_; }, [this] { return preparation_is_over_; }}};
 };
 
 TEST_F(Live, GivesWhoAsksOneFrame) {
@@ -71,6 +75,24 @@ TEST_F(Live, GivesWhoAsksOneFrame) {
   (void)work(std::chrono::milliseconds(100));
   EXPECT_EQ(all_of(reader), std::string(frame_bytes_, 'x'));
   EXPECT_EQ(made_, 1);
+}
+
+TEST_F(Live, WaitsForWhatAFrameNeedsButNotForEver) {
+  preparation_is_over_ = false;
+  const UniqueFd first = ask();
+  (void)work(LiveDoor::kForPreparation / 2);
+  EXPECT_EQ(prepared_, 1);
+  EXPECT_EQ(made_, 0);
+  preparation_is_over_ = true;
+  (void)work(std::chrono::milliseconds(10));
+  EXPECT_EQ(all_of(first).size(), frame_bytes_);
+
+  preparation_is_over_ = false;
+  const UniqueFd second = ask();
+  const int wakes = work(LiveDoor::kBetweenLooks + LiveDoor::kForPreparation + std::chrono::milliseconds(100));
+  EXPECT_EQ(all_of(second).size(), frame_bytes_) << "it has what there is";
+  EXPECT_EQ(prepared_, 2);
+  EXPECT_LE(wakes, 5) << "it is not looked at all the time";
 }
 
 TEST_F(Live, MakesAtMostTwentyFramesASecond) {

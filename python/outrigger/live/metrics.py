@@ -103,18 +103,24 @@ def _service_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
 
 
 def _link_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
-    sent, received, all_sent, all_received = (_Sums() for _ in range(4))
+    sent, received, all_sent, all_received, read, written = (_Sums() for _ in range(6))
     for node in nodes:
         for link in node.links:
             sent.add((node.job, node.host, link.name or f"node {link.node}"), link.sent)
             received.add((node.job, node.host, link.name or f"node {link.node}"), link.received)
         all_sent.add((node.job, node.host), node.all_links.sent)
         all_received.add((node.job, node.host), node.all_links.received)
+        if node.dpu.name:
+            read.add((node.job, node.host, node.dpu.name), node.dpu.read)
+            written.add((node.job, node.host, node.dpu.name), node.dpu.written)
     by_link, by_host = ("job", "host", "peer"), ("job", "host")
     yield sent.counter("outrigger_link_sent_bytes", "Bytes sent to another node, of those with most.", by_link)
     yield received.counter("outrigger_link_received_bytes", "Bytes received from it.", by_link)
     yield all_sent.counter("outrigger_wire_sent_bytes", "Bytes sent to all other nodes.", by_host)
     yield all_received.counter("outrigger_wire_received_bytes", "Bytes received from them.", by_host)
+    by_dpu = ("job", "host", "dpu")
+    yield read.counter("outrigger_dpu_read_bytes", "Bytes that a DPU has read of its host's memory.", by_dpu)
+    yield written.counter("outrigger_dpu_written_bytes", "Bytes that it has written there.", by_dpu)
 
 
 def _job_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:

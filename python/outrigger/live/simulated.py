@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from outrigger.live.snapshot import AllLinks, Call, Communicator, Link, Node, Rank, Route, Row, Service
+from outrigger.live.snapshot import AllLinks, Call, Communicator, Dpu, Link, Node, Rank, Route, Row, Service
 
 _REACHES = ("mapped", "cma", "relay", "wire", "copier", "xpmem", "own", "bounce")
 _REASONS = ("none", "unknown communicator", "small blocks", "blocking form")
@@ -20,10 +20,12 @@ _MOST_LINKS = 32
 
 
 class SimulatedJob:
-    """`ranks` of them on nodes of `per_node`. The same seed is the same job."""
+    """`ranks` of them on nodes of `per_node`, with DPUs in them or without. The same seed is the same job."""
 
-    def __init__(self, ranks: int, per_node: int = 64, job: str = "simulated", seed: int = 1) -> None:
-        self._ranks, self._per_node, self._job = ranks, per_node, job
+    def __init__(
+        self, ranks: int, per_node: int = 64, job: str = "simulated", seed: int = 1, dpus: bool = False
+    ) -> None:
+        self._ranks, self._per_node, self._job, self._dpus = ranks, per_node, job, dpus
         self._random = random.Random(seed)
         self._late = [self._random.random() ** 6 for _ in range(ranks)]
         self._counts = [[[0, 0, 0, 0] for _ in _CALLS] for _ in range(ranks)]
@@ -63,6 +65,11 @@ class SimulatedJob:
             reached=((0, calls * _BLOCK[call] // 2), (3, calls * _BLOCK[call] // 2)) if offloaded else (),
         )  # fmt: skip
 
+    def _dpu(self, number: int, ranks: range) -> Dpu:
+        """All that ranks receive is read once and written once."""
+        moved = sum(self._counts[rank][call][0] * _BLOCK[call] for rank in ranks for call in range(2))
+        return Dpu(f"node{number}-dpu", moved, moved) if self._dpus else Dpu()
+
     def _links(self, number: int, ranks: range) -> tuple[Link, ...]:
         """All others get as much, but the next one twice that."""
         wire = sum(self._counts[rank][call][0] * _BLOCK[call] // 2 for rank in ranks for call in range(2))
@@ -93,4 +100,5 @@ class SimulatedJob:
             services=(Service(0, 900 + number, 63, True, self._ran[number], int(2e7 * time), 0, 0, ""),),
             wire=(Route("rdma", "rc_verbs/mlx5_0:1"),) if links else (), links=tuple(largest),
             all_links=AllLinks(len(links), sum(link.sent for link in links), sum(link.received for link in links)),
+            dpu=self._dpu(number, ranks),
         )  # fmt: skip

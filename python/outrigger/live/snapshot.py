@@ -106,6 +106,15 @@ class AllLinks(msgspec.Struct, array_like=True, frozen=True):
     received: int = 0
 
 
+class Dpu(msgspec.Struct, array_like=True, frozen=True):
+    """One whose service processes serve the node's ranks, or did before it was lost: bytes of the host's memory."""
+
+    name: str = ""
+    """Empty: there has been none."""
+    read: int = 0
+    written: int = 0
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A node of a job, as its keeper sees it."""
 
@@ -129,6 +138,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     wire: tuple[Route, ...]
     links: tuple[Link, ...] = ()
     all_links: AllLinks = AllLinks()
+    dpu: Dpu = Dpu()
 
 
 _decoder = msgspec.msgpack.Decoder(Node)
@@ -146,8 +156,8 @@ def check(node: Node, what: str) -> Node:
         if not (named and reasons and reaches and min(counts) >= 0):
             raise UserError(f"{what} cannot be read: it names what it does not have")
     exchanged = [count for link in node.links for count in (link.node, link.sent, link.received)]
-    if min((*exchanged, *msgspec.structs.astuple(node.all_links))) < 0:
-        raise UserError(f"{what} cannot be read: less than nothing went to another node")
+    if min((*exchanged, *msgspec.structs.astuple(node.all_links), node.dpu.read, node.dpu.written)) < 0:
+        raise UserError(f"{what} cannot be read: less than nothing went to another node or a DPU")
     return node
 
 

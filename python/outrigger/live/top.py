@@ -18,7 +18,7 @@ from outrigger.live import options, remote, sources
 from outrigger.live.answer import Told
 from outrigger.live.charts import bar, sparkline
 from outrigger.live.tracker import Tracker
-from outrigger.live.view import BetweenNodes, CallView, JobView, ServiceView, View
+from outrigger.live.view import BetweenNodes, CallView, DpuView, JobView, ServiceView, View
 from outrigger.report_data import format_bytes, format_seconds, plural
 from outrigger.terminal import console
 
@@ -183,6 +183,24 @@ def _between_line(between: BetweenNodes, width: int) -> Text:
     return text.append(", ".join(words), style="not dim")
 
 
+def _dpus_line(dpus: Sequence[DpuView], width: int) -> Text:
+    """The busiest, and all others together: what they read and write of their hosts' memory."""
+    text = _line("DPUs:  ")
+    order = sorted(dpus, key=lambda dpu: (-dpu.read_bytes_per_second - dpu.written_bytes_per_second, dpu.node))
+    most = 2 if width >= _NARROW else 1
+    words = [f"{dpu.name} {_both_ways([dpu])}" for dpu in order[:most]]
+    if order[most:]:
+        words.append(f"{plural(len(order) - most, 'other')} {_both_ways(order[most:])}")
+    text.append(", ".join(words), style="not dim")
+    return text.append(" of their hosts' memory" if len(dpus) > 1 else " of its host's memory")
+
+
+def _both_ways(dpus: Sequence[DpuView]) -> str:
+    read = format_bytes(int(sum(dpu.read_bytes_per_second for dpu in dpus)))
+    written = format_bytes(int(sum(dpu.written_bytes_per_second for dpu in dpus)))
+    return f"reads {read}/s, writes {written}/s" if len(dpus) == 1 else f"read {read}/s, write {written}/s"
+
+
 def _job(job: JobView, width: int, rows: int) -> RenderableType:
     """`rows`: of calls and services together."""
     services = min(len(job.services), max(1, rows // 3))
@@ -195,6 +213,8 @@ def _job(job: JobView, width: int, rows: int) -> RenderableType:
     parts += [_ranks_line(job), _links_line(job)]
     if job.between_nodes.links:
         parts.append(_between_line(job.between_nodes, width))
+    if job.dpus:
+        parts.append(_dpus_line(job.dpus, width))
     parts.append(_services(job.services, services, width))
     parts += [Text(warning, style="red") for warning in job.warnings]
     if job.rows_left_out:
@@ -204,7 +224,7 @@ def _job(job: JobView, width: int, rows: int) -> RenderableType:
 
 def _fixed_lines(jobs: Sequence[JobView]) -> int:
     """Of a job, beside calls and services."""
-    return 11 if any(job.between_nodes.links for job in jobs) else 10
+    return 10 + any(job.between_nodes.links for job in jobs) + any(job.dpus for job in jobs)
 
 
 def render(view: View, width: int, height: int) -> RenderableType:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from outrigger.live.links import LinkRates, between, rates
-from outrigger.live.snapshot import Node, Row
+from outrigger.live.names import CommunicatorNames, named
+from outrigger.live.snapshot import Dpu, Node, Row
 from outrigger.live.view import (
     CallView,
+    DpuView,
     History,
     JobView,
     LinkView,
@@ -58,6 +60,8 @@ class _Change:
     reached: dict[str, int] = field(default_factory=dict)
     services: list[tuple[float, float]] = field(default_factory=list)
     links: LinkRates = field(default_factory=LinkRates)
+    dpu: tuple[float, float] = (0.0, 0.0)
+    """Bytes that it read and wrote of its host's memory, each a second."""
     age: float = 0.0
 
 
@@ -100,6 +104,9 @@ def _change(node: Node, before: _Seen | None, now: _Seen) -> _Change:
     old_reached = before.reached if before is not None else {}
     change.reached = {way: max(0, sum_ - old_reached.get(way, 0)) for way, sum_ in now.reached.items()}
     change.links = rates(node, before.node if before is not None else None, change.seconds)
+    was = before.node.dpu if before is not None else Dpu()
+    read, written = max(0, node.dpu.read - was.read), max(0, node.dpu.written - was.written)
+    change.dpu = (read / change.seconds, written / change.seconds)
     change.services = _service_parts(node, before, change.seconds)
     return change
 
@@ -110,6 +117,7 @@ class _Sum:
 
     name: tuple[str, str, str | None]
     communicator: tuple[str, str, int]
+    named: bool
     calls: int = 0
     offloaded: int = 0
     bytes: int = 0
@@ -150,6 +158,7 @@ class _Sum:
             form=form,
             collective=collective,
             communicator=communicator,
+            named=self.named,
             id=identity,
             size=size,
             calls=self.calls,
@@ -170,7 +179,7 @@ class _Sum:
         )
 
 
-def _sums(changes: Sequence[_Change]) -> list[_Sum]:
+def _sums(changes: Sequence[_Change], names: CommunicatorNames) -> list[_Sum]:
     sums: dict[tuple[str, str], _Sum] = {}
     for change in changes:
         node = change.node
@@ -178,7 +187,9 @@ def _sums(changes: Sequence[_Change]) -> list[_Sum]:
             call, comm = node.calls[row.call], node.communicators[row.communicator]
             entry = sums.get((call.name, comm.id))
             if entry is None:
-                entry = _Sum((call.name, call.form, call.collective), (comm.id, comm.name, comm.size))
+                entry = _Sum(
+                    (call.name, call.form, call.collective), (comm.id, names.name(comm), comm.size), named(comm)
+                )
                 sums[call.name, comm.id] = entry
             entry.add(node, row, counts, change.seconds)
     return sorted(sums.values(), key=lambda entry: (-entry.new[2] - entry.new[3], -entry.calls, entry.name[0]))
@@ -221,6 +232,14 @@ def _links(changes: Sequence[_Change], totals: Sequence[_Seen]) -> list[LinkView
         if received
     ]
     return sorted(links, key=lambda link: -link.bytes)
+
+
+def _dpus(changes: Sequence[_Change]) -> list[DpuView]:
+    return [
+        DpuView(change.node.node, dpu.name, dpu.read, dpu.written, *change.dpu)
+        for change in changes
+        if (dpu := change.node.dpu).name
+    ]
 
 
 def _services(changes: Sequence[_Change]) -> list[ServiceView]:
@@ -269,6 +288,7 @@ class Tracker:
         self._seen: dict[tuple[str, int], _Seen] = {}
         self._changes: dict[tuple[str, int], _Change] = {}
         self._past: dict[str, _Past] = {}
+        self._names: dict[str, CommunicatorNames] = {}
         self._updated: float | None = None
 
     def update(self, nodes: Iterable[Node], now: float, problems: Sequence[str] = (), refused: int = 0) -> View:
@@ -285,6 +305,7 @@ class Tracker:
         self._updated = now
         jobs = [self._job(job, now) for job in dict.fromkeys(seen.node.job for seen in self._seen.values())]
         self._past = {job.job: self._past[job.job] for job in jobs}
+        self._names = {job.job: self._names[job.job] for job in jobs}
         return View(VERSION, interval, jobs, list(problems), refused)
 
     def _job(self, job: str, now: float) -> JobView:
@@ -292,7 +313,9 @@ class Tracker:
         seen, changes = [self._seen[key] for key in keys], [self._changes[key] for key in keys]
         first = seen[0].node
         ranks = sum(len(one.node.ranks) for one in seen)
-        calls = [entry.view(ranks) for entry in _sums(changes)]
+        names = self._names.setdefault(job, CommunicatorNames())
+        names.learn(one.node for one in seen)
+        calls = [entry.view(ranks) for entry in _sums(changes, names)]
         services = _services(changes)
         view = JobView(
             job=job,
@@ -306,6 +329,7 @@ class Tracker:
             ranks=_ranks(changes),
             links=_links(changes, seen),
             between_nodes=between([(change.node, change.links) for change in changes]),
+            dpus=_dpus(changes),
             history=History(),
             exposed=sum(call.exposed for call in calls),
             hidden=sum(call.hidden for call in calls),

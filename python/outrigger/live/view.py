@@ -42,6 +42,8 @@ class CallView:
     form: str
     collective: str | None
     communicator: str
+    named: bool
+    """By the program or the MPI; else `communicator` says its size and a number."""
     id: str
     size: int
     calls: int
@@ -104,7 +106,7 @@ class NodeLinkView:
 
 @dataclass
 class BetweenNodes:
-    """All that goes between nodes, where service processes are no DPU's."""
+    """All that goes between nodes."""
 
     links: list[NodeLinkView]
     """The busiest, each direction by itself."""
@@ -112,6 +114,18 @@ class BetweenNodes:
     """So many more."""
     other_bytes_per_second: float
     """Sent by the nodes that are asked, over those."""
+
+
+@dataclass
+class DpuView:
+    """A DPU, and what went over its host's bus: bytes of the host's memory that it has read and written."""
+
+    node: int
+    name: str
+    read_bytes: int
+    written_bytes: int
+    read_bytes_per_second: float
+    written_bytes_per_second: float
 
 
 @dataclass
@@ -141,6 +155,7 @@ class JobView:
     ranks: RankColumns
     links: list[LinkView]
     between_nodes: BetweenNodes
+    dpus: list[DpuView]
     history: History
     exposed: float
     hidden: float

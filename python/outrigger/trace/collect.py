@@ -94,4 +94,12 @@ def describe(made: timeline.Timeline, path: Path) -> str:
     whose = f"{ranks} ranks" if traced == ranks else f"{traced} of {ranks} ranks"
     text = f"trace of {whose} in {path}: open it in ui.perfetto.dev, or draw it with outrigger replay {path.name}"
     dropped = about["dropped_events"] + about["dropped_service_events"]
-    return f"{text}; {dropped} events did not fit, the last ones" if dropped else text
+    remarks = timeline.losses(made)
+    if remarks:
+        remarks[-1] += (
+            ": its last half second is missing" if len(remarks) == 1 else ": their last half seconds are missing"
+        )
+    why = timeline.why_nothing_is_offloaded(made)
+    remarks += [f"nothing was offloaded: {why}"] if why else []
+    remarks += [f"{dropped} events did not fit, the last ones"] if dropped else []
+    return "; ".join([text, *remarks])

@@ -10,9 +10,9 @@ from typing import Any
 
 from outrigger import legends
 from outrigger.errors import UserError
-from outrigger.trace.timeline import Lane, Mark, Slice, Timeline
+from outrigger.trace.timeline import Lane, Mark, Slice, Timeline, losses, why_nothing_is_offloaded
 
-INK, BAND, GRID = "#22262b", "#f3f5f7", "#dfe3e7"
+INK, BAND, GRID, GONE = "#22262b", "#f3f5f7", "#dfe3e7", "#b9bfc6"
 WORK, POST, WAIT, BLOCKING = "#a9cfa4", "#22262b", "#e0805c", "#b5657f"
 MOVE, REDUCE, FLIGHT, LATE = "#2a7f8e", "#7b5ea7", "#7fbac4", "#c62828"
 MOST_LANES = 16
@@ -67,7 +67,8 @@ def _view(timeline: Timeline, selection: Selection) -> _View:
     if not shown:
         raise UserError(f"--ranks: none of them is in the trace, which has {len(ranks)}, from {ranks[0].number} on")
     nodes = {lane.node for lane in shown}
-    services = [lane for lane in timeline.lanes if lane.kind == "service" and lane.node in nodes]
+    busy = {one.lane for one in timeline.slices} | {mark.lane for mark in timeline.marks}
+    services = [lane for lane in timeline.lanes if lane.kind == "service" and lane.node in nodes and lane in busy]
     lanes = tuple(lane for node in sorted(nodes) for lane in (*shown, *services) if lane.node == node)
     there = [one for one in timeline.slices if one.lane in lanes]
     if not there:
@@ -177,6 +178,16 @@ def _draw_marks(axis: Any, marks: Iterable[Mark], top_of: dict[Lane, int]) -> No
         )
 
 
+def _draw_losses(axis: Any, view: _View, marks: Iterable[Mark], top_of: dict[Lane, int]) -> None:
+    """From then on there is nothing of the lane's DPU."""
+    for mark in marks:
+        at = max(mark.at / 1e6, view.begin)
+        if mark.kind != "lost" or mark.lane not in top_of or at >= view.end:
+            continue
+        place = (top_of[mark.lane] + 0.06, 0.84)
+        axis.broken_barh([(at, view.end - at)], place, facecolor="none", edgecolor=GONE, hatch="///", linewidth=0)
+
+
 def _flights_of(timeline: Timeline, view: _View) -> dict[Lane, list[Slice]]:
     """Of each rank: from the call to the end of what has collected it."""
     flights: dict[Lane, list[Slice]] = defaultdict(list)
@@ -189,7 +200,7 @@ def _flights_of(timeline: Timeline, view: _View) -> dict[Lane, list[Slice]]:
     return flights
 
 
-def _legend(view: _View, phases: dict[str, str]) -> list[Any]:
+def _legend(timeline: Timeline, view: _View, phases: dict[str, str]) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -211,6 +222,8 @@ def _legend(view: _View, phases: dict[str, str]) -> list[Any]:
             Patch(color=MOVE, label="... moves a block"),
             Patch(color=REDUCE, label="... reduces"),
         ]
+    if any(mark.kind == "lost" and mark.lane in view.lanes for mark in timeline.marks):
+        handles.append(Patch(facecolor="none", edgecolor=GONE, hatch="///", linewidth=0, label="the DPU is lost"))
     return handles
 
 
@@ -218,8 +231,10 @@ def _heading(timeline: Timeline, view: _View) -> str:
     about = timeline.about
     nodes = f" on {about['nodes']} nodes" if about.get("nodes", 1) > 1 else ""
     text = f"{about.get('ranks', '?')} ranks{nodes}, {about.get('mpi', '?')}"
-    if about.get("native_because"):
-        text += f"; native: {about['native_because']}"
+    why = why_nothing_is_offloaded(timeline)
+    if why:
+        text += f"; nothing was offloaded: {why}"
+    text = "; ".join([text, *losses(timeline)])
     if view.left_out:
         text += f"; {view.left_out} ranks are not shown (--ranks)"
     return text
@@ -244,6 +259,7 @@ def _draw(axis: Any, timeline: Timeline, view: _View, colors: dict[str, str]) ->
         _draw_rank(axis, view, top, calls, ends.get(str(lane.number), last * 1e3) / 1e3)
         _draw_phases(axis, view, top, [one for one in slices[lane] if one.kind == "phase"], colors)
         _draw_flights(axis, view, top, flights[lane], arrows=arrows)
+    _draw_losses(axis, view, timeline.marks, top_of)
     _draw_marks(axis, [mark for mark in timeline.marks if view.shows(mark.at, mark.at)], top_of)
 
 
@@ -275,7 +291,7 @@ def save(timeline: Timeline, path: Path, selection: Selection) -> None:
         axis.spines[side].set_visible(False)
     axis.set_title(_heading(timeline, view), loc="left", fontsize=11, color=INK, pad=8)
     figure.legend(
-        handles=_legend(view, colors), loc=legends.below(figure, "left"), ncols=5, frameon=False, fontsize=8,
+        handles=_legend(timeline, view, colors), loc=legends.below(figure, "left"), ncols=5, frameon=False, fontsize=8,
         labelcolor=INK,
     )  # fmt: skip
     try:

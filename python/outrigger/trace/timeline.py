@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,7 +54,7 @@ class Mark:
 
     lane: Lane
     kind: str
-    """late or peers_ready"""
+    """late, peers_ready or lost"""
     name: str
     at: int
     args: dict[str, Any] = field(default_factory=dict)
@@ -188,6 +188,15 @@ class _Builder:
         self._built.services.add(lane)
         return lane
 
+    def _loss_of_dpu(self) -> None:
+        """Also where nothing has come of it yet: its lane says why."""
+        part = self._part
+        if not part.dpu or part.left_dpu is None:
+            return
+        lane = self._service(min(part.started, part.left_dpu - 1))
+        text = f"DPU {part.dpu} is lost: what it did in the last half second is not here"
+        self._built.marks.append(Mark(lane, "lost", text, self._at(part.left_dpu)))
+
     def _end_of(self, taken: Event, ended: Event | None) -> Event | None:
         """None: it has not ended where it was taken. A DPU is left with operations that others end."""
         part = self._part
@@ -254,7 +263,7 @@ class _Builder:
             elif event.kind is Kind.PHASE:
                 self._phase(event)
         if self._part.service is not None:
-            self._service(self._part.started)
+            self._loss_of_dpu()
             self._operations()
             self._moves()
         _note_hidden(self._built)
@@ -337,6 +346,37 @@ def _about(parts: Sequence[Part], zero: int) -> dict[str, Any]:
     }
 
 
+def _once_a_lane(marks: Sequence[Mark]) -> list[Mark]:
+    """Each rank tells of the loss of its DPU, at nearly the same time."""
+    lost: dict[Lane, Mark] = {}
+    for mark in sorted((mark for mark in marks if mark.kind == "lost"), key=lambda mark: mark.at):
+        lost.setdefault(mark.lane, mark)
+    return [mark for mark in marks if mark.kind != "lost"] + list(lost.values())
+
+
+def why_nothing_is_offloaded(timeline: Timeline) -> str:
+    """For people, or empty: something is, or nothing was called."""
+    if timeline.about.get("native_because"):
+        return str(timeline.about["native_because"])
+    calls = [one for one in timeline.slices if one.kind == "call"]
+    if any(one.args.get("offloaded", True) for one in calls):
+        return ""
+    reasons = Counter(str(one.args.get("native", "?")) for one in calls)
+    if len(reasons) == 1:
+        return next(iter(reasons))
+    (first, most), *others = reasons.most_common()
+    return ", ".join([f"{first} of {most:,} calls", *(f"{reason} of {count:,}" for reason, count in others)])
+
+
+def losses(timeline: Timeline) -> list[str]:
+    """Of DPUs, each once, for people."""
+    first: dict[tuple[int, str], int] = {}
+    for mark in timeline.marks:
+        if mark.kind == "lost":
+            first.setdefault((mark.lane.node, mark.lane.dpu), mark.at)
+    return [f"DPU {dpu} of node {node} was lost at {at / 1e6:.0f} ms" for (node, dpu), at in first.items()]
+
+
 def build(parts: Sequence[Part]) -> Timeline:
     """From the parts of a job, of one at least, in any order."""
     parts = sorted(parts, key=lambda part: part.rank)
@@ -347,6 +387,6 @@ def build(parts: Sequence[Part]) -> Timeline:
     lanes += sorted(services, key=lambda lane: (lane.node, not lane.dpu, lane.number))
     slices = [s for one in built for s in (*one.calls, *one.completions, *one.phases, *one.serviced)]
     slices.sort(key=lambda s: (s.begin, -s.end))
-    marks = [mark for one in built for mark in one.marks] + _note_late(built)
+    marks = _once_a_lane([mark for one in built for mark in one.marks]) + _note_late(built)
     flows = [flow for one in built for flow in one.flows if flow.operation is not None or flow.completion is not None]
     return Timeline(_about(parts, zero), lanes, slices, sorted(marks, key=lambda m: m.at), flows)

@@ -32,6 +32,7 @@ void Rma::on_ended(void* request, ucs_status_t status, void* operation) {
 }
 
 void Rma::get(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, std::span<std::byte> to, Done done) {
+  if (counts_ != nullptr) counts_->received(to.size());
   const ucp_request_param_t parameters = begin(std::move(done));
   begun(ucp_get_nbx(from, to.data(), to.size(), address, key, &parameters),
         static_cast<Operation*>(parameters.user_data));
@@ -39,6 +40,10 @@ void Rma::get(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, std::span<st
 
 void Rma::get_into(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, ucp_mem_h memory, std::uint64_t to,
                    std::uint64_t bytes, Done done) {
+  if (counts_ != nullptr) {
+    counts_->received(bytes);
+    counts_->sent(bytes);
+  }
   ucp_request_param_t parameters = begin(std::move(done));
   parameters.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
   parameters.memh = memory;
@@ -47,6 +52,7 @@ void Rma::get_into(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, ucp_mem
 }
 
 void Rma::put(ucp_ep_h to, std::uint64_t address, ucp_rkey_h key, std::span<const std::byte> from, Done done) {
+  if (counts_ != nullptr) counts_->sent(from.size());
   const ucp_request_param_t parameters = begin(std::move(done));
   begun(ucp_put_nbx(to, from.data(), from.size(), address, key, &parameters),
         static_cast<Operation*>(parameters.user_data));

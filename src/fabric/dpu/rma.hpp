@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "fabric/ucx/worker.hpp"
+#include "protocol/link_counts.hpp"
 
 namespace outrigger::fabric::dpu {
 
@@ -24,6 +25,9 @@ class Rma {
   Rma() = default;
   Rma(const Rma&) = delete;
   Rma& operator=(const Rma&) = delete;
+
+  // What is asked for from now on is counted there, where it must stay: written (sent) and read. Null: nowhere.
+  void count_in(LinkCounts* counts) { counts_ = counts; }
 
   // The bytes here stay until `done`.
   void get(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, std::span<std::byte> to, Done done);
@@ -59,6 +63,7 @@ class Rma {
 
   std::unordered_map<Operation*, std::unique_ptr<Operation>> under_way_;
   std::deque<std::function<void()>> later_;
+  LinkCounts* counts_ = nullptr;
 };
 
 }  // namespace outrigger::fabric::dpu

@@ -25,6 +25,7 @@
 #include "service/dpu/dpu_control.hpp"
 #include "service/dpu/dpu_probe.hpp"
 #include "service/dpu/kept_events.hpp"
+#include "service/dpu/kept_figures.hpp"
 #include "service/keeper/events.hpp"
 #include "service/keeper/service_placement.hpp"
 #include "service/keeper/service_processes.hpp"
@@ -183,7 +184,7 @@ class DpuDaemon {
     if (frame.kind == DpuFrameKind::stand_by) return start_to_stand_by(frame.sp);
     if (frame.kind == DpuFrameKind::replace) return replace(frame.sp);
     if (frame.kind == DpuFrameKind::trace) return keep_events(frame);
-    if (frame.kind == DpuFrameKind::trace_ask) return answer_for_trace(frame);
+    if (frame.kind == DpuFrameKind::trace_ask || frame.kind == DpuFrameKind::figures_ask) return answer(frame);
     const std::optional<std::uint32_t> sp = number_of(frame.sp);
     if (frame.kind != DpuFrameKind::control || !sp) return;
     Result<ControlMessage> message = control_of(frame);
@@ -215,7 +216,9 @@ class DpuDaemon {
 
   // Between this and what the new one is told next nothing else is said of it.
   void replace(std::uint32_t sp) {
-    if (sp < places_ && services_.one_stands_by()) services_.replace(sp);
+    if (sp >= places_ || !services_.one_stands_by()) return;
+    counted_.keep(services_.shown(sp));
+    services_.replace(sp);
   }
 
   void take_place(std::uint32_t sp, TakePlaceBody body) {
@@ -237,9 +240,18 @@ class DpuDaemon {
     services_.tell(sp, ControlKind::trace, RankBody{rank.world_rank, 0}, std::span(&rank.fd, 1));
   }
 
-  void answer_for_trace(const DpuFrame& frame) {
-    const std::optional<DpuTraceAsk> ask = dpu_packet_as<DpuTraceAsk>(frame);
-    return ask ? events_of_ranks_.answer(link_, *ask) : end(1, "the host's keeper asks what is not to be understood");
+  // For a trace, or with figures.
+  void answer(const DpuFrame& frame) {
+    if (const auto ask = dpu_packet_as<DpuTraceAsk>(frame); ask && frame.kind == DpuFrameKind::trace_ask) {
+      return events_of_ranks_.answer(link_, *ask);
+    }
+    const auto ask = dpu_packet_as<DpuFiguresAsk>(frame);
+    if (!ask || frame.kind != DpuFrameKind::figures_ask) {
+      return end(1, "the host's keeper asks what is not to be understood");
+    }
+    std::vector<const ServicePages*> shown;
+    for (std::uint32_t sp = 0; sp < services_.count(); ++sp) shown.push_back(services_.shown(sp));
+    counted_.answer(link_, *ask, shown);
   }
 
   [[nodiscard]] int cpu_of(std::uint32_t sp) const { return sp < cpus_.size() && sp < places_ ? cpus_[sp] : -1; }
@@ -330,7 +342,8 @@ class DpuDaemon {
   std::uint32_t standing_by_ = 0;  // as the host's keeper calls it
   std::bitset<kMaxServices> configured_;
   Clock::time_point looked_for_hung_;
-  KeptEvents events_of_ranks_;      // where there is to be a trace
+  KeptEvents events_of_ranks_;  // where there is to be a trace
+  KeptFigures counted_;
   std::uint64_t not_attached_ = 0;  // ranks, counted by each service process, that are still to be reached
   bool over_ = false;
   int status_ = 0;

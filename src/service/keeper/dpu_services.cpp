@@ -87,7 +87,7 @@ Status DpuServices::call() {
   if (!called) return Error{called.error()};
   link_ = std::move(called.value().link);
   host_ = called.value().name;
-  trace_.name_dpu(host_.empty() ? config_.dpu : host_);
+  fetched_.name_dpu(host_.empty() ? config_.dpu : host_);
   places_.assign(called.value().services, ServicePlace{-1, copy::CoreShare::own});
   spdlog::info("{}: {} service process(es)", name(), count());
   return Done{};
@@ -158,7 +158,7 @@ void DpuServices::attached() {
 }
 
 void DpuServices::stop() {
-  trace_.end();
+  fetched_.trace.end();
   events_.unwatch(link_.fd());
   link_.close();
 }
@@ -178,7 +178,7 @@ std::vector<ServiceMessage> DpuServices::receive(const Event&) {
     const Clock::time_point now = Clock::now();
     link_.work(now);
     while (const std::optional<DpuFrame> frame = link_.next()) take(*frame, messages);
-    trace_.work(now);
+    fetched_.trace.work(now);
     link_.tick(now);
   }
   if (link_.open()) {
@@ -194,8 +194,8 @@ std::vector<ServiceMessage> DpuServices::receive(const Event&) {
 void DpuServices::take(const DpuFrame& frame, std::vector<ServiceMessage>& messages) {
   if (frame.sp >= count() && frame.sp < dpu_stand_by(0)) return;
   if (frame.kind == DpuFrameKind::lost) return lost(frame.sp, frame);
-  if (frame.kind == DpuFrameKind::trace_events || frame.kind == DpuFrameKind::trace_told) {
-    if (const Status taken = trace_.take(frame, Clock::now()); !taken) fail(name() + " says " + taken.error());
+  if (FetchedFromDpu::is_for(frame.kind)) {
+    if (const Status taken = fetched_.take(frame, Clock::now()); !taken) fail(name() + " says " + taken.error());
     return;
   }
   if (frame.kind != DpuFrameKind::control) return;
@@ -338,7 +338,7 @@ std::optional<Services::Clock::time_point> DpuServices::next_look() const {
   if (!link_.open()) return std::nullopt;
   Clock::time_point next = Clock::now() + kLookAtDpu;
   if (!vacant_.empty()) next = std::min(next, vacant_.front().from);
-  return std::min(next, trace_.next_look().value_or(next));
+  return std::min(next, fetched_.trace.next_look().value_or(next));
 }
 
 void DpuServices::send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "protocol/dpu_link.hpp"
+#include "service/keeper/fetched_from_dpu.hpp"
 #include "service/keeper/other_nodes.hpp"
 #include "service/keeper/service_deaths.hpp"
 #include "service/keeper/services.hpp"
-#include "service/keeper/trace_of_dpu.hpp"
 
 namespace outrigger::service {
 
@@ -39,7 +39,7 @@ class DpuServices final : public Services {
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event) override;
   [[nodiscard]] std::optional<Clock::time_point> next_look() const override;
   void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;
-  [[nodiscard]] TraceOfDpu* trace_of_dpu() override { return &trace_; }
+  [[nodiscard]] FetchedFromDpu* fetched_from_dpu() override { return &fetched_; }
   [[nodiscard]] int doorbell(std::uint32_t) const override { return -1; }
   [[nodiscard]] std::optional<std::chrono::milliseconds> replaceable_after() const override;
   [[nodiscard]] std::uint32_t times_started(std::uint32_t sp) const override { return times_started_[sp]; }
@@ -78,7 +78,7 @@ class DpuServices final : public Services {
 
   OtherNodes& nodes_;
   DpuLink link_;
-  TraceOfDpu trace_{link_};
+  FetchedFromDpu fetched_{link_};
   std::string host_;                               // the DPU, as it names itself
   std::vector<std::vector<std::byte>> addresses_;  // of each rank
   std::map<std::uint32_t, Process> processes_;     // by number: those that are not connected to all, or stand by

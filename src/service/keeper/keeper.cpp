@@ -15,8 +15,8 @@
 
 #include "service/job_protest.hpp"
 #include "service/keeper/dpu_services.hpp"
+#include "service/keeper/fetched_from_dpu.hpp"
 #include "service/keeper/live_node.hpp"
-#include "service/keeper/trace_of_dpu.hpp"
 #include "service/log.hpp"
 
 namespace outrigger::service {
@@ -43,6 +43,17 @@ std::unique_ptr<Services> make_services(const KeeperConfig& config, LocalRanks& 
   return std::make_unique<NodeServices>(config, ranks, events, starter, nodes);
 }
 
+// Asked of the DPU that has them, if one has.
+LiveDoor::Preparation figures_of(const std::unique_ptr<Services>& services) {
+  return {[&services] {
+            if (FetchedFromDpu* of_dpu = services->fetched_from_dpu()) of_dpu->figures.ask();
+          },
+          [&services] {
+            const FetchedFromDpu* of_dpu = services->fetched_from_dpu();
+            return of_dpu == nullptr || of_dpu->figures.answered();
+          }};
+}
+
 }  // namespace
 
 Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
@@ -58,8 +69,14 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
       job_end_(config_, ranks_, leader_),
       counts_(config_.local_size),
       traces_(config_.local_size),
-      live_(events_,
-            [this] { return report::live_frame(live_node(config_.claims.job, counts_, ranks_, *services_, nodes_)); }) {
+      live_(
+          events_,
+          [this] {
+            const FetchedFromDpu* of_dpu = services_->fetched_from_dpu();
+            return report::live_frame(live_node(config_.claims.job, counts_, ranks_, *services_, nodes_,
+                                                of_dpu != nullptr ? of_dpu->figures.latest() : of_lost_dpu_));
+          },
+          figures_of(services_)) {
   raise_descriptor_limit();
   events_.watch(stop_event_.get(), {Source::stop, 0});
   if (config_.leader_pid <= 0) return;
@@ -85,7 +102,7 @@ int Keeper::run() {
 }
 
 void Keeper::show_trace(const LocalRank& rank) {
-  if (TraceOfDpu* of_dpu = services_->trace_of_dpu()) return of_dpu->show(rank);
+  if (FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) return of_dpu->trace.show(rank);
   const int fd = rank.trace_fd.get();
   services_->send(rank.sp, encode_control(ControlKind::trace, RankBody{rank.hello.world_rank, 0}), std::span(&fd, 1));
 }
@@ -93,10 +110,10 @@ void Keeper::show_trace(const LocalRank& rank) {
 // Ranks have gone without MPI_Finalize: what is noted of them on a DPU is fetched first.
 void Keeper::write_traces() {
   if (!traces_.left()) return;
-  if (TraceOfDpu* of_dpu = services_->trace_of_dpu()) {
-    of_dpu->begin_last_round();
+  if (FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) {
+    of_dpu->trace.begin_last_round();
     const Clock::time_point deadline = Clock::now() + kForLastEvents;
-    while (!of_dpu->last_round_is_over() && !services_->failure() && Clock::now() < deadline) {
+    while (!of_dpu->trace.last_round_is_over() && !services_->failure() && Clock::now() < deadline) {
       (void)services_->receive({Source::clock, 0});
       std::this_thread::sleep_for(kBetweenLooksForEvents);
     }
@@ -259,8 +276,8 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
       return taken;
     }
     case ControlKind::trace_settle:
-      if (TraceOfDpu* of_dpu = services_->trace_of_dpu()) {
-        of_dpu->settle(ranks_[local_rank].hello.world_rank);
+      if (FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) {
+        of_dpu->trace.settle(ranks_[local_rank].hello.world_rank);
       } else {
         traces_.say_settled(local_rank);
       }
@@ -373,6 +390,7 @@ bool Keeper::leave_dpu(const std::string& what) {
     return false;
   }
   spdlog::warn("{}; ranks leave it", what);
+  if (const FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) of_lost_dpu_ = of_dpu->figures.latest();
   services_->stop();
   leaving_.emplace(ranks_, what, *rest, Clock::now());
   for (std::uint32_t sp = 0; sp < instead->count(); ++sp) nodes_.lost(sp, what);

@@ -24,6 +24,7 @@
 #include "base/unique_fd.hpp"
 #include "service/keeper/door.hpp"
 #include "service/keeper/events.hpp"
+#include "service/keeper/figures_of_dpu.hpp"
 #include "service/keeper/job_counts.hpp"
 #include "service/keeper/job_end.hpp"
 #include "service/keeper/job_map_exchange.hpp"
@@ -105,6 +106,7 @@ class Keeper {
   JobEnd job_end_;
   JobCounts counts_;
   JobTraces traces_;
+  FiguresOfADpu of_lost_dpu_;  // the last ones
   LiveDoor live_;
 };
 

@@ -45,9 +45,14 @@ void LiveDoor::open(const std::string& job) {
 
 void LiveDoor::hear() {
   send_all();
-  if (admits_at_ || !door_.valid()) return;
+  if (admits_from_ || !door_.valid()) return;
   events_.unwatch(door_.get());
-  admits_at_ = std::max(Clock::now(), admitted_ + kBetweenLooks);
+  admits_from_ = std::max(Clock::now(), admitted_ + kBetweenLooks);
+  preparation_.begin();
+}
+
+LiveDoor::Clock::time_point LiveDoor::admits_at() const {
+  return preparation_.is_over() ? *admits_from_ : *admits_from_ + kForPreparation;
 }
 
 void LiveDoor::look(Clock::time_point now) {
@@ -56,11 +61,11 @@ void LiveDoor::look(Clock::time_point now) {
     events_.unwatch(reader.socket.get());
     return true;
   });
-  if (admits_at_ && now >= *admits_at_) admit(now);
+  if (admits_from_ && now >= admits_at()) admit(now);
 }
 
 void LiveDoor::admit(Clock::time_point now) {
-  admits_at_.reset();
+  admits_from_.reset();
   admitted_ = now;
   std::shared_ptr<const std::vector<std::byte>> frame;
   for (int visits = 0; visits < kMostVisits; ++visits) {
@@ -95,7 +100,8 @@ void LiveDoor::send_all() {
 }
 
 std::optional<LiveDoor::Clock::time_point> LiveDoor::next_look() const {
-  std::optional<Clock::time_point> next = admits_at_;
+  std::optional<Clock::time_point> next;
+  if (admits_from_) next = admits_at();
   for (const Reader& reader : readers_) next = std::min(next.value_or(reader.deadline), reader.deadline);
   return next;
 }
@@ -105,7 +111,7 @@ void LiveDoor::close() {
   for (const Reader& reader : readers_) events_.unwatch(reader.socket.get());
   door_ = UniqueFd();
   readers_.clear();
-  admits_at_.reset();
+  admits_from_.reset();
 }
 
 }  // namespace outrigger::service

@@ -32,13 +32,21 @@ class LiveDoor {
  public:
   using Clock = std::chrono::steady_clock;
   using MakeFrame = std::function<std::vector<std::byte>()>;
+  // What has to be here before a frame is made, where that is not all on this machine.
+  struct Preparation {
+    std::function<void()> begin;
+    std::function<bool()> is_over;
+  };
   static constexpr std::chrono::milliseconds kBetweenLooks{50};
   static constexpr std::chrono::seconds kForOneReader{2};
+  // Then the frame is made with what is here.
+  static constexpr std::chrono::milliseconds kForPreparation{250};
   // At a time; further ones are closed, and come again.
   static constexpr std::size_t kMostReaders = 16;
 
   // `events` must outlive this, whose events are Source::reader.
-  LiveDoor(Events& events, MakeFrame make_frame) : events_(events), make_frame_(std::move(make_frame)) {}
+  LiveDoor(Events& events, MakeFrame make_frame, Preparation preparation)
+      : events_(events), make_frame_(std::move(make_frame)), preparation_(std::move(preparation)) {}
   LiveDoor(const LiveDoor&) = delete;
   LiveDoor& operator=(const LiveDoor&) = delete;
   ~LiveDoor() { close(); }
@@ -59,6 +67,8 @@ class LiveDoor {
     std::size_t sent = 0;
     Clock::time_point deadline;
   };
+  // When those who have come are admitted, as it looks now.
+  [[nodiscard]] Clock::time_point admits_at() const;
   void admit(Clock::time_point now);
   // True: it has all, or has gone.
   [[nodiscard]] bool send(Reader& reader);
@@ -66,9 +76,10 @@ class LiveDoor {
 
   Events& events_;
   MakeFrame make_frame_;
+  Preparation preparation_;
   UniqueFd door_;
   std::vector<Reader> readers_;
-  std::optional<Clock::time_point> admits_at_;  // until then the door is not watched
+  std::optional<Clock::time_point> admits_from_;  // until they are admitted the door is not watched
   Clock::time_point admitted_;
 };
 

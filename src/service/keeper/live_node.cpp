@@ -39,7 +39,7 @@ report::LiveService service_of(const Services& services, std::uint32_t sp) {
 }
 
 // Of nodes that something has gone to or come from.
-std::vector<report::LiveLink> links_of(const Services& services, const OtherNodes& nodes) {
+std::vector<report::LiveLink> links_of(const Services& services, const OtherNodes& nodes, const DpuFigures& of_dpu) {
   std::vector<report::LiveLink> all(kLinkPlaces);
   for (std::uint32_t sp = 0; sp < services.count(); ++sp) {
     const ServicePages* shown = services.shown(sp);
@@ -47,6 +47,10 @@ std::vector<report::LiveLink> links_of(const Services& services, const OtherNode
       all[place].sent_bytes += shown->links[place].sent_bytes.load(std::memory_order_relaxed);
       all[place].received_bytes += shown->links[place].received_bytes.load(std::memory_order_relaxed);
     }
+  }
+  for (const DpuLinkFigures& link : of_dpu.links) {
+    all[link.node].sent_bytes += link.sent_bytes;
+    all[link.node].received_bytes += link.received_bytes;
   }
   std::vector<report::LiveLink> used;
   for (std::uint32_t node = 0; node < all.size(); ++node) {
@@ -75,7 +79,7 @@ CoreUse core_use_of(pid_t pid) {
 }
 
 report::LiveNode live_node(const std::string& job, const JobCounts& counts, const LocalRanks& ranks,
-                           const Services& services, const OtherNodes& nodes) {
+                           const Services& services, const OtherNodes& nodes, const FiguresOfADpu& of_dpu) {
   report::LiveNode node;
   node.job = job.empty() ? "job" : job;
   node.host = host_name();
@@ -84,7 +88,8 @@ report::LiveNode live_node(const std::string& job, const JobCounts& counts, cons
   node.at_ns = time_on(CLOCK_MONOTONIC).count();
   node.ranks = counts.live();
   for (std::uint32_t sp = 0; sp < services.count(); ++sp) node.services.push_back(service_of(services, sp));
-  node.links = links_of(services, nodes);
+  node.links = links_of(services, nodes, of_dpu.figures);
+  node.dpu = {of_dpu.name, of_dpu.figures.read_bytes, of_dpu.figures.written_bytes};
   for (const LocalRank& rank : ranks) {
     if (!rank.present || !rank.segment.valid()) continue;
     const SegmentHeader& header = SegmentView(rank.segment.base()).header();

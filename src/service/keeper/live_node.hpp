@@ -1,5 +1,5 @@
 // A node's live figures as its keeper has them: what ranks count, what the kernel and the ranks' segments say of
-// service processes, and what those have counted of what goes to other nodes.
+// service processes, and what those, here and on a DPU, have counted of what goes to other nodes.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "report/live.hpp"
+#include "service/keeper/figures_of_dpu.hpp"
 #include "service/keeper/job_counts.hpp"
 #include "service/keeper/local_ranks.hpp"
 #include "service/keeper/other_nodes.hpp"
@@ -16,7 +17,8 @@
 namespace outrigger::service {
 
 [[nodiscard]] report::LiveNode live_node(const std::string& job, const JobCounts& counts, const LocalRanks& ranks,
-                                         const Services& services, const OtherNodes& nodes);
+                                         const Services& services, const OtherNodes& nodes,
+                                         const FiguresOfADpu& of_dpu);
 
 // Of a process: how long it was on a core, and runnable without one. Both 0: the kernel does not say.
 struct CoreUse {

@@ -16,7 +16,7 @@
 
 namespace outrigger::service {
 
-class TraceOfDpu;
+struct FetchedFromDpu;
 
 class Services {
  public:
@@ -62,8 +62,8 @@ class Services {
   // it takes no answer.
   [[nodiscard]] Status add_region(LocalRank& rank, RegionBody body, UniqueFd fd);
   [[nodiscard]] Status drop_region(LocalRank& rank, RegionBody body);
-  // Null: they write to ranks' memory for events themselves.
-  [[nodiscard]] virtual TraceOfDpu* trace_of_dpu() { return nullptr; }
+  // Null: they write to ranks' memory for events themselves, and what they count is in shown().
+  [[nodiscard]] virtual FetchedFromDpu* fetched_from_dpu() { return nullptr; }
   [[nodiscard]] Status region_added(std::uint32_t sp, LocalRank& rank, const RegionAddedBody& body);
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(places_.size()); }

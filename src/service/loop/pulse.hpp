@@ -25,6 +25,7 @@ class Pulse {
     auto* pages = reinterpret_cast<ServicePages*>(mapping_.base());
     shown_ = &pages->pulse;
     links_ = pages->links;
+    host_memory_ = &pages->host_memory;
     sleep(false);  // as the one before it may have
     return Done{};
   }
@@ -32,6 +33,8 @@ class Pulse {
   [[nodiscard]] const ServicePulse* shown() const { return shown_; }
   // By the numbers of nodes (link_place()); empty: nowhere.
   [[nodiscard]] std::span<LinkCounts> links() const { return links_; }
+  // Null: nowhere.
+  [[nodiscard]] LinkCounts* host_memory() const { return host_memory_; }
   // As long as this is there it waits to be woken. Whatever else it waits for keeps it from its work.
   class Asleep {
    public:
@@ -65,6 +68,7 @@ class Pulse {
   Mapping mapping_;
   ServicePulse* shown_ = nullptr;
   std::span<LinkCounts> links_;
+  LinkCounts* host_memory_ = nullptr;
   std::uint64_t turns_ = 0;
 };
 

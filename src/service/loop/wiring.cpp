@@ -81,6 +81,7 @@ void Wiring::handle(ControlMessage& message) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
     case ControlKind::pulse:
       if (const Status shown = pulse_.show_in(message.fds()[0]); !shown) keeper_.fail(shown.error());
+      if (dpu_) dpu_->rma().count_in(pulse_.host_memory());
       return;
     case ControlKind::careful:
       careful_ = true;

@@ -108,7 +108,7 @@ function showCalls(job) {
   const make = cells("name", "name", "n", "n", "n", "n", "bar", "n", "n", "", "why");
   rows("calls", job.calls.slice(0, MOST_ROWS), make, (to, call) => {
     put(to[0], call.call);
-    put(to[1], `${call.communicator}${call.size ? `, ${count(call.size)}` : ""}`);
+    put(to[1], !call.named || !call.size ? call.communicator : `${call.communicator}, ${count(call.size)}`);
     to[1].title = call.id;
     put(to[2], rate(call.calls_per_second));
     put(to[3], count(call.calls));
@@ -164,6 +164,19 @@ function showBetween(between) {
   put($("between-more"), others ? `and ${count(others)} others, together ${bytes(rest)}/s` : "");
 }
 
+function showDpus(dpus) {
+  $("dpus-part").hidden = dpus.length === 0;
+  const busiest = [...dpus].sort((a, b) => b.read_bytes_per_second + b.written_bytes_per_second - a.read_bytes_per_second - a.written_bytes_per_second || a.node - b.node);
+  rows("dpus", busiest.slice(0, MOST_PLACES), cells("name", "n", "n", "n", "n"), (to, dpu) => {
+    put(to[0], `${dpu.name} of node ${dpu.node}`);
+    put(to[1], bytes(dpu.read_bytes_per_second));
+    put(to[2], bytes(dpu.written_bytes_per_second));
+    put(to[3], bytes(dpu.read_bytes));
+    put(to[4], bytes(dpu.written_bytes));
+  });
+  more("dpus-more", dpus.length, MOST_PLACES, "DPUs, less busy");
+}
+
 function showPlaces(job) {
   rows("links", job.links, cells("", "n", "n", "why"), (to, link) => {
     put(to[0], link.reach);
@@ -172,6 +185,7 @@ function showPlaces(job) {
     put(to[3], link.transports || "-");
   });
   showBetween(job.between_nodes);
+  showDpus(job.dpus);
   rows("nodes", job.nodes.slice(0, MOST_PLACES), cells("", "name", "n", ""), (to, node) => {
     put(to[0], String(node.node));
     put(to[1], node.host);

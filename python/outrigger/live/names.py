@@ -1,0 +1,56 @@
+"""What communicators are called: those without a name of their own by their sizes, and numbers to tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from outrigger.live.snapshot import Communicator, Node
+from outrigger.report_data import plural
+
+UNNAMED = "(unnamed)"
+"""As keepers say it (src/report/names.hpp)."""
+MOST_KEPT = 65536
+"""Communicators of a job that are told apart; the rest are called by their sizes alone."""
+
+
+def named(communicator: Communicator) -> bool:
+    """By the program or the MPI."""
+    return communicator.name != UNNAMED
+
+
+def _by_first_use(nodes: Iterable[Node]) -> list[Communicator]:
+    """Those without names. A rank's rows stand in the order of its first calls, and of several ranks' the least place
+    counts, so that whoever looks at the same job later comes to the same order."""
+    places: dict[str, tuple[int, int]] = {}
+    found: dict[str, Communicator] = {}
+    for node in nodes:
+        rows_of = [0] * len(node.ranks)
+        for row in node.rows:
+            rows_of[row.rank] += 1
+            communicator = node.communicators[row.communicator]
+            if named(communicator):
+                continue
+            place = (rows_of[row.rank], node.ranks[row.rank].world)
+            places[communicator.id] = min(places.get(communicator.id, place), place)
+            found[communicator.id] = communicator
+    return [found[identity] for identity in sorted(places, key=lambda identity: (*places[identity], identity))]
+
+
+class CommunicatorNames:
+    """Of one job. A communicator keeps its number as long as the job is watched."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def learn(self, nodes: Iterable[Node]) -> None:
+        """Gives those numbers that have neither a name nor a number yet."""
+        for communicator in _by_first_use(nodes):
+            if len(self._numbers) < MOST_KEPT:
+                self._numbers.setdefault(communicator.id, len(self._numbers) + 1)
+
+    def name(self, communicator: Communicator) -> str:
+        """Its own, or `of 4 ranks, #2`."""
+        if named(communicator):
+            return communicator.name
+        number = self._numbers.get(communicator.id)
+        return f"of {plural(communicator.size, 'rank')}" + (f", #{number}" if number is not None else "")
