@@ -236,10 +236,10 @@ def test_communicators_without_names_keep_a_number_and_their_size():
 
     tracker = Tracker()
     (job,) = tracker.update([told("ab", 10**9)], 1.0).jobs
-    assert {call.id: call.communicator for call in job.calls} == {"a": "of 4 ranks, #1", "b": "of 4 ranks, #2"}
+    assert {call.id: call.communicator for call in job.calls} == {"a": "#1 of 4 ranks", "b": "#2 of 4 ranks"}
     (job,) = tracker.update([told("cba", 2 * 10**9)], 2.0).jobs
     now = {call.id: call.communicator for call in job.calls}
-    assert now == {"a": "of 4 ranks, #1", "b": "of 4 ranks, #2", "c": "of 1 rank, #3"}
+    assert now == {"a": "#1 of 4 ranks", "b": "#2 of 4 ranks", "c": "#3 of 1 rank"}
     assert not any(call.named for call in job.calls)
     (job,) = Tracker().update([told("abc", 1, "rows")], 1.0).jobs
     assert {call.communicator: call.named for call in job.calls}["rows"]

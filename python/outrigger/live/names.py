@@ -49,8 +49,8 @@ class CommunicatorNames:
                 self._numbers.setdefault(communicator.id, len(self._numbers) + 1)
 
     def name(self, communicator: Communicator) -> str:
-        """Its own, or `of 4 ranks, #2`."""
+        """Its own, or `#2 of 4 ranks`."""
         if named(communicator):
             return communicator.name
         number = self._numbers.get(communicator.id)
-        return f"of {plural(communicator.size, 'rank')}" + (f", #{number}" if number is not None else "")
+        return (f"#{number} " if number is not None else "") + f"of {plural(communicator.size, 'rank')}"

@@ -27,6 +27,7 @@ FIRST_LOOKS_SECONDS = 1.0
 _EXPOSED, _HIDDEN = "yellow", "green"
 _LINES_OF_ONCE = 45
 """For each job; --json has all of it."""
+_VERY_WIDE = 150
 _NARROW = 100
 _VERY_NARROW = 72
 _NOTHING = (
@@ -187,7 +188,7 @@ def _dpus_line(dpus: Sequence[DpuView], width: int) -> Text:
     """The busiest, and all others together: what they read and write of their hosts' memory."""
     text = _line("DPUs:  ")
     order = sorted(dpus, key=lambda dpu: (-dpu.read_bytes_per_second - dpu.written_bytes_per_second, dpu.node))
-    most = 2 if width >= _NARROW else 1
+    most = 2 if width >= _VERY_WIDE else 1
     words = [f"{dpu.name} {_both_ways([dpu])}" for dpu in order[:most]]
     if order[most:]:
         words.append(f"{plural(len(order) - most, 'other')} {_both_ways(order[most:])}")
