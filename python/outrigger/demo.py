@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import binding, launch
+from outrigger import binding, launch, pictures
 from outrigger.artifacts import Artifacts
 from outrigger.bar import Bar
 from outrigger.bench import interrupts, jobs, natives, plot
@@ -255,6 +255,15 @@ def show(console: Console, comparisons: Sequence[Comparison], ranks: int) -> Non
     console.print(explanation(comparisons[0].placement), style="dim")
 
 
+def _draw(console: Console, measured: Sequence[Measurement], ranks: int, path: Path) -> None:
+    """The figures are on the terminal already: where there is nothing to draw with, a line says so."""
+    if why := pictures.why_none():
+        console.print(f"\nNo plot: {why}.", style="yellow", soft_wrap=True)
+        return
+    plot.save(measured, path, f"All-to-all on {ranks} ranks, native and offloaded")
+    console.print(f"\nPlot: [bold]{path}[/]", soft_wrap=True)
+
+
 def run(
     console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ranks: int, out: Path, json_to: Path | None = None
 ) -> None:
@@ -264,8 +273,6 @@ def run(
     comparisons = _compare_all(console, artifacts, mpis, ranks)
     show(console, comparisons, ranks)
     measured = [as_measurement(comparison, ranks) for comparison in comparisons]
-    path = out / "alltoall.png"
-    plot.save(measured, path, f"All-to-all on {ranks} ranks, native and offloaded")
     jobs.save_json(console, json_to, as_json(measured))
-    console.print(f"\nPlot: [bold]{path}[/]", soft_wrap=True)
+    _draw(console, measured, ranks, out / "alltoall.png")
     console.print(f"Offloaded run by hand: {comparisons[-1].command}", style="dim", soft_wrap=True, highlight=False)

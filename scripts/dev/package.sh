@@ -108,6 +108,7 @@ make_deb() {
   quiet_step "Checking them by lintian" lintian --allow-root --fail-on error,warning "$place"/*.changes || return 1
   rm -f "$out"/*.deb
   mv "$place"/*.deb "$out/"
+  rm -rf "$place"
   say "Made in build/package: $(cd "$out" && echo ./*.deb)"
 }
 

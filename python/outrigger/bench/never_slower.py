@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from outrigger import artifacts, formats, options
+from outrigger import artifacts, formats, options, pictures
 from outrigger import sizes as sizes_of
 from outrigger.bench import command, never_slower_plot, never_slower_sites, never_slower_table
 from outrigger.bench.never_slower_cells import VERSION, Grid, read
@@ -149,8 +149,9 @@ class _Writer:
         self._write(_FIGURES, formats.as_json(grid) + "\n")
 
     def pictures(self, grid: Grid) -> list[Path]:
-        """And the table."""
-        return [*never_slower_plot.save(grid, self.directory), self._write(_TABLE, never_slower_table.markdown(grid))]
+        """And the table, which is all where there is nothing to draw with."""
+        drawn = [] if pictures.why_none() else never_slower_plot.save(grid, self.directory)
+        return [*drawn, self._write(_TABLE, never_slower_table.markdown(grid))]
 
 
 def _as_grid(request: Request, groups: Sequence[Group], runs: Runs, notes: Sequence[str]) -> Grid:
@@ -198,6 +199,8 @@ def _show(screen: Console, grid: Grid, written: Sequence[Path]) -> None:
     never_slower_table.close(screen, grid)
     for path in written:
         screen.print(f"Written: [bold]{path}[/]", soft_wrap=True)
+    if why := pictures.why_none():
+        screen.print(f"No pictures: {why}.", style="yellow", soft_wrap=True)
 
 
 def exit_code(grid: Grid) -> int:

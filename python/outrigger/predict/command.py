@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from outrigger import artifacts, formats, options, tables
+from outrigger import artifacts, formats, options, pictures, tables
 from outrigger.bar import Bar
 from outrigger.bench import interrupts, jobs
 from outrigger.errors import UserError
@@ -100,8 +100,8 @@ class _Outputs:
 
     def check(self) -> None:
         """Before anything is run."""
-        if self.plot is not None and self.plot.suffix not in show.PICTURES:
-            raise UserError(f"--plot {self.plot}: write {', '.join(show.PICTURES)} at its end")
+        if self.plot is not None:
+            pictures.check("--plot", self.plot)
 
 
 def _repeat(directory: Path, found: artifacts.Artifacts, outputs: _Outputs) -> None:

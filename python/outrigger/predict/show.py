@@ -18,7 +18,6 @@ from outrigger.sizes import format_size
 
 _COLOURS = {figuring.OFFLOADED: OFFLOADED, figuring.THREADS: "#8a6fb0"}
 _MOST_PANELS = 12
-PICTURES = (".png", ".svg", ".pdf")
 
 
 def time_text(time_us: float) -> str:

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
+from outrigger import pictures
 from outrigger.errors import UserError
 from outrigger.terminal import note
 from outrigger.trace import draw, events, timeline, trace_events
-
-_PICTURES = (".png", ".svg", ".pdf")
 
 
 def parse_ranks(text: str) -> frozenset[int]:
@@ -54,13 +53,15 @@ def replay(
     ] = None,
 ) -> None:  # fmt: skip
     """Draw a trace: what ranks and service processes did and when."""
-    made = read(written)
     target = output or written.with_name(written.name.removesuffix(".gz").removesuffix(".json") + ".png")
+    if target.suffix in pictures.SUFFIXES:
+        pictures.check_drawable()
+    made = read(written)
     if target.suffix in (".json", ".gz"):
         trace_events.write(made, target)
-    elif target.suffix in _PICTURES:
+    elif target.suffix in pictures.SUFFIXES:
         chosen = draw.Selection(begin_ms, end_ms, None if ranks is None else parse_ranks(ranks))
         draw.save(made, target, chosen)
     else:
-        raise UserError(f"-o {target}: a picture ends in {', '.join(_PICTURES)}, a trace in .json or .json.gz")
+        raise UserError(f"-o {target}: a picture ends in {', '.join(pictures.SUFFIXES)}, a trace in .json or .json.gz")
     note(f"{target} is written")

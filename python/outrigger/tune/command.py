@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import artifacts, binding, busy, options, selection, settings, sizes, tables
+from outrigger import artifacts, binding, busy, options, pictures, selection, settings, sizes, tables
 from outrigger.artifacts import Artifacts
 from outrigger.bar import Bar
 from outrigger.bench import jobs
@@ -56,8 +56,7 @@ class _Output:
             raise UserError(
                 f"-o {self.table}: a file of rules ends with .toml, or --algorithm does not take it for one"
             )
-        if self.plot.suffix not in (".png", ".svg", ".pdf"):
-            raise UserError(f"--plot {self.plot}: write .png, .svg or .pdf at its end")
+        pictures.check("--plot", self.plot)
         for path in filter(None, (self.table, self.plot, self.json)):
             if not path.absolute().parent.is_dir():
                 raise UserError(f"{path}: there is no directory {path.absolute().parent}")
