@@ -169,7 +169,7 @@ class _Run:
             collect.forget(self._trace)
         code = self._start_plan(planned)
         if self._trace is not None:
-            self._say(collect.finish(self._trace))
+            self._say(collect.finish(self._trace, planned.placement.cores))
         if here and written is not None:
             report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
         for line in fleet.notes():

@@ -93,6 +93,14 @@ def test_a_trace_is_taken_apart_into_what_repeats() -> None:
     assert found.base.work_of_rank == [1.0, 1.0, 1.0, pytest.approx(2.0, abs=0.01)]
 
 
+def test_work_that_was_traced_on_too_few_cores_is_said() -> None:
+    traced = _trace(4, 6, slow=3)
+    for cores, said in ((0, False), (2, True), (4, False)):
+        traced.about["cores"] = cores
+        notes = rebuild.rebuild(traced, "t").notes
+        assert any("4 ranks had 2 cores" in note for note in notes) == said
+
+
 def test_a_trace_for_more_ranks() -> None:
     found = rebuild.rebuild(_trace(4, 3, slow=9), "t")
     weak, strong = (rebuild.scaled(found, 16, strong=strong) for strong in (False, True))

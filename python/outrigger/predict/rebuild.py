@@ -296,6 +296,12 @@ def _notes(timeline: Timeline, events: Sequence[_Event], alike: int, ranks: int)
     notes = []
     if dropped := timeline.about.get("dropped_events"):
         notes.append(f"{dropped} events were dropped: it is the beginning of the run")
+    nodes, cores = timeline.about.get("nodes", 1), timeline.about.get("cores", 0)
+    if cores and ranks > nodes * cores:
+        notes.append(
+            f"{ranks} ranks had {nodes * cores} cores: their work is taken to be as long as it lasted, whoever had the "
+            "core meanwhile; trace a job that has a core for each rank"
+        )
     if alike < ranks:
         notes.append(f"{ranks - alike} of {ranks} ranks make other calls; they are taken for like the others")
     if any(event.calls.endswith(("v", "w")) for event in events):

@@ -75,12 +75,13 @@ def read_written(path: Path) -> list[Part]:
     return [part for file in files for part in _read(file)]
 
 
-def finish(path: Path) -> str:
-    """Makes the file, and says in a line what is in it."""
+def finish(path: Path, cores: int = 0) -> str:
+    """Makes the file, and says in a line what is in it. `cores`: of each node; 0: they are not known."""
     parts = read_written(path)
     if not parts:
         return f"there is no trace {path}: no rank has reached MPI_Init under the library, or all were killed there"
     made = timeline.build(parts)
+    made.about["cores"] = cores
     trace_events.write(made, path)
     for file in (events_path(path), *_left(path, "node"), *_left(path, "rank")):
         file.unlink(missing_ok=True)
