@@ -106,6 +106,15 @@ def _known_to_the_system(family: str) -> Path | None:
     return None
 
 
+def unknown_to_the_loader(mpi: Mpi) -> Path | None:
+    """Its libmpi in a directory of an architecture below its prefix, of which only the loader's cache would tell."""
+    for prefix in dict.fromkeys((mpi.launcher.parent.parent, mpi.launcher.resolve().parent.parent)):
+        for name in SONAMES[mpi.family]:
+            if found := sorted(prefix.glob(f"lib/*-linux-gnu*/{name}")):
+                return found[0]
+    return None
+
+
 def _libraries(launcher: Path, own: str) -> dict[str, Path]:
     """By ABI: what lies beside the launcher, else what the system's loader finds."""
     found: dict[str, Path] = {}

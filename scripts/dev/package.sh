@@ -53,7 +53,7 @@ make_tree() {
 }
 
 ensure_auditwheel() {
-  "$VENV/bin/python" -c 'import auditwheel, wheel' 2>/dev/null || quiet_step "Installing auditwheel" persistently \
+  "$VENV/bin/python" -c 'import wheel; from auditwheel import options; options.ldpaths' 2>/dev/null || quiet_step "Installing auditwheel" persistently \
     "$VENV/bin/python" -m pip install --disable-pip-version-check -e "${ROOT}[package]"
 }
 

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/huge_page.hpp"
 #include "base/unique_fd.hpp"
@@ -28,6 +29,7 @@ namespace outrigger::service {
 namespace {
 
 constexpr std::uint64_t kProbeValue = 0x0123456789ABCDEFULL;
+constexpr int kEmulated = 255;  // no errno: the probing child's exit code where an emulator lacks the call
 
 std::string read_word(const char* path) {
   std::ifstream file(path);
@@ -36,7 +38,17 @@ std::string read_word(const char* path) {
   return word;
 }
 
+// Whether qemu-user runs a process. It hides itself from a process that asks for itself, not from another one.
+bool is_emulated(pid_t other) {
+  std::array<char, 4096> path{};
+  const ssize_t length = ::readlink(("/proc/" + std::to_string(other) + "/exe").c_str(), path.data(), path.size());
+  const std::string_view program(path.data(), length < 0 ? 0 : static_cast<std::size_t>(length));
+  return program.substr(program.rfind('/') + 1).starts_with("qemu-");
+}
+
 std::string reason_of(int error) {
+  if (error == kEmulated)
+    return "the emulator (qemu-user) has no process_vm_readv, which says nothing of a real machine";
   if (error == ENOSYS) return "the kernel has no process_vm_readv (CONFIG_CROSS_MEMORY_ATTACH)";
   if (error != EPERM && error != EACCES) return std::strerror(error);
   const std::string scope = read_word("/proc/sys/kernel/yama/ptrace_scope");
@@ -55,7 +67,10 @@ std::string reason_of(int error) {
   std::uint64_t seen = 0;
   const iovec here{&seen, sizeof(seen)};
   const iovec there{word, sizeof(seen)};
-  if (::process_vm_readv(parent, &here, 1, &there, 1, 0) != sizeof(seen)) ::_exit(errno);
+  if (::process_vm_readv(parent, &here, 1, &there, 1, 0) != sizeof(seen)) {
+    const int error = errno;
+    ::_exit(error == ENOSYS && is_emulated(parent) ? kEmulated : error);
+  }
   ++seen;
   if (::process_vm_writev(parent, &here, 1, &there, 1, 0) != sizeof(seen)) ::_exit(errno);
   ::_exit(0);

@@ -21,7 +21,7 @@ from outrigger.artifacts import Artifacts
 from outrigger.doctor import checks, command, machine
 from outrigger.doctor.checks import Facts
 from outrigger.doctor.line import Line
-from outrigger.doctor.trial import Trial, _result
+from outrigger.doctor.trial import Trial, _result, attempt
 from outrigger.dpu_info import DpuFinding
 from outrigger.info import Cores, Daemon, HugePages, Info, Machine, Reach, Variable, Wire
 
@@ -145,6 +145,16 @@ def test_what_a_program_has_printed(tmp_path: Path) -> None:
     assert trial.problem == "exit code 139: Segmentation fault"
     assert trial.said == "running natively: no service process"
     assert _result("X", 0, "", tmp_path / "none", 1.0).offloaded == 0
+
+
+def test_a_library_that_the_loader_misses_is_named_with_the_remedy(tmp_path: Path, built: Artifacts) -> None:
+    mpi = mpis.Mpi("openmpi", "4.1.4", tmp_path / "usr/bin/mpiexec", None)
+    assert "neither beside it nor by the loader" in attempt(mpi, built).problem
+    there = tmp_path / "usr/lib/aarch64-linux-gnu/libmpi.so.40"
+    there.parent.mkdir(parents=True)
+    there.touch()
+    problem = attempt(mpi, built).problem
+    assert str(there) in problem and "run ldconfig as root" in problem and f"put {there.parent} in LD_LIB" in problem
 
 
 def test_calls_are_tried() -> None:

@@ -93,3 +93,11 @@ def test_other_names_of_a_launcher_are_not_another_mpi(
     assert [mpi.launcher.name for mpi in find_all_mpis()] == ["mpirun.fake-mpich", "mpirun.fake-openmpi"]
     assert mpis.at(tmp_path / "a/bin/other") == []
     assert mpis.at(tmp_path) == []
+
+
+def test_a_library_that_the_loaders_cache_does_not_name_is_found_below_the_prefix(tmp_path: Path) -> None:
+    mpi = Mpi("openmpi", "4.1.4", tmp_path / "usr/bin/mpiexec", None)
+    library(tmp_path / "usr/lib/aarch64-linux-gnu/libmpi.so.12")  # another ABI's
+    assert mpis.unknown_to_the_loader(mpi) is None
+    there = library(tmp_path / "usr/lib/aarch64-linux-gnu/libmpi.so.40")
+    assert mpis.unknown_to_the_loader(mpi) == there

@@ -135,7 +135,7 @@ def _cross_memory(facts: Facts) -> Iterator[Line]:
     else:
         slower = "without it ranks copy through shared memory, which costs them time"
         remedy = f"{machine.reach.cma_why_not}; {slower}"
-        yield Line(MEMORY, "cross-memory attach", "warn", f"tried, refused; {scope}", remedy)
+        yield Line(MEMORY, "cross-memory attach", "warn", f"tried, does not work; {scope}", remedy)
 
 
 def _memory(facts: Facts) -> Iterator[Line]:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from outrigger import launch, report_data, scratch
+from outrigger import launch, mpis, report_data, scratch
 from outrigger.artifacts import Artifacts
 from outrigger.doctor import program
 from outrigger.errors import UserError
@@ -47,7 +47,7 @@ def attempt(mpi: Mpi, artifacts: Artifacts) -> Trial:
     except UserError as error:
         return Trial(mpi.title, served=False, problem=str(error))
     if mpi.library is None:
-        return Trial(mpi.title, problem=f"the libmpi of {mpi.launcher} was found neither beside it nor by the loader")
+        return Trial(mpi.title, problem=_no_library(mpi))
     try:
         with scratch.directory() as place, tempfile.TemporaryFile() as output:
             report = place / "report.json"
@@ -60,6 +60,14 @@ def attempt(mpi: Mpi, artifacts: Artifacts) -> Trial:
             return _result(mpi.title, code, text, report, seconds)
     except UserError as error:
         return Trial(mpi.title, problem=str(error))
+
+
+def _no_library(mpi: Mpi) -> str:
+    hidden = mpis.unknown_to_the_loader(mpi)
+    if hidden is None:
+        return f"the libmpi of {mpi.launcher} was found neither beside it nor by the loader"
+    remedy = f"run ldconfig as root, or put {hidden.parent} in LD_LIBRARY_PATH"
+    return f"the loader's cache does not name {hidden}, though it is there: {remedy}"
 
 
 def _job(mpi: Mpi, library: Path, report: Path) -> launch.Job:
