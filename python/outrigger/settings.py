@@ -29,7 +29,7 @@ JOB = "OUTRIGGER_JOB"
 
 HEAP = "heap"
 FIXED = "fixed"
-CHOICES = ("measured", FIXED)
+CHOICES = ("measured", "early", FIXED)
 AIDS = {"--shared-heap": HEAP, "--wait-copies": "wait_copies", "--huge-pages": "huge_pages"}
 """The options that are short for a word of --reach."""
 
@@ -103,7 +103,7 @@ def uses_heap(environment: Mapping[str, str]) -> bool:
 def parse_choice(text: str | None) -> str | None:
     """Checks how it is decided what is offloaded; None was not given."""
     if text is not None and text not in CHOICES:
-        raise UserError(f"--choice {text}: {' or '.join(CHOICES)}")
+        raise UserError(f"--choice {text}: there are {', '.join(CHOICES)}")
     return text
 
 
