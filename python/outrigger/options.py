@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from outrigger.out import check_place
+
 MANY_NODES = "Many nodes"
 BINDING = "Binding"
 TO_TERMINAL = "-"
@@ -132,4 +134,4 @@ EachMpi = Annotated[
     ),
 ]
 Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Of a native and an offloaded job, in turn.")]
-Figures = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
+Figures = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.", callback=check_place)]

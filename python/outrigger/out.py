@@ -1,10 +1,12 @@
-"""The directory that --out names."""
+"""Where commands write: the directory that --out names, files of figures and pictures."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from outrigger.errors import UserError
+
+PICTURES = (".png", ".svg", ".pdf")
 
 
 def directory(place: Path, *stale: str) -> Path:
@@ -17,3 +19,19 @@ def directory(place: Path, *stale: str) -> Path:
     except OSError as error:
         raise UserError(f"--out {place}: {error.strerror}") from error
     return place.absolute()
+
+
+def check_place(place: Path | None) -> Path | None:
+    """Before anything is measured: what is measured for minutes must find a place where it can be written."""
+    if place is not None and not place.absolute().parent.is_dir():
+        raise UserError(f"{place}: there is no directory {place.absolute().parent}")
+    if place is not None and place.is_dir():
+        raise UserError(f"{place}: that is a directory; name a file")
+    return place
+
+
+def check_picture(place: Path | None) -> Path | None:
+    """As check_place; the ending says what is drawn."""
+    if place is not None and place.suffix not in PICTURES:
+        raise UserError(f"--plot {place}: write .png, .svg or .pdf at its end")
+    return check_place(place)

@@ -11,7 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from outrigger import demo, pictures
-from outrigger.cli import app
+from outrigger.cli import make_app
 from outrigger.errors import UserError
 
 
@@ -42,7 +42,7 @@ def test_who_asks_for_one_is_told_first(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("trace.json").write_text('{"traceEvents": []}')
-    result = CliRunner().invoke(app, words)
+    result = CliRunner().invoke(make_app(), words)
     assert isinstance(result.exception, UserError), result.output
     assert str(result.exception) == pictures.why_none()
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]

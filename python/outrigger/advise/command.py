@@ -23,7 +23,7 @@ from outrigger.durations import parse_duration
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts
 from outrigger.launchers import SSH
-from outrigger.out import directory
+from outrigger.out import check_place, directory
 from outrigger.terminal import console as make_console
 from outrigger.terminal import note
 
@@ -135,7 +135,7 @@ def advise(
         ),
     ] = _PLACE,
     json_to: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures and the advice to this file.")
+        Path | None, typer.Option("--json", help="Write the figures and the advice to this file.", callback=check_place)
     ] = None,
     build: options.Build = None,
 ) -> None:

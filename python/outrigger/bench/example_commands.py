@@ -19,6 +19,7 @@ from outrigger.bench.example_figures import LANES, OVERLAPPING, hidden_percent, 
 from outrigger.bench.example_runner import Bench, Request
 from outrigger.bench.examples import Example
 from outrigger.errors import UserError
+from outrigger.out import check_picture
 from outrigger.terminal import console
 
 
@@ -120,7 +121,7 @@ Pieces = Annotated[
 ]
 
 
-Plot = Annotated[Path | None, typer.Option("--plot", help="Draw the figures: a .png, .svg or .pdf.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="A picture (.png, .svg, .pdf).", callback=check_picture)]
 
 
 @dataclass(frozen=True)

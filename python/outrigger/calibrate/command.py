@@ -63,10 +63,10 @@ def empty_readings(runner: Runner) -> Readings:
 def read(path: Path) -> Readings:
     """What --json has written."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes()
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    return formats.parse(text, Readings, f"{path},")
+        raise UserError(f"--from {path} cannot be read: {error.strerror}") from error
+    return formats.parse(text, Readings, f"--from {path}")
 
 
 def _table(numbers: Mapping[str, Estimate]) -> Table:

@@ -10,6 +10,7 @@ import typer
 from outrigger import artifacts, binding, launchers, options, settings, sizes
 from outrigger.bench import command, jobs, runner, startup
 from outrigger.hosts import Hosts
+from outrigger.out import check_picture
 from outrigger.plan import check_ranks
 from outrigger.terminal import console
 
@@ -56,7 +57,9 @@ def measure(
         str | None, typer.Option("--link-rate", help="Of a host's link, like 1gbit: goodput is compared with it.")
     ] = None,
     json: options.Figures = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the figures into this PNG.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="A picture (.png, .svg, .pdf).", callback=check_picture)
+    ] = None,
     build: options.Build = None,
 ) -> None:
     """Measure native against offloaded, in turn in one run, by latency, overlap and equal work.

@@ -123,8 +123,10 @@ def read(path: Path) -> ClusterFile:
     """From a disk."""
     try:
         found = ClusterFile(str(path), path.read_text(encoding="ascii"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--cluster {path} cannot be read: {error}") from error
+    except OSError as error:
+        raise UserError(f"--cluster {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"--cluster {path} cannot be read: this is not a text file") from error
     return found
 
 
