@@ -31,7 +31,7 @@ def test_a_place_that_is_none_is_refused_before_anything_is_measured(
     command: str, program: str, tmp_path: Path
 ) -> None:
     words = [command, "--json", str(tmp_path / "none" / "figures.json"), *program.split()]
-    found = CliRunner().invoke(cli.app, words)
+    found = CliRunner().invoke(cli.make_app(), words)
     assert isinstance(found.exception, UserError)
     assert f"there is no directory {tmp_path / 'none'}" in str(found.exception)
 
