@@ -6,6 +6,7 @@ What a command needs is imported for that command alone: all of it takes a secon
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -144,3 +145,5 @@ def main() -> None:
     except UserError as error:
         note(str(error))
         sys.exit(2)
+    except KeyboardInterrupt:  # while modules are read: a command at work has its own way to end
+        sys.exit(128 + signal.SIGINT)

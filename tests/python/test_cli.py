@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import __version__, formats, tables
+from outrigger import __version__, cli, formats, tables
 from outrigger.artifacts import Artifacts
 from outrigger.cli import COMMANDS, _needed, _split_report, _uncolored
 from outrigger.info import HugePages, Reach, Wire, huge_pages_finding, reach_findings, wire_finding
@@ -164,3 +164,14 @@ def test_colors_can_be_switched_off() -> None:
     )  # fmt: skip
     color = "\x1b[32m"
     assert color in colored.stdout and color not in plain.stdout
+
+
+def test_an_interrupt_while_modules_are_read_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "import_module", interrupted)
+    monkeypatch.setattr("sys.argv", ["outrigger", "info"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
