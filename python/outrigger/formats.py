@@ -27,12 +27,14 @@ def parse(text: str | bytes, form: type[T], what: str, *, exact: bool = False) -
 
 @dataclass(frozen=True)
 class _Versioned:
-    version: int
+    version: int | None = None
 
 
 def parse_version(text: str | bytes, form: type[T], version: int, what: str) -> T:
     """The same of a format that has versions, of which one is read here."""
     found = parse(text, _Versioned, what).version
+    if found is None:
+        raise UserError(f"{what} cannot be read: it names no version, so it is something else")
     if found != version:
         raise UserError(f"{what} has version {found}, this command reads version {version}")
     return parse(text, form, what)

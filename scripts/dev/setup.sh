@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what building and testing need: Debian packages, and a Python environment in .venv.
 #
-# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|armwheel|slurm|simgrid|monitoring]
+# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|armwheel|slurm|simgrid|monitoring|packaging]
 #
 #   --quiet       say nothing when everything is there
 #   --force       install again even when everything seems to be there
@@ -15,6 +15,8 @@
 #                 also SimGrid, with which the performance model is compared (scripts/packages-simgrid.txt)
 #   --with monitoring
 #                 also a browser and a Prometheus, for the tests of pages and endpoints (scripts/packages-monitoring.txt)
+#   --with packaging
+#                 also what ./dev package and its tests need (scripts/packages-packaging.txt)
 #
 # Installs only what is missing (scripts/packages.txt, pyproject.toml). Installing packages needs root or sudo; without
 # either it names what to install and ends. A second run takes a fraction of a second.

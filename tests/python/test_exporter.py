@@ -31,7 +31,7 @@ from outrigger.live.snapshot import Communicator
 
 MONITORING = Path(__file__).parents[2] / "packaging/monitoring"
 TOKEN = "0123456789abcdef"
-NODES = next(SimulatedJob(6, per_node=4, job="run-1").steps())
+NODES = next(SimulatedJob(6, per_node=4, job="run-1", dpus=True).steps())
 LOOPBACK = server.Address("127.0.0.1", 0)
 
 

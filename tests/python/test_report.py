@@ -284,6 +284,8 @@ def test_buffers_in_huge_pages_have_a_line() -> None:
 def test_another_version_is_named() -> None:
     with pytest.raises(UserError, match="version 2, this command reads version 1"):
         report.parse(json.dumps(EXAMPLE | {"version": 2}))
+    with pytest.raises(UserError, match="it names no version, so it is something else"):
+        report.parse("{}")
 
 
 def test_file_and_field_of_a_bad_report_are_named(tmp_path: Path) -> None:
