@@ -25,9 +25,13 @@ def took_ms(mpi: Mpi, services: int | None) -> tuple[float, float]:
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_ranks_that_share_a_core_start_soon(offload: Mpi, nodes: int) -> None:
-    """The CPU time is what it is however busy the machine: ranks that spin while others need their core show there."""
+    """Ranks that spin while others need their core show in the CPU time, which is what it is however busy the machine.
+
+    Other programs make some starts longer; what stalls here makes all of them so.
+    """
     offload.pretend_nodes = nodes
     pairs = [(took_ms(offload, None), took_ms(offload, 1)) for _ in range(STARTS)]
-    more_ms, more_cpu_ms = (median(ours[which] - native[which] for native, ours in pairs) for which in (0, 1))
+    more_ms = min(ours[0] - native[0] for native, ours in pairs)
+    more_cpu_ms = median(ours[1] - native[1] for native, ours in pairs)
     assert more_ms <= MORE_MS * Job.patience, pairs
     assert more_cpu_ms <= MORE_MS, pairs
