@@ -149,10 +149,12 @@ def _draw_flights(axis: Any, view: _View, top: float, flights: Sequence[Slice], 
         if not arrows:
             axis.plot([one.begin / 1e6, one.end / 1e6], [y, y], color=FLIGHT, linewidth=1.6, solid_capstyle="butt")
             continue
+        # Arrows know no edge of the picture: what comes from before it begins there, what goes on has no head.
+        begin, end = max(one.begin / 1e6, view.begin), min(one.end / 1e6, view.end)
+        style = "-|>,head_width=0.16,head_length=0.32" if end == one.end / 1e6 else "-"
         axis.annotate(
-            "", (one.end / 1e6, y), (one.begin / 1e6, y), annotation_clip=True,
-            arrowprops={"arrowstyle": "-|>,head_width=0.16,head_length=0.32", "color": FLIGHT, "linewidth": 1.3,
-                        "shrinkA": 0, "shrinkB": 0},
+            "", (end, y), (begin, y), annotation_clip=True,
+            arrowprops={"arrowstyle": style, "color": FLIGHT, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0},
         )  # fmt: skip
 
 
