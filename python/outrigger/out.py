@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from outrigger import pictures
 from outrigger.errors import UserError
-
-PICTURES = (".png", ".svg", ".pdf")
 
 
 def directory(place: Path, *stale: str) -> Path:
@@ -31,7 +30,7 @@ def check_place(place: Path | None) -> Path | None:
 
 
 def check_picture(place: Path | None) -> Path | None:
-    """As check_place; the ending says what is drawn."""
-    if place is not None and place.suffix not in PICTURES:
-        raise UserError(f"--plot {place}: write .png, .svg or .pdf at its end")
+    """As check_place, of --plot; there must be something to draw with, too."""
+    if place is not None:
+        pictures.check("--plot", place)
     return check_place(place)

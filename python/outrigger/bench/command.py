@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from outrigger import choice, pictures
+from outrigger import choice
 from outrigger.artifacts import Artifacts
 from outrigger.bar import Bar
 from outrigger.bench import interrupts, jobs, lanes, lanes_plot, table
@@ -217,8 +217,6 @@ def run(
     console: Console, request: Request, mpis: Sequence[Mpi], artifacts: Artifacts, site: jobs.Site, output: Output
 ) -> None:
     """Measures under each MPI and shows the figures: MPI by MPI, or all side by side, by the same work."""
-    if output.plot is not None:
-        pictures.check("--plot", output.plot)
     runners = [Runner(request, mpi, artifacts, site) for mpi in mpis]
     if output.compares:
         measurements = _Comparison(console, runners).measure()

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from outrigger import artifacts, binding, formats, options, pictures, settings
+from outrigger import artifacts, binding, formats, options, settings
 from outrigger.bench import example_plot, examples, interrupts, jobs
 from outrigger.bench.command import choose_mpis
 from outrigger.bench.example_figures import LANES, OVERLAPPING, hidden_percent, legend, network_ms, table
@@ -144,8 +144,6 @@ class _Where:
 
 
 def _measure(example: Example, where: _Where, traces: Path | None = None) -> None:
-    if where.plot is not None:
-        pictures.check("--plot", where.plot)
     found = artifacts.find(where.build)
     chosen_settings = settings.make(
         found, services=where.services, algorithms=where.algorithm, choice=settings.FIXED, reach=where.reach
