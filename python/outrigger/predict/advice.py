@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from outrigger.predict import figures as figuring
 from outrigger.predict.figures import Figures, Job, Setup, middle
@@ -26,21 +27,36 @@ class Advice:
     """Of the time: median, least and most of the seeds."""
     cost: float
     """How much longer the work takes as cores are given away."""
-    sure: bool
+    forgone: tuple[float, float, float]
+    """What the other side would save, where that is more than nothing."""
+
+
+def _best_native(figures: Figures, job: Job) -> Setup | None:
+    """As the program is (nonblocking), unless another way is surely faster: changes to a program have to pay."""
+    fastest = figures.best(job, figuring.NATIVE)
+    as_it_is = figures.best(job, (figuring.NONBLOCKING,))
+    if fastest is None or as_it_is is None:
+        return fastest
+    return fastest if _pays(middle(figures.gains(job, fastest, as_it_is))) else as_it_is
+
+
+def _pays(gain: tuple[float, float, float]) -> bool:
+    """It can be told, and every seed shows it."""
+    return gain[0] > _SAME and gain[1] > 0
 
 
 def advise(figures: Figures, job: Job) -> Advice | None:
     """Service processes where they are surely faster than the best that needs none; else that. None: one side lacks."""
-    native = figures.best(job, figuring.NATIVE)
+    native = _best_native(figures, job)
     offloaded = figures.best(job, (figuring.OFFLOADED,))
     if native is None or offloaded is None:
         return None
+    cost = figures.factors[job, offloaded] - 1
     gain = middle(figures.gains(job, offloaded, native))
-    if gain[0] > _SAME:
-        cost = figures.factors[job, offloaded] - 1
-        return Advice(job, offloaded, native, gain, cost, gain[1] > 0)
+    if _pays(gain):
+        return Advice(job, offloaded, native, gain, cost, (0, 0, 0))
     loss = middle(figures.gains(job, native, offloaded))
-    return Advice(job, native, offloaded, loss, figures.factors[job, offloaded] - 1, loss[1] > 0)
+    return Advice(job, native, offloaded, loss, cost, gain)
 
 
 def as_written(figures: Figures) -> list[dict[str, object]]:
@@ -50,7 +66,7 @@ def as_written(figures: Figures) -> list[dict[str, object]]:
         {
             "nodes": one.job.nodes, "ranks": one.job.ranks, "bytes": one.job.size, "way": one.setup.lane,
             "placement": one.setup.placement or None, "services": one.setup.services or None,
-            "saved": one.gain[0], "saved_from": one.gain[1], "saved_to": one.gain[2],
+            "saved": one.gain[0], "saved_from": one.gain[1], "saved_to": one.gain[2], "sure": one.gain[1] > 0,
         }
         for one in found
     ]  # fmt: skip
@@ -101,21 +117,25 @@ def _where(jobs: Sequence[Job]) -> str:
     return f"On {listed} node{'' if nodes == ['1'] else 's'}{of_size}: "
 
 
+def _all_of(spans: Iterable[tuple[float, float, float]]) -> tuple[float, float, float]:
+    medians, least, most = zip(*spans, strict=True)
+    return median(medians), min(least), max(most)
+
+
 def _sentence(found: Sequence[Advice], all_cores: Sequence[int]) -> str:
     one = found[0]
-    gains = [each.gain for each in found]
-    gain = (middle([each[0] for each in gains])[0], min(each[1] for each in gains), max(each[2] for each in gains))
+    gain, forgone = _all_of(each.gain for each in found), _all_of(each.forgone for each in found)
     cores = all_cores[(one.setup if one.setup.services else one.against).cluster]
-    offloads = one.setup.lane == figuring.OFFLOADED
-    if offloads:
-        what = _services(one.setup)
-        unsure = "" if all(each.sure for each in found) else ", which not every seed shows"
-        said = f"{_span(gain)} faster than {_native(one.against)}{unsure}"
-        return f"{what}: {said}{_cost(one, cores, one.setup.services)}."
+    if one.setup.lane == figuring.OFFLOADED:
+        said = f"{_span(gain)} faster than {_native(one.against)}"
+        return f"{_services(one.setup)}: {said}{_cost(one, cores, one.setup.services)}."
+    native, services = _native(one.setup), _services(one.against)
+    if forgone[0] > _SAME:
+        return f"{native}: {services} may be {_span(forgone)} faster, which not every seed shows."
     if gain[0] <= _SAME:
-        return f"{_native(one.setup)}: {_services(one.against)} would gain nothing that can be told."
+        return f"{native}: {services} would gain nothing that can be told."
     return (
-        f"{_native(one.setup)}: {_services(one.against)} would be slower, as it saves {_span(gain)} of their time"
+        f"{native}: {services} would be slower, as it saves {_span(gain)} of their time"
         f"{_cost(one, cores, one.against.services)}."
     )
 
