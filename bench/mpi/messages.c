@@ -206,18 +206,30 @@ static bool print_place(bool one_clock) {
   return one_host;
 }
 
+// Powers of two, and between those where MPIs begin to ask three more: their limits are often just below a power.
+static void for_each_size(int first, int last, void (*measure)(int bytes)) {
+  for (int bytes = first; bytes <= last; bytes *= 2) {
+    measure(bytes);
+    for (int quarter = 1; bytes >= 1024 && bytes < 1 << 17 && quarter < 4; quarter++)
+      measure(bytes / 4 * (4 + quarter));
+  }
+}
+
 static void measure_all(bool one_clock) {
   const bool one_host = print_place(one_clock);
   if (one_clock) measure_late();
   measure_posts();
   // Within a host all sizes, which show from where on a message is asked for.
-  const int longest = one_host ? 1 << 20 : 8192;
-  for (int bytes = 8; bytes <= longest; bytes *= one_host ? 2 : 32) measure_round_trips(bytes);
+  if (one_host) {
+    for_each_size(8, 1 << 20, measure_round_trips);
+  } else {
+    for (int bytes = 8; bytes <= 8192; bytes *= 32) measure_round_trips(bytes);
+  }
   measure_many("message", 8, kBurst, 0);
   for (int bytes = 1 << 20; bytes <= kMost_bytes; bytes *= 2) measure_many("stream", bytes, kStream, 0);
   if (one_host) measure_many("stream_missed", kMissed_bytes / kBurst, kBurst, kMissed_bytes / kBurst);
   measure_rested(1 << 20);
-  for (int bytes = 256; bytes <= 1 << 20; bytes *= 2) measure_send_alone(bytes);
+  for_each_size(256, 1 << 20, measure_send_alone);
   measure_work();
 }
 
