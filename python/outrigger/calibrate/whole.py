@@ -33,6 +33,11 @@ def _shared(readings: Readings) -> bool:
     return readings.place.one_machine and not readings.place.one_host
 
 
+def _ranks_copy(readings: Readings) -> bool:
+    """What service processes cannot map is copied by ranks that wait, where no core is left for anybody else."""
+    return readings.memory == "malloc" and not readings.own_core and readings.nodes == 1
+
+
 def _words(readings: Readings) -> dict[str, str]:
     words = {
         "nodes": str(max(readings.nodes, readings.place.machine_cores * 2 if _shared(readings) else readings.nodes)),
@@ -45,7 +50,7 @@ def _words(readings: Readings) -> dict[str, str]:
         "service.reach": '"direct"',
         "service.per_node": str(readings.services),
         "service.own_core": "true" if readings.own_core else "false",
-        "service.ranks_copy": "false" if readings.own_core or readings.nodes > 1 else "true",
+        "service.ranks_copy": "true" if _ranks_copy(readings) else "false",
     }
     if _shared(readings):
         groups = 1 if readings.own_core else max(1, readings.place.machine_cores // readings.cores)

@@ -58,8 +58,9 @@ Host::Host(Hosts& hosts, std::uint32_t rank, Core* thread_core)
       thread_core_(thread_core),
       processor_(thread_core == nullptr ? machine_.processors.of_ranks(machine_.places.node_of(rank))
                                         : machine_.processors.of_services(machine_.places.node_of(rank))),
-      burst_(processor_),
-      copy_(machine_, processor_) {}
+      process_(model::Machine::process_of_rank(rank)),
+      burst_(processor_, process_),
+      copy_(machine_, processor_, process_) {}
 
 struct Host::Operation {
   Operation(Host& host, const Role& role, std::uint32_t number)
@@ -132,7 +133,7 @@ void Host::begin(const Call& call, const Role& role) {
 void Host::post(const Call& call, const Role& role, std::function<void()> posted) {
   in_mpi_ = true;
   if (thread_core_ != nullptr) {  // the thread takes it from there
-    machine_.processors.of_ranks(machine_.places.node_of(rank_)).run(costs().post_ns, std::move(posted));
+    machine_.processors.of_ranks(machine_.places.node_of(rank_)).run(process_, costs().post_ns, std::move(posted));
     return take(costs().message_ns, [this, call, role] { begin(call, role); });
   }
   take(costs().post_ns, [this, call, role, posted = std::move(posted)] {
@@ -146,7 +147,7 @@ void Host::test(std::function<void()> returned) {
   in_mpi_ = true;
   if (thread_core_ != nullptr) {
     return machine_.processors.of_ranks(machine_.places.node_of(rank_))
-        .run(costs().message_ns, [this, returned = std::move(returned)] {
+        .run(process_, costs().message_ns, [this, returned = std::move(returned)] {
           in_mpi_ = false;
           returned();
         });
@@ -181,7 +182,7 @@ void Host::wake() {
 
 // One thing that has come, or a piece of what there is to carry.
 void Host::turn() {
-  const std::uint64_t switch_ns = processor_.switch_to(this);
+  const std::uint64_t switch_ns = processor_.switch_to(process_);
   if (inbox_.empty()) return chores_.empty() ? end_turn() : do_chore(switch_ns);
   burst_.begin();
   const Event event = std::move(inbox_.front());
@@ -210,7 +211,7 @@ void Host::do_chore(std::uint64_t switch_ns) {
     const std::uint64_t core_ns = switch_ns + model::bytes_ns(bytes, carried_bytes_per_s());
     return copy_.begin(node, bytes, core_ns, done);
   }
-  processor_.run(switch_ns + model::bytes_ns(bytes, host.socket_bytes_per_s), done);
+  processor_.run(process_, switch_ns + model::bytes_ns(bytes, host.socket_bytes_per_s), done);
 }
 
 void Host::tell_of_ended() {
@@ -241,8 +242,8 @@ void Host::look_whether_it_waits() {
   const bool waits = thread_core_ == nullptr && in_mpi_ && !busy_;
   if (waits == waits_) return;
   waits_ = waits;
-  if (machine_.cluster.host.waiting == model::Waiting::spins) processor_.spin(waits);
-  if (machine_.cluster.host.waiting == model::Waiting::yields) processor_.poll(waits);
+  if (machine_.cluster.host.waiting == model::Waiting::spins) processor_.spin(process_, waits);
+  if (machine_.cluster.host.waiting == model::Waiting::yields) processor_.poll(process_, waits);
 }
 
 }  // namespace outrigger::sim::baselines

@@ -168,6 +168,7 @@ class Host {
   Core own_core_;
   Core* thread_core_;  // null: there are no progress threads
   model::Processor& processor_;
+  model::ProcessId process_;
   model::CpuBurst burst_;
   model::CoreCopy copy_;
   engine::Scheduler scheduler_;

@@ -96,7 +96,7 @@ struct ServiceModel {
   std::uint32_t per_node = 1;
   bool own_core = true;           // false: ranks compute on its core, and lose what it takes
   std::uint32_t processors = 0;   // own cores that service processes of all nodes share; 0: one each
-  bool ranks_copy = false;        // ranks that wait copy within the node themselves
+  bool ranks_copy = false;        // ranks that wait copy within the node themselves; without a core they alone
   std::uint64_t notice_ns = 0;    // from a rank to its service process, and back
   std::uint64_t event_ns = 0;     // for each post, message and end of a move that it takes in hand
   std::uint64_t message_ns = 0;   // for each batch of messages that it sends to a peer
@@ -107,6 +107,9 @@ struct ServiceModel {
   double reduce_bytes_per_s = 0;
   double memory_bytes_per_s = 0;     // of the DPU
   std::uint64_t dpu_latency_ns = 0;  // between the DPU's memory and its network card
+
+  // What they copy themselves takes two copies: the memory is the ranks' own, and they have no core to lend one.
+  [[nodiscard]] bool relays() const { return ranks_copy && !own_core; }
 };
 
 struct NoiseModel {

@@ -31,15 +31,16 @@ namespace outrigger::sim::model {
 
 class CoreCopy final : public Receiver {
  public:
-  CoreCopy(Machine& machine, Processor& processor) : machine_(machine), processor_(processor) {}
+  CoreCopy(Machine& machine, Processor& processor, ProcessId process)
+      : machine_(machine), processor_(processor), process_(process) {}
 
   // One at a time, within the node. `done` is called when the core is free again.
   void begin(std::uint32_t node, std::uint64_t bytes, std::uint64_t core_ns, std::function<void()> done) {
     const std::uint64_t of_memory = machine_.bytes_of_memory(bytes);
-    if (of_memory == 0) return processor_.run(core_ns, std::move(done));
+    if (of_memory == 0) return processor_.run(process_, core_ns, std::move(done));
     done_ = std::move(done);
     ends_left_ = 2;
-    processor_.run(core_ns, [this] { end_of_one(); });
+    processor_.run(process_, core_ns, [this] { end_of_one(); });
     machine_.network.send(machine_.topology.copy(node), of_memory, *this);
   }
   void chunk_arrived(std::uint64_t /*bytes*/, bool last) override {
@@ -55,6 +56,7 @@ class CoreCopy final : public Receiver {
 
   Machine& machine_;
   Processor& processor_;
+  ProcessId process_;
   std::uint32_t ends_left_ = 0;
   std::function<void()> done_;
 };

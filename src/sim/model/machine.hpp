@@ -33,6 +33,11 @@ struct Machine {
     return Place{places.node_of_service(service), on_dpu ? Memory::dpu : Memory::host};
   }
 
+  [[nodiscard]] static ProcessId process_of_rank(std::uint32_t rank) { return ProcessId{rank}; }
+  [[nodiscard]] ProcessId process_of_service(std::uint32_t service) const {
+    return ProcessId{places.ranks() + service};
+  }
+
   // What a core that copies at `bytes_per_s` comes to. Where the cluster has caches that is the rate within them, and
   // `missed_bytes_per_s` that of what lies elsewhere; if it is 0 that is waited for beside the copy, read and written.
   [[nodiscard]] double copy_rate(double bytes_per_s, double missed_bytes_per_s) const {

@@ -3,75 +3,182 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace outrigger::sim::model {
 namespace {
 
 constexpr double kRounding_ns = 0.5;  // times are whole nanoseconds
+// Until a kernel moves a process away from others to a core that has fewer: Linux looks every so many milliseconds as
+// there are cores, from two on.
+constexpr std::uint64_t kBalance_ns = 2'000'000;
 
 }  // namespace
 
-double Processor::part() const {
-  const auto wanting = static_cast<double>(works_.size() + spinning_);
-  return wanting <= cores_ ? 1.0 : cores_ / wanting;
+bool Processor::ends_later(const Work& one, const Work& other) {
+  return one.end != other.end ? one.end > other.end : one.order > other.order;
+}
+
+Processor::Core& Processor::home_of(ProcessId process) {
+  const auto [home, is_new] = homes_.try_emplace(process, 0);
+  if (is_new) {
+    const auto fewest = std::ranges::min_element(cores_, {}, &Core::processes);
+    home->second = static_cast<std::size_t>(fewest - cores_.begin());
+    ++fewest->processes;
+  }
+  return cores_[home->second];
+}
+
+Processor::Core& Processor::core_for(ProcessId process) {
+  Core& home = home_of(process);
+  if (home.wanting() == 0) return home;
+  const auto empty = std::ranges::find_if(cores_, &Core::has_nobody);
+  if (empty == cores_.end()) return home;
+  --home.processes;
+  ++empty->processes;
+  homes_[process] = static_cast<std::size_t>(empty - cores_.begin());
+  return *empty;
 }
 
 void Processor::advance() {
-  const std::uint64_t now_ns = time_.now_ns();
-  given_ += static_cast<double>(now_ns - given_at_ns_) * part();
-  given_at_ns_ = now_ns;
+  const auto passed_ns = static_cast<double>(time_.now_ns() - given_at_ns_);
+  for (Core& core : cores_) core.given += passed_ns * core.part();
+  given_at_ns_ = time_.now_ns();
 }
 
-void Processor::run(std::uint64_t work_ns, std::function<void()> done) {
-  if (cores_ == 0) return time_.after(work_ns, std::move(done));
+void Processor::add(Core& core, Work work, double left) {
+  work.begin += core.given;
+  work.end = core.given + left;
+  core.works.push_back(std::move(work));
+  std::push_heap(core.works.begin(), core.works.end(), ends_later);
+}
+
+void Processor::run(ProcessId process, std::uint64_t work_ns, std::function<void()> done) {
+  if (cores_.empty()) return time_.after(work_ns, std::move(done));
   advance();
-  const auto later = [](const Work& a, const Work& b) { return a.end != b.end ? a.end > b.end : a.order > b.order; };
-  works_.push_back(Work{given_ + static_cast<double>(work_ns), next_order_++, std::move(done)});
-  std::push_heap(works_.begin(), works_.end(), later);
+  add(core_for(process), Work{process, 0, 0, next_order_++, std::move(done)}, static_cast<double>(work_ns));
+  ++works_;
   look_later();
+  deal_later();
 }
 
 // When the first work ends, unless something changes before.
 void Processor::look_later() {
   const std::uint64_t look = ++looks_;
-  if (works_.empty()) return;
-  const double left = std::max(0.0, works_.front().end - given_);
-  time_.after(static_cast<std::uint64_t>(std::llround(left / part())), [this, look] {
-    if (look != looks_) return;
-    advance();
-    const auto later = [](const Work& a, const Work& b) { return a.end != b.end ? a.end > b.end : a.order > b.order; };
-    std::vector<std::function<void()>> ended;
-    while (!works_.empty() && works_.front().end <= given_ + kRounding_ns) {
-      std::pop_heap(works_.begin(), works_.end(), later);
-      ended.push_back(std::move(works_.back().done));
-      works_.pop_back();
-    }
-    look_later();
-    for (const std::function<void()>& done : ended) done();
+  if (works_ == 0) return;
+  double soonest_ns = std::numeric_limits<double>::max();
+  for (const Core& core : cores_) {
+    if (core.works.empty()) continue;
+    soonest_ns = std::min(soonest_ns, std::max(0.0, core.works.front().end - core.given) / core.part());
+  }
+  time_.after(static_cast<std::uint64_t>(std::llround(soonest_ns)), [this, look] {
+    if (look == looks_) end_what_is_done();
   });
 }
 
-std::uint64_t Processor::switch_to(const void* process) {
-  if (cores_ == 0) return 0;
+void Processor::end_what_is_done() {
+  advance();
+  std::vector<Work> ended;
+  for (Core& core : cores_) {
+    while (!core.works.empty() && core.works.front().end <= core.given + kRounding_ns) {
+      std::pop_heap(core.works.begin(), core.works.end(), ends_later);
+      ended.push_back(std::move(core.works.back()));
+      core.works.pop_back();
+    }
+  }
+  works_ -= ended.size();
+  std::ranges::sort(ended, {}, &Work::order);
+  look_later();
+  for (const Work& work : ended) work.done();
+}
+
+// ---------------------------------------------------------------- more than one core
+
+bool Processor::uneven() const {
+  const auto [least, most] = std::ranges::minmax(cores_, {}, &Core::wanting);
+  return most.wanting() > 1 && least.wanting() < most.wanting();
+}
+
+void Processor::deal_later() {
+  if (will_deal_ || cores_.size() < 2 || !uneven()) return;
+  will_deal_ = true;
+  time_.after(kBalance_ns, [this] {
+    will_deal_ = false;
+    if (!uneven()) return;
+    deal_anew();
+    deal_later();
+  });
+}
+
+// Who has had least first, each to a core that has fewest then: its own, if that is one.
+void Processor::deal_anew() {
+  advance();
+  struct Dealt {
+    double had;
+    double left;
+    std::size_t core;
+    Work work;
+  };
+  std::vector<Dealt> all;
+  for (std::size_t index = 0; index < cores_.size(); ++index) {
+    Core& core = cores_[index];
+    for (Work& work : core.works) {
+      const double had = core.given - work.begin;
+      const double left = work.end - core.given;
+      all.push_back(Dealt{had, left, index, std::move(work)});
+    }
+    core.works.clear();
+  }
+  std::ranges::sort(all, [](const Dealt& one, const Dealt& other) {
+    return one.had != other.had ? one.had < other.had : one.work.order < other.work.order;
+  });
+  for (Dealt& one : all) {
+    const auto fewest = std::ranges::min_element(cores_, {}, &Core::wanting);
+    const bool stays = cores_[one.core].wanting() == fewest->wanting();
+    const std::size_t home = stays ? one.core : static_cast<std::size_t>(fewest - cores_.begin());
+    --cores_[homes_[one.work.process]].processes;
+    ++cores_[home].processes;
+    homes_[one.work.process] = home;
+    one.work.begin = -one.had;
+    add(cores_[home], std::move(one.work), one.left);
+  }
+  look_later();
+}
+
+// ---------------------------------------------------------------- who waits
+
+std::uint64_t Processor::switch_to(ProcessId process) {
+  if (cores_.empty()) return 0;
   const bool other = std::exchange(last_, process) != process;
-  const bool one_is_free = works_.size() + polling_ < cores_;
+  const bool one_is_free = works_ + polling_ < cores_.size();
   if (!other || one_is_free) return 0;
-  const double turns = (static_cast<double>(polling_) / cores_ + 1) / 2;
+  const double turns = (static_cast<double>(polling_) / static_cast<double>(cores_.size()) + 1) / 2;
   return static_cast<std::uint64_t>(static_cast<double>(switch_ns_) * std::max(1.0, turns));
 }
 
-void Processor::poll(bool more) {
-  assert(more || polling_ != 0);
-  polling_ = more ? polling_ + 1 : polling_ - 1;
+std::uint64_t Processor::yield_once(ProcessId process) {
+  if (cores_.empty() || home_of(process).has_nobody()) return 0;
+  last_ = process;
+  return switch_ns_;
 }
 
-void Processor::spin(bool more) {
-  if (cores_ == 0) return;
+void Processor::poll(ProcessId process, bool more) {
+  assert(more || polling_ != 0);
+  polling_ = more ? polling_ + 1 : polling_ - 1;
+  if (cores_.empty()) return;
+  Core& core = home_of(process);
+  core.polling = more ? core.polling + 1 : core.polling - 1;
+}
+
+void Processor::spin(ProcessId process, bool more) {
+  if (cores_.empty()) return;
   advance();
-  assert(more || spinning_ != 0);
-  spinning_ = more ? spinning_ + 1 : spinning_ - 1;
+  Core& core = home_of(process);
+  assert(more || core.spinning != 0);
+  core.spinning = more ? core.spinning + 1 : core.spinning - 1;
   look_later();
+  deal_later();
 }
 
 void CpuBurst::begin() {
@@ -85,7 +192,7 @@ void CpuBurst::then(std::function<void()> step) {
 }
 
 void CpuBurst::run_first() {
-  processor_.run(steps_.front().at_ns - had_ns_, [this] { take_steps(); });
+  processor_.run(process_, steps_.front().at_ns - had_ns_, [this] { take_steps(); });
 }
 
 // The last step may begin the next burst, so nothing of this one is looked at after it.

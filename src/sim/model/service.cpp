@@ -67,6 +67,7 @@ class Service::Transfer final : public Receiver {
     return mover_.world_.service(SpId{machine().places.service_of(target_rank_->value())});
   }
   void start_within_host();
+  void copy_by_service();
   void start_by_cards();
   void start_by_processors();
   void give_to(Service& service, Part part, std::uint64_t bytes);
@@ -93,8 +94,12 @@ void Service::Transfer::start() {
 
 void Service::Transfer::start_within_host() {
   if (!target_rank_) return placed(bytes_);  // it is read where it lies
-  const bool helped = mover_.world_.copy_by_rank(*target_rank_, bytes_, [this] { placed(bytes_); });
-  if (!helped) give_to(mover_, Part::copy, bytes_);
+  const auto copied = [this] { placed(bytes_); };
+  if (!mover_.world_.copy_by_rank(*target_rank_, bytes_, copied, [this] { copy_by_service(); })) copy_by_service();
+}
+
+void Service::Transfer::copy_by_service() {
+  give_to(mover_, mover_.costs_.relays() ? Part::relay : Part::copy, bytes_);
 }
 
 void Service::Transfer::start_by_cards() {
@@ -135,6 +140,7 @@ void Service::Transfer::did(Part part, std::uint64_t bytes) {
   switch (part) {
     case Part::socket_out: return machine().network.send(machine().topology.route(source(), target_), bytes, *this);
     case Part::copy:
+    case Part::relay:
     case Part::socket_in: return placed(bytes);
     case Part::reduce: break;
   }
@@ -175,8 +181,9 @@ Service::Service(Machine& machine, ServiceWorld& world, const engine::EngineConf
       self_(config.self),
       place_(machine.place_of_service(config.self.value())),
       processor_(machine.processors.of_services(place_.node)),
-      burst_(processor_),
-      copy_(machine, processor_),
+      process_(machine.process_of_service(config.self.value())),
+      burst_(processor_, process_),
+      copy_(machine, processor_, process_),
       engine_(std::make_unique<engine::Engine>(config, *this)) {}
 
 Service::~Service() {
@@ -196,7 +203,7 @@ void Service::wake() {
 
 void Service::turn() {
   burst_.begin();
-  burst_.spend(processor_.switch_to(this));
+  burst_.spend(processor_.switch_to(process_));
   for (std::size_t taken = 0; taken < kEventsATurn && !inbox_.empty(); ++taken) {
     const Event event = std::move(inbox_.front());
     inbox_.pop_front();
@@ -227,10 +234,10 @@ void Service::do_chore() {
   };
   const std::uint64_t core_ns = chore_ns(chore.part, bytes);
   machine_.service_busy_ns[place_.node] += core_ns;
-  if (chore.part == Part::copy) return copy_.begin(place_.node, bytes, core_ns, done);
-  if (chore.part != Part::reduce) return processor_.run(core_ns, done);
+  if (chore.part == Part::copy || chore.part == Part::relay) return copy_.begin(place_.node, bytes, core_ns, done);
+  if (chore.part != Part::reduce) return processor_.run(process_, core_ns, done);
   // All of it counts at its end; only its last piece says so.
-  processor_.run(core_ns, [this, chore, done] {
+  processor_.run(process_, core_ns, [this, chore, done] {
     if (chore.bytes == 0) return done();
     end_turn();
   });
@@ -239,6 +246,7 @@ void Service::do_chore() {
 std::uint64_t Service::chore_ns(Part part, std::uint64_t bytes) const {
   switch (part) {
     case Part::copy: return service_copy_ns(machine_, bytes);
+    case Part::relay: return 2 * service_copy_ns(machine_, bytes);
     case Part::socket_out:
     case Part::socket_in: return bytes_ns(bytes, machine_.cluster.host.socket_bytes_per_s);
     case Part::reduce: break;

@@ -46,9 +46,10 @@ class ServiceWorld {
   virtual void asked_for_block() {}
   // A rank has been told that the operation of that slot is over.
   virtual void completed(WorldRank rank, SlotIndex slot, bool ok) = 0;
-  // Has `rank` copy for itself, if it waits: its core is busy with it, after what it has to copy already. False: it
-  // does not wait.
-  virtual bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done) = 0;
+  // Has `rank` copy for itself, while it waits: its core is busy with it, after what it has to copy already. `left`: it
+  // has not, and the service process has to. False: that is known at once.
+  virtual bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done,
+                            std::function<void()> left) = 0;
 
  protected:
   ~ServiceWorld() = default;
@@ -76,7 +77,7 @@ class Service final : public fabric::Fabric {
  private:
   class Transfer;
   // Work for the core beside the engine.
-  enum class Part : std::uint8_t { copy, socket_out, socket_in, reduce };
+  enum class Part : std::uint8_t { copy, relay, socket_out, socket_in, reduce };
   struct Chore {
     Transfer* transfer;
     Part part;
@@ -101,6 +102,7 @@ class Service final : public fabric::Fabric {
   SpId self_;
   Place place_;
   Processor& processor_;
+  ProcessId process_;
   CpuBurst burst_;  // of this turn
   CoreCopy copy_;
   std::unique_ptr<engine::Engine> engine_;

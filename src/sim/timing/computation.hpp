@@ -18,7 +18,7 @@ class Computation {
   void run(std::uint32_t rank, std::uint64_t work_ns, std::function<void()> done) const {
     model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank));
     const double core_ns = static_cast<double>(work_ns) * machine_.processors.rank_part();
-    core.run(static_cast<std::uint64_t>(core_ns), std::move(done));
+    core.run(model::Machine::process_of_rank(rank), static_cast<std::uint64_t>(core_ns), std::move(done));
   }
 
  private:

@@ -3,6 +3,13 @@
 #include <utility>
 
 namespace outrigger::sim::timing {
+namespace {
+
+// Of service processes without a core (docs/memory.md): from so many bytes on, and for so long.
+constexpr std::uint64_t kLeastBytesToLeave = 16U << 10;
+constexpr std::uint64_t kRankPatience_ns = 2'000'000;
+
+}  // namespace
 
 OffloadedSide::OffloadedSide(model::Machine& machine, const Workload& workload)
     : machine_(machine), workload_(workload), numbering_(workload, machine.places.ranks()) {
@@ -13,7 +20,8 @@ OffloadedSide::OffloadedSide(model::Machine& machine, const Workload& workload)
     services_.push_back(std::make_unique<model::Service>(machine, world, config));
   }
   for (std::uint32_t rank = 0; rank < machine.places.ranks(); ++rank) {
-    ranks_.push_back(std::make_unique<Rank>(machine, machine.processors.of_ranks(machine.places.node_of(rank))));
+    ranks_.push_back(std::make_unique<Rank>(machine, machine.processors.of_ranks(machine.places.node_of(rank)),
+                                            model::Machine::process_of_rank(rank)));
   }
 }
 
@@ -32,56 +40,90 @@ void OffloadedSide::post(std::uint32_t rank, std::uint32_t number, std::uint32_t
   const Call& call = workload_.calls[number];
   const Numbering::Number id = numbering_.next(workload_, call, rank);
   model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank));
-  const std::uint64_t call_ns = core.switch_to(ranks_[rank].get()) + machine_.cluster.mpi.post_ns;
-  core.run(call_ns, [this, &call, id, rank, request, &core, posted = std::move(posted)] {
+  const model::ProcessId process = model::Machine::process_of_rank(rank);
+  const std::uint64_t call_ns = core.switch_to(process) + machine_.cluster.mpi.post_ns;
+  core.run(process, call_ns, [this, &call, id, rank, request, process, &core, posted = std::move(posted)] {
     machine_.time.after(machine_.cluster.service.notice_ns, [this, &call, id, rank, request] {
       engine::PostedOperation operation = timing::posted(workload_, call, rank, id.group, id.sequence);
       operation.slot = SlotIndex{request};
       services_[machine_.places.service_of(rank)]->post(std::move(operation));
     });
-    core.run(own_block_ns(call), posted);
+    // Where ranks share cores it lets others post before it computes (docs/memory.md).
+    const std::uint64_t yield_ns = machine_.processors.rank_part() < 1 ? core.yield_once(process) : 0;
+    core.run(process, own_block_ns(call) + yield_ns, posted);
   });
 }
 
 // A look at the rank's own memory.
 void OffloadedSide::test(std::uint32_t rank, std::function<void()> returned) {
   machine_.processors.of_ranks(machine_.places.node_of(rank))
-      .run(machine_.cluster.service.mark_ns, std::move(returned));
+      .run(model::Machine::process_of_rank(rank), machine_.cluster.service.mark_ns, std::move(returned));
 }
 
 void OffloadedSide::wait(std::uint32_t rank, bool inside) {
   Rank& state = *ranks_[rank];
   if (state.waits == inside) return;
   state.waits = inside;
-  machine_.processors.of_ranks(machine_.places.node_of(rank)).poll(inside);
+  machine_.processors.of_ranks(machine_.places.node_of(rank)).poll(model::Machine::process_of_rank(rank), inside);
+  if (inside) copy_next(rank);
 }
 
 void OffloadedSide::completed(WorldRank rank, SlotIndex slot, bool ok) {
   failed_ = failed_ || !ok;
   // It sees that when its turn on its core comes.
   model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank.value()));
-  const std::uint64_t turn_ns = ranks_[rank.value()]->waits ? core.switch_to(ranks_[rank.value()].get()) : 0;
-  core.run(turn_ns, [this, rank, slot] { ended(rank.value(), slot.value()); });
+  const model::ProcessId process = model::Machine::process_of_rank(rank.value());
+  const std::uint64_t turn_ns = ranks_[rank.value()]->waits ? core.switch_to(process) : 0;
+  core.run(process, turn_ns, [this, rank, slot] { ended(rank.value(), slot.value()); });
 }
 
-bool OffloadedSide::copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done) {
+bool OffloadedSide::left_to_ranks(std::uint64_t bytes) const {
+  const model::Cluster& cluster = machine_.cluster;
+  return cluster.service.relays() && machine_.places.shape().ranks_per_node >= cluster.host.cores &&
+         bytes >= kLeastBytesToLeave;
+}
+
+bool OffloadedSide::copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done,
+                                 std::function<void()> left) {
+  const model::ServiceModel& service = machine_.cluster.service;
   Rank& copier = *ranks_[rank.value()];
-  if (!machine_.cluster.service.ranks_copy || !copier.waits) return false;
-  copier.jobs.push_back(CopyJob{bytes, std::move(done)});
-  if (copier.jobs.size() == 1) begin_copy(rank.value());
+  const bool helps = service.ranks_copy && !service.relays() && copier.waits;
+  if (!helps && !left_to_ranks(bytes)) return false;
+  copier.jobs.push_back(CopyJob{bytes, std::move(done), std::move(left)});
+  copy_next(rank.value());
+  if (copier.jobs.size() == 1 && !copier.copies) lose_patience_later(rank.value());
   return true;
 }
 
-void OffloadedSide::begin_copy(std::uint32_t rank) {
+void OffloadedSide::copy_next(std::uint32_t rank) {
   Rank& copier = *ranks_[rank];
-  const CopyJob& job = copier.jobs.front();
+  if (copier.copies || copier.jobs.empty() || !copier.waits) return;
+  CopyJob job = std::move(copier.jobs.front());
+  copier.jobs.pop_front();
+  copier.copies = true;
+  ++copier.progress;
   const std::uint64_t core_ns = model::service_copy_ns(machine_, job.bytes) + machine_.cluster.service.notice_ns;
-  copier.copy.begin(machine_.places.node_of(rank), job.bytes, core_ns, [this, rank, &copier] {
-    const CopyJob ended_job = std::move(copier.jobs.front());
-    copier.jobs.pop_front();
-    ended_job.done();
-    if (!copier.jobs.empty()) begin_copy(rank);
+  copier.copy.begin(machine_.places.node_of(rank), job.bytes, core_ns,
+                    [this, rank, &copier, done = std::move(job.done)] {
+                      copier.copies = false;
+                      ++copier.progress;
+                      done();
+                      copy_next(rank);
+                      if (!copier.copies && !copier.jobs.empty()) lose_patience_later(rank);
+                    });
+}
+
+// A service process waits so long for a rank that does not begin.
+void OffloadedSide::lose_patience_later(std::uint32_t rank) {
+  Rank& copier = *ranks_[rank];
+  machine_.time.after(kRankPatience_ns, [this, &copier, progress = copier.progress] {
+    if (progress == copier.progress) take_back(copier);
   });
+}
+
+void OffloadedSide::take_back(Rank& rank) {
+  ++rank.progress;
+  for (const CopyJob& job : std::exchange(rank.jobs, {})) job.left();
 }
 
 std::optional<std::string> OffloadedSide::problem() const {

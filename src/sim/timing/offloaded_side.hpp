@@ -31,23 +31,32 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
   [[nodiscard]] std::uint64_t moves() const;
 
  private:
-  // What a rank that waits has to copy.
+  // What a rank has to copy while it waits.
   struct CopyJob {
     std::uint64_t bytes;
     std::function<void()> done;
+    std::function<void()> left;
   };
   struct Rank {
-    Rank(model::Machine& machine, model::Processor& processor) : copy(machine, processor) {}
+    Rank(model::Machine& machine, model::Processor& processor, model::ProcessId process)
+        : copy(machine, processor, process) {}
     model::CoreCopy copy;
-    std::deque<CopyJob> jobs;  // the first is under way
+    std::deque<CopyJob> jobs;  // but the one under way
+    bool copies = false;
     bool waits = false;
+    std::uint64_t progress = 0;  // changes with each job that it begins or ends
   };
 
   model::Service& service(SpId id) override { return *services_[id.value()]; }
   void hear(const std::shared_ptr<const model::Batch>& batch) override { service(batch->to).hear(batch); }
   void completed(WorldRank rank, SlotIndex slot, bool ok) override;
-  bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done) override;
-  void begin_copy(std::uint32_t rank);
+  bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done,
+                    std::function<void()> left) override;
+  // Do ranks have the copies until they wait, as there is no core for service processes?
+  [[nodiscard]] bool left_to_ranks(std::uint64_t bytes) const;
+  void copy_next(std::uint32_t rank);
+  void lose_patience_later(std::uint32_t rank);
+  void take_back(Rank& rank);
   [[nodiscard]] std::uint64_t own_block_ns(const Call& call) const;
 
   model::Machine& machine_;

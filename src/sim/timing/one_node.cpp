@@ -186,7 +186,8 @@ class OneNode final : private model::ServiceWorld {
   }
 
   model::Service& service(SpId id) override { return *services_[id.value()]; }
-  bool copy_by_rank(WorldRank /*rank*/, std::uint64_t /*bytes*/, std::function<void()> /*done*/) override {
+  bool copy_by_rank(WorldRank /*rank*/, std::uint64_t /*bytes*/, std::function<void()> /*done*/,
+                    std::function<void()> /*left*/) override {
     return false;
   }
   void completed(WorldRank /*rank*/, SlotIndex /*slot*/, bool ok) override {

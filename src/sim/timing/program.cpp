@@ -77,7 +77,7 @@ class Program {
     model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank));
     // The work is as much as lasts so long when all ranks compute.
     const double core_ns = static_cast<double>(state.work_ns) * machine_.processors.rank_part();
-    core.run(static_cast<std::uint64_t>(core_ns), [this, rank] { wait(rank); });
+    core.run(model::Machine::process_of_rank(rank), static_cast<std::uint64_t>(core_ns), [this, rank] { wait(rank); });
   }
 
   void wait(std::uint32_t rank) {

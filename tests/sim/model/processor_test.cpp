@@ -19,13 +19,17 @@ class ProcessorTest : public ::testing::Test {
  protected:
   void work(Processor& processor, std::uint64_t at_ns, std::uint64_t work_ns, std::string name) {
     time.at(at_ns, [this, &processor, work_ns, name] {
-      processor.run(work_ns, [this, name] { ends.push_back(name + "@" + std::to_string(time.now_ns())); });
+      processor.run(process(name), work_ns,
+                    [this, name] { ends.push_back(name + "@" + std::to_string(time.now_ns())); });
     });
   }
   void run() {
     while (time.step()) {
     }
   }
+
+  // Of one letter.
+  static ProcessId process(const std::string& name) { return ProcessId{static_cast<std::uint32_t>(name[0])}; }
 
   VirtualTime time;
   std::vector<std::string> ends;
@@ -41,12 +45,41 @@ TEST_F(ProcessorTest, OneCoreIsSharedEvenly) {
   EXPECT_EQ(ends, (std::vector<std::string>{"c@500", "b@700", "a@1400"}));
 }
 
+// c shares a's core; when b has done its work its core has nobody, but c is where it is.
 TEST_F(ProcessorTest, NobodyHasMoreThanACore) {
   Processor cores(time, 2, 0);
   for (const char* name : {"a", "b", "c"}) work(cores, 0, 600, name);
   work(cores, 2000, 50, "d");
   run();
-  EXPECT_EQ(ends, (std::vector<std::string>{"a@900", "b@900", "c@900", "d@2050"}));
+  EXPECT_EQ(ends, (std::vector<std::string>{"b@600", "a@1200", "c@1200", "d@2050"}));
+}
+
+TEST_F(ProcessorTest, WhoTurnsToWorkTakesACoreThatHasNobody) {
+  Processor cores(time, 2, 0);
+  for (const char* name : {"a", "b", "c"}) work(cores, 0, 600, name);
+  work(cores, 1200, 600, "a");
+  work(cores, 1300, 600, "c");
+  run();
+  EXPECT_EQ(ends, (std::vector<std::string>{"b@600", "a@1200", "c@1200", "a@1800", "c@1900"}));
+}
+
+TEST_F(ProcessorTest, WhoPollsIsSomebody) {
+  Processor cores(time, 2, 0);
+  cores.poll(process("a"), true);
+  cores.poll(process("b"), true);
+  for (const char* name : {"c", "e"}) work(cores, 0, 600, name);  // at home on core 0 and 1
+  work(cores, 600, 600, "c");
+  work(cores, 600, 600, "a");
+  run();
+  EXPECT_EQ(ends, (std::vector<std::string>{"c@600", "e@600", "c@1800", "a@1800"}));
+}
+
+// Three on two cores: in the long run each has two thirds of one.
+TEST_F(ProcessorTest, CoresAreSharedEvenlyInTheLongRun) {
+  Processor cores(time, 2, 0);
+  for (const char* name : {"a", "b", "c"}) work(cores, 0, 400'000'000, name);
+  run();
+  EXPECT_NEAR(static_cast<double>(time.now_ns()), 600e6, 6e6);
 }
 
 TEST_F(ProcessorTest, WithACoreEachNobodyWaits) {
@@ -54,46 +87,46 @@ TEST_F(ProcessorTest, WithACoreEachNobodyWaits) {
   for (const char* name : {"a", "b"}) work(cores, 10, 600, name);
   run();
   EXPECT_EQ(ends, (std::vector<std::string>{"a@610", "b@610"}));
-  EXPECT_EQ(cores.switch_to(this), 0U);
+  EXPECT_EQ(cores.switch_to(process("a")), 0U);
 }
 
 TEST_F(ProcessorTest, WhoSpinsHasAPart) {
   Processor core(time, 1, 0);
-  core.spin(true);
+  core.spin(process("s"), true);
   work(core, 0, 100, "a");
-  time.at(100, [&core] { core.spin(false); });
+  time.at(100, [&core] { core.spin(process("s"), false); });
   run();
   EXPECT_EQ(ends, (std::vector<std::string>{"a@150"}));  // half of it at 100
 }
 
 TEST_F(ProcessorTest, ASwitchCostsWhoComesFromAnother) {
   Processor core(time, 1, 30);
-  const int one = 1;
-  const int other = 2;
-  core.poll(true);
-  EXPECT_EQ(core.switch_to(&one), 30U);
-  EXPECT_EQ(core.switch_to(&one), 0U);
-  core.poll(false);
-  EXPECT_EQ(core.switch_to(&other), 0U);  // the core is free
-  core.run(100, [] {});
-  EXPECT_EQ(core.switch_to(&one), 30U);
+  const ProcessId one{1};
+  const ProcessId other{2};
+  core.poll(one, true);
+  EXPECT_EQ(core.switch_to(one), 30U);
+  EXPECT_EQ(core.switch_to(one), 0U);
+  core.poll(one, false);
+  EXPECT_EQ(core.switch_to(other), 0U);  // the core is free
+  core.run(other, 100, [] {});
+  EXPECT_EQ(core.switch_to(one), 30U);
 }
 
 TEST_F(ProcessorTest, WhoPollsHasATurnBefore) {
   Processor core(time, 1, 30);
-  const int one = 1;
-  const int other = 2;
-  for (int i = 0; i < 7; ++i) core.poll(true);
-  EXPECT_EQ(core.switch_to(&one), 4 * 30U);  // half of seven, and its own
-  EXPECT_EQ(core.switch_to(&one), 0U);
-  for (int i = 0; i < 6; ++i) core.poll(false);
-  EXPECT_EQ(core.switch_to(&other), 30U);
+  const ProcessId one{1};
+  const ProcessId other{2};
+  for (int i = 0; i < 7; ++i) core.poll(one, true);
+  EXPECT_EQ(core.switch_to(one), 4 * 30U);  // half of seven, and its own
+  EXPECT_EQ(core.switch_to(one), 0U);
+  for (int i = 0; i < 6; ++i) core.poll(one, false);
+  EXPECT_EQ(core.switch_to(other), 30U);
 }
 
 TEST_F(ProcessorTest, ABurstsStepsComeWhenTheCoreIsSoFar) {
   Processor core(time, 1, 0);
   work(core, 0, 1000, "other");
-  CpuBurst burst(core);
+  CpuBurst burst(core, process("burst"));
   const auto end = [this](const char* name) {
     return [this, name] { ends.push_back(name + std::string("@") + std::to_string(time.now_ns())); };
   };
@@ -174,6 +207,26 @@ TEST(SharedCores, RanksOfANodeCopyInTurn) {
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, crowded, 0, false)), 16e6, 16e4);
   cluster.host.cores = 4;
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, crowded, 0, false)), 4e6, 4e4);
+}
+
+// Two ranks on two cores, a service process without one. A block is copied in a millisecond; the own one is while
+// posting.
+TEST(SharedCores, RanksCopyAloneWhenTheyWait) {
+  Cluster cluster = nothing_costs();
+  cluster.host.cores = 2;
+  cluster.host.copy_bytes_per_s = cluster.service.copy_bytes_per_s = 1e9;
+  cluster.service.own_core = false;
+  cluster.service.ranks_copy = true;
+  const JobShape two{1, 2, 1, Mapping::contiguous};
+  EXPECT_NEAR(static_cast<double>(total_ns(cluster, two, 0, true)), 2e6, 2e4);
+  EXPECT_NEAR(static_cast<double>(total_ns(cluster, two, 500'000, true)), 2.5e6, 3e4);
+  // After 2 ms the service process has no more patience, and copies each block twice, on cores that both ranks need.
+  const auto relayed_ns = static_cast<double>(total_ns(cluster, two, 10'000'000, true));
+  EXPECT_GT(relayed_ns, 13e6);
+  EXPECT_LT(relayed_ns, 15e6);
+  // A copy of its own takes it half of that, but from the beginning.
+  cluster.service.ranks_copy = false;
+  EXPECT_NEAR(static_cast<double>(total_ns(cluster, two, 0, true)), 3e6, 3e4);
 }
 
 // One rank of two computes for ten times as long as the other, which waits for it in MPI.
