@@ -41,7 +41,12 @@ from outrigger.predict import clusters
 
 PROJECT = Path(__file__).resolve().parents[1]
 CELLS = PROJECT / "bench" / "prediction_cells.toml"
-HELD_OUT = {"held_out": "held out", "later": "held out later", "at_once": "held out, within the hour"}
+HELD_OUT = {
+    "held_out": "held out",
+    "later": "held out later",
+    "at_once": "held out, within the hour",
+    "last": "held out last",
+}
 RATES = ("host.copy", "host.copy_missed", "host.memory")
 """What tells whether a machine's memory is as it was when it was calibrated."""
 NOISE = 0.05
