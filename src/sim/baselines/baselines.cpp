@@ -18,6 +18,7 @@ constexpr std::array kBaselines{
     Baseline{Collective::ibcast, "binomial", bcast_binomial, false},
     Baseline{Collective::ibcast, "scatter_allgather", bcast_scatter_allgather, false},
     Baseline{Collective::iallreduce, "recursive_doubling", allreduce_recursive_doubling, false},
+    Baseline{Collective::iallreduce, "binomial", allreduce_binomial, false},
     Baseline{Collective::iallreduce, "rabenseifner", allreduce_rabenseifner, false},
     Baseline{Collective::ialltoallv, "linear", alltoall_linear, false},
     Baseline{Collective::ialltoallv, "pairwise", alltoall_pairwise, false},
@@ -61,14 +62,18 @@ std::string_view name_in_mpich(Collective collective, std::uint32_t ranks, std::
   }
 }
 
-constexpr std::uint32_t kFewRanksOfOpenMpi = 4;  // that a broadcast reaches by messages of the root alone
+// Open MPI's, of calls that do not block (nbc_ibcast.c, nbc_iallreduce.c).
+constexpr std::uint32_t kFewRanksOfBcast = 4;  // that are reached by messages of the root alone
+constexpr std::uint32_t kRanksOfRabenseifner = 4;
+constexpr std::uint64_t kBytesOfRabenseifner = 65536;
 
-std::string_view name_in_openmpi(Collective collective, std::uint32_t ranks) {
+std::string_view name_in_openmpi(Collective collective, std::uint32_t ranks, std::uint64_t bytes) {
   switch (collective) {
     case Collective::ialltoall:
     case Collective::iallgather: return "linear";
-    case Collective::ibcast: return ranks <= kFewRanksOfOpenMpi ? "linear" : "binomial";
-    case Collective::iallreduce: return ranks <= kFewRanksOfOpenMpi ? "recursive_doubling" : "rabenseifner";
+    case Collective::ibcast: return ranks <= kFewRanksOfBcast ? "linear" : "binomial";
+    case Collective::iallreduce:
+      return ranks < kRanksOfRabenseifner || bytes < kBytesOfRabenseifner ? "binomial" : "rabenseifner";
     default: return "";
   }
 }
@@ -87,9 +92,10 @@ const Baseline* baseline_named(Collective collective, std::string_view name) {
 }
 
 const Baseline* default_baseline(model::MpiFamily family, Collective collective, std::uint32_t ranks,
-                                 std::uint64_t bytes) {
-  const std::string_view name = family == model::MpiFamily::openmpi ? name_in_openmpi(collective, ranks)
-                                                                    : name_in_mpich(collective, ranks, bytes);
+                                 std::uint64_t bytes, bool blocking) {
+  const std::string_view name = family == model::MpiFamily::openmpi && !blocking
+                                    ? name_in_openmpi(collective, ranks, bytes)
+                                    : name_in_mpich(collective, ranks, bytes);
   if (!name.empty()) return baseline_named(collective, name);
   const auto first = std::ranges::find(kBaselines, collective, &Baseline::collective);
   return first == kBaselines.end() ? nullptr : &*first;

@@ -28,6 +28,7 @@ Task bcast_linear(Member& member, std::uint64_t bytes, std::uint32_t root);
 Task bcast_binomial(Member& member, std::uint64_t bytes, std::uint32_t root);
 Task bcast_scatter_allgather(Member& member, std::uint64_t bytes, std::uint32_t root);
 Task allreduce_recursive_doubling(Member& member, std::uint64_t bytes, std::uint32_t root);
+Task allreduce_binomial(Member& member, std::uint64_t bytes, std::uint32_t root);
 Task allreduce_rabenseifner(Member& member, std::uint64_t bytes, std::uint32_t root);
 Task reduce_binomial(Member& member, std::uint64_t bytes, std::uint32_t root);
 Task reduce_scatter_halving(Member& member, std::uint64_t bytes, std::uint32_t root);
@@ -50,8 +51,9 @@ struct Baseline {
 
 // What an MPI takes by its defaults, for so many ranks and bytes; null: none is modelled. MPICH 4 by the
 // MPIR_CVAR_..._MSG_SIZE settings of src/mpi/coll; Open MPI 4.1 as ompi/mca/coll/libnbc/nbc_i*.c decide for what does
-// not block, but for the chain that it takes for long broadcasts of more than four ranks: the tree stands for it.
+// not block, but for the chain that it takes for long broadcasts of more than four ranks: the tree stands for it. For
+// its blocking calls MPICH's stand, as coll/tuned has the same and others that are like them.
 [[nodiscard]] const Baseline* default_baseline(model::MpiFamily family, Collective collective, std::uint32_t ranks,
-                                               std::uint64_t bytes);
+                                               std::uint64_t bytes, bool blocking);
 
 }  // namespace outrigger::sim::baselines

@@ -51,7 +51,7 @@ Result<Choices> choose(const ExperimentOptions& options, model::MpiFamily family
   const Collective collective = options.pattern.collective;
   Choices choices;
   choices.native = options.native == "default"
-                       ? baselines::default_baseline(family, collective, ranks, options.pattern.bytes)
+                       ? baselines::default_baseline(family, collective, ranks, options.pattern.bytes, false)
                        : baselines::baseline_named(collective, options.native);
   if (choices.native == nullptr) {
     return Error{fmt::format("native: '{}' is none of {}'s: {}", options.native, name_of(collective),

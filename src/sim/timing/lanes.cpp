@@ -34,11 +34,12 @@ const std::string* name_for(const std::map<std::string, std::string>& names, Col
   return found == names.end() || found->second == "default" ? nullptr : &found->second;
 }
 
-Status choose_native(const Workload& workload, const LaneOptions& options, model::MpiFamily family, Call& call) {
+Status choose_native(const Workload& workload, const LaneOptions& options, model::MpiFamily family, bool blocking,
+                     Call& call) {
   const Communicator& communicator = workload.communicators[call.communicator];
   const auto size = static_cast<std::uint32_t>(largest_group(communicator));
   const std::string* const name = name_for(options.native, call.collective);
-  call.native = name == nullptr ? baselines::default_baseline(family, call.collective, size, call.bytes)
+  call.native = name == nullptr ? baselines::default_baseline(family, call.collective, size, call.bytes, blocking)
                                 : baselines::baseline_named(call.collective, *name);
   if (call.native == nullptr) {
     return Error{
@@ -65,9 +66,12 @@ Status choose_offloaded(const LaneOptions& options, Call& call) {
   return Done();
 }
 
-Status choose(const LaneOptions& options, model::MpiFamily family, Workload& workload) {
-  for (Call& call : workload.calls) {
-    if (Status chosen = choose_native(workload, options, family, call); !chosen) return chosen;
+Status choose(const LaneOptions& options, model::MpiFamily family, bool all_block, Script& script) {
+  Workload& workload = script.workload;
+  for (std::size_t number = 0; number < workload.calls.size(); ++number) {
+    Call& call = workload.calls[number];
+    const bool blocking = all_block || script.blocking[number];
+    if (Status chosen = choose_native(workload, options, family, blocking, call); !chosen) return chosen;
     if (Status chosen = choose_offloaded(options, call); !chosen) return chosen;
   }
   return Done();
@@ -104,8 +108,10 @@ Result<ScriptTimes> run_lane(const model::Cluster& cluster, const Script& progra
                              const LaneOptions& options) {
   if (const Status possible = check(cluster, program, options); !possible) return Error{possible.error()};
   Script script = program;
-  if (const Status chosen = choose(options, cluster.mpi.family, script.workload); !chosen) return Error{chosen.error()};
-  if (lane == Lane::blocking) make_blocking(script);
+  const bool all_block = lane == Lane::blocking;
+  if (const Status chosen = choose(options, cluster.mpi.family, all_block, script); !chosen)
+    return Error{chosen.error()};
+  if (all_block) make_blocking(script);
   const bool gives_cores = lane == Lane::threads || lane == Lane::offloaded;
   const ScriptOptions run{options.seed, gives_cores ? options.service_work_factor : 1,
                           lane == Lane::testing ? options.test_every_ns : 0, kMostEventsOfALane};

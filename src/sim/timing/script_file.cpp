@@ -292,7 +292,8 @@ class Reader {
     if (Problem wrong = step.text(key, name)) return wrong;
     const std::optional<Collective> collective = collective_named(name);
     if (!collective) return problem(step.path(key), "'{}' is no collective; write ialltoall, iallreduce, ...", name);
-    if (!can_post(*collective) || baselines::default_baseline(model::MpiFamily::mpich, *collective, 2, 0) == nullptr) {
+    if (!can_post(*collective) ||
+        baselines::default_baseline(model::MpiFamily::mpich, *collective, 2, 0, blocking) == nullptr) {
       return problem(step.path(key), "{} is not modelled", name);
     }
     Call call;

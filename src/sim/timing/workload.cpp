@@ -135,14 +135,14 @@ Communicator make_communicator(const std::vector<std::vector<std::uint32_t>>& gr
 }
 
 std::uint64_t bytes_on_a_node(const Workload& workload, const JobShape& shape) {
-  std::uint64_t most = 0;
+  std::uint64_t of_a_rank = 0;
   for (const Call& call : workload.calls) {
     const Communicator& communicator = workload.communicators[call.communicator];
     std::uint64_t members = 0;
     for (const auto& group : communicator.groups) members = std::max<std::uint64_t>(members, group->size());
-    most = std::max(most, bytes_of_a_rank(call, members));
+    of_a_rank += bytes_of_a_rank(call, members);
   }
-  return most * shape.ranks_per_node;
+  return of_a_rank * shape.ranks_per_node;
 }
 
 Workload one_call(const Places& places, const Call& call) {

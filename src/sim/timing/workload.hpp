@@ -41,7 +41,7 @@ struct Workload {
 // A call of all ranks.
 [[nodiscard]] Workload one_call(const Places& places, const Call& call);
 
-// What the buffers of one node's ranks have in all, for the call that has most.
+// What the buffers of one node's ranks have in all: each call has its own.
 [[nodiscard]] std::uint64_t bytes_on_a_node(const Workload& workload, const JobShape& shape);
 
 // Whether posted() has a form for it.

@@ -77,6 +77,7 @@ TEST(Baselines, TakeTheTimeOfTheirClosedForms) {
   expect_us(on(8, Collective::iallgather, "recursive_doubling"), 3, 7);
   expect_us(on(8, Collective::ibcast, "scatter_allgather"), 3 + 7, 2.0 * 7 / 8);
   expect_us(on(8, Collective::iallreduce, "recursive_doubling"), 3, 3);
+  expect_us(on(8, Collective::iallreduce, "binomial"), 6, 6);
   expect_us(on(8, Collective::ireduce, "binomial"), 3, 3);
   expect_us(on(8, Collective::igather, "binomial"), 3, 7);
   expect_us(on(8, Collective::iscatter, "binomial"), 3, 7);
@@ -101,6 +102,7 @@ TEST(Baselines, SendWhatTheirHeadersSay) {
   EXPECT_EQ(messages(11, Collective::ibcast, "scatter_allgather"), 10U + 11U * 10);
   EXPECT_EQ(messages(6, Collective::iallreduce, "recursive_doubling"), 2U + 4 * 2 + 2);
   EXPECT_EQ(messages(6, Collective::iallreduce, "rabenseifner"), 2U + 4 * 4 + 2);
+  EXPECT_EQ(messages(11, Collective::iallreduce, "binomial"), 2U * 10);
   EXPECT_EQ(messages(11, Collective::igather, "binomial"), 10U);
   EXPECT_EQ(messages(11, Collective::iscatter, "binomial"), 10U);
   EXPECT_EQ(messages(11, Collective::ireduce, "binomial"), 10U);
@@ -205,20 +207,25 @@ TEST(Baselines, EachRoundFindsRestedLinks) {
 }
 
 TEST(Baselines, DefaultsGoBySize) {
-  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 64)->name, "bruck");
-  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 4096)->name, "linear");
-  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 1U << 20U)->name,
+  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 64, false)->name, "bruck");
+  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 4096, false)->name,
+            "linear");
+  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 1U << 20U, false)->name,
             "pairwise");
-  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::iallgather, 48, 64)->name, "ring");
+  EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::iallgather, 48, 64, false)->name, "ring");
   const model::MpiFamily mpich = model::MpiFamily::mpich;
-  EXPECT_EQ(baselines::default_baseline(mpich, Collective::ireduce_scatter_block, 8, 1024)->name, "recursive_halving");
-  EXPECT_EQ(baselines::default_baseline(mpich, Collective::ireduce_scatter_block, 8, 1U << 20U)->name, "pairwise");
-  EXPECT_EQ(baselines::default_baseline(mpich, Collective::ibarrier, 48, 0)->name, "dissemination");
-  EXPECT_EQ(baselines::default_baseline(mpich, Collective::iscan, 48, 64), nullptr);
+  EXPECT_EQ(baselines::default_baseline(mpich, Collective::ireduce_scatter_block, 8, 1024, false)->name,
+            "recursive_halving");
+  EXPECT_EQ(baselines::default_baseline(mpich, Collective::ireduce_scatter_block, 8, 1U << 20U, false)->name,
+            "pairwise");
+  EXPECT_EQ(baselines::default_baseline(mpich, Collective::ibarrier, 48, 0, false)->name, "dissemination");
+  EXPECT_EQ(baselines::default_baseline(mpich, Collective::iscan, 48, 64, false), nullptr);
   const model::MpiFamily openmpi = model::MpiFamily::openmpi;
-  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ialltoall, 64, 1U << 20U)->name, "linear");
-  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ibcast, 4, 64)->name, "linear");
-  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ibcast, 5, 64)->name, "binomial");
+  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::iallreduce, 2, 1U << 20U, false)->name, "binomial");
+  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::iallreduce, 2, 1U << 20U, true)->name, "rabenseifner");
+  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ialltoall, 64, 1U << 20U, false)->name, "linear");
+  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ibcast, 4, 64, false)->name, "linear");
+  EXPECT_EQ(baselines::default_baseline(openmpi, Collective::ibcast, 5, 64, false)->name, "binomial");
 }
 
 }  // namespace
