@@ -11,8 +11,10 @@ pytestmark = pytest.mark.one_machine
 
 RANKS = 4
 STARTS = 5
-MORE_MS = 60.0
-"""What the start of service processes may add, in time, and in a rank's CPU time."""
+MORE_CPU_MS = 60.0
+"""What the start of service processes may add to a rank's CPU time."""
+STALL_MS = 200.0
+"""And to its time: less than whoever waits for something that only a timeout ends."""
 
 
 def took_ms(mpi: Mpi, services: int | None) -> tuple[float, float]:
@@ -27,11 +29,11 @@ def took_ms(mpi: Mpi, services: int | None) -> tuple[float, float]:
 def test_ranks_that_share_a_core_start_soon(offload: Mpi, nodes: int) -> None:
     """Ranks that spin while others need their core show in the CPU time, which is what it is however busy the machine.
 
-    Other programs make some starts longer; what stalls here makes all of them so.
+    Other programs make all starts longer, whose processes take turns with theirs; what stalls here does by a second.
     """
     offload.pretend_nodes = nodes
     pairs = [(took_ms(offload, None), took_ms(offload, 1)) for _ in range(STARTS)]
     more_ms = min(ours[0] - native[0] for native, ours in pairs)
     more_cpu_ms = median(ours[1] - native[1] for native, ours in pairs)
-    assert more_ms <= MORE_MS * Job.patience, pairs
-    assert more_cpu_ms <= MORE_MS, pairs
+    assert more_ms <= STALL_MS * Job.patience, pairs
+    assert more_cpu_ms <= MORE_CPU_MS, pairs

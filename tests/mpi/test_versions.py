@@ -78,9 +78,14 @@ def test_an_upgrade_meanwhile_does_not_mix_builds(offload: Mpi, tmp_path: Path) 
     job = offload.start(3, ["watched", "20", "10"], env=env)
     job.wait_for("watched: goes on")
 
+    def runs_it(keeper: int) -> bool:
+        try:
+            return os.readlink(f"/proc/{keeper}/exe").startswith(str(daemon))
+        except FileNotFoundError:  # another job's, which has ended meanwhile
+            return False
+
     def service() -> Service:
-        nodes = keepers.read().nodes
-        (mine,) = [node for node in nodes if os.readlink(f"/proc/{node.keeper}/exe").startswith(str(daemon))]
+        (mine,) = [node for node in keepers.read().nodes if runs_it(node.keeper)]
         return mine.services[0]
 
     former = service()
