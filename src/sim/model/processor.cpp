@@ -35,10 +35,14 @@ Processor::Core& Processor::core_for(ProcessId process) {
   if (home.wanting() == 0) return home;
   const auto empty = std::ranges::find_if(cores_, &Core::has_nobody);
   if (empty == cores_.end()) return home;
-  --home.processes;
-  ++empty->processes;
-  homes_[process] = static_cast<std::size_t>(empty - cores_.begin());
+  move_home(process, static_cast<std::size_t>(empty - cores_.begin()));
   return *empty;
+}
+
+void Processor::move_home(ProcessId process, std::size_t core) {
+  --home_of(process).processes;
+  ++cores_[core].processes;
+  homes_[process] = core;
 }
 
 void Processor::advance() {
@@ -47,9 +51,9 @@ void Processor::advance() {
   given_at_ns_ = time_.now_ns();
 }
 
-void Processor::add(Core& core, Work work, double left) {
+void Processor::add(Core& core, Work work) {
   work.begin += core.given;
-  work.end = core.given + left;
+  work.end += core.given;
   core.works.push_back(std::move(work));
   std::push_heap(core.works.begin(), core.works.end(), ends_later);
 }
@@ -57,7 +61,7 @@ void Processor::add(Core& core, Work work, double left) {
 void Processor::run(ProcessId process, std::uint64_t work_ns, std::function<void()> done) {
   if (cores_.empty()) return time_.after(work_ns, std::move(done));
   advance();
-  add(core_for(process), Work{process, 0, 0, next_order_++, std::move(done)}, static_cast<double>(work_ns));
+  add(core_for(process), Work{process, 0, static_cast<double>(work_ns), next_order_++, std::move(done)});
   ++works_;
   look_later();
   deal_later();
@@ -115,8 +119,6 @@ void Processor::deal_later() {
 void Processor::deal_anew() {
   advance();
   struct Dealt {
-    double had;
-    double left;
     std::size_t core;
     Work work;
   };
@@ -124,24 +126,21 @@ void Processor::deal_anew() {
   for (std::size_t index = 0; index < cores_.size(); ++index) {
     Core& core = cores_[index];
     for (Work& work : core.works) {
-      const double had = core.given - work.begin;
-      const double left = work.end - core.given;
-      all.push_back(Dealt{had, left, index, std::move(work)});
+      work.begin -= core.given;
+      work.end -= core.given;
+      all.push_back(Dealt{index, std::move(work)});
     }
     core.works.clear();
   }
   std::ranges::sort(all, [](const Dealt& one, const Dealt& other) {
-    return one.had != other.had ? one.had < other.had : one.work.order < other.work.order;
+    return one.work.begin != other.work.begin ? one.work.begin > other.work.begin : one.work.order < other.work.order;
   });
   for (Dealt& one : all) {
     const auto fewest = std::ranges::min_element(cores_, {}, &Core::wanting);
     const bool stays = cores_[one.core].wanting() == fewest->wanting();
     const std::size_t home = stays ? one.core : static_cast<std::size_t>(fewest - cores_.begin());
-    --cores_[homes_[one.work.process]].processes;
-    ++cores_[home].processes;
-    homes_[one.work.process] = home;
-    one.work.begin = -one.had;
-    add(cores_[home], std::move(one.work), one.left);
+    move_home(one.work.process, home);
+    add(cores_[home], std::move(one.work));
   }
   look_later();
 }

@@ -51,8 +51,8 @@ class Processor {
  private:
   struct Work {
     ProcessId process;
-    double end;  // of what each process of the core has been given, in ns
-    double begin;
+    double begin;  // of what each process of the core has been given, in ns; away from a core: since then, 0
+    double end;
     std::uint64_t order;
     std::function<void()> done;
   };
@@ -67,10 +67,11 @@ class Processor {
     [[nodiscard]] bool has_nobody() const { return wanting() + polling == 0; }
   };
   [[nodiscard]] static bool ends_later(const Work& one, const Work& other);
-  // Where it is at home; it moves if it finds others there, and nobody elsewhere.
+  // Its home; it moves if it finds others there, and nobody elsewhere.
   Core& core_for(ProcessId process);
   Core& home_of(ProcessId process);
-  static void add(Core& core, Work work, double left);
+  void move_home(ProcessId process, std::size_t core);
+  static void add(Core& core, Work work);
   void advance();
   void look_later();
   void end_what_is_done();

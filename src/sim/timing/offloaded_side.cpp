@@ -20,8 +20,7 @@ OffloadedSide::OffloadedSide(model::Machine& machine, const Workload& workload)
     services_.push_back(std::make_unique<model::Service>(machine, world, config));
   }
   for (std::uint32_t rank = 0; rank < machine.places.ranks(); ++rank) {
-    ranks_.push_back(std::make_unique<Rank>(machine, machine.processors.of_ranks(machine.places.node_of(rank)),
-                                            model::Machine::process_of_rank(rank)));
+    ranks_.push_back(std::make_unique<Rank>(machine, rank));
   }
 }
 
@@ -39,42 +38,41 @@ void OffloadedSide::post(std::uint32_t rank, std::uint32_t number, std::uint32_t
                          std::function<void()> posted) {
   const Call& call = workload_.calls[number];
   const Numbering::Number id = numbering_.next(workload_, call, rank);
-  model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank));
-  const model::ProcessId process = model::Machine::process_of_rank(rank);
-  const std::uint64_t call_ns = core.switch_to(process) + machine_.cluster.mpi.post_ns;
-  core.run(process, call_ns, [this, &call, id, rank, request, process, &core, posted = std::move(posted)] {
+  Rank& poster = *ranks_[rank];
+  const std::uint64_t call_ns = poster.processor.switch_to(poster.process) + machine_.cluster.mpi.post_ns;
+  poster.processor.run(poster.process, call_ns, [this, &call, id, rank, request, &poster, posted = std::move(posted)] {
     machine_.time.after(machine_.cluster.service.notice_ns, [this, &call, id, rank, request] {
       engine::PostedOperation operation = timing::posted(workload_, call, rank, id.group, id.sequence);
       operation.slot = SlotIndex{request};
       services_[machine_.places.service_of(rank)]->post(std::move(operation));
     });
     // Where ranks share cores it lets others post before it computes (docs/memory.md).
-    const std::uint64_t yield_ns = machine_.processors.rank_part() < 1 ? core.yield_once(process) : 0;
-    core.run(process, own_block_ns(call) + yield_ns, posted);
+    const std::uint64_t yield_ns =
+        machine_.processors.rank_part() < 1 ? poster.processor.yield_once(poster.process) : 0;
+    poster.processor.run(poster.process, own_block_ns(call) + yield_ns, posted);
   });
 }
 
 // A look at the rank's own memory.
 void OffloadedSide::test(std::uint32_t rank, std::function<void()> returned) {
-  machine_.processors.of_ranks(machine_.places.node_of(rank))
-      .run(model::Machine::process_of_rank(rank), machine_.cluster.service.mark_ns, std::move(returned));
+  Rank& tester = *ranks_[rank];
+  tester.processor.run(tester.process, machine_.cluster.service.mark_ns, std::move(returned));
 }
 
 void OffloadedSide::wait(std::uint32_t rank, bool inside) {
   Rank& state = *ranks_[rank];
   if (state.waits == inside) return;
   state.waits = inside;
-  machine_.processors.of_ranks(machine_.places.node_of(rank)).poll(model::Machine::process_of_rank(rank), inside);
+  state.processor.poll(state.process, inside);
   if (inside) copy_next(rank);
 }
 
 void OffloadedSide::completed(WorldRank rank, SlotIndex slot, bool ok) {
   failed_ = failed_ || !ok;
   // It sees that when its turn on its core comes.
-  model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank.value()));
-  const model::ProcessId process = model::Machine::process_of_rank(rank.value());
-  const std::uint64_t turn_ns = ranks_[rank.value()]->waits ? core.switch_to(process) : 0;
-  core.run(process, turn_ns, [this, rank, slot] { ended(rank.value(), slot.value()); });
+  Rank& waiter = *ranks_[rank.value()];
+  const std::uint64_t turn_ns = waiter.waits ? waiter.processor.switch_to(waiter.process) : 0;
+  waiter.processor.run(waiter.process, turn_ns, [this, rank, slot] { ended(rank.value(), slot.value()); });
 }
 
 bool OffloadedSide::left_to_ranks(std::uint64_t bytes) const {

@@ -38,8 +38,12 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
     std::function<void()> left;
   };
   struct Rank {
-    Rank(model::Machine& machine, model::Processor& processor, model::ProcessId process)
-        : copy(machine, processor, process) {}
+    Rank(model::Machine& machine, std::uint32_t rank)
+        : processor(machine.processors.of_ranks(machine.places.node_of(rank))),
+          process(model::Machine::process_of_rank(rank)),
+          copy(machine, processor, process) {}
+    model::Processor& processor;
+    model::ProcessId process;
     model::CoreCopy copy;
     std::deque<CopyJob> jobs;  // but the one under way
     bool copies = false;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fabric/sim/random.hpp"
+#include "sim/timing/computation.hpp"
 
 namespace outrigger::sim::timing {
 namespace {
@@ -74,10 +75,7 @@ class Program {
     Rank& state = ranks_[rank];
     state.posted_ns = machine_.time.now_ns();
     if (state.work_ns == 0) return wait(rank);
-    model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank));
-    // The work is as much as lasts so long when all ranks compute.
-    const double core_ns = static_cast<double>(state.work_ns) * machine_.processors.rank_part();
-    core.run(model::Machine::process_of_rank(rank), static_cast<std::uint64_t>(core_ns), [this, rank] { wait(rank); });
+    Computation(machine_).run(rank, state.work_ns, [this, rank] { wait(rank); });
   }
 
   void wait(std::uint32_t rank) {
