@@ -164,7 +164,7 @@ TEST_P(RawPeers, WindowsBoundTheNumberOfSmallMovesToo) {
     moves.push_back(std::make_unique<Moved>());
     wire(0).pull(SpId{1}, block(1, kPrivateRegion, i, 1), block(0, kPrivateRegion, i, 1), *moves.back());
   }
-  EXPECT_TRUE(run([&] { return raw_->headers.size() > 1000; }));
+  EXPECT_TRUE(run([&] { return raw_->headers.size() > 500; }));
   run_a_while();
   EXPECT_LE(raw_->headers.size(), WireOptions{}.requests_of_peer) << "the peer would take it for an attack";
   wires_.clear();

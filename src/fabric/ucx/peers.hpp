@@ -18,6 +18,7 @@
 #include "fabric/port.hpp"
 #include "fabric/ucx/eager_blocks.hpp"
 #include "fabric/ucx/network.hpp"
+#include "fabric/ucx/peer_window.hpp"
 #include "fabric/ucx/wire_options.hpp"
 #include "proof/greeting.hpp"
 #include "protocol/job_map.hpp"
@@ -87,7 +88,7 @@ struct Peer {
   std::size_t landing = 0;  // chunks of it that the network is writing here, for moves of either side
 
   // Transfers.
-  std::uint64_t window_used_bytes = 0;
+  PeerWindow window;
   std::deque<std::uint64_t> ready;  // transfers with chunks to be started, by turns
   bool in_turn = false;
 

@@ -11,6 +11,8 @@ namespace {
 
 // For what is being written to a place that nobody wants it in any more. Its source has said that it is ready.
 constexpr std::chrono::seconds kLandingTime{2};
+// Under way where processors carry them: on its way, on the link, and told of.
+constexpr std::uint64_t kLeastChunks = 3;
 
 }  // namespace
 
@@ -51,6 +53,9 @@ Transfer* Transfers::make(std::uint64_t id, Way way, Peer& peer, const Block& fr
   transfer.completion = &completion;
   (void)channels_.learn_route(peer);  // what the network can do is known from then on
   transfer.chunk_bytes = peer.moves_memory ? options_.chunk_bytes : options_.copied_chunk_bytes;
+  const std::uint64_t most_bytes = options_.peer_window_bytes;
+  const std::uint64_t least_bytes = std::min(kLeastChunks * options_.copied_chunk_bytes, most_bytes);
+  peer.window.limit({peer.moves_memory ? most_bytes : least_bytes, most_bytes});
   return &transfer;
 }
 
@@ -174,7 +179,7 @@ bool Transfers::start_chunk(Peer& peer) {
   }
   Transfer& transfer = found->second;
   const std::uint64_t charge = transfer.charge_at(transfer.started_bytes);
-  if (peer.window_used_bytes != 0 && peer.window_used_bytes + charge > options_.peer_window_bytes) return false;
+  if (!peer.window.may_begin(charge)) return false;
   const std::optional<MoveStatus> begun = ask_or_send(id, transfer);
   if (!begun) return false;
   peer.ready.pop_front();
@@ -218,13 +223,14 @@ void Transfers::ask_reduced(const Transfer& transfer, wire::Header chunk) {
 
 void Transfers::chunk_begun(std::uint64_t id, Transfer& transfer) {
   const std::uint64_t offset = transfer.started_bytes;
+  const std::uint64_t charge = transfer.charge_at(offset);
   Peer& peer = *transfer.peer;
   assert(transfer.open_chunk(offset) == nullptr && "a chunk is begun once");
   transfer.started_bytes += transfer.bytes_at(offset);
-  transfer.open_chunks.push_back({offset, ChunkState::awaited});
-  peer.window_used_bytes += transfer.charge_at(offset);
-  window_used_bytes_ += transfer.charge_at(offset);
-  assert(peer.window_used_bytes <= options_.peer_window_bytes && "a peer has no more under way than its window");
+  transfer.open_chunks.push_back({offset, ChunkState::awaited, PeerWindow::Clock::now()});
+  peer.window.begun(charge);
+  window_used_bytes_ += charge;
+  assert(peer.window.used_bytes() <= options_.peer_window_bytes && "a peer has no more under way than its window");
   assert(window_used_bytes_ < options_.window_bytes + options_.chunk_bytes &&
          "one chunk may go past the window of all");
   if (transfer.started_bytes < transfer.from.bytes) peer.ready.push_back(id);
@@ -232,8 +238,8 @@ void Transfers::chunk_begun(std::uint64_t id, Transfer& transfer) {
 
 void Transfers::close_chunk(Transfer& transfer, std::size_t index) {
   const std::uint64_t charge = transfer.charge_at(transfer.open_chunks[index].offset);
-  assert(transfer.peer->window_used_bytes >= charge && window_used_bytes_ >= charge && "a chunk is charged for once");
-  transfer.peer->window_used_bytes -= charge;
+  assert(window_used_bytes_ >= charge && "a chunk is charged for once");
+  transfer.peer->window.ended(charge);
   window_used_bytes_ -= charge;
   transfer.open_chunks.erase(transfer.open_chunks.begin() + static_cast<std::ptrdiff_t>(index));
 }
@@ -265,6 +271,9 @@ void Transfers::chunk_ended(const wire::Header& chunk, MoveStatus status) {
   Transfer& transfer = found->second;
   const auto open = std::ranges::find(transfer.open_chunks, chunk.offset, &Transfer::Chunk::offset);
   if (open == transfer.open_chunks.end()) return;
+  if (status == MoveStatus::ok) {
+    transfer.peer->window.arrived(transfer.charge_at(chunk.offset), PeerWindow::Clock::now() - open->begun);
+  }
   close_chunk(transfer, static_cast<std::size_t>(open - transfer.open_chunks.begin()));
   if (transfer.status == MoveStatus::ok) transfer.status = status;
   finish_if_done(chunk.move, transfer);

@@ -1,7 +1,7 @@
 // Moves of this side, to it and from it: cut into chunks, started by turns, ended.
 //
-// What has been asked for or sent, and is not here or stored, is bounded per peer and in all; peers and moves take
-// turns by chunks. A pull begins with what its peer has sent eagerly.
+// What has been asked for or sent, and is not here or stored, is bounded per peer (PeerWindow) and in all; peers and
+// moves take turns by chunks. A pull begins with what its peer has sent eagerly.
 //
 // Thread rule: one thread. Completions are delivered from deliver() only.
 #pragma once
@@ -32,6 +32,7 @@ struct Transfer {
   struct Chunk {
     std::uint64_t offset = 0;
     ChunkState state = ChunkState::awaited;
+    PeerWindow::Clock::time_point begun;
   };
   bool pulls = true;
   Block from;
