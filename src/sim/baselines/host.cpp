@@ -114,6 +114,16 @@ void Host::carry(std::uint64_t bytes) {
   burst_.spend(model::bytes_ns(bytes, carried_bytes_per_s()));
 }
 
+// To a socket, whose buffers take it at once.
+void Host::write(Message& message, std::uint64_t bytes) {
+  const std::uint64_t chunk_bytes = machine_.cluster.network.chunk_bytes;
+  for (std::uint64_t begun = 0; begun < bytes; begun += chunk_bytes) {
+    const std::uint64_t chunk = std::min(chunk_bytes, bytes - begun);
+    burst_.spend(model::bytes_ns(chunk, machine_.cluster.host.socket_bytes_per_s));
+    burst_.then([&message, chunk] { message.written(chunk); });
+  }
+}
+
 double Host::carried_bytes_per_s() const {
   const model::HostModel& host = machine_.cluster.host;
   if (costs().copy_bytes_per_s > 0) return machine_.copy_rate(costs().copy_bytes_per_s, costs().missed_bytes_per_s);

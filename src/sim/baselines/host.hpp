@@ -4,7 +4,8 @@
 // The protocols are those that MPIs have in common. Up to `eager` bytes a message is sent at once and copied at both
 // ends. A longer one is announced first; its receiver, once it has a matching receive, has the network card read it,
 // copies it itself within a node (cross-memory attach, XPMEM), or asks the sender for it where processors carry the
-// bytes.
+// bytes. Sockets take what is sent at once within the call that sends it, and the network brings it while ranks
+// compute; its receiver has to read it.
 //
 //     sender                 receiver                     each arrow's end needs a look by that rank's MPI
 //       announce ----------->  matches                    but the card's own work, which goes on by itself
@@ -148,6 +149,7 @@ class Host {
   void take(std::uint64_t cost_ns, std::function<void()> what);
   void add_chore(Message& message, Part part, std::uint64_t bytes);
   void carry(std::uint64_t bytes);
+  void write(Message& message, std::uint64_t bytes);
   [[nodiscard]] double carried_bytes_per_s() const;
   void wake();
   void begin(const Call& call, const Role& role);

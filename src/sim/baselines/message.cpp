@@ -36,10 +36,8 @@ void Message::send(Host& source, Host& target, std::uint64_t bytes, const Tag& t
   if (!eager_) return signal(source, target, &Message::seen_by_target);
   within_node() ? source.carry(bytes) : source.copy(bytes);
   if (by_processors()) {
-    source.add_chore(*this, Host::Part::socket_out, bytes_);
-    return;
-  }
-  if (within_node()) {
+    source.write(*this, bytes_);
+  } else if (within_node()) {
     signal(source, target, &Message::seen_by_target);
   } else {
     source.burst_.then([this] { hosts_.machine_.network.send(way(), bytes_, *this); });
@@ -105,6 +103,10 @@ void Message::carried(bool out, std::uint64_t bytes) {
     return;
   }
   target_->take(target_->costs().message_ns, [this] { seen_by_target(); });
+}
+
+void Message::written(std::uint64_t bytes) {
+  hosts_.machine_.network.send(way(), bytes, *this);
 }
 
 void Message::chunk_arrived(std::uint64_t bytes, bool last) {

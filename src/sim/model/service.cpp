@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t kEventsATurn = 16;
 // A request, an acknowledgement: what says that bytes may go, or have come.
 constexpr std::uint64_t kSignalBytes = 64;
+// Of what a peer has not asked for yet, as outriggerd has it (fabric/ucx/wire_options.hpp).
+constexpr std::uint64_t kEagerRoomBytes = 256U << 10U;
 
 }  // namespace
 
@@ -26,18 +28,22 @@ class Service::Transfer final : public Receiver {
   void when_done(std::function<void()> done) { done_ = std::move(done); }
   fabric::MoveCompletion* completion = nullptr;
 
-  // Of a reduction: first its operands come, and then there is so much to reduce.
-  std::vector<std::unique_ptr<Transfer>> operands;
-  std::uint64_t reduced_bytes = 0;
+  // Of a reduction, and of a block that has come in part before it was asked for: first its parts come, and then there
+  // may be so much to reduce.
+  std::vector<std::unique_ptr<Transfer>> parts;
+  std::optional<std::uint64_t> reduced_bytes;
 
   void start();
+  // Before the other side has asked for it.
+  void start_eagerly() { give_to(source_service(), Part::socket_out, bytes_); }
   void chunk_arrived(std::uint64_t bytes, bool last) override;
   // A core has done such a piece.
   void did(Part part, std::uint64_t bytes);
-  void operand_done() {
-    if (++operands_done_ == operands.size()) reduce();
+  void part_done() {
+    if (++parts_done_ == parts.size()) put_together();
   }
-  void reduce();
+  [[nodiscard]] bool is_here() const { return placed_bytes_ == bytes_ && !done_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
   // The way from memory beside the service process to the rank's.
@@ -71,6 +77,7 @@ class Service::Transfer final : public Receiver {
   void start_by_cards();
   void start_by_processors();
   void give_to(Service& service, Part part, std::uint64_t bytes);
+  void put_together();
   // Bytes are where they belong.
   void placed(std::uint64_t bytes);
   void finished();
@@ -83,7 +90,7 @@ class Service::Transfer final : public Receiver {
   SecondLeg second_leg_;
   std::function<void()> done_;
   std::uint64_t placed_bytes_ = 0;
-  std::size_t operands_done_ = 0;
+  std::size_t parts_done_ = 0;
 };
 
 void Service::Transfer::start() {
@@ -150,8 +157,8 @@ void Service::Transfer::did(Part part, std::uint64_t bytes) {
   placed(bytes_);
 }
 
-void Service::Transfer::reduce() {
-  give_to(mover_, Part::reduce, reduced_bytes);
+void Service::Transfer::put_together() {
+  reduced_bytes ? give_to(mover_, Part::reduce, *reduced_bytes) : placed(bytes_);
 }
 
 void Service::Transfer::placed(std::uint64_t bytes) {
@@ -279,16 +286,98 @@ void Service::move(const Block& from, const Block& to, fabric::MoveCompletion& c
   burst_.then([&transfer] { transfer.start(); });
 }
 
-void Service::reduce(const Reduction& /*reduction*/, std::span<const Block> operands, const Block& into,
+void Service::move_block(const BlockId& id, SpId /*source*/, const Block& from, const Block& to,
+                         fabric::MoveCompletion& completion) {
+  if (!eager_.contains(id)) return move(from, to, completion);
+  Transfer& whole = begin(from, to, &completion);
+  const std::uint64_t came_bytes = take_eager(id, whole);
+  if (came_bytes < from.bytes) {
+    auto rest = std::make_unique<Transfer>(*this, from.memory.owner.value(),
+                                           machine_.place_of_rank(to.memory.owner.value()), from.bytes - came_bytes);
+    rest->for_rank(to.memory.owner);
+    add_part(whole, std::move(rest));
+  }
+  count_what_is_here(whole);
+}
+
+void Service::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
                      fabric::MoveCompletion& completion) {
+  reduce_blocks({}, reduction, operands, into, completion);
+}
+
+void Service::reduce_blocks(std::span<const BlockId> names, const Reduction& /*reduction*/,
+                            std::span<const Block> operands, const Block& into, fabric::MoveCompletion& completion) {
   Transfer& whole = begin(into, into, &completion);
   whole.reduced_bytes = into.bytes * (operands.size() - 1);
-  for (const Block& operand : operands) {
-    auto part = std::make_unique<Transfer>(*this, operand.memory.owner.value(), place_, operand.bytes);
-    part->when_done([&whole] { whole.operand_done(); });
-    burst_.then([&transfer = *part] { transfer.start(); });
-    whole.operands.push_back(std::move(part));
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Block& operand = operands[i];
+    const std::uint64_t came_bytes = i < names.size() ? take_eager(names[i], whole) : 0;
+    if (came_bytes == operand.bytes) continue;
+    add_part(whole,
+             std::make_unique<Transfer>(*this, operand.memory.owner.value(), place_, operand.bytes - came_bytes));
     burst_.spend(costs_.move_ns);
+  }
+  count_what_is_here(whole);
+}
+
+void Service::add_part(Transfer& whole, std::unique_ptr<Transfer> part) {
+  part->when_done([&whole] { whole.part_done(); });
+  burst_.then([&transfer = *part] { transfer.start(); });
+  whole.parts.push_back(std::move(part));
+}
+
+// How many bytes of it have come, or are on their way.
+std::uint64_t Service::take_eager(const BlockId& id, Transfer& whole) {
+  const auto found = eager_.find(id);
+  if (found == eager_.end()) return 0;
+  std::unique_ptr<Transfer> part = std::move(found->second);
+  eager_.erase(found);
+  if (!part->is_here()) part->when_done([&whole] { whole.part_done(); });
+  whole.parts.push_back(std::move(part));
+  return whole.parts.back()->bytes();
+}
+
+// Once all parts are known.
+void Service::count_what_is_here(Transfer& whole) {
+  const auto here =
+      std::ranges::count_if(whole.parts, [](const std::unique_ptr<Transfer>& part) { return part->is_here(); });
+  for (auto i = here; i != 0; --i) whole.part_done();
+}
+
+// Where processors carry the bytes, as much as there is room for at the other side.
+void Service::send_eager(const BlockId& id, const Block& from, SpId reader) {
+  Service& to = world_.service(reader);
+  if (machine_.cluster.network.wire != WireKind::processor || to.place_.node == place_.node) return;
+  std::uint64_t& room_bytes = eager_room_bytes_.try_emplace(reader, kEagerRoomBytes).first->second;
+  const std::uint64_t chunk_bytes = machine_.cluster.network.chunk_bytes;
+  const std::uint64_t bytes = from.bytes <= room_bytes ? from.bytes : room_bytes - room_bytes % chunk_bytes;
+  if (bytes == 0) return;
+  room_bytes -= bytes;
+  sent_eagerly_.emplace(id, SentEagerly{reader, bytes});
+  auto made = std::make_unique<Transfer>(to, from.memory.owner.value(), to.place_, bytes);
+  made->when_done([] {});
+  burst_.spend(costs_.move_ns);
+  burst_.then([&transfer = *made] { transfer.start_eagerly(); });
+  const bool added = to.eager_.emplace(id, std::move(made)).second;
+  assert(added && "a block is sent to a reader once");
+  static_cast<void>(added);
+}
+
+void Service::withdraw_eager(const BlockId& id) {
+  const auto found = sent_eagerly_.find(id);
+  if (found == sent_eagerly_.end()) return;
+  eager_room_bytes_.at(found->second.reader) += found->second.bytes;
+  sent_eagerly_.erase(found);
+}
+
+// What is still on its way comes all the same.
+void Service::forget_eager(const BlockId& id, SpId /*source*/) {
+  const auto found = eager_.find(id);
+  if (found == eager_.end()) return;
+  if (found->second->is_here()) {
+    eager_.erase(found);
+  } else {
+    found->second->when_done([this, id] { eager_.erase(id); });
   }
 }
 

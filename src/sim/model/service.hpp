@@ -8,7 +8,8 @@
 //     within a node, on a host core   the core copies it, or the rank that waits for it
 //     ... on a DPU                    the card moves it, directly or through the DPU's memory
 //     between nodes, by memory        the card moves it, when the destination's side (pull) or the source's (push) asks
-//     ... by processors               the source's core sends it by chunks, the destination's takes each
+//     ... by processors               the source's core sends it by chunks, the destination's takes each; before it is
+//                                     asked to, as much as there is room for
 #pragma once
 
 #include <cstdint>
@@ -67,7 +68,14 @@ class Service final : public fabric::Fabric {
   void move(const Block& from, const Block& to, fabric::MoveCompletion& completion) override;
   void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
               fabric::MoveCompletion& completion) override;
+  void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
+                  fabric::MoveCompletion& completion) override;
+  void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction, std::span<const Block> operands,
+                     const Block& into, fabric::MoveCompletion& completion) override;
   void cancel(fabric::MoveCompletion& completion) override;
+  void send_eager(const BlockId& id, const Block& from, SpId reader) override;
+  void withdraw_eager(const BlockId& id) override;
+  void forget_eager(const BlockId& id, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
@@ -94,6 +102,9 @@ class Service final : public fabric::Fabric {
   void say_everything();
   void ended(Transfer& transfer);
   Transfer& begin(const Block& from, const Block& to, fabric::MoveCompletion* completion);
+  void add_part(Transfer& whole, std::unique_ptr<Transfer> part);
+  std::uint64_t take_eager(const BlockId& id, Transfer& whole);
+  static void count_what_is_here(Transfer& whole);
   [[nodiscard]] std::uint64_t control_ns_to(const Service& peer) const;
 
   Machine& machine_;
@@ -115,7 +126,14 @@ class Service final : public fabric::Fabric {
   std::vector<Batch> batches_;                        // of this turn
   std::unordered_map<SpId, std::uint64_t> arrivals_;  // by peer: when the last batch to it is there
   std::unordered_map<fabric::MoveCompletion*, std::unique_ptr<Transfer>> transfers_;
-  bool busy_ = false;  // a turn is scheduled, or the core copies
+  std::unordered_map<BlockId, std::unique_ptr<Transfer>> eager_;  // from peers, and not asked for yet
+  struct SentEagerly {
+    SpId reader;
+    std::uint64_t bytes;
+  };
+  std::unordered_map<BlockId, SentEagerly> sent_eagerly_;
+  std::unordered_map<SpId, std::uint64_t> eager_room_bytes_;  // at peers
+  bool busy_ = false;                                         // a turn is scheduled, or the core copies
 };
 
 }  // namespace outrigger::sim::model

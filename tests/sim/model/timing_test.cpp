@@ -132,6 +132,46 @@ TEST(Timing, OnASharedCoreTheWorkIsExposed) {
   EXPECT_LT(static_cast<double>(own.offloaded.exposed_ns), socket_ns * 0.2);
 }
 
+// Two hosts that have a core each, and cost nothing but what a test sets.
+model::Cluster two_hosts() {
+  model::Cluster cluster = cluster_named("box");
+  cluster.host.processors = 0;
+  cluster.host.socket_bytes_per_s = 1e12;
+  cluster.host.switch_ns = 0;
+  cluster.network.burst_bytes = 0;
+  cluster.noise = {};
+  return cluster;
+}
+
+// Sockets take what is sent at once, and the network brings it meanwhile.
+TEST(Timing, NativesThatSendAtOnceComputeWhileTheNetworkWorks) {
+  model::Cluster cluster = two_hosts();
+  ExperimentOptions options = options_for("ialltoall:200kB", 2, 1, 1);
+  options.work = parse_work_rule("10 ms").value();
+  cluster.mpi.eager_bytes = 1U << 30U;
+  const SideTimes at_once = run(cluster, options).native;
+  EXPECT_LT(part(at_once.exposed_ns, at_once.pure_ns), 0.1);
+  cluster.mpi.eager_bytes = 0;
+  const SideTimes asked_for = run(cluster, options).native;
+  EXPECT_GT(part(asked_for.exposed_ns, asked_for.pure_ns), 0.9);
+}
+
+// Announced, and asked for, and sent: two ways more than what comes with its announcement.
+TEST(Timing, WhatServiceProcessesHaveRoomForComesBeforeItIsAskedFor) {
+  model::Cluster cluster = two_hosts();
+  cluster.network.link_bytes_per_s = 1e12;
+  cluster.network.latency_ns = cluster.network.hop_ns = 5'000'000;
+  const auto pull_ns = [&](const char* pattern) {
+    ExperimentOptions options = options_for(pattern, 2, 1, 1);
+    options.offloaded = "ring_pull";
+    return static_cast<double>(run(cluster, options).offloaded.pure_ns);
+  };
+  const double room_ns = pull_ns("ialltoall:240KiB");  // four chunks of a peer's room of 256 KiB
+  EXPECT_NEAR(pull_ns("ialltoall:1KiB"), room_ns, 1e6);
+  const double way_ns = 2 * 5e6 + 5e6;
+  EXPECT_NEAR(pull_ns("ialltoall:320KiB"), room_ns + 2 * way_ns, 2e6);
+}
+
 // One node that is counted takes as long as all of them together.
 TEST(Timing, OneNodeStandsForAll) {
   for (const char* name : {"graham2024-bluefield3", "thor-bluefield2"}) {
