@@ -46,6 +46,7 @@ HELD_OUT = {
     "later": "held out later",
     "at_once": "held out, within the hour",
     "last": "held out last",
+    "anew": "held out anew",
 }
 RATES = ("host.copy", "host.copy_missed", "host.memory")
 """What tells whether a machine's memory is as it was when it was calibrated."""
