@@ -99,8 +99,24 @@ def test_round_trips_by_size_tell_what_is_asked_for() -> None:
     assert holds(found["mpi.rendezvous"], 1e3 * rendezvous_us)
     assert found["mpi.rendezvous"].value == pytest.approx(1e3 * rendezvous_us, rel=0.1)
     assert found["mpi.copy"].value == pytest.approx(copy, rel=0.05)
+    assert found["mpi.eager_copy"].value == pytest.approx(copy, rel=0.1)
     few = estimates.estimate(readings(here, 2, trips[::4]))
     assert "mpi.copy" not in few
+
+
+def test_short_messages_may_be_copied_at_another_rate_than_long_ones() -> None:
+    """Of such times one line for both has its step where short messages bend, far below where they are asked for."""
+    here = Place(one_host=True, one_machine=True, machine_cores=16)
+    sizes = [8, 64, 256, 512, 1024, 1536, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 8192, 12288, 16384, 32768, 65536]
+
+    def half_us(size: int) -> float:
+        return 0.55 + 2 * size / 5e3 if size <= 3584 else 2.0 + size / 12e3
+
+    trips = [Reading("half_round_trip", size, noisy(half_us(size), 0.02)) for size in sizes]
+    found = estimates.estimate(readings(here, 2, trips))
+    assert (found["mpi.eager"].value, found["mpi.eager"].high) == (3584, 4095)
+    assert found["mpi.eager_copy"].value == pytest.approx(5e9, rel=0.1)
+    assert found["mpi.copy"].value == pytest.approx(12e9, rel=0.1)
 
 
 def _copies(cache: int, cached: float, missed: float) -> tuple[CopyRates, ...]:

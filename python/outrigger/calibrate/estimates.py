@@ -151,6 +151,9 @@ def _of_one_host(readings: Readings, found: dict[str, Estimate]) -> None:
     found["mpi.eager"] = Estimate(eager, eager, following - 1, f"{how}: longer ones take a step more")
     found["mpi.rendezvous"] = of_samples(protocols.rendezvous_us, f"{how}: the step", 1e3)
     found["mpi.copy"] = of_samples(protocols.copy_bytes_per_us, f"{how}: what a byte takes", 1e6)
+    found["mpi.eager_copy"] = of_samples(
+        protocols.eager_copy_bytes_per_us, f"{how}: what a byte of a short one takes, in and out", 1e6
+    )
 
 
 def _of_rates(rates: Rates, of_kernel: bool, found: dict[str, Estimate]) -> None:

@@ -37,8 +37,7 @@ def place_of(runner: Runner) -> tuple[int, bool]:
     job = runner.site.job((program,), runner.request.ranks, runner.mpi, runner.request.settings)
     node = launch.make_plan(job, runner.artifacts).placement
     kept = {node.core_of(cpu) for cpu in node.service_cpus}
-    used = {node.core_of(cpu) for cpu in node.rank_cpus}
-    return max(1, len(used) if used and kept else node.cores - len(kept)), bool(kept)
+    return max(1, node.cores - len(kept)), bool(kept)
 
 
 class Measuring:

@@ -1,6 +1,6 @@
 """What a message between two ranks of one host takes an MPI: short ones are sent unasked, longer ones are asked for.
 
-    up to `eager` bytes    begin + 2 bytes / copy               into memory of the MPI's, and out of it
+    up to `eager` bytes    begin + 2 bytes / eager_copy         into memory of the MPI's, and out of it
     longer                 begin + rendezvous + bytes / copy    from the sender's memory to the receiver's
 
 The cost model is LogGPS's (Ino, Fujimoto, Hagihara, PPoPP 2001), for copying cores: its S is `eager`, here with what
@@ -36,6 +36,7 @@ class Protocols:
     """The next size, which is asked for."""
     rendezvous_us: tuple[float, ...]
     copy_bytes_per_us: tuple[float, ...]
+    eager_copy_bytes_per_us: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,21 @@ class _Line:
     begin_us: float
     rendezvous_us: float
     us_per_byte: float
+    eager_us_per_byte: float
 
 
 def _line(sizes: Sequence[int], times_us: Sequence[float], eager_bytes: int) -> _Line:
     """Least squares of relative distances."""
     import numpy as np
 
-    rows = [[1.0, 0.0, 2.0 * size] if size <= eager_bytes else [1.0, 1.0, float(size)] for size in sizes]
+    rows = [[1.0, 0.0, 0.0, 2.0 * size] if size <= eager_bytes else [1.0, 1.0, float(size), 0.0] for size in sizes]
     weights = 1 / np.maximum(np.asarray(times_us, dtype=float), _LEAST_US)
     matrix = np.asarray(rows) * weights[:, None]
     found, _, _, _ = np.linalg.lstsq(matrix, np.ones(len(sizes)), rcond=None)
     error = float(np.sum((matrix @ found - 1) ** 2))
-    return _Line(error, float(found[0]), max(0.0, float(found[1])), max(1 / _MOST_BYTES_PER_US, float(found[2])))
+    begin_us, step_us, *of_bytes = (float(one) for one in found)
+    us_per_byte, eager_us_per_byte = (max(1 / _MOST_BYTES_PER_US, one) for one in of_bytes)
+    return _Line(error, begin_us, max(0.0, step_us), us_per_byte, eager_us_per_byte)
 
 
 def find_protocols(round_trips: Sequence[Reading]) -> Protocols | None:
@@ -71,5 +75,9 @@ def find_protocols(round_trips: Sequence[Reading]) -> Protocols | None:
     samples = zip(*(one.settled_us for one in ordered), strict=False)
     lines = [_line(sizes, sample, eager) for sample in samples]
     return Protocols(
-        eager, following, tuple(line.rendezvous_us for line in lines), tuple(1 / line.us_per_byte for line in lines)
+        eager,
+        following,
+        tuple(line.rendezvous_us for line in lines),
+        tuple(1 / line.us_per_byte for line in lines),
+        tuple(1 / line.eager_us_per_byte for line in lines),
     )

@@ -109,9 +109,12 @@ void Host::copy(std::uint64_t bytes) {
   burst_.spend(model::host_copy_ns(machine_, bytes));
 }
 
-// Of a message: from one rank's memory to another's, half of it or all.
+// Of a short message: into memory of the MPI's, or out of it.
 void Host::carry(std::uint64_t bytes) {
-  burst_.spend(model::bytes_ns(bytes, carried_bytes_per_s()));
+  const double bytes_per_s = costs().eager_bytes_per_s > 0
+                                 ? machine_.copy_rate(costs().eager_bytes_per_s, costs().missed_bytes_per_s)
+                                 : carried_bytes_per_s();
+  burst_.spend(model::bytes_ns(bytes, bytes_per_s));
 }
 
 // To a socket, whose buffers take it at once.

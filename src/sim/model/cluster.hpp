@@ -63,6 +63,7 @@ struct MpiModel {
   std::uint64_t eager_bytes = 0;       // up to which a message is sent before it is asked for
   std::uint64_t rendezvous_ns = 0;     // within a node: for a longer one, beside the copy
   double copy_bytes_per_s = 0;         // within a node: from one rank's memory to another's; 0: as the host's
+  double eager_bytes_per_s = 0;        // ... of a short one each of its two copies; 0: as copy_bytes_per_s
   double missed_bytes_per_s = 0;       // the same of what lies in no cache; 0: by host.memory_bytes_per_s
   std::uint64_t thread_switch_ns = 0;  // for each message more, where a progress thread takes it
 };

@@ -228,6 +228,7 @@ void read_mpi(Table& table, MpiModel& mpi) {
   table.size_bytes("eager", mpi.eager_bytes);
   table.optional_time_ns("rendezvous", mpi.rendezvous_ns);
   table.optional_rate("copy", mpi.copy_bytes_per_s);
+  table.optional_rate("eager_copy", mpi.eager_bytes_per_s);
   table.optional_rate("copy_missed", mpi.missed_bytes_per_s);
   table.time_ns("thread_switch", mpi.thread_switch_ns);
 }

@@ -168,6 +168,8 @@ TEST(Baselines, WithinANodeAMessageHasItsOwnRateAndAStepMoreWhenItIsAskedFor) {
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 2) * copy_us + 500, 50);
   cluster.mpi.eager_bytes = 1U << 30U;  // into memory of the MPI's and out of it
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 2 * 2) * copy_us, 50);
+  cluster.mpi.eager_bytes_per_s = kGigabyte / 4;  // those two, at a rate of their own
+  EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 2 * 4) * copy_us, 50);
 }
 
 TEST(Baselines, WhatFitsIntoTheCacheLoadsNoMemory) {
