@@ -20,14 +20,14 @@ bool Processor::ends_later(const Work& one, const Work& other) {
   return one.end != other.end ? one.end > other.end : one.order > other.order;
 }
 
-Processor::Core& Processor::home_of(ProcessId process) {
-  const auto [home, is_new] = homes_.try_emplace(process, 0);
+Processor::Process& Processor::known(ProcessId process) {
+  const auto [found, is_new] = processes_.try_emplace(process);
   if (is_new) {
     const auto fewest = std::ranges::min_element(cores_, {}, &Core::processes);
-    home->second = static_cast<std::size_t>(fewest - cores_.begin());
+    found->second.home = static_cast<std::size_t>(fewest - cores_.begin());
     ++fewest->processes;
   }
-  return cores_[home->second];
+  return found->second;
 }
 
 Processor::Core& Processor::core_for(ProcessId process) {
@@ -39,10 +39,18 @@ Processor::Core& Processor::core_for(ProcessId process) {
   return *empty;
 }
 
+// With its waiting: a rank may have work to do, as a copy for its service process, while it waits.
 void Processor::move_home(ProcessId process, std::size_t core) {
-  --home_of(process).processes;
-  ++cores_[core].processes;
-  homes_[process] = core;
+  Process& moving = known(process);
+  Core& from = cores_[moving.home];
+  Core& to = cores_[core];
+  --from.processes;
+  ++to.processes;
+  from.spinning -= moving.only_spinning();
+  to.spinning += moving.only_spinning();
+  from.polling -= moving.polling;
+  to.polling += moving.polling;
+  moving.home = core;
 }
 
 void Processor::advance() {
@@ -61,7 +69,11 @@ void Processor::add(Core& core, Work work) {
 void Processor::run(ProcessId process, std::uint64_t work_ns, std::function<void()> done) {
   if (cores_.empty()) return time_.after(work_ns, std::move(done));
   advance();
-  add(core_for(process), Work{process, 0, static_cast<double>(work_ns), next_order_++, std::move(done)});
+  Process& worker = known(process);
+  cores_[worker.home].spinning -= worker.only_spinning();
+  Core& core = core_for(process);
+  ++worker.works;
+  add(core, Work{process, 0, static_cast<double>(work_ns), next_order_++, std::move(done)});
   ++works_;
   look_later();
   deal_later();
@@ -89,6 +101,9 @@ void Processor::end_what_is_done() {
       std::pop_heap(core.works.begin(), core.works.end(), ends_later);
       ended.push_back(std::move(core.works.back()));
       core.works.pop_back();
+      Process& worker = known(ended.back().process);
+      --worker.works;
+      core.spinning += worker.only_spinning();
     }
   }
   works_ -= ended.size();
@@ -166,16 +181,22 @@ void Processor::poll(ProcessId process, bool more) {
   assert(more || polling_ != 0);
   polling_ = more ? polling_ + 1 : polling_ - 1;
   if (cores_.empty()) return;
-  Core& core = home_of(process);
+  Process& waiting = known(process);
+  assert(more || waiting.polling != 0);
+  waiting.polling = more ? waiting.polling + 1 : waiting.polling - 1;
+  Core& core = cores_[waiting.home];
   core.polling = more ? core.polling + 1 : core.polling - 1;
 }
 
 void Processor::spin(ProcessId process, bool more) {
   if (cores_.empty()) return;
   advance();
-  Core& core = home_of(process);
-  assert(more || core.spinning != 0);
-  core.spinning = more ? core.spinning + 1 : core.spinning - 1;
+  Process& waiting = known(process);
+  assert(more || waiting.spinning != 0);
+  Core& core = cores_[waiting.home];
+  core.spinning -= waiting.only_spinning();
+  waiting.spinning = more ? waiting.spinning + 1 : waiting.spinning - 1;
+  core.spinning += waiting.only_spinning();
   look_later();
   deal_later();
 }

@@ -67,9 +67,17 @@ class Processor {
     [[nodiscard]] bool has_nobody() const { return wanting() + polling == 0; }
   };
   [[nodiscard]] static bool ends_later(const Work& one, const Work& other);
+  struct Process {
+    std::size_t home = 0;     // index of cores_
+    std::uint32_t works = 0;  // whoever has some spins with none of it
+    std::uint32_t spinning = 0;
+    std::uint32_t polling = 0;
+    [[nodiscard]] std::uint32_t only_spinning() const { return works == 0 ? spinning : 0; }
+  };
   // Its home; it moves if it finds others there, and nobody elsewhere.
   Core& core_for(ProcessId process);
-  Core& home_of(ProcessId process);
+  Process& known(ProcessId process);
+  Core& home_of(ProcessId process) { return cores_[known(process).home]; }
   void move_home(ProcessId process, std::size_t core);
   static void add(Core& core, Work work);
   void advance();
@@ -82,7 +90,7 @@ class Processor {
   fabric::sim::VirtualTime& time_;
   std::uint64_t switch_ns_;
   std::vector<Core> cores_;
-  std::unordered_map<ProcessId, std::size_t> homes_;  // index of cores_
+  std::unordered_map<ProcessId, Process> processes_;
   std::size_t works_ = 0;
   std::uint32_t polling_ = 0;
   std::uint64_t given_at_ns_ = 0;

@@ -54,6 +54,27 @@ TEST_F(ProcessorTest, NobodyHasMoreThanACore) {
   EXPECT_EQ(ends, (std::vector<std::string>{"b@600", "a@1200", "c@1200", "d@2050"}));
 }
 
+// As a rank that copies for its service process while it waits. What waits goes along when it moves.
+TEST_F(ProcessorTest, WhoWaitsMayWorkMeanwhile) {
+  for (const bool spins : {true, false}) {
+    ends.clear();
+    Processor cores(time, 2, 0);
+    const std::uint64_t begin_ns = time.now_ns();
+    const auto wait = [&](bool more) {
+      spins ? cores.spin(process("a"), more) : cores.poll(process("a"), more);
+    };
+    time.at(begin_ns, [&] { wait(true); });
+    work(cores, begin_ns, 1000, "b");
+    work(cores, begin_ns + 100, 300, "a");
+    time.at(begin_ns + 500, [&] { wait(false); });
+    work(cores, begin_ns + 1100, 50, "c");
+    work(cores, begin_ns + 1100, 50, "d");
+    run();
+    const auto at = [&](const char* name, std::uint64_t ns) { return name + std::to_string(begin_ns + ns); };
+    EXPECT_EQ(ends, (std::vector<std::string>{at("a@", 400), at("b@", 1000), at("c@", 1150), at("d@", 1150)}));
+  }
+}
+
 TEST_F(ProcessorTest, WhoTurnsToWorkTakesACoreThatHasNobody) {
   Processor cores(time, 2, 0);
   for (const char* name : {"a", "b", "c"}) work(cores, 0, 600, name);
