@@ -42,6 +42,11 @@ class Service::Transfer final : public Receiver {
   void part_done() {
     if (++parts_done_ == parts.size()) put_together();
   }
+  // Once all parts are known.
+  void count_what_is_here() {
+    const auto is_here = [](const std::unique_ptr<Transfer>& part) { return part->is_here(); };
+    for (auto here = std::ranges::count_if(parts, is_here); here != 0; --here) part_done();
+  }
   [[nodiscard]] bool is_here() const { return placed_bytes_ == bytes_ && !done_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
@@ -297,7 +302,7 @@ void Service::move_block(const BlockId& id, SpId /*source*/, const Block& from, 
     rest->for_rank(to.memory.owner);
     add_part(whole, std::move(rest));
   }
-  count_what_is_here(whole);
+  whole.count_what_is_here();
 }
 
 void Service::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
@@ -317,7 +322,7 @@ void Service::reduce_blocks(std::span<const BlockId> names, const Reduction& /*r
              std::make_unique<Transfer>(*this, operand.memory.owner.value(), place_, operand.bytes - came_bytes));
     burst_.spend(costs_.move_ns);
   }
-  count_what_is_here(whole);
+  whole.count_what_is_here();
 }
 
 void Service::add_part(Transfer& whole, std::unique_ptr<Transfer> part) {
@@ -335,13 +340,6 @@ std::uint64_t Service::take_eager(const BlockId& id, Transfer& whole) {
   if (!part->is_here()) part->when_done([&whole] { whole.part_done(); });
   whole.parts.push_back(std::move(part));
   return whole.parts.back()->bytes();
-}
-
-// Once all parts are known.
-void Service::count_what_is_here(Transfer& whole) {
-  const auto here =
-      std::ranges::count_if(whole.parts, [](const std::unique_ptr<Transfer>& part) { return part->is_here(); });
-  for (auto i = here; i != 0; --i) whole.part_done();
 }
 
 // Where processors carry the bytes, as much as there is room for at the other side.

@@ -104,7 +104,6 @@ class Service final : public fabric::Fabric {
   Transfer& begin(const Block& from, const Block& to, fabric::MoveCompletion* completion);
   void add_part(Transfer& whole, std::unique_ptr<Transfer> part);
   std::uint64_t take_eager(const BlockId& id, Transfer& whole);
-  static void count_what_is_here(Transfer& whole);
   [[nodiscard]] std::uint64_t control_ns_to(const Service& peer) const;
 
   Machine& machine_;

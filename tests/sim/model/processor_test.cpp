@@ -60,9 +60,7 @@ TEST_F(ProcessorTest, WhoWaitsMayWorkMeanwhile) {
     ends.clear();
     Processor cores(time, 2, 0);
     const std::uint64_t begin_ns = time.now_ns();
-    const auto wait = [&](bool more) {
-      spins ? cores.spin(process("a"), more) : cores.poll(process("a"), more);
-    };
+    const auto wait = [&](bool more) { spins ? cores.spin(process("a"), more) : cores.poll(process("a"), more); };
     time.at(begin_ns, [&] { wait(true); });
     work(cores, begin_ns, 1000, "b");
     work(cores, begin_ns + 100, 300, "a");
