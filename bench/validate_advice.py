@@ -34,6 +34,7 @@ from outrigger.bench.command import choose_mpis
 from outrigger.bench.example_figures import OFFLOADED
 from outrigger.bench.example_runner import Bench, Request
 from outrigger.bench.examples import Example
+from outrigger.errors import UserError
 
 WITHIN = 1.05
 EXAMPLES: Mapping[str, tuple[Example, tuple[str, ...]]] = {
@@ -182,7 +183,10 @@ def main() -> int:
     screen = Console(highlight=False)
     verdicts = []
     for name in told.example or EXAMPLES:
-        verdicts.append(check(told, name))
+        try:
+            verdicts.append(check(told, name))
+        except UserError as error:
+            raise SystemExit(f"{name}: {error}") from None
         show(verdicts[-1], screen)
     return 0 if all(verdict.off <= WITHIN for verdict in verdicts) else 1
 

@@ -112,10 +112,10 @@ def measure(console: Console, options: argparse.Namespace) -> None:
             measuring.measure(bar.shows)
         measuring.readings.rates = parse_rates(model.rates(model.simulator_of(found)))
         measured.append(measuring.readings)
+        jobs.save_json(console, options.out, formats.as_json(Run(options.site, options.set, measured)))
         if measuring.interrupted:
             console.print("Interrupted: this is what there is.", style="yellow")
             break
-    jobs.save_json(console, options.out, formats.as_json(Run(options.site, options.set, measured)))
 
 
 def compared_of(run: Run, simulator: Path, cluster: Path, sizes: Sequence[int]) -> list[Compared]:
