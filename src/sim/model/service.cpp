@@ -344,8 +344,9 @@ std::uint64_t Service::take_eager(const BlockId& id, Transfer& whole) {
 
 // Where processors carry the bytes, as much as there is room for at the other side.
 void Service::send_eager(const BlockId& id, const Block& from, SpId reader) {
+  if (machine_.cluster.network.wire != WireKind::processor) return;
+  if (machine_.place_of_service(reader.value()).node == place_.node) return;
   Service& to = world_.service(reader);
-  if (machine_.cluster.network.wire != WireKind::processor || to.place_.node == place_.node) return;
   std::uint64_t& room_bytes = eager_room_bytes_.try_emplace(reader, kEagerRoomBytes).first->second;
   const std::uint64_t chunk_bytes = machine_.cluster.network.chunk_bytes;
   const std::uint64_t bytes = from.bytes <= room_bytes ? from.bytes : room_bytes - room_bytes % chunk_bytes;
