@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -54,10 +55,20 @@ inline UniqueFd connect_to(const std::string& name) {
 }
 
 // Service processes as threads.
+// Service processes set these where nobody has (fabric/ucx/worker.cpp), each in an environment of its own. Those that
+// are threads of a test share one, which nobody may change while others read it: they find them set.
+inline void set_what_service_processes_set() {
+  for (const auto& [name, value] :
+       {std::pair{"UCX_TCP_CONN_NB", "y"}, {"UCX_TCP_MAX_IOV", "2"}, {"UCX_TCP_TX_SEG_SIZE", "64k"}}) {
+    (void)::setenv(name, value, 0);
+  }
+}
+
 class ThreadStarter final : public service::ServiceStarter {
  public:
   ~ThreadStarter() override { stop_all(); }
   [[nodiscard]] Result<service::StartedService> start(std::uint32_t) override {
+    set_what_service_processes_set();
     std::array<int, 2> fds{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()) != 0) return Error{"no sockets"};
     threads_.emplace_back([control = UniqueFd(fds[1])]() mutable {
