@@ -55,11 +55,14 @@ inline UniqueFd connect_to(const std::string& name) {
 }
 
 // Service processes as threads.
-// Service processes set these where nobody has (fabric/ucx/worker.cpp), each in an environment of its own. Those that
-// are threads of a test share one, which nobody may change while others read it: they find them set.
+// Service processes and keepers set these where nobody has (fabric/ucx/worker.cpp, service/topology.cpp), each in an
+// environment of its own. Those that are threads of a test share one, which nobody may change while others read it:
+// they find them set.
 inline void set_what_service_processes_set() {
-  for (const auto& [name, value] :
-       {std::pair{"UCX_TCP_CONN_NB", "y"}, {"UCX_TCP_MAX_IOV", "2"}, {"UCX_TCP_TX_SEG_SIZE", "64k"}}) {
+  for (const auto& [name, value] : {std::pair{"UCX_TCP_CONN_NB", "y"},
+                                    {"UCX_TCP_MAX_IOV", "2"},
+                                    {"UCX_TCP_TX_SEG_SIZE", "64k"},
+                                    {"HWLOC_PLUGINS_PATH", "/dev/null"}}) {
     (void)::setenv(name, value, 0);
   }
 }
