@@ -54,7 +54,6 @@ inline UniqueFd connect_to(const std::string& name) {
   return fd;
 }
 
-// Service processes as threads.
 // Service processes and keepers set these where nobody has (fabric/ucx/worker.cpp, service/topology.cpp), each in an
 // environment of its own. Those that are threads of a test share one, which nobody may change while others read it:
 // they find them set.
@@ -67,6 +66,7 @@ inline void set_what_service_processes_set() {
   }
 }
 
+// Service processes as threads.
 class ThreadStarter final : public service::ServiceStarter {
  public:
   ~ThreadStarter() override { stop_all(); }

@@ -123,7 +123,7 @@ void Host::write(Message& message, std::uint64_t bytes) {
   for (std::uint64_t begun = 0; begun < bytes; begun += chunk_bytes) {
     const std::uint64_t chunk = std::min(chunk_bytes, bytes - begun);
     burst_.spend(model::bytes_ns(chunk, machine_.cluster.host.socket_bytes_per_s));
-    burst_.then([&message, chunk] { message.written(chunk); });
+    burst_.then([&message, chunk] { message.set_out(chunk); });
   }
 }
 

@@ -40,7 +40,7 @@ void Message::send(Host& source, Host& target, std::uint64_t bytes, const Tag& t
   } else if (within_node()) {
     signal(source, target, &Message::seen_by_target);
   } else {
-    source.burst_.then([this] { hosts_.machine_.network.send(way(), bytes_, *this); });
+    source.burst_.then([this] { set_out(bytes_); });
   }
   source_done();
 }
@@ -78,9 +78,7 @@ void Message::matched(engine::Countdown& done) {
   const model::Route ask =
       machine.topology.route(machine.place_of_rank(target_->rank()), machine.place_of_rank(source_->rank()));
   const std::uint64_t asked_ns = machine.network.control_ns(ask, kSignalBytes);
-  target_->burst_.then([this, &machine, asked_ns] {
-    machine.time.after(asked_ns, [this] { hosts_.machine_.network.send(way(), bytes_, *this); });
-  });
+  target_->burst_.then([this, &machine, asked_ns] { machine.time.after(asked_ns, [this] { set_out(bytes_); }); });
 }
 
 // Where processors carry the bytes.
@@ -90,7 +88,7 @@ void Message::asked_for() {
 
 void Message::carried(bool out, std::uint64_t bytes) {
   if (out) {
-    hosts_.machine_.network.send(way(), bytes, *this);
+    set_out(bytes);
     carried_out_ += bytes;
     if (carried_out_ == bytes_) source_done();
     return;
@@ -105,7 +103,7 @@ void Message::carried(bool out, std::uint64_t bytes) {
   target_->take(target_->costs().message_ns, [this] { seen_by_target(); });
 }
 
-void Message::written(std::uint64_t bytes) {
+void Message::set_out(std::uint64_t bytes) {
   hosts_.machine_.network.send(way(), bytes, *this);
 }
 

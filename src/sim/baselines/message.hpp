@@ -19,8 +19,8 @@ class Message final : public model::Receiver {
   void matched(engine::Countdown& done);
   // The core of one of the ends has carried a piece of it.
   void carried(bool out, std::uint64_t bytes);
-  // The source has handed a piece of it to its socket.
-  void written(std::uint64_t bytes);
+  // So much of it is on the network now.
+  void set_out(std::uint64_t bytes);
   void chunk_arrived(std::uint64_t bytes, bool last) override;
 
   [[nodiscard]] const Host& source() const { return *source_; }
