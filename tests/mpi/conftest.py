@@ -580,8 +580,8 @@ class Mpi:
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_mpi_yield_when_idle": self.installed.yields,
             "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            # A rank that ends waits 2 s for mpirun's word and goes; where mpirun got no turn for so long, Open MPI 4 takes
-            # it for one that left without MPI_Finalize (open-mpi/ompi#7833).
+            # A rank that ends waits 2 s for mpirun's word and goes; where mpirun got no turn for so long, Open MPI 4
+            # takes it for one that left without MPI_Finalize (open-mpi/ompi#7833).
             "OMPI_MCA_orte_allowed_exit_without_sync": "1",
             "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",  # MPICH 5
             "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "10",
