@@ -47,6 +47,7 @@ HELD_OUT = {
     "at_once": "held out, within the hour",
     "last": "held out last",
     "anew": "held out anew",
+    "by_turns": "held out, by turns",
 }
 RATES = ("host.copy", "host.copy_missed", "host.memory")
 """What tells whether a machine's memory is as it was when it was calibrated."""

@@ -195,18 +195,17 @@ void Host::wake() {
 
 // One thing that has come, or a piece of what there is to carry.
 void Host::turn() {
-  const std::uint64_t switch_ns = processor_.switch_to(process_);
-  if (inbox_.empty()) return chores_.empty() ? end_turn() : do_chore(switch_ns);
+  if (inbox_.empty()) return chores_.empty() ? end_turn() : do_chore();
   burst_.begin();
   const Event event = std::move(inbox_.front());
   inbox_.pop_front();
-  burst_.spend(switch_ns + event.cost_ns + (thread_core_ == nullptr ? 0 : costs().thread_switch_ns));
+  burst_.spend(event.cost_ns + (thread_core_ == nullptr ? 0 : costs().thread_switch_ns));
   event.what();
   scheduler_.run();
   burst_.then([this] { end_turn(); });
 }
 
-void Host::do_chore(std::uint64_t switch_ns) {
+void Host::do_chore() {
   Chore chore = chores_.front();
   chores_.pop_front();
   const std::uint64_t bytes = std::min(chore.bytes, machine_.cluster.network.chunk_bytes);
@@ -221,10 +220,10 @@ void Host::do_chore(std::uint64_t switch_ns) {
   };
   if (chore.part == Part::copy) {
     const std::uint32_t node = machine_.places.node_of(rank_);
-    const std::uint64_t core_ns = switch_ns + model::bytes_ns(bytes, carried_bytes_per_s());
+    const std::uint64_t core_ns = model::bytes_ns(bytes, carried_bytes_per_s());
     return copy_.begin(node, bytes, core_ns, done);
   }
-  processor_.run(process_, switch_ns + model::bytes_ns(bytes, host.socket_bytes_per_s), done);
+  processor_.run(process_, model::bytes_ns(bytes, host.socket_bytes_per_s), done);
 }
 
 void Host::tell_of_ended() {

@@ -156,7 +156,7 @@ class Host {
   void tell_of_ended();
   void turn();
   void end_turn();
-  void do_chore(std::uint64_t switch_ns);
+  void do_chore();
   [[nodiscard]] bool active() const { return in_mpi_ || thread_core_ != nullptr; }
   void matched(Message& message, engine::Countdown& done);
   void arrived(Message& message);

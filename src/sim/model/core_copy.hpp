@@ -40,6 +40,7 @@ class CoreCopy final : public Receiver {
     if (of_memory == 0) return processor_.run(process_, core_ns, std::move(done));
     done_ = std::move(done);
     ends_left_ = 2;
+    processor_.spin(process_, true);
     processor_.run(process_, core_ns, [this] { end_of_one(); });
     machine_.network.send(machine_.topology.copy(node), of_memory, *this);
   }
@@ -50,6 +51,7 @@ class CoreCopy final : public Receiver {
  private:
   void end_of_one() {
     if (--ends_left_ != 0) return;
+    processor_.spin(process_, false);
     const std::function<void()> done = std::exchange(done_, nullptr);
     done();
   }

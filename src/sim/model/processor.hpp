@@ -1,14 +1,15 @@
 // The cores that processes of a machine run on, in virtual time.
 //
-// Either each process has a core for itself, or processes share so many. Each is at home on one of them, which it
-// shares evenly with others that want it (processor sharing, what a fair scheduler comes to over a few of its slices).
-// It goes to another core when that has nobody; and every few milliseconds all are dealt anew, so that in the long run
-// all have the same:
+// Either each process has a core for itself, or processes share so many. Each is at home on one of them, which those
+// who want it have in turn: whoever has it keeps it until it waits, or for a time slice at most. Who waits by looking
+// again and again, and leaves the core to others in between (sched_yield), has its turns as well, each of which takes a
+// switch:
 //
-//     core 0   rank 0, service process    each has half: rank 0 is late by what the service process takes, however
-//     core 1   rank 1                     long rank 1 has been waiting, unless that lasts for milliseconds
+//     core 0   rank 0 computes ....................| service process | rank 2 looks | rank 0 looks | rank 2 looks ...
+//              service process is woken     waits till then          `- a switch each
 //
-// A process that turns to work finds the core in another's hands, and pays for the switch.
+// It goes to another core when that has nobody; and every few milliseconds one that waits for its turn is moved to
+// where fewer want a core, so that in the long run all have the same.
 //
 // Thread rule: one thread. Nothing is called from inside the call that asked for it.
 #pragma once
@@ -17,7 +18,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -30,74 +30,79 @@ using ProcessId = StrongId<struct ProcessIdTag, std::uint32_t>;
 
 class Processor {
  public:
-  // `cores` 0: as many as there are processes.
+  // `cores` 0: as many as there are processes. `switch_ns`: from one process to the next, which looks at least.
   Processor(fabric::sim::VirtualTime& time, std::uint32_t cores, std::uint64_t switch_ns)
       : time_(time), switch_ns_(switch_ns), cores_(cores) {}
   Processor(const Processor&) = delete;
   Processor& operator=(const Processor&) = delete;
 
-  // Calls `done` when `process` has had `work_ns` of a core's time.
+  // Calls `done` when `process` has had `work_ns` of a core's time, after what it has asked for before.
   void run(ProcessId process, std::uint64_t work_ns, std::function<void()> done);
-  // What it costs `process` to take a core: nothing where it was the last to do so, or one is free; else a switch for
-  // each that looks and yields before its turn comes, half of them as a rule.
-  [[nodiscard]] std::uint64_t switch_to(ProcessId process);
-  // What it costs `process` to leave the core to others once, and to come back.
-  [[nodiscard]] std::uint64_t yield_once(ProcessId process);
+  // As run(), but whoever else wants the core has it once before.
+  void yield_and_run(ProcessId process, std::uint64_t work_ns, std::function<void()> done);
   // It waits, or does no more, by looking again and again and leaves the core to others in between.
   void poll(ProcessId process, bool more);
-  // It waits and spins, and has its part, too.
+  // It waits, or does no more, and keeps the core meanwhile.
   void spin(ProcessId process, bool more);
 
  private:
   struct Work {
-    ProcessId process;
-    double begin;  // of what each process of the core has been given, in ns; away from a core: since then, 0
-    double end;
-    std::uint64_t order;
+    std::uint64_t left_ns;
+    bool next_turn;
     std::function<void()> done;
   };
-  struct Core {
-    std::vector<Work> works;      // a heap, the next to end first
-    std::uint32_t processes = 0;  // at home here
-    std::uint32_t spinning = 0;
-    std::uint32_t polling = 0;
-    double given = 0;  // to each that has been there from the beginning
-    [[nodiscard]] std::size_t wanting() const { return works.size() + spinning; }
-    [[nodiscard]] double part() const { return wanting() <= 1 ? 1.0 : 1.0 / static_cast<double>(wanting()); }
-    [[nodiscard]] bool has_nobody() const { return wanting() + polling == 0; }
-  };
-  [[nodiscard]] static bool ends_later(const Work& one, const Work& other);
   struct Process {
-    std::size_t home = 0;     // index of cores_
-    std::uint32_t works = 0;  // whoever has some spins with none of it
-    std::uint32_t spinning = 0;
+    std::size_t home = 0;  // index of cores_
+    bool listed = false;   // in its core's ring
+    std::deque<Work> works;
     std::uint32_t polling = 0;
-    [[nodiscard]] std::uint32_t only_spinning() const { return works == 0 ? spinning : 0; }
+    std::uint32_t spinning = 0;
+    std::uint64_t had_ns = 0;
+    [[nodiscard]] bool wants() const { return !works.empty() || spinning != 0; }
+    [[nodiscard]] bool is_there() const { return wants() || polling != 0; }
   };
-  // Its home; it moves if it finds others there, and nobody elsewhere.
-  Core& core_for(ProcessId process);
+  struct Core {
+    std::vector<Process*> ring;       // who want it, in the order of their turns
+    std::size_t at = 0;               // whose turn it is
+    bool taken = false;               // by ring[at]; else those in it look in turn, and find nothing
+    std::size_t woken = 0;            // of those behind `at`, since it is its turn
+    std::uint32_t processes = 0;      // at home here
+    std::uint64_t turn_ns = 0;        // when it became, or becomes, the turn of `at`
+    std::uint64_t work_ns = 0;        // of whoever has taken it: until when it has been accounted for
+    std::uint64_t kept_until_ns = 0;  // by whoever has taken it, also from those that are woken
+    const Process* last = nullptr;    // who has had it
+    std::uint64_t plan = 0;           // only what was planned last counts
+  };
+
+  void add(ProcessId process, Work work);
   Process& known(ProcessId process);
-  Core& home_of(ProcessId process) { return cores_[known(process).home]; }
-  void move_home(ProcessId process, std::size_t core);
-  static void add(Core& core, Work work);
-  void advance();
-  void look_later();
-  void end_what_is_done();
+  void go_where_nobody_is(Process& process);
+  void list(Process& process, bool woken);
+  void unlist(Process& process);
+  void unlist_if_gone(Process& process);
+  [[nodiscard]] bool may_interrupt(const Core& core) const;
+  void catch_up(Core& core);
+  void plan(Core& core, std::uint64_t at_ns, void (Processor::*what)(Core&));
+  void look(Core& core);
+  void take(Core& core);
+  void go_on(Core& core);
+  void account(Core& core);
+  void see(Core& core);
+  void end_work(Core& core);
+  void settle_soon(Core& core);
+  void settle(Core& core);
+  void pass_on(Core& core);
+  [[nodiscard]] static std::size_t turns_before_work(const Core& core);
+  [[nodiscard]] static std::size_t wanting(const Core& core);
   [[nodiscard]] bool uneven() const;
-  void deal_later();
-  void deal_anew();
+  void balance_later();
+  void balance();
 
   fabric::sim::VirtualTime& time_;
   std::uint64_t switch_ns_;
   std::vector<Core> cores_;
   std::unordered_map<ProcessId, Process> processes_;
-  std::size_t works_ = 0;
-  std::uint32_t polling_ = 0;
-  std::uint64_t given_at_ns_ = 0;
-  std::uint64_t next_order_ = 0;
-  std::uint64_t looks_ = 0;  // only the last look that was arranged counts
-  bool will_deal_ = false;
-  std::optional<ProcessId> last_;
+  bool will_balance_ = false;
 };
 
 // What a process does from taking a core until it lets go: steps, each when it has spent so much of the core's time.

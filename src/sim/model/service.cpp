@@ -96,6 +96,7 @@ class Service::Transfer final : public Receiver {
   std::function<void()> done_;
   std::uint64_t placed_bytes_ = 0;
   std::size_t parts_done_ = 0;
+  bool copied_itself_ = false;
 };
 
 void Service::Transfer::start() {
@@ -111,6 +112,7 @@ void Service::Transfer::start_within_host() {
 }
 
 void Service::Transfer::copy_by_service() {
+  copied_itself_ = true;
   give_to(mover_, mover_.costs_.relays() ? Part::relay : Part::copy, bytes_);
 }
 
@@ -178,8 +180,10 @@ void Service::Transfer::finished() {
   const Topology& topology = machine().topology;
   const std::uint64_t told_ns =
       far ? machine().network.control_ns(topology.route(other, mover_.place_), kSignalBytes) : 0;
-  machine().time.after(told_ns, [this] {
-    mover_.take(mover_.costs_.event_ns, [this] {
+  // What its own core has copied it knows without being told.
+  const std::uint64_t event_ns = copied_itself_ ? 0 : mover_.costs_.event_ns;
+  machine().time.after(told_ns, [this, event_ns] {
+    mover_.take(event_ns, [this] {
       const std::function<void()> done = std::move(done_);  // may be the end of this transfer
       done();
     });
@@ -215,7 +219,6 @@ void Service::wake() {
 
 void Service::turn() {
   burst_.begin();
-  burst_.spend(processor_.switch_to(process_));
   for (std::size_t taken = 0; taken < kEventsATurn && !inbox_.empty(); ++taken) {
     const Event event = std::move(inbox_.front());
     inbox_.pop_front();

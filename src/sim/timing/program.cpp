@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "fabric/sim/random.hpp"
 #include "sim/timing/computation.hpp"
@@ -17,6 +18,7 @@ class Program {
   }
 
   Result<RoundTimes> run() {
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) be_in_barrier(rank, true);
     begin_round();
     std::uint64_t events = 0;
     while (machine_.time.step()) {
@@ -43,7 +45,7 @@ class Program {
   }
 
   void begin_round() {
-    begun_ns_ = machine_.time.now_ns();
+    begun_ = false;
     left_ = ranks_.size();
     in_mpi_ns_ = 0;
     std::uint64_t alone_ns = 0;
@@ -55,7 +57,7 @@ class Program {
       ranks_[rank] = Rank();
       ranks_[rank].work_ns = static_cast<std::uint64_t>(static_cast<double>(rounds_.work_ns) * noise);
       alone_ns = std::max(alone_ns, skew_ns + ranks_[rank].work_ns);
-      machine_.time.after(skew_ns, [this, rank] { post(rank); });
+      machine_.time.after(skew_ns, [this, rank] { begin(rank); });
     }
     alone_ns_ = alone_ns;
   }
@@ -66,8 +68,24 @@ class Program {
     return static_cast<std::uint64_t>(static_cast<double>(network.burst_bytes) / network.link_bytes_per_s * 1e9);
   }
 
+  // Ranks look in turn whether all are there, as orbench's do.
+  void be_in_barrier(std::uint32_t rank, bool inside) {
+    core_of(rank).poll(model::Machine::process_of_rank(rank), inside);
+  }
+  [[nodiscard]] model::Processor& core_of(std::uint32_t rank) {
+    return machine_.processors.of_ranks(machine_.places.node_of(rank));
+  }
+
+  void begin(std::uint32_t rank) {
+    core_of(rank).run(model::Machine::process_of_rank(rank), 0, [this, rank] {
+      be_in_barrier(rank, false);
+      post(rank);
+    });
+  }
+
   void post(std::uint32_t rank) {
     ranks_[rank].begun_ns = machine_.time.now_ns();
+    if (!std::exchange(begun_, true)) begun_ns_ = ranks_[rank].begun_ns;
     side_.post(rank, 0, 0, [this, rank] { compute(rank); });
   }
 
@@ -92,6 +110,7 @@ class Program {
 
   void leave(std::uint32_t rank) {
     side_.wait(rank, false);
+    be_in_barrier(rank, true);
     const Rank& state = ranks_[rank];
     const std::uint64_t now_ns = machine_.time.now_ns();
     in_mpi_ns_ += static_cast<double>(now_ns - state.waits_since_ns + state.posted_ns - state.begun_ns);
@@ -107,6 +126,7 @@ class Program {
   Rounds rounds_;
   std::vector<Rank> ranks_;
   RoundTimes times_;
+  bool begun_ = false;  // this round, by its first rank
   std::uint64_t begun_ns_ = 0;
   std::uint64_t alone_ns_ = 0;
   std::size_t left_ = 0;

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/timing/native_side.hpp"
@@ -15,71 +17,101 @@ namespace {
 
 using fabric::sim::VirtualTime;
 
+// Times in microseconds: what has nothing to do lets go of a core after a nanosecond.
 class ProcessorTest : public ::testing::Test {
  protected:
-  void work(Processor& processor, std::uint64_t at_ns, std::uint64_t work_ns, std::string name) {
-    time.at(at_ns, [this, &processor, work_ns, name] {
-      processor.run(process(name), work_ns,
-                    [this, name] { ends.push_back(name + "@" + std::to_string(time.now_ns())); });
-    });
+  void work(Processor& processor, std::uint64_t at_us, std::uint64_t work_us, const std::string& name) {
+    time.at(at_us * 1000,
+            [this, &processor, work_us, name] { processor.run(process(name), work_us * 1000, ended(name)); });
+  }
+  std::function<void()> ended(const std::string& name) {
+    return [this, name] { ends.push_back(name + "@" + std::to_string(time.now_ns() / 1000)); };
   }
   void run() {
     while (time.step()) {
     }
   }
+  using Ends = std::vector<std::string>;
 
   // Of one letter.
   static ProcessId process(const std::string& name) { return ProcessId{static_cast<std::uint32_t>(name[0])}; }
 
   VirtualTime time;
-  std::vector<std::string> ends;
+  Ends ends;
 };
 
-TEST_F(ProcessorTest, OneCoreIsSharedEvenly) {
+TEST_F(ProcessorTest, WhoHasTheCoreKeepsItUntilItHasNothingToDo) {
   Processor core(time, 1, 0);
   work(core, 0, 1000, "a");
   work(core, 0, 300, "b");
   work(core, 200, 100, "c");
   run();
-  // a and b have 100 each at 200; then each has a third: c ends at 500, b 100 later by halves of what it lacks.
-  EXPECT_EQ(ends, (std::vector<std::string>{"c@500", "b@700", "a@1400"}));
+  EXPECT_EQ(ends, (Ends{"a@1000", "b@1300", "c@1400"}));
 }
 
-// c shares a's core; when b has done its work its core has nobody, but c is where it is.
+TEST_F(ProcessorTest, NobodyKeepsItForLongerThanASlice) {
+  Processor core(time, 1, 0);
+  work(core, 0, 3000, "a");
+  work(core, 0, 3000, "b");
+  run();
+  // 1400 each, twice, and what is left.
+  EXPECT_EQ(ends, (Ends{"a@5800", "b@6000"}));
+}
+
+// A service process that something comes for while a rank computes.
+TEST_F(ProcessorTest, WhoIsWokenInterruptsWhoHasHadTheCoreAlone) {
+  Processor core(time, 1, 0);
+  core.poll(process("a"), true);
+  work(core, 100, 1000, "a");
+  work(core, 300, 50, "b");
+  work(core, 600, 50, "b");  // a has just got it back
+  run();
+  EXPECT_EQ(ends, (Ends{"b@350", "a@1150", "b@1200"}));
+}
+
+TEST_F(ProcessorTest, WhoIsWokenInterruptsAfterASlice) {
+  Processor core(time, 1, 0);
+  work(core, 0, 9000, "a");
+  work(core, 1000, 50, "b");
+  work(core, 3000, 50, "b");
+  run();
+  EXPECT_EQ(ends, (Ends{"b@1450", "b@3050", "a@9100"}));
+}
+
 TEST_F(ProcessorTest, NobodyHasMoreThanACore) {
   Processor cores(time, 2, 0);
   for (const char* name : {"a", "b", "c"}) work(cores, 0, 600, name);
   work(cores, 2000, 50, "d");
   run();
-  EXPECT_EQ(ends, (std::vector<std::string>{"b@600", "a@1200", "c@1200", "d@2050"}));
+  EXPECT_EQ(ends, (Ends{"b@600", "a@600", "c@1200", "d@2050"}));
 }
 
-// As a rank that copies for its service process while it waits. What waits goes along when it moves.
+// As a rank that copies for its service process while it waits.
 TEST_F(ProcessorTest, WhoWaitsMayWorkMeanwhile) {
   for (const bool spins : {true, false}) {
     ends.clear();
     Processor cores(time, 2, 0);
-    const std::uint64_t begin_ns = time.now_ns();
+    const std::uint64_t begin_us = time.now_ns() / 1000 + 1;
     const auto wait = [&](bool more) { spins ? cores.spin(process("a"), more) : cores.poll(process("a"), more); };
-    time.at(begin_ns, [&] { wait(true); });
-    work(cores, begin_ns, 1000, "b");
-    work(cores, begin_ns + 100, 300, "a");
-    time.at(begin_ns + 500, [&] { wait(false); });
-    work(cores, begin_ns + 1100, 50, "c");
-    work(cores, begin_ns + 1100, 50, "d");
+    time.at(begin_us * 1000, [&] { wait(true); });
+    work(cores, begin_us, 1000, "b");
+    work(cores, begin_us + 100, 300, "a");
+    time.at((begin_us + 500) * 1000, [&] { wait(false); });
+    work(cores, begin_us + 1100, 50, "c");
+    work(cores, begin_us + 1100, 50, "d");
     run();
-    const auto at = [&](const char* name, std::uint64_t ns) { return name + std::to_string(begin_ns + ns); };
-    EXPECT_EQ(ends, (std::vector<std::string>{at("a@", 400), at("b@", 1000), at("c@", 1150), at("d@", 1150)}));
+    const auto at = [&](const char* name, std::uint64_t us) { return name + std::to_string(begin_us + us); };
+    EXPECT_EQ(ends, (Ends{at("a@", 400), at("b@", 1000), at("c@", 1150), at("d@", 1150)}));
   }
 }
 
 TEST_F(ProcessorTest, WhoTurnsToWorkTakesACoreThatHasNobody) {
   Processor cores(time, 2, 0);
   for (const char* name : {"a", "b", "c"}) work(cores, 0, 600, name);
-  work(cores, 1200, 600, "a");
+  work(cores, 1100, 600, "a");
   work(cores, 1300, 600, "c");
   run();
-  EXPECT_EQ(ends, (std::vector<std::string>{"b@600", "a@1200", "c@1200", "a@1800", "c@1900"}));
+  EXPECT_EQ(ends, (Ends{"b@600", "a@600", "c@1200", "a@1700", "c@1900"}));
 }
 
 TEST_F(ProcessorTest, WhoPollsIsSomebody) {
@@ -87,77 +119,83 @@ TEST_F(ProcessorTest, WhoPollsIsSomebody) {
   cores.poll(process("a"), true);
   cores.poll(process("b"), true);
   for (const char* name : {"c", "e"}) work(cores, 0, 600, name);  // at home on core 0 and 1
-  work(cores, 600, 600, "c");
-  work(cores, 600, 600, "a");
+  work(cores, 700, 600, "c");
+  work(cores, 700, 600, "a");  // which is looking
   run();
-  EXPECT_EQ(ends, (std::vector<std::string>{"c@600", "e@600", "c@1800", "a@1800"}));
+  EXPECT_EQ(ends, (Ends{"c@600", "e@600", "a@1300", "c@1900"}));
 }
 
 // Three on two cores: in the long run each has two thirds of one.
 TEST_F(ProcessorTest, CoresAreSharedEvenlyInTheLongRun) {
   Processor cores(time, 2, 0);
-  for (const char* name : {"a", "b", "c"}) work(cores, 0, 400'000'000, name);
+  for (const char* name : {"a", "b", "c"}) work(cores, 0, 400'000, name);
   run();
   EXPECT_NEAR(static_cast<double>(time.now_ns()), 600e6, 6e6);
 }
 
 TEST_F(ProcessorTest, WithACoreEachNobodyWaits) {
-  Processor cores(time, 0, 70);
+  Processor cores(time, 0, 70'000);
   for (const char* name : {"a", "b"}) work(cores, 10, 600, name);
   run();
-  EXPECT_EQ(ends, (std::vector<std::string>{"a@610", "b@610"}));
-  EXPECT_EQ(cores.switch_to(process("a")), 0U);
+  EXPECT_EQ(ends, (Ends{"a@610", "b@610"}));
 }
 
-TEST_F(ProcessorTest, WhoSpinsHasAPart) {
+TEST_F(ProcessorTest, WhoSpinsKeepsTheCoreForItsSlice) {
   Processor core(time, 1, 0);
   core.spin(process("s"), true);
   work(core, 0, 100, "a");
-  time.at(100, [&core] { core.spin(process("s"), false); });
+  work(core, 2000, 100, "a");
+  time.at(2'100'000, [&core] { core.spin(process("s"), false); });
   run();
-  EXPECT_EQ(ends, (std::vector<std::string>{"a@150"}));  // half of it at 100
+  EXPECT_EQ(ends, (Ends{"a@1500", "a@2200"}));
 }
 
-TEST_F(ProcessorTest, ASwitchCostsWhoComesFromAnother) {
-  Processor core(time, 1, 30);
-  const ProcessId one{1};
-  const ProcessId other{2};
-  core.poll(one, true);
-  EXPECT_EQ(core.switch_to(one), 30U);
-  EXPECT_EQ(core.switch_to(one), 0U);
-  core.poll(one, false);
-  EXPECT_EQ(core.switch_to(other), 0U);  // the core is free
-  core.run(other, 100, [] {});
-  EXPECT_EQ(core.switch_to(one), 30U);
+TEST_F(ProcessorTest, FromOneToTheNextItTakesASwitch) {
+  Processor core(time, 1, 30'000);
+  work(core, 0, 100, "a");
+  work(core, 0, 200, "b");
+  work(core, 1000, 50, "a");  // nobody else is there
+  run();
+  EXPECT_EQ(ends, (Ends{"a@100", "b@330", "a@1050"}));
 }
 
-TEST_F(ProcessorTest, WhoPollsHasATurnBefore) {
-  Processor core(time, 1, 30);
-  const ProcessId one{1};
-  const ProcessId other{2};
-  for (int i = 0; i < 7; ++i) core.poll(one, true);
-  EXPECT_EQ(core.switch_to(one), 4 * 30U);  // half of seven, and its own
-  EXPECT_EQ(core.switch_to(one), 0U);
-  for (int i = 0; i < 6; ++i) core.poll(one, false);
-  EXPECT_EQ(core.switch_to(other), 30U);
+// Who has nothing to do looks, and lets the next have its turn.
+TEST_F(ProcessorTest, WhoPollsHasTurns) {
+  for (const auto& [name, end] : {std::pair{"a", "a@1000"}, {"b", "b@1020"}, {"c", "c@1050"}}) {
+    ends.clear();
+    VirtualTime fresh;
+    std::swap(time, fresh);
+    Processor core(time, 1, 30'000);
+    for (const char* each : {"a", "b", "c"}) core.poll(process(each), true);
+    work(core, 1000, 0, name);  // a looks from 990 on, as every 90
+    run();
+    EXPECT_EQ(ends, Ends{end});
+  }
+}
+
+TEST_F(ProcessorTest, WhoYieldsComesAfterTheOthers) {
+  Processor core(time, 1, 0);
+  for (const char* name : {"a", "b"}) work(core, 0, 100, name);
+  core.yield_and_run(process("a"), 50'000, ended("a"));  // before its other work
+  core.yield_and_run(process("c"), 10'000, ended("c"));
+  time.at(500'000, [&] { core.yield_and_run(process("d"), 10'000, ended("d")); });  // to nobody
+  run();
+  EXPECT_EQ(ends, (Ends{"a@50", "a@150", "c@160", "b@260", "d@510"}));
 }
 
 TEST_F(ProcessorTest, ABurstsStepsComeWhenTheCoreIsSoFar) {
   Processor core(time, 1, 0);
-  work(core, 0, 1000, "other");
   CpuBurst burst(core, process("burst"));
-  const auto end = [this](const char* name) {
-    return [this, name] { ends.push_back(name + std::string("@") + std::to_string(time.now_ns())); };
-  };
+  work(core, 0, 1000, "other");
   burst.begin();
-  burst.spend(100);
-  burst.then(end("a"));
-  burst.then(end("b"));
-  burst.spend(50);
-  burst.then(end("c"));
-  EXPECT_EQ(burst.spent_ns(), 150U);
+  burst.spend(100'000);
+  burst.then(ended("a"));
+  burst.then(ended("b"));
+  burst.spend(50'000);
+  burst.then(ended("c"));
+  EXPECT_EQ(burst.spent_ns(), 150'000U);
   run();
-  EXPECT_EQ(ends, (std::vector<std::string>{"a@200", "b@200", "c@300", "other@1150"}));
+  EXPECT_EQ(ends, (Ends{"a@100", "b@100", "c@150", "other@1150"}));
 }
 
 // Nothing takes time but what a test says.
@@ -260,8 +298,8 @@ TEST(SharedCores, WhoSpinsKeepsTheCoreFromWhoComputes) {
   const auto spins_ns = static_cast<double>(total_ns(cluster, two, 10'000'000, false));
   cluster.host.cores = 2;
   const auto own_core_ns = static_cast<double>(total_ns(cluster, two, 10'000'000, false));
-  // The work is what lasts so long on half a core, of which the one who spins leaves half to the end.
-  EXPECT_NEAR(spins_ns, own_core_ns, own_core_ns * 0.01);
+  // The work is what lasts so long on half a core, of which the one who spins leaves half to the end, by slices.
+  EXPECT_NEAR(spins_ns, own_core_ns, own_core_ns * 0.03);
   EXPECT_LT(yields_ns, spins_ns * 0.95);
 }
 
