@@ -48,6 +48,7 @@ HELD_OUT = {
     "last": "held out last",
     "anew": "held out anew",
     "by_turns": "held out, by turns",
+    "by_slices": "held out, by slices",
 }
 RATES = ("host.copy", "host.copy_missed", "host.memory")
 """What tells whether a machine's memory is as it was when it was calibrated."""

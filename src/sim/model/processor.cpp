@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <utility>
 
 namespace outrigger::sim::model {
@@ -28,6 +29,10 @@ Processor::Process& Processor::known(ProcessId process) {
   return found->second;
 }
 
+void Processor::has_short_slices(ProcessId process) {
+  if (!cores_.empty()) known(process).short_slices = true;
+}
+
 void Processor::run(ProcessId process, std::uint64_t work_ns, std::function<void()> done) {
   add(process, Work{work_ns, false, std::move(done)});
 }
@@ -39,220 +44,210 @@ void Processor::yield_and_run(ProcessId process, std::uint64_t work_ns, std::fun
 void Processor::add(ProcessId process, Work work) {
   if (cores_.empty()) return time_.after(work.left_ns, std::move(work.done));
   Process& worker = known(process);
-  worker.works.push_back(std::move(work));
   go_where_nobody_is(worker);
-  if (!worker.listed) list(worker, true);
   Core& core = cores_[worker.home];
-  const bool has_core = core.taken && core.ring[core.at] == &worker;
-  if (has_core && worker.works.size() == 1) go_on(core);
-  look(core);
+  account(core);
+  if (worker.short_slices && !worker.listed && !core.has_nobody()) work.left_ns += switch_ns_;
+  worker.works.push_back(std::move(work));
+  if (!worker.listed) list(worker);
+  plan(core);
   balance_later();
 }
 
 // ---------------------------------------------------------------- who is where
 
-// From where others are.
-void Processor::go_where_nobody_is(Process& process) {
-  const Core& home = cores_[process.home];
-  const bool alone = home.ring.empty() || (home.ring.size() == 1 && process.listed);
-  const bool has_it = process.listed && home.taken && home.ring[home.at] == &process;
-  if (alone || has_it || wanting(home) == (process.listed ? 1U : 0U)) return;
-  const auto empty = std::ranges::find_if(cores_, [](const Core& core) { return core.ring.empty(); });
-  if (empty == cores_.end()) return;
-  if (process.listed) unlist(process);
+void Processor::move_home(Process& process, Core& core) {
   --cores_[process.home].processes;
-  process.home = static_cast<std::size_t>(empty - cores_.begin());
-  ++empty->processes;
+  process.home = static_cast<std::size_t>(&core - cores_.data());
+  ++core.processes;
 }
 
-// Who is woken comes next, after those that were before, or at once; others come last.
-void Processor::list(Process& process, bool woken) {
+// From where others have something to do.
+void Processor::go_where_nobody_is(Process& process) {
+  Core& home = cores_[process.home];
+  const std::size_t own = process.listed && process.wants() ? 1 : 0;
+  if (home.wanting() == own || home.is_had_by(process)) return;
+  const auto empty = std::ranges::find_if(cores_, &Core::has_nobody);
+  if (empty == cores_.end()) return;
+  const bool moves_with_all = process.listed;
+  if (moves_with_all) {
+    account(home);
+    unlist(process);
+    plan(home);
+  }
+  move_home(process, *empty);
+  if (moves_with_all) list(process);
+}
+
+// At the end of its core's ring.
+void Processor::list(Process& process) {
   Core& core = cores_[process.home];
-  catch_up(core);
   process.listed = true;
-  const auto place = [&core](std::size_t index) { return core.ring.begin() + static_cast<std::ptrdiff_t>(index); };
+  if (process.short_slices) return core.sharing.push_back(&process);
+  catch_up(core);
   if (core.ring.empty()) {
     core.ring.push_back(&process);
     core.at = 0;
     core.turn_ns = time_.now_ns();
     return;
   }
-  if (woken && may_interrupt(core)) {
-    account(core);
-    core.ring.insert(place(core.at), &process);
-    core.taken = false;
-    core.turn_ns = time_.now_ns() + switch_ns_;
-    return look(core);
-  }
-  if (woken) {
-    ++core.woken;
-    core.ring.insert(place(std::min(core.at + core.woken, core.ring.size())), &process);
-  } else {
-    core.ring.insert(place(core.at), &process);
-    ++core.at;
-  }
-  if (core.taken && core.ring.size() == 2 && core.ring[core.at]->wants()) {  // whose slice has an end now
-    account(core);
-    go_on(core);
-  }
-}
-
-// Who has just got the core from another keeps it for a slice. Who has had it alone, and yielded to nobody, does not.
-bool Processor::may_interrupt(const Core& core) const {
-  return core.taken && core.ring[core.at]->wants() && time_.now_ns() >= core.kept_until_ns;
+  core.ring.insert(core.ring.begin() + static_cast<std::ptrdiff_t>(core.at), &process);
+  ++core.at;
 }
 
 // Not while it has the core.
 void Processor::unlist(Process& process) {
   Core& core = cores_[process.home];
+  process.listed = false;
+  if (process.short_slices) {
+    std::erase(core.sharing, &process);
+    return;
+  }
   catch_up(core);
   const auto found = std::ranges::find(core.ring, &process);
   const auto index = static_cast<std::size_t>(found - core.ring.begin());
-  assert(!core.taken || index != core.at);
+  assert(!core.is_had_by(process));
   core.ring.erase(found);
   if (index < core.at) --core.at;
-  if (index > core.at && index <= core.at + core.woken) --core.woken;
   if (core.at >= core.ring.size()) core.at = 0;
-  process.listed = false;
 }
 
-// Of the turns in which nothing was found.
+std::size_t Processor::Core::wanting() const {
+  return sharing.size() + static_cast<std::size_t>(std::ranges::count_if(ring, &Process::wants));
+}
+
+// ---------------------------------------------------------------- turns
+
+// Of those in which nothing was found.
 void Processor::catch_up(Core& core) {
   const std::uint64_t now_ns = time_.now_ns();
   if (core.taken || core.ring.empty() || core.turn_ns >= now_ns) return;
-  if (core.ring.size() == 1) {
-    core.last = core.ring.front();
-    core.kept_until_ns = 0;
-  }
   if (core.ring.size() == 1 || switch_ns_ == 0) {
     core.turn_ns = now_ns;
     return;
   }
   const std::uint64_t turns = (now_ns - core.turn_ns) / switch_ns_;
-  if (turns == 0) return;
   core.at = (core.at + turns) % core.ring.size();
   core.turn_ns += turns * switch_ns_;
-  core.woken = 0;
 }
 
-// ---------------------------------------------------------------- turns
-
-void Processor::plan(Core& core, std::uint64_t at_ns, void (Processor::*what)(Core&)) {
-  const std::uint64_t number = ++core.plan;
-  const auto index = static_cast<std::size_t>(&core - cores_.data());
-  time_.at(at_ns, [this, number, index, what] {
-    if (cores_[index].plan == number) (this->*what)(cores_[index]);
-  });
-}
-
-// How many have their turn before one that has something to do; all of them if nobody has.
-std::size_t Processor::turns_before_work(const Core& core) {
-  const std::size_t size = core.ring.size();
+std::size_t Processor::Core::turns_before_work() const {
   std::size_t turns = 0;
-  while (turns < size && !core.ring[(core.at + turns) % size]->wants()) ++turns;
+  while (turns < ring.size() && !ring[(at + turns) % ring.size()]->wants()) ++turns;
   return turns;
 }
 
-// For the next that has something to do, when its turn comes.
-void Processor::look(Core& core) {
-  if (core.taken) return;
-  catch_up(core);
-  ++core.plan;
-  const std::size_t turns = turns_before_work(core);
-  if (turns == core.ring.size()) return;
-  plan(core, std::max(time_.now_ns(), core.turn_ns + turns * switch_ns_), &Processor::take);
+// Before anything changes among how many it is shared.
+void Processor::account(Core& core) {
+  const std::uint64_t passed_ns = time_.now_ns() - std::exchange(core.known_ns, time_.now_ns());
+  const std::uint64_t parts = core.parts();
+  if (parts == 0) return;
+  const auto give = [given_ns = passed_ns / parts](Process& process) {
+    process.had_ns += given_ns;
+    if (!process.works.empty()) process.works.front().left_ns -= std::min(given_ns, process.works.front().left_ns);
+  };
+  for (Process* const process : core.sharing) give(*process);
+  if (core.taken && core.ring[core.at]->wants()) give(*core.ring[core.at]);
 }
 
-void Processor::take(Core& core) {
-  catch_up(core);
-  const std::size_t turns = turns_before_work(core);
-  assert(turns < core.ring.size());
-  core.at = (core.at + turns) % core.ring.size();
-  if (turns != 0) core.woken = 0;
-  core.taken = true;
-  core.turn_ns = time_.now_ns();
-  Process& process = *core.ring[core.at];
-  if (core.ring.size() > 1 || core.last != &process) core.kept_until_ns = core.turn_ns + kSlice_ns;
-  core.last = &process;
-  if (!process.works.empty()) process.works.front().next_turn = false;
-  go_on(core);
-}
-
-// Whoever has the core does what it has to do, or spins, until its slice is over.
-void Processor::go_on(Core& core) {
+// When something is to be done, if nothing changes before.
+std::uint64_t Processor::next_ns(const Core& core) const {
+  const std::uint64_t now_ns = time_.now_ns();
+  std::uint64_t next_ns = std::numeric_limits<std::uint64_t>::max();
+  const auto ends_ns = [&](const Process& process) {
+    return process.works.empty() ? process.rests_ns : now_ns + process.works.front().left_ns * core.parts();
+  };
+  for (const Process* const process : core.sharing) next_ns = std::min(next_ns, ends_ns(*process));
+  if (!core.taken) {
+    const std::size_t turns = core.turns_before_work();
+    return turns == core.ring.size() ? next_ns : std::min(next_ns, core.turn_ns + turns * switch_ns_);
+  }
   const Process& process = *core.ring[core.at];
   const bool alone = core.ring.size() == 1;
-  if (!process.works.empty() && process.works.front().next_turn && !alone) return settle_soon(core);
-  core.work_ns = time_.now_ns();
-  const std::uint64_t slice_ends_ns = std::max(core.work_ns, core.turn_ns + kSlice_ns);
-  if (!process.works.empty()) {
-    const std::uint64_t ends_ns = core.work_ns + process.works.front().left_ns;
-    return plan(core, alone ? ends_ns : std::min(ends_ns, slice_ends_ns), &Processor::see);
-  }
-  if (!alone) return plan(core, slice_ends_ns, &Processor::see);
-  ++core.plan;
+  if (!process.wants() || !process.works.empty()) next_ns = std::min(next_ns, ends_ns(process));
+  if (!alone && process.wants()) next_ns = std::min(next_ns, core.turn_ns + kSlice_ns);
+  if (!alone && !process.works.empty() && process.works.front().next_turn) return now_ns;
+  return next_ns;
 }
 
-void Processor::account(Core& core) {
-  Process& process = *core.ring[core.at];
-  const std::uint64_t passed_ns = time_.now_ns() - core.work_ns;
-  core.work_ns = time_.now_ns();
-  process.had_ns += passed_ns;
-  if (!process.works.empty()) process.works.front().left_ns -= std::min(passed_ns, process.works.front().left_ns);
+void Processor::plan(Core& core) {
+  catch_up(core);
+  const std::uint64_t number = ++core.plan;
+  const std::uint64_t at_ns = next_ns(core);
+  if (at_ns == std::numeric_limits<std::uint64_t>::max()) return;
+  const auto index = static_cast<std::size_t>(&core - cores_.data());
+  time_.at(std::max(at_ns, time_.now_ns()), [this, number, index] {
+    if (cores_[index].plan == number) go_on(cores_[index]);
+  });
 }
 
-// Whether a work has ended, or the slice.
-void Processor::see(Core& core) {
+// One thing at a time: what is planned next may be due as well.
+void Processor::go_on(Core& core) {
   account(core);
-  Process& process = *core.ring[core.at];
-  if (!process.works.empty() && process.works.front().left_ns == 0) return end_work(core);
-  const bool over = core.ring.size() > 1 && time_.now_ns() >= core.turn_ns + kSlice_ns;
-  over ? pass_on(core) : go_on(core);
+  for (Process* const process : core.sharing) {
+    if (!process->works.empty() && process->works.front().left_ns == 0) return end_work(core, *process);
+    if (process->works.empty() && process->rests_ns <= time_.now_ns()) {
+      unlist(*process);
+      return plan(core);
+    }
+  }
+  if (core.taken && !core.ring[core.at]->works.empty() && core.ring[core.at]->works.front().left_ns == 0 &&
+      !core.ring[core.at]->works.front().next_turn) {
+    return end_work(core, *core.ring[core.at]);
+  }
+  go_on_with_ring(core);
+  plan(core);
 }
 
-void Processor::end_work(Core& core) {
-  Process& process = *core.ring[core.at];
+void Processor::end_work(Core& core, Process& process) {
   const std::function<void()> done = std::move(process.works.front().done);
   process.works.pop_front();
-  process.works.empty() ? settle_soon(core) : go_on(core);
+  process.rests_ns = time_.now_ns() + kMoment_ns;
+  plan(core);
   done();
 }
 
-void Processor::settle_soon(Core& core) {
-  plan(core, time_.now_ns() + kMoment_ns, &Processor::settle);
+void Processor::go_on_with_ring(Core& core) {
+  const std::uint64_t now_ns = time_.now_ns();
+  if (!core.taken) {
+    const std::size_t turns = core.turns_before_work();
+    if (turns != core.ring.size() && core.turn_ns + turns * switch_ns_ <= now_ns) take(core);
+    return;
+  }
+  Process& process = *core.ring[core.at];
+  const bool alone = core.ring.size() == 1;
+  if (process.wants()) {
+    const bool yields = !process.works.empty() && process.works.front().next_turn;
+    if (alone && yields) process.works.front().next_turn = false;
+    if (!alone && (yields || now_ns >= core.turn_ns + kSlice_ns)) pass_on(core);
+    return;
+  }
+  if (process.rests_ns > now_ns) return;
+  pass_on(core);
+  if (!process.is_there()) unlist(process);
 }
 
-// It has nothing more to do in this turn.
-void Processor::settle(Core& core) {
+void Processor::take(Core& core) {
+  core.at = (core.at + core.turns_before_work()) % core.ring.size();
+  core.taken = true;
+  core.turn_ns = time_.now_ns();
   Process& process = *core.ring[core.at];
-  if (process.works.empty() && process.spinning != 0) return go_on(core);
-  if (process.is_there()) return pass_on(core);
-  core.taken = false;
-  core.turn_ns = time_.now_ns() + switch_ns_;
-  core.woken = 0;
-  unlist(process);
-  look(core);
+  if (!process.works.empty()) process.works.front().next_turn = false;
 }
 
 void Processor::pass_on(Core& core) {
   core.taken = false;
-  core.woken = 0;
-  if (core.ring.size() > 1) {
-    core.at = (core.at + 1) % core.ring.size();
-    core.turn_ns = time_.now_ns() + switch_ns_;
-  }
-  look(core);
+  core.turn_ns = time_.now_ns();
+  if (core.ring.size() == 1) return;
+  core.at = (core.at + 1) % core.ring.size();
+  core.turn_ns += switch_ns_;
 }
 
 // ---------------------------------------------------------------- more than one core
 
-std::size_t Processor::wanting(const Core& core) {
-  return static_cast<std::size_t>(std::ranges::count_if(core.ring, &Process::wants));
-}
-
 bool Processor::uneven() const {
-  const auto [least, most] = std::ranges::minmax(cores_, {}, &Processor::wanting);
-  return wanting(most) > 1 && wanting(least) < wanting(most);
+  const auto [least, most] = std::ranges::minmax(cores_, {}, &Core::wanting);
+  return most.wanting() > 1 && least.wanting() < most.wanting();
 }
 
 void Processor::balance_later() {
@@ -266,56 +261,62 @@ void Processor::balance_later() {
   });
 }
 
-// Of those that wait for their turn where most are, who has had least goes to where fewest are.
+// Where most are, of those that have to share or to wait for their turn, who has had least goes to where fewest are.
 void Processor::balance() {
-  const auto [least, most] = std::ranges::minmax_element(cores_, {}, &Processor::wanting);
+  const auto [least, most] = std::ranges::minmax_element(cores_, {}, &Core::wanting);
+  account(*most);
+  account(*least);
   Process* moved = nullptr;
-  for (std::size_t index = 0; index < most->ring.size(); ++index) {
-    Process* const one = most->ring[index];
-    if ((most->taken && index == most->at) || !one->wants()) continue;
+  const auto consider = [&](Process* one) {
+    if (most->is_had_by(*one) || !one->wants()) return;
     if (moved == nullptr || one->had_ns < moved->had_ns) moved = one;
-  }
+  };
+  std::ranges::for_each(most->ring, consider);
+  std::ranges::for_each(most->sharing, consider);
   if (moved == nullptr) return;
   unlist(*moved);
-  --most->processes;
-  moved->home = static_cast<std::size_t>(least - cores_.begin());
-  ++least->processes;
-  list(*moved, true);
-  for (Core& core : cores_) look(core);
+  move_home(*moved, *least);
+  list(*moved);
+  plan(*most);
+  plan(*least);
 }
 
 // ---------------------------------------------------------------- who waits
 
+// It keeps its place for a moment, in which it may be given something to do.
 void Processor::unlist_if_gone(Process& process) {
-  if (process.is_there() || !process.listed) return;
-  Core& core = cores_[process.home];
-  if (core.taken && core.ring[core.at] == &process) return settle_soon(core);
-  unlist(process);
-  look(core);
+  process.rests_ns = time_.now_ns() + kMoment_ns;
+  plan(cores_[process.home]);
+  time_.at(process.rests_ns, [this, &process] {
+    Core& core = cores_[process.home];
+    if (process.is_there() || !process.listed || process.short_slices || core.is_had_by(process)) return;
+    account(core);
+    unlist(process);
+    plan(core);
+  });
 }
 
 void Processor::poll(ProcessId process, bool more) {
   if (cores_.empty()) return;
   Process& waiting = known(process);
   assert(more || waiting.polling != 0);
+  account(cores_[waiting.home]);
   waiting.polling = more ? waiting.polling + 1 : waiting.polling - 1;
   if (!more) return unlist_if_gone(waiting);
-  if (waiting.listed) return;
-  list(waiting, false);
-  Core& core = cores_[waiting.home];
-  look(core);
+  if (!waiting.listed) list(waiting);
+  plan(cores_[waiting.home]);
 }
 
 void Processor::spin(ProcessId process, bool more) {
   if (cores_.empty()) return;
   Process& waiting = known(process);
   assert(more || waiting.spinning != 0);
+  if (more && waiting.spinning == 0) go_where_nobody_is(waiting);
+  account(cores_[waiting.home]);
   waiting.spinning = more ? waiting.spinning + 1 : waiting.spinning - 1;
   if (!more) return unlist_if_gone(waiting);
-  go_where_nobody_is(waiting);
-  if (!waiting.listed) list(waiting, false);
-  Core& core = cores_[waiting.home];
-  look(core);
+  if (!waiting.listed) list(waiting);
+  plan(cores_[waiting.home]);
   balance_later();
 }
 

@@ -3,13 +3,13 @@
 // Either each process has a core for itself, or processes share so many. Each is at home on one of them, which those
 // who want it have in turn: whoever has it keeps it until it waits, or for a time slice at most. Who waits by looking
 // again and again, and leaves the core to others in between (sched_yield), has its turns as well, each of which takes a
-// switch:
+// switch. Processes of short slices, as service processes are, share the core evenly with whoever has it:
 //
-//     core 0   rank 0 computes ....................| service process | rank 2 looks | rank 0 looks | rank 2 looks ...
-//              service process is woken     waits till then          `- a switch each
+//     core 0   rank 0 computes ..............................| rank 2 looks | rank 0 looks | rank 2 looks | ...
+//              ....... service process: half of the core ....  `- a switch each
 //
-// It goes to another core when that has nobody; and every few milliseconds one that waits for its turn is moved to
-// where fewer want a core, so that in the long run all have the same.
+// It goes to another core when that has nobody; and every few milliseconds one that waits for its turn, or shares, is
+// moved to where fewer want a core, so that in the long run all have the same.
 //
 // Thread rule: one thread. Nothing is called from inside the call that asked for it.
 #pragma once
@@ -36,6 +36,8 @@ class Processor {
   Processor(const Processor&) = delete;
   Processor& operator=(const Processor&) = delete;
 
+  // Before it runs.
+  void has_short_slices(ProcessId process);
   // Calls `done` when `process` has had `work_ns` of a core's time, after what it has asked for before.
   void run(ProcessId process, std::uint64_t work_ns, std::function<void()> done);
   // As run(), but whoever else wants the core has it once before.
@@ -53,47 +55,50 @@ class Processor {
   };
   struct Process {
     std::size_t home = 0;  // index of cores_
-    bool listed = false;   // in its core's ring
+    bool short_slices = false;
+    bool listed = false;  // in its core's ring; of short slices: in its `sharing`
     std::deque<Work> works;
     std::uint32_t polling = 0;
     std::uint32_t spinning = 0;
     std::uint64_t had_ns = 0;
+    std::uint64_t rests_ns = 0;  // when it has had nothing to do for a moment
     [[nodiscard]] bool wants() const { return !works.empty() || spinning != 0; }
     [[nodiscard]] bool is_there() const { return wants() || polling != 0; }
   };
   struct Core {
-    std::vector<Process*> ring;       // who want it, in the order of their turns
-    std::size_t at = 0;               // whose turn it is
-    bool taken = false;               // by ring[at]; else those in it look in turn, and find nothing
-    std::size_t woken = 0;            // of those behind `at`, since it is its turn
-    std::uint32_t processes = 0;      // at home here
-    std::uint64_t turn_ns = 0;        // when it became, or becomes, the turn of `at`
-    std::uint64_t work_ns = 0;        // of whoever has taken it: until when it has been accounted for
-    std::uint64_t kept_until_ns = 0;  // by whoever has taken it, also from those that are woken
-    const Process* last = nullptr;    // who has had it
-    std::uint64_t plan = 0;           // only what was planned last counts
+    std::vector<Process*> ring;  // who want it, in the order of their turns
+    std::size_t at = 0;          // whose turn it is
+    bool taken = false;          // by ring[at]; else those in it look in turn, and find nothing
+    std::vector<Process*> sharing;
+    std::uint32_t processes = 0;  // at home here
+    std::uint64_t turn_ns = 0;    // when it became, or becomes, the turn of `at`
+    std::uint64_t known_ns = 0;   // until when works are accounted for
+    std::uint64_t plan = 0;       // only what was planned last counts
+    [[nodiscard]] std::size_t wanting() const;
+    // Among how many it is shared now.
+    [[nodiscard]] std::uint64_t parts() const { return sharing.size() + (taken && ring[at]->wants() ? 1 : 0); }
+    [[nodiscard]] bool has_nobody() const { return ring.empty() && sharing.empty(); }
+    [[nodiscard]] bool is_had_by(const Process& process) const { return taken && ring[at] == &process; }
+    // How many have their turn before one that has something to do; all of them if nobody has.
+    [[nodiscard]] std::size_t turns_before_work() const;
   };
 
   void add(ProcessId process, Work work);
   Process& known(ProcessId process);
+  void move_home(Process& process, Core& core);
   void go_where_nobody_is(Process& process);
-  void list(Process& process, bool woken);
+  void list(Process& process);
   void unlist(Process& process);
   void unlist_if_gone(Process& process);
-  [[nodiscard]] bool may_interrupt(const Core& core) const;
   void catch_up(Core& core);
-  void plan(Core& core, std::uint64_t at_ns, void (Processor::*what)(Core&));
-  void look(Core& core);
-  void take(Core& core);
-  void go_on(Core& core);
   void account(Core& core);
-  void see(Core& core);
-  void end_work(Core& core);
-  void settle_soon(Core& core);
-  void settle(Core& core);
+  [[nodiscard]] std::uint64_t next_ns(const Core& core) const;
+  void plan(Core& core);
+  void go_on(Core& core);
+  void end_work(Core& core, Process& process);
+  void go_on_with_ring(Core& core);
+  void take(Core& core);
   void pass_on(Core& core);
-  [[nodiscard]] static std::size_t turns_before_work(const Core& core);
-  [[nodiscard]] static std::size_t wanting(const Core& core);
   [[nodiscard]] bool uneven() const;
   void balance_later();
   void balance();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "fabric/sim/random.hpp"
@@ -9,6 +10,8 @@
 
 namespace outrigger::sim::timing {
 namespace {
+
+constexpr std::uint64_t kApart_ns = 10;  // rounds
 
 class Program {
  public:
@@ -18,7 +21,6 @@ class Program {
   }
 
   Result<RoundTimes> run() {
-    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) be_in_barrier(rank, true);
     begin_round();
     std::uint64_t events = 0;
     while (machine_.time.step()) {
@@ -44,7 +46,19 @@ class Program {
     return fabric::sim::Random(fabric::sim::Random::mix(rounds_.seed ^ (round << 32U)) ^ rank);
   }
 
+  // Ranks look in turn whether all are there, as orbench's do, in an order of their own.
+  void enter_barrier() {
+    std::vector<std::uint32_t> order(ranks_.size());
+    std::iota(order.begin(), order.end(), 0U);
+    chance(static_cast<std::uint32_t>(ranks_.size())).shuffle(order);
+    for (const std::uint32_t rank : order) be_in_barrier(rank, true);
+  }
+  void leave_barrier() {
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) be_in_barrier(rank, false);
+  }
+
   void begin_round() {
+    enter_barrier();
     begun_ = false;
     left_ = ranks_.size();
     in_mpi_ns_ = 0;
@@ -68,7 +82,6 @@ class Program {
     return static_cast<std::uint64_t>(static_cast<double>(network.burst_bytes) / network.link_bytes_per_s * 1e9);
   }
 
-  // Ranks look in turn whether all are there, as orbench's do.
   void be_in_barrier(std::uint32_t rank, bool inside) {
     core_of(rank).poll(model::Machine::process_of_rank(rank), inside);
   }
@@ -118,7 +131,8 @@ class Program {
     times_.in_mpi_ns.push_back(in_mpi_ns_ / static_cast<double>(ranks_.size()));
     times_.work_alone_ns.push_back(alone_ns_);
     times_.total_ns.push_back(now_ns - begun_ns_);
-    if (times_.total_ns.size() != rounds_.count) machine_.time.after(rest_ns(), [this] { begin_round(); });
+    leave_barrier();
+    if (times_.total_ns.size() != rounds_.count) machine_.time.after(rest_ns() + kApart_ns, [this] { begin_round(); });
   }
 
   model::Machine& machine_;

@@ -58,24 +58,36 @@ TEST_F(ProcessorTest, NobodyKeepsItForLongerThanASlice) {
   EXPECT_EQ(ends, (Ends{"a@5800", "b@6000"}));
 }
 
-// A service process that something comes for while a rank computes.
-TEST_F(ProcessorTest, WhoIsWokenInterruptsWhoHasHadTheCoreAlone) {
-  Processor core(time, 1, 0);
-  core.poll(process("a"), true);
-  work(core, 100, 1000, "a");
-  work(core, 300, 50, "b");
-  work(core, 600, 50, "b");  // a has just got it back
-  run();
-  EXPECT_EQ(ends, (Ends{"b@350", "a@1150", "b@1200"}));
-}
-
-TEST_F(ProcessorTest, WhoIsWokenInterruptsAfterASlice) {
+TEST_F(ProcessorTest, WhoComesGetsTheCoreWhenTheSliceIsOver) {
   Processor core(time, 1, 0);
   work(core, 0, 9000, "a");
   work(core, 1000, 50, "b");
   work(core, 3000, 50, "b");
   run();
   EXPECT_EQ(ends, (Ends{"b@1450", "b@3050", "a@9100"}));
+}
+
+// As service processes, of which two are at work from 400 to 700.
+TEST_F(ProcessorTest, ShortSlicesShareTheCoreWithWhoeverHasIt) {
+  Processor core(time, 1, 0);
+  for (const char* name : {"s", "t"}) core.has_short_slices(process(name));
+  work(core, 0, 900, "a");
+  work(core, 0, 300, "b");
+  work(core, 200, 200, "s");
+  work(core, 400, 200, "t");
+  run();
+  // a has 200 alone, 100 of a half, 100 of a third with s, then 100 of a half with t: 500 at 900.
+  EXPECT_EQ(ends, (Ends{"s@700", "t@900", "a@1300", "b@1600"}));
+}
+
+TEST_F(ProcessorTest, ShortSlicesNeedASwitchWhereSomebodyIs) {
+  Processor core(time, 1, 10'000);
+  core.has_short_slices(process("s"));
+  work(core, 0, 50, "s");
+  work(core, 100, 100, "a");
+  work(core, 100, 20, "s");
+  run();
+  EXPECT_EQ(ends, (Ends{"s@50", "s@160", "a@230"}));
 }
 
 TEST_F(ProcessorTest, NobodyHasMoreThanACore) {
