@@ -56,7 +56,7 @@ Host::Host(Hosts& hosts, std::uint32_t rank, Core* thread_core)
       machine_(hosts.machine_),
       rank_(rank),
       thread_core_(thread_core),
-      processor_(thread_core == nullptr ? machine_.processors.of_ranks(machine_.places.node_of(rank))
+      processor_(thread_core == nullptr ? machine_.core_of_rank(rank)
                                         : machine_.processors.of_services(machine_.places.node_of(rank))),
       process_(model::Machine::process_of_rank(rank)),
       burst_(processor_, process_),
@@ -146,7 +146,7 @@ void Host::begin(const Call& call, const Role& role) {
 void Host::post(const Call& call, const Role& role, std::function<void()> posted) {
   in_mpi_ = true;
   if (thread_core_ != nullptr) {  // the thread takes it from there
-    machine_.processors.of_ranks(machine_.places.node_of(rank_)).run(process_, costs().post_ns, std::move(posted));
+    machine_.core_of_rank(rank_).run(process_, costs().post_ns, std::move(posted));
     return take(costs().message_ns, [this, call, role] { begin(call, role); });
   }
   take(costs().post_ns, [this, call, role, posted = std::move(posted)] {
@@ -159,11 +159,10 @@ void Host::post(const Call& call, const Role& role, std::function<void()> posted
 void Host::test(std::function<void()> returned) {
   in_mpi_ = true;
   if (thread_core_ != nullptr) {
-    return machine_.processors.of_ranks(machine_.places.node_of(rank_))
-        .run(process_, costs().message_ns, [this, returned = std::move(returned)] {
-          in_mpi_ = false;
-          returned();
-        });
+    return machine_.core_of_rank(rank_).run(process_, costs().message_ns, [this, returned = std::move(returned)] {
+      in_mpi_ = false;
+      returned();
+    });
   }
   test_returned_ = std::move(returned);
   take(costs().message_ns, [] {});

@@ -33,6 +33,7 @@ struct Machine {
     return Place{places.node_of_service(service), on_dpu ? Memory::dpu : Memory::host};
   }
 
+  [[nodiscard]] Processor& core_of_rank(std::uint32_t rank) { return processors.of_ranks(places.node_of(rank)); }
   [[nodiscard]] static ProcessId process_of_rank(std::uint32_t rank) { return ProcessId{rank}; }
   [[nodiscard]] ProcessId process_of_service(std::uint32_t service) const {
     return ProcessId{places.ranks() + service};

@@ -64,19 +64,15 @@ void Processor::move_home(Process& process, Core& core) {
 
 // From where others have something to do.
 void Processor::go_where_nobody_is(Process& process) {
-  Core& home = cores_[process.home];
+  const Core& home = cores_[process.home];
   const std::size_t own = process.listed && process.wants() ? 1 : 0;
   if (home.wanting() == own || home.is_had_by(process)) return;
   const auto empty = std::ranges::find_if(cores_, &Core::has_nobody);
   if (empty == cores_.end()) return;
-  const bool moves_with_all = process.listed;
-  if (moves_with_all) {
-    account(home);
-    unlist(process);
-    plan(home);
-  }
+  const bool was_listed = process.listed;
+  if (was_listed) leave(process);
   move_home(process, *empty);
-  if (moves_with_all) list(process);
+  if (was_listed) list(process);
 }
 
 // At the end of its core's ring.
@@ -110,6 +106,13 @@ void Processor::unlist(Process& process) {
   core.ring.erase(found);
   if (index < core.at) --core.at;
   if (core.at >= core.ring.size()) core.at = 0;
+}
+
+void Processor::leave(Process& process) {
+  Core& core = cores_[process.home];
+  account(core);
+  unlist(process);
+  plan(core);
 }
 
 std::size_t Processor::Core::wanting() const {
@@ -147,7 +150,7 @@ void Processor::account(Core& core) {
     if (!process.works.empty()) process.works.front().left_ns -= std::min(given_ns, process.works.front().left_ns);
   };
   for (Process* const process : core.sharing) give(*process);
-  if (core.taken && core.ring[core.at]->wants()) give(*core.ring[core.at]);
+  if (Process* const holder = core.holder(); holder != nullptr && holder->wants()) give(*holder);
 }
 
 // When something is to be done, if nothing changes before.
@@ -162,12 +165,11 @@ std::uint64_t Processor::next_ns(const Core& core) const {
     const std::size_t turns = core.turns_before_work();
     return turns == core.ring.size() ? next_ns : std::min(next_ns, core.turn_ns + turns * switch_ns_);
   }
-  const Process& process = *core.ring[core.at];
+  const Process& process = *core.holder();
   const bool alone = core.ring.size() == 1;
   if (!process.wants() || !process.works.empty()) next_ns = std::min(next_ns, ends_ns(process));
   if (!alone && process.wants()) next_ns = std::min(next_ns, core.turn_ns + kSlice_ns);
-  if (!alone && !process.works.empty() && process.works.front().next_turn) return now_ns;
-  return next_ns;
+  return !alone && process.yields() ? now_ns : next_ns;
 }
 
 void Processor::plan(Core& core) {
@@ -185,16 +187,14 @@ void Processor::plan(Core& core) {
 void Processor::go_on(Core& core) {
   account(core);
   for (Process* const process : core.sharing) {
-    if (!process->works.empty() && process->works.front().left_ns == 0) return end_work(core, *process);
+    if (process->has_done_work()) return end_work(core, *process);
     if (process->works.empty() && process->rests_ns <= time_.now_ns()) {
       unlist(*process);
       return plan(core);
     }
   }
-  if (core.taken && !core.ring[core.at]->works.empty() && core.ring[core.at]->works.front().left_ns == 0 &&
-      !core.ring[core.at]->works.front().next_turn) {
-    return end_work(core, *core.ring[core.at]);
-  }
+  Process* const holder = core.holder();
+  if (holder != nullptr && holder->has_done_work() && !holder->yields()) return end_work(core, *holder);
   go_on_with_ring(core);
   plan(core);
 }
@@ -214,10 +214,10 @@ void Processor::go_on_with_ring(Core& core) {
     if (turns != core.ring.size() && core.turn_ns + turns * switch_ns_ <= now_ns) take(core);
     return;
   }
-  Process& process = *core.ring[core.at];
+  Process& process = *core.holder();
   const bool alone = core.ring.size() == 1;
   if (process.wants()) {
-    const bool yields = !process.works.empty() && process.works.front().next_turn;
+    const bool yields = process.yields();
     if (alone && yields) process.works.front().next_turn = false;
     if (!alone && (yields || now_ns >= core.turn_ns + kSlice_ns)) pass_on(core);
     return;
@@ -283,41 +283,44 @@ void Processor::balance() {
 
 // ---------------------------------------------------------------- who waits
 
-// It keeps its place for a moment, in which it may be given something to do.
-void Processor::unlist_if_gone(Process& process) {
+// It keeps its place for a moment, in which it may be given something to do. Who has the core leaves in
+// go_on_with_ring().
+void Processor::leave_if_gone(Process& process) {
   process.rests_ns = time_.now_ns() + kMoment_ns;
-  plan(cores_[process.home]);
-  time_.at(process.rests_ns, [this, &process] {
-    Core& core = cores_[process.home];
-    if (process.is_there() || !process.listed || process.short_slices || core.is_had_by(process)) return;
-    account(core);
-    unlist(process);
-    plan(core);
+  Core& core = cores_[process.home];
+  plan(core);
+  const auto is_gone = [this, &process] {
+    const bool has_core = cores_[process.home].is_had_by(process);
+    return !process.is_there() && process.listed && !process.short_slices && !has_core;
+  };
+  if (!is_gone()) return;
+  time_.at(process.rests_ns, [this, &process, is_gone] {
+    if (is_gone()) leave(process);
   });
+}
+
+void Processor::wait(Process& process, std::uint32_t& how, bool more) {
+  assert(more || how != 0);
+  Core& core = cores_[process.home];
+  account(core);
+  how = more ? how + 1 : how - 1;
+  if (!more) return leave_if_gone(process);
+  if (!process.listed) list(process);
+  plan(core);
 }
 
 void Processor::poll(ProcessId process, bool more) {
   if (cores_.empty()) return;
   Process& waiting = known(process);
-  assert(more || waiting.polling != 0);
-  account(cores_[waiting.home]);
-  waiting.polling = more ? waiting.polling + 1 : waiting.polling - 1;
-  if (!more) return unlist_if_gone(waiting);
-  if (!waiting.listed) list(waiting);
-  plan(cores_[waiting.home]);
+  wait(waiting, waiting.polling, more);
 }
 
 void Processor::spin(ProcessId process, bool more) {
   if (cores_.empty()) return;
   Process& waiting = known(process);
-  assert(more || waiting.spinning != 0);
   if (more && waiting.spinning == 0) go_where_nobody_is(waiting);
-  account(cores_[waiting.home]);
-  waiting.spinning = more ? waiting.spinning + 1 : waiting.spinning - 1;
-  if (!more) return unlist_if_gone(waiting);
-  if (!waiting.listed) list(waiting);
-  plan(cores_[waiting.home]);
-  balance_later();
+  wait(waiting, waiting.spinning, more);
+  if (more) balance_later();
 }
 
 void CpuBurst::begin() {

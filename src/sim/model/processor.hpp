@@ -64,6 +64,8 @@ class Processor {
     std::uint64_t rests_ns = 0;  // when it has had nothing to do for a moment
     [[nodiscard]] bool wants() const { return !works.empty() || spinning != 0; }
     [[nodiscard]] bool is_there() const { return wants() || polling != 0; }
+    [[nodiscard]] bool yields() const { return !works.empty() && works.front().next_turn; }
+    [[nodiscard]] bool has_done_work() const { return !works.empty() && works.front().left_ns == 0; }
   };
   struct Core {
     std::vector<Process*> ring;  // who want it, in the order of their turns
@@ -75,10 +77,12 @@ class Processor {
     std::uint64_t known_ns = 0;   // until when works are accounted for
     std::uint64_t plan = 0;       // only what was planned last counts
     [[nodiscard]] std::size_t wanting() const;
+    // Whoever has taken it; null: nobody.
+    [[nodiscard]] Process* holder() const { return taken ? ring[at] : nullptr; }
     // Among how many it is shared now.
-    [[nodiscard]] std::uint64_t parts() const { return sharing.size() + (taken && ring[at]->wants() ? 1 : 0); }
+    [[nodiscard]] std::uint64_t parts() const { return sharing.size() + (taken && holder()->wants() ? 1 : 0); }
     [[nodiscard]] bool has_nobody() const { return ring.empty() && sharing.empty(); }
-    [[nodiscard]] bool is_had_by(const Process& process) const { return taken && ring[at] == &process; }
+    [[nodiscard]] bool is_had_by(const Process& process) const { return holder() == &process; }
     // How many have their turn before one that has something to do; all of them if nobody has.
     [[nodiscard]] std::size_t turns_before_work() const;
   };
@@ -89,7 +93,9 @@ class Processor {
   void go_where_nobody_is(Process& process);
   void list(Process& process);
   void unlist(Process& process);
-  void unlist_if_gone(Process& process);
+  void leave(Process& process);
+  void leave_if_gone(Process& process);
+  void wait(Process& process, std::uint32_t& how, bool more);
   void catch_up(Core& core);
   void account(Core& core);
   [[nodiscard]] std::uint64_t next_ns(const Core& core) const;

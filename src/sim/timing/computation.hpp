@@ -16,7 +16,7 @@ class Computation {
   // `done`: when it has done as much work as lasts so long when all ranks compute. It takes longer where others work on
   // that core.
   void run(std::uint32_t rank, std::uint64_t work_ns, std::function<void()> done) const {
-    model::Processor& core = machine_.processors.of_ranks(machine_.places.node_of(rank));
+    model::Processor& core = machine_.core_of_rank(rank);
     const double core_ns = static_cast<double>(work_ns) * machine_.processors.rank_part();
     core.run(model::Machine::process_of_rank(rank), static_cast<std::uint64_t>(core_ns), std::move(done));
   }

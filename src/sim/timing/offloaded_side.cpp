@@ -39,20 +39,19 @@ void OffloadedSide::post(std::uint32_t rank, std::uint32_t number, std::uint32_t
   const Call& call = workload_.calls[number];
   const Numbering::Number id = numbering_.next(workload_, call, rank);
   Rank& poster = *ranks_[rank];
-  poster.processor.run(poster.process, machine_.cluster.mpi.post_ns,
-                       [this, &call, id, rank, request, &poster, posted = std::move(posted)] {
-                         machine_.time.after(machine_.cluster.service.notice_ns, [this, &call, id, rank, request] {
-                           engine::PostedOperation operation =
-                               timing::posted(workload_, call, rank, id.group, id.sequence);
-                           operation.slot = SlotIndex{request};
-                           services_[machine_.places.service_of(rank)]->post(std::move(operation));
-                         });
-                         // Where ranks share cores it lets others post before it computes (docs/memory.md).
-                         poster.processor.run(poster.process, own_block_ns(call), [this, &poster, posted] {
-                           if (machine_.processors.rank_part() == 1) return posted();
-                           poster.processor.yield_and_run(poster.process, 0, posted);
-                         });
-                       });
+  const std::uint64_t call_ns = machine_.cluster.mpi.post_ns;
+  poster.processor.run(poster.process, call_ns, [this, &call, id, rank, request, &poster, posted = std::move(posted)] {
+    machine_.time.after(machine_.cluster.service.notice_ns, [this, &call, id, rank, request] {
+      engine::PostedOperation operation = timing::posted(workload_, call, rank, id.group, id.sequence);
+      operation.slot = SlotIndex{request};
+      services_[machine_.places.service_of(rank)]->post(std::move(operation));
+    });
+    // Where ranks share cores it lets others post before it computes (docs/memory.md).
+    poster.processor.run(poster.process, own_block_ns(call), [this, &poster, posted] {
+      if (machine_.processors.rank_part() == 1) return posted();
+      poster.processor.yield_and_run(poster.process, 0, posted);
+    });
+  });
 }
 
 // A look at the rank's own memory.

@@ -39,7 +39,7 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
   };
   struct Rank {
     Rank(model::Machine& machine, std::uint32_t rank)
-        : processor(machine.processors.of_ranks(machine.places.node_of(rank))),
+        : processor(machine.core_of_rank(rank)),
           process(model::Machine::process_of_rank(rank)),
           copy(machine, processor, process) {}
     model::Processor& processor;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
-#include <utility>
 
 #include "fabric/sim/random.hpp"
 #include "sim/timing/computation.hpp"
@@ -59,7 +59,7 @@ class Program {
 
   void begin_round() {
     enter_barrier();
-    begun_ = false;
+    begun_ns_ = std::numeric_limits<std::uint64_t>::max();
     left_ = ranks_.size();
     in_mpi_ns_ = 0;
     std::uint64_t alone_ns = 0;
@@ -83,14 +83,11 @@ class Program {
   }
 
   void be_in_barrier(std::uint32_t rank, bool inside) {
-    core_of(rank).poll(model::Machine::process_of_rank(rank), inside);
-  }
-  [[nodiscard]] model::Processor& core_of(std::uint32_t rank) {
-    return machine_.processors.of_ranks(machine_.places.node_of(rank));
+    machine_.core_of_rank(rank).poll(model::Machine::process_of_rank(rank), inside);
   }
 
   void begin(std::uint32_t rank) {
-    core_of(rank).run(model::Machine::process_of_rank(rank), 0, [this, rank] {
+    machine_.core_of_rank(rank).run(model::Machine::process_of_rank(rank), 0, [this, rank] {
       be_in_barrier(rank, false);
       post(rank);
     });
@@ -98,7 +95,7 @@ class Program {
 
   void post(std::uint32_t rank) {
     ranks_[rank].begun_ns = machine_.time.now_ns();
-    if (!std::exchange(begun_, true)) begun_ns_ = ranks_[rank].begun_ns;
+    begun_ns_ = std::min(begun_ns_, ranks_[rank].begun_ns);
     side_.post(rank, 0, 0, [this, rank] { compute(rank); });
   }
 
@@ -140,8 +137,7 @@ class Program {
   Rounds rounds_;
   std::vector<Rank> ranks_;
   RoundTimes times_;
-  bool begun_ = false;  // this round, by its first rank
-  std::uint64_t begun_ns_ = 0;
+  std::uint64_t begun_ns_ = 0;  // this round, by its first rank
   std::uint64_t alone_ns_ = 0;
   std::size_t left_ = 0;
   double in_mpi_ns_ = 0;
