@@ -80,6 +80,12 @@ std::uint64_t huge_bytes_between(std::uint64_t begin, std::uint64_t end) {
   return kib << 10;
 }
 
+// The kernel's own thread makes huge pages too, of memory that was touched since it last looked. A process that forgets
+// what it has touched keeps it away; whoever asks for huge pages gets them all the same.
+void hide_from_khugepaged() {
+  std::ofstream("/proc/self/clear_refs") << '1';
+}
+
 // Some pages' room for addresses, at a boundary of huge pages; what is not mapped there cannot be touched and has
 // nothing in it, and what is has no neighbours.
 class Room {
@@ -105,6 +111,7 @@ class Room {
     EXPECT_EQ(::mmap(at, bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0), at);
     (void)::madvise(at, bytes, MADV_NOHUGEPAGE);  // while it is touched, where all memory gets huge pages
     write_pattern({at, bytes});
+    hide_from_khugepaged();
     (void)::madvise(at, bytes, MADV_HUGEPAGE);
     return {at, bytes};
   }
