@@ -33,7 +33,7 @@ from outrigger.bench.runner import Request, Runner
 from outrigger.calibrate import command, estimates, model
 from outrigger.calibrate.measuring import Measuring
 from outrigger.calibrate.readings import Readings, parse_rates
-from outrigger.calibrate.verdict import Compared, Verdict, judge
+from outrigger.calibrate.verdict import Compared, Verdict, halves_of, judge, quantiles
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts
 from outrigger.launchers import SSH
@@ -156,6 +156,50 @@ def drift(run: Run, cluster: Path) -> str:
     return ", ".join(told)
 
 
+@dataclass(frozen=True)
+class OfHalves:
+    """Both halves of a measurement's rounds by whatever predicts them."""
+
+    totals: float
+    """The median error."""
+    sure_pairs: int
+    sure_pairs_right: int
+    crossovers: int
+    crossovers_near: int
+
+    @property
+    def text(self) -> str:
+        share = 100 * self.sure_pairs_right / max(1, self.sure_pairs)
+        return (
+            f"totals off by {100 * self.totals:.0f} % at the median, {self.sure_pairs_right} of {self.sure_pairs} sure "
+            f"pairs ({share:.0f} %), {self.crossovers_near} of {self.crossovers} crossovers within an octave"
+        )
+
+
+def judge_halves(halves: Sequence[Sequence[Compared]]) -> OfHalves:
+    verdicts = [judge(half, math.log1p(NOISE)) for half in halves]
+    totals = [one.errors[name] for half in halves for one in half for name in ("native total", "offloaded total")]
+    return OfHalves(
+        quantiles(totals).median,
+        sum(one.sure_pairs for one in verdicts), sum(one.sure_pairs_right for one in verdicts),
+        sum(len(one.crossovers) for one in verdicts), sum(one.crossovers_near for one in verdicts),
+    )  # fmt: skip
+
+
+def judge_by_itself(console: Console, compared: Sequence[Compared]) -> dict[str, OfHalves]:
+    """How well a measurement says itself, and the model the same; nothing of one round."""
+    halves = halves_of(compared)
+    if not halves[0].by_rest:
+        return {}
+    found = {
+        "rest": judge_halves([half.by_rest for half in halves]),
+        "model": judge_halves([half.by_model for half in halves]),
+    }
+    console.print(f"Half of the rounds by the other half: {found['rest'].text}.")
+    console.print(f"Half of the rounds by the model: {found['model'].text}.")
+    return found
+
+
 def show(console: Console, title: str, verdict: Verdict) -> None:
     table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     for name in ("|error|", "cells", "median", "3 of 4 below", "9 of 10 below"):
@@ -170,6 +214,10 @@ def show(console: Console, title: str, verdict: Verdict) -> None:
         share = 100 * verdict.sure_pairs_right / verdict.sure_pairs
         console.print(
             f"Of those with the same in all rounds, {verdict.sure_pairs_right} of {verdict.sure_pairs} ({share:.0f} %)."
+        )
+    if verdict.crossovers:
+        console.print(
+            f"Pays from: {verdict.crossovers_near} of {len(verdict.crossovers)} within an octave of what was measured."
         )
     for one in verdict.crossovers:
         sizes = [
@@ -226,11 +274,14 @@ def compare(console: Console, options: argparse.Namespace) -> None:
             console.print(f"{path.name}: rates in parts of the calibrated ones: {now}", style="dim")
         by_set.setdefault(f"{run.site}, {HELD_OUT.get(run.set_name, run.set_name)}", []).extend(compared)
     verdicts = {}
+    halves = {}
     for title, compared in by_set.items():
         if compared:
             verdicts[title] = judge(compared, math.log1p(NOISE))
             show(console, title, verdicts[title])
-    jobs.save_json(console, options.json, formats.as_json({"verdicts": verdicts, "cells": by_site}))
+            halves[title] = judge_by_itself(console, compared)
+    found = {"verdicts": verdicts, "halves": halves, "cells": by_site}
+    jobs.save_json(console, options.json, formats.as_json(found))
     if options.plot is not None:
         draw(options.plot, by_site)
         console.print(f"Plot: {options.plot}")

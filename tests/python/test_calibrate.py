@@ -275,6 +275,7 @@ def test_errors_orders_and_crossovers() -> None:
     assert always.predicted_bytes == 1024  # from the smallest on
     assert always.octaves is not None
     assert always.octaves > 1
+    assert (len(found.crossovers), found.crossovers_near) == (2, 1)
     assert verdict.crossing([(1024, -0.1), (4096, 0.2)]) is None  # what pays for short ones only is no "from there on"
 
 
@@ -287,6 +288,22 @@ def test_an_order_counts_as_sure_that_each_round_has_had() -> None:
     found = verdict.judge([kept, lost], math.log(1.05))
     assert (found.pairs, found.pairs_right) == (2, 1)
     assert (found.sure_pairs, found.sure_pairs_right) == (1, 1)
+
+
+def test_half_of_the_rounds_by_the_other_half() -> None:
+    rounds = tuple(Times(50, 10, native, 10, offloaded) for native, offloaded in ((100, 80), (110, 120), (120, 80)))
+    often = compared("ring_pull", 1024, (110, 80), (200, 100), rounds)
+    once = compared("ring_pull", 4096, (200, 100), (200, 100), rounds[:1])
+    even, odd = verdict.halves_of([often, once])
+    assert [len(some) for half in (even, odd) for some in (half.by_rest, half.by_model)] == [1, 1, 1, 1]
+    assert even.by_rest[0].measured == even.by_model[0].measured == Times(50, 10, 110, 10, 80)
+    assert even.by_rest[0].predicted == odd.by_rest[0].measured == Times(50, 10, 110, 10, 120)
+    assert odd.by_rest[0].predicted == even.by_rest[0].measured
+    assert even.by_model[0].predicted == odd.by_model[0].predicted == often.predicted
+    assert even.by_rest[0].rounds == (rounds[0], rounds[2])
+    found = verdict.judge(even.by_rest, math.log(1.05))
+    assert (found.sure_pairs, found.sure_pairs_right) == (1, 0)
+    assert verdict.judge(even.by_model, math.log(1.05)).sure_pairs_right == 1
 
 
 def test_a_file_is_written_with_bounds_around_its_values() -> None:

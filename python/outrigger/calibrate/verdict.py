@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, groupby, pairwise
 
-from outrigger.calibrate.readings import Cell, Times
+from outrigger.calibrate.readings import Cell, Measured, Times
 
 NATIVE = "native"
 
@@ -74,6 +74,11 @@ class Verdict:
     sure_pairs_right: int
     crossovers: tuple[Crossover, ...]
 
+    @property
+    def crossovers_near(self) -> int:
+        """Within an octave."""
+        return sum(one.octaves is not None and one.octaves <= 1 for one in self.crossovers)
+
 
 def quantiles(errors: Iterable[float]) -> Quantiles:
     """Of at least one."""
@@ -83,6 +88,29 @@ def quantiles(errors: Iterable[float]) -> Quantiles:
         return sizes[min(len(sizes) - 1, math.ceil(part * len(sizes)) - 1)]
 
     return Quantiles(len(sizes), statistics.median(sizes), at(0.75), at(0.9))
+
+
+@dataclass(frozen=True)
+class Half:
+    """Every other round of a measurement."""
+
+    by_rest: list[Compared]
+    """As if the other rounds had predicted it: how well the measurement says itself."""
+    by_model: list[Compared]
+
+
+def halves_of(compared: Iterable[Compared]) -> tuple[Half, Half]:
+    """Cells of one round are in none."""
+    halves = (Half([], []), Half([], []))
+    for one in compared:
+        parts = [Measured(one.cell, one.rounds[start::2]) for start in (0, 1)]
+        if not parts[1].rounds:
+            continue
+        for half, part, rest in zip(halves, parts, reversed(parts), strict=True):
+            of_part = replace(one, measured=part.median, rounds=part.rounds)
+            half.by_rest.append(replace(of_part, predicted=rest.median))
+            half.by_model.append(of_part)
+    return halves
 
 
 def _job(one: Compared) -> tuple[str, int, int, int]:
