@@ -164,6 +164,10 @@ PendingOperationPtr Client::post(const OperationRequest& request) {
   return guarded(PendingOperationPtr(), [&] { return endpoint_->post(request); });
 }
 
+bool Client::ring_late() {
+  return endpoint_->ring_late();
+}
+
 bool Client::poll(PendingOperation& operation) {
   return guarded(false, [&] { return endpoint_->poll(operation); });
 }

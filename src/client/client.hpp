@@ -124,6 +124,9 @@ struct OperationRequest {
   // have yet to read what it sends.
   bool kept = false;
   bool timed = false;  // the result has times, unless a DPU serves the rank
+  // The caller gives others that share its core a turn, and then calls ring_late(): a service process that sleeps, and
+  // has nothing to do for any rank, is woken for the posts of all at once.
+  bool rings_late = false;
 };
 
 struct OperationResult {
@@ -242,6 +245,10 @@ class Client {
   // overflow, or a layout in private memory (a range over all blocks that is not inside one region) without kReachCma;
   // the caller packs into staging where that is so. An operation that waited for arguments in vain ends as `rejected`.
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
+
+  // After posts that ring late, of any thread. True: the service process has been woken just now. Who forgets it rings
+  // by the next poll() of an operation that is not done.
+  bool ring_late();
 
   // Is it done? One load of the rank's own memory in the common case; posts what is waiting for slots.
   [[nodiscard]] bool poll(PendingOperation& operation);

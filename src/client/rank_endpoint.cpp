@@ -151,7 +151,7 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
     regions_.release_registrations(body);
   }
   const bool growing = posted && arguments_.growing();
-  doorbell_.unlock_and_ring(lock);
+  request.rings_late ? doorbell_.unlock_and_ring_soon(lock) : doorbell_.unlock_and_ring(lock);
   for (Region& region : outdated) regions_.drop(std::move(region));
   let_go(std::move(read));
   if (!posted) return nullptr;
@@ -178,6 +178,7 @@ bool RankEndpoint::poll(PendingOperation& operation) {
   const PendingOperation::Phase phase = operation.phase.load(std::memory_order_acquire);
   if (phase == PendingOperation::Phase::done || phase == PendingOperation::Phase::filled) return true;
   if (lock_.is_inert()) return false;
+  doorbell_.ring_late();
   if (network_ && network_->has_work(header())) {
     const Lock lock(lock_.mutex, std::try_to_lock);
     if (lock.owns_lock()) network_->progress();

@@ -69,6 +69,7 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
                                                           GroupRank me);
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
   [[nodiscard]] CourseCalls& courses() { return courses_; }
+  bool ring_late() { return !lock_.is_inert() && doorbell_.ring_late(); }
   [[nodiscard]] bool poll(PendingOperation& operation);
   void wait_for_completion(std::chrono::microseconds at_most, bool helps);
   [[nodiscard]] std::optional<std::string> fatal();
