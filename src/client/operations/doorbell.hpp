@@ -36,12 +36,12 @@ class Doorbell {
   void unlock_and_ring_soon(Lock& lock) {
     const bool can_wait = rings_here() && header_.service_sleeping.load(std::memory_order_seq_cst) ==
                                               static_cast<std::uint32_t>(ServiceSleep::unemployed);
-    if (can_wait && std::exchange(due_, false)) late_.store(true, std::memory_order_relaxed);
+    if (can_wait && std::exchange(due_, false)) late_.store(true, std::memory_order_release);
     unlock_and_ring(lock);
   }
-  // Any thread. True: it has rung, as nobody else has in the meantime.
+  // Any thread, which then sees the posts of whoever was to ring. True: it has rung, as nobody else has in the meantime.
   bool ring_late() {
-    if (!late_.load(std::memory_order_relaxed) || !late_.exchange(false, std::memory_order_relaxed)) return false;
+    if (!late_.load(std::memory_order_relaxed) || !late_.exchange(false, std::memory_order_acq_rel)) return false;
     if (!service_sleeps() || all_is_taken()) return false;
     ring();
     return true;
