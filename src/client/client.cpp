@@ -191,12 +191,9 @@ void Client::leave_wait() {
   endpoint_->lending().leave_wait();
 }
 
-bool Client::help() {
-  return endpoint_->lending().help();
-}
-
-bool Client::help_where_alone() {
-  return endpoint_->lending().help_where_alone();
+bool Client::help(Helper who) {
+  Lending& lending = endpoint_->lending();
+  return who == Helper::tests ? lending.help_where_alone() : lending.help();
 }
 
 std::optional<std::string> Client::fatal() {

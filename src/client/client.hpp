@@ -263,9 +263,9 @@ class Client {
   // copy for the service process, a few hundred KiB at most, where one is wanted. True: it has, so look again.
   [[nodiscard]] bool enter_wait();
   void leave_wait();
-  bool help();
-  // The same for a thread that tests, where there is no copier: false without looking where there is one.
-  bool help_where_alone();
+  // A thread that tests helps only where there is no copier: false without looking where there is one.
+  enum class Helper : std::uint8_t { waits, tests };
+  bool help(Helper who = Helper::waits);
 
   // Gives the keeper of this node memory that holds what this rank counts (report/ledger.hpp): it outlives the rank.
   // Or its events (trace/memory.hpp), which the service process of this rank adds to: it says there when it does.

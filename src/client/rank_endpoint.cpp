@@ -73,19 +73,16 @@ void RankEndpoint::shut_down() {
   regions_.deregister();
   network_.reset();
   lending_.stop();  // copies write to the program's memory and read the segment
-  leave();
+  // Service processes hear of it by the keeper, or, where that has died, see it in the segment.
+  if (!control_.goodbye() && doorbell_.rings_here()) {
+    header().rank_base_address.store(0, std::memory_order_seq_cst);
+    doorbell_.ring();
+  }
   xpmem_.reset();
   arguments_.close();
   regions_.close();
   segment_.unmap();
   doorbell_.close();
-}
-
-// Service processes hear of it by the keeper, or, where that has died, see it in the segment.
-void RankEndpoint::leave() {
-  if (control_.goodbye() || !doorbell_.rings_here()) return;
-  header().rank_base_address.store(0, std::memory_order_seq_cst);
-  doorbell_.ring();
 }
 
 std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::vector<WorldRank>& members,

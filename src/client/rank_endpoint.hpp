@@ -96,7 +96,6 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
  private:
   [[nodiscard]] SegmentHeader& header() const { return segment_.view().header(); }
   void wait_for_growth();
-  void leave();
   // Of an operation that is done.
   void give_back_staging(const PendingOperation& operation);
   // Kept ones that others have read. Without the lock.

@@ -39,7 +39,7 @@ class Doorbell {
     if (can_wait && std::exchange(due_, false)) late_.store(true, std::memory_order_release);
     unlock_and_ring(lock);
   }
-  // Any thread, which then sees the posts of whoever was to ring. True: it has rung, as nobody else has in the meantime.
+  // Any thread, which then sees the posts of whoever was to ring. True: it has rung, as nobody else has meanwhile.
   bool ring_late() {
     if (!late_.load(std::memory_order_relaxed) || !late_.exchange(false, std::memory_order_acq_rel)) return false;
     if (!service_sleeps() || all_is_taken()) return false;

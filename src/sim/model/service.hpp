@@ -81,8 +81,6 @@ class Service final : public fabric::Fabric {
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
 
   [[nodiscard]] const engine::Engine& engine() const { return *engine_; }
-  // It has something to do, or waits for ranks or peers to go on with something.
-  [[nodiscard]] bool is_employed() const { return busy_ || engine_->open_operations() != 0; }
 
  private:
   class Transfer;

@@ -66,7 +66,7 @@ void OffloadedSide::put(std::uint32_t rank, std::function<void()> heard) {
   const JobShape& shape = machine_.places.shape();
   const bool has_others = shape.ranks_per_node > shape.services && machine_.processors.rank_part() != 1;
   const bool can_wait = has_others && !machine_.cluster.service.own_core;
-  if (!can_wait || services_[number]->is_employed()) hear_all(unheard);
+  if (!can_wait || services_[number]->engine().open_operations() != 0) hear_all(unheard);
 }
 
 bool OffloadedSide::ring_late(std::uint32_t rank) {
