@@ -49,7 +49,6 @@ HELD_OUT = {
     "anew": "held out anew",
     "by_turns": "held out, by turns",
     "by_slices": "held out, by slices",
-    "often": "held out, in more rounds",
 }
 RATES = ("host.copy", "host.copy_missed", "host.memory")
 """What tells whether a machine's memory is as it was when it was calibrated."""

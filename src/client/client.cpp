@@ -164,10 +164,6 @@ PendingOperationPtr Client::post(const OperationRequest& request) {
   return guarded(PendingOperationPtr(), [&] { return endpoint_->post(request); });
 }
 
-bool Client::ring_late() {
-  return endpoint_->ring_late();
-}
-
 bool Client::poll(PendingOperation& operation) {
   return guarded(false, [&] { return endpoint_->poll(operation); });
 }
@@ -191,9 +187,12 @@ void Client::leave_wait() {
   endpoint_->lending().leave_wait();
 }
 
-bool Client::help(Helper who) {
-  Lending& lending = endpoint_->lending();
-  return who == Helper::tests ? lending.help_where_alone() : lending.help();
+bool Client::help() {
+  return endpoint_->lending().help();
+}
+
+bool Client::help_where_alone() {
+  return endpoint_->lending().help_where_alone();
 }
 
 std::optional<std::string> Client::fatal() {

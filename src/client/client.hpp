@@ -124,9 +124,6 @@ struct OperationRequest {
   // have yet to read what it sends.
   bool kept = false;
   bool timed = false;  // the result has times, unless a DPU serves the rank
-  // The caller gives others that share its core a turn, and then calls ring_late(): a service process that sleeps, and
-  // has nothing to do for any rank, is woken for the posts of all at once.
-  bool rings_late = false;
 };
 
 struct OperationResult {
@@ -246,10 +243,6 @@ class Client {
   // the caller packs into staging where that is so. An operation that waited for arguments in vain ends as `rejected`.
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
 
-  // After posts that ring late, of any thread. True: the service process has been woken just now. Who forgets it rings
-  // by the next poll() of an operation that is not done.
-  bool ring_late();
-
   // Is it done? One load of the rank's own memory in the common case; posts what is waiting for slots.
   [[nodiscard]] bool poll(PendingOperation& operation);
   // Of an operation that is done.
@@ -263,9 +256,9 @@ class Client {
   // copy for the service process, a few hundred KiB at most, where one is wanted. True: it has, so look again.
   [[nodiscard]] bool enter_wait();
   void leave_wait();
-  // A thread that tests helps only where there is no copier: false without looking where there is one.
-  enum class Helper : std::uint8_t { waits, tests };
-  bool help(Helper who = Helper::waits);
+  bool help();
+  // The same for a thread that tests, where there is no copier: false without looking where there is one.
+  bool help_where_alone();
 
   // Gives the keeper of this node memory that holds what this rank counts (report/ledger.hpp): it outlives the rank.
   // Or its events (trace/memory.hpp), which the service process of this rank adds to: it says there when it does.

@@ -73,16 +73,19 @@ void RankEndpoint::shut_down() {
   regions_.deregister();
   network_.reset();
   lending_.stop();  // copies write to the program's memory and read the segment
-  // Service processes hear of it by the keeper, or, where that has died, see it in the segment.
-  if (!control_.goodbye() && doorbell_.rings_here()) {
-    header().rank_base_address.store(0, std::memory_order_seq_cst);
-    doorbell_.ring();
-  }
+  leave();
   xpmem_.reset();
   arguments_.close();
   regions_.close();
   segment_.unmap();
   doorbell_.close();
+}
+
+// Service processes hear of it by the keeper, or, where that has died, see it in the segment.
+void RankEndpoint::leave() {
+  if (control_.goodbye() || !doorbell_.rings_here()) return;
+  header().rank_base_address.store(0, std::memory_order_seq_cst);
+  doorbell_.ring();
 }
 
 std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::vector<WorldRank>& members,
@@ -148,7 +151,7 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
     regions_.release_registrations(body);
   }
   const bool growing = posted && arguments_.growing();
-  request.rings_late ? doorbell_.unlock_and_ring_soon(lock) : doorbell_.unlock_and_ring(lock);
+  doorbell_.unlock_and_ring(lock);
   for (Region& region : outdated) regions_.drop(std::move(region));
   let_go(std::move(read));
   if (!posted) return nullptr;
@@ -175,7 +178,6 @@ bool RankEndpoint::poll(PendingOperation& operation) {
   const PendingOperation::Phase phase = operation.phase.load(std::memory_order_acquire);
   if (phase == PendingOperation::Phase::done || phase == PendingOperation::Phase::filled) return true;
   if (lock_.is_inert()) return false;
-  doorbell_.ring_late();
   if (network_ && network_->has_work(header())) {
     const Lock lock(lock_.mutex, std::try_to_lock);
     if (lock.owns_lock()) network_->progress();

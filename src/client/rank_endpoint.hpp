@@ -69,7 +69,6 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
                                                           GroupRank me);
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
   [[nodiscard]] CourseCalls& courses() { return courses_; }
-  bool ring_late() { return !lock_.is_inert() && doorbell_.ring_late(); }
   [[nodiscard]] bool poll(PendingOperation& operation);
   void wait_for_completion(std::chrono::microseconds at_most, bool helps);
   [[nodiscard]] std::optional<std::string> fatal();
@@ -96,6 +95,7 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
  private:
   [[nodiscard]] SegmentHeader& header() const { return segment_.view().header(); }
   void wait_for_growth();
+  void leave();
   // Of an operation that is done.
   void give_back_staging(const PendingOperation& operation);
   // Kept ones that others have read. Without the lock.

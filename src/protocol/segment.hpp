@@ -223,13 +223,6 @@ struct KeyEntry {
 static_assert(sizeof(KeyEntry) == 1024);
 static_assert(kKeyCount == 1U << kKeyIndexBits);
 
-// Whether a rank has to ring after a post, and when.
-enum class ServiceSleep : std::uint32_t {
-  awake = 0,      // it looks by itself
-  asleep = 1,     // at once
-  unemployed = 2  // nothing of its ranks is open: those that share cores may let others post before
-};
-
 struct alignas(64) SegmentHeader {
   // Constants, written by the keeper.
   std::uint64_t magic = 0;
@@ -258,7 +251,7 @@ struct alignas(64) SegmentHeader {
 
   // Written by the service process that serves the rank; one line, too.
   alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done, and wakes; the futex word
-  std::atomic<std::uint32_t> service_sleeping;         // ServiceSleep: after a post, ring the doorbell (eventfd)
+  std::atomic<std::uint32_t> service_sleeping;         // not 0: after a post, ring the doorbell (eventfd)
   std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
   std::atomic<std::uint32_t> overflow_taken;           // overflow records ever taken
   std::atomic<std::uint32_t> service_restarts;         // how often another one has taken its place

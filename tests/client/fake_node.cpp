@@ -148,7 +148,7 @@ void FakeNode::serve(bool sleepy) {
       std::this_thread::yield();
       continue;
     }
-    header().service_sleeping.store(static_cast<std::uint32_t>(ServiceSleep::unemployed), std::memory_order_seq_cst);
+    header().service_sleeping.store(1, std::memory_order_seq_cst);
     if (!anything_posted() && serving_.load()) {
       pollfd waiting{doorbell_.get(), POLLIN, 0};
       ::poll(&waiting, 1, -1);

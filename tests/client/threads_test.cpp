@@ -49,34 +49,6 @@ TEST(Threads, PostPollAllocateAndForgetTogether) {
   EXPECT_EQ(node.served(), kThreads * 60U * 17U);
 }
 
-// Whoever rings late may find that another thread rings for it; no post is left without anybody who does.
-TEST(Threads, AllPostsAreRungForLate) {
-  FakeNode node;
-  const auto client = node.attach();
-  const auto group = client->define_group(GroupId{1, 1}, world(8), GroupRank(3));
-  node.start_serving(true);
-  constexpr std::uint64_t kThreads = 3;
-  constexpr std::uint64_t kPosts = 300;
-  for (std::uint64_t round = 1; round <= kPosts; ++round) {
-    std::array<PendingOperationPtr, kThreads> operations;
-    std::vector<std::thread> threads;
-    for (std::uint64_t t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        OperationRequest request;
-        request.group = group;
-        request.sequence = round * kThreads + t;
-        request.rings_late = true;
-        operations[t] = client->post(request);
-        std::this_thread::yield();
-        client->ring_late();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    ASSERT_TRUE(eventually([&] { return node.served() == round * kThreads; })) << "nobody looks for their ends";
-    for (const PendingOperationPtr& operation : operations) ASSERT_TRUE(finish(*client, *operation));
-  }
-}
-
 TEST(Threads, OneOperationPolledByMany) {
   FakeNode node;
   const auto client = node.attach();

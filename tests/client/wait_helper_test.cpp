@@ -172,10 +172,10 @@ TEST_F(AloneClient, HelpsWheneverItWaits) {
 TEST_F(AloneClient, HelpsWhenItTests) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
-  EXPECT_FALSE(client_->help(Client::Helper::tests));
+  EXPECT_FALSE(client_->help_where_alone());
   asking_.give(&to, &from, sizeof(to));
   asking_.ask();
-  EXPECT_TRUE(client_->help(Client::Helper::tests));
+  EXPECT_TRUE(client_->help_where_alone());
   EXPECT_EQ(to, from);
 }
 
@@ -184,7 +184,7 @@ TEST_F(WaitingClient, DoesNotHelpWhenItTests) {
   std::uint64_t to = 0;
   asking_.give(&to, &from, sizeof(to));
   asking_.ask();
-  EXPECT_FALSE(client_->help(Client::Helper::tests));
+  EXPECT_FALSE(client_->help_where_alone());
   EXPECT_EQ(to, 0U);
 }
 
@@ -196,9 +196,9 @@ TEST_F(AloneClient, WakesTheServiceProcessAfterTheLastCopy) {
   node_.header().service_sleeping.store(1);
   for (std::size_t i = 0; i < from.size(); ++i) asking_.give(&to[i], &from[i], sizeof(to[i]));
   asking_.ask();
-  EXPECT_TRUE(client_->help(Client::Helper::tests));
+  EXPECT_TRUE(client_->help_where_alone());
   EXPECT_FALSE(node_.doorbell_was_rung());
-  EXPECT_TRUE(client_->help(Client::Helper::tests));
+  EXPECT_TRUE(client_->help_where_alone());
   EXPECT_TRUE(node_.doorbell_was_rung());
   EXPECT_EQ(to, from);
 }

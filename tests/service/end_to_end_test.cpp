@@ -129,7 +129,6 @@ void run_rank(Client& client, std::uint32_t me, std::uint32_t n, const Plan& pla
     request.group = group;
     request.sequence = number;
     request.algorithm = algorithm;
-    request.rings_late = number % 2 == 1;  // whoever looks for its end rings then
     request.send.base = flight.send->data();
     request.receive.base = flight.receive->data();
     if (sizes.regular) {

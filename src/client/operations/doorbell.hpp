@@ -31,21 +31,6 @@ class Doorbell {
     lock.unlock();
     if (due && rings_here) ring();
   }
-  // As unlock_and_ring(), but where it can wait the caller rings by ring_late(), once others have had a turn. Whoever
-  // rings then wakes the service process for the posts of all.
-  void unlock_and_ring_soon(Lock& lock) {
-    const bool can_wait = rings_here() && header_.service_sleeping.load(std::memory_order_seq_cst) ==
-                                              static_cast<std::uint32_t>(ServiceSleep::unemployed);
-    if (can_wait && std::exchange(due_, false)) late_.store(true, std::memory_order_release);
-    unlock_and_ring(lock);
-  }
-  // Any thread, which then sees the posts of whoever was to ring. True: it has rung, as nobody else has meanwhile.
-  bool ring_late() {
-    if (!late_.load(std::memory_order_relaxed) || !late_.exchange(false, std::memory_order_acq_rel)) return false;
-    if (!service_sleeps() || all_is_taken()) return false;
-    ring();
-    return true;
-  }
   // Under the lock. The service process is on this node from now on; it is rung once, whatever it has been told.
   void leave_dpu(UniqueFd event) {
     event_ = std::move(event);
@@ -60,17 +45,10 @@ class Doorbell {
   void close() { event_.reset(); }
 
  private:
-  [[nodiscard]] bool all_is_taken() const {
-    constexpr auto kInOrder = std::memory_order_seq_cst;
-    return header_.ring_head.load(kInOrder) == header_.ring_tail.load(kInOrder) &&
-           header_.overflow_taken.load(kInOrder) == header_.overflow_tail.load(kInOrder);
-  }
-
   UniqueFd event_;
   SegmentHeader& header_;
   RankNetwork* network_;
   bool due_ = false;
-  std::atomic<bool> late_{false};  // somebody is to call ring_late()
 };
 
 }  // namespace outrigger::client

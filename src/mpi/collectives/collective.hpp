@@ -39,7 +39,7 @@ struct Nonblocking<offload> {
     if (job == nullptr || site.inside_mpi() || !offload(*job, Form::nonblocking, argument<Args>(words)...)) {
       return site.pass(call, words...);
     }
-    let_others_post(*job);
+    if (job->cores != copy::RankCores::own) let_others_post();
     return MPI_SUCCESS;
   }
 };
@@ -53,7 +53,6 @@ struct Blocking<offload> {
     if (job != nullptr && job->config.blocking && !site.inside_mpi()) {
       MPI_Request request = constants().request_null;
       if (offload_words(*job, words..., reinterpret_cast<Word>(&request))) {
-        if (job->cores == copy::RankCores::shared_with_ranks) let_others_post(*job);
         return wait_for(*job, &request);
       }
     }

@@ -206,7 +206,6 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   request.part_offset_bytes = operation.part_offset_bytes;
   request.receive_from_root = is_rooted(operation.collective);
   request.timed = operation.counted != nullptr;
-  request.rings_late = job.cores == copy::RankCores::shared_with_ranks;
   // A barrier has no memory to keep, and is not to be told of before its end.
   request.kept =
       operation.collective != Collective::ibarrier && is_kept(job, operation.send) && is_kept(job, operation.receive);

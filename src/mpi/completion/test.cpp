@@ -14,7 +14,7 @@ namespace {
 // Programs may wait by calling Test in a loop: where ranks make the copies, one is made in each call, and the fate of
 // the service process is looked at there too.
 void keep_going(Job& job) {
-  static_cast<void>(job.client->help(client::Client::Helper::tests));
+  static_cast<void>(job.client->help_where_alone());
   static constinit std::atomic<std::uint32_t> tests = 0;
   if (tests.fetch_add(1, std::memory_order_relaxed) % 256 == 255) end_if_lost(job);
 }

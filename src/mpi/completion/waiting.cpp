@@ -101,10 +101,8 @@ void Waiter::pause() {
   job_.client->wait_for_completion(kSleep, helps_);
 }
 
-void let_others_post(const Job& job) {
-  if (job.cores == copy::RankCores::own) return;
+void let_others_post() {
   sched_yield();
-  if (job.client->ring_late()) sched_yield();
 }
 
 }  // namespace outrigger::mpi

@@ -34,10 +34,9 @@ class Waiter {
   bool helps_ = false;  // and copies meanwhile
 };
 
-// Once a rank has posted operations. Where ranks share cores those get a turn that have yet to post, as nothing moves
-// before they do, and the service process, as this one may compute for long. It is woken after that, unless somebody
-// has woken it for all that was posted in that turn.
-void let_others_post(const Job& job);
+// For ranks that share cores, once one has posted an operation: those get a turn that have yet to post, as nothing
+// moves before they do, and the service process, as this one may compute for long.
+void let_others_post();
 
 // Ends the program when the service process or the keeper is lost; says why unless the keeper has. Cheap enough for
 // every waiting round.

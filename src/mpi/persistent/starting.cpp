@@ -34,7 +34,7 @@ int start_in_order(Job& job, MPI_Request* requests, int count, const Native& nat
     behind = i + 1;
   }
   const int code = start_before(count);
-  if (posted) let_others_post(job);
+  if (posted && job.cores != copy::RankCores::own) let_others_post();
   return code;
 }
 

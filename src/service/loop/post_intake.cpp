@@ -282,9 +282,7 @@ bool PostIntake::ranks_wait() const {
 }
 
 bool PostIntake::arm(bool backlogged) {
-  const bool alone = served_.size() < 2;  // there are no others whose posts could be waited for
-  const bool employed = alone || backlogged || engine_ == nullptr || engine_->open_operations() != 0;
-  announce(employed ? ServiceSleep::asleep : ServiceSleep::unemployed);
+  announce_sleep(true);
   return backlogged || engine_ == nullptr || std::ranges::none_of(served_, [](const ServedRank& served) {
            const SegmentHeader& header = served.segment.header();
            return header.ring_tail.load(std::memory_order_seq_cst) != served.head ||
@@ -292,10 +290,10 @@ bool PostIntake::arm(bool backlogged) {
          });
 }
 
-void PostIntake::announce(ServiceSleep sleep) {
+void PostIntake::announce_sleep(bool sleeping) {
   if (mirrors_) return;
   for (const ServedRank& served : served_) {
-    served.segment.header().service_sleeping.store(static_cast<std::uint32_t>(sleep), std::memory_order_seq_cst);
+    served.segment.header().service_sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst);
   }
 }
 

@@ -72,7 +72,7 @@ class PostIntake {
   [[nodiscard]] bool ranks_wait() const;
   // As Port::arm() and wake_up(). `backlogged`: what is posted has to wait.
   [[nodiscard]] bool arm(bool backlogged);
-  void wake_up() { announce(ServiceSleep::awake); }
+  void wake_up() { announce_sleep(false); }
 
  private:
   [[nodiscard]] bool take_slots_of(ServedRank& served);
@@ -94,7 +94,7 @@ class PostIntake {
   void note(WorldRank rank, const SlotRequestBody& body, const GiveUpTrial& given_up);
   void reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body);
   void protest(const ServedRank& served, std::string reason);
-  void announce(ServiceSleep sleep);
+  void announce_sleep(bool sleeping);
 
   fabric::HostFabric& node_;
   CoursePolicy& courses_;

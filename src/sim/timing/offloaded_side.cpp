@@ -1,6 +1,5 @@
 #include "sim/timing/offloaded_side.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace outrigger::sim::timing {
@@ -20,7 +19,6 @@ OffloadedSide::OffloadedSide(model::Machine& machine, const Workload& workload)
     config.self = SpId{sp};
     services_.push_back(std::make_unique<model::Service>(machine, world, config));
   }
-  unheard_.resize(services_.size());
   for (std::uint32_t rank = 0; rank < machine.places.ranks(); ++rank) {
     ranks_.push_back(std::make_unique<Rank>(machine, rank));
   }
@@ -43,43 +41,17 @@ void OffloadedSide::post(std::uint32_t rank, std::uint32_t number, std::uint32_t
   Rank& poster = *ranks_[rank];
   const std::uint64_t call_ns = machine_.cluster.mpi.post_ns;
   poster.processor.run(poster.process, call_ns, [this, &call, id, rank, request, &poster, posted = std::move(posted)] {
-    put(rank, [this, &call, id, rank, request] {
+    machine_.time.after(machine_.cluster.service.notice_ns, [this, &call, id, rank, request] {
       engine::PostedOperation operation = timing::posted(workload_, call, rank, id.group, id.sequence);
       operation.slot = SlotIndex{request};
       services_[machine_.places.service_of(rank)]->post(std::move(operation));
     });
     // Where ranks share cores it lets others post before it computes (docs/memory.md).
-    poster.processor.run(poster.process, own_block_ns(call), [this, rank, &poster, posted] {
+    poster.processor.run(poster.process, own_block_ns(call), [this, &poster, posted] {
       if (machine_.processors.rank_part() == 1) return posted();
-      poster.processor.yield_and_run(poster.process, 0, [this, rank, &poster, posted] {
-        if (!ring_late(rank)) return posted();
-        poster.processor.yield_and_run(poster.process, 0, posted);
-      });
+      poster.processor.yield_and_run(poster.process, 0, posted);
     });
   });
-}
-
-void OffloadedSide::put(std::uint32_t rank, std::function<void()> heard) {
-  const std::uint32_t number = machine_.places.service_of(rank);
-  std::vector<Unheard>& unheard = unheard_[number];
-  unheard.push_back(Unheard{rank, std::move(heard)});
-  const JobShape& shape = machine_.places.shape();
-  const bool has_others = shape.ranks_per_node > shape.services && machine_.processors.rank_part() != 1;
-  const bool can_wait = has_others && !machine_.cluster.service.own_core;
-  if (!can_wait || services_[number]->engine().open_operations() != 0) hear_all(unheard);
-}
-
-bool OffloadedSide::ring_late(std::uint32_t rank) {
-  std::vector<Unheard>& unheard = unheard_[machine_.places.service_of(rank)];
-  if (std::ranges::find(unheard, rank, &Unheard::rank) == unheard.end()) return false;
-  hear_all(unheard);
-  return true;
-}
-
-void OffloadedSide::hear_all(std::vector<Unheard>& unheard) {
-  for (Unheard& one : std::exchange(unheard, {})) {
-    machine_.time.after(machine_.cluster.service.notice_ns, std::move(one.heard));
-  }
 }
 
 // A look at the rank's own memory.

@@ -56,16 +56,6 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
   void completed(WorldRank rank, SlotIndex slot, bool ok) override;
   bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done,
                     std::function<void()> left) override;
-  // A service process that shares cores with ranks sleeps while it has nothing to do; then whoever has posted lets
-  // others post, and rings afterwards (docs/memory.md).
-  struct Unheard {
-    std::uint32_t rank;
-    std::function<void()> heard;
-  };
-  void put(std::uint32_t rank, std::function<void()> heard);
-  void hear_all(std::vector<Unheard>& unheard);
-  // False: somebody has rung since it has posted, or nobody has to.
-  bool ring_late(std::uint32_t rank);
   // Do ranks have the copies until they wait, as there is no core for service processes?
   [[nodiscard]] bool left_to_ranks(std::uint64_t bytes) const;
   void copy_next(std::uint32_t rank);
@@ -78,7 +68,6 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
   Numbering numbering_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<std::unique_ptr<model::Service>> services_;
-  std::vector<std::vector<Unheard>> unheard_;  // by service process
   bool failed_ = false;
 };
 

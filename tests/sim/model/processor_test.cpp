@@ -298,43 +298,6 @@ TEST(SharedCores, RanksCopyAloneWhenTheyWait) {
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, two, 0, true)), 3e6, 3e4);
 }
 
-// Two ranks post one after the other on a core that they share with their service process. 10 us of each to post, 5 of
-// that process to take a post in hand, a microsecond from one process to the next.
-std::vector<std::string> who_shares_a_core(const Cluster& cluster) {
-  Machine machine(cluster, JobShape{1, 2, 1, Mapping::contiguous});
-  const timing::Call call{Collective::ialltoall, Algorithm::ring_pull, nullptr, 1};
-  const timing::Workload workload = timing::one_call(machine.places, call);
-  timing::OffloadedSide services(machine, workload);
-  std::vector<std::string> log;
-  const auto note = [&](const std::string& what, std::uint32_t rank) {
-    log.push_back(what + " " + std::to_string(rank) + "@" + std::to_string(machine.time.now_ns() / 1000));
-  };
-  services.ended = [&](std::uint32_t rank, std::uint32_t /*request*/) { note("ended", rank); };
-  for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    services.post(rank, 0, 0, [&, rank] { note("posted", rank); });
-  }
-  while (machine.time.step()) {
-  }
-  EXPECT_EQ(services.problem(), std::nullopt);
-  return log;
-}
-
-TEST(SharedCores, AServiceProcessIsWokenForThePostsOfAll) {
-  Cluster cluster = nothing_costs();
-  cluster.host.switch_ns = 1000;
-  cluster.mpi.post_ns = 10'000;
-  cluster.service.event_ns = 5000;
-  cluster.service.own_core = false;
-  // Rank 0 has posted at 10, rank 1 at 21. At 22 rank 0 rings, and both look what there is before the service process
-  // is done: a microsecond and ten.
-  EXPECT_EQ(who_shares_a_core(cluster),
-            (std::vector<std::string>{"posted 1@23", "posted 0@24", "ended 1@33", "ended 0@34"}));
-  // One that has a core hears of each at once, and has taken the second at 26.
-  cluster.service.own_core = true;
-  EXPECT_EQ(who_shares_a_core(cluster),
-            (std::vector<std::string>{"posted 0@22", "posted 1@23", "ended 1@26", "ended 0@27"}));
-}
-
 // One rank of two computes for ten times as long as the other, which waits for it in MPI.
 TEST(SharedCores, WhoSpinsKeepsTheCoreFromWhoComputes) {
   Cluster cluster = nothing_costs();
