@@ -650,5 +650,7 @@ def services(mpi: Mpi) -> int | None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _remove_shared_directory() -> Iterator[None]:
+    """Also of a run that is told to end, which ends as after a Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     yield
     shutil.rmtree(Path("/dev/shm") / f"mpi-tests-{os.getpid()}", ignore_errors=True)
