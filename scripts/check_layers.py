@@ -58,6 +58,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "client": (
         "base/",
         "copy/",
+        "heap/address_space.hpp",
         "protocol/",
     ),
     "report": ("base/", "protocol/"),

@@ -72,11 +72,11 @@ bool NodeLeader::is_unprotected() const {
 }
 
 void* Client::allocate(std::uint64_t bytes) {
-  return guarded(static_cast<void*>(nullptr), [&] { return endpoint_->regions().allocate(bytes); });
+  return guarded(static_cast<void*>(nullptr), [&] { return endpoint_->heap().allocate_for_program(bytes); });
 }
 
-bool Client::release(void* memory) {
-  return guarded(false, [&] { return endpoint_->regions().release(memory); });
+bool Client::has_posted() const {
+  return endpoint_->heap().has_seen_operation();
 }
 
 bool Client::share_heap(const SharedHeap& heap) {
@@ -84,7 +84,10 @@ bool Client::share_heap(const SharedHeap& heap) {
 }
 
 RegionId Client::region_of(const void* begin, std::uint64_t bytes) const {
-  return guarded(kPrivateRegion, [&] { return endpoint_->regions().region_of(begin, bytes); });
+  return guarded(kPrivateRegion, [&] {
+    endpoint_->heap().use(begin);
+    return endpoint_->regions().region_of(begin, bytes);
+  });
 }
 
 void* Client::allocate_staging(std::uint64_t bytes) {

@@ -4,10 +4,11 @@
 // programs, so: no threads but the copier (copier.hpp), no logging, no exceptions out of it, few dependencies.
 //
 // Thread rule: every member may be called from any thread.
-// Blocking: attach(), allocate(), allocate_staging() and define_group() may wait for the keeper (bounded by timeouts),
-// and so does post() when argument memory has to grow. Neither post() nor poll() waits for another rank or for a slot.
+// Blocking: attach(), allocate_staging() and define_group() may wait for the keeper (bounded by timeouts), and so do
+// post() when argument memory has to grow, and the first post() or region_of() with memory from allocate(). Neither
+// post() nor poll() waits for another rank or for a slot.
 // fork(): in a child the client is inert. It posts and allocates nothing (null pointers), poll() is false, fatal() is
-// empty, its destructor says nothing to anybody; release() gives back the child's own view.
+// empty, its destructor says nothing to anybody.
 #pragma once
 
 #include <array>
@@ -200,7 +201,7 @@ class Client {
   // Connects to the keeper and waits until the service processes know this rank.
   [[nodiscard]] static Result<std::unique_ptr<Client>> attach(const AttachOptions& options);
   // Says goodbye. Operations that are not done are abandoned. Memory from allocate() that was not released stays where
-  // it is, as ordinary private memory.
+  // it is, and no service process maps it any more.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -214,12 +215,11 @@ class Client {
   [[nodiscard]] bool copier() const;
   [[nodiscard]] NodeLeader node_leader();
 
-  // Memory that the node's service processes map too: zeroed, page aligned. nullptr: not to be had (limit of regions,
-  // no memory, half of the program's descriptors taken, reach `mapped` not allowed); use ordinary memory then. After
-  // fork() a child gets its own private view of it.
+  // Memory of ProgramMemory, which releases it. Service processes map it from the first operation on that uses it.
+  // nullptr if they cannot map any or there is none; use ordinary memory then.
   [[nodiscard]] void* allocate(std::uint64_t bytes);
-  // False: not from allocate(), nothing was done.
-  bool release(void* memory);
+  // Has this rank ever posted an operation?
+  [[nodiscard]] bool has_posted() const;
   // Service processes map the shared heap of this process, now and after each fork() that makes it begin anew. False:
   // there is none, or they cannot. `heap` must outlive the client.
   bool share_heap(const SharedHeap& heap);

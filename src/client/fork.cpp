@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "client/memory/program_memory.hpp"
 #include "client/rank_endpoint.hpp"
 
 namespace outrigger::client {
@@ -27,14 +28,17 @@ Watched& watched() {
 void before_fork() {
   watched().mutex.lock();
   for (RankEndpoint* endpoint : watched().endpoints) endpoint->before_fork();
+  ProgramMemory::of_process().before_fork();  // what operations use is known now
 }
 
 void after_fork_in_parent() {
+  ProgramMemory::of_process().after_fork_in_parent();
   for (RankEndpoint* endpoint : watched().endpoints) endpoint->after_fork_in_parent();
   watched().mutex.unlock();
 }
 
 void after_fork_in_child() {
+  ProgramMemory::of_process().after_fork_in_child();
   for (RankEndpoint* endpoint : watched().endpoints) endpoint->after_fork_in_child();
   watched().endpoints.clear();  // the child's own children inherit ordinary private memory
   watched().mutex.unlock();

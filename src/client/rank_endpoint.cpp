@@ -125,6 +125,7 @@ void RankEndpoint::retire_group(const Group& group) noexcept try {
 PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   using Reached = SideMemory::Reached;
   if (lock_.is_inert() || !request.group || &request.group->endpoint() != this || !fits_group(request)) return nullptr;
+  heap_.see_operation(request.send.base, request.receive.base);
   SlotRequestBody body = describe(request);
   PendingOperationPtr operation(new PendingOperation(request.group));
   Lock lock(lock_.mutex);

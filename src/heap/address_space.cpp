@@ -12,7 +12,6 @@
 
 #include "base/available_memory.hpp"
 #include "base/huge_page.hpp"
-#include "base/shared_memory.hpp"
 
 namespace outrigger::heap {
 namespace {
@@ -146,7 +145,7 @@ void* AddressSpace::extend(std::uint64_t bytes, std::uint64_t alignment) {
   return pointer(begin);
 }
 
-bool AddressSpace::commit(std::uintptr_t begin, std::uint64_t bytes) {
+bool AddressSpace::commit(std::uintptr_t begin, std::uint64_t bytes, Backing backing) {
   const std::scoped_lock lock(mutex_);
   // Another process: one that was made without the handlers of fork(), or that shares this one's memory for a moment.
   if (closed() || begin < backing_.start || ::getpid() != owner_) return false;
@@ -154,6 +153,7 @@ bool AddressSpace::commit(std::uintptr_t begin, std::uint64_t bytes) {
   const std::size_t last = chunks_.chunk_of(begin + bytes - 1) + 1;
   const auto map = [this](std::size_t from, std::size_t to) { return map_run(from, to); };
   if (!chunks_.each_run_below(ChunkState::mapped, first, last, map)) return false;
+  if (backing == Backing::on_touch) return true;
   if (bytes >= kLargeBytes && bytes > available_memory_bytes() / 4) return true;
   return chunks_.each_run_below(ChunkState::backed, first, last, [this](std::size_t from, std::size_t to) {
     back_run(from, to);

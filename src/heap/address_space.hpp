@@ -5,9 +5,9 @@
 //                          |     fork()      |                                                   |
 //                        begin             start                                                top           end
 //
-// An allocator takes addresses from the top and asks for memory behind them by commit(). Memory comes in chunks of
-// 2 MiB, in huge pages where the kernel gives them (MADV_COLLAPSE, which also does where shared memory has none by
-// itself): ordinary pages of shared memory cost several times what anonymous ones do.
+// An allocator takes addresses from the top and asks for memory behind them by commit(). Reserved memory comes in
+// chunks of 2 MiB, in huge pages where the kernel gives them (MADV_COLLAPSE, which also does where shared memory has
+// none by itself): ordinary pages of shared memory cost several times what anonymous ones do.
 //
 // fork(): before the process is copied, the current generation's memory is mapped again, privately, at the same
 // addresses. So parent and child have the same bytes, and each page is copied when one of them writes to it. Nobody
@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "base/shared_memory.hpp"
 #include "heap/ranges.hpp"
 #include "protocol/shared_heap.hpp"
 
@@ -65,8 +66,8 @@ class AddressSpace {
 
   // Addresses without memory, or nullptr.
   [[nodiscard]] void* extend(std::uint64_t bytes, std::uint64_t alignment);
-  // Memory of zeros behind whole pages. False: not to be had.
-  [[nodiscard]] bool commit(std::uintptr_t begin, std::uint64_t bytes);
+  // Memory of zeros behind whole pages, in huge pages if it is `reserved`. False: not to be had.
+  [[nodiscard]] bool commit(std::uintptr_t begin, std::uint64_t bytes, Backing backing);
   // Gives the memory back; the next commit finds zeros. False: nothing was done.
   [[nodiscard]] bool decommit(std::uintptr_t begin, std::uint64_t bytes);
 

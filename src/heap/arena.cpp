@@ -46,7 +46,9 @@ void* take_addresses(extent_hooks_t* /*hooks*/, void* wanted, std::size_t bytes,
   if (wanted != nullptr) return nullptr;
   void* begin = space.extend(bytes, alignment);
   // jemalloc asks for memory at once when it could not get any behind addresses that it had.
-  if (begin != nullptr && *committed && !space.commit(reinterpret_cast<std::uintptr_t>(begin), bytes)) return nullptr;
+  if (begin != nullptr && *committed &&
+      !space.commit(reinterpret_cast<std::uintptr_t>(begin), bytes, Backing::reserved))
+    return nullptr;
   *zeroed = true;
   return begin;
 }
@@ -57,7 +59,7 @@ bool keep_addresses(extent_hooks_t*, void*, std::size_t, bool, unsigned) {
 }
 
 bool commit(extent_hooks_t*, void* extent, std::size_t, std::size_t offset, std::size_t bytes, unsigned) {
-  return !space.commit(reinterpret_cast<std::uintptr_t>(extent) + offset, bytes);
+  return !space.commit(reinterpret_cast<std::uintptr_t>(extent) + offset, bytes, Backing::reserved);
 }
 
 bool decommit(extent_hooks_t*, void* extent, std::size_t, std::size_t offset, std::size_t bytes, unsigned) {

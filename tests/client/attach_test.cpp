@@ -125,7 +125,9 @@ TEST(Attach, KeeperThatEndsIsNoticed) {
   node.hang_up();
   EXPECT_TRUE(eventually([&] { return client->fatal().has_value(); }));
   EXPECT_EQ(client->fatal(), "the keeper of this node is gone (killed?), and so is the service process of this rank");
-  EXPECT_EQ(client->allocate(4096), nullptr);
+  void* memory = client->allocate(4096);
+  EXPECT_EQ(client->region_of(memory, 4096), kPrivateRegion);
+  EXPECT_TRUE(release(memory));
 }
 
 TEST(Attach, FatalTextOfTheKeeperComesFirst) {

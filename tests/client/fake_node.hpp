@@ -16,10 +16,15 @@
 #include <vector>
 
 #include "client/client.hpp"
+#include "client/memory/program_memory.hpp"
 #include "protocol/control.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::client::test {
+
+inline bool release(void* memory) {
+  return ProgramMemory::of_process().release(memory);
+}
 
 struct FakeNodeOptions {
   bool answer_hello = true;

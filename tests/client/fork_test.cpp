@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 
+#include "client/memory/program_memory.hpp"
 #include "fake_node.hpp"
 
 namespace outrigger::client::test {
@@ -64,32 +65,106 @@ TEST_F(Fork, ChildIsInert) {
   EXPECT_FALSE(node_.take_post(std::chrono::milliseconds(5)));
 }
 
-TEST_F(Fork, ChildSeesAPrivateCopy) {
+// One end tells the other that it has got so far.
+class Signal {
+ public:
+  Signal() { EXPECT_EQ(::pipe(ends_.data()), 0); }
+  ~Signal() {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  Signal(const Signal&) = delete;
+  Signal& operator=(const Signal&) = delete;
+  void give() const { EXPECT_EQ(::write(ends_[1], "x", 1), 1); }
+  void await() const {
+    char text = 0;
+    EXPECT_EQ(::read(ends_[0], &text, 1), 1);
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+TEST_F(Fork, ParentAndChildHaveMemoryOfTheirOwn) {
   auto* memory = static_cast<int*>(client_->allocate(8192));
   ASSERT_NE(memory, nullptr);
+  ASSERT_NE(client_->region_of(memory, 8192), kPrivateRegion);
   memory[0] = 41;
   memory[1500] = 42;
-  const int failed_step = in_child([&] {
-    if (memory[0] != 41 || memory[1500] != 42) return 1;
-    memory[0] = 99;
-    memory[1500] = 99;
-    // Children of the child have their own view of it, too.
-    const int grandchild = in_child([&] {
-      if (memory[0] != 99) return 1;
-      memory[0] = 100;
+  const Signal parent_wrote;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    parent_wrote.await();
+    const auto failed_step = [&] {
+      if (memory[0] != 41 || memory[1500] != 42) return 1;
+      memory[0] = 99;
+      memory[1500] = 99;
+      // Children of the child have memory of their own, too.
+      const int grandchild = in_child([&] {
+        if (memory[0] != 99) return 1;
+        memory[0] = 100;
+        return 0;
+      });
+      if (grandchild != 0) return 2;
+      if (memory[0] != 99) return 3;
+      if (!release(memory)) return 4;
+      if (release(memory)) return 5;
       return 0;
-    });
-    if (grandchild != 0) return 2;
-    if (memory[0] != 99) return 3;
-    if (!client_->release(memory)) return 4;
-    if (client_->release(memory)) return 5;
-    return 0;
-  });
-  EXPECT_EQ(failed_step, 0);
-  EXPECT_EQ(memory[0], 41);
+    };
+    ::_exit(failed_step());
+  }
+  memory[0] = 43;
+  parent_wrote.give();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(memory[0], 43);
   EXPECT_EQ(memory[1500], 42);
-  EXPECT_EQ(node_.regions(), 1U);
-  EXPECT_TRUE(client_->release(memory));
+  EXPECT_TRUE(release(memory));
+}
+
+// The next allocation is mapped again, once an operation has asked for it.
+TEST_F(Fork, MemoryOfAfterAForkIsSharedAgain) {
+  void* before = client_->allocate(8192);
+  const RegionId first = client_->region_of(before, 1);
+  EXPECT_EQ(in_child([] { return 0; }), 0);
+  auto* after = static_cast<std::byte*>(client_->allocate(8192));
+  ASSERT_NE(after, nullptr);
+  EXPECT_TRUE(eventually([&] {
+    const auto operation = client_->post(request());
+    node_.complete(node_.take_post().value());
+    EXPECT_TRUE(client_->poll(*operation));
+    const RegionId region = client_->region_of(after, 8192);
+    return region != kPrivateRegion && region != first;
+  }));
+  EXPECT_EQ(client_->region_of(before, 1), kPrivateRegion);
+  EXPECT_TRUE(release(before));
+  EXPECT_TRUE(release(after));
+}
+
+// A network card that has the pages registered goes on with the same ones.
+TEST_F(Fork, HeldMemoryStaysTheSameInTheParent) {
+  auto* memory = static_cast<std::byte*>(client_->allocate(3 * 4096));
+  const RegionId region = client_->region_of(memory, 1);
+  std::byte* seen = node_.at(LocalRef{region.value(), 0, reinterpret_cast<std::uintptr_t>(memory)}, 3 * 4096);
+  ASSERT_NE(seen, nullptr);
+  memory[0] = std::byte{1};
+  ProgramMemory::of_process().hold_at_forks(memory + 4096);
+  const Signal parent_wrote;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    parent_wrote.await();
+    ::_exit(memory[0] == std::byte{1} && memory[8192] == std::byte{0} ? 0 : 1);
+  }
+  memory[0] = std::byte{2};
+  seen[8192] = std::byte{3};
+  EXPECT_EQ(seen[0], std::byte{2});
+  EXPECT_EQ(memory[8192], std::byte{3});
+  parent_wrote.give();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(release(memory));
 }
 
 TEST_F(Fork, NothingOfOursIsOpenAfterExec) {
@@ -103,7 +178,7 @@ TEST_F(Fork, NothingOfOursIsOpenAfterExec) {
     EXPECT_NE(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << target;
   }
   client_->release_staging(staging);
-  EXPECT_TRUE(client_->release(memory));
+  EXPECT_TRUE(release(memory));
 }
 
 TEST_F(Fork, WhileOtherThreadsPostAndAllocate) {
@@ -117,9 +192,8 @@ TEST_F(Fork, WhileOtherThreadsPostAndAllocate) {
   });
   std::thread allocator([&] {
     while (!stop) {
-      void* memory = client_->allocate(4096);
-      EXPECT_NE(memory, nullptr);
-      EXPECT_TRUE(client_->release(memory));
+      void* memory = client_->allocate(4096);  // null after many forks
+      EXPECT_EQ(release(memory), memory != nullptr);
     }
   });
   for (int i = 0; i < 30; ++i) {

@@ -691,7 +691,7 @@ TEST_F(HugePagesOfClient, MemoryThatIsSharedIsLeftAlone) {
   post_often(memory.first(2 * page_), memory.subspan(2 * page_));
   EXPECT_EQ(rings(), before);
   EXPECT_EQ(client_->statistics().huge_bytes, 0U);
-  EXPECT_TRUE(client_->release(shared));
+  EXPECT_TRUE(release(shared));
 }
 
 TEST_F(HugePagesSwitchedOff, MemoryStaysAsItIs) {

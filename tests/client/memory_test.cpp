@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <cstring>
 #include <set>
 
+#include "base/unique_fd.hpp"
+#include "client/memory/program_memory.hpp"
 #include "fake_node.hpp"
 
 namespace outrigger::client::test {
@@ -16,21 +19,44 @@ class Memory : public ::testing::Test {
   std::unique_ptr<Client> client_;
 };
 
-TEST_F(Memory, IsSharedZeroedAndPageAligned) {
+TEST_F(Memory, IsPageAlignedAndSharedOnceItIsUsed) {
   auto* memory = static_cast<std::byte*>(client_->allocate(5000));
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 4096, 0U);
-  for (std::size_t i = 0; i < 5000; ++i) ASSERT_EQ(memory[i], std::byte{0});
+  memory[0] = std::byte{1};
+  EXPECT_EQ(node_.regions_ever(), 0U);  // nobody has been told
   const RegionId region = client_->region_of(memory, 5000);
   ASSERT_NE(region, kPrivateRegion);
   std::byte* seen = node_.at(LocalRef{region.value(), 0, reinterpret_cast<std::uintptr_t>(memory)}, 5000);
   ASSERT_NE(seen, nullptr);
+  EXPECT_EQ(seen[0], std::byte{1});
   memory[4999] = std::byte{7};
   EXPECT_EQ(seen[4999], std::byte{7});
   seen[0] = std::byte{9};
   EXPECT_EQ(memory[0], std::byte{9});
-  EXPECT_TRUE(client_->release(memory));
-  EXPECT_TRUE(eventually([&] { return node_.regions() == 0; }));
+  auto* another = static_cast<std::byte*>(client_->allocate(5000));
+  EXPECT_EQ(client_->region_of(another, 5000), region);
+  EXPECT_EQ(node_.regions_ever(), 1U);
+  EXPECT_TRUE(release(memory));
+  EXPECT_TRUE(release(another));
+}
+
+TEST_F(Memory, IsSharedByTheFirstOperationThatUsesIt) {
+  const auto group = client_->define_group(GroupId{1, 1}, world(8), GroupRank(3));
+  auto* memory = static_cast<std::byte*>(client_->allocate(std::size_t{16} << 10));
+  OperationRequest request;
+  request.group = group;
+  request.send = BufferLayout{memory, 64, 64, {}};
+  request.receive = BufferLayout{memory + 512, 64, 64, {}};
+  EXPECT_FALSE(client_->has_posted());
+  const auto operation = client_->post(request);
+  EXPECT_TRUE(client_->has_posted());
+  const SlotIndex slot = node_.take_post().value();
+  EXPECT_NE(node_.body(slot).send.base.region, kPrivateRegion.value());
+  EXPECT_EQ(node_.body(slot).send.base.region, node_.body(slot).receive.base.region);
+  node_.complete(slot);
+  EXPECT_TRUE(client_->poll(*operation));
+  EXPECT_TRUE(release(memory));
 }
 
 TEST_F(Memory, RegionOfKnowsTheBounds) {
@@ -38,26 +64,23 @@ TEST_F(Memory, RegionOfKnowsTheBounds) {
   const RegionId region = client_->region_of(memory, 8192);
   EXPECT_NE(region, kPrivateRegion);
   EXPECT_EQ(client_->region_of(memory + 8191, 1), region);
-  EXPECT_EQ(client_->region_of(memory - 1, 1), kPrivateRegion);
-  EXPECT_EQ(client_->region_of(memory, 8193), kPrivateRegion);
-  EXPECT_EQ(client_->region_of(memory + 8192, 1), kPrivateRegion);
+  EXPECT_EQ(client_->region_of(memory, std::uint64_t{1} << 60), kPrivateRegion);
   EXPECT_EQ(client_->region_of(memory + 1, std::numeric_limits<std::uint64_t>::max()), kPrivateRegion);
   int on_stack = 0;
   EXPECT_EQ(client_->region_of(&on_stack, sizeof(on_stack)), kPrivateRegion);
-  EXPECT_TRUE(client_->release(memory));
-  EXPECT_EQ(client_->region_of(memory, 1), kPrivateRegion);
+  EXPECT_TRUE(release(memory));
 }
 
 TEST_F(Memory, ReleaseOfForeignMemoryDoesNothing) {
   int on_stack = 0;
-  EXPECT_FALSE(client_->release(&on_stack));
-  EXPECT_FALSE(client_->release(nullptr));
+  EXPECT_FALSE(release(&on_stack));
+  EXPECT_FALSE(release(nullptr));
   auto* memory = static_cast<std::byte*>(client_->allocate(4096));
-  EXPECT_FALSE(client_->release(memory + 64));
-  EXPECT_TRUE(client_->release(memory));
-  EXPECT_FALSE(client_->release(memory));
+  EXPECT_FALSE(release(memory + 64));
+  EXPECT_TRUE(release(memory));
+  EXPECT_FALSE(release(memory));
   void* staging = client_->allocate_staging(1 << 20);
-  EXPECT_FALSE(client_->release(staging));
+  EXPECT_FALSE(release(staging));
   client_->release_staging(staging);
 }
 
@@ -65,63 +88,47 @@ TEST_F(Memory, ImpossibleSizesAreRefused) {
   EXPECT_EQ(client_->allocate(0), nullptr);
   EXPECT_EQ(client_->allocate(std::numeric_limits<std::uint64_t>::max()), nullptr);
   EXPECT_EQ(client_->allocate(std::uint64_t{1} << 55), nullptr);
-  EXPECT_EQ(client_->usage().regions, 0U);
 }
 
-TEST_F(Memory, RefusedByTheServiceProcessesIsNull) {
+TEST_F(Memory, RefusedByTheServiceProcessesIsPrivate) {
   node_.set_accept_regions(false);
-  EXPECT_EQ(client_->allocate(4096), nullptr);
+  auto* memory = static_cast<std::byte*>(client_->allocate(4096));
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(client_->region_of(memory, 4096), kPrivateRegion);
   EXPECT_EQ(client_->usage().regions, 0U);
-  node_.set_accept_regions(true);
-  void* memory = client_->allocate(4096);
-  EXPECT_NE(memory, nullptr);
-  EXPECT_TRUE(client_->release(memory));
+  EXPECT_TRUE(release(memory));
 }
 
 TEST_F(Memory, LeavesDescriptorsToTheProgram) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit small = before;
-  small.rlim_cur = 256;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
-  std::vector<void*> all;
-  for (int i = 0; i < 200; ++i) {
-    void* memory = client_->allocate(4096);
-    if (memory == nullptr) break;
-    all.push_back(memory);
+  const auto next_descriptor = [] { return UniqueFd(::memfd_create("probe", MFD_CLOEXEC)).get(); };
+  std::vector<void*> all{client_->allocate(4096)};
+  EXPECT_NE(client_->region_of(all.front(), 1), kPrivateRegion);
+  const int before = next_descriptor();
+  for (int i = 0; i < 1000; ++i) all.push_back(client_->allocate(40'000));
+  EXPECT_EQ(next_descriptor(), before);
+  EXPECT_EQ(client_->usage().regions, 1U);
+  for (void* memory : all) {
+    EXPECT_NE(client_->region_of(memory, 4096), kPrivateRegion);
+    EXPECT_TRUE(release(memory));
   }
-  EXPECT_GT(all.size(), 32U);
-  EXPECT_LT(all.size(), 129U);
-  // Staging keeps no descriptor: it is to be had however many the program has taken.
-  std::vector<void*> staging;
-  for (int i = 0; i < 200; ++i) {
-    staging.push_back(client_->allocate_staging(1 << 20));
-    ASSERT_NE(staging.back(), nullptr);
-  }
-  for (void* memory : staging) client_->release_staging(memory);
-  const std::size_t idle = client_->usage().regions - all.size();
-  for (void* memory : all) EXPECT_TRUE(client_->release(memory));
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(client_->usage().regions, idle);
+  EXPECT_EQ(node_.regions_ever(), 1U);
 }
 
-TEST_F(Memory, BeyondTheLimitOnFileSizesIsNullAndNotASignal) {
+TEST_F(Memory, TheLimitOnFileSizesIsNoSignal) {
+  void* before_it = client_->allocate(4096);
+  ASSERT_NE(before_it, nullptr);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit low = before;
   low.rlim_cur = 4096;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
-  void* too_much = client_->allocate(8192);
-  void* enough = client_->allocate(4096);
+  auto* memory = static_cast<std::byte*>(client_->allocate(1 << 20));
+  if (memory != nullptr) std::memset(memory, 1, 1 << 20);
   void* staging = client_->allocate_staging(1 << 20);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  EXPECT_EQ(too_much, nullptr);
-  EXPECT_NE(enough, nullptr);
   EXPECT_EQ(staging, nullptr);
-  EXPECT_TRUE(client_->release(enough));
-  void* afterwards = client_->allocate(8192);
-  EXPECT_NE(afterwards, nullptr);
-  EXPECT_TRUE(client_->release(afterwards));
+  EXPECT_TRUE(release(memory));
+  EXPECT_TRUE(release(before_it));
 }
 
 TEST_F(Memory, StagingIsReusedAndAligned) {
@@ -171,11 +178,14 @@ TEST(MemoryAfterTheClient, StaysReadable) {
   FakeNode node;
   auto client = node.attach();
   auto* memory = static_cast<std::byte*>(client->allocate(4096));
+  EXPECT_NE(client->region_of(memory, 4096), kPrivateRegion);
   memory[17] = std::byte{5};
   client.reset();
   EXPECT_EQ(memory[17], std::byte{5});
   memory[18] = std::byte{6};
   EXPECT_EQ(memory[18], std::byte{6});
+  EXPECT_TRUE(release(memory));
+  EXPECT_FALSE(release(memory));
 }
 
 TEST(MemoryWithoutMappedReach, StaysWithTheProgram) {
@@ -189,16 +199,18 @@ TEST(MemoryWithoutMappedReach, StaysWithTheProgram) {
   client->release_staging(staging);
 }
 
-TEST(MemoryOfASilentKeeper, IsNullAfterATime) {
+TEST(MemoryOfASilentKeeper, IsPrivateAfterATime) {
   FakeNodeOptions options;
   options.answer_regions = false;
   FakeNode node(options);
   const auto client = node.attach();
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(client->allocate(4096), nullptr);
+  void* memory = client->allocate(4096);
+  EXPECT_EQ(client->region_of(memory, 4096), kPrivateRegion);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   EXPECT_TRUE(eventually([&] { return node.regions() == 0; }));  // dropped again
   EXPECT_EQ(client->usage().regions, 0U);
+  EXPECT_TRUE(release(memory));
 }
 
 }  // namespace

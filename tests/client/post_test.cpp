@@ -196,9 +196,11 @@ TEST_F(Post, SideWithoutBytesIsPrivateAndNull) {
 }
 
 TEST_F(Post, RegionOnlyWhenItHoldsEveryBlock) {
-  auto* memory = static_cast<std::byte*>(client_->allocate(8192));
+  constexpr std::uint64_t kBytes = 1 << 20;  // staging of this size is a region by itself
+  constexpr std::int64_t kStride = kBytes / kSize;
+  auto* memory = static_cast<std::byte*>(client_->allocate_staging(kBytes));
   ASSERT_NE(memory, nullptr);
-  const RegionId region = client_->region_of(memory, 8192);
+  const RegionId region = client_->region_of(memory, kBytes);
   const auto region_of_send = [&](const BufferLayout& layout) {
     OperationRequest wanted = request(0);
     wanted.send = layout;
@@ -209,17 +211,17 @@ TEST_F(Post, RegionOnlyWhenItHoldsEveryBlock) {
     EXPECT_TRUE(client_->poll(*operation));
     return RegionId(found);
   };
-  EXPECT_EQ(region_of_send({memory, 1024, 1024, {}}), region);
-  EXPECT_EQ(region_of_send({memory, 1025, 1024, {}}), kPrivateRegion);
-  EXPECT_EQ(region_of_send({memory + 1, 1024, 1024, {}}), kPrivateRegion);
-  EXPECT_EQ(region_of_send({memory + 7168, -1024, 1024, {}}), region);
-  EXPECT_EQ(region_of_send({memory + 7167, -1024, 1024, {}}), kPrivateRegion);
+  EXPECT_EQ(region_of_send({memory, kStride, kStride, {}}), region);
+  EXPECT_EQ(region_of_send({memory, kStride + 1, kStride, {}}), kPrivateRegion);
+  EXPECT_EQ(region_of_send({memory + 1, kStride, kStride, {}}), kPrivateRegion);
+  EXPECT_EQ(region_of_send({memory + kBytes - kStride, -kStride, kStride, {}}), region);
+  EXPECT_EQ(region_of_send({memory + kBytes - kStride - 1, -kStride, kStride, {}}), kPrivateRegion);
   std::vector<PairExtent> extents(kSize, PairExtent{-8, 8});
   EXPECT_EQ(region_of_send({memory + 8, 0, 0, extents}), region);
   EXPECT_EQ(region_of_send({memory + 7, 0, 0, extents}), kPrivateRegion);
   extents[2] = PairExtent{-4096, 0};  // no bytes: may point anywhere
   EXPECT_EQ(region_of_send({memory + 8, 0, 0, extents}), region);
-  EXPECT_TRUE(client_->release(memory));
+  client_->release_staging(memory);
 }
 
 TEST_F(Post, ImpossibleRequestsAreRejectedAtOnce) {

@@ -38,7 +38,7 @@ TEST(Threads, PostPollAllocateAndForgetTogether) {
         }
         EXPECT_EQ(client->fatal(), std::nullopt);
         client->release_staging(staging);
-        EXPECT_EQ(client->release(memory), memory != nullptr);
+        EXPECT_EQ(release(memory), memory != nullptr);
       }
     });
   }

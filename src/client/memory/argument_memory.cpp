@@ -23,7 +23,7 @@ void ArgumentMemory::start_growth(std::uint64_t bytes) {
   if (growth_ || growth_failed_) return;
   // In proportion to what there is: the number of regions is limited, that of operations is not.
   const std::uint64_t wanted = std::max(bytes, chunks_.bytes_in_use() / 4);
-  std::optional<Region> region = regions_.create(RegionUse::internal, RangeAllocator::chunk_bytes_for(wanted));
+  std::optional<Region> region = regions_.create(RangeAllocator::chunk_bytes_for(wanted));
   growth_failed_ = !region;
   if (!region) return;
   if (!regions_.registers()) {

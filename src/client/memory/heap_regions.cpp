@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "client/memory/program_memory.hpp"
+
 namespace outrigger::client {
 namespace {
 
@@ -36,7 +38,8 @@ std::optional<Region> HeapRegions::current() {
 }
 
 bool HeapRegions::share(const SharedHeap& heap) {
-  if (lock_.is_inert() || regions_.registers() || !regions_.maps()) return false;
+  used_.store(true, std::memory_order_relaxed);
+  if (!can_map()) return false;
   std::optional<Region> region;
   {
     const Lock lock(lock_.mutex);
@@ -48,6 +51,20 @@ bool HeapRegions::share(const SharedHeap& heap) {
   const Lock lock(lock_.mutex);
   regions_.insert(std::move(*region));
   return true;
+}
+
+// With the shared heap the native MPI allocates there.
+void* HeapRegions::allocate_for_program(std::uint64_t bytes) {
+  if (!can_map()) return nullptr;
+  {
+    const Lock lock(lock_.mutex);
+    if (heap_ != nullptr && heap_ != &ProgramMemory::as_heap()) return nullptr;
+  }
+  return ProgramMemory::of_process().allocate(bytes);
+}
+
+void HeapRegions::share_if_for_program(const void* memory) {
+  if (ProgramMemory::of_process().holds(memory)) static_cast<void>(share(ProgramMemory::as_heap()));
 }
 
 void HeapRegions::hold_at_fork(Posts& posts) {

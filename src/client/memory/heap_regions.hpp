@@ -1,7 +1,9 @@
-// The shared heap's memory as regions: each generation is one, announced when it has begun. Operations of the meantime
-// treat their buffers as private memory.
+// The memory of the shared heap, or of MPI_Alloc_mem where there is no such heap, as regions. Each generation is one.
+// It is announced when it has begun, the first one of MPI_Alloc_mem when an operation first uses it. Operations of the
+// meantime treat their buffers as private memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -18,6 +20,20 @@ class HeapRegions {
 
   // Without the lock. False: there is no heap, or the service processes cannot map it.
   [[nodiscard]] bool share(const SharedHeap& heap);
+  // Without the lock. As Client::allocate says.
+  [[nodiscard]] void* allocate_for_program(std::uint64_t bytes);
+  // Without the lock. An operation is about to use `memory`. The first time that it is memory of MPI_Alloc_mem, this
+  // tells the service processes and waits for them.
+  void use(const void* memory) {
+    if (!used_.load(std::memory_order_relaxed)) share_if_for_program(memory);
+  }
+  // Without the lock. An operation on these buffers is posted.
+  void see_operation(const void* send, const void* receive) {
+    seen_operation_.store(true, std::memory_order_relaxed);
+    use(send);
+    use(receive);
+  }
+  [[nodiscard]] bool has_seen_operation() const { return seen_operation_.load(std::memory_order_relaxed); }
 
   // Under the lock. Keeps up with the heap's generations. Regions that are no longer needed come back, to be dropped
   // without the lock.
@@ -29,6 +45,8 @@ class HeapRegions {
   void hold_at_fork(Posts& posts);
 
  private:
+  [[nodiscard]] bool can_map() const { return !lock_.is_inert() && !regions_.registers() && regions_.maps(); }
+  void share_if_for_program(const void* memory);
   // Of the heap's generation; admitted.
   [[nodiscard]] std::optional<Region> current();
   [[nodiscard]] std::vector<Region> follow_generations(const Posts& posts);
@@ -37,6 +55,8 @@ class HeapRegions {
 
   EndpointLock& lock_;
   Regions& regions_;
+  std::atomic<bool> seen_operation_{false};
+  std::atomic<bool> used_{false};  // a heap has been shared, or an operation has used what the program allocated
   const SharedHeap* heap_ = nullptr;
   std::uint64_t serial_ = 0;  // the generation that was announced last
   ExpectedRegion coming_;

@@ -20,7 +20,7 @@ std::size_t RangeAllocator::class_of(std::uint64_t rounded_bytes) {
 }
 
 void RangeAllocator::add_chunk(RegionId region, std::uint64_t address, std::uint64_t bytes) {
-  free_.emplace(address, Free{bytes, region});
+  coalesce(MemoryRange{region, address, bytes});
 }
 
 std::optional<MemoryRange> RangeAllocator::allocate(std::uint64_t bytes) {
@@ -48,6 +48,15 @@ void RangeAllocator::release(const MemoryRange& range) {
   } else {
     coalesce(range);
   }
+}
+
+std::vector<MemoryRange> RangeAllocator::take_all() {
+  flush_small();
+  std::vector<MemoryRange> all;
+  all.reserve(free_.size());
+  for (const auto& [address, free] : free_) all.push_back(MemoryRange{free.region, address, free.bytes});
+  free_.clear();
+  return all;
 }
 
 std::optional<MemoryRange> RangeAllocator::first_fit(std::uint64_t rounded_bytes) {

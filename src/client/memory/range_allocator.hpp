@@ -27,12 +27,14 @@ class RangeAllocator {
  public:
   RangeAllocator();
 
-  // `address` and `bytes` are multiples of 64.
+  // `address` and `bytes` are multiples of 64. Chunks of one region that touch become one.
   void add_chunk(RegionId region, std::uint64_t address, std::uint64_t bytes);
 
   // 64-byte aligned. Nothing when no chunk has room.
   [[nodiscard]] std::optional<MemoryRange> allocate(std::uint64_t bytes);
   void release(const MemoryRange& range);
+  // All that is free. The allocator has nothing left to hand out.
+  [[nodiscard]] std::vector<MemoryRange> take_all();
 
   [[nodiscard]] std::uint64_t bytes_in_use() const { return bytes_in_use_; }
 

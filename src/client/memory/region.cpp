@@ -1,7 +1,6 @@
 #include "client/memory/region.hpp"
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,15 +18,6 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-// The descriptors belong to the program: regions that keep theirs take from the lower half of what it may open. Asked
-// before the region is created, as creating it is expensive.
-bool leaves_descriptors_for_the_program() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
-  const UniqueFd next(::memfd_create("outrigger-probe", MFD_CLOEXEC));
-  return next.valid() && static_cast<rlim_t>(next.get()) < limit.rlim_cur / 2;
-}
-
 }  // namespace
 
 void Region::unmap() {
@@ -36,26 +26,17 @@ void Region::unmap() {
   fd.reset();
 }
 
-bool Region::make_private() {
-  const void* mapped =
-      ::mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd.get(), 0);
-  if (mapped == MAP_FAILED) return false;
-  fd.reset();
-  return true;
-}
-
-std::optional<Region> create_region(RegionUse use, std::uint64_t bytes) {
+std::optional<Region> create_region(std::uint64_t bytes) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()) / 2;
   if (bytes == 0 || bytes > kMost) return std::nullopt;
-  if (use == RegionUse::program && !leaves_descriptors_for_the_program()) return std::nullopt;
-  Region region{RegionId(), use, nullptr, whole_pages(bytes), UniqueFd()};
+  Region region{RegionId(), RegionUse::internal, nullptr, whole_pages(bytes), UniqueFd()};
   Result<UniqueFd> fd = create_sealed_memory("outrigger-region", region.bytes, Backing::reserved);
   if (!fd) return std::nullopt;
   region.fd = std::move(fd).value();
   void* base = ::mmap(nullptr, region.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd.get(), 0);
   if (base == MAP_FAILED) return std::nullopt;
   region.base = static_cast<std::byte*>(base);
-  if (use == RegionUse::internal && ::madvise(base, region.bytes, MADV_DONTFORK) != 0) {
+  if (::madvise(base, region.bytes, MADV_DONTFORK) != 0) {
     region.unmap();
     return std::nullopt;
   }
@@ -78,8 +59,8 @@ std::optional<Region> RegionTable::take_first(const Wanted& wanted) {
   return region;
 }
 
-std::optional<Region> RegionTable::take(const void* base, RegionUse use) {
-  return take_first([base, use](const Region& region) { return region.base == base && region.use == use; });
+std::optional<Region> RegionTable::take(const void* base) {
+  return take_first([base](const Region& region) { return region.base == base && region.use == RegionUse::internal; });
 }
 
 std::optional<Region> RegionTable::take_heap() {

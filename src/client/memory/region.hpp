@@ -15,14 +15,12 @@ namespace outrigger::client {
 
 // Who uses a region decides what a forked child sees of it.
 enum class RegionUse {
-  program,   // from allocate(): the child gets a private view
   internal,  // arguments and staging: not in the child
   heap,      // a generation of the shared heap, which looks after the memory itself
 };
 
-// A mapped, sealed memfd. The descriptor is kept for fork() and for turning the memory private at the end; internal
-// regions need neither and lose theirs once announced. Does not unmap itself: who still uses the memory is known to the
-// owner only.
+// A mapped, sealed memfd. The descriptor goes back to the program once the region is announced. Does not unmap itself:
+// only the owner knows who still uses the memory.
 struct Region {
   RegionId id;  // given when it is announced
   RegionUse use = RegionUse::internal;
@@ -34,21 +32,18 @@ struct Region {
   [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(base); }
   // Gives the memory back, but the heap's.
   void unmap();
-  // The same addresses and contents, but writes are seen by this process only. Uses system calls only, so it may be
-  // called in a forked child. False: the mapping is as it was.
-  [[nodiscard]] bool make_private();
 };
 
 // Creates the memory and maps it: zeroed, and certain to be there (a write never fails later for want of memory).
-// Nothing when there is no memory, or when descriptors run short.
-[[nodiscard]] std::optional<Region> create_region(RegionUse use, std::uint64_t bytes);
+// For internal use. Nothing when there is no memory or no descriptor.
+[[nodiscard]] std::optional<Region> create_region(std::uint64_t bytes);
 
 class RegionTable {
  public:
   void insert(Region region);
-  // The region that starts at `base`, taken out of the table.
-  [[nodiscard]] std::optional<Region> take(const void* base, RegionUse use);
-  // The shared heap's, of which there is one at most.
+  // The internal region that starts at `base`, taken out of the table.
+  [[nodiscard]] std::optional<Region> take(const void* base);
+  // The heap's, of which there is one at most.
   [[nodiscard]] std::optional<Region> take_heap();
   // The region that holds the whole range; null when none does.
   [[nodiscard]] const Region* find(std::uint64_t address, std::uint64_t bytes) const;

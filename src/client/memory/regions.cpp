@@ -26,9 +26,9 @@ bool Regions::admit() {
   return false;
 }
 
-std::optional<Region> Regions::create(RegionUse use, std::uint64_t bytes) {
+std::optional<Region> Regions::create(std::uint64_t bytes) {
   if (!admit()) return std::nullopt;
-  std::optional<Region> region = create_region(use, bytes);
+  std::optional<Region> region = create_region(bytes);
   if (!region) live_.fetch_sub(1);
   return region;
 }
@@ -84,30 +84,9 @@ std::optional<Region> Regions::make_known(Region region) {
   return std::nullopt;
 }
 
-std::optional<Region> Regions::add(RegionUse use, std::uint64_t bytes) {
-  std::optional<Region> region = create(use, bytes);
+std::optional<Region> Regions::add(std::uint64_t bytes) {
+  std::optional<Region> region = create(bytes);
   return region ? make_known(std::move(*region)) : std::nullopt;
-}
-
-void* Regions::allocate(std::uint64_t bytes) {
-  if (lock_.is_inert() || !maps()) return nullptr;
-  std::optional<Region> region = add(RegionUse::program, bytes);
-  if (!region) return nullptr;
-  void* memory = region->base;
-  const Lock lock(lock_.mutex);
-  insert(std::move(*region));
-  return memory;
-}
-
-bool Regions::release(void* memory) {
-  std::optional<Region> region;
-  {
-    const Lock lock(lock_.mutex);
-    region = take(memory, RegionUse::program);
-  }
-  if (!region) return false;
-  drop(std::move(*region));
-  return true;
 }
 
 RegionId Regions::region_of(const void* begin, std::uint64_t bytes) {
@@ -128,7 +107,7 @@ std::optional<MemoryRange> Regions::allocate_in(RangeAllocator& chunks, std::uin
     const Lock lock(lock_.mutex);
     if (std::optional<MemoryRange> range = chunks.allocate(bytes)) return range;
   }
-  std::optional<Region> region = add(RegionUse::internal, RangeAllocator::chunk_bytes_for(bytes));
+  std::optional<Region> region = add(RangeAllocator::chunk_bytes_for(bytes));
   if (!region) return std::nullopt;
   Lock lock(lock_.mutex);
   if (is_keyed(region->id) && !registers()) {  // the DPU has been left meanwhile, which knew it
@@ -143,18 +122,8 @@ std::optional<MemoryRange> Regions::allocate_in(RangeAllocator& chunks, std::uin
 }
 
 void Regions::close() {
-  for (Region& region : table_.all()) {
-    if (region.use != RegionUse::program || !region.make_private()) region.unmap();
-  }
+  for (Region& region : table_.all()) region.unmap();
   table_.all().clear();
-}
-
-void Regions::abandon_in_child() {
-  if (registrations_) registrations_->abandon();
-  for (Region& region : table_.all()) {
-    // Where no private view is to be had the child shares the memory, which is better than to crash it.
-    if (region.use == RegionUse::program) static_cast<void>(region.make_private());
-  }
 }
 
 RegionAnswer ExpectedRegion::look(ControlChannel& control) {

@@ -25,12 +25,9 @@ class Regions {
   Regions(EndpointLock& lock, ControlChannel& control, RankNetwork* network, SegmentView segment, std::uint32_t reach);
 
   // --- without the lock ---
-  // For the program (Client::allocate). Null: not to be had.
-  [[nodiscard]] void* allocate(std::uint64_t bytes);
-  bool release(void* memory);
   [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes);
   // A new one that the service processes know. The caller inserts it.
-  [[nodiscard]] std::optional<Region> add(RegionUse use, std::uint64_t bytes);
+  [[nodiscard]] std::optional<Region> add(std::uint64_t bytes);
   // The same with memory that there is already, admitted before.
   [[nodiscard]] std::optional<Region> make_known(Region region);
   // From one of the chunks, or from one more.
@@ -41,7 +38,7 @@ class Regions {
   // Counts one more. False: the limit is reached.
   [[nodiscard]] bool admit();
   // Admitted and created; nobody knows it yet.
-  [[nodiscard]] std::optional<Region> create(RegionUse use, std::uint64_t bytes);
+  [[nodiscard]] std::optional<Region> create(std::uint64_t bytes);
   void discard_unannounced(Region region);
   [[nodiscard]] std::uint32_t count() const { return live_.load(std::memory_order_relaxed); }
   // Service processes map what they are told of.
@@ -54,7 +51,7 @@ class Regions {
 
   // --- under the lock ---
   void insert(Region region) { table_.insert(std::move(region)); }
-  [[nodiscard]] std::optional<Region> take(const void* base, RegionUse use) { return table_.take(base, use); }
+  [[nodiscard]] std::optional<Region> take(const void* base) { return table_.take(base); }
   [[nodiscard]] std::optional<Region> take_heap() { return table_.take_heap(); }
   // How service processes reach a range of an operation; a registration has one user more then. Nothing: they do not.
   struct Place {
@@ -84,15 +81,17 @@ class Regions {
   // were, means private memory. What was made for service processes they may map: to be announced, as it is called.
   [[nodiscard]] std::vector<Region> leave_dpu();
 
-  // --- at the end, or in a forked child ---
+  // --- at the end ---
   // Before the network goes.
   void deregister() {
     registers_.store(false, std::memory_order_release);
     registrations_.reset();
   }
-  // The program may go on reading what it got from allocate(): that becomes ordinary memory.
   void close();
-  void abandon_in_child();
+  // In a forked child.
+  void abandon_in_child() {
+    if (registrations_) registrations_->abandon();
+  }
 
  private:
   EndpointLock& lock_;

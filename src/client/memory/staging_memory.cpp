@@ -32,7 +32,7 @@ void* StagingMemory::allocate(std::uint64_t bytes) {
 
 std::optional<MemoryRange> StagingMemory::allocate_large(std::uint64_t bytes) {
   if (std::optional<MemoryRange> range = take_idle(bytes)) return range;
-  std::optional<Region> region = regions_.add(RegionUse::internal, bytes);
+  std::optional<Region> region = regions_.add(bytes);
   if (!region) return std::nullopt;
   const MemoryRange range{region->id, region->address(), region->bytes};
   const Lock lock(lock_.mutex);
@@ -82,9 +82,7 @@ std::vector<Region> StagingMemory::take_surplus() {
     const MemoryRange oldest = idle_.front();
     idle_.erase(idle_.begin());
     idle_bytes_ -= oldest.bytes;
-    if (std::optional<Region> region = regions_.take(pointer_to(oldest), RegionUse::internal)) {
-      surplus.push_back(std::move(*region));
-    }
+    if (std::optional<Region> region = regions_.take(pointer_to(oldest))) surplus.push_back(std::move(*region));
   }
   return surplus;
 }

@@ -41,8 +41,7 @@ bool ControlChannel::announce(Region& region, bool may_wait) {
   const bool sent = socket_.send_packet(packet, std::span<const int>(&fd, 1), may_wait ? kSendTimeoutMs : 0);
   if (sent) {
     ++next_region_;
-    // Only the program's regions are made private again here: other descriptors go back to the program.
-    if (region.use != RegionUse::program) region.fd.reset();
+    region.fd.reset();  // descriptors are the program's
   } else {
     answers_.erase(place);
     while (receive_one(0)) {  // is it gone?

@@ -1,9 +1,9 @@
+// MPI_Alloc_mem: memory that service processes can map, where an operation could use it; else the native MPI's.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <mutex>
-#include <unordered_set>
 
+#include "client/memory/program_memory.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/start/job.hpp"
@@ -11,9 +11,9 @@
 namespace outrigger::mpi {
 namespace {
 
-// Smaller requests stay native: a region of its own for each would cost more than it saves.
+// Smaller blocks travel through staging memory anyway.
 constexpr std::uint64_t kSharedFromBytes = 16384;
-constexpr long kPageBytes = 4096;  // what Client::allocate aligns to
+constexpr long kPageBytes = 4096;  // what ProgramMemory aligns to
 
 bool wants_more_alignment(MPI_Info info) {
   if (info == constants().info_null) return false;
@@ -24,32 +24,16 @@ bool wants_more_alignment(MPI_Info info) {
   return code != MPI_SUCCESS || (found != 0 && std::strtol(text.data(), nullptr, 10) > kPageBytes);
 }
 
-// What the program has from here and has not given back. Outlives the job: MPI_Finalize runs the program's attribute
-// callbacks after the job's end, and the native MPI must not be asked to free what it has not given out.
-constinit std::mutex given_mutex;
-std::unordered_set<const void*>& given() {
-  static auto* addresses = new std::unordered_set<const void*>;
-  return *addresses;
+// Jobs whose service processes have no core offload only what trials have shown to be better so, if anything.
+bool could_be_used(const Job& job) {
+  return !job.native_at_first || job.client->has_posted();
 }
 
-// Memory that the service processes map too, or nullptr.
+// Memory that the service processes can map too, or nullptr.
 void* shared_memory(Job& job, MPI_Aint bytes, MPI_Info info) {
-  if (bytes < 0 || static_cast<std::uint64_t>(bytes) < kSharedFromBytes || wants_more_alignment(info)) return nullptr;
-  void* memory = job.client->allocate(static_cast<std::uint64_t>(bytes));
-  if (memory == nullptr) return nullptr;
-  const std::scoped_lock lock(given_mutex);
-  given().insert(memory);
-  return memory;
-}
-
-// Gives memory back. False: it is not from here. After the job's end it stays mapped: the process is about to end.
-bool take_back(const Job* job, void* memory) {
-  {
-    const std::scoped_lock lock(given_mutex);
-    if (given().erase(memory) == 0) return false;
-  }
-  if (job != nullptr) static_cast<void>(job->client->release(memory));
-  return true;
+  if (bytes < 0 || static_cast<std::uint64_t>(bytes) < kSharedFromBytes) return nullptr;
+  if (!could_be_used(job) || wants_more_alignment(info)) return nullptr;
+  return job.client->allocate(static_cast<std::uint64_t>(bytes));
 }
 
 struct Allocation {
@@ -69,8 +53,24 @@ struct Allocation {
 struct Release {
   template <Call call>
   static int run(const CallSite& site, Word memory) {
-    if (memory != 0 && take_back(current_job(), argument<void*>(memory))) return MPI_SUCCESS;
+    if (client::ProgramMemory::of_process().release(argument<void*>(memory))) return MPI_SUCCESS;
     return site.pass(call, memory);
+  }
+};
+
+// Windows: the MPI may have registered the memory with a network card, which goes on writing to the same pages.
+struct WindowMemory {
+  template <Call call, class... Rest>
+  static int run(const CallSite& site, Word base, Rest... rest) {
+    client::ProgramMemory::of_process().hold_at_forks(argument<const void*>(base));
+    return site.pass(call, base, rest...);
+  }
+};
+struct AttachedMemory {
+  template <Call call>
+  static int run(const CallSite& site, Word window, Word base, Word bytes) {
+    client::ProgramMemory::of_process().hold_at_forks(argument<const void*>(base));
+    return site.pass(call, window, base, bytes);
   }
 };
 
@@ -78,5 +78,10 @@ struct Release {
 
 OUTRIGGER_ENTRY(Alloc_mem, 3, Allocation)
 OUTRIGGER_ENTRY(Free_mem, 1, Release)
+OUTRIGGER_ENTRY(Win_create, 6, WindowMemory)
+OUTRIGGER_ENTRY(Win_attach, 3, AttachedMemory)
+#if OUTRIGGER_MPI4
+OUTRIGGER_ENTRY(Win_create_c, 6, WindowMemory)
+#endif
 
 }  // namespace outrigger::mpi

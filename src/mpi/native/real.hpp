@@ -25,7 +25,7 @@
   X(Comm_dup_with_info) X(Comm_set_info) X(Comm_idup) X(Comm_split) X(Comm_split_type) X(Comm_create) X(Comm_create_group)            \
   X(Cart_create) X(Cart_sub) X(Graph_create) X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Intercomm_merge)   \
   X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status)          \
-  X(Request_free) X(Cancel) X(Alloc_mem) X(Free_mem)
+  X(Request_free) X(Cancel) X(Alloc_mem) X(Free_mem) X(Win_create) X(Win_attach)
 #if OUTRIGGER_MPI4
 // Missing in an older MPI of the same ABI.
 #define OUTRIGGER_INTERCEPTED_MPI4(X)                                                                                \
@@ -36,7 +36,8 @@
   X(Reduce_scatter_c) X(Iscan_c) X(Scan_c) X(Iexscan_c) X(Exscan_c)                                                            \
   X(Ineighbor_alltoall_c) X(Neighbor_alltoall_c) X(Ineighbor_alltoallv_c) X(Neighbor_alltoallv_c)                    \
   X(Ineighbor_alltoallw_c) X(Neighbor_alltoallw_c) X(Ineighbor_allgather_c) X(Neighbor_allgather_c)                  \
-  X(Ineighbor_allgatherv_c) X(Neighbor_allgatherv_c) X(Comm_create_from_group) X(Comm_idup_with_info)
+  X(Ineighbor_allgatherv_c) X(Neighbor_allgatherv_c) X(Comm_create_from_group) X(Comm_idup_with_info)    \
+  X(Win_create_c)
 #else
 #define OUTRIGGER_INTERCEPTED_MPI4(X)
 #endif

@@ -1,8 +1,9 @@
 // Large memory from malloc, used as programs use it. Run natively, and with the shared heap, where it comes from memory
 // that service processes map, too:
 //
-//   heap fork               children are made in every way while operations are outstanding; none sees what its parent
-//                           writes afterwards, and the parent sees nothing of theirs
+//   heap fork [alloc_mem]   children are made in every way while operations are outstanding; none sees what its parent
+//                           writes afterwards, and the parent sees nothing of theirs. With alloc_mem the arrays are
+//                           from MPI_Alloc_mem.
 //   heap churn STEPS SEED   threads allocate, resize and free at random, and the process forks; every byte is checked
 
 #include <malloc.h>
@@ -80,14 +81,34 @@ class Signal {
   int ends_[2];
 };
 
+bool by_alloc_mem = false;
+
+unsigned char* allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  if (by_alloc_mem) {
+    MPI_Alloc_mem(static_cast<MPI_Aint>(bytes), MPI_INFO_NULL, &memory);
+  } else {
+    memory = std::malloc(bytes);
+  }
+  if (memory == nullptr) fail("no memory");
+  return static_cast<unsigned char*>(memory);
+}
+
+void give_back(void* memory) {
+  if (by_alloc_mem) {
+    MPI_Free_mem(memory);
+  } else {
+    std::free(memory);
+  }
+}
+
 // An all-to-all in the middle of larger arrays, so that pages are shared with what the program writes meanwhile.
 class Exchange {
  public:
   static constexpr std::size_t kEdge = 150'001;
   explicit Exchange(std::size_t block) : block_(block), bytes_(2 * kEdge + block * static_cast<std::size_t>(size)) {
     for (unsigned char** array : {&send_, &receive_}) {
-      *array = static_cast<unsigned char*>(std::malloc(bytes_));
-      if (*array == nullptr) fail("no memory");
+      *array = allocate(bytes_);
       std::memset(*array, kBefore, bytes_);
     }
     for (int peer = 0; peer < size; ++peer) std::memset(at(send_, peer), value(rank, peer), block_);
@@ -95,8 +116,8 @@ class Exchange {
                   MPI_COMM_WORLD, &request_);
   }
   ~Exchange() {
-    std::free(send_);
-    std::free(receive_);
+    give_back(send_);
+    give_back(receive_);
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -351,11 +372,12 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const std::string mode = argc > 1 ? argv[1] : "";
   if (mode == "fork") {
+    by_alloc_mem = argc > 2 && std::string(argv[2]) == "alloc_mem";
     fork_mode();
   } else if (mode == "churn" && argc == 4) {
     churn_mode(std::atol(argv[2]), static_cast<std::uint64_t>(std::atol(argv[3]) + rank));
   } else {
-    fail("usage: heap fork | heap churn STEPS SEED");
+    fail("usage: heap fork [alloc_mem] | heap churn STEPS SEED");
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) std::printf("heap: %s: all right\n", mode.c_str());
