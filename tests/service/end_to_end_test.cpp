@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "client/memory/program_memory.hpp"
 #include "node.hpp"
 
 namespace outrigger::testing {
@@ -28,19 +29,18 @@ std::byte expected_byte(std::uint32_t from, std::uint32_t to, std::uint64_t oper
 
 class Memory {
  public:
-  Memory(Client& client, bool shared, std::uint64_t bytes) : client_(client) {
+  Memory(Client& client, bool shared, std::uint64_t bytes) {
     if (shared) shared_ = static_cast<std::byte*>(client.allocate(std::max<std::uint64_t>(bytes, 1)));
     if (shared_ == nullptr) private_.resize(std::max<std::uint64_t>(bytes, 1));
   }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   ~Memory() {
-    if (shared_ != nullptr) client_.release(shared_);
+    if (shared_ != nullptr) client::ProgramMemory::of_process().release(shared_);
   }
   [[nodiscard]] std::byte* data() { return shared_ != nullptr ? shared_ : private_.data(); }
 
  private:
-  Client& client_;
   std::byte* shared_ = nullptr;
   std::vector<std::byte> private_;
 };

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "client/client.hpp"
+#include "client/memory/program_memory.hpp"
 
 namespace outrigger {
 namespace {
@@ -239,8 +240,7 @@ int alltoall_rank(Job& job, Client& client, std::uint32_t me) {
       }
     }
   }
-  client.release(shared_send);
-  client.release(shared_receive);
+  for (void* memory : {shared_send, shared_receive}) client::ProgramMemory::of_process().release(memory);
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "client/memory/program_memory.hpp"
 #include "node.hpp"
 #include "reduce/reduce.hpp"
 
@@ -56,19 +57,18 @@ ReducedBytes contribution_of(const Reduction& reduction, std::uint64_t elements,
 // Memory that service processes have mapped, or have not.
 class ReducedBuffer {
  public:
-  ReducedBuffer(Client& client, bool shared, std::uint64_t bytes) : client_(client), private_(shared ? 0 : bytes + 1) {
+  ReducedBuffer(Client& client, bool shared, std::uint64_t bytes) : private_(shared ? 0 : bytes + 1) {
     if (shared) shared_ = static_cast<std::byte*>(client.allocate(bytes + 1));
     data()[bytes] = std::byte{0x5A};
   }
   ReducedBuffer(const ReducedBuffer&) = delete;
   ReducedBuffer& operator=(const ReducedBuffer&) = delete;
   ~ReducedBuffer() {
-    if (shared_ != nullptr) client_.release(shared_);
+    if (shared_ != nullptr) client::ProgramMemory::of_process().release(shared_);
   }
   [[nodiscard]] std::byte* data() { return shared_ != nullptr ? shared_ : private_.data(); }
 
  private:
-  Client& client_;
   std::byte* shared_ = nullptr;
   ReducedBytes private_;
 };
