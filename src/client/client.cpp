@@ -2,7 +2,9 @@
 #include "client/client.hpp"
 
 #include <exception>
+#include <utility>
 
+#include "base/no_cancellation.hpp"
 #include "client/rank_endpoint.hpp"
 #include "client/start/attach.hpp"
 
@@ -17,12 +19,19 @@ Value guarded(Value otherwise, Call&& call) noexcept try {
   return otherwise;
 }
 
+// The same of a call that asks something of the system.
+template <class Call, class Value>
+Value guarded_whole(Value otherwise, Call&& call) noexcept {
+  const NoCancellation whole;
+  return guarded(std::move(otherwise), std::forward<Call>(call));
+}
+
 }  // namespace
 
 Client::Client(std::shared_ptr<RankEndpoint> endpoint) : endpoint_(std::move(endpoint)) {}
 
 Client::~Client() {
-  guarded(false, [this] {
+  guarded_whole(false, [this] {
     endpoint_->shut_down();
     return true;
   });
@@ -47,6 +56,7 @@ bool Client::copier() const {
 }
 
 void Client::show(ControlKind what, int fd) {
+  const NoCancellation whole;
   endpoint_->control().show(what, fd);
 }
 
@@ -72,7 +82,7 @@ bool NodeLeader::is_unprotected() const {
 }
 
 void* Client::allocate(std::uint64_t bytes) {
-  return guarded(static_cast<void*>(nullptr), [&] { return endpoint_->heap().allocate_for_program(bytes); });
+  return guarded_whole(static_cast<void*>(nullptr), [&] { return endpoint_->heap().allocate_for_program(bytes); });
 }
 
 bool Client::has_posted() const {
@@ -80,29 +90,29 @@ bool Client::has_posted() const {
 }
 
 bool Client::share_heap(const SharedHeap& heap) {
-  return guarded(false, [&] { return endpoint_->heap().share(heap); });
+  return guarded_whole(false, [&] { return endpoint_->heap().share(heap); });
 }
 
 RegionId Client::region_of(const void* begin, std::uint64_t bytes) const {
-  return guarded(kPrivateRegion, [&] {
+  return guarded_whole(kPrivateRegion, [&] {
     endpoint_->heap().use(begin);
     return endpoint_->regions().region_of(begin, bytes);
   });
 }
 
 void* Client::allocate_staging(std::uint64_t bytes) {
-  return guarded(static_cast<void*>(nullptr), [&] { return endpoint_->staging().allocate(bytes); });
+  return guarded_whole(static_cast<void*>(nullptr), [&] { return endpoint_->staging().allocate(bytes); });
 }
 
 void Client::release_staging(void* memory) {
-  guarded(false, [&] {
+  guarded_whole(false, [&] {
     endpoint_->staging().release(memory);
     return true;
   });
 }
 
 std::shared_ptr<const Group> Client::define_group(GroupId id, std::vector<WorldRank> members, GroupRank me) {
-  return guarded(std::shared_ptr<const Group>(), [&] { return endpoint_->define_group(id, members, me); });
+  return guarded_whole(std::shared_ptr<const Group>(), [&] { return endpoint_->define_group(id, members, me); });
 }
 
 const Course* Courses::next(const Group& group, bool counted) {
@@ -164,7 +174,7 @@ void Courses::tell_times(const Group& group, const Trial& trial, const TrialTime
 }
 
 PendingOperationPtr Client::post(const OperationRequest& request) {
-  return guarded(PendingOperationPtr(), [&] { return endpoint_->post(request); });
+  return guarded_whole(PendingOperationPtr(), [&] { return endpoint_->post(request); });
 }
 
 bool Client::poll(PendingOperation& operation) {
@@ -176,7 +186,7 @@ OperationResult Client::result(const PendingOperation& operation) const {
 }
 
 void Client::wait_for_completion(std::chrono::microseconds at_most, bool helps) {
-  guarded(false, [&] {
+  guarded_whole(false, [&] {
     endpoint_->wait_for_completion(at_most, helps);
     return true;
   });
@@ -199,7 +209,7 @@ bool Client::help_where_alone() {
 }
 
 std::optional<std::string> Client::fatal() {
-  return guarded(std::optional<std::string>(), [&] { return endpoint_->fatal(); });
+  return guarded_whole(std::optional<std::string>(), [&] { return endpoint_->fatal(); });
 }
 
 bool Client::fatal_was_said() const {
@@ -207,7 +217,7 @@ bool Client::fatal_was_said() const {
 }
 
 Client::Statistics Client::statistics() const {
-  return guarded(Statistics{}, [&] { return endpoint_->statistics(); });
+  return guarded_whole(Statistics{}, [&] { return endpoint_->statistics(); });
 }
 
 Client::Usage Client::usage() const {
@@ -215,6 +225,7 @@ Client::Usage Client::usage() const {
 }
 
 void PendingOperationDeleter::operator()(PendingOperation* operation) const {
+  const NoCancellation whole;
   operation->group->endpoint().drop(std::unique_ptr<PendingOperation>(operation));
 }
 

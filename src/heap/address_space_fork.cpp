@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/no_cancellation.hpp"
 #include "heap/address_space.hpp"
 
 namespace outrigger::heap {
@@ -98,6 +99,7 @@ void AddressSpace::copy_former() {
 }
 
 void AddressSpace::before_fork() {
+  const NoCancellation whole;
   mutex_.lock();
   keep_or_end_former();
   generation_ended_ = generation_open_ && top_ > backing_.start;
@@ -107,6 +109,7 @@ void AddressSpace::before_fork() {
 }
 
 void AddressSpace::after_fork_in_parent() {
+  const NoCancellation whole;
   for (std::size_t i = 0; i < former_count_; ++i) {
     if (former_[i].copy != nullptr) ::munmap(former_[i].copy, former_[i].range.bytes());
     former_[i].copy = nullptr;
@@ -120,6 +123,7 @@ void AddressSpace::after_fork_in_parent() {
 }
 
 void AddressSpace::after_fork_in_child() {
+  const NoCancellation whole;
   for (std::size_t i = 0; i < former_count_; ++i) {
     const Held& held = former_[i];
     if (held.copy != nullptr) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "base/no_cancellation.hpp"
 #include "heap/address_space.hpp"
 #include "heap/jemalloc.hpp"
 #include "protocol/reach.hpp"
@@ -153,6 +154,7 @@ bool in_heap(const void* memory) {
 }
 
 void* allocate(std::size_t bytes, std::size_t alignment, bool zeroed) {
+  const NoCancellation whole;
   const unsigned arena = current_arena();
   void* memory = arena == 0 ? nullptr : mallocx(bytes, flags_of(arena, alignment, zeroed));
   if (memory == nullptr) {
@@ -166,10 +168,12 @@ void* allocate(std::size_t bytes, std::size_t alignment, bool zeroed) {
 }
 
 void release(void* memory) {
+  const NoCancellation whole;
   dallocx(memory, MALLOCX_TCACHE_NONE);
 }
 
 void* resize(void* memory, std::size_t bytes) {
+  const NoCancellation whole;
   const unsigned arena = current_arena();
   if (arena == 0) return nullptr;
   return rallocx(memory, bytes, flags_of(arena, 0, false));

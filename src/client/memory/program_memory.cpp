@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/no_cancellation.hpp"
 #include "base/shared_memory.hpp"
 
 namespace outrigger::client {
@@ -38,8 +39,9 @@ void* ProgramMemory::allocate(std::uint64_t bytes) {
   return heap::pointer(range->address);
 }
 
-bool ProgramMemory::release(void* memory) {
+bool ProgramMemory::release(void* memory) noexcept try {
   if (!holds(memory)) return false;
+  const NoCancellation whole;
   const std::scoped_lock lock(mutex_);
   const auto found = allocations_.find(reinterpret_cast<std::uintptr_t>(memory));
   if (found == allocations_.end()) return false;
@@ -52,10 +54,13 @@ bool ProgramMemory::release(void* memory) {
     static_cast<void>(space_.decommit(allocation.range.address, allocation.range.bytes));
   }
   return true;
+} catch (...) {
+  return true;  // no memory to keep the range by: its addresses are lost
 }
 
 void ProgramMemory::hold_at_forks(const void* memory) {
   if (!holds(memory)) return;
+  const NoCancellation whole;
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   const std::scoped_lock lock(mutex_);
   for (auto& [begin, allocation] : allocations_) {

@@ -35,7 +35,7 @@ class ProgramMemory {
   // Whole pages, not zeroed. nullptr: not to be had (space_.why_not(), or an impossible size).
   [[nodiscard]] void* allocate(std::uint64_t bytes);
   // False: not from allocate(), nothing was done.
-  bool release(void* memory);
+  bool release(void* memory) noexcept;
   // Does it lie in the addresses that allocate() hands out? Cheap.
   [[nodiscard]] bool holds(const void* memory) const {
     return opened_.load(std::memory_order_acquire) && space_.holds(memory);

@@ -5,9 +5,12 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "base/no_cancellation.hpp"
+
 namespace outrigger::client {
 
 void Doorbell::ring() const {
+  const NoCancellation whole;  // the caller may hold a lock
   const std::uint64_t one = 1;
   ssize_t written = 0;
   do {

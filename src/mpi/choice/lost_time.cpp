@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "mpi/native/stack.hpp"
 
 namespace outrigger::mpi {
 
@@ -14,9 +15,9 @@ namespace {
 
 // Of this thread.
 struct Inside {
-  std::uint32_t depth = 0;
-  std::int64_t entered_ns = 0;  // its processor time then
-  std::int64_t total_ns = 0;    // of calls that are over
+  const InsideMpi* call = nullptr;  // the outermost; may have been left by longjmp()
+  std::int64_t entered_ns = 0;      // its processor time then
+  std::int64_t total_ns = 0;        // of calls that are over
 };
 thread_local constinit Inside this_thread;
 
@@ -27,15 +28,20 @@ std::int64_t processor_ns() {
 }  // namespace
 
 InsideMpi::InsideMpi() {
-  if (this_thread.depth++ == 0) this_thread.entered_ns = processor_ns();
+  if (is_above(this_thread.call, this)) return;
+  this_thread.call = this;
+  this_thread.entered_ns = processor_ns();
 }
 
 InsideMpi::~InsideMpi() {
-  if (--this_thread.depth == 0) this_thread.total_ns += processor_ns() - this_thread.entered_ns;
+  if (this_thread.call != this) return;
+  this_thread.call = nullptr;
+  this_thread.total_ns += processor_ns() - this_thread.entered_ns;
 }
 
 TrialClock::Reading TrialClock::read() {
-  const std::int64_t outside_until_ns = this_thread.depth == 0 ? processor_ns() : this_thread.entered_ns;
+  const bool is_inside = is_above(this_thread.call, __builtin_frame_address(0));
+  const std::int64_t outside_until_ns = is_inside ? this_thread.entered_ns : processor_ns();
   return {time_on(CLOCK_MONOTONIC).count(), outside_until_ns - this_thread.total_ns, &this_thread};
 }
 

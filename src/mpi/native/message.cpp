@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/last_words.hpp"
+#include "base/no_cancellation.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/report/report.hpp"
@@ -43,6 +44,7 @@ Line make_line(const char* format, std::va_list arguments) {
 }
 
 void write_line(const Line& line) {
+  const NoCancellation whole;  // the caller may hold a lock
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.text.data(), line.bytes);
 }
 

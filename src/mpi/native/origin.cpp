@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "mpi/native/module.hpp"
 #include "mpi/native/real.hpp"
 
 namespace outrigger::mpi {
@@ -21,11 +22,6 @@ constinit std::array<std::atomic<std::uint64_t>, kCacheEntries> cache{};
 constinit std::atomic<std::uint32_t> passing = 0;
 constinit thread_local std::uint32_t passing_here = 0;
 
-const void* base_of(const void* address) {
-  Dl_info info{};
-  return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
-}
-
 bool is_plugin(const char* path) {
   if (path == nullptr) return false;
   std::string_view name(path);
@@ -37,7 +33,7 @@ bool is_plugin(const char* path) {
 bool look_up(const void* return_address) {
   Dl_info info{};
   if (dladdr(return_address, &info) == 0) return false;
-  static const void* const mpi_base = base_of(reinterpret_cast<const void*>(real().Finalize));
+  static const void* const mpi_base = module_of(reinterpret_cast<const void*>(real().Finalize));
   return info.dli_fbase == mpi_base || is_plugin(info.dli_fname);
 }
 

@@ -14,6 +14,7 @@
 #include "mpi/native/entry.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
+#include "mpi/native/stack.hpp"
 #include "mpi/report/native_communicators.hpp"
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/phases.hpp"
@@ -33,6 +34,7 @@ constexpr std::uint32_t kSharedRows = report::kLedgerRows - kCallKinds - (kMaxPh
 constinit std::mutex ledger_mutex;
 constinit std::size_t records_made = 0;
 constinit bool is_readable = false;  // there is a ledger, of this process
+// May have been left by longjmp().
 [[gnu::tls_model("initial-exec")]] constinit thread_local CallCount* current_call = nullptr;
 
 std::optional<report::Ledger>& the_ledger() {
@@ -227,15 +229,17 @@ CallCount::CallCount(CallKind kind, std::span<const Word> words, bool large_coun
     : kind_(kind),
       words_(words),
       large_counts_(large_counts),
-      outer_(std::exchange(current_call, this)),
-      began_ns_(monotonic_ns()) {}
+      outer_(is_above(current_call, this) ? current_call : nullptr),
+      began_ns_(monotonic_ns()) {
+  current_call = this;
+}
 
 CallCount::~CallCount() {
   current_call = outer_;
 }
 
 CallCount* CallCount::current() {
-  return current_call;
+  return is_above(current_call, __builtin_frame_address(0)) ? current_call : nullptr;
 }
 
 report::LedgerRow& CallCount::offloaded_on(const CommState& comm) {

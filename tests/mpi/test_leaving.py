@@ -1,0 +1,43 @@
+"""Callbacks leave MPI calls as they do natively: by exceptions, longjmp, pthread_exit and cancellation."""
+
+import pytest
+from conftest import Mpi
+from test_other_mpis import other
+
+__all__ = ["other"]  # a fixture
+
+ALWAYS = {"OUTRIGGER_ALGORITHM": "blocking=on"}
+MODES = {"off": {"OUTRIGGER_ENABLE": "off"}, "offloaded": {}, "always": ALWAYS}
+WAYS = ["throw", "jump", "exit", "cancel"]
+
+
+def as_natively(mpi: Mpi, program: list[str], env: dict[str, str]) -> None:
+    native = mpi.run(2, program, services=None).ok().out.splitlines()
+    assert any(": left" in line for line in native), native
+    assert not any("WRONG" in line for line in native), native
+    assert mpi.run(2, program, env=env).ok().out.splitlines() == native
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", WAYS)
+def test_callbacks_leave_calls(offload: Mpi, way: str, mode: str) -> None:
+    as_natively(offload, ["leaving", way], MODES[mode])
+
+
+@pytest.mark.parametrize("way", ["throw", "jump"])
+def test_callbacks_of_programs_with_their_own_unwinder(offload: Mpi, way: str) -> None:
+    as_natively(offload, ["leaving_static", way], ALWAYS)
+
+
+@pytest.mark.parametrize("reach", ["cma", "heap"])
+def test_cancelled_threads_finish_what_they_do(offload: Mpi, reach: str) -> None:
+    env = ALWAYS | {"OUTRIGGER_REACH": reach}
+    result = offload.run(2, ["leaving", "pending"], env=env).ok()
+    assert "pending: posted and allocated, then left" in result.out
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_callbacks_leave_calls_of_other_mpis(other: Mpi, way: str) -> None:
+    if not (other.programs / "leaving").exists():
+        pytest.skip(f"build the target mpiabi_programs for the {other.name} programs")
+    as_natively(other, ["leaving", way], ALWAYS)
