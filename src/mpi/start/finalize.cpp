@@ -1,12 +1,19 @@
+// MPI_Finalize begins with the delete callbacks of MPI_COMM_SELF, in which programs communicate. The attribute that was
+// set first is deleted last: the job ends in the callback of one that MPI_Init has set.
+#include "mpi/start/finalize.hpp"
+
 #include "mpi/collectives/operation.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/native/real.hpp"
+#include "mpi/report/counting.hpp"
 #include "mpi/start/finalize_barrier.hpp"
 #include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {
+
+constinit bool ends_in_callback = false;  // written in MPI_Init
 
 // A node's service processes end with its ranks. Until every rank of the job has what it waits for, those of other
 // nodes may read there what this node's ranks have got: a rank that enters a broadcast late, when the others are
@@ -16,19 +23,44 @@ void wait_for_other_nodes(Job& job) {
   real().Barrier(constants().comm_world);
 }
 
+void end() {
+  Job* job = current_job();
+  const bool several_machines = job != nullptr && job->nodes > job->keepers_here;
+  if (job != nullptr && job->nodes > 1) wait_for_other_nodes(*job);
+  end_job();
+  if (several_machines) finalize_barrier();
+}
+
+int no_copy(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* /*value*/, void* /*copy*/, int* flag) {
+  *flag = 0;
+  return MPI_SUCCESS;
+}
+
+int end_in_callback(MPI_Comm /*comm*/, int /*keyval*/, void* /*value*/, void* /*extra*/) {
+  end();
+  return MPI_SUCCESS;
+}
+
 struct Finalization {
   template <Call call>
   static int run(const CallSite& site) {
-    Job* job = current_job();
-    const bool several_machines = job != nullptr && job->nodes > job->keepers_here;
-    if (job != nullptr && job->nodes > 1) wait_for_other_nodes(*job);
-    end_job();
-    if (several_machines) finalize_barrier();
-    return site.pass(call);
+    if (!ends_in_callback) end();
+    const int code = site.pass(call);
+    // Open MPI skips the callbacks behind one that fails.
+    if (code == MPI_SUCCESS && current_job() != nullptr) abandon_job();
+    return code;
   }
 };
 
 }  // namespace
+
+void end_after_callbacks() {
+  if (current_job() == nullptr && !observing()) return;
+  int keyval = MPI_KEYVAL_INVALID;
+  if (real().Comm_create_keyval(&no_copy, &end_in_callback, &keyval, nullptr) != MPI_SUCCESS) return;
+  ends_in_callback = real().Comm_set_attr(constants().comm_self, keyval, nullptr) == MPI_SUCCESS;
+  real().Comm_free_keyval(&keyval);
+}
 
 OUTRIGGER_ENTRY(Finalize, 0, Finalization)
 

@@ -2,6 +2,7 @@
 
 #include "mpi/native/entry.hpp"
 #include "mpi/start/children.hpp"
+#include "mpi/start/finalize.hpp"
 #include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
@@ -22,6 +23,7 @@ struct Initialization {
     }
     spare_children();
     start_job();
+    end_after_callbacks();
     return code;
   }
 };

@@ -200,4 +200,10 @@ void end_job() {
   delete job;
 }
 
+void abandon_job() {
+  note_finalized();
+  stop_counting();
+  detail::current_job.store(nullptr, std::memory_order_release);
+}
+
 }  // namespace outrigger::mpi

@@ -50,7 +50,9 @@ extern constinit std::atomic<Job*> current_job;
 
 // After a successful PMPI_Init. Collective; all ranks get a job or none does. Says in one line why not.
 void start_job();
-// Before PMPI_Finalize. Collective.
+// In MPI_Finalize, while the MPI can still be called. Collective.
 void end_job();
+// MPI_Finalize is over without that: the keeper will see this process as one that ends without MPI_Finalize.
+void abandon_job();
 
 }  // namespace outrigger::mpi
