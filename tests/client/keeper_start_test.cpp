@@ -1,8 +1,12 @@
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -136,6 +140,53 @@ TEST_F(KeeperStart, ProgramThatIgnoresChildrenIsNoProblem) {
   const auto address = start_keeper(options_);
   ASSERT_EQ(::sigaction(SIGCHLD, &before, nullptr), 0);
   EXPECT_TRUE(address.ok()) << address.error();
+}
+
+// In a process of its own: what it reaps is all that there is.
+class UnseenStart {
+ public:
+  // What the program has seen of the start: "" where that is nothing.
+  static std::string seen_by(const KeeperOptions& options) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    struct sigaction count {};
+    count.sa_handler = [](int) { ++signals; };
+    count.sa_flags = SA_NOCLDSTOP;
+    ::sigaction(SIGCHLD, &count, nullptr);
+    std::atomic<bool> over = false;
+    std::atomic<int> reaped = 0;
+    std::thread reaper([&] {
+      while (!over) {
+        if (::waitpid(-1, nullptr, WNOHANG) > 0) ++reaped;
+      }
+    });
+    const auto address = start_keeper(options);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    over = true;
+    reaper.join();
+    int adopts = 0;
+    ::prctl(PR_GET_CHILD_SUBREAPER, &adopts, 0, 0, 0);
+    std::string seen = address.ok() ? "" : address.error();
+    if (signals != 0) seen += " signals: " + std::to_string(signals);
+    if (reaped != 0) seen += " children reaped: " + std::to_string(reaped);
+    if (::waitpid(-1, nullptr, WNOHANG) != -1 || errno != ECHILD) seen += " a child is left";
+    return adopts == 1 ? seen : seen + " no orphans are adopted any more";
+  }
+
+ private:
+  static inline std::atomic<int> signals = 0;
+};
+
+TEST_F(KeeperStart, ProgramSeesNothing) {
+  write_script("(sleep 0.2; exit 0) & exit 0");  // the keeper outlives the program that starts it
+  const std::string file = directory_ + "/seen";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::ofstream(file) << UnseenStart::seen_by(options_) << std::flush;
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(std::filesystem::exists(file));
+  EXPECT_EQ(read("seen"), "");
 }
 
 TEST_F(KeeperStart, NoPathIsAnError) {

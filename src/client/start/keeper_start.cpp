@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,15 +9,18 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <span>
 #include <string_view>
 #include <thread>
 
+#include "base/no_cancellation.hpp"
 #include "base/random_bytes.hpp"
 #include "base/refusal.hpp"
 #include "client/client.hpp"
 #include "client/start/abstract_socket.hpp"
 #include "client/start/needed_calls.hpp"
+#include "client/start/unseen_child.hpp"
 #include "protocol/reach.hpp"
 #include "protocol/settings.hpp"
 
@@ -114,6 +118,27 @@ std::vector<char*> keeper_environment() {
   return kept;
 }
 
+// The keeper's arguments and environment as the system takes them.
+class CommandLine {
+ public:
+  explicit CommandLine(const KeeperOptions& options)
+      : words_(command_line(options)), environment_(keeper_environment()) {
+    for (std::string& word : words_) arguments_.push_back(word.data());
+    arguments_.push_back(nullptr);
+  }
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+  ~CommandLine() = default;
+  [[nodiscard]] const char* path() const { return words_.front().c_str(); }
+  [[nodiscard]] char* const* arguments() const { return arguments_.data(); }
+  [[nodiscard]] char* const* environment() const { return environment_.data(); }
+
+ private:
+  std::vector<std::string> words_;
+  std::vector<char*> arguments_;
+  std::vector<char*> environment_;
+};
+
 class SpawnSetup {
  public:
   SpawnSetup() {
@@ -153,12 +178,9 @@ class SpawnSetup {
     return error;
   }
 
-  [[nodiscard]] int spawn(const std::vector<std::string>& words, pid_t& pid) const {
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    std::vector<char*> environment = keeper_environment();
-    return ::posix_spawn(&pid, words.front().c_str(), &actions_, &attributes_, arguments.data(), environment.data());
+  // 0 or an error number. Allocates nothing.
+  [[nodiscard]] int spawn(const CommandLine& command, pid_t& pid) const {
+    return ::posix_spawn(&pid, command.path(), &actions_, &attributes_, command.arguments(), command.environment());
   }
 
  private:
@@ -166,35 +188,84 @@ class SpawnSetup {
   posix_spawnattr_t attributes_{};
 };
 
-std::string describe_end(int status) {
-  if (WIFSIGNALED(status)) return "was killed by signal " + std::to_string(WTERMSIG(status));
-  return "ended with status " + std::to_string(WEXITSTATUS(status));
-}
+// How the program ended that puts the keeper to the background.
+struct Outcome {
+  bool known = false;
+  int start_error = 0;  // it has not even been started
+  bool in_time = true;
+  int status = 0;  // as of waitpid()
+};
 
-// The program goes to the background by itself; what was spawned ends at once.
-Status reap(pid_t pid, const std::string& path, std::chrono::milliseconds limit) {
+// Written by the child; a tool that runs vfork() as fork(), as valgrind does, gives it a copy of all other memory.
+class SharedOutcome {
+ public:
+  SharedOutcome()
+      : memory_(::mmap(nullptr, sizeof(Outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (valid()) new (memory_) Outcome;
+  }
+  SharedOutcome(const SharedOutcome&) = delete;
+  SharedOutcome& operator=(const SharedOutcome&) = delete;
+  ~SharedOutcome() {
+    if (valid()) ::munmap(memory_, sizeof(Outcome));
+  }
+  [[nodiscard]] bool valid() const { return memory_ != MAP_FAILED; }
+  [[nodiscard]] Outcome& get() const { return *static_cast<Outcome*>(memory_); }
+
+ private:
+  void* memory_;
+};
+
+// The program ends at once when its own child goes on as the keeper.
+void wait_for_end(pid_t pid, std::chrono::milliseconds limit, Outcome& outcome) {
   const Clock::time_point deadline = Clock::now() + limit;
-  while (true) {
-    int status = 0;
-    const pid_t reaped = ::waitpid(pid, &status, WNOHANG);
-    if (reaped == pid) {
-      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Done{};
-      return Error{"outriggerd at " + path + " " + describe_end(status) + " instead of starting; does `" + path +
-                   " --version` work on this node?"};
-    }
-    // The program collects all children itself; whether the keeper runs is seen when ranks attach.
-    if (reaped < 0 && errno == ECHILD) return Done{};
+  while (::waitpid(pid, &outcome.status, WNOHANG) == 0) {
     if (Clock::now() >= deadline) {
+      outcome.in_time = false;
       ::kill(pid, SIGKILL);
-      static_cast<void>(::waitpid(pid, &status, 0));
-      return Error{"outriggerd at " + path + " did not go to the background within " + std::to_string(limit.count()) +
-                   " ms; is it the right program? On a slow machine raise OUTRIGGER_INIT_TIMEOUT_MS"};
+      static_cast<void>(::waitpid(pid, &outcome.status, 0));
+      return;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
+// What the child needs is made before: it shares this process's memory, and allocates nothing.
+struct Starting {
+  SpawnSetup& setup;
+  const CommandLine& command;
+  std::chrono::milliseconds limit;
+  Outcome& outcome;
+};
+
+void start_in_child(void* given) {
+  auto& starting = *static_cast<Starting*>(given);
+  Outcome& outcome = starting.outcome;
+  pid_t pid = -1;
+  outcome.start_error = starting.setup.spawn(starting.command, pid);
+  if (is_refusal(outcome.start_error) && starting.setup.stay_in_group() == 0) {
+    outcome.start_error = starting.setup.spawn(starting.command, pid);
+  }
+  if (outcome.start_error == 0) wait_for_end(pid, starting.limit, outcome);
+  outcome.known = true;
+}
+
+Status judge(const Outcome& outcome, const std::string& path, std::chrono::milliseconds limit) {
+  if (!outcome.known) return Error{"the process that was to start outriggerd at " + path + " was killed"};
+  if (outcome.start_error != 0) return failure("cannot start outriggerd at " + path, outcome.start_error);
+  if (!outcome.in_time) {
+    return Error{"outriggerd at " + path + " did not go to the background within " + std::to_string(limit.count()) +
+                 " ms; is it the right program? On a slow machine raise OUTRIGGER_INIT_TIMEOUT_MS"};
+  }
+  if (WIFEXITED(outcome.status) && WEXITSTATUS(outcome.status) == 0) return Done{};
+  const std::string end = WIFSIGNALED(outcome.status)
+                              ? "was killed by signal " + std::to_string(WTERMSIG(outcome.status))
+                              : "ended with status " + std::to_string(WEXITSTATUS(outcome.status));
+  return Error{"outriggerd at " + path + " " + end + " instead of starting; does `" + path +
+               " --version` work on this node?"};
+}
+
 Status start(const KeeperOptions& options, const KeeperDoor& door) {
+  const NoCancellation whole;
   if (Status needed = check_needed_calls(); !needed) return needed;
   if (options.daemon_path.empty()) return Error{"no path of outriggerd was given"};
   Result<UniqueFd> secret = pipe_with({door.address.secret, options.dpu_secret});
@@ -207,11 +278,14 @@ Status start(const KeeperOptions& options, const KeeperDoor& door) {
   if (const int reason = setup.prepare(listen_fd.get(), secret_fd.get()); reason != 0) {
     return failure("cannot start outriggerd", reason);
   }
-  pid_t pid = -1;
-  int error = setup.spawn(command_line(options), pid);
-  if (is_refusal(error) && setup.stay_in_group() == 0) error = setup.spawn(command_line(options), pid);
-  if (error != 0) return failure("cannot start outriggerd at " + options.daemon_path, error);
-  return reap(pid, options.daemon_path, std::chrono::milliseconds{options.init_timeout_ms});
+  const SharedOutcome outcome;
+  if (!outcome.valid()) return failure("cannot start outriggerd", errno);
+  const CommandLine command(options);
+  Starting starting{setup, command, std::chrono::milliseconds{options.init_timeout_ms}, outcome.get()};
+  if (Status ran = run_in_unseen_child(&start_in_child, &starting); !ran) {
+    return Error{"cannot start outriggerd: " + ran.error()};
+  }
+  return judge(outcome.get(), options.daemon_path, starting.limit);
 }
 
 }  // namespace
