@@ -19,6 +19,7 @@ from outrigger.job_process import JobProcess
 from outrigger.linked import is_python
 from outrigger.mpis import Mpi
 from outrigger.plan import Share, check_ranks
+from outrigger.sections import SEPARATOR, Section
 from outrigger.settings import Settings
 
 # What ranks on another host get from this environment beside what is ours.
@@ -54,7 +55,10 @@ class Job:
 
     program: tuple[str, ...]
     ranks: int
+    """Of all programs."""
     mpi: Mpi
+    others: tuple[Section, ...] = ()
+    """Further programs, on this machine."""
     settings: Settings = field(default_factory=Settings)
     native: bool = False
     """Leave the library out; the placement stays the same."""
@@ -126,7 +130,8 @@ def _offload_environment(job: Job, artifacts: Artifacts) -> dict[str, str]:
 
 
 def _mpi4py_environment(job: Job) -> dict[str, str]:
-    if not is_python(Path(job.program[0])) and not job.program[0].endswith(".py"):
+    programs = (job.program[0], *(section.program[0] for section in job.others))
+    if not any(is_python(Path(program)) or program.endswith(".py") for program in programs):
         return {}
     return choice.mpi4py_environment(job.mpi)
 
@@ -187,8 +192,12 @@ def _passed(job: Job, environment: Mapping[str, str]) -> list[str]:
 
 def _start(job: Job, artifacts: Artifacts, environment: Mapping[str, str], node: NodeBinding) -> launchers.Started:
     where = job.where
-    program = (*_wrapper(job, artifacts, environment, node), *job.program)
-    start = launchers.Start(job.mpi, job.ranks, program, where.shares, where.agent, _passed(job, environment))
+    wrapper = _wrapper(job, artifacts, environment, node)
+    program = [*wrapper, *job.program]
+    for section in job.others:
+        program += [SEPARATOR, *section.options, *wrapper, *section.program]
+    ranks = job.ranks - sum(section.ranks for section in job.others)
+    start = launchers.Start(job.mpi, ranks, tuple(program), where.shares, where.agent, _passed(job, environment))
     if where.slurm:
         return launchers.srun(start, where.mpi_type, as_allocated=where.as_allocated)
     return launchers.mpiexec(start)

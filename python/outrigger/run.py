@@ -27,6 +27,7 @@ from outrigger import (
     report,
     report_end,
     scratch,
+    sections,
     settings,
     tables,
 )
@@ -109,8 +110,18 @@ class _Run:
         self._request = request
         self._trace = None if request.trace_to is None else collect.check_path(request.trace_to)
         self._found = found
-        self._choice = choice.choose(request.mpi, linked.find_program(request.program[0]), mpis.find_all_mpis())
-        self._where = find_where(request.hosts, request.ranks, self._choice.mpi.implementation, os.environ)
+        self._program, self._others = sections.split(request.program)
+        self._ranks = request.ranks + sum(section.ranks for section in self._others)
+        plan.check_ranks(self._ranks)
+        for section in self._others:
+            linked.find_program(section.program[0])
+        self._choice = choice.choose(request.mpi, linked.find_program(self._program[0]), mpis.find_all_mpis())
+        self._where = find_where(request.hosts, self._ranks, self._choice.mpi.implementation, os.environ)
+        if self._others and self._where.shares:
+            raise UserError(
+                f"several programs, with '{sections.SEPARATOR}', are started on this machine alone; on several hosts "
+                "call mpiexec itself, with `outrigger env --options mpiexec`"
+            )
         self._planned = dpu_shares(self._where, allowed=settings.allows_dpus(found, environment))
         self._how = dpu_process.Way()
         if self._planned:
@@ -123,8 +134,9 @@ class _Run:
         request = self._request
         named = request.dry_run and not request.native
         return Job(
-            program=request.program,
-            ranks=request.ranks,
+            program=self._program,
+            ranks=self._ranks,
+            others=self._others,
             mpi=self._choice.mpi,
             settings=request.settings,
             native=request.native,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import artifacts, binding, launch, settings, tables
+from outrigger import artifacts, binding, launch, sections, settings, tables
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -645,3 +645,32 @@ print(text.count("SIGINT"), text.count("SIGTERM"), os.waitstatus_to_exitcode(sta
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert result.stdout == "2 1 3\n", result.stderr
+
+
+def test_each_of_several_programs_gets_the_library(build: Artifacts) -> None:
+    first, others = sections.split(("a", "1", ":", "-n", "2", "-x", "V=1", "b", "-n", "9"))
+    assert first == ("a", "1")
+    for mpi in (OPENMPI, MPICH):
+        job = launch.Job(program=first, ranks=5, mpi=mpi, others=others)
+        words = list(launch.make_plan(job, build).command)
+        wrapper = words[words.index(str(build.daemon)) : words.index("--") + 1]
+        assert "--preload" in wrapper
+        assert words[words.index("-n") + 1] == "3"
+        assert words[words.index(":") :] == [":", "-n", "2", "-x", "V=1", *wrapper, "b", "-n", "9"]
+        assert words[words.index(":") - 2 : words.index(":")] == ["a", "1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("a : b", "says no number of ranks: write ': -n RANKS b'"),
+        ("a : -n 2", "there is no program behind ':'"),
+        (": -n 2 b", "there is no program before ':'"),
+        ("a : -n 0 b", "-n 0: the number of ranks must be at least 1"),
+        ("a : -n", "-n before one of several programs: its value is missing"),
+        ("a : --bind-to core -n 2 b", "--bind-to before one of several programs: outrigger run knows only -n, "),
+    ],
+)
+def test_what_is_wrong_with_several_programs_is_said(words: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        sections.split(words.split())
