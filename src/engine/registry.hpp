@@ -1,7 +1,7 @@
 // Algorithms by number: the coroutine that runs one local rank's part of an operation.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <map>
 
 #include "engine/core/task.hpp"
@@ -31,6 +31,50 @@ class Registry {
   };
   std::map<Key, AlgorithmFunction> functions_;
 };
+
+// Checks of the tables that name algorithms. Each gives the place of the first wrong row, or the table's size. Rows of
+// `built_in` have a `collective` and an `algorithm`.
+
+// Looks through `built_in`: the algorithm has no name, or its collective does not know it.
+template <class BuiltIn>
+[[nodiscard]] constexpr std::size_t first_unnamed(const BuiltIn& built_in) {
+  std::size_t row = 0;
+  for (; row < built_in.size(); ++row) {
+    const bool named = index_of(built_in[row].algorithm) < kAlgorithms.size();
+    if (!named || !has_algorithm(built_in[row].collective, built_in[row].algorithm)) break;
+  }
+  return row;
+}
+
+// Looks through kCollectives: the collective has an algorithm that is not built in.
+template <class BuiltIn>
+[[nodiscard]] constexpr std::size_t first_unlisted(const BuiltIn& built_in) {
+  std::size_t row = 0;
+  for (; row < kCollectives.size(); ++row) {
+    for (const Algorithm algorithm : kCollectives[row].algorithms) {
+      bool listed = false;
+      for (const auto& each : built_in) {
+        listed = listed || (each.collective == kCollectives[row].collective && each.algorithm == algorithm);
+      }
+      if (!listed) return row;
+    }
+  }
+  return row;
+}
+
+// Looks through `algorithms`: no collective has it.
+template <class Algorithms, class Collectives>
+[[nodiscard]] constexpr std::size_t first_unserved(const Algorithms& algorithms, const Collectives& collectives) {
+  std::size_t row = 0;
+  for (; row < algorithms.size(); ++row) {
+    bool served = false;
+    for (const auto& collective : collectives) {
+      for (const Algorithm known : collective.algorithms) served = served || known == algorithms[row].algorithm;
+    }
+    if (!served) return row;
+  }
+  return row;
+}
 
 // Every algorithm of the library.
 [[nodiscard]] const Registry& built_in_algorithms();
