@@ -85,8 +85,8 @@
   X(Comm_test_inter) X(Dist_graph_neighbors) X(Dist_graph_neighbors_count) X(Errhandler_free) X(Error_class)         \
   X(Get_library_version) X(Graph_neighbors) X(Graph_neighbors_count) X(Grequest_complete) X(Grequest_start)          \
   X(Group_free) X(Group_translate_ranks) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Start)                              \
-  X(Status_set_cancelled) X(Status_set_elements) X(Topo_test) X(Type_commit) X(Type_create_hindexed)                 \
-  X(Type_create_keyval) X(Type_dup) X(Type_free) X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents)           \
+  X(Status_set_cancelled) X(Status_set_elements) X(Topo_test) X(Type_commit) X(Type_contiguous)                      \
+  X(Type_create_hindexed) X(Type_create_keyval) X(Type_free) X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents)           \
   X(Type_get_envelope) X(Type_get_extent) X(Type_get_true_extent) X(Type_set_attr) X(Type_size_x) X(Unpack)
 // Missing in an older MPI of the same ABI: nullptr.
 #define OUTRIGGER_USED_MPI4(X) X(Precv_init) X(Pready) X(Psend_init) X(Type_get_envelope_c)

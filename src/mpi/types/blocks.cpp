@@ -15,6 +15,16 @@ std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
 }
 
+// The same elements, also after the program has freed the type. A duplicate would run the program's callbacks for
+// attributes.
+MPI_Datatype lasting(MPI_Datatype type) {
+  MPI_Datatype made{};
+  if (real().Type_contiguous(1, type, &made) != MPI_SUCCESS || real().Type_commit(&made) != MPI_SUCCESS) {
+    die("%s cannot make a datatype that lasts as long as an operation", kAbiName);
+  }
+  return made;
+}
+
 }  // namespace
 
 void Blocks::start(Form form, const void* buffer, std::uint32_t peers) {
@@ -166,15 +176,12 @@ void Blocks::copy(Packing direction, MPI_Comm comm, std::uint32_t skip) {
 
 void Blocks::keep_type() {
   if (type_kept_) return;
-  const auto keep = [](MPI_Datatype& type) {
-    if (real().Type_dup(type, &type) != MPI_SUCCESS) die("%s cannot duplicate a datatype", kAbiName);
-  };
   if (form_ != Form::typed) {
     if (shape_.predefined) return;
-    keep(type_);
+    type_ = lasting(type_);
   } else {
     for (Typed& typed : typed_) {
-      if (!typed.shape.predefined && typed.shape.size != 0) keep(typed.type);
+      if (!typed.shape.predefined && typed.shape.size != 0) typed.type = lasting(typed.type);
     }
   }
   type_kept_ = true;

@@ -2,8 +2,10 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "mpi/native/constants.hpp"
@@ -133,6 +135,7 @@ class Contents {
     }
   }
 
+  [[nodiscard]] std::size_t integers() const { return integers_.size(); }
   [[nodiscard]] std::int64_t integer(std::size_t i) const { return integers_[i]; }
   [[nodiscard]] std::int64_t address(std::size_t i) const { return static_cast<std::int64_t>(addresses_[i]); }
   [[nodiscard]] MPI_Datatype type(std::size_t i) const { return types_[i]; }
@@ -143,9 +146,8 @@ class Contents {
   std::vector<MPI_Datatype> types_;
 };
 
-std::optional<TypeShape> dense_shape(MPI_Datatype type);
-
 bool append_regular(Run& run, const TypeShape& child, std::int64_t count, std::int64_t length, std::int64_t stride) {
+  if (stride == length * child.extent) return run.append(child, 0, count * length);
   for (std::int64_t i = 0; i < count; ++i) {
     if (!run.append(child, i * stride, length)) return false;
   }
@@ -173,15 +175,6 @@ bool append_subarray(Run& run, const TypeShape& child, const Contents& contents)
   return run.append(child, start * child.extent, elements);
 }
 
-bool append_struct(Run& run, const Contents& contents) {
-  const auto count = static_cast<std::size_t>(contents.integer(0));
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::optional<TypeShape> child = dense_shape(contents.type(i));
-    if (!child || !run.append(*child, contents.address(i), contents.integer(1 + i))) return false;
-  }
-  return true;
-}
-
 bool append_indexed(Run& run, const TypeShape& child, const Contents& contents, int combiner) {
   const auto count = static_cast<std::size_t>(contents.integer(0));
   for (std::size_t i = 0; i < count; ++i) {
@@ -201,40 +194,70 @@ bool append_indexed(Run& run, const TypeShape& child, const Contents& contents, 
   return true;
 }
 
-bool append_derived(Run& run, int combiner, const Contents& contents) {
-  if (combiner == MPI_COMBINER_STRUCT) return append_struct(run, contents);
-  const std::optional<TypeShape> child = dense_shape(contents.type(0));
-  if (!child) return false;
-  switch (combiner) {
-    case MPI_COMBINER_DUP:
-    case MPI_COMBINER_RESIZED: return run.append(*child, 0);
-    case MPI_COMBINER_CONTIGUOUS: return run.append(*child, 0, contents.integer(0));
-    case MPI_COMBINER_VECTOR:
-      return append_regular(run, *child, contents.integer(0), contents.integer(1), contents.integer(2) * child->extent);
-    case MPI_COMBINER_HVECTOR:
-      return append_regular(run, *child, contents.integer(0), contents.integer(1), contents.address(0));
-    case MPI_COMBINER_INDEXED:
-    case MPI_COMBINER_HINDEXED:
-    case MPI_COMBINER_INDEXED_BLOCK:
-    case MPI_COMBINER_HINDEXED_BLOCK: return append_indexed(run, *child, contents, combiner);
-    case MPI_COMBINER_SUBARRAY: return append_subarray(run, *child, contents);
-    default: return false;
+// Looks at a type and at all that it is made of. Types that name another type twice, level by level, would take 2^depth
+// looks. MPICH names a type by one handle, so each is looked at once. Open MPI names a copy each time, so the number of
+// looks is limited, and larger types are packed.
+class Walk {
+ public:
+  // Nothing when the type is not dense or is made in a way not known here.
+  std::optional<TypeShape> dense_shape(MPI_Datatype type) {
+    const std::uint64_t key = handle_key(type);
+    if (const auto known = shapes_.find(key); known != shapes_.end()) return known->second;
+    const std::optional<TypeShape> shape = look_at(type);
+    shapes_.emplace(key, shape);
+    return shape;
   }
-}
 
-// Nothing when the type is not dense or is made in a way not known here.
-std::optional<TypeShape> dense_shape(MPI_Datatype type) {
-  const Envelope envelope(type);
-  if (is_predefined(envelope.combiner)) {
-    const TypeShape shape = measure(type);
-    return shape.dense ? std::optional(shape) : std::nullopt;
+ private:
+  static constexpr std::uint32_t kMostLooks = 4096;  // at types that are not predefined
+
+  std::optional<TypeShape> look_at(MPI_Datatype type) {
+    const Envelope envelope(type);
+    if (is_predefined(envelope.combiner)) {
+      const TypeShape shape = measure(type);
+      return shape.dense ? std::optional(shape) : std::nullopt;
+    }
+    if (envelope.large_counts || envelope.types == 0 || looks_++ == kMostLooks) return std::nullopt;
+    const Contents& contents = contents_.emplace_back(type, envelope.integers, envelope.addresses, envelope.types);
+    Run run;
+    if (!append_derived(run, envelope.combiner, contents)) return std::nullopt;
+    return run.shape(measure(type).extent);
   }
-  if (envelope.large_counts) return std::nullopt;
-  const Contents contents(type, envelope.integers, envelope.addresses, envelope.types);
-  Run run;
-  if (envelope.types == 0 || !append_derived(run, envelope.combiner, contents)) return std::nullopt;
-  return run.shape(measure(type).extent);
-}
+
+  bool append_struct(Run& run, const Contents& contents) {
+    const auto count = static_cast<std::size_t>(contents.integer(0));
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::optional<TypeShape> child = dense_shape(contents.type(i));
+      if (!child || !run.append(*child, contents.address(i), contents.integer(1 + i))) return false;
+    }
+    return true;
+  }
+
+  bool append_derived(Run& run, int combiner, const Contents& contents) {
+    if (combiner == MPI_COMBINER_STRUCT) return append_struct(run, contents);
+    const std::optional<TypeShape> child = dense_shape(contents.type(0));
+    if (!child) return false;
+    const std::int64_t count = contents.integers() == 0 ? 1 : contents.integer(0);
+    switch (combiner) {
+      case MPI_COMBINER_DUP:
+      case MPI_COMBINER_RESIZED: return run.append(*child, 0);
+      case MPI_COMBINER_CONTIGUOUS: return run.append(*child, 0, count);
+      case MPI_COMBINER_VECTOR:
+        return append_regular(run, *child, count, contents.integer(1), contents.integer(2) * child->extent);
+      case MPI_COMBINER_HVECTOR: return append_regular(run, *child, count, contents.integer(1), contents.address(0));
+      case MPI_COMBINER_INDEXED:
+      case MPI_COMBINER_HINDEXED:
+      case MPI_COMBINER_INDEXED_BLOCK:
+      case MPI_COMBINER_HINDEXED_BLOCK: return append_indexed(run, *child, contents, combiner);
+      case MPI_COMBINER_SUBARRAY: return append_subarray(run, *child, contents);
+      default: return false;
+    }
+  }
+
+  std::unordered_map<std::uint64_t, std::optional<TypeShape>> shapes_;  // by handle
+  std::deque<Contents> contents_;  // references: no handle means another type meanwhile
+  std::uint32_t looks_ = 0;
+};
 
 // MPI has no question for this; packing nothing is refused for a type that is not committed.
 bool is_committed(const Job& job, MPI_Datatype type) {
@@ -248,7 +271,7 @@ TypeShape analyse(const Job& job, MPI_Datatype type) {
   shape.predefined = is_predefined(Envelope(type).combiner);
   shape.committed = shape.predefined || is_committed(job, type);
   if (!shape.dense || shape.predefined) return shape;  // a hole somewhere: no order of the pieces can mend it
-  const std::optional<TypeShape> walked = dense_shape(type);
+  const std::optional<TypeShape> walked = Walk().dense_shape(type);
   shape.dense = walked && (shape.size == 0 || (walked->size == shape.size && walked->first == shape.first));
   return shape;
 }
