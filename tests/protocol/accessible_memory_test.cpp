@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/shared_memory.hpp"
@@ -57,6 +58,62 @@ TEST_F(AccessibleMemory, TheEndOfAFileIsSeen) {
   ::mmap(memory_, kPages * page_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0);
   EXPECT_EQ(first(Access::read), address_of_page(1));
   EXPECT_EQ(first(Access::write), address_of_page(1));
+}
+#endif
+
+#if !defined(OUTRIGGER_EMULATED)
+class ReachableMemory : public AccessibleMemory {
+ protected:
+  [[nodiscard]] Reachable all(Access access) {
+    noted_ = 0;
+    return reachable(address_of_page(0), address_of_page(kPages), access, [this](const MappedRange&) { ++noted_; });
+  }
+  int noted_ = 0;
+};
+
+TEST_F(ReachableMemory, OthersReachOrdinaryMemory) {
+  for (const Access access : {Access::read, Access::write}) {
+    EXPECT_EQ(all(access), Reachable::by_others);
+    EXPECT_EQ(noted_, 1);
+    EXPECT_TRUE(others_reach_page(address_of_page(1), access));
+  }
+}
+
+TEST_F(ReachableMemory, EachMappingIsLookedAt) {
+  ::mprotect(memory_ + page_, page_, PROT_READ);
+  EXPECT_EQ(all(Access::read), Reachable::by_others);
+  EXPECT_EQ(noted_, 3);
+  EXPECT_EQ(all(Access::write), Reachable::by_nobody);
+  ::munmap(memory_ + 3 * page_, page_);
+  EXPECT_EQ(all(Access::read), Reachable::by_nobody);
+}
+
+TEST_F(ReachableMemory, PagesWithoutThePermissionToReadAreThisProcesss) {
+  ::mprotect(memory_ + 2 * page_, page_, PROT_WRITE);
+  EXPECT_EQ(all(Access::read), Reachable::by_this_process);
+  EXPECT_EQ(all(Access::write), Reachable::by_this_process);
+  EXPECT_FALSE(others_reach_page(address_of_page(2), Access::read));
+  ::mprotect(memory_ + 2 * page_, page_, PROT_NONE);
+  EXPECT_EQ(all(Access::read), Reachable::by_nobody);
+}
+
+TEST_F(ReachableMemory, TheEndOfAFileIsNobodys) {
+  const UniqueFd file(::memfd_create("short", MFD_CLOEXEC));
+  ::mmap(memory_, kPages * page_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0);
+  EXPECT_EQ(all(Access::read), Reachable::by_nobody);
+}
+
+TEST_F(ReachableMemory, SecretMemoryIsThisProcesss) {
+  constexpr long kMemfdSecret = 447;
+  const UniqueFd secret(static_cast<int>(::syscall(kMemfdSecret, 0)));
+  if (!secret.valid()) GTEST_SKIP() << "no memfd_secret here";
+  ASSERT_EQ(::ftruncate(secret.get(), static_cast<off_t>(page_)), 0);
+  ::mmap(memory_ + page_, page_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, secret.get(), 0);
+  EXPECT_EQ(all(Access::read), Reachable::by_this_process);
+  EXPECT_EQ(all(Access::write), Reachable::by_this_process);
+  EXPECT_EQ(noted_, 2);
+  EXPECT_FALSE(others_reach_page(address_of_page(1), Access::write));
+  EXPECT_EQ(first(Access::read), std::nullopt);
 }
 #endif
 

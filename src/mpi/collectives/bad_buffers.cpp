@@ -32,6 +32,17 @@ std::optional<Fault> fault_in(const Blocks& blocks, Access access) {
   return std::nullopt;
 }
 
+// It has become so since the operation was posted, or it would have been staged.
+bool is_beyond_others(const Blocks& blocks, Access access) {
+  if (blocks.staged()) return false;
+  for (std::uint32_t peer = 0; peer < blocks.peers(); ++peer) {
+    const auto low = reinterpret_cast<std::uintptr_t>(blocks.handed(peer));
+    const Reachable found = reachable(low, low + blocks.bytes_of(peer), access, [](const MappedRange&) {});
+    if (found == Reachable::by_this_process) return true;
+  }
+  return false;
+}
+
 std::string text_of(const Fault& fault, const char* buffer, const char* use, const char* direction) {
   std::array<char, 200> text{};
   std::snprintf(
@@ -48,6 +59,10 @@ std::string bad_buffer_of(const Operation& operation) {
   if (const auto fault = fault_in(operation.send, Access::read)) return text_of(*fault, "send", "read", "for");
   if (const auto fault = fault_in(operation.receive, Access::write)) {
     return text_of(*fault, "receive", "written", "from");
+  }
+  if (is_beyond_others(operation.send, Access::read) || is_beyond_others(operation.receive, Access::write)) {
+    return "no other process can read or write this rank's buffers, which were ordinary memory when the operation was "
+           "posted; set OUTRIGGER_REACH=mapped";
   }
   return "this rank's buffers are well: the rank whose are not says so";
 }

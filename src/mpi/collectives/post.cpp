@@ -5,6 +5,7 @@
 #include "copy/policy.hpp"
 #include "mpi/collectives/course.hpp"
 #include "mpi/collectives/small_blocks.hpp"
+#include "mpi/memory/reach.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
@@ -37,7 +38,8 @@ Decision decide(const Job& job, CommState* comm, CollectiveForm form, const std:
   return *known;
 }
 
-enum class Placement { mapped, private_memory, staged, small };
+// unreachable: staged, for others cannot touch the buffer.
+enum class Placement { mapped, private_memory, staged, small, unreachable };
 
 // All blocks lie in one range that the service processes map.
 bool is_mapped(const client::Client& client, const Blocks& blocks) {
@@ -59,7 +61,8 @@ bool is_mapped(const client::Client& client, const Blocks& blocks) {
 }
 
 // Service processes touch the buffer itself where they can and that is worth it; else it goes through staging.
-Placement place(Job& job, Blocks& blocks) {
+Placement place(Job& job, Blocks& blocks, Access access) {
+  Placement staged = Placement::staged;
   if (blocks.dense()) {
     blocks.use_buffer();
     const bool mapped = is_mapped(*job.client, blocks);
@@ -67,12 +70,14 @@ Placement place(Job& job, Blocks& blocks) {
       if (blocks.use_staging(*job.client)) return Placement::small;
       blocks.use_buffer();
     }
-    if (mapped || job.client->reached_by(kReachCma)) {
-      return mapped && !job.client->reached_by(kReachRdma) ? Placement::mapped : Placement::private_memory;
+    if (mapped) return job.client->reached_by(kReachRdma) ? Placement::private_memory : Placement::mapped;
+    if (job.client->reached_by(kReachCma)) {
+      if (!only_the_rank_reaches(blocks, access)) return Placement::private_memory;
+      staged = Placement::unreachable;
     }
   }
   if (!blocks.use_staging(*job.client)) no_staging(blocks.total_bytes(), "");
-  return Placement::staged;
+  return staged;
 }
 
 bool is_at_root(const Operation& operation) {
@@ -166,15 +171,16 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
 }
 
 void post_operation(Job& job, Operation& operation) {
-  const Placement receive = place(job, operation.receive);
+  const Placement receive = place(job, operation.receive, Access::write);
   if (receive == Placement::staged && !operation.receive.dense()) operation.receive.keep_type();
   // Of a block that turns out to be shorter than its room, the rest is to stay as it is.
-  if (receive == Placement::small) operation.receive.copy(Packing::pack, job.packing_comm, operation.receive.peers());
+  if (receive == Placement::small || receive == Placement::unreachable)
+    operation.receive.copy(Packing::pack, job.packing_comm, operation.receive.peers());
   if (operation.source_overwritten) {
     stage_in_place(job, operation);
   } else {
-    const Placement send = place(job, operation.send);
-    if (send == Placement::staged || send == Placement::small) {
+    const Placement send = place(job, operation.send, Access::read);
+    if (operation.send.staged()) {
       operation.send.copy(Packing::pack, job.packing_comm, operation.send.peers());
     }
     const bool mapped = send != Placement::private_memory && receive != Placement::private_memory;

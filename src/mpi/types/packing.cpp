@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "mpi/memory/accelerators.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
@@ -108,15 +109,34 @@ void send_to_self(MPI_Comm comm, const Side& from, const Side& to) {
   }
 }
 
+int pack_or_unpack(Packing direction, std::byte* elements, int count, MPI_Datatype type, std::byte* row, int bytes,
+                   int& position, MPI_Comm comm) {
+  return direction == Packing::pack ? real().Pack(elements, count, type, row, bytes, &position, comm)
+                                    : real().Unpack(row, bytes, &position, elements, count, type, comm);
+}
+
+// As bytes: the type may have been freed.
+void copy_dense(Packing direction, std::byte* dense, std::byte* row, std::int64_t bytes, MPI_Comm comm) {
+  if (!accelerator_loaded()) {
+    const bool packs = direction == Packing::pack;
+    std::memcpy(packs ? row : dense, packs ? dense : row, static_cast<std::size_t>(bytes));
+    return;
+  }
+  in_chunks(bytes, 1, [&](std::int64_t first, int count, int chunk) {
+    int position = 0;
+    const int code =
+        pack_or_unpack(direction, dense + first, count, constants().byte, row + first, chunk, position, comm);
+    check_packed(code, position, chunk);
+  });
+}
+
 }  // namespace
 
 void copy_packed(Packing direction, const TypedElements& all, std::byte* packed, MPI_Comm comm) {
   const bool packs = direction == Packing::pack;
   const TypeShape& shape = all.shape;
   if (shape.dense_for(all.count)) {
-    std::byte* const dense = address_of(all.address, shape.first);
-    std::memcpy(packs ? packed : dense, packs ? dense : packed, static_cast<std::size_t>(all.bytes()));
-    return;
+    return copy_dense(direction, address_of(all.address, shape.first), packed, all.bytes(), comm);
   }
   if (shape.size > kPackChunkBytes) {
     const Elements elements(all.address, static_cast<int>(all.count), all.type);
@@ -130,8 +150,7 @@ void copy_packed(Packing direction, const TypedElements& all, std::byte* packed,
     std::byte* const row = packed + first * shape.size;
     int position = 0;
     const int code =
-        packs ? real().Pack(elements.address(), elements.count(), elements.type(), row, bytes, &position, comm)
-              : real().Unpack(row, bytes, &position, elements.address(), elements.count(), elements.type(), comm);
+        pack_or_unpack(direction, elements.address(), elements.count(), elements.type(), row, bytes, position, comm);
     check_packed(code, position, bytes);
   });
 }
