@@ -6,26 +6,24 @@ So whatever ends this command, be it a kill -9 or a lost network, ends what it h
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import select
 import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from outrigger import launchers
+from outrigger import launchers, piped
 from outrigger.errors import UserError
 from outrigger.settings import INIT_TIMEOUT
 
 _DEFAULT_DAEMON = "outriggerd"
 _DEFAULT_START_S = 30.0
 SECONDS_TO_END = 5.0
+_LOOK_S = 0.05
 _LINES_KEPT = 20
 _MARK = "outriggerd: dpu "
 _NOT_FOUND = 127
@@ -104,47 +102,44 @@ def parse_ready(line: str) -> Ready:
 
 @dataclass
 class Running:
-    """An `outriggerd dpu` and the agent that holds it."""
+    """An `outriggerd dpu` and the agent that holds it.
+
+    Its log comes through a pipe, which whoever waits for something meanwhile has to look at: see pass_on_log().
+    """
 
     dpu: str
     way: Way
     process: subprocess.Popen[bytes]
+    log: piped.Lines
     said: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
     ready: Ready | None = None
-    _reader: threading.Thread | None = None
 
     def wait_until_ready(self) -> Ready:
         """Raises CannotStartError with a reason."""
-        self._reader = threading.Thread(target=self._pass_on_log, daemon=True)
-        self._reader.start()
         self.ready = parse_ready(self._first_words())
         return self.ready
 
     def _first_words(self) -> str:
         """The line of standard output that is ours. A login may print others before."""
         assert self.process.stdout is not None
+        output = piped.Lines(self.process.stdout)
         end = time.monotonic() + self.way.start_s
-        received = b""
         while (left := end - time.monotonic()) > 0:
-            if not select.select([self.process.stdout], [], [], left)[0]:
-                break
-            part = os.read(self.process.stdout.fileno(), 4096)
-            received += part
-            for line in received.decode(errors="replace").splitlines(keepends=True):
+            piped.wait((output, self.log), left)
+            self.pass_on_log()
+            for line in output.take():
                 if line.startswith(_MARK) and line.endswith("\n"):
                     return line.removeprefix(_MARK).strip()
-            if not part:
+            if output.ended:
                 raise CannotStartError(self._why_ended())
         by_hand = shlex.join(launchers.on_node(self.way.agent, self.dpu, [self.way.daemon, "--version"], slurm=False))
         raise CannotStartError(f"no answer within {self.way.start_s:.0f} s; try: {by_hand}")
 
     def _why_ended(self) -> str:
-        try:
-            status = self.process.wait(SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
+        status = self._wait(SECONDS_TO_END)
+        if status is None:
             return "its launch agent has closed its output and goes on"
-        assert self._reader is not None
-        self._reader.join(SECONDS_TO_END)
+        self._hear_out(SECONDS_TO_END)
         last = self.said[-1] if self.said else ""
         if status == _NOT_FOUND or "No such file or directory" in last:
             return f"there is no {self.way.daemon} on it; install Outrigger there, or name another by --dpu-daemon"
@@ -152,16 +147,29 @@ class Running:
             return f"it cannot be reached by {self.way.agent}: {last or 'exit code 255'}"
         return last.removeprefix("outriggerd: ") or f"{shlex.join(self.way.words())} ended with exit code {status}"
 
-    def _pass_on_log(self) -> None:
-        """Before it is ready its words may be the reason why it never will be; later they are the user's."""
-        assert self.process.stderr is not None
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for whoever waits for the ranks
-        for raw in self.process.stderr:
-            line = raw.decode(errors="replace").rstrip()
+    def pass_on_log(self) -> None:
+        """What there is of it. Before it is ready its words may be the reason why it never will be; later they are
+        the user's."""
+        for line in self.log.take():
             if self.ready is not None:
-                print(line, file=sys.stderr, flush=True)
-            elif line:
-                self.said.append(line)
+                print(line.rstrip(), file=sys.stderr, flush=True)
+            elif line.rstrip():
+                self.said.append(line.rstrip())
+
+    def _wait(self, timeout_s: float) -> int | None:
+        """Its exit status; None: it goes on."""
+        end = time.monotonic() + timeout_s
+        while (status := self.process.poll()) is None and time.monotonic() < end:
+            piped.wait((self.log,), _LOOK_S)
+            self.pass_on_log()
+        return status
+
+    def _hear_out(self, timeout_s: float) -> None:
+        """Its last words, after its end."""
+        end = time.monotonic() + timeout_s
+        while not self.log.ended and (left := end - time.monotonic()) > 0:
+            piped.wait((self.log,), left)
+            self.pass_on_log()
 
     def lost(self) -> str | None:
         """What there is to say of one that has ended by itself, and not well."""
@@ -181,14 +189,11 @@ class Running:
         """Waits for it until then, and ends the agent if need be."""
         for number in (0, signal.SIGTERM, signal.SIGKILL):
             self.process.send_signal(number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(max(0.2, deadline - time.monotonic()))
+            if self._wait(max(0.2, deadline - time.monotonic())) is not None:
                 break
-        if self._reader is not None:
-            self._reader.join(max(1.0, deadline - time.monotonic()))  # its last words
-            if not self._reader.is_alive():
-                for stream in filter(None, (self.process.stdout, self.process.stderr)):
-                    stream.close()
+        self._hear_out(max(1.0, deadline - time.monotonic()))
+        for stream in filter(None, (self.process.stdout, self.process.stderr)):
+            stream.close()
 
 
 def start(dpu: str, how: Way, secret: str) -> Running:
@@ -200,8 +205,8 @@ def start(dpu: str, how: Way, secret: str) -> Running:
         )
     except OSError as error:
         raise CannotStartError(f"cannot run {command[0]}: {error.strerror}") from error
-    running = Running(dpu, how, process)
-    assert process.stdin is not None
+    assert process.stdin is not None and process.stderr is not None
+    running = Running(dpu, how, process, piped.Lines(process.stderr))
     with contextlib.suppress(OSError):  # it has ended already; its own words say why
         process.stdin.write(f"{secret}\n".encode())
         process.stdin.flush()

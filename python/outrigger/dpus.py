@@ -42,6 +42,11 @@ class Fleet:
         """What the DPUs have said, by their names."""
         return {each.dpu: each.ready for each in self.running if each.ready is not None}
 
+    def pass_on_logs(self) -> None:
+        """What the DPUs have said since the last call. To be called now and then, or they wait."""
+        for each in self.running:
+            each.pass_on_log()
+
     def notes(self) -> list[str]:
         """After the job: what went wrong with DPUs in it."""
         return [note for each in self.running if (note := each.lost()) is not None]

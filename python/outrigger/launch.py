@@ -258,12 +258,16 @@ def exit_code(returncode: int) -> int:
     return 128 - returncode if returncode < 0 else returncode
 
 
-def run(plan: Plan, *, capture: bool = False, timeout_s: float | None = None) -> tuple[int, str]:
-    """Starts a plan and waits for its end: the exit code, and with `capture` what it printed to stdout.
+def run(
+    plan: Plan, *, capture: bool = False, timeout_s: float | None = None, looks: Callable[[], None] | None = None
+) -> tuple[int, str]:
+    """Starts a plan and waits for its end: the exit code, and with `capture` what it printed to stdout. `looks` is
+    called now and then meanwhile.
 
     Signals for this command are for the launcher, and end this only by ending that.
     """
-    process = JobProcess(plan.daemon, plan.command, {**os.environ, **plan.environment}, capture=capture)
+    environment = {**os.environ, **plan.environment}
+    process = JobProcess(plan.daemon, plan.command, environment, capture=capture, looks=looks)
     code, output = process.run(timeout_s)
     if capture and process.interrupted:
         return exit_code(-signal.SIGINT), ""
@@ -273,7 +277,7 @@ def run(plan: Plan, *, capture: bool = False, timeout_s: float | None = None) ->
 def run_into(
     plan: Plan, output: IO[bytes], *, timeout_s: float | None = None, looks: Callable[[], None] | None = None
 ) -> int:
-    """The same for a program whose output and errors go to a file; `looks` is called now and then meanwhile."""
+    """The same for a program whose output and errors go to a file."""
     environment = {**os.environ, **plan.environment}
     process = JobProcess(plan.daemon, plan.command, environment, capture=False, into=output, looks=looks)
     code, _ = process.run(timeout_s)

@@ -92,16 +92,18 @@ def parse_variables(words: Sequence[str]) -> launch.Variables:
     return launch.Variables(values, tuple(names))
 
 
-def _start(planned: launch.Plan) -> int:
-    return launch.run(planned)[0]
+Start = Callable[[launch.Plan, Callable[[], None]], int]
+"""Starts a plan, calls the other now and then until its end, and gives its exit code."""
+
+
+def _start(planned: launch.Plan, looks: Callable[[], None]) -> int:
+    return launch.run(planned, looks=looks)[0]
 
 
 class _Run:
     """A job and its DPUs, from the request to the program's exit code."""
 
-    def __init__(
-        self, request: Request, found: Artifacts, start: Callable[[launch.Plan], int], say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, request: Request, found: Artifacts, start: Start, say: Callable[[str], None]) -> None:
         self._start_plan = start
         self._say = say
         environment = {**os.environ, **request.settings.environment(), **request.variables.values}
@@ -179,7 +181,7 @@ class _Run:
             report_end.forget(written)
         if self._trace is not None:
             collect.forget(self._trace)
-        code = self._start_plan(planned)
+        code = self._start_plan(planned, fleet.pass_on_logs)
         if self._trace is not None:
             self._say(collect.finish(self._trace, planned.placement.cores))
         if here and written is not None:
@@ -205,7 +207,7 @@ def run(
     request: Request,
     found: Artifacts,
     *,
-    start: Callable[[launch.Plan], int] = _start,
+    start: Start = _start,
     say: Callable[[str], None] = note,
 ) -> int:
     """Starts the program and waits for it: its exit code. `start` does so, `say` tells what the user should know."""

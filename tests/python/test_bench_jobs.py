@@ -79,6 +79,8 @@ jobs.run(plan, jobs.has_json_line, 600)
         if (tmp_path / "pid").exists():
             break
         time.sleep(0.02)
+    # The kernel tells it as often as the command has threads, and Open MPI's is to be told once.
+    assert "\nThreads:\t1\n" in Path(f"/proc/{process.pid}/status").read_text()
     process.kill()
     process.wait(60)
     launcher = Path("/proc") / (tmp_path / "pid").read_text().strip()
@@ -88,6 +90,23 @@ jobs.run(plan, jobs.has_json_line, 600)
         time.sleep(0.02)
     os.kill(int(launcher.name), signal.SIGKILL)
     pytest.fail("the launcher lives on")
+
+
+def test_all_that_is_printed_is_read_though_nobody_waits_for_it() -> None:
+    """More than pipes hold, on both, and lines that come in parts."""
+    code = """
+import sys, time
+for number in range(3000):
+    print("x" * 60, file=sys.stderr)
+    print(number, "y" * 60, flush=True)
+sys.stdout.write('{"half": ')
+sys.stdout.flush()
+time.sleep(0.3)
+print("1}")
+"""
+    ended = start(code)
+    assert ended.by_itself and ended.output.splitlines()[-1] == '{"half": 1}'
+    assert [int(line.split()[0]) for line in ended.output.splitlines()[:-1]] == list(range(3000))
 
 
 def test_handlers_of_other_than_python(monkeypatch: pytest.MonkeyPatch) -> None:

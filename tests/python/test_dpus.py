@@ -62,6 +62,7 @@ dpu)
     crashed) echo "outriggerd: out of memory" >&2; exit 3 ;;
     esac
     echo "outriggerd: dpu ready protocol=3 endian=little port=4711 services=0 cores=8"
+    [ $DPU != chatty ] || {{ sleep 1; seq -f "%.0f words" 20000 >&2; }}
     cat >/dev/null
     echo "service processes end" >&2
     echo ended >{root}/ended-$DPU
@@ -320,4 +321,23 @@ def test_a_job_that_is_ended_leaves_nothing_on_its_dpu(
     while launcher.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not launcher.exists()
+    job.communicate()
+
+
+def threads_of(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("Threads:")))
+
+
+def test_a_launcher_is_told_once_that_its_command_was_killed(site: Path, write_programs: Write) -> None:
+    """The kernel tells it as often as the command has threads. What the DPU has to say comes meanwhile all the same,
+    also more than a pipe holds."""
+    job = start(site, write_programs, f"touch {site}/computing; exec sleep 600", dpu="chatty")
+    assert appears(site / "computing", 60)
+    assert job.stderr is not None
+    while job.stderr.readline() != "20000 words\n":
+        assert job.poll() is None
+    assert threads_of(job.pid) == 1
+    job.kill()
+    assert appears(site / "ended-chatty")
     job.communicate()

@@ -99,11 +99,16 @@ class Trials:
         """Exit code and time of the launcher."""
         took = 0.0
 
-        def start(planned: launch.Plan) -> int:
+        def start(planned: launch.Plan, looks_at_dpus: Callable[[], None]) -> int:
             nonlocal took
+
+            def look() -> None:
+                looks()
+                looks_at_dpus()
+
             began = time.monotonic()
             try:
-                return launch.run_into(planned, output, timeout_s=max(self._left(), 0.1), looks=looks)
+                return launch.run_into(planned, output, timeout_s=max(self._left(), 0.1), looks=look)
             finally:
                 took = time.monotonic() - began
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from outrigger import binding, cores, job_process, launch, libraries, signals
+from outrigger import binding, cores, job_process, launch, libraries, piped, signals
 from outrigger.bench import natives
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_where
@@ -124,40 +123,33 @@ def _ended_with_us(start: Callable[[], subprocess.Popen[bytes]]) -> Iterator[sub
 
 
 class _Output:
-    """What a process prints, read as it comes. Its errors go on to this command's until it is being ended."""
+    """What a process prints. Its errors go on to this command's until it is being ended."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        assert process.stdout is not None and process.stderr is not None
+        self._output = piped.Lines(process.stdout)
+        self._errors = piped.Lines(process.stderr)
         self.passes_errors = True
-        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read, self._read_errors)]
-        for reader in self._readers:
-            reader.start()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line.decode(errors="replace"))
+    @property
+    def _ended(self) -> bool:
+        return self._output.ended and self._errors.ended
 
-    def _read_errors(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if self.passes_errors:
-                sys.stderr.write(line.decode(errors="replace"))
-                sys.stderr.flush()
-
-    def next_line(self, wait_s: float) -> str:
+    def next_lines(self, wait_s: float) -> str:
         """Empty: nothing new."""
-        try:
-            return self._lines.get(timeout=wait_s) if wait_s else self._lines.get_nowait()
-        except queue.Empty:
-            return ""
+        piped.wait((self._output, self._errors), wait_s)
+        for line in self._errors.take():
+            if self.passes_errors:
+                sys.stderr.write(line)
+                sys.stderr.flush()
+        return "".join(self._output.take())
 
     def rest(self) -> str:
         """Of a process that has ended. Children of its own may keep its output open."""
-        for reader in self._readers:
-            reader.join(_SECONDS_TO_END)
-        return "".join(iter(lambda: self.next_line(0), ""))
+        text, end = self.next_lines(0), time.monotonic() + _SECONDS_TO_END
+        while not self._ended and (left := end - time.monotonic()) > 0:
+            text += self.next_lines(left)
+        return text
 
 
 def run_command(
@@ -185,7 +177,7 @@ def run_command(
     with _ended_with_us(start) as process:
         printed = _Output(process)
         while process.poll() is None:
-            output += printed.next_line(_POLL_S)
+            output += printed.next_lines(_POLL_S)
             if not enough and complete(output):
                 enough = True
                 deadline = min(deadline, time.monotonic() + grace_s)
