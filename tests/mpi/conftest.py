@@ -14,9 +14,10 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import installed
 import pytest
@@ -203,8 +204,15 @@ class Process:
 
     def started_ticks(self) -> int:
         """Since the machine has; -1: it is gone."""
+        return self._number_in_stat(19)
+
+    def parent(self) -> int:
+        """Its pid; -1: the process is gone."""
+        return self._number_in_stat(1)
+
+    def _number_in_stat(self, after_name: int) -> int:
         try:
-            return int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[19])
+            return int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[after_name])
         except OSError:
             return -1
 
@@ -213,6 +221,32 @@ class Process:
             return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
         except OSError:
             return False
+
+
+class Serving(NamedTuple):
+    """A service process."""
+
+    started_ticks: int
+    pid: int
+    keeper: int
+
+    @staticmethod
+    def of(process: Process) -> Serving:
+        return Serving(process.started_ticks(), process.pid, process.parent())
+
+
+def victims(serving: Iterable[Serving], killed: Sequence[Serving]) -> list[Serving]:
+    """Who may be killed next, the best last: whoever has started last, and then whoever has taken the place of the one
+    before it.
+
+    That one has the same keeper. Those of other nodes may be replaced meanwhile, too: UCX ends some whose peer dies
+    while they connect to it. Deaths count for each place, so that whoever kills here and there has no job ended.
+    """
+
+    def may_follow(one: Serving) -> bool:
+        return one.keeper == killed[-1].keeper and one.started_ticks >= killed[-1].started_ticks
+
+    return sorted(one for one in serving if one not in killed and (not killed or may_follow(one)))
 
 
 def processes_under(directory: Path) -> list[Process]:
@@ -499,23 +533,24 @@ class Mpi:
 
     def kill_services_for_good(self, *, how: int = signal.SIGKILL, pause_s: float = 0.1) -> int:
         """One after the other, until none takes their place any more; the last one. In a place six are replaced, or
-        up to nine that die at different operations: what has started last is in the place of the one before it."""
-        killed: list[tuple[int, int]] = []
+        up to nine that die at different operations."""
+        killed: list[Serving] = []
 
-        def others() -> list[tuple[int, int]]:
-            alive = [process for process in self.daemons("serve") if process.alive()]
-            found = sorted((process.started_ticks(), process.pid) for process in alive)
-            return [one for one in found if one not in killed and (not killed or one[0] >= killed[-1][0])]
+        def given_up() -> bool:
+            return GIVEN_UP in self.jobs[-1].text()
+
+        def left() -> list[Serving]:
+            return victims((Serving.of(one) for one in self.daemons("serve") if one.alive()), killed)
 
         for _ in range(MOST_DEATHS):
-            seen = wait_until(lambda: GIVEN_UP in self.jobs[-1].text() or bool(others()), SETTLE_S)
-            assert seen, self.daemons()
-            if GIVEN_UP in self.jobs[-1].text():
+            assert wait_until(lambda: given_up() or bool(left()), SETTLE_S), self.daemons()
+            if given_up():
                 break
             time.sleep(pause_s)
-            killed.append(others()[-1])
-            os.kill(killed[-1][1], how)
-        return killed[-1][1]
+            killed.append(left()[-1])
+            os.kill(killed[-1].pid, how)
+        assert wait_until(given_up, SETTLE_S), f"the job goes on without {killed}\n{self.jobs[-1].text()}"
+        return killed[-1].pid
 
     def leftovers(self) -> list[str]:
         processes = self.daemons() + processes_under(self.build / "tests" / "mpi")
