@@ -136,6 +136,7 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   const SideMemory send = describe_side(request.send, body.group_size, regions_, body.send, operation->in_heap[0]);
   const SideMemory receive =
       describe_side(request.receive, body.group_size, regions_, body.receive, operation->in_heap[1]);
+  if (send.is_private || receive.is_private) body.flags &= ~kSlotKept;  // it goes with this process
   if (request.collective == Collective::ireduce_scatter) {
     body.receive.stride_bytes = static_cast<std::int64_t>(request.part_offset_bytes);
   }

@@ -126,9 +126,71 @@ TEST_F(Memory, TheLimitOnFileSizesIsNoSignal) {
   if (memory != nullptr) std::memset(memory, 1, 1 << 20);
   void* staging = client_->allocate_staging(1 << 20);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  EXPECT_EQ(staging, nullptr);
+  ASSERT_NE(staging, nullptr);
+  EXPECT_EQ(client_->region_of(staging, 1 << 20), kPrivateRegion);
+  client_->release_staging(staging);
   EXPECT_TRUE(release(memory));
   EXPECT_TRUE(release(before_it));
+}
+
+// Not one more from now on, until this is gone.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlimit none = before_;
+    none.rlim_cur = 0;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~NoDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_{};
+};
+
+// The first that the descriptor limit of this process refuses, the others that of its keeper.
+TEST_F(Memory, StagingNeedsNoDescriptor) {
+  const auto expect_private = [this](std::uint64_t bytes) {
+    void* staging = client_->allocate_staging(bytes);
+    ASSERT_NE(staging, nullptr);
+    EXPECT_EQ(client_->region_of(staging, bytes), kPrivateRegion);
+    std::memset(staging, 1, bytes);
+    EXPECT_NE(client_->usage().staging_bytes, 0U);
+    client_->release_staging(staging);
+    EXPECT_EQ(client_->usage().staging_bytes, 0U);
+  };
+  {
+    const NoDescriptors none;
+    expect_private(100);
+    expect_private(3 << 20);
+  }
+  node_.set_accept_regions(false);
+  expect_private(100);
+  expect_private(3 << 20);
+  EXPECT_EQ(client_->usage().regions, 0U);
+  node_.set_accept_regions(true);
+  EXPECT_TRUE(eventually([this] {  // it is tried again now and then
+    void* staging = client_->allocate_staging(100);
+    const bool mapped = client_->region_of(staging, 100) != kPrivateRegion;
+    client_->release_staging(staging);
+    return mapped;
+  }));
+}
+
+TEST(MemoryWithoutPrivateReach, HasNoStagingWithoutDescriptors) {
+  FakeNodeOptions options;
+  options.reach = kReachMapped;
+  const FakeNode node(options);
+  const auto client = node.attach();
+  {
+    const NoDescriptors none;
+    EXPECT_EQ(client->allocate_staging(100), nullptr);
+  }
+  void* staging = client->allocate_staging(100);  // as soon as there are some
+  EXPECT_NE(staging, nullptr);
+  client->release_staging(staging);
 }
 
 TEST_F(Memory, StagingIsReusedAndAligned) {

@@ -24,9 +24,18 @@ class Post : public ::testing::Test {
     made.receive = BufferLayout{receive_.data(), 64, 64, {}};
     return made;
   }
+  // On memory that outlives this process.
+  OperationRequest kept_request() {
+    OperationRequest made = request(0);
+    made.kept = true;
+    if (mapped_ == nullptr) mapped_ = client_->allocate(kSize * 64);
+    made.send.base = made.receive.base = mapped_;
+    return made;
+  }
 
   std::array<std::byte, kSize * 64> send_{};
   std::array<std::byte, kSize * 64> receive_{};
+  void* mapped_ = nullptr;
   FakeNode node_;
   std::unique_ptr<Client> client_;
   std::shared_ptr<const Group> group_;
@@ -519,8 +528,7 @@ void tell_filled(FakeNode& node, SlotIndex slot, std::uint64_t bytes) {
 }
 
 TEST_F(Post, AKeptOperationEndsWhenItIsFilledAndIsKeptUntilOthersHaveRead) {
-  OperationRequest wanted = request(0);
-  wanted.kept = true;
+  OperationRequest wanted = kept_request();
   wanted.staging[0] = client_->allocate_staging(64);
   ASSERT_NE(wanted.staging[0], nullptr);
   PendingOperationPtr operation = client_->post(wanted);
@@ -541,14 +549,28 @@ TEST_F(Post, AKeptOperationEndsWhenItIsFilledAndIsKeptUntilOthersHaveRead) {
   EXPECT_EQ(client_->usage().staging_bytes, 0U);
 }
 
+// Nobody can read it any more once this process has ended, which it may when the operation has.
+TEST_F(Post, AnOperationOnPrivateMemoryIsNotKept) {
+  std::array<std::byte, kSize> bytes{};
+  for (const bool sends : {true, false}) {
+    OperationRequest wanted = kept_request();
+    wanted.sequence = sends ? 0 : 1;
+    (sends ? wanted.send : wanted.receive) = BufferLayout{bytes.data(), 1, 1, {}};
+    const PendingOperationPtr operation = client_->post(wanted);
+    const SlotIndex slot = node_.take_post().value();
+    EXPECT_EQ(node_.body(slot).flags, 0U);
+    node_.complete(slot);
+    EXPECT_TRUE(client_->poll(*operation));
+  }
+}
+
 // A communicator that is freed while others have yet to read: the operation is the last that holds the group, and what
 // forgets a group takes the lock.
 TEST_F(Post, AKeptOperationMayBeTheLastThatHoldsItsGroup) {
   const auto other = client_->define_group(GroupId{7, 10}, world(kSize), GroupRank(3));
   const auto forgotten = static_cast<std::uint16_t>(SlotRequest::forget_group);
   for (const bool by_post : {true, false}) {
-    OperationRequest wanted = request(0);
-    wanted.kept = true;
+    OperationRequest wanted = kept_request();
     PendingOperationPtr operation = client_->post(wanted);
     const SlotIndex slot = node_.take_post().value();
     tell_filled(node_, slot, 0);
@@ -575,8 +597,7 @@ TEST_F(Post, AKeptOperationMayBeTheLastThatHoldsItsGroup) {
 }
 
 TEST_F(Post, KeptOperationsAreBounded) {
-  OperationRequest wanted = request(0);
-  wanted.kept = true;
+  OperationRequest wanted = kept_request();
   std::vector<SlotIndex> slots;
   for (;; ++wanted.sequence) {
     PendingOperationPtr operation = client_->post(wanted);

@@ -11,6 +11,8 @@ namespace {
 constexpr std::uint64_t kLargestInChunk = 512ULL << 10;
 // Regions for large staging that are kept although nobody uses them. Beyond it the oldest goes.
 constexpr std::uint64_t kIdleBytes = 64ULL << 20;
+// After one that was not to be had: each try costs, and most would be in vain.
+constexpr std::chrono::seconds kBetweenTries{1};
 
 void* pointer_to(const MemoryRange& range) {
   return reinterpret_cast<void*>(range.address);
@@ -20,8 +22,8 @@ void* pointer_to(const MemoryRange& range) {
 
 void* StagingMemory::allocate(std::uint64_t bytes) {
   if (lock_.is_inert()) return nullptr;
-  std::optional<MemoryRange> range =
-      bytes <= kLargestInChunk ? regions_.allocate_in(chunks_, bytes) : allocate_large(bytes);
+  std::optional<MemoryRange> range = reuse(bytes);
+  if (!range) range = add_region_for(bytes);
   if (!range) range = allocate_private(bytes);
   if (!range) return nullptr;
   const Lock lock(lock_.mutex);
@@ -30,8 +32,24 @@ void* StagingMemory::allocate(std::uint64_t bytes) {
   return pointer_to(*range);
 }
 
-std::optional<MemoryRange> StagingMemory::allocate_large(std::uint64_t bytes) {
-  if (std::optional<MemoryRange> range = take_idle(bytes)) return range;
+std::optional<MemoryRange> StagingMemory::reuse(std::uint64_t bytes) {
+  const Lock lock(lock_.mutex);
+  return bytes <= kLargestInChunk ? chunks_.allocate(bytes) : take_idle(bytes);
+}
+
+std::optional<MemoryRange> StagingMemory::add_region_for(std::uint64_t bytes) {
+  {
+    const Lock lock(lock_.mutex);
+    if (Clock::now() < next_region_) return std::nullopt;
+  }
+  std::optional<MemoryRange> range = bytes <= kLargestInChunk ? regions_.allocate_in(chunks_, bytes) : add_large(bytes);
+  if (range || !private_does()) return range;
+  const Lock lock(lock_.mutex);
+  next_region_ = Clock::now() + kBetweenTries;
+  return std::nullopt;
+}
+
+std::optional<MemoryRange> StagingMemory::add_large(std::uint64_t bytes) {
   std::optional<Region> region = regions_.add(bytes);
   if (!region) return std::nullopt;
   const MemoryRange range{region->id, region->address(), region->bytes};
@@ -40,15 +58,19 @@ std::optional<MemoryRange> StagingMemory::allocate_large(std::uint64_t bytes) {
   return range;
 }
 
+// A DPU has it registered, as the program's own.
+bool StagingMemory::private_does() const {
+  return regions_.private_is_reached() || regions_.registers();
+}
+
 std::optional<MemoryRange> StagingMemory::allocate_private(std::uint64_t bytes) const {
-  if (!regions_.private_is_reached() || !regions_.control().is_lost()) return std::nullopt;
+  if (!private_does()) return std::nullopt;
   void* memory = std::malloc(bytes);
   if (memory == nullptr) return std::nullopt;
   return MemoryRange{kPrivateRegion, reinterpret_cast<std::uintptr_t>(memory), bytes};
 }
 
 std::optional<MemoryRange> StagingMemory::take_idle(std::uint64_t bytes) {
-  const Lock lock(lock_.mutex);
   const auto fits = [bytes](const MemoryRange& range) { return range.bytes >= bytes && range.bytes / 2 <= bytes; };
   const auto found = std::find_if(idle_.begin(), idle_.end(), fits);
   if (found == idle_.end()) return std::nullopt;

@@ -1,10 +1,11 @@
 // Temporary memory that service processes map, for packing and unpacking. Small pieces share chunks; large ones have a
-// region each, some of which are kept for the next time. Once the keeper is gone, which no region can be announced to,
-// what there is not enough of is memory of this process alone, where service processes reach that.
+// region each, some of which are kept for the next time. Where no further region is to be had, as without descriptors
+// or a keeper, it is memory of this process alone, where service processes reach that.
 //
 // Without the lock.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -25,8 +26,16 @@ class StagingMemory {
   [[nodiscard]] std::uint64_t bytes_in_use() const { return bytes_in_use_; }
 
  private:
-  [[nodiscard]] std::optional<MemoryRange> allocate_large(std::uint64_t bytes);
+  using Clock = std::chrono::steady_clock;
+
+  // From what there is.
+  [[nodiscard]] std::optional<MemoryRange> reuse(std::uint64_t bytes);
+  // From one more region.
+  [[nodiscard]] std::optional<MemoryRange> add_region_for(std::uint64_t bytes);
+  [[nodiscard]] std::optional<MemoryRange> add_large(std::uint64_t bytes);
   [[nodiscard]] std::optional<MemoryRange> allocate_private(std::uint64_t bytes) const;
+  [[nodiscard]] bool private_does() const;
+  // Under the lock.
   [[nodiscard]] std::optional<MemoryRange> take_idle(std::uint64_t bytes);
   // Of what is kept, the oldest beyond the limit.
   [[nodiscard]] std::vector<Region> take_surplus();
@@ -38,6 +47,7 @@ class StagingMemory {
   std::vector<MemoryRange> idle_;  // large ones, the oldest first
   std::uint64_t idle_bytes_ = 0;
   std::uint64_t bytes_in_use_ = 0;
+  Clock::time_point next_region_;  // none is asked for before
 };
 
 }  // namespace outrigger::client

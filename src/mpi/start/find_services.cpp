@@ -1,5 +1,6 @@
 #include "mpi/start/find_services.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -151,6 +152,23 @@ Status open_up(const Job& job, Meeting& meeting, bool on_dpu) {
   return client::start_keeper(keeper_options(job, meeting, dpu.value()), std::move(door).value());
 }
 
+// Memory that service processes map takes descriptors, here and in the keeper, whose limit is this process's hard one.
+// Where they reach private memory, staging does without. Empty: there is some.
+std::string why_no_staging(client::Client& client) {
+  constexpr rlim_t kFew = 256;
+  constexpr rlim_t kMany = 4096;
+  rlimit limit{};
+  if (client.reached_by(kReachCma | kReachRdma) || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  if (limit.rlim_max >= kMany) return {};
+  void* memory = limit.rlim_max < kFew ? nullptr : client.allocate_staging(1);
+  if (memory == nullptr) {
+    return "no file descriptors left for memory that service processes map, and they reach no other (limit " +
+           std::to_string(limit.rlim_max) + "); raise ulimit -n";
+  }
+  client.release_staging(memory);
+  return {};
+}
+
 // Empty: this rank has everything that it needs.
 std::string set_up(Job& job, Meeting& meeting, bool on_dpu) {
   if (const Status opened = open_up(job, meeting, on_dpu); !opened) return opened.error();
@@ -159,7 +177,7 @@ std::string set_up(Job& job, Meeting& meeting, bool on_dpu) {
   if (!attached) return attached.error().empty() ? "the service process refused the rank" : attached.error();
   job.client = std::move(attached.value());
   if (job.type_keyval == MPI_KEYVAL_INVALID && !register_datatypes(job)) return "MPI gives out no type attribute";
-  return {};
+  return why_no_staging(*job.client);
 }
 
 // The service processes of all nodes get to know each other. Empty: they have, as far as this rank knows. Collective
