@@ -57,16 +57,12 @@ def end_of(ended: Ended) -> str:
 
 def counted(report: Report) -> str:
     """Whose figures these are, where they are not all ranks'."""
-    ranges = report.counted_ranks
-    if ranges is None:
+    if report.counted_ranks is None or report.counted == report.ranks:
         return ""
-    ranks = sum(last - first + 1 for first, last in ranges)
-    if ranks == report.ranks:
-        return ""
-    if not ranges:
+    if not report.counted:
         return "No rank has counted anything."
-    words = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)
-    return f"Counted {'is rank' if ranks == 1 else 'are ranks'} {words} of {report.ranks}."
+    words = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in report.counted_ranks)
+    return f"Counted {'is rank' if report.counted == 1 else 'are ranks'} {words} of {report.ranks}."
 
 
 def heading(report: Report) -> str:

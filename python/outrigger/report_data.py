@@ -222,6 +222,13 @@ class Report:
     phases: tuple[Phase, ...] = ()
     rank_cpu_seconds: CpuSeconds
 
+    @property
+    def counted(self) -> int:
+        """How many ranks' counts are in it."""
+        if self.counted_ranks is None:
+            return self.ranks
+        return sum(last - first + 1 for first, last in self.counted_ranks)
+
 
 def parse(text: str | bytes, what: str = "the report") -> Report:
     """A report from its JSON."""

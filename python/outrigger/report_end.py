@@ -14,6 +14,8 @@ from outrigger.report_data import VERSION, CpuSeconds, Ended, Report, Service, S
 
 _KEEPER_SECONDS = 3.0
 """The keeper writes when the last rank has gone, which may be a moment after the launcher has heard of it."""
+_NODES_SECONDS = 3.0
+"""It waits so long for what ranks of other nodes have counted."""
 _LOOK_SECONDS = 0.02
 _SIGNALS_FROM = 128
 _NOBODY = "no rank has reached MPI_Init under the library"
@@ -48,8 +50,8 @@ def _replace(path: Path, data: dict[str, Any]) -> None:
 
 def _read_at_its_end(path: Path) -> Report:
     """Waits for the keeper where there is one."""
-    end = time.monotonic() + _KEEPER_SECONDS
     report = read(path)
+    end = time.monotonic() + _KEEPER_SECONDS + (_NODES_SECONDS if report.nodes > 1 else 0)
     while report.ended.how == "running" and report.service.processes > 0 and time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)
         report = read(path)

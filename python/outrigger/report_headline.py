@@ -14,7 +14,7 @@ def _served(report: Report) -> list[Call]:
 
 
 def _of_a_rank(seconds: float, report: Report) -> float:
-    return seconds / max(report.ranks, 1)
+    return seconds / max(report.counted, 1)
 
 
 def computed_seconds(report: Report) -> float:

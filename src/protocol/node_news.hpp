@@ -5,6 +5,9 @@
 //   taken   the answer, with the same `sp` and `epoch`
 //   ask     "is the node of `sp` there?"                                                              -> here
 //   here    the answer, with the same `sp` and its epoch now; 0: another one is about to take its place
+//   counts  "the job has ended: this is what the ranks of my node, whose first service process is `sp`,
+//           have counted"                                                                             -> counted
+//   counted the answer, with the same `sp`
 //
 // Plain values; safe from any thread.
 #pragma once
@@ -20,18 +23,20 @@
 
 namespace outrigger {
 
-enum class NodeNewsKind : std::uint32_t { moved = 1, taken = 2, ask = 3, here = 4 };
+enum class NodeNewsKind : std::uint32_t { moved = 1, taken = 2, ask = 3, here = 4, counts = 5, counted = 6 };
 
 struct NodeNews {
   NodeNewsKind kind = NodeNewsKind::ask;
   std::uint32_t to_node = 0;  // as the job map counts: who has come to another node's keeper is sent away
   SpId sp;
-  Epoch epoch;                     // of moved and taken: from 2; of ask: 0
-  std::vector<std::byte> address;  // of moved: on the wire
+  Epoch epoch;                   // of moved and taken: from 2; of here: any; else 0
+  std::vector<std::byte> bytes;  // of moved: its address on the wire; of counts: these
   bool operator==(const NodeNews&) const = default;
 };
 
 inline constexpr std::size_t kNodeNewsHeaderBytes = 24;
+// Of one node's counts.
+inline constexpr std::size_t kMaxCountsBytes = 16U << 20;
 
 // Appends to `out`.
 void encode_node_news(const NodeNews& news, std::vector<std::byte>& out);

@@ -54,7 +54,7 @@ std::string collective_calls(std::uint64_t calls) {
 }
 
 double of_a_rank(double seconds, const Summary& summary) {
-  return seconds / std::max(1U, summary.world_size);
+  return seconds / static_cast<double>(std::max<std::size_t>(1, summary.counted.size()));
 }
 
 // Of rows that are mostly offloaded: of the others' time most is the MPI's.

@@ -152,14 +152,10 @@ std::string json(const ServiceOfNode& service) {
          ", \"warning\": " + quoted(text_in(service.figures.warning)) + "}";
 }
 
-// Ascending numbers, as ranges.
-std::string ranges(const std::vector<std::uint32_t>& numbers) {
+std::string json(const std::vector<Range>& ranges) {
   std::string text;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    text += (text.empty() ? "[" : ", [") + std::to_string(numbers[i]) + ", " + std::to_string(numbers[last]) + "]";
-    i = last + 1;
+  for (const auto& [first, last] : ranges) {
+    text += (text.empty() ? "[" : ", [") + std::to_string(first) + ", " + std::to_string(last) + "]";
   }
   return "[" + text + "]";
 }
@@ -169,7 +165,7 @@ std::string ranges(const std::vector<std::uint32_t>& numbers) {
 std::string as_json(const Summary& summary) {
   return "{\n  \"version\": 1,\n  \"mpi\": " + quoted(summary.mpi) +
          ",\n  \"ranks\": " + std::to_string(summary.world_size) + ",\n  \"nodes\": " + std::to_string(summary.nodes) +
-         ",\n  \"ended\": " + json(summary.ended) + ",\n  \"counted_ranks\": " + ranges(summary.counted) +
+         ",\n  \"ended\": " + json(summary.ended) + ",\n  \"counted_ranks\": " + json(ranges_of(summary.counted)) +
          ",\n  \"native_because\": " + quoted(summary.native_because) +
          ",\n  \"run_seconds\": " + json(summary.run_seconds) +
          ",\n  \"wire\": " + lines(summary.wire, [](const WireUse& use) { return json(use); }) +

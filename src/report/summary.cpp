@@ -188,6 +188,15 @@ bool add_ledger(Summary& summary, std::span<const std::byte> ledger, std::int64_
   return true;
 }
 
+std::vector<Range> ranges_of(const std::vector<std::uint32_t>& numbers) {
+  std::vector<Range> ranges;
+  for (const std::uint32_t number : numbers) {
+    if (ranges.empty() || number != ranges.back().second + 1) ranges.emplace_back(number, number);
+    ranges.back().second = number;
+  }
+  return ranges;
+}
+
 std::string wire_text(const std::vector<WireUse>& uses, std::uint32_t nodes) {
   std::string text;
   for (const WireUse& use : uses) {

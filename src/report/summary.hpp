@@ -89,6 +89,10 @@ struct Summary {
   [[nodiscard]] const ServiceFigures& service() const;  // of the first node
 };
 
+// Ascending numbers, from and to.
+using Range = std::pair<std::uint32_t, std::uint32_t>;
+[[nodiscard]] std::vector<Range> ranges_of(const std::vector<std::uint32_t>& numbers);
+
 // A ledger, as Ledger::bytes() gives them, copied out of memory that another process writes: with rows whose kinds are
 // known, whose times are possible and whose names end. Nothing: it is none.
 struct CheckedLedger {

@@ -104,6 +104,16 @@ void append_memory(std::string& text, const Summary& summary) {
   }
 }
 
+// "0 to 2, 5"; "none".
+std::string in_words(const std::vector<Range>& ranges) {
+  std::string text;
+  for (const auto& [first, last] : ranges) {
+    text += (text.empty() ? "" : ", ") + std::to_string(first);
+    if (last != first) text += " to " + std::to_string(last);
+  }
+  return text.empty() ? "none" : text;
+}
+
 }  // namespace
 
 std::string text_of(const Ending& ended) {
@@ -120,8 +130,11 @@ std::string as_table(const Summary& summary) {
   append_line(text, "outrigger: report of %u ranks, %u service process(es)\n", summary.world_size,
               summary.service().processes);
   if (summary.ended.how != "finalized") {
-    text += "ended: " + text_of(summary.ended) + "; counted are " + std::to_string(summary.counted.size()) + " of " +
-            std::to_string(summary.world_size) + " ranks\n";
+    text += "ended: " + text_of(summary.ended) + "\n";
+  }
+  if (summary.counted.size() != summary.world_size) {
+    text += "counted are ranks " + in_words(ranges_of(summary.counted)) + " of " + std::to_string(summary.world_size) +
+            "\n";
   }
   if (!summary.native_because.empty()) text += "the job ran natively: " + summary.native_because + "\n";
   append_line(text, "%-11s %-24s %5s %9s %9s  %-28s %11s %11s %8s\n", "collective", "communicator", "size", "calls",

@@ -19,7 +19,7 @@ void take_all(std::span<const std::byte> bytes) {
     if (!parsed && parsed.error().empty()) std::abort();
     if (!parsed || !parsed.value()) return;
     const NodeNews& news = parsed.value()->news;
-    if (parsed.value()->bytes > bytes.size() || news.address.size() > kMaxWireAddressBytes) std::abort();
+    if (parsed.value()->bytes > bytes.size() || news.bytes.size() > kMaxCountsBytes) std::abort();
     std::vector<std::byte> again;
     encode_node_news(news, again);
     const std::span<const std::byte> first = bytes.first(parsed.value()->bytes);

@@ -247,14 +247,3 @@ def test_a_bad_buffer_is_named_by_its_rank(offload: Mpi, which: str) -> None:
     )
     others = [line for line in result.out.splitlines() if "this rank's buffers are well" in line]
     assert all("outrigger: rank 1:" not in line for line in others)
-
-
-def test_of_several_nodes_the_first_writes_what_it_has(offload: Mpi) -> None:
-    if offload.pretend_nodes > 1:
-        pytest.skip("it is one of several already")
-    job = offload.start(RANKS, ["counted", "end", "abort", "7"], env={"OUTRIGGER_PRETEND_NODES": "2"})
-    job.wait(40)
-    offload.nothing_left()
-    found = final_report(job.directory)
-    assert (found.nodes, found.ended.how, found.ended.rank) == (2, "aborted", 1)
-    assert found.counted_ranks == ((0, 1),) and named(found, "MPI_Allreduce").calls == 3 * 2

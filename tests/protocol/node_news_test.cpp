@@ -13,7 +13,9 @@ std::vector<NodeNews> one_of_each() {
   return {{NodeNewsKind::moved, 3, SpId{9}, Epoch{2}, std::vector<std::byte>(70, std::byte{5})},
           {NodeNewsKind::taken, 3, SpId{9}, Epoch{2}, {}},
           {NodeNewsKind::ask, 0, SpId{1}, Epoch{0}, {}},
-          {NodeNewsKind::here, 0, SpId{1}, Epoch{3}, {}}};
+          {NodeNewsKind::here, 0, SpId{1}, Epoch{3}, {}},
+          {NodeNewsKind::counts, 0, SpId{4}, Epoch{0}, std::vector<std::byte>(90, std::byte{6})},
+          {NodeNewsKind::counted, 2, SpId{4}, Epoch{0}, {}}};
 }
 
 std::vector<std::byte> encoded(const std::vector<NodeNews>& all) {
@@ -52,25 +54,40 @@ TEST(NodeNews, WaitForTheirLastByte) {
 
 TEST(NodeNews, FieldsAreChecked) {
   NodeNews moved = one_of_each()[0];
-  moved.address.resize(kMaxWireAddressBytes);
+  moved.bytes.resize(kMaxWireAddressBytes);
   EXPECT_FALSE(is_refused(moved));
-  moved.address.resize(kMaxWireAddressBytes + 1);
+  moved.bytes.resize(kMaxWireAddressBytes + 1);
   EXPECT_TRUE(is_refused(moved));
-  moved.address.clear();
+  moved.bytes.clear();
   EXPECT_TRUE(is_refused(moved));
   moved = one_of_each()[0];
   moved.epoch = Epoch{1};
   EXPECT_TRUE(is_refused(moved));
   for (std::size_t i = 1; i < 4; ++i) {
     NodeNews news = one_of_each()[i];
-    news.address.resize(1);
+    news.bytes.resize(1);
     EXPECT_TRUE(is_refused(news)) << i;
     news = one_of_each()[i];
     news.epoch = Epoch{1};
     EXPECT_EQ(is_refused(news), news.kind != NodeNewsKind::here) << i;
-    news.kind = static_cast<NodeNewsKind>(i == 1 ? 0 : 5);
+    news.kind = static_cast<NodeNewsKind>(i == 1 ? 0 : 7);
     EXPECT_TRUE(is_refused(news)) << i;
   }
+  NodeNews counts = one_of_each()[4];
+  counts.bytes.resize(kMaxCountsBytes);
+  EXPECT_FALSE(is_refused(counts));
+  counts.bytes.resize(kMaxCountsBytes + 1);
+  EXPECT_TRUE(is_refused(counts));
+  counts.bytes.clear();
+  EXPECT_TRUE(is_refused(counts));
+  for (std::size_t i = 4; i < 6; ++i) {
+    NodeNews news = one_of_each()[i];
+    news.epoch = Epoch{1};
+    EXPECT_TRUE(is_refused(news)) << i;
+  }
+  NodeNews counted = one_of_each()[5];
+  counted.bytes.resize(1);
+  EXPECT_TRUE(is_refused(counted));
   std::vector<std::byte> bytes = encoded(one_of_each());
   bytes[0] ^= std::byte{1};
   EXPECT_FALSE(parse_node_news(bytes));
@@ -79,7 +96,7 @@ TEST(NodeNews, FieldsAreChecked) {
 TEST(NodeNews, SpoiltOnesAreRefusedOrAreOthers) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 20000; ++i) {
-    std::vector<std::byte> bytes = encoded({one_of_each()[random() % 4]});
+    std::vector<std::byte> bytes = encoded({one_of_each()[random() % 6]});
     for (std::uint64_t spoilt = 1 + random() % 3; spoilt > 0; --spoilt) {
       bytes[random() % bytes.size()] ^= static_cast<std::byte>(1 + random() % 255);
     }

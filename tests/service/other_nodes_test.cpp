@@ -208,7 +208,7 @@ TEST_F(OtherNodesTest, AnAddressThatLeadsNowhereIsFollowedByTheNext) {
 TEST_F(OtherNodesTest, ANodeThatCannotBeToldEndsTheJobAfterATime) {
   start(2);
   introduce_all();
-  all_[1].others.close();  // its port is shut
+  all_[1].others.close();  // it has ended
   all_[0].others.lost(1, "service process 1 (pid 5) on node n0 was killed");
   all_[0].others.moved(1, Epoch{2}, an_address(1));
   all_[0].others.ask(SpId{2}, Clock::now());
@@ -221,6 +221,39 @@ TEST_F(OtherNodesTest, ANodeThatCannotBeToldEndsTheJobAfterATime) {
   EXPECT_EQ(
       *all_[0].others.failure(),
       "service process 1 (pid 5) on node n0 was killed; node n1 could not be told of the one that took its place");
+}
+
+TEST_F(OtherNodesTest, CountsComeToTheNodeOfRank0AlsoWhenBothHaveEnded) {
+  start(3);
+  introduce_all();
+  for (NearNode& node : all_) node.others.close();
+  const std::vector<std::byte> large(kMaxCountsBytes, std::byte{9});
+  all_[1].others.tell_counts(large, Clock::now());
+  all_[2].others.tell_counts(an_address(4), Clock::now());
+  EXPECT_FALSE(all_[2].others.counts_are_told());
+  ASSERT_TRUE(run_until([&] { return all_[1].others.counts_are_told() && all_[2].others.counts_are_told(); }));
+  EXPECT_EQ(all_[0].others.others(), 2U);
+  ASSERT_EQ(all_[0].others.counts().size(), 2U);
+  EXPECT_EQ(all_[0].others.counts().at(1), large);
+  EXPECT_EQ(all_[0].others.counts().at(2), an_address(4));
+  EXPECT_TRUE(all_[1].others.counts().empty() && all_[2].others.counts().empty());
+  // There is nobody else to tell.
+  all_[0].others.tell_counts(an_address(5), Clock::now());
+  EXPECT_TRUE(all_[0].others.counts_are_told());
+  all_[1].others.tell_counts(std::vector<std::byte>(kMaxCountsBytes + 1), Clock::now());
+  EXPECT_TRUE(all_[1].others.counts_are_told());
+}
+
+TEST_F(OtherNodesTest, CountsAreGivenUpWhereNobodyTakesThem) {
+  start(2);
+  introduce(1);  // the other one knows of no job map, and so of no secret
+  all_[1].others.tell_counts(an_address(4), Clock::now());
+  run_a_while();
+  EXPECT_FALSE(all_[1].others.counts_are_told());
+  ahead_ = seconds(3);
+  run_a_while();
+  EXPECT_TRUE(all_[1].others.counts_are_told());
+  EXPECT_FALSE(all_[1].others.failure());
 }
 
 TEST_F(OtherNodesTest, WhereANodeHasNoPortNobodyIsReplaced) {

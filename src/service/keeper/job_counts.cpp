@@ -25,16 +25,22 @@ std::int64_t now_ns() {
   return time_on(CLOCK_MONOTONIC).count();
 }
 
-void add_routes(std::vector<report::WireUse>& uses, const SegmentHeader& header) {
+void add_routes(std::vector<WireRoute>& routes, const SegmentHeader& header) {
   const std::uint32_t count = std::min(header.wire_route_count.load(std::memory_order_acquire), kMaxWireRoutes);
   for (std::uint32_t i = 0; i < count; ++i) {
     const WireRoute route = header.wire_routes[i];
-    if (std::ranges::find(uses, route, &report::WireUse::route) == uses.end()) uses.push_back({route, 1});
+    if (std::ranges::find(routes, route) == routes.end()) routes.push_back(route);
   }
 }
 
 bool is_in(report::LedgerState state, const report::Ledger& ledger) {
   return ledger.header().state == static_cast<std::uint32_t>(state);
+}
+
+// A table for the terminal is written by ranks.
+bool is_unwritten(const report::Ledger& ledger) {
+  const std::string path = report::text_in(ledger.header().path);
+  return !path.empty() && path != "-" && !is_in(report::LedgerState::finalized, ledger);
 }
 
 }  // namespace
@@ -57,7 +63,7 @@ void JobCounts::rank_leaves(const LocalRank& rank) {
   counted.exit_event = UniqueFd(::fcntl(rank.exit_event.get(), F_DUPFD_CLOEXEC, 0));
   if (!rank.segment.valid()) return;
   const SegmentHeader& header = SegmentView(rank.segment.base()).header();
-  add_routes(wire_, header);
+  add_routes(routes_, header);
   report::ServiceFigures& figures = counted.ledger->header().service;
   figures.measured(header.service_ran_ns.load(std::memory_order_relaxed),
                    header.service_waited_ns.load(std::memory_order_relaxed));
@@ -68,52 +74,60 @@ void JobCounts::rank_leaves(const LocalRank& rank) {
   figures.other_job = header.service_other_job.load(std::memory_order_relaxed);
 }
 
+void JobCounts::job_ends(const std::string& why) {
+  why_ = why;
+  why_at_ns_ = now_ns();
+}
+
 // Of several that did it, the first.
-std::optional<report::Ending> JobCounts::aborted() const {
+std::optional<JobCounts::End> JobCounts::aborted() const {
   const report::Ledger* first = nullptr;
   for (const Counted& rank : ranks_) {
     if (!rank.ledger || !is_in(report::LedgerState::aborting, *rank.ledger)) continue;
     if (first == nullptr || rank.ledger->header().ended_ns < first->header().ended_ns) first = &*rank.ledger;
   }
   if (first == nullptr) return std::nullopt;
-  report::Ending ending;
-  ending.text = report::text_in(first->header().abort_text);
-  ending.how = ending.text.empty() ? "aborted" : "ended";
-  ending.code = first->header().code;
-  ending.rank = first->header().world_rank;
-  return ending;
+  End end;
+  end.ended.text = report::text_in(first->header().abort_text);
+  end.ended.how = end.ended.text.empty() ? "aborted" : "ended";
+  end.ended.code = first->header().code;
+  end.ended.rank = first->header().world_rank;
+  end.at_ns = first->header().ended_ns;
+  return end;
 }
 
 // The rank that was gone first: the others are ended on its account.
-report::Ending JobCounts::gone() const {
+JobCounts::End JobCounts::gone() const {
   const Counted* first = nullptr;
   for (const Counted& rank : ranks_) {
     if (!rank.ledger || rank.left_as == 0 || is_in(report::LedgerState::finalized, *rank.ledger)) continue;
     if (first == nullptr || rank.left_as < first->left_as) first = &rank;
   }
-  report::Ending ending;
-  ending.how = "lost";
-  if (first == nullptr) return ending;
-  ending.rank = first->ledger->header().world_rank;
+  End end;
+  end.ended.how = "lost";
+  if (first == nullptr) return end;
+  end.at_ns = first->left_ns;
+  end.ended.rank = first->ledger->header().world_rank;
   const std::optional<int> status = end_status_of(first->pid, first->exit_event.get(), kForItsEnd);
   if (status && WIFSIGNALED(*status)) {
-    ending.how = "signal";
-    ending.signal = WTERMSIG(*status);
+    end.ended.how = "signal";
+    end.ended.signal = WTERMSIG(*status);
   } else if (status && WIFEXITED(*status)) {
-    ending.how = "exited";
-    ending.code = WEXITSTATUS(*status);
+    end.ended.how = "exited";
+    end.ended.code = WEXITSTATUS(*status);
   }
-  return ending;
+  return end;
 }
 
-report::Ending JobCounts::ending() const {
+JobCounts::End JobCounts::end() const {
   if (!why_.empty()) {
-    report::Ending ending;
-    ending.how = "ended";
-    ending.text = why_;
-    return ending;
+    End end;
+    end.ended.how = "ended";
+    end.ended.text = why_;
+    end.at_ns = why_at_ns_;
+    return end;
   }
-  const std::optional<report::Ending> by_abort = aborted();
+  const std::optional<End> by_abort = aborted();
   return by_abort ? *by_abort : gone();
 }
 
@@ -125,21 +139,43 @@ std::vector<report::LiveRank> JobCounts::live() const {
   return all;
 }
 
-void JobCounts::write() {
-  const report::Ledger* first = nullptr;
-  report::Summary summary;
+const report::Ledger* JobCounts::of_rank_0() const {
+  const auto found = std::ranges::find_if(
+      ranks_, [](const Counted& rank) { return rank.ledger && rank.ledger->header().world_rank == 0; });
+  return found == ranks_.end() ? nullptr : &*found->ledger;
+}
+
+bool JobCounts::to_be_written() const {
+  const report::Ledger* first = of_rank_0();
+  return first != nullptr && is_unwritten(*first);
+}
+
+bool JobCounts::to_be_told() const {
+  return of_rank_0() == nullptr &&
+         std::ranges::any_of(ranks_, [](const Counted& rank) { return rank.ledger && is_unwritten(*rank.ledger); });
+}
+
+report::NodeCounts JobCounts::of_this_node() const {
+  const auto [ended, at_ns] = end();
+  report::NodeCounts counts;
+  counts.ended = ended;
+  counts.ended_at_ns = time_on(CLOCK_REALTIME).count() - (now_ns() - at_ns);
+  counts.routes = routes_;
   for (const Counted& rank : ranks_) {
     if (!rank.ledger) continue;
-    if (rank.ledger->header().world_rank == 0) first = &*rank.ledger;
-    report::add_ledger(summary, rank.ledger->bytes(), rank.left_ns == 0 ? now_ns() : rank.left_ns);
+    const std::span<const std::byte> bytes = rank.ledger->bytes();
+    counts.ranks.push_back({{bytes.begin(), bytes.end()}, rank.left_ns == 0 ? now_ns() : rank.left_ns});
   }
-  if (first == nullptr || is_in(report::LedgerState::finalized, *first)) return;
-  const std::string path = report::text_in(first->header().path);
-  if (path.empty() || path == "-") return;
-  std::ranges::sort(summary.counted);
-  summary.wire = wire_;
-  summary.ended = ending();
-  if (const Status written = report::write_file(path, report::as_json(summary), true); !written) {
+  return counts;
+}
+
+void JobCounts::write() const {
+  if (!to_be_written()) return;
+  std::vector<report::NodeCounts> nodes = others_;
+  nodes.insert(nodes.begin(), of_this_node());
+  const std::string path = report::text_in(of_rank_0()->header().path);
+  const std::string text = report::as_json(report::summary_of(nodes));
+  if (const Status written = report::write_file(path, text, true); !written) {
     spdlog::error("the report could not be written to {}: {}", path, written.error());
   }
 }

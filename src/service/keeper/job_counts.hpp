@@ -1,5 +1,6 @@
 // What the ranks of this node count for the report, kept beyond their end. Where the job ends without MPI_Finalize, the
-// keeper of world rank 0's node writes what its ranks have counted, and how it ended; after MPI_Finalize that rank has.
+// keeper of world rank 0's node writes what all ranks have counted, as far as it has heard of other nodes' by then, and
+// how it ended; after MPI_Finalize that rank has.
 #pragma once
 
 #include <sys/types.h>
@@ -7,13 +8,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "report/ledger.hpp"
 #include "report/live.hpp"
-#include "report/summary.hpp"
+#include "report/node_counts.hpp"
 #include "service/keeper/local_ranks.hpp"
 
 namespace outrigger::service {
@@ -27,11 +29,18 @@ class JobCounts {
   // Before the rank's things are given up.
   void rank_leaves(const LocalRank& rank);
   // The library ends the job.
-  void job_ends(const std::string& why) { why_ = why; }
+  void job_ends(const std::string& why);
   // What ranks have counted so far, of those that count; good until the next one comes.
   [[nodiscard]] std::vector<report::LiveRank> live() const;
-  // Once no rank is here any more. Writes the report if nobody else has.
-  void write();
+
+  // --- once no rank is here any more ---
+  // There is to be a report, world rank 0 was here, and nobody has written it.
+  [[nodiscard]] bool to_be_written() const;
+  // There is to be a report elsewhere, and ranks have gone without having told it.
+  [[nodiscard]] bool to_be_told() const;
+  [[nodiscard]] report::NodeCounts of_this_node() const;
+  void take_of_another_node(report::NodeCounts counts) { others_.push_back(std::move(counts)); }
+  void write() const;
 
  private:
   struct Counted {
@@ -41,13 +50,21 @@ class JobCounts {
     std::int64_t left_ns = 0;   // 0: it has not
     std::uint32_t left_as = 0;  // the how-manieth, from 1
   };
-  [[nodiscard]] report::Ending ending() const;
-  [[nodiscard]] std::optional<report::Ending> aborted() const;
-  [[nodiscard]] report::Ending gone() const;
+  // And when, on CLOCK_MONOTONIC.
+  struct End {
+    report::Ending ended;
+    std::int64_t at_ns = 0;
+  };
+  [[nodiscard]] const report::Ledger* of_rank_0() const;
+  [[nodiscard]] End end() const;
+  [[nodiscard]] std::optional<End> aborted() const;
+  [[nodiscard]] End gone() const;
 
   std::vector<Counted> ranks_;  // by local rank
-  std::vector<report::WireUse> wire_;
+  std::vector<WireRoute> routes_;
+  std::vector<report::NodeCounts> others_;
   std::string why_;
+  std::int64_t why_at_ns_ = 0;
   std::uint32_t left_ = 0;
 };
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "service/job_protest.hpp"
+#include "service/keeper/counts_of_nodes.hpp"
 #include "service/keeper/dpu_services.hpp"
 #include "service/keeper/fetched_from_dpu.hpp"
 #include "service/keeper/live_node.hpp"
@@ -95,9 +96,10 @@ int Keeper::run() {
     }
     if (phase_ != Phase::over) look_at_clock(Clock::now());
   }
-  counts_.write();
   write_traces();
   services_->stop();
+  gather_counts(counts_, nodes_);
+  counts_.write();
   return exit_status_;
 }
 

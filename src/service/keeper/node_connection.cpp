@@ -18,8 +18,8 @@
 namespace outrigger::service {
 namespace {
 
-constexpr int kMostWaitingNodes = 1024;                                                   // to be accepted
-constexpr std::size_t kMostIncoming = 2 * (kNodeNewsHeaderBytes + kMaxWireAddressBytes);  // taken in at a time
+constexpr int kMostWaitingNodes = 1024;                                        // to be accepted
+constexpr std::size_t kMostIncoming = kNodeNewsHeaderBytes + kMaxCountsBytes;  // taken in at a time
 
 // As of IPv6; nothing: not one that others could connect to.
 std::optional<KeeperPlace::Address> address_of(const sockaddr& address) {

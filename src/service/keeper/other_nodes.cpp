@@ -22,7 +22,16 @@ constexpr seconds kTimeToAnswer{2};          // a connection that takes longer i
 constexpr milliseconds kBetweenTries{50};
 constexpr seconds kTimeToTell{15};  // of one that has moved: a node that cannot be told in that time ends the job
 constexpr seconds kAskFor{3};       // who has asked asks again every second
-constexpr seconds kIdleCall{30};    // before a connection with nothing to say is closed
+constexpr seconds kTellCountsFor{2};
+constexpr seconds kIdleCall{30};  // before a connection with nothing to say is closed
+
+OtherNodes::ForServices as_moved(const NodeNews& news) {
+  OtherNodes::ForServices told;
+  told.kind = ControlKind::peer_moved;
+  told.packet = encode_control(told.kind, PeerMovedBody{news.sp.value(), news.epoch.value(), news.bytes.size()});
+  if (Result<UniqueFd> shared = share_bytes("outrigger-address", news.bytes)) told.attached = std::move(shared).value();
+  return told;
+}
 
 }  // namespace
 
@@ -90,8 +99,22 @@ void OtherNodes::ask(SpId sp, Clock::time_point now) {
   asked.deadline = now + kAskFor;
 }
 
+void OtherNodes::tell_counts(std::vector<std::byte> counts, Clock::time_point now) {
+  if (!job_map_) return;
+  const std::uint32_t node = job_map_->node_of(job_map_->sp_of_rank[0]);
+  if (node == job_map_body_.node || job_map_->nodes[node].keeper.port == 0) return;
+  if (counts.size() > kMaxCountsBytes) return spdlog::warn("ranks have counted too much to be told");
+  const SpId own{job_map_->first_sp[job_map_body_.node]};
+  NodeNews news{NodeNewsKind::counts, node, own, Epoch{0}, std::move(counts)};
+  calls_[node].counts[own] = Telling{std::move(news), now + kTellCountsFor};
+}
+
+bool OtherNodes::counts_are_told() const {
+  return std::ranges::all_of(calls_, [](const auto& call) { return call.second.counts.empty(); });
+}
+
 void OtherNodes::work(Clock::time_point now) {
-  if (closed_ || !job_map_) return;
+  if (!job_map_) return;
   accept(now);
   for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
     hear(*visitor);
@@ -128,17 +151,22 @@ void OtherNodes::hear(Visitor& visitor) {
   NodeConnection& connection = visitor.connection;
   connection.work();
   if (!connection.greeted()) return;
-  while (const std::optional<NodeNews> news = connection.next()) {
-    const std::optional<NodeNews> answer = answer_to(*news);
+  while (std::optional<NodeNews> news = connection.next()) {
+    const std::optional<NodeNews> answer = answer_to(std::move(*news));
     if (!answer) return connection.end("says what is not this node's business");
     connection.send(*answer);
   }
 }
 
-std::optional<NodeNews> OtherNodes::answer_to(const NodeNews& news) {
+std::optional<NodeNews> OtherNodes::answer_to(NodeNews news) {
   if (news.to_node != job_map_body_.node || news.sp.value() >= job_map_->sp_count) return std::nullopt;
   const std::uint32_t node = job_map_->node_of(news.sp);
   const bool ours = node == job_map_body_.node;
+  if (news.kind == NodeNewsKind::counts && !ours) {
+    counts_[node] = std::move(news.bytes);
+    return NodeNews{NodeNewsKind::counted, news.to_node, news.sp, Epoch{0}, {}};
+  }
+  if (closed_) return std::nullopt;
   if (news.kind == NodeNewsKind::ask && ours) {
     // Who has asked is whoever has called: any node may hear that this one is there.
     const auto own = own_.find(news.sp.value() - job_map_->first_sp[node]);
@@ -168,7 +196,7 @@ void OtherNodes::work_on(std::uint32_t node, Call& call, Clock::time_point now) 
   if (call.connection->connected() && !was_connected) call.give_up = now + kTimeToAnswer;
   if (call.connection->greeted()) {
     if (!was_greeted) call.give_up = now + kTimeToAnswer;
-    say(call, now);
+    call.say(now);
     hear_answers(call, now);
   }
   if (call.connection->over() || now > call.give_up) return hang_up(call, now);
@@ -191,17 +219,17 @@ void OtherNodes::hang_up(Call& call, Clock::time_point now) {
   if (call.connection->fd() >= 0) events_.unwatch(call.connection->fd());
   call.connection.reset();
   call.next_try = now + kBetweenTries;
-  for (auto* all : {&call.moved, &call.asked}) {
+  for (auto* all : call.all()) {
     for (auto& [sp, telling] : *all) telling.sent = false;
   }
 }
 
-void OtherNodes::say(Call& call, Clock::time_point now) {
-  for (auto* all : {&call.moved, &call.asked}) {
-    for (auto& [sp, telling] : *all) {
+void OtherNodes::Call::say(Clock::time_point now) {
+  for (auto* tellings : all()) {
+    for (auto& [sp, telling] : *tellings) {
       if (std::exchange(telling.sent, true)) continue;
-      call.connection->send(telling.news);
-      call.give_up = now + kTimeToAnswer;
+      connection->send(telling.news);
+      give_up = now + kTimeToAnswer;
     }
   }
 }
@@ -217,6 +245,8 @@ void OtherNodes::hear_answers(Call& call, Clock::time_point now) {
       watched.kind = ControlKind::peer_watched;
       watched.packet = encode_control(watched.kind, PeerBody{answer->sp.value(), answer->epoch.value()});
       news_.push_back(std::move(watched));
+    } else if (answer->kind == NodeNewsKind::counted) {
+      call.counts.erase(answer->sp);
     } else {
       return call.connection->end("answers what was not asked");
     }
@@ -226,7 +256,9 @@ void OtherNodes::hear_answers(Call& call, Clock::time_point now) {
 }
 
 void OtherNodes::expire(std::uint32_t node, Call& call, Clock::time_point now) {
-  std::erase_if(call.asked, [now](const auto& asked) { return now > asked.second.deadline; });
+  for (auto* all : {&call.asked, &call.counts}) {
+    std::erase_if(*all, [now](const auto& telling) { return now > telling.second.deadline; });
+  }
   for (const auto& [sp, telling] : call.moved) {
     if (failure_ || now <= telling.deadline) continue;
     const std::uint32_t number = sp.value() - job_map_->first_sp[job_map_body_.node];
@@ -242,7 +274,7 @@ void OtherNodes::watch(const NodeConnection& connection) {
 }
 
 std::optional<OtherNodes::Clock::time_point> OtherNodes::next_look() const {
-  if (closed_ || !job_map_) return std::nullopt;
+  if (!job_map_) return std::nullopt;
   const bool business = std::ranges::any_of(calls_, [](const auto& call) { return call.second.has_business(); });
   if (business) return Clock::now() + kBetweenTries;
   if (!calls_.empty() || !visitors_.empty()) return Clock::now() + seconds(1);
@@ -251,15 +283,6 @@ std::optional<OtherNodes::Clock::time_point> OtherNodes::next_look() const {
 
 std::vector<OtherNodes::ForServices> OtherNodes::take_news() {
   return std::exchange(news_, {});
-}
-
-OtherNodes::ForServices OtherNodes::as_moved(const NodeNews& news) const {
-  ForServices told;
-  told.kind = ControlKind::peer_moved;
-  told.packet = encode_control(told.kind, PeerMovedBody{news.sp.value(), news.epoch.value(), news.address.size()});
-  if (Result<UniqueFd> shared = share_bytes("outrigger-address", news.address))
-    told.attached = std::move(shared).value();
-  return told;
 }
 
 std::vector<OtherNodes::ForServices> OtherNodes::for_a_new_one() const {
@@ -278,14 +301,10 @@ std::vector<OtherNodes::ForServices> OtherNodes::for_a_new_one() const {
 
 void OtherNodes::close() {
   closed_ = true;
-  for (const Visitor& visitor : visitors_) events_.unwatch(visitor.connection.fd());
-  visitors_.clear();
-  for (const auto& [node, call] : calls_) {
-    if (call.connection && call.connection->fd() >= 0) events_.unwatch(call.connection->fd());
+  for (auto& [node, call] : calls_) {
+    call.moved.clear();
+    call.asked.clear();
   }
-  calls_.clear();
-  events_.unwatch(listener_.get());
-  listener_.reset();
 }
 
 }  // namespace outrigger::service

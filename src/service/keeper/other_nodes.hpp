@@ -1,6 +1,7 @@
 // A keeper's part in what goes on with the service processes of other nodes while the job runs: it tells the keepers of
 // the other nodes when another service process has taken the place of one of its own, and answers when they ask whether
-// it is there; it hands what it is told to its own service processes, and to those that take the place of these.
+// it is there; it hands what it is told to its own service processes, and to those that take the place of these. Where
+// the job ends without MPI_Finalize it tells that of world rank 0's node what its ranks have counted.
 //
 // Keepers connect when there is something to say, to the ports that stand in the job map; nothing of this happens at
 // the start of a job. Whoever calls and is called proves that it knows the job's secret.
@@ -8,6 +9,7 @@
 // Thread rule: one thread. Nothing here blocks.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -56,6 +58,14 @@ class OtherNodes {
   // One of another node does not answer.
   void ask(SpId sp, Clock::time_point now);
 
+  // The job has ended here: what the ranks of this node have counted, for the keeper of world rank 0's node.
+  void tell_counts(std::vector<std::byte> counts, Clock::time_point now);
+  [[nodiscard]] bool counts_are_told() const;
+  // Of the other nodes, as they have come.
+  [[nodiscard]] const std::map<std::uint32_t, std::vector<std::byte>>& counts() const { return counts_; }
+  // How many others there are, as far as is known.
+  [[nodiscard]] std::size_t others() const { return job_map_ ? job_map_->nodes.size() - 1 : 0; }
+
   // Gets on with all of it: when an event names another node, and at next_look().
   void work(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_look() const;
@@ -65,7 +75,7 @@ class OtherNodes {
   [[nodiscard]] std::vector<ForServices> for_a_new_one() const;
   // Why the job cannot go on.
   [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
-  // The job ends: nobody is told anything any more.
+  // The job ends: nothing but counts is told and taken any more.
   void close();
 
  private:
@@ -82,7 +92,11 @@ class OtherNodes {
     Clock::time_point give_up;   // the connection, unless it gets on until then
     std::map<SpId, Telling> moved;
     std::map<SpId, Telling> asked;
-    [[nodiscard]] bool has_business() const { return !moved.empty() || !asked.empty(); }
+    std::map<SpId, Telling> counts;  // by the first service process of this node
+    [[nodiscard]] auto all() { return std::array{&moved, &asked, &counts}; }
+    // Once the connection is greeted: what has not been said by it.
+    void say(Clock::time_point now);
+    [[nodiscard]] bool has_business() const { return !moved.empty() || !asked.empty() || !counts.empty(); }
   };
   struct Visitor {
     NodeConnection connection;
@@ -94,13 +108,12 @@ class OtherNodes {
   void work_on(std::uint32_t node, Call& call, Clock::time_point now);
   void connect(std::uint32_t node, Call& call, Clock::time_point now);
   void hang_up(Call& call, Clock::time_point now);
-  void say(Call& call, Clock::time_point now);
   void hear_answers(Call& call, Clock::time_point now);
   void expire(std::uint32_t node, Call& call, Clock::time_point now);
   void hear(Visitor& visitor);
-  [[nodiscard]] std::optional<NodeNews> answer_to(const NodeNews& news);
+  // Nothing: it is not for this node, or comes too late.
+  [[nodiscard]] std::optional<NodeNews> answer_to(NodeNews news);
   void watch(const NodeConnection& connection);
-  [[nodiscard]] ForServices as_moved(const NodeNews& news) const;
 
   const KeeperConfig& config_;
   Events& events_;
@@ -119,6 +132,7 @@ class OtherNodes {
   std::map<SpId, NodeNews> moved_;       // of other nodes, the newest of each
   std::map<std::uint32_t, Call> calls_;  // by node
   std::list<Visitor> visitors_;
+  std::map<std::uint32_t, std::vector<std::byte>> counts_;  // by node
   std::vector<ForServices> news_;
   std::optional<std::string> failure_;
   bool closed_ = false;
