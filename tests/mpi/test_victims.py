@@ -1,6 +1,12 @@
 """Which service process a test kills that is to have a job ended: those of one place only, as deaths count for each."""
 
-from conftest import Serving, victims
+import os
+import signal
+import time
+from contextlib import suppress
+
+import pytest
+from conftest import GIVEN_UP, SETTLE_S, Mpi, Serving, victims, wait_until
 
 FIRST, SECOND = 1001, 2001  # keepers
 
@@ -28,3 +34,34 @@ def test_another_place_of_the_same_node_is_left_alone() -> None:
     """Which has been there before."""
     killed = [Serving(20, 1003, FIRST)]
     assert victims([Serving(10, 1002, FIRST)], killed) == []
+
+
+@pytest.mark.one_machine
+@pytest.mark.any_mpi
+def test_deaths_in_the_places_of_several_nodes_do_not_add_up(offload: Mpi) -> None:
+    """As many as end a job where all are in one place: it goes on to its own end, and all bytes are right."""
+    offload.pretend_nodes = 2
+    job = offload.start(3, ["steady", "operations", "5"])
+    job.wait_for("steady: ready")
+
+    def serving() -> list[Serving]:
+        return [Serving.of(process) for process in offload.daemons("serve") if process.alive()]
+
+    killed: list[Serving] = []
+    places = {one.keeper for one in serving()}
+    assert len(places) == 2
+    for _ in range(5):
+        for keeper in places:
+
+            def left(keeper: int = keeper) -> list[Serving]:
+                return [one for one in serving() if one.keeper == keeper and one not in killed]
+
+            assert wait_until(lambda left=left: bool(left()), SETTLE_S), job.text()
+            time.sleep(0.1)
+            killed.append(left()[-1])
+            with suppress(ProcessLookupError):  # UCX may have ended it, too
+                os.kill(killed[-1].pid, signal.SIGKILL)
+    result = job.wait(40).ok()
+    assert "WRONG DATA" not in result.out and GIVEN_UP not in result.out
+    assert result.offloaded() > 0
+    offload.nothing_left()
