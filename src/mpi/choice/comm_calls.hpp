@@ -21,26 +21,38 @@
 #include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/selection.hpp"
+#include "report/ledger.hpp"
 
 namespace outrigger::mpi {
 
 class CommCalls {
  public:
-  // Native for good: need not be steered.
-  [[nodiscard]] bool retired(CallKey key) const { return retired_.test(key.value); }
+  // Why it is native for good: need not be steered. `none`: it is not.
+  [[nodiscard]] report::NativeReason retired(CallKey key) const {
+    if (!retired_.test(key.value)) return report::NativeReason::none;
+    return small_.test(key.value) ? report::NativeReason::small_blocks : report::NativeReason::measured_choice;
+  }
+  // Blocks are small, or a trial has shown it.
+  void retire_small(CallKey key) {
+    small_.set(key.value);
+    retired_.set(key.value);
+  }
   void retire(CallKey key) { retired_.set(key.value); }
   // The same, of as many elements of a predefined type as the last such call of its kind: with such arguments nothing
-  // else need be looked at.
+  // else need be looked at, as the reason is known, too.
   struct Arguments {
     std::uint64_t count = 0;
     std::uint64_t type = 0;       // its handle; 0: none has passed
     std::uint64_t operation = 0;  // a reduction's handle
     bool operator==(const Arguments&) const = default;
   };
-  [[nodiscard]] bool passes(CollectiveForm form, const Arguments& arguments) const {
-    return arguments.type != 0 && passed_[form.index()] == arguments;
+  [[nodiscard]] std::optional<report::NativeReason> passes(CollectiveForm form, const Arguments& arguments) const {
+    const Passed& last = passed_[form.index()];
+    return arguments.type != 0 && last.arguments == arguments ? std::optional(last.reason) : std::nullopt;
   }
-  void let_pass(CollectiveForm form, const Arguments& arguments) { passed_[form.index()] = arguments; }
+  void let_pass(CollectiveForm form, const Arguments& arguments, report::NativeReason reason) {
+    passed_[form.index()] = {arguments, reason};
+  }
 
   // Of calls of which sizes say nothing.
   [[nodiscard]] client::NativeSpell& spell(CollectiveForm form) { return spells_[form.index()]; }
@@ -75,6 +87,10 @@ class CommCalls {
 
   static constexpr std::uint32_t kBeforeRecall = 4;  // calls; communicators with fewer do not ask what is known
 
+  struct Passed {
+    Arguments arguments;
+    report::NativeReason reason = report::NativeReason::none;
+  };
   struct Pace {
     CallKey key;
     client::TrialPace pace;
@@ -86,10 +102,11 @@ class CommCalls {
   // The spell is over: tells the pace of its calls.
   void end_spell(CallKey key);
 
-  std::array<Arguments, CollectiveForm::kCount> passed_{};
+  std::array<Passed, CollectiveForm::kCount> passed_{};
   std::array<std::optional<Decision>, CollectiveForm::kCount> without_sizes_{};
   std::array<client::NativeSpell, CollectiveForm::kCount> spells_;
   std::bitset<CallKey::kCount> retired_;
+  std::bitset<CallKey::kCount> small_;  // of these
   std::uint32_t native_ = 0;
   bool joined_ = false;
   client::Steering steering_;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -114,16 +115,21 @@ template <class Count>
 [[nodiscard]] bool passes(const Job& job, CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type,
                           std::uint64_t operation = 0) {
   CommState* state = state_of(job, comm);
-  return state != nullptr &&
-         state->calls().passes(form, {static_cast<std::uint64_t>(count), handle_key(type), operation}) &&
-         !observing();  // which may have begun since: the reason is to be found
+  if (state == nullptr) return false;
+  const std::optional<NativeReason> reason =
+      state->calls().passes(form, {static_cast<std::uint64_t>(count), handle_key(type), operation});
+  if (reason && observing()) [[unlikely]] {
+    count_native_for_good(*state, *reason);
+  }
+  return reason.has_value();
 }
 // The same from now on, if so. Always false.
 template <class Count>
 bool pass_on(const Offload& offload, CollectiveForm form, Count count, MPI_Datatype type, const TypeShape& shape,
              std::uint64_t operation = 0) {
   if (offload.for_good != nullptr && shape.predefined) {
-    offload.for_good->calls().let_pass(form, {static_cast<std::uint64_t>(count), handle_key(type), operation});
+    offload.for_good->calls().let_pass(form, {static_cast<std::uint64_t>(count), handle_key(type), operation},
+                                       offload.reason);
   }
   return false;
 }

@@ -37,7 +37,7 @@ NativeReason reason_of(const Job& job, const CommState& comm, const Suspended& s
 
 Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table, bool counted) {
   CommCalls& calls = comm.calls();
-  if (calls.retired(key)) return Steered{NativeReason::measured_choice};
+  if (const NativeReason retired = calls.retired(key); retired != NativeReason::none) return Steered{retired};
   const Way usual = table.algorithm && !job.native_at_first ? Way::by(*table.algorithm) : Way::native();
   const auto by_table = [&] {
     if (!usual.is_native()) return Steered{NativeReason::none, *usual.algorithm()};
@@ -45,7 +45,7 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   };
   // Small blocks by a service process beside the ranks: to wake it costs more than the operation, and so would a trial.
   const bool cannot_win = !table.algorithm && job.native_at_first;
-  if (cannot_win && !observing()) calls.retire(key);
+  if (cannot_win) calls.retire_small(key);
   if (usual.is_native() && (!job.config.measured_choice || cannot_win || calls.too_few_to_steer())) return by_table();
   const client::Group* group = comm.known_group(*job.client);
   client::Courses courses = job.client->courses();
@@ -66,7 +66,7 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   if (posts) comm.forget_larger_blocks(key.collective());
   if (calls.join() && !posts) courses.join(*group);
   const bool is_native = steered.native == NativeReason::measured_choice;  // not for what sizes could show to be wrong
-  if (is_native && key.without_sizes() && !course->trial.under_way() && !observing()) {
+  if (is_native && key.without_sizes() && !course->trial.under_way()) {
     calls.begin_spell(courses, *group, *course, key, comm.me() == GroupRank{0});
   }
   return steered;

@@ -101,9 +101,11 @@ void stage_in_place(Job& job, Operation& operation) {
   operation.send.copy(Packing::pack, job.packing_comm, block_in_place(operation));
 }
 
-Offload never(CommState& comm) {
+Offload never(CommState& comm, NativeReason reason) {
+  if (observing()) count_native_for_good(comm, reason);
   Offload offload;
   offload.for_good = &comm;
+  offload.reason = reason;
   return offload;
 }
 
@@ -117,7 +119,7 @@ Offload by_way(CommState& comm, Algorithm algorithm, bool by_course) {
 
 // Also of ranks that count nothing, which do not come here with calls that are native for good.
 bool may_be_offloaded(const Job& job, CommState& comm, CallKey key, const Decision& decision, NativeReason obstacle) {
-  if (obstacle != NativeReason::none || comm.calls().retired(key)) return false;
+  if (obstacle != NativeReason::none || comm.calls().retired(key) != NativeReason::none) return false;
   return decision.algorithm || !(decision.by_user || job.native_at_first);
 }
 
@@ -142,21 +144,25 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
                    const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
   CommState* state = state_of(job, comm);
   const bool blocking = form == Form::blocking;
-  const bool may_pass = state != nullptr && form != Form::persistent && !observing();
+  const bool may_pass = state != nullptr && form != Form::persistent;
   const CallKey key = CallKey::of(collective, blocking, block_bytes);
-  if (may_pass && state->calls().retired(key)) return never(*state);
+  const NativeReason retired = may_pass ? state->calls().retired(key) : NativeReason::none;
+  if (retired != NativeReason::none) return never(*state, retired);
   const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
-  if (!decision.considered) return {};
+  if (!decision.considered) return may_pass ? never(*state, NativeReason::none) : Offload{};
   const NativeReason of_comm = why_native(state, comm);
   if (obstacle == NativeReason::rounding && decision.by_user) obstacle = NativeReason::none;
-  if (obstacle != NativeReason::none && may_pass) return never(*state);
+  if (obstacle != NativeReason::none && may_pass) {
+    const bool for_good = of_comm != NativeReason::none && of_comm != NativeReason::switched_off;
+    return never(*state, for_good ? of_comm : obstacle);
+  }
   if (of_comm == NativeReason::switched_off && may_be_offloaded(job, *state, key, decision, obstacle)) {
     state->by_program().count();
   }
   NativeReason reason = of_comm != NativeReason::none ? of_comm : obstacle;
   if (form == Form::persistent) return at_starts(state, reason, key, decision);
   if (reason == NativeReason::none && decision.by_user) {
-    if (!decision.algorithm && may_pass) return never(*state);
+    if (!decision.algorithm && may_pass) return never(*state, NativeReason::selection_table);
     if (decision.algorithm && !services_fail(job, *state, counted)) return by_way(*state, *decision.algorithm, false);
     reason = decision.algorithm ? NativeReason::services_died : NativeReason::selection_table;
   } else if (reason == NativeReason::none) {
@@ -168,6 +174,11 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
   Offload native;
   if (reason == NativeReason::small_blocks) native.for_small_blocks = state;
   return native;
+}
+
+void count_native_for_good(CommState& comm, NativeReason reason) {
+  const bool is_off = reason != NativeReason::none && comm.by_program().off();
+  count_native(is_off ? NativeReason::switched_off : reason);
 }
 
 void post_operation(Job& job, Operation& operation) {

@@ -28,7 +28,8 @@ struct Offload {
   Algorithm algorithm = Algorithm::ring_pull;
   bool by_course = false;                 // the communicator's course has been asked
   CommState* for_small_blocks = nullptr;  // where it is native for these, which its sizes may show to be wrong
-  CommState* for_good = nullptr;          // where it is native for ever, and nothing need be counted
+  CommState* for_good = nullptr;          // where it is native for ever, and the course need not count it
+  report::NativeReason reason = report::NativeReason::none;  // ... why
   // Of a persistent form: it is decided at each start, by what is known here.
   struct Starts {
     CallKey key;
@@ -45,6 +46,9 @@ struct Offload {
 [[nodiscard]] Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
                                  const std::optional<std::uint64_t>& block_bytes, bool counted = false,
                                  report::NativeReason obstacle = report::NativeReason::none);
+
+// A call that is native for good. None: nobody has asked for its form to be offloaded.
+void count_native_for_good(CommState& comm, report::NativeReason reason);
 
 // A call of which sizes say nothing. Native: as the ones before it, and nothing else need be looked at.
 [[nodiscard]] inline client::NativeSpell::Call goes_on_natively(const Job& job, Collective collective, Form form,

@@ -44,8 +44,7 @@ struct KnownState {
   CommState* state = nullptr;
   std::uint64_t freed = 0;  // communicators, when it was looked up
 };
-constinit thread_local KnownState last_asked_for;
-constinit std::atomic<std::uint64_t> freed_communicators = 0;
+[[gnu::tls_model("initial-exec")]] constinit thread_local KnownState last_asked_for;
 
 int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* value, void* copy, int* flag) {
   *flag = 0;
@@ -57,7 +56,7 @@ int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* val
 
 int delete_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*extra*/) {
   auto* state = static_cast<CommState*>(value);
-  freed_communicators.fetch_add(1, std::memory_order_seq_cst);
+  note_freed_communicator();
   if (const Job* job = current_job()) state->note_choices(*job);
   state->detached();
   state->release();
@@ -108,6 +107,11 @@ void attach(const Job& job, MPI_Comm comm, CommState* state) {
 
 namespace detail {
 constinit std::atomic<bool> everything_is_off = false;
+constinit std::atomic<std::uint64_t> freed_communicators = 0;
+}  // namespace detail
+
+void note_freed_communicator() {
+  detail::freed_communicators.fetch_add(1, std::memory_order_seq_cst);
 }
 
 CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape,
@@ -250,7 +254,7 @@ bool is_group_of_one(MPI_Comm comm) {
 
 CommState* state_of(const Job& job, MPI_Comm comm) {
   // Who frees a communicator while another thread uses it is wrong: what is found here stays.
-  const std::uint64_t freed = freed_communicators.load(std::memory_order_seq_cst);
+  const std::uint64_t freed = freed_communicators();
   KnownState& known = last_asked_for;
   if (known.state != nullptr && known.comm == comm && known.freed == freed) return known.state;
   void* value = nullptr;

@@ -33,7 +33,15 @@ struct Job;
 
 namespace detail {
 extern constinit std::atomic<bool> everything_is_off;
+extern constinit std::atomic<std::uint64_t> freed_communicators;
+}  // namespace detail
+// What a thread keeps of a communicator by its handle is of no use any more once this has changed: another may have got
+// the handle. Of communicators with a state or a record (report/comm_records.hpp).
+[[nodiscard]] inline std::uint64_t freed_communicators() {
+  return detail::freed_communicators.load(std::memory_order_seq_cst);
 }
+void note_freed_communicator();
+
 // The program has switched off all communicators.
 [[nodiscard]] inline bool everything_is_off() {
   return detail::everything_is_off.load(std::memory_order_relaxed);

@@ -15,7 +15,7 @@
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/native/stack.hpp"
-#include "mpi/report/native_communicators.hpp"
+#include "mpi/report/comm_records.hpp"
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/phases.hpp"
 #include "mpi/start/job.hpp"
@@ -41,6 +41,16 @@ std::optional<report::Ledger>& the_ledger() {
   static auto* one = new std::optional<report::Ledger>;  // until the end of the process
   return *one;
 }
+
+// Where this thread has counted last: programs make the same calls again and again.
+struct KnownRow {
+  MPI_Comm comm{};
+  std::uint64_t freed = 0;  // communicators, when it was looked up
+  std::size_t kind = 0;
+  LedgerRow* row = nullptr;
+};
+constexpr unsigned kKnownRowsLog2 = 4;
+[[gnu::tls_model("initial-exec")]] constinit thread_local std::array<KnownRow, 1U << kKnownRowsLog2> known_rows;
 
 struct NamedRecord {
   NamedRecord(GroupId id, std::uint32_t size, const char* name) {
@@ -72,8 +82,8 @@ void name_record(CommRecord& record, MPI_Comm comm) {
 
 // Under the lock. With no row left, that of the other communicators.
 LedgerRow& find_row(CommRecord& record, CallKind kind) {
-  std::uint16_t& place = record.rows[index_of(kind)];
-  if (place != 0) return ledger().row(place - 1U);
+  std::atomic<std::uint16_t>& place = record.rows[index_of(kind)];
+  if (const std::uint16_t known = place.load(std::memory_order_relaxed)) return ledger().row(known - 1U);
   std::uint32_t& used = ledger().header().row_count;
   const bool is_last_resort = &record == &others();
   if (used >= (is_last_resort ? report::kLedgerRows : kSharedRows)) {
@@ -84,38 +94,24 @@ LedgerRow& find_row(CommRecord& record, CallKind kind) {
   row.kind = static_cast<std::uint32_t>(index_of(kind));
   row.size = record.size;
   row.name = record.name;
-  place = static_cast<std::uint16_t>(++used);
+  place.store(static_cast<std::uint16_t>(++used), std::memory_order_release);
   return row;
+}
+
+// Of a communicator that the library does not know, in an offloaded job.
+CommRecord& make_shared_record(MPI_Comm comm) {
+  return is_group_of_one(comm) ? groups_of_one() : others();
+}
+
+CommRecord& make_native_record(MPI_Comm comm) {
+  CommRecord* record = is_group_of_one(comm) ? nullptr : record_by_name(comm);
+  return record == nullptr ? make_shared_record(comm) : *record;
 }
 
 // The ledger is not mapped there.
 void forget_in_child() {
   stop_counting();
   is_readable = false;
-}
-
-struct Sums {
-  explicit Sums(const LedgerRow& row)
-      : calls(row.calls), offloaded(row.offloaded), measured(row.measured), bytes(row.bytes), time_ns(row.time_ns()) {}
-  std::uint64_t calls;
-  std::uint64_t offloaded;
-  std::uint64_t measured;
-  std::uint64_t bytes;
-  std::int64_t time_ns;
-};
-
-// Under the lock.
-void change_with_phase(LedgerRow& row, const std::function<void(LedgerRow&)>& change) {
-  LedgerRow* phase = current_phase();
-  if (phase == nullptr || row.is_phase()) return change(row);
-  const Sums before(row);
-  change(row);
-  const Sums after(row);
-  phase->calls += after.calls - before.calls;
-  phase->offloaded += after.offloaded - before.offloaded;
-  phase->measured += after.measured - before.measured;
-  phase->bytes += after.bytes - before.bytes;
-  phase->call_ns += after.time_ns - before.time_ns;
 }
 
 }  // namespace
@@ -162,9 +158,7 @@ CommRecord& record_of(MPI_Comm comm) {
   const Job* job = current_job();
   const CommState* state = job == nullptr ? nullptr : state_of(*job, comm);
   CommRecord* record = state == nullptr ? nullptr : state->record();
-  if (record == nullptr && is_group_of_one(comm)) return groups_of_one();
-  if (record == nullptr && job == nullptr) record = record_of_native(comm);
-  if (record == nullptr) return others();
+  if (record == nullptr) record = &attached_record(comm, job == nullptr ? make_native_record : make_shared_record);
   name_record(*record, comm);
   return *record;
 }
@@ -189,18 +183,39 @@ bool read_rows(const std::function<void(const LedgerRow&)>& look) {
 }
 
 report::LedgerRow& row_of(CommRecord& record, CallKind kind) {
+  if (const std::uint16_t known = record.rows[index_of(kind)].load(std::memory_order_acquire)) {
+    return ledger().row(known - 1U);
+  }
   const std::scoped_lock lock(ledger_mutex);
   return find_row(record, kind);
 }
 
-void change_row(CommRecord& record, CallKind kind, const std::function<void(LedgerRow&)>& change) {
-  const std::scoped_lock lock(ledger_mutex);
-  change_with_phase(find_row(record, kind), change);
+report::LedgerRow& row_on(MPI_Comm comm, CallKind kind) {
+  const std::size_t index = index_of(kind);
+  const std::uint64_t freed = freed_communicators();
+  KnownRow& known = known_rows[((handle_key(comm) + index) * 0x9E3779B97F4A7C15ULL) >> (64 - kKnownRowsLog2)];
+  if (known.row == nullptr || known.comm != comm || known.kind != index || known.freed != freed) {
+    known = KnownRow{comm, freed, index, &row_of(record_of(comm), kind)};
+  }
+  return *known.row;
 }
 
-void change_row(LedgerRow& row, const std::function<void(LedgerRow&)>& change) {
-  const std::scoped_lock lock(ledger_mutex);
-  change_with_phase(row, change);
+RowChange::RowChange(LedgerRow& row)
+    : lock_(ledger_mutex), row_(row), phase_(row.is_phase() ? nullptr : current_phase()) {
+  if (phase_ != nullptr) before_ = sums_of(row);
+}
+
+RowChange::Sums RowChange::sums_of(const LedgerRow& row) {
+  return {row.calls, row.offloaded, row.measured, row.bytes, row.time_ns()};
+}
+
+void RowChange::add_to_phase() {
+  const Sums after = sums_of(row_);
+  phase_->calls += after.calls - before_.calls;
+  phase_->offloaded += after.offloaded - before_.offloaded;
+  phase_->measured += after.measured - before_.measured;
+  phase_->bytes += after.bytes - before_.bytes;
+  phase_->call_ns += after.time_ns - before_.time_ns;
 }
 
 void change_header(const std::function<void(report::LedgerHeader&)>& change) {
@@ -317,7 +332,7 @@ void CallCount::ended(int code) {
   if (offloaded_ != nullptr) return count(*offloaded_, code);
   if (code != MPI_SUCCESS) return count(row_of(others(), kind_), code);
   const auto comm = static_cast<std::size_t>(arguments_of(kind_.call).comm);
-  LedgerRow& row = row_of(record_of(argument<MPI_Comm>(words_[comm])), kind_);
+  LedgerRow& row = row_on(argument<MPI_Comm>(words_[comm]), kind_);
   count(row, code);
   watch_request(row);
 }

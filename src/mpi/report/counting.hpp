@@ -9,11 +9,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
 
-#include "base/clock.hpp"
+#include "base/tick_clock.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/trace/traced_call.hpp"
@@ -47,7 +48,7 @@ extern constinit std::atomic<std::uint8_t> observing;
 
 // CLOCK_MONOTONIC, as ledgers have it.
 [[nodiscard]] inline std::int64_t monotonic_ns() {
-  return time_on(CLOCK_MONOTONIC).count();
+  return TickClock::now_ns();
 }
 
 // A communicator as the ledger knows it. Lives as long as the process.
@@ -55,8 +56,8 @@ struct CommRecord {
   GroupId id;
   std::uint32_t size = 0;  // 0: of several or unknown communicators
   std::array<char, report::kNameBytes> name{};
-  std::array<std::uint16_t, kCallKinds> rows{};  // place in the ledger and 1; 0: none yet
-  std::atomic<bool> traced = false;              // the trace knows it
+  std::array<std::atomic<std::uint16_t>, kCallKinds> rows{};  // place in the ledger and 1; 0: none yet
+  std::atomic<bool> traced = false;                           // the trace knows it
 };
 
 // Of a communicator that the library knows; nullptr when nothing is counted or traced.
@@ -77,15 +78,47 @@ inline constexpr std::size_t kMaxPhases = 256;
 void stop_counting();
 // Nothing but start_counting() and what ends a process calls it while nothing is counted.
 [[nodiscard]] report::Ledger& ledger();
-// Calls `change` with the ledger's row, or header, while nobody else counts. What it adds to a row is also of the phase
-// (phases.hpp) that this thread is in.
-void change_row(CommRecord& record, CallKind kind, const std::function<void(report::LedgerRow&)>& change);
-void change_row(report::LedgerRow& row, const std::function<void(report::LedgerRow&)>& change);
+// While it lives nobody else counts. What is added to the row meanwhile is also of the phase (phases.hpp) that this
+// thread is in.
+class RowChange {
+ public:
+  explicit RowChange(report::LedgerRow& row);
+  RowChange(const RowChange&) = delete;
+  RowChange& operator=(const RowChange&) = delete;
+  ~RowChange() {
+    if (phase_ != nullptr) [[unlikely]]
+      add_to_phase();
+  }
+
+ private:
+  struct Sums {
+    std::uint64_t calls;
+    std::uint64_t offloaded;
+    std::uint64_t measured;
+    std::uint64_t bytes;
+    std::int64_t time_ns;
+  };
+  [[nodiscard]] static Sums sums_of(const report::LedgerRow& row);
+  void add_to_phase();
+
+  std::scoped_lock<std::mutex> lock_;
+  report::LedgerRow& row_;
+  report::LedgerRow* phase_;
+  Sums before_;  // in a phase
+};
+// Calls `change` with the ledger's row, or header, while nobody else counts.
+template <class Change>
+void change_row(report::LedgerRow& row, const Change& change) {
+  const RowChange scope(row);
+  change(row);
+}
 void change_header(const std::function<void(report::LedgerHeader&)>& change);
 // The same from where the process ends, maybe in the middle of a count: without the lock if it is not to be had soon.
 void change_header_at_last(const std::function<void(report::LedgerHeader&)>& change);
 // Which row that is. Stays where it is.
 [[nodiscard]] report::LedgerRow& row_of(CommRecord& record, CallKind kind);
+// The same of a valid communicator.
+[[nodiscard]] report::LedgerRow& row_on(MPI_Comm comm, CallKind kind);
 
 // One call of a collective by the program, from its beginning to its end. Calls are counted when they end; until then
 // the collective's own code finds it by current().
@@ -103,6 +136,7 @@ class CallCount {
   // It is offloaded: the row is known from now on.
   report::LedgerRow& offloaded_on(const CommState& comm);
   [[nodiscard]] report::LedgerRow* offloaded_row() const { return offloaded_; }
+  [[nodiscard]] std::int64_t began_ns() const { return began_ns_; }
   // Before it is destroyed, with what the call returned.
   void ended(int code);
   // It is an operation of service processes.

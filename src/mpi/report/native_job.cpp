@@ -4,7 +4,7 @@
 
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
-#include "mpi/report/native_communicators.hpp"
+#include "mpi/report/comm_records.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/report/writing.hpp"
 
@@ -21,7 +21,7 @@ std::optional<NativeJob>& native_job() {
 void start_native_report(const NativeJob& job) {
   if (job.path.empty() || !start_counting()) return;
   begin_ledger({job.world_rank, job.world_size, absolute_path(job.path), job.because});
-  if (!register_native_communicators()) stop_counting();
+  if (!register_comm_records()) stop_counting();
   native_job() = job;
   if (job.writes) write_beginning();
 }
@@ -34,7 +34,7 @@ void end_native_report() {
   summary.ended.how = "finalized";
   if (job->writes) write_summary(summary, true);
   stop_counting();
-  forget_native_communicators();
+  forget_comm_records();
 }
 
 }  // namespace outrigger::mpi

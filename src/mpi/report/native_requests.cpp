@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "mpi/native/constants.hpp"
 #include "mpi/report/report.hpp"
@@ -24,9 +25,35 @@ struct Entry {
 
 constinit std::mutex entries_mutex;
 
-std::unordered_map<std::uint64_t, Entry>& entries() {
-  static auto* all = new std::unordered_map<std::uint64_t, Entry>;
+using Entries = std::unordered_map<std::uint64_t, Entry>;
+Entries& entries() {
+  static auto* all = new Entries;
   return *all;
+}
+
+// Nodes of entries that are gone, for the next ones.
+std::vector<Entries::node_type>& spare_nodes() {
+  static auto* all = new std::vector<Entries::node_type>;
+  return *all;
+}
+
+// Both under the lock.
+void keep(std::uint64_t key, const Entry& entry) {
+  std::vector<Entries::node_type>& spare = spare_nodes();
+  if (spare.empty() || entries().contains(key)) {
+    entries()[key] = entry;
+    return;
+  }
+  Entries::node_type node = std::move(spare.back());
+  spare.pop_back();
+  node.key() = key;
+  node.mapped() = entry;
+  entries().insert(std::move(node));
+}
+void drop(Entries::const_iterator entry) {
+  constexpr std::size_t kMostSpare = 64;
+  Entries::node_type node = entries().extract(entry);
+  if (spare_nodes().size() < kMostSpare) spare_nodes().push_back(std::move(node));
 }
 
 // Under the lock.
@@ -67,7 +94,7 @@ CompletionOutputs outputs_of(Call call, std::span<const Word> words) {
 void watch(MPI_Request request, const Entry& entry) {
   if (request == constants().request_null) return;
   const std::scoped_lock lock(entries_mutex);
-  entries()[handle_key(request)] = entry;
+  keep(handle_key(request), entry);
   publish_count();
 }
 
@@ -178,7 +205,7 @@ void TimedCompletion::end_counting() {
     const auto found = entries().find(handle_key(watched.request));
     if (found == entries().end()) continue;
     // A request is gone when it has been collected. A persistent one stays, also while a test says that it is not done.
-    if (*watched.place != watched.request) entries().erase(found);
+    if (*watched.place != watched.request) drop(found);
   }
   publish_count();
 }

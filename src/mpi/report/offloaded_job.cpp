@@ -3,6 +3,7 @@
 
 #include "mpi/memory/shared_heap.hpp"
 #include "mpi/native/constants.hpp"
+#include "mpi/report/comm_records.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/report/wire_use.hpp"
 #include "mpi/report/writing.hpp"
@@ -53,6 +54,7 @@ void start_report(Job& job) {
   const bool wanted = !job.config.report.empty() || job.config.live;
   if (!wanted || !start_counting()) return;
   job.reporting = true;
+  static_cast<void>(register_comm_records());  // without the attribute it takes a little longer
   begin_ledger({job.world_rank, job.world_size, job.config.report.empty() ? "" : absolute_path(job.config.report), ""});
   change_header([&](report::LedgerHeader& header) {
     header.nodes = job.nodes;
@@ -71,6 +73,7 @@ void end_report(const Job& job) {
   change_header(
       [](report::LedgerHeader& header) { header.state = static_cast<std::uint32_t>(report::LedgerState::finalized); });
   stop_counting();
+  forget_comm_records();
 }
 
 }  // namespace outrigger::mpi

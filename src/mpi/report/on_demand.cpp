@@ -4,8 +4,8 @@
 
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
+#include "mpi/report/comm_records.hpp"
 #include "mpi/report/counting.hpp"
-#include "mpi/report/native_communicators.hpp"
 #include "mpi/report/writing.hpp"
 #include "mpi/start/job.hpp"
 #include "mpi/start/standing.hpp"
@@ -27,7 +27,7 @@ bool begin_counting() {
   real().Comm_size(constants().comm_world, &size);
   begin_ledger({static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), "", ""});
   begun = true;
-  return current_job() != nullptr || register_native_communicators();
+  return register_comm_records();
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void end_counting_on_demand() {
   if (!begun) return;
   begun = false;
   stop_counting();
-  forget_native_communicators();
+  forget_comm_records();
 }
 
 }  // namespace outrigger::mpi

@@ -56,12 +56,17 @@ void note_time() {
 
 }  // namespace
 
-LedgerRow* current_phase() {
+namespace detail {
+constinit std::atomic<bool> any_phase = false;
+
+LedgerRow* find_current_phase() {
   return stack.depth == 0 || !counting() ? nullptr : stack.rows[stack.depth - 1];
 }
+}  // namespace detail
 
 bool push_phase(const char* name) {
   if (stack.depth == kMaxPhaseDepth) return false;
+  detail::any_phase.store(true, std::memory_order_relaxed);
   note_time();
   LedgerRow* row = counting() ? row_named(name) : nullptr;
   stack.traced[stack.depth] = begin_traced_phase(name);

@@ -5,6 +5,9 @@
 // Thread rule: any thread, each for itself.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+
 #include "report/ledger.hpp"
 
 namespace outrigger::mpi {
@@ -16,8 +19,14 @@ inline constexpr std::size_t kMaxPhaseDepth = 32;
 // False: this thread is in none.
 [[nodiscard]] bool pop_phase();
 
+namespace detail {
+extern constinit std::atomic<bool> any_phase;
+[[nodiscard]] report::LedgerRow* find_current_phase();
+}  // namespace detail
 // The row of the one that this thread is in; nullptr: in none, or it is not counted, as nothing was when it began.
-[[nodiscard]] report::LedgerRow* current_phase();
+[[nodiscard]] inline report::LedgerRow* current_phase() {
+  return detail::any_phase.load(std::memory_order_relaxed) ? detail::find_current_phase() : nullptr;
+}
 
 // Before ledger and trace are read for the last time: the time until now counts.
 void note_open_phases();

@@ -93,19 +93,28 @@ void count_completion(const Operation& operation, const client::OperationResult&
   });
 }
 
-CallTimer::CallTimer(Kind kind) : on_(counting()), kind_(kind) {
-  if (!on_) return;
-  wall_ns_ = ns_on(CLOCK_MONOTONIC);
+CallTimer::CallTimer(Kind kind) : kind_(kind) {
+  if (kind != Kind::post && counting()) begin();
+}
+
+void CallTimer::begin() {
+  on_ = true;
+  wall_ns_ = monotonic_ns();
   cpu_ns_ = ns_on(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void CallTimer::belongs_to(const Operation& operation) {
-  if (on_ && kind_ != Kind::post) row_ = operation.counted;
+  if (kind_ != Kind::post) {
+    if (on_) row_ = operation.counted;
+  } else if (counting()) {
+    begin();
+    if (const CallCount* call = CallCount::current()) wall_ns_ = call->began_ns();
+  }
 }
 
 CallTimer::~CallTimer() {
   if (!on_ || !counting()) return;
-  const std::int64_t wall = ns_on(CLOCK_MONOTONIC) - wall_ns_;
+  const std::int64_t wall = monotonic_ns() - wall_ns_;
   const std::int64_t cpu = ns_on(CLOCK_THREAD_CPUTIME_ID) - cpu_ns_;
   const CallCount* call = CallCount::current();
   if (kind_ == Kind::post && call != nullptr) row_ = call->offloaded_row();

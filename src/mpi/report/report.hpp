@@ -48,19 +48,22 @@ void count_wait(Operation& operation);
 void count_completion(const Operation& operation, const client::OperationResult& result);
 
 // Measures one call of the program into the library for an offloaded operation: wall time to the communicator's row,
-// CPU time to the rank's.
+// CPU time to the rank's. A starting call that stays native reads no clock: that of CPU time takes a system call,
+// longer than many collectives.
 class CallTimer {
  public:
   enum class Kind : std::uint8_t { post, start, completion, test };
   explicit CallTimer(Kind kind);
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;
-  // Whose time it is. Without this, only the rank's; a post's is that of the call that it is in.
+  // Whose time it is. Without this, only the rank's; a post's is that of the call that it is in, and begins here.
   void belongs_to(const Operation& operation);
   ~CallTimer();
 
  private:
-  bool on_;
+  void begin();
+
+  bool on_ = false;
   Kind kind_;
   report::LedgerRow* row_ = nullptr;
   std::int64_t wall_ns_ = 0;

@@ -7,8 +7,8 @@
 
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
+#include "mpi/report/comm_records.hpp"
 #include "mpi/report/counting.hpp"
-#include "mpi/report/native_communicators.hpp"
 #include "mpi/report/writing.hpp"
 #include "mpi/start/job.hpp"
 #include "mpi/start/patience.hpp"
@@ -55,8 +55,7 @@ void settle_on_dpu(Job& job) {
 
 // All ranks trace or none does: what follows in MPI_Finalize is collective.
 bool start_together(const trace::About& about, const std::string& path) {
-  const bool in_native_job = about.service == trace::kNoService;
-  const bool mine = (!in_native_job || register_native_communicators()) && start_tracing(about, absolute_path(path));
+  const bool mine = register_comm_records() && start_tracing(about, absolute_path(path));
   const auto all = gather_from_all(static_cast<std::uint8_t>(mine ? 1 : 0), about.world_size);
   traces_together = std::ranges::all_of(all, [](std::uint8_t one) { return one != 0; });
   if (mine && !traces_together) stop_tracing();
@@ -95,7 +94,7 @@ void start_native_trace(const NativeTrace& trace) {
   about.started_ns = monotonic_ns();
   if (trace.together) {
     (void)start_together(about, trace.path);
-  } else if (register_native_communicators()) {
+  } else if (register_comm_records()) {
     (void)start_tracing(about, absolute_path(trace.path));
   }
 }

@@ -1,0 +1,46 @@
+// CLOCK_MONOTONIC for threads that read it at every call of something short: by the processor's counter, which takes
+// half as long as asking the system. Each thread asks the system once in a millisecond, and so learns how fast the
+// counter runs. Where the kernel does not keep time by that counter itself, the system is asked always.
+//
+// Thread rule: any thread, each by itself. Errors stay below some hundred nanoseconds.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace outrigger {
+
+class TickClock {
+ public:
+  // Never less than the same thread has been told before.
+  [[nodiscard]] static std::int64_t now_ns() {
+#if defined(__x86_64__)
+    const std::uint64_t passed = __rdtsc() - anchor_.ticks;
+    if (passed < anchor_.good_for) [[likely]] {
+      return anchor_.ns + static_cast<std::int64_t>((passed * anchor_.scale) >> kScaleBits);
+    }
+#endif
+    return ask();
+  }
+
+ private:
+  static constexpr unsigned kScaleBits = 32;
+
+  // A reading of both clocks, and how the counter goes on from there.
+  struct Anchor {
+    std::uint64_t ticks = 0;
+    std::uint64_t good_for = 0;  // ticks; 0: the system has to be asked
+    std::uint64_t scale = 0;     // nanoseconds a tick, times 2^kScaleBits
+    std::int64_t ns = 0;
+  };
+
+  [[nodiscard]] static std::int64_t ask();
+  static void renew(std::uint64_t ticks, std::int64_t ns);
+
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local Anchor anchor_;
+};
+
+}  // namespace outrigger
