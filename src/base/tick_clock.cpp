@@ -38,7 +38,7 @@ bool kernel_trusts_ticks() {
 
 }  // namespace
 
-constinit thread_local TickClock::Anchor TickClock::anchor_;
+[[gnu::tls_model("initial-exec")]] constinit thread_local TickClock::Anchor TickClock::anchor_;
 
 std::int64_t TickClock::ask() {
   const std::uint64_t before = ticks_now();

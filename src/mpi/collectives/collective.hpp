@@ -10,6 +10,7 @@
 
 #include "mpi/collectives/arguments.hpp"
 #include "mpi/collectives/course.hpp"
+#include "mpi/collectives/known_native.hpp"
 #include "mpi/collectives/post.hpp"
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/waiting.hpp"
@@ -31,13 +32,28 @@ struct Blocking;
 template <auto offload>
 struct Persistent;
 
+// Whether the call is native for good, which is counted.
+inline bool passes_counted(const ForGood& why) {
+  if (why.comm == nullptr) return false;
+  if (observing()) count_native_for_good(*why.comm, why.reason);
+  return true;
+}
+
 // Offloaded, or passed on.
 template <class... Args, bool (*offload)(Job&, Form, Args...)>
 struct Nonblocking<offload> {
   template <Call call>
+  [[nodiscard]] static bool passes_at_once(WordFor<Args>... words) {
+    return KnownNatives<Args...>::template find<call>(words...).comm != nullptr;
+  }
+  template <Call call>
   static int run(const CallSite& site, WordFor<Args>... words) {
+    if (passes_counted(KnownNatives<Args...>::template find<call>(words...))) return site.pass(call, words...);
     Job* job = current_job();
-    if (job == nullptr || site.inside_mpi() || !offload(*job, Form::nonblocking, argument<Args>(words)...)) {
+    if (job == nullptr || site.inside_mpi()) return site.pass(call, words...);
+    forget_for_good();
+    if (!offload(*job, Form::nonblocking, argument<Args>(words)...)) {
+      KnownNatives<Args...>::template keep<call>(found_for_good(), words...);
       return site.pass(call, words...);
     }
     if (job->cores != copy::RankCores::own) let_others_post();
@@ -49,20 +65,35 @@ struct Nonblocking<offload> {
 template <class... Args, bool (*offload)(Job&, Form, Args...)>
 struct Blocking<offload> {
   template <Call call, class... Words>
+  [[nodiscard]] static bool passes_at_once(Words... words) {
+    const Job* job = current_job();
+    return job == nullptr || !job->config.blocking || find<call>(words..., kNoRequest).comm != nullptr;
+  }
+  template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {
     Job* job = current_job();
-    if (job != nullptr && job->config.blocking && !site.inside_mpi()) {
-      MPI_Request request = constants().request_null;
-      if (offload_words(*job, words..., reinterpret_cast<Word>(&request))) {
-        return wait_for(*job, &request);
-      }
-    }
+    if (job == nullptr || !job->config.blocking) return site.pass(call, words...);
+    if (passes_counted(find<call>(words..., kNoRequest)) || site.inside_mpi()) return site.pass(call, words...);
+    MPI_Request request = constants().request_null;
+    forget_for_good();
+    if (offload_words(*job, words..., reinterpret_cast<Word>(&request))) return wait_for(*job, &request);
+    keep<call>(words..., kNoRequest);
     return site.pass(call, words...);
   }
 
  private:
+  static constexpr Word kNoRequest = 0;
+
   static bool offload_words(Job& job, WordFor<Args>... words) {
     return offload(job, Form::blocking, argument<Args>(words)...);
+  }
+  template <Call call>
+  static ForGood find(WordFor<Args>... words) {
+    return KnownNatives<Args...>::template find<call>(words...);
+  }
+  template <Call call>
+  static void keep(WordFor<Args>... words) {
+    KnownNatives<Args...>::template keep<call>(found_for_good(), words...);
   }
 };
 
@@ -118,10 +149,9 @@ template <class Count>
   if (state == nullptr) return false;
   const std::optional<NativeReason> reason =
       state->calls().passes(form, {static_cast<std::uint64_t>(count), handle_key(type), operation});
-  if (reason && observing()) [[unlikely]] {
-    count_native_for_good(*state, *reason);
-  }
-  return reason.has_value();
+  if (!reason) return false;
+  find_for_good(*state, *reason);
+  return passes_counted({state, *reason});
 }
 // The same from now on, if so. Always false.
 template <class Count>
@@ -130,6 +160,7 @@ bool pass_on(const Offload& offload, CollectiveForm form, Count count, MPI_Datat
   if (offload.for_good != nullptr && shape.predefined) {
     offload.for_good->calls().let_pass(form, {static_cast<std::uint64_t>(count), handle_key(type), operation},
                                        offload.reason);
+    find_for_good(*offload.for_good, offload.reason);
   }
   return false;
 }

@@ -154,6 +154,10 @@ struct Completion;
 template <class... Args, int (*complete)(Job&, OurRequests&, Args...)>
 struct Completion<complete> {
   template <Call call>
+  [[nodiscard]] static bool passes_at_once(WordFor<Args>... /*words*/) {
+    return nothing_outstanding() && !measuring() && nothing_watched();
+  }
+  template <Call call>
   static int run(const CallSite& site, WordFor<Args>... words) {
     if (measuring()) [[unlikely]]
       return run_measured<call>(site, words...);

@@ -60,12 +60,38 @@ template <Call call, class Handler, class... Words>
   return Handler::template run<call>(CallSite{caller, tool}, words...);
 }
 
+// A handler may know by a few loads that a call is the MPI's alone: it goes on there with its arguments where they are.
+template <Call call, class Handler, class... Words>
+[[nodiscard]] bool passes_at_once(Words... words) {
+  if constexpr (requires { Handler::template passes_at_once<call>(words...); }) {
+    return Handler::template passes_at_once<call>(words...);
+  } else {
+    return false;
+  }
+}
+
+// Apart, as a compiler jumps to the MPI only from where no address of a local variable is known elsewhere.
+template <Call call, class Handler, class... Words>
+[[gnu::noinline]] int run_handler(const void* caller, Words... words) {
+  return Handler::template run<call>(CallSite{caller}, words...);
+}
+
+// PMPI_X.
+template <Call call, class Handler, class... Words>
+int enter_below_tools(const void* caller, Words... words) {
+  if (passes_at_once<call, Handler>(words...)) [[likely]] {
+    return pass(call, words...);
+  }
+  return run_handler<call, Handler>(caller, words...);
+}
+
+// MPI_X.
 template <Call call, class Handler, class... Words>
 int enter(const void* caller, Words... words) {
   if (may_have_tool(call)) [[unlikely]] {
     return enter_by_tool<call, Handler>(caller, words...);
   }
-  return Handler::template run<call>(CallSite{caller}, words...);
+  return enter_below_tools<call, Handler>(caller, words...);
 }
 
 }  // namespace outrigger::mpi
@@ -79,7 +105,7 @@ int enter(const void* caller, Words... words) {
   extern "C" OUTRIGGER_EXPORT int outrigger_pmpi_##name(OUTRIGGER_WORDS_##count) __asm__("PMPI_" #name); \
   int outrigger_pmpi_##name(OUTRIGGER_WORDS_##count) {                                                   \
     using Handler = __VA_ARGS__;                                                                         \
-    return Handler::run<Call::name>(CallSite{__builtin_return_address(0)} OUTRIGGER_NAMES_##count);      \
+    return enter_below_tools<Call::name, Handler>(__builtin_return_address(0) OUTRIGGER_NAMES_##count);  \
   }
 
 // The same call under the name that Open MPI 4.1 has for it, MPIX_X. No tool is looked for.
@@ -87,12 +113,12 @@ int enter(const void* caller, Words... words) {
   extern "C" OUTRIGGER_EXPORT int outrigger_mpix_##name(OUTRIGGER_WORDS_##count) __asm__("MPIX_" #name);   \
   int outrigger_mpix_##name(OUTRIGGER_WORDS_##count) {                                                     \
     using Handler = __VA_ARGS__;                                                                           \
-    return Handler::run<Call::name>(CallSite{__builtin_return_address(0)} OUTRIGGER_NAMES_##count);        \
+    return enter_below_tools<Call::name, Handler>(__builtin_return_address(0) OUTRIGGER_NAMES_##count);    \
   }                                                                                                        \
   extern "C" OUTRIGGER_EXPORT int outrigger_pmpix_##name(OUTRIGGER_WORDS_##count) __asm__("PMPIX_" #name); \
   int outrigger_pmpix_##name(OUTRIGGER_WORDS_##count) {                                                    \
     using Handler = __VA_ARGS__;                                                                           \
-    return Handler::run<Call::name>(CallSite{__builtin_return_address(0)} OUTRIGGER_NAMES_##count);        \
+    return enter_below_tools<Call::name, Handler>(__builtin_return_address(0) OUTRIGGER_NAMES_##count);    \
   }
 
 // A persistent collective, under all names that an MPI of this ABI may have for it.

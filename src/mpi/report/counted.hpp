@@ -17,6 +17,10 @@ enum class Counts : bool { int_sized, large };
 template <CollectiveCall collective, CallForm form, Counts counts, class Handler>
 struct Counted {
   template <Call call, class... Words>
+  [[nodiscard]] static bool passes_at_once(Words... words) {
+    return !measuring() && !observing() && ::outrigger::mpi::passes_at_once<call, Handler>(words...);
+  }
+  template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {
     if (measuring()) [[unlikely]]
       return run_measured<call>(site, words...);

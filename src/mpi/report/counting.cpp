@@ -49,7 +49,7 @@ struct KnownRow {
   std::size_t kind = 0;
   LedgerRow* row = nullptr;
 };
-constexpr unsigned kKnownRowsLog2 = 4;
+constexpr unsigned kKnownRowsLog2 = 3;
 [[gnu::tls_model("initial-exec")]] constinit thread_local std::array<KnownRow, 1U << kKnownRowsLog2> known_rows;
 
 struct NamedRecord {
@@ -285,8 +285,8 @@ void CallCount::count_call(LedgerRow& row) const {
   ++row.native[static_cast<std::size_t>(why)];
 }
 
-void CallCount::count(LedgerRow& row, int code) const {
-  const std::int64_t spent = monotonic_ns() - began_ns_;
+void CallCount::count(LedgerRow& row, int code, std::int64_t ended_ns) const {
+  const std::int64_t spent = ended_ns - began_ns_;
   // What is handed over cannot be read where the MPI has refused it.
   const std::optional<std::uint64_t> bytes =
       code == MPI_SUCCESS ? std::optional(bytes_of_call(kind_.call, words_, large_counts_)) : std::nullopt;
@@ -298,10 +298,10 @@ void CallCount::count(LedgerRow& row, int code) const {
   });
 }
 
-void CallCount::watch_request(LedgerRow& row) const {
+void CallCount::watch_request(LedgerRow& row, std::int64_t ended_ns) const {
   if (offloaded_ != nullptr || kind_.form == CallForm::blocking) return;
   const MPI_Request request = *argument<const MPI_Request*>(words_.back());
-  if (kind_.form == CallForm::nonblocking) return watch_native_request(request, row);
+  if (kind_.form == CallForm::nonblocking) return watch_native_request(request, row, ended_ns);
   watch_persistent_request(request, row, bytes_of_call(kind_.call, words_, large_counts_), reason());
 }
 
@@ -329,12 +329,13 @@ void CallCount::trace(int code) const {
 void CallCount::ended(int code) {
   if (tracing()) trace(code);
   if (!counting()) return;
-  if (offloaded_ != nullptr) return count(*offloaded_, code);
-  if (code != MPI_SUCCESS) return count(row_of(others(), kind_), code);
+  const std::int64_t now_ns = monotonic_ns();
+  if (offloaded_ != nullptr) return count(*offloaded_, code, now_ns);
+  if (code != MPI_SUCCESS) return count(row_of(others(), kind_), code, now_ns);
   const auto comm = static_cast<std::size_t>(arguments_of(kind_.call).comm);
   LedgerRow& row = row_on(argument<MPI_Comm>(words_[comm]), kind_);
-  count(row, code);
-  watch_request(row);
+  count(row, code, now_ns);
+  watch_request(row, now_ns);
 }
 
 }  // namespace outrigger::mpi

@@ -146,8 +146,8 @@ class CallCount {
   [[nodiscard]] report::NativeReason reason() const;
   void trace(int code) const;
   void count_call(report::LedgerRow& row) const;
-  void count(report::LedgerRow& row, int code) const;
-  void watch_request(report::LedgerRow& row) const;
+  void count(report::LedgerRow& row, int code, std::int64_t ended_ns) const;
+  void watch_request(report::LedgerRow& row, std::int64_t ended_ns) const;
 
   CallKind kind_;
   std::span<const Word> words_;

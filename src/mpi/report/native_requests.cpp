@@ -109,8 +109,8 @@ void watch_all_completions() {
   publish_count();
 }
 
-void watch_native_request(MPI_Request request, report::LedgerRow& row) {
-  watch(request, Entry{&row, std::nullopt, NativeReason::none, monotonic_ns(), true});
+void watch_native_request(MPI_Request request, report::LedgerRow& row, std::int64_t started_ns) {
+  watch(request, Entry{&row, std::nullopt, NativeReason::none, started_ns, true});
 }
 
 void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes, NativeReason why) {
@@ -187,21 +187,24 @@ void TimedCompletion::end() {
 void TimedCompletion::end_counting() {
   const std::int64_t spent = monotonic_ns() - began_ns_;
   if (!counting()) return;
+  const auto count_wait = [&](report::LedgerRow& counted, const Watched& watched) {
+    if (watched.started_ns == 0) return;
+    ++counted.waited;
+    counted.before_wait_ns += began_ns_ - watched.started_ns;
+  };
   change_row(*row_, [&](report::LedgerRow& counted) {
     counted.wait_ns += spent;
+    count_wait(counted, watched_[0]);
     if (!tests_) return;
     ++counted.tests;
     counted.test_ns += spent;
   });
-  for (const Watched& watched : watched_) {
-    if (watched.started_ns == 0) continue;
-    change_row(*watched.row, [&](report::LedgerRow& counted) {
-      ++counted.waited;
-      counted.before_wait_ns += began_ns_ - watched.started_ns;
-    });
+  for (std::size_t i = 1; i < watched_.size(); ++i) {
+    change_row(*watched_[i].row, [&](report::LedgerRow& counted) { count_wait(counted, watched_[i]); });
   }
   const std::scoped_lock lock(entries_mutex);
-  for (const Watched& watched : watched_) {
+  for (std::size_t i = 0; i < watched_.size(); ++i) {
+    const Watched& watched = watched_[i];
     const auto found = entries().find(handle_key(watched.request));
     if (found == entries().end()) continue;
     // A request is gone when it has been collected. A persistent one stays, also while a test says that it is not done.

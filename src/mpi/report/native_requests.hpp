@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
+#include "base/mostly_one.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/trace/traced_requests.hpp"
@@ -23,8 +23,12 @@ namespace detail {
 // With a trace there is one more, so that all completion calls are looked at.
 extern constinit std::atomic<std::uint32_t> watched_requests;
 }  // namespace detail
+// No completion call need be measured.
+[[nodiscard]] inline bool nothing_watched() {
+  return detail::watched_requests.load(std::memory_order_relaxed) == 0;
+}
 
-void watch_native_request(MPI_Request request, report::LedgerRow& row);
+void watch_native_request(MPI_Request request, report::LedgerRow& row, std::int64_t started_ns);
 // One that waits for MPI_Start, each of which hands over so many bytes; if it is always native, `why`.
 void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes,
                               report::NativeReason why);
@@ -44,7 +48,7 @@ class TimedCompletion {
  public:
   template <class... Words>
   TimedCompletion(const CallSite& site, Call call, Words... words) {
-    if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return;
+    if (nothing_watched()) return;
     const std::array all{words...};
     begin(site, call, all);
   }
@@ -67,7 +71,7 @@ class TimedCompletion {
     std::int64_t started_ns = 0;  // 0: it was waited for before, or this is a test
   };
 
-  std::vector<Watched> watched_;
+  MostlyOne<Watched> watched_;
   TracedCompletion* traced_ = nullptr;  // in `room_`; null: there is no trace
   alignas(TracedCompletion) std::array<std::byte, sizeof(TracedCompletion)> room_;
   report::LedgerRow* row_ = nullptr;  // of the first of them
@@ -82,7 +86,7 @@ struct ForgettingRequest {
   template <Call call>
   static int run(const CallSite& site, Word request) {
     const auto* handle = argument<const MPI_Request*>(request);
-    if (detail::watched_requests.load(std::memory_order_relaxed) != 0 && handle != nullptr) {
+    if (!nothing_watched() && handle != nullptr) {
       forget_native_request(*handle);
     }
     return Handler::template run<call>(site, request);
