@@ -12,7 +12,7 @@
 #include "mpi/collectives/bad_buffers.hpp"
 #include "mpi/collectives/small_blocks.hpp"
 #include "mpi/completion/defined.hpp"
-#include "mpi/completion/driving.hpp"
+#include "mpi/completion/native_waits.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/native/constants.hpp"
@@ -26,29 +26,36 @@ namespace outrigger::mpi {
 namespace {
 
 constexpr std::size_t kSpareOperations = 64;  // kept to be used again; more are given back
+constexpr std::size_t kLooksAtOnce = 4;
 constexpr auto kDrainLimit = std::chrono::seconds(30);
 
 constinit std::mutex list_mutex;
 constinit std::mutex freed_mutex;
 constinit Operation* active_operations = nullptr;
+constinit Operation* next_look = nullptr;  // of them, by progress_some(); nullptr: the first
 constinit Operation* spare = nullptr;
 constinit std::size_t spares = 0;
 constinit std::atomic<std::uint32_t> freed_count = 0;
 
 void link(Operation& operation) {
   const std::scoped_lock lock(list_mutex);
+  operation.active = true;
   operation.previous = nullptr;
   operation.next = active_operations;
   if (active_operations != nullptr) active_operations->previous = &operation;
   active_operations = &operation;
 }
 
-void unlink(Operation& operation) {
+// True: the program has freed its request.
+bool unlink(Operation& operation) {
   const std::scoped_lock lock(list_mutex);
+  operation.active = false;
+  if (next_look == &operation) next_look = operation.next;
   (operation.previous != nullptr ? operation.previous->next : active_operations) = operation.next;
   if (operation.next != nullptr) operation.next->previous = operation.previous;
   operation.previous = nullptr;
   operation.next = nullptr;
+  return operation.freed_by_user;
 }
 
 void recycle(Operation* operation) {
@@ -77,9 +84,7 @@ int query(void* /*state*/, MPI_Status* status) {
 int release(void* state) {
   auto* operation = static_cast<Operation*>(state);
   erase_request(operation->request);
-  operation->comm->release();
-  operation->comm = nullptr;
-  recycle(operation);
+  drop(*operation);
   return MPI_SUCCESS;
 }
 
@@ -129,15 +134,14 @@ void finish(Job& job, Operation& operation) {
   for (Blocks* side : {&operation.send, &operation.receive}) {
     persistent ? side->end_run(*job.client) : side->reset(job.client.get());
   }
-  unlink(operation);
   MPI_Request request = operation.request;
-  const bool freed = operation.freed_by_user;
+  const bool freed = unlink(operation);
   operation.done.store(true, std::memory_order_release);
   if (persistent) {
     if (!freed) return;
     freed_count.fetch_sub(1, std::memory_order_relaxed);
     uncount_without_request();
-    return forget_persistent(operation);
+    return drop(operation);
   }
   real().Grequest_complete(request);
   if (freed) {
@@ -146,20 +150,33 @@ void finish(Job& job, Operation& operation) {
   }
 }
 
-std::vector<Operation*> snapshot(bool freed_only) {
-  std::vector<Operation*> operations;
+std::vector<OperationHold> snapshot(bool freed_only) {
+  std::vector<OperationHold> operations;
   const std::scoped_lock lock(list_mutex);
   for (Operation* operation = active_operations; operation != nullptr; operation = operation->next) {
-    if (!freed_only || operation->freed_by_user) operations.push_back(operation);
+    if (!freed_only || operation->freed_by_user) operations.emplace_back(*operation);
   }
   return operations;
+}
+
+std::array<OperationHold, kLooksAtOnce> some_active() {
+  std::array<OperationHold, kLooksAtOnce> some;
+  const std::scoped_lock lock(list_mutex);
+  const Operation* first = nullptr;
+  for (OperationHold& operation : some) {
+    if (next_look == nullptr) next_look = active_operations;
+    if (next_look == nullptr || next_look == first) break;
+    if (first == nullptr) first = next_look;
+    operation = OperationHold(*next_look);
+    next_look = next_look->next;
+  }
+  return some;
 }
 
 // The program has waited for them, but others have yet to read; meanwhile these may wait for native messages of this
 // rank. One wait: a rank that has said that it waits is asked for copies.
 void drain_kept(Job& job, Waiter& waiter) {
   if (job.client->usage().kept == 0) return;
-  waiter.drive_with(driving_request());
   while (job.client->usage().kept != 0) waiter.pause();
 }
 
@@ -177,6 +194,8 @@ Operation* make_operation() {
       operation->part_offset_bytes = 0;
       operation->persistent = nullptr;
       operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
+      operation->holders.store(1, std::memory_order_relaxed);
+      operation->taken.store(false, std::memory_order_relaxed);
       operation->copies_own_block = operation->own_block_by_rank = false;
       operation->busy.store(false, std::memory_order_relaxed);
       operation->done.store(false, std::memory_order_relaxed);
@@ -213,14 +232,15 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   operation.pending = request.group == nullptr ? nullptr : job.client->post(request);
   if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(operation.collective).data());
   if (operation.persistent != nullptr) {
+    operation.busy.store(false, std::memory_order_release);
     link(operation);
     return;
   }
   operation.comm->retain();
-  link(operation);
-  const int code = real().Grequest_start(&query, &release, &cancel, &operation, &operation.request);
+  const int code = start_request({&query, &release, &cancel}, operation);
   if (code != MPI_SUCCESS) die("%s gave out no generalized request (code %d)", kAbiName, code);
   insert_request(operation.request, operation);
+  link(operation);  // last: from now on other threads may finish it
 }
 
 bool progress(Job& job, Operation& operation) {
@@ -241,41 +261,52 @@ void collect_run(Operation& operation) {
   operation.posted_ns = 0;
 }
 
-void forget_persistent(Operation& operation) {
-  delete std::exchange(operation.persistent, nullptr);
-  operation.send.reset(nullptr);
-  operation.receive.reset(nullptr);
+void drop(Operation& operation) {
+  if (operation.holders.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (operation.persistent != nullptr) {
+    delete std::exchange(operation.persistent, nullptr);
+    operation.send.reset(nullptr);
+    operation.receive.reset(nullptr);
+  }
   std::exchange(operation.comm, nullptr)->release();
   recycle(&operation);
 }
 
-void free_by_user(Operation& operation) {
+bool free_by_user(Operation& operation) {
   const std::scoped_lock lock(list_mutex);  // other threads look for it in the list
+  if (!operation.active) return false;
   operation.freed_by_user = true;
   freed_count.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 void progress_freed(Job& job) {
   if (freed_count.load(std::memory_order_relaxed) == 0) return;
   const std::unique_lock lock(freed_mutex, std::try_to_lock);  // one thread at a time: the operations end in here
   if (!lock.owns_lock()) return;
-  for (Operation* operation : snapshot(true)) static_cast<void>(progress(job, *operation));
+  for (const OperationHold& operation : snapshot(true)) static_cast<void>(progress(job, *operation));
+}
+
+int progress_some(Job& job) {
+  int done = 0;
+  for (const OperationHold& operation : some_active()) {
+    if (operation && progress(job, *operation)) ++done;
+  }
+  return done;
 }
 
 void drain_operations(Job& job) {
   const auto deadline = std::chrono::steady_clock::now() + kDrainLimit;
-  Waiter waiter(job, constants().request_null);
+  Waiter waiter(job, Waiter::Drives::native);
   while (true) {
-    for (Operation* operation : snapshot(false)) static_cast<void>(progress(job, *operation));
-    const std::vector<Operation*> left = snapshot(false);
-    if (left.empty()) return drain_kept(job, waiter);
+    for (const OperationHold& operation : snapshot(false)) static_cast<void>(progress(job, *operation));
+    const std::size_t left = snapshot(false).size();
+    if (left == 0) return drain_kept(job, waiter);
     if (std::chrono::steady_clock::now() > deadline) {
-      print("rank %u: MPI_Finalize was called while %zu offloaded collectives had not ended", job.world_rank,
-            left.size());
+      print("rank %u: MPI_Finalize was called while %zu offloaded collectives had not ended", job.world_rank, left);
       return;
     }
-    waiter.drive_with(request_to_drive_with(*left.front()));  // a peer may wait for native messages of this rank first
-    waiter.pause();
+    waiter.pause();  // a peer may wait for native messages of this rank first
   }
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "client/client.hpp"
 #include "mpi/communicators/comm_state.hpp"
@@ -35,12 +36,15 @@ struct Operation {
   std::uint64_t part_offset_bytes = 0;  // ... by parts: where in the vector the own one begins
   bool by_course = false;               // the communicator's course has been asked
   bool in_place = false;
-  bool source_overwritten = false;  // in place, and blocks are received where blocks are sent from
-  bool copies_own_block = false;    // this rank has to, and has not yet
-  bool own_block_by_rank = false;   // ... or has
-  bool freed_by_user = false;       // MPI_Request_free before the end
-  std::atomic<bool> busy = false;   // a thread is looking at it
-  std::atomic<bool> done = false;   // the request is marked complete, `error` is final
+  bool source_overwritten = false;         // in place, and blocks are received where blocks are sent from
+  bool copies_own_block = false;           // this rank has to, and has not yet
+  bool own_block_by_rank = false;          // ... or has
+  bool freed_by_user = false;              // MPI_Request_free before the end
+  bool active = false;                     // handed over, and not done; under the lists' lock
+  std::atomic<std::uint32_t> holders = 1;  // its request, and calls that look at it
+  std::atomic<bool> busy = false;          // a thread is looking at it
+  std::atomic<bool> done = false;          // the request is marked complete, `error` is final
+  std::atomic<bool> taken = false;         // a completion call gives the request to the program
   int error = MPI_SUCCESS;
   report::LedgerRow* counted = nullptr;  // for the report; null: nothing is counted
   std::int64_t posted_ns = 0;            // where it is counted; 0: the program has waited for it already
@@ -57,6 +61,33 @@ struct Operation {
   return is_there ? operation.comm->me().value() : operation.receive.peers();
 }
 
+// A held operation is not used for another, even if another thread collects its request meanwhile. Somebody else holds
+// it when hold() is called. Its request is a holder from the beginning.
+inline void hold(Operation& operation) {
+  operation.holders.fetch_add(1, std::memory_order_relaxed);
+}
+void drop(Operation& operation);
+
+class OperationHold {
+ public:
+  OperationHold() = default;
+  explicit OperationHold(Operation& operation) : operation_(&operation) { hold(operation); }
+  OperationHold(OperationHold&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
+  OperationHold& operator=(OperationHold&& other) noexcept {
+    std::swap(operation_, other.operation_);
+    return *this;
+  }
+  ~OperationHold() {
+    if (operation_ != nullptr) drop(*operation_);
+  }
+  [[nodiscard]] explicit operator bool() const { return operation_ != nullptr; }
+  [[nodiscard]] Operation& operator*() const { return *operation_; }
+  [[nodiscard]] Operation* operator->() const { return operation_; }
+
+ private:
+  Operation* operation_ = nullptr;
+};
+
 // A blank operation, in nobody's hands. Reused ones keep their lists' memory.
 [[nodiscard]] Operation* make_operation();
 
@@ -70,13 +101,14 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence);
 
 // A completion call gives the program a run of a persistent collective that is done: its request is inactive again.
 void collect_run(Operation& operation);
-// Of a persistent collective: its request is gone, and it is not running.
-void forget_persistent(Operation& operation);
 
-// MPI_Request_free: the operation goes on without its request.
-void free_by_user(Operation& operation);
+// MPI_Request_free: the operation goes on without its request. False: it is done.
+[[nodiscard]] bool free_by_user(Operation& operation);
 // Finishes operations whose request the user has freed.
 void progress_freed(Job& job);
+
+// Looks at a few that are not done, at others each time. How many are done now.
+int progress_some(Job& job);
 
 // Before MPI_Finalize: waits (bounded) for what the program has not waited for.
 void drain_operations(Job& job);

@@ -27,25 +27,20 @@ OurRequests::OurRequests(std::span<const MPI_Request> requests) {
 }
 
 OurRequests::~OurRequests() {
-  if (!failed_) return;
-  for (const Entry& entry : entries()) {
-    if (entry.comm != nullptr) entry.comm->release();
-  }
+  for (const Entry& entry : entries()) drop(*entry.operation);
 }
 
 void OurRequests::add(std::size_t index, Operation& operation) {
   if (is_native(operation)) return;
-  Entry entry{.index = index, .operation = &operation, .persistent = operation.persistent != nullptr};
-  if (entry.persistent) {
-    ++persistent_;
-    entry.inactive = entry.done = !is_running(operation);
-  }
+  Entry entry{.index = index, .operation = &operation};
+  entry.inactive = entry.done = operation.persistent != nullptr && !is_running(operation);
   if (size_ < kInline) {
     few_[size_] = entry;
   } else {
     if (size_ == kInline) many_.assign(few_.begin(), few_.end());
     many_.push_back(entry);
   }
+  hold(operation);
   ++size_;
 }
 
@@ -53,10 +48,7 @@ void OurRequests::look_at(Job& job, Entry& entry) {
   if (entry.done || !progress(job, *entry.operation)) return;
   entry.done = true;
   entry.error = entry.operation->error;
-  if (entry.error == MPI_SUCCESS) return;
-  failed_ = true;
-  entry.comm = entry.operation->comm;  // the operation is gone once it has been collected
-  entry.comm->retain();
+  failed_ = failed_ || entry.error != MPI_SUCCESS;
 }
 
 bool OurRequests::progress_any(Job& job) {
@@ -77,47 +69,51 @@ bool OurRequests::progress_all(Job& job) {
   return all;
 }
 
-MPI_Request OurRequests::unfinished() const {
+const OurRequests::Entry* OurRequests::first_done(std::size_t index) const {
   const auto all = entries();
-  const auto found = std::find_if(all.begin(), all.end(), [](const Entry& entry) { return !entry.done; });
-  return found == all.end() ? constants().request_null : request_to_drive_with(*found->operation);
+  const auto found = std::ranges::find_if(
+      all, [index](const Entry& entry) { return entry.index >= index && entry.done && !entry.inactive; });
+  return found == all.end() ? nullptr : &*found;
 }
 
-bool OurRequests::persistent_left() const {
-  const auto is_left = [](const Entry& entry) { return !entry.done && entry.persistent; };
-  return any_persistent() && std::ranges::any_of(entries(), is_left);
-}
-
-const OurRequests::Entry* OurRequests::done_persistent(std::size_t index) const {
-  if (!any_persistent()) return nullptr;
-  for (const Entry& entry : entries()) {
-    if (entry.index >= index && entry.done && entry.persistent && !entry.inactive) return &entry;
+void OurRequests::collect(const Entry& entry, MPI_Request* requests, MPI_Status* status) {
+  Operation& operation = *entry.operation;
+  if (operation.persistent != nullptr) {
+    if (!entry.inactive) collect_run(operation);
+    return set_empty(status);
   }
-  return nullptr;
+  requests[entry.index] = constants().request_null;
+  if (operation.taken.exchange(true, std::memory_order_relaxed)) return set_empty(status);
+  MPI_Request request = operation.request;
+  real().Wait(&request, status);
 }
 
-void OurRequests::collect_persistent() const {
-  if (!any_persistent()) return;
-  for (const Entry& entry : entries()) {
-    if (entry.persistent) collect(entry);
-  }
+void OurRequests::collect_all(MPI_Request* requests, MPI_Status* statuses) const {
+  for (const Entry& entry : entries()) collect(entry, requests, status_at(statuses, entry.index));
 }
 
 NativeRequests::NativeRequests(const OurRequests& ours, MPI_Request* requests, int count)
-    : ours_(ours), requests_(requests) {
-  if (!ours.any_persistent()) return;
-  copy_.assign(requests, requests + count);
+    : ours_(ours), requests_(requests, static_cast<std::size_t>(count)) {
+  if (requests_.size() <= kInline) {
+    std::ranges::copy(requests_, few_.begin());
+  } else {
+    many_.assign(requests_.begin(), requests_.end());
+  }
   for (const OurRequests::Entry& entry : ours.entries()) {
-    if (entry.persistent) copy_[entry.index] = constants().request_null;
+    data()[entry.index] = entry.done ? constants().request_null : driving_request();
   }
 }
 
+// Ours are left alone: another thread may have collected them.
 NativeRequests::~NativeRequests() {
-  if (copy_.empty()) return;
-  for (const OurRequests::Entry& entry : ours_.entries()) {
-    if (entry.persistent) copy_[entry.index] = requests_[entry.index];
+  auto ours = ours_.entries().begin();
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (ours != ours_.entries().end() && ours->index == i) {
+      ++ours;
+    } else {
+      requests_[i] = data()[i];
+    }
   }
-  std::ranges::copy(copy_, requests_);
 }
 
 void set_empty(MPI_Status* status) {
@@ -125,31 +121,24 @@ void set_empty(MPI_Status* status) {
   if (status != MPI_STATUS_IGNORE) real().Wait(&none, status);
 }
 
-int collect_one(const OurRequests& ours, MPI_Status* status) {
-  int only = 0;
-  if (const std::optional<int> code = collect_any(ours, &only, status)) return *code;
-  set_empty(status);
-  return MPI_SUCCESS;
+int collect_only(const OurRequests& ours, MPI_Request* request, MPI_Status* status) {
+  OurRequests::collect(ours.entries().front(), request, status);
+  return ours.result_of_one(MPI_SUCCESS, 0);
 }
 
-std::optional<int> collect_any(const OurRequests& ours, int* index, MPI_Status* status) {
-  const OurRequests::Entry* entry = ours.done_persistent(0);
+std::optional<int> collect_any(const OurRequests& ours, MPI_Request* requests, int* index, MPI_Status* status) {
+  const OurRequests::Entry* entry = ours.first_done(0);
   if (entry == nullptr) return std::nullopt;
-  OurRequests::collect(*entry);
-  set_empty(status);
+  OurRequests::collect(*entry, requests, status);
   *index = static_cast<int>(entry->index);
   return ours.result_of_one(MPI_SUCCESS, *index);
 }
 
-void collect_some(const OurRequests& ours, int* collected, int* indices, MPI_Status* statuses) {
-  const bool active = ours.persistent_left() || ours.done_persistent(0) != nullptr;
-  if (!active) return;
-  if (*collected == MPI_UNDEFINED) *collected = 0;
-  for (std::size_t from = 0; const OurRequests::Entry* entry = ours.done_persistent(from);) {
-    OurRequests::collect(*entry);
-    set_empty(status_at(statuses, static_cast<std::size_t>(*collected)));
+void collect_some(const OurRequests& ours, MPI_Request* requests, int* collected, int* indices, MPI_Status* statuses) {
+  for (std::size_t from = 0; const OurRequests::Entry* entry = ours.first_done(from); from = entry->index + 1) {
+    if (*collected == MPI_UNDEFINED) *collected = 0;
+    OurRequests::collect(*entry, requests, status_at(statuses, static_cast<std::size_t>(*collected)));
     indices[(*collected)++] = static_cast<int>(entry->index);
-    from = entry->index + 1;
   }
 }
 
@@ -163,7 +152,7 @@ const OurRequests::Entry* OurRequests::entry_at(std::size_t index) const {  // e
 int OurRequests::result_of_one(int code, int index) const {
   if (!failed_ || code != MPI_SUCCESS || index < 0) return code;
   const Entry* entry = entry_at(static_cast<std::size_t>(index));
-  return entry == nullptr || entry->error == MPI_SUCCESS ? code : raise_error(*entry->comm, entry->error);
+  return entry == nullptr || entry->error == MPI_SUCCESS ? code : raise_error(*entry->operation->comm, entry->error);
 }
 
 int OurRequests::result_of_many(int code, std::span<const int> indices, bool whole_array, int collected,
@@ -174,7 +163,7 @@ int OurRequests::result_of_many(int code, std::span<const int> indices, bool who
     const auto position = static_cast<std::size_t>(i);
     const Entry* entry = entry_at(whole_array ? position : static_cast<std::size_t>(indices[position]));
     const int error = entry == nullptr ? MPI_SUCCESS : entry->error;
-    if (error != MPI_SUCCESS) failed = entry->comm;
+    if (error != MPI_SUCCESS) failed = entry->operation->comm;
     // The field is undefined where the native call has seen no error.
     if (statuses != MPI_STATUSES_IGNORE && (error != MPI_SUCCESS || code == MPI_SUCCESS)) {
       statuses[position].MPI_ERROR = error;

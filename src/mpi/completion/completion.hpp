@@ -1,9 +1,11 @@
-// The completion family, when something of ours is outstanding. The native call collects requests; before it may block
-// or claim success for one of ours, the operation has been brought to its end here.
+// The completion family, when something of ours is outstanding. The native MPI never sees requests of ours in these
+// calls: it completes the others, and what is done of ours is collected one by one. So two threads that complete one
+// request do not meet inside the MPI.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,13 +28,11 @@ class OurRequests {
   explicit OurRequests(std::span<const MPI_Request> requests);
 
   struct Entry {
-    std::size_t index = 0;  // in the array
-    Operation* operation = nullptr;
-    bool persistent = false;
-    bool inactive = false;  // ... and not started; counts as done
+    std::size_t index = 0;           // in the array
+    Operation* operation = nullptr;  // held
+    bool inactive = false;           // a persistent one that is not started; counts as done
     bool done = false;
-    int error = MPI_SUCCESS;    // of the operation, once done
-    CommState* comm = nullptr;  // with a reference, when there is an error
+    int error = MPI_SUCCESS;  // of the operation, once done
   };
   ~OurRequests();
   OurRequests(const OurRequests&) = delete;
@@ -45,22 +45,16 @@ class OurRequests {
   bool progress_any(Job& job);
   // True: all are done.
   bool progress_all(Job& job);
-  // A request to drive the native MPI with, while one of ours is not done.
-  [[nodiscard]] MPI_Request unfinished() const;
 
-  // Those of persistent collectives, which the native MPI must not see.
-  [[nodiscard]] bool any_persistent() const { return persistent_ != 0; }
-  // One that is not done. Nothing that collects all may be asked of the native MPI.
-  [[nodiscard]] bool persistent_left() const;
-  // The next in the array from `index` on that was active and is done; nullptr: there is none.
-  [[nodiscard]] const Entry* done_persistent(std::size_t index) const;
-  // What the call gives to the program. All: where there are any.
-  static void collect(const Entry& entry) {
-    if (!entry.inactive) collect_run(*entry.operation);
-  }
-  void collect_persistent() const;
+  // The first in the array from `index` on that was active and is done; nullptr: there is none.
+  [[nodiscard]] const Entry* first_done(std::size_t index) const;
+  // Gives one that is done to the program: its request, in the program's array, and its status. Another thread may have
+  // got it; then there is none.
+  static void collect(const Entry& entry, MPI_Request* requests, MPI_Status* status);
+  // All, when all are done.
+  void collect_all(MPI_Request* requests, MPI_Status* statuses) const;
 
-  // After the native call has collected requests: raises errors of ours and gives the code to return.
+  // After requests have been collected: raises errors of ours and gives the code to return.
   // One request, `index` in the array.
   [[nodiscard]] int result_of_one(int code, int index) const;
   // Several: statuses[i] belongs to request i of the array if it was collected whole, else to request indices[i].
@@ -80,24 +74,26 @@ class OurRequests {
   std::array<Entry, kInline> few_{};
   std::vector<Entry> many_;
   std::size_t size_ = 0;
-  std::size_t persistent_ = 0;  // of them
-  bool failed_ = false;         // one of them has an error
+  bool failed_ = false;  // one of them has an error
 };
 
-// The requests of an array as the native MPI may see them: nothing where persistent ones of ours are. What becomes of
-// the others is in the array afterwards.
+// The requests of an array as the native MPI may see them. One of ours is null there if it is done; else it is one that
+// never completes, so that the native MPI neither finds the array complete nor without an active request. The program's
+// array gets what becomes of the others.
 class NativeRequests {
  public:
   NativeRequests(const OurRequests& ours, MPI_Request* requests, int count);
   NativeRequests(const NativeRequests&) = delete;
   NativeRequests& operator=(const NativeRequests&) = delete;
   ~NativeRequests();
-  [[nodiscard]] MPI_Request* data() { return copy_.empty() ? requests_ : copy_.data(); }
+  [[nodiscard]] MPI_Request* data() { return many_.empty() ? few_.data() : many_.data(); }
 
  private:
+  static constexpr std::size_t kInline = 16;
   const OurRequests& ours_;
-  MPI_Request* requests_;
-  std::vector<MPI_Request> copy_;  // where there are some to be left out
+  const std::span<MPI_Request> requests_;
+  std::array<MPI_Request, kInline> few_;
+  std::vector<MPI_Request> many_;
 };
 
 // That of a request which is not active.
@@ -105,16 +101,13 @@ void set_empty(MPI_Status* status);
 [[nodiscard]] inline MPI_Status* status_at(MPI_Status* statuses, std::size_t index) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
 }
-// Of Testany: the native MPI has none that is active.
-[[nodiscard]] inline bool has_none(int code, int flag, const int* index) {
-  return code == MPI_SUCCESS && flag != 0 && index != nullptr && *index == MPI_UNDEFINED;
-}
-// One persistent request that is done: the code.
-[[nodiscard]] int collect_one(const OurRequests& ours, MPI_Status* status);
-// The first of them that is done, where the native MPI has found none of its own. Nothing: none is; else the code.
-[[nodiscard]] std::optional<int> collect_any(const OurRequests& ours, int* index, MPI_Status* status);
-// All that are done, behind those that the native MPI has collected, which may have said that it has none.
-void collect_some(const OurRequests& ours, int* collected, int* indices, MPI_Status* statuses);
+// The only request of a call, which is ours and done: the code.
+[[nodiscard]] int collect_only(const OurRequests& ours, MPI_Request* request, MPI_Status* status);
+// The first of ours that is done, where the native MPI has found none of its own. Nothing: none is; else the code.
+[[nodiscard]] std::optional<int> collect_any(const OurRequests& ours, MPI_Request* requests, int* index,
+                                             MPI_Status* status);
+// All of ours that are done, behind those that the native MPI has collected, which may have said that it has none.
+void collect_some(const OurRequests& ours, MPI_Request* requests, int* collected, int* indices, MPI_Status* statuses);
 
 // The requests of a call; none where its arguments are for the native MPI to reject.
 [[nodiscard]] inline std::span<const MPI_Request> span_of(const MPI_Request* requests, int count) {
@@ -122,20 +115,15 @@ void collect_some(const OurRequests& ours, int* collected, int* indices, MPI_Sta
   return {requests, static_cast<std::size_t>(count)};
 }
 
-// The job, if there is anything of ours to complete in a call from here; null: it is the native MPI's alone.
-[[nodiscard]] inline Job* job_to_complete(const CallSite& site) {
-  Job* job = nothing_outstanding() ? nullptr : current_job();
-  return job == nullptr || site.inside_mpi() ? nullptr : job;
+// The job, if there is anything of ours to complete; nullptr: all requests are the native MPI's. The caller does
+// not matter: where a callback ends with the call, the return address lies in the MPI.
+[[nodiscard]] inline Job* job_to_complete() {
+  return nothing_outstanding() ? nullptr : current_job();
 }
 
-// Whether a call that returned `code` has said yes. Where it refuses an argument it has written nothing.
-[[nodiscard]] inline bool says_yes(int code, const int* flag) {
-  return code == MPI_SUCCESS && flag != nullptr && *flag != 0;
-}
 [[nodiscard]] bool is_in_status(int code);
-[[nodiscard]] inline int index_if(bool found, const int* index) {
-  return found && index != nullptr ? *index : -1;
-}
+// An output that the MPI has not written: it refuses an argument. Its code need not tell: native_twin.hpp.
+inline constexpr int kUnwritten = std::numeric_limits<int>::min();
 
 // The requests of a call, by its first arguments.
 template <class... Rest>
@@ -173,12 +161,12 @@ struct Completion<complete> {
   template <Call call>
   static int run_any(const CallSite& site, WordFor<Args>... words) {
     const TimedCompletion timed(site, call, words...);
-    Job* job = job_to_complete(site);
-    return job == nullptr ? site.pass(call, words...) : run_in<call>(*job, argument<Args>(words)...);
+    Job* job = job_to_complete();
+    return job == nullptr ? site.pass(call, words...) : run_in<call>(*job, site, argument<Args>(words)...);
   }
   template <Call call>
-  static int run_in(Job& job, Args... args) {
-    progress_freed(job);
+  static int run_in(Job& job, const CallSite& site, Args... args) {
+    if (!site.inside_mpi()) progress_freed(job);
     OurRequests ours(requests_of(args...));
     if (ours.empty()) return pass(call, args...);
     const Operation& first = *ours.entries().front().operation;

@@ -1,8 +1,8 @@
 #include "mpi/completion/driving.hpp"
 
+#include <atomic>
 #include <mutex>
 
-#include "mpi/collectives/operation.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
@@ -11,7 +11,7 @@ namespace outrigger::mpi {
 namespace {
 
 constinit std::mutex driving_mutex;
-constinit bool is_made = false;
+constinit std::atomic<bool> is_made = false;
 MPI_Request made{};
 
 int query_nothing(void* /*state*/, MPI_Status* status) {
@@ -31,23 +31,19 @@ int cancel_nothing(void* /*state*/, int /*complete*/) {
 }  // namespace
 
 MPI_Request driving_request() {
+  if (is_made.load(std::memory_order_acquire)) return made;
   const std::scoped_lock lock(driving_mutex);
-  if (!is_made) {
+  if (!is_made.load(std::memory_order_relaxed)) {
     const int code = real().Grequest_start(&query_nothing, &free_nothing, &cancel_nothing, nullptr, &made);
     if (code != MPI_SUCCESS) die("%s gave out no generalized request (code %d)", kAbiName, code);
-    is_made = true;
+    is_made.store(true, std::memory_order_release);
   }
   return made;
 }
 
-MPI_Request request_to_drive_with(const Operation& operation) {
-  return operation.persistent != nullptr ? driving_request() : operation.request;
-}
-
 void end_driving() {
   const std::scoped_lock lock(driving_mutex);
-  if (!is_made) return;
-  is_made = false;
+  if (!is_made.exchange(false)) return;
   real().Grequest_complete(made);
   real().Wait(&made, MPI_STATUS_IGNORE);
 }

@@ -7,12 +7,8 @@
 
 namespace outrigger::mpi {
 
-struct Operation;
-
 // Made when it is first asked for. Any thread.
 [[nodiscard]] MPI_Request driving_request();
-// The operation's own, where that will do.
-[[nodiscard]] MPI_Request request_to_drive_with(const Operation& operation);
 // Before MPI_Finalize.
 void end_driving();
 

@@ -12,15 +12,14 @@
 namespace outrigger::mpi {
 namespace {
 
-// The operation of the request that a handle in the program's memory names; nullptr where that is the MPI's own.
-Operation* ours_at(Job* job, const MPI_Request* handle) {
-  return job == nullptr || handle == nullptr ? nullptr : find_request(*handle);
+// The operation of the request that a handle in the program's memory names; none where that is the MPI's own.
+OperationHold ours_at(const Job* job, const MPI_Request* handle) {
+  return job == nullptr || handle == nullptr ? OperationHold() : find_request(*handle);
 }
 
 // The same of a persistent collective, active or not.
-Operation* persistent_at(const CallSite& site, const MPI_Request* handle) {
-  if (nothing_persistent() || handle == nullptr || current_job() == nullptr || site.inside_mpi()) return nullptr;
-  return find_persistent(*handle);
+OperationHold persistent_at(const MPI_Request* handle) {
+  return handle == nullptr || current_job() == nullptr ? OperationHold() : find_persistent(*handle);
 }
 
 NativeTwin::Progress progress_of(const Operation& operation) {
@@ -30,8 +29,8 @@ NativeTwin::Progress progress_of(const Operation& operation) {
 struct Cancellation {
   template <Call call>
   static int run(const CallSite& site, Word request) {
-    const Operation* operation = ours_at(job_to_complete(site), argument<const MPI_Request*>(request));
-    const bool is_active = operation != nullptr && (operation->persistent == nullptr || is_running(*operation));
+    const OperationHold operation = ours_at(job_to_complete(), argument<const MPI_Request*>(request));
+    const bool is_active = operation && (operation->persistent == nullptr || is_running(*operation));
     if (!is_active) return site.pass(call, request);
     NativeTwin twin(operation->comm->error_comm(), progress_of(*operation));
     return real().Cancel(twin.request());
@@ -41,29 +40,29 @@ struct Cancellation {
 // A persistent collective's, which to the MPI is not active. What runs goes on without it.
 void let_go(Job& job, Operation& operation) {
   erase_persistent(operation.request);
-  if (!is_running(operation)) return forget_persistent(operation);
-  if (progress(job, operation)) return forget_persistent(operation);
+  if (!is_running(operation) || progress(job, operation)) return drop(operation);
   count_without_request();
-  free_by_user(operation);
+  if (free_by_user(operation)) return;
+  uncount_without_request();
+  drop(operation);
 }
 
 struct RequestFree {
   template <Call call>
   static int run(const CallSite& site, Word request) {
     auto* handle = argument<MPI_Request*>(request);
-    if (Operation* persistent = persistent_at(site, handle)) {
+    if (const OperationHold persistent = persistent_at(handle)) {
       let_go(*current_job(), *persistent);
       return site.pass(call, request);
     }
-    Job* job = job_to_complete(site);
-    Operation* operation = ours_at(job, handle);
-    if (operation == nullptr) return site.pass(call, request);
+    Job* job = job_to_complete();
+    const OperationHold operation = ours_at(job, handle);
+    if (!operation) return site.pass(call, request);
     const bool done = progress(*job, *operation);
     NativeTwin twin(operation->comm->error_comm(), progress_of(*operation));
     const int code = real().Request_free(twin.request());
     if (!twin.is_gone()) return code;
-    if (done) return site.pass(call, request);
-    free_by_user(*operation);
+    if (done || !free_by_user(*operation)) return site.pass(call, request);
     *handle = constants().request_null;
     return code;
   }

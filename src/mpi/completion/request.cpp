@@ -1,4 +1,5 @@
 // Calls that look at requests and keep them.
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -22,10 +23,10 @@ namespace {
 struct RequestStatus {
   template <Call call>
   static int run(const CallSite& site, Word request, Word flag, Word status) {
-    if (Job* job = job_to_complete(site)) {
-      progress_freed(*job);
-      Operation* operation = find_request(argument<MPI_Request>(request));
-      if (operation != nullptr && !is_native(*operation)) {
+    if (Job* job = job_to_complete()) {
+      const OperationHold operation = find_request(argument<MPI_Request>(request));
+      if (!operation && !site.inside_mpi()) progress_freed(*job);
+      if (operation && !is_native(*operation)) {
         CallTimer timer(CallTimer::Kind::completion);
         timer.belongs_to(*operation);
         const bool left = (operation->persistent == nullptr || is_running(*operation)) && !progress(*job, *operation);
@@ -41,21 +42,22 @@ struct RequestStatus {
 // Looks at those of the requests that are ours. True: the native MPI may be asked for all of them then, as none is of a
 // persistent collective that is active.
 bool look_at(const CallSite& site, Word count, Word requests) {
-  Job* job = job_to_complete(site);
+  Job* job = job_to_complete();
   if (job == nullptr) return true;
-  progress_freed(*job);
   OurRequests ours(span_of(argument<const MPI_Request*>(requests), argument<int>(count)));
+  if (!site.inside_mpi()) progress_freed(*job);
   if (ours.empty()) return true;
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   static_cast<void>(ours.progress_all(*job));
-  return !ours.any_persistent();
+  const auto is_persistent = [](const OurRequests::Entry& entry) { return entry.operation->persistent != nullptr; };
+  return std::ranges::none_of(ours.entries(), is_persistent);
 }
 
 // What the native MPI is asked instead of a persistent request of ours that is active.
 MPI_Request asked_instead_of(MPI_Request request) {
-  const Operation* operation = nothing_outstanding() ? nullptr : find_request(request);
-  if (operation == nullptr || operation->persistent == nullptr || !is_running(*operation)) return request;
+  const OperationHold operation = nothing_outstanding() ? OperationHold() : find_request(request);
+  if (!operation || operation->persistent == nullptr || !is_running(*operation)) return request;
   return operation->done.load(std::memory_order_acquire) ? constants().request_null : driving_request();
 }
 
@@ -71,8 +73,8 @@ bool native_complete(MPI_Request request, MPI_Status* status, int& code) {
 std::vector<MPI_Request> without_inactive(std::span<const MPI_Request> requests) {
   std::vector<MPI_Request> active(requests.begin(), requests.end());
   for (MPI_Request& request : active) {
-    const Operation* operation = nothing_outstanding() ? nullptr : find_request(request);
-    const bool persistent = operation != nullptr && operation->persistent != nullptr;
+    const OperationHold operation = nothing_outstanding() ? OperationHold() : find_request(request);
+    const bool persistent = operation && operation->persistent != nullptr;
     if (persistent && !is_native(*operation) && !is_running(*operation)) request = constants().request_null;
   }
   return active;

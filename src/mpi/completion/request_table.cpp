@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "mpi/collectives/operation.hpp"
+
 namespace outrigger::mpi {
 namespace detail {
 
@@ -71,9 +73,10 @@ void uncount_without_request() {
   detail::outstanding.fetch_sub(1, std::memory_order_relaxed);
 }
 
-Operation* find_request(MPI_Request request) {
+OperationHold find_request(MPI_Request request) {
   const std::scoped_lock lock(detail::table_mutex);
-  return detail::table_of_requests.find(handle_key(request));
+  Operation* operation = detail::table_of_requests.find(handle_key(request));
+  return operation == nullptr ? OperationHold() : OperationHold(*operation);
 }
 
 }  // namespace outrigger::mpi

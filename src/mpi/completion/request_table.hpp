@@ -16,6 +16,7 @@
 namespace outrigger::mpi {
 
 struct Operation;
+class OperationHold;
 
 namespace detail {
 extern constinit std::atomic<std::uint32_t> outstanding;
@@ -31,11 +32,12 @@ void erase_request(MPI_Request request);
 // An operation goes on without a request, and has come to its end: until then every completion call looks after it.
 void count_without_request();
 void uncount_without_request();
-[[nodiscard]] Operation* find_request(MPI_Request request);
+[[nodiscard]] OperationHold find_request(MPI_Request request);
 // Calls visit(operation) for all. `visit` must not call MPI.
 template <class Visit>
 void each_request(const Visit& visit);
-// Calls visit(index, operation) for those of `requests` that are ours. `visit` must not call MPI.
+// Calls visit(index, operation) for those of `requests` that are ours. `visit` must not call MPI, and holds what is to
+// be used afterwards.
 template <class Visit>
 void find_requests(std::span<const MPI_Request> requests, const Visit& visit);
 

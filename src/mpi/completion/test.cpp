@@ -1,8 +1,6 @@
 #include <optional>
 
 #include "mpi/completion/completion.hpp"
-#include "mpi/completion/driving.hpp"
-#include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/report.hpp"
@@ -11,58 +9,41 @@
 namespace outrigger::mpi {
 namespace {
 
-// Programs may wait by calling Test in a loop: where ranks make the copies, one is made in each call, and the fate of
-// the service process is looked at there too.
-void keep_going(Job& job) {
-  static_cast<void>(job.client->help_where_alone());
-  static constinit std::atomic<std::uint32_t> tests = 0;
-  if (tests.fetch_add(1, std::memory_order_relaxed) % 256 == 255) end_if_lost(job);
-}
-
-// Something of a persistent collective is not done: the native MPI would take all for complete.
-int not_yet(int* flag) {
-  drive_native(driving_request());
-  *flag = 0;
-  return MPI_SUCCESS;
-}
-
 int test_one(Job& job, OurRequests& ours, MPI_Request* request, int* flag, MPI_Status* status) {
   CallTimer timer(CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
-  if (!ours.progress_all(job)) keep_going(job);
-  if (ours.persistent_left()) return not_yet(flag);
-  if (ours.any_persistent()) {
-    *flag = 1;
-    return collect_one(ours, status);
-  }
-  const int code = real().Test(request, flag, status);  // drives the native MPI where ours is not done
-  return ours.result_of_one(code, says_yes(code, flag) ? 0 : -1);
+  *flag = ours.progress_all(job) ? 1 : 0;
+  if (*flag != 0) return collect_only(ours, request, status);
+  keep_going(job);
+  drive_native();
+  return MPI_SUCCESS;
 }
 
 int test_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
   CallTimer timer(CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_all(job)) keep_going(job);
-  if (ours.persistent_left()) return not_yet(flag);
-  const int code = real().Testall(count, NativeRequests(ours, requests, count).data(), flag, statuses);
-  if (says_yes(code, flag) || is_in_status(code)) ours.collect_persistent();
-  return says_yes(code, flag) || is_in_status(code) ? ours.result_of_many(code, {}, true, count, statuses) : code;
+  int found = kUnwritten;
+  const int code = real().Testall(count, NativeRequests(ours, requests, count).data(), &found, statuses);
+  if (found == kUnwritten) return code;
+  *flag = found;
+  if (found == 0 || (code != MPI_SUCCESS && !is_in_status(code))) return code;
+  ours.collect_all(requests, statuses);
+  return ours.result_of_many(code, {}, true, count, statuses);
 }
 
 int test_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
   CallTimer timer(CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_any(job)) keep_going(job);
-  const int code = real().Testany(count, NativeRequests(ours, requests, count).data(), index, flag, status);
-  const bool none = has_none(code, *flag, index);
-  if (ours.any_persistent() && (none || (code == MPI_SUCCESS && *flag == 0))) {
-    if (const std::optional<int> result = collect_any(ours, index, status)) {
-      *flag = 1;
-      return *result;
-    }
-    return none && ours.persistent_left() ? not_yet(flag) : code;
-  }
-  return ours.result_of_one(code, index_if(says_yes(code, flag), index));
+  int found = kUnwritten;
+  const int code = real().Testany(count, NativeRequests(ours, requests, count).data(), index, &found, status);
+  if (found == kUnwritten) return code;
+  *flag = found;
+  if (code != MPI_SUCCESS || (found != 0 && *index != MPI_UNDEFINED)) return code;
+  const std::optional<int> result = collect_any(ours, requests, index, status);
+  if (result) *flag = 1;
+  return result.value_or(code);
 }
 
 int test_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* collected, int* indices,
@@ -70,11 +51,11 @@ int test_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int
   CallTimer timer(CallTimer::Kind::test);
   timer.belongs_to(*ours.entries().front().operation);
   if (!ours.progress_any(job)) keep_going(job);
-  const int code = real().Testsome(count, NativeRequests(ours, requests, count).data(), collected, indices, statuses);
-  if (code == MPI_SUCCESS && ours.any_persistent()) {
-    if (*collected == MPI_UNDEFINED && ours.persistent_left()) drive_native(driving_request());
-    collect_some(ours, collected, indices, statuses);
-  }
+  int found = kUnwritten;
+  const int code = real().Testsome(count, NativeRequests(ours, requests, count).data(), &found, indices, statuses);
+  if (found == kUnwritten) return code;
+  if (code == MPI_SUCCESS) collect_some(ours, requests, &found, indices, statuses);
+  *collected = found;
   return ours.result_of_some(code, indices, collected, statuses);
 }
 

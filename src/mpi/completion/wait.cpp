@@ -1,11 +1,7 @@
-#include <limits>
 #include <optional>
 
 #include "mpi/completion/completion.hpp"
-#include "mpi/completion/driving.hpp"
-#include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
-#include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
@@ -17,59 +13,72 @@ void count_waits(OurRequests& ours) {
   for (const OurRequests::Entry& entry : ours.entries()) count_wait(*entry.operation);
 }
 
-// Brings our requests of the array to their end; the native call can then block on the others.
-void finish_all(Job& job, OurRequests& ours) {
+int wait_one(Job& job, OurRequests& ours, MPI_Request* request, MPI_Status* status) {
+  {
+    CallTimer timer(CallTimer::Kind::completion);
+    timer.belongs_to(*ours.entries().front().operation);
+    count_waits(ours);
+    Waiter waiter(job, Waiter::Drives::native);
+    while (!ours.progress_all(job)) waiter.pause();
+  }
+  return collect_only(ours, request, status);
+}
+
+// Tests the MPI's own requests of the array; those of ours that are done are null among them.
+struct NativeTest {
+  NativeTest(const OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses)
+      : code(real().Testall(count, NativeRequests(ours, requests, count).data(), &flag, statuses)) {}
+  [[nodiscard]] bool refused() const { return flag == kUnwritten || (code != MPI_SUCCESS && !is_in_status(code)); }
+  [[nodiscard]] bool collected() const { return flag != 0; }
+  [[nodiscard]] bool one_failed() const { return code != MPI_SUCCESS; }
+
+  int flag = kUnwritten;
+  int code;
+};
+
+// The MPI's own are tested while ours are not done: some progress only when they are tested (ROMIO's under MPICH), and
+// bad handles are refused at once, not when ours have ended, which may take what comes after.
+int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses) {
+  const auto collect = [&](int code) {
+    if (code != MPI_SUCCESS && !is_in_status(code)) return code;
+    ours.collect_all(requests, statuses);
+    return ours.result_of_many(code, {}, true, count, statuses);
+  };
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
-  Waiter waiter(job, constants().request_null);
-  while (!ours.progress_all(job)) {
-    waiter.drive_with(ours.unfinished());
-    waiter.pause();
+  bool tests = ours.entries().size() < static_cast<std::size_t>(count);
+  Waiter waiter(job, tests ? Waiter::Drives::nothing : Waiter::Drives::native);
+  for (bool done = false; !done;) {
+    done = ours.progress_all(job);
+    if (tests) {
+      const NativeTest test(ours, count, requests, statuses);
+      if (test.refused()) return test.code;
+      if (test.collected()) return collect(test.code);
+      if (test.one_failed()) {  // the last call says which
+        tests = false;
+        waiter.drive_native_too();
+      }
+    }
+    if (!done) waiter.pause();
   }
-}
-
-int wait_one(Job& job, OurRequests& ours, MPI_Request* request, MPI_Status* status) {
-  finish_all(job, ours);
-  if (ours.any_persistent()) return collect_one(ours, status);
-  return ours.result_of_one(real().Wait(request, status), 0);
-}
-
-// What a call leaves as it is when it refuses an argument. Its code need not tell: native_twin.hpp.
-constexpr int kUnwritten = std::numeric_limits<int>::min();
-
-int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses) {
-  // Bad handles among the MPI's own are refused at once, not when ours have ended: that may take what comes after.
-  const bool looks_first = !ours.any_persistent() && ours.entries().size() < static_cast<std::size_t>(count);
-  if (looks_first && !ours.progress_all(job)) {
-    int flag = kUnwritten;
-    const int code = real().Testall(count, requests, &flag, statuses);
-    if (flag == kUnwritten || code != MPI_SUCCESS) return code;
-    if (flag != 0) return ours.result_of_many(code, {}, true, count, statuses);
-  }
-  finish_all(job, ours);
-  const int code = real().Waitall(count, NativeRequests(ours, requests, count).data(), statuses);
-  if (code == MPI_SUCCESS || is_in_status(code)) ours.collect_persistent();
-  return ours.result_of_many(code, {}, true, count, statuses);
+  return collect(real().Waitall(count, NativeRequests(ours, requests, count).data(), statuses));
 }
 
 int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, MPI_Status* status) {
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
-  Waiter waiter(job, constants().request_null);  // Testany drives the native MPI
+  Waiter waiter(job, Waiter::Drives::nothing);  // Testany drives the native MPI
   while (true) {
     ours.progress_any(job);
     int found = kUnwritten;
     const int code = real().Testany(count, NativeRequests(ours, requests, count).data(), index, &found, status);
-    if (found == kUnwritten) return code;
-    const bool all_persistent = ours.any_persistent() && has_none(code, found, index);
-    if ((found != 0 && !all_persistent) || code != MPI_SUCCESS) {
-      return ours.result_of_one(code, index_if(found != 0, index));
-    }
-    if (const std::optional<int> result = collect_any(ours, index, status)) return *result;
-    if (all_persistent && !ours.persistent_left()) return code;  // none is active
-    if (all_persistent) waiter.drive_with(driving_request());
+    if (found == kUnwritten || code != MPI_SUCCESS) return code;
+    const bool none = found != 0 && *index == MPI_UNDEFINED;
+    if (found != 0 && !none) return code;
+    if (const std::optional<int> result = collect_any(ours, requests, index, status)) return *result;
+    if (none) return code;  // none is active
     waiter.pause();
   }
 }
@@ -79,14 +88,13 @@ int wait_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
-  Waiter waiter(job, constants().request_null);  // Testsome drives the native MPI
+  Waiter waiter(job, Waiter::Drives::nothing);  // Testsome drives the native MPI
   while (true) {
     ours.progress_any(job);
     int found = kUnwritten;
     const int code = real().Testsome(count, NativeRequests(ours, requests, count).data(), &found, indices, statuses);
     if (found == kUnwritten) return code;
-    if (found == MPI_UNDEFINED && ours.persistent_left()) waiter.drive_with(driving_request());
-    if (code == MPI_SUCCESS) collect_some(ours, &found, indices, statuses);
+    if (code == MPI_SUCCESS) collect_some(ours, requests, &found, indices, statuses);
     if (found != 0 || (code != MPI_SUCCESS && !is_in_status(code))) {
       *collected = found;
       return ours.result_of_some(code, indices, collected, statuses);

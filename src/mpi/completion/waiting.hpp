@@ -6,21 +6,19 @@
 
 #include <cstdint>
 
-#include "mpi/native/abi.hpp"
-
 namespace outrigger::mpi {
 
 struct Job;
 
 class Waiter {
  public:
-  // `request`: one of ours that is not complete; asking for its state makes the native MPI progress. MPI_REQUEST_NULL:
-  // the caller does that itself.
-  Waiter(Job& job, MPI_Request request) : job_(job), request_(request) {}
+  // Nothing: the caller makes the native MPI progress.
+  enum class Drives : std::uint8_t { nothing, native };
+  Waiter(Job& job, Drives drives) : job_(job), drives_(drives) {}
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
   ~Waiter();
-  void drive_with(MPI_Request request) { request_ = request; }
+  void drive_native_too() { drives_ = Drives::native; }
   // Call after every unsuccessful look. Ends the program when the service process is lost.
   void pause();
 
@@ -28,7 +26,7 @@ class Waiter {
   void drive();
 
   Job& job_;
-  MPI_Request request_;
+  Drives drives_;
   std::uint32_t rounds_ = 0;
   bool waits_ = false;  // has said so
   bool helps_ = false;  // and copies meanwhile
@@ -44,7 +42,11 @@ void end_if_lost(Job& job);
 // As end_if_lost() has found: service processes go on without their keeper, which has died.
 void say_if_unprotected(const Job& job);
 
-// One look at a request that is ours and unfinished: gives the native MPI a chance to progress.
-void drive_native(MPI_Request request);
+// Gives the native MPI a chance to progress.
+void drive_native();
+
+// Programs may wait by calling Test in a loop: where ranks make the copies, one is made in each call, and the fate of
+// the service process is looked at there too.
+void keep_going(Job& job);
 
 }  // namespace outrigger::mpi

@@ -55,6 +55,8 @@ inline constexpr int kCombinerValueIndex = MPI_COMBINER_VALUE_INDEX;
 [[nodiscard]] void* data_symbol(const char* name);
 // The same; nullptr where there is none.
 [[nodiscard]] void* data_symbol_if_there(const char* name);
+// A function that not every MPI of this ABI has, or that another part of it defines; nullptr where there is none.
+[[nodiscard]] void* function_if_there(const char* name);
 // A function of the library that makes a call, or of what it is linked with, never one of our own. Aborts where there
 // is none.
 [[nodiscard]] void* callers_symbol(const char* name, const void* return_address);

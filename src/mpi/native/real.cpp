@@ -190,6 +190,10 @@ void* data_symbol_if_there(const char* name) {
   return address != nullptr ? address : symbol(name);
 }
 
+void* function_if_there(const char* name) {
+  return symbol(name);
+}
+
 void* data_symbol(const char* name) {
   return found(data_symbol_if_there(name), name);
 }

@@ -1,5 +1,6 @@
 #include "mpi/persistent/persistent.hpp"
 
+#include <utility>
 #include <vector>
 
 #include "mpi/collectives/course.hpp"
@@ -46,9 +47,10 @@ bool keep_for_starts(const Offload::Starts& starts, Operation& operation, MPI_Re
   return true;
 }
 
-Operation* find_persistent(MPI_Request request) {
-  Operation* operation = nothing_persistent() ? nullptr : find_request(request);
-  return operation == nullptr || operation->persistent == nullptr ? nullptr : operation;
+OperationHold find_persistent(MPI_Request request) {
+  OperationHold operation;
+  if (!nothing_persistent()) operation = find_request(request);
+  return operation && operation->persistent != nullptr ? std::move(operation) : OperationHold();
 }
 
 void erase_persistent(MPI_Request request) {
@@ -64,7 +66,7 @@ void forget_all_persistent() {
   for (Operation* operation : all) {
     const bool ended = !is_running(*operation) || operation->done.load(std::memory_order_acquire);
     erase_persistent(operation->request);
-    if (ended) forget_persistent(*operation);  // else the client still knows it
+    if (ended) drop(*operation);  // else the client still knows it
   }
 }
 
@@ -81,8 +83,8 @@ void start_run(Job& job, Operation& operation) {
   operation.copies_own_block = operation.own_block_by_rank = false;
   operation.error = MPI_SUCCESS;
   operation.posted_ns = 0;
+  operation.busy.store(true, std::memory_order_relaxed);  // for others that still look at its last run
   operation.done.store(false, std::memory_order_relaxed);
-  operation.busy.store(false, std::memory_order_relaxed);
   const OffloadedStart counted(operation);
   CallTimer timer(CallTimer::Kind::start);
   timer.belongs_to(operation);

@@ -48,8 +48,8 @@ extern constinit std::atomic<std::uint32_t> persistent_count;
 
 // `operation` is what the MPI's inactive `request` does. Always true.
 bool keep_for_starts(const Offload::Starts& starts, Operation& operation, MPI_Request request);
-// nullptr: it is not a persistent collective, or always native.
-[[nodiscard]] Operation* find_persistent(MPI_Request request);
+// None: it is not a persistent collective, or always native.
+[[nodiscard]] OperationHold find_persistent(MPI_Request request);
 // The request is to be freed: it is not known any more.
 void erase_persistent(MPI_Request request);
 // At the end, when nothing runs any more.

@@ -23,8 +23,8 @@ int start_in_order(Job& job, MPI_Request* requests, int count, const Native& nat
   };
   bool posted = false;
   for (int i = 0; i < count; ++i) {
-    Operation* operation = find_persistent(requests[i]);
-    if (operation == nullptr) continue;
+    const OperationHold operation = find_persistent(requests[i]);
+    if (!operation) continue;
     const bool active = is_running(*operation);
     if (!active && !decide_start(job, *operation)) continue;
     if (const int code = start_before(i); code != MPI_SUCCESS) return code;
@@ -39,24 +39,23 @@ int start_in_order(Job& job, MPI_Request* requests, int count, const Native& nat
 }
 
 // The job, if some of the requests may be ours.
-Job* job_to_start(const CallSite& site) {
-  Job* job = nothing_persistent() ? nullptr : current_job();
-  return job == nullptr || site.inside_mpi() ? nullptr : job;
+Job* job_to_start() {
+  return nothing_persistent() ? nullptr : current_job();
 }
 
 NativeReason why_started_natively(MPI_Request request) {
   if (current_job() == nullptr) return NativeReason::native_job;
-  const Operation* operation = find_persistent(request);
-  return operation == nullptr ? NativeReason::none : operation->persistent->native;
+  const OperationHold operation = find_persistent(request);
+  return operation ? operation->persistent->native : NativeReason::none;
 }
 
 // `start`, of type int(), has the MPI start these.
 template <class Start>
-int start_natively(const CallSite& site, const MPI_Request* requests, int count, const Start& start) {
+int start_natively(const MPI_Request* requests, int count, const Start& start) {
   if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return start();
   const std::int64_t began = monotonic_ns();
   const int code = start();
-  if (code != MPI_SUCCESS || site.inside_mpi()) return code;
+  if (code != MPI_SUCCESS) return code;
   const std::int64_t each = count > 0 ? (monotonic_ns() - began) / count : 0;
   for (int i = 0; i < count; ++i) {
     const NativeReason why = why_started_natively(requests[i]);
@@ -84,9 +83,9 @@ struct Starting {
   static int start(const CallSite& site, Word word) {
     auto* const request = argument<MPI_Request*>(word);
     const auto native = [&](MPI_Request* /*first*/, int /*count*/) {
-      return start_natively(site, request, 1, [&] { return site.pass(call, word); });
+      return start_natively(request, 1, [&] { return site.pass(call, word); });
     };
-    Job* job = job_to_start(site);
+    Job* job = job_to_start();
     return job == nullptr || request == nullptr ? native(request, 1) : start_in_order(*job, request, 1, native);
   }
 };
@@ -109,10 +108,10 @@ struct StartingAll {
   static int start(const CallSite& site, Word count, Word words) {
     auto* const requests = argument<MPI_Request*>(words);
     const auto native = [&](MPI_Request* first, int some) {
-      return start_natively(site, first, some,
+      return start_natively(first, some,
                             [&] { return site.pass(call, static_cast<Word>(some), reinterpret_cast<Word>(first)); });
     };
-    Job* job = job_to_start(site);
+    Job* job = job_to_start();
     const int all = argument<int>(count);
     return job == nullptr || requests == nullptr || all <= 0 ? native(requests, all)
                                                              : start_in_order(*job, requests, all, native);

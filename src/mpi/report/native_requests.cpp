@@ -155,10 +155,11 @@ void TimedCompletion::begin(const CallSite& site, Call call, std::span<const Wor
   const bool one = call == Call::Wait || call == Call::Test;
   const auto* requests = argument<const MPI_Request*>(words[one ? 0 : 1]);
   const int count = one ? 1 : argument<int>(words[0]);
-  if (!observing() || requests == nullptr || count <= 0 || site.inside_mpi()) return;
+  if (!observing() || requests == nullptr || count <= 0) return;
   tests_ = call == Call::Test || call == Call::Testall || call == Call::Testany || call == Call::Testsome;
   if (tracing()) {
     traced_ = new (room_.data()) TracedCompletion(completion_call(call), requests, count, outputs_of(call, words));
+    if (!traced_->watches() && site.inside_mpi()) std::destroy_at(std::exchange(traced_, nullptr));  // its own requests
   }
   if (counting()) begin_counting(requests, count);
   active_ = traced_ != nullptr || row_ != nullptr;

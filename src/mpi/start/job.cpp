@@ -7,6 +7,7 @@
 #include "mpi/collectives/operation.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/completion/driving.hpp"
+#include "mpi/completion/native_waits.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/memory/shared_heap.hpp"
 #include "mpi/native/constants.hpp"
@@ -184,6 +185,7 @@ void end_job() {
   }
   drain_operations(*job);
   end_driving();
+  end_native_waits();
   static_cast<void>(job->client->fatal());  // a rank that never waits for long has not looked
   say_if_unprotected(*job);
   if (job->reporting) end_report(*job);

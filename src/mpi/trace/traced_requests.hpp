@@ -47,6 +47,8 @@ class TracedCompletion {
   TracedCompletion(trace::CompletionCall call, const MPI_Request* requests, int count,
                    const CompletionOutputs& outputs);
   void end();
+  // One of the requests is in the trace.
+  [[nodiscard]] bool watches() const { return watched_.size() != 0; }
 
  private:
   enum class Place : std::uint8_t { slot, known, persistent };

@@ -1,0 +1,184 @@
+// A delete callback ends with a call on a request. The compiler makes a jump of that call: the address that it returns
+// to lies in the MPI, which has called the callback.
+//
+//   tail_calls KIND...     wait waitall waitany waitsome test testall testany testsome get_status free start startall
+//
+// Built with -foptimize-sibling-calls. Prints `tail_calls: well` when every rank has got all bytes.
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "persistent_calls.hpp"
+
+namespace {
+
+constexpr int kRounds = 40;
+constexpr int kBlock = 4096;
+
+// What the callback has to do with. The callbacks must end in one call, so it is not handed over.
+MPI_Request request = MPI_REQUEST_NULL;
+int flag = 0;
+int found = 0;
+
+int wait(MPI_Comm, int, void*, void*) {
+  return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+int waitall(MPI_Comm, int, void*, void*) {
+  return MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
+}
+int waitany(MPI_Comm, int, void*, void*) {
+  return MPI_Waitany(1, &request, &found, MPI_STATUS_IGNORE);
+}
+int waitsome(MPI_Comm, int, void*, void*) {
+  return MPI_Waitsome(1, &request, &flag, &found, MPI_STATUSES_IGNORE);
+}
+int test(MPI_Comm, int, void*, void*) {
+  return MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+}
+int testall(MPI_Comm, int, void*, void*) {
+  return MPI_Testall(1, &request, &flag, MPI_STATUSES_IGNORE);
+}
+int testany(MPI_Comm, int, void*, void*) {
+  return MPI_Testany(1, &request, &found, &flag, MPI_STATUS_IGNORE);
+}
+int testsome(MPI_Comm, int, void*, void*) {
+  return MPI_Testsome(1, &request, &flag, &found, MPI_STATUSES_IGNORE);
+}
+int get_status(MPI_Comm, int, void*, void*) {
+  return MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+}
+int free_it(MPI_Comm, int, void*, void*) {
+  return MPI_Request_free(&request);
+}
+int start(MPI_Comm, int, void*, void*) {
+  return MPI_Start(&request);
+}
+int startall(MPI_Comm, int, void*, void*) {
+  return MPI_Startall(1, &request);
+}
+
+struct Kind {
+  const char* name;
+  MPI_Comm_delete_attr_function* callback;
+  bool persistent;
+};
+constexpr Kind kKinds[] = {
+    {"wait", &wait, false},         {"waitall", &waitall, false},   {"waitany", &waitany, false},
+    {"waitsome", &waitsome, false}, {"test", &test, false},         {"testall", &testall, false},
+    {"testany", &testany, false},   {"testsome", &testsome, false}, {"get_status", &get_status, false},
+    {"free", &free_it, true},       {"start", &start, true},        {"startall", &startall, true},
+};
+
+class Exchange {
+ public:
+  Exchange() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    sent_.resize(static_cast<std::size_t>(size_) * kBlock);
+    received_.resize(sent_.size());
+  }
+  [[nodiscard]] int rank() const { return rank_; }
+
+  void fill(int round) {
+    for (std::size_t i = 0; i < sent_.size(); ++i) {
+      sent_[i] = value(round, rank_, static_cast<int>(i / kBlock));
+      received_[i] = -1;
+    }
+  }
+  void post() {
+    MPI_Ialltoall(sent_.data(), kBlock, MPI_INT, received_.data(), kBlock, MPI_INT, MPI_COMM_WORLD, &request);
+  }
+  void describe() {
+    persistent::calls().alltoall(sent_.data(), kBlock, MPI_INT, received_.data(), kBlock, MPI_INT, MPI_COMM_WORLD,
+                                 MPI_INFO_NULL, &request);
+  }
+  void check(const char* kind, int round) const {
+    for (std::size_t i = 0; i < received_.size(); ++i) {
+      const int peer = static_cast<int>(i / kBlock);
+      if (received_[i] == value(round, peer, rank_)) continue;
+      std::printf("tail_calls: %s, round %d, rank %d: wrong at %zu\n", kind, round, rank_, i);
+      std::fflush(stdout);
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+  }
+
+ private:
+  static int value(int round, int from, int to) { return (round * 64 + from) * 64 + to; }
+
+  int rank_ = 0;
+  int size_ = 0;
+  std::vector<int> sent_;
+  std::vector<int> received_;
+};
+
+// Has the MPI call the callback.
+class Callback {
+ public:
+  explicit Callback(MPI_Comm_delete_attr_function* function) {
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, function, &key_, nullptr);
+  }
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+  ~Callback() { MPI_Comm_free_keyval(&key_); }
+  void call() const {
+    MPI_Comm_set_attr(MPI_COMM_SELF, key_, nullptr);
+    MPI_Comm_delete_attr(MPI_COMM_SELF, key_);
+  }
+
+ private:
+  int key_ = MPI_KEYVAL_INVALID;
+};
+
+void nonblocking(const Kind& kind, Exchange& exchange) {
+  const Callback callback(kind.callback);
+  for (int round = 0; round < kRounds; ++round) {
+    exchange.fill(round);
+    exchange.post();
+    if (std::strcmp(kind.name, "get_status") == 0) {
+      for (flag = 0; flag == 0;) callback.call();
+    }
+    while (request != MPI_REQUEST_NULL && std::strcmp(kind.name, "get_status") != 0) callback.call();
+    if (request != MPI_REQUEST_NULL) MPI_Wait(&request, MPI_STATUS_IGNORE);
+    exchange.check(kind.name, round);
+  }
+}
+
+// The first rank does it in the callback, the others themselves.
+void persistent_one(const Kind& kind, Exchange& exchange) {
+  const Callback callback(kind.callback);
+  const bool frees = std::strcmp(kind.name, "free") == 0;
+  for (int round = 0; round < kRounds; ++round) {
+    exchange.fill(round);
+    exchange.describe();
+    exchange.rank() == 0 && !frees ? callback.call() : static_cast<void>(MPI_Start(&request));
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    exchange.check(kind.name, round);
+    exchange.rank() == 0 && frees ? callback.call() : static_cast<void>(MPI_Request_free(&request));
+    if (request != MPI_REQUEST_NULL) MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  MPI_Init(&count, &words);
+  Exchange exchange;
+  for (int i = 1; i < count; ++i) {
+    for (const Kind& kind : kKinds) {
+      if (std::strcmp(words[i], kind.name) != 0) continue;
+      if (!kind.persistent) {
+        nonblocking(kind, exchange);
+      } else if (persistent::calls().there()) {
+        persistent_one(kind, exchange);
+      } else if (exchange.rank() == 0) {
+        std::printf("tail_calls: no persistent collectives\n");
+      }
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (exchange.rank() == 0) std::printf("tail_calls: well\n");
+  MPI_Finalize();
+  return 0;
+}
