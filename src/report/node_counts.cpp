@@ -77,7 +77,7 @@ bool by_launcher(const Ending& ended) {
 int order_of(const Ending& ended) {
   if (ended.how == "ended") return ended.rank ? 1 : 0;  // a rank has ended it for the library, or its keeper
   if (ended.how == "aborted") return 1;
-  if (ended.how == "lost") return ended.rank ? 3 : 4;  // the system does not tell how, or nobody has gone
+  if (ended.how == "lost") return ended.rank ? 3 : 4;  // the system does not tell how; no rank has ended
   return by_launcher(ended) ? 3 : 2;
 }
 

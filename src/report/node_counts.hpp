@@ -1,5 +1,5 @@
-// What the ranks of one node have counted, where the job has ended without MPI_Finalize: keepers of other nodes hand it
-// to that of the first, which puts all of it together.
+// The counts of one node's ranks in a job that has ended without MPI_Finalize. Keepers of other nodes send them to the
+// keeper of world rank 0's node, which puts all of them together.
 //
 // Plain values; safe from any thread.
 #pragma once
@@ -27,12 +27,12 @@ struct NodeCounts {
 };
 
 [[nodiscard]] std::vector<std::byte> encode_node_counts(const NodeCounts& counts);
-// Nothing: no bytes that encode_node_counts() would have written. What is in the ledgers is checked by summary_of().
+// Nothing: encode_node_counts() would not have written these bytes. summary_of() checks the ledgers.
 [[nodiscard]] std::optional<NodeCounts> decode_node_counts(std::span<const std::byte> bytes);
 
-// Of all ranks that are named, each once. How the job ended is what tells most of it: why the library has ended it, who
-// has aborted it, a rank that has ended otherwise; those that a launcher ends on its account have SIGTERM or SIGKILL.
-// Of several alike it is the earliest.
+// Counts each rank once. `ended` is the cause among what the nodes have seen, in this order: the library has ended the
+// job, a rank has aborted it, a rank has ended otherwise, a rank was killed by SIGTERM or SIGKILL, as launchers do to
+// the other ranks. The earliest of equal ones counts.
 [[nodiscard]] Summary summary_of(std::span<const NodeCounts> nodes);
 
 }  // namespace outrigger::report

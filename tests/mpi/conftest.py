@@ -244,7 +244,7 @@ def victims(serving: Iterable[Serving], killed: Sequence[Serving]) -> list[Servi
     """
 
     def may_follow(one: Serving) -> bool:
-        return one.keeper == killed[-1].keeper and one.started_ticks >= killed[-1].started_ticks
+        return one.keeper == killed[-1].keeper and one > killed[-1]  # by its start, then its pid
 
     return sorted(one for one in serving if one not in killed and (not killed or may_follow(one)))
 

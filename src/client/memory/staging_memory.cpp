@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kLargestInChunk = 512ULL << 10;
 // Regions for large staging that are kept although nobody uses them. Beyond it the oldest goes.
 constexpr std::uint64_t kIdleBytes = 64ULL << 20;
-// After one that was not to be had: each try costs, and most would be in vain.
+// After a failed try: each costs, and the next ones would mostly fail, too.
 constexpr std::chrono::seconds kBetweenTries{1};
 
 void* pointer_to(const MemoryRange& range) {
@@ -58,7 +58,7 @@ std::optional<MemoryRange> StagingMemory::add_large(std::uint64_t bytes) {
   return range;
 }
 
-// A DPU has it registered, as the program's own.
+// On a DPU it is registered, as the program's own memory is.
 bool StagingMemory::private_does() const {
   return regions_.private_is_reached() || regions_.registers();
 }

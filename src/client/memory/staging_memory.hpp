@@ -1,6 +1,6 @@
 // Temporary memory that service processes map, for packing and unpacking. Small pieces share chunks; large ones have a
-// region each, some of which are kept for the next time. Where no further region is to be had, as without descriptors
-// or a keeper, it is memory of this process alone, where service processes reach that.
+// region each, some of which are kept for the next time. Without a further region, for want of descriptors, memory or
+// a keeper, it is memory of this process alone, if service processes reach that.
 //
 // Without the lock.
 #pragma once
@@ -47,7 +47,7 @@ class StagingMemory {
   std::vector<MemoryRange> idle_;  // large ones, the oldest first
   std::uint64_t idle_bytes_ = 0;
   std::uint64_t bytes_in_use_ = 0;
-  Clock::time_point next_region_;  // none is asked for before
+  Clock::time_point next_region_;  // of the next try to add one
 };
 
 }  // namespace outrigger::client

@@ -40,7 +40,7 @@ void gather_counts(JobCounts& counts, OtherNodes& nodes) {
     if (std::optional<report::NodeCounts> told = report::decode_node_counts(bytes)) {
       counts.take_of_another_node(std::move(*told));
     } else {
-      spdlog::error("what ranks of node {} have counted is not to be understood", nodes.name_of(node));
+      spdlog::error("node {} sent malformed counts of its ranks; this is a bug, please report it", nodes.name_of(node));
     }
   }
 }

@@ -7,8 +7,8 @@
 
 namespace outrigger::service {
 
-// Once no rank of this node is here any more: `nodes` is closed for everything else. Tells this node's, or waits for
-// the others', a few seconds at most. Where there is to be no report or ranks have written it nobody waits.
+// Called when no rank of this node is left. Closes `nodes` for everything else, and sends this node's counts or waits
+// for those of the others, a few seconds at most. Does not wait if there is to be no report or ranks have written it.
 void gather_counts(JobCounts& counts, OtherNodes& nodes);
 
 }  // namespace outrigger::service

@@ -34,9 +34,9 @@ class JobCounts {
   [[nodiscard]] std::vector<report::LiveRank> live() const;
 
   // --- once no rank is here any more ---
-  // There is to be a report, world rank 0 was here, and nobody has written it.
+  // A report is wanted, world rank 0 was here, and nobody has written it.
   [[nodiscard]] bool to_be_written() const;
-  // There is to be a report elsewhere, and ranks have gone without having told it.
+  // A report is wanted, world rank 0 was on another node, and ranks of this one have not sent their counts.
   [[nodiscard]] bool to_be_told() const;
   [[nodiscard]] report::NodeCounts of_this_node() const;
   void take_of_another_node(report::NodeCounts counts) { others_.push_back(std::move(counts)); }
