@@ -1,311 +1,439 @@
-"""Holds the model against measurements that it has not seen: bench/prediction_cells.toml says which.
+"""Measures how long collectives take, and holds the predictions of the model against that.
 
-    python bench/validate_prediction.py measure box-node --set held_out --mpi openmpi --out node.json
-    python bench/validate_prediction.py measure box --set held_out --hostfile hosts --out box.json
-    python bench/validate_prediction.py compare box.json node.json --json verdict.json --plot verdict.png
+    .venv/bin/python bench/validate_prediction.py measure box-node --set spring --sizes 3K,24K,96K,384K --rounds 4 \
+        --out bench/predictions/box-node-spring.csv
+    .venv/bin/python bench/validate_prediction.py compare bench/predictions/*.csv
 
-`measure` runs `outrigger bench`'s programs, native and offloaded in turn, where it is called: on a cluster in a box by
-`outrigger cluster exec n0 --`. It takes no cell of the held-out set while the site's cluster file is not calibrated, or
-has changes that are not committed. `compare` runs the model on the same cells with the site's cluster file.
+`measure` runs the programs of `outrigger bench`, native and offloaded in turn, on the machine that calls it. On a
+cluster in a box, call it by `outrigger cluster exec n0 --`. It refuses to start while the cluster file of the site is
+not calibrated and committed, so that no set is known before the numbers that it tests. `compare` runs the model on the
+same cells. bench/predictions/README.md describes the files.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import math
+import shlex
 import statistics
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, fields
+from itertools import combinations, groupby, pairwise
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from outrigger import artifacts, binding, formats, settings
+from outrigger import artifacts, binding, settings, sizes
 from outrigger.bar import Bar
 from outrigger.bench import jobs
 from outrigger.bench.command import choose_one_mpi
 from outrigger.bench.runner import Request, Runner
-from outrigger.calibrate import command, estimates, model
+from outrigger.calibrate import command, model
 from outrigger.calibrate.measuring import Measuring
-from outrigger.calibrate.readings import Readings, parse_rates
-from outrigger.calibrate.verdict import Compared, Verdict, halves_of, judge, quantiles
+from outrigger.calibrate.readings import Cell, Measured, Readings, Times
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts
 from outrigger.launchers import SSH
-from outrigger.predict import clusters
 
 PROJECT = Path(__file__).resolve().parents[1]
-CELLS = PROJECT / "bench" / "prediction_cells.toml"
-HELD_OUT = {
-    "held_out": "held out",
-    "later": "held out later",
-    "at_once": "held out, within the hour",
-    "last": "held out last",
-    "anew": "held out anew",
-    "by_turns": "held out, by turns",
-    "by_slices": "held out, by slices",
-}
-RATES = ("host.copy", "host.copy_missed", "host.memory")
-"""What tells whether a machine's memory is as it was when it was calibrated."""
-NOISE = 0.05
-"""Times that are nearer to each other have no order."""
+NATIVE = "native"
+NOISE = math.log1p(0.05)
+"""Times that are nearer to each other than this logarithm have no order."""
+_HEADER = ("site", "set", "machine", "date", "command", "rounds", "noise_percent")
+_SURE = "sure_against"
+_COLUMNS = (*(one.name for one in fields(Cell)), *(one.name for one in fields(Times)), _SURE)
+_DECIMALS = 3
+"""Rounds have two, the median of two rounds has one more."""
+_ITERATIONS = 200
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Run:
-    """What `measure` writes."""
+class Site:
+    """A machine as jobs use it."""
 
-    site: str
-    set_name: str
-    readings: list[Readings]
-
-
-def plan() -> dict[str, Any]:
-    return tomllib.loads(CELLS.read_text(encoding="utf-8"))
+    cluster: str
+    hosts: bool
+    bind: str
+    ranks: tuple[int, ...]
 
 
-def site_of(name: str) -> dict[str, Any]:
-    sites = plan()["site"]
-    if name not in sites:
-        raise UserError(f"{name} is none of the sites in {CELLS}: {', '.join(sites)}")
-    found: dict[str, Any] = sites[name]
+SITES = {
+    "box": Site("clusters/box.toml", hosts=True, bind="none", ranks=(2, 4)),
+    "box-node": Site("clusters/box-node.toml", hosts=False, bind="bunch", ranks=(2, 4, 8)),
+    "box-node-shared": Site("clusters/box-node-shared.toml", hosts=False, bind="none", ranks=(2, 4, 8)),
+    "sixteen-cores": Site("clusters/sixteen-cores.toml", hosts=False, bind="bunch", ranks=(2, 4, 8)),
+}
+LANES = (
+    ("ialltoall", "ring_pull"), ("ialltoall", "scatter_dest"),
+    ("iallgather", "flat"), ("iallgather", "node_pull"), ("iallgather", "hierarchical"),
+    ("ibcast", "flat"), ("ibcast", "hierarchical"),
+)  # fmt: skip
+
+
+def site_of(name: str) -> Site:
+    """UserError: there is no such site."""
+    if name not in SITES:
+        raise UserError(f"there is no site {name}; the sites are {', '.join(SITES)}")
+    return SITES[name]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cell and the medians of its rounds."""
+
+    cell: Cell
+    times: Times
+    sure_against: frozenset[str] = frozenset()
+    """Native (by totals) and algorithms (by pure latencies) whose order with this one was the same in all rounds."""
+
+
+@dataclass(frozen=True)
+class Set:
+    """One CSV file."""
+
+    about: dict[str, str]
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row, and the times that the model gives for its cell."""
+
+    row: Row
+    predicted: Times
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Of the four times, in parts of the measured ones."""
+        names = ("native pure", "native total", "offloaded pure", "offloaded total")
+        pairs = zip(names, self.predicted.four, self.row.times.four, strict=True)
+        return {name: predicted / measured - 1 for name, predicted, measured in pairs}
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """From which size on offloading is better; the smallest of all where it always is; None: it never is."""
+
+    what: str
+    measured_bytes: float | None
+    predicted_bytes: float | None
+
+    @property
+    def octaves(self) -> float | None:
+        """Between the two; None: there is only one."""
+        if self.measured_bytes is None or self.predicted_bytes is None:
+            return None
+        return abs(math.log2(self.predicted_bytes / self.measured_bytes))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of all cells of a set."""
+
+    errors: dict[str, float]
+    """Medians of their sizes; of both totals as factors less 1, so that half weighs as much as double."""
+    pairs: int
+    """Of ways to do the same collective, whose measured times differ by more than noise."""
+    pairs_right: int
+    sure_pairs: int
+    """Of these, those whose order was the same in each round of the measurement."""
+    sure_pairs_right: int
+    crossovers: tuple[Crossover, ...]
+
+    @property
+    def crossovers_near(self) -> int:
+        """Within an octave."""
+        return sum(one.octaves is not None and one.octaves <= 1 for one in self.crossovers)
+
+
+_Two = tuple[float, float]
+
+
+def _totals(times: Times) -> _Two:
+    return (times.native_total_us, times.offloaded_total_us)
+
+
+def _pures(first: Times, second: Times) -> _Two:
+    """Of two algorithms: the work, and so the total, is not the same in two runs."""
+    return (first.offloaded_pure_us, second.offloaded_pure_us)
+
+
+def _first_is_less(times: _Two) -> bool:
+    return times[0] < times[1]
+
+
+def _always(median: _Two, rounds: Iterable[_Two]) -> bool:
+    return all(_first_is_less(one) == _first_is_less(median) for one in rounds)
+
+
+def _job(cell: Cell) -> tuple[str, int, int, int]:
+    return (cell.collective, cell.nodes, cell.ranks_per_node, cell.services)
+
+
+def row_of(measured: Measured, all_cells: Sequence[Measured]) -> Row:
+    """Its medians, and which of its orders all rounds agree on."""
+    median = measured.median
+    sure = {NATIVE} if _always(_totals(median), map(_totals, measured.rounds)) else set()
+    for other in all_cells:
+        same = (_job(other.cell), other.cell.bytes) == (_job(measured.cell), measured.cell.bytes)
+        rounds = [_pures(*both) for both in zip(measured.rounds, other.rounds, strict=False)]
+        if same and other is not measured and _always(_pures(median, other.median), rounds):
+            sure.add(other.cell.algorithm)
+    return Row(measured.cell, median, frozenset(sure))
+
+
+def noise_percent(cells: Iterable[Measured]) -> float | None:
+    """How far totals of every other round are from those of the rest, at the median; None: there is but one round."""
+    errors: list[float] = []
+    for one in cells:
+        if len(one.rounds) > 1:
+            halves = [_totals(Measured(one.cell, one.rounds[start::2]).median) for start in (0, 1)]
+            for first, second in zip(*halves, strict=True):
+                errors += [abs(second / first - 1), abs(first / second - 1)]
+    return 100 * statistics.median(errors) if errors else None
+
+
+def set_of(site: str, name: str, readings: Sequence[Readings]) -> Set:
+    """What is kept of a measurement."""
+    cells = [measured for one in readings for measured in one.cells if measured.rounds]
+    if not cells:
+        raise UserError(f"set {name} of {site}: nothing was measured")
+    first, noise = readings[0], noise_percent(cells)
+    rounds = "-".join(map(str, sorted({len(one.rounds) for one in cells})))
+    texts = (
+        site, name, f"{first.machine}, {first.mpi}", first.date, first.command, rounds,
+        UNKNOWN if noise is None else f"{noise:.1f}",
+    )  # fmt: skip
+    return Set(dict(zip(_HEADER, texts, strict=True)), [row_of(one, cells) for one in cells])
+
+
+def text_of(kept: Set) -> str:
+    """The file."""
+    file = io.StringIO()
+    for key, value in kept.about.items():
+        file.write(f"# {key}: {value}\n")
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(_COLUMNS)
+    for row in kept.rows:
+        times = (f"{time:.{_DECIMALS}f}".rstrip("0").rstrip(".") for time in astuple(row.times))
+        table.writerow((*astuple(row.cell), *times, " ".join(sorted(row.sure_against))))
+    return file.getvalue()
+
+
+def read(path: Path) -> Set:
+    """UserError: it is not such a file."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from error
+    head = [line[2:].partition(": ") for line in lines if line.startswith("# ")]
+    about = {key: value for key, _, value in head}
+    if missing := [key for key in _HEADER if key not in about]:
+        raise UserError(f"{path}: the header has no line '# {missing[0]}: ...'")
+    table = csv.reader(line for line in lines if not line.startswith("#"))
+    if (columns := tuple(next(table, ()))) != _COLUMNS:
+        raise UserError(f"{path}: the columns are {','.join(columns)}; they have to be {','.join(_COLUMNS)}")
+    rows = []
+    for number, words in enumerate(table, start=len(head) + 2):
+        try:
+            collective, *counts, algorithm = words[: len(fields(Cell))]
+            size, nodes, ranks, services = map(int, counts)
+            *times, sure = words[len(fields(Cell)) :]
+            cell = Cell(collective, size, nodes, ranks, services, algorithm)
+            rows.append(Row(cell, Times(*map(float, times)), frozenset(sure.split())))
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{path}:{number}: {','.join(words)}: {error}") from error
+    return Set(about, rows)
+
+
+def _pairs(compared: Sequence[Compared]) -> Iterator[tuple[bool, bool]]:
+    """Of native and an algorithm, or two algorithms: whether the model has their order, and whether it is sure."""
+
+    def pair(measured: _Two, predicted: _Two, *, sure: bool) -> Iterator[tuple[bool, bool]]:
+        if abs(math.log(measured[0] / measured[1])) > NOISE:
+            yield _first_is_less(predicted) == _first_is_less(measured), sure
+
+    for one in compared:
+        yield from pair(_totals(one.row.times), _totals(one.predicted), sure=NATIVE in one.row.sure_against)
+    for first, second in combinations(compared, 2):
+        if (_job(first.row.cell), first.row.cell.bytes) == (_job(second.row.cell), second.row.cell.bytes):
+            yield from pair(
+                _pures(first.row.times, second.row.times), _pures(first.predicted, second.predicted),
+                sure=second.row.cell.algorithm in first.row.sure_against,
+            )  # fmt: skip
+
+
+def crossing(points: Sequence[tuple[int, float]]) -> float | None:
+    """Of (bytes, logarithm of a ratio): the size where it goes below 0 for the last time, or the smallest size.
+
+    None: the last is not below it.
+    """
+    ordered = sorted(points)
+    if not ordered or ordered[-1][1] >= 0:
+        return None
+    found = float(ordered[0][0])
+    for (first, before), (second, after) in pairwise(ordered):
+        if (before > 0) == (after > 0):
+            continue
+        part = before / (before - after)
+        found = math.exp(math.log(first) + part * math.log(second / first))
     return found
+
+
+def _crossovers(compared: Sequence[Compared]) -> Iterator[Crossover]:
+    key: Callable[[Compared], tuple[object, ...]] = lambda one: (*_job(one.row.cell), one.row.cell.algorithm)  # noqa: E731
+    for _, group in groupby(sorted(compared, key=key), key=key):
+        same = list(group)
+        cell = same[0].row.cell
+        measured, predicted = (
+            crossing([(size, math.log(times.offloaded_total_us / times.native_total_us)) for size, times in both])
+            for both in (
+                [(one.row.cell.bytes, one.row.times) for one in same],
+                [(one.row.cell.bytes, one.predicted) for one in same],
+            )
+        )
+        if measured is not None or predicted is not None:
+            name = f"{cell.collective} by {cell.algorithm}, {cell.nodes} x {cell.ranks_per_node} ranks"
+            yield Crossover(name, measured, predicted)
+
+
+def _logarithms(one: Compared) -> list[float]:
+    both = zip(_totals(one.predicted), _totals(one.row.times), strict=True)
+    return [math.log(predicted / measured) for predicted, measured in both]
+
+
+def judge(compared: Sequence[Compared]) -> Verdict:
+    """Of at least one."""
+    errors = {name: [abs(one.errors[name]) for one in compared] for name in compared[0].errors}
+    errors["both totals"] = [math.exp(abs(off)) - 1 for one in compared for off in _logarithms(one)]
+    pairs = list(_pairs(compared))
+    sure = [right for right, is_sure in pairs if is_sure]
+    return Verdict(
+        {name: statistics.median(some) for name, some in errors.items()},
+        len(pairs), sum(right for right, _ in pairs), len(sure), sum(sure), tuple(_crossovers(compared)),
+    )  # fmt: skip
 
 
 def check_frozen(cluster: Path) -> None:
     """UserError: the numbers that are to be tested are not measured, or not in the history yet."""
     if "confidence" not in tomllib.loads(cluster.read_text(encoding="utf-8")):
-        raise UserError(f"{cluster} has not been calibrated: nothing of the held-out set is measured before that")
-    asked = ["git", "-C", str(PROJECT), "status", "--porcelain", "--", str(cluster), str(CELLS)]
-    changed = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    known = subprocess.run(
-        ["git", "-C", str(PROJECT), "ls-files", "--error-unmatch", str(cluster)], capture_output=True, check=False
-    )
+        raise UserError(f"{cluster} is not calibrated; run outrigger calibrate before you measure a set that tests it")
+    git = ("git", "-C", str(PROJECT))
+    changed = subprocess.run(
+        [*git, "status", "--porcelain", "--", str(cluster)], capture_output=True, check=True
+    ).stdout
+    known = subprocess.run([*git, "ls-files", "--error-unmatch", str(cluster)], capture_output=True, check=False)
     if changed or known.returncode != 0:
-        raise UserError(f"{cluster} and {CELLS} have to be committed before anything of the held-out set is measured")
+        raise UserError(f"{cluster} is not committed; commit it before you measure a set that tests it")
+
+
+def _measured(console: Console, options: argparse.Namespace, site: Site) -> Iterator[Readings]:
+    """Of each number of ranks in turn, until a Ctrl-C."""
+    found = artifacts.find(None)
+    place = jobs.Site(Hosts(hostfile=options.hostfile, agent=SSH), binding.parse_bind(site.bind))
+    mpi = choose_one_mpi(options.mpi, "a validation")
+    for ranks in site.ranks:
+        request = Request(
+            tuple(dict.fromkeys(name for name, _ in LANES)), ("alloc_mem",), tuple(sizes.parse_sizes(options.sizes)),
+            ranks, _ITERATIONS, options.seconds, settings.make(found, choice=settings.FIXED),
+        )  # fmt: skip
+        runner = Runner(request, mpi, found, place)
+        measuring = Measuring([runner], command.empty_readings(runner), LANES, rounds=options.rounds, messages=False)
+        measuring.readings.command = shlex.join(sys.argv)
+        with Bar(console, draws_itself=True) as bar:
+            measuring.measure(bar.shows)
+        yield measuring.readings
+        if measuring.interrupted:
+            console.print("Interrupted: this is what there is.", style="yellow")
+            return
 
 
 def measure(console: Console, options: argparse.Namespace) -> None:
-    site = site_of(options.site)
-    if site["hosts"] != (options.hostfile is not None):
-        raise UserError(f"{options.site}: {'name its hosts by --hostfile' if site['hosts'] else 'it has no hosts'}")
-    if options.set in HELD_OUT:
-        check_frozen(PROJECT / site["cluster"])
-    cells = plan()[options.set]
-    found = artifacts.find(None)
-    place = jobs.Site(Hosts(hostfile=options.hostfile, agent=SSH), binding.parse_bind(site["bind"]))
-    mpi = choose_one_mpi(options.mpi, "a validation")
-    lanes = [(lane.partition(":")[0], lane.partition(":")[2]) for lane in cells["lanes"]]
-    measured: list[Readings] = []
-    for ranks in site[options.set]["ranks"]:
-        base = settings.make(found, choice=settings.FIXED)
-        request = Request(
-            tuple(dict.fromkeys(name for name, _ in lanes)), ("alloc_mem",), tuple(cells["sizes"]), ranks, 200,
-            options.seconds, base,
-        )  # fmt: skip
-        runner = Runner(request, mpi, found, place)
-        measuring = Measuring([runner], command.empty_readings(runner), lanes, rounds=options.rounds, messages=False)
-        with Bar(console, draws_itself=True) as bar:
-            measuring.measure(bar.shows)
-        measuring.readings.rates = parse_rates(model.rates(model.simulator_of(found)))
-        measured.append(measuring.readings)
-        jobs.save_json(console, options.out, formats.as_json(Run(options.site, options.set, measured)))
-        if measuring.interrupted:
-            console.print("Interrupted: this is what there is.", style="yellow")
-            break
+    site = SITES[options.site]
+    if options.calibration is not None:
+        options.out.write_text(text_of(set_of(options.site, options.set, [command.read(options.calibration)])))
+        return
+    if site.hosts != (options.hostfile is not None):
+        raise UserError(f"{options.site}: {'name its hosts by --hostfile' if site.hosts else 'it has no hosts'}")
+    check_frozen(PROJECT / site.cluster)
+    readings: list[Readings] = []
+    for one in _measured(console, options, site):
+        readings.append(one)
+        options.out.write_text(text_of(set_of(options.site, options.set, readings)), encoding="utf-8")
 
 
-def compared_of(run: Run, simulator: Path, cluster: Path, sizes: Sequence[int]) -> list[Compared]:
-    return [
-        Compared(
-            measured.cell,
-            measured.median,
-            model.predict(measured.cell, measured.median.work_us, simulator, cluster),
-            run.set_name == "calibration" and measured.cell.bytes in sizes,
-            measured.rounds,
-        )
-        for readings in run.readings
-        for measured in readings.cells
-    ]
+def compare(kept: Set, simulator: Path, cluster: Path) -> Verdict:
+    """Runs the model on each cell, beside the same work as was measured."""
+    rows = kept.rows
+    return judge([Compared(row, model.predict(row.cell, row.times.work_us, simulator, cluster)) for row in rows])
 
 
-def read(path: Path) -> Run:
-    """What `measure` or `outrigger calibrate --json` has written; of the latter the site is the file's name."""
-    text = path.read_text(encoding="utf-8")
-    if '"set_name"' in text:
-        return formats.parse(text, Run, f"{path},")
-    return Run(path.stem, "calibration", [command.read(path)])
+_TITLES = (
+    "site", "set", "cells", "totals off: native", "offloaded", "both", "alone: native", "offloaded", "noise",
+    "pairs right", "sure pairs right", "crossovers within an octave",
+)  # fmt: skip
+_ERRORS = ("native total", "offloaded total", "both totals", "native pure", "offloaded pure")
 
 
-def drift(run: Run, cluster: Path) -> str:
-    """How fast memory was meanwhile, in parts of what the cluster file has; empty where that is not known."""
-    calibrated = clusters.read(cluster).data
-    told = []
-    for key in RATES:
-        table, _, name = key.partition(".")
-        known = [estimates.estimate(one).get(key) for one in run.readings if one.rates is not None]
-        rates = [one.value for one in known if one is not None]
-        file_has = str(calibrated[table].get(name, "")).removesuffix(" MB/s")
-        if rates and file_has:
-            told.append(f"{key} {statistics.median(rates) / (1e6 * float(file_has)):.2f}")
-    return ", ".join(told)
+def table_of(verdicts: Sequence[tuple[Set, Verdict]]) -> str:
+    """In Markdown, for docs/prediction.md."""
+    lines = [_TITLES, ("---", "---", *["--:"] * (len(_TITLES) - 2))]
+    for kept, verdict in verdicts:
+        noise = kept.about["noise_percent"]
+        lines.append((
+            kept.about["site"], kept.about["set"], str(len(kept.rows)),
+            *(f"{100 * verdict.errors[name]:.0f} %" for name in _ERRORS),
+            noise if noise == UNKNOWN else f"{float(noise):.0f} %",
+            f"{verdict.pairs_right} of {verdict.pairs}", f"{verdict.sure_pairs_right} of {verdict.sure_pairs}",
+            f"{verdict.crossovers_near} of {len(verdict.crossovers)}",
+        ))  # fmt: skip
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-@dataclass(frozen=True)
-class OfHalves:
-    """Both halves of a measurement's rounds by whatever predicts them."""
-
-    totals: float
-    """The median error."""
-    sure_pairs: int
-    sure_pairs_right: int
-    crossovers: int
-    crossovers_near: int
-
-    @property
-    def text(self) -> str:
-        share = 100 * self.sure_pairs_right / max(1, self.sure_pairs)
-        return (
-            f"totals off by {100 * self.totals:.0f} % at the median, {self.sure_pairs_right} of {self.sure_pairs} sure "
-            f"pairs ({share:.0f} %), {self.crossovers_near} of {self.crossovers} crossovers within an octave"
-        )
-
-
-def judge_halves(halves: Sequence[Sequence[Compared]]) -> OfHalves:
-    verdicts = [judge(half, math.log1p(NOISE)) for half in halves]
-    totals = [one.errors[name] for half in halves for one in half for name in ("native total", "offloaded total")]
-    return OfHalves(
-        quantiles(totals).median,
-        sum(one.sure_pairs for one in verdicts), sum(one.sure_pairs_right for one in verdicts),
-        sum(len(one.crossovers) for one in verdicts), sum(one.crossovers_near for one in verdicts),
-    )  # fmt: skip
-
-
-def judge_by_itself(console: Console, compared: Sequence[Compared]) -> dict[str, OfHalves]:
-    """How well a measurement says itself, and the model the same; nothing of one round."""
-    halves = halves_of(compared)
-    if not halves[0].by_rest:
-        return {}
-    found = {
-        "rest": judge_halves([half.by_rest for half in halves]),
-        "model": judge_halves([half.by_model for half in halves]),
-    }
-    console.print(f"Half of the rounds by the other half: {found['rest'].text}.")
-    console.print(f"Half of the rounds by the model: {found['model'].text}.")
-    return found
-
-
-def show(console: Console, title: str, verdict: Verdict) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
-    for name in ("|error|", "cells", "median", "3 of 4 below", "9 of 10 below"):
-        table.add_column(name, justify="left" if name == "|error|" else "right")
-    for name, of in verdict.errors.items():
-        table.add_row(name, str(of.count), *(f"{100 * part:.0f} %" for part in (of.median, of.quarter, of.tenth)))
-    console.print(table)
-    if verdict.pairs:
-        share = 100 * verdict.pairs_right / verdict.pairs
-        console.print(f"Order right in {verdict.pairs_right} of {verdict.pairs} pairs ({share:.0f} %).")
-    if verdict.sure_pairs:
-        share = 100 * verdict.sure_pairs_right / verdict.sure_pairs
-        console.print(
-            f"Of those with the same in all rounds, {verdict.sure_pairs_right} of {verdict.sure_pairs} ({share:.0f} %)."
-        )
-    if verdict.crossovers:
-        console.print(
-            f"Pays from: {verdict.crossovers_near} of {len(verdict.crossovers)} within an octave of what was measured."
-        )
-    for one in verdict.crossovers:
-        sizes = [
-            f"{size:.0f} B" if size is not None else "nowhere" for size in (one.measured_bytes, one.predicted_bytes)
-        ]
-        apart = "" if one.octaves is None else f", {one.octaves:.1f} octaves apart"
-        console.print(f"  {one.what}: pays from {sizes[0]} measured, {sizes[1]} predicted{apart}", style="dim")
-
-
-def draw(path: Path, by_site: dict[str, list[Compared]]) -> None:
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(
-        1, len(by_site), figsize=(5.2 * len(by_site), 5), squeeze=False, layout="constrained"
-    )
-    for axis, (site, compared) in zip(axes[0], by_site.items(), strict=True):
-        points = [(one, which) for one in compared for which in range(4)]
-        for which, (name, color) in enumerate(
-            zip(("native alone", "native with work", "offloaded alone", "offloaded with work"),
-                ("#888888", "#444444", "#6baed6", "#08519c"), strict=True)
-        ):  # fmt: skip
-            for calibrates, marker in ((True, "o"), (False, "^")):
-                chosen = [one for one, kind in points if kind == which and one.calibrates == calibrates]
-                if chosen:
-                    axis.scatter(
-                        [one.measured.four[which] for one in chosen], [one.predicted.four[which] for one in chosen],
-                        marker=marker, s=24, color=color, facecolors="none" if calibrates else color,
-                        label=f"{name}, {'calibrates' if calibrates else 'held out'}",
-                    )  # fmt: skip
-        every = [time for one in compared for time in (*one.measured.four, *one.predicted.four)]
-        ends = (min(every) / 1.5, max(every) * 1.5)
-        axis.plot(ends, ends, color="black", linewidth=0.8)
-        axis.fill_between(ends, [end * 0.85 for end in ends], [end * 1.15 for end in ends], color="black", alpha=0.08)
-        axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=site, xlabel="measured, us")
-        axis.set_ylabel("predicted, us")
-        axis.legend(fontsize=7)
-    figure.savefig(path, dpi=110)
-
-
-def compare(console: Console, options: argparse.Namespace) -> None:
+def _compare_all(options: argparse.Namespace) -> None:
     simulator = model.simulator_of(artifacts.find(None))
-    calibration_sizes = plan()["calibration"]["sizes"]
-    by_site: dict[str, list[Compared]] = {}
-    by_set: dict[str, list[Compared]] = {}
-    for path in options.files:
-        run = read(path)
-        cluster = options.cluster or PROJECT / site_of(run.site)["cluster"]
-        compared = compared_of(run, simulator, cluster, calibration_sizes)
-        by_site.setdefault(run.site, []).extend(compared)
-        if now := drift(run, cluster):
-            console.print(f"{path.name}: rates in parts of the calibrated ones: {now}", style="dim")
-        by_set.setdefault(f"{run.site}, {HELD_OUT.get(run.set_name, run.set_name)}", []).extend(compared)
-    verdicts = {}
-    halves = {}
-    for title, compared in by_set.items():
-        if compared:
-            verdicts[title] = judge(compared, math.log1p(NOISE))
-            show(console, title, verdicts[title])
-            halves[title] = judge_by_itself(console, compared)
-    found = {"verdicts": verdicts, "halves": halves, "cells": by_site}
-    jobs.save_json(console, options.json, formats.as_json(found))
-    if options.plot is not None:
-        draw(options.plot, by_site)
-        console.print(f"Plot: {options.plot}")
+    verdicts = []
+    for kept in map(read, options.files):
+        site = site_of(kept.about["site"])
+        verdicts.append((kept, compare(kept, simulator, options.cluster or PROJECT / site.cluster)))
+    print(table_of(verdicts))
+    for kept, verdict in verdicts if options.crossovers else ():
+        for one in verdict.crossovers:
+            both = (one.measured_bytes, one.predicted_bytes)
+            pays = ["nowhere" if size is None else f"{size:.0f} B" for size in both]
+            print(f"{kept.about['site']}, {kept.about['set']}: {one.what}: measured {pays[0]}, predicted {pays[1]}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    measuring = verbs.add_parser("measure")
-    measuring.add_argument("site")
-    measuring.add_argument("--set", choices=("calibration", *HELD_OUT), required=True)
+    measuring = verbs.add_parser("measure", help="measure a set and write its CSV file")
+    measuring.add_argument("site", choices=tuple(SITES))
+    measuring.add_argument("--set", required=True, help="its name")
+    measuring.add_argument("--out", type=Path, required=True)
+    what = measuring.add_mutually_exclusive_group(required=True)
+    what.add_argument("--sizes", help="bytes of a block, like 3K,24K")
+    what.add_argument("--calibration", type=Path, help="measure nothing: take what outrigger calibrate --json wrote")
     measuring.add_argument("--mpi", default="openmpi")
     measuring.add_argument("--hostfile", type=Path)
-    measuring.add_argument("--rounds", type=int, default=1)
+    measuring.add_argument("--rounds", type=int, default=4)
     measuring.add_argument("--seconds", type=int, default=1, help="for each cell, at most about")
-    measuring.add_argument("--out", type=Path, required=True)
-    comparing = verbs.add_parser("compare")
+    comparing = verbs.add_parser("compare", help="hold the model against CSV files; prints a table in Markdown")
     comparing.add_argument("files", type=Path, nargs="+")
     comparing.add_argument("--cluster", type=Path, help="another file than the sites' own")
-    comparing.add_argument("--json", type=Path)
-    comparing.add_argument("--plot", type=Path)
+    comparing.add_argument("--crossovers", action="store_true", help="also print from which sizes on offloading pays")
     options = parser.parse_args()
     try:
-        (measure if options.verb == "measure" else compare)(Console(), options)
+        if options.verb == "measure":
+            measure(Console(), options)
+        else:
+            _compare_all(options)
     except UserError as error:
         print(f"validate_prediction: {error}", file=sys.stderr)
         return 2

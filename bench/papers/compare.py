@@ -1,4 +1,4 @@
-"""Holds the model against what papers state: the table of docs/prediction.md, and docs/papers.png.
+"""Holds the model against what papers state: the table of bench/papers/README.md, and its picture.
 
     .venv/bin/python -m bench.papers.compare                                  # all points; half an hour of a core
     .venv/bin/python -m bench.papers.compare --only thor-link --only bluesmpi-fft --print
@@ -25,7 +25,8 @@ from bench.papers.table import Comparison, summary, table
 from outrigger.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
+PAGE = Path(__file__).with_name("README.md")
+PICTURE = PAGE.with_name("papers.png")
 _WIDTH = 128
 BEGIN, END = "<!-- papers: begin -->", "<!-- papers: end -->"
 
@@ -87,10 +88,9 @@ def main() -> None:
         if arguments.prints or arguments.only:
             print(text)
             return
-        page = DOCS / "prediction.md"
-        page.write_text(rewritten(page.read_text(encoding="utf-8"), text), encoding="utf-8")
-        save(compared, DOCS / "papers.png")
-        print(f"{page}, {DOCS / 'papers.png'}")
+        PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+        save(compared, PICTURE)
+        print(f"{PAGE}, {PICTURE}")
     except UserError as error:
         sys.exit(f"compare: {error}")
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from outrigger.calibrate import caches, cluster_file, command, estimates, fitting, verdict
-from outrigger.calibrate.readings import Cell, CopyRates, Place, Rates, Reading, Readings, Times, parse_messages
+from outrigger.calibrate import caches, cluster_file, command, estimates, fitting
+from outrigger.calibrate.readings import CopyRates, Place, Rates, Reading, Readings, parse_messages
 from outrigger.errors import UserError
 
 BETWEEN_HOSTS = Place(one_host=False, one_machine=True, machine_cores=2)
@@ -239,71 +239,6 @@ def test_a_model_that_does_not_fit_makes_everything_less_sure() -> None:
     wide = {name: one.high / one.low for name, one in unsure.parameters.items()}
     assert wide["rate"] > 1.5 * sure.parameters["rate"].high / sure.parameters["rate"].low
     assert unsure.error > 0.2
-
-
-def compared(
-    algorithm: str,
-    size: int,
-    measured: tuple[float, float],
-    predicted: tuple[float, float],
-    rounds: tuple[Times, ...] = (),
-) -> verdict.Compared:
-    """Native and offloaded totals."""
-    cell = Cell("ialltoall", size, 1, 4, 1, algorithm)
-    sides = [Times(1.0, native, native, offloaded, offloaded) for native, offloaded in (measured, predicted)]
-    return verdict.Compared(cell, sides[0], sides[1], calibrates=False, rounds=rounds)
-
-
-def test_errors_orders_and_crossovers() -> None:
-    cells = [
-        compared("ring_pull", 1024, (100, 200), (110, 180)),  # right
-        compared("ring_pull", 4096, (200, 100), (200, 150)),  # right
-        compared("scatter_dest", 1024, (100, 300), (100, 90)),  # wrong, and it is slower than ring_pull: wrong
-        compared("scatter_dest", 4096, (200, 101), (200, 101)),  # right; as fast as ring_pull: no order
-    ]
-    found = verdict.judge(cells, math.log(1.05))
-    assert (found.pairs, found.pairs_right) == (5, 3)
-    assert found.errors["native total"].median == pytest.approx(0.0)
-    assert found.errors["offloaded total"].count == 4
-    assert found.errors["offloaded total"].tenth == pytest.approx(0.7)
-    by_name = {one.what: one for one in found.crossovers}
-    first = by_name["ialltoall by ring_pull, 1 x 4 ranks"]
-    assert first.measured_bytes == pytest.approx(2048)
-    assert first.octaves is not None
-    assert 0 < first.octaves < 0.5
-    always = by_name["ialltoall by scatter_dest, 1 x 4 ranks"]
-    assert always.predicted_bytes == 1024  # from the smallest on
-    assert always.octaves is not None
-    assert always.octaves > 1
-    assert (len(found.crossovers), found.crossovers_near) == (2, 1)
-    assert verdict.crossing([(1024, -0.1), (4096, 0.2)]) is None  # what pays for short ones only is no "from there on"
-
-
-def test_an_order_counts_as_sure_that_each_round_has_had() -> None:
-    def rounds(*totals: tuple[float, float]) -> tuple[Times, ...]:
-        return tuple(Times(50, 10, native, 10, offloaded) for native, offloaded in totals)
-
-    kept = compared("ring_pull", 1024, (100, 200), (110, 180), rounds((100, 190), (100, 210)))
-    lost = compared("ring_pull", 4096, (100, 200), (200, 100), rounds((100, 90), (100, 310)))
-    found = verdict.judge([kept, lost], math.log(1.05))
-    assert (found.pairs, found.pairs_right) == (2, 1)
-    assert (found.sure_pairs, found.sure_pairs_right) == (1, 1)
-
-
-def test_half_of_the_rounds_by_the_other_half() -> None:
-    rounds = tuple(Times(50, 10, native, 10, offloaded) for native, offloaded in ((100, 80), (110, 120), (120, 80)))
-    often = compared("ring_pull", 1024, (110, 80), (200, 100), rounds)
-    once = compared("ring_pull", 4096, (200, 100), (200, 100), rounds[:1])
-    even, odd = verdict.halves_of([often, once])
-    assert [len(some) for half in (even, odd) for some in (half.by_rest, half.by_model)] == [1, 1, 1, 1]
-    assert even.by_rest[0].measured == even.by_model[0].measured == Times(50, 10, 110, 10, 80)
-    assert even.by_rest[0].predicted == odd.by_rest[0].measured == Times(50, 10, 110, 10, 120)
-    assert odd.by_rest[0].predicted == even.by_rest[0].measured
-    assert even.by_model[0].predicted == odd.by_model[0].predicted == often.predicted
-    assert even.by_rest[0].rounds == (rounds[0], rounds[2])
-    found = verdict.judge(even.by_rest, math.log(1.05))
-    assert (found.sure_pairs, found.sure_pairs_right) == (1, 0)
-    assert verdict.judge(even.by_model, math.log(1.05)).sure_pairs_right == 1
 
 
 def test_a_file_is_written_with_bounds_around_its_values() -> None:

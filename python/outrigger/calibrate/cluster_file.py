@@ -1,4 +1,4 @@
-"""A cluster file with measured numbers, as docs/prediction.md describes it."""
+"""A cluster file with measured numbers, as clusters/README.md describes it."""
 
 from __future__ import annotations
 

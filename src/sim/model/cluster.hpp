@@ -1,6 +1,6 @@
 // A cluster as the performance model sees it: rates, latencies and costs, read from a file in TOML.
 //
-// docs/prediction.md explains each key. Rates are bytes a second, times whole nanoseconds.
+// clusters/README.md explains each key. Rates are bytes a second, times whole nanoseconds.
 #pragma once
 
 #include <cstdint>
