@@ -226,7 +226,7 @@ Client::Usage Client::usage() const {
 
 void PendingOperationDeleter::operator()(PendingOperation* operation) const {
   const NoCancellation whole;
-  operation->group->endpoint().drop(std::unique_ptr<PendingOperation>(operation));
+  operation->group->owner().drop(std::unique_ptr<PendingOperation>(operation));
 }
 
 }  // namespace outrigger::client

@@ -11,7 +11,6 @@
 // empty, its destructor says nothing to anybody.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,128 +21,17 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "client/operations/native_spell.hpp"
-#include "protocol/block_layout.hpp"
-#include "protocol/collective.hpp"
+#include "client/operations/operation_request.hpp"
+#include "client/start/attach_options.hpp"
+#include "client/start/keeper_start.hpp"
+#include "client/statistics.hpp"
 #include "protocol/control.hpp"
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/memory.hpp"
-#include "protocol/reduction.hpp"
-#include "protocol/settings.hpp"
 #include "protocol/shared_heap.hpp"
-#include "protocol/wire_route.hpp"
 
 namespace outrigger::client {
-
-struct KeeperOptions {
-  std::string daemon_path;  // of outriggerd
-  std::uint32_t world_size = 0;
-  std::uint32_t local_size = 0;    // ranks that will say hello
-  std::uint32_t nodes = 1;         // of the job
-  std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be
-  std::uint32_t number_here = 0;   // which of them this is, from 0
-  std::uint32_t services = 0;      // service processes to start; 0: by itself
-  std::string service_cpus;        // "7" or "6,7": cores to pin them to; empty: cores free of ranks
-  std::string claims;              // SCOPE:JOB, by which it tells other jobs which cores it has; empty: it does not
-  std::uint32_t reach_allowed = kReachAll;
-  // For the program to go to the background; and from then on for all local ranks to be served.
-  std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
-  std::string dpu;  // HOST:PORT of the `outriggerd dpu` for this node; empty: none
-  Secret dpu_secret{};
-};
-
-// Where a node's ranks meet their keeper. Plain data, to be told to the ranks of a node.
-struct KeeperAddress {
-  std::array<char, 48> name{};  // abstract Unix socket, without the leading NUL, NUL terminated
-  Secret secret{};
-};
-
-// Where ranks can connect already, to a keeper that is still to be started; when it goes unused, those who have
-// connected find themselves alone, and nobody else can.
-struct KeeperDoor {
-  KeeperAddress address;
-  UniqueFd listener;
-};
-
-[[nodiscard]] Result<KeeperDoor> open_keeper_door();
-
-// Starts a keeper (double fork, own process group, no inherited descriptors or preload, affinity reset) and returns
-// once it runs. The keeper ends by itself when no rank comes or all ranks have gone.
-[[nodiscard]] Status start_keeper(const KeeperOptions& options, KeeperDoor door);
-// With a door of its own.
-[[nodiscard]] Result<KeeperAddress> start_keeper(const KeeperOptions& options);
-
-struct AttachOptions {
-  KeeperAddress keeper;
-  WorldRank world_rank;
-  std::uint32_t world_size = 0;
-  std::uint32_t local_rank = 0;
-  std::uint32_t local_size = 0;
-  // The keeper's limit. It is given a moment longer, in which it says why nobody is served.
-  std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
-  bool offer_xpmem = true;    // where it is to be had
-  bool offer_exports = true;  // to a DPU: exported memory handles, where they are to be had
-  bool wait_copies = true;    // threads that wait copy for the service process, where there are copiers
-  bool huge_pages = true;     // for memory that is copied from again and again, where there are copiers
-  bool dpu = false;           // the keeper was started with a DPU
-  std::string transports;     // to it, as UCX_TLS; empty: what UCX's own settings name
-};
-
-// One side of an operation: where this rank's blocks are. The extents are copied by post(); the blocks must stay valid
-// until the operation is done.
-using BufferLayout = BlockLayout<const void*, std::span<const PairExtent>>;
-
-// A communicator that operations are posted on. Made by Client::define_group; shared by the operations in flight.
-class Group;
-
-struct OperationRequest {
-  std::shared_ptr<const Group> group;
-  std::uint64_t sequence = 0;
-  Collective collective = Collective::ialltoall;
-  Algorithm algorithm = Algorithm::ring_pull;
-  std::uint32_t root = 0;
-  // Of a reduction. What is sent is the whole vector then, what is received the rank's part of the result, both
-  // without stride and apart: a caller that reduces in place sends from a copy.
-  std::optional<Reduction> reduction;
-  std::uint64_t part_offset_bytes = 0;  // of an ireduce_scatter: where in the vector that part begins
-  std::uint64_t configuration = 0;      // digest of what must be equal on every rank; part of the operation's digest
-  BufferLayout send;
-  BufferLayout receive;
-  // Of a collective of neighbors: their ranks in the group, in order and each once, with an extent in the layout for
-  // each; copied by post().
-  std::span<const std::uint32_t> send_neighbors;
-  std::span<const std::uint32_t> receive_neighbors;
-  bool by_course = false;          // courses().next() has been asked about it
-  bool own_block_done = false;     // the caller copies its own block
-  bool receive_from_root = false;  // the receive layout is of the root's block; there are no others
-  // Staging memory that this operation uses: the client's from post() on, if that succeeds, and given back once the
-  // operation is done and dropped.
-  std::array<void*, 2> staging{};
-  // All blocks with bytes are in it: the operation counts as done when its receive blocks are filled, though others
-  // have yet to read what it sends.
-  bool kept = false;
-  bool timed = false;  // the result has times, unless a DPU serves the rank
-};
-
-struct OperationResult {
-  CompletionStatus status = CompletionStatus::ok;
-  std::array<std::uint64_t, kReachCount> bytes_by_reach{};
-  std::uint32_t late_announcements = 0;
-  std::uint64_t done_ns = 0;  // CLOCK_MONOTONIC when the service process was done; 0: it has not said
-  std::uint64_t late_ns = 0;  // how long this rank posted after the first one of the group
-};
-
-// An operation in flight. Owned by the caller, who polls it until done and then drops it. Of one that is kept
-// (OperationRequest), the client holds what others have yet to read, from then on; Usage::kept. Dropping an
-// operation that is not done is allowed at the end of the program only: its memory is then kept until the client is
-// destroyed.
-class PendingOperation;
-struct PendingOperationDeleter {
-  void operator()(PendingOperation* operation) const;
-};
-using PendingOperationPtr = std::unique_ptr<PendingOperation, PendingOperationDeleter>;
 
 class RankEndpoint;
 
@@ -272,30 +160,10 @@ class Client {
   // Has the keeper printed that text? Otherwise it is for the caller to tell.
   [[nodiscard]] bool fatal_was_said() const;
 
-  struct Statistics {
-    std::uint64_t helped_bytes = 0;       // copied by help() so far
-    std::uint64_t huge_bytes = 0;         // of the program's buffers, moved to huge pages so far
-    std::uint64_t service_ran_ns = 0;     // how long its service process has run
-    std::uint64_t service_waited_ns = 0;  // and wanted to, while others had its core
-    std::uint32_t service_restarts = 0;   // how often another one has taken its place
-    std::int32_t service_other_job = 0;   // a process of another job that has had its core, too; -1: not known which
-    std::string service_warning;          // why nothing is offloaded any more; empty: it is
-    std::vector<WireRoute> wire_routes;   // how the data of this rank's service process has travelled to other nodes so
-                                          // far, each way once; at most kMaxWireRoutes
-  };
+  using Statistics = ClientStatistics;
   [[nodiscard]] Statistics statistics() const;
 
-  // Slots, staging and argument bytes in use. `without_slot`: operations not done that are in overflow records, or wait
-  // here. `kept`: operations that were kept, and dropped, which others have yet to read from: to be waited for before
-  // the end.
-  struct Usage {
-    std::size_t slots = 0;
-    std::size_t without_slot = 0;
-    std::size_t kept = 0;
-    std::uint64_t argument_bytes = 0;
-    std::uint64_t staging_bytes = 0;
-    std::size_t regions = 0;
-  };
+  using Usage = ClientUsage;
   [[nodiscard]] Usage usage() const;
 
  private:

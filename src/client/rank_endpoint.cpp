@@ -124,7 +124,7 @@ void RankEndpoint::retire_group(const Group& group) noexcept try {
 
 PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   using Reached = SideMemory::Reached;
-  if (lock_.is_inert() || !request.group || &request.group->endpoint() != this || !fits_group(request)) return nullptr;
+  if (lock_.is_inert() || !request.group || &request.group->owner() != this || !fits_group(request)) return nullptr;
   heap_.see_operation(request.send.base, request.receive.base);
   SlotRequestBody body = describe(request);
   PendingOperationPtr operation(new PendingOperation(request.group));
@@ -272,8 +272,8 @@ bool RankEndpoint::fatal_was_said() const {
          header().fatal.load(std::memory_order_acquire) == static_cast<std::uint32_t>(FatalState::said);
 }
 
-Client::Statistics RankEndpoint::statistics() const {
-  Client::Statistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), 0, 0, 0, 0, {}, {}};
+ClientStatistics RankEndpoint::statistics() const {
+  ClientStatistics statistics{lending_.helped_bytes(), lending_.huge_bytes(), 0, 0, 0, 0, {}, {}};
   if (lock_.is_inert()) return statistics;
   statistics.service_ran_ns = header().service_ran_ns.load(std::memory_order_relaxed);
   statistics.service_waited_ns = header().service_waited_ns.load(std::memory_order_relaxed);
@@ -286,7 +286,7 @@ Client::Statistics RankEndpoint::statistics() const {
   return statistics;
 }
 
-Client::Usage RankEndpoint::usage() {
+ClientUsage RankEndpoint::usage() {
   Lock lock(lock_.mutex);
   if (lock_.is_inert()) return {};
   std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();

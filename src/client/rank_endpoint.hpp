@@ -10,7 +10,6 @@
 #include <optional>
 #include <vector>
 
-#include "client/client.hpp"
 #include "client/copies/lending.hpp"
 #include "client/endpoint_lock.hpp"
 #include "client/memory/argument_memory.hpp"
@@ -24,9 +23,11 @@
 #include "client/operations/course_calls.hpp"
 #include "client/operations/doorbell.hpp"
 #include "client/operations/group.hpp"
+#include "client/operations/operation_request.hpp"
 #include "client/operations/pending_operation.hpp"
 #include "client/operations/posts.hpp"
 #include "client/start/control_channel.hpp"
+#include "client/statistics.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::client {
@@ -55,12 +56,10 @@ struct EndpointParts {
   std::unique_ptr<RankNetwork> network;  // null: service processes are on this node
 };
 
-class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
+class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<RankEndpoint> {
  public:
   explicit RankEndpoint(EndpointParts parts);
-  ~RankEndpoint() = default;
-  RankEndpoint(const RankEndpoint&) = delete;
-  RankEndpoint& operator=(const RankEndpoint&) = delete;
+  ~RankEndpoint() override = default;
   // Goodbye; afterwards inert. Once, by ~Client.
   void shut_down();
 
@@ -73,11 +72,10 @@ class RankEndpoint : public std::enable_shared_from_this<RankEndpoint> {
   void wait_for_completion(std::chrono::microseconds at_most, bool helps);
   [[nodiscard]] std::optional<std::string> fatal();
   [[nodiscard]] bool fatal_was_said() const;
-  [[nodiscard]] Client::Statistics statistics() const;
-  [[nodiscard]] Client::Usage usage();
-  // The last pointer to it has gone.
-  void retire_group(const Group& group) noexcept;
-  void drop(std::unique_ptr<PendingOperation> operation) noexcept;
+  [[nodiscard]] ClientStatistics statistics() const;
+  [[nodiscard]] ClientUsage usage();
+  void retire_group(const Group& group) noexcept override;
+  void drop(std::unique_ptr<PendingOperation> operation) noexcept override;
 
   // What concerns one part only.
   [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }

@@ -5,7 +5,6 @@
 // Thread rule: one thread. Entry points only queue work; run() does it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,120 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine_config.hpp"
+#include "engine/engine_counters.hpp"
+#include "engine/posted_operation.hpp"
 #include "fabric/fabric.hpp"
-#include "protocol/block_layout.hpp"
-#include "protocol/collective.hpp"
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/memory.hpp"
-#include "protocol/reduction.hpp"
 
 namespace outrigger::engine {
 
-class Registry;
 struct EngineState;
-
-// Every queue, window and table of the engine, by name. What happens at a limit stands beside it.
-struct EngineLimits {
-  // Moves in flight per service process. At the limit a block waits in ring order; only moves with both ends posted
-  // hold a slot, so a full window always drains.
-  std::uint32_t window_moves = 16;
-  // Operations announced to one peer service process per group and not yet released by it. At the limit further
-  // announcements of that group to that peer wait here, in sequence order; a sequence not above one already announced
-  // goes at once, so that a rank that is ahead never holds up one that is behind. At least one.
-  std::uint32_t announce_credits = 64;
-  // Peers' announcements without any bytes that wait, per group, for a local rank to post. They need no credit; beyond
-  // the limit they are dropped, and only the named error for ranks that disagree is lost. Also blocks asked for, per
-  // operation whose members are not known yet: beyond the limit the answer is "not here", and who asked is forgotten.
-  std::uint32_t waiting_announcements = 65536;
-  // Freed groups remembered, so that a restarted peer's late question about one is answered. Beyond it the oldest is
-  // forgotten, and such a question waits for ever.
-  std::uint32_t forgotten_groups = 4096;
-  // A large block is scattered, a share to each node but its source's, where shares have at least so many bytes. So has
-  // each rank's slice of a reduction. The same in all service processes.
-  std::uint64_t split_bytes = std::uint64_t{16} << 10;
-  // Such a share, or slice, is cut into segments of about so many bytes: a node passes on what it has while the rest
-  // comes. The same in all service processes.
-  std::uint64_t segment_bytes = std::uint64_t{64} << 10;
-  // Slices of an allreduce up to so long are sent before they are asked for, and contributions to them. Longer ones
-  // gain nothing where processors copy, as their bytes do not travel with a message. The same in all service processes.
-  std::uint64_t short_slice_bytes = 4096;
-  // Largest message to a peer, in bytes. Longer announcements (v-forms to a peer that serves many ranks) are split.
-  std::uint32_t message_bytes = 32768;
-};
-
-struct EngineConfig {
-  SpId self;
-  Epoch epoch{1};
-  std::vector<SpId> sp_of_rank;  // indexed by world rank: the service process that serves it
-  // Indexed by service process: its node, from 0. Those of one node reach all memory of its ranks without the network.
-  // Empty: each has a node of its own.
-  std::vector<std::uint32_t> node_of_sp;
-  EngineLimits limits;
-  const Registry* registry = nullptr;  // null: the built-in algorithms
-};
-
-// Where a rank's blocks for its peers are. Plain data, owned by the operation.
-using OwnedBlocks = outrigger::BlockLayout<MemoryRef, std::vector<PairExtent>>;
-struct BlockLayout : OwnedBlocks {
-  std::optional<GroupRank> only;  // the block is for (or from) this peer alone; there are no extents
-  GroupRank first;                // the block is for peers from this one on alone; there are no extents
-  // Of a collective of neighbors: who they are, in order and each once, also those without bytes. Others have none.
-  std::vector<GroupRank> neighbors;
-
-  [[nodiscard]] std::uint64_t bytes(GroupRank peer) const {
-    return peer < first || (only && *only != peer) ? 0 : OwnedBlocks::bytes(peer.value());
-  }
-  [[nodiscard]] std::uint64_t address(GroupRank peer) const { return base.address + offset_bytes(peer.value()); }
-  [[nodiscard]] Block block(GroupRank peer) const {
-    Block result{base, bytes(peer)};
-    result.memory.address = address(peer);
-    return result;
-  }
-};
-
-// A collective that a local rank has posted, decoded and bounds-checked by the service.
-struct PostedOperation {
-  WorldRank rank;
-  SlotIndex slot;
-  OperationId id;
-  std::shared_ptr<const std::vector<WorldRank>> members;  // the group, indexed by group rank
-  GroupRank me;
-  Collective collective = Collective::ialltoall;
-  Algorithm algorithm = Algorithm::ring_pull;
-  std::uint32_t root = 0;
-  std::uint64_t digest = 0;
-  BlockLayout send;
-  BlockLayout receive;
-  // Of a reduction, and of nothing else. What is sent is the whole vector then, for everybody (stride 0); what is
-  // received as much of the result as the rank gets, elsewhere: the rank contributes from a copy where it reduces in
-  // place.
-  std::optional<Reduction> reduction;
-  std::uint64_t part_offset_bytes = 0;  // of a reduce_scatter: where in the vector what is received begins
-  bool own_block_done = false;          // the rank copies its own block itself
-  bool kept = false;                    // its memory stays as it is until complete(), whatever the rank is told before
-  bool by_course = false;               // the group's course may make such calls native
-  std::vector<std::uint8_t> delivered;  // marks found at a replay, one per group rank; empty: none
-};
-
-// What one engine has done and held since it was made. Totals and highest values; nothing here is per rank or per peer.
-struct EngineCounters {
-  struct Messages {
-    std::uint64_t count = 0;
-    std::uint64_t bytes = 0;
-  };
-  static constexpr std::size_t kMessageKinds = 14;  // as peer::Body
-  std::array<Messages, kMessageKinds> sent{};
-  std::array<Messages, kMessageKinds> received{};
-  std::uint64_t moves = 0;
-  std::uint64_t moved_bytes = 0;
-  std::uint64_t reductions = 0;  // of two blocks each
-  std::uint64_t reduced_bytes = 0;
-  std::uint64_t most_inbound = 0;                // messages received and not yet looked at
-  std::uint64_t most_kept_announcements = 0;     // of one operation, for local ranks that have not posted
-  std::uint64_t most_announcements_waiting = 0;  // of ours to one peer, for a credit
-  std::uint64_t most_frames = 0;                 // coroutines alive
-};
 
 class Engine {
  public:

@@ -12,7 +12,21 @@
 
 namespace outrigger::client {
 
-class RankEndpoint;
+class Group;
+class PendingOperation;
+
+// The endpoint that groups and operations belong to. It outlives them as a shell.
+class GroupOwner {
+ public:
+  GroupOwner() = default;
+  GroupOwner(const GroupOwner&) = delete;
+  GroupOwner& operator=(const GroupOwner&) = delete;
+  virtual ~GroupOwner() = default;
+  // The last pointer to the group has gone: gives the members' memory back and has the service processes forget it.
+  virtual void retire_group(const Group& group) noexcept = 0;
+  // The caller has no further use for the operation.
+  virtual void drop(std::unique_ptr<PendingOperation> operation) noexcept = 0;
+};
 
 // A course as it was found last, so that it need not be read again for each call.
 struct CourseInForce {
@@ -22,16 +36,16 @@ struct CourseInForce {
 
 class Group {
  public:
-  // `members`: std::uint32_t[size] in argument memory of `endpoint`; `course`: in its segment, if it has one.
-  Group(std::shared_ptr<RankEndpoint> endpoint, GroupId id, std::uint32_t size, GroupRank me, MemoryRange members,
+  // `members`: std::uint32_t[size] in argument memory of `owner`; `course`: in its segment, if it has one.
+  Group(std::shared_ptr<GroupOwner> owner, GroupId id, std::uint32_t size, GroupRank me, MemoryRange members,
         CourseNumber course)
-      : endpoint_(std::move(endpoint)), id_(id), size_(size), me_(me), members_(members), course_(course) {}
-  // Gives the members' memory back and has the service processes forget the group. Any thread, also after the client.
-  ~Group();
+      : owner_(std::move(owner)), id_(id), size_(size), me_(me), members_(members), course_(course) {}
+  // Any thread, also after the client.
+  ~Group() { owner_->retire_group(*this); }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  [[nodiscard]] RankEndpoint& endpoint() const { return *endpoint_; }
+  [[nodiscard]] GroupOwner& owner() const { return *owner_; }
   [[nodiscard]] const GroupId& id() const { return id_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] GroupRank me() const { return me_; }
@@ -45,12 +59,12 @@ class Group {
   // Did the service process ever hear of it?
   [[nodiscard]] bool used() const { return used_.load(std::memory_order_relaxed); }
   void mark_used() const { used_.store(true, std::memory_order_relaxed); }
-  // Of a group that is used: its entry in the segment; kGroupEntries: it has none. Under the endpoint's lock.
+  // Of a group that is used: its entry in the segment; kGroupEntries: it has none. Under the owner's lock.
   [[nodiscard]] std::uint32_t listed_at() const { return listed_at_; }
   void list_at(std::uint32_t entry) const { listed_at_ = entry; }
 
  private:
-  std::shared_ptr<RankEndpoint> endpoint_;  // the shell of it survives the client
+  std::shared_ptr<GroupOwner> owner_;
   GroupId id_;
   std::uint32_t size_;
   GroupRank me_;

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "client/client.hpp"
 #include "client/memory/range_allocator.hpp"
 #include "client/operations/group.hpp"
+#include "client/operations/operation_request.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::client {

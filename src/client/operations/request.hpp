@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "client/client.hpp"
 #include "client/memory/range_allocator.hpp"
 #include "client/memory/regions.hpp"
+#include "client/operations/operation_request.hpp"
 #include "protocol/segment.hpp"
 
 namespace outrigger::client {

@@ -1,8 +1,8 @@
 // From a keeper's address to a welcomed rank.
 #pragma once
 
-#include "client/client.hpp"
 #include "client/rank_endpoint.hpp"
+#include "client/start/attach_options.hpp"
 
 namespace outrigger::client {
 

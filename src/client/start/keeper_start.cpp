@@ -1,3 +1,5 @@
+#include "client/start/keeper_start.hpp"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -17,7 +19,6 @@
 #include "base/no_cancellation.hpp"
 #include "base/random_bytes.hpp"
 #include "base/refusal.hpp"
-#include "client/client.hpp"
 #include "client/start/abstract_socket.hpp"
 #include "client/start/needed_calls.hpp"
 #include "client/start/unseen_child.hpp"

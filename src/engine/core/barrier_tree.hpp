@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "engine/core/group.hpp"
-#include "engine/engine.hpp"
+#include "engine/posted_operation.hpp"
 
 namespace outrigger::engine {
 

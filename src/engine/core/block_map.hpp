@@ -9,7 +9,7 @@
 #include "engine/core/group.hpp"
 #include "engine/core/pair_table.hpp"
 #include "engine/core/pool.hpp"
-#include "engine/engine.hpp"
+#include "engine/posted_operation.hpp"
 
 namespace outrigger::engine {
 

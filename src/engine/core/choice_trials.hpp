@@ -19,7 +19,6 @@
 #include "engine/core/context.hpp"
 #include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
-#include "engine/engine.hpp"
 #include "protocol/peer_messages.hpp"
 
 namespace outrigger::engine {

@@ -7,7 +7,7 @@
 #include "engine/core/context.hpp"
 #include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
-#include "engine/engine.hpp"
+#include "engine/posted_operation.hpp"
 
 namespace outrigger::engine {
 

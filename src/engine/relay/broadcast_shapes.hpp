@@ -22,7 +22,7 @@
 #include <optional>
 
 #include "engine/core/group.hpp"
-#include "engine/engine.hpp"
+#include "engine/engine_config.hpp"
 #include "engine/relay/fetch.hpp"
 #include "engine/relay/segmented_block.hpp"
 

@@ -1,0 +1,73 @@
+// An operation as a caller describes it, and how it ends.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "protocol/block_layout.hpp"
+#include "protocol/collective.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/memory.hpp"
+#include "protocol/reduction.hpp"
+#include "protocol/segment.hpp"
+
+namespace outrigger::client {
+
+// One side of an operation: where this rank's blocks are. The extents are copied by post(); the blocks must stay valid
+// until the operation is done.
+using BufferLayout = BlockLayout<const void*, std::span<const PairExtent>>;
+
+// A communicator that operations are posted on. Made by Client::define_group; shared by the operations in flight.
+class Group;
+
+struct OperationRequest {
+  std::shared_ptr<const Group> group;
+  std::uint64_t sequence = 0;
+  Collective collective = Collective::ialltoall;
+  Algorithm algorithm = Algorithm::ring_pull;
+  std::uint32_t root = 0;
+  // Of a reduction. What is sent is the whole vector then, what is received the rank's part of the result, both
+  // without stride and apart: a caller that reduces in place sends from a copy.
+  std::optional<Reduction> reduction;
+  std::uint64_t part_offset_bytes = 0;  // of an ireduce_scatter: where in the vector that part begins
+  std::uint64_t configuration = 0;      // digest of what must be equal on every rank; part of the operation's digest
+  BufferLayout send;
+  BufferLayout receive;
+  // Of a collective of neighbors: their ranks in the group, in order and each once, with an extent in the layout for
+  // each; copied by post().
+  std::span<const std::uint32_t> send_neighbors;
+  std::span<const std::uint32_t> receive_neighbors;
+  bool by_course = false;          // courses().next() has been asked about it
+  bool own_block_done = false;     // the caller copies its own block
+  bool receive_from_root = false;  // the receive layout is of the root's block; there are no others
+  // Staging memory that this operation uses: the client's from post() on, if that succeeds, and given back once the
+  // operation is done and dropped.
+  std::array<void*, 2> staging{};
+  // All blocks with bytes are in it: the operation counts as done when its receive blocks are filled, though others
+  // have yet to read what it sends.
+  bool kept = false;
+  bool timed = false;  // the result has times, unless a DPU serves the rank
+};
+
+struct OperationResult {
+  CompletionStatus status = CompletionStatus::ok;
+  std::array<std::uint64_t, kReachCount> bytes_by_reach{};
+  std::uint32_t late_announcements = 0;
+  std::uint64_t done_ns = 0;  // CLOCK_MONOTONIC when the service process was done; 0: it has not said
+  std::uint64_t late_ns = 0;  // how long this rank posted after the first one of the group
+};
+
+// An operation in flight. Owned by the caller, who polls it until done and then drops it. Of one that is kept
+// (OperationRequest), the client holds what others have yet to read, from then on; Usage::kept. Dropping an
+// operation that is not done is allowed at the end of the program only: its memory is then kept until the client is
+// destroyed.
+class PendingOperation;
+struct PendingOperationDeleter {
+  void operator()(PendingOperation* operation) const;
+};
+using PendingOperationPtr = std::unique_ptr<PendingOperation, PendingOperationDeleter>;
+
+}  // namespace outrigger::client

@@ -1,0 +1,29 @@
+// What an engine counts.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace outrigger::engine {
+
+// What one engine has done and held since it was made. Totals and highest values; nothing here is per rank or per peer.
+struct EngineCounters {
+  struct Messages {
+    std::uint64_t count = 0;
+    std::uint64_t bytes = 0;
+  };
+  static constexpr std::size_t kMessageKinds = 14;  // as peer::Body
+  std::array<Messages, kMessageKinds> sent{};
+  std::array<Messages, kMessageKinds> received{};
+  std::uint64_t moves = 0;
+  std::uint64_t moved_bytes = 0;
+  std::uint64_t reductions = 0;  // of two blocks each
+  std::uint64_t reduced_bytes = 0;
+  std::uint64_t most_inbound = 0;                // messages received and not yet looked at
+  std::uint64_t most_kept_announcements = 0;     // of one operation, for local ranks that have not posted
+  std::uint64_t most_announcements_waiting = 0;  // of ours to one peer, for a credit
+  std::uint64_t most_frames = 0;                 // coroutines alive
+};
+
+}  // namespace outrigger::engine
