@@ -81,14 +81,15 @@ def test_started_processes_stay_native(offload: Mpi) -> None:
 
 
 def test_session_beside_init(offload: Mpi) -> None:
-    """Made after MPI_Init it is offloaded, until MPI_Finalize. Intel MPI has either a session or MPI_Init."""
+    """Made after MPI_Init it is offloaded until the delete callbacks of MPI_COMM_SELF, in MPI_Finalize or
+    MPI_Session_finalize. Intel MPI has either a session or MPI_Init."""
     needs_sessions(offload)
     needs_natively(offload, 3, "session")
     result = offload.run(3, ["communicators", "session"]).ok()
     figures = by_name(result)["beside MPI_Init"]
-    assert {name: entry["offloaded"] for name, entry in figures.items()} == {
-        "ialltoall": 3 * 2, "iallgather": 3 * 2, "ibcast": 3 * 3,
-    }  # fmt: skip
+    until_finalize = {"ialltoall": 3 * 2, "iallgather": 3 * 2, "ibcast": 3 * 3}
+    beyond_finalize = {"ialltoall": 3 * 3, "iallgather": 3 * 3, "ibcast": 3 * 6}
+    assert {name: entry["offloaded"] for name, entry in figures.items()} in (until_finalize, beyond_finalize)
     assert native_calls(result, "unknown communicator") == 3 * (2 + 3)
 
 

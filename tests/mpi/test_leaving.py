@@ -29,6 +29,13 @@ def test_callbacks_of_programs_with_their_own_unwinder(offload: Mpi, way: str) -
     as_natively(offload, ["leaving_static", way], ALWAYS)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_errors_of_offloaded_collectives_leave_calls(offload: Mpi, way: str) -> None:
+    rows = [f"{call}-mismatch" for call in ("wait", "waitany", "test", "waitall")]
+    result = offload.run(2, ["leaving", way, *rows]).ok()
+    assert result.out.splitlines() == [f"{row}: left, collectives are right" for row in rows]
+
+
 @pytest.mark.parametrize("reach", ["cma", "heap"])
 def test_cancelled_threads_finish_what_they_do(offload: Mpi, reach: str) -> None:
     env = ALWAYS | {"OUTRIGGER_REACH": reach}

@@ -202,10 +202,4 @@ void end_job() {
   delete job;
 }
 
-void abandon_job() {
-  note_finalized();
-  stop_counting();
-  detail::current_job.store(nullptr, std::memory_order_release);
-}
-
 }  // namespace outrigger::mpi

@@ -52,7 +52,5 @@ extern constinit std::atomic<Job*> current_job;
 void start_job();
 // In MPI_Finalize, while the MPI can still be called. Collective.
 void end_job();
-// MPI_Finalize is over without that: the keeper will see this process as one that ends without MPI_Finalize.
-void abandon_job();
 
 }  // namespace outrigger::mpi

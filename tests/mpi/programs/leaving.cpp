@@ -172,9 +172,35 @@ void in_waitall() {
 
 Collective posted_late;
 
+// The last rank sends more than rank 0 takes, which only service processes find.
+struct Mismatch {
+  static inline std::array<int, 2> words{1, 2};
+  MPI_Request request = MPI_REQUEST_NULL;
+  Mismatch() { MPI_Ibcast(words.data(), rank == 0 ? 1 : 2, MPI_INT, size - 1, leaving_comm(), &request); }
+};
+void in_wait_for_mismatch() {
+  Mismatch mismatch;
+  MPI_Wait(&mismatch.request, MPI_STATUS_IGNORE);
+}
+void in_waitany_for_mismatch() {
+  std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, Mismatch().request};
+  int index = 0;
+  MPI_Waitany(2, requests.data(), &index, MPI_STATUS_IGNORE);
+}
+void in_test_for_mismatch() {
+  Mismatch mismatch;
+  for (int done = 0; done == 0;) MPI_Test(&mismatch.request, &done, MPI_STATUS_IGNORE);
+}
+void in_waitall_for_mismatch() {
+  std::array<MPI_Request, 2> requests{Mismatch().request, Mismatch().request};
+  std::array<MPI_Status, 2> statuses{};
+  MPI_Waitall(2, requests.data(), statuses.data());
+}
+
 struct Row {
   std::string_view name;
   void (*run)();
+  bool by_name_only = false;
 };
 constexpr std::array kRows = {Row{"bcast", &in_blocking_collective},
                               Row{"ibcast", &in_nonblocking_collective},
@@ -185,7 +211,11 @@ constexpr std::array kRows = {Row{"bcast", &in_blocking_collective},
                               Row{"delete", &in_delete},
                               Row{"reduction", &in_reduction},
                               Row{"grequest", &in_grequest},
-                              Row{"waitall", &in_waitall}};
+                              Row{"waitall", &in_waitall},
+                              Row{"wait-mismatch", &in_wait_for_mismatch, true},
+                              Row{"waitany-mismatch", &in_waitany_for_mismatch, true},
+                              Row{"test-mismatch", &in_test_for_mismatch, true},
+                              Row{"waitall-mismatch", &in_waitall_for_mismatch, true}};
 
 void* in_thread(void* row) {
   static_cast<const Row*>(row)->run();
@@ -286,7 +316,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "pending") return post_with_cancellation_pending();
   way = way_of(argc > 1 ? argv[1] : "throw");
   for (const Row& row : kRows) {
-    bool wanted = argc < 3;
+    bool wanted = argc < 3 && !row.by_name_only;
     for (int i = 2; i < argc; ++i) wanted = wanted || row.name == argv[i];
     if (!wanted) continue;
     const std::string what = left(row);
