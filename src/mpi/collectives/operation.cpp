@@ -16,6 +16,7 @@
 #include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/native/constants.hpp"
+#include "mpi/native/die.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/persistent/persistent.hpp"

@@ -6,7 +6,7 @@
 #include "mpi/collectives/course.hpp"
 #include "mpi/collectives/small_blocks.hpp"
 #include "mpi/memory/reach.hpp"
-#include "mpi/native/message.hpp"
+#include "mpi/native/die.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
 #include "mpi/trace/tracing.hpp"

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "mpi/native/constants.hpp"
-#include "mpi/native/message.hpp"
+#include "mpi/native/die.hpp"
 #include "mpi/native/real.hpp"
 
 namespace outrigger::mpi {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "mpi/completion/driving.hpp"
+#include "mpi/native/die.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/start/job.hpp"

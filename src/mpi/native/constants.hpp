@@ -27,7 +27,7 @@ struct Constants {
 
 namespace detail {
 extern constinit Constants constants;
-void fill_constants();
+void fill_constants(const char* mpi_name);
 }  // namespace detail
 
 [[nodiscard]] inline const Constants& constants() {

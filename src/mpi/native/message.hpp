@@ -1,6 +1,9 @@
-// Lines for people on stderr, and the end of the program when it cannot go on.
+// Lines for people on stderr. Needs no MPI.
 #pragma once
 
+#include <array>
+#include <cstdarg>
+#include <cstddef>
 #include <string_view>
 
 namespace outrigger::mpi {
@@ -8,10 +11,16 @@ namespace outrigger::mpi {
 // Writes "outrigger: <text>\n" to stderr in one piece. Allocates nothing.
 [[gnu::format(printf, 1, 2)]] void print(const char* format, ...);
 
-// print(), then ends the whole job through PMPI_Abort.
-[[noreturn, gnu::format(printf, 1, 2)]] void die(const char* format, ...);
+class MessageLine {
+ public:
+  MessageLine(const char* format, std::va_list arguments);
+  void write() const;
+  // Without the prefix and the end of the line.
+  [[nodiscard]] std::string_view words() const;
 
-// Ends the whole job; the reason has been printed, and is for the report, too.
-[[noreturn]] void abort_job(std::string_view why);
+ private:
+  std::array<char, 1024> text_{};
+  std::size_t bytes_ = 0;  // with the end of the line
+};
 
 }  // namespace outrigger::mpi

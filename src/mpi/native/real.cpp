@@ -103,6 +103,19 @@ const char* first_missing(Real& table) {
   return nullptr;
 }
 
+constexpr std::size_t kVersionText = 8192;  // the longest that any ABI's MPI_MAX_LIBRARY_VERSION_STRING allows
+
+// The loaded MPI, by what it says of itself: under MPICH's ABI and the standard one it can be another's.
+const char* name_of_mpi() {
+  static std::array<char, kVersionText> text{};
+  int length = 0;
+  if (detail::table.Get_library_version(text.data(), &length) != MPI_SUCCESS) return kAbiName;
+  const std::string_view version(text.data());
+  if (version.starts_with("Open MPI")) return "Open MPI";
+  if (version.starts_with("Intel")) return "Intel MPI";
+  return version.starts_with("MPICH") ? "MPICH" : kAbiName;
+}
+
 void resolve_all() {
   const std::scoped_lock lock(resolve_mutex);
   if (resolved.load(std::memory_order_relaxed)) return;
@@ -125,7 +138,7 @@ void resolve_all() {
       loaded.matches = false;
     }
   }
-  if (loaded.matches) detail::fill_constants();
+  if (loaded.matches) detail::fill_constants(name_of_mpi());
   resolved.store(true, std::memory_order_release);
 }
 

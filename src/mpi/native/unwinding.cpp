@@ -13,7 +13,7 @@
 
 #include <atomic>
 
-#include "mpi/native/message.hpp"
+#include "mpi/native/die.hpp"
 #include "mpi/native/module.hpp"
 
 // clang-format off

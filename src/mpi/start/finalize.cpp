@@ -13,6 +13,7 @@
 #include "mpi/report/counting.hpp"
 #include "mpi/start/finalize_barrier.hpp"
 #include "mpi/start/job.hpp"
+#include "mpi/start/lifecycle.hpp"
 
 namespace outrigger::mpi {
 namespace {

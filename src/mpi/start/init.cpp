@@ -1,9 +1,11 @@
 #include <atomic>
 
+#include "mpi/native/die.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/report/report.hpp"
 #include "mpi/start/children.hpp"
 #include "mpi/start/finalize.hpp"
-#include "mpi/start/job.hpp"
+#include "mpi/start/lifecycle.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -21,6 +23,7 @@ struct Initialization {
       if (site.tool != nullptr && !was_started) trust_tools();  // it has called PMPI_Init
       return code;
     }
+    observe_aborts(&note_abort);
     spare_children();
     start_job();
     end_after_callbacks();

@@ -48,9 +48,4 @@ extern constinit std::atomic<Job*> current_job;
   return detail::current_job.load(std::memory_order_acquire);
 }
 
-// After a successful PMPI_Init. Collective; all ranks get a job or none does. Says in one line why not.
-void start_job();
-// In MPI_Finalize, while the MPI can still be called. Collective.
-void end_job();
-
 }  // namespace outrigger::mpi

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "mpi/native/message.hpp"
+#include "mpi/native/die.hpp"
 #include "mpi/native/real.hpp"
 
 namespace outrigger::mpi {

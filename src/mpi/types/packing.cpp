@@ -8,7 +8,7 @@
 
 #include "mpi/memory/accelerators.hpp"
 #include "mpi/native/constants.hpp"
-#include "mpi/native/message.hpp"
+#include "mpi/native/die.hpp"
 #include "mpi/native/real.hpp"
 
 namespace outrigger::mpi {

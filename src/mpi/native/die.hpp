@@ -1,0 +1,20 @@
+// The end of the whole job when it cannot go on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace outrigger::mpi {
+
+// print(), then ends the whole job through PMPI_Abort.
+[[noreturn, gnu::format(printf, 1, 2)]] void die(const char* format, ...);
+
+// Ends the whole job; the reason has been printed.
+[[noreturn]] void abort_job(std::string_view why);
+
+// `observer` is called before the job ends in this way. In MPI_Init.
+using AbortObserver = void (*)(std::int32_t code, const std::string& why);
+void observe_aborts(AbortObserver observer);
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,203 @@
+#include "mpi/start/lifecycle.hpp"
+
+#include <string>
+#include <vector>
+
+#include "base/time_slice.hpp"
+#include "mpi/collectives/operation.hpp"
+#include "mpi/communicators/comm_state.hpp"
+#include "mpi/completion/driving.hpp"
+#include "mpi/completion/native_waits.hpp"
+#include "mpi/completion/waiting.hpp"
+#include "mpi/memory/shared_heap.hpp"
+#include "mpi/native/constants.hpp"
+#include "mpi/native/die.hpp"
+#include "mpi/native/message.hpp"
+#include "mpi/native/real.hpp"
+#include "mpi/persistent/persistent.hpp"
+#include "mpi/report/on_demand.hpp"
+#include "mpi/report/phases.hpp"
+#include "mpi/report/report.hpp"
+#include "mpi/start/agreement.hpp"
+#include "mpi/start/find_services.hpp"
+#include "mpi/start/job.hpp"
+#include "mpi/start/standing.hpp"
+#include "mpi/trace/trace_job.hpp"
+#include "mpi/types/datatype.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+void set_world(Job& job) {
+  int rank = 0;
+  int size = 0;
+  real().Comm_rank(constants().comm_world, &rank);
+  real().Comm_size(constants().comm_world, &size);
+  job.world_rank = static_cast<std::uint32_t>(rank);
+  job.world_size = static_cast<std::uint32_t>(size);
+}
+
+// Of what all ranks would have to make together there is none: it would wait for them within the MPI (patience.hpp).
+void make_handles(Job& job) {
+  real().Comm_dup(constants().comm_self, &job.packing_comm);
+  real().Comm_set_errhandler(job.packing_comm, constants().errors_return);
+  real().Comm_group(constants().comm_world, &job.world_group);
+}
+
+void free_handles(Job& job) {
+  real().Group_free(&job.world_group);
+  real().Comm_free(&job.packing_comm);
+}
+
+const char* core_in_words(const WelcomeBody& welcome) {
+  if (welcome.core_share == copy::CoreShare::own) return "";
+  return welcome.other_job != 0 ? " (shared with another job)" : " (shared with ranks)";
+}
+
+// Who named a core gets it. Under `outrigger run` that has said so before.
+void warn_of_other_job(const Job& job) {
+  const WelcomeBody& welcome = job.client->welcome();
+  if (job.local_rank != 0 || welcome.other_job == 0) return;
+  if (job.config.service_cpus.empty() || !job.config.claims_job.empty()) return;
+  const std::string who = welcome.other_job > 0 ? " (process " + std::to_string(welcome.other_job) + ")" : "";
+  print("another job%s has core %d of %s, too: service processes give way there", who.c_str(), welcome.cpu,
+        setting::kServiceCpus);
+}
+
+void describe(const Job& job) {
+  warn_of_other_job(job);
+  if (!job.config.verbose || job.world_rank != 0) return;
+  const WelcomeBody& welcome = job.client->welcome();
+  if (job.nodes > 1) print("offloading on %u nodes; the first has %u of the ranks", job.nodes, job.local_size);
+  if (job.client->reached_by(kReachRdma)) {
+    return print("offloading: %u ranks, %u service process(es) on a DPU, which reach their memory by RDMA%s",
+                 job.world_size, welcome.sp_count,
+                 (welcome.reach & kReachAlias) != 0 ? " and move it by exported handles" : "");
+  }
+  print("offloading: %u ranks, %u service process(es), core %d%s, cross-memory attach %s%s", job.world_size,
+        welcome.sp_count, welcome.cpu, core_in_words(welcome),
+        job.client->reached_by(kReachCma) ? "available" : "not available: private buffers are packed",
+        job.client->reached_by(kReachXpmem) ? ", XPMEM" : "");
+}
+
+void describe_wire(const Job& job) {
+  if (!job.config.verbose || job.world_rank != 0 || job.nodes == 1) return;
+  const std::vector<WireRoute> routes = job.client->statistics().wire_routes;
+  if (routes.empty()) print("wire: not used by the service process of rank 0");
+  for (const WireRoute& route : routes) print("wire: %s", text_of(route).c_str());
+}
+
+// What was better on other cores need not be so on these.
+std::string whose_cores(const Job& job) {
+  const bool apart = job.cores != copy::RankCores::shared_with_ranks;
+  return std::string(apart ? "ranks have their own" : "ranks share theirs") + ", service processes " +
+         (job.native_at_first ? "are on them" : "have others");
+}
+
+// The report of a job that runs natively.
+void report_natively(const Job& job, const std::string& because, MPI_Comm comm, bool writes) {
+  NativeJob native;
+  native.world_rank = job.world_rank;
+  native.world_size = job.world_size;
+  native.path = report_path();
+  native.because = because;
+  native.comm = comm;
+  native.writes = writes;
+  start_native_report(native);
+}
+
+// The trace of one. `together`: all ranks have the library.
+void trace_natively(const Job& job, const std::string& because, bool together) {
+  start_native_trace({job.world_rank, job.world_size, trace_path(), because, together});
+}
+
+// Those who have agreed to offload cannot, all for the same reason.
+std::string go_native(Job& job, const std::string& problem) {
+  if (job.world_rank == 0) print("running natively: %s", problem.c_str());
+  if (!job.config.report.empty()) {
+    report_natively(job, problem, constants().comm_world, job.world_rank == 0);
+  }
+  trace_natively(job, problem, true);
+  job.client.reset();
+  if (job.type_keyval != MPI_KEYVAL_INVALID) forget_datatypes(job);
+  free_handles(job);
+  return problem;
+}
+
+// Why the job runs natively; empty: it is offloaded.
+std::string try_to_start() {
+  if (!abi_matches())
+    return std::string("the preload library is for ") + kAbiName + ", and the program uses another MPI";
+  if (!enabled_by_environment()) return "OUTRIGGER_ENABLE is off";
+  // Each step of the start waits for ranks and service processes that want a core. Keepers inherit it.
+  const ShortSlices short_slices;
+  auto job = std::make_unique<Job>();
+  set_world(*job);
+  if (const std::string unknown = unknown_setting(); !unknown.empty() && job->world_rank == 0) {
+    print("%s", unknown.c_str());
+  }
+  Result<Config> config = read_config();
+  if (config) job->config = config.value();
+  job->digest = job->config.digest();
+  const Agreement agreement =
+      agree_at_init(job->digest, config ? std::string() : config.error(), job->config.init_timeout_ms);
+  if (!agreement.all) {
+    trace_natively(*job, agreement.reason, false);
+    if (!agreement.speaks) return agreement.reason.empty() ? "another rank has said why" : agreement.reason;
+    print("running natively: %s", agreement.reason.c_str());
+    report_natively(*job, agreement.reason, constants().comm_null, true);
+    return agreement.reason;
+  }
+  make_handles(*job);
+  if (std::string problem = find_services(*job); !problem.empty()) return go_native(*job, problem);
+  if (job->config.measured_choice) {
+    job->learned = std::make_unique<LearnedChoices>(whose_cores(*job));
+  }
+  // Where none can be, the program's many short ones are passed on at once.
+  job->config.blocking = job->config.selection.may_offload_blocking(job->nodes);
+  use_shared_heap(*job);
+  describe(*job);
+  start_report(*job);
+  start_trace(*job);
+  if (!register_communicators(*job)) die("MPI gives out no communicator attribute");
+  detail::current_job.store(job.release(), std::memory_order_release);
+  return {};
+}
+
+}  // namespace
+
+void start_job() {
+  if (current_job() != nullptr) return;
+  note_started(try_to_start());
+  begin_wanted_counting();
+}
+
+void end_job() {
+  Job* job = current_job();
+  note_open_phases();
+  note_finalized();
+  if (job == nullptr) {
+    end_trace();
+    end_native_report();
+    return end_counting_on_demand();
+  }
+  drain_operations(*job);
+  end_driving();
+  end_native_waits();
+  static_cast<void>(job->client->fatal());  // a rank that never waits for long has not looked
+  say_if_unprotected(*job);
+  if (job->reporting) end_report(*job);
+  end_trace();
+  end_counting_on_demand();
+  keep_choices(*job);
+  describe_wire(*job);
+  detail::current_job.store(nullptr, std::memory_order_release);
+  forget_all_persistent();
+  forget_communicators(*job);
+  forget_datatypes(*job);
+  free_handles(*job);
+  job->client.reset();
+  delete job;
+}
+
+}  // namespace outrigger::mpi
