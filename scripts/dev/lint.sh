@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Check formatting, clang-tidy, Python style and types, shell scripts, the arrows between the layers, sizes of classes.
+# Check formatting, clang-tidy, Python style and types, shell scripts, the arrows between the layers and within them.
 #
 # usage: ./dev lint [--fast]
 #
@@ -33,7 +33,6 @@ configure_lint() { cmake --preset clang -S "$ROOT" -B "$ROOT/build/lint" -DOUTRI
 
 check "clang-format" format_check
 check "layers" "$VENV/bin/python" scripts/check_layers.py
-check "sizes of classes" "$VENV/bin/python" scripts/check_classes.py
 check "ruff check" "$VENV/bin/ruff" check "${PYTHON_SOURCES[@]}"
 check "ruff format" "$VENV/bin/ruff" format --check "${PYTHON_SOURCES[@]}"
 check "mypy" "$VENV/bin/mypy" python/outrigger scripts examples bench packaging/wheel.py

@@ -70,3 +70,21 @@ def test_an_empty_tree_is_not_a_pass(tmp_path: Path) -> None:
 def test_this_project_keeps_its_layers() -> None:
     result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_a_circle_within_a_layer_is_found(tmp_path: Path) -> None:
+    circle = {
+        "client/group.hpp": '#include "client/posts.hpp"\n',
+        "client/posts.hpp": "",
+        "client/posts.cpp": '#include "client/posts.hpp"\n#include "client/slots.hpp"\n',
+        "client/slots.hpp": '#include "client/group.hpp"\n',
+    }
+    result = check(tmp_path, CLEAN | circle)
+    assert result.returncode == 1
+    assert "3 units include each other in circles, 0 may: client/group, client/posts, client/slots" in result.stderr
+
+
+def test_a_unit_may_include_what_includes_nothing_back(tmp_path: Path) -> None:
+    line = {"client/group.hpp": '#include "client/posts.hpp"\n', "client/posts.hpp": '#include "client/slots.hpp"\n'}
+    result = check(tmp_path, CLEAN | line | {"client/slots.hpp": ""})
+    assert result.returncode == 0, result.stderr
