@@ -74,8 +74,6 @@ def variables(found: tables.Tables) -> str:
         table(columns, rows(internal=False)),
         "Set by `outrigger run` and by tests:",
         table(columns, rows(internal=True)),
-        "Names of earlier versions are refused:",
-        table(("was", "is"), ((code(old.name), old.remedy) for old in found.old_settings)),
     )
 
 

@@ -108,7 +108,7 @@ def parse_choice(text: str | None) -> str | None:
 
 
 def check_names(found: Artifacts, environment: Mapping[str, str]) -> str | None:
-    """Raises for a variable of another version; what there is to say of one that only looks like ours."""
+    """What to say of a variable with our prefix that is no setting; None if there is none."""
     if any(name.startswith("OUTRIGGER_") and name != BUILD for name in environment):
         return tables.read(found).check_names(environment)
     return None

@@ -83,14 +83,6 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OldSetting:
-    """A variable of another version, and what to write instead."""
-
-    name: str
-    remedy: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Limits:
     """Of a node."""
 
@@ -111,7 +103,6 @@ class Tables:
     aids: tuple[Aid, ...]
     libraries: tuple[Library, ...]
     settings: tuple[Setting, ...]
-    old_settings: tuple[OldSetting, ...]
     foreign_prefixes: tuple[str, ...]
     limits: Limits
 
@@ -121,12 +112,9 @@ class Tables:
         return tuple(reach.name for reach in self.reaches if reach.selectable)
 
     def check_names(self, environment: Mapping[str, str]) -> str | None:
-        """Raises for a variable of another version; what there is to say of one that is none."""
-        old = {setting.name: setting.remedy for setting in self.old_settings}
+        """What to say of a variable with our prefix that is no setting; None if there is none."""
         known = {setting.name for setting in self.settings}
         for name in sorted(environment):
-            if name in old:
-                raise UserError(f"{name} is not read any more: write {old[name]}")
             if name.startswith(_PREFIX) and name not in known and not name.startswith(self.foreign_prefixes):
                 public = ", ".join(setting.name for setting in self.settings if not setting.internal)
                 return f"{name} is no setting and does nothing; there are {public}"

@@ -72,13 +72,6 @@ inline constexpr std::array kAlgorithms{
     AlgorithmName{Algorithm::chain, "chain"},
 };
 
-// Names of other versions, which are refused with the one to write instead.
-struct OldAlgorithmName {
-  std::string_view name;
-  Algorithm algorithm;
-};
-inline constexpr std::array kOldAlgorithmNames{OldAlgorithmName{"node_ring", Algorithm::node_pull}};
-
 // Its place in kAlgorithms, which stand in the order of the numbers.
 [[nodiscard]] constexpr std::size_t index_of(Algorithm algorithm) {
   return static_cast<std::size_t>(algorithm) - 1;

@@ -195,9 +195,6 @@ std::string read_choice(SelectionRule& rule, std::string_view choice) {
   }
   rule.algorithm = algorithm_named(choice);
   rule.verdict = Verdict::algorithm;
-  for (const OldAlgorithmName& old : kOldAlgorithmNames) {
-    if (choice == old.name) return joined({"the algorithm '", choice, "' is now called ", name_of(old.algorithm)});
-  }
   if (!rule.algorithm) return joined({"there is no such algorithm as '", choice, "'; there are ", selection_choices()});
   if (rule.collective && !has_algorithm(*rule.collective, *rule.algorithm)) {
     return joined({"the collective has no such algorithm; there are ", selection_choices()});

@@ -28,20 +28,14 @@ std::string known_names() {
 
 }  // namespace
 
-WrongNames wrong_names(const char* const* environment) {
-  WrongNames wrong;
+std::string unknown_name(const char* const* environment) {
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     const std::string_view entry(*environment);
     const std::string_view name = entry.substr(0, entry.find('='));
     if (!name.starts_with(kPrefix) || is_foreign(name) || row_of(kSettings, name) != kSettings.end()) continue;
-    const auto old = row_of(kOldSettings, name);
-    if (old != kOldSettings.end()) {
-      if (wrong.old.empty()) wrong.old = std::string(name) + " is not read any more: write " + std::string(old->remedy);
-    } else if (wrong.unknown.empty()) {
-      wrong.unknown = std::string(name) + " is no setting and does nothing; there are " + known_names();
-    }
+    return std::string(name) + " is no setting and does nothing; there are " + known_names();
   }
-  return wrong;
+  return {};
 }
 
 LogSetting parse_log(std::string_view text) {

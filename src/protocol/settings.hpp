@@ -92,25 +92,6 @@ inline constexpr std::array kSettings{
                false},
 };
 
-// Those of other versions. They are refused, so that nobody believes in a switch that does nothing.
-struct OldSettingRow {
-  std::string_view name;
-  std::string_view remedy;
-};
-inline constexpr std::array kOldSettings{
-    OldSettingRow{"OUTRIGGER_BLOCKING", "OUTRIGGER_ALGORITHM=blocking=on (or native)"},
-    OldSettingRow{"OUTRIGGER_MIN_BYTES", "OUTRIGGER_ALGORITHM=all:b-4095=native"},
-    OldSettingRow{"OUTRIGGER_SHARED_HEAP", "OUTRIGGER_REACH=heap"},
-    OldSettingRow{"OUTRIGGER_WAIT_COPIES", "OUTRIGGER_REACH=-wait_copies"},
-    OldSettingRow{"OUTRIGGER_HUGE_PAGES", "OUTRIGGER_REACH=-huge_pages"},
-    OldSettingRow{"OUTRIGGER_USE_DPU", "OUTRIGGER_REACH=-rdma"},
-    OldSettingRow{"OUTRIGGER_VERBOSE", "OUTRIGGER_LOG=info"},
-    OldSettingRow{"OUTRIGGER_LOG_FILE", "OUTRIGGER_LOG=LEVEL:FILE"},
-    OldSettingRow{"OUTRIGGER_DPU_SECRET", "OUTRIGGER_DPUS=SECRET@HOST=DPU:PORT"},
-    OldSettingRow{"OUTRIGGER_DPU_DAEMON", "outrigger run --dpu-daemon PATH"},
-    OldSettingRow{"OUTRIGGER_DPU_START_TIMEOUT_MS", "OUTRIGGER_INIT_TIMEOUT_MS"},
-};
-
 // Names that tests, benchmarks and ./dev have for themselves.
 inline constexpr std::array<std::string_view, 6> kForeignPrefixes{"OUTRIGGER_TEST_",     "OUTRIGGER_BENCH_",
                                                                   "OUTRIGGER_ARM_BUILD", "OUTRIGGER_JOBS",
@@ -121,12 +102,9 @@ inline constexpr std::array<std::string_view, 6> kForeignPrefixes{"OUTRIGGER_TES
 // OUTRIGGER_CORE_CLAIMS: the word, "on" if it is not set; empty: off, or no word.
 [[nodiscard]] std::string_view claims_scope(std::string_view text);
 
-// What is wrong with the names of an environment's variables, as one line; empty: nothing.
-struct WrongNames {
-  std::string old;      // refused
-  std::string unknown;  // said
-};
-[[nodiscard]] WrongNames wrong_names(const char* const* environment);
+// The first variable of an environment with our prefix that is no setting, as a line for people; empty if there is
+// none.
+[[nodiscard]] std::string unknown_name(const char* const* environment);
 
 // OUTRIGGER_LOG in its parts.
 struct LogSetting {

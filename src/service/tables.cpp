@@ -61,10 +61,6 @@ Json describe_setting(const SettingRow& row) {
           {"meaning", row.meaning}, {"alike", row.alike},     {"internal", row.internal}};
 }
 
-Json describe_old_setting(const OldSettingRow& row) {
-  return {{"name", row.name}, {"remedy", row.remedy}};
-}
-
 }  // namespace
 
 std::string describe_tables() {
@@ -77,7 +73,6 @@ std::string describe_tables() {
   tables["aids"] = list_of(kAids, describe_aid);
   tables["libraries"] = list_of(kLibraries, describe_library);
   tables["settings"] = list_of(kSettings, describe_setting);
-  tables["old_settings"] = list_of(kOldSettings, describe_old_setting);
   tables["foreign_prefixes"] = kForeignPrefixes;
   tables["limits"] = {
       {"services", kMaxServices}, {"local_ranks", kMaxLocalRanks}, {"ranks_per_service", kRanksPerService}};

@@ -143,8 +143,6 @@ TEST(Selection, BadTextIsRefusedWithItsReason) {
     const char* reason;
   };
   for (const Case& bad : {Case{"ring", "no such algorithm"},
-                          Case{"node_ring", "now called node_pull"},
-                          Case{"iallgather:n2-=node_ring", "now called node_pull"},
                           Case{"ialltoallx=flat", "no such collective"},
                           Case{"ialltoall=flat", "the collective has no such algorithm"},
                           Case{"ialltoall=", "no such algorithm"},

@@ -16,7 +16,7 @@ import pytest
 import typer
 from rich.console import Console
 
-from outrigger import info, mpis, tables
+from outrigger import info, mpis
 from outrigger.artifacts import Artifacts
 from outrigger.doctor import checks, command, machine
 from outrigger.doctor.checks import Facts
@@ -58,7 +58,6 @@ GOOD = Facts(
     ),
     trials=(Trial("MPICH 4.0.2", calls=8, offloaded=8, seconds=0.4),),
     dpus=None,
-    old_settings=(),
 )
 
 
@@ -100,12 +99,6 @@ PORT = GOOD.system.rdma[0]
         (with_info(ucx=None), "system", "warn", "libucx0"),
         (with_info(environment=OFF), "OUTRIGGER_ENABLE", "warn", "natively until it is unset"),
         (with_info(environment=UNKNOWN), "OUTRIGGER_SERVICE", "warn", "is the name right"),
-        (
-            replace(GOOD, old_settings=(tables.OldSetting(name="OUTRIGGER_OLD", remedy="OUTRIGGER_NEW=1"),)),
-            "OUTRIGGER_OLD",
-            "fail",
-            "write OUTRIGGER_NEW=1",
-        ),
         (replace(GOOD, trials=()), "MPI", "fail", "load an MPI's module"),
         (replace(GOOD, trials=(Trial("X", served=False, problem="no library"),)), "X", "fail", "no library"),
         (replace(GOOD, trials=(*GOOD.trials, Trial("X", served=False, problem="none"))), "X", "warn", "none"),

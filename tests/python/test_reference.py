@@ -25,14 +25,8 @@ def test_it_is_up_to_date(built: Artifacts) -> None:
 
 def test_every_table_is_in_it(built: Artifacts) -> None:
     known, text = tables.read(built), PAGE.read_text(encoding="utf-8")
-    rows = (*known.settings, *known.old_settings, *known.reaches, *known.aids, *known.collectives, *known.conditions)
+    rows = (*known.settings, *known.reaches, *known.aids, *known.collectives, *known.conditions)
     assert [row.name for row in rows if f"`{row.name}`" not in text] == []
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_no_other_page_knows_variables_of_earlier_versions(built: Artifacts, path: Path) -> None:
-    old = {row.name for row in tables.read(built).old_settings}
-    assert old.intersection(re.findall(r"OUTRIGGER_[A-Z_]+", path.read_text(encoding="utf-8"))) == set()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

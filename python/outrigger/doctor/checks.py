@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from outrigger import busy, report_data, tables
+from outrigger import busy, report_data
 from outrigger.cores import format_cpu_list
 from outrigger.doctor.line import Line
 from outrigger.doctor.machine import System
@@ -35,8 +35,6 @@ class Facts:
     trials: tuple[Trial, ...]
     dpus: tuple[DpuFinding, ...] | None
     """None: it was not asked for DPUs."""
-    old_settings: tuple[tables.OldSetting, ...]
-    """Which of those that are not read any more there are."""
 
 
 def lines(facts: Facts) -> list[Line]:
@@ -74,16 +72,12 @@ def _versions(command: str, machine: Machine) -> Line:
 
 
 def _settings(facts: Facts) -> Iterator[Line]:
-    for old in facts.old_settings:
-        remedy = f"it is refused: unset it and write {old.remedy}"
-        yield Line(INSTALLED, old.name, "fail", "is not read any more", remedy)
-    gone = {old.name for old in facts.old_settings}
     for name, variable in facts.info.environment.items():
         if name == _ENABLE and variable.value in ("0", "off"):
             yield Line(INSTALLED, name, "warn", variable.value, "jobs of this shell run natively until it is unset")
-        elif not variable.meaning and name not in gone and facts.info.daemon.machine is not None:
+        elif not variable.meaning and facts.info.daemon.machine is not None:
             yield Line(INSTALLED, name, "warn", variable.value, "nobody reads it: is the name right?")
-        elif name not in gone:
+        else:
             yield Line(INSTALLED, name, "ok", variable.value)
     for path in facts.system.preloaded:
         yield Line(INSTALLED, "LD_PRELOAD", "ok", f"switched on for all programs of this shell: {path}")

@@ -13,13 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 import outrigger
-from outrigger import artifacts, dpu_info, dpu_process, formats, info, launchers, mpis, options, tables
+from outrigger import artifacts, dpu_info, dpu_process, formats, info, launchers, mpis, options
 from outrigger.artifacts import Artifacts
 from outrigger.bar import Bar
 from outrigger.doctor import checks, machine
 from outrigger.doctor.line import Line, State, count
 from outrigger.doctor.trial import Trial, attempt
-from outrigger.errors import UserError
 from outrigger.hosts import Hosts, find_dpus
 from outrigger.terminal import console
 
@@ -38,13 +37,6 @@ def _trials(target: Console, artifacts: Artifacts) -> tuple[Trial, ...]:
     return tuple(results)
 
 
-def _old_settings(artifacts: Artifacts) -> tuple[tables.OldSetting, ...]:
-    try:
-        return tuple(old for old in tables.read(artifacts).old_settings if old.name in os.environ)
-    except UserError:
-        return ()  # a line says what is wrong with outriggerd
-
-
 def examine(target: Console, artifacts: Artifacts, dpus: tuple[dpu_info.DpuFinding, ...] | None) -> checks.Facts:
     """Looks at everything; a bar on `target` says what takes time."""
     found = info.collect(artifacts)
@@ -54,7 +46,6 @@ def examine(target: Console, artifacts: Artifacts, dpus: tuple[dpu_info.DpuFindi
         system=machine.look(os.environ),
         trials=_trials(target, artifacts),
         dpus=dpus,
-        old_settings=_old_settings(artifacts),
     )
 
 

@@ -114,11 +114,6 @@ Status read_claims(Config& config) {
   return Done{};
 }
 
-Status read_names() {
-  const WrongNames wrong = wrong_names(environ);
-  return wrong.old.empty() ? Status(Done{}) : Status(Error{wrong.old});
-}
-
 std::string_view short_name(std::string_view host) {
   return host.substr(0, host.find('.'));
 }
@@ -158,7 +153,7 @@ bool enabled_by_environment() {
 }
 
 std::string unknown_setting() {
-  return wrong_names(environ).unknown;
+  return unknown_name(environ);
 }
 
 std::string report_path() {
@@ -178,8 +173,7 @@ Result<Config> read_config() {
   config.live = variable(setting::kReport) == setting::kLiveOnly;
   config.transports = variable(setting::kTransports);
   for (const Status& status :
-       {read_names(), read_number(setting::kServices, config.services),
-        read_number(setting::kInitTimeout, config.init_timeout_ms),
+       {read_number(setting::kServices, config.services), read_number(setting::kInitTimeout, config.init_timeout_ms),
         read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config), read_choice(config),
         read_memory(config), read_claims(config), read_dpus(config), read_log(config), read_daemon(config)}) {
     if (!status) return Error{status.error()};
