@@ -101,15 +101,8 @@ void Blocks::reset(client::Client* client) {
   staging_handed_over_ = false;
   handed_ = {};
   buffer_handed_ = false;
-  if (!type_kept_) return;
-  type_kept_ = false;
-  if (form_ != Form::typed) {
-    real().Type_free(&type_);
-    return;
-  }
-  for (Typed& typed : typed_) {
-    if (!typed.shape.predefined && typed.shape.size != 0) real().Type_free(&typed.type);
-  }
+  for (MPI_Datatype& type : lasting_) real().Type_free(&type);
+  lasting_.clear();
 }
 
 void Blocks::use_buffer() {
@@ -175,16 +168,22 @@ void Blocks::copy(Packing direction, MPI_Comm comm, std::uint32_t skip) {
 }
 
 void Blocks::keep_type() {
-  if (type_kept_) return;
+  if (!lasting_.empty()) return;
   if (form_ != Form::typed) {
     if (shape_.predefined) return;
-    type_ = lasting(type_);
-  } else {
-    for (Typed& typed : typed_) {
-      if (!typed.shape.predefined && typed.shape.size != 0) typed.type = lasting(typed.type);
-    }
+    lasting_.push_back(lasting(type_));
+    type_ = lasting_.back();
+    return;
   }
-  type_kept_ = true;
+  MPI_Datatype given{};  // the program's; several peers in a row often have one
+  for (Typed& typed : typed_) {
+    if (typed.shape.predefined || typed.shape.size == 0) continue;
+    if (lasting_.empty() || typed.type != given) {
+      given = typed.type;
+      lasting_.push_back(lasting(given));
+    }
+    typed.type = lasting_.back();
+  }
 }
 
 }  // namespace outrigger::mpi

@@ -111,7 +111,6 @@ class Blocks {
   const NeighborSide* neighbors_ = nullptr;
   Form form_ = Form::regular;
   bool dense_ = false;
-  bool type_kept_ = false;
   bool buffer_handed_ = false;  // `handed_` is in the buffer
   std::int64_t count_ = 0;
   std::int64_t stride_ = 0;      // regular: bytes from one block to the next in the buffer
@@ -121,6 +120,7 @@ class Blocks {
   std::vector<std::int64_t> counts_;   // listed: elements per peer
   std::vector<std::int64_t> offsets_;  // listed: bytes from the buffer
   std::vector<Typed> typed_;           // types per peer
+  std::vector<MPI_Datatype> lasting_;  // in the place of the program's, and to be freed
   void* staging_ = nullptr;
   bool staging_handed_over_ = false;
   client::BufferLayout handed_;      // in the buffer or staging

@@ -64,6 +64,31 @@ void check(const std::vector<int>& received, int count, int round) {
   }
 }
 
+// A type without holes that is made of one with an attribute. The number of attributes that it had.
+int parts(int keyval) {
+  constexpr int kNumbers = 6;
+  MPI_Datatype part, type;
+  MPI_Type_contiguous(2, MPI_INT, &part);
+  MPI_Type_set_attr(part, keyval, &copies);
+  const int lengths[] = {1, 2};
+  const MPI_Aint places[] = {0, 2 * sizeof(int)};
+  const MPI_Datatype both[] = {part, part};
+  MPI_Type_create_struct(2, lengths, places, both, &type);
+  MPI_Type_commit(&type);
+  const auto peers = static_cast<std::size_t>(size);
+  const std::vector<int> send(kNumbers * peers, rank);
+  std::vector<int> received(kNumbers * peers, -1);
+  MPI_Request request;
+  MPI_Ialltoall(send.data(), 1, type, received.data(), 1, type, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  for (std::size_t i = 0; i < received.size(); ++i) {
+    if (received[i] != static_cast<int>(i) / kNumbers) fail("wrong number");
+  }
+  MPI_Type_free(&type);
+  MPI_Type_free(&part);
+  return 1;
+}
+
 void attributes(bool refuses) {
   int keyval = MPI_KEYVAL_INVALID;
   MPI_Type_create_keyval(&count_copy, &count_delete, &keyval, refuses ? &refuses : nullptr);
@@ -111,6 +136,9 @@ void attributes(bool refuses) {
       expect(deletes, ++made, "deleted attributes");
     }
   }
+  made += parts(keyval);
+  expect(copies, 0, "copies of attributes");
+  expect(deletes, made, "deleted attributes");
   MPI_Datatype type = with_holes(3, keyval);
   MPI_Datatype duplicate = MPI_DATATYPE_NULL;
   MPI_Type_set_attr(type, keyval, &copies);
