@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -37,6 +38,16 @@ void* page_of(std::uintptr_t address) {
   return reinterpret_cast<void*>(address / page_bytes() * page_bytes());  // NOLINT(performance-no-int-to-ptr)
 }
 
+int filter_of_this_thread() {
+  return ::prctl(PR_GET_SECCOMP);
+}
+const int filter_at_start = filter_of_this_thread();
+
+// A filter of system calls that has come since may end the process for one that programs rarely make.
+bool may_make_rare_calls() {
+  return filter_of_this_thread() == filter_at_start;
+}
+
 // The mappings of this process by address: asked one by one where the kernel can be (Linux 6.11), else read from text.
 class Mappings {
  public:
@@ -46,7 +57,7 @@ class Mappings {
       if (const std::optional<MappedRange> found = query(address)) return found;
       if (errno == ENOENT) return std::nullopt;
     }
-    if (text_ == nullptr) text_.reset(std::fopen("/proc/self/maps", "re"));
+    if (text_ == nullptr && may_be_asked_) text_.reset(std::fopen("/proc/self/maps", "re"));
     while (text_ != nullptr && last_.high <= address) {
       const std::optional<MappedRange> next = read_line();
       if (!next) return std::nullopt;
@@ -54,7 +65,7 @@ class Mappings {
     }
     return text_ == nullptr ? std::nullopt : std::optional(last_);
   }
-  // After that. False: there is no /proc, or no descriptor for it.
+  // After that. False: there is no /proc, no descriptor for it, or a filter.
   [[nodiscard]] bool can_be_listed() const { return descriptor_.valid() || text_ != nullptr; }
 
  private:
@@ -98,7 +109,8 @@ class Mappings {
     return std::nullopt;
   }
 
-  UniqueFd descriptor_{::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)};
+  bool may_be_asked_ = may_make_rare_calls();
+  UniqueFd descriptor_{may_be_asked_ ? ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC) : -1};
   std::unique_ptr<std::FILE, CloseFile> text_;
   MappedRange last_;
 };
@@ -118,6 +130,7 @@ bool kernel_reads_for_us(std::uintptr_t address) {
 
 // The way of other processes, taken to this one. True also where the system call is forbidden.
 bool attach_reads(std::uintptr_t address) {
+  if (!may_make_rare_calls()) return true;
   char byte = 0;
   const iovec local{&byte, 1};
   const iovec remote{reinterpret_cast<void*>(address), 1};  // NOLINT(performance-no-int-to-ptr): it is an address
@@ -144,7 +157,9 @@ bool allows(const MappedRange& mapping, Access access) {
 
 Reachable reachable_page(const MappedRange& mapping, std::uintptr_t address, Access access) {
   if (!allows(mapping, access)) return Reachable::by_nobody;
-  if (attach_reads(address)) return Reachable::by_others;
+  // Others may also read what is received.
+  const bool others_may = access == Access::read || mapping.readable;
+  if (others_may && others_reach_page(address, access)) return Reachable::by_others;
   // Where the kernel may not, the process may: its pages come by userfaultfd. A file may end before its mapping.
   const bool may_come = mapping.readable && !mapping.of_file;
   return may_come || kernel_reads_for_us(address) ? Reachable::by_this_process : Reachable::by_nobody;

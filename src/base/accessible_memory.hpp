@@ -22,7 +22,7 @@ enum class Reachable {
 };
 
 // Can other processes touch the page that `address` is in? Quick. A page that is to be written may get its memory now.
-// False: reachable() knows more.
+// False: reachable() knows more. True also where the kernel is too old and a filter forbids to ask otherwise.
 [[nodiscard]] bool others_reach_page(std::uintptr_t address, Access access);
 
 // A mapping of this process.

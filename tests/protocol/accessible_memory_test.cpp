@@ -55,7 +55,7 @@ TEST_F(AccessibleMemory, HolesAreSeenAlsoAtBothEnds) {
 TEST_F(AccessibleMemory, TheEndOfAFileIsSeen) {
   const UniqueFd file(::memfd_create("short", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(page_)), 0);
-  ::mmap(memory_, kPages * page_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0);
+  static_cast<void>(::mmap(memory_, kPages * page_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0));
   EXPECT_EQ(first(Access::read), address_of_page(1));
   EXPECT_EQ(first(Access::write), address_of_page(1));
 }
@@ -99,7 +99,7 @@ TEST_F(ReachableMemory, PagesWithoutThePermissionToReadAreThisProcesss) {
 
 TEST_F(ReachableMemory, TheEndOfAFileIsNobodys) {
   const UniqueFd file(::memfd_create("short", MFD_CLOEXEC));
-  ::mmap(memory_, kPages * page_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0);
+  static_cast<void>(::mmap(memory_, kPages * page_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0));
   EXPECT_EQ(all(Access::read), Reachable::by_nobody);
 }
 
@@ -108,7 +108,7 @@ TEST_F(ReachableMemory, SecretMemoryIsThisProcesss) {
   const UniqueFd secret(static_cast<int>(::syscall(kMemfdSecret, 0)));
   if (!secret.valid()) GTEST_SKIP() << "no memfd_secret here";
   ASSERT_EQ(::ftruncate(secret.get(), static_cast<off_t>(page_)), 0);
-  ::mmap(memory_ + page_, page_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, secret.get(), 0);
+  static_cast<void>(::mmap(memory_ + page_, page_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, secret.get(), 0));
   EXPECT_EQ(all(Access::read), Reachable::by_this_process);
   EXPECT_EQ(all(Access::write), Reachable::by_this_process);
   EXPECT_EQ(noted_, 2);
