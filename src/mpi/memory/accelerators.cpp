@@ -10,8 +10,8 @@
 namespace outrigger::mpi {
 namespace {
 
-constexpr std::array kRuntimes{"libcuda.so.1", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so.7",
-                                "libze_loader.so.1"};
+constexpr std::array kRuntimes{"libcuda.so.1", "libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7",
+                               "libze_loader.so.1"};
 
 constexpr unsigned long long kLoaded = ~0ULL;
 

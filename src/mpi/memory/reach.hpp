@@ -9,8 +9,8 @@
 namespace outrigger::mpi {
 
 // The blocks must be handed over in the buffer. Each call looks at a page of each mapping that holds blocks, and at all
-// mappings of the blocks when one of them is new. False for memory that nobody can touch: the operation finds the error.
-// Any thread.
+// mappings of the blocks when one of them is new. False for memory that nobody can touch: the operation finds the
+// error. Any thread.
 [[nodiscard]] bool only_the_rank_reaches(const Blocks& blocks, Access access);
 
 }  // namespace outrigger::mpi
