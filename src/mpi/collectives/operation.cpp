@@ -22,6 +22,7 @@
 #include "mpi/persistent/persistent.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/start/job.hpp"
+#include "mpi/types/packing.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -174,6 +175,11 @@ std::array<OperationHold, kLooksAtOnce> some_active() {
   return some;
 }
 
+// Some blocks are unpacked by a message (types/packing.hpp), which the MPI cannot wait for inside of its progress.
+bool may_need_message(const Operation& operation) {
+  return !operation.receive.dense() && operation.receive.largest_bytes() > kPackChunkBytes;
+}
+
 // The program has waited for them, but others have yet to read; meanwhile these may wait for native messages of this
 // rank. One wait: a rank that has said that it waits is asked for copies.
 void drain_kept(Job& job, Waiter& waiter) {
@@ -291,7 +297,7 @@ void progress_freed(Job& job) {
 int progress_some(Job& job) {
   int done = 0;
   for (const OperationHold& operation : some_active()) {
-    if (operation && progress(job, *operation)) ++done;
+    if (operation && !may_need_message(*operation) && progress(job, *operation)) ++done;
   }
   return done;
 }

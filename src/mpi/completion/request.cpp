@@ -24,8 +24,8 @@ struct RequestStatus {
   template <Call call>
   static int run(const CallSite& site, Word request, Word flag, Word status) {
     if (Job* job = job_to_complete()) {
+      if (!site.inside_mpi()) progress_freed(*job);
       const OperationHold operation = find_request(argument<MPI_Request>(request));
-      if (!operation && !site.inside_mpi()) progress_freed(*job);
       if (operation && !is_native(*operation)) {
         CallTimer timer(CallTimer::Kind::completion);
         timer.belongs_to(*operation);

@@ -14,7 +14,6 @@
 namespace outrigger::mpi {
 namespace {
 
-constexpr std::int64_t kPackChunkBytes = 1LL << 30;  // MPI counts bytes and elements in int
 
 void check_packed(int code, int position, int expected) {
   if (code == MPI_SUCCESS && position == expected) return;

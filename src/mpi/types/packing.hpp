@@ -26,6 +26,9 @@ struct TypedElements {
 
 enum class Packing { pack, unpack };
 
+// What MPI, which counts in int, packs at once. Larger elements go as a message of the rank to itself.
+inline constexpr std::int64_t kPackChunkBytes = 1LL << 30;
+
 // Between the elements and `packed`, which holds as many bytes. Ends the program where the MPI cannot.
 void copy_packed(Packing direction, const TypedElements& elements, std::byte* packed, MPI_Comm comm);
 
