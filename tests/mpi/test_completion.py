@@ -72,3 +72,11 @@ def test_together_with_a_file(mpi: Mpi, services: int | None, tmp_path: Path) ->
 def test_threads_complete_one_request(mpi: Mpi, services: int | None, threads: int) -> None:
     """MPI 4.1 forbids it; MPICH and Open MPI give the request to one of them, and the others find none."""
     well(mpi, 2, ["shared_requests", "threads", str(threads)], services, timeout_s=120)
+
+
+def test_together_and_by_threads_in_other_mpis(other: Mpi, tmp_path: Path) -> None:
+    if not (other.programs / "shared_requests").exists():
+        pytest.skip(f"build the target mpiabi_programs for the {other.name} programs")
+    well(other, 2, ["shared_requests", "file", str(tmp_path / "written")], 1)
+    well(other, 2, ["shared_requests", "threads", "4"], 1, timeout_s=120)
+    well(other, 2, ["around", "threads"], 1)
