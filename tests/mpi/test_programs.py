@@ -3,7 +3,7 @@
 import pytest
 from conftest import with_copiers
 
-from outrigger.bench import harm, never_slower_cells, skew
+from outrigger.bench import harm, harm_calls, never_slower_cells, skew
 
 # The native MPI without a single-copy mechanism: a sender must be inside MPI for a large message to move.
 SLOW_RENDEZVOUS = {
@@ -187,6 +187,16 @@ def test_the_benchmark_of_what_is_beside_collectives(offload):
     result = offload.run(2, [str(program), "--megabytes", "33", "--samples", "1"]).ok()
     assert result.offloaded() >= 2 * 10
     assert len(harm.read_run(result.out, 2).rates) == 10
+
+
+@pytest.mark.one_machine
+def test_the_benchmark_of_calls_that_stay_native(offload):
+    """Every call has a cost, and nothing of it is offloaded."""
+    program = offload.build / "bench" / offload.name / "calls"
+    if not program.exists():
+        pytest.skip(f"{program} is not built")
+    result = offload.run(2, [str(program), "--samples", "1"], env={"OUTRIGGER_ALGORITHM": "native"}).ok()
+    assert len(harm_calls.read_run(result.out, 2).costs_ns) == 21
 
 
 def test_the_benchmark_of_late_ranks(offload):

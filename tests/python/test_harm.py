@@ -73,12 +73,16 @@ def test_the_interval_of_a_median(count: int, place: int) -> None:
 def test_both_sides_are_measured_in_turn(tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None]) -> None:
     """With an mpirun whose offloaded jobs fork at half the rate, and a library that says that nothing was offloaded."""
     placement = '{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}'
+    costs = {"barrier": 100, "bcast": 90}
+    calls = json.dumps({"ranks": 2, "init_ms": 60, "descriptors": 20, "resident_kib": 20480, "costs_ns": costs})
     mpirun = f"""echo "$*" >>"$0.called"
-case "$*" in *--preload*) echo '{line(fork=500, threads=2)}';; *) echo '{line()}';; esac"""
+case "$*" in
+*mpich/calls*) echo '{calls}';; *--preload*) echo '{line(fork=500, threads=2)}';; *) echo '{line()}';; esac"""
     programs = {
         "bin/outriggerd": f"echo '{placement}'",
         "lib/liboutrigger-mpich.so": "",
         "bench/mpich/harm": "",
+        "bench/mpich/calls": "",
         "mpirun": mpirun,
     }
     write_programs(programs)
@@ -88,11 +92,14 @@ case "$*" in *--preload*) echo '{line(fork=500, threads=2)}';; *) echo '{line()}
     (found,) = harm.run(Console(file=text, width=130), request, mpis, Artifacts(tmp_path))
     assert {test.test: test.ratio for test in found.tests} == {"copy": 1.0, "fork": 0.5}
     assert (found.native_threads, found.offloaded_threads) == (1, 2)
+    assert found.calls is not None and [call.call for call in found.calls.calls] == ["barrier", "bcast"]
     for word in ("STREAM copy", "fork, exit, wait", "0.500", "1.000", "Not offloaded", "wrote no report"):
         assert word in text.getvalue()
     called = (tmp_path / "mpirun.called").read_text().splitlines()
-    assert ["--preload" in words for words in called] == [True, False, True, True, False, False, True]
-    assert all("--megabytes 64 --samples" in words for words in called)
+    assert ["--preload" in words for words in called[:7]] == [True, False, True, True, False, False, True]
+    assert all("--megabytes 64 --samples" in words for words in called[:7])
+    assert ["--preload" in words for words in called[7:]] == [False, True, True, False, False, True]
+    assert all("bench/mpich/calls --samples" in words for words in called[7:])
 
 
 def test_arrays_that_fit_into_caches_are_refused() -> None:

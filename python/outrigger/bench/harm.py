@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from outrigger import artifacts, binding, formats, options, settings
-from outrigger.bench import interrupts, jobs, pairs
+from outrigger.bench import harm_calls, interrupts, jobs, pairs
 from outrigger.bench.command import choose_mpis
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
@@ -22,6 +22,7 @@ from outrigger.terminal import console
 
 TARGET = 0.97
 _LEAST_MEGABYTES = 33
+_CALL_SAMPLES = 31
 _TITLES = {
     "copy": "STREAM copy",
     "triad": "STREAM triad",
@@ -85,6 +86,8 @@ class Harm:
     tests: tuple[Compared, ...]
     all_ended: bool
     """By themselves."""
+    calls: harm_calls.Calls | None = None
+    """None: interrupted before."""
 
 
 def read_run(output: str, ranks: int) -> Run:
@@ -136,6 +139,8 @@ class Bench:
         words = ("--megabytes", str(request.megabytes), "--samples", str(request.samples))
         program = (str(found.benchmark(mpi.family, "harm")), *words)
         self.request = request
+        self._found = found
+        self._calls = found.benchmark(mpi.family, "calls")
         self.pairs = pairs.Pairs(
             request.site.job(program, request.ranks, mpi, request.settings),
             found,
@@ -154,10 +159,15 @@ class Bench:
         verdict = self.pairs.why_native((*self.pairs.job.program[:-1], "1"), ("ialltoall",))
         runs = self.pairs.measure(console, request.pairs)
         native_threads, offloaded_threads = (max(pair[side].threads for pair in runs) for side in (0, 1))
+        calls = None if self.pairs.interrupted else self._measure_calls(console)
         return Harm(
             self.pairs.job.mpi.title, request.ranks, len(runs), self.pairs.command(), verdict, native_threads,
-            offloaded_threads, compare(runs), self.pairs.all_ended,
+            offloaded_threads, compare(runs), self.pairs.all_ended, calls,
         )  # fmt: skip
+
+    def _measure_calls(self, console: Console) -> harm_calls.Calls:
+        job = replace(self.pairs.job, program=(str(self._calls), "--samples", str(_CALL_SAMPLES)))
+        return harm_calls.measure(console, job, self._found, self.request.pairs)
 
 
 def _rate(value: float) -> str:
@@ -216,6 +226,9 @@ def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifact
         console.print(legend(harm, request), style="dim")
         if not harm.all_ended:
             console.print(jobs.unended(bench.pairs.job.mpi), style="yellow")
+        if harm.calls is not None:
+            console.print(harm_calls.table(harm.calls))
+            console.print(harm_calls.legend(harm.calls), style="dim")
         results.append(harm)
     return results
 
@@ -236,7 +249,7 @@ def measure_harm(
     json: options.Figures = None,
     build: options.Build = None,
 ) -> None:
-    """Measure what Outrigger costs a program beside its collectives: memory, page faults, malloc, child processes."""
+    """Measure what Outrigger costs a program beside its collectives: memory, child processes, calls of MPI."""
     site = jobs.Site(bind=binding.parse_bind(bind))
     found = artifacts.find(build)
     chosen = settings.make(found, services=services, algorithms=algorithm, reach=reach, shared_heap=shared_heap)
