@@ -61,12 +61,13 @@ void CommCalls::begin_spell(client::Courses courses, const client::Group& group,
     const client::TrialPace& pace = pace_of(key);
     most = pace.calls() < kBeforeRecall ? 0 : pace.quiet_calls();
   }
-  spells_[key.form_index()] = courses.spell(group, course, most);
+  spells_[key.form_index()] = {courses.spell(group, course, most), key};
+  if (!key.without_sizes()) passed_[key.form_index()] = {};  // what passed in the last one may be another kind of call
 }
 
 void CommCalls::end_spell(CallKey key) {
-  client::NativeSpell& spell = spells_[key.form_index()];
-  if (spell.calls() != 0) pace_of(key).pass(spell.calls());
+  Spell& spell = spells_[key.form_index()];
+  if (spell.calls.calls() != 0) pace_of(spell.key).pass(spell.calls.calls());
   spell = {};
 }
 

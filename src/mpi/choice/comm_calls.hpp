@@ -46,19 +46,29 @@ class CommCalls {
     std::uint64_t operation = 0;  // a reduction's handle
     bool operator==(const Arguments&) const = default;
   };
-  [[nodiscard]] std::optional<report::NativeReason> passes(CollectiveForm form, const Arguments& arguments) const {
+  struct Passed {
+    Arguments arguments;
+    report::NativeReason reason = report::NativeReason::none;
+    bool for_good = false;  // else as long as the form's spell lasts
+  };
+  // nullptr: it is not known.
+  [[nodiscard]] const Passed* passes(CollectiveForm form, const Arguments& arguments) const {
     const Passed& last = passed_[form.index()];
-    return arguments.type != 0 && last.arguments == arguments ? std::optional(last.reason) : std::nullopt;
+    return arguments.type != 0 && last.arguments == arguments ? &last : nullptr;
   }
-  void let_pass(CollectiveForm form, const Arguments& arguments, report::NativeReason reason) {
-    passed_[form.index()] = {arguments, reason};
-  }
+  void let_pass(CollectiveForm form, const Passed& passed) { passed_[form.index()] = passed; }
 
-  // Of calls of which sizes say nothing.
-  [[nodiscard]] client::NativeSpell& spell(CollectiveForm form) { return spells_[form.index()]; }
+  // Of calls of which sizes say nothing, or of those that pass.
+  [[nodiscard]] client::NativeSpell& spell(CollectiveForm form) { return spells_[form.index()].calls; }
+  // A spell that has ended has counted the call. Whether one has is told once.
+  void note_counted() { counted_ = true; }
+  [[nodiscard]] bool take_counted() { return std::exchange(counted_, false); }
   // One begins with the call that next() has been asked for. `first`: of the group, the rank that asks for trials.
   void begin_spell(client::Courses courses, const client::Group& group, const Course& course, CallKey key, bool first);
-  void forget_spells() { spells_ = {}; }
+  void forget_spells() {
+    spells_ = {};
+    passed_ = {};
+  }
 
   // What the table says where sizes do not matter: the same for all calls of the communicator.
   [[nodiscard]] std::optional<Decision>& without_sizes(CollectiveForm form) { return without_sizes_[form.index()]; }
@@ -87,9 +97,9 @@ class CommCalls {
 
   static constexpr std::uint32_t kBeforeRecall = 4;  // calls; communicators with fewer do not ask what is known
 
-  struct Passed {
-    Arguments arguments;
-    report::NativeReason reason = report::NativeReason::none;
+  struct Spell {
+    client::NativeSpell calls;
+    CallKey key;
   };
   struct Pace {
     CallKey key;
@@ -99,12 +109,13 @@ class CommCalls {
   [[nodiscard]] client::TrialPace& pace_of(CallKey key, bool early = false);
   void watch_cost(client::Courses courses, const client::Group& group, const client::Step& step, CallKey key);
 
-  // The spell is over: tells the pace of its calls.
+  // The form's spell is over: tells the pace of its calls.
   void end_spell(CallKey key);
 
   std::array<Passed, CollectiveForm::kCount> passed_{};
   std::array<std::optional<Decision>, CollectiveForm::kCount> without_sizes_{};
-  std::array<client::NativeSpell, CollectiveForm::kCount> spells_;
+  std::array<Spell, CollectiveForm::kCount> spells_;
+  bool counted_ = false;
   std::bitset<CallKey::kCount> retired_;
   std::bitset<CallKey::kCount> small_;  // of these
   std::uint32_t native_ = 0;

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -147,21 +146,26 @@ template <class Count>
                           std::uint64_t operation = 0) {
   CommState* state = state_of(job, comm);
   if (state == nullptr) return false;
-  const std::optional<NativeReason> reason =
+  const CommCalls::Passed* passed =
       state->calls().passes(form, {static_cast<std::uint64_t>(count), handle_key(type), operation});
-  if (!reason) return false;
-  find_for_good(*state, *reason);
-  return passes_counted({state, *reason});
+  if (passed == nullptr) return false;
+  if (passed->for_good) {
+    find_for_good(*state, passed->reason);
+  } else if (!goes_on_in_spell(*state, form)) {
+    return false;
+  }
+  return passes_counted({state, passed->reason});
 }
-// The same from now on, if so. Always false.
+// The same from now on, if so, or as long as a spell lasts. Always false.
 template <class Count>
 bool pass_on(const Offload& offload, CollectiveForm form, Count count, MPI_Datatype type, const TypeShape& shape,
              std::uint64_t operation = 0) {
-  if (offload.for_good != nullptr && shape.predefined) {
-    offload.for_good->calls().let_pass(form, {static_cast<std::uint64_t>(count), handle_key(type), operation},
-                                       offload.reason);
-    find_for_good(*offload.for_good, offload.reason);
-  }
+  CommState* comm = offload.for_good != nullptr ? offload.for_good : offload.for_a_spell;
+  if (comm == nullptr || !shape.predefined) return false;
+  comm->calls().let_pass(
+      form,
+      {{static_cast<std::uint64_t>(count), handle_key(type), operation}, offload.reason, offload.for_good != nullptr});
+  if (offload.for_good != nullptr) find_for_good(*comm, offload.reason);
   return false;
 }
 

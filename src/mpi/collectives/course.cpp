@@ -45,8 +45,11 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   };
   // Small blocks by a service process beside the ranks: to wake it costs more than the operation, and so would a trial.
   const bool cannot_win = !table.algorithm && job.native_at_first;
-  if (cannot_win) calls.retire_small(key);
-  if (usual.is_native() && (!job.config.measured_choice || cannot_win || calls.too_few_to_steer())) return by_table();
+  if (usual.is_native() && (!job.config.measured_choice || cannot_win)) {
+    table.algorithm ? calls.retire(key) : calls.retire_small(key);
+    return by_table();
+  }
+  if (usual.is_native() && calls.too_few_to_steer()) return by_table();
   const client::Group* group = comm.known_group(*job.client);
   client::Courses courses = job.client->courses();
   const Course* course = group == nullptr ? nullptr : courses.next(*group, counted);
@@ -65,9 +68,12 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   const bool posts = steered.native == NativeReason::none;
   if (posts) comm.forget_larger_blocks(key.collective());
   if (calls.join() && !posts) courses.join(*group);
-  const bool is_native = steered.native == NativeReason::measured_choice;  // not for what sizes could show to be wrong
-  if (is_native && key.without_sizes() && !course->trial.under_way()) {
+  // Not for what sizes could show to be wrong.
+  const bool is_native = steered.native == NativeReason::measured_choice ||
+                         (!key.without_sizes() && steered.native == NativeReason::small_blocks && !step.suspended);
+  if (is_native && !course->trial.under_way()) {
     calls.begin_spell(courses, *group, *course, key, comm.me() == GroupRank{0});
+    steered.for_a_spell = true;
   }
   return steered;
 }

@@ -19,6 +19,7 @@ struct Job;
 struct Steered {
   NativeReason native = NativeReason::none;  // why it is
   Algorithm algorithm = Algorithm::ring_pull;
+  bool for_a_spell = false;  // native: as long as the course stays what it is
 };
 // Of one that no rule of the user's decides. Counts it, unless it has been, and has it measured where two ways are
 // tried in turn. The same on all ranks. `table`: what the built-in table says of the call.

@@ -25,7 +25,7 @@ struct ForGood {
 
 namespace detail {
 
-inline constexpr std::size_t kMostKnownWords = 8;
+inline constexpr std::size_t kMostKnownWords = 9;
 struct KnownNative {
   Call call = Call::count;
   report::NativeReason reason = report::NativeReason::none;

@@ -146,6 +146,7 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
   const bool blocking = form == Form::blocking;
   const bool may_pass = state != nullptr && form != Form::persistent;
   const CallKey key = CallKey::of(collective, blocking, block_bytes);
+  if (state != nullptr && form != Form::persistent && state->calls().take_counted()) counted = true;
   const NativeReason retired = may_pass ? state->calls().retired(key) : NativeReason::none;
   if (retired != NativeReason::none) return never(*state, retired);
   const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
@@ -160,6 +161,7 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
     state->by_program().count();
   }
   NativeReason reason = of_comm != NativeReason::none ? of_comm : obstacle;
+  Offload native;
   if (form == Form::persistent) return at_starts(state, reason, key, decision);
   if (reason == NativeReason::none && decision.by_user) {
     if (!decision.algorithm && may_pass) return never(*state, NativeReason::selection_table);
@@ -169,9 +171,10 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
     const Steered steered = ask_course(job, *state, key, decision, counted);
     if (steered.native == NativeReason::none) return by_way(*state, steered.algorithm, true);
     reason = steered.native;
+    if (steered.for_a_spell) native.for_a_spell = state;
   }
   if (observing()) count_native(reason);
-  Offload native;
+  native.reason = reason;
   if (reason == NativeReason::small_blocks) native.for_small_blocks = state;
   return native;
 }

@@ -29,6 +29,7 @@ struct Offload {
   bool by_course = false;                 // the communicator's course has been asked
   CommState* for_small_blocks = nullptr;  // where it is native for these, which its sizes may show to be wrong
   CommState* for_good = nullptr;          // where it is native for ever, and the course need not count it
+  CommState* for_a_spell = nullptr;       // ... or for a while, in which it does nothing but count
   report::NativeReason reason = report::NativeReason::none;  // ... why
   // Of a persistent form: it is decided at each start, by what is known here.
   struct Starts {
@@ -49,6 +50,14 @@ struct Offload {
 
 // A call that is native for good. None: nobody has asked for its form to be offloaded.
 void count_native_for_good(CommState& comm, report::NativeReason reason);
+
+// A call that passed in the form's spell last: the spell counts it, and goes on.
+[[nodiscard]] inline bool goes_on_in_spell(CommState& comm, CollectiveForm form) {
+  if (comm.by_program().off()) return false;
+  const client::NativeSpell::Call call = comm.calls().spell(form).next();
+  if (call.counted && !call.native) comm.calls().note_counted();
+  return call.native;
+}
 
 // A call of which sizes say nothing. Native: as the ones before it, and nothing else need be looked at.
 [[nodiscard]] inline client::NativeSpell::Call goes_on_natively(const Job& job, Collective collective, Form form,
