@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mpi/native/message.hpp"
+#include "mpi/native/die.hpp"
 
 namespace outrigger::mpi {
 
