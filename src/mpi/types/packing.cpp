@@ -14,7 +14,6 @@
 namespace outrigger::mpi {
 namespace {
 
-
 void check_packed(int code, int position, int expected) {
   if (code == MPI_SUCCESS && position == expected) return;
   die("%s packed %d bytes where %d were expected (code %d): cannot continue the collective", kAbiName, position,
