@@ -116,12 +116,13 @@ void igather(Objects& objects) {
 }
 
 constexpr int kShort = 2000;
+constexpr int kMiddle = 200;
 constexpr int kLong = 50;
 
 constexpr std::array kTests{
     Test{"alloc_mem_64", kShort, alloc_mem<64>},
-    Test{"alloc_mem_64k", kShort, alloc_mem<(64U << 10)>},
-    Test{"alloc_mem_1m", kShort, alloc_mem<(1U << 20)>},
+    Test{"alloc_mem_64k", kMiddle, alloc_mem<(64U << 10)>},
+    Test{"alloc_mem_1m", kMiddle, alloc_mem<(1U << 20)>},
     Test{"alloc_mem_64m", kLong, alloc_mem<(64U << 20)>},
     Test{"type_vector", kShort, type_vector},
     Test{"type_dup", kShort, type_dup},
