@@ -1,6 +1,6 @@
-// What calls cost that a program makes beside offloaded collectives: memory, datatypes, attributes, communicators,
-// windows, small collectives, and how long MPI_Init takes and what it leaves open and resident. One line of JSON with
-// the median cost of each on rank 0.
+// Measures calls of a program that offloads nothing: memory, datatypes, attributes, communicators, windows, small
+// collectives. Also the duration of MPI_Init, and the descriptors and memory after it. Prints one line of JSON with the
+// median cost of each call on rank 0.
 //
 // An ordinary MPI program, run natively and with a library preloaded. Nothing in it is worth offloading.
 #include <mpi.h>

@@ -37,8 +37,7 @@ inline constexpr std::size_t kKnownNatives = 8;
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local std::array<KnownNative, kKnownNatives> known_natives;
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local ForGood found_for_good;
 
-// Of a buffer it matters only whether it is MPI_IN_PLACE, as that chooses the arguments that count; the request is not
-// looked at.
+// A buffer matters only as MPI_IN_PLACE, which chooses the arguments that count. The request is not looked at.
 template <class T>
 [[nodiscard]] Word known_word(Word word) {
   if constexpr (std::is_same_v<T, const void*> || std::is_same_v<T, void*>) {
@@ -58,7 +57,7 @@ inline constexpr bool is_array = std::is_pointer_v<T> && !std::is_same_v<T, cons
 
 }  // namespace detail
 
-// Of calls with these arguments.
+// For calls with arguments of these types.
 template <class... Args>
 class KnownNatives {
  public:

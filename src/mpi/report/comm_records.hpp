@@ -11,7 +11,7 @@ namespace outrigger::mpi {
 [[nodiscard]] bool register_comm_records();
 void forget_comm_records();
 
-// What is attached to the communicator, at first what `make` returns.
+// Returns what is attached to the communicator, and attaches what `make` returns where there is nothing.
 [[nodiscard]] CommRecord& attached_record(MPI_Comm comm, CommRecord& (*make)(MPI_Comm));
 
 // In a job that runs natively. Communicators of the same name and size are counted as one: nobody has given them ids.
