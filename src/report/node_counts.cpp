@@ -11,12 +11,12 @@
 namespace outrigger::report {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31434E524F;  // "ORNC1"
+constexpr std::uint64_t kNodeCountsMagic = 0x31434E524F;  // "ORNC1"
 constexpr std::array<const char*, 5> kHows{"ended", "aborted", "signal", "exited", "lost"};
 
 // As it stands before routes, then ranks.
 struct PlainCounts {
-  std::uint64_t magic = kMagic;
+  std::uint64_t magic = kNodeCountsMagic;
   std::int64_t ended_at_ns = 0;
   std::uint32_t how = 0;
   std::uint32_t has_code = 0;
@@ -126,7 +126,7 @@ std::vector<std::byte> encode_node_counts(const NodeCounts& counts) {
 
 std::optional<NodeCounts> decode_node_counts(std::span<const std::byte> bytes) {
   PlainCounts plain;
-  if (!take(bytes, plain) || plain.magic != kMagic || plain.how >= kHows.size()) return std::nullopt;
+  if (!take(bytes, plain) || plain.magic != kNodeCountsMagic || plain.how >= kHows.size()) return std::nullopt;
   if (plain.routes > bytes.size() / sizeof(WireRoute)) return std::nullopt;
   NodeCounts counts;
   counts.ended = ending_of(plain);

@@ -5,15 +5,12 @@
 
 #include "base/no_cancellation.hpp"
 #include "base/shared_memory.hpp"
+#include "client/memory/region.hpp"
 
 namespace outrigger::client {
 namespace {
 
 constexpr std::uint64_t kMostBytes = std::numeric_limits<std::uint64_t>::max() / 2;
-
-std::uint64_t whole_pages(std::uint64_t bytes) {
-  return (bytes + heap::kPageBytes - 1) / heap::kPageBytes * heap::kPageBytes;
-}
 
 }  // namespace
 

@@ -11,14 +11,11 @@
 #include "base/shared_memory.hpp"
 
 namespace outrigger::client {
-namespace {
 
 std::uint64_t whole_pages(std::uint64_t bytes) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
 }
-
-}  // namespace
 
 void Region::unmap() {
   if (base != nullptr && use != RegionUse::heap) ::munmap(base, bytes);

@@ -49,11 +49,13 @@ template <class T>
   }
 }
 
+template <class T, class... Others>
+inline constexpr bool is_one_of = (std::is_same_v<T, Others> || ...);
+
 // Arrays may change between calls.
 template <class T>
-inline constexpr bool is_array = std::is_pointer_v<T> && !std::is_same_v<T, const void*> && !std::is_same_v<T, void*> &&
-                                 !std::is_same_v<T, MPI_Request*> && !std::is_same_v<T, MPI_Comm> &&
-                                 !std::is_same_v<T, MPI_Datatype> && !std::is_same_v<T, MPI_Op>;
+inline constexpr bool is_array =
+    std::is_pointer_v<T> && !is_one_of<T, const void*, void*, MPI_Request*, MPI_Comm, MPI_Datatype, MPI_Op>;
 
 }  // namespace detail
 

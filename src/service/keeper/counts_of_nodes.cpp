@@ -15,14 +15,14 @@ using Clock = OtherNodes::Clock;
 
 // `outrigger run` waits a little longer for what a keeper writes. Launchers end the ranks of other nodes within that.
 constexpr std::chrono::seconds kForOtherNodes{3};
-constexpr std::chrono::milliseconds kBetweenLooks{2};
+constexpr std::chrono::milliseconds kBetweenLooksAtNodes{2};
 
 template <class Condition>
 void work_until(OtherNodes& nodes, const Condition& done) {
   const Clock::time_point deadline = Clock::now() + kForOtherNodes;
   while (!done() && Clock::now() < deadline) {
     nodes.work(Clock::now());
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenLooksAtNodes);
   }
 }
 
