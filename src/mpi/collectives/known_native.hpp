@@ -50,7 +50,7 @@ template <class T>
 }
 
 template <class T, class... Others>
-inline constexpr bool is_one_of = (std::is_same_v<T, Others> || ...);
+inline constexpr bool is_one_of = std::disjunction_v<std::is_same<T, Others>...>;
 
 // Arrays may change between calls.
 template <class T>
