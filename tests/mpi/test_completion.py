@@ -68,6 +68,12 @@ def test_together_with_a_file(mpi: Mpi, services: int | None, tmp_path: Path) ->
     well(mpi, 2, ["shared_requests", "file", str(tmp_path / "written")], services)
 
 
+@pytest.mark.parametrize("comes", ("early", "late"))
+def test_together_with_one_that_fails(mpi: Mpi, services: int | None, comes: str) -> None:
+    """MPICH ends a call at the first error, and Open MPI when all others are done: nothing may be lost either way."""
+    well(mpi, 2, ["failed_requests", comes], services)
+
+
 @pytest.mark.parametrize("threads", (2, 4))
 def test_threads_complete_one_request(mpi: Mpi, services: int | None, threads: int) -> None:
     """MPI 4.1 forbids it; MPICH and Open MPI give the request to one of them, and the others find none."""

@@ -239,8 +239,8 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   operation.pending = request.group == nullptr ? nullptr : job.client->post(request);
   if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(operation.collective).data());
   if (operation.persistent != nullptr) {
-    operation.busy.store(false, std::memory_order_release);
     link(operation);
+    operation.busy.store(false, std::memory_order_release);  // last: from now on other threads may finish it
     return;
   }
   operation.comm->retain();

@@ -88,8 +88,9 @@ void OurRequests::collect(const Entry& entry, MPI_Request* requests, MPI_Status*
   real().Wait(&request, status);
 }
 
-void OurRequests::collect_all(MPI_Request* requests, MPI_Status* statuses) const {
-  for (const Entry& entry : entries()) collect(entry, requests, status_at(statuses, entry.index));
+void OurRequests::collect_among(const Entry& entry, MPI_Request* requests, MPI_Status* status) {
+  collect(entry, requests, status);
+  if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = entry.error;
 }
 
 NativeRequests::NativeRequests(const OurRequests& ours, MPI_Request* requests, int count)
@@ -137,9 +138,17 @@ std::optional<int> collect_any(const OurRequests& ours, MPI_Request* requests, i
 void collect_some(const OurRequests& ours, MPI_Request* requests, int* collected, int* indices, MPI_Status* statuses) {
   for (std::size_t from = 0; const OurRequests::Entry* entry = ours.first_done(from); from = entry->index + 1) {
     if (*collected == MPI_UNDEFINED) *collected = 0;
-    OurRequests::collect(*entry, requests, status_at(statuses, static_cast<std::size_t>(*collected)));
+    OurRequests::collect_among(*entry, requests, status_at(statuses, static_cast<std::size_t>(*collected)));
     indices[(*collected)++] = static_cast<int>(entry->index);
   }
+}
+
+int collect_all(const OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses, int code) {
+  if (code != MPI_SUCCESS && !is_in_status(code)) return code;
+  for (const OurRequests::Entry& entry : ours.entries()) {
+    if (entry.done) OurRequests::collect_among(entry, requests, status_at(statuses, entry.index));
+  }
+  return ours.result_of_many(code, {}, true, count, statuses);
 }
 
 const OurRequests::Entry* OurRequests::entry_at(std::size_t index) const {  // entries are in the array's order

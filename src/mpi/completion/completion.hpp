@@ -51,8 +51,8 @@ class OurRequests {
   // Gives one that is done to the program: its request, in the program's array, and its status. Another thread may have
   // got it; then there is none.
   static void collect(const Entry& entry, MPI_Request* requests, MPI_Status* status);
-  // All, when all are done.
-  void collect_all(MPI_Request* requests, MPI_Status* statuses) const;
+  // The same in a call with several statuses, each of which has an error.
+  static void collect_among(const Entry& entry, MPI_Request* requests, MPI_Status* status);
 
   // After requests have been collected: raises errors of ours and gives the code to return.
   // One request, `index` in the array.
@@ -108,6 +108,11 @@ void set_empty(MPI_Status* status);
                                              MPI_Status* status);
 // All of ours that are done, behind those that the native MPI has collected, which may have said that it has none.
 void collect_some(const OurRequests& ours, MPI_Request* requests, int* collected, int* indices, MPI_Status* statuses);
+
+// All of ours that are done, where the native MPI has completed its own with `code`: the code. One of its own may have
+// failed: then MPICH completes what is done and leaves the rest.
+[[nodiscard]] int collect_all(const OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses,
+                              int code);
 
 // The requests of a call; none where its arguments are for the native MPI to reject.
 [[nodiscard]] inline std::span<const MPI_Request> span_of(const MPI_Request* requests, int count) {

@@ -27,9 +27,7 @@ int test_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
   const int code = real().Testall(count, NativeRequests(ours, requests, count).data(), &found, statuses);
   if (found == kUnwritten) return code;
   *flag = found;
-  if (found == 0 || (code != MPI_SUCCESS && !is_in_status(code))) return code;
-  ours.collect_all(requests, statuses);
-  return ours.result_of_many(code, {}, true, count, statuses);
+  return found == 0 && code == MPI_SUCCESS ? code : collect_all(ours, count, requests, statuses, code);
 }
 
 int test_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {

@@ -24,45 +24,26 @@ int wait_one(Job& job, OurRequests& ours, MPI_Request* request, MPI_Status* stat
   return collect_only(ours, request, status);
 }
 
-// Tests the MPI's own requests of the array; those of ours that are done are null among them.
-struct NativeTest {
-  NativeTest(const OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses)
-      : code(real().Testall(count, NativeRequests(ours, requests, count).data(), &flag, statuses)) {}
-  [[nodiscard]] bool refused() const { return flag == kUnwritten || (code != MPI_SUCCESS && !is_in_status(code)); }
-  [[nodiscard]] bool collected() const { return flag != 0; }
-  [[nodiscard]] bool one_failed() const { return code != MPI_SUCCESS; }
-
-  int flag = kUnwritten;
-  int code;
-};
-
 // The MPI's own are tested while ours are not done: some progress only when they are tested (ROMIO's under MPICH), and
-// bad handles are refused at once, not when ours have ended, which may take what comes after.
+// bad handles are refused at once, not when ours have ended, which may take what comes after. These tests complete
+// nothing, unless one of the requests has failed: then MPICH completes what is done, and the call ends as its own does.
 int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses) {
-  const auto collect = [&](int code) {
-    if (code != MPI_SUCCESS && !is_in_status(code)) return code;
-    ours.collect_all(requests, statuses);
-    return ours.result_of_many(code, {}, true, count, statuses);
-  };
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
-  bool tests = ours.entries().size() < static_cast<std::size_t>(count);
+  const bool tests = ours.entries().size() < static_cast<std::size_t>(count);
   Waiter waiter(job, tests ? Waiter::Drives::nothing : Waiter::Drives::native);
-  for (bool done = false; !done;) {
-    done = ours.progress_all(job);
+  while (!ours.progress_all(job)) {
     if (tests) {
-      const NativeTest test(ours, count, requests, statuses);
-      if (test.refused()) return test.code;
-      if (test.collected()) return collect(test.code);
-      if (test.one_failed()) {  // the last call says which
-        tests = false;
-        waiter.drive_native_too();
-      }
+      int flag = kUnwritten;
+      const int code = real().Testall(count, NativeRequests(ours, requests, count).data(), &flag, statuses);
+      if (flag == kUnwritten) return code;
+      if (code != MPI_SUCCESS) return collect_all(ours, count, requests, statuses, code);
     }
-    if (!done) waiter.pause();
+    waiter.pause();
   }
-  return collect(real().Waitall(count, NativeRequests(ours, requests, count).data(), statuses));
+  const int code = real().Waitall(count, NativeRequests(ours, requests, count).data(), statuses);
+  return collect_all(ours, count, requests, statuses, code);
 }
 
 int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, MPI_Status* status) {

@@ -18,7 +18,6 @@ class Waiter {
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
   ~Waiter();
-  void drive_native_too() { drives_ = Drives::native; }
   // Call after every unsuccessful look. Ends the program when the service process is lost.
   void pause();
 
@@ -26,7 +25,7 @@ class Waiter {
   void drive();
 
   Job& job_;
-  Drives drives_;
+  const Drives drives_;
   std::uint32_t rounds_ = 0;
   bool waits_ = false;  // has said so
   bool helps_ = false;  // and copies meanwhile
