@@ -93,7 +93,7 @@ void OurRequests::collect_among(const Entry& entry, MPI_Request* requests, MPI_S
   if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = entry.error;
 }
 
-NativeRequests::NativeRequests(const OurRequests& ours, MPI_Request* requests, int count)
+NativeRequests::NativeRequests(const OurRequests& ours, MPI_Request* requests, int count, Done done)
     : ours_(ours), requests_(requests, static_cast<std::size_t>(count)) {
   if (requests_.size() <= kInline) {
     std::ranges::copy(requests_, few_.begin());
@@ -101,7 +101,7 @@ NativeRequests::NativeRequests(const OurRequests& ours, MPI_Request* requests, i
     many_.assign(requests_.begin(), requests_.end());
   }
   for (const OurRequests::Entry& entry : ours.entries()) {
-    data()[entry.index] = entry.done ? constants().request_null : driving_request();
+    data()[entry.index] = entry.done && done == Done::null ? constants().request_null : driving_request();
   }
 }
 

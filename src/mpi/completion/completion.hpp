@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -77,12 +78,13 @@ class OurRequests {
   bool failed_ = false;  // one of them has an error
 };
 
-// The requests of an array as the native MPI may see them. One of ours is null there if it is done; else it is one that
-// never completes, so that the native MPI neither finds the array complete nor without an active request. The program's
-// array gets what becomes of the others.
+// The requests of an array as the native MPI may see them. One of ours is null there if it is done; else, or always, it
+// is one that never completes, so that the native MPI neither finds the array complete nor without an active request.
+// The program's array gets what becomes of the others.
 class NativeRequests {
  public:
-  NativeRequests(const OurRequests& ours, MPI_Request* requests, int count);
+  enum class Done : std::uint8_t { null, open };
+  NativeRequests(const OurRequests& ours, MPI_Request* requests, int count, Done done = Done::null);
   NativeRequests(const NativeRequests&) = delete;
   NativeRequests& operator=(const NativeRequests&) = delete;
   ~NativeRequests();

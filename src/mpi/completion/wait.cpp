@@ -33,14 +33,16 @@ int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_
   count_waits(ours);
   const bool tests = ours.entries().size() < static_cast<std::size_t>(count);
   Waiter waiter(job, tests ? Waiter::Drives::nothing : Waiter::Drives::native);
-  while (!ours.progress_all(job)) {
+  for (bool done = false; !done;) {
+    done = ours.progress_all(job);
     if (tests) {
       int flag = kUnwritten;
-      const int code = real().Testall(count, NativeRequests(ours, requests, count).data(), &flag, statuses);
+      NativeRequests all_open(ours, requests, count, NativeRequests::Done::open);
+      const int code = real().Testall(count, all_open.data(), &flag, statuses);
       if (flag == kUnwritten) return code;
       if (code != MPI_SUCCESS) return collect_all(ours, count, requests, statuses, code);
     }
-    waiter.pause();
+    if (!done) waiter.pause();
   }
   const int code = real().Waitall(count, NativeRequests(ours, requests, count).data(), statuses);
   return collect_all(ours, count, requests, statuses, code);
