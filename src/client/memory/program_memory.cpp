@@ -27,6 +27,7 @@ bool ProgramMemory::open() {
 
 void* ProgramMemory::allocate(std::uint64_t bytes) {
   if (bytes == 0 || bytes > kMostBytes) return nullptr;
+  const NoCancellation whole;
   const std::scoped_lock lock(mutex_);
   if (!open()) return nullptr;
   follow_generation();

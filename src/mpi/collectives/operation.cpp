@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/no_cancellation.hpp"
 #include "mpi/collectives/bad_buffers.hpp"
 #include "mpi/collectives/small_blocks.hpp"
 #include "mpi/completion/defined.hpp"
@@ -123,6 +124,7 @@ void explain(const Job& job, const Operation& operation, CompletionStatus status
 
 // The service process is done with it. After the request is marked complete the operation may be gone.
 void finish(Job& job, Operation& operation) {
+  const NoCancellation whole;  // others wait for it
   const client::OperationResult result = job.client->result(*operation.pending);
   if (operation.error == MPI_SUCCESS) operation.error = error_code(result.status);
   explain(job, operation, result.status);

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include "base/no_cancellation.hpp"
 #include "copy/policy.hpp"
 #include "mpi/collectives/course.hpp"
 #include "mpi/collectives/small_blocks.hpp"
@@ -185,6 +186,7 @@ void count_native_for_good(CommState& comm, NativeReason reason) {
 }
 
 void post_operation(Job& job, Operation& operation) {
+  const NoCancellation whole;  // some buffers are looked up in /proc
   const Placement receive = place(job, operation.receive, Access::write);
   if (receive == Placement::staged && !operation.receive.dense()) operation.receive.keep_type();
   // Of a block that turns out to be shorter than its room, the rest is to stay as it is.
