@@ -131,6 +131,7 @@ TEST(ClusterFile, BetweenWhatAValueIsKnownToBe) {
 TEST(ClusterFile, ThoseOfTheProjectAreRead) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(OUTRIGGER_CLUSTERS)) {
+    if (entry.path().extension() != ".toml") continue;  // their README
     const Result<Cluster> cluster = read_cluster(entry.path());
     EXPECT_TRUE(cluster.ok()) << cluster.error();
     ++files;
