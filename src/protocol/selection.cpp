@@ -363,10 +363,14 @@ Decision SelectionTable::decide(bool blocking, Collective collective, const Grou
   return decision;
 }
 
+bool SelectionTable::wants_offload() const {
+  return std::ranges::any_of(rules_, &SelectionRule::wants_offload);
+}
+
 bool SelectionTable::may_offload_blocking(std::uint32_t nodes) const {
   for (const SelectionRule& rule : rules_) {
     if (!rule.blocking) continue;
-    if (rule.verdict == Verdict::algorithm || rule.verdict == Verdict::on) return true;
+    if (rule.wants_offload()) return true;
     if (!rule.collective && unconditional(rule)) return rule.verdict == Verdict::automatic && nodes > 1;
   }
   return nodes > 1;  // on one node it never pays

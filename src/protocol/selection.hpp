@@ -98,6 +98,7 @@ struct SelectionRule {
   Range bytes;  // of a block; of a broadcast and of what is reduced to whole vectors, of the message
   Verdict verdict = Verdict::native;
   std::optional<Algorithm> algorithm;  // where the verdict is one
+  [[nodiscard]] bool wants_offload() const { return verdict == Verdict::algorithm || verdict == Verdict::on; }
   bool operator==(const SelectionRule&) const = default;
 };
 
@@ -137,6 +138,8 @@ class SelectionTable {
   // Of a call: `block_bytes` where they are alike on all ranks.
   [[nodiscard]] Decision decide(bool blocking, Collective collective, const GroupShape& shape,
                                 std::optional<std::uint64_t> block_bytes) const;
+  // Does a rule of the user's want calls offloaded?
+  [[nodiscard]] bool wants_offload() const;
   // Might some blocking form be, in a job of so many nodes?
   [[nodiscard]] bool may_offload_blocking(std::uint32_t nodes) const;
 

@@ -184,6 +184,7 @@ TEST_F(Fork, NothingOfOursIsOpenAfterExec) {
 TEST_F(Fork, WhileOtherThreadsPostAndAllocate) {
   node_.start_serving();
   std::atomic<bool> stop{false};
+  std::atomic<bool> stop_allocating{false};
   std::thread poster([&] {
     while (!stop) {
       const auto operation = client_->post(request());
@@ -191,17 +192,21 @@ TEST_F(Fork, WhileOtherThreadsPostAndAllocate) {
     }
   });
   std::thread allocator([&] {
-    while (!stop) {
-      void* memory = client_->allocate(4096);  // null after many forks
-      EXPECT_EQ(release(memory), memory != nullptr);
+    while (!stop_allocating) {
+      void* memory = client_->allocate(4096);
+      EXPECT_NE(memory, nullptr);
+      EXPECT_TRUE(release(memory));
     }
   });
   for (int i = 0; i < 30; ++i) {
+    if (i == 15) {  // after 32 forks that each meet new memory there is none left for the tests that follow
+      stop_allocating = true;
+      allocator.join();
+    }
     EXPECT_EQ(in_child([&] { return client_->post(request()) == nullptr ? 0 : 1; }), 0);
   }
   stop = true;
   poster.join();
-  allocator.join();
   EXPECT_EQ(client_->fatal(), std::nullopt);
 }
 

@@ -137,6 +137,15 @@ TEST(Selection, AnAlgorithmAloneIsForAllThatHaveIt) {
   }
 }
 
+TEST(Selection, RulesWantOffloadOrNot) {
+  for (const char* wants : {"all=on", "ibcast=native,flat", "blocking=on", "ialltoall:b4096-=ring_pull"}) {
+    EXPECT_TRUE(SelectionTable::decode(wants).value().wants_offload()) << wants;
+  }
+  for (const char* not_so : {"", "all=native", "blocking=auto"}) {
+    EXPECT_FALSE(SelectionTable::decode(not_so).value().wants_offload()) << not_so;
+  }
+}
+
 TEST(Selection, BadTextIsRefusedWithItsReason) {
   struct Case {
     const char* text;

@@ -1,16 +1,28 @@
 #include "client/memory/program_memory.hpp"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+
 #include <limits>
 #include <utility>
 
 #include "base/no_cancellation.hpp"
 #include "base/shared_memory.hpp"
+#include "base/unique_fd.hpp"
 #include "client/memory/region.hpp"
 
 namespace outrigger::client {
 namespace {
 
 constexpr std::uint64_t kMostBytes = std::numeric_limits<std::uint64_t>::max() / 2;
+
+// Descriptors belong to the program: the one for this memory is from the lower half of what it may open.
+bool leaves_descriptors_for_the_program() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
+  const UniqueFd next(::memfd_create("outrigger-probe", MFD_CLOEXEC));
+  return next.valid() && static_cast<rlim_t>(next.get()) < limit.rlim_cur / 2;
+}
 
 }  // namespace
 
@@ -21,7 +33,9 @@ ProgramMemory& ProgramMemory::of_process() {
 }
 
 bool ProgramMemory::open() {
-  if (!std::exchange(tried_, true)) opened_.store(space_.open(), std::memory_order_release);
+  if (!std::exchange(tried_, true)) {
+    opened_.store(leaves_descriptors_for_the_program() && space_.open(), std::memory_order_release);
+  }
   return !space_.closed();
 }
 

@@ -24,9 +24,9 @@ bool wants_more_alignment(MPI_Info info) {
   return code != MPI_SUCCESS || (found != 0 && std::strtol(text.data(), nullptr, 10) > kPageBytes);
 }
 
-// Jobs whose service processes have no core offload only what trials have shown to be better so, if anything.
+// Jobs whose service processes have no core offload what the user asks for, and what trials have shown to be better so.
 bool could_be_used(const Job& job) {
-  return !job.native_at_first || job.client->has_posted();
+  return !job.native_at_first || job.config.selection.wants_offload() || job.client->has_posted();
 }
 
 // Memory that the service processes can map too, or nullptr.
