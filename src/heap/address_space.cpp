@@ -19,6 +19,8 @@ namespace {
 constexpr std::uint64_t kLeastReserved = 64ULL << 30;
 // Service processes reserve as much for each rank, so that all of a large node must fit into 128 TiB.
 constexpr std::uint64_t kMostReserved = 256ULL << 30;
+// Enough where there are fewer addresses, as under valgrind.
+constexpr std::uint64_t kLeastUseful = 8ULL << 30;
 // Memory behind an allocation of at least so much is backed at once only where there is plenty.
 constexpr std::uint64_t kLargeBytes = 32ULL << 20;
 
@@ -83,8 +85,12 @@ bool AddressSpace::open() {
     why_not_ = "the address space is limited (ulimit -v)";
     return false;
   }
-  const std::uint64_t bytes = bytes_to_reserve();
+  std::uint64_t bytes = bytes_to_reserve();
   void* reserved = reserve(bytes + kChunkBytes);
+  while (reserved == nullptr && bytes / 2 >= kLeastUseful) {
+    bytes = up(bytes / 2, kChunkBytes);
+    reserved = reserve(bytes + kChunkBytes);
+  }
   void* table = ::mmap(nullptr, bytes / kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (reserved == nullptr || table == MAP_FAILED) {
     why_not_ = "no addresses could be reserved";
