@@ -8,7 +8,9 @@ import pytest
 from conftest import with_copiers
 
 SIZES = (64 << 10, 4 << 20)
-MOST_GROWTH = 1.05
+PAGE_BYTES = 4096
+# Work per page would cost an instruction a page at least. Two runs of the same call differ by up to 250.
+MOST_GROWTH = (SIZES[1] - SIZES[0]) // PAGE_BYTES // 2
 CALLS = 6
 # Rank 0 under valgrind, the others not. Instrumented only where the program says so; each thread for itself.
 UNDER_VALGRIND = """
@@ -53,7 +55,7 @@ def test_instructions_do_not_grow_with_size(offload, tmp_path):
             # A busy machine makes calls dearer: completions come late, helpers do not get on. None makes them cheaper.
             small, large = map(min, counts)
             assert small > (100 if call == "end" else 500), "too few to be a call"
-            assert large <= MOST_GROWTH * small, f"{call} with {memory} memory: {small} and {large} instructions"
+            assert large - small <= MOST_GROWTH, f"{call} with {memory} memory: {small} and {large} instructions"
     for memory in ("mapped", "malloc"):
         for size in SIZES:
             least = {call: min(found[f"{call} {memory} {size}"]) for call in ("post", "start")}

@@ -1,5 +1,6 @@
 """Ranks that wait copy for their service process: when they do, and what happens when they are killed at it."""
 
+import contextlib
 import os
 import random
 import signal
@@ -9,6 +10,8 @@ import pytest
 from conftest import with_copiers
 
 GONE_WITHIN_S = 10.0
+STOPPED_S = 0.05
+BETWEEN_STOPS_S = 0.02
 OFF = {"OUTRIGGER_REACH": "-wait_copies"}
 
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
@@ -20,15 +23,20 @@ def received(result, reach: str) -> int:
 
 @pytest.mark.parametrize("ranks", (2, 4))
 def test_waiting_ranks_copy(offload, ranks):
-    copied = 0
-    for _ in range(4):  # on a busy machine ranks may find all copied whenever they come to wait
-        result = offload.run(ranks, ["steady", "large", "2"], env=with_copiers()).ok()
-        assert "WRONG DATA" not in result.out
-        copied = result.report["copied_while_waiting"]
-        assert copied <= received(result, "copier") + received(result, "relay")
-        if copied > 0:
-            break
-    assert copied > 0
+    """The service process is stopped again and again: all ranks wait by the time it goes on and lends copies."""
+    job = offload.start(ranks, ["steady", "larger", "3"], env=with_copiers())
+    job.wait_for("steady: ready")
+    (service,) = offload.daemons("serve")
+    with contextlib.suppress(ProcessLookupError):
+        while job.process.poll() is None:
+            os.kill(service.pid, signal.SIGSTOP)
+            time.sleep(STOPPED_S)
+            os.kill(service.pid, signal.SIGCONT)
+            time.sleep(BETWEEN_STOPS_S)
+    result = job.wait(60).ok()
+    assert "WRONG DATA" not in result.out
+    copied = result.report["copied_while_waiting"]
+    assert 0 < copied <= received(result, "copier") + received(result, "relay")
 
 
 def test_ranks_that_have_computed_leave_it_to_the_service_process(offload):

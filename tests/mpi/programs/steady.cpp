@@ -2,6 +2,7 @@
 //
 //   steady operations SECONDS   operations without pause
 //   steady large SECONDS        the same with large blocks, for which all ranks wait at once
+//   steady larger SECONDS       the same with blocks of some megabytes
 //   steady overlap SECONDS      large blocks, and ranks compute for some milliseconds before they wait
 //   steady compute SECONDS      one operation outstanding, ranks compute without MPI, over and over for a second each
 //   steady wait SECONDS         ranks but the last sit in MPI_Wait for an operation that the last one enters at the end
@@ -128,8 +129,8 @@ int main(int argc, char** argv) {
         exchange.wait();
       }
     } while (go_on(end));
-  } else if (mode == "large" || mode == "overlap") {
-    Exchange exchange(500'000);
+  } else if (mode == "large" || mode == "larger" || mode == "overlap") {
+    Exchange exchange(mode == "larger" ? 4'000'000 : 500'000);
     do {
       for (int i = 0; i < 4; ++i) {
         exchange.post();
