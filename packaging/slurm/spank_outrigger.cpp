@@ -88,6 +88,15 @@ void say(spank_t spank, const std::string& text) {
   slurm_spank_log("outrigger: %s", text.c_str());
 }
 
+// In the step's working directory; no two steps of a cluster share a name.
+std::string report_name(spank_t spank) {
+  std::uint32_t job = 0;
+  std::uint32_t step = 0;
+  (void)spank_get_item(spank, S_JOB_ID, &job);
+  (void)spank_get_item(spank, S_JOB_STEPID, &step);
+  return "outrigger-report-" + std::to_string(job) + "." + std::to_string(step) + ".json";
+}
+
 void preload(spank_t spank, const Wish& wish) {
   const std::string name = program_of(spank);
   const std::string path = variable(spank, "PATH");
@@ -106,13 +115,17 @@ void preload(spank_t spank, const Wish& wish) {
   }
   const std::string list = outrigger::service::preload_list(library, variable(spank, "LD_PRELOAD"), needed);
   (void)spank_setenv(spank, "LD_PRELOAD", list.c_str(), 1);
-  if (wish.way == Way::report) (void)spank_setenv(spank, "OUTRIGGER_REPORT", "-", 0);
+  if (wish.way != Way::report) return;
+  const std::string report = report_name(spank);
+  if (spank_setenv(spank, "OUTRIGGER_REPORT", report.c_str(), 0) == ESPANK_SUCCESS) {
+    say(spank, "when the step has ended, `outrigger report " + report + "` shows what this did");
+  }
 }
 
 spank_option option{const_cast<char*>("outrigger"),
                     const_cast<char*>("on|off|report[,ABI]"),
-                    const_cast<char*>("hand the program's MPI collectives to service processes; report: and say what "
-                                      "that did"),
+                    const_cast<char*>("hand the program's MPI collectives to service processes; report: and write what "
+                                      "that did to outrigger-report-JOB.STEP.json"),
                     2,
                     0,
                     take_option};

@@ -63,7 +63,7 @@ inline constexpr std::array kSettings{
                true, false},
     SettingRow{setting::kReach, "all, without heap", "words with commas between them",
                "how memory may be reached, and what helps with it", true, false},
-    SettingRow{setting::kReport, "no report", "a file; - for a table on stderr; live",
+    SettingRow{setting::kReport, "no report", "a file; live",
                "every collective that was called, offloaded or why not, when the job ends; and while it runs, for "
                "`outrigger top`, `watch` and `exporter`; live: only then",
                true, false},

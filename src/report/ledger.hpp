@@ -181,7 +181,7 @@ struct LedgerHeader {
   std::array<char, kNameBytes> mpi{};
   std::array<char, kTextBytes> native_because{};  // empty: offloaded
   std::array<char, kTextBytes> abort_text{};      // what the library said before it ended the job
-  std::array<char, kPathBytes> path{};            // where the report goes; "-": a table on stderr
+  std::array<char, kPathBytes> path{};            // where the report goes
 };
 static_assert(std::is_trivially_copyable_v<LedgerHeader>);
 

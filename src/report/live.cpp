@@ -28,13 +28,6 @@ struct Counted {
   const LiveRank* rank = nullptr;
 };
 
-std::string text_of(GroupId id) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(id.high),
-                static_cast<unsigned long long>(id.low));
-  return text.data();
-}
-
 // Places in a list of names, given out as they come.
 template <class Key>
 class Places {

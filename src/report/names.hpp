@@ -1,7 +1,8 @@
-// Words that both forms of a report use.
+// Names that a report uses.
 #pragma once
 
 #include <array>
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,13 @@ inline constexpr std::array<const char*, kAlgorithms.size()> kAlgorithmNames = [
 [[nodiscard]] inline std::string communicator_of(const LedgerRow& row) {
   const std::string name = text_in(row.name);
   return name.empty() ? "(unnamed)" : name;
+}
+
+[[nodiscard]] inline std::string text_of(GroupId id) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(id.high),
+                static_cast<unsigned long long>(id.low));
+  return text.data();
 }
 
 }  // namespace outrigger::report

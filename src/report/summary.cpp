@@ -197,13 +197,4 @@ std::vector<Range> ranges_of(const std::vector<std::uint32_t>& numbers) {
   return ranges;
 }
 
-std::string wire_text(const std::vector<WireUse>& uses, std::uint32_t nodes) {
-  std::string text;
-  for (const WireUse& use : uses) {
-    text += (text.empty() ? "" : "; ") + text_of(use.route);
-    if (use.nodes != nodes) text += " on " + std::to_string(use.nodes) + " of " + std::to_string(nodes) + " nodes";
-  }
-  return text.empty() ? "not used" : text;
-}
-
 }  // namespace outrigger::report

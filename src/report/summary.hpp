@@ -105,7 +105,4 @@ struct CheckedLedger {
 // none, and nothing was added. Ledgers come in the order of the ranks.
 bool add_ledger(Summary& summary, std::span<const std::byte> ledger, std::int64_t now_ns);
 
-// "rdma (rc_verbs/mlx5_0:1)"; says on how many nodes where it was not all of them.
-[[nodiscard]] std::string wire_text(const std::vector<WireUse>& uses, std::uint32_t nodes);
-
 }  // namespace outrigger::report

@@ -13,7 +13,6 @@
 #include "report/json.hpp"
 #include "report/live.hpp"
 #include "report/summary.hpp"
-#include "report/table.hpp"
 
 namespace {
 
@@ -57,7 +56,7 @@ void check(std::span<const std::byte> ledger) {
     return;
   }
   (void)report::add_ledger(summary, ledger, 2'000'000'000);
-  if (report::as_table(summary).empty() || report::as_json(summary).find('\0') != std::string::npos) std::abort();
+  if (report::as_json(summary).find('\0') != std::string::npos) std::abort();
 }
 
 // Ledgers are aligned: rows are looked at where they are.

@@ -123,13 +123,15 @@ def test_a_file_chooses_the_algorithms(two_nodes, tmp_path):
 
 
 def test_wire_is_named(two_nodes):
-    """By the report as a table, and by what OUTRIGGER_LOG=info says; also where it was not used."""
-    environment = {"OUTRIGGER_UCX_TLS": "tcp", "OUTRIGGER_REPORT": "-", "OUTRIGGER_LOG": "info"}
+    """By the report, and by what OUTRIGGER_LOG=info says; also where it was not used."""
+    environment = {"OUTRIGGER_UCX_TLS": "tcp", "OUTRIGGER_LOG": "info"}
     program = ["steady", "idle", "0"]  # one operation
-    used = two_nodes.run(2, program, env=environment).ok().out
-    assert "\nwire: messages (tcp/" in used and "outrigger: wire: messages (tcp/" in used, used
-    unused = two_nodes.run(2, program, env=environment | {"OUTRIGGER_ALGORITHM": "all:b-999999=native"}).ok().out
-    assert "\nwire: not used\n" in unused and "outrigger: wire: not used" in unused, unused
+    used = two_nodes.run(2, program, env=environment).ok()
+    (wire,) = used.report["wire"]
+    assert wire["kind"] == "messages" and wire["transports"].startswith("tcp/") and wire["nodes"] == 2
+    assert "outrigger: wire: messages (tcp/" in used.out, used.out
+    unused = two_nodes.run(2, program, env=environment | {"OUTRIGGER_ALGORITHM": "all:b-999999=native"}).ok()
+    assert unused.report["wire"] == [] and "outrigger: wire: not used" in unused.out, unused.out
 
 
 @pytest.mark.parametrize("language", ("c", "f08", "python"))

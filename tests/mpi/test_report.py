@@ -219,9 +219,9 @@ def test_the_terminal_shows_it_all(offload: Mpi) -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-def test_a_table_on_stderr_of_an_aborted_job(offload: Mpi) -> None:
-    result = offload.run(RANKS, ["counted", "end", "abort", "7"], env={"OUTRIGGER_REPORT": "-"})
-    assert "ended: MPI_Abort with code 7 by rank 1" in result.out and "MPI_Allreduce" in result.out
+def test_a_report_needs_a_name(offload: Mpi) -> None:
+    result = offload.run(RANKS, ["counted", "late"], env={"OUTRIGGER_REPORT": "-"}).ok()
+    assert "OUTRIGGER_REPORT=- is not valid: name a file; `outrigger report FILE` shows it" in result.out
 
 
 def test_what_is_no_file_is_written_to(offload: Mpi, tmp_path: Path) -> None:

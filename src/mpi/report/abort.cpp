@@ -28,11 +28,9 @@ struct Aborting {
   }
 };
 
-// Nobody else will: there is no keeper, or it has no terminal to write the table to. Where no report was asked for,
-// nobody does.
+// In a job without a keeper the rank itself writes the report.
 bool writes_itself() {
-  const std::string path = report::text_in(ledger().header().path);
-  return !path.empty() && (current_job() == nullptr || path == "-");
+  return current_job() == nullptr && !report::text_in(ledger().header().path).empty();
 }
 
 }  // namespace

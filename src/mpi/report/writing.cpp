@@ -13,7 +13,6 @@
 #include "mpi/report/counting.hpp"
 #include "report/file.hpp"
 #include "report/json.hpp"
-#include "report/table.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -58,7 +57,7 @@ Gathered gather(std::span<const std::byte> mine, MPI_Comm comm) {
 
 std::string absolute_path(const std::string& path) {
   std::array<char, PATH_MAX> here{};
-  if (path == "-" || path.starts_with('/') || ::getcwd(here.data(), here.size()) == nullptr) return path;
+  if (path.starts_with('/') || ::getcwd(here.data(), here.size()) == nullptr) return path;
   return std::string(here.data()) + "/" + path;
 }
 
@@ -107,12 +106,6 @@ void write_beginning() {
 
 void write_summary(const report::Summary& summary, bool last) {
   const std::string path = report::text_in(ledger().header().path);
-  if (path == "-") {
-    if (!last) return;
-    const std::string text = report::as_table(summary);
-    std::fwrite(text.data(), 1, text.size(), stderr);
-    return;
-  }
   const Status written = report::write_file(path, report::as_json(summary), last);
   if (!written)
     print("the report could not be written to OUTRIGGER_REPORT=%s: %s", path.c_str(), written.error().c_str());

@@ -10,7 +10,7 @@
 
 namespace outrigger::mpi {
 
-// Where the program's working directory is now. "-" stays.
+// Where the program's working directory is now.
 [[nodiscard]] std::string absolute_path(const std::string& path);
 
 // What every ledger's header has from the beginning on.

@@ -67,6 +67,13 @@ Status read_choice(Config& config) {
   return Done{};
 }
 
+// A file called "-" is not what was meant.
+Status check_report() {
+  const std::string_view text = variable(setting::kReport);
+  if (text == "-") return bad(setting::kReport, text, "name a file; `outrigger report FILE` shows it");
+  return Done{};
+}
+
 Status read_memory(Config& config) {
   const auto refused = read_reach(variable(setting::kReach), config.memory);
   if (refused)
@@ -158,7 +165,7 @@ std::string unknown_setting() {
 
 std::string report_path() {
   const std::string_view value = variable(setting::kReport);
-  return value == setting::kLiveOnly ? std::string() : std::string(value);
+  return value == setting::kLiveOnly || value == "-" ? std::string() : std::string(value);
 }
 
 std::string trace_path() {
@@ -175,7 +182,8 @@ Result<Config> read_config() {
   for (const Status& status :
        {read_number(setting::kServices, config.services), read_number(setting::kInitTimeout, config.init_timeout_ms),
         read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config), read_choice(config),
-        read_memory(config), read_claims(config), read_dpus(config), read_log(config), read_daemon(config)}) {
+        check_report(), read_memory(config), read_claims(config), read_dpus(config), read_log(config),
+        read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
   if (config.pretend_nodes == 0) return bad(setting::kPretendNodes, "0", "at least 1");

@@ -37,10 +37,8 @@ bool is_in(report::LedgerState state, const report::Ledger& ledger) {
   return ledger.header().state == static_cast<std::uint32_t>(state);
 }
 
-// A table for the terminal is written by ranks.
 bool is_unwritten(const report::Ledger& ledger) {
-  const std::string path = report::text_in(ledger.header().path);
-  return !path.empty() && path != "-" && !is_in(report::LedgerState::finalized, ledger);
+  return !report::text_in(ledger.header().path).empty() && !is_in(report::LedgerState::finalized, ledger);
 }
 
 }  // namespace
