@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -197,18 +198,19 @@ def test_what_can_be_asked_of_the_plugin(with_plugin):
         f"SITE_OUTRIGGER=openmpi SITE_OUTRIGGER_PREFIX={with_plugin.mpi.build} srun -n1 {SHOWS} prolog",
     ]
     out = with_plugin.run("bash", "-c", "unset OUTRIGGER_REPORT; " + "; ".join(script)).out
-    lines = out.splitlines()
+    lines = [re.sub(r"(?<=outrigger-report-)\d+", "J", line) for line in out.splitlines()]
     library = f"{with_plugin.mpi.build}/lib/liboutrigger"
     wanted = {
         "unasked=,,": 1,
         "which=,,": 2,
-        f"named={library}-mpich.so,,-": 1,
+        f"named={library}-mpich.so,,outrigger-report-J.2.json": 1,
         f"before={library}-mpiabi.so:libc.so.6,,": 1,
         "off=,off,": 1,
         f"prolog={library}-openmpi.so,,": 1,
     }
     assert {line: lines.count(line) for line in wanted} == wanted, out
     assert out.count("does not show which MPI it loads; --outrigger=on,openmpi") == 1, out
+    assert re.search(r"`outrigger report outrigger-report-\d+\.2\.json` shows what this did", out), out
     assert "--outrigger: 'maybe' is none of on, off, report" in out and "maybe=" not in out, out
 
 
