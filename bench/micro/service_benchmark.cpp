@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "service/log.hpp"
 #include "service/node.hpp"
-#include "service/topology.hpp"
+#include "service/notices/log.hpp"
+#include "service/placement/cores.hpp"
 
 namespace outrigger {
 namespace {

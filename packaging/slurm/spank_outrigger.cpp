@@ -28,7 +28,7 @@ extern const unsigned int spank_plugin_version;
 SPANK_PLUGIN(outrigger, 1)
 }
 
-#include "service/needed_libraries.hpp"
+#include "service/placement/needed_libraries.hpp"
 #include "wish.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "protocol/libraries.hpp"
+#include "protocol/options/libraries.hpp"
 
 namespace outrigger::slurm {
 namespace {

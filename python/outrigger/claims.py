@@ -1,6 +1,6 @@
 """Cores that a job claims while it is planned, before its keeper can.
 
-The names are those of src/service/keeper/core_claims.hpp, where it is said what they are and why.
+The names are those of src/service/placement/core_claims.hpp, where it is said what they are and why.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@
 #include "client/start/attach_options.hpp"
 #include "client/start/keeper_start.hpp"
 #include "client/statistics.hpp"
-#include "protocol/control.hpp"
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/shared_heap.hpp"
+#include "protocol/shared/shared_heap.hpp"
+#include "protocol/wire/control.hpp"
 
 namespace outrigger::client {
 
@@ -149,7 +149,7 @@ class Client {
   bool help_where_alone();
 
   // Gives the keeper of this node memory that holds what this rank counts (report/ledger.hpp): it outlives the rank.
-  // Or its events (trace/memory.hpp), which the service process of this rank adds to: it says there when it does.
+  // Or its events (trace/event_memory.hpp), which the service process of this rank adds to: it says there when it does.
   // `what`: counts or trace; or, without a descriptor, trace_settle: what a service process on a DPU has noted until
   // now is to be in that memory, which says when it is.
   void show(ControlKind what, int fd = -1);

@@ -7,7 +7,7 @@
 
 #include "base/futex.hpp"
 #include "client/operations/completion_watch.hpp"
-#include "client/operations/request.hpp"
+#include "client/operations/slot_request.hpp"
 
 namespace outrigger::client {
 namespace {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "client/copies/lending.hpp"
+#include "client/copies/rank_lending.hpp"
 #include "client/endpoint_lock.hpp"
 #include "client/memory/argument_memory.hpp"
 #include "client/memory/heap_regions.hpp"
@@ -20,15 +20,15 @@
 #include "client/memory/xpmem_segment.hpp"
 #include "client/network/call_listener.hpp"
 #include "client/network/rank_network.hpp"
+#include "client/operations/client_group.hpp"
 #include "client/operations/course_calls.hpp"
 #include "client/operations/doorbell.hpp"
-#include "client/operations/group.hpp"
 #include "client/operations/operation_request.hpp"
 #include "client/operations/pending_operation.hpp"
-#include "client/operations/posts.hpp"
+#include "client/operations/rank_posts.hpp"
 #include "client/start/control_channel.hpp"
 #include "client/statistics.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

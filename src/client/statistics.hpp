@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/wire_route.hpp"
+#include "protocol/shared/wire_route.hpp"
 
 namespace outrigger::client {
 

@@ -28,7 +28,7 @@
 
 #include "base/shared_memory.hpp"
 #include "heap/ranges.hpp"
-#include "protocol/shared_heap.hpp"
+#include "protocol/shared/shared_heap.hpp"
 
 namespace outrigger::heap {
 

@@ -12,8 +12,8 @@
 #include "base/no_cancellation.hpp"
 #include "heap/address_space.hpp"
 #include "heap/jemalloc.hpp"
-#include "protocol/reach.hpp"
-#include "protocol/settings.hpp"
+#include "protocol/options/reach.hpp"
+#include "protocol/options/settings.hpp"
 
 // Few arenas of its own, as it has nothing to do but keep books. Freed memory is kept for ten seconds, for the next
 // allocation: getting new shared memory is dear.

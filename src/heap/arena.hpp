@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "protocol/shared_heap.hpp"
+#include "protocol/shared/shared_heap.hpp"
 
 namespace outrigger::heap {
 

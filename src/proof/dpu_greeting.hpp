@@ -7,8 +7,8 @@
 //     HMAC-SHA256 {"host", version, a, b}               ---->
 //                                                       <----  HMAC-SHA256 {"dpu", version, a, b}
 //
-// The host proves first: whoever only connects gets no proof to try secrets on. Then frames (protocol/dpu_link.hpp), by
-// the same connection, which is what binds them to the greeting.
+// The host proves first: whoever only connects gets no proof to try secrets on. Then frames
+// (protocol/wire/dpu_link.hpp), by the same connection, which is what binds them to the greeting.
 //
 // Thread rule: one thread.
 #pragma once

@@ -31,8 +31,8 @@
 
 #include "proof/hmac.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/job_map.hpp"
-#include "protocol/wire_messages.hpp"
+#include "protocol/wire/job_map.hpp"
+#include "protocol/wire/wire_messages.hpp"
 
 namespace outrigger::proof {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/control.hpp"
+#include "protocol/wire/control.hpp"
 
 namespace outrigger::proof {
 

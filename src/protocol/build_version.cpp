@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdio>
 
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger {
 namespace {

@@ -21,8 +21,8 @@
 #include "protocol/collective_calls.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
-#include "protocol/shared_heap.hpp"
-#include "protocol/wire_route.hpp"
+#include "protocol/shared/shared_heap.hpp"
+#include "protocol/shared/wire_route.hpp"
 
 namespace outrigger::report {
 

@@ -64,7 +64,7 @@ struct LiveService {
 };
 
 // What all service processes here, and on the DPU, have exchanged with those of another node
-// (protocol/link_counts.hpp).
+// (protocol/shared/link_counts.hpp).
 struct LiveLink {
   std::uint32_t node = 0;
   std::string name;

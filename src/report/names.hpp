@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "protocol/reach.hpp"
+#include "protocol/options/reach.hpp"
 #include "report/ledger.hpp"
 
 namespace outrigger::report {

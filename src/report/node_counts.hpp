@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "protocol/wire_route.hpp"
+#include "protocol/shared/wire_route.hpp"
 #include "report/summary.hpp"
 
 namespace outrigger::report {

@@ -10,18 +10,18 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
-#include "protocol/reach.hpp"
-#include "service/dpu/dpu_daemon.hpp"
-#include "service/dpu/dpu_probe.hpp"
-#include "service/info.hpp"
-#include "service/keeper/bind_exec.hpp"
+#include "protocol/options/reach.hpp"
+#include "service/dpu/daemon/dpu_daemon.hpp"
+#include "service/dpu/daemon/dpu_probe.hpp"
 #include "service/keeper/keep.hpp"
-#include "service/launch.hpp"
-#include "service/log.hpp"
 #include "service/loop/faults.hpp"
 #include "service/loop/service.hpp"
-#include "service/tables.hpp"
-#include "service/topology.hpp"
+#include "service/notices/log.hpp"
+#include "service/placement/bind_exec.hpp"
+#include "service/placement/cores.hpp"
+#include "service/placement/launch.hpp"
+#include "service/tools/info.hpp"
+#include "service/tools/tables.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "engine/core/slices.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::sim {
 

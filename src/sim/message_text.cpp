@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::sim {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fabric/sim/random.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 #include "sim/allocation_count.hpp"
 
 namespace outrigger::sim {

@@ -8,7 +8,7 @@
 #include "sim/job_state.hpp"
 #include "sim/message_text.hpp"
 #include "sim/programs.hpp"
-#include "sim/service_processes.hpp"
+#include "sim/simulated_services.hpp"
 
 namespace outrigger::sim {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "trace/memory.hpp"
+#include "trace/event_memory.hpp"
 
 namespace outrigger::trace {
 

@@ -6,7 +6,7 @@
 
 #include "protocol/collective.hpp"
 #include "protocol/collective_calls.hpp"
-#include "protocol/reach.hpp"
+#include "protocol/options/reach.hpp"
 #include "report/file.hpp"
 
 namespace outrigger::trace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "trace/memory.hpp"
+#include "trace/event_memory.hpp"
 
 namespace outrigger::trace {
 

@@ -17,8 +17,8 @@
 
 #include "client/client.hpp"
 #include "client/memory/program_memory.hpp"
-#include "protocol/control.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
+#include "protocol/wire/control.hpp"
 
 namespace outrigger::client::test {
 

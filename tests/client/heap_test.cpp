@@ -11,7 +11,7 @@
 
 #include "base/shared_memory.hpp"
 #include "fake_node.hpp"
-#include "protocol/shared_heap.hpp"
+#include "protocol/shared/shared_heap.hpp"
 
 namespace outrigger::client::test::shared_heap {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine::testing {
 

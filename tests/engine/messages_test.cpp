@@ -3,7 +3,7 @@
 
 #include "../protocol/some_course.hpp"
 #include "cluster.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::peer {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "protocol/control.hpp"
+#include "protocol/wire/control.hpp"
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "protocol/dpu_figures.hpp"
-#include "protocol/dpu_link.hpp"
-#include "protocol/rank_address.hpp"
+#include "protocol/wire/dpu_figures.hpp"
+#include "protocol/wire/dpu_link.hpp"
+#include "protocol/wire/rank_address.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-#include "protocol/exported_memory.hpp"
+#include "protocol/shared/exported_memory.hpp"
 
 namespace {
 

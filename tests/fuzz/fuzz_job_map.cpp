@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "protocol/job_map.hpp"
+#include "protocol/wire/job_map.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "protocol/job_map.hpp"
-#include "protocol/node_news.hpp"
+#include "protocol/wire/job_map.hpp"
+#include "protocol/wire/node_news.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "protocol/wire_messages.hpp"
+#include "protocol/wire/wire_messages.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "protocol/byte_ring.hpp"
+#include "protocol/shared/byte_ring.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "protocol/byte_ring.hpp"
+#include "protocol/shared/byte_ring.hpp"
 
 namespace outrigger::testing {
 

@@ -1,7 +1,5 @@
 // Private memory that is attached by XPMEM, without the module: the other rank is a child with which this process
 // shares memory at the same addresses, so that an attachment is the address itself.
-#include "fabric/host/lanes/xpmem.hpp"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -14,6 +12,7 @@
 #include <set>
 
 #include "fabric/host/host_fabric.hpp"
+#include "fabric/host/lanes/xpmem_windows.hpp"
 #include "fabric_fixture.hpp"
 
 namespace outrigger {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "protocol/course.hpp"
-#include "some_course.hpp"
+#include "protocol/some_course.hpp"
 
 namespace outrigger {
 namespace {

@@ -15,18 +15,18 @@
 #include <type_traits>
 #include <vector>
 
-#include "protocol/control.hpp"
-#include "protocol/dpu_figures.hpp"
-#include "protocol/dpu_link.hpp"
-#include "protocol/exported_memory.hpp"
-#include "protocol/job_map.hpp"
-#include "protocol/node_news.hpp"
-#include "protocol/peer_messages.hpp"
-#include "protocol/rank_address.hpp"
-#include "protocol/rank_message.hpp"
-#include "protocol/segment.hpp"
-#include "protocol/wire_messages.hpp"
-#include "some_course.hpp"
+#include "protocol/shared/exported_memory.hpp"
+#include "protocol/shared/segment.hpp"
+#include "protocol/some_course.hpp"
+#include "protocol/wire/control.hpp"
+#include "protocol/wire/dpu_figures.hpp"
+#include "protocol/wire/dpu_link.hpp"
+#include "protocol/wire/job_map.hpp"
+#include "protocol/wire/node_news.hpp"
+#include "protocol/wire/peer_messages.hpp"
+#include "protocol/wire/rank_address.hpp"
+#include "protocol/wire/rank_message.hpp"
+#include "protocol/wire/wire_messages.hpp"
 
 namespace outrigger {
 namespace {

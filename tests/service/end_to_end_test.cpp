@@ -9,7 +9,7 @@
 #include <random>
 
 #include "client/memory/program_memory.hpp"
-#include "node.hpp"
+#include "service/node.hpp"
 
 namespace outrigger::testing {
 namespace {

@@ -8,8 +8,8 @@
 #include <functional>
 #include <random>
 
-#include "node.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
+#include "service/node.hpp"
 
 namespace outrigger::testing {
 namespace {

@@ -18,9 +18,9 @@
 
 #include "client/client.hpp"
 #include "service/keeper/keeper.hpp"
-#include "service/keeper/starter.hpp"
-#include "service/log.hpp"
+#include "service/keeper/supervise/starter.hpp"
 #include "service/loop/service.hpp"
+#include "service/notices/log.hpp"
 
 namespace outrigger::testing {
 
@@ -54,9 +54,9 @@ inline UniqueFd connect_to(const std::string& name) {
   return fd;
 }
 
-// Service processes and keepers set these where nobody has (fabric/ucx/worker.cpp, service/topology.cpp), each in an
-// environment of its own. Those that are threads of a test share one, which nobody may change while others read it:
-// they find them set.
+// Service processes and keepers set these where nobody has (fabric/ucx/worker.cpp, service/placement/cores.cpp), each
+// in an environment of its own. Those that are threads of a test share one, which nobody may change while others read
+// it: they find them set.
 inline void set_what_service_processes_set() {
   for (const auto& [name, value] : {std::pair{"UCX_TCP_CONN_NB", "y"},
                                     {"UCX_TCP_MAX_IOV", "2"},

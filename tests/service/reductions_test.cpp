@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "client/memory/program_memory.hpp"
-#include "node.hpp"
 #include "reduce/reduce.hpp"
+#include "service/node.hpp"
 
 namespace outrigger::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/core/operation.hpp"
-#include "engine/core/reduction.hpp"
+#include "engine/core/reduction_steps.hpp"
 #include "planted.hpp"
 
 namespace outrigger::sim {

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "engine/algorithms/reduce_slices.hpp"
-#include "engine/core/reduction.hpp"
+#include "engine/core/reduction_steps.hpp"
 #include "engine/relay/replicas.hpp"
 #include "planted.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <tuple>
 
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::sim {
 namespace {

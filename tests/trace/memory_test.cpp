@@ -1,6 +1,4 @@
 // What is written to a rank's memory for events is in its snapshot, whatever else stands there.
-#include "trace/memory.hpp"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "trace/event_memory.hpp"
 #include "trace/snapshot.hpp"
 
 namespace outrigger::trace {

@@ -11,7 +11,7 @@
 
 #include "client/memory/range_allocator.hpp"
 #include "client/memory/regions.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "client/memory/regions.hpp"
-#include "client/operations/posts.hpp"
-#include "protocol/shared_heap.hpp"
+#include "client/operations/rank_posts.hpp"
+#include "protocol/shared/shared_heap.hpp"
 
 namespace outrigger::client {
 

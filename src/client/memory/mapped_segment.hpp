@@ -3,7 +3,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

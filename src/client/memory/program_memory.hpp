@@ -20,7 +20,7 @@
 
 #include "client/memory/range_allocator.hpp"
 #include "heap/address_space.hpp"
-#include "protocol/shared_heap.hpp"
+#include "protocol/shared/shared_heap.hpp"
 
 namespace outrigger::client {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "client/memory/unmapped_ranges.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

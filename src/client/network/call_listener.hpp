@@ -15,7 +15,7 @@
 #include "client/network/rank_network.hpp"
 #include "client/operations/doorbell.hpp"
 #include "client/start/control_channel.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "protocol/exported_memory.hpp"
+#include "protocol/shared/exported_memory.hpp"
 
 namespace outrigger::client {
 namespace {

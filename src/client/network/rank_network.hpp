@@ -18,8 +18,8 @@
 #include "base/result.hpp"
 #include "client/memory/registration_cache.hpp"
 #include "client/network/ucx_library.hpp"
-#include "protocol/rank_address.hpp"
-#include "protocol/rank_message.hpp"
+#include "protocol/wire/rank_address.hpp"
+#include "protocol/wire/rank_message.hpp"
 
 namespace outrigger::client {
 

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "base/futex.hpp"
-#include "client/operations/request.hpp"
+#include "client/operations/slot_request.hpp"
 
 namespace outrigger::client {
 namespace {

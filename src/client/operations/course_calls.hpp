@@ -5,13 +5,13 @@
 #pragma once
 
 #include "client/endpoint_lock.hpp"
+#include "client/operations/client_group.hpp"
 #include "client/operations/doorbell.hpp"
-#include "client/operations/group.hpp"
 #include "client/operations/native_spell.hpp"
-#include "client/operations/posts.hpp"
+#include "client/operations/rank_posts.hpp"
 #include "client/start/control_channel.hpp"
 #include "protocol/choice.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

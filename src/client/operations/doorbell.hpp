@@ -7,7 +7,7 @@
 #include "base/unique_fd.hpp"
 #include "client/endpoint_lock.hpp"
 #include "client/network/rank_network.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

@@ -1,5 +1,5 @@
-// The groups of this rank as they stand in its segment (protocol/segment.hpp), for a service process that takes the
-// place of another.
+// The groups of this rank as they stand in its segment (protocol/shared/segment.hpp), for a service process that takes
+// the place of another.
 //
 // Under the lock.
 #pragma once
@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <deque>
 
-#include "client/operations/group.hpp"
-#include "protocol/segment.hpp"
+#include "client/operations/client_group.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

@@ -12,7 +12,7 @@
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/reduction.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

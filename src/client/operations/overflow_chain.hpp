@@ -9,7 +9,7 @@
 
 #include "client/memory/argument_memory.hpp"
 #include "client/operations/pending_operation.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "client/memory/range_allocator.hpp"
-#include "client/operations/group.hpp"
+#include "client/operations/client_group.hpp"
 #include "client/operations/operation_request.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::client {
 

@@ -6,7 +6,7 @@
 
 #include "client/start/keeper_start.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/settings.hpp"
+#include "protocol/options/settings.hpp"
 
 namespace outrigger::client {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/shared_memory.hpp"
-#include "protocol/job_map.hpp"
-#include "protocol/life_lock.hpp"
+#include "protocol/shared/life_lock.hpp"
+#include "protocol/wire/job_map.hpp"
 
 namespace outrigger::client {
 namespace {

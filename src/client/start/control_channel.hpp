@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "client/memory/region.hpp"
-#include "protocol/control.hpp"
+#include "protocol/wire/control.hpp"
 
 namespace outrigger::client {
 

@@ -22,8 +22,8 @@
 #include "client/start/abstract_socket.hpp"
 #include "client/start/needed_calls.hpp"
 #include "client/start/unseen_child.hpp"
-#include "protocol/reach.hpp"
-#include "protocol/settings.hpp"
+#include "protocol/options/reach.hpp"
+#include "protocol/options/settings.hpp"
 
 namespace outrigger::client {
 namespace {

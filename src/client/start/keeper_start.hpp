@@ -7,8 +7,8 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "protocol/control.hpp"
-#include "protocol/settings.hpp"
+#include "protocol/options/settings.hpp"
+#include "protocol/wire/control.hpp"
 
 namespace outrigger::client {
 

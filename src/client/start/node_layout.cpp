@@ -8,7 +8,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "protocol/rank_address.hpp"
+#include "protocol/wire/rank_address.hpp"
 
 namespace outrigger::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/algorithms/reduce_slices.hpp"
-#include "engine/core/reduction.hpp"
+#include "engine/core/reduction_steps.hpp"
 #include "engine/relay/replicas.hpp"
 
 namespace outrigger::engine {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/core/reduction.hpp"
+#include "engine/core/reduction_steps.hpp"
 #include "engine/relay/replicas.hpp"
 
 namespace outrigger::engine {

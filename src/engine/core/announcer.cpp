@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/core/operation.hpp"
-#include "engine/core/reduction.hpp"
+#include "engine/core/reduction_steps.hpp"
 
 namespace outrigger::engine {
 namespace {

@@ -15,7 +15,7 @@
 #include "engine/engine_counters.hpp"
 #include "engine/registry.hpp"
 #include "fabric/fabric.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {
 

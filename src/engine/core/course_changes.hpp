@@ -15,7 +15,7 @@
 
 #include "engine/core/context.hpp"
 #include "engine/core/group_table.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {
 

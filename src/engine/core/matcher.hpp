@@ -9,7 +9,7 @@
 
 #include "engine/core/context.hpp"
 #include "engine/core/local_rank.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {
 

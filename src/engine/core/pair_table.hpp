@@ -10,7 +10,7 @@
 #include "engine/core/group.hpp"
 #include "engine/core/pool.hpp"
 #include "engine/core/ready_set.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "engine/core/barrier_tree.hpp"
+#include "engine/core/barrier_shape.hpp"
 #include "engine/core/operation.hpp"
 #include "engine/core/slices.hpp"
 

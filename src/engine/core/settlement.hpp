@@ -4,7 +4,7 @@
 
 #include "engine/core/local_rank.hpp"
 #include "fabric/fabric.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {
 

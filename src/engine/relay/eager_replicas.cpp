@@ -1,7 +1,7 @@
 #include "engine/relay/eager_replicas.hpp"
 
 #include "engine/core/operation.hpp"
-#include "engine/core/reduction.hpp"
+#include "engine/core/reduction_steps.hpp"
 
 namespace outrigger::engine {
 

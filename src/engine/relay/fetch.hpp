@@ -21,7 +21,7 @@
 #include "engine/core/move.hpp"
 #include "engine/core/suspension.hpp"
 #include "fabric/fabric.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {
 

@@ -23,7 +23,7 @@
 #include "engine/relay/eager_replicas.hpp"
 #include "engine/relay/fetch.hpp"
 #include "engine/relay/quiescence.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "protocol/exported_memory.hpp"
+#include "protocol/shared/exported_memory.hpp"
 
 namespace outrigger::fabric::dpu {
 

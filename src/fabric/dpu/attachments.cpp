@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/rank_message.hpp"
+#include "protocol/wire/rank_message.hpp"
 
 namespace outrigger::fabric::dpu {
 namespace {

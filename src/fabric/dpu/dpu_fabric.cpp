@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "protocol/rank_message.hpp"
+#include "protocol/wire/rank_message.hpp"
 
 namespace outrigger::fabric::dpu {
 namespace {

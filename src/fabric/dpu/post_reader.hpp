@@ -14,7 +14,7 @@
 
 #include "fabric/dpu/remote_memory.hpp"
 #include "fabric/host/host_fabric.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::fabric::dpu {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/ucx_exports.hpp"
-#include "protocol/exported_memory.hpp"
+#include "protocol/shared/exported_memory.hpp"
 
 namespace outrigger::fabric::dpu {
 namespace {

@@ -13,8 +13,8 @@
 #include "base/result.hpp"
 #include "fabric/dpu/dpu_fabric.hpp"
 #include "fabric/ucx/worker.hpp"
-#include "protocol/rank_address.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
+#include "protocol/wire/rank_address.hpp"
 
 namespace outrigger::fabric::dpu {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "protocol/exported_memory.hpp"
+#include "protocol/shared/exported_memory.hpp"
 
 namespace outrigger::fabric::dpu {
 void RankMoves::begin(const Block& from, const Block& to, MoveCompletion& completion) {

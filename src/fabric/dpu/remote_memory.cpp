@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "protocol/exported_memory.hpp"
+#include "protocol/shared/exported_memory.hpp"
 
 namespace outrigger::fabric::dpu {
 namespace {

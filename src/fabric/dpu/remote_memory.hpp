@@ -17,8 +17,8 @@
 #include "fabric/dpu/rma.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/ucx/worker.hpp"
-#include "protocol/rank_address.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
+#include "protocol/wire/rank_address.hpp"
 
 namespace outrigger::fabric::dpu {
 

@@ -18,7 +18,7 @@
 #include "fabric/dpu/segment_scan.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/ucx/worker.hpp"
-#include "protocol/rank_message.hpp"
+#include "protocol/wire/rank_message.hpp"
 
 namespace outrigger::fabric::dpu {
 

@@ -14,7 +14,7 @@
 #include <unordered_map>
 
 #include "fabric/ucx/worker.hpp"
-#include "protocol/link_counts.hpp"
+#include "protocol/shared/link_counts.hpp"
 
 namespace outrigger::fabric::dpu {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fabric/host/core_loan.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::fabric {
 namespace {

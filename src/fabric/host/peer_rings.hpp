@@ -16,8 +16,8 @@
 #include "base/shared_memory.hpp"
 #include "base/unique_fd.hpp"
 #include "fabric/port.hpp"
-#include "protocol/byte_ring.hpp"
 #include "protocol/ids.hpp"
+#include "protocol/shared/byte_ring.hpp"
 
 namespace outrigger::fabric {
 

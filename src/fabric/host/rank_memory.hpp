@@ -14,9 +14,9 @@
 #include "base/result.hpp"
 #include "base/shared_memory.hpp"
 #include "copy/board.hpp"
-#include "fabric/host/lanes/xpmem.hpp"
+#include "fabric/host/lanes/xpmem_windows.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::fabric {
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "fabric/host/lanes/cma.hpp"
-#include "fabric/host/lanes/xpmem.hpp"
+#include "fabric/host/lanes/xpmem_windows.hpp"
 
 namespace outrigger::fabric {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::fabric {
 

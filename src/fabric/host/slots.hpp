@@ -11,7 +11,7 @@
 
 #include "fabric/fabric.hpp"
 #include "fabric/host/node_ranks.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::fabric {
 

@@ -9,7 +9,7 @@
 #include "fabric/fabric.hpp"
 #include "fabric/ucx/staged_reductions.hpp"
 #include "fabric/ucx/wire.hpp"
-#include "protocol/job_map.hpp"
+#include "protocol/wire/job_map.hpp"
 
 namespace outrigger::fabric::ucx {
 

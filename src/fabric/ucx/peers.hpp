@@ -21,9 +21,9 @@
 #include "fabric/ucx/peer_window.hpp"
 #include "fabric/ucx/wire_options.hpp"
 #include "proof/greeting.hpp"
-#include "protocol/job_map.hpp"
-#include "protocol/link_counts.hpp"
-#include "protocol/wire_messages.hpp"
+#include "protocol/shared/link_counts.hpp"
+#include "protocol/wire/job_map.hpp"
+#include "protocol/wire/wire_messages.hpp"
 
 namespace outrigger::fabric::ucx {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "fabric/ucx/worker.hpp"
-#include "protocol/wire_route.hpp"
+#include "protocol/shared/wire_route.hpp"
 
 namespace outrigger::fabric::ucx {
 

@@ -42,8 +42,8 @@
 #include "fabric/ucx/staged_memory.hpp"
 #include "fabric/ucx/transfers.hpp"
 #include "fabric/ucx/wire_options.hpp"
-#include "protocol/job_map.hpp"
-#include "protocol/wire_route.hpp"
+#include "protocol/shared/wire_route.hpp"
+#include "protocol/wire/job_map.hpp"
 
 namespace outrigger::fabric::ucx {
 

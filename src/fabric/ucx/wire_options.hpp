@@ -9,8 +9,8 @@
 #include <string>
 
 #include "protocol/ids.hpp"
-#include "protocol/link_counts.hpp"
-#include "protocol/wire_route.hpp"
+#include "protocol/shared/link_counts.hpp"
+#include "protocol/shared/wire_route.hpp"
 
 namespace outrigger::fabric::ucx {
 

@@ -6,13 +6,13 @@
 
 #include "mpi/api/counter_values.hpp"
 #include "mpi/communicators/switching.hpp"
+#include "mpi/job/job.hpp"
+#include "mpi/job/standing.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/counting.hpp"
 #include "mpi/report/on_demand.hpp"
 #include "mpi/report/phases.hpp"
-#include "mpi/start/job.hpp"
-#include "mpi/start/standing.hpp"
 #include "report/counters.hpp"
 
 namespace outrigger::mpi {

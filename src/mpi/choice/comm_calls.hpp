@@ -20,7 +20,7 @@
 #include "mpi/choice/lost_time.hpp"
 #include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
-#include "protocol/selection.hpp"
+#include "protocol/options/selection.hpp"
 #include "report/ledger.hpp"
 
 namespace outrigger::mpi {

@@ -25,7 +25,7 @@
 #include <utility>
 
 #include "protocol/choice.hpp"
-#include "protocol/selection.hpp"
+#include "protocol/options/selection.hpp"
 
 namespace outrigger::mpi {
 

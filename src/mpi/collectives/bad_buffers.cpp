@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/accessible_memory.hpp"
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
 
 namespace outrigger::mpi {
 namespace {

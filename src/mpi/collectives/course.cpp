@@ -2,8 +2,8 @@
 
 #include <atomic>
 
+#include "mpi/job/job.hpp"
 #include "mpi/native/message.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

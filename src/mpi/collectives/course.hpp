@@ -10,7 +10,7 @@
 #include "mpi/report/report.hpp"
 #include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
-#include "protocol/selection.hpp"
+#include "protocol/options/selection.hpp"
 
 namespace outrigger::mpi {
 

@@ -1,5 +1,5 @@
 // MPI_Allgather, MPI_Iallgather and MPI_Allgather_init.
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

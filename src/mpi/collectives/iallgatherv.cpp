@@ -1,5 +1,5 @@
 // MPI_Allgatherv, MPI_Iallgatherv and MPI_Allgatherv_init.
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -1,5 +1,5 @@
 // MPI_Alltoall, MPI_Ialltoall and MPI_Alltoall_init.
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

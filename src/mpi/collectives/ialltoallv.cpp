@@ -1,5 +1,5 @@
 // MPI_Alltoallv, MPI_Ialltoallv and MPI_Alltoallv_init.
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -1,5 +1,5 @@
 // MPI_Alltoallw, MPI_Ialltoallw and MPI_Alltoallw_init: a type and a displacement in bytes for every peer.
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

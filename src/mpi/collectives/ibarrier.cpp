@@ -1,5 +1,5 @@
 // MPI_Barrier, MPI_Ibarrier and MPI_Barrier_init.
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -1,5 +1,5 @@
 // MPI_Bcast, MPI_Ibcast and MPI_Bcast_init.
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -1,5 +1,5 @@
 // MPI_Gather, MPI_Igather and MPI_Gather_init.
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

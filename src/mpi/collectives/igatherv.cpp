@@ -1,7 +1,7 @@
 // MPI_Gatherv, MPI_Igatherv and MPI_Gatherv_init.
 #include <utility>
 
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -1,5 +1,5 @@
 // MPI_Scatter, MPI_Iscatter and MPI_Scatter_init.
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

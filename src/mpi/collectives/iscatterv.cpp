@@ -1,7 +1,7 @@
 // MPI_Scatterv, MPI_Iscatterv and MPI_Scatterv_init.
 #include <utility>
 
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 
 namespace outrigger::mpi {
 namespace {

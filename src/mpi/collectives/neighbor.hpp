@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "mpi/collectives/collective.hpp"
+#include "mpi/collectives/entry_points.hpp"
 #include "mpi/communicators/neighbor_order.hpp"
 #include "mpi/communicators/neighbors.hpp"
 

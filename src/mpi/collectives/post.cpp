@@ -6,12 +6,12 @@
 #include "copy/policy.hpp"
 #include "mpi/collectives/course.hpp"
 #include "mpi/collectives/small_blocks.hpp"
-#include "mpi/memory/reach.hpp"
+#include "mpi/job/job.hpp"
+#include "mpi/memory/buffer_reach.hpp"
 #include "mpi/native/die.hpp"
 #include "mpi/report/report.hpp"
-#include "mpi/start/job.hpp"
 #include "mpi/trace/tracing.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -3,13 +3,13 @@
 
 #include <optional>
 
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/report.hpp"
 #include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
-#include "protocol/selection.hpp"
+#include "protocol/options/selection.hpp"
 #include "report/ledger.hpp"
 
 namespace outrigger::mpi {

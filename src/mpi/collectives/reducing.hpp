@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "mpi/collectives/collective.hpp"
-#include "mpi/types/reduction.hpp"
+#include "mpi/collectives/entry_points.hpp"
+#include "mpi/types/reducible.hpp"
 
 namespace outrigger::mpi {
 

@@ -1,7 +1,7 @@
 #include "mpi/collectives/small_blocks.hpp"
 
-#include "mpi/start/job.hpp"
-#include "protocol/selection.hpp"
+#include "mpi/job/job.hpp"
+#include "protocol/options/selection.hpp"
 
 namespace outrigger::mpi {
 

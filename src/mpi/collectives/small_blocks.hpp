@@ -14,7 +14,7 @@ namespace outrigger::mpi {
 
 struct Job;
 
-// Of a side with blocks that are not small (protocol/selection.hpp), or more of them, all go the ordinary way.
+// Of a side with blocks that are not small (protocol/options/selection.hpp), or more of them, all go the ordinary way.
 inline constexpr std::uint64_t kSmallSideBytes = 64U << 10;
 
 // Is one side of an operation, dense and in private memory, better staged?

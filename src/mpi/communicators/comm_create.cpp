@@ -2,8 +2,8 @@
 #include <array>
 
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/entry.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -25,7 +25,7 @@
 #include "mpi/report/counting.hpp"
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/selection.hpp"
+#include "protocol/options/selection.hpp"
 
 namespace outrigger::mpi {
 

@@ -2,11 +2,11 @@
 
 #include <array>
 
+#include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "mpi/completion/driving.hpp"
 #include "mpi/completion/request_table.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/persistent/persistent.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "mpi/choice/lost_time.hpp"
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/completion/missing_arguments.hpp"
 #include "mpi/completion/request_table.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/native_requests.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 

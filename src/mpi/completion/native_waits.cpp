@@ -4,11 +4,11 @@
 
 #include <mutex>
 
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/real.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

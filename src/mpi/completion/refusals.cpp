@@ -4,10 +4,10 @@
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/native_twin.hpp"
 #include "mpi/completion/request_table.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/persistent/persistent.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -10,11 +10,11 @@
 #include "mpi/completion/missing_arguments.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/completion/waiting.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/persistent/persistent.hpp"
 #include "mpi/report/report.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 

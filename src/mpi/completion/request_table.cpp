@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
 
 namespace outrigger::mpi {
 namespace detail {

@@ -2,9 +2,9 @@
 
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/waiting.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/report.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "mpi/completion/driving.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/die.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdlib>
 
 #include "client/memory/program_memory.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -2,7 +2,7 @@
 //
 // The library must load into processes without any MPI, so it may refer to no symbol of one. Functions are called
 // through real(). Under Open MPI the predefined handles are addresses of data symbols: their macros are redirected to a
-// look-up here, and only constants.cpp and types/reduction.cpp use them; everybody else takes them from constants().
+// look-up here, and only constants.cpp and types/reducible.cpp use them; everybody else takes them from constants().
 #pragma once
 
 #include <mpi.h>

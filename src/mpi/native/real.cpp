@@ -10,7 +10,7 @@
 
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
-#include "protocol/libraries.hpp"
+#include "protocol/options/libraries.hpp"
 
 namespace outrigger::mpi {
 namespace {

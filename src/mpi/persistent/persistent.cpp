@@ -5,9 +5,9 @@
 
 #include "mpi/collectives/course.hpp"
 #include "mpi/completion/request_table.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/report.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -16,7 +16,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/collectives/post.hpp"
 #include "mpi/native/abi.hpp"
 #include "report/ledger.hpp"

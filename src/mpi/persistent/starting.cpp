@@ -2,11 +2,11 @@
 #include "mpi/choice/lost_time.hpp"
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/waiting.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/persistent/persistent.hpp"
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/report.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/native/message.hpp"
@@ -18,7 +19,6 @@
 #include "mpi/report/comm_records.hpp"
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/phases.hpp"
-#include "mpi/start/job.hpp"
 #include "mpi/trace/tracing.hpp"
 
 namespace outrigger::mpi {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/report/report.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -1,13 +1,13 @@
 // The report of a job that is offloaded.
 #include <algorithm>
 
-#include "mpi/memory/shared_heap.hpp"
+#include "mpi/job/job.hpp"
+#include "mpi/memory/preloaded_heap.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/report/comm_records.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/report/wire_use.hpp"
 #include "mpi/report/writing.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -2,13 +2,13 @@
 
 #include <mutex>
 
+#include "mpi/job/job.hpp"
+#include "mpi/job/standing.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/report/comm_records.hpp"
 #include "mpi/report/counting.hpp"
 #include "mpi/report/writing.hpp"
-#include "mpi/start/job.hpp"
-#include "mpi/start/standing.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/clock.hpp"
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/report/native_requests.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -5,9 +5,9 @@
 #include "mpi/start/abort.hpp"
 
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -11,12 +11,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "mpi/job/patience.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/hidden_message.hpp"
 #include "mpi/native/real.hpp"
-#include "mpi/start/patience.hpp"
 #include "protocol/build_version.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::mpi {
 namespace {

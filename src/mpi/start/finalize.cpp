@@ -6,13 +6,13 @@
 // is gathered, the others wait for it.
 #include "mpi/start/finalize.hpp"
 
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
+#include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/report/counting.hpp"
 #include "mpi/start/finalize_barrier.hpp"
-#include "mpi/start/job.hpp"
 #include "mpi/start/lifecycle.hpp"
 
 namespace outrigger::mpi {

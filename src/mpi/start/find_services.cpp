@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "client/start/node_layout.hpp"
+#include "mpi/job/world_exchange.hpp"
 #include "mpi/native/message.hpp"
-#include "mpi/start/world_exchange.hpp"
 #include "mpi/types/datatype.hpp"
 
 namespace outrigger::mpi {

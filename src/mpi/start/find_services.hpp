@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mpi/start/job.hpp"
+#include "mpi/job/job.hpp"
 
 namespace outrigger::mpi {
 

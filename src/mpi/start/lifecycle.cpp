@@ -4,12 +4,14 @@
 #include <vector>
 
 #include "base/time_slice.hpp"
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/completion/driving.hpp"
 #include "mpi/completion/native_waits.hpp"
 #include "mpi/completion/waiting.hpp"
-#include "mpi/memory/shared_heap.hpp"
+#include "mpi/job/job.hpp"
+#include "mpi/job/standing.hpp"
+#include "mpi/memory/preloaded_heap.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/die.hpp"
 #include "mpi/native/message.hpp"
@@ -20,8 +22,6 @@
 #include "mpi/report/report.hpp"
 #include "mpi/start/agreement.hpp"
 #include "mpi/start/find_services.hpp"
-#include "mpi/start/job.hpp"
-#include "mpi/start/standing.hpp"
 #include "mpi/trace/trace_job.hpp"
 #include "mpi/types/datatype.hpp"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "mpi/job/standing.hpp"
 #include "mpi/native/constants.hpp"
-#include "mpi/start/standing.hpp"
 #include "mpi/tool/texts.hpp"
 
 namespace outrigger::mpi {

@@ -1,11 +1,12 @@
-// Our control variables (MPI_T): the settings that are environment variables (protocol/settings.hpp), by the same
-// names. They are texts, and what stands there when MPI_Init looks at them counts; until then a tool may write them.
+// Our control variables (MPI_T): the settings that are environment variables (protocol/options/settings.hpp), by the
+// same names. They are texts, and what stands there when MPI_Init looks at them counts; until then a tool may write
+// them.
 #pragma once
 
 #include <span>
 
 #include "mpi/tool/indices.hpp"
-#include "protocol/settings.hpp"
+#include "protocol/options/settings.hpp"
 
 namespace outrigger::mpi {
 

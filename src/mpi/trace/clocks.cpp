@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "mpi/job/world_exchange.hpp"
 #include "mpi/native/hidden_message.hpp"
 #include "mpi/report/counting.hpp"
-#include "mpi/start/world_exchange.hpp"
 
 namespace outrigger::mpi {
 namespace {

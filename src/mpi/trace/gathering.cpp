@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "mpi/job/world_exchange.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
-#include "mpi/start/world_exchange.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -5,14 +5,14 @@
 #include <chrono>
 #include <utility>
 
+#include "mpi/job/job.hpp"
+#include "mpi/job/patience.hpp"
+#include "mpi/job/world_exchange.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/report/comm_records.hpp"
 #include "mpi/report/counting.hpp"
 #include "mpi/report/writing.hpp"
-#include "mpi/start/job.hpp"
-#include "mpi/start/patience.hpp"
-#include "mpi/start/world_exchange.hpp"
 #include "mpi/trace/clocks.hpp"
 #include "mpi/trace/gathering.hpp"
 #include "mpi/trace/tracing.hpp"

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/report/counting.hpp"
 #include "mpi/trace/traced_requests.hpp"

@@ -1,5 +1,5 @@
-// This rank's part of a trace (trace/memory.hpp) while the program runs. Everything here does nothing unless the user
-// asked for one (OUTRIGGER_TRACE); calls look at tracing() first.
+// This rank's part of a trace (trace/event_memory.hpp) while the program runs. Everything here does nothing unless the
+// user asked for one (OUTRIGGER_TRACE); calls look at tracing() first.
 //
 // Thread rule: any thread, but start and stop.
 #pragma once
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "mpi/trace/traced_call.hpp"
-#include "trace/memory.hpp"
+#include "trace/event_memory.hpp"
 
 namespace outrigger::mpi {
 

@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi {
 namespace {

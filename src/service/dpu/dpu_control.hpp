@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "protocol/control.hpp"
-#include "protocol/dpu_link.hpp"
+#include "protocol/wire/control.hpp"
+#include "protocol/wire/dpu_link.hpp"
 
 namespace outrigger::service {
 

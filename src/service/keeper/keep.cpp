@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/time_slice.hpp"
-#include "service/log.hpp"
+#include "service/notices/log.hpp"
 
 namespace outrigger::service {
 namespace {

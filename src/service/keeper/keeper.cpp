@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "service/job_protest.hpp"
-#include "service/keeper/counts_of_nodes.hpp"
-#include "service/keeper/dpu_services.hpp"
-#include "service/keeper/fetched_from_dpu.hpp"
-#include "service/keeper/live_node.hpp"
-#include "service/log.hpp"
+#include "service/dpu/host/dpu_services.hpp"
+#include "service/dpu/host/fetched_from_dpu.hpp"
+#include "service/keeper/observe/counts_of_nodes.hpp"
+#include "service/keeper/observe/live_node.hpp"
+#include "service/notices/job_protest.hpp"
+#include "service/notices/log.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "protocol/control.hpp"
-#include "protocol/settings.hpp"
-#include "service/keeper/core_claims.hpp"
+#include "protocol/options/settings.hpp"
+#include "protocol/wire/control.hpp"
+#include "service/placement/core_claims.hpp"
 
 namespace outrigger::service {
 

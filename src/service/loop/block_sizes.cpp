@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/selection.hpp"
+#include "protocol/options/selection.hpp"
 
 namespace outrigger::service {
 namespace {

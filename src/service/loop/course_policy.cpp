@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "service/log.hpp"
+#include "service/notices/log.hpp"
 
 namespace outrigger::service {
 namespace {

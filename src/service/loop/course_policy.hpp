@@ -12,7 +12,7 @@
 
 #include "engine/engine.hpp"
 #include "fabric/port.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 #include "service/loop/block_sizes.hpp"
 #include "service/loop/core_readings.hpp"
 #include "service/loop/core_watch.hpp"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "protocol/settings.hpp"
+#include "protocol/options/settings.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -17,7 +17,7 @@
 #include "base/result.hpp"
 #include "fabric/host/rank_memory.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::service {
 

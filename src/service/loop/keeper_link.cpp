@@ -1,6 +1,6 @@
 #include "service/loop/keeper_link.hpp"
 
-#include "service/log.hpp"
+#include "service/notices/log.hpp"
 
 namespace outrigger::service {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
-#include "protocol/control.hpp"
-#include "service/job_protest.hpp"
+#include "protocol/wire/control.hpp"
+#include "service/notices/job_protest.hpp"
 
 namespace outrigger::service {
 

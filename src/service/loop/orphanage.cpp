@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "protocol/life_lock.hpp"
+#include "protocol/shared/life_lock.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -1,6 +1,6 @@
 // What a service process does without its keeper, which has died: it goes on for the ranks of its node, watches them
 // itself, and ends when the last of them has gone. Nobody takes its place then: ranks see by a lock that it lives
-// (protocol/life_lock.hpp). On a DPU, where the connection to a host is lost with its keeper, it cannot go on.
+// (protocol/shared/life_lock.hpp). On a DPU, where the connection to a host is lost with its keeper, it cannot go on.
 //
 // To the loop a port, once the keeper has died.
 //
@@ -17,7 +17,7 @@
 
 #include "base/unique_fd.hpp"
 #include "fabric/port.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 
 namespace outrigger::service {
 

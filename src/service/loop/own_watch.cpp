@@ -6,8 +6,8 @@
 #include <csignal>
 #include <optional>
 
-#include "service/hung_services.hpp"
-#include "service/keeper/stopped_services.hpp"
+#include "service/keeper/supervise/hung_services.hpp"
+#include "service/keeper/supervise/stopped_services.hpp"
 
 namespace outrigger::service {
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "protocol/service_pulse.hpp"
+#include "protocol/shared/service_pulse.hpp"
 
 namespace outrigger::service {
 

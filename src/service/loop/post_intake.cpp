@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "base/clock.hpp"
-#include "service/log.hpp"
 #include "service/loop/faults.hpp"
+#include "service/notices/log.hpp"
 
 namespace outrigger::service {
 namespace {

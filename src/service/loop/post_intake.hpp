@@ -12,7 +12,7 @@
 
 #include "engine/engine.hpp"
 #include "fabric/host/host_fabric.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 #include "service/loop/course_policy.hpp"
 #include "service/loop/found_posts.hpp"
 #include "service/loop/group_cache.hpp"

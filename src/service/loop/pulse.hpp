@@ -1,4 +1,4 @@
-// By what its keeper sees that this process gets on (protocol/service_pulse.hpp).
+// By what its keeper sees that this process gets on (protocol/shared/service_pulse.hpp).
 //
 // Thread rule: one thread.
 #pragma once
@@ -11,7 +11,7 @@
 
 #include "base/result.hpp"
 #include "base/shared_memory.hpp"
-#include "protocol/service_pulse.hpp"
+#include "protocol/shared/service_pulse.hpp"
 
 namespace outrigger::service {
 

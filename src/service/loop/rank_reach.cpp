@@ -4,7 +4,7 @@
 
 #include "copy/policy.hpp"
 #include "fabric/host/lanes/cma.hpp"
-#include "service/log.hpp"
+#include "service/notices/log.hpp"
 
 namespace outrigger::service {
 namespace {

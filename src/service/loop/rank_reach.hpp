@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "fabric/host/lanes/xpmem.hpp"
-#include "protocol/control.hpp"
+#include "fabric/host/lanes/xpmem_windows.hpp"
+#include "protocol/wire/control.hpp"
 
 namespace outrigger::service {
 

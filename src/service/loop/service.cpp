@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/clock.hpp"
-#include "protocol/peer_messages.hpp"
-#include "service/log.hpp"
+#include "protocol/wire/peer_messages.hpp"
+#include "service/notices/log.hpp"
 
 namespace outrigger::service {
 namespace {

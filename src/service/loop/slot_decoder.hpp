@@ -11,7 +11,7 @@
 #include "engine/engine.hpp"
 #include "fabric/host/rank_memory.hpp"
 #include "protocol/ids.hpp"
-#include "protocol/segment.hpp"
+#include "protocol/shared/segment.hpp"
 #include "service/loop/group_cache.hpp"
 
 namespace outrigger::service {

@@ -1,4 +1,5 @@
-// Where a service process notes what it does for its ranks: in the memory of each rank for events (trace/memory.hpp).
+// Where a service process notes what it does for its ranks: in the memory of each rank for events
+// (trace/event_memory.hpp).
 //
 // Thread rule: one thread.
 #pragma once
@@ -10,7 +11,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "engine/engine.hpp"
-#include "trace/memory.hpp"
+#include "trace/event_memory.hpp"
 
 namespace outrigger::service {
 

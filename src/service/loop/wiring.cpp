@@ -9,14 +9,14 @@
 #include <utility>
 
 #include "copy/policy.hpp"
-#include "protocol/byte_ring.hpp"
-#include "service/fatal.hpp"
-#include "service/log.hpp"
+#include "protocol/options/transports.hpp"
+#include "protocol/shared/byte_ring.hpp"
 #include "service/loop/faults.hpp"
 #include "service/loop/rank_reach.hpp"
 #include "service/loop/scheduling.hpp"
-#include "service/topology.hpp"
-#include "service/transports.hpp"
+#include "service/notices/fatal.hpp"
+#include "service/notices/log.hpp"
+#include "service/placement/cores.hpp"
 
 namespace outrigger::service {
 namespace {

@@ -18,14 +18,14 @@
 #include "fabric/port.hpp"
 #include "fabric/ucx/cluster_fabric.hpp"
 #include "fabric/ucx/wire.hpp"
-#include "protocol/control.hpp"
-#include "protocol/job_map.hpp"
+#include "protocol/wire/control.hpp"
+#include "protocol/wire/job_map.hpp"
 #include "service/loop/keeper_link.hpp"
 #include "service/loop/orphanage.hpp"
 #include "service/loop/post_intake.hpp"
 #include "service/loop/pulse.hpp"
+#include "service/loop/service_tracing.hpp"
 #include "service/loop/sleeper.hpp"
-#include "service/loop/tracing.hpp"
 
 namespace outrigger::service {
 

@@ -4,7 +4,7 @@
 #include <cassert>
 
 #include "sim/baselines/member.hpp"
-#include "sim/baselines/message.hpp"
+#include "sim/baselines/native_message.hpp"
 
 namespace outrigger::sim::baselines {
 

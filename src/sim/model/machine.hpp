@@ -7,7 +7,7 @@
 
 #include "fabric/sim/virtual_time.hpp"
 #include "sim/model/cluster.hpp"
-#include "sim/model/network.hpp"
+#include "sim/model/model_network.hpp"
 #include "sim/model/processors.hpp"
 #include "sim/model/topology.hpp"
 #include "sim/regular_job.hpp"

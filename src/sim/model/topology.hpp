@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "sim/model/cluster.hpp"
-#include "sim/model/network.hpp"
+#include "sim/model/model_network.hpp"
 
 namespace outrigger::sim::model {
 

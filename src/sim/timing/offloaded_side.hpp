@@ -1,4 +1,4 @@
-// Service processes do it: the real engine of each, in virtual time (sim/model/service.hpp).
+// Service processes do it: the real engine of each, in virtual time (sim/model/model_service.hpp).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/model/service.hpp"
+#include "sim/model/model_service.hpp"
 #include "sim/timing/side.hpp"
 #include "sim/timing/workload.hpp"
 

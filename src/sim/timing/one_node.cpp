@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "fabric/sim/random.hpp"
-#include "protocol/peer_messages.hpp"
+#include "protocol/wire/peer_messages.hpp"
 #include "sim/model/machine.hpp"
-#include "sim/model/service.hpp"
+#include "sim/model/model_service.hpp"
 
 namespace outrigger::sim::timing {
 namespace {

@@ -1,10 +1,9 @@
 // Ports and routes against what can be worked out by hand.
-#include "sim/model/network.hpp"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "sim/model/model_network.hpp"
 #include "sim/model/topology.hpp"
 
 namespace outrigger::sim::model {

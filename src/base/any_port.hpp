@@ -1,0 +1,19 @@
+// A TCP port of the system's choice, at every address of this machine.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+
+namespace outrigger {
+
+struct ListeningPort {
+  UniqueFd socket;  // does not block
+  std::uint16_t port = 0;
+};
+
+// For so many connections that nobody has accepted yet. By IPv6 and IPv4, or by IPv4 alone where there is nothing else.
+[[nodiscard]] Result<ListeningPort> listen_at_any_port(int most_waiting);
+
+}  // namespace outrigger

@@ -1,0 +1,37 @@
+#include "client/copies/rank_lending.hpp"
+
+#include "base/huge_page.hpp"
+#include "copy/policy.hpp"
+
+namespace outrigger::client {
+
+Lending::Lending(EndpointLock& lock, SegmentHeader& header, const Doorbell& doorbell, const WelcomeBody& welcome,
+                 Allowed allowed)
+    : lock_(lock),
+      board_(header.copies),
+      doorbell_(doorbell),
+      cpu_(welcome.cpu),
+      copier_lends_((welcome.reach & kReachCopier) != 0 &&
+                    copy::lenders_with(welcome.core_share) == copy::Lenders::copiers) {
+  if ((welcome.reach & kReachCopier) == 0) return;  // nobody gives out jobs
+  if (allowed.wait_copies) helper_.allow(board_, huge_pages_, copy::lenders_with(welcome.core_share));
+  if (allowed.huge_pages) huge_pages_.allow(huge_page_support().bytes);
+}
+
+void Lending::start_copier() {
+  if (copier_lends_ && !lock_.is_inert()) copier_.start(board_, huge_pages_, cpu_);
+}
+
+void Lending::note_source(const SideMemory& side) {
+  if (!side.is_private || !(copier_.runs() || helper_.alone())) return;
+  if (huge_pages_.note_source(side.begin, side.bytes)) ring_copier(board_);
+}
+
+bool Lending::help() {
+  if (lock_.is_inert() || !helper_.help()) return false;
+  // Where there is no copier the service process sleeps until the last copy is done.
+  if (helper_.alone() && !helper_.has_copies() && doorbell_.service_sleeps()) doorbell_.ring();
+  return true;
+}
+
+}  // namespace outrigger::client

@@ -1,0 +1,77 @@
+// What this rank does for its service process's copies (copy/policy.hpp): a copier, threads that wait, and huge pages
+// under what others copy from.
+//
+// Any thread, but for posted().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "client/copies/copier.hpp"
+#include "client/copies/wait_helper.hpp"
+#include "client/endpoint_lock.hpp"
+#include "client/memory/huge_pages.hpp"
+#include "client/operations/doorbell.hpp"
+#include "client/operations/slot_request.hpp"
+#include "protocol/shared/segment.hpp"
+#include "protocol/wire/control.hpp"
+
+namespace outrigger::client {
+
+class Lending {
+ public:
+  struct Allowed {
+    bool wait_copies = false;
+    bool huge_pages = false;
+  };
+  Lending(EndpointLock& lock, SegmentHeader& header, const Doorbell& doorbell, const WelcomeBody& welcome,
+          Allowed allowed);
+
+  // Under the lock. An operation has been posted just now: others copy from what it sends, and from what it receives
+  // where its algorithm passes that on.
+  void posted(const OperationRequest& request, const SideMemory& send, const SideMemory& receive) {
+    if (board_.wanted.load(std::memory_order_acquire) != 0) start_copier();
+    note_source(send);
+    if (passes_on(request.collective, request.algorithm)) note_source(receive);
+  }
+
+  // Its copier runs: a block within private memory costs the rank nothing more.
+  [[nodiscard]] bool copier_runs() const { return !lock_.is_inert() && copier_.runs(); }
+  // The copies that ranks make while they wait (Client::enter_wait and what follows).
+  [[nodiscard]] bool enter_wait() { return !lock_.is_inert() && helper_.enter(); }
+  void leave_wait() {
+    if (!lock_.is_inert()) helper_.leave();
+  }
+  [[nodiscard]] bool help();
+  [[nodiscard]] bool help_where_alone() { return helper_.alone() && help(); }
+  [[nodiscard]] bool wants_help() const { return helper_.wanted(); }
+  // The thread that posted may wait from now on.
+  void may_wait(std::uint64_t bytes) { helper_.posted(bytes); }
+  [[nodiscard]] std::uint64_t helped_bytes() const { return helper_.bytes(); }
+  [[nodiscard]] std::uint64_t huge_bytes() const { return huge_pages_.bytes(); }
+
+  // Before the program's memory goes away, at its exit. Waits for the copies under way.
+  void stop() {
+    copier_.stop();
+    helper_.stop();
+  }
+  void forget_in_child() {
+    copier_.forget();
+    helper_.forget();
+  }
+
+ private:
+  void start_copier();
+  void note_source(const SideMemory& side);
+
+  EndpointLock& lock_;
+  CopyBoard& board_;
+  const Doorbell& doorbell_;
+  const int cpu_;            // the service process's
+  const bool copier_lends_;  // there may be one
+  HugePages huge_pages_;
+  Copier copier_;
+  WaitHelper helper_;
+};
+
+}  // namespace outrigger::client

@@ -1,0 +1,85 @@
+// The rank's end of the operation slots and of the ring that posts them (protocol/shared/segment.hpp).
+//
+// Under the lock.
+#pragma once
+
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "client/operations/pending_operation.hpp"
+#include "protocol/shared/segment.hpp"
+
+namespace outrigger::client {
+
+class Slots {
+ public:
+  explicit Slots(SegmentView segment) : segment_(segment), operations_(kSlotCount) {
+    tail_ = segment.header().ring_tail.load(std::memory_order_relaxed);
+    free_.reserve(kSlotCount);
+    for (std::uint32_t slot = kSlotCount; slot > 0; --slot) free_.emplace_back(slot - 1);
+  }
+
+  [[nodiscard]] std::size_t free_count() const { return free_.size(); }
+  [[nodiscard]] bool all_in_use() const { return free_.empty(); }
+
+  // There must be a free slot. The caller looks afterwards whether the service process sleeps.
+  void post(PendingOperation& operation, const SlotRequestBody& body) {
+    const SlotIndex slot = publish(body);
+    operations_[slot.value()] = &operation;
+    operation.place = &segment_.slot(slot);
+    operation.number = slot.value();
+  }
+  // What nobody waits for; its slot comes back by collect().
+  void post_unowned(const SlotRequestBody& body) { publish(body); }
+  // The result has been read.
+  void release(SlotIndex slot) {
+    assert(is_done(segment_.slot(slot)) && "the service process still uses it");
+    segment_.slot(slot).state.store(static_cast<std::uint32_t>(SlotState::free), std::memory_order_release);
+    operations_[slot.value()] = nullptr;
+    free_.push_back(slot);
+  }
+  // Calls take_back(operation) for each in a slot, which may release it, and takes back those that nobody waits for,
+  // after done(request).
+  template <class TakeBack, class Done>
+  void collect(const TakeBack& take_back, const Done& done) {
+    for (std::uint32_t i = 0; i < kSlotCount; ++i) {
+      if (operations_[i] != nullptr) {
+        take_back(*operations_[i]);
+      } else if (is_done(segment_.slot(SlotIndex(i)))) {
+        done(segment_.slot(SlotIndex(i)).body);
+        release(SlotIndex(i));
+      }
+    }
+  }
+  template <class Visit>
+  void each(const Visit& visit) const {
+    for (const PendingOperation* operation : operations_) {
+      if (operation != nullptr) visit(*operation);
+    }
+  }
+
+ private:
+  SlotIndex publish(const SlotRequestBody& body) {
+    assert(!free_.empty() && "the ring has no more entries than there are slots");
+    const SlotIndex index = free_.back();
+    free_.pop_back();
+    OperationSlot& slot = segment_.slot(index);
+    std::atomic_thread_fence(std::memory_order_release);  // it is free before it is anything else
+    slot.body = body;
+    slot.position = tail_;
+    slot.state.store(static_cast<std::uint32_t>(SlotState::posted), std::memory_order_release);
+    segment_.ring_entry(tail_).store(index.value(), std::memory_order_relaxed);
+    segment_.header().ring_tail.store(++tail_, std::memory_order_seq_cst);
+    return index;
+  }
+
+  SegmentView segment_;
+  std::uint32_t tail_ = 0;
+  std::vector<SlotIndex> free_;
+  std::vector<PendingOperation*> operations_;  // by slot; null: free, or nobody waits for it
+};
+
+}  // namespace outrigger::client

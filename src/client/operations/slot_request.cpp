@@ -1,0 +1,86 @@
+#include "client/operations/slot_request.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "client/operations/client_group.hpp"
+
+namespace outrigger::client {
+namespace {
+
+bool fits_neighbors(const BufferLayout& layout, std::span<const std::uint32_t> neighbors, std::uint32_t group_size) {
+  const bool in_order = std::ranges::adjacent_find(neighbors, std::greater_equal<>()) == neighbors.end();
+  return layout.extents.size() == neighbors.size() && in_order && (neighbors.empty() || neighbors.back() < group_size);
+}
+
+}  // namespace
+
+bool fits_group(const OperationRequest& request) {
+  const std::uint32_t size = request.group->size();
+  if (is_of_neighbors(request.collective)) {
+    return fits_neighbors(request.send, request.send_neighbors, size) &&
+           fits_neighbors(request.receive, request.receive_neighbors, size);
+  }
+  const auto fits = [size](const BufferLayout& layout) {
+    return layout.extents.empty() || layout.extents.size() == size;
+  };
+  return fits(request.send) && fits(request.receive) && request.send_neighbors.empty() &&
+         request.receive_neighbors.empty();
+}
+
+SlotRequestBody describe(const OperationRequest& request) {
+  const Group& group = *request.group;
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(SlotRequest::operation);
+  body.collective = static_cast<std::uint16_t>(request.collective);
+  body.algorithm = static_cast<std::uint16_t>(request.algorithm);
+  body.flags = (request.own_block_done ? kSlotOwnBlockDone : 0) |
+               (request.receive_from_root ? kSlotReceiveFromRoot : 0) | (request.kept ? kSlotKept : 0) |
+               (request.timed ? kSlotTimed : 0);
+  body.root = request.root;
+  if (request.reduction) {
+    body.reduce_operation = static_cast<std::uint32_t>(request.reduction->operation);
+    body.element_type = static_cast<std::uint32_t>(request.reduction->type);
+  }
+  body.group_high = group.id().high;
+  body.group_low = group.id().low;
+  body.sequence = request.sequence;
+  body.digest =
+      operation_digest(request.collective, request.algorithm, request.root, group.size(), request.configuration);
+  body.course = request.by_course ? group.course().value : 0;
+  body.group_size = group.size();
+  body.group_rank = group.me().value();
+  body.members = LocalRef{group.members().region.value(), 0, group.members().address};
+  return body;
+}
+
+SlotRequestBody describe(const Group& group, SlotRequest request) {
+  SlotRequestBody body;
+  body.request = static_cast<std::uint16_t>(request);
+  body.course = group.course().value;
+  body.group_high = group.id().high;
+  body.group_low = group.id().low;
+  return body;
+}
+
+SideMemory describe_side(const BufferLayout& layout, std::uint32_t group_size, Regions& regions, SlotLayout& filled,
+                         MemoryRange& in_heap) {
+  const std::optional<OffsetRange> range = layout.range(group_size);
+  if (!range) return {SideMemory::Reached::never};
+  if (range->empty()) return {SideMemory::Reached::without_bytes};  // private, address 0, blocks of no bytes
+  const std::uint64_t base = reinterpret_cast<std::uintptr_t>(layout.base);
+  const std::uint64_t begin = base + static_cast<std::uint64_t>(range->low);
+  const std::uint64_t bytes = range->bytes();
+  const std::optional<Regions::Place> place = regions.use(begin, bytes);
+  if (!place) return {SideMemory::Reached::never};
+  if (place->in_heap) in_heap = MemoryRange{place->region, begin, bytes};
+  filled.base = LocalRef{place->region.value(), 0, base};
+  if (layout.extents.empty()) {
+    filled.stride_bytes = layout.stride_bytes;
+    filled.block_bytes = layout.block_bytes;
+  }
+  return {SideMemory::Reached::with_bytes, begin, bytes, place->region == kPrivateRegion};
+}
+
+}  // namespace outrigger::client

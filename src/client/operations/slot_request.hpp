@@ -1,0 +1,36 @@
+// What is asked of the service process, as it reads it (protocol/shared/segment.hpp).
+#pragma once
+
+#include <cstdint>
+
+#include "client/memory/range_allocator.hpp"
+#include "client/memory/regions.hpp"
+#include "client/operations/operation_request.hpp"
+#include "protocol/shared/segment.hpp"
+
+namespace outrigger::client {
+
+// Extents are none, or one per member; of a collective of neighbors one for each of these.
+[[nodiscard]] bool fits_group(const OperationRequest& request);
+
+// All but the two sides' memory and the arguments.
+[[nodiscard]] SlotRequestBody describe(const OperationRequest& request);
+
+// What is asked about a group that its segment's entry for a course goes with.
+[[nodiscard]] SlotRequestBody describe(const Group& group, SlotRequest request);
+
+// The memory of one side's blocks, from the first byte to behind the last.
+struct SideMemory {
+  enum class Reached { never, without_bytes, with_bytes };
+  Reached reached = Reached::never;
+  std::uint64_t begin = 0;
+  std::uint64_t bytes = 0;
+  bool is_private = false;
+};
+
+// Under the lock. Fills the layout but for extents, and where it lies in the shared heap. A registration that it names
+// has one user more afterwards.
+[[nodiscard]] SideMemory describe_side(const BufferLayout& layout, std::uint32_t group_size, Regions& regions,
+                                       SlotLayout& filled, MemoryRange& in_heap);
+
+}  // namespace outrigger::client

@@ -1,0 +1,193 @@
+// What the preload files of the collectives have in common. Each file says what its call's arguments are and which of
+// them the native MPI certainly rejects; the rest is here and in post.hpp.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+#include "mpi/collectives/arguments.hpp"
+#include "mpi/collectives/course.hpp"
+#include "mpi/collectives/known_native.hpp"
+#include "mpi/collectives/post.hpp"
+#include "mpi/completion/completion.hpp"
+#include "mpi/completion/waiting.hpp"
+#include "mpi/job/job.hpp"
+#include "mpi/native/constants.hpp"
+#include "mpi/native/entry.hpp"
+#include "mpi/persistent/persistent.hpp"
+#include "mpi/report/counted.hpp"
+#include "mpi/report/report.hpp"
+
+namespace outrigger::mpi {
+
+// The entry points of a collective (entry.hpp). `offload`, of type bool(Job&, Form, its arguments..., MPI_Request*), is
+// true when it has set the request; false: the native MPI does it, also where it is to find an error.
+template <auto offload>
+struct Nonblocking;
+template <auto offload>
+struct Blocking;
+template <auto offload>
+struct Persistent;
+
+// Whether the call is native for good, which is counted.
+inline bool passes_counted(const ForGood& why) {
+  if (why.comm == nullptr) return false;
+  if (observing()) count_native_for_good(*why.comm, why.reason);
+  return true;
+}
+
+// Offloaded, or passed on.
+template <class... Args, bool (*offload)(Job&, Form, Args...)>
+struct Nonblocking<offload> {
+  template <Call call>
+  [[nodiscard]] static bool passes_at_once(WordFor<Args>... words) {
+    return KnownNatives<Args...>::template find<call>(words...).comm != nullptr;
+  }
+  template <Call call>
+  static int run(const CallSite& site, WordFor<Args>... words) {
+    if (passes_counted(KnownNatives<Args...>::template find<call>(words...))) return site.pass(call, words...);
+    Job* job = current_job();
+    if (job == nullptr || site.inside_mpi()) return site.pass(call, words...);
+    forget_for_good();
+    if (!offload(*job, Form::nonblocking, argument<Args>(words)...)) {
+      KnownNatives<Args...>::template keep<call>(found_for_good(), words...);
+      return site.pass(call, words...);
+    }
+    if (job->cores != copy::RankCores::own) let_others_post();
+    return MPI_SUCCESS;
+  }
+};
+
+// As the nonblocking form, and waited for; where that is not to be, passed on.
+template <class... Args, bool (*offload)(Job&, Form, Args...)>
+struct Blocking<offload> {
+  template <Call call, class... Words>
+  [[nodiscard]] static bool passes_at_once(Words... words) {
+    const Job* job = current_job();
+    return job == nullptr || !job->config.blocking || find<call>(words..., kNoRequest).comm != nullptr;
+  }
+  template <Call call, class... Words>
+  static int run(const CallSite& site, Words... words) {
+    Job* job = current_job();
+    if (job == nullptr || !job->config.blocking) return site.pass(call, words...);
+    if (passes_counted(find<call>(words..., kNoRequest)) || site.inside_mpi()) return site.pass(call, words...);
+    MPI_Request request = constants().request_null;
+    forget_for_good();
+    if (offload_words(*job, words..., reinterpret_cast<Word>(&request))) return wait_for(*job, &request);
+    keep<call>(words..., kNoRequest);
+    return site.pass(call, words...);
+  }
+
+ private:
+  static constexpr Word kNoRequest = 0;
+
+  static bool offload_words(Job& job, WordFor<Args>... words) {
+    return offload(job, Form::blocking, argument<Args>(words)...);
+  }
+  template <Call call>
+  static ForGood find(WordFor<Args>... words) {
+    return KnownNatives<Args...>::template find<call>(words...);
+  }
+  template <Call call>
+  static void keep(WordFor<Args>... words) {
+    KnownNatives<Args...>::template keep<call>(found_for_good(), words...);
+  }
+};
+
+// The MPI makes the request, and starts it where a start is native; where it is not, the service processes do what
+// `offload` has described.
+template <class... Args, bool (*offload)(Job&, Form, Args...)>
+struct Persistent<offload> {
+  template <Call call, class... Words>
+  static int run(const CallSite& site, Words... words) {
+    const int code = site.pass(call, words...);
+    Job* job = current_job();
+    if (code != MPI_SUCCESS || job == nullptr || site.inside_mpi()) return code;
+    describe(*job, std::array<Word, sizeof...(Words)>{words...}, std::make_index_sequence<sizeof...(Args) - 1>());
+    return code;
+  }
+
+ private:
+  // All arguments but the last two, which are info and request, are those of the other forms.
+  template <std::size_t count, std::size_t... places>
+  static void describe(Job& job, const std::array<Word, count>& words, std::index_sequence<places...> /*all*/) {
+    static_assert(count == sizeof...(places) + 2);
+    auto* request = argument<MPI_Request*>(words[count - 1]);
+    static_cast<void>(offload(job, Form::persistent,
+                              argument<std::tuple_element_t<places, std::tuple<Args...>>>(words[places])..., request));
+  }
+};
+
+// As above, counted for the report.
+template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
+using CountedNonblocking = Counted<call, CallForm::nonblocking, counts, Nonblocking<offload>>;
+template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
+using CountedBlocking = Counted<call, CallForm::blocking, counts, Blocking<offload>>;
+template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
+using CountedPersistent = Counted<call, CallForm::persistent, counts, Persistent<offload>>;
+
+// Of the communicator: what a call names as its root.
+[[nodiscard]] inline bool is_rank_of(const CommState& comm, int rank) {
+  return rank >= 0 && static_cast<std::uint32_t>(rank) < comm.size();
+}
+
+// Counts the call as native for its arguments. Always false.
+inline bool decline() {
+  if (observing()) count_native(NativeReason::invalid_arguments);
+  return false;
+}
+
+// A call of blocks that are alike everywhere, `count` elements of the type, of which it is known that it is native
+// whatever its other arguments are. `operation`: the key of a reduction's.
+template <class Count>
+[[nodiscard]] bool passes(const Job& job, CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type,
+                          std::uint64_t operation = 0) {
+  CommState* state = state_of(job, comm);
+  if (state == nullptr) return false;
+  const CommCalls::Passed* passed =
+      state->calls().passes(form, {static_cast<std::uint64_t>(count), handle_key(type), operation});
+  if (passed == nullptr) return false;
+  if (passed->for_good) {
+    find_for_good(*state, passed->reason);
+  } else if (!goes_on_in_spell(*state, form)) {
+    return false;
+  }
+  return passes_counted({state, passed->reason});
+}
+// The same from now on, if so, or as long as a spell lasts. Always false.
+template <class Count>
+bool pass_on(const Offload& offload, CollectiveForm form, Count count, MPI_Datatype type, const TypeShape& shape,
+             std::uint64_t operation = 0) {
+  CommState* comm = offload.for_good != nullptr ? offload.for_good : offload.for_a_spell;
+  if (comm == nullptr || !shape.predefined) return false;
+  comm->calls().let_pass(
+      form,
+      {{static_cast<std::uint64_t>(count), handle_key(type), operation}, offload.reason, offload.for_good != nullptr});
+  if (offload.for_good != nullptr) find_for_good(*comm, offload.reason);
+  return false;
+}
+
+// A blank operation of this collective.
+[[nodiscard]] inline Operation& new_operation(Collective collective, const Offload& offload, bool in_place) {
+  Operation& operation = *make_operation();
+  operation.collective = collective;
+  operation.comm = offload.comm;
+  operation.algorithm = offload.algorithm;
+  operation.by_course = offload.by_course;
+  operation.in_place = in_place;
+  return operation;
+}
+
+// The last step: hands it over, or keeps it for MPI_Start. Always true.
+inline bool offload_operation(Job& job, CallTimer& timer, const Offload& offload, Operation& operation,
+                              MPI_Request* request) {
+  if (offload.starts) return keep_for_starts(*offload.starts, operation, *request);
+  timer.belongs_to(operation);
+  post_operation(job, operation);
+  *request = operation.request;
+  return true;
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,322 @@
+#include "mpi/collectives/offloaded_collective.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/no_cancellation.hpp"
+#include "mpi/collectives/bad_buffers.hpp"
+#include "mpi/collectives/small_blocks.hpp"
+#include "mpi/completion/defined.hpp"
+#include "mpi/completion/native_waits.hpp"
+#include "mpi/completion/request_table.hpp"
+#include "mpi/completion/waiting.hpp"
+#include "mpi/job/job.hpp"
+#include "mpi/native/constants.hpp"
+#include "mpi/native/die.hpp"
+#include "mpi/native/message.hpp"
+#include "mpi/native/real.hpp"
+#include "mpi/persistent/persistent.hpp"
+#include "mpi/report/report.hpp"
+#include "mpi/types/packing.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+constexpr std::size_t kSpareOperations = 64;  // kept to be used again; more are given back
+constexpr std::size_t kLooksAtOnce = 4;
+constexpr auto kDrainLimit = std::chrono::seconds(30);
+
+constinit std::mutex list_mutex;
+constinit std::mutex freed_mutex;
+constinit Operation* active_operations = nullptr;
+constinit Operation* next_look = nullptr;  // of them, by progress_some(); nullptr: the first
+constinit Operation* spare = nullptr;
+constinit std::size_t spares = 0;
+constinit std::atomic<std::uint32_t> freed_count = 0;
+
+void link(Operation& operation) {
+  const std::scoped_lock lock(list_mutex);
+  operation.active = true;
+  operation.previous = nullptr;
+  operation.next = active_operations;
+  if (active_operations != nullptr) active_operations->previous = &operation;
+  active_operations = &operation;
+}
+
+// True: the program has freed its request.
+bool unlink(Operation& operation) {
+  const std::scoped_lock lock(list_mutex);
+  operation.active = false;
+  if (next_look == &operation) next_look = operation.next;
+  (operation.previous != nullptr ? operation.previous->next : active_operations) = operation.next;
+  if (operation.next != nullptr) operation.next->previous = operation.previous;
+  operation.previous = nullptr;
+  operation.next = nullptr;
+  return operation.freed_by_user;
+}
+
+void recycle(Operation* operation) {
+  {
+    const std::scoped_lock lock(list_mutex);
+    if (spares < kSpareOperations) {
+      operation->next = spare;
+      spare = operation;
+      ++spares;
+      return;
+    }
+  }
+  delete operation;
+}
+
+int query(void* /*state*/, MPI_Status* status) {
+  if (status == MPI_STATUS_IGNORE) return MPI_SUCCESS;
+  status->MPI_SOURCE = MPI_ANY_SOURCE;
+  status->MPI_TAG = MPI_ANY_TAG;
+  real().Status_set_elements(status, constants().byte, 0);
+  real().Status_set_cancelled(status, 0);
+  return MPI_SUCCESS;
+}
+
+// The MPI lets go of the request: only now may its handle mean something else.
+int release(void* state) {
+  auto* operation = static_cast<Operation*>(state);
+  erase_request(operation->request);
+  drop(*operation);
+  return MPI_SUCCESS;
+}
+
+// A collective cannot be cancelled.
+int cancel(void* /*state*/, int /*complete*/) {
+  return MPI_SUCCESS;
+}
+
+int error_code(CompletionStatus status) {
+  switch (status) {
+    case CompletionStatus::ok: return MPI_SUCCESS;
+    case CompletionStatus::truncated: return MPI_ERR_TRUNCATE;
+    default: return MPI_ERR_OTHER;
+  }
+}
+
+void copy_own_block(Operation& operation) {
+  if (!operation.copies_own_block) return;
+  operation.copies_own_block = false;
+  const std::uint32_t me = operation.comm->me().value();
+  const HandedPair sent = pair_with(operation.send, me);
+  const HandedPair room = pair_with(operation.receive, me);
+  if (sent.bytes > room.bytes) operation.error = MPI_ERR_TRUNCATE;
+  const std::uint64_t bytes = std::min(sent.bytes, room.bytes);
+  if (bytes != 0) std::memcpy(operation.receive.handed(room.peer), operation.send.handed(sent.peer), bytes);
+}
+
+void explain(const Job& job, const Operation& operation, CompletionStatus status) {
+  if (status == CompletionStatus::ok || status == CompletionStatus::truncated) return;
+  const std::string whose = status == CompletionStatus::memory_fault ? "; " + bad_buffer_of(operation) : std::string();
+  print("rank %u: %s on a communicator of %u ranks failed: %s%s", job.world_rank, name_of(operation.collective).data(),
+        operation.comm->size(), name_of(status).data(), whose.c_str());
+}
+
+// The service process is done with it. After the request is marked complete the operation may be gone.
+void finish(Job& job, Operation& operation) {
+  const NoCancellation whole;  // others wait for it
+  const client::OperationResult result = job.client->result(*operation.pending);
+  if (operation.error == MPI_SUCCESS) operation.error = error_code(result.status);
+  explain(job, operation, result.status);
+  if (result.status == CompletionStatus::ok) mark_received(operation);
+  if (operation.receive.staged() && result.status == CompletionStatus::ok) {
+    operation.receive.copy(Packing::unpack, job.packing_comm, block_in_place(operation));
+  }
+  if (counting()) count_completion(operation, result);
+  operation.pending.reset();
+  const bool persistent = operation.persistent != nullptr;
+  for (Blocks* side : {&operation.send, &operation.receive}) {
+    persistent ? side->end_run(*job.client) : side->reset(job.client.get());
+  }
+  MPI_Request request = operation.request;
+  const bool freed = unlink(operation);
+  operation.done.store(true, std::memory_order_release);
+  if (persistent) {
+    if (!freed) return;
+    freed_count.fetch_sub(1, std::memory_order_relaxed);
+    uncount_without_request();
+    return drop(operation);
+  }
+  real().Grequest_complete(request);
+  if (freed) {
+    freed_count.fetch_sub(1, std::memory_order_relaxed);
+    real().Wait(&request, MPI_STATUS_IGNORE);
+  }
+}
+
+std::vector<OperationHold> snapshot(bool freed_only) {
+  std::vector<OperationHold> operations;
+  const std::scoped_lock lock(list_mutex);
+  for (Operation* operation = active_operations; operation != nullptr; operation = operation->next) {
+    if (!freed_only || operation->freed_by_user) operations.emplace_back(*operation);
+  }
+  return operations;
+}
+
+std::array<OperationHold, kLooksAtOnce> some_active() {
+  std::array<OperationHold, kLooksAtOnce> some;
+  const std::scoped_lock lock(list_mutex);
+  const Operation* first = nullptr;
+  for (OperationHold& operation : some) {
+    if (next_look == nullptr) next_look = active_operations;
+    if (next_look == nullptr || next_look == first) break;
+    if (first == nullptr) first = next_look;
+    operation = OperationHold(*next_look);
+    next_look = next_look->next;
+  }
+  return some;
+}
+
+// Some blocks are unpacked by a message (types/packing.hpp), which the MPI cannot wait for inside of its progress.
+bool may_need_message(const Operation& operation) {
+  return !operation.receive.dense() && operation.receive.largest_bytes() > kPackChunkBytes;
+}
+
+// The program has waited for them, but others have yet to read; meanwhile these may wait for native messages of this
+// rank. One wait: a rank that has said that it waits is asked for copies.
+void drain_kept(Job& job, Waiter& waiter) {
+  if (job.client->usage().kept == 0) return;
+  while (job.client->usage().kept != 0) waiter.pause();
+}
+
+}  // namespace
+
+Operation* make_operation() {
+  {
+    const std::scoped_lock lock(list_mutex);
+    if (Operation* operation = spare) {
+      spare = operation->next;
+      --spares;
+      operation->next = nullptr;
+      operation->root.reset();
+      operation->reduction.reset();
+      operation->part_offset_bytes = 0;
+      operation->persistent = nullptr;
+      operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
+      operation->holders.store(1, std::memory_order_relaxed);
+      operation->taken.store(false, std::memory_order_relaxed);
+      operation->copies_own_block = operation->own_block_by_rank = false;
+      operation->busy.store(false, std::memory_order_relaxed);
+      operation->done.store(false, std::memory_order_relaxed);
+      operation->error = MPI_SUCCESS;
+      operation->counted = nullptr;
+      return operation;
+    }
+  }
+  return new Operation;
+}
+
+void launch(Job& job, Operation& operation, std::uint64_t sequence) {
+  client::OperationRequest request;
+  request.group = operation.comm->group(*job.client);
+  request.sequence = sequence;
+  request.collective = operation.collective;
+  request.algorithm = operation.algorithm;
+  request.configuration = job.digest;
+  request.send = operation.send.layout();
+  request.receive = operation.receive.layout();
+  if (const NeighborSide* side = operation.send.neighbors()) request.send_neighbors = side->ranks;
+  if (const NeighborSide* side = operation.receive.neighbors()) request.receive_neighbors = side->ranks;
+  request.by_course = operation.by_course;
+  request.own_block_done = operation.own_block_by_rank;
+  request.root = operation.root.value_or(0);
+  request.reduction = operation.reduction;
+  request.part_offset_bytes = operation.part_offset_bytes;
+  request.receive_from_root = is_rooted(operation.collective);
+  request.timed = operation.counted != nullptr;
+  // A barrier has no memory to keep, and is not to be told of before its end.
+  request.kept =
+      operation.collective != Collective::ibarrier && is_kept(job, operation.send) && is_kept(job, operation.receive);
+  if (request.kept) request.staging = {operation.send.hand_over_staging(), operation.receive.hand_over_staging()};
+  operation.pending = request.group == nullptr ? nullptr : job.client->post(request);
+  if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(operation.collective).data());
+  if (operation.persistent != nullptr) {
+    link(operation);
+    operation.busy.store(false, std::memory_order_release);  // last: from now on other threads may finish it
+    return;
+  }
+  operation.comm->retain();
+  const int code = start_request({&query, &release, &cancel}, operation);
+  if (code != MPI_SUCCESS) die("%s gave out no generalized request (code %d)", kAbiName, code);
+  insert_request(operation.request, operation);
+  link(operation);  // last: from now on other threads may finish it
+}
+
+bool progress(Job& job, Operation& operation) {
+  if (operation.done.load(std::memory_order_acquire)) return true;
+  if (operation.busy.exchange(true, std::memory_order_acquire)) return false;  // another thread is at it
+  if (operation.done.load(std::memory_order_acquire)) return true;
+  copy_own_block(operation);
+  if (!job.client->poll(*operation.pending)) {
+    operation.busy.store(false, std::memory_order_release);
+    return false;
+  }
+  finish(job, operation);
+  return true;
+}
+
+void collect_run(Operation& operation) {
+  operation.persistent->state = PersistentStarts::State::inactive;
+  operation.posted_ns = 0;
+}
+
+void drop(Operation& operation) {
+  if (operation.holders.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (operation.persistent != nullptr) {
+    delete std::exchange(operation.persistent, nullptr);
+    operation.send.reset(nullptr);
+    operation.receive.reset(nullptr);
+  }
+  std::exchange(operation.comm, nullptr)->release();
+  recycle(&operation);
+}
+
+bool free_by_user(Operation& operation) {
+  const std::scoped_lock lock(list_mutex);  // other threads look for it in the list
+  if (!operation.active) return false;
+  operation.freed_by_user = true;
+  freed_count.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void progress_freed(Job& job) {
+  if (freed_count.load(std::memory_order_relaxed) == 0) return;
+  const std::unique_lock lock(freed_mutex, std::try_to_lock);  // one thread at a time: the operations end in here
+  if (!lock.owns_lock()) return;
+  for (const OperationHold& operation : snapshot(true)) static_cast<void>(progress(job, *operation));
+}
+
+int progress_some(Job& job) {
+  int done = 0;
+  for (const OperationHold& operation : some_active()) {
+    if (operation && !may_need_message(*operation) && progress(job, *operation)) ++done;
+  }
+  return done;
+}
+
+void drain_operations(Job& job) {
+  const auto deadline = std::chrono::steady_clock::now() + kDrainLimit;
+  Waiter waiter(job, Waiter::Drives::native);
+  while (true) {
+    for (const OperationHold& operation : snapshot(false)) static_cast<void>(progress(job, *operation));
+    const std::size_t left = snapshot(false).size();
+    if (left == 0) return drain_kept(job, waiter);
+    if (std::chrono::steady_clock::now() > deadline) {
+      print("rank %u: MPI_Finalize was called while %zu offloaded collectives had not ended", job.world_rank, left);
+      return;
+    }
+    waiter.pause();  // a peer may wait for native messages of this rank first
+  }
+}
+
+}  // namespace outrigger::mpi

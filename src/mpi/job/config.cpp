@@ -1,0 +1,230 @@
+#include "mpi/job/config.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "protocol/build_version.hpp"
+#include "protocol/options/secret_text.hpp"
+#include "protocol/options/settings.hpp"
+#include "protocol/shared/segment.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view{} : std::string_view{value};
+}
+
+Error bad(std::string_view name, std::string_view value, std::string_view valid) {
+  return Error{std::string(name) + "=" + std::string(value) + " is not valid: " + std::string(valid)};
+}
+
+// Leaves `number` alone when the variable is not set.
+template <class Number>
+Status read_number(const char* name, Number& number) {
+  const std::string_view text = variable(name);
+  if (text.empty()) return Done{};
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return bad(name, text, "a number was expected");
+  number = value;
+  return Done{};
+}
+
+// Calls `visit` with each comma-separated word; stops at the first that is refused and returns it.
+template <class Visit>
+std::optional<std::string_view> refused_word(std::string_view text, const Visit& visit) {
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const std::string_view word = text.substr(0, comma);
+    if (!visit(word)) return word;
+    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+  }
+  return std::nullopt;
+}
+
+Status read_algorithms(Config& config) {
+  const std::string_view text = variable(setting::kAlgorithm);
+  const Result<SelectionTable> table = SelectionTable::decode(text);
+  if (!table) return bad(setting::kAlgorithm, text, table.error());
+  config.selection = table.value();
+  return Done{};
+}
+
+Status read_choice(Config& config) {
+  const std::string_view text = variable(setting::kChoice);
+  if (!text.empty() && text != "measured" && text != "early" && text != "fixed") {
+    return bad(setting::kChoice, text, "use measured, early or fixed");
+  }
+  config.measured_choice = text != "fixed";
+  config.early_trials = text == "early";
+  return Done{};
+}
+
+// A file called "-" is not what was meant.
+Status check_report() {
+  const std::string_view text = variable(setting::kReport);
+  if (text == "-") return bad(setting::kReport, text, "name a file; `outrigger report FILE` shows it");
+  return Done{};
+}
+
+Status read_memory(Config& config) {
+  const auto refused = read_reach(variable(setting::kReach), config.memory);
+  if (refused)
+    return bad(setting::kReach, *refused, "use " + reach_words() + ", separated by commas, or with - in front");
+  return Done{};
+}
+
+Status read_dpus(Config& config) {
+  const std::string_view text = variable(setting::kDpus);
+  if (text.empty() || (config.memory.reach & kReachRdma) == 0) return Done{};
+  const auto at = text.find('@');
+  if (at == std::string_view::npos) {
+    return Error{std::string(setting::kDpus) + " has no secret; use SECRET@HOST=DPU:PORT,..."};
+  }
+  config.dpus = text.substr(at + 1);
+  const auto refused = refused_word(config.dpus, [](std::string_view word) {
+    const auto equals = word.find('=');
+    const auto colon = word.rfind(':');
+    return equals != 0 && equals != std::string_view::npos && colon != std::string_view::npos && colon > equals + 1;
+  });
+  if (refused) return bad(setting::kDpus, *refused, "use SECRET@HOST=DPU:PORT,HOST=DPU:PORT,...");
+  const Result<Secret> secret = secret_of_text(text.substr(0, at));
+  if (!secret) return Error{std::string("the secret in ") + setting::kDpus + " is not valid: " + secret.error()};
+  config.dpu_secret = secret.value();
+  return Done{};
+}
+
+Status read_log(Config& config) {
+  const std::string_view text = variable(setting::kLog);
+  const LogSetting log = parse_log(text);
+  if (!is_log_level(log.level)) return bad(setting::kLog, text, "use LEVEL or LEVEL:FILE; " + log_levels());
+  config.verbose = log.speaks();
+  return Done{};
+}
+
+Status read_claims(Config& config) {
+  const std::string_view scope = variable(setting::kCoreClaims);
+  if (!scope.empty() && !is_claims_word(scope)) {
+    return bad(setting::kCoreClaims, scope, "use on, off, or a word of letters and digits, 24 at most");
+  }
+  const std::string_view job = variable(setting::kJob);
+  if (!job.empty() && !is_claims_word(job)) return bad(setting::kJob, job, "`outrigger run` sets it");
+  config.claims_scope = claims_scope(scope);
+  config.claims_job = job;
+  return Done{};
+}
+
+std::string_view short_name(std::string_view host) {
+  return host.substr(0, host.find('.'));
+}
+
+// Beside this library as it is built and installed: <prefix>/lib/<this> and <prefix>/bin/outriggerd.
+std::string daemon_beside_library() {
+  Dl_info info{};
+  static const char anchor = 0;
+  if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return {};
+  const std::string here(info.dli_fname);
+  const auto slash = here.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : here.substr(0, slash);
+  for (const char* relative : {"/../bin/outriggerd", "/outriggerd", "/../../bin/outriggerd"}) {
+    std::string path = directory + relative;
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return {};
+}
+
+Status read_daemon(Config& config) {
+  config.daemon_path = variable(setting::kDaemon);
+  if (config.daemon_path.empty()) config.daemon_path = daemon_beside_library();
+  if (config.daemon_path.empty()) {
+    return Error{"no outriggerd beside the preload library; set OUTRIGGER_DAEMON to its path"};
+  }
+  if (access(config.daemon_path.c_str(), X_OK) != 0) {
+    return Error{"OUTRIGGER_DAEMON=" + config.daemon_path + " is not an executable file"};
+  }
+  return Done{};
+}
+
+}  // namespace
+
+bool enabled_by_environment() {
+  const std::string_view value = variable(setting::kEnable);
+  return value != "0" && value != "off" && value != "no";
+}
+
+std::string unknown_setting() {
+  return unknown_name(environ);
+}
+
+std::string report_path() {
+  const std::string_view value = variable(setting::kReport);
+  return value == setting::kLiveOnly || value == "-" ? std::string() : std::string(value);
+}
+
+std::string trace_path() {
+  return std::string(variable(setting::kTrace));
+}
+
+Result<Config> read_config() {
+  Config config;
+  config.service_cpus = variable(setting::kServiceCpus);
+  config.report = report_path();
+  config.trace = trace_path();
+  config.live = variable(setting::kReport) == setting::kLiveOnly;
+  config.transports = variable(setting::kTransports);
+  for (const Status& status :
+       {read_number(setting::kServices, config.services), read_number(setting::kInitTimeout, config.init_timeout_ms),
+        read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config), read_choice(config),
+        check_report(), read_memory(config), read_claims(config), read_dpus(config), read_log(config),
+        read_daemon(config)}) {
+    if (!status) return Error{status.error()};
+  }
+  if (config.pretend_nodes == 0) return bad(setting::kPretendNodes, "0", "at least 1");
+  if (config.services > kMaxServices) {
+    return bad(setting::kServices, std::to_string(config.services), "at most " + std::to_string(kMaxServices));
+  }
+  return config;
+}
+
+Result<std::string> dpu_for(std::string_view dpus, std::string_view host, std::uint32_t number) {
+  std::string found;
+  const auto different = refused_word(dpus, [&](std::string_view word) {
+    const std::string_view name = word.substr(0, word.find('='));
+    if (name != host && short_name(name) != short_name(host) && name != "localhost") return true;
+    found = word.substr(name.size() + 1);
+    return number-- != 0;
+  });
+  if (different) return found;
+  return Error{"OUTRIGGER_DPUS names no" + std::string(found.empty() ? "" : " further") + " DPU for host " +
+               std::string(host)};
+}
+
+std::uint64_t Config::digest() const {
+  std::uint64_t digest = 0xCBF29CE484222325ULL;
+  const auto mix = [&digest](std::uint64_t word) {
+    digest = (digest ^ word) * 0x9E3779B97F4A7C15ULL;
+    digest ^= digest >> 31;
+  };
+  mix(build_version());
+  for (const char letter : selection.encode()) mix(static_cast<std::uint64_t>(letter));
+  mix(0);
+  mix(memory.reach);
+  for (const AidRow& aid : kAids) mix(memory.*aid.on ? 1 : 0);
+  mix(pretend_nodes);
+  mix(report.empty() ? 0 : 1);
+  mix(trace.empty() ? 0 : 1);
+  mix(live ? 1 : 0);
+  mix(measured_choice ? 1 : 0);
+  mix(early_trials ? 1 : 0);
+  for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));
+  return digest;
+}
+
+}  // namespace outrigger::mpi

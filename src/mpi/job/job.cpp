@@ -1,0 +1,7 @@
+#include "mpi/job/job.hpp"
+
+namespace outrigger::mpi::detail {
+
+constinit std::atomic<Job*> current_job = nullptr;
+
+}  // namespace outrigger::mpi::detail

@@ -1,0 +1,51 @@
+// The running program as the library sees it, from MPI_Init to MPI_Finalize. There is none while the program runs
+// natively; entry points then pass everything on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "client/client.hpp"
+#include "mpi/choice/learned.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/native/abi.hpp"
+#include "protocol/options/selection.hpp"
+
+namespace outrigger::mpi {
+
+struct Job {
+  Config config;
+  std::uint64_t digest = 0;  // of the configuration
+  std::unique_ptr<client::Client> client;
+  std::uint32_t world_rank = 0;
+  std::uint32_t world_size = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_size = 0;
+  std::uint32_t nodes = 1;         // of the job
+  std::uint32_t node = 0;          // this one's number
+  std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be
+  std::uint32_t number_here = 0;   // which of them this is
+  std::vector<RankPlace> places;   // of all ranks, by world rank
+  copy::RankCores cores = copy::RankCores::own;
+  std::unique_ptr<LearnedChoices> learned;  // null: the choice is fixed
+  bool native_at_first = false;             // what no rule decides, until trials show that it is better offloaded
+  bool on_dpu = false;                      // service processes are, of all nodes
+  bool reporting = false;                   // a report is to be written
+  MPI_Comm packing_comm{};                  // of this rank alone; errors return
+  MPI_Group world_group{};
+  int comm_keyval = MPI_KEYVAL_INVALID;
+  int type_keyval = MPI_KEYVAL_INVALID;
+};
+
+namespace detail {
+extern constinit std::atomic<Job*> current_job;
+}
+
+// nullptr: native. Valid until MPI_Finalize.
+[[nodiscard]] inline Job* current_job() {
+  return detail::current_job.load(std::memory_order_acquire);
+}
+
+}  // namespace outrigger::mpi

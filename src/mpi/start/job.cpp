@@ -1,7 +1,0 @@
-#include "mpi/start/job.hpp"
-
-namespace outrigger::mpi::detail {
-
-constinit std::atomic<Job*> current_job = nullptr;
-
-}  // namespace outrigger::mpi::detail

@@ -1,0 +1,205 @@
+#include "protocol/wire/dpu_link.hpp"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace outrigger {
+namespace {
+
+constexpr std::uint32_t kFrameMagic = 0x4C44524F;  // "ORDL"
+constexpr std::chrono::seconds kSignOfLife{1};
+constexpr std::chrono::seconds kOwnPause{2};  // between two looks: this process stood still, as on a suspended machine
+constexpr std::size_t kReadBytes = 64U << 10;
+
+struct FrameHeader {
+  std::uint32_t magic = kFrameMagic;
+  std::uint32_t kind = 0;
+  std::uint32_t sp = 0;
+  std::uint32_t packet_bytes = 0;
+  std::uint64_t attached_bytes = 0;
+};
+
+int left_ms(DpuLink::Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - DpuLink::Clock::now()).count();
+  return static_cast<int>(std::clamp<long long>(left, 0, 60'000));
+}
+
+bool wait_for(int fd, short events, DpuLink::Clock::time_point deadline) {
+  while (true) {
+    pollfd awaited{fd, events, 0};
+    const int ready = ::poll(&awaited, 1, left_ms(deadline));
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+bool known(std::uint32_t kind) {
+  return kind >= static_cast<std::uint32_t>(DpuFrameKind::control) &&
+         kind <= static_cast<std::uint32_t>(DpuFrameKind::figures);
+}
+
+UniqueFd connect_to(const addrinfo& place, DpuLink::Clock::time_point deadline, int& error) {
+  UniqueFd fd(::socket(place.ai_family, place.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, place.ai_protocol));
+  if (fd.valid() && ::connect(fd.get(), place.ai_addr, place.ai_addrlen) == 0) return fd;
+  error = errno;
+  if (!fd.valid() || error != EINPROGRESS) return {};
+  if (!wait_for(fd.get(), POLLOUT, deadline)) {
+    error = ETIMEDOUT;
+    return {};
+  }
+  socklen_t bytes = sizeof(error);
+  (void)::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+  return error == 0 ? std::move(fd) : UniqueFd();
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_dpu_frame(DpuFrameKind kind, std::uint32_t sp, std::span<const std::byte> packet,
+                                        std::span<const std::byte> attached) {
+  FrameHeader header;
+  header.kind = static_cast<std::uint32_t>(kind);
+  header.sp = sp;
+  header.packet_bytes = static_cast<std::uint32_t>(packet.size());
+  header.attached_bytes = attached.size();
+  std::vector<std::byte> bytes(sizeof(header) + packet.size() + attached.size());
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  std::ranges::copy(attached, std::ranges::copy(packet, bytes.begin() + sizeof(header)).out);
+  return bytes;
+}
+
+Result<std::optional<ParsedDpuFrame>> parse_dpu_frame(std::span<const std::byte> bytes) {
+  FrameHeader header;
+  if (bytes.size() < sizeof(header)) return std::optional<ParsedDpuFrame>();
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (header.magic != kFrameMagic || !known(header.kind) || header.packet_bytes > kMaxDpuPacketBytes ||
+      header.attached_bytes > kMaxDpuAttachedBytes) {
+    return Error{"sent what is not to be understood"};
+  }
+  const std::span<const std::byte> rest = bytes.subspan(sizeof(header));
+  if (rest.size() < header.packet_bytes + header.attached_bytes) return std::optional<ParsedDpuFrame>();
+  ParsedDpuFrame parsed;
+  parsed.frame.kind = static_cast<DpuFrameKind>(header.kind);
+  parsed.frame.sp = header.sp;
+  const auto packet = rest.first(header.packet_bytes);
+  const auto attached = rest.subspan(header.packet_bytes, header.attached_bytes);
+  parsed.frame.packet.assign(packet.begin(), packet.end());
+  parsed.frame.attached.assign(attached.begin(), attached.end());
+  parsed.bytes = sizeof(header) + packet.size() + attached.size();
+  return std::optional<ParsedDpuFrame>(std::move(parsed));
+}
+
+DpuLink::DpuLink(UniqueFd socket)
+    : socket_(std::move(socket)), heard_(Clock::now()), last_came_(heard_), spoke_(heard_), ticked_(heard_) {
+  const int on = 1;
+  (void)::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+Result<DpuLink> DpuLink::connect(const std::string& address, Clock::time_point deadline) {
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0) return Error{"'" + address + "' is not HOST:PORT"};
+  const std::string host = address.substr(0, colon);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int status = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
+  if (status != 0) return Error{"the host " + host + " is not known: " + ::gai_strerror(status)};
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> places(found, &::freeaddrinfo);
+  int error = 0;
+  for (const addrinfo* place = found; place != nullptr; place = place->ai_next) {
+    UniqueFd fd = connect_to(*place, deadline, error);
+    if (fd.valid()) return DpuLink(std::move(fd));
+  }
+  return Error{std::string("no connection: ") + std::strerror(error)};
+}
+
+void DpuLink::fail(std::string problem) {
+  if (problem_.empty()) problem_ = std::move(problem);
+  socket_.reset();
+}
+
+void DpuLink::broken(int error) {
+  fail(std::string("the connection broke: ") + std::strerror(error));
+}
+
+void DpuLink::send(DpuFrameKind kind, std::uint32_t sp, std::span<const std::byte> packet,
+                   std::span<const std::byte> attached) {
+  if (!open()) return;
+  const std::vector<std::byte> frame = encode_dpu_frame(kind, sp, packet, attached);
+  outgoing_.insert(outgoing_.end(), frame.begin(), frame.end());
+  spoke_ = Clock::now();
+  flush();
+}
+
+void DpuLink::flush() {
+  while (open() && sent_ < outgoing_.size()) {
+    const ssize_t sent = ::send(fd(), outgoing_.data() + sent_, outgoing_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      sent_ += static_cast<std::size_t>(sent);
+    } else if (errno == EAGAIN) {
+      return;
+    } else if (errno != EINTR) {
+      return broken(errno);
+    }
+  }
+  outgoing_.clear();
+  sent_ = 0;
+}
+
+void DpuLink::work(Clock::time_point now) {
+  flush();
+  while (open()) {
+    const std::size_t before = incoming_.size();
+    incoming_.resize(before + kReadBytes);
+    const ssize_t got = ::recv(fd(), incoming_.data() + before, kReadBytes, MSG_DONTWAIT);
+    incoming_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got > 0) {
+      heard_ = now;
+      last_came_ = now;
+    } else if (got == 0) {
+      ended_by_other_ = true;
+      return fail("the connection was closed");
+    } else if (errno == EAGAIN) {
+      return;
+    } else if (errno != EINTR) {
+      return broken(errno);
+    }
+  }
+}
+
+std::optional<DpuFrame> DpuLink::next() {
+  Result<std::optional<ParsedDpuFrame>> parsed = parse_dpu_frame(std::span(incoming_).subspan(taken_));
+  if (!parsed) {
+    fail(parsed.error());
+    incoming_.clear();
+    taken_ = 0;
+    return std::nullopt;
+  }
+  if (!parsed.value()) {
+    incoming_.erase(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(taken_));
+    taken_ = 0;
+    return std::nullopt;
+  }
+  taken_ += parsed.value()->bytes;
+  return std::move(parsed.value()->frame);
+}
+
+void DpuLink::tick(Clock::time_point now) {
+  if (!open()) return;
+  // While it stood still itself the other end may have done so, too.
+  if (now - ticked_ > kOwnPause) heard_ = std::min(now, heard_ + (now - ticked_));
+  ticked_ = now;
+  if (now - spoke_ >= kSignOfLife) send(DpuFrameKind::alive, 0, {});
+  if (now - heard_ >= silence_) fail("it does not answer");
+}
+
+}  // namespace outrigger

@@ -1,0 +1,394 @@
+#include "service/dpu/daemon/dpu_daemon.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <bitset>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/any_port.hpp"
+#include "proof/dpu_greeting.hpp"
+#include "protocol/options/secret_text.hpp"
+#include "protocol/shared/segment.hpp"
+#include "protocol/wire/dpu_link.hpp"
+#include "service/dpu/daemon/dpu_probe.hpp"
+#include "service/dpu/daemon/kept_events.hpp"
+#include "service/dpu/daemon/kept_figures.hpp"
+#include "service/dpu/dpu_control.hpp"
+#include "service/keeper/events.hpp"
+#include "service/keeper/supervise/service_processes.hpp"
+#include "service/keeper/supervise/starter.hpp"
+#include "service/notices/log.hpp"
+#include "service/placement/cores.hpp"
+#include "service/placement/service_placement.hpp"
+
+namespace outrigger::service {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kGreetingTime{5};
+constexpr std::chrono::milliseconds kTimeToReadRefusals{1500};
+constexpr int kLookMs = 500;
+constexpr std::size_t kMostSecretBytes = 2048;
+constexpr const char* kNoRings = "no memory for rings between service processes";
+constexpr int kMostCallersWaiting = 16;    // to be accepted
+constexpr std::size_t kMostVisitors = 32;  // at the limit the one that has been there longest goes
+
+std::uint32_t cores_here() {
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+class DpuDaemon {
+ public:
+  DpuDaemon(const DpuDaemonOptions& options, std::vector<int> cpus, const Secret& secret, UniqueFd listener)
+      : options_(options), cpus_(std::move(cpus)), secret_(secret), listener_(std::move(listener)) {
+    events_.watch(listener_.get(), {Source::listener, 0});
+    if (!events_.watch(STDIN_FILENO, {Source::launcher, 0})) end(0, "nobody is at the standard input");
+  }
+
+  int run() {
+    while (!over_) {
+      for (const Event& event : events_.wait(kLookMs)) handle(event);
+      if (met_) work();
+      send_silent_away();
+    }
+    // Ranks that are refused have their connections being made, and UCX 1.13 ends a process in which one fails. They
+    // are told before this end is, and look no more at the network then.
+    if (services_.count() != 0 && not_attached_ != 0) std::this_thread::sleep_for(kTimeToReadRefusals);
+    services_.stop();
+    return status_;
+  }
+
+ private:
+  struct Visitor {
+    Visitor(UniqueFd connected, const Secret& secret)
+        : socket(std::move(connected)), greeting(socket.get(), proof::DpuGreeting::Side::dpu, secret) {}
+    UniqueFd socket;
+    proof::DpuVisitor greeting;
+    Clock::time_point came = Clock::now();
+  };
+
+  void send_away(std::map<std::uint32_t, Visitor>::iterator visitor, const std::string& why) {
+    spdlog::warn("a connection was closed: {}", why);
+    events_.unwatch(visitor->second.socket.get());
+    visitors_.erase(visitor);
+  }
+
+  void handle(const Event& event) {
+    switch (event.source) {
+      case Source::launcher: return look_at_input();
+      case Source::listener: return receive_visitor();
+      case Source::stranger: return listen_to(event.index);
+      case Source::dpu_link: return;  // there is work
+      default: return pass_on(event);
+    }
+  }
+
+  // Nothing more is expected there but its end.
+  void look_at_input() {
+    std::array<char, 256> ignored{};
+    if (::read(STDIN_FILENO, ignored.data(), ignored.size()) == 0) end(0, "the launcher has gone");
+  }
+
+  void end(int status, const std::string& why) {
+    spdlog::info("{}", why);
+    if (status != 0) std::fprintf(stderr, "outriggerd dpu: %s\n", why.c_str());
+    over_ = true;
+    status_ = status;
+  }
+
+  // Whoever connects is a visitor until it has greeted: nobody has to wait for one that says nothing.
+  void receive_visitor() {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) return;
+    if (visitors_.size() == kMostVisitors) send_away(visitors_.begin(), "too many at once");
+    const std::uint32_t number = next_visitor_++;
+    const int fd = socket.get();
+    visitors_.try_emplace(number, std::move(socket), secret_);
+    events_.watch(fd, {Source::stranger, number});
+    listen_to(number);
+  }
+
+  void listen_to(std::uint32_t number) {
+    const auto visitor = visitors_.find(number);
+    if (visitor == visitors_.end()) return;
+    if (const Status went = visitor->second.greeting.go_on(); !went) return send_away(visitor, went.error());
+    if (!visitor->second.greeting.greeted()) return;
+    events_.unwatch(visitor->second.socket.get());
+    link_ = DpuLink(std::move(visitor->second.socket));
+    met_ = true;
+    while (!visitors_.empty()) send_away(visitors_.begin(), "the host's keeper is here");
+    events_.unwatch(listener_.get());
+    listener_.reset();
+  }
+
+  void send_silent_away() {
+    const Clock::time_point now = Clock::now();
+    while (!visitors_.empty() && now - visitors_.begin()->second.came > kGreetingTime) {
+      send_away(visitors_.begin(), "it does not greet");
+    }
+  }
+
+  void work() {
+    const Clock::time_point now = Clock::now();
+    link_.work(now);
+    while (const std::optional<DpuFrame> frame = link_.next()) take(*frame);
+    look_for_hung(now);
+    if (link_.open()) let_work_until(std::min(link_.holds_until(), now + kDpuWorkAfterLook));
+    pass_on({Source::clock, 0});
+    link_.tick(now);
+    if (link_.open()) {
+      events_.watch(link_.fd(), {Source::dpu_link, 0}, link_.wants_to_write());
+    } else if (!over_) {
+      const bool in_order = link_.problem() == "the connection was closed";
+      end(in_order ? 0 : 1, "the host's keeper: " + link_.problem());
+    }
+  }
+
+  // They look at their ranks now and then even when they sleep: one that makes no turn has work that waits.
+  void look_for_hung(Clock::time_point now) {
+    if (places_ == 0 || not_attached_ != 0 || now - looked_for_hung_ < HungServices::kBetweenLooks) return;
+    looked_for_hung_ = now;
+    services_.look_for_hung(std::bitset<kMaxServices>().set());
+  }
+
+  // Others take their places on the host when it has heard nothing of these for long.
+  void let_work_until(Clock::time_point until) {
+    const std::int64_t until_ns = std::chrono::nanoseconds(until.time_since_epoch()).count();
+    for (std::uint32_t sp = 0; sp < services_.count(); ++sp) {
+      if (ServicePages* shown = services_.shown(sp)) {
+        shown->pulse.may_work_until_ns.store(until_ns, std::memory_order_relaxed);
+      }
+    }
+  }
+
+  void say(DpuFrameKind kind, std::uint32_t sp, const std::string& text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    link_.send(kind, sp, bytes.first(std::min(bytes.size(), kMaxDpuPacketBytes)));
+  }
+
+  void take(const DpuFrame& frame) {
+    if (frame.kind == DpuFrameKind::job) return start(frame);
+    if (frame.kind == DpuFrameKind::probe) return answer_probe(link_, frame);
+    if (frame.kind == DpuFrameKind::stand_by) return start_to_stand_by(frame.sp);
+    if (frame.kind == DpuFrameKind::replace) return replace(frame.sp);
+    if (frame.kind == DpuFrameKind::trace) return keep_events(frame);
+    if (frame.kind == DpuFrameKind::trace_ask || frame.kind == DpuFrameKind::figures_ask) return answer(frame);
+    const std::optional<std::uint32_t> sp = number_of(frame.sp);
+    if (frame.kind != DpuFrameKind::control || !sp) return;
+    Result<ControlMessage> message = control_of(frame);
+    if (!message) return end(1, "the host's keeper: " + message.error());
+    if (message.value().kind() == ControlKind::configure) {
+      return configure(*sp, message.value().body<ConfigureBody>());
+    }
+    if (message.value().kind() == ControlKind::take_place) {
+      return take_place(*sp, message.value().body<TakePlaceBody>());
+    }
+    services_.send(*sp, frame.packet, raw_fds(message.value()));
+  }
+
+  // Of the one that the host's keeper calls so; nothing: it is gone.
+  [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint32_t called) const {
+    if (called < places_) return called;
+    if (services_.one_stands_by() && called == standing_by_) return places_;
+    return std::nullopt;
+  }
+  [[nodiscard]] std::uint32_t called(std::uint32_t sp) const { return sp < places_ ? sp : standing_by_; }
+
+  void start_to_stand_by(std::uint32_t called) {
+    if (places_ == 0 || places_ == kMaxServices || called < dpu_stand_by(0)) return end(1, "the host's keeper errs");
+    standing_by_ = called;
+    if (const Status started = services_.start_to_stand_by(); !started) {
+      say_lost(called, LostService{places_, 0, "cannot be started: " + started.error(), false});
+    }
+  }
+
+  // Between this and what the new one is told next nothing else is said of it.
+  void replace(std::uint32_t sp) {
+    if (sp >= places_ || !services_.one_stands_by()) return;
+    counted_.keep(services_.shown(sp));
+    services_.replace(sp);
+  }
+
+  void take_place(std::uint32_t sp, TakePlaceBody body) {
+    body.cpu = cpu_of(sp);
+    services_.tell(sp, ControlKind::take_place, body);
+    if (!services_.connect(sp)) end(1, kNoRings);
+    for (const KeptEvents::OfRank& rank : events_of_ranks_.of_place(sp)) show_trace(sp, rank);
+  }
+
+  void keep_events(const DpuFrame& frame) {
+    const std::optional<DpuTraced> wanted = dpu_packet_as<DpuTraced>(frame);
+    if (!wanted || frame.sp >= places_) return end(1, "the host's keeper asks for a trace that makes no sense");
+    const Result<KeptEvents::OfRank> kept = events_of_ranks_.add(wanted->world_rank, frame.sp);
+    if (!kept) return spdlog::warn("no trace for rank {}: {}", wanted->world_rank, kept.error());
+    show_trace(frame.sp, kept.value());
+  }
+
+  void show_trace(std::uint32_t sp, const KeptEvents::OfRank& rank) {
+    services_.tell(sp, ControlKind::trace, RankBody{rank.world_rank, 0}, std::span(&rank.fd, 1));
+  }
+
+  // For a trace, or with figures.
+  void answer(const DpuFrame& frame) {
+    if (const auto ask = dpu_packet_as<DpuTraceAsk>(frame); ask && frame.kind == DpuFrameKind::trace_ask) {
+      return events_of_ranks_.answer(link_, *ask);
+    }
+    const auto ask = dpu_packet_as<DpuFiguresAsk>(frame);
+    if (!ask || frame.kind != DpuFrameKind::figures_ask) {
+      return end(1, "the host's keeper asks what is not to be understood");
+    }
+    std::vector<const ServicePages*> shown;
+    for (std::uint32_t sp = 0; sp < services_.count(); ++sp) shown.push_back(services_.shown(sp));
+    counted_.answer(link_, *ask, shown);
+  }
+
+  [[nodiscard]] int cpu_of(std::uint32_t sp) const { return sp < cpus_.size() && sp < places_ ? cpus_[sp] : -1; }
+
+  void start(const DpuFrame& frame) {
+    const std::optional<DpuJob> job = dpu_packet_as<DpuJob>(frame);
+    if (!job || job->local_size == 0 || job->local_size > kMaxLocalRanks || services_.count() != 0) {
+      return end(1, "the host's keeper asks for a job that makes no sense");
+    }
+    std::uint32_t count = options_.services != 0 ? options_.services : job->services;
+    if (count == 0) count = std::min(default_services(job->local_size), cores_here());
+    count = std::clamp(count, 1U, std::min(kMaxServices - 1, job->local_size));  // and one that stands by
+    for (std::uint32_t sp = 0; sp < count; ++sp) {
+      if (const Status started = services_.start(sp); !started) return say(DpuFrameKind::failed, 0, started.error());
+    }
+    places_ = count;
+    not_attached_ = std::uint64_t{count} * job->local_size;
+    link_.allow_silence(std::chrono::milliseconds(job->attach_limit_ms));
+    DpuReady ready;
+    ready.services = count;
+    (void)::gethostname(ready.name.data(), ready.name.size() - 1);
+    link_.send(DpuFrameKind::ready, 0, std::as_bytes(std::span(&ready, 1)));
+  }
+
+  // The host's keeper knows everything of it but the core, and sends no secret.
+  void configure(std::uint32_t sp, ConfigureBody body) {
+    body.cpu = cpu_of(sp);
+    body.dpu_secret = secret_;
+    services_.tell(sp, ControlKind::configure, body);
+    services_.show_pulse(sp);
+    const int bell = services_.doorbell(sp);
+    services_.tell(sp, ControlKind::doorbell, RankBody{}, std::span(&bell, 1));
+    if (sp == places_) return;  // it stands by
+    configured_.set(sp);
+    if (configured_.count() != places_) return;
+    for (std::uint32_t one = 0; one < places_; ++one) {
+      if (!services_.connect(one)) return end(1, kNoRings);
+    }
+  }
+
+  void pass_on(const Event& event) {
+    for (ServiceMessage& from : services_.receive(event)) {
+      ControlMessage& message = from.message;
+      send_control(link_, called(from.sp), encode_control(message.kind(), message.raw_body()), raw_fds(message));
+      const bool reached = message.kind() == ControlKind::rank_attached && from.sp < places_;
+      const bool another = reached && not_attached_ != 0;
+      if (another && --not_attached_ == 0) link_.allow_silence(kDpuSilence);
+    }
+    for (const LostService& lost : services_.take_lost()) {
+      spdlog::error("service process {} (pid {}) {}", lost.sp, lost.pid, lost.how);
+      say_lost(called(lost.sp), lost);
+    }
+  }
+
+  void say_lost(std::uint32_t called, const LostService& lost) {
+    DpuLost said;
+    said.killed = lost.killed ? 1 : 0;
+    const ServicePages* shown = lost.pid != 0 ? services_.shown(lost.sp) : nullptr;
+    if (const std::optional<OperationId> last = last_taken(shown)) {
+      said.has_taken = 1;
+      said.group_high = last->group.high;
+      said.group_low = last->group.low;
+      said.sequence = last->sequence;
+    }
+    const std::string how = fmt::format("(pid {}) {}{}", lost.pid, lost.how, where_it_was(shown));
+    how.copy(said.how.data(), said.how.size() - 1);
+    link_.send(DpuFrameKind::lost, called, std::as_bytes(std::span(&said, 1)));
+  }
+
+  static std::vector<int> raw_fds(ControlMessage& message) {
+    std::vector<int> raw;
+    for (const UniqueFd& fd : message.fds()) raw.push_back(fd.get());
+    return raw;
+  }
+
+  DpuDaemonOptions options_;
+  std::vector<int> cpus_;
+  Secret secret_;
+  Events events_;
+  UniqueFd listener_;
+  std::map<std::uint32_t, Visitor> visitors_;  // in the order in which they came
+  std::uint32_t next_visitor_ = 0;
+  DpuLink link_;  // to the host's keeper, once it has been met
+  bool met_ = false;
+  ProcessStarter starter_;
+  ServiceProcesses services_{starter_, events_, StoppedServices::kTurnsUntilReplaced};
+  std::uint32_t places_ = 0;       // service processes that the job has; behind them the one that stands by
+  std::uint32_t standing_by_ = 0;  // as the host's keeper calls it
+  std::bitset<kMaxServices> configured_;
+  Clock::time_point looked_for_hung_;
+  KeptEvents events_of_ranks_;  // where there is to be a trace
+  KeptFigures counted_;
+  std::uint64_t not_attached_ = 0;  // ranks, counted by each service process, that are still to be reached
+  bool over_ = false;
+  int status_ = 0;
+};
+
+int fail(const std::string& reason) {
+  std::printf("outriggerd: dpu failed: %s\n", reason.c_str());
+  (void)std::fflush(stdout);
+  return 1;
+}
+
+}  // namespace
+
+// Byte by byte: what follows the line is not ours to take.
+Result<Secret> read_secret_line() {
+  std::string line;
+  char letter = 0;
+  while (line.size() < kMostSecretBytes) {
+    const ssize_t got = ::read(STDIN_FILENO, &letter, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || letter == '\n') break;
+    line += letter;
+  }
+  Result<Secret> secret = secret_of_text(line);
+  if (!secret) return Error{secret.error() + "; the launcher writes it to standard input"};
+  return secret;
+}
+
+int run_dpu_daemon(const DpuDaemonOptions& options) {
+  (void)::signal(SIGPIPE, SIG_IGN);
+  start_log("dpu");
+  Result<std::vector<int>> cpus = parse_cpu_list(options.bind);
+  if (!cpus) return fail(cpus.error() + " (--bind)");
+  const Result<Secret> secret = read_secret_line();
+  if (!secret) return fail(secret.error());
+  Result<ListeningPort> listener = listen_at_any_port(kMostCallersWaiting);
+  if (!listener) return fail(listener.error());
+  std::printf("outriggerd: dpu ready protocol=%u endian=%s port=%u services=%u cores=%u\n", kProtocolVersion,
+              std::endian::native == std::endian::little ? "little" : "big", unsigned{listener.value().port},
+              options.services, cores_here());
+  (void)std::fflush(stdout);
+  // Whoever reads the line reads no more; what libraries print goes where the rest does.
+  (void)::dup2(STDERR_FILENO, STDOUT_FILENO);
+  DpuDaemon daemon(options, std::move(cpus).value(), secret.value(), std::move(listener.value().socket));
+  return daemon.run();
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,52 @@
+#include "service/dpu/host/dpu_call.hpp"
+
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "proof/dpu_greeting.hpp"
+
+namespace outrigger::service {
+namespace {
+
+using Clock = DpuLink::Clock;
+constexpr std::chrono::milliseconds kBetweenLooks{2};
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Result<DpuReady> wait_until_ready(DpuLink& link, Clock::time_point deadline) {
+  while (Clock::now() < deadline) {
+    link.work(Clock::now());
+    const std::optional<DpuFrame> frame = link.next();
+    if (!frame && !link.open()) return Error{link.problem()};
+    if (!frame) std::this_thread::sleep_for(kBetweenLooks);
+    if (frame && frame->kind == DpuFrameKind::failed) return Error{text_of(frame->packet)};
+    if (!frame || frame->kind != DpuFrameKind::ready) continue;
+    std::optional<DpuReady> ready = dpu_packet_as<DpuReady>(*frame);
+    if (!ready || ready->services == 0 || ready->services > kMaxServices) break;
+    ready->name.back() = '\0';
+    return *ready;
+  }
+  return Error{"it did not start its service processes in time"};
+}
+
+}  // namespace
+
+Result<CalledDpu> call_dpu(const std::string& address, const Secret& secret, const DpuJob& job,
+                           Clock::time_point deadline) {
+  Result<DpuLink> connected = DpuLink::connect(address, deadline);
+  if (!connected) return Error{connected.error()};
+  DpuLink link = std::move(connected).value();
+  const auto host = proof::DpuGreeting::Side::host;
+  if (Status greeted = proof::greet_dpu(link.fd(), host, secret, deadline); !greeted) return Error{greeted.error()};
+  link.allow_silence(std::chrono::milliseconds(job.attach_limit_ms));
+  link.send(DpuFrameKind::job, 0, std::as_bytes(std::span(&job, 1)));
+  const Result<DpuReady> ready = wait_until_ready(link, deadline);
+  if (!ready) return Error{ready.error()};
+  return CalledDpu{std::move(link), ready.value().services, ready.value().name.data()};
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,96 @@
+// Service processes on the DPU of this node, reached by way of `outriggerd dpu` there (dpu_link.hpp). They do not map
+// the ranks' memory: every rank is offered its segment and says how to reach it, all of them connect, and then the
+// ranks leave their networks alone.
+//
+// Once ranks are served one more process than there are places stands by there, connected like the others by a thread
+// of each rank, and takes the place of one that dies: the program need do nothing for it. If it is needed before it is
+// connected, ranks are waited for.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol/wire/dpu_link.hpp"
+#include "service/dpu/host/fetched_from_dpu.hpp"
+#include "service/keeper/nodes/other_nodes.hpp"
+#include "service/keeper/supervise/service_deaths.hpp"
+#include "service/keeper/supervise/services.hpp"
+
+namespace outrigger::service {
+
+class DpuServices final : public Services {
+ public:
+  // `nodes` must outlive this, too.
+  DpuServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, OtherNodes& nodes);
+
+  [[nodiscard]] Status start() override;
+  [[nodiscard]] Status pass_rank_address(const LocalRank& rank, const SharedBytesBody& body,
+                                         const UniqueFd& fd) override;
+  void attached() override;
+  void stop() override;
+  void rank_left(std::uint32_t world_rank) override;
+  [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event) override;
+  [[nodiscard]] std::optional<Clock::time_point> next_look() const override;
+  void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;
+  [[nodiscard]] FetchedFromDpu* fetched_from_dpu() override { return &fetched_; }
+  [[nodiscard]] int doorbell(std::uint32_t) const override { return -1; }
+  [[nodiscard]] std::optional<std::chrono::milliseconds> replaceable_after() const override;
+  [[nodiscard]] std::uint32_t times_started(std::uint32_t sp) const override { return times_started_[sp]; }
+
+ private:
+  [[nodiscard]] Status take_regions() const override;
+  [[nodiscard]] std::string name() const;
+  [[nodiscard]] Status call();
+  [[nodiscard]] Status offer_segments();
+  void take(const DpuFrame& frame, std::vector<ServiceMessage>& messages);
+  void tell_of_rank(std::uint32_t called, const LocalRank& rank);
+  void rank_wired(std::uint32_t number, const RankWiredBody& body);
+  void be_quiet_when_all_are_wired();
+  void start_one_to_stand_by();
+  void lost(std::uint32_t called, const DpuFrame& frame);
+  void lost_place(std::uint32_t sp, const DpuLost& said);
+  void fill_places(Clock::time_point now);
+  void give_place(std::uint32_t sp, const std::string& instead_of);
+  // Ranks that are still to be connected are called, and others not.
+  void call_ranks();
+  void look_at_limits(Clock::time_point now);
+
+  // Processes are numbered as they are started; the first ones have their places' numbers.
+  struct Process {
+    std::set<std::uint32_t> unwired;         // world ranks that it is not connected to
+    std::optional<std::uint32_t> sp = {};    // its place; nothing: it stands by
+    std::string broken = {};                 // why it cannot take a place
+    std::string instead_of = {};             // which had the place before it, and how that ended
+    std::optional<Clock::time_point> limit;  // for its connections, once it has a place
+  };
+  struct Vacant {
+    std::uint32_t sp = 0;
+    std::string what;             // has become of the last one there
+    Clock::time_point from = {};  // not to be filled before
+  };
+
+  OtherNodes& nodes_;
+  DpuLink link_;
+  FetchedFromDpu fetched_{link_};
+  std::string host_;                               // the DPU, as it names itself
+  std::vector<std::vector<std::byte>> addresses_;  // of each rank
+  std::map<std::uint32_t, Process> processes_;     // by number: those that are not connected to all, or stand by
+  std::optional<std::uint32_t> standing_by_;       // its number
+  std::uint32_t next_process_ = 0;
+  std::vector<std::uint32_t> process_of_;     // by place
+  std::vector<std::uint32_t> times_started_;  // by place
+  std::deque<Vacant> vacant_;
+  ServiceDeaths deaths_;
+  ServiceDeaths deaths_standing_by_;
+  bool quiet_ = false;  // ranks have been told to be
+  bool attached_ = false;
+};
+
+}  // namespace outrigger::service

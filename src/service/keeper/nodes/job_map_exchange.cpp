@@ -1,0 +1,74 @@
+#include "service/keeper/nodes/job_map_exchange.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/shared_memory.hpp"
+#include "proof/hmac.hpp"
+#include "protocol/wire/job_map.hpp"
+
+namespace outrigger::service {
+
+Status JobMapExchange::take_address(std::uint32_t sp, std::uint32_t times, const SharedBytesBody& body,
+                                    const UniqueFd& fd) {
+  Result<std::vector<std::byte>> address = read_shared_bytes(fd.get(), body.bytes, kMaxWireAddressBytes);
+  if (!address) return Error{address.error()};
+  if (sp >= addresses_.size()) {
+    addresses_.resize(sp + 1);
+    times_.resize(sp + 1);
+  }
+  addresses_[sp] = std::move(address).value();
+  times_[sp] = times;
+  return Done{};
+}
+
+bool JobMapExchange::ready(std::uint32_t services) const {
+  if (config_.nodes == 1) return true;
+  return addresses_.size() == services &&
+         std::ranges::none_of(addresses_, [](const std::vector<std::byte>& address) { return address.empty(); });
+}
+
+Status JobMapExchange::send_descriptor(LocalRanks& ranks) const {
+  NodeDescriptor descriptor;
+  descriptor.name = host_name();
+  if (config_.keepers_here > 1) descriptor.name += "/" + std::to_string(config_.number_here);
+  // Not the one that opens this keeper's door: this one goes to other nodes.
+  descriptor.secret = proof::derived_secret(config_.secret, "node");
+  descriptor.addresses = addresses_;
+  descriptor.keeper = nodes_.listen();
+  for (const LocalRank& rank : ranks) {
+    descriptor.ranks.push_back(RankAssignment{WorldRank{rank.hello.world_rank}, rank.sp});
+  }
+  std::vector<std::byte> bytes;
+  encode_descriptor(descriptor, bytes);
+  const Result<UniqueFd> shared = share_bytes("outrigger-descriptor", bytes);
+  if (!shared) return Error{shared.error()};
+  const int fd = shared.value().get();
+  const bool sent = ranks[0].tell(ControlKind::node_descriptor, SharedBytesBody{bytes.size(), 0, 0}, std::span(&fd, 1));
+  return sent ? Status(Done{}) : Status(Error{"it took no descriptor"});
+}
+
+Status JobMapExchange::pass_job_map(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd,
+                                    Services& services) {
+  if (local_rank != 0 || config_.nodes == 1 || std::exchange(passed_, true)) {
+    return Error{"a job map that was not asked for"};
+  }
+  const int shared = fd.get();
+  services.tell_all(ControlKind::job_map, body, std::span(&shared, 1));
+  if (auto bytes = read_shared_bytes(shared, body.bytes, kMaxJobMapBytes)) {
+    nodes_.take_job_map(body, std::move(bytes).value());
+  }
+  return Done{};
+}
+
+bool JobMapExchange::taken(std::uint32_t sp, const JobMapTakenBody& body, std::uint32_t services) {
+  taken_.set(sp);
+  // Of one that has taken the place of another the others hear apart from the job map, which knows of no epochs: once
+  // it knows them, or their calls would come too early.
+  if (sp < times_.size() && times_[sp] > 1 && body.ok != 0) nodes_.moved(sp, Epoch{times_[sp]}, addresses_[sp]);
+  if (answered_ || (body.ok != 0 && taken_.count() < services)) return false;
+  answered_ = true;
+  return true;
+}
+
+}  // namespace outrigger::service

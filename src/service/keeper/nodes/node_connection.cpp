@@ -1,0 +1,162 @@
+#include "service/keeper/nodes/node_connection.hpp"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/any_port.hpp"
+
+namespace outrigger::service {
+namespace {
+
+constexpr int kMostWaitingNodes = 1024;                                        // to be accepted
+constexpr std::size_t kMostIncoming = kNodeNewsHeaderBytes + kMaxCountsBytes;  // taken in at a time
+
+// As of IPv6; nothing: not one that others could connect to.
+std::optional<KeeperPlace::Address> address_of(const sockaddr& address) {
+  KeeperPlace::Address bytes{};
+  if (address.sa_family == AF_INET) {
+    bytes[10] = bytes[11] = 0xFF;
+    std::memcpy(bytes.data() + 12, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
+    return bytes;
+  }
+  if (address.sa_family != AF_INET6) return std::nullopt;
+  const in6_addr& in6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  if (IN6_IS_ADDR_LINKLOCAL(&in6) || IN6_IS_ADDR_MULTICAST(&in6)) return std::nullopt;  // means nothing elsewhere
+  std::memcpy(bytes.data(), &in6, bytes.size());
+  return bytes;
+}
+
+// Of the interfaces that are up; those by which only this machine is reached last.
+std::vector<KeeperPlace::Address> own_addresses() {
+  ifaddrs* all = nullptr;
+  std::vector<KeeperPlace::Address> addresses;
+  if (::getifaddrs(&all) != 0) return addresses;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> freed(all, ::freeifaddrs);
+  for (const bool loopback : {false, true}) {
+    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+      const bool up = one->ifa_addr != nullptr && (one->ifa_flags & IFF_UP) != 0;
+      if (!up || ((one->ifa_flags & IFF_LOOPBACK) != 0) != loopback) continue;
+      if (const auto address = address_of(*one->ifa_addr)) addresses.push_back(*address);
+    }
+  }
+  if (addresses.size() > kMaxKeeperAddresses) addresses.resize(kMaxKeeperAddresses);
+  return addresses;
+}
+
+bool is_of_ipv4(const KeeperPlace::Address& address) {
+  return std::all_of(address.begin(), address.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
+         address[10] == 0xFF && address[11] == 0xFF;
+}
+
+// Where this machine has no IPv6, it has no sockets for addresses of IPv4 written so either.
+socklen_t write_socket_address(const KeeperPlace::Address& address, std::uint16_t port, sockaddr_storage& to) {
+  to = {};
+  if (is_of_ipv4(address)) {
+    auto& in = reinterpret_cast<sockaddr_in&>(to);
+    in.sin_family = AF_INET;
+    in.sin_port = htons(port);
+    std::memcpy(&in.sin_addr, address.data() + 12, 4);
+    return sizeof(in);
+  }
+  auto& in6 = reinterpret_cast<sockaddr_in6&>(to);
+  in6.sin6_family = AF_INET6;
+  in6.sin6_port = htons(port);
+  std::memcpy(&in6.sin6_addr, address.data(), address.size());
+  return sizeof(in6);
+}
+
+}  // namespace
+
+NodeListener listen_for_nodes() {
+  Result<ListeningPort> listening = listen_at_any_port(kMostWaitingNodes);
+  if (!listening) return {};
+  return {std::move(listening.value().socket), {listening.value().port, own_addresses()}};
+}
+
+NodeConnection NodeConnection::call(const KeeperPlace::Address& address, std::uint16_t port, const Secret& secret) {
+  sockaddr_storage place{};
+  const socklen_t bytes = write_socket_address(address, port, place);
+  NodeConnection connection(UniqueFd(::socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), secret);
+  connection.side_ = proof::DpuGreeting::Side::host;
+  connection.connecting_ = true;
+  const bool begun =
+      connection.socket_.valid() &&
+      (::connect(connection.fd(), reinterpret_cast<sockaddr*>(&place), bytes) == 0 || errno == EINPROGRESS);
+  if (!begun) connection.end(std::strerror(errno));
+  return connection;
+}
+
+bool NodeConnection::is_connected() {
+  pollfd awaited{fd(), POLLOUT, 0};
+  if (::poll(&awaited, 1, 0) <= 0) return false;
+  int error = 0;
+  socklen_t bytes = sizeof(error);
+  (void)::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+  if (error != 0) end(std::strerror(error));
+  return error == 0;
+}
+
+void NodeConnection::work() {
+  if (over()) return;
+  if (connecting_ && !is_connected()) return;
+  connecting_ = false;
+  if (!greeting_) greeting_.emplace(fd(), side_, secret_);
+  if (!greeting_->greeted()) {
+    if (const Status greeted = greeting_->go_on(); !greeted) return end(greeted.error());
+    if (!greeting_->greeted()) return;
+  }
+  flush();
+  take_in();
+}
+
+void NodeConnection::send(const NodeNews& news) {
+  encode_node_news(news, outgoing_);
+  flush();
+}
+
+void NodeConnection::flush() {
+  while (!over() && !outgoing_.empty()) {
+    const ssize_t sent = ::send(fd(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) return;
+    if (sent < 0) return end(std::strerror(errno));
+    outgoing_.erase(outgoing_.begin(), outgoing_.begin() + sent);
+  }
+}
+
+// What has come before the end of a connection is still looked at.
+void NodeConnection::take_in() {
+  std::array<std::byte, 4096> part{};
+  while (!over() && incoming_.size() < kMostIncoming) {
+    const ssize_t got = ::recv(fd(), part.data(), part.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) return end(got == 0 ? "the other end has closed it" : std::strerror(errno));
+    incoming_.insert(incoming_.end(), part.begin(), part.begin() + got);
+  }
+}
+
+std::optional<NodeNews> NodeConnection::next() {
+  Result<std::optional<ParsedNodeNews>> parsed = parse_node_news(incoming_);
+  if (!parsed) {
+    incoming_.clear();
+    end(parsed.error());
+    return std::nullopt;
+  }
+  if (!parsed.value()) return std::nullopt;
+  ParsedNodeNews& first = *parsed.value();
+  incoming_.erase(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(first.bytes));
+  return std::move(first.news);
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,310 @@
+#include "service/keeper/nodes/other_nodes.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/shared_memory.hpp"
+#include "proof/hmac.hpp"
+#include "service/notices/log.hpp"
+
+namespace outrigger::service {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::size_t kMostNodeVisitors = 4096;  // at the limit the one that has been there longest goes
+constexpr seconds kTimeToGreet{5};
+constexpr milliseconds kTimeToConnect{400};  // by one address, before the next is tried
+constexpr seconds kTimeToAnswer{2};          // a connection that takes longer is tried anew
+constexpr milliseconds kBetweenTries{50};
+constexpr seconds kTimeToTell{15};  // of one that has moved: a node that cannot be told in that time ends the job
+constexpr seconds kAskFor{3};       // who has asked asks again every second
+constexpr seconds kTellCountsFor{2};
+constexpr seconds kIdleCall{30};  // before a connection with nothing to say is closed
+
+OtherNodes::ForServices as_moved(const NodeNews& news) {
+  OtherNodes::ForServices told;
+  told.kind = ControlKind::peer_moved;
+  told.packet = encode_control(told.kind, PeerMovedBody{news.sp.value(), news.epoch.value(), news.bytes.size()});
+  if (Result<UniqueFd> shared = share_bytes("outrigger-address", news.bytes)) told.attached = std::move(shared).value();
+  return told;
+}
+
+}  // namespace
+
+KeeperPlace OtherNodes::listen() {
+  NodeListener listener = listen_for_nodes();
+  listener_ = std::move(listener.socket);
+  if (!listener_.valid()) spdlog::warn("other nodes cannot reach this keeper: no port is to be had");
+  return listener.place;
+}
+
+void OtherNodes::take_job_map(const SharedBytesBody& body, std::vector<std::byte> bytes) {
+  Result<JobMap> job_map = decode_job_map(bytes, config_.world_size);
+  if (job_map_ || !job_map || body.node >= job_map.value().nodes.size()) return;
+  job_map_ = std::move(job_map).value();
+  job_map_body_ = body;
+  job_map_bytes_ = std::move(bytes);
+  secret_ = proof::derived_secret(job_map_->secret(), "keepers");
+  // Whoever has called before waits: nobody can be greeted without the secret.
+  if (listener_.valid()) (void)events_.watch(listener_.get(), {Source::other_node, 0});
+  for (const auto& [sp, own] : own_) {
+    if (own.epoch > Epoch{0}) tell_all_of(sp, Clock::now());
+  }
+}
+
+std::string OtherNodes::name_of(std::uint32_t node) const {
+  return job_map_ && node < job_map_->nodes.size() ? job_map_->nodes[node].name : std::string();
+}
+
+bool OtherNodes::can_be_told() const {
+  if (!job_map_) return true;
+  for (std::uint32_t node = 0; node < job_map_->nodes.size(); ++node) {
+    const KeeperPlace& place = job_map_->nodes[node].keeper;
+    if (node != job_map_body_.node && (place.port == 0 || place.addresses.empty())) return false;
+  }
+  return true;
+}
+
+void OtherNodes::lost(std::uint32_t sp, std::string how) {
+  own_[sp] = Own{std::move(how), Epoch{0}, {}};
+}
+
+void OtherNodes::moved(std::uint32_t sp, Epoch epoch, std::vector<std::byte> address) {
+  Own& own = own_[sp];
+  own.epoch = epoch;
+  own.address = std::move(address);
+  if (job_map_) tell_all_of(sp, Clock::now());
+}
+
+void OtherNodes::tell_all_of(std::uint32_t sp, Clock::time_point now) {
+  const Own& own = own_.at(sp);
+  for (std::uint32_t node = 0; node < job_map_->nodes.size(); ++node) {
+    if (closed_ || node == job_map_body_.node) continue;
+    const SpId in_job{job_map_->first_sp[job_map_body_.node] + sp};
+    NodeNews news{NodeNewsKind::moved, node, in_job, own.epoch, own.address};
+    calls_[node].moved[in_job] = Telling{std::move(news), now + kTimeToTell};
+  }
+}
+
+void OtherNodes::ask(SpId sp, Clock::time_point now) {
+  if (closed_ || !job_map_ || sp.value() >= job_map_->sp_count) return;
+  const std::uint32_t node = job_map_->node_of(sp);
+  if (node == job_map_body_.node || job_map_->nodes[node].keeper.port == 0) return;
+  Telling& asked = calls_[node].asked[sp];
+  asked.news = NodeNews{NodeNewsKind::ask, node, sp, Epoch{0}, {}};
+  asked.deadline = now + kAskFor;
+}
+
+void OtherNodes::tell_counts(std::vector<std::byte> counts, Clock::time_point now) {
+  if (!job_map_) return;
+  const std::uint32_t node = job_map_->node_of(job_map_->sp_of_rank[0]);
+  if (node == job_map_body_.node || job_map_->nodes[node].keeper.port == 0) return;
+  if (counts.size() > kMaxCountsBytes) return spdlog::warn("ranks have counted too much to be told");
+  const SpId own{job_map_->first_sp[job_map_body_.node]};
+  NodeNews news{NodeNewsKind::counts, node, own, Epoch{0}, std::move(counts)};
+  calls_[node].counts[own] = Telling{std::move(news), now + kTellCountsFor};
+}
+
+bool OtherNodes::counts_are_told() const {
+  return std::ranges::all_of(calls_, [](const auto& call) { return call.second.counts.empty(); });
+}
+
+void OtherNodes::work(Clock::time_point now) {
+  if (!job_map_) return;
+  accept(now);
+  for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
+    hear(*visitor);
+    NodeConnection& connection = visitor->connection;
+    if (!connection.over() && !connection.greeted() && now - visitor->came > kTimeToGreet)
+      connection.end("says nothing");
+    if (!connection.over()) {
+      watch(connection);
+      ++visitor;
+      continue;
+    }
+    events_.unwatch(connection.fd());
+    visitor = visitors_.erase(visitor);
+  }
+  for (auto& [node, call] : calls_) work_on(node, call, now);
+  std::erase_if(calls_, [](const auto& call) { return !call.second.connection && !call.second.has_business(); });
+}
+
+void OtherNodes::accept(Clock::time_point now) {
+  while (listener_.valid()) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) return;
+    if (visitors_.size() >= kMostNodeVisitors) {
+      events_.unwatch(visitors_.front().connection.fd());
+      visitors_.pop_front();
+    }
+    visitors_.push_back(Visitor{NodeConnection(std::move(socket), secret_), now});
+  }
+}
+
+// ---------------------------------------------------------------- those who have called
+
+void OtherNodes::hear(Visitor& visitor) {
+  NodeConnection& connection = visitor.connection;
+  connection.work();
+  if (!connection.greeted()) return;
+  while (std::optional<NodeNews> news = connection.next()) {
+    const std::optional<NodeNews> answer = answer_to(std::move(*news));
+    if (!answer) return connection.end("says what is not this node's business");
+    connection.send(*answer);
+  }
+}
+
+std::optional<NodeNews> OtherNodes::answer_to(NodeNews news) {
+  if (news.to_node != job_map_body_.node || news.sp.value() >= job_map_->sp_count) return std::nullopt;
+  const std::uint32_t node = job_map_->node_of(news.sp);
+  const bool ours = node == job_map_body_.node;
+  if (news.kind == NodeNewsKind::counts && !ours) {
+    counts_[node] = std::move(news.bytes);
+    return NodeNews{NodeNewsKind::counted, news.to_node, news.sp, Epoch{0}, {}};
+  }
+  if (closed_) return std::nullopt;
+  if (news.kind == NodeNewsKind::ask && ours) {
+    // Who has asked is whoever has called: any node may hear that this one is there.
+    const auto own = own_.find(news.sp.value() - job_map_->first_sp[node]);
+    return NodeNews{NodeNewsKind::here, news.to_node, news.sp, own == own_.end() ? Epoch{1} : own->second.epoch, {}};
+  }
+  if (news.kind != NodeNewsKind::moved || ours) return std::nullopt;
+  NodeNews& known = moved_[news.sp];
+  if (known.epoch < news.epoch) {
+    known = news;
+    spdlog::info("service process {} of node {} has been replaced", news.sp.value(), job_map_->nodes[node].name);
+    news_.push_back(as_moved(news));
+  }
+  return NodeNews{NodeNewsKind::taken, news.to_node, news.sp, news.epoch, {}};
+}
+
+// ---------------------------------------------------------------- those who are called
+
+void OtherNodes::work_on(std::uint32_t node, Call& call, Clock::time_point now) {
+  expire(node, call, now);
+  if (!call.connection) {
+    if (!call.has_business() || now < call.next_try) return;
+    connect(node, call, now);
+  }
+  const bool was_connected = call.connection->connected();
+  const bool was_greeted = call.connection->greeted();
+  call.connection->work();
+  if (call.connection->connected() && !was_connected) call.give_up = now + kTimeToAnswer;
+  if (call.connection->greeted()) {
+    if (!was_greeted) call.give_up = now + kTimeToAnswer;
+    call.say(now);
+    hear_answers(call, now);
+  }
+  if (call.connection->over() || now > call.give_up) return hang_up(call, now);
+  watch(*call.connection);
+}
+
+void OtherNodes::connect(std::uint32_t node, Call& call, Clock::time_point now) {
+  const KeeperPlace& place = job_map_->nodes[node].keeper;
+  if (call.address >= place.addresses.size()) call.address = 0;
+  call.connection.emplace(NodeConnection::call(place.addresses[call.address], place.port, secret_));
+  call.give_up = now + kTimeToConnect;
+}
+
+// The next address is tried; what has not been answered is said again.
+void OtherNodes::hang_up(Call& call, Clock::time_point now) {
+  if (call.has_business()) {
+    spdlog::debug("a keeper is not reached: {}", call.connection->problem().value_or("no answer"));
+    ++call.address;
+  }
+  if (call.connection->fd() >= 0) events_.unwatch(call.connection->fd());
+  call.connection.reset();
+  call.next_try = now + kBetweenTries;
+  for (auto* all : call.all()) {
+    for (auto& [sp, telling] : *all) telling.sent = false;
+  }
+}
+
+void OtherNodes::Call::say(Clock::time_point now) {
+  for (auto* tellings : all()) {
+    for (auto& [sp, telling] : *tellings) {
+      if (std::exchange(telling.sent, true)) continue;
+      connection->send(telling.news);
+      give_up = now + kTimeToAnswer;
+    }
+  }
+}
+
+void OtherNodes::hear_answers(Call& call, Clock::time_point now) {
+  while (const std::optional<NodeNews> answer = call.connection->next()) {
+    if (answer->kind == NodeNewsKind::taken) {
+      const auto told = call.moved.find(answer->sp);
+      if (told != call.moved.end() && told->second.news.epoch <= answer->epoch) call.moved.erase(told);
+    } else if (answer->kind == NodeNewsKind::here) {
+      if (call.asked.erase(answer->sp) == 0) continue;
+      ForServices watched;
+      watched.kind = ControlKind::peer_watched;
+      watched.packet = encode_control(watched.kind, PeerBody{answer->sp.value(), answer->epoch.value()});
+      news_.push_back(std::move(watched));
+    } else if (answer->kind == NodeNewsKind::counted) {
+      call.counts.erase(answer->sp);
+    } else {
+      return call.connection->end("answers what was not asked");
+    }
+    call.give_up = now + kTimeToAnswer;
+  }
+  if (!call.has_business()) call.give_up = std::max(call.give_up, now + kIdleCall);
+}
+
+void OtherNodes::expire(std::uint32_t node, Call& call, Clock::time_point now) {
+  for (auto* all : {&call.asked, &call.counts}) {
+    std::erase_if(*all, [now](const auto& telling) { return now > telling.second.deadline; });
+  }
+  for (const auto& [sp, telling] : call.moved) {
+    if (failure_ || now <= telling.deadline) continue;
+    const std::uint32_t number = sp.value() - job_map_->first_sp[job_map_body_.node];
+    failure_ = own_.at(number).how + "; node " + job_map_->nodes[node].name +
+               " could not be told of the one that took its place";
+  }
+}
+
+// ----------------------------------------------------------------
+
+void OtherNodes::watch(const NodeConnection& connection) {
+  (void)events_.watch(connection.fd(), {Source::other_node, 0}, connection.wants_to_write());
+}
+
+std::optional<OtherNodes::Clock::time_point> OtherNodes::next_look() const {
+  if (!job_map_) return std::nullopt;
+  const bool business = std::ranges::any_of(calls_, [](const auto& call) { return call.second.has_business(); });
+  if (business) return Clock::now() + kBetweenTries;
+  if (!calls_.empty() || !visitors_.empty()) return Clock::now() + seconds(1);
+  return std::nullopt;
+}
+
+std::vector<OtherNodes::ForServices> OtherNodes::take_news() {
+  return std::exchange(news_, {});
+}
+
+std::vector<OtherNodes::ForServices> OtherNodes::for_a_new_one() const {
+  std::vector<ForServices> all;
+  if (!job_map_) return all;
+  ForServices job_map;
+  job_map.kind = ControlKind::job_map;
+  job_map.packet = encode_control(job_map.kind, job_map_body_);
+  if (Result<UniqueFd> shared = share_bytes("outrigger-job-map", job_map_bytes_)) {
+    job_map.attached = std::move(shared).value();
+  }
+  all.push_back(std::move(job_map));
+  for (const auto& [sp, news] : moved_) all.push_back(as_moved(news));
+  return all;
+}
+
+void OtherNodes::close() {
+  closed_ = true;
+  for (auto& [node, call] : calls_) {
+    call.moved.clear();
+    call.asked.clear();
+  }
+}
+
+}  // namespace outrigger::service

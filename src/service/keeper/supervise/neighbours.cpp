@@ -1,0 +1,125 @@
+#include "service/keeper/supervise/neighbours.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "base/abstract_name.hpp"
+
+namespace outrigger::service {
+namespace {
+
+constexpr int kMostWaiting = 16;         // of those who have connected and are not accepted yet
+constexpr std::size_t kMostGuests = 64;  // further ones are not told when this keeper goes
+constexpr std::size_t kMostHosts = 64;   // further ones are not told that it is here
+constexpr std::chrono::milliseconds kSettle{50};
+
+std::string door_name(const Claimant& claimant, pid_t pid) {
+  return fmt::format("outrigger-keeper:{}:{}:{}", claimant.scope, claimant.job, pid);
+}
+
+UniqueFd make_socket() {
+  return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+}  // namespace
+
+void Neighbours::open() {
+  if (claimant_.scope.empty()) return;
+  UniqueFd socket = make_socket();
+  const std::optional<AbstractName> name = AbstractName::of(door_name(claimant_, ::getpid()));
+  if (!socket.valid() || !name || ::bind(socket.get(), name->address(), name->bytes()) != 0) return;
+  if (::listen(socket.get(), kMostWaiting) != 0) return;
+  door_ = std::move(socket);
+  watch_door();
+}
+
+void Neighbours::watch_door() {
+  if (door_.valid()) (void)events_.watch(door_.get(), {Source::neighbour, 0});
+}
+
+void Neighbours::meet(const std::vector<CoreClaim>& claims) {
+  std::set<std::string> here;
+  for (const CoreClaim& claim : claims) here.insert(door_name({claimant_.scope, claim.job}, claim.pid));
+  std::erase_if(hosts_, [&here](const auto& host) { return !host.second.valid() && !here.contains(host.first); });
+  bool all_met = true;
+  for (const std::string& text : here) {
+    const auto known = hosts_.find(text);
+    if (known != hosts_.end()) {
+      all_met = all_met && known->second.valid();
+      continue;
+    }
+    UniqueFd link = make_socket();
+    const std::optional<AbstractName> name = AbstractName::of(text);
+    if (!link.valid() || !name || hosts_.size() >= kMostHosts ||
+        ::connect(link.get(), name->address(), name->bytes()) != 0) {
+      all_met = false;
+      continue;
+    }
+    (void)events_.watch(link.get(), {Source::neighbour, 0});
+    hosts_.emplace(text, std::move(link));
+  }
+  if (all_met || looks_left_ <= 0) return;
+  look_soon(kSettle * (1 << (kLooks - looks_left_--)));
+}
+
+// Whoever has come is accepted when it is time to look: until then the door is not watched.
+void Neighbours::hear() {
+  events_.unwatch(door_.get());
+  for (auto& [name, link] : hosts_) (void)drop_gone(link);
+  std::erase_if(guests_, [this](UniqueFd& link) { return drop_gone(link); });
+  looks_left_ = kLooks;
+  look_soon(kSettle);
+}
+
+// True: it is closed now.
+bool Neighbours::drop_gone(UniqueFd& link) {
+  if (!link.valid()) return true;
+  char said = 0;
+  if (::recv(link.get(), &said, sizeof(said), MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  events_.unwatch(link.get());
+  link = UniqueFd();
+  return true;
+}
+
+void Neighbours::look_soon(Clock::duration in) {
+  const Clock::time_point then = Clock::now() + in;
+  next_look_ = std::min(next_look_.value_or(then), then);
+}
+
+bool Neighbours::time_to_look(Clock::time_point now) {
+  if (!next_look_ || now < *next_look_) return false;
+  next_look_.reset();
+  accept();
+  watch_door();
+  return true;
+}
+
+void Neighbours::accept() {
+  for (int visits = 0; door_.valid() && visits < kMostWaiting; ++visits) {
+    UniqueFd guest(::accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!guest.valid()) return;
+    if (guests_.size() >= kMostGuests) continue;
+    (void)events_.watch(guest.get(), {Source::neighbour, 0});
+    guests_.push_back(std::move(guest));
+  }
+}
+
+void Neighbours::close() {
+  events_.unwatch(door_.get());
+  for (const UniqueFd& guest : guests_) events_.unwatch(guest.get());
+  for (const auto& [name, link] : hosts_) {
+    if (link.valid()) events_.unwatch(link.get());
+  }
+  door_ = UniqueFd();
+  guests_.clear();
+  hosts_.clear();
+  next_look_.reset();
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,302 @@
+#include "service/keeper/supervise/service_processes.hpp"
+
+#include <fmt/format.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+#include "base/shared_memory.hpp"
+#include "protocol/shared/byte_ring.hpp"
+#include "service/notices/job_protest.hpp"
+
+namespace outrigger::service {
+namespace {
+
+constexpr std::size_t kMaxWaitingPackets = 1024;
+// At a time, so that one cannot hold up everybody else.
+constexpr int kMessagesOfOne = 64;
+
+Result<UniqueFd> make_byte_ring() {
+  Result<UniqueFd> fd = create_sealed_memory("outrigger-ring", byte_ring_bytes(), Backing::on_touch);
+  if (!fd) return fd;
+  const Result<Mapping> mapping = Mapping::map(fd.value().get(), byte_ring_bytes());
+  if (!mapping) return Error{mapping.error()};
+  initialize_byte_ring(mapping.value().base());
+  return fd;
+}
+
+constexpr const char* kStoppedForLong = "has been stopped by a signal";
+
+// On any core that this process may use.
+void hurry_to_end(pid_t pid) {
+  cpu_set_t cpus;
+  if (::sched_getaffinity(0, sizeof(cpus), &cpus) == 0) (void)::sched_setaffinity(pid, sizeof(cpus), &cpus);
+  (void)::kill(pid, SIGKILL);
+}
+
+// For one that sleeps.
+bool work_waits(const UniqueFd& doorbell, const QueuedSocket& socket) {
+  pollfd rung{doorbell.get(), POLLIN, 0};
+  if (::poll(&rung, 1, 0) > 0) return true;
+  int unread = 0;
+  return socket.waiting() != 0 || (::ioctl(socket.fd(), SIOCOUTQ, &unread) == 0 && unread > 0);
+}
+
+}  // namespace
+
+std::optional<OperationId> last_taken(const ServicePages* shown) {
+  if (shown == nullptr || shown->pulse.operations.load(std::memory_order_acquire) == 0) return std::nullopt;
+  return shown->pulse.last_taken();
+}
+
+std::string where_it_was(const ServicePages* shown) {
+  const std::optional<OperationId> last = last_taken(shown);
+  if (!last) return {};
+  const std::uint32_t collective = shown->pulse.collective.load(std::memory_order_relaxed);
+  return fmt::format(" after it had taken {}, number {} of communicator {:016x}{:016x}",
+                     name_of(static_cast<Collective>(collective)), last->sequence, last->group.high, last->group.low);
+}
+
+ServiceProcesses::ServiceProcesses(ServiceStarter& starter, Events& events, std::uint32_t turns_until_lost)
+    : starter_(starter), events_(events), stopped_(turns_until_lost), hung_(StoppedServices::kTurn * turns_until_lost) {
+  if (starter_.state_event() >= 0) events_.watch(starter_.state_event(), {Source::service_state, 0});
+}
+
+Status ServiceProcesses::start(std::uint32_t sp) {
+  assert(sp <= processes_.size() && sp < kMaxServices);
+  Result<StartedService> started = starter_.start(sp);
+  if (!started) return Error{started.error()};
+  if (sp == processes_.size()) processes_.emplace_back();
+  Process& process = processes_[sp];
+  assert(!process.socket.open());
+  process.pid = started.value().pid;
+  process.socket = QueuedSocket(std::move(started.value().control));
+  process.exit_event = std::move(started.value().exit_event);
+  process.last_words.clear();
+  process.given_up.clear();
+  process.begins_anew = false;
+  hung_.forget(sp);
+  process.connected.reset();
+  for (Process& other : processes_) other.connected.reset(sp);
+  ++process.times_started;
+  if (Status has_doorbell = process.have_doorbell(); !has_doorbell) return has_doorbell;
+  processes_[sp].watch(events_, sp);
+  return Done{};
+}
+
+Status ServiceProcesses::Process::have_doorbell() {
+  if (!doorbell.valid()) doorbell.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!doorbell.valid()) return Error{std::string("cannot make a doorbell: ") + std::strerror(errno)};
+  return Done{};
+}
+
+Status ServiceProcesses::take_after(std::span<const std::uint32_t> times_started) {
+  assert(processes_.empty());
+  for (const std::uint32_t times : times_started) {
+    Process& process = processes_.emplace_back();
+    process.times_started = times;
+    if (Status has_doorbell = process.have_doorbell(); !has_doorbell) return has_doorbell;
+  }
+  return Done{};
+}
+
+Status ServiceProcesses::start_to_stand_by() {
+  const std::uint32_t place = one_stands_by() ? count() - 1 : count();  // again, where that one has been lost
+  if (Status started = start(place); !started) return started;
+  processes_.back().stands_by = true;
+  return Done{};
+}
+
+// What it has shown of itself goes with it; what its number has been told before does not.
+void ServiceProcesses::replace(std::uint32_t sp) {
+  assert(one_stands_by() && sp + 1 < count() && !processes_[sp].socket.open());
+  starter_.renumber(count() - 1, sp);
+  const std::uint32_t times = processes_[sp].times_started;
+  processes_[sp] = std::move(processes_.back());
+  processes_.pop_back();
+  processes_[sp].times_started = times + 1;
+  processes_[sp].stands_by = false;
+  hung_.forget(sp);
+  for (Process& other : processes_) other.connected.reset(sp);
+  processes_[sp].watch(events_, sp);
+}
+
+Status ServiceProcesses::connect(std::uint32_t sp) {
+  for (std::uint32_t peer = 0; peer < count(); ++peer) {
+    const Process& other = processes_[peer];
+    if (peer == sp || !other.socket.open() || other.stands_by || processes_[sp].connected.test(peer)) continue;
+    const Result<UniqueFd> forth = make_byte_ring();
+    if (!forth) return Error{forth.error()};
+    const Result<UniqueFd> back = make_byte_ring();
+    if (!back) return Error{back.error()};
+    const std::array<int, 3> for_one{forth.value().get(), back.value().get(), doorbell(peer)};
+    const std::array<int, 3> for_peer{back.value().get(), forth.value().get(), doorbell(sp)};
+    tell(sp, ControlKind::peer_ring, PeerRingBody{peer, times_started(peer)}, for_one);
+    tell(peer, ControlKind::peer_ring, PeerRingBody{sp, times_started(sp)}, for_peer);
+    processes_[sp].connected.set(peer);
+    processes_[peer].connected.set(sp);
+  }
+  return Done{};
+}
+
+void ServiceProcesses::Process::watch(Events& events, std::uint32_t sp) const {
+  events.watch(socket.fd(), {Source::service, sp}, socket.waiting() != 0);
+  if (exit_event.valid()) events.watch(exit_event.get(), {Source::service_exit, sp});
+}
+
+void ServiceProcesses::send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) {
+  QueuedSocket& socket = processes_[sp].socket;
+  if (!socket.open()) return;
+  socket.send(std::move(packet), fds);
+  if (socket.waiting() == 1) processes_[sp].watch(events_, sp);
+}
+
+bool ServiceProcesses::backlogged() const {
+  return std::ranges::any_of(processes_,
+                             [](const Process& process) { return process.socket.waiting() >= kMaxWaitingPackets; });
+}
+
+// What an event names may have been lost meanwhile.
+std::vector<ServiceMessage> ServiceProcesses::receive(const Event& event) {
+  std::vector<ServiceMessage> messages;
+  const bool of_one = event.source == Source::service || event.source == Source::service_exit;
+  if (of_one && event.index >= count()) return messages;  // it has another number now
+  switch (event.source) {
+    case Source::service: read(event.index, messages); break;
+    case Source::service_exit: ended(event.index, messages); break;
+    case Source::service_state: starter_.clear_state_event(); break;
+    default: break;
+  }
+  if (of_one || (event.source != Source::service_state && !any_stopped())) return messages;
+  const auto stopped = stopped_.look(starter_, count(), StoppedServices::Clock::now());
+  if (stopped) give_up(*stopped, kStoppedForLong);
+  return messages;
+}
+
+void ServiceProcesses::read(std::uint32_t sp, std::vector<ServiceMessage>& messages) {
+  QueuedSocket& socket = processes_[sp].socket;
+  if (!socket.open()) return;
+  if (socket.waiting() != 0) {
+    socket.flush();
+    if (socket.waiting() == 0) processes_[sp].watch(events_, sp);
+  }
+  for (int i = 0; i < kMessagesOfOne; ++i) {
+    ControlSocket::Received received = socket.receive();
+    if (received.event == ControlSocket::Event::nothing) return;
+    if (received.event != ControlSocket::Event::message) return closed(sp, received, messages);
+    sort(sp, std::move(*received.message), messages);
+  }
+}
+
+// Protests about the whole job are what is to be said when it has ended.
+void ServiceProcesses::sort(std::uint32_t sp, ControlMessage message, std::vector<ServiceMessage>& messages) {
+  if (message.kind() == ControlKind::protest) {
+    auto protest = message.body<ProtestBody>();
+    protest.reason.back() = '\0';
+    if (protest.world_rank == kWholeJob) {
+      processes_[sp].last_words = protest.reason.data();
+      return;
+    }
+    if (protest.world_rank == kBeginAnew) {
+      processes_[sp].begins_anew = true;
+      return give_up(sp, protest.reason.data());
+    }
+  }
+  messages.push_back({sp, std::move(message)});
+}
+
+// It has nothing more to say, but may still be there for a while: another one must not take its place before it has
+// ended, and on a busy core even that takes its time.
+void ServiceProcesses::closed(std::uint32_t sp, const ControlSocket::Received& last,
+                              std::vector<ServiceMessage>& messages) {
+  Process& process = processes_[sp];
+  if (!process.exit_event.valid()) return ended(sp, messages);
+  if (last.event != ControlSocket::Event::closed && process.last_words.empty()) process.last_words = last.problem;
+  events_.unwatch(process.socket.fd());
+  hurry_to_end(process.pid);
+}
+
+// Of what it has left unread only protests matter now.
+void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& messages) {
+  Process& process = processes_[sp];
+  if (!process.socket.open()) return;  // known already
+  while (process.last_words.empty()) {
+    ControlSocket::Received received = process.socket.receive();
+    if (received.event != ControlSocket::Event::message) break;
+    if (received.message->kind() == ControlKind::protest) sort(sp, std::move(*received.message), messages);
+    if (!process.socket.open()) return;  // it has asked for another one in its place
+  }
+  const std::string how = starter_.how_it_ended(sp);
+  lose(sp, process.given_up.empty() ? how : process.given_up, process.begins_anew || starter_.was_killed(sp));
+}
+
+void ServiceProcesses::give_up(std::uint32_t sp, const std::string& why) {
+  Process& process = processes_[sp];
+  if (!process.socket.open() || !process.given_up.empty()) return;
+  process.given_up = why;
+  if (!process.exit_event.valid()) lose(sp, why, process.begins_anew);
+  hurry_to_end(process.pid);  // it must not go on beside another one, or leave as if the job had ended well
+}
+
+void ServiceProcesses::show_pulse(std::uint32_t sp) {
+  Process& process = processes_[sp];
+  if (!process.shown.valid()) {
+    Result<UniqueFd> fd = create_sealed_memory("outrigger-pulse", kServicePagesBytes, Backing::reserved);
+    Result<Mapping> mapping =
+        fd ? Mapping::map(fd.value().get(), kServicePagesBytes) : Result<Mapping>(Error{fd.error()});
+    if (!mapping) return;  // it is not looked at
+    process.shown = std::move(mapping).value();
+    process.shown_fd = std::move(fd).value();
+  }
+  const int fd = process.shown_fd.get();
+  tell(sp, ControlKind::pulse, RankBody{}, std::span(&fd, 1));
+}
+
+ServicePages* ServiceProcesses::shown(std::uint32_t sp) const {
+  const Mapping& mapping = processes_[sp].shown;
+  return mapping.valid() ? reinterpret_cast<ServicePages*>(mapping.base()) : nullptr;
+}
+
+void ServiceProcesses::look_for_hung(const std::bitset<kMaxServices>& have_posts) {
+  for (std::uint32_t sp = 0; sp < count(); ++sp) {
+    const Process& process = processes_[sp];
+    const ServicePages* pages = shown(sp);
+    if (!process.socket.open() || pages == nullptr) continue;
+    const std::optional<ProcessSign> sign = sign_of_process(process.pid);
+    if (!sign) continue;
+    const bool in_its_work = pages->pulse.asleep.load(std::memory_order_relaxed) == 0;
+    const bool waits = in_its_work || have_posts.test(sp) || work_waits(process.doorbell, process.socket);
+    const auto why = hung_.look(sp, {pages->pulse.turns.load(std::memory_order_relaxed), waits, *sign});
+    if (why) give_up(sp, *why);
+  }
+}
+
+void ServiceProcesses::lose(std::uint32_t sp, const std::string& how, bool killed) {
+  Process& process = processes_[sp];
+  events_.unwatch(process.socket.fd());
+  events_.unwatch(process.exit_event.get());
+  process.socket.close();
+  const std::string& words = process.last_words;
+  lost_.push_back({sp, process.pid, words.empty() ? how : how + " (" + words + ")", killed && words.empty()});
+}
+
+void ServiceProcesses::stop() {
+  for (std::uint32_t sp = 0; sp < count(); ++sp) {
+    Process& process = processes_[sp];
+    tell(sp, ControlKind::goodbye, RankBody{});
+    events_.unwatch(process.socket.fd());
+    process.socket.close();
+  }
+  starter_.stop_all();
+}
+
+}  // namespace outrigger::service

@@ -1,0 +1,37 @@
+// Service processes that are there and do nothing, because a signal has stopped them (SIGSTOP): nobody of their node
+// gets on, and other nodes may have nothing open by which they would see it. A debugger's stops are not among these.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "service/keeper/supervise/starter.hpp"
+
+namespace outrigger::service {
+
+class StoppedServices {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static constexpr std::chrono::milliseconds kTurn{1000};
+  static constexpr std::uint32_t kTurnsUntilLost = 5;
+  static constexpr std::uint32_t kTurnsUntilReplaced = 12;  // where another one can take its place
+
+  explicit StoppedServices(std::uint32_t turns_until_lost = kTurnsUntilLost) : turns_until_lost_(turns_until_lost) {}
+
+  // To be called when a child's state may have changed, and every turn as long as any() is true. Returns one that has
+  // been stopped for too long. Turns are counted, not time: a whole job may be stopped for a while and go on.
+  [[nodiscard]] std::optional<std::uint32_t> look(ServiceStarter& starter, std::uint32_t services,
+                                                  Clock::time_point now);
+  [[nodiscard]] bool any() const { return any_; }
+
+ private:
+  std::uint32_t turns_until_lost_;
+  std::vector<std::uint32_t> turns_;  // for which each has been stopped
+  Clock::time_point last_turn_;
+  bool any_ = false;
+};
+
+}  // namespace outrigger::service

@@ -1,0 +1,15 @@
+// Telling a rank, through its segment, that the job cannot go on, or what it should know though it does.
+#pragma once
+
+#include <string_view>
+
+#include "protocol/shared/segment.hpp"
+
+namespace outrigger::service {
+
+// Writes the text (cut at kFatalTextBytes - 1), then the flag, and wakes the rank if it sleeps. The first text stays.
+void write_fatal(SegmentView segment, std::string_view text, FatalState state);
+// For the report; unless the job cannot go on.
+void write_warning(SegmentView segment, std::string_view text);
+
+}  // namespace outrigger::service

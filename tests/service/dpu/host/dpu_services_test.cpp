@@ -1,0 +1,331 @@
+// The host's keeper, when service processes on its DPU die: what it tells the DPU and the ranks. The DPU is this test.
+#include "service/dpu/host/dpu_services.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/any_port.hpp"
+#include "proof/dpu_greeting.hpp"
+#include "protocol/shared/segment.hpp"
+
+namespace outrigger::service {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kPlaces = 2;
+constexpr std::uint32_t kRanksThere = 2;
+constexpr milliseconds kCallPatience{10'000};
+constexpr milliseconds kQuiet{100};  // longer than what has died is given to come to rest
+
+class DpuServicesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Result<ListeningPort> listener = listen_at_any_port(1);
+    ASSERT_TRUE(listener) << listener.error();
+    config_.world_size = config_.local_size = kRanksThere;
+    config_.dpu = "127.0.0.1:" + std::to_string(listener.value().port);
+    ranks_.emplace(events_, kRanksThere, kRanksThere);
+    for (std::uint32_t rank = 0; rank < kRanksThere; ++rank) admit(rank);
+    nodes_.emplace(config_, events_);
+    services_.emplace(config_, *ranks_, events_, *nodes_);
+    std::thread dpu([&] { answer_the_call(listener.value().socket.get()); });
+    const Status started = services_->start();
+    dpu.join();
+    ASSERT_TRUE(started) << started.error();
+  }
+
+  void admit(std::uint32_t rank) {
+    std::array<int, 2> fds{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()), 0);
+    Visitor visitor;
+    visitor.socket = ControlSocket(UniqueFd(fds[0]));
+    visitor.hello.world_rank = visitor.hello.local_rank = rank;
+    visitor.hello.world_size = visitor.hello.local_size = kRanksThere;
+    ranks_->admit(std::move(visitor));
+    theirs_[rank] = ControlSocket(UniqueFd(fds[1]));
+  }
+  void answer_the_call(int listener) {
+    pollfd awaited{listener, POLLIN, 0};
+    ASSERT_EQ(::poll(&awaited, 1, static_cast<int>(kCallPatience.count())), 1);
+    UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    ASSERT_TRUE(proof::greet_dpu(socket.get(), proof::DpuGreeting::Side::dpu, config_.dpu_secret,
+                                 Clock::now() + kCallPatience));
+    link_ = DpuLink(std::move(socket));
+    while (!link_.next()) link_.work(Clock::now());
+    DpuReady ready;
+    ready.services = kPlaces;
+    link_.send(DpuFrameKind::ready, 0, std::as_bytes(std::span(&ready, 1)));
+    link_.work(Clock::now());
+  }
+
+  void turn() {
+    link_.work(Clock::now());
+    while (std::optional<DpuFrame> frame = link_.next()) {
+      if (frame->kind != DpuFrameKind::alive) heard_.push_back(std::move(*frame));
+    }
+    (void)services_->receive({Source::clock, 0});
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  template <class Done>
+  void until(const Done& done) {
+    const auto deadline = Clock::now() + kCallPatience;
+    bool over = done();
+    while (!over && Clock::now() < deadline) {
+      turn();
+      over = done();
+    }
+    ASSERT_TRUE(over);
+  }
+  void for_a_while() {
+    const auto end = Clock::now() + kQuiet;
+    while (Clock::now() < end) turn();
+  }
+
+  // Control messages to whoever is called so.
+  [[nodiscard]] std::vector<ControlMessage> control_to(std::uint32_t called) const {
+    std::vector<ControlMessage> messages;
+    for (const DpuFrame& frame : heard_) {
+      if (frame.kind != DpuFrameKind::control || frame.sp != called) continue;
+      std::vector<UniqueFd> fds;
+      if (!frame.attached.empty()) fds.emplace_back(::dup(0));
+      Result<ControlMessage> message = decode_control(frame.packet, std::move(fds));
+      EXPECT_TRUE(message) << message.error();
+      if (message) messages.push_back(std::move(message).value());
+    }
+    return messages;
+  }
+  [[nodiscard]] std::size_t count(DpuFrameKind kind, std::uint32_t called) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(heard_, [&](const DpuFrame& frame) { return frame.kind == kind && frame.sp == called; }));
+  }
+  [[nodiscard]] SegmentHeader& header(std::uint32_t rank) {
+    return SegmentView((*ranks_)[rank].segment.base()).header();
+  }
+
+  // What the DPU says.
+  void wired(std::uint32_t called, std::uint32_t rank, bool ok = true) {
+    RankWiredBody body;
+    body.world_rank = rank;
+    body.ok = ok ? 1 : 0;
+    link_.send(DpuFrameKind::control, called, encode_control(ControlKind::rank_wired, body));
+  }
+  void lost(std::uint32_t called, bool killed = true) {
+    DpuLost said;
+    said.killed = killed ? 1 : 0;
+    std::string("(pid 7) was killed by signal 9 (Killed)").copy(said.how.data(), said.how.size() - 1);
+    link_.send(DpuFrameKind::lost, called, std::as_bytes(std::span(&said, 1)));
+  }
+  // All ranks are connected to all, and leave their networks alone.
+  void connect_all() {
+    const std::vector<std::byte> address(8);
+    const Result<UniqueFd> fd = share_bytes("outrigger-test", address);
+    ASSERT_TRUE(fd);
+    for (const LocalRank& rank : *ranks_) {
+      ASSERT_TRUE(services_->pass_rank_address(rank, SharedBytesBody{address.size(), 0, 0}, fd.value()));
+    }
+    for (std::uint32_t rank = 0; rank < kRanksThere; ++rank) {
+      for (const std::uint32_t called : {0U, 1U}) wired(called, rank);
+    }
+    until([&] { return told_to_be_quiet(); });
+  }
+  // All ranks are reached by all.
+  void run_job() {
+    connect_all();
+    services_->attached();
+    until([&] { return control_to(dpu_stand_by(kPlaces)).size() == 1U + kRanksThere; });
+    EXPECT_EQ(header(0).dpu_calls.load(), kDpuCalls);
+    for (std::uint32_t rank = 0; rank < kRanksThere; ++rank) wired(dpu_stand_by(kPlaces), rank);
+    until([&] { return header(0).dpu_calls.load() == 0 && header(1).dpu_calls.load() == 0; });
+  }
+  [[nodiscard]] bool told_to_be_quiet() {
+    const ControlSocket::Received received = theirs_[0].receive(0);
+    return received.event == ControlSocket::Event::message && received.message->kind() == ControlKind::be_quiet;
+  }
+
+  KeeperConfig config_;
+  Events events_;
+  std::optional<LocalRanks> ranks_;
+  std::array<ControlSocket, kRanksThere> theirs_;
+  std::optional<OtherNodes> nodes_;
+  std::optional<DpuServices> services_;
+  DpuLink link_;
+  std::vector<DpuFrame> heard_;
+};
+
+TEST_F(DpuServicesTest, OneMoreIsStartedThanThereArePlacesAndStandsBy) {
+  EXPECT_EQ(header(1).dpu_process.load(), 1U);
+  for_a_while();
+  EXPECT_TRUE(control_to(dpu_stand_by(kPlaces)).empty()) << "ranks start without it";
+  run_job();
+  EXPECT_EQ(count(DpuFrameKind::stand_by, dpu_stand_by(kPlaces)), 1U);
+  std::vector<ControlMessage> said = control_to(dpu_stand_by(kPlaces));
+  ASSERT_EQ(said[0].kind(), ControlKind::configure);
+  EXPECT_EQ(said[0].body<ConfigureBody>().epoch, 0U);
+  EXPECT_EQ(said[0].body<ConfigureBody>().process, kPlaces);
+  EXPECT_EQ(said[0].body<ConfigureBody>().sp_count, kPlaces);
+  EXPECT_EQ(control_to(dpu_stand_by(kPlaces)).size(), 1U + kRanksThere) << "it is told of all ranks";
+  EXPECT_EQ(header(0).dpu_calls.load(), 0U);
+}
+
+TEST_F(DpuServicesTest, ItTakesThePlaceOfOneThatDiesAndRanksLetTheNextOneConnect) {
+  run_job();
+  lost(1);
+  until([&] { return control_to(1).size() == 1 + kRanksThere + 2; });
+  EXPECT_EQ(count(DpuFrameKind::replace, 1), 1U);
+  std::vector<ControlMessage> said = control_to(1);
+  ASSERT_EQ(said[1 + kRanksThere].kind(), ControlKind::take_place);
+  const auto place = said[1 + kRanksThere].body<TakePlaceBody>();
+  EXPECT_EQ(place.sp, 1U);
+  EXPECT_EQ(place.epoch, 2U);
+  EXPECT_EQ(said.back().kind(), ControlKind::introduced);
+  EXPECT_EQ(services_->times_started(1), 2U);
+  EXPECT_EQ(services_->times_started(0), 1U);
+  EXPECT_EQ(header(0).dpu_process.load(), 0U);
+  EXPECT_EQ(header(1).dpu_process.load(), kPlaces) << "the rank that it serves";
+
+  const std::uint32_t next = dpu_stand_by(kPlaces + 1);
+  until([&] { return control_to(next).size() == 1 + kRanksThere; });
+  EXPECT_EQ(header(0).dpu_calls.load(), 1U);
+  wired(next, 0);
+  until([&] { return header(0).dpu_calls.load() == 0; });
+  EXPECT_EQ(header(1).dpu_calls.load(), 1U);
+  wired(next, 1);
+  until([&] { return header(1).dpu_calls.load() == 0; });
+  EXPECT_FALSE(services_->failure());
+}
+
+TEST_F(DpuServicesTest, ThoseThatDieTogetherAreReplacedByProcessesThatRanksHaveYetToLetConnect) {
+  run_job();
+  lost(0);
+  lost(1);
+  until([&] { return count(DpuFrameKind::replace, 1) == 1; });
+  EXPECT_EQ(count(DpuFrameKind::replace, 0), 1U);
+  EXPECT_EQ(header(0).dpu_process.load(), kPlaces);
+  EXPECT_EQ(header(1).dpu_process.load(), kPlaces + 1);
+  EXPECT_EQ(header(1).dpu_calls.load(), 1U);
+  // The second one is in place 1 by now; before the DPU knew it, it was called otherwise.
+  wired(dpu_stand_by(kPlaces + 1), 0);
+  wired(1, 1);
+  wired(dpu_stand_by(kPlaces + 2), 0);
+  wired(dpu_stand_by(kPlaces + 2), 1);
+  until([&] { return header(0).dpu_calls.load() == 0 && header(1).dpu_calls.load() == 0; });
+  EXPECT_FALSE(services_->failure());
+}
+
+TEST_F(DpuServicesTest, OneThatDiesWhileItIsGivenAPlaceIsReplacedThere) {
+  run_job();
+  lost(0);
+  until([&] { return count(DpuFrameKind::replace, 0) == 1; });
+  lost(dpu_stand_by(kPlaces));  // the DPU has said so before it knew
+  until([&] { return count(DpuFrameKind::replace, 0) == 2; });
+  EXPECT_EQ(services_->times_started(0), 3U);
+  EXPECT_FALSE(services_->failure());
+}
+
+TEST_F(DpuServicesTest, OneThatDiesStandingByIsFollowedByAnother) {
+  run_job();
+  lost(dpu_stand_by(kPlaces));
+  until([&] { return count(DpuFrameKind::stand_by, dpu_stand_by(kPlaces + 1)) == 1; });
+  lost(0);
+  until([&] { return count(DpuFrameKind::replace, 0) == 1; });
+  EXPECT_EQ(header(0).dpu_process.load(), kPlaces + 1);
+  EXPECT_FALSE(services_->failure());
+}
+
+TEST_F(DpuServicesTest, RanksThatHaveLeftAreNotWaitedFor) {
+  run_job();
+  lost(0);
+  const std::uint32_t next = dpu_stand_by(kPlaces + 1);
+  until([&] { return control_to(next).size() == 1 + kRanksThere; });
+  (*ranks_).leave(1);
+  services_->rank_left(1);
+  wired(next, 0);
+  until([&] { return header(0).dpu_calls.load() == 0; });
+  until([&] { return control_to(next).back().kind() == ControlKind::rank_left; });
+}
+
+TEST_F(DpuServicesTest, NoneTakesThePlaceWhereTooManyHaveDied) {
+  run_job();
+  for (std::uint32_t times = 1; times <= 6; ++times) {
+    lost(0);
+    until([&] { return count(DpuFrameKind::replace, 0) == times; });
+  }
+  EXPECT_FALSE(services_->failure());
+  lost(0);
+  until([&] { return services_->failure().has_value(); });
+  EXPECT_NE(services_->failure()->find("service process 0 on DPU"), std::string::npos) << *services_->failure();
+  EXPECT_NE(services_->failure()->find("7 have died within 60 s in its place"), std::string::npos)
+      << *services_->failure();
+}
+
+TEST_F(DpuServicesTest, NoneTakesThePlaceOfOneThatSaysWhyItEnds) {
+  run_job();
+  lost(0, false);
+  until([&] { return services_->failure().has_value(); });
+  EXPECT_EQ(count(DpuFrameKind::replace, 0), 0U);
+}
+
+// As where the network reaches memory only with the rank's help, which shows when ranks leave it alone.
+TEST_F(DpuServicesTest, RanksThatAreConnectedAndNotReachedAreRefusedWithTheReason) {
+  connect_all();
+  EXPECT_FALSE(services_->failure());
+  wired(1, 0, false);
+  until([&] { return services_->failure().has_value(); });
+  EXPECT_NE(services_->failure()->find("does not reach rank 0"), std::string::npos) << *services_->failure();
+}
+
+TEST_F(DpuServicesTest, OneThatDoesNotReachARankIsComplainedOfOnlyWhenItIsNeeded) {
+  run_job();
+  lost(0);
+  const std::uint32_t next = dpu_stand_by(kPlaces + 1);
+  until([&] { return count(DpuFrameKind::stand_by, next) == 1; });
+  wired(next, 1, false);
+  until([&] { return header(1).dpu_calls.load() == 0; });
+  EXPECT_FALSE(services_->failure());
+  lost(1);
+  until([&] { return services_->failure().has_value(); });
+  EXPECT_NE(services_->failure()->find("does not reach rank 1"), std::string::npos) << *services_->failure();
+}
+
+TEST_F(DpuServicesTest, OthersMayTakeAllPlacesSoonAfterItHasEnded) {
+  EXPECT_FALSE(services_->replaceable_after()) << "ranks go natively as long as they are not served";
+  run_job();
+  link_.close();
+  until([&] { return services_->failure().has_value(); });
+  ASSERT_TRUE(services_->replaceable_after());
+  EXPECT_GT(*services_->replaceable_after(), kDpuWorkAfterLook);
+  EXPECT_LT(*services_->replaceable_after(), kDpuSilence);
+}
+
+TEST_F(DpuServicesTest, OthersMayTakeAllPlacesOfOneThatIsThereWhenItHasHeardNothingForLong) {
+  run_job();
+  lost(0, false);
+  until([&] { return services_->failure().has_value(); });
+  ASSERT_TRUE(services_->replaceable_after());
+  EXPECT_GT(*services_->replaceable_after(), kDpuSilence + kDpuWorkAfterLook);
+}
+
+TEST_F(DpuServicesTest, NobodyElseTakesPlacesWhereOthersMayNotReachPrivateMemory) {
+  config_.reach_allowed &= ~kReachCma;
+  run_job();
+  link_.close();
+  until([&] { return services_->failure().has_value(); });
+  EXPECT_FALSE(services_->replaceable_after());
+}
+
+}  // namespace
+}  // namespace outrigger::service

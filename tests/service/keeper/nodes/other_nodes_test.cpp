@@ -1,0 +1,321 @@
+// What keepers of different nodes tell each other, over real connections of this machine; time is the test's.
+#include "service/keeper/nodes/other_nodes.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/shared_memory.hpp"
+#include "proof/hmac.hpp"
+
+namespace outrigger::service {
+namespace {
+
+using Clock = OtherNodes::Clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::vector<std::byte> an_address(int of) {
+  return std::vector<std::byte>(100, static_cast<std::byte>(of));
+}
+
+// A keeper's part in it. Node i has two service processes and world rank i.
+struct NearNode {
+  NearNode(std::uint32_t nodes, std::uint32_t number) : own_number(number) {
+    config.nodes = nodes;
+    config.world_size = nodes;
+    config.local_size = 1;
+  }
+  KeeperConfig config;
+  std::uint32_t own_number;
+  Events events;
+  OtherNodes others{config, events};
+  KeeperPlace place;
+  std::vector<ControlMessage> told;
+
+  void work(Clock::time_point now) {
+    (void)events.wait(0);
+    others.work(now);
+    for (OtherNodes::ForServices& news : others.take_news()) take(news);
+  }
+  void take(OtherNodes::ForServices& news) {
+    std::vector<UniqueFd> fds;
+    if (news.attached.valid()) fds.push_back(std::move(news.attached));
+    auto message = decode_control(news.packet, std::move(fds));
+    ASSERT_TRUE(message) << message.error();
+    told.push_back(std::move(message).value());
+  }
+  // What service processes have heard of others that have moved.
+  [[nodiscard]] std::vector<std::string> moved() {
+    std::vector<std::string> all;
+    for (ControlMessage& message : told) {
+      if (message.kind() != ControlKind::peer_moved) continue;
+      const auto body = message.body<PeerMovedBody>();
+      const auto bytes = read_shared_bytes(message.fds()[0].get(), body.bytes, kMaxWireAddressBytes);
+      EXPECT_TRUE(bytes && bytes.value().size() == 100);
+      all.push_back(std::to_string(body.sp) + " is in epoch " + std::to_string(body.epoch) + " at " +
+                    std::to_string(std::to_integer<int>(bytes.value()[0])));
+    }
+    return all;
+  }
+  [[nodiscard]] std::vector<std::uint32_t> watched() const {
+    std::vector<std::uint32_t> all;
+    for (const ControlMessage& message : told) {
+      if (message.kind() == ControlKind::peer_watched) all.push_back(message.body<PeerBody>().sp);
+    }
+    return all;
+  }
+};
+
+class OtherNodesTest : public ::testing::Test {
+ protected:
+  void start(std::uint32_t nodes) {
+    for (std::uint32_t i = 0; i < nodes; ++i) {
+      all_.emplace_back(nodes, i);
+      all_.back().place = all_.back().others.listen();
+      ASSERT_NE(all_.back().place.port, 0);
+      ASSERT_FALSE(all_.back().place.addresses.empty());
+    }
+  }
+  [[nodiscard]] std::vector<std::byte> job_map(std::uint8_t secret = 7) const {
+    std::vector<std::byte> bytes;
+    for (const NearNode& node : all_) {
+      NodeDescriptor descriptor;
+      descriptor.name = "n" + std::to_string(node.own_number);
+      descriptor.secret.fill(secret);
+      descriptor.addresses.assign(2, an_address(0));
+      descriptor.ranks = {RankAssignment{WorldRank{node.own_number}, 0}};
+      descriptor.keeper = node.place;
+      encode_descriptor(descriptor, bytes);
+    }
+    return bytes;
+  }
+  void introduce(std::uint32_t node, std::uint8_t secret = 7) {
+    const std::vector<std::byte> bytes = job_map(secret);
+    all_[node].others.take_job_map(SharedBytesBody{bytes.size(), node, 0}, bytes);
+  }
+  void introduce_all() {
+    for (std::uint32_t i = 0; i < all_.size(); ++i) introduce(i);
+  }
+  bool run_until(const std::function<bool()>& done, milliseconds at_most = seconds(20)) {
+    const auto deadline = Clock::now() + at_most;
+    while (!done()) {
+      if (Clock::now() > deadline) return false;
+      for (NearNode& node : all_) node.work(Clock::now() + ahead_);
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return true;
+  }
+  void run_a_while() {
+    (void)run_until([] { return false; }, milliseconds(150));
+  }
+  std::deque<NearNode> all_;
+  Clock::duration ahead_{};  // of the real time
+};
+
+TEST_F(OtherNodesTest, AllAreToldAndTellTheirNewOnes) {
+  start(3);
+  introduce_all();
+  EXPECT_TRUE(all_[0].others.can_be_told());
+  all_[1].others.moved(1, Epoch{2}, an_address(42));
+  ASSERT_TRUE(run_until([&] { return !all_[0].moved().empty() && !all_[2].moved().empty(); }));
+  run_a_while();
+  const std::vector<std::string> expected{"3 is in epoch 2 at 42"};
+  EXPECT_EQ(all_[0].moved(), expected);
+  EXPECT_EQ(all_[2].moved(), expected);
+  EXPECT_TRUE(all_[1].moved().empty());
+  for (NearNode& node : all_) EXPECT_FALSE(node.others.failure());
+  // One that is started later on node 0 hears all of it, the job map first.
+  all_[0].told.clear();
+  for (OtherNodes::ForServices& news : all_[0].others.for_a_new_one()) all_[0].take(news);
+  ASSERT_EQ(all_[0].told.size(), 2U);
+  EXPECT_EQ(all_[0].told[0].kind(), ControlKind::job_map);
+  const auto body = all_[0].told[0].body<SharedBytesBody>();
+  const auto bytes = read_shared_bytes(all_[0].told[0].fds()[0].get(), body.bytes, kMaxJobMapBytes);
+  ASSERT_TRUE(bytes) << bytes.error();
+  EXPECT_EQ(bytes.value(), job_map());
+  EXPECT_EQ(all_[0].moved(), expected);
+}
+
+TEST_F(OtherNodesTest, SeveralAtOnceFromBothSidesAndOnlyTheNewestCounts) {
+  start(2);
+  introduce_all();
+  all_[0].others.moved(0, Epoch{2}, an_address(1));
+  all_[0].others.moved(1, Epoch{2}, an_address(2));
+  all_[1].others.moved(0, Epoch{2}, an_address(3));
+  ASSERT_TRUE(run_until([&] { return all_[1].moved().size() == 2 && all_[0].moved().size() == 1; }));
+  all_[0].others.moved(1, Epoch{3}, an_address(4));
+  all_[0].others.moved(1, Epoch{4}, an_address(5));
+  ASSERT_TRUE(run_until([&] { return all_[1].moved().size() >= 3; }));
+  run_a_while();
+  EXPECT_EQ(all_[1].moved().back(), "1 is in epoch 4 at 5");
+  EXPECT_EQ(all_[0].moved(), std::vector<std::string>{"2 is in epoch 2 at 3"});
+  all_[1].told.clear();
+  for (OtherNodes::ForServices& news : all_[1].others.for_a_new_one()) all_[1].take(news);
+  EXPECT_EQ(all_[1].moved(), (std::vector<std::string>{"0 is in epoch 2 at 1", "1 is in epoch 4 at 5"}));
+}
+
+TEST_F(OtherNodesTest, WhoeverHasNoJobMapYetIsToldLater) {
+  start(2);
+  all_[0].others.moved(0, Epoch{2}, an_address(9));  // this one does not know whom to tell yet
+  EXPECT_TRUE(all_[0].others.can_be_told());
+  introduce(0);
+  run_a_while();
+  EXPECT_TRUE(all_[1].moved().empty());  // and that one cannot know who it is
+  introduce(1);
+  ASSERT_TRUE(run_until([&] { return !all_[1].moved().empty(); }));
+}
+
+TEST_F(OtherNodesTest, ANodeSaysThatItIsThere) {
+  start(3);
+  introduce_all();
+  for (int i = 0; i < 3; ++i) {
+    all_[0].others.ask(SpId{5}, Clock::now());
+    ASSERT_TRUE(run_until([&] { return all_[0].watched().size() == static_cast<std::size_t>(i + 1); }));
+  }
+  EXPECT_EQ(all_[0].watched().back(), 5U);
+  all_[0].others.ask(SpId{0}, Clock::now());  // its own
+  all_[0].others.ask(SpId{6}, Clock::now());  // nobody
+  run_a_while();
+  EXPECT_EQ(all_[0].watched().size(), 3U);
+}
+
+TEST_F(OtherNodesTest, AnAddressThatLeadsNowhereIsFollowedByTheNext) {
+  start(2);
+  const KeeperPlace::Address nowhere{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 127, 0, 0, 77};
+  UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // who takes connections, and says nothing
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  place.sin_port = htons(all_[1].place.port);
+  ::inet_pton(AF_INET, "127.0.0.78", &place.sin_addr);
+  (void)::bind(silent.get(), reinterpret_cast<sockaddr*>(&place), sizeof(place));
+  all_[1].place.addresses.insert(all_[1].place.addresses.begin(), 2, nowhere);
+  introduce_all();
+  all_[0].others.moved(0, Epoch{2}, an_address(1));
+  ASSERT_TRUE(run_until([&] { return !all_[1].moved().empty(); }));
+}
+
+TEST_F(OtherNodesTest, ANodeThatCannotBeToldEndsTheJobAfterATime) {
+  start(2);
+  introduce_all();
+  all_[1].others.close();  // it has ended
+  all_[0].others.lost(1, "service process 1 (pid 5) on node n0 was killed");
+  all_[0].others.moved(1, Epoch{2}, an_address(1));
+  all_[0].others.ask(SpId{2}, Clock::now());
+  run_a_while();
+  EXPECT_FALSE(all_[0].others.failure());
+  EXPECT_TRUE(all_[0].watched().empty());
+  ahead_ = seconds(16);
+  run_a_while();
+  ASSERT_TRUE(all_[0].others.failure());
+  EXPECT_EQ(
+      *all_[0].others.failure(),
+      "service process 1 (pid 5) on node n0 was killed; node n1 could not be told of the one that took its place");
+}
+
+TEST_F(OtherNodesTest, CountsComeToTheNodeOfRank0AlsoWhenBothHaveEnded) {
+  start(3);
+  introduce_all();
+  for (NearNode& node : all_) node.others.close();
+  const std::vector<std::byte> large(kMaxCountsBytes, std::byte{9});
+  all_[1].others.tell_counts(large, Clock::now());
+  all_[2].others.tell_counts(an_address(4), Clock::now());
+  EXPECT_FALSE(all_[2].others.counts_are_told());
+  ASSERT_TRUE(run_until([&] { return all_[1].others.counts_are_told() && all_[2].others.counts_are_told(); }));
+  EXPECT_EQ(all_[0].others.others(), 2U);
+  ASSERT_EQ(all_[0].others.counts().size(), 2U);
+  EXPECT_EQ(all_[0].others.counts().at(1), large);
+  EXPECT_EQ(all_[0].others.counts().at(2), an_address(4));
+  EXPECT_TRUE(all_[1].others.counts().empty() && all_[2].others.counts().empty());
+  // There is nobody else to tell.
+  all_[0].others.tell_counts(an_address(5), Clock::now());
+  EXPECT_TRUE(all_[0].others.counts_are_told());
+  all_[1].others.tell_counts(std::vector<std::byte>(kMaxCountsBytes + 1), Clock::now());
+  EXPECT_TRUE(all_[1].others.counts_are_told());
+}
+
+TEST_F(OtherNodesTest, CountsAreGivenUpWhereNobodyTakesThem) {
+  start(2);
+  introduce(1);  // the other one knows of no job map, and so of no secret
+  all_[1].others.tell_counts(an_address(4), Clock::now());
+  run_a_while();
+  EXPECT_FALSE(all_[1].others.counts_are_told());
+  ahead_ = seconds(3);
+  run_a_while();
+  EXPECT_TRUE(all_[1].others.counts_are_told());
+  EXPECT_FALSE(all_[1].others.failure());
+}
+
+TEST_F(OtherNodesTest, WhereANodeHasNoPortNobodyIsReplaced) {
+  start(2);
+  all_[1].place = {};
+  introduce_all();
+  EXPECT_FALSE(all_[0].others.can_be_told());
+  EXPECT_TRUE(all_[1].others.can_be_told());
+}
+
+TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
+  start(3);
+  introduce(0);
+  introduce(1, 8);  // another job's secret, at the same ports
+  introduce(2);
+  all_[1].others.moved(0, Epoch{2}, an_address(66));
+  all_[0].others.ask(SpId{2}, Clock::now());
+  // Somebody who only connects, somebody who talks nonsense, and somebody who has learnt the greeting's form.
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 3; ++i) {
+    strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in place{};
+    place.sin_family = AF_INET;
+    place.sin_port = htons(all_[0].place.port);
+    ::inet_pton(AF_INET, "127.0.0.1", &place.sin_addr);
+    ASSERT_EQ(::connect(strangers.back().get(), reinterpret_cast<sockaddr*>(&place), sizeof(place)), 0);
+  }
+  const std::string nonsense(4000, 'x');
+  ASSERT_GT(::send(strangers[1].get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 0);
+  std::vector<std::byte> said = proof::DpuGreeting(proof::DpuGreeting::Side::host, Secret{}).begin();
+  said.resize(said.size() + sizeof(proof::Mac));
+  encode_node_news({NodeNewsKind::moved, 0, SpId{2}, Epoch{2}, an_address(67)}, said);
+  ASSERT_GT(::send(strangers[2].get(), said.data(), said.size(), MSG_NOSIGNAL), 0);
+  run_a_while();
+  ahead_ = seconds(6);  // the silent one goes, too
+  run_a_while();
+  for (const UniqueFd& stranger : strangers) {
+    std::array<char, 512> heard{};
+    ssize_t got = 0;
+    ssize_t all = 0;
+    while ((got = ::recv(stranger.get(), heard.data(), heard.size(), MSG_DONTWAIT)) > 0) all += got;
+    EXPECT_FALSE(got < 0 && errno == EAGAIN) << "it is still connected";
+    EXPECT_LE(all, 48) << "it has been greeted, and told nothing";
+  }
+  for (const std::uint32_t node : {0U, 2U}) EXPECT_TRUE(all_[node].moved().empty());
+  EXPECT_TRUE(all_[0].watched().empty());
+  // Those that belong together are not kept from each other.
+  all_[2].others.moved(0, Epoch{2}, an_address(1));
+  EXPECT_TRUE(run_until([&] { return !all_[0].moved().empty(); }));
+}
+
+// Of the job, but at the wrong door: as where two hosts have the same address of some inner network.
+TEST_F(OtherNodesTest, WhatIsForAnotherNodeIsNotTaken) {
+  start(3);
+  std::swap(all_[1].place, all_[2].place);
+  introduce_all();
+  all_[0].others.moved(0, Epoch{2}, an_address(1));
+  all_[0].others.ask(SpId{2}, Clock::now());
+  run_a_while();
+  EXPECT_TRUE(all_[1].moved().empty() && all_[2].moved().empty());
+  EXPECT_TRUE(all_[0].watched().empty());
+}
+
+}  // namespace
+}  // namespace outrigger::service

@@ -1,0 +1,114 @@
+// What ranks count outlives them: the keeper writes it where nobody has called MPI_Finalize.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "report/ledger.hpp"
+#include "service/keeper/events.hpp"
+#include "service/keeper/ranks/process_end.hpp"
+#include "service/node.hpp"
+
+namespace outrigger::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+report::Ledger make_ledger(std::uint32_t rank, const std::string& path) {
+  report::Ledger ledger = std::move(report::Ledger::create()).value();
+  ledger.header().world_rank = rank;
+  ledger.header().world_size = 2;
+  report::set_text(ledger.header().path, path);
+  report::LedgerRow& row = ledger.row(ledger.header().row_count++);
+  row.kind = static_cast<std::uint32_t>(index_of(CallKind{CollectiveCall::barrier, CallForm::blocking}));
+  row.calls = 5;
+  return ledger;
+}
+
+std::vector<std::unique_ptr<client::Client>> attach_both(Node& node) {
+  std::vector<std::unique_ptr<client::Client>> clients(2);
+  std::thread other([&] { clients[1] = std::move(client::Client::attach(node.attach_options(1))).value(); });
+  clients[0] = std::move(client::Client::attach(node.attach_options(0))).value();
+  other.join();
+  return clients;
+}
+
+class Counts : public ::testing::Test {
+ protected:
+  Counts() : path_(fs::temp_directory_path() / ("outrigger-counts-" + std::to_string(::getpid()))) {}
+  ~Counts() override { fs::remove(path_); }
+
+  // Two ranks come, and go as `before_they_go` leaves their ledgers. The report, or nothing.
+  template <class Change>
+  std::string written_after(const Change& before_they_go) {
+    {
+      NodeOptions options;
+      options.ranks = 2;
+      Node node(options);
+      const std::vector<report::Ledger> ledgers = [this] {
+        std::vector<report::Ledger> made;
+        for (std::uint32_t rank = 0; rank < 2; ++rank)
+          made.push_back(make_ledger(rank, rank == 0 ? path_ : fs::path()));
+        return made;
+      }();
+      std::vector<std::unique_ptr<client::Client>> clients = attach_both(node);
+      for (std::uint32_t rank = 0; rank < 2; ++rank) clients[rank]->show(ControlKind::counts, ledgers[rank].fd());
+      before_they_go(ledgers);
+      clients.clear();
+    }
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+ private:
+  fs::path path_;
+};
+
+bool has(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+TEST_F(Counts, AreWrittenWhenRanksHaveGoneWithoutAWord) {
+  const std::string text = written_after([](const auto& /*ledgers*/) {});
+  EXPECT_TRUE(has(text, R"("counted_ranks": [[0, 1]])")) << text;
+  EXPECT_TRUE(has(text, R"("calls": 10, "offloaded": 0)")) << text;
+  EXPECT_TRUE(has(text, R"("how": "lost")")) << text;  // this process lives on
+}
+
+TEST_F(Counts, SayWhoHasAborted) {
+  const std::string text = written_after([](const std::vector<report::Ledger>& ledgers) {
+    ledgers[1].header().state = static_cast<std::uint32_t>(report::LedgerState::aborting);
+    ledgers[1].header().code = 7;
+  });
+  EXPECT_TRUE(has(text, R"("how": "aborted", "code": 7, "signal": null, "rank": 1)")) << text;
+}
+
+TEST_F(Counts, AreLeftToTheRankThatHasWrittenThem) {
+  const std::string text = written_after([](const std::vector<report::Ledger>& ledgers) {
+    ledgers[0].header().state = static_cast<std::uint32_t>(report::LedgerState::finalized);
+  });
+  EXPECT_EQ(text, "");
+}
+
+TEST(ProcessEnd, IsKnownOfAChildThatNobodyHasAsked) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(3);
+  const UniqueFd pidfd = service::exit_event_of(child);
+  const auto status = service::end_status_of(child, pidfd.get(), std::chrono::seconds(30));
+  ::waitpid(child, nullptr, 0);
+  ASSERT_TRUE(status.has_value());
+  EXPECT_TRUE(WIFEXITED(*status) && WEXITSTATUS(*status) == 3);
+  EXPECT_FALSE(
+      service::end_status_of(::getpid(), service::exit_event_of(::getpid()).get(), std::chrono::milliseconds(1)));
+}
+
+}  // namespace
+}  // namespace outrigger::testing

@@ -1,0 +1,206 @@
+// Service processes as the other ends of socket pairs: what they are told, when they are lost, and what one that is
+// started again needs.
+#include "service/keeper/supervise/service_processes.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "service/notices/job_protest.hpp"
+
+namespace outrigger::service {
+namespace {
+
+class SocketStarter final : public ServiceStarter {
+ public:
+  [[nodiscard]] Result<StartedService> start(std::uint32_t sp) override {
+    std::array<int, 2> fds{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()), 0);
+    service[sp] = ControlSocket(UniqueFd(fds[1]));
+    StartedService started;
+    started.control.reset(fds[0]);
+    started.pid = static_cast<pid_t>(100 + sp);
+    return started;
+  }
+  [[nodiscard]] bool is_stopped(std::uint32_t) override { return false; }
+  [[nodiscard]] int state_event() const override { return -1; }
+  void clear_state_event() override {}
+  [[nodiscard]] std::string how_it_ended(std::uint32_t) override { return "has gone"; }
+  void renumber(std::uint32_t from, std::uint32_t to) override { renumbered = {from, to}; }
+  void stop_all() override {}
+
+  std::map<std::uint32_t, ControlSocket> service;  // their ends
+  std::pair<std::uint32_t, std::uint32_t> renumbered;
+};
+
+class ServiceProcessesTest : public ::testing::Test {
+ protected:
+  void start(std::uint32_t count) {
+    for (std::uint32_t sp = 0; sp < count; ++sp) ASSERT_TRUE(processes_.start(sp));
+    for (std::uint32_t sp = 0; sp < count; ++sp) ASSERT_TRUE(processes_.connect(sp));
+  }
+  // The peers to which `sp` has been given rings since it was last asked.
+  std::multiset<std::uint32_t> new_peers(std::uint32_t sp) {
+    std::multiset<std::uint32_t> peers;
+    while (true) {
+      ControlSocket::Received received = starter_.service[sp].receive(0);
+      if (received.event != ControlSocket::Event::message) return peers;
+      EXPECT_EQ(received.message->kind(), ControlKind::peer_ring);
+      peers.insert(received.message->body<PeerRingBody>().sp);
+    }
+  }
+  // Whatever wakes them now.
+  std::vector<ServiceMessage> receive_all() {
+    std::vector<ServiceMessage> messages;
+    for (const Event& event : events_.wait(0)) {
+      for (ServiceMessage& message : processes_.receive(event)) messages.push_back(std::move(message));
+    }
+    return messages;
+  }
+
+  Events events_;
+  SocketStarter starter_;
+  ServiceProcesses processes_{starter_, events_};
+};
+
+using Peers = std::multiset<std::uint32_t>;
+
+TEST_F(ServiceProcessesTest, EachPairGetsItsRingsOnce) {
+  start(3);
+  EXPECT_EQ(new_peers(0), (Peers{1, 2}));
+  EXPECT_EQ(new_peers(1), (Peers{0, 2}));
+  EXPECT_EQ(new_peers(2), (Peers{0, 1}));
+}
+
+TEST_F(ServiceProcessesTest, OneThatIsStartedAgainGetsNewRingsAndKeepsItsDoorbell) {
+  start(3);
+  for (std::uint32_t sp = 0; sp < 3; ++sp) (void)new_peers(sp);
+  const int doorbell = processes_.doorbell(1);
+  starter_.service[1].close();
+  EXPECT_TRUE(receive_all().empty());
+  ASSERT_EQ(processes_.take_lost().size(), 1U);
+  ASSERT_TRUE(processes_.start(1));
+  ASSERT_TRUE(processes_.connect(1));
+  EXPECT_EQ(new_peers(0), (Peers{1}));
+  EXPECT_EQ(new_peers(1), (Peers{0, 2}));
+  EXPECT_EQ(new_peers(2), (Peers{1}));
+  EXPECT_EQ(processes_.doorbell(1), doorbell);
+  EXPECT_EQ(processes_.times_started(1), 2U);
+  EXPECT_EQ(processes_.times_started(0), 1U);
+}
+
+TEST_F(ServiceProcessesTest, OneThatStandsByIsNobodysPeerUntilItTakesAPlace) {
+  start(2);
+  for (std::uint32_t sp = 0; sp < 2; ++sp) (void)new_peers(sp);
+  ASSERT_TRUE(processes_.start_to_stand_by());
+  ASSERT_TRUE(processes_.connect(0));
+  EXPECT_EQ(new_peers(0), Peers{});
+  EXPECT_EQ(new_peers(2), Peers{});
+  const int doorbell = processes_.doorbell(2);
+  starter_.service[1].close();
+  EXPECT_TRUE(receive_all().empty());
+  ASSERT_EQ(processes_.take_lost().size(), 1U);
+
+  processes_.replace(1);
+  EXPECT_FALSE(processes_.one_stands_by());
+  EXPECT_EQ(starter_.renumbered, std::pair(2U, 1U));
+  EXPECT_EQ(processes_.count(), 2U);
+  EXPECT_EQ(processes_.doorbell(1), doorbell);
+  EXPECT_EQ(processes_.times_started(1), 2U);
+  ASSERT_TRUE(processes_.connect(1));
+  EXPECT_EQ(new_peers(0), (Peers{1}));
+  EXPECT_EQ(new_peers(2), (Peers{0})) << "the process that stood by";
+
+  // What it says, and its end, are those of number 1 now.
+  ASSERT_TRUE(starter_.service[2].send(ControlKind::protest, make_protest(7, "a bad slot")));
+  const std::vector<ServiceMessage> messages = receive_all();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0].sp, 1U);
+  starter_.service[2].close();
+  EXPECT_TRUE(receive_all().empty());
+  const std::vector<LostService> lost = processes_.take_lost();
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].sp, 1U);
+}
+
+TEST_F(ServiceProcessesTest, OneThatIsLostWhileItStandsByIsStartedAgain) {
+  start(1);
+  ASSERT_TRUE(processes_.start_to_stand_by());
+  starter_.service[1].close();
+  EXPECT_TRUE(receive_all().empty());
+  ASSERT_EQ(processes_.take_lost().size(), 1U);
+  ASSERT_TRUE(processes_.start_to_stand_by());
+  EXPECT_EQ(processes_.count(), 2U);
+  EXPECT_TRUE(processes_.one_stands_by());
+}
+
+TEST_F(ServiceProcessesTest, ALossIsToldOnceWithTheLastWords) {
+  start(2);
+  (void)new_peers(1);
+  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_protest(kWholeJob, "no network")));
+  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_protest(7, "a bad slot")));
+  starter_.service[1].close();
+  const std::vector<ServiceMessage> messages = receive_all();
+  ASSERT_EQ(messages.size(), 1U) << "its last words are no message";
+  EXPECT_EQ(messages[0].sp, 1U);
+  EXPECT_EQ(messages[0].message.body<ProtestBody>().world_rank, 7U);
+  const std::vector<LostService> lost = processes_.take_lost();
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].sp, 1U);
+  EXPECT_EQ(lost[0].pid, 101);
+  EXPECT_EQ(lost[0].how, "has gone (no network)");
+  EXPECT_TRUE(receive_all().empty());
+  EXPECT_TRUE(processes_.take_lost().empty());
+}
+
+TEST_F(ServiceProcessesTest, OneMayAskForAnotherInItsPlace) {
+  start(2);
+  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_protest(kBeginAnew, "has lost its connection")));
+  starter_.service[1].close();
+  EXPECT_TRUE(receive_all().empty());
+  const std::vector<LostService> lost = processes_.take_lost();
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].how, "has lost its connection");
+  EXPECT_TRUE(lost[0].killed) << "as if it had been";
+  ASSERT_TRUE(processes_.start(1));
+  starter_.service[1].close();
+  EXPECT_TRUE(receive_all().empty());
+  EXPECT_FALSE(processes_.take_lost().at(0).killed) << "the new one has asked for nothing";
+}
+
+TEST_F(ServiceProcessesTest, WhatDoesNotFitWaitsInOrderWithItsDescriptors) {
+  start(1);
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const UniqueFd reading(pipe[0]);
+  UniqueFd writing(pipe[1]);
+  constexpr std::uint32_t kMany = 5000;
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    const int fd = writing.get();
+    processes_.tell(0, ControlKind::region_add, RegionBody{0, i, 4096, 4096}, std::span(&fd, 1));
+  }
+  EXPECT_TRUE(processes_.backlogged());
+  writing.reset();
+  std::uint32_t next = 0;
+  while (next < kMany) {
+    ControlSocket::Received received = starter_.service[0].receive(0);
+    if (received.event == ControlSocket::Event::nothing) {
+      ASSERT_TRUE(receive_all().empty());
+      continue;
+    }
+    ASSERT_EQ(received.event, ControlSocket::Event::message) << next;
+    ASSERT_EQ(received.message->body<RegionBody>().region, next) << "in order";
+    ASSERT_EQ(::write(received.message->fds()[0].get(), "x", 1), 1);
+    ++next;
+  }
+  EXPECT_FALSE(processes_.backlogged());
+  EXPECT_TRUE(events_.wait(0).empty()) << "nobody waits to write any more";
+}
+
+}  // namespace
+}  // namespace outrigger::service
