@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdio>
 
-#include "protocol/shared/segment.hpp"
-
 namespace outrigger {
 namespace {
 

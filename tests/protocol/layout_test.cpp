@@ -1,6 +1,6 @@
 // What one machine writes, another reads: hosts and DPUs may have processors of different kinds. Every build, for
 // whatever processor, must have the layout that stands in layout.txt: fields of structs that are sent or shared, and
-// messages byte by byte. Who changes one raises kProtocolVersion (segment.hpp) or peer::kVersion.
+// messages byte by byte. Who changes one raises kProtocolVersion (build_version.hpp) or peer::kVersion.
 #include "layout.hpp"
 
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "protocol/build_version.hpp"
 #include "protocol/shared/exported_memory.hpp"
 #include "protocol/shared/segment.hpp"
 #include "protocol/some_course.hpp"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/wire/control.hpp"
 #include "protocol/wire/rank_message.hpp"
 
 namespace outrigger::fabric::dpu {

@@ -1,7 +1,11 @@
 #include "protocol/options/secret_text.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <string>
 
 namespace outrigger {
 
@@ -18,6 +22,22 @@ Result<Secret> secret_of_text(std::string_view text) {
     (void)std::from_chars(text.data(), text.data() + 2, byte, 16);
     text.remove_prefix(2);
   }
+  return secret;
+}
+
+// Byte by byte: what follows the line is not ours to take.
+Result<Secret> read_secret_line() {
+  constexpr std::size_t kMostBytes = 2048;
+  std::string line;
+  char letter = 0;
+  while (line.size() < kMostBytes) {
+    const ssize_t got = ::read(STDIN_FILENO, &letter, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || letter == '\n') break;
+    line += letter;
+  }
+  Result<Secret> secret = secret_of_text(line);
+  if (!secret) return Error{secret.error() + "; the launcher writes it to standard input"};
   return secret;
 }
 

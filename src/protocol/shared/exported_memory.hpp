@@ -12,7 +12,6 @@
 #include <span>
 
 #include "protocol/shared/segment.hpp"
-#include "protocol/wire/control.hpp"
 
 namespace outrigger {
 

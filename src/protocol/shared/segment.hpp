@@ -48,14 +48,13 @@
 #include "protocol/collective.hpp"
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
+#include "protocol/limits.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/shared/wire_route.hpp"
-#include "protocol/wire/control.hpp"
 
 namespace outrigger {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
-inline constexpr std::uint32_t kProtocolVersion = 24;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions

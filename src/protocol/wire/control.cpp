@@ -11,7 +11,6 @@
 #include <chrono>
 
 #include "protocol/build_version.hpp"
-#include "protocol/shared/segment.hpp"
 
 namespace outrigger {
 namespace {

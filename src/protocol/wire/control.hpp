@@ -78,15 +78,11 @@
 #include "base/unique_fd.hpp"
 #include "copy/core_share.hpp"
 #include "protocol/ids.hpp"
+#include "protocol/limits.hpp"
 
 namespace outrigger {
 
 inline constexpr std::uint32_t kControlMagic = 0x4F555452;  // "OUTR"
-inline constexpr std::uint32_t kMaxServices = 64;           // service processes per node
-inline constexpr std::uint32_t kRanksPerService = 8;        // unless the user says how many
-inline constexpr std::uint32_t kMaxLocalRanks = 1024;       // ranks per node
-inline constexpr std::uint32_t kMaxCpus = 1024;             // bits of an affinity mask that we look at
-inline constexpr std::uint32_t kMaxRegionsPerRank = 4096;   // at the limit nothing more is staged
 inline constexpr std::size_t kMaxControlFds = 3;
 inline constexpr std::size_t kSecretBytes = 16;
 inline constexpr std::size_t kReasonBytes = 256;

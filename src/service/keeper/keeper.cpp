@@ -285,8 +285,13 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
       }
       return Done{};
     case ControlKind::region_drop: return services_->drop_region(ranks_[local_rank], message.body<RegionBody>());
-    case ControlKind::job_map:
-      return job_map_.pass_job_map(local_rank, message.body<SharedBytesBody>(), message.fds()[0], *services_);
+    case ControlKind::job_map: {
+      const auto body = message.body<SharedBytesBody>();
+      const int fd = message.fds()[0].get();
+      const Status taken = job_map_.take_job_map(local_rank, body, message.fds()[0]);
+      if (taken) services_->tell_all(ControlKind::job_map, body, std::span(&fd, 1));
+      return taken;
+    }
     default: return Error{"a message that ranks do not send"};
   }
 }

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "service/keeper/supervise/hung_services.hpp"
-#include "service/keeper/supervise/stopped_services.hpp"
 
 namespace outrigger::service {
 
@@ -21,7 +20,7 @@ void OwnWatch::begin(const ServicePulse& pulse, int doorbell) {
 }
 
 void OwnWatch::watch(const std::stop_token& stop, const ServicePulse& pulse, int doorbell) {
-  HungServices looks(StoppedServices::kTurn * StoppedServices::kTurnsUntilReplaced);
+  HungServices looks;
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     stopped_.wait_for(lock, stop, HungServices::kBetweenLooks, [] { return false; });

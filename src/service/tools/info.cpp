@@ -20,8 +20,8 @@
 #include "base/unique_fd.hpp"
 #include "base/xpmem.hpp"
 #include "fabric/ucx/route.hpp"
+#include "protocol/build_version.hpp"
 #include "protocol/options/transports.hpp"
-#include "protocol/shared/segment.hpp"
 #include "service/placement/core_claims.hpp"
 #include "service/placement/cores.hpp"
 

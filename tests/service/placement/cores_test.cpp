@@ -4,8 +4,8 @@
 
 #include <set>
 
+#include "protocol/build_version.hpp"
 #include "protocol/options/reach.hpp"
-#include "protocol/shared/segment.hpp"
 #include "service/placement/service_placement.hpp"
 #include "service/tools/info.hpp"
 

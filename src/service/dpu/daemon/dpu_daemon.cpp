@@ -9,7 +9,6 @@
 #include <array>
 #include <bit>
 #include <bitset>
-#include <cerrno>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -19,8 +18,8 @@
 
 #include "base/any_port.hpp"
 #include "proof/dpu_greeting.hpp"
+#include "protocol/build_version.hpp"
 #include "protocol/options/secret_text.hpp"
-#include "protocol/shared/segment.hpp"
 #include "protocol/wire/dpu_link.hpp"
 #include "service/dpu/daemon/dpu_probe.hpp"
 #include "service/dpu/daemon/kept_events.hpp"
@@ -40,7 +39,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kGreetingTime{5};
 constexpr std::chrono::milliseconds kTimeToReadRefusals{1500};
 constexpr int kLookMs = 500;
-constexpr std::size_t kMostSecretBytes = 2048;
 constexpr const char* kNoRings = "no memory for rings between service processes";
 constexpr int kMostCallersWaiting = 16;    // to be accepted
 constexpr std::size_t kMostVisitors = 32;  // at the limit the one that has been there longest goes
@@ -356,21 +354,6 @@ int fail(const std::string& reason) {
 }
 
 }  // namespace
-
-// Byte by byte: what follows the line is not ours to take.
-Result<Secret> read_secret_line() {
-  std::string line;
-  char letter = 0;
-  while (line.size() < kMostSecretBytes) {
-    const ssize_t got = ::read(STDIN_FILENO, &letter, 1);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0 || letter == '\n') break;
-    line += letter;
-  }
-  Result<Secret> secret = secret_of_text(line);
-  if (!secret) return Error{secret.error() + "; the launcher writes it to standard input"};
-  return secret;
-}
 
 int run_dpu_daemon(const DpuDaemonOptions& options) {
   (void)::signal(SIGPIPE, SIG_IGN);

@@ -10,18 +10,12 @@
 #include <cstdint>
 #include <string>
 
-#include "base/result.hpp"
-#include "protocol/wire/control.hpp"
-
 namespace outrigger::service {
 
 struct DpuDaemonOptions {
   std::uint32_t services = 0;  // 0: one for eight ranks, at most one a core
   std::string bind;            // cpus for them; empty: not bound
 };
-
-// The line on standard input. Error: none, or not a secret.
-[[nodiscard]] Result<Secret> read_secret_line();
 
 // Returns the exit status.
 [[nodiscard]] int run_dpu_daemon(const DpuDaemonOptions& options);

@@ -9,8 +9,8 @@
 
 #include "fabric/dpu/probe.hpp"
 #include "proof/dpu_greeting.hpp"
+#include "protocol/options/secret_text.hpp"
 #include "protocol/options/transports.hpp"
-#include "service/dpu/daemon/dpu_daemon.hpp"
 
 namespace outrigger::service {
 namespace {

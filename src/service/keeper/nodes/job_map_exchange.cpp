@@ -48,14 +48,11 @@ Status JobMapExchange::send_descriptor(LocalRanks& ranks) const {
   return sent ? Status(Done{}) : Status(Error{"it took no descriptor"});
 }
 
-Status JobMapExchange::pass_job_map(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd,
-                                    Services& services) {
+Status JobMapExchange::take_job_map(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd) {
   if (local_rank != 0 || config_.nodes == 1 || std::exchange(passed_, true)) {
     return Error{"a job map that was not asked for"};
   }
-  const int shared = fd.get();
-  services.tell_all(ControlKind::job_map, body, std::span(&shared, 1));
-  if (auto bytes = read_shared_bytes(shared, body.bytes, kMaxJobMapBytes)) {
+  if (auto bytes = read_shared_bytes(fd.get(), body.bytes, kMaxJobMapBytes)) {
     nodes_.take_job_map(body, std::move(bytes).value());
   }
   return Done{};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "service/keeper/nodes/other_nodes.hpp"
-#include "service/keeper/supervise/services.hpp"
+#include "service/keeper/ranks/local_ranks.hpp"
 
 namespace outrigger::service {
 
@@ -23,9 +23,9 @@ class JobMapExchange {
   // Do all have one, so that the descriptor can be written? In a job of one node nobody asks.
   [[nodiscard]] bool ready(std::uint32_t services) const;
   [[nodiscard]] Status send_descriptor(LocalRanks& ranks) const;
-  // What a rank has handed back; service processes look at what is in it. Error: nobody has asked this rank, now.
-  [[nodiscard]] Status pass_job_map(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd,
-                                    Services& services);
+  // What a rank has handed back; service processes, to which it goes next, look at what is in it. Error: nobody has
+  // asked this rank, now.
+  [[nodiscard]] Status take_job_map(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd);
   // A service process has taken it, or not. True: this is what the leader is to be told of all of them.
   [[nodiscard]] bool taken(std::uint32_t sp, const JobMapTakenBody& body, std::uint32_t services);
 

@@ -24,7 +24,6 @@
 #include "service/keeper/events.hpp"
 #include "service/keeper/keeper_config.hpp"
 #include "service/keeper/nodes/node_connection.hpp"
-#include "service/keeper/supervise/service_processes.hpp"
 
 namespace outrigger::service {
 

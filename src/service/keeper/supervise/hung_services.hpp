@@ -36,7 +36,9 @@ class HungServices {
   // In all looks since its last turn: less may be one turn of a busy machine.
   static constexpr std::chrono::milliseconds kLeastCpu{4000};
 
-  explicit HungServices(std::chrono::milliseconds limit)
+  static constexpr std::chrono::milliseconds kLimit{12000};
+
+  explicit HungServices(std::chrono::milliseconds limit = kLimit)
       : looks_until_lost_(static_cast<std::uint32_t>(limit / kBetweenLooks)) {}
 
   // To be called at each look, kBetweenLooks apart. Looks are counted, not time: a whole job may be stopped for a while
