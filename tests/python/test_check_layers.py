@@ -18,7 +18,7 @@ CLEAN = {
     "engine/engine.hpp": '#include "fabric/fabric.hpp"\n#include <coroutine>\n',
     "client/client.hpp": '#include "protocol/ids.hpp"\n#include <mutex>\n',
     "service/service.cpp": '#include "engine/engine.hpp"\n#include "fabric/fabric.hpp"\n',
-    "sim/sim.cpp": '#include "engine/engine.hpp"\n#include "fabric/sim/sim.hpp"\n',
+    "sim/simulation.cpp": '#include "engine/engine.hpp"\n#include "fabric/sim/sim.hpp"\n',
     "mpi/init.cpp": '#include <mpi.h>\n#include "client/client.hpp"\n',
 }
 
@@ -51,7 +51,7 @@ def test_a_clean_tree_passes(tmp_path: Path) -> None:
         ("client/client.hpp", '#include "engine/engine.hpp"'),
         ("client/client.hpp", "#include <mpi.h>"),
         ("service/service.cpp", '#include "client/client.hpp"'),
-        ("sim/sim.cpp", '#include "fabric/host/host.cpp"'),
+        ("sim/simulation.cpp", '#include "fabric/host/host.cpp"'),
         ("mpi/init.cpp", '#include "engine/engine.hpp"'),
         ("mpi/init.cpp", '  #  include "service/service.cpp"'),
         ("mpi/init.cpp", '#include "client.hpp"'),
@@ -88,3 +88,29 @@ def test_a_unit_may_include_what_includes_nothing_back(tmp_path: Path) -> None:
     line = {"client/group.hpp": '#include "client/posts.hpp"\n', "client/posts.hpp": '#include "client/slots.hpp"\n'}
     result = check(tmp_path, CLEAN | line | {"client/slots.hpp": ""})
     assert result.returncode == 0, result.stderr
+
+
+def test_an_arrow_between_rooms_is_found(tmp_path: Path) -> None:
+    rooms = {
+        "protocol/wire/control.hpp": '#include "protocol/ids.hpp"\n#include "protocol/shared/segment.hpp"\n',
+        "protocol/shared/segment.hpp": "",
+        "service/loop/watch.hpp": '#include "service/keeper/supervise/hung_services.hpp"\n',
+        "service/keeper/supervise/hung_services.hpp": "",
+    }
+    assert check(tmp_path, CLEAN | rooms).returncode == 0
+    backward = {"protocol/shared/segment.hpp": '#include "protocol/wire/control.hpp"\n'}
+    assert "protocol/shared must not include" in check(tmp_path, CLEAN | rooms | backward).stderr
+
+
+def test_a_file_in_no_room_is_found(tmp_path: Path) -> None:
+    result = check(tmp_path, CLEAN | {"protocol/drawer/things.hpp": ""})
+    assert result.returncode == 1
+    assert "protocol/drawer/things.hpp:1: belongs to no room" in result.stderr
+
+
+def test_two_files_of_one_name_are_found(tmp_path: Path) -> None:
+    pair = {"client/posts.hpp": "", "client/posts.cpp": '#include "client/posts.hpp"\n'}
+    assert check(tmp_path, CLEAN | pair).returncode == 0
+    result = check(tmp_path, CLEAN | pair | {"engine/posts.hpp": ""})
+    assert result.returncode == 1
+    assert "2 files have one name, rename them to say what each is: client/posts, engine/posts" in result.stderr
