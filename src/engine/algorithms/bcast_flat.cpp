@@ -115,7 +115,7 @@ Task bcast_flat(Operation& operation, LocalRank& rank) {
     } else if (leader_of(group, group.node_of(group.self())) != group.self()) {
       block.fetch_all(ask_leaders);  // this node's leader does the rest
     } else {
-      block.fetch_what_is_coming(ask_leaders);  // other ranks of this service process were first
+      block.fetch_shared(ask_leaders);  // other ranks of this service process were first
       const std::uint32_t rounds = rounds_of(group, block);
       for (std::uint32_t round = 0; round < rounds; ++round) rank.spawn(allgather(operation, block, round));
       rank.spawn(scatter(operation, block));

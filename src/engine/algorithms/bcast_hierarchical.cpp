@@ -69,7 +69,7 @@ Task bcast_hierarchical(Operation& operation, LocalRank& rank) {
     } else if (segments == 1) {
       block.fetch_all(ask_between_nodes);  // down the tree
     } else {
-      block.fetch_what_is_coming(ask_between_nodes);  // other ranks of this service process were first
+      block.fetch_shared(ask_between_nodes);  // other ranks of this service process were first
       const std::uint32_t rounds = rounds_of(group, block);
       for (std::uint32_t round = 0; round < rounds; ++round) rank.spawn(allgather(operation, block, round));
       rank.spawn(scatter(operation, block));

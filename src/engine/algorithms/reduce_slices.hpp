@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/core/operation.hpp"
-#include "engine/relay/fetch.hpp"
+#include "engine/relay/replicas.hpp"
 #include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {

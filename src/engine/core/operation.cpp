@@ -97,7 +97,7 @@ void Operation::remove_completed() {
 void Operation::drop(GroupRank rank) {
   if (LocalRank* dropped = ranks.find(rank)) {
     announcer.give_back_credits(*dropped);
-    if (replicas_ != nullptr) replicas_->ahead.holder_goes(rank);
+    if (replicas_ != nullptr) replicas_->eager.holder_goes(rank);
     ranks.remove(*dropped);
   }
   reconsider_replicas();
@@ -120,7 +120,7 @@ void Operation::peer_restarted(std::uint32_t peer) {
 // What waits is answered before the operation goes, by Matcher::forget_met() and forget_met_by_restored().
 bool Operation::is_over() const {
   if (!ranks.empty() || matcher.keeps_any()) return false;
-  if (replicas_ == nullptr || !replicas_->remembers()) return true;
+  if (replicas_ == nullptr || !replicas_->has_delegates()) return true;
   // Ranks that come later are told who has the block.
   if (group.membership() == nullptr) return context.config.epoch > Epoch{1} || !context.dropped_ranks.empty();
   return std::all_of(membership().local().begin(), membership().local().end(),

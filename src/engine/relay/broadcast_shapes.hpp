@@ -23,7 +23,7 @@
 
 #include "engine/core/group.hpp"
 #include "engine/engine_config.hpp"
-#include "engine/relay/fetch.hpp"
+#include "engine/relay/replicas.hpp"
 #include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {

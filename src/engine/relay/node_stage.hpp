@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "engine/core/operation.hpp"
-#include "engine/relay/fetch.hpp"
+#include "engine/relay/replicas.hpp"
 
 namespace outrigger::engine {
 

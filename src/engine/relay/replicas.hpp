@@ -1,14 +1,56 @@
-// Where else a block is to be had than from its source: what algorithms in which ranks pass blocks on are written with.
+// Blocks that can be read at other ranks than their sources: the base of all algorithms in which ranks pass blocks on.
 //
-// A local rank that needs a segment of a block makes a Fetch. It is read from a local rank that has it; if one is about
-// to get it, that is waited for; otherwise this rank gets it for all of them: from a rank of another service process
-// that the algorithm's route names, or from the source itself. A rank whose receive buffer is being read does not
-// complete (LocalRank::filled_and_released() waits for its readers).
+//     Fetch fetch(operation.replicas(), rank, segment, route);
+//     co_await fetch.located();  // where to read it: at a local rank, at one of another service process, at the source
+//     co_await operation.enter_window(rank);
+//     ... move from fetch.from() to fetch.to() ...
+//     operation.leave_window(rank);
+//     fetch.moved(outcome);      // this rank holds the segment now: others may read it here
 //
-// Between service processes: a request asks, the answer says "read it here, I keep it" / "that one gets it" / "not
-// here", and done lets it go. "Not here" is always a right answer, because a source is not released by a rank before
-// that rank has the block: whatever goes wrong, the source still has it. Who has the block follows from the marks, so a
-// restarted service process knows its holders at once; of their readers it hears by quiescence.hpp.
+// A rank whose receive buffer is being read does not complete (LocalRank::filled_and_released() waits for its readers).
+// An operand (Use::operand) is read until the Fetch is destroyed; moved() is left out.
+//
+// States of a Fetch. At most one fetch of a segment is its *fetcher*, and others queue behind it. They are looked at
+// when they are made, and whenever there is no fetcher. A *delegate* is a service process of the same node that was
+// told to fetch the segment for the node. The first event that applies counts.
+//
+//     state       event                                                next state  sent
+//     queued      an open local rank holds the segment                 local
+//                 the rank has room for less than the source sends     source
+//                 another is the fetcher, or a local rank makes the
+//                     operand and has not made it yet                  queued
+//                 it becomes the fetcher; there is a delegate          forwarded   request, to the delegate
+//                 it becomes the fetcher; the route has a hop          asking      request, to that hop
+//                 it becomes the fetcher; the route has none           source
+//     asking,     answer: here, all of the segment                     remote
+//     forwarded   answer: here, less                                   as nowhere  done, and as nowhere
+//                 answer: forwarded, for the first time                forwarded   request, to the one that is named
+//                 answer: nowhere; the route has another hop           asking      request, to that hop
+//                 answer: nowhere; the route has none                  source
+//                 the service process that was asked has restarted     the same    request, again
+//     local,      moved(), or destroyed                                ended
+//     source
+//     remote      moved(), or destroyed                                ended       done
+//
+// States of another service process that asks for a segment here:
+//
+//     state       event                                                next state  sent
+//     none        request: an open local rank holds some of the block  reading     answer: here
+//                 request: the fetcher is forwarded or asks that one,
+//                     or no local rank will have the segment           none        answer: forwarded, or nowhere (*)
+//                 request: else                                        waiting
+//     waiting     an open local rank holds some of the block           reading     answer: here
+//                 no local rank will have the segment                  none        answer: nowhere
+//                 the fetcher is forwarded                             none        answer: forwarded, or nowhere (*)
+//     reading     done                                                 none
+//     any         it has restarted                                     none
+//
+// (*) Forwarded to where the fetcher is forwarded, else to the delegate, which the first to ask becomes. Nowhere for
+// the one that is named, and for service processes of other nodes.
+//
+// Waiting never goes in a circle: routes have none, and a fetcher that is forwarded is not waited for. "Nowhere" is always a
+// right answer, because a rank releases a source only when it has the block: the source still has it. Holders of whole
+// blocks follow from the marks, so a restarted service process knows them; quiescence.hpp finds their readers.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +62,82 @@
 #include <vector>
 
 #include "engine/core/context.hpp"
+#include "engine/core/group.hpp"
+#include "engine/core/local_rank.hpp"
+#include "engine/core/move.hpp"
 #include "engine/relay/eager_replicas.hpp"
-#include "engine/relay/fetch.hpp"
 #include "engine/relay/quiescence.hpp"
 #include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {
 
+class Replicas;
+
+// A part of a source's block, or all of it.
+struct Segment {
+  GroupRank source;
+  std::uint32_t index = peer::kWholeBlock;
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t bytes = 0;
+  [[nodiscard]] std::uint64_t end() const { return offset_bytes + bytes; }
+  using Key = std::pair<GroupRank, std::uint32_t>;
+  [[nodiscard]] Key key() const { return Key{source, index}; }
+};
+
+// The service processes to ask for a segment, hop after hop; nothing after the last: it is read at its source. Routes
+// have no circles.
+using Route = std::optional<SpId> (*)(const Membership& group, const Segment& segment, std::uint32_t hop);
+
+// Lives in a coroutine's frame.
+class Fetch {
+ public:
+  enum class Use : std::uint8_t { copy, operand };
+  Fetch(Replicas& replicas, LocalRank& rank, const Segment& segment, Route route, Use use = Use::copy);
+  Fetch(const Fetch&) = delete;
+  Fetch& operator=(const Fetch&) = delete;
+  ~Fetch();
+
+  [[nodiscard]] Until<Fetch> located() { return Until(*this, &Fetch::is_located, located_); }
+  [[nodiscard]] bool at_source() const { return state_ == State::source; }
+  // Both ends of the move.
+  [[nodiscard]] Block from() const;
+  [[nodiscard]] Block to() const;
+  // Awaited: the move between them, where the holder's service process may have sent a short replica with its answer.
+  [[nodiscard]] Move move() const;
+  void moved(const fabric::MoveOutcome& outcome);
+
+ private:
+  friend class Replicas;
+  enum class State : std::uint8_t { queued, asking, forwarded, local, remote, source, ended };
+
+  [[nodiscard]] bool is_located() const { return state_ >= State::local; }
+  [[nodiscard]] bool asks(SpId service) const;
+  void locate(State where);
+  void end();
+
+  Replicas& replicas_;
+  LocalRank& rank_;
+  const Segment segment_;
+  const Route route_;
+  const Use use_;
+  State state_ = State::queued;
+  bool was_forwarded_ = false;
+  std::uint32_t hop_ = 0;
+  SpId service_;      // that is asked, or at which it is read
+  GroupRank holder_;  // local
+  Block found_;       // the holder's whole block
+  Signal located_;
+};
+
 class Replicas {
  public:
-  explicit Replicas(Operation& operation) : quiescence(operation), ahead(operation), operation_(operation) {}
+  explicit Replicas(Operation& operation) : quiescence(operation), eager(operation), operation_(operation) {}
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
   ~Replicas() = default;
 
-  [[nodiscard]] Operation& operation() const { return operation_; }
-
-  // A rank of this service process has the segment, or is getting it.
-  [[nodiscard]] bool is_coming(const Segment& segment) const;
-
-  // --- For Fetch. ---
-  void enter(Fetch& fetch) { fetches_.insert(&fetch); }
-  // True: known at once. Else the fetch is resumed when it is.
-  [[nodiscard]] bool locate(Fetch& fetch);
-  void moved(Fetch& fetch, const fabric::MoveOutcome& outcome);
-  void leave(Fetch& fetch);
-  void stopped_reading_from(SpId peer);
+  // By a rank of this service process.
+  [[nodiscard]] bool is_held_or_fetched(const Segment& segment) const;
 
   // --- For the engine. ---
   void on_request(SpId from, const peer::ReplicaRequest& request);
@@ -53,65 +145,64 @@ class Replicas {
   void on_done(SpId from, const peer::ReplicaDone& done);
   void on_quiesce(SpId from, const peer::Quiesce& quiesce);
   void peer_restarted(SpId peer);
-  // A local rank's block has come to its end, or a rank has gone: who waits for it here may have to be told.
+  // A local rank's block has come to its end, or a rank has gone: those that wait may go on.
   void reconsider();
-  // A peer was told that it gets the block for this node, and a rank of ours may still come and ask.
-  [[nodiscard]] bool remembers() const;
-  // Fetches that are dropped from now on let nobody go on.
+  // Further ranks of a delegate may still ask.
+  [[nodiscard]] bool has_delegates() const;
+  // The operation ends: fetches that are destroyed from now on wake no other.
   void close() { closing_ = true; }
   [[nodiscard]] std::optional<std::string> broken_invariant() const;
 
   Quiescence quiescence;
-  EagerReplicas ahead;
+  EagerReplicas eager;
 
  private:
-  // A service process as it was when it spoke: what a former incarnation said is void.
-  struct Peer {
+  friend class Fetch;
+  // A service process as it was when it asked: a former incarnation's requests are void.
+  struct Incarnation {
     SpId sp;
     Epoch epoch;
-    bool operator==(const Peer&) const = default;
+    bool operator==(const Incarnation&) const = default;
   };
   struct Reader {
-    Peer peer;
+    Incarnation reader;
     GroupRank holder;
   };
-  // What is known here of one segment.
+  // The fetches and requests of one segment.
   struct Entry {
-    std::vector<GroupRank> holders;  // of a segment; of whole blocks one, as the ranks know themselves
-    Fetch* fetcher = nullptr;        // gets it
-    std::vector<Fetch*> queue;       // wait for the fetcher, or for the one that will be
-    std::vector<Peer> requesters;    // the same, in other service processes
-    std::optional<Peer> granted;     // gets it for this node
+    Segment::Key key;
+    std::vector<Fetch*> fetches;  // in the order of their making
+    Fetch* fetcher = nullptr;     // one of them
+    std::vector<Incarnation> waiting;
     std::vector<Reader> readers;
-    [[nodiscard]] bool is_waited_for() const { return !queue.empty() || !requesters.empty(); }
-    // Whom this service process asks off its route. Nobody waits for one that does so, but is told whom it asks: along
-    // routes there are no circles, and so there are none at all.
-    [[nodiscard]] std::optional<SpId> asked_off_route() const {
-      return fetcher != nullptr && fetcher->off_route_ ? fetcher->asked_ : std::nullopt;
-    }
+    std::optional<Incarnation> delegate;
+    [[nodiscard]] bool is_waited_for() const;
   };
-  using Key = std::pair<GroupRank, std::uint32_t>;
-  [[nodiscard]] static Key key_of(const Segment& segment) { return Key{segment.source, segment.index}; }
 
-  [[nodiscard]] LocalRank* holder_of(const Key& key, std::uint64_t needed_bytes) const;
-  // Operands are what one rank alone makes: where that is here it is waited for.
+  [[nodiscard]] Entry& entry_of(const Segment::Key& key);
+  [[nodiscard]] Entry* find(const Segment::Key& key);
+  void erase_if_idle(const Entry& entry);
+  [[nodiscard]] LocalRank* holder_of(const Segment::Key& key, std::uint64_t needed_bytes) const;
   [[nodiscard]] bool waits_for_maker(const Fetch& fetch) const;
-  // The next to ask, or the source. True: known at once.
-  [[nodiscard]] bool ask_next(Fetch& fetch, const Entry& entry);
-  void ask(Fetch& fetch, SpId service);
-  void advance(const Key& key, Entry& entry);
-  [[nodiscard]] bool reads_from(SpId peer) const;
+  [[nodiscard]] Incarnation incarnation(SpId sp) const { return {sp, operation_.context.epoch_of(sp)}; }
 
-  [[nodiscard]] Peer now(SpId sp) const;
-  void answer_requesters(const Key& key, Entry& entry);
-  void offer(SpId to, const Key& key, Entry& entry, LocalRank& holder);
-  void forward(SpId requester, const Key& key, Entry& entry, std::optional<SpId> service);
-  void say_not_here(SpId to, const Key& key);
+  [[nodiscard]] bool leave_queue(Entry& entry, Fetch& fetch);
+  void ask_next(Entry& entry, Fetch& fetch);
+  void ask(Entry& entry, Fetch& fetch, Fetch::State state, SpId service);
+  void let_go(SpId holder, const Segment::Key& key);
+  void answer_quiesce(SpId peer);
+
+  void advance(Entry& entry);
+  void offer(Entry& entry, SpId to, LocalRank& holder);
+  void forward(Entry& entry, SpId requester);
+  void answer(SpId to, const Segment::Key& key, peer::Where where, SpId service = {}, GroupRank holder = {},
+              const Block& block = {});
 
   Operation& operation_;
-  std::map<Key, Entry> entries_;
-  std::set<Key> waited_for_;  // at least those of entries_ that are: to walk all at each block takes squares
-  std::set<Fetch*> fetches_;  // alive
+  std::map<Segment::Key, Entry> entries_;
+  std::set<Segment::Key> waited_for_;  // at least those of entries_ that are: walking all at each block takes squares
+  // Of whole blocks one holder is enough: ranks know by themselves which they have.
+  std::map<Segment::Key, std::vector<GroupRank>> holders_;
   bool closing_ = false;
 };
 

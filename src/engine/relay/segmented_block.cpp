@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "engine/relay/replicas.hpp"
-
 namespace outrigger::engine {
 namespace {
 
@@ -50,9 +48,9 @@ void SegmentedBlock::fetch_all(Route route) {
   for (std::uint32_t index = 0; index < count(); ++index) fetch(index, route);
 }
 
-void SegmentedBlock::fetch_what_is_coming(Route route) {
+void SegmentedBlock::fetch_shared(Route route) {
   for (std::uint32_t index = 0; index < count(); ++index) {
-    if (operation_.replicas().is_coming(segment(index))) fetch(index, route);
+    if (operation_.replicas().is_held_or_fetched(segment(index))) fetch(index, route);
   }
 }
 

@@ -9,7 +9,7 @@
 #include "engine/core/pool.hpp"
 #include "engine/core/scheduler.hpp"
 #include "engine/core/suspension.hpp"
-#include "engine/relay/fetch.hpp"
+#include "engine/relay/replicas.hpp"
 
 namespace outrigger::engine {
 
@@ -39,8 +39,8 @@ class SegmentedBlock {
   // nothing for one that is on its way.
   void fetch(std::uint32_t index, Route route);
   void fetch_all(Route route);
-  // What other ranks of this service process have, or get.
-  void fetch_what_is_coming(Route route);
+  // Those segments that other ranks of this service process hold or fetch.
+  void fetch_shared(Route route);
   [[nodiscard]] bool is_fetched(std::uint32_t index) const { return states_[index] != State::needed; }
 
   // Awaited: the segment has moved, or failed.
