@@ -35,17 +35,14 @@
 //                     once from each node; per rank a release (52 bytes); per move between service processes that does
 //                     not begin at the root: replica request (52), answer (76), done (44)
 //     bounds          state O(p) at each rank's service process. The root stays until all have the block
-#include "engine/core/operation.hpp"
+#include "engine/algorithms/bcast_by_segments.hpp"
 #include "engine/relay/broadcast_shapes.hpp"
-#include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {
 namespace {
 
-// ---------------------------------------------------------------- small: a binomial tree of service processes
-
-// The parent in the tree, then those further up. The root's service process and those that nobody above can serve read
-// from the root itself.
+// Small: the parent in the binomial tree of service processes, then those further up. The root's service process and
+// those that nobody above can serve read from the root itself.
 std::optional<SpId> ask_ancestors(const Membership& group, const Segment& block, std::uint32_t hop) {
   const std::size_t own = group.place_of(group.self());
   const std::size_t root = group.place_of(group.service_of(block.source));
@@ -54,23 +51,12 @@ std::optional<SpId> ask_ancestors(const Membership& group, const Segment& block,
   return group.services()[*above];
 }
 
-// ---------------------------------------------------------------- large: scatter, allgather
-
-// The number of segments of a large block; 0: it is small. Nobody gets less than all of a large one.
-std::uint32_t segments_of_large(const Operation& operation, const LocalRank& rank, GroupRank root) {
-  const EngineLimits& limits = operation.context.config.limits;
-  const std::uint32_t shares = segments_a_round(operation.membership());
-  if (shares < 2 || shares > peer::kMaxSegments || !rank.blocks.has_room_for_all_of(root)) return 0;
-  const std::uint64_t share_bytes = rank.blocks.pull_bytes(root) / shares;
-  if (share_bytes < limits.split_bytes) return 0;
-  return static_cast<std::uint32_t>(shares * rounds_for(limits, share_bytes, shares));
-}
-
 SpId leader_of(const Membership& group, std::size_t node) {
   return group.leaders_of_nodes()[node];
 }
 
-// The first service process of this node, then that of the segment's home. Last the root: from there homes read theirs.
+// Large: the first service process of this node, then that of the segment's home. Last the root: from there homes read
+// theirs.
 std::optional<SpId> ask_leaders(const Membership& group, const Segment& segment, std::uint32_t hop) {
   const std::size_t own = group.node_of(group.self());
   const std::size_t home = home_node(group, segment);
@@ -79,56 +65,34 @@ std::optional<SpId> ask_leaders(const Membership& group, const Segment& segment,
   return std::nullopt;
 }
 
-// This node's segments from the root, in order. Two of these run: one reads while the other's segment is passed on.
-Task scatter(Operation& operation, SegmentedBlock& block) {
-  const Membership& group = operation.membership();
-  const std::uint32_t stride = segments_a_round(group);
-  for (std::uint32_t own = own_segment(group, block.source(), 0); own < block.count(); own += stride) {
-    if (block.is_fetched(own)) continue;
-    block.fetch(own, kAtSource);
-    co_await block.arrived(own);
-  }
+// Each node's leader is the home of its node's segments.
+bool is_leader(const Membership& group, const Segment& /*segment*/) {
+  return leader_of(group, group.node_of(group.self())) == group.self();
 }
 
-// The other nodes' segments of a round from their homes, as soon as this node has its own.
-Task allgather(Operation& operation, SegmentedBlock& block, std::uint32_t round) {
+// 1: the block is small, as is one of which the rank gets a part only.
+std::uint32_t segments_of(const Operation& operation, const LocalRank& rank, GroupRank root) {
+  const EngineLimits& limits = operation.context.config.limits;
+  const std::uint32_t shares = segments_a_round(operation.membership());
+  if (shares < 2 || shares > peer::kMaxSegments || !rank.blocks.has_room_for_all_of(root)) return 1;
+  const std::uint64_t share_bytes = rank.blocks.pull_bytes(root) / shares;
+  if (share_bytes < limits.split_bytes) return 1;
+  return static_cast<std::uint32_t>(shares * rounds_for(limits, share_bytes, shares));
+}
+
+BroadcastPlan plan(const Operation& operation, const LocalRank& rank, GroupRank root) {
   const Membership& group = operation.membership();
-  const std::uint32_t own = own_segment(group, block.source(), round);
-  if (own < block.count()) co_await block.arrived(own);
-  fetch_round(group, block, round, ask_leaders);
+  const std::uint32_t segments = segments_of(operation, rank, root);
+  if (segments == 1) return {1, ask_ancestors};        // down the tree
+  if (group.on_own_node(root)) return {1, kAtSource};  // on the root's node there is nothing to scatter
+  if (!is_leader(group, Segment{root})) return {segments, ask_leaders};  // this node's leader does the rest
+  return {segments, ask_leaders, is_leader};
 }
 
 }  // namespace
 
 Task bcast_flat(Operation& operation, LocalRank& rank) {
-  const Membership& group = operation.membership();
-  operation.announce_send_blocks(rank);  // the root: my block may be read; the others: I am here
-  const std::optional<GroupRank> root = co_await rank.next_ready_peer();
-  if (root) {  // not at the root, nor where nothing is sent
-    const std::uint32_t segments = segments_of_large(operation, rank, *root);
-    const bool near = group.on_own_node(*root);
-    SegmentedBlock block(operation, rank, *root, near ? 1 : segments);
-    if (segments == 0) {
-      block.fetch_all(ask_ancestors);  // small: down the tree
-    } else if (near) {
-      block.fetch_all(kAtSource);  // on the root's node there is nothing to scatter
-    } else if (leader_of(group, group.node_of(group.self())) != group.self()) {
-      block.fetch_all(ask_leaders);  // this node's leader does the rest
-    } else {
-      block.fetch_shared(ask_leaders);  // other ranks of this service process were first
-      const std::uint32_t rounds = rounds_of(group, block);
-      for (std::uint32_t round = 0; round < rounds; ++round) rank.spawn(allgather(operation, block, round));
-      rank.spawn(scatter(operation, block));
-      rank.spawn(scatter(operation, block));
-    }
-    co_await block.complete();
-    const fabric::MoveOutcome outcome = block.outcome();
-    operation.mark_delivered(rank, *root, outcome);
-    operation.release(rank, *root, outcome);
-    operation.count_filled(rank, *root, outcome);
-  }
-  co_await rank.filled_and_released();
-  operation.complete(rank);
+  return bcast_by_segments(operation, rank, plan);
 }
 
 }  // namespace outrigger::engine

@@ -28,61 +28,23 @@
 //                     rank a release (52 bytes); per move between service processes that does not begin at the root:
 //                     replica request (52), answer (76), done (44)
 //     bounds          state O(p) at each rank's service process. The root stays until all have the block
-#include "engine/core/operation.hpp"
-#include "engine/relay/broadcast_shapes.hpp"
+#include "engine/algorithms/bcast_by_segments.hpp"
 #include "engine/relay/node_stage.hpp"
-#include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {
 namespace {
 
-// Of this node's segments those that this service process is the server of, from the root, in order. Two of these run.
-Task scatter(Operation& operation, SegmentedBlock& block) {
-  const Membership& group = operation.membership();
-  const std::uint32_t stride = segments_a_round(group);
-  for (std::uint32_t own = own_segment(group, block.source(), 0); own < block.count(); own += stride) {
-    if (block.is_fetched(own) || !serves(group, block.segment(own))) continue;
-    block.fetch(own, kAtSource);
-    co_await block.arrived(own);
-  }
-}
-
-// The others of a round from their nodes' servers: after the own one, which these have read meanwhile.
-Task allgather(Operation& operation, SegmentedBlock& block, std::uint32_t round) {
-  const Membership& group = operation.membership();
-  const std::uint32_t own = own_segment(group, block.source(), round);
-  if (own < block.count() && serves(group, block.segment(own))) co_await block.arrived(own);
-  fetch_round(group, block, round, ask_between_nodes);
+BroadcastPlan plan(const Operation& operation, const LocalRank& rank, GroupRank root) {
+  if (operation.membership().on_own_node(root)) return {1, kAtSource};
+  const std::uint32_t segments = segments_between_nodes(operation, rank, root, true);
+  if (segments == 1) return {1, ask_between_nodes};  // down the tree
+  return {segments, ask_between_nodes, serves};
 }
 
 }  // namespace
 
 Task bcast_hierarchical(Operation& operation, LocalRank& rank) {
-  const Membership& group = operation.membership();
-  operation.announce_send_blocks(rank);  // the root: my block may be read; the others: I am here
-  const std::optional<GroupRank> root = co_await rank.next_ready_peer();
-  if (root) {  // not at the root, nor where nothing is sent
-    const std::uint32_t segments = segments_between_nodes(operation, rank, *root, true);
-    SegmentedBlock block(operation, rank, *root, segments);
-    if (group.on_own_node(*root)) {
-      block.fetch_all(kAtSource);
-    } else if (segments == 1) {
-      block.fetch_all(ask_between_nodes);  // down the tree
-    } else {
-      block.fetch_shared(ask_between_nodes);  // other ranks of this service process were first
-      const std::uint32_t rounds = rounds_of(group, block);
-      for (std::uint32_t round = 0; round < rounds; ++round) rank.spawn(allgather(operation, block, round));
-      rank.spawn(scatter(operation, block));
-      rank.spawn(scatter(operation, block));
-    }
-    co_await block.complete();
-    const fabric::MoveOutcome outcome = block.outcome();
-    operation.mark_delivered(rank, *root, outcome);
-    operation.release(rank, *root, outcome);
-    operation.count_filled(rank, *root, outcome);
-  }
-  co_await rank.filled_and_released();
-  operation.complete(rank);
+  return bcast_by_segments(operation, rank, plan);
 }
 
 }  // namespace outrigger::engine

@@ -30,16 +30,6 @@ std::uint32_t own_segment(const Membership& group, GroupRank source, std::uint32
   return round * segments_a_round(group) + static_cast<std::uint32_t>(place);
 }
 
-void fetch_round(const Membership& group, SegmentedBlock& block, std::uint32_t round, Route route) {
-  const std::uint32_t first = round * segments_a_round(group);
-  const std::uint32_t end = std::min(block.count(), first + segments_a_round(group));
-  for (std::uint32_t index = first; index < end; ++index) block.fetch(index, route);
-}
-
-std::uint32_t rounds_of(const Membership& group, const SegmentedBlock& block) {
-  return (block.count() + segments_a_round(group) - 1) / segments_a_round(group);
-}
-
 std::uint64_t rounds_for(const EngineLimits& limits, std::uint64_t share_bytes, std::uint64_t shares) {
   const std::uint64_t fitting = share_bytes / std::max<std::uint64_t>(1, limits.segment_bytes);
   return std::max<std::uint64_t>(1, std::min({fitting, kMostRounds, kMostSegments / shares}));

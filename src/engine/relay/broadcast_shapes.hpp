@@ -24,7 +24,6 @@
 #include "engine/core/group.hpp"
 #include "engine/engine_config.hpp"
 #include "engine/relay/replicas.hpp"
-#include "engine/relay/segmented_block.hpp"
 
 namespace outrigger::engine {
 
@@ -45,11 +44,6 @@ namespace outrigger::engine {
 
 // The segment of a round that this node is the home of; it may be beyond the last one.
 [[nodiscard]] std::uint32_t own_segment(const Membership& group, GroupRank source, std::uint32_t round);
-
-// All that is not on its way yet, from where `route` leads.
-void fetch_round(const Membership& group, SegmentedBlock& block, std::uint32_t round, Route route);
-
-[[nodiscard]] std::uint32_t rounds_of(const Membership& group, const SegmentedBlock& block);
 
 // In how many rounds a block is scattered of which a node's share is so large: a node passes on what it has of a round
 // while the next comes, but its segments have `segment_bytes` or more.
