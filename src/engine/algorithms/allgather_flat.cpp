@@ -1,11 +1,19 @@
 // flat: allgather by the source's service process, which writes each of its ranks' blocks to every rank.
 //
 // Source: N. Sarkauskas et al., "Large-Message Nonblocking MPI_Iallgather and MPI_Ibcast Offload via BlueField-2 DPU",
-// HiPC 2021, section V.A. There the service process first reads its ranks' blocks into memory of its own and writes
-// from that; here a block is moved straight from its rank, and the fabric stages where it has to (never between
-// memories that the service process maps). Reading into staging once for all destinations is the price of private
-// memory there, and is left to the fabric. The paper leaves open how a source learns that a destination has entered:
-// announcements, reports and replay are ours, the same as for the sender-driven all-to-all.
+// HiPC 2021, section V.A.
+//
+// Source and code (stages of V.A by number; -: the paper says nothing, the choice is ours):
+//     1 a service process reads the send buffers of its    | left out: `alltoall_scatter_dest` moves a block straight
+//        node's ranks into its own memory                  |    from its rank; the fabric stages where it has to
+//     2 it writes them to their places in the receive      | alltoall_scatter_dest.cpp `operation.push`
+//        buffer of every rank                              |
+//     2 round-robin, from its own host on, against         | alltoall_scatter_dest.cpp `next_ready_peer`: from own rank
+//        contention                                        |    + 1 on
+//     3 it tells each of its ranks, which polls in         | alltoall_scatter_dest.cpp `complete`
+//        MPI_Wait                                          |
+//     - how a source learns that a destination has entered | alltoall_scatter_dest.cpp `announce_receive_blocks`
+//     - how a destination learns that it has all blocks    | alltoall_scatter_dest.cpp `report_delivered`
 //
 // Picture (rank i writes one and the same block to place i of every destination's receive buffer, to own rank + 1
 // first, by turns; a destination that has not entered is passed over and served when it arrives):

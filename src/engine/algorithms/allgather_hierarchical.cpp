@@ -1,14 +1,28 @@
 // hierarchical: allgather that spreads each block among the nodes as a broadcast would, and then within them.
 //
 // Source: N. Sarkauskas et al., "Large-Message Nonblocking MPI_Iallgather and MPI_Ibcast Offload via BlueField-2 DPU",
-// HiPC 2021, section V.B: each service process reads its ranks' blocks, writes them to shared memory of one rank on
-// every node, and the ranks copy them out of there when they wait. Ours: a rank's own receive buffer stands for the
-// shared memory, and the service processes copy within the node, not the ranks, which may be computing. Between nodes a
-// block takes the way of that paper's broadcast, instead of n - 1 ways from its source's node: a tree of nodes where it
-// is small, segments that are scattered and gathered where it is large. With equal blocks that is the same load for
-// every node. With a few large ones, which allgatherv may have, the nodes that have them send them once or log2 n times
-// instead of n - 1 times, and the others do the rest. Where a node has several service processes, blocks and segments
-// come to them by turns. Whoever is asked and has no rank in the operation yet is passed over.
+// HiPC 2021, section V.B.
+//
+// Source and code (stages of V.B by number; -: the paper says nothing, the choice is ours):
+//     1 each service process reads the send buffers of its | left out: `fetch_all` moves a block straight from its rank
+//        node's ranks                                      |
+//     2 it writes them to the shared memory of every       | the receive buffer of the first rank that has arrived
+//        node's leader                                     |    stands for that memory: `receive`
+//     2 each source's block goes to every node from its    | as the paper's broadcast goes instead: `ask_between_nodes`
+//        own node                                          |
+//     3 it tells each of its ranks                         | allgather_by_nodes.cpp `complete`
+//     4 ranks copy from shared memory in MPI_Wait          | service processes copy, as ranks may compute: `fetch_all`
+//                                                          |    for other nodes' blocks,
+//                                                          |    allgather_by_nodes.cpp `copy_within_node`
+//     - the order of the blocks                            | ring order: allgather_by_nodes.cpp `next_ready_peer`
+//     - several service processes on a node                | they take blocks and segments by turns:
+//                                                          |    relay/node_stage.cpp `server(`
+//     - a rank that is late                                | is passed over: relay/replicas.cpp `Replicas::ask_next`
+//     - when a source is free                              | `operation.release`; of the own node's
+//                                                          |    allgather_by_nodes.cpp `release_own_node`
+//
+// As a broadcast goes, a node that has a few large blocks (allgatherv) sends each once or log2 n times, not n - 1
+// times. With equal blocks the load is the same for every node, either way.
 //
 // Picture (4 nodes; a small block of node 0 and a large one of node 1; node_stage.hpp has the general ones):
 //

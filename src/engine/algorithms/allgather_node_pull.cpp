@@ -1,23 +1,35 @@
 // node_pull: allgather in which each node pulls every block once and passes it on inside.
 //
 // Source: R. Graham et al., "Optimizing Application Performance With BlueField: Accelerating Large-Message Blocking
-// and Nonblocking Collective Operations", 2024, section III.D.2 (Allgather). How its text maps to this file:
-//     the source notifies one service process of every node    each service process with members hears of every block
-//                                                              (as in the all-to-alls); one of a node, the block's
-//                                                              *home*, answers for it: block i's is the (i mod k)-th
-//     whichever local rank has arrived receives the block      the home's first rank that has arrived pulls it
-//     one that cannot serve it passes the notification on      the first sibling that asks the home is told to get it,
-//     to its siblings, in a ring                               and those that ask later are sent there: the same
-//                                                              passing on, started by the one who is ready instead of
-//                                                              by the one who is not
-//     a list that the siblings share keeps what none of        such a block waits at each of them, as announcements do
-//     them can serve
-//     the other ranks of the node are told and copy it         the service processes copy, not the ranks, which may be
-//                                                              computing
-// So there is no ring here. A rank that contributes nothing may be done before late ones of its node have come: those
-// get their blocks from the sources again.
+// and Nonblocking Collective Operations", 2024, section III.D.2 (Allgather).
 //
-// A block for a node with a single rank sets out with its announcement: nobody else there could be the first to ask.
+// Source and code (bullets of III.D.2 by number; -: the paper says nothing, the choice is ours):
+//     1 a host tells its service process that the call has | core/operation.cpp `algorithm(*this, rank)`: a post starts
+//        begun, with group, rank, buffers and counts       |    this coroutine
+//     2 one service process of every other node is told    | each with members is, as in the all-to-alls:
+//        that data is ready, and where                     |    allgather_by_nodes.cpp `announce_send_blocks`
+//     3 the one that was told gets the block if it knows   | one of a node answers for the block, its *home*:
+//        the operation                                     |    `ask_home`. Its first rank that asks reads at the
+//                                                          |    source: `at_source`
+//     3 else it passes the notification on to its          | the first sibling that asks is told to get the block,
+//        siblings, in a ring, until one is ready           |    later ones are sent there:
+//                                                          |    relay/replicas.cpp `Replicas::forward`
+//     3 a list that siblings share keeps it if none is     | each keeps the announcement: core/matcher.cpp `keep(from,`
+//        ready                                             |
+//     4 it reads from the source straight into a local     | `operation.pull`
+//        rank's buffer                                     |
+//     4 the number of reads in flight has a limit          | `enter_window`
+//     5 the other local ranks are told, and copy it        | service processes copy, as ranks may compute:
+//        themselves                                        |    `operation.move`
+//     6 the host is told when its transfers have ended     | allgather_by_nodes.cpp `filled_and_released`,
+//                                                          |    allgather_by_nodes.cpp `complete`
+//     - a node with a single rank                          | its block sets out with the announcement, as no other rank
+//                                                          |    could ask first: `EagerSends::to_lone_ranks`
+//     - when a source is free                              | `operation.release`; of the own node's
+//                                                          |    allgather_by_nodes.cpp `release_own_node`
+//
+// A rank that contributes nothing may be done before late ones of its node arrive. Those get their blocks from the
+// sources again.
 //
 // Picture (2 nodes of 2 service processes, 8 ranks; the block of rank 0; 5 is late):
 //

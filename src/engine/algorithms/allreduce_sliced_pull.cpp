@@ -1,10 +1,21 @@
 // sliced_pull: allreduce in which every rank owns a slice of the result: reduce-scatter, then allgather, both by pulls.
 //
-// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004: a long vector is best reduced
-// by a reduce-scatter followed by an allgather. His halve and double distances; ours do each in one step, as every
-// service process may read every contribution: the owner of a slice reads it of all ranks and reduces it into its own
-// rank's receive buffer, and all others have it from there. Slices, the fixed order and what happens on failure are
-// ours.
+// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004.
+//
+// Source and code (ideas of the paper; -: ours):
+//     a long vector is best reduced by a reduce-scatter,   | reduce_slices.cpp `reduce_piece`, out of all contributions
+//        then an allgather                                 |    or from its owner
+//     reduce-scatter: ranks halve the vector and their     | one step instead: the owner of a slice reads it of all
+//        distance, log2 p times                            |    ranks, reduce_slices.cpp `contributions(rank,`
+//     allgather: they double it again, log2 p times        | one step instead: all read a slice at its owner,
+//                                                          |    `ask_owner`
+//     - who owns which slice                               | core/slices.cpp `cut_into_slices`
+//     - the order of operands                              | that of group ranks, always:
+//                                                          |    reduce_slices.cpp `group_rank(i), piece`
+//     - short slices                                       | sent before they are asked for: `EagerSends::slices`
+//     - restarts                                           | contributions stay: reduce_slices.cpp `end_contributions`;
+//                                                          |    readers are waited for:
+//                                                          |    reduce_slices.cpp `quiescence.quiet()`
 //
 // Picture (3 ranks; A, B, C: their contributions; the columns are slices, rank i owns the i-th):
 //

@@ -1,8 +1,27 @@
 // ring_pull: receiver-driven all-to-all.
 //
 // Source: R. Graham et al., "Optimizing Application Performance With BlueField: Accelerating Large-Message Blocking
-// and Nonblocking Collective Operations", 2024, section III.D.1 (Ialltoallv). The paper leaves open what happens to
-// the source's buffer and on failure; announcements once per service process, release messages and replay are ours.
+// and Nonblocking Collective Operations", 2024, section III.D.1 (Ialltoallv).
+//
+// Source and code (bullets of III.D.1 by number; -: the paper says nothing, the choice is ours):
+//     1 a host tells its service process that the call has | core/operation.cpp `algorithm(*this, rank)`: a post starts
+//        begun, with group, rank, buffers and counts       |    this coroutine
+//     2 each destination's service process is told that    | `announce_send_blocks`
+//        data is ready, and where                          |
+//     3 it queues that; a rank that has not entered yet is | core/matcher.cpp `keep(from,` until
+//        served after it has                               |    core/matcher.cpp `Matcher::match`, then
+//                                                          |    `next_ready_peer`
+//     4 it reads from the source's memory straight into    | `operation.pull`
+//        the destination's, as reads flood no destination  |
+//     4 the number of reads in flight has a limit          | `enter_window`
+//     5 the host is told when its transfers have ended     | `filled_and_released`, `complete`
+//     - how many notifications                             | one for each pair of a rank and a service process:
+//                                                          |    core/announcer.cpp `Announcer::announce_to`
+//     - who is first in the ring                           | own rank + 1:
+//                                                          |    core/ready_set.hpp `start.value() + std::size_t{1}`
+//     - when the source's buffer is free                   | `operation.release`, a message for each block
+//     - small blocks                                       | sent with the announcement: `EagerSends::to_all`
+//     - what a restarted service process knows             | `mark_delivered`: the marks say which blocks are there
 //
 // Picture (rank 2 of 6 has posted; 4 and 5 have announced, 3 is late):
 //

@@ -1,9 +1,23 @@
 // scatter_dest: sender-driven all-to-all, destinations scattered.
 //
 // Source: M. Bayatpour et al., "Efficient MPI Offloading Designs on Modern BlueField Smart NICs" (BluesMPI), OFA
-// workshop 2021, "Scatter Destination Algorithm". There the worker stages each block in chunks; here a block is one
-// fabric move, and the fabric stages where it has to. The slides leave open how a source learns that a destination
-// has entered; the announcement of receive buffers, the report and the replay are ours.
+// workshop 2021.
+//
+// Source and code (by the titles of the slides; -: the slides say nothing, the choice is ours):
+//     Offload framework: hosts give workers metadata, by   | core/operation.cpp `algorithm(*this, rank)`: a post starts
+//        which these reach the hosts' memory               |    this coroutine
+//     Alltoall design: a worker reads a chunk into its     | `operation.push`, one move; the fabric stages where it has
+//        memory, and writes it from there to the remote    |    to
+//        host                                              |
+//     Alltoall (cont'd): scattered destinations            | `next_ready_peer`: own rank + 1 first
+//     Alltoall (cont'd): chunks in a pipeline make staging | left to the fabric: `operation.push`
+//        cheap                                             |
+//     Offload framework: workers tell the hosts at the end | `filled_and_released`, `complete`
+//     - how a worker learns that a destination has         | `announce_receive_blocks`
+//        entered, and where its buffer is                  |
+//     - how a destination learns that its block is there   | `report_delivered`; core/settlement.cpp `on_delivered`
+//                                                          |    marks, counts and releases
+//     - how many moves are in flight                       | `enter_window`
 //
 // Picture (who is written to, step by step, 4 ranks; no destination is everybody's first):
 //

@@ -1,9 +1,18 @@
 // tree: barrier that goes up a tree of ranks and down again.
 //
-// Source: the two halves of a combining tree (gather, then release), as in J. Mellor-Crummey and M. Scott, "Algorithms
-// for Scalable Synchronization on Shared-Memory Multiprocessors", 1991, section 3. Ours: what its halves are. A rank is
-// announced to its parent when all below it have been to it, and released by its parent when all have come. A
-// dissemination barrier would take half the rounds, and log2 n times the messages.
+// Source: J. Mellor-Crummey and M. Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors",
+// 1991, section 3. A dissemination barrier would take half the rounds, and log2 n times the messages.
+//
+// Source and code (ideas of the paper; -: ours):
+//     arrival: a process waits for its children in the     | `next_ready_peer` until there is no more
+//        tree                                              |
+//     arrival: then it tells its parent                    | `announce_above`
+//     wakeup: it waits for its parent                      | `released(rank)`
+//     wakeup: then it wakes its children                   | `release_source`
+//     - the shape of the tree                              | ranks of a service process, those of a node, binomial
+//                                                          |    between nodes: core/barrier_shape.cpp `service_above`
+//     - what an arrival is                                 | a block of one byte that nobody reads, so restarts need
+//                                                          |    nothing new: core/barrier_shape.cpp `set_barrier_pairs`
 //
 // Picture (2 nodes of 2 service processes, 8 ranks; `^` announces, `v` releases):
 //

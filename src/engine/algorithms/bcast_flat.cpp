@@ -2,12 +2,24 @@
 // ones scattered and gathered again.
 //
 // Source: N. Sarkauskas et al., "Large-Message Nonblocking MPI_Iallgather and MPI_Ibcast Offload via BlueField-2 DPU",
-// HiPC 2021, section IV.A: the root's service process reads the root's buffer, the service processes broadcast it among
-// themselves (binomial for small, scatter-allgather for large messages), and each writes it to its ranks.
-// Ours: no memory of the service process is used. Its first rank that has arrived stands for it: the block is moved
-// into that rank's buffer, and from there to the other ranks and to the next service processes. One that has no rank in
-// the operation yet is passed over: those below it ask further up, at last the root, so nobody but the root waits for
-// late ranks. Segments are fetched through relay/replicas.hpp: who is asked answers when a rank of it has them.
+// HiPC 2021, section IV.A.
+//
+// Source and code (stages of IV.A by number; -: the paper says nothing, the choice is ours):
+//     1 the first service process reads the root's buffer  | left out: the first rank that has arrived stands for its
+//        into its memory                                   |    service process, and `kAtSource` reads at the root
+//     2 all service processes broadcast among themselves,  | `ask_ancestors`
+//        by MPI_Bcast; for small blocks a binomial tree    |
+//        (IV.B)                                            |
+//     2 for large ones scatter and allgather (IV.B)        | `ask_leaders`; bcast_by_segments.cpp `scatter`,
+//                                                          |    bcast_by_segments.cpp `allgather`
+//     3 each writes the block to its host's ranks          | from the first rank's buffer:
+//                                                          |    relay/replicas.cpp `fetch.locate(Fetch::State::local)`
+//     4 each sets a flag at its ranks, which poll in       | bcast_by_segments.cpp `complete`
+//        MPI_Wait                                          |
+//     - what is large                                      | `limits.split_bytes` or more for each node but the root's
+//     - how many segments                                  | `rounds_for`: a node passes on one while it reads the next
+//     - a service process none of whose ranks has arrived  | is passed over, so only the root waits for late ranks:
+//                                                          |    relay/replicas.cpp `Replicas::ask_next`
 //
 // Small, 5 service processes, numbered from the root's; the parent of one has its lowest bit cleared:
 //

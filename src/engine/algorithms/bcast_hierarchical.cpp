@@ -1,15 +1,24 @@
 // hierarchical: broadcast among nodes, to each of which the block comes once, and then within them.
 //
 // Source: N. Sarkauskas et al., "Large-Message Nonblocking MPI_Iallgather and MPI_Ibcast Offload via BlueField-2 DPU",
-// HiPC 2021, section IV.B: the service processes broadcast the block among themselves (binomial for small,
-// scatter-allgather for large messages), write it to shared memory of one rank a node, and the ranks copy it out of
-// there when they wait.
-// Ours: a rank's own receive buffer stands for the shared memory, so the bytes are moved once less and nothing is left
-// to do in the wait; the service processes copy within the node, not the ranks, which may be computing. Where a node
-// has several service processes they share the segments of a large block. Whoever is asked and has no rank in the
-// operation yet is passed over, as in `flat`: those below ask further up, at last the root, so nobody but the root
-// waits for late ranks. `flat` differs where nodes have several service processes: its tree has a place for each, so
-// the block may come to a node several times.
+// HiPC 2021, section IV.B.
+//
+// Source and code (stages of IV.B by number; -: the paper says nothing, the choice is ours):
+//     1 the first service process reads the root's buffer  | left out: receive buffers stand for it, and `kAtSource`
+//        into its memory                                   |    reads at the root
+//     2 all broadcast among themselves: small blocks down  | of nodes: relay/node_stage.cpp `binomial_ancestor`
+//        a binomial tree                                   |
+//     2 large ones by scatter and allgather                | `ask_between_nodes`; bcast_by_segments.cpp `scatter`,
+//                                                          |    bcast_by_segments.cpp `allgather`
+//     3 each writes the block to shared memory of its      | the receive buffer of the first rank that has arrived
+//        node's leader                                     |    stands for that, one copy less:
+//                                                          |    relay/replicas.cpp `fetch.locate(Fetch::State::remote)`
+//     4 each sets a flag at its ranks                      | bcast_by_segments.cpp `complete`
+//     5 ranks copy from shared memory in MPI_Wait          | service processes copy, as ranks may compute:
+//                                                          |    relay/replicas.cpp `fetch.locate(Fetch::State::local)`
+//     - several service processes on a node                | they share the segments: `serves`
+//     - a service process none of whose ranks has arrived  | is passed over, so only the root waits for late ranks:
+//                                                          |    relay/replicas.cpp `Replicas::ask_next`
 //
 // Picture (node_stage.hpp has those of the stage between nodes; 2 nodes of 2 service processes, root 0):
 //

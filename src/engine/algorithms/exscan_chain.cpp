@@ -2,6 +2,13 @@
 //
 // Source: scan_chain.cpp, one rank behind.
 //
+// Source and code (no paper of its own; steps of scan_chain.cpp):
+//     each rank adds its own contribution to its           | that of the rank before it instead:
+//        predecessor's result                              |    prefix_chain.cpp `group_rank(count - 1)`
+//     the first rank has its own contribution              | has nothing:
+//                                                          |    prefix_chain.cpp `Collective::iexscan ? 0 : 1`
+//     all else                                             | `prefix_chain`
+//
 // Picture (4 ranks; A, B, C: contributions; rank 3's is for nobody):
 //
 //     rank     0    1       2           3

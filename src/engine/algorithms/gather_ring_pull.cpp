@@ -1,8 +1,13 @@
 // ring_pull: gather in which the root's service process pulls every block.
 //
-// Source: none: alltoall_ring_pull.cpp in which the root alone expects blocks, and every rank has one, for the root.
-// Pairs without bytes exchange nothing there and wait for nobody, so that nothing is left but what the root needs. A
-// tree of service processes would need fewer messages at the root, and memory of its own for what inner ranks pass on.
+// Source: none; alltoall_ring_pull.cpp in which every rank has a block for the root alone. Pairs without bytes exchange
+// nothing and wait for nobody. A tree of service processes would need fewer messages at the root, and memory of its own
+// for blocks that inner ranks pass on.
+//
+// Source and code (no paper; steps of alltoall_ring_pull.cpp):
+//     destinations' service processes are told             | the root's alone, and by the root's all:
+//                                                          |    core/announcer.cpp `Announcer::concerns`
+//     all else                                             | `alltoall_ring_pull`
 //
 // Picture (5 ranks, root 1; 4 and 0 have announced, 2 and 3 are late):
 //

@@ -1,8 +1,12 @@
 // ring_pull: exchanges of neighbors in which the service process of each receiver pulls the blocks of its sources.
 //
-// Source: none: alltoall_ring_pull.cpp in which most pairs have no bytes. There they exchange nothing and wait for
-// nobody; here their service processes do not hear of each other either. Neighbors are named by each rank, for itself:
+// Source: none; alltoall_ring_pull.cpp in which most pairs have no bytes. Neighbors are named by each rank, for itself:
 // nobody knows all of them, and nothing is decided by them.
+//
+// Source and code (no paper; steps of alltoall_ring_pull.cpp):
+//     destinations' service processes are told             | those of neighbors alone:
+//                                                          |    core/announcer.cpp `Announcer::concerns`
+//     all else                                             | `alltoall_ring_pull`
 //
 // Picture (a row of 6 ranks, service processes A, B and C; 2 and 3 have posted):
 //

@@ -1,6 +1,13 @@
 // sliced_pull: reduce-scatter of equal blocks, each reduced by the service process of the rank that it is for.
 //
-// Source: the first half of allreduce_sliced_pull.cpp, which has Rabenseifner's.
+// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004; see allreduce_sliced_pull.cpp.
+//
+// Source and code (ideas of the paper; -: ours):
+//     reduce-scatter: ranks halve the vector and their     | one step instead: a rank's service process reads its block
+//        distance, log2 p times                            |    of all ranks, reduce_slices.cpp `contributions(rank,`
+//     allgather                                            | left out: `reduce_slices(operation, rank, kAtSource)`
+//     - the order of operands                              | that of group ranks, always:
+//                                                          |    reduce_slices.cpp `group_rank(i), piece`
 //
 // Picture (3 ranks; A, B, C: their contributions):
 //

@@ -1,7 +1,12 @@
 // sliced_pull: reduce-scatter of blocks of any lengths, each reduced by the service process of the rank that it is for.
 //
-// Source: reduce_scatter_block_sliced_pull.cpp, which this is but for the lengths: where a block is in the vector comes
-// with the post, as counts are known to its rank and not to its service process.
+// Source: reduce_scatter_block_sliced_pull.cpp, which has Rabenseifner's.
+//
+// Source and code (ideas of the paper; -: ours):
+//     reduce-scatter, then no allgather                    | `reduce_slices(operation, rank, kAtSource)`
+//     - blocks of different lengths                        | their places come with the post, as its rank knows the
+//                                                          |    counts and its service process does not:
+//                                                          |    reduce_slices.cpp `posted().receive.extents`
 //
 // Picture (3 ranks; A, B, C: their contributions; nothing is for rank 1):
 //

@@ -1,8 +1,13 @@
 // sliced_pull: reduce in which the root's service process reads and reduces everything.
 //
-// Source: none: what the root's side of allreduce_sliced_pull.cpp leaves when nobody else wants the result. A tree
-// would take log2 p rounds instead of one service process's reduction of p operands, but would need memory of inner
-// ranks that MPI does not give them, and would make the bits depend on the placement.
+// Source: none; the root's side of allreduce_sliced_pull.cpp. A tree would take log2 p rounds instead of one service
+// process's reduction of p operands. It would need memory of inner ranks that MPI does not give them, and its bits
+// would depend on the placement.
+//
+// Source and code (no paper; steps of allreduce_sliced_pull.cpp):
+//     reduce-scatter: the owner of a slice reads it of all | the root owns all:
+//        ranks                                             |    `reduce_slices(operation, rank, kAtSource)`
+//     allgather: all read a slice at its owner             | left out: nothing but `kAtSource`
 //
 // Picture (3 ranks, root 1; A, B, C: their contributions; its pieces, one after the other):
 //

@@ -3,8 +3,18 @@
 //
 // Source: the linear pipeline, with which P. Sanders and J. L. Träff, "Parallel Prefix (Scan) Algorithms for MPI",
 // EuroPVM/MPI 2006, compare their trees: of all schedules it does the least work and moves the least, at the price of
-// as many steps as there are ranks. Here the steps within a service process cost no message. What happens on failure
-// is ours.
+// as many steps as there are ranks. Steps within a service process cost no message here.
+//
+// Source and code (ideas of the paper; -: ours):
+//     each rank gets its predecessor's result, adds its    | prefix_chain.cpp `extend_previous`
+//        own contribution, and passes that on              |
+//     vectors go in pieces, one step behind each other     | reduce_slices.cpp `slice.fetch_all(route)`
+//     the first rank has its own contribution              | prefix_chain.cpp `begin_chain`; the second reduces both at
+//                                                          |    once, one step less
+//     - who sends                                          | nobody: the next rank's service process reads,
+//                                                          |    prefix_chain.cpp `ask_maker`
+//     - restarts                                           | who finds nothing at its predecessor reduces all
+//                                                          |    contributions: prefix_chain.cpp `previous.at_source()`
 //
 // Picture (4 ranks on 2 nodes; A, B, C, D: their contributions, a pair of pieces each; ──▶ is in the node's memory,
 // ══▶ crosses the network):

@@ -1,8 +1,13 @@
 // ring_pull: scatter in which each rank's service process pulls its rank's block from the root.
 //
-// Source: none: alltoall_ring_pull.cpp in which everybody expects a block of the root alone. Pairs without bytes
-// exchange nothing there and wait for nobody. A tree of service processes would send from the root's node no less, and
-// need memory of its own for what inner ranks pass on.
+// Source: none; alltoall_ring_pull.cpp in which everybody expects a block of the root alone. Pairs without bytes
+// exchange nothing and wait for nobody. A tree of service processes would send from the root's node no less, and need
+// memory of its own for blocks that inner ranks pass on.
+//
+// Source and code (no paper; steps of alltoall_ring_pull.cpp):
+//     destinations' service processes are told             | by the root's all, and the root's by all:
+//                                                          |    core/announcer.cpp `Announcer::concerns`
+//     all else                                             | `alltoall_ring_pull`
 //
 // Picture (5 ranks, root 1; 3 and 0 have posted, 2 and 4 are late):
 //
