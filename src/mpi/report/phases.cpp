@@ -37,9 +37,9 @@ LedgerRow* row_named(const char* name) {
   const auto found = rows->find(known_as);
   if (found != rows->end()) return found->second;
   if (rows->size() < kMaxPhases) {
-    LedgerRow* made = new_phase_row(known_as);
-    rows->emplace(known_as, made);
-    return made;
+    LedgerRow* row = new_phase_row(known_as);
+    rows->emplace(known_as, row);
+    return row;
   }
   if (others == nullptr) others = new_phase_row("(other phases)");
   return others;
