@@ -15,11 +15,13 @@
 #include <thread>
 #include <vector>
 
+#include "exchange.hpp"
+
 namespace {
 
 constexpr int kRounds = 30;
 constexpr int kThreadRounds = 400;
-constexpr int kBlock = 4096;
+constexpr int kBlock = Exchange::kBlock;
 
 void fail(const std::string& why) {
   std::printf("shared_requests: %s\n", why.c_str());
@@ -27,37 +29,9 @@ void fail(const std::string& why) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-class Exchange {
- public:
-  Exchange() {
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    sent_.resize(static_cast<std::size_t>(size_) * kBlock);
-    received_.resize(sent_.size());
-  }
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return size_; }
-  void post(int round, MPI_Request* request) {
-    for (std::size_t i = 0; i < sent_.size(); ++i) sent_[i] = value(round, rank_, static_cast<int>(i / kBlock));
-    received_.assign(received_.size(), -1);
-    MPI_Ialltoall(sent_.data(), kBlock, MPI_INT, received_.data(), kBlock, MPI_INT, MPI_COMM_WORLD, request);
-  }
-  void check(int round) const {
-    for (std::size_t i = 0; i < received_.size(); ++i) {
-      if (received_[i] != value(round, static_cast<int>(i / kBlock), rank_)) {
-        return fail("round " + std::to_string(round) + ": wrong bytes");
-      }
-    }
-  }
-
- private:
-  static int value(int round, int from, int to) { return (round * 64 + from) * 64 + to; }
-
-  int rank_ = 0;
-  int size_ = 0;
-  std::vector<int> sent_;
-  std::vector<int> received_;
-};
+void check(const Exchange& exchange, int round) {
+  if (!exchange.is_right(round)) fail("round " + std::to_string(round) + ": wrong bytes");
+}
 
 // The collective is posted before the writing, and behind it; the last rank comes late to one of them by turns.
 void with_file(const char* path) {
@@ -82,8 +56,8 @@ void with_file(const char* path) {
     if (exchange.rank() == 1 && round % 2 == 1) MPI_Wait(&requests[1], &statuses[1]);  // before it posts the last one
     other.post(round + 1, &requests[2]);
     MPI_Waitall(3, requests.data(), statuses.data());
-    exchange.check(round);
-    other.check(round + 1);
+    check(exchange, round);
+    check(other, round + 1);
     int count = 0;
     MPI_Get_count(&statuses[1], MPI_INT, &count);
     if (count != kBlock && !(exchange.rank() == 1 && round % 2 == 1)) fail("wrong count of what was written");
@@ -123,7 +97,7 @@ void with_threads(int threads) {
     round.store(current);
     while (through.load() < threads) std::this_thread::yield();
     if (request != MPI_REQUEST_NULL) fail("the request is still there");
-    exchange.check(current);
+    check(exchange, current);
   }
   for (std::thread& thread : all) thread.join();
 }

@@ -8,14 +8,13 @@
 
 #include <cstdio>
 #include <cstring>
-#include <vector>
 
+#include "exchange.hpp"
 #include "persistent_calls.hpp"
 
 namespace {
 
 constexpr int kRounds = 40;
-constexpr int kBlock = 4096;
 
 // What the callback has to do with. The callbacks must end in one call, so it is not handed over.
 MPI_Request request = MPI_REQUEST_NULL;
@@ -71,47 +70,12 @@ constexpr Kind kKinds[] = {
     {"free", &free_it, true},       {"start", &start, true},        {"startall", &startall, true},
 };
 
-class Exchange {
- public:
-  Exchange() {
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    sent_.resize(static_cast<std::size_t>(size_) * kBlock);
-    received_.resize(sent_.size());
-  }
-  [[nodiscard]] int rank() const { return rank_; }
-
-  void fill(int round) {
-    for (std::size_t i = 0; i < sent_.size(); ++i) {
-      sent_[i] = value(round, rank_, static_cast<int>(i / kBlock));
-      received_[i] = -1;
-    }
-  }
-  void post() {
-    MPI_Ialltoall(sent_.data(), kBlock, MPI_INT, received_.data(), kBlock, MPI_INT, MPI_COMM_WORLD, &request);
-  }
-  void describe() {
-    persistent::calls().alltoall(sent_.data(), kBlock, MPI_INT, received_.data(), kBlock, MPI_INT, MPI_COMM_WORLD,
-                                 MPI_INFO_NULL, &request);
-  }
-  void check(const char* kind, int round) const {
-    for (std::size_t i = 0; i < received_.size(); ++i) {
-      const int peer = static_cast<int>(i / kBlock);
-      if (received_[i] == value(round, peer, rank_)) continue;
-      std::printf("tail_calls: %s, round %d, rank %d: wrong at %zu\n", kind, round, rank_, i);
-      std::fflush(stdout);
-      MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-  }
-
- private:
-  static int value(int round, int from, int to) { return (round * 64 + from) * 64 + to; }
-
-  int rank_ = 0;
-  int size_ = 0;
-  std::vector<int> sent_;
-  std::vector<int> received_;
-};
+void check(const Exchange& exchange, const char* kind, int round) {
+  if (exchange.is_right(round)) return;
+  std::printf("tail_calls: %s, round %d, rank %d: wrong bytes\n", kind, round, exchange.rank());
+  std::fflush(stdout);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
 
 // Has the MPI call the callback.
 class Callback {
@@ -134,14 +98,13 @@ class Callback {
 void nonblocking(const Kind& kind, Exchange& exchange) {
   const Callback callback(kind.callback);
   for (int round = 0; round < kRounds; ++round) {
-    exchange.fill(round);
-    exchange.post();
+    exchange.post(round, &request);
     if (std::strcmp(kind.name, "get_status") == 0) {
       for (flag = 0; flag == 0;) callback.call();
     }
     while (request != MPI_REQUEST_NULL && std::strcmp(kind.name, "get_status") != 0) callback.call();
     if (request != MPI_REQUEST_NULL) MPI_Wait(&request, MPI_STATUS_IGNORE);
-    exchange.check(kind.name, round);
+    check(exchange, kind.name, round);
   }
 }
 
@@ -150,11 +113,10 @@ void persistent_one(const Kind& kind, Exchange& exchange) {
   const Callback callback(kind.callback);
   const bool frees = std::strcmp(kind.name, "free") == 0;
   for (int round = 0; round < kRounds; ++round) {
-    exchange.fill(round);
-    exchange.describe();
+    exchange.describe(round, &request);
     exchange.rank() == 0 && !frees ? callback.call() : static_cast<void>(MPI_Start(&request));
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    exchange.check(kind.name, round);
+    check(exchange, kind.name, round);
     exchange.rank() == 0 && frees ? callback.call() : static_cast<void>(MPI_Request_free(&request));
     if (request != MPI_REQUEST_NULL) MPI_Abort(MPI_COMM_WORLD, 1);
   }
