@@ -10,6 +10,7 @@
 #include "base/shared_memory.hpp"
 #include "base/unique_fd.hpp"
 #include "client/memory/region.hpp"
+#include "client/memory/whole_pages.hpp"
 
 namespace outrigger::client {
 namespace {

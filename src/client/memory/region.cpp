@@ -1,7 +1,6 @@
 #include "client/memory/region.hpp"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -9,13 +8,9 @@
 #include <utility>
 
 #include "base/shared_memory.hpp"
+#include "client/memory/whole_pages.hpp"
 
 namespace outrigger::client {
-
-std::uint64_t whole_pages(std::uint64_t bytes) {
-  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
-}
 
 void Region::unmap() {
   if (base != nullptr && use != RegionUse::heap) ::munmap(base, bytes);

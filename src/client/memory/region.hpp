@@ -34,8 +34,6 @@ struct Region {
   void unmap();
 };
 
-[[nodiscard]] std::uint64_t whole_pages(std::uint64_t bytes);
-
 // Creates the memory and maps it: zeroed, and certain to be there (a write never fails later for want of memory).
 // For internal use. Nothing when there is no memory or no descriptor.
 [[nodiscard]] std::optional<Region> create_region(std::uint64_t bytes);

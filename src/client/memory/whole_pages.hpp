@@ -1,0 +1,15 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace outrigger::client {
+
+// As many bytes as the pages have that so many bytes take.
+[[nodiscard]] inline std::uint64_t whole_pages(std::uint64_t bytes) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+}  // namespace outrigger::client
