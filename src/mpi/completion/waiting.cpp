@@ -70,8 +70,7 @@ void end_if_lost(Job& job) {
   const std::optional<std::string> text = job.client->fatal();
   if (!text) return say_if_unprotected(job);
   if (job.client->fatal_was_said()) abort_job(*text);
-  constexpr std::string_view kPrefix = "outrigger: ";  // print() has it too
-  die("%s", text->c_str() + (text->starts_with(kPrefix) ? kPrefix.size() : 0));
+  die("%s", text->c_str() + (text->starts_with(kMessagePrefix) ? kMessagePrefix.size() : 0));
 }
 
 void Waiter::drive() {

@@ -8,14 +8,9 @@
 #include "base/no_cancellation.hpp"
 
 namespace outrigger::mpi {
-namespace {
-
-constexpr std::string_view kPrefix = "outrigger: ";
-
-}  // namespace
 
 MessageLine::MessageLine(const char* format, std::va_list arguments) {
-  std::size_t length = kPrefix.copy(text_.data(), kPrefix.size());
+  std::size_t length = kMessagePrefix.copy(text_.data(), kMessagePrefix.size());
   const int words = std::vsnprintf(text_.data() + length, text_.size() - length, format, arguments);
   length = std::min(length + static_cast<std::size_t>(std::max(words, 0)), text_.size() - 1);
   text_[length] = '\n';
@@ -28,7 +23,7 @@ void MessageLine::write() const {
 }
 
 std::string_view MessageLine::words() const {
-  return std::string_view(text_.data(), bytes_ - 1).substr(kPrefix.size());
+  return std::string_view(text_.data(), bytes_ - 1).substr(kMessagePrefix.size());
 }
 
 void print(const char* format, ...) {

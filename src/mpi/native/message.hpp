@@ -8,6 +8,9 @@
 
 namespace outrigger::mpi {
 
+// Before what is printed.
+inline constexpr std::string_view kMessagePrefix = "outrigger: ";
+
 // Writes "outrigger: <text>\n" to stderr in one piece. Allocates nothing.
 [[gnu::format(printf, 1, 2)]] void print(const char* format, ...);
 
