@@ -115,6 +115,10 @@ std::shared_ptr<const Group> Client::define_group(GroupId id, std::vector<WorldR
   return guarded_whole(std::shared_ptr<const Group>(), [&] { return endpoint_->define_group(id, members, me); });
 }
 
+NativeTally Client::native_tally(const GroupId& group, std::uint64_t operations) {
+  return guarded(NativeTally(), [&] { return NativeTally(endpoint_->native_tallies(), group, operations); });
+}
+
 const Course* Courses::next(const Group& group, bool counted) {
   return guarded(static_cast<const Course*>(nullptr), [&] { return endpoint_.courses().next(group, counted); });
 }

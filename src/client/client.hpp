@@ -22,6 +22,7 @@
 
 #include "base/result.hpp"
 #include "client/operations/native_spell.hpp"
+#include "client/operations/native_tally.hpp"
 #include "client/operations/operation_request.hpp"
 #include "client/start/attach_options.hpp"
 #include "client/start/keeper_start.hpp"
@@ -123,6 +124,9 @@ class Client {
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, std::vector<WorldRank> members, GroupRank me);
 
   [[nodiscard]] Courses courses() { return Courses(*endpoint_); }
+  // The group's calls that are native for their counts; `operations` have been posted on it. Given up before the client
+  // is destroyed.
+  [[nodiscard]] NativeTally native_tally(const GroupId& group, std::uint64_t operations);
 
   // Hands an operation to the service process, however many it has; only one on a DPU gets the next when a slot is
   // free, at a later call. Never fails for want of slots; nullptr only when no memory is left for its arguments, or for

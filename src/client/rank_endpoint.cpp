@@ -52,6 +52,7 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
       staging_(lock_, regions_),
       posts_(segment_.view(), regions_, arguments_, doorbell_),
       courses_(lock_, segment_.view(), posts_, doorbell_, control_),
+      native_tallies_(lock_, segment_.view()),
       heap_(lock_, regions_),
       lending_(lock_, header(), doorbell_, welcome_, parts.lending),
       calls_(header(), lock_, control_, regions_, doorbell_) {

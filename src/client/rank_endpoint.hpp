@@ -23,6 +23,7 @@
 #include "client/operations/client_group.hpp"
 #include "client/operations/course_calls.hpp"
 #include "client/operations/doorbell.hpp"
+#include "client/operations/native_tally.hpp"
 #include "client/operations/operation_request.hpp"
 #include "client/operations/pending_operation.hpp"
 #include "client/operations/rank_posts.hpp"
@@ -68,6 +69,7 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
                                                           GroupRank me);
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
   [[nodiscard]] CourseCalls& courses() { return courses_; }
+  [[nodiscard]] NativeTallies& native_tallies() { return native_tallies_; }
   [[nodiscard]] bool poll(PendingOperation& operation);
   void wait_for_completion(std::chrono::microseconds at_most, bool helps);
   [[nodiscard]] std::optional<std::string> fatal();
@@ -113,6 +115,7 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   StagingMemory staging_;
   Posts posts_;
   CourseCalls courses_;
+  NativeTallies native_tallies_;
   HeapRegions heap_;
   Lending lending_;
   CallListener calls_;

@@ -11,6 +11,7 @@
 #include "engine/core/group_table.hpp"
 #include "engine/core/inbox.hpp"
 #include "engine/core/operation.hpp"
+#include "engine/core/overdue.hpp"
 #include "engine/core/posts.hpp"
 #include "engine/core/settlement.hpp"
 
@@ -133,6 +134,10 @@ void Engine::wish(const Suspended& everywhere) {
 
 void Engine::wish(GroupId group, const Suspended& suspended) {
   state_->courses.wish(group, suspended);
+}
+
+bool Engine::look_for_passed() {
+  return look_for_overdue(state_->groups);
 }
 
 void Engine::join(WorldRank rank, GroupId group, std::shared_ptr<const std::vector<WorldRank>> members) {

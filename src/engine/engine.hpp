@@ -66,6 +66,11 @@ class Engine {
   [[nodiscard]] bool wants_retry() const;
   void retry_changes();
 
+  // Now and then: of each group, the oldest operation that has been waited for since the last time is asked about,
+  // where a rank may have left it to its MPI (protocol/native_calls.hpp). For those who wait it fails then. True: one
+  // was.
+  bool look_for_passed();
+
   // A local rank has calls on a group that its course decides, though it has posted none.
   void join(WorldRank rank, GroupId group, std::shared_ptr<const std::vector<WorldRank>> members);
   // Two ways are to be tried in turn. Heeded from the group's first rank, at its service process.

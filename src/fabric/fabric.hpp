@@ -52,6 +52,7 @@ struct CompletionRecord {
   CompletionStatus status = CompletionStatus::ok;
   std::array<std::uint64_t, kReachCount> bytes_by_reach{};  // bytes received by this rank, index Reach
   std::uint32_t late_announcements = 0;  // peers' announcements that were here before this rank posted
+  WorldRank passed_by;                   // of passed_natively
 };
 
 class Fabric {
@@ -108,6 +109,10 @@ class Fabric {
   // Lets it go. `plan`: by which it goes from then on; null: as before.
   virtual void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan);
 
+  // Has a rank here left the operation to its MPI (protocol/native_calls.hpp)? Ranks that have posted it had made
+  // `native_calls` native calls before. False also where it cannot be seen.
+  [[nodiscard]] virtual bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls);
+
   // A kept operation's rank may be told that all its receive blocks are in its memory, each marked as delivered: it
   // goes on, while its memory stays as it is until complete(). At most once for each posted slot, before complete(),
   // with the record that complete() would have then. Only a hint: a fabric that does nothing of it is right, too.
@@ -135,6 +140,9 @@ inline std::optional<std::uint64_t> Fabric::hold_calls(WorldRank /*rank*/, const
   return std::nullopt;
 }
 inline void Fabric::resume_calls(WorldRank /*rank*/, const GroupId& /*group*/, const CoursePlan* /*plan*/) {}
+inline bool Fabric::has_passed(WorldRank /*rank*/, const OperationId& /*operation*/, std::uint32_t /*native_calls*/) {
+  return false;
+}
 inline void Fabric::filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) {}
 inline void Fabric::forget_eager(const BlockId& /*id*/, SpId /*source*/) {}
 

@@ -8,7 +8,7 @@
 namespace outrigger {
 
 // Of messages between processes and of what they share; raised by whoever changes one.
-inline constexpr std::uint32_t kProtocolVersion = 24;
+inline constexpr std::uint32_t kProtocolVersion = 25;
 
 // Release a.b.c of protocol p is a << 24 | b << 16 | c << 8 | p. Builds that knew only protocols said p.
 [[nodiscard]] std::uint32_t build_version();

@@ -50,11 +50,12 @@ enum class Algorithm : std::uint16_t {
 
 enum class CompletionStatus : std::uint32_t {
   ok = 0,
-  truncated = 1,     // a peer sent more than this rank has room for (MPI_ERR_TRUNCATE)
-  mismatch = 2,      // ranks disagree on collective, algorithm, root or configuration
-  rejected = 3,      // the service process could not accept the posted slot (malformed, out of bounds)
-  memory_fault = 4,  // a named range could not be read or written
-  peer_lost = 5,     // a rank or service process that this operation needs is gone
+  truncated = 1,        // a peer sent more than this rank has room for (MPI_ERR_TRUNCATE)
+  mismatch = 2,         // ranks disagree on collective, algorithm, root or configuration
+  rejected = 3,         // the service process could not accept the posted slot (malformed, out of bounds)
+  memory_fault = 4,     // a named range could not be read or written
+  peer_lost = 5,        // a rank or service process that this operation needs is gone
+  passed_natively = 6,  // a rank has left its call to its MPI: the counts differ between ranks (MPI_ERR_TRUNCATE)
 };
 
 struct AlgorithmName {
@@ -186,6 +187,7 @@ static_assert([] {
     case CompletionStatus::rejected: return "request rejected by the service process";
     case CompletionStatus::memory_fault: return "memory not accessible";
     case CompletionStatus::peer_lost: return "peer lost";
+    case CompletionStatus::passed_natively: return "the counts differ between ranks";
   }
   return "unknown";
 }

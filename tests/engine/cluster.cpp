@@ -1,5 +1,6 @@
 #include "cluster.hpp"
 
+#include <cassert>
 #include <cstring>
 #include <numeric>
 #include <span>
@@ -48,6 +49,12 @@ void ClusterFabric::complete(WorldRank rank, SlotIndex slot, const fabric::Compl
   Cluster::Completion& completion = cluster_.completions_[{rank.value(), slot.value()}];
   ++completion.count;
   completion.record = record;
+}
+
+bool ClusterFabric::has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) {
+  assert(cluster_.sp_of_rank_[rank.value()] == self_ && "nobody sees the memory of another service process's rank");
+  const auto calls = cluster_.native_calls.find(rank.value());
+  return calls != cluster_.native_calls.end() && calls->second.has_passed(operation.sequence, native_calls);
 }
 
 Cluster::Cluster(std::vector<std::uint32_t> sp_of_rank, EngineLimits limits, const Registry* registry,

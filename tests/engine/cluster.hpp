@@ -14,6 +14,7 @@
 
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
+#include "protocol/native_calls.hpp"
 #include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine::testing {
@@ -35,6 +36,7 @@ class ClusterFabric final : public fabric::Fabric {
     told_filled.push_back(rank);
   }
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
+  [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override;
 
   struct MoveInFlight {
     Block from;
@@ -110,6 +112,8 @@ class Cluster {
   // One move of a service process, although moves are held. False: it has none.
   bool finish_move(std::uint32_t sp);
   bool hold_messages = false;
+  // Of each rank, as in its segment.
+  std::map<std::uint32_t, NativeCalls> native_calls;
   // Fails the moves whose source is this rank.
   std::optional<WorldRank> faulty_source;
 

@@ -61,6 +61,8 @@ std::vector<Message> all_kinds() {
   messages.push_back(message);
   message.body = Measured{7, some_times()};
   messages.push_back(message);
+  message.body = Overdue{3};
+  messages.push_back(message);
   return messages;
 }
 

@@ -87,8 +87,9 @@ std::string memory_of_a_rank() {
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, course, flags, root, group_high, group_low,
                           sequence, digest, group_size, group_rank, members, marks, send, receive, reduce_operation,
-                          element_type) +
-         OUTRIGGER_LAYOUT(SlotResult, status, late_announcements, bytes_by_reach, done_ns, late_ns) +
+                          element_type, native_calls) +
+         OUTRIGGER_LAYOUT(SlotResult, status, late_announcements, bytes_by_reach, done_ns, late_ns, passed_by,
+                          reserved) +
          OUTRIGGER_LAYOUT(SlotLayout, base, stride_bytes, block_bytes, extents) +
          OUTRIGGER_LAYOUT(LocalRef, region, count, address) + OUTRIGGER_LAYOUT(PairExtent, offset_bytes, bytes) +
          OUTRIGGER_LAYOUT(NeighborExtent, block, rank, reserved) +
@@ -96,6 +97,7 @@ std::string memory_of_a_rank() {
          OUTRIGGER_LAYOUT(CourseEntry::Plan, from, before, after) +
          OUTRIGGER_LAYOUT(GroupEntry, state, generation, group_high, group_low, group_size, group_rank, members, course,
                           reserved, done_below) +
+         OUTRIGGER_LAYOUT(NativeCallsEntry, group_high, group_low, word) +
          OUTRIGGER_LAYOUT(KeyEntry, region, key_bytes, export_bytes, reserved, base, bytes, key) +
          OUTRIGGER_LAYOUT(WireRoute, moves_memory, transports) +
          OUTRIGGER_LAYOUT(CopyBoard, wanted, given, service_waits, asked, taken, events, bell, copier_sleeps,
@@ -103,8 +105,9 @@ std::string memory_of_a_rank() {
                           ranks_alone, jobs, results) +
          "segment: ring " + std::to_string(SegmentView::ring_offset()) + ", slots " +
          std::to_string(SegmentView::slots_offset()) + ", keys " + std::to_string(SegmentView::keys_offset()) +
-         ", groups " + std::to_string(SegmentView::groups_offset()) + ", arena " +
-         std::to_string(SegmentView::arena_offset()) + ", end " + std::to_string(SegmentView::segment_bytes()) + "\n";
+         ", groups " + std::to_string(SegmentView::groups_offset()) + ", native calls " +
+         std::to_string(SegmentView::native_calls_offset()) + ", arena " + std::to_string(SegmentView::arena_offset()) +
+         ", end " + std::to_string(SegmentView::segment_bytes()) + "\n";
 }
 
 // Byte i is `first` + i.
@@ -169,7 +172,7 @@ std::string messages_of_service_processes() {
          line_of("held", peer::Held{true, 5, 0x0102030405060708}) +
          line_of("resume",
                  peer::Resume{true, CoursePlan{0x0102030405060708, Course{Suspended{1, 2}, {}, {}}, some_course()}}) +
-         line_of("measured", peer::Measured{0x0506, some_times()});
+         line_of("measured", peer::Measured{0x0506, some_times()}) + line_of("overdue", peer::Overdue{0x01020304});
 }
 
 std::string messages_on_the_wire() {

@@ -49,7 +49,8 @@ struct OperationRequest {
   // All blocks with bytes are in it: the operation counts as done when its receive blocks are filled, though others
   // have yet to read what it sends.
   bool kept = false;
-  bool timed = false;  // the result has times, unless a DPU serves the rank
+  bool timed = false;              // the result has times, unless a DPU serves the rank
+  std::uint32_t native_calls = 0;  // of the group since the operation before, as NativeTally::post() says
 };
 
 struct OperationResult {
@@ -58,6 +59,7 @@ struct OperationResult {
   std::uint32_t late_announcements = 0;
   std::uint64_t done_ns = 0;  // CLOCK_MONOTONIC when the service process was done; 0: it has not said
   std::uint64_t late_ns = 0;  // how long this rank posted after the first one of the group
+  WorldRank passed_by;        // of passed_natively
 };
 
 // An operation in flight. Owned by the caller, who polls it until done and then drops it. Of one that is kept

@@ -14,12 +14,13 @@ using Phase = PendingOperation::Phase;
 OperationResult result_of(const OperationSlot& slot) {
   OperationResult result;
   const std::uint32_t status = slot.result.status;
-  const bool known = status <= static_cast<std::uint32_t>(CompletionStatus::peer_lost);
+  const bool known = status <= static_cast<std::uint32_t>(CompletionStatus::passed_natively);
   result.status = known ? static_cast<CompletionStatus>(status) : CompletionStatus::rejected;
   result.bytes_by_reach = slot.result.bytes_by_reach;
   result.late_announcements = slot.result.late_announcements;
   result.done_ns = slot.result.done_ns;
   result.late_ns = slot.result.late_ns;
+  result.passed_by = WorldRank{slot.result.passed_by};
   return result;
 }
 

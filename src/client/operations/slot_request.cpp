@@ -40,9 +40,10 @@ SlotRequestBody describe(const OperationRequest& request) {
                (request.timed ? kSlotTimed : 0);
   body.root = request.root;
   if (request.reduction) {
-    body.reduce_operation = static_cast<std::uint32_t>(request.reduction->operation);
-    body.element_type = static_cast<std::uint32_t>(request.reduction->type);
+    body.reduce_operation = static_cast<std::uint16_t>(request.reduction->operation);
+    body.element_type = static_cast<std::uint16_t>(request.reduction->type);
   }
+  body.native_calls = request.native_calls;
   body.group_high = group.id().high;
   body.group_low = group.id().low;
   body.sequence = request.sequence;

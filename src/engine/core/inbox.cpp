@@ -50,6 +50,7 @@ struct Claims {
   }
   [[nodiscard]] bool operator()(const peer::ReplicaDone& done) const { return group.contains(done.source); }
   [[nodiscard]] bool operator()(const peer::Quiesce& /*quiesce*/) const { return true; }
+  [[nodiscard]] bool operator()(const peer::Overdue& /*overdue*/) const { return serves_members(); }
   // Of who serves members, or, the leader's, of the first of them.
   [[nodiscard]] bool operator()(const peer::Wish& /*wish*/) const { return serves_members(); }
   [[nodiscard]] bool operator()(const peer::Held& /*held*/) const { return serves_members(); }

@@ -10,6 +10,7 @@
 #include "engine/core/context.hpp"
 #include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
+#include "engine/core/overdue.hpp"
 #include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {
@@ -52,6 +53,9 @@ class Inbox {
   void handle(SpId from, const OperationId& id, const peer::Hold& /*hold*/) { courses_.on_hold(from, id); }
   void handle(SpId from, const OperationId& id, const peer::Held& held) { courses_.on_held(from, id, held); }
   void handle(SpId from, const OperationId& id, const peer::Resume& resume) { courses_.on_resume(from, id, resume); }
+  void handle(SpId from, const OperationId& id, const peer::Overdue& overdue) {
+    answer_overdue(context_, from, id, overdue);
+  }
   void handle(SpId from, const OperationId& id, const peer::Measured& measured) {
     trials_.on_measured(from, id, measured);
   }

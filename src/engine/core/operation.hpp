@@ -98,6 +98,7 @@ class Operation final : public Pooled {
   RemoteBuffers remote_buffers;
   Announcer announcer;
   Matcher matcher;
+  std::uint32_t looks = 0;  // at it as one that is overdue, so far
 
  private:
   void announce(LocalRank& rank, peer::Side side, EagerSends eager);

@@ -44,7 +44,7 @@ struct PairState {
   std::uint8_t pushed_status : 3 = 0;
 };
 static_assert(sizeof(PairState) == 3 && kReachCount <= 8);
-static_assert(static_cast<std::uint32_t>(CompletionStatus::peer_lost) < 8, "peer_lost is the last one");
+static_assert(static_cast<std::uint32_t>(CompletionStatus::passed_natively) < 8, "it is the last one");
 
 // A pair goes its way once: waiting, ready, moving, and on to filled or released, which may also come from anywhere.
 class PairTable {

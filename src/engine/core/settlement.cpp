@@ -117,7 +117,10 @@ void end_pair_with_finished(LocalRank& rank, GroupRank finished, CompletionStatu
   const bool sends = state != SendState::released && state != SendState::moving;
   // Before it is filled, which may be told.
   const bool failed = status != CompletionStatus::ok && status != CompletionStatus::truncated;
-  if ((waits || sends) && failed) rank.fail(status);
+  if ((waits || sends) && failed) {
+    rank.fail(status);
+    rank.record.passed_by = (*rank.posted().members)[index_of(finished)];
+  }
   if (waits) rank.fill(finished);
   if (sends) rank.release(finished);
 }

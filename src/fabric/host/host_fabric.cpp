@@ -105,6 +105,15 @@ void HostFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord
   slots_.complete(rank, slot, record);
 }
 
+bool HostFabric::has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) {
+  RankMemory* memory = ranks_.find(rank);
+  if (memory == nullptr) return false;
+  for (std::uint32_t i = 0; i < kNativeCallsEntries; ++i) {
+    if (memory->segment().native_calls(i).has_passed(operation, native_calls)) return true;
+  }
+  return false;
+}
+
 void HostFabric::complete_deferred() {
   if (slots_.deferred() == 0) return;
   for (const Slots::Deferred& deferred : slots_.take_deferred()) {

@@ -100,6 +100,7 @@ class HostFabric final : public Fabric, public HostMemory, public Port {
   void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) override {
     courses_.resume(rank, group, plan);
   }
+  [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override;
 
  private:
   bool take_in();

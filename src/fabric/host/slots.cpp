@@ -15,6 +15,7 @@ void Slots::write_result(OperationSlot& shared, const CompletionRecord& record, 
   shared.result.bytes_by_reach = record.bytes_by_reach;
   shared.result.done_ns = open.late_ns ? static_cast<std::uint64_t>(time_on(CLOCK_MONOTONIC).count()) : 0;
   shared.result.late_ns = open.late_ns.value_or(0);
+  shared.result.passed_by = record.passed_by.value();
 }
 
 void Slots::add_rank(WorldRank rank) {

@@ -40,6 +40,9 @@ class ClusterFabric final : public Fabric {
   void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) override {
     node_.resume_calls(rank, group, plan);
   }
+  [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override {
+    return node_.has_passed(rank, operation, native_calls);
+  }
 
  private:
   [[nodiscard]] bool is_here(SpId sp) const { return sp.value() - first_here_ < count_here_; }

@@ -34,6 +34,7 @@ struct Persistent;
 // Whether the call is native for good, which is counted.
 inline bool passes_counted(const ForGood& why) {
   if (why.comm == nullptr) return false;
+  why.comm->count_native_call();
   if (observing()) count_native_for_good(*why.comm, why.reason);
   return true;
 }
@@ -43,7 +44,10 @@ template <class... Args, bool (*offload)(Job&, Form, Args...)>
 struct Nonblocking<offload> {
   template <Call call>
   [[nodiscard]] static bool passes_at_once(WordFor<Args>... words) {
-    return KnownNatives<Args...>::template find<call>(words...).comm != nullptr;
+    CommState* comm = KnownNatives<Args...>::template find<call>(words...).comm;
+    if (comm == nullptr) return false;
+    comm->count_native_call();
+    return true;
   }
   template <Call call>
   static int run(const CallSite& site, WordFor<Args>... words) {
@@ -63,16 +67,17 @@ struct Nonblocking<offload> {
 // As the nonblocking form, and waited for; where that is not to be, passed on.
 template <class... Args, bool (*offload)(Job&, Form, Args...)>
 struct Blocking<offload> {
+  // Calls that are counted must be the program's own: the MPI's may not be alike on all ranks.
   template <Call call, class... Words>
-  [[nodiscard]] static bool passes_at_once(Words... words) {
+  [[nodiscard]] static bool passes_at_once(Words... /*words*/) {
     const Job* job = current_job();
-    return job == nullptr || !job->config.blocking || find<call>(words..., kNoRequest).comm != nullptr;
+    return job == nullptr || !job->config.blocking;
   }
   template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {
     Job* job = current_job();
-    if (job == nullptr || !job->config.blocking) return site.pass(call, words...);
-    if (passes_counted(find<call>(words..., kNoRequest)) || site.inside_mpi()) return site.pass(call, words...);
+    if (job == nullptr || !job->config.blocking || site.inside_mpi()) return site.pass(call, words...);
+    if (passes_counted(find<call>(words..., kNoRequest))) return site.pass(call, words...);
     MPI_Request request = constants().request_null;
     forget_for_good();
     if (offload_words(*job, words..., reinterpret_cast<Word>(&request))) return wait_for(*job, &request);

@@ -1,5 +1,7 @@
 #include "mpi/collectives/offloaded_collective.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -9,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/last_words.hpp"
 #include "base/no_cancellation.hpp"
 #include "mpi/collectives/bad_buffers.hpp"
 #include "mpi/collectives/small_blocks.hpp"
@@ -31,6 +34,8 @@ namespace {
 constexpr std::size_t kSpareOperations = 64;  // kept to be used again; more are given back
 constexpr std::size_t kLooksAtOnce = 4;
 constexpr auto kDrainLimit = std::chrono::seconds(30);
+// The error handler may end the job, and a launcher then throw away what it has not read.
+constexpr std::chrono::milliseconds kToBeRead{1000};
 
 constinit std::mutex list_mutex;
 constinit std::mutex freed_mutex;
@@ -99,7 +104,8 @@ int cancel(void* /*state*/, int /*complete*/) {
 int error_code(CompletionStatus status) {
   switch (status) {
     case CompletionStatus::ok: return MPI_SUCCESS;
-    case CompletionStatus::truncated: return MPI_ERR_TRUNCATE;
+    case CompletionStatus::truncated:
+    case CompletionStatus::passed_natively: return MPI_ERR_TRUNCATE;
     default: return MPI_ERR_OTHER;
   }
 }
@@ -115,11 +121,19 @@ void copy_own_block(Operation& operation) {
   if (bytes != 0) std::memcpy(operation.receive.handed(room.peer), operation.send.handed(sent.peer), bytes);
 }
 
-void explain(const Job& job, const Operation& operation, CompletionStatus status) {
-  if (status == CompletionStatus::ok || status == CompletionStatus::truncated) return;
-  const std::string whose = status == CompletionStatus::memory_fault ? "; " + bad_buffer_of(operation) : std::string();
+std::string details_of(const Operation& operation, const client::OperationResult& result) {
+  if (result.status == CompletionStatus::memory_fault) return "; " + bad_buffer_of(operation);
+  if (result.status != CompletionStatus::passed_natively) return {};
+  const std::uint64_t bytes = std::max(operation.send.largest_bytes(), operation.receive.largest_bytes());
+  return "; this rank passes " + std::to_string(bytes) + " bytes, and rank " +
+         std::to_string(result.passed_by.value()) + " a count for which the call is left to its MPI";
+}
+
+void explain(const Job& job, const Operation& operation, const client::OperationResult& result) {
+  if (result.status == CompletionStatus::ok || result.status == CompletionStatus::truncated) return;
   print("rank %u: %s on a communicator of %u ranks failed: %s%s", job.world_rank, name_of(operation.collective).data(),
-        operation.comm->size(), name_of(status).data(), whose.c_str());
+        operation.comm->size(), name_of(result.status).data(), details_of(operation, result).c_str());
+  wait_until_read(STDERR_FILENO, kToBeRead);
 }
 
 // The service process is done with it. After the request is marked complete the operation may be gone.
@@ -127,7 +141,7 @@ void finish(Job& job, Operation& operation) {
   const NoCancellation whole;  // others wait for it
   const client::OperationResult result = job.client->result(*operation.pending);
   if (operation.error == MPI_SUCCESS) operation.error = error_code(result.status);
-  explain(job, operation, result.status);
+  explain(job, operation, result);
   if (result.status == CompletionStatus::ok) mark_received(operation);
   if (operation.receive.staged() && result.status == CompletionStatus::ok) {
     operation.receive.copy(Packing::unpack, job.packing_comm, block_in_place(operation));
@@ -220,6 +234,7 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   client::OperationRequest request;
   request.group = operation.comm->group(*job.client);
   request.sequence = sequence;
+  request.native_calls = operation.comm->take_native_calls(sequence);
   request.collective = operation.collective;
   request.algorithm = operation.algorithm;
   request.configuration = job.digest;

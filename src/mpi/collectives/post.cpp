@@ -139,11 +139,8 @@ Offload at_starts(CommState* comm, NativeReason reason, CallKey key, const Decis
   return offload;
 }
 
-}  // namespace
-
-Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
-                   const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
-  CommState* state = state_of(job, comm);
+Offload choose(const Job& job, Form form, CommState* state, MPI_Comm comm, Collective collective,
+               const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
   const bool blocking = form == Form::blocking;
   const bool may_pass = state != nullptr && form != Form::persistent;
   const CallKey key = CallKey::of(collective, blocking, block_bytes);
@@ -178,6 +175,17 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
   native.reason = reason;
   if (reason == NativeReason::small_blocks) native.for_small_blocks = state;
   return native;
+}
+
+}  // namespace
+
+Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
+                   const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
+  CommState* state = state_of(job, comm);
+  const Offload offload = choose(job, form, state, comm, collective, block_bytes, counted, obstacle);
+  const bool is_native = offload.comm == nullptr && form != Form::persistent;
+  if (is_native && state != nullptr && block_bytes) state->count_native_call(*job.client);
+  return offload;
 }
 
 void count_native_for_good(CommState& comm, NativeReason reason) {

@@ -185,7 +185,13 @@ void CommState::note_choices(const Job& job) {
 void CommState::drop_group() {
   known_group_.store(nullptr, std::memory_order_relaxed);
   calls_.forget_spells();
+  native_tally_ = {};
   group_.reset();
+}
+
+void CommState::count_native_call(client::Client& client) {
+  if (!native_tally_.has_begun()) native_tally_ = client.native_tally(id_, sequence_.load(std::memory_order_relaxed));
+  native_tally_.count();
 }
 
 CommState* CommState::derive() {

@@ -86,6 +86,13 @@ class CommState {
   // Numbers the offloaded collectives of this communicator, from 0, in the order in which they are posted.
   [[nodiscard]] std::uint64_t next_sequence() { return sequence_.fetch_add(1, std::memory_order_relaxed); }
 
+  // A call is left to the MPI for its counts, and is not the first.
+  void count_native_call() { native_tally_.count(); }
+  // ... or is.
+  void count_native_call(client::Client& client);
+  // Before the operation of that number is posted: how many such calls there have been since the one before it.
+  [[nodiscard]] std::uint32_t take_native_calls(std::uint64_t sequence) { return native_tally_.post(sequence); }
+
   // While a collective is native for small blocks: this rank has called it with others. True: for the first time.
   [[nodiscard]] bool note_larger_blocks(Collective collective) {
     const CollectiveBits bit = Suspended::bit(collective);
@@ -152,6 +159,7 @@ class CommState {
   std::shared_ptr<const client::Group> group_;
   std::atomic<const client::Group*> known_group_ = nullptr;  // it, once it is made
   CommCalls calls_;
+  client::NativeTally native_tally_;
   KnownNeighbors neighbors_;
   mutable std::atomic<CommRecord*> record_ = nullptr;
   CommState* previous_ = nullptr;  // list of all states

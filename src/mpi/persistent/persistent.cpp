@@ -74,8 +74,10 @@ bool decide_start(const Job& job, Operation& operation) {
   const Steered steered = steer(job, operation);
   operation.persistent->native = steered.native;
   operation.algorithm = steered.algorithm;
-  if (steered.native != NativeReason::none) operation.persistent->state = PersistentStarts::State::native;
-  return steered.native == NativeReason::none;
+  if (steered.native == NativeReason::none) return true;
+  operation.persistent->state = PersistentStarts::State::native;
+  if (!operation.persistent->key.without_sizes()) operation.comm->count_native_call(*job.client);
+  return false;
 }
 
 void start_run(Job& job, Operation& operation) {

@@ -2,9 +2,7 @@
 // held by the keeper so that it outlives them. Posting, delivered marks and completion go through it without a
 // system call.
 //
-//   +--------+-----------+-----------------+-----------+---------+--------+---------------------------------------+
-//   | header | post ring | operation slots | key table | courses | groups | arena: arguments, members, marks, ... |
-//   +--------+-----------+-----------------+-----------+---------+--------+---------------------------------------+
+//   header | post ring | operation slots | key table | courses | groups | native calls | arena: arguments, marks, ...
 //
 // Where service processes run on a DPU they do not map it: they read what the rank writes and write what they write by
 // RDMA, with the rank passive. The key table then says by which keys the rank's other memory is reached.
@@ -14,7 +12,7 @@
 //   service  results and `state = done`, delivered marks, header.service_*, header.overflow_taken, header.wire_route*
 //   keeper   the constants of the header before anybody else maps it, header.fatal_*, header.dpu_*
 //   copies   as copy/board.hpp says
-//   courses  as protocol/course.hpp says
+//   courses  as protocol/course.hpp says; native calls as protocol/native_calls.hpp
 //
 // A slot goes free -> posted (rank) -> done (service) -> free (rank); of a kept operation (kSlotKept) it may become
 // `filled` (service) before it is done. The ring holds indexes of posted slots; it has as
@@ -50,6 +48,7 @@
 #include "protocol/ids.hpp"
 #include "protocol/limits.hpp"
 #include "protocol/memory.hpp"
+#include "protocol/native_calls.hpp"
 #include "protocol/shared/wire_route.hpp"
 
 namespace outrigger {
@@ -130,8 +129,9 @@ struct SlotRequestBody {
   LocalRef marks;    // std::uint8_t[group_size]: zeroed by the rank, set by the service
   SlotLayout send;
   SlotLayout receive;  // of an ireduce_scatter `stride_bytes` is where in the vector the one block begins
-  std::uint32_t reduce_operation = 0;  // ReduceOperation and ElementType, of a reduction; else 0
-  std::uint32_t element_type = 0;
+  std::uint16_t reduce_operation = 0;  // ReduceOperation and ElementType, of a reduction; else 0
+  std::uint16_t element_type = 0;
+  std::uint32_t native_calls = 0;  // since the operation before (native_calls.hpp)
 };
 static_assert(sizeof(SlotRequestBody) == 192);
 
@@ -141,10 +141,12 @@ struct SlotResult {
   std::uint32_t late_announcements = 0;
   std::array<std::uint64_t, kReachCount> bytes_by_reach{};
   // Of a kSlotTimed operation on a service process of this machine; else 0.
-  std::uint64_t done_ns = 0;  // CLOCK_MONOTONIC when the rank was told
-  std::uint64_t late_ns = 0;  // how long after the first rank of the group that the service process has heard of
+  std::uint64_t done_ns = 0;    // CLOCK_MONOTONIC when the rank was told
+  std::uint64_t late_ns = 0;    // how long after the first rank of the group that the service process has heard of
+  std::uint32_t passed_by = 0;  // WorldRank; of CompletionStatus::passed_natively
+  std::uint32_t reserved = 0;
 };
-static_assert(sizeof(SlotResult) == 88);
+static_assert(sizeof(SlotResult) == 96);
 
 struct alignas(64) OperationSlot {
   std::atomic<std::uint32_t> state;  // SlotState
@@ -319,8 +321,11 @@ class SegmentView {
   [[nodiscard]] static constexpr std::uint64_t groups_offset() {
     return round_up(courses_offset() + kCourseEntries * sizeof(CourseEntry), 4096);
   }
-  [[nodiscard]] static constexpr std::uint64_t arena_offset() {
+  [[nodiscard]] static constexpr std::uint64_t native_calls_offset() {
     return round_up(groups_offset() + kGroupEntries * sizeof(GroupEntry), 4096);
+  }
+  [[nodiscard]] static constexpr std::uint64_t arena_offset() {
+    return round_up(native_calls_offset() + kNativeCallsEntries * sizeof(NativeCallsEntry), 4096);
   }
   [[nodiscard]] static constexpr std::uint64_t segment_bytes() { return arena_offset() + kArenaBytes; }
 
@@ -345,6 +350,10 @@ class SegmentView {
   // `index` must be below kGroupEntries.
   [[nodiscard]] GroupEntry& group(std::uint32_t index) const {
     return reinterpret_cast<GroupEntry*>(base_ + groups_offset())[index];
+  }
+  // `index` must be below kNativeCallsEntries.
+  [[nodiscard]] NativeCallsEntry& native_calls(std::uint32_t index) const {
+    return reinterpret_cast<NativeCallsEntry*>(base_ + native_calls_offset())[index];
   }
   [[nodiscard]] std::byte* arena() const { return base_ + arena_offset(); }
 

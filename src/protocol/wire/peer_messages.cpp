@@ -99,7 +99,8 @@ class Reader {
   // ranks disagree.
   template <class Enum>
   [[nodiscard]] static bool is_code(std::uint32_t raw) {
-    if constexpr (std::is_same_v<Enum, CompletionStatus>) return raw <= static_cast<std::uint32_t>(Enum::peer_lost);
+    if constexpr (std::is_same_v<Enum, CompletionStatus>)
+      return raw <= static_cast<std::uint32_t>(Enum::passed_natively);
     if constexpr (std::is_same_v<Enum, Reach>) return raw < kReachCount;
     if constexpr (std::is_same_v<Enum, Where>) return raw >= 1 && raw <= static_cast<std::uint32_t>(Where::forwarded);
     if constexpr (std::is_same_v<Enum, Side>) return raw == 1 || raw == 2;
@@ -277,6 +278,11 @@ void fields(Io& io, M& measured) {
   io.template reserved<std::uint16_t>();
   for (auto& nanoseconds : measured.times.lost_ns) io.value(nanoseconds);
   io.value(measured.times.passed_ns);
+}
+
+template <class Io, Of<Overdue> M>
+void fields(Io& io, M& overdue) {
+  io.value(overdue.native_calls);
 }
 
 template <class M>

@@ -21,7 +21,7 @@
 
 namespace outrigger::peer {
 
-inline constexpr std::uint16_t kVersion = 5;
+inline constexpr std::uint16_t kVersion = 6;
 
 // In an announcement, in place of a pair's bytes: this pair needs nothing any more.
 inline constexpr std::uint64_t kSettled = ~std::uint64_t{0};
@@ -164,9 +164,15 @@ struct Measured {
   TrialTimes times;
 };
 
+// Ranks of the sender have waited long in the operation. Has one of the receiver's left it to its MPI
+// (native_calls.hpp)? The receiver answers with Finished for each that has.
+struct Overdue {
+  std::uint32_t native_calls = 0;  // of the sender's ranks, since the operation before
+};
+
 // Their places, from 1, are the kinds on the wire: add at the end.
 using Body = std::variant<Announce, Delivered, Release, Finished, Refusal, ReplicaRequest, ReplicaAnswer, ReplicaDone,
-                          Quiesce, Wish, Hold, Held, Resume, Measured>;
+                          Quiesce, Wish, Hold, Held, Resume, Measured, Overdue>;
 
 struct Message {
   Header header;

@@ -39,6 +39,7 @@ void note_arrival(Lateness& lateness, std::span<const std::byte> message) {
 
 Service::Service(UniqueFd control) : keeper_(std::move(control)) {
   posts_.show_in(pulse_);
+  ports_.emplace_back(overdue_);
   business_.operations_open = [this] {
     const engine::Engine* engine = wiring_.engine();
     return engine != nullptr && engine->open_operations() != 0;

@@ -8,6 +8,7 @@
 //   pulse         by what its keeper sees that it gets on
 //   keeper_link   the keeper, and how a service process ends
 //   orphanage     without a keeper
+//   overdue_watch whether operations can end
 //   own_watch     that it does not hang then
 //
 // No threads, no locks, but for own_watch. What goes in and out goes by ports (fabric/port.hpp), of which the loop
@@ -24,6 +25,7 @@
 #include "fabric/port.hpp"
 #include "service/loop/keeper_link.hpp"
 #include "service/loop/orphanage.hpp"
+#include "service/loop/overdue_watch.hpp"
 #include "service/loop/own_watch.hpp"
 #include "service/loop/post_intake.hpp"
 #include "service/loop/pulse.hpp"
@@ -66,6 +68,7 @@ class Service {
   Pulse pulse_;
   Orphanage orphanage_;
   Wiring wiring_{keeper_, host_, ports_, posts_, courses_, sleeper_, pulse_, orphanage_};
+  OverdueWatch overdue_{[this] { return wiring_.engine(); }};
   fabric::Business business_;
   std::vector<std::byte> message_;  // kept for its memory
   Clock::time_point control_read_;

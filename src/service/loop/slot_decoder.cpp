@@ -212,6 +212,7 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   operation.receive = std::move(receive).value();
   if ((body.flags & kSlotReceiveFromRoot) != 0) operation.receive.only = GroupRank{body.root};
   operation.by_course = body.course != 0;
+  operation.native_calls = body.native_calls;
   operation.own_block_done = (body.flags & kSlotOwnBlockDone) != 0;
   operation.kept = (body.flags & kSlotKept) != 0;
   return DecodedSlot(std::move(operation));

@@ -42,6 +42,9 @@ class TracingFabric final : public fabric::Fabric {
   void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) override {
     inner_.resume_calls(rank, group, plan);
   }
+  [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override {
+    return inner_.has_passed(rank, operation, native_calls);
+  }
   void filled(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override {
     inner_.filled(rank, slot, record);
   }

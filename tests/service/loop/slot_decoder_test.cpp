@@ -28,8 +28,8 @@ SlotRequestBody good_reduction() {
   body.collective = static_cast<std::uint16_t>(Collective::iallreduce);
   body.algorithm = static_cast<std::uint16_t>(Algorithm::sliced_pull);
   body.send.stride_bytes = body.receive.stride_bytes = 0;
-  body.reduce_operation = static_cast<std::uint32_t>(ReduceOperation::sum);
-  body.element_type = static_cast<std::uint32_t>(ElementType::float64);
+  body.reduce_operation = static_cast<std::uint16_t>(ReduceOperation::sum);
+  body.element_type = static_cast<std::uint16_t>(ElementType::float64);
   return body;
 }
 
@@ -58,7 +58,7 @@ TEST(SlotDecoder, APartOfAReductionSaysWhereItBegins) {
 
 TEST(SlotDecoder, WhatMpiDoesNotReduceIsRejected) {
   SlotFixture slot;
-  const auto rejected = [&slot](std::uint32_t operation, std::uint32_t type) {
+  const auto rejected = [&slot](std::uint16_t operation, std::uint16_t type) {
     SlotRequestBody body = good_reduction();
     body.reduce_operation = operation;
     body.element_type = type;

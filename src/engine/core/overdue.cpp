@@ -1,0 +1,62 @@
+#include "engine/core/overdue.hpp"
+
+#include <bit>
+#include <memory>
+
+#include "engine/core/operation.hpp"
+#include "engine/core/settlement.hpp"
+#include "protocol/options/selection.hpp"
+
+namespace outrigger::engine {
+namespace {
+
+// Null: no local rank waits for it.
+const LocalRank* waiting_rank(const Operation& operation) {
+  return operation.ranks.find_if([](const LocalRank& rank) { return !rank.is_completed(); });
+}
+
+void ask_about(Operation& operation, std::uint32_t native_calls) {
+  const Membership& membership = operation.membership();
+  for (const Membership::Peer& peer : membership.peers()) {
+    operation.context.send(peer.sp, operation.id(), peer::Overdue{native_calls});
+  }
+  for (const GroupRank local : membership.local()) {
+    const WorldRank rank = membership.world(local);
+    if (!operation.context.fabric.has_passed(rank, operation.id(), native_calls)) continue;
+    end_pairs_with_finished(operation, peer::Finished{rank, CompletionStatus::passed_natively});
+  }
+}
+
+bool look_at(Operation& operation, const LocalRank& waiting) {
+  const PostedOperation& posted = waiting.posted();
+  if (!has_alike_blocks(posted.collective)) return false;
+  ++operation.looks;
+  if (operation.looks == 1 || !std::has_single_bit(operation.looks)) return false;
+  ask_about(operation, posted.native_calls);
+  return true;
+}
+
+}  // namespace
+
+bool look_for_overdue(const GroupTable& groups) {
+  bool any = false;
+  for (const auto& [id, group] : groups.all()) {
+    for (const auto& [sequence, operation] : group->operations()) {
+      const LocalRank* waiting = waiting_rank(*operation);
+      if (waiting == nullptr) continue;
+      any |= look_at(*operation, *waiting);
+      break;
+    }
+  }
+  return any;
+}
+
+void answer_overdue(Context& context, SpId from, const OperationId& id, const peer::Overdue& overdue) {
+  for (std::uint32_t rank = 0; rank < context.config.sp_of_rank.size(); ++rank) {
+    const WorldRank local{rank};
+    if (!context.is_local(local) || !context.fabric.has_passed(local, id, overdue.native_calls)) continue;
+    context.send(from, id, peer::Finished{local, CompletionStatus::passed_natively});
+  }
+}
+
+}  // namespace outrigger::engine
