@@ -63,7 +63,8 @@ void alltoall_moves(benchmark::State& state) {
       for (std::uint32_t to = 0; to < ranks; ++to) {
         const std::uint32_t from = (to + step) % ranks;
         fabric.move(Block{MemoryRef{WorldRank{from}, RegionId{2}, kSend + to * block_bytes}, block_bytes},
-                    Block{MemoryRef{WorldRank{to}, RegionId{3}, kReceive + from * block_bytes}, block_bytes}, counter);
+                    Block{MemoryRef{WorldRank{to}, RegionId{3}, kReceive + from * block_bytes}, block_bytes}, nullptr,
+                    counter);
       }
     }
     while (counter.ended != std::size_t{ranks} * ranks) (void)fabric.progress();
@@ -157,7 +158,8 @@ void moves_by_reach(benchmark::State& state) {
       for (std::uint32_t to = 0; to < ranks; ++to) {
         const std::uint32_t from = (to + step) % ranks;
         fabric.move(Block{MemoryRef{WorldRank{from}, region, send + to * block_bytes}, block_bytes},
-                    Block{MemoryRef{WorldRank{to}, region, receive + from * block_bytes}, block_bytes}, counter);
+                    Block{MemoryRef{WorldRank{to}, region, receive + from * block_bytes}, block_bytes}, nullptr,
+                    counter);
       }
     }
     while (counter.ended != std::size_t{ranks} * (ranks - 1)) (void)fabric.progress();

@@ -63,15 +63,17 @@ class Fabric {
   virtual ~Fabric() = default;
 
   // Copies `from.bytes` bytes (never 0) to `to`; `to.bytes` equals `from.bytes`. The memory at both ends stays
-  // untouched by others until `completion.moved()` has been called, exactly once.
-  virtual void move(const Block& from, const Block& to, MoveCompletion& completion) = 0;
+  // untouched by others until `completion.moved()` has been called, exactly once. `name`: of a block that its source
+  // may have sent eagerly, in part or as a whole; null: it has not.
+  virtual void move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) = 0;
 
   // Puts ((operands[0] op operands[1]) op operands[2]) and so on into `into`, element by element. There are two
   // operands at least; they and `into` have as many bytes, never 0, of whole elements; `into` may be the first operand
-  // itself, and otherwise overlaps none. The list is copied before the return. The rest as for move(); where it ends
-  // before its time, by cancel() or a failure, what is in `into` is undefined.
-  virtual void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-                      MoveCompletion& completion);
+  // itself, and otherwise overlaps none. `names`: as many as operands, or none. Both lists are copied before the
+  // return. The rest as for move(); where it ends before its time, by cancel() or a failure, what is in `into` is
+  // undefined.
+  virtual void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+                      const Block& into, MoveCompletion& completion);
 
   // Forgets a move or a reduction: after the return no byte of it is read or written any more and moved() will not be
   // called.
@@ -80,20 +82,13 @@ class Fabric {
   // Eager blocks: where the way is long, a fabric may send blocks before the other side asks for them. Only hints: a
   // fabric that does nothing of it is right, too.
   //
-  // Of a rank here: the service process `reader` will take this block, by move_block() or reduce_blocks(), after the
-  // messages to it that follow. The bytes may be read until withdraw_eager().
-  virtual void send_eager(const BlockId& id, const Block& from, SpId reader);
+  // Of a rank here: the service process `reader` will take this block by its name, after the messages to it that
+  // follow. The bytes may be read until withdraw_eager().
+  virtual void send_eager(const BlockId& name, const Block& from, SpId reader);
   // Not a byte of it is read any more after the return. Each block that was given to send_eager() is withdrawn.
-  virtual void withdraw_eager(const BlockId& id);
-  // As move(), where `source` may have sent the block, or its first bytes, eagerly.
-  virtual void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
-                          MoveCompletion& completion);
-  // As reduce(), where each operand's source may have sent it, or its first bytes, eagerly. `names`: as many as
-  // operands, copied before the return.
-  virtual void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction,
-                             std::span<const Block> operands, const Block& into, MoveCompletion& completion);
+  virtual void withdraw_eager(const BlockId& name);
   // Of a rank here: nobody will move the block (any more).
-  virtual void forget_eager(const BlockId& id, SpId source);
+  virtual void forget_eager(const BlockId& name, SpId source);
 
   // Hands a message to another service process (never to itself). Ordered per pair, not lost while both live. The
   // bytes are copied before the return.
@@ -122,20 +117,12 @@ class Fabric {
   virtual void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
 };
 
-inline void Fabric::reduce(const Reduction& /*reduction*/, std::span<const Block> /*operands*/, const Block& /*into*/,
-                           MoveCompletion& /*completion*/) {
+inline void Fabric::reduce(const Reduction& /*reduction*/, std::span<const Block> /*operands*/,
+                           std::span<const BlockId> /*names*/, const Block& /*into*/, MoveCompletion& /*completion*/) {
   std::abort();  // nobody posts a reduction where there are none: a bug of ours
 }
 inline void Fabric::send_eager(const BlockId& /*id*/, const Block& /*from*/, SpId /*reader*/) {}
 inline void Fabric::withdraw_eager(const BlockId& /*id*/) {}
-inline void Fabric::move_block(const BlockId& /*id*/, SpId /*source*/, const Block& from, const Block& to,
-                               MoveCompletion& completion) {
-  move(from, to, completion);
-}
-inline void Fabric::reduce_blocks(std::span<const BlockId> /*names*/, const Reduction& reduction,
-                                  std::span<const Block> operands, const Block& into, MoveCompletion& completion) {
-  reduce(reduction, operands, into, completion);
-}
 inline std::optional<std::uint64_t> Fabric::hold_calls(WorldRank /*rank*/, const GroupId& /*group*/) {
   return std::nullopt;
 }

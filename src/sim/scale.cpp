@@ -63,7 +63,8 @@ class SymbolicPeers final : public fabric::Fabric {
  public:
   explicit SymbolicPeers(const Job& job) : job_(job) {}
 
-  void move(const Block& /*from*/, const Block& /*to*/, fabric::MoveCompletion& completion) override {
+  void move(const Block& /*from*/, const Block& /*to*/, const BlockId* /*name*/,
+            fabric::MoveCompletion& completion) override {
     const bool counting = std::exchange(allocation_count().counting, false);
     moves_.push_back(&completion);
     allocation_count().counting = counting;

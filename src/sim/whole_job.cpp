@@ -39,7 +39,7 @@ class CountingFabric final : public fabric::Fabric {
  public:
   CountingFabric(WholeWorld& world, SpId self) : world_(world), self_(self) {}
 
-  void move(const Block& from, const Block& to, fabric::MoveCompletion& completion) override {
+  void move(const Block& from, const Block& to, const BlockId* /*name*/, fabric::MoveCompletion& completion) override {
     world_.moves.push_back(&completion);
     const std::uint32_t source = world_.places.node_of(from.memory.owner.value());
     if (source == world_.places.node_of(to.memory.owner.value())) return;

@@ -19,14 +19,15 @@ std::byte* pointer(const MemoryRef& memory) {
 
 }  // namespace
 
-void ClusterFabric::move(const Block& from, const Block& to, fabric::MoveCompletion& completion) {
+void ClusterFabric::move(const Block& from, const Block& to, const BlockId* /*name*/,
+                         fabric::MoveCompletion& completion) {
   moves.push_back(MoveInFlight{from, to, &completion, std::nullopt, {}});
   cluster_.most_moves_in_flight = std::max(cluster_.most_moves_in_flight, moves.size());
 }
 
-void ClusterFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-                           fabric::MoveCompletion& completion) {
-  move(operands.front(), into, completion);
+void ClusterFabric::reduce(const Reduction& reduction, std::span<const Block> operands,
+                           std::span<const BlockId> /*names*/, const Block& into, fabric::MoveCompletion& completion) {
+  move(operands.front(), into, nullptr, completion);
   moves.back().reduction = reduction;
   moves.back().others.assign(operands.begin() + 1, operands.end());
 }

@@ -24,9 +24,9 @@ class Cluster;
 class ClusterFabric final : public fabric::Fabric {
  public:
   ClusterFabric(Cluster& cluster, SpId self) : cluster_(cluster), self_(self) {}
-  void move(const Block& from, const Block& to, fabric::MoveCompletion& completion) override;
-  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-              fabric::MoveCompletion& completion) override;
+  void move(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+              const Block& into, fabric::MoveCompletion& completion) override;
   void cancel(fabric::MoveCompletion& completion) override;
   void send_eager(const BlockId& id, const Block& /*from*/, SpId /*reader*/) override { eager.push_back(id); }
   void withdraw_eager(const BlockId& id) override { withdrawn.push_back(id); }

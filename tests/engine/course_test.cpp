@@ -45,7 +45,8 @@ class Job;
 class TestFabric final : public fabric::Fabric {
  public:
   TestFabric(Job& job, SpId self) : job_(job), self_(self) {}
-  void move(const Block& /*from*/, const Block& /*to*/, fabric::MoveCompletion& /*completion*/) override {
+  void move(const Block& /*from*/, const Block& /*to*/, const BlockId* /*name*/,
+            fabric::MoveCompletion& /*completion*/) override {
     ADD_FAILURE() << "blocks of no bytes are not moved";
   }
   void cancel(fabric::MoveCompletion& /*completion*/) override {}

@@ -13,7 +13,8 @@ namespace outrigger {
 
 class InstantFabric final : public fabric::Fabric {
  public:
-  void move(const Block& /*from*/, const Block& /*to*/, fabric::MoveCompletion& completion) override {
+  void move(const Block& /*from*/, const Block& /*to*/, const BlockId* /*name*/,
+            fabric::MoveCompletion& completion) override {
     moves_.push_back(&completion);
   }
   void cancel(fabric::MoveCompletion& completion) override { std::erase(moves_, &completion); }

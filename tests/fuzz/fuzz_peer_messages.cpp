@@ -16,7 +16,8 @@ using namespace outrigger;
 
 class NullFabric final : public fabric::Fabric {
  public:
-  void move(const Block& from, const Block& to, fabric::MoveCompletion& /*completion*/) override {
+  void move(const Block& from, const Block& to, const BlockId* /*name*/,
+            fabric::MoveCompletion& /*completion*/) override {
     if (from.bytes == 0 || from.bytes != to.bytes) std::abort();
   }
   void cancel(fabric::MoveCompletion& /*completion*/) override {}

@@ -87,7 +87,7 @@ TEST_F(Copiers, ManyMovesAtOnceAllArrive) {
     for (std::size_t i = 0; i < kMoves; ++i) {
       bytes.push_back(1 + random() % kBlock);
       ends.push_back(std::make_unique<Ended>());
-      fabric_.move(childs(i * kBlock, bytes[i]), mine(i * kBlock, bytes[i]), *ends[i]);
+      fabric_.move(childs(i * kBlock, bytes[i]), mine(i * kBlock, bytes[i]), nullptr, *ends[i]);
       if (random() % 3 == 0) (void)fabric_.progress();
     }
     for (std::size_t i = 0; i < kMoves; ++i) {
@@ -149,7 +149,7 @@ TEST_F(Copiers, AnotherProcessThanMeantIsNotTouched) {
 TEST_F(TestsTaker, WhoCannotBeReachedIsNotTriedAgain) {
   pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid)));
   Ended ended;
-  fabric_.move(childs(0, 100'000), mine(0, 100'000), ended);
+  fabric_.move(childs(0, 100'000), mine(0, 100'000), nullptr, ended);
   (void)fabric_.progress();
   CopyTaker taker(board());
   CopyJob job;
@@ -167,14 +167,14 @@ TEST_F(TestsTaker, WhoCannotBeReachedIsNotTriedAgain) {
 TEST_F(TestsTaker, ATakerThatStopsKeepsOnlyWhatItHolds) {
   pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid)));
   Ended held;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), held);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, held);
   (void)fabric_.progress();
   CopyTaker taker(board());
   CopyJob job;
   std::uint32_t number = 0;
   ASSERT_TRUE(taker.take(job, number));
   Ended other;
-  fabric_.move(childs(0, kBytes / 2), mine_too(0, kBytes / 2), other);
+  fabric_.move(childs(0, kBytes / 2), mine_too(0, kBytes / 2), nullptr, other);
   progress_until(other);
   ASSERT_TRUE(other.ended()) << "others wait for a copier that has stopped";
   const auto a_while = std::chrono::steady_clock::now() + 250ms;
@@ -202,7 +202,7 @@ TEST_F(TestsTaker, ACancelledMoveHoldsCompletionsUntilTheTakerIsDone) {
   ASSERT_TRUE(fabric_.slots().open(kHere, SlotIndex{1}));
   ASSERT_TRUE(fabric_.slots().open(kElsewhere, SlotIndex{1}));
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   CopyTaker taker(board());
   CopyJob job;
@@ -238,7 +238,7 @@ TEST_F(SlowTaker, AThreadThatDiesWithAJobIsNoticed) {
   pretend_copier(tid);
   go = true;
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   progress_until(ended);
   dying.join();
   ASSERT_TRUE(ended.ended());
@@ -253,8 +253,8 @@ TEST_F(TestsTaker, NonsenseOnTheBoardHarmsNobodyElse) {
   for (int round = 0; round < 10; ++round) {
     Ended ended;
     Ended others;
-    fabric_.move(childs(0, kBytes / 4), mine(0, kBytes / 4), ended);
-    fabric_.move(mine(0, 1000), childs(0, 1000), others);  // small: never the copier's
+    fabric_.move(childs(0, kBytes / 4), mine(0, kBytes / 4), nullptr, ended);
+    fabric_.move(mine(0, 1000), childs(0, 1000), nullptr, others);  // small: never the copier's
     (void)fabric_.progress();
     board().taken.store(static_cast<std::uint32_t>(random()));
     board().events.store(static_cast<std::uint32_t>(random()));
@@ -271,7 +271,7 @@ TEST_F(TestsTaker, NonsenseOnTheBoardHarmsNobodyElse) {
 TEST_F(TestsTaker, ARankThatIsDroppedTakesItsMovesAlong) {
   pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid)));
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   fabric_.drop_rank(kHere);
   progress_until(ended);
@@ -320,7 +320,7 @@ TEST_F(Copiers, WhatIsQueuedWhenItGoesAwayIsCopiedWithoutIt) {
   ASSERT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::copier);
   const std::uint32_t given = board().given.load();
   Ended ended;
-  fabric_.move(childs(3, kBytes - 3), mine(0, kBytes - 3), ended);
+  fabric_.move(childs(3, kBytes - 3), mine(0, kBytes - 3), nullptr, ended);
   board().copier_away.store(1);
   progress_until(ended);
   ASSERT_TRUE(ended.ended());

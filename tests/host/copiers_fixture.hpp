@@ -101,7 +101,7 @@ class Copiers : public ::testing::Test {
   };
   Outcome move(const Block& from, const Block& to) {
     Ended ended;
-    fabric_.move(from, to, ended);
+    fabric_.move(from, to, nullptr, ended);
     progress_until(ended);
     EXPECT_TRUE(ended.ended());
     if (!ended.ended()) return {};

@@ -100,7 +100,7 @@ class HostFabricTest : public ::testing::Test {
 
   MoveStatus move(const Block& from, const Block& to, std::optional<Reach> reach = std::nullopt) {
     Ended ended;
-    fabric_.move(from, to, ended);
+    fabric_.move(from, to, nullptr, ended);
     EXPECT_FALSE(ended.ended()) << "ended inside the call that started it";
     for (int i = 0; i < 1000 && !ended.ended(); ++i) (void)fabric_.progress();
     EXPECT_TRUE(ended.ended());
@@ -131,15 +131,15 @@ TEST_F(HostFabricTest, WhatDoesNotFitInTheCacheGoesPastIt) {
   Ended first;
   Ended second;
   EXPECT_EQ(fabric_.kernel(), CopyKernel::cached);
-  fabric_.move(block(kLeft, kRegion, kLeftBase, 1000), block(kRight, kRegion, kRightBase, 1000), first);
+  fabric_.move(block(kLeft, kRegion, kLeftBase, 1000), block(kRight, kRegion, kRightBase, 1000), nullptr, first);
   EXPECT_EQ(fabric_.kernel(), CopyKernel::cached);
-  fabric_.move(half, block(kRight, kRegion, kRightBase + 1, kBytes / 2), second);
+  fabric_.move(half, block(kRight, kRegion, kRightBase + 1, kBytes / 2), nullptr, second);
   EXPECT_EQ(fabric_.kernel(), CopyKernel::streaming);
   while (!second.ended()) ASSERT_TRUE(fabric_.progress());
   EXPECT_EQ(std::memcmp(right() + 1, left(), kBytes / 2), 0);
   EXPECT_EQ(fabric_.kernel(), CopyKernel::cached);
   Ended cancelled;
-  fabric_.move(half, block(kRight, kRegion, kRightBase, kBytes / 2), cancelled);
+  fabric_.move(half, block(kRight, kRegion, kRightBase, kBytes / 2), nullptr, cancelled);
   fabric_.cancel(cancelled);
   EXPECT_EQ(fabric_.kernel(), CopyKernel::cached);
 }
@@ -236,8 +236,8 @@ TEST_F(HostFabricTest, PrivateMemoryWithoutReachFaults) {
 TEST_F(HostFabricTest, LongMoveDoesNotHoldUpAShortOne) {
   Ended long_one;
   Ended short_one;
-  fabric_.move(block(kLeft, kRegion, kLeftBase, kBytes), block(kRight, kRegion, kRightBase, kBytes), long_one);
-  fabric_.move(block(kRight, kRegion, kRightBase, 64), block(kLeft, kRegion, kLeftBase, 64), short_one);
+  fabric_.move(block(kLeft, kRegion, kLeftBase, kBytes), block(kRight, kRegion, kRightBase, kBytes), nullptr, long_one);
+  fabric_.move(block(kRight, kRegion, kRightBase, 64), block(kLeft, kRegion, kLeftBase, 64), nullptr, short_one);
   for (int i = 0; i < 2; ++i) (void)fabric_.progress();
   EXPECT_TRUE(short_one.ended());
   EXPECT_FALSE(long_one.ended());
@@ -248,7 +248,8 @@ TEST_F(HostFabricTest, LongMoveDoesNotHoldUpAShortOne) {
 TEST_F(HostFabricTest, ManyShortMovesEndInOneProgress) {
   std::array<Ended, 32> ends;
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    fabric_.move(block(kLeft, kRegion, kLeftBase + i, 64), block(kRight, kRegion, kRightBase + 64 * i, 64), ends[i]);
+    fabric_.move(block(kLeft, kRegion, kLeftBase + i, 64), block(kRight, kRegion, kRightBase + 64 * i, 64), nullptr,
+                 ends[i]);
   }
   EXPECT_TRUE(fabric_.progress());
   for (const Ended& end : ends) EXPECT_TRUE(end.ended());
@@ -257,7 +258,7 @@ TEST_F(HostFabricTest, ManyShortMovesEndInOneProgress) {
 
 TEST_F(HostFabricTest, CancelledMoveWritesNothingMore) {
   Ended ended;
-  fabric_.move(block(kLeft, kRegion, kLeftBase, kBytes), block(kRight, kRegion, kRightBase, kBytes), ended);
+  fabric_.move(block(kLeft, kRegion, kLeftBase, kBytes), block(kRight, kRegion, kRightBase, kBytes), nullptr, ended);
   EXPECT_TRUE(fabric_.progress());
   fabric_.cancel(ended);
   const std::vector<std::byte> before(right(), right() + kBytes);
@@ -268,7 +269,7 @@ TEST_F(HostFabricTest, CancelledMoveWritesNothingMore) {
 
 TEST_F(HostFabricTest, RegionDroppedUnderAMoveFaults) {
   Ended ended;
-  fabric_.move(block(kLeft, kRegion, kLeftBase, kBytes), block(kRight, kRegion, kRightBase, kBytes), ended);
+  fabric_.move(block(kLeft, kRegion, kLeftBase, kBytes), block(kRight, kRegion, kRightBase, kBytes), nullptr, ended);
   EXPECT_TRUE(fabric_.progress());
   ASSERT_TRUE(fabric_.rank(kLeft)->drop_region(kRegion));
   EXPECT_TRUE(fabric_.progress());

@@ -63,7 +63,7 @@ class HostReductions : public ::testing::Test {
   }
   void reduce(const Block& left, const Block& right, const Block& into, Ended& ended) {
     const std::array operands{left, right};
-    fabric_.reduce(kSum, operands, into, ended);
+    fabric_.reduce(kSum, operands, {}, into, ended);
   }
   void finish(Ended& ended) {
     EXPECT_FALSE(ended.ended()) << "ended inside the call that started it";
@@ -133,7 +133,7 @@ TEST_F(HostReductions, ManyOperandsInTheirOrder) {
         operands.push_back(block(rank, where, offset, 6000));
       }
       Ended ended;
-      fabric_.reduce(kSum, operands, block(2, into, 8, 6000), ended);
+      fabric_.reduce(kSum, operands, {}, block(2, into, 8, 6000), ended);
       operands.clear();
       finish(ended);
       EXPECT_EQ(ended.status(), MoveStatus::ok);
@@ -154,7 +154,7 @@ TEST_F(HostReductions, ManyOperandsIntoTheFirst) {
     set(bytes(1, Where::mapped, 0), 4);
     Ended ended;
     const std::array operands{block(0, first, 5), block(1, Where::mapped, 0), block(1, Where::mapped, 0)};
-    fabric_.reduce(kSum, operands, block(0, first, 5), ended);
+    fabric_.reduce(kSum, operands, {}, block(0, first, 5), ended);
     finish(ended);
     for (std::uint64_t i = 0; i < kCount; ++i) {
       double value = 0;

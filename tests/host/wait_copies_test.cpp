@@ -292,7 +292,7 @@ TEST_F(WaitingRank, CopiesItsBlocks) {
   helper_.posted(kBytesForHours);
   ASSERT_TRUE(helper_.enter());
   Ended pulled;
-  fabric_.move(childs(3, kBytes - 10), mine(7, kBytes - 10), pulled);
+  fabric_.move(childs(3, kBytes - 10), mine(7, kBytes - 10), nullptr, pulled);
   help_until(pulled);
   EXPECT_EQ(pulled.status(), MoveStatus::ok);
   EXPECT_EQ(pulled.reach(), Reach::copier);
@@ -300,7 +300,7 @@ TEST_F(WaitingRank, CopiesItsBlocks) {
   EXPECT_EQ(helper_.bytes(), kBytes - 10);
   Ended within;
   for (std::uint64_t i = 0; i < kBytes; ++i) other_[i] = testing::byte_at(i + 1);
-  fabric_.move(mine_too(0, kBytes), mine(0, kBytes), within);
+  fabric_.move(mine_too(0, kBytes), mine(0, kBytes), nullptr, within);
   help_until(within);
   expect_bytes(memory_, 0, 1, kBytes);
   EXPECT_EQ(helper_.bytes(), 2 * kBytes - 10);
@@ -310,7 +310,7 @@ TEST_F(WaitingRank, CopiesItsBlocks) {
 TEST_F(WaitingRank, IsNotAskedWhileItComputes) {
   without_working_copier();
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   EXPECT_NE(board().given.load(), 0U);
   EXPECT_FALSE(asked());
@@ -326,7 +326,7 @@ TEST_F(WaitingRank, IsNotAskedWhileAnotherComputes) {
   helper_.posted(kBytesForHours);
   ASSERT_TRUE(helper_.enter());
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   EXPECT_NE(board().given.load(), 0U);
   EXPECT_FALSE(asked());
@@ -335,13 +335,13 @@ TEST_F(WaitingRank, IsNotAskedWhileAnotherComputes) {
   others.rank_waits.store(1);
   progress_until(ended);
   Ended second;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), second);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, second);
   (void)fabric_.progress();
   EXPECT_TRUE(asked());
   help_until(second);
   fabric_.drop_rank(kElsewhere);
   Ended third;
-  fabric_.move(mine_too(0, kBytes), mine(0, kBytes), third);
+  fabric_.move(mine_too(0, kBytes), mine(0, kBytes), nullptr, third);
   (void)fabric_.progress();
   EXPECT_TRUE(asked());
   help_until(third);
@@ -354,7 +354,7 @@ TEST_F(WaitingRank, LeavesWithoutATakenJobAndIsAskedNoMore) {
   helper_.posted(kBytesForHours);
   ASSERT_TRUE(helper_.enter());
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   ASSERT_TRUE(asked());
   ASSERT_TRUE(helper_.help());
@@ -375,7 +375,7 @@ TEST_F(WaitingRankWithCopier, LeavesTheRestToTheCopierAtOnce) {
   for (int round = 0; round < 20; ++round) {
     std::memset(memory_.data(), 0, kBytes);
     Ended ended;
-    fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+    fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
     // Nobody helps, though somebody said so: a taker that is never there must cost nothing but the question.
     const auto start = std::chrono::steady_clock::now();
     progress_until(ended);
@@ -423,7 +423,7 @@ TEST_F(WaitingRank, DiesWithAJob) {
   without_working_copier();
   board().rank_waits.store(1);
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   CopyJob job;
   std::uint32_t number = 0;
@@ -454,7 +454,7 @@ TEST_F(WaitingRank, HoldsAJobWhileTheCopierDiesWithANewerOne) {
   pretend_copier(tid);
   board().rank_waits.store(1);
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   CopyJob job;
   std::uint32_t number = 0;
@@ -478,7 +478,7 @@ TEST_F(WaitingRank, GetsMoreBeforeAllIsDone) {
   helper_.posted(kBytesForHours);
   ASSERT_TRUE(helper_.enter());
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   CopyJob held;
   std::uint32_t number = 0;
@@ -503,7 +503,7 @@ TEST_F(WaitingRank, SaysNonsense) {
   for (int round = 0; round < 10; ++round) {
     board().rank_waits.store(static_cast<std::uint32_t>(random()));
     Ended ended;
-    fabric_.move(childs(0, kBytes / 4), mine(0, kBytes / 4), ended);
+    fabric_.move(childs(0, kBytes / 4), mine(0, kBytes / 4), nullptr, ended);
     (void)fabric_.progress();
     board().asked.store(static_cast<std::uint32_t>(random()));
     board().copier_sleeps.store(1);

@@ -53,7 +53,7 @@ class HastyRanksAlone : public RanksAlone {
 
 TEST_F(RanksAlone, CopyWhatTheyFindAndTheServiceProcessNeedNotLook) {
   Ended ended;
-  fabric_.move(childs(3, kBytes - 10), mine(7, kBytes - 10), ended);
+  fabric_.move(childs(3, kBytes - 10), mine(7, kBytes - 10), nullptr, ended);
   EXPECT_FALSE(fabric_.arm());
   progress_while_there_is_something();
   EXPECT_FALSE(ended.ended());
@@ -85,7 +85,7 @@ TEST_F(RanksAlone, TakeOneBoardAfterTheOther) {
   constexpr std::uint64_t kBlock = 32 << 10;
   std::vector<Ended> ended(kBytes / kBlock);
   for (std::uint64_t i = 0; i < ended.size(); ++i) {
-    fabric_.move(childs(i * kBlock, kBlock), mine(i * kBlock, kBlock), ended[i]);
+    fabric_.move(childs(i * kBlock, kBlock), mine(i * kBlock, kBlock), nullptr, ended[i]);
   }
   ASSERT_GT(ended.size(), kCopyJobs);
   for (std::size_t turns = 0; turns <= ended.size() / kCopyJobs; ++turns) {
@@ -100,7 +100,7 @@ TEST_F(RanksAlone, TakeOneBoardAfterTheOther) {
 
 TEST_F(HastyRanksAlone, AreNotWaitedForWhenTheyCompute) {
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   progress_while_there_is_something();
   EXPECT_FALSE(ended.ended());
   std::this_thread::sleep_for(*fabric_.sleep_limit({}));
@@ -116,7 +116,7 @@ TEST_F(HastyRanksAlone, AreNotWaitedForWhenTheyCompute) {
 // A rank that stands still with a piece in its hands keeps that one alone.
 TEST_F(HastyRanksAlone, KeepWhatTheyHaveBegun) {
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   progress_while_there_is_something();
   CopyTaker taker(board());
   CopyJob job;
@@ -148,7 +148,7 @@ TEST_F(RanksAlone, AreNotAskedForLittle) {
 
 TEST_F(RanksAlone, MoveIsCancelled) {
   Ended ended;
-  fabric_.move(childs(0, kBytes), mine(0, kBytes), ended);
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   progress_while_there_is_something();
   fabric_.cancel(ended);
   EXPECT_FALSE(ended.ended());
@@ -160,7 +160,7 @@ TEST_F(RanksAlone, MoveIsCancelled) {
 TEST_F(RanksAlone, AFaultIsToldAndTheRestForgotten) {
   Ended ended;
   const Block nowhere{MemoryRef{kElsewhere, kPrivateRegion, 4096}, kBytes};
-  fabric_.move(nowhere, mine(0, kBytes), ended);
+  fabric_.move(nowhere, mine(0, kBytes), nullptr, ended);
   progress_while_there_is_something();
   help_to_the_end();
   progress_while_there_is_something();
@@ -195,7 +195,7 @@ TEST_F(RanksAlone, NothingIsForgotten) {
   for (std::uint64_t round = 0; round < 300; ++round) {
     const std::uint64_t bytes = (16U << 10) + round * 4096;
     Ended ended;
-    fabric_.move(childs(round, bytes), mine(0, bytes), ended);
+    fabric_.move(childs(round, bytes), mine(0, bytes), nullptr, ended);
     progress_until(ended);
     ASSERT_TRUE(ended.ended()) << round;
     ASSERT_EQ(memory_[bytes - 1], byte_at(round + bytes - 1)) << round;

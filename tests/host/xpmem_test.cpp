@@ -171,7 +171,7 @@ class XpmemMoves : public Xpmem {
   }
   void move(const Block& from, const Block& to) {
     ended_.emplace();
-    fabric_.move(from, to, *ended_);
+    fabric_.move(from, to, nullptr, *ended_);
     while (!ended_->ended()) (void)fabric_.progress();
   }
   void expect_right(std::uint64_t bytes) const {

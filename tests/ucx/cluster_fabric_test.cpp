@@ -18,11 +18,12 @@ namespace {
 // Notes what it is asked for.
 class NodeFabric final : public fabric::Fabric {
  public:
-  void move(const Block& from, const Block& to, fabric::MoveCompletion& /*completion*/) override {
+  void move(const Block& from, const Block& to, const BlockId* /*name*/,
+            fabric::MoveCompletion& /*completion*/) override {
     asked.push_back("move " + std::to_string(from.memory.owner.value()) + std::to_string(to.memory.owner.value()));
   }
-  void reduce(const Reduction& /*reduction*/, std::span<const Block> operands, const Block& into,
-              fabric::MoveCompletion& /*completion*/) override {
+  void reduce(const Reduction& /*reduction*/, std::span<const Block> operands, std::span<const BlockId> /*names*/,
+              const Block& into, fabric::MoveCompletion& /*completion*/) override {
     std::string owners;
     for (const Block& operand : operands) owners += std::to_string(operand.memory.owner.value());
     asked.push_back("reduce " + owners + std::to_string(into.memory.owner.value()));
@@ -68,7 +69,7 @@ class ClusterFabrics : public Wires {
   }
   void reduce(const Block& left, const Block& right, const Block& into, Moved& moved) {
     const std::array operands{left, right};
-    cluster_->reduce(kXor, operands, into, moved);
+    cluster_->reduce(kXor, operands, {}, into, moved);
   }
 
   NodeFabric node_;
@@ -77,18 +78,18 @@ class ClusterFabrics : public Wires {
 
 TEST_P(ClusterFabrics, MovesGoWhereTheirRanksAre) {
   Moved moved;
-  cluster_->move(block(2, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), moved);
-  cluster_->move(block(3, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 20, 10), moved);
+  cluster_->move(block(2, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), nullptr, moved);
+  cluster_->move(block(3, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 20, 10), nullptr, moved);
   EXPECT_EQ(node_.take(), (Asked{"move 23", "move 33"}));
   EXPECT_EQ(wire(3).moves_in_flight(), 0U);
 
   fill(memory(1).range(kPrivateRegion), 1);
   Moved pulled;
-  cluster_->move(block(1, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), pulled);
+  cluster_->move(block(1, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), nullptr, pulled);
   ASSERT_TRUE(run_until([&] { return pulled.ended(); }));
   EXPECT_EQ(memory(3).range(kPrivateRegion)[9], pattern(9, 1));
   Moved pushed;
-  cluster_->move(block(3, kPrivateRegion, 0, 10), block(0, kPrivateRegion, 0, 10), pushed);
+  cluster_->move(block(3, kPrivateRegion, 0, 10), block(0, kPrivateRegion, 0, 10), nullptr, pushed);
   ASSERT_TRUE(run_until([&] { return pushed.ended(); }));
   EXPECT_EQ(memory(0).range(kPrivateRegion)[9], pattern(9, 1));
   EXPECT_TRUE(node_.take().empty());
@@ -96,7 +97,7 @@ TEST_P(ClusterFabrics, MovesGoWhereTheirRanksAre) {
 
 TEST_P(ClusterFabrics, CancelReachesBoth) {
   Moved moved;
-  cluster_->move(block(1, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), moved);
+  cluster_->move(block(1, kPrivateRegion, 0, 10), block(3, kPrivateRegion, 0, 10), nullptr, moved);
   cluster_->cancel(moved);
   EXPECT_EQ(node_.take(), Asked{"cancel"});
   run_for(std::chrono::milliseconds(30));
@@ -161,7 +162,7 @@ TEST_P(ClusterFabrics, ManyOperandsInBatchesAndInTheirOrder) {
     reduce::apply(kSum, bytes_of(0), bytes_of(1), wanted);
     for (std::size_t i = 2; i < operands.size(); ++i) reduce::apply(kSum, wanted, bytes_of(i), wanted);
     Moved moved;
-    cluster_->reduce(kSum, operands, block(3, kPrivateRegion, 1'000'000, bytes), moved);
+    cluster_->reduce(kSum, operands, {}, block(3, kPrivateRegion, 1'000'000, bytes), moved);
     ASSERT_TRUE(run_until([&] { return moved.ended(); }));
     EXPECT_EQ(moved.status(), fabric::MoveStatus::ok);
     const auto found = std::span(memory(3).range(kPrivateRegion)).subspan(1'000'000, bytes);
@@ -178,7 +179,7 @@ TEST_P(ClusterFabrics, OperandsOfAServiceProcessAreReducedThere) {
     for (std::uint32_t i = 0; i < 37; ++i) operands.push_back(block(kOwners[i % 4], kPrivateRegion, i, bytes));
     const std::uint64_t moved_before = wire(3).traffic().moved_bytes;
     Moved moved;
-    cluster_->reduce(kXor, operands, block(3, kPrivateRegion, 1'000'000, bytes), moved);
+    cluster_->reduce(kXor, operands, {}, block(3, kPrivateRegion, 1'000'000, bytes), moved);
     ASSERT_TRUE(run_until([&] { return moved.ended(); }));
     EXPECT_EQ(moved.status(), fabric::MoveStatus::ok);
     EXPECT_EQ(wire(3).traffic().moved_bytes - moved_before, 2 * bytes);
@@ -192,7 +193,7 @@ TEST_P(ClusterFabrics, OperandsOfAServiceProcessAreReducedThere) {
   const std::array beyond{block(0, kPrivateRegion, 0, 10), block(0, kPrivateRegion, kMemoryBytes - 5, 10),
                           block(3, kPrivateRegion, 0, 10)};
   Moved failed;
-  cluster_->reduce(kXor, beyond, block(3, kPrivateRegion, 20, 10), failed);
+  cluster_->reduce(kXor, beyond, {}, block(3, kPrivateRegion, 20, 10), failed);
   ASSERT_TRUE(run_until([&] { return failed.ended(); }));
   EXPECT_EQ(failed.status(), fabric::MoveStatus::memory_fault);
 }

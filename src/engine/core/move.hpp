@@ -58,8 +58,7 @@ class Move : public InFlight {
   GroupRank destination_;
 };
 
-// As Fabric::reduce_blocks() has it; without names none have been sent eagerly. Operands and names are the caller's
-// until it is awaited.
+// As Fabric::reduce() has it. Operands and names are the caller's until it is awaited.
 class Reduce : public InFlight {
  public:
   Reduce(Context& context, const Reduction& reduction, std::span<const Block> operands, const Block& into,
@@ -70,8 +69,7 @@ class Reduce : public InFlight {
     begin(waiter);
     context_.counters.reductions += operands_.size() - 1;
     context_.counters.reduced_bytes += into_.bytes * (operands_.size() - 1);
-    if (names_.empty()) return context_.fabric.reduce(reduction_, operands_, into_, *this);
-    context_.fabric.reduce_blocks(names_, reduction_, operands_, into_, *this);
+    context_.fabric.reduce(reduction_, operands_, names_, into_, *this);
   }
 
  private:

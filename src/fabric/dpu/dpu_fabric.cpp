@@ -126,12 +126,12 @@ bool DpuFabric::may_sleep() {
   return sleep_notices_.all_know() && idle;
 }
 
-void DpuFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
+void DpuFabric::move(const Block& from, const Block& to, const BlockId* /*name*/, MoveCompletion& completion) {
   moves_.begin(from, to, completion);
 }
 
-void DpuFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-                       MoveCompletion& completion) {
+void DpuFabric::reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> /*names*/,
+                       const Block& into, MoveCompletion& completion) {
   ReduceRanges ranges{reduction, {}, into.memory};
   ranges.operands.reserve(operands.size());
   for (const Block& operand : operands) ranges.operands.push_back(operand.memory);

@@ -77,9 +77,9 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
   void wake_up() override { sleep_notices_.wake_up(); }
   [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override;
 
-  void move(const Block& from, const Block& to, MoveCompletion& completion) override;
-  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-              MoveCompletion& completion) override;
+  void move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+              const Block& into, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;

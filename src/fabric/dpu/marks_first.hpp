@@ -25,24 +25,16 @@ class MarksFirst final : public Fabric {
   // Does what need not wait any more.
   void let_go();
 
-  void move(const Block& from, const Block& to, MoveCompletion& completion) override {
-    inner_.move(from, to, completion);
+  void move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) override {
+    inner_.move(from, to, name, completion);
   }
-  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-              MoveCompletion& completion) override {
-    inner_.reduce(reduction, operands, into, completion);
+  void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+              const Block& into, MoveCompletion& completion) override {
+    inner_.reduce(reduction, operands, names, into, completion);
   }
   void cancel(MoveCompletion& completion) override { inner_.cancel(completion); }
   void send_eager(const BlockId& id, const Block& from, SpId reader) override { inner_.send_eager(id, from, reader); }
   void withdraw_eager(const BlockId& id) override { inner_.withdraw_eager(id); }
-  void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
-                  MoveCompletion& completion) override {
-    inner_.move_block(id, source, from, to, completion);
-  }
-  void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction, std::span<const Block> operands,
-                     const Block& into, MoveCompletion& completion) override {
-    inner_.reduce_blocks(names, reduction, operands, into, completion);
-  }
   void forget_eager(const BlockId& id, SpId source) override { inner_.forget_eager(id, source); }
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {

@@ -67,13 +67,13 @@ bool HostFabric::arm() {
   return copies_.queue().empty() && !moves_.any_ended() && !lending_.anything_to_do();
 }
 
-void HostFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
+void HostFabric::move(const Block& from, const Block& to, const BlockId* /*name*/, MoveCompletion& completion) {
   HostMove& move = moves_.start(from, to, completion);
   lending_.queue(Chunk{&move, to.memory.owner, 0, from.bytes});
 }
 
-void HostFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-                        MoveCompletion& completion) {
+void HostFabric::reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> /*names*/,
+                        const Block& into, MoveCompletion& completion) {
   assert(operands.size() >= 2 && into.bytes != 0 && into.bytes % reduction.element_bytes() == 0 && "of whole elements");
   ReduceRanges ranges{reduction, {}, into.memory};
   ranges.operands.reserve(operands.size());

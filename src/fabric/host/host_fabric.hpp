@@ -86,9 +86,9 @@ class HostFabric final : public Fabric, public HostMemory, public Port {
     return lending_.patience_left();
   }
 
-  void move(const Block& from, const Block& to, MoveCompletion& completion) override;
-  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-              MoveCompletion& completion) override;
+  void move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+              const Block& into, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
   void send(SpId to, std::span<const std::byte> message) override { rings_.send(to, message); }
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;

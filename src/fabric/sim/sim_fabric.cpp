@@ -77,71 +77,60 @@ std::size_t World::messages_in_flight() const {
   return count;
 }
 
-void SimFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
+void SimFabric::move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) {
   assert(from.bytes != 0 && from.bytes == to.bytes);
   const std::uint64_t id = next_move_++;
-  const bool added = moves_.try_emplace(&completion, MoveState{id, from, to, 0, {}, {}, {}, {}}).second;
+  const auto [started, added] = moves_.try_emplace(&completion, MoveState{id, from, to, 0, {}, {}, {}, {}});
   assert(added);
   static_cast<void>(added);
+  if (name != nullptr) started->second.ahead = take_ahead(*name);
   schedule_chunk(completion, id);
 }
 
-void SimFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-                       MoveCompletion& completion) {
+void SimFabric::reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+                       const Block& into, MoveCompletion& completion) {
   assert(operands.size() >= 2 && into.bytes % reduction.element_bytes() == 0);
-  move(operands.front(), into, completion);
+  assert(names.empty() || names.size() == operands.size());
+  move(operands.front(), into, names.empty() ? nullptr : &names.front(), completion);
   MoveState& state = moves_.at(&completion);
   state.reduction = reduction;
   state.others.assign(operands.begin() + 1, operands.end());
+  for (std::size_t i = 1; i < names.size(); ++i) state.others_ahead.push_back(take_ahead(names[i]));
   if (into.memory == operands.front().memory) return;
   // Nobody may read what is being made.
   std::ranges::fill(world_.memory[into.memory.owner.value()].resolve(into.memory.address, into.bytes), std::byte{0x5A});
 }
 
-void SimFabric::reduce_blocks(std::span<const BlockId> names, const Reduction& reduction,
-                              std::span<const Block> operands, const Block& into, MoveCompletion& completion) {
-  assert(names.size() == operands.size());
-  reduce(reduction, operands, into, completion);
-  MoveState& state = moves_.at(&completion);
-  const auto take = [this](const BlockId& name) {
-    auto block = world_.ahead.extract({self_, name});
-    return block.empty() ? std::vector<std::byte>() : std::move(block.mapped());
-  };
-  state.ahead = take(names.front());
-  for (const BlockId& name : names.subspan(1)) state.others_ahead.push_back(take(name));
+std::vector<std::byte> SimFabric::take_ahead(const BlockId& name) {
+  auto block = world_.ahead.extract({self_, name});
+  return block.empty() ? std::vector<std::byte>() : std::move(block.mapped());
 }
 
-void SimFabric::send_eager(const BlockId& id, const Block& from, SpId reader) {
-  const bool added = eager_.insert(id).second;
+void SimFabric::send_eager(const BlockId& name, const Block& from, SpId reader) {
+  const bool added = eager_.insert(name).second;
   assert(added);
   static_cast<void>(added);
   if (!world_.random.chance(world_.faults.eager_chance)) return;
   Block part = from;
   part.bytes = 1 + world_.random.below(from.bytes);
   const std::uint64_t delay = world_.random.within(world_.faults.chunk_delay_ns);
-  world_.time.after(delay, [this, alive = std::weak_ptr<bool>(alive_), id, part, reader] {
+  world_.time.after(delay, [this, alive = std::weak_ptr<bool>(alive_), name, part, reader] {
     const std::shared_ptr<bool> here = alive.lock();
-    if (here == nullptr || !*here || !eager_.contains(id)) return;
+    if (here == nullptr || !*here || !eager_.contains(name)) return;
     const auto bytes = world_.memory[part.memory.owner.value()].resolve(part.memory.address, part.bytes);
     world_.observer.eager_read(self_, part);
-    world_.ahead[{reader, id}].assign(bytes.begin(), bytes.end());
+    world_.ahead[{reader, name}].assign(bytes.begin(), bytes.end());
   });
 }
 
-void SimFabric::withdraw_eager(const BlockId& id) {
-  const std::size_t removed = eager_.erase(id);
+void SimFabric::withdraw_eager(const BlockId& name) {
+  const std::size_t removed = eager_.erase(name);
   assert(removed == 1);
   static_cast<void>(removed);
 }
 
-void SimFabric::move_block(const BlockId& id, SpId /*source*/, const Block& from, const Block& to,
-                           MoveCompletion& completion) {
-  move(from, to, completion);
-  if (auto block = world_.ahead.extract({self_, id})) moves_.at(&completion).ahead = std::move(block.mapped());
-}
-
-void SimFabric::forget_eager(const BlockId& id, SpId /*source*/) {
-  world_.ahead.erase({self_, id});
+void SimFabric::forget_eager(const BlockId& name, SpId /*source*/) {
+  world_.ahead.erase({self_, name});
 }
 
 void SimFabric::schedule_chunk(MoveCompletion& completion, std::uint64_t id) {

@@ -95,17 +95,13 @@ class SimFabric final : public Fabric {
   SimFabric(World& world, SpId self) : world_(world), self_(self), alive_(std::make_shared<bool>(true)) {}
   ~SimFabric() override { *alive_ = false; }
 
-  void move(const Block& from, const Block& to, MoveCompletion& completion) override;
-  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-              MoveCompletion& completion) override;
+  void move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+              const Block& into, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
-  void send_eager(const BlockId& id, const Block& from, SpId reader) override;
-  void withdraw_eager(const BlockId& id) override;
-  void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
-                  MoveCompletion& completion) override;
-  void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction, std::span<const Block> operands,
-                     const Block& into, MoveCompletion& completion) override;
-  void forget_eager(const BlockId& id, SpId source) override;
+  void send_eager(const BlockId& name, const Block& from, SpId reader) override;
+  void withdraw_eager(const BlockId& name) override;
+  void forget_eager(const BlockId& name, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
@@ -126,6 +122,8 @@ class SimFabric final : public Fabric {
     std::vector<Block> others;
     std::vector<std::vector<std::byte>> others_ahead;  // as `ahead`; empty, or one for each
   };
+  // The first bytes of that block, where they are here.
+  [[nodiscard]] std::vector<std::byte> take_ahead(const BlockId& name);
   void schedule_chunk(MoveCompletion& completion, std::uint64_t id);
   void chunk(MoveCompletion& completion, std::uint64_t id);
   // As many bytes, or the whole elements that begin in them. False when a range is bad.

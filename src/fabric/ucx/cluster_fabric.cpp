@@ -14,28 +14,23 @@ ClusterFabric::ClusterFabric(Fabric& node, Wire& wire, const JobMap& job_map, Sp
       first_here_(job_map.first_sp[job_map.node_of(self)]),
       count_here_(static_cast<std::uint32_t>(job_map.nodes[job_map.node_of(self)].addresses.size())) {}
 
-void ClusterFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
+void ClusterFabric::move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) {
   const SpId source = sp_of_rank_[from.memory.owner.value()];
   const SpId destination = sp_of_rank_[to.memory.owner.value()];
   if (!is_here(source)) {
-    wire_.pull(source, from, to, completion);
+    wire_.pull(source, from, to, completion, {.eager = name, .others = nullptr});
   } else if (!is_here(destination)) {
     wire_.push(destination, from, to, completion);
   } else {
-    node_.move(from, to, completion);
+    node_.move(from, to, name, completion);
   }
 }
 
-void ClusterFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-                           MoveCompletion& completion) {
-  reduce_blocks({}, reduction, operands, into, completion);
-}
-
-void ClusterFabric::reduce_blocks(std::span<const BlockId> names, const Reduction& reduction,
-                                  std::span<const Block> operands, const Block& into, MoveCompletion& completion) {
+void ClusterFabric::reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+                           const Block& into, MoveCompletion& completion) {
   const auto source_of = [this](const Block& block) { return sp_of_rank_[block.memory.owner.value()]; };
   const auto comes_from_here = [&](const Block& block) { return is_here(source_of(block)); };
-  if (std::ranges::all_of(operands, comes_from_here)) return node_.reduce(reduction, operands, into, completion);
+  if (std::ranges::all_of(operands, comes_from_here)) return node_.reduce(reduction, operands, names, into, completion);
   std::vector<StagedReductions::Operand> all;
   all.reserve(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -53,25 +48,16 @@ void ClusterFabric::cancel(MoveCompletion& completion) {
   wire_.cancel(completion);
 }
 
-void ClusterFabric::send_eager(const BlockId& id, const Block& from, SpId reader) {
-  if (!is_here(reader)) wire_.send_eager(id, from, reader);
+void ClusterFabric::send_eager(const BlockId& name, const Block& from, SpId reader) {
+  if (!is_here(reader)) wire_.send_eager(name, from, reader);
 }
 
-void ClusterFabric::withdraw_eager(const BlockId& id) {
-  wire_.withdraw_eager(id);
+void ClusterFabric::withdraw_eager(const BlockId& name) {
+  wire_.withdraw_eager(name);
 }
 
-void ClusterFabric::move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
-                               MoveCompletion& completion) {
-  if (is_here(source)) {
-    node_.move(from, to, completion);
-  } else {
-    wire_.pull(source, from, to, completion, {.eager = &id, .others = nullptr});
-  }
-}
-
-void ClusterFabric::forget_eager(const BlockId& id, SpId source) {
-  if (!is_here(source)) wire_.forget_eager(id, source);
+void ClusterFabric::forget_eager(const BlockId& name, SpId source) {
+  if (!is_here(source)) wire_.forget_eager(name, source);
 }
 
 void ClusterFabric::send(SpId to, std::span<const std::byte> message) {

@@ -18,18 +18,14 @@ class ClusterFabric final : public Fabric {
   // Both must outlive this.
   ClusterFabric(Fabric& node, Wire& wire, const JobMap& job_map, SpId self);
 
-  void move(const Block& from, const Block& to, MoveCompletion& completion) override;
+  void move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) override;
   // Blocks of other nodes are brought here first; `into` is a rank's of this node.
-  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-              MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+              const Block& into, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
-  void send_eager(const BlockId& id, const Block& from, SpId reader) override;
-  void withdraw_eager(const BlockId& id) override;
-  void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
-                  MoveCompletion& completion) override;
-  void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction, std::span<const Block> operands,
-                     const Block& into, MoveCompletion& completion) override;
-  void forget_eager(const BlockId& id, SpId source) override;
+  void send_eager(const BlockId& name, const Block& from, SpId reader) override;
+  void withdraw_eager(const BlockId& name) override;
+  void forget_eager(const BlockId& name, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;

@@ -86,7 +86,7 @@ void StagedReductions::reduce_by_node(Started& started) {
   std::vector<Block> operands;
   operands.reserve(started.batch.operands.size());
   for (const MemoryRef& operand : started.batch.operands) operands.push_back({operand, started.into.bytes});
-  node_.reduce(started.reduction, operands, started.into, started.reduced.emplace(*this, started));
+  node_.reduce(started.reduction, operands, {}, started.into, started.reduced.emplace(*this, started));
 }
 
 void StagedReductions::batch_reduced(Started& started, MoveStatus status) {

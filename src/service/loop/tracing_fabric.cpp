@@ -38,22 +38,22 @@ void TracingFabric::end(Traced& traced) {
   std::swap(last, all_[last->place]);
 }
 
-TracingFabric::Traced& TracingFabric::begin(const Block& from, const Block& to, const BlockId* id,
+TracingFabric::Traced& TracingFabric::begin(const Block& from, const Block& to, const BlockId* name,
                                             MoveCompletion& waiter) {
   Traced& traced = keep(waiter, from.memory.owner, to.memory.owner);
   trace::Event& event = traced.event;
   event.kind = static_cast<std::uint8_t>(trace::EventKind::move);
   event.bytes = from.bytes;
   event.subject = std::uint64_t{from.memory.owner.value()} << 32U | to.memory.owner.value();
-  if (id != nullptr) {
-    event.group = id->operation.group;
-    event.sequence = id->operation.sequence;
+  if (name != nullptr) {
+    event.group = name->operation.group;
+    event.sequence = name->operation.sequence;
   }
   event.began_ns = TraceLog::now_ns();
   return traced;
 }
 
-TracingFabric::Traced& TracingFabric::begin_reduce(std::span<const BlockId> names, std::span<const Block> operands,
+TracingFabric::Traced& TracingFabric::begin_reduce(std::span<const Block> operands, std::span<const BlockId> names,
                                                    const Block& into, MoveCompletion& waiter) {
   Traced& traced = keep(waiter, into.memory.owner, into.memory.owner);
   trace::Event& event = traced.event;
@@ -69,23 +69,13 @@ TracingFabric::Traced& TracingFabric::begin_reduce(std::span<const BlockId> name
   return traced;
 }
 
-void TracingFabric::move(const Block& from, const Block& to, MoveCompletion& completion) {
-  inner_.move(from, to, begin(from, to, nullptr, completion));
+void TracingFabric::move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) {
+  inner_.move(from, to, name, begin(from, to, name, completion));
 }
 
-void TracingFabric::move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
-                               MoveCompletion& completion) {
-  inner_.move_block(id, source, from, to, begin(from, to, &id, completion));
-}
-
-void TracingFabric::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-                           MoveCompletion& completion) {
-  inner_.reduce(reduction, operands, into, begin_reduce({}, operands, into, completion));
-}
-
-void TracingFabric::reduce_blocks(std::span<const BlockId> names, const Reduction& reduction,
-                                  std::span<const Block> operands, const Block& into, MoveCompletion& completion) {
-  inner_.reduce_blocks(names, reduction, operands, into, begin_reduce(names, operands, into, completion));
+void TracingFabric::reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+                           const Block& into, MoveCompletion& completion) {
+  inner_.reduce(reduction, operands, names, into, begin_reduce(operands, names, into, completion));
 }
 
 // Also of moves that have ended, which it does not know any more.

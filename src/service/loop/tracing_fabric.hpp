@@ -21,17 +21,15 @@ class TracingFabric final : public fabric::Fabric {
   // Both must outlive this.
   TracingFabric(fabric::Fabric& inner, TraceLog& log) : inner_(inner), log_(log) {}
 
-  void move(const Block& from, const Block& to, fabric::MoveCompletion& completion) override;
-  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-              fabric::MoveCompletion& completion) override;
+  void move(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+              const Block& into, fabric::MoveCompletion& completion) override;
   void cancel(fabric::MoveCompletion& completion) override;
-  void send_eager(const BlockId& id, const Block& from, SpId reader) override { inner_.send_eager(id, from, reader); }
-  void withdraw_eager(const BlockId& id) override { inner_.withdraw_eager(id); }
-  void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
-                  fabric::MoveCompletion& completion) override;
-  void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction, std::span<const Block> operands,
-                     const Block& into, fabric::MoveCompletion& completion) override;
-  void forget_eager(const BlockId& id, SpId source) override { inner_.forget_eager(id, source); }
+  void send_eager(const BlockId& name, const Block& from, SpId reader) override {
+    inner_.send_eager(name, from, reader);
+  }
+  void withdraw_eager(const BlockId& name) override { inner_.withdraw_eager(name); }
+  void forget_eager(const BlockId& name, SpId source) override { inner_.forget_eager(name, source); }
   void send(SpId to, std::span<const std::byte> message) override { inner_.send(to, message); }
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {
     inner_.mark_delivered(destination, slot, source);
@@ -66,8 +64,8 @@ class TracingFabric final : public fabric::Fabric {
    private:
     TracingFabric& owner_;
   };
-  [[nodiscard]] Traced& begin(const Block& from, const Block& to, const BlockId* id, fabric::MoveCompletion& waiter);
-  [[nodiscard]] Traced& begin_reduce(std::span<const BlockId> names, std::span<const Block> operands, const Block& into,
+  [[nodiscard]] Traced& begin(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& waiter);
+  [[nodiscard]] Traced& begin_reduce(std::span<const Block> operands, std::span<const BlockId> names, const Block& into,
                                      fabric::MoveCompletion& waiter);
   // One that is under way from now on, with a blank event.
   [[nodiscard]] Traced& keep(fabric::MoveCompletion& waiter, WorldRank from, WorldRank to);

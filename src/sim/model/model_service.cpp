@@ -291,16 +291,10 @@ Service::Transfer& Service::begin(const Block& from, const Block& to, fabric::Mo
   return transfer;
 }
 
-void Service::move(const Block& from, const Block& to, fabric::MoveCompletion& completion) {
-  Transfer& transfer = begin(from, to, &completion);
-  burst_.then([&transfer] { transfer.start(); });
-}
-
-void Service::move_block(const BlockId& id, SpId /*source*/, const Block& from, const Block& to,
-                         fabric::MoveCompletion& completion) {
-  if (!eager_.contains(id)) return move(from, to, completion);
+void Service::move(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& completion) {
   Transfer& whole = begin(from, to, &completion);
-  const std::uint64_t came_bytes = take_eager(id, whole);
+  if (name == nullptr || !eager_.contains(*name)) return burst_.then([&whole] { whole.start(); });
+  const std::uint64_t came_bytes = take_eager(*name, whole);
   if (came_bytes < from.bytes) {
     auto rest = std::make_unique<Transfer>(*this, from.memory.owner.value(),
                                            machine_.place_of_rank(to.memory.owner.value()), from.bytes - came_bytes);
@@ -310,13 +304,8 @@ void Service::move_block(const BlockId& id, SpId /*source*/, const Block& from, 
   whole.count_what_is_here();
 }
 
-void Service::reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-                     fabric::MoveCompletion& completion) {
-  reduce_blocks({}, reduction, operands, into, completion);
-}
-
-void Service::reduce_blocks(std::span<const BlockId> names, const Reduction& /*reduction*/,
-                            std::span<const Block> operands, const Block& into, fabric::MoveCompletion& completion) {
+void Service::reduce(const Reduction& /*reduction*/, std::span<const Block> operands, std::span<const BlockId> names,
+                     const Block& into, fabric::MoveCompletion& completion) {
   Transfer& whole = begin(into, into, &completion);
   whole.reduced_bytes = into.bytes * (operands.size() - 1);
   for (std::size_t i = 0; i < operands.size(); ++i) {

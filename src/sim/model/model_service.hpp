@@ -65,17 +65,13 @@ class Service final : public fabric::Fabric {
   void post(engine::PostedOperation operation);
   void hear(const std::shared_ptr<const Batch>& batch);
 
-  void move(const Block& from, const Block& to, fabric::MoveCompletion& completion) override;
-  void reduce(const Reduction& reduction, std::span<const Block> operands, const Block& into,
-              fabric::MoveCompletion& completion) override;
-  void move_block(const BlockId& id, SpId source, const Block& from, const Block& to,
-                  fabric::MoveCompletion& completion) override;
-  void reduce_blocks(std::span<const BlockId> names, const Reduction& reduction, std::span<const Block> operands,
-                     const Block& into, fabric::MoveCompletion& completion) override;
+  void move(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& completion) override;
+  void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
+              const Block& into, fabric::MoveCompletion& completion) override;
   void cancel(fabric::MoveCompletion& completion) override;
-  void send_eager(const BlockId& id, const Block& from, SpId reader) override;
-  void withdraw_eager(const BlockId& id) override;
-  void forget_eager(const BlockId& id, SpId source) override;
+  void send_eager(const BlockId& name, const Block& from, SpId reader) override;
+  void withdraw_eager(const BlockId& name) override;
+  void forget_eager(const BlockId& name, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;

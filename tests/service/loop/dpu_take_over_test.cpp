@@ -211,7 +211,7 @@ TEST_F(DpuTakeOverTest, WhatIsPostedBeforeWhatWasFoundIsTakenIsNotFoundAsWhatWas
 class Noting final : public fabric::Fabric {
  public:
   Noting(fabric::Fabric& marks, std::vector<std::string>& said) : marks_(marks), said_(said) {}
-  void move(const Block&, const Block&, fabric::MoveCompletion&) override {}
+  void move(const Block&, const Block&, const BlockId*, fabric::MoveCompletion&) override {}
   void cancel(fabric::MoveCompletion&) override {}
   void send(SpId to, std::span<const std::byte>) override { said_.push_back("to " + std::to_string(to.value())); }
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {

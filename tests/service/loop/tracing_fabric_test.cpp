@@ -13,7 +13,7 @@ using fabric::MoveCompletion;
 
 class Moves final : public fabric::Fabric {
  public:
-  void move(const Block& /*from*/, const Block& /*to*/, MoveCompletion& completion) override {
+  void move(const Block& /*from*/, const Block& /*to*/, const BlockId* /*name*/, MoveCompletion& completion) override {
     begun.push_back(&completion);
   }
   void cancel(MoveCompletion& completion) override { cancelled.push_back(&completion); }
@@ -43,7 +43,7 @@ class TracedMoves : public ::testing::Test {
     Block block;
     block.memory.owner = kRank;
     block.bytes = bytes;
-    traced_.move(block, block, waiter);
+    traced_.move(block, block, nullptr, waiter);
   }
   [[nodiscard]] std::vector<std::uint64_t> noted_bytes() const {
     std::vector<std::uint64_t> bytes;
