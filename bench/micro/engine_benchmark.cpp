@@ -16,7 +16,7 @@ void engine_alltoall(benchmark::State& state) {
   InstantFabric fabric;
   engine::EngineConfig config;
   config.sp_of_rank.assign(ranks, SpId{0});
-  engine::Engine engine(config, fabric);
+  engine::Engine engine(config, fabric.seams());
   std::vector<WorldRank> list;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) list.emplace_back(rank);
   const auto members = std::make_shared<const std::vector<WorldRank>>(std::move(list));

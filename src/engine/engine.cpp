@@ -20,8 +20,8 @@ namespace outrigger::engine {
 static_assert(EngineCounters::kMessageKinds == std::variant_size_v<peer::Body>);
 
 struct EngineState {
-  EngineState(const EngineConfig& config, fabric::Fabric& fabric)
-      : context(config, fabric),
+  EngineState(const EngineConfig& config, const fabric::Seams& seams)
+      : context(config, seams),
         groups(context),
         courses(context, groups),
         trials(context, groups, courses),
@@ -86,8 +86,8 @@ void remove_ended(EngineState& state) {
 
 }  // namespace
 
-Engine::Engine(const EngineConfig& config, fabric::Fabric& fabric)
-    : state_(std::make_unique<EngineState>(config, fabric)) {}
+Engine::Engine(const EngineConfig& config, const fabric::Seams& seams)
+    : state_(std::make_unique<EngineState>(config, seams)) {}
 Engine::~Engine() = default;
 
 // ---------------------------------------------------------------- what comes in

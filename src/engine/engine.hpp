@@ -1,6 +1,6 @@
 // The engine of one service process: what its ranks have posted and what peers have announced go in, moves, messages,
-// marks and completions come out through the fabric. Pure: no MPI, sockets, threads or clock. The same object runs in
-// outriggerd, in the simulator and in tests.
+// marks and completions come out through the seams of the fabric. Pure: no MPI, sockets, threads or clock. The same
+// object runs in outriggerd, in the simulator and in tests.
 //
 // Thread rule: one thread. Entry points only queue work; run() does it.
 #pragma once
@@ -16,7 +16,7 @@
 #include "engine/engine_config.hpp"
 #include "engine/engine_counters.hpp"
 #include "engine/posted_operation.hpp"
-#include "fabric/fabric.hpp"
+#include "fabric/seams.hpp"
 #include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 
@@ -26,7 +26,8 @@ struct EngineState;
 
 class Engine {
  public:
-  Engine(const EngineConfig& config, fabric::Fabric& fabric);
+  // All that `seams` names must outlive this.
+  Engine(const EngineConfig& config, const fabric::Seams& seams);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "fabric/fabric.hpp"
 #include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/ids.hpp"

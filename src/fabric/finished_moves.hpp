@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <deque>
 
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 
 namespace outrigger::fabric {
 

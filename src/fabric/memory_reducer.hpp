@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 #include "fabric/node_memory.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/reduction.hpp"
@@ -20,7 +20,7 @@
 
 namespace outrigger::fabric {
 
-// As Fabric::reduce() has it.
+// As BlockMover::reduce() has it.
 struct ReduceRanges {
   Reduction reduction;
   std::vector<MemoryRef> operands;

@@ -10,7 +10,7 @@
 #include <memory>
 #include <span>
 
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 #include "protocol/memory.hpp"
 
 namespace outrigger::fabric {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fabric/sim/bare_fabric.hpp"
 #include "fabric/sim/random.hpp"
 #include "protocol/wire/peer_messages.hpp"
 #include "sim/allocation_count.hpp"
@@ -59,7 +60,7 @@ void encode(peer::Body body, std::vector<std::byte>& out) {
 }
 
 // Everybody else. Holds what is on its way to the service process: at most one entry for each announcement it has sent.
-class SymbolicPeers final : public fabric::Fabric {
+class SymbolicPeers final : public fabric::sim::BareFabric {
  public:
   explicit SymbolicPeers(const Job& job) : job_(job) {}
 
@@ -232,7 +233,7 @@ class Run {
       config.sp_of_rank.emplace_back(job_.service_of(rank));
     }
     members_ = std::make_shared<const std::vector<WorldRank>>(std::move(members));
-    engine_ = std::make_unique<engine::Engine>(config, peers_);
+    engine_ = std::make_unique<engine::Engine>(config, peers_.seams());
   }
 
   [[nodiscard]] bool due(std::uint32_t rank) const {

@@ -14,7 +14,7 @@ void ServiceProcesses::start(Service& service) {
   config.limits = job_.scenario.limits;
   config.registry = job_.options.registry;
   service.fabric = std::make_unique<fabric::sim::SimFabric>(job_.world, service.id);
-  service.engine = std::make_unique<engine::Engine>(std::move(config), *service.fabric);
+  service.engine = std::make_unique<engine::Engine>(std::move(config), service.fabric->seams());
   service.alive = true;
   job_.world.is_back(service.id);
 }

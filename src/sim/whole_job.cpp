@@ -35,7 +35,7 @@ struct WholeWorld {
   bool failed = false;
 };
 
-class CountingFabric final : public fabric::Fabric {
+class CountingFabric final : public fabric::sim::BareFabric {
  public:
   CountingFabric(WholeWorld& world, SpId self) : world_(world), self_(self) {}
 
@@ -69,7 +69,7 @@ class WholeJob {
     for (std::uint32_t sp = 0; sp < world_.places.services(); ++sp) {
       config.self = SpId{sp};
       fabrics_.push_back(std::make_unique<CountingFabric>(world_, config.self));
-      engines_.push_back(std::make_unique<engine::Engine>(config, *fabrics_.back()));
+      engines_.push_back(std::make_unique<engine::Engine>(config, fabrics_.back()->seams()));
     }
   }
 

@@ -85,7 +85,7 @@ void Cluster::start(std::uint32_t sp) {
   config.registry = registry_;
   services_[sp].engine.reset();
   services_[sp].fabric = std::make_unique<ClusterFabric>(*this, SpId{sp});
-  services_[sp].engine = std::make_unique<Engine>(config, *services_[sp].fabric);
+  services_[sp].engine = std::make_unique<Engine>(config, services_[sp].fabric->seams());
 }
 
 void Cluster::restart(std::uint32_t sp) {

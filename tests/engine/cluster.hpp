@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
-#include "fabric/fabric.hpp"
+#include "fabric/sim/bare_fabric.hpp"
 #include "protocol/native_calls.hpp"
 #include "protocol/wire/peer_messages.hpp"
 
@@ -21,7 +21,7 @@ namespace outrigger::engine::testing {
 
 class Cluster;
 
-class ClusterFabric final : public fabric::Fabric {
+class ClusterFabric final : public fabric::sim::BareFabric {
  public:
   ClusterFabric(Cluster& cluster, SpId self) : cluster_(cluster), self_(self) {}
   void move(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& completion) override;

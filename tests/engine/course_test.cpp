@@ -15,6 +15,7 @@
 
 #include "client/operations/steering.hpp"
 #include "engine/engine.hpp"
+#include "fabric/sim/bare_fabric.hpp"
 
 namespace outrigger::engine {
 namespace {
@@ -42,7 +43,7 @@ struct CallingRank {
 
 class Job;
 
-class TestFabric final : public fabric::Fabric {
+class TestFabric final : public fabric::sim::BareFabric {
  public:
   TestFabric(Job& job, SpId self) : job_(job), self_(self) {}
   void move(const Block& /*from*/, const Block& /*to*/, const BlockId* /*name*/,
@@ -77,7 +78,7 @@ class Job {
     for (std::uint32_t sp = 0; sp < services; ++sp) {
       config.self = SpId{sp};
       fabrics.push_back(std::make_unique<TestFabric>(*this, SpId{sp}));
-      engines.push_back(std::make_unique<Engine>(config, *fabrics.back()));
+      engines.push_back(std::make_unique<Engine>(config, fabrics.back()->seams()));
     }
   }
 
@@ -164,7 +165,7 @@ class Job {
     config.self = dead;
     config.epoch = Epoch{1 + epochs[dead]};
     config.sp_of_rank = sp_of_rank_;
-    engines[dead.value()] = std::make_unique<Engine>(config, *fabrics[dead.value()]);
+    engines[dead.value()] = std::make_unique<Engine>(config, fabrics[dead.value()]->seams());
     Engine& engine = *engines[dead.value()];
     for (std::uint32_t peer = 0; peer < engines.size(); ++peer) {
       if (SpId{peer} == dead) continue;

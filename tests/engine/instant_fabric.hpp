@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "fabric/sim/bare_fabric.hpp"
 
 namespace outrigger {
 
-class InstantFabric final : public fabric::Fabric {
+class InstantFabric final : public fabric::sim::BareFabric {
  public:
   void move(const Block& /*from*/, const Block& /*to*/, const BlockId* /*name*/,
             fabric::MoveCompletion& completion) override {

@@ -15,7 +15,7 @@ double run_ns_per_move(std::uint32_t ranks, std::uint64_t operations, Algorithm 
   InstantFabric fabric;
   EngineConfig config;
   config.sp_of_rank.assign(ranks, SpId{0});
-  Engine engine(config, fabric);
+  Engine engine(config, fabric.seams());
   std::vector<WorldRank> list;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) list.emplace_back(rank);
   const auto members = std::make_shared<const std::vector<WorldRank>>(list);

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "fabric/sim/bare_fabric.hpp"
 #include "protocol/wire/peer_messages.hpp"
 
 namespace {
 
 using namespace outrigger;
 
-class NullFabric final : public fabric::Fabric {
+class NullFabric final : public fabric::sim::BareFabric {
  public:
   void move(const Block& from, const Block& to, const BlockId* /*name*/,
             fabric::MoveCompletion& /*completion*/) override {
@@ -56,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   engine::EngineConfig config;
   config.sp_of_rank = {SpId{0}, SpId{1}, SpId{2}};
   config.node_of_sp = {0, 0, 1};
-  engine::Engine engine(config, fabric);
+  engine::Engine engine(config, fabric.seams());
   engine.post(posted(0, Algorithm::ring_pull));
   engine.post(posted(1, Algorithm::scatter_dest));
   engine::PostedOperation passing_on = posted(2, Algorithm::node_pull);

@@ -409,7 +409,7 @@ TEST_F(PeerMessages, ABacklogIsSeenUntilThePeerReads) {
   std::size_t sent = 0;
   for (; !rings().backlogged(); ++sent) {
     ASSERT_LT(sent, 100U);
-    fabric_.send(SpId{1}, message);
+    fabric_.rings().send(SpId{1}, message);
   }
   EXPECT_GE(sent, kWaitingMessages);
   std::vector<std::byte> out;
@@ -424,7 +424,7 @@ TEST_F(PeerMessages, FullRingKeepsOrder) {
   while (sent < 200) {
     std::array<std::byte, 4000> message{};
     std::memcpy(message.data(), &sent, sizeof(sent));
-    fabric_.send(SpId{1}, message);
+    fabric_.rings().send(SpId{1}, message);
     ++sent;
   }
   EXPECT_TRUE(rings().must_poll());
@@ -443,13 +443,13 @@ TEST_F(PeerMessages, FullRingKeepsOrder) {
 
 TEST_F(PeerMessages, DoorbellOnlyWhenTheReaderSleeps) {
   const std::array<std::byte, 8> message{};
-  fabric_.send(SpId{1}, message);
+  fabric_.rings().send(SpId{1}, message);
   EXPECT_FALSE(rung());
   reader_->set_sleeping(true);
-  fabric_.send(SpId{1}, message);
+  fabric_.rings().send(SpId{1}, message);
   EXPECT_TRUE(rung());
   reader_->set_sleeping(false);
-  fabric_.send(SpId{1}, message);
+  fabric_.rings().send(SpId{1}, message);
   EXPECT_FALSE(rung());
 }
 

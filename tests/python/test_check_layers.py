@@ -12,12 +12,12 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_layers.py"
 
 CLEAN = {
     "protocol/ids.hpp": "#include <cstdint>\n",
-    "fabric/fabric.hpp": '#include "protocol/ids.hpp"\n',
-    "fabric/host/host.cpp": '#include "fabric/fabric.hpp"\n#include <sys/uio.h>\n',
-    "fabric/sim/sim.hpp": '#include "fabric/fabric.hpp"\n',
-    "engine/engine.hpp": '#include "fabric/fabric.hpp"\n#include <coroutine>\n',
+    "fabric/seams.hpp": '#include "protocol/ids.hpp"\n',
+    "fabric/host/host.cpp": '#include "fabric/seams.hpp"\n#include <sys/uio.h>\n',
+    "fabric/sim/sim.hpp": '#include "fabric/seams.hpp"\n',
+    "engine/engine.hpp": '#include "fabric/seams.hpp"\n#include <coroutine>\n',
     "client/client.hpp": '#include "protocol/ids.hpp"\n#include <mutex>\n',
-    "service/service.cpp": '#include "engine/engine.hpp"\n#include "fabric/fabric.hpp"\n',
+    "service/service.cpp": '#include "engine/engine.hpp"\n#include "fabric/seams.hpp"\n',
     "sim/simulation.cpp": '#include "engine/engine.hpp"\n#include "fabric/sim/sim.hpp"\n',
     "mpi/init.cpp": '#include <mpi.h>\n#include "client/client.hpp"\n',
 }

@@ -16,7 +16,7 @@ namespace outrigger::testing {
 namespace {
 
 // Notes what it is asked for.
-class NodeFabric final : public fabric::Fabric {
+class NodeFabric final : public fabric::BlockMover, public fabric::PeerMessenger {
  public:
   void move(const Block& from, const Block& to, const BlockId* /*name*/,
             fabric::MoveCompletion& /*completion*/) override {
@@ -32,13 +32,9 @@ class NodeFabric final : public fabric::Fabric {
   void send(SpId to, std::span<const std::byte> /*message*/) override {
     asked.push_back("send " + std::to_string(to.value()));
   }
-  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {
-    asked.push_back("mark " + std::to_string(destination.value()) + std::to_string(slot.value()) +
-                    std::to_string(source.value()));
-  }
-  void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& /*record*/) override {
-    asked.push_back("complete " + std::to_string(rank.value()) + std::to_string(slot.value()));
-  }
+  void send_eager(const BlockId& /*name*/, const Block& /*from*/, SpId /*reader*/) override {}
+  void withdraw_eager(const BlockId& /*name*/) override {}
+  void forget_eager(const BlockId& /*name*/, SpId /*source*/) override {}
   std::vector<std::string> take() { return std::exchange(asked, {}); }
 
  private:
@@ -65,7 +61,7 @@ class ClusterFabrics : public Wires {
     }
     job_map_ = std::move(decode_job_map(descriptors, 4)).value();
     for (std::uint32_t sp = 0; sp < 4; ++sp) ASSERT_TRUE(wire(sp).introduce(job_map_, SpId{sp}));
-    cluster_.emplace(node_, wire(3), job_map_, SpId{3});
+    cluster_.emplace(node_, node_, wire(3), job_map_, SpId{3});
   }
   void reduce(const Block& left, const Block& right, const Block& into, Moved& moved) {
     const std::array operands{left, right};
@@ -248,12 +244,6 @@ TEST_P(ClusterFabrics, MessagesGoWhereTheirServiceProcessesAre) {
     EXPECT_EQ(heard[0], std::make_pair(SpId{3}, text));
   }
   EXPECT_TRUE(node_.take().empty());
-}
-
-TEST_P(ClusterFabrics, RanksAreToldByTheNode) {
-  cluster_->mark_delivered(WorldRank{3}, SlotIndex{4}, GroupRank{1});
-  cluster_->complete(WorldRank{3}, SlotIndex{4}, {});
-  EXPECT_EQ(node_.take(), (Asked{"mark 341", "complete 34"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, ClusterFabrics, kNetworks, network_name);

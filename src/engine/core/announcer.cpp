@@ -151,7 +151,7 @@ void Announcer::send_eager(LocalRank& rank, const Membership::Peer& reader) {
     const Block block = eager_block(operation_.context, rank, destination);
     if (block.bytes == 0) continue;
     rank.pairs.set_eager(destination);
-    operation_.context.fabric.send_eager(BlockId{operation_.id(), rank.me(), destination}, block, reader.sp);
+    operation_.context.fabric.mover.send_eager(BlockId{operation_.id(), rank.me(), destination}, block, reader.sp);
   }
 }
 

@@ -1,4 +1,5 @@
-// What every operation of one engine shares: the fabric, the scheduler, the window, and how to speak to peers.
+// What every operation of one engine shares: the seams of the fabric, the scheduler, the window, and how to speak to
+// peers.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +15,16 @@
 #include "engine/engine_config.hpp"
 #include "engine/engine_counters.hpp"
 #include "engine/registry.hpp"
-#include "fabric/fabric.hpp"
+#include "fabric/seams.hpp"
 #include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {
 
 class Context {
  public:
-  Context(const EngineConfig& engine_config, fabric::Fabric& engine_fabric)
+  Context(const EngineConfig& engine_config, const fabric::Seams& seams)
       : config(engine_config),
-        fabric(engine_fabric),
+        fabric(seams),
         window(scheduler, engine_config.limits.window_moves),
         registry(engine_config.registry != nullptr ? *engine_config.registry : built_in_algorithms()) {}
 
@@ -55,13 +56,13 @@ class Context {
     EngineCounters::Messages& sent = counters.sent[message.body.index()];
     ++sent.count;
     sent.bytes += buffer.size();
-    fabric.send(to, buffer);
+    fabric.messenger.send(to, buffer);
   }
 
   static void raise(std::uint64_t& highest, std::uint64_t value) { highest = std::max(highest, value); }
 
   const EngineConfig config;
-  fabric::Fabric& fabric;
+  const fabric::Seams fabric;
   Pool frames;  // of coroutines
   Pool memory;  // of operations and ranks' parts in them
   Scheduler scheduler;

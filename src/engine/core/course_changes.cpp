@@ -216,7 +216,7 @@ peer::Held CourseChanges::hold_local(const Group& group) {
   for (const GroupRank local : members.local()) {
     const WorldRank rank = members.world(local);
     const std::optional<std::uint64_t> calls =
-        context_.is_dropped(rank) ? std::nullopt : context_.fabric.hold_calls(rank, group.id());
+        context_.is_dropped(rank) ? std::nullopt : context_.fabric.ranks.hold_calls(rank, group.id());
     held.held = held.held && calls.has_value();
     held.least = std::min(held.least, calls.value_or(0));
     held.most = std::max(held.most, calls.value_or(0));
@@ -226,7 +226,8 @@ peer::Held CourseChanges::hold_local(const Group& group) {
 
 void CourseChanges::resume_local(const Group& group, const CoursePlan* plan) {
   const Membership& members = *group.membership();
-  for (const GroupRank local : members.local()) context_.fabric.resume_calls(members.world(local), group.id(), plan);
+  for (const GroupRank local : members.local())
+    context_.fabric.ranks.resume_calls(members.world(local), group.id(), plan);
 }
 
 // It is always answered: the leader waits for it, and other ranks with it.

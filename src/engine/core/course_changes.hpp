@@ -44,7 +44,7 @@ class CourseChanges {
   void restore(Group& group, const CoursePlan& plan);
   void peer_restarted(Group& group, SpId peer);
   // The rank has freed the group.
-  void let_go(WorldRank rank, GroupId id) { context_.fabric.resume_calls(rank, id, nullptr); }
+  void let_go(WorldRank rank, GroupId id) { context_.fabric.ranks.resume_calls(rank, id, nullptr); }
 
   void on_wish(SpId from, const OperationId& id, const peer::Wish& wish);
   void on_hold(SpId from, const OperationId& id);

@@ -118,7 +118,7 @@ void LocalRank::release(GroupRank destination) {
 
 void LocalRank::withdraw_eager(GroupRank destination) {
   if (pairs.clear_eager(destination)) {
-    context_.fabric.withdraw_eager(BlockId{operation_.id(), me(), destination});
+    context_.fabric.mover.withdraw_eager(BlockId{operation_.id(), me(), destination});
   }
 }
 
@@ -126,7 +126,7 @@ void LocalRank::forget_eager(GroupRank source) {
   const Membership& membership = operation_.membership();
   const std::uint32_t peer = membership.peer_of(source);
   if (peer == Membership::kSelf) return;
-  context_.fabric.forget_eager(BlockId{operation_.id(), source, me()}, membership.peers()[peer].sp);
+  context_.fabric.mover.forget_eager(BlockId{operation_.id(), source, me()}, membership.peers()[peer].sp);
 }
 
 void LocalRank::unsettle_contact(GroupRank peer) {
@@ -154,7 +154,7 @@ void LocalRank::notify() {
 void LocalRank::tell_filled() {
   if (told_filled_ || !posted().kept || !pairs.has_begun() || record.status != CompletionStatus::ok) return;
   told_filled_ = true;
-  context_.fabric.filled(world(), posted().slot, record);
+  context_.fabric.ranks.filled(world(), posted().slot, record);
 }
 
 void LocalRank::remove_reader() {

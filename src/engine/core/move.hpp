@@ -7,7 +7,7 @@
 
 #include "engine/core/context.hpp"
 #include "engine/core/suspension.hpp"
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 
 namespace outrigger::engine {
 
@@ -22,7 +22,7 @@ class InFlight : protected Suspension, protected fabric::MoveCompletion {
  protected:
   explicit InFlight(Context& context) : context_(context) {}
   ~InFlight() {
-    if (in_flight_) context_.fabric.cancel(*this);
+    if (in_flight_) context_.fabric.mover.cancel(*this);
   }
   void begin(std::coroutine_handle<> waiter) {
     handle = waiter;
@@ -58,7 +58,7 @@ class Move : public InFlight {
   GroupRank destination_;
 };
 
-// As Fabric::reduce() has it. Operands and names are the caller's until it is awaited.
+// As BlockMover::reduce() has it. Operands and names are the caller's until it is awaited.
 class Reduce : public InFlight {
  public:
   Reduce(Context& context, const Reduction& reduction, std::span<const Block> operands, const Block& into,
@@ -69,7 +69,7 @@ class Reduce : public InFlight {
     begin(waiter);
     context_.counters.reductions += operands_.size() - 1;
     context_.counters.reduced_bytes += into_.bytes * (operands_.size() - 1);
-    context_.fabric.reduce(reduction_, operands_, names_, into_, *this);
+    context_.fabric.mover.reduce(reduction_, operands_, names_, into_, *this);
   }
 
  private:

@@ -30,7 +30,7 @@ void Operation::announce(LocalRank& rank, peer::Side side, EagerSends eager) {
 
 void Operation::mark_delivered(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {
   if (outcome.status != fabric::MoveStatus::ok) return;
-  context.fabric.mark_delivered(destination.world(), destination.posted().slot, source);
+  context.fabric.ranks.mark_delivered(destination.world(), destination.posted().slot, source);
 }
 
 void Operation::release(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {
@@ -63,7 +63,7 @@ void Operation::complete(LocalRank& rank) {
   announcer.give_back_credits(rank);
   group.progress(rank.world()).complete(sequence, rank.record.status);
   context.ended.push_back(id());
-  context.fabric.complete(rank.world(), rank.posted().slot, rank.record);
+  context.fabric.ranks.complete(rank.world(), rank.posted().slot, rank.record);
 }
 
 Replicas& Operation::replicas() {

@@ -122,9 +122,9 @@ inline void Move::await_suspend(std::coroutine_handle<> waiter) {
   begin(waiter);
   ++context_.counters.moves;
   context_.counters.moved_bytes += from_.bytes;
-  if (eager_in_ == nullptr) return context_.fabric.move(from_, to_, nullptr, *this);
+  if (eager_in_ == nullptr) return context_.fabric.mover.move(from_, to_, nullptr, *this);
   const BlockId name{eager_in_->id(), source_, destination_};
-  context_.fabric.move(from_, to_, &name, *this);
+  context_.fabric.mover.move(from_, to_, &name, *this);
 }
 
 inline Move Operation::pull(const LocalRank& rank, GroupRank source) const {

@@ -22,7 +22,7 @@ void ask_about(Operation& operation, std::uint32_t native_calls) {
   }
   for (const GroupRank local : membership.local()) {
     const WorldRank rank = membership.world(local);
-    if (!operation.context.fabric.has_passed(rank, operation.id(), native_calls)) continue;
+    if (!operation.context.fabric.ranks.has_passed(rank, operation.id(), native_calls)) continue;
     end_pairs_with_finished(operation, peer::Finished{rank, CompletionStatus::passed_natively});
   }
 }
@@ -54,7 +54,7 @@ bool look_for_overdue(const GroupTable& groups) {
 void answer_overdue(Context& context, SpId from, const OperationId& id, const peer::Overdue& overdue) {
   for (std::uint32_t rank = 0; rank < context.config.sp_of_rank.size(); ++rank) {
     const WorldRank local{rank};
-    if (!context.is_local(local) || !context.fabric.has_passed(local, id, overdue.native_calls)) continue;
+    if (!context.is_local(local) || !context.fabric.ranks.has_passed(local, id, overdue.native_calls)) continue;
     context.send(from, id, peer::Finished{local, CompletionStatus::passed_natively});
   }
 }

@@ -173,7 +173,7 @@ bool Posts::complete_rejected() {
   for (auto rejected = all.rbegin(); rejected != all.rend(); ++rejected) {
     fabric::CompletionRecord record;
     record.status = CompletionStatus::rejected;
-    context_.fabric.complete(rejected->rank, rejected->slot, record);
+    context_.fabric.ranks.complete(rejected->rank, rejected->slot, record);
   }
   return true;
 }

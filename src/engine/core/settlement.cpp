@@ -28,7 +28,7 @@ void end_push(Operation& operation, LocalRank& destination, const peer::Delivere
     status = CompletionStatus::mismatch;
   }
   if (status == CompletionStatus::ok && delivered.moved_bytes != 0) {
-    operation.context.fabric.mark_delivered(destination.world(), destination.posted().slot, source);
+    operation.context.fabric.ranks.mark_delivered(destination.world(), destination.posted().slot, source);
     destination.record.bytes_by_reach[static_cast<std::size_t>(delivered.reach)] += delivered.moved_bytes;
   }
   if (status != CompletionStatus::ok) destination.fail(status);

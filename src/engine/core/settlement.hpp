@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engine/core/local_rank.hpp"
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 #include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::engine {

@@ -16,7 +16,7 @@ void EagerReplicas::send(SpId reader, GroupRank source, const LocalRank& holder)
   if (context.share_node(reader, context.config.self) || !sent_.emplace(Key{source, reader}, holder.me()).second)
     return;
   const GroupRank name = name_of_reader(operation_.membership(), reader);
-  context.fabric.send_eager(BlockId{operation_.id(), source, name}, block, reader);
+  context.fabric.mover.send_eager(BlockId{operation_.id(), source, name}, block, reader);
 }
 
 void EagerReplicas::withdraw(GroupRank source, SpId reader) {
@@ -26,7 +26,7 @@ void EagerReplicas::withdraw(GroupRank source, SpId reader) {
 
 void EagerReplicas::withdraw(const Key& sent) const {
   const GroupRank name = name_of_reader(operation_.membership(), sent.second);
-  operation_.context.fabric.withdraw_eager(BlockId{operation_.id(), sent.first, name});
+  operation_.context.fabric.mover.withdraw_eager(BlockId{operation_.id(), sent.first, name});
 }
 
 void EagerReplicas::holder_goes(GroupRank rank) {
@@ -41,7 +41,7 @@ void EagerReplicas::forget(GroupRank source, SpId holder) const {
   const Membership* membership = operation_.group.membership();
   if (membership == nullptr) return;
   const GroupRank name = name_of_reader(*membership, membership->self());
-  operation_.context.fabric.forget_eager(BlockId{operation_.id(), source, name}, holder);
+  operation_.context.fabric.mover.forget_eager(BlockId{operation_.id(), source, name}, holder);
 }
 
 }  // namespace outrigger::engine

@@ -143,10 +143,6 @@ void DpuFabric::cancel(MoveCompletion& completion) {
   reductions_.cancel(completion);
 }
 
-void DpuFabric::send(SpId to, std::span<const std::byte> message) {
-  node_.send(to, message);
-}
-
 void DpuFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
   node_.mark_delivered(destination, slot, source);
   marks_.add(destination, slot, source);

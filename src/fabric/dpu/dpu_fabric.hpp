@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 
+#include "fabric/block_mover.hpp"
 #include "fabric/dpu/alias.hpp"
 #include "fabric/dpu/attachments.hpp"
 #include "fabric/dpu/completions.hpp"
@@ -26,13 +27,13 @@
 #include "fabric/dpu/remote_ranks.hpp"
 #include "fabric/dpu/sleep_notices.hpp"
 #include "fabric/dpu/take_over.hpp"
-#include "fabric/fabric.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "fabric/port.hpp"
+#include "fabric/rank_view.hpp"
 
 namespace outrigger::fabric::dpu {
 
-class DpuFabric final : public Fabric, public RemoteRanks, public Port, private ucx::WorkerEvents {
+class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, public Port, private ucx::WorkerEvents {
  public:
   using Clock = Port::Clock;
 
@@ -40,7 +41,7 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
   // number of this one among all that have been started for the host.
   [[nodiscard]] static Result<std::unique_ptr<DpuFabric>> open(DpuOptions options, HostFabric& node,
                                                                std::uint32_t process, std::uint32_t world_size);
-  ~DpuFabric() override;
+  ~DpuFabric();
 
   // Begins to connect, at once or (one that stands by) in look_after(). Error: it cannot.
   [[nodiscard]] Status add_rank(WorldRank rank, bool serves, const RankAddress& address) {
@@ -81,9 +82,20 @@ class DpuFabric final : public Fabric, public RemoteRanks, public Port, private 
   void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
               const Block& into, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
-  void send(SpId to, std::span<const std::byte> message) override;
+  // Hints of no use: blocks would have to come here first.
+  void send_eager(const BlockId& /*name*/, const Block& /*from*/, SpId /*reader*/) override {}
+  void withdraw_eager(const BlockId& /*name*/) override {}
+  void forget_eager(const BlockId& /*name*/, SpId /*source*/) override {}
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
+  // Ranks of the host are told when all is over, and not held from here.
+  void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}
+  std::optional<std::uint64_t> hold_calls(WorldRank /*rank*/, const GroupId& /*group*/) override { return {}; }
+  void resume_calls(WorldRank /*rank*/, const GroupId& /*group*/, const CoursePlan* /*plan*/) override {}
+  [[nodiscard]] bool has_passed(WorldRank /*rank*/, const OperationId& /*operation*/,
+                                std::uint32_t /*native_calls*/) override {
+    return false;
+  }
 
  private:
   DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t process, std::uint32_t world_size);

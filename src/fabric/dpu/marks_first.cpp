@@ -5,12 +5,12 @@
 namespace outrigger::fabric::dpu {
 
 void MarksFirst::send(SpId to, std::span<const std::byte> message) {
-  if (may_pass()) return inner_.send(to, message);
+  if (may_pass()) return messenger_.send(to, message);
   waiting_.push_back(Waiting{marks_.last(), Message{to, {message.begin(), message.end()}}});
 }
 
 void MarksFirst::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
-  if (may_pass()) return inner_.complete(rank, slot, record);
+  if (may_pass()) return ranks_.complete(rank, slot, record);
   waiting_.push_back(Waiting{marks_.last(), Completion{rank, slot, record}});
 }
 

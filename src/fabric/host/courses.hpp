@@ -23,7 +23,7 @@ class Courses {
   void forget(WorldRank rank, const GroupId& group);
   void forget_rank(WorldRank rank) { numbers_.erase(rank); }
 
-  // As Fabric says.
+  // As RankView says.
   [[nodiscard]] std::optional<std::uint64_t> hold(WorldRank rank, const GroupId& group);
   void resume(WorldRank rank, const GroupId& group, const CoursePlan* plan);
   // What the rank has measured in its last trial.

@@ -22,7 +22,7 @@
 #include <optional>
 #include <span>
 
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 #include "fabric/host/courses.hpp"
 #include "fabric/host/host_memory.hpp"
 #include "fabric/host/lending.hpp"
@@ -34,6 +34,7 @@
 #include "fabric/host/slots.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/port.hpp"
+#include "fabric/rank_view.hpp"
 
 namespace outrigger::fabric {
 
@@ -47,7 +48,7 @@ struct HostFabricOptions {
   std::size_t waiting_messages = 16384;
 };
 
-class HostFabric final : public Fabric, public HostMemory, public Port {
+class HostFabric final : public BlockMover, public RankView, public HostMemory, public Port {
  public:
   explicit HostFabric(const HostFabricOptions& options = {});
 
@@ -90,7 +91,10 @@ class HostFabric final : public Fabric, public HostMemory, public Port {
   void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
               const Block& into, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
-  void send(SpId to, std::span<const std::byte> message) override { rings_.send(to, message); }
+  // Hints of no use: memory of this node is reached without asking.
+  void send_eager(const BlockId& /*name*/, const Block& /*from*/, SpId /*reader*/) override {}
+  void withdraw_eager(const BlockId& /*name*/) override {}
+  void forget_eager(const BlockId& /*name*/, SpId /*source*/) override {}
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "copy/policy.hpp"
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 
 namespace outrigger::fabric {
 

@@ -15,13 +15,14 @@
 #include "base/result.hpp"
 #include "base/shared_memory.hpp"
 #include "base/unique_fd.hpp"
+#include "fabric/peer_messenger.hpp"
 #include "fabric/port.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/shared/byte_ring.hpp"
 
 namespace outrigger::fabric {
 
-class PeerRings final : public Port {
+class PeerRings final : public PeerMessenger, public Port {
  public:
   // With so many messages waiting for room the rings are backlogged().
   explicit PeerRings(std::size_t most_waiting) : most_waiting_(most_waiting) {}
@@ -35,7 +36,7 @@ class PeerRings final : public Port {
   // The number in the job of the node's number 0. Elsewhere here numbers are those in the job.
   void count_from(SpId first) { first_ = first.value(); }
   // To one without rings: nothing. It has died, and when another one takes its place all is said again.
-  void send(SpId to, std::span<const std::byte> message);
+  void send(SpId to, std::span<const std::byte> message) override;
 
   // Sends what has waited for room.
   bool progress() override;

@@ -8,7 +8,7 @@
 #include <deque>
 #include <utility>
 
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 #include "fabric/finished_moves.hpp"
 #include "fabric/memory_reducer.hpp"
 

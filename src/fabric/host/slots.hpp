@@ -9,8 +9,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "fabric/fabric.hpp"
 #include "fabric/host/node_ranks.hpp"
+#include "fabric/rank_view.hpp"
 #include "protocol/shared/segment.hpp"
 
 namespace outrigger::fabric {
@@ -35,7 +35,7 @@ class Slots {
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source);
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
 
-  // As Fabric's filled(). The rank is told by the next tell_filled(), unless the operation is complete by then, which
+  // As RankView's filled(). The rank is told by the next tell_filled(), unless the operation is complete by then, which
   // tells it as much.
   void fill(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
   // True: anybody.

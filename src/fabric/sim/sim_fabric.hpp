@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fabric/fabric.hpp"
+#include "fabric/seams.hpp"
 #include "fabric/sim/options.hpp"
 #include "fabric/sim/random.hpp"
 #include "fabric/sim/virtual_time.hpp"
@@ -90,10 +90,11 @@ class World {
   std::uint64_t next_letter_ = 0;
 };
 
-class SimFabric final : public Fabric {
+class SimFabric final : public BlockMover, public PeerMessenger, public RankView {
  public:
   SimFabric(World& world, SpId self) : world_(world), self_(self), alive_(std::make_shared<bool>(true)) {}
-  ~SimFabric() override { *alive_ = false; }
+  ~SimFabric() { *alive_ = false; }
+  [[nodiscard]] Seams seams() { return {*this, *this, *this}; }
 
   void move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) override;
   void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
@@ -105,6 +106,14 @@ class SimFabric final : public Fabric {
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
+  // Ranks see nothing of it.
+  void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}
+  std::optional<std::uint64_t> hold_calls(WorldRank /*rank*/, const GroupId& /*group*/) override { return {}; }
+  void resume_calls(WorldRank /*rank*/, const GroupId& /*group*/, const CoursePlan* /*plan*/) override {}
+  [[nodiscard]] bool has_passed(WorldRank /*rank*/, const OperationId& /*operation*/,
+                                std::uint32_t /*native_calls*/) override {
+    return false;
+  }
 
   // The process dies: its moves stop at some byte, nothing it does any more has an effect.
   void crash();

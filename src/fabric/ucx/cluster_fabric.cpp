@@ -6,8 +6,9 @@
 
 namespace outrigger::fabric::ucx {
 
-ClusterFabric::ClusterFabric(Fabric& node, Wire& wire, const JobMap& job_map, SpId self)
+ClusterFabric::ClusterFabric(BlockMover& node, PeerMessenger& rings, Wire& wire, const JobMap& job_map, SpId self)
     : node_(node),
+      rings_(rings),
       wire_(wire),
       reductions_(wire, node),
       sp_of_rank_(job_map.sp_of_rank),
@@ -62,22 +63,10 @@ void ClusterFabric::forget_eager(const BlockId& name, SpId source) {
 
 void ClusterFabric::send(SpId to, std::span<const std::byte> message) {
   if (is_here(to)) {
-    node_.send(to, message);
+    rings_.send(to, message);
   } else {
     wire_.send(to, message);
   }
-}
-
-void ClusterFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
-  node_.mark_delivered(destination, slot, source);
-}
-
-void ClusterFabric::filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
-  node_.filled(rank, slot, record);
-}
-
-void ClusterFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
-  node_.complete(rank, slot, record);
 }
 
 }  // namespace outrigger::fabric::ucx

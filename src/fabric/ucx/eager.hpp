@@ -22,7 +22,7 @@ class EagerSender {
   EagerSender(const WireOptions& options, NodeMemory& memory, Peers& peers, Channels& channels, RequestServer& server)
       : options_(options), memory_(memory), peers_(peers), channels_(channels), server_(server) {}
 
-  // As Fabric's of these names.
+  // As BlockMover's of these names.
   void send(const BlockId& id, const Block& from, Peer& reader);
   void withdraw(const BlockId& id);
   // It has been replaced: what it was sent is nowhere now, and the one in its place may be sent it again.

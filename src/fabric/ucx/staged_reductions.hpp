@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 #include "fabric/memory_reducer.hpp"
 #include "fabric/ucx/wire.hpp"
 
@@ -25,7 +25,7 @@ class StagedReductions {
   static constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
 
   // Both must outlive this.
-  StagedReductions(Wire& wire, Fabric& node) : wire_(wire), node_(node), reducer_(wire.memory()) {}
+  StagedReductions(Wire& wire, BlockMover& node) : wire_(wire), node_(node), reducer_(wire.memory()) {}
 
   // An operand and the service process of another node that reads it, or nothing: it is here.
   struct Operand {
@@ -91,7 +91,7 @@ class StagedReductions {
   void give_back_buffers(Started& started);
 
   Wire& wire_;
-  Fabric& node_;
+  BlockMover& node_;
   MemoryReducer reducer_;
   std::list<Started> started_;
 };

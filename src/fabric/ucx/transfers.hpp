@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 #include "fabric/finished_moves.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/ucx/channels.hpp"

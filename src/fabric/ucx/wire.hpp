@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/port.hpp"
 #include "fabric/ucx/channels.hpp"
@@ -63,7 +63,7 @@ class Wire final : public Port {
   // Peers that are replaced by others.
   [[nodiscard]] Replacements& replacements() { return replacements_; }
 
-  // `from` belongs to a rank that `source` serves, `to` to a rank of this node. As Fabric::move().
+  // `from` belongs to a rank that `source` serves, `to` to a rank of this node. As BlockMover::move().
   struct Pulled {
     const BlockId* eager = nullptr;  // the block of which the source may have sent something eagerly
     // As long as `from`, of ranks that `source` serves, too: what comes is `from` and these, reduced in their order. At
@@ -74,7 +74,7 @@ class Wire final : public Port {
   void pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion) {
     pull(source, from, to, completion, Pulled());
   }
-  // See Fabric for these three.
+  // See BlockMover for these three.
   void forget_eager(const BlockId& id, SpId source);
   void send_eager(const BlockId& id, const Block& from, SpId reader);
   void withdraw_eager(const BlockId& id);

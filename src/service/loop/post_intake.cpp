@@ -26,7 +26,7 @@ void PostIntake::serve(WorldRank rank, SegmentView segment) {
   served_.push_back(ServedRank{rank, segment});
 }
 
-void PostIntake::start(engine::Engine& engine, fabric::Fabric& completes, std::uint32_t world_size) {
+void PostIntake::start(engine::Engine& engine, fabric::RankView& completes, std::uint32_t world_size) {
   engine_ = &engine;
   completes_ = &completes;
   world_size_ = world_size;

@@ -48,7 +48,7 @@ class PostIntake {
   // Segments are mirrors, and who posts is told of our sleep by a port.
   void set_mirrors() { mirrors_ = true; }
   // Before the first take(). `completes`: for what does not reach the engine. All must outlive this.
-  void start(engine::Engine& engine, fabric::Fabric& completes, std::uint32_t world_size);
+  void start(engine::Engine& engine, fabric::RankView& completes, std::uint32_t world_size);
   // This process takes the place of one that has died: nothing is copied any more that it had asked for.
   [[nodiscard]] bool copies_are_over() const;
   // And then, after start(): takes what the ranks have posted and have not done, wherever it stands, and tells the
@@ -99,7 +99,7 @@ class PostIntake {
   fabric::HostFabric& node_;
   CoursePolicy& courses_;
   engine::Engine* engine_ = nullptr;
-  fabric::Fabric* completes_ = nullptr;
+  fabric::RankView* completes_ = nullptr;
   std::uint32_t world_size_ = 0;
   std::optional<GroupCache> groups_;
   std::vector<ServedRank> served_;

@@ -4,9 +4,10 @@
 
 namespace outrigger::service {
 
-fabric::Fabric& Tracing::around(fabric::Fabric& all, PostIntake& posts) {
+fabric::Seams Tracing::around(const fabric::Seams& seams, PostIntake& posts) {
   posts.trace_in(log_);
-  return fabric_.emplace(all, log_);
+  TracingFabric& traced = fabric_.emplace(seams.mover, seams.ranks, log_);
+  return {traced, seams.messenger, traced};
 }
 
 void Tracing::take(const RankBody& body, const UniqueFd& memory) {

@@ -70,12 +70,12 @@ TracingFabric::Traced& TracingFabric::begin_reduce(std::span<const Block> operan
 }
 
 void TracingFabric::move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) {
-  inner_.move(from, to, name, begin(from, to, name, completion));
+  mover_.move(from, to, name, begin(from, to, name, completion));
 }
 
 void TracingFabric::reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
                            const Block& into, MoveCompletion& completion) {
-  inner_.reduce(reduction, operands, names, into, begin_reduce(operands, names, into, completion));
+  mover_.reduce(reduction, operands, names, into, begin_reduce(operands, names, into, completion));
 }
 
 // Also of moves that have ended, which it does not know any more.
@@ -85,13 +85,13 @@ void TracingFabric::cancel(MoveCompletion& completion) {
       std::find_if(all_.begin(), end_of_these, [&](const auto& each) { return each->waiter == &completion; });
   if (found == end_of_these) return;
   Traced& traced = **found;
-  inner_.cancel(traced);
+  mover_.cancel(traced);
   end(traced);
 }
 
 void TracingFabric::complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) {
   log_.ended(rank, slot, record);
-  inner_.complete(rank, slot, record);
+  ranks_.complete(rank, slot, record);
 }
 
 }  // namespace outrigger::service

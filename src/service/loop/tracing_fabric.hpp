@@ -1,5 +1,5 @@
-// The fabric with a note of each move and each operation that ends: only where there is to be a trace. The engine,
-// which has no clock, does not know of it.
+// Notes each move and each operation that ends: around the engine's mover and its view of ranks, only where there is to
+// be a trace. The engine, which has no clock, does not know of it.
 //
 // Thread rule: one thread.
 #pragma once
@@ -10,41 +10,42 @@
 #include <span>
 #include <vector>
 
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
+#include "fabric/rank_view.hpp"
 #include "service/loop/trace_log.hpp"
 #include "trace/event.hpp"
 
 namespace outrigger::service {
 
-class TracingFabric final : public fabric::Fabric {
+class TracingFabric final : public fabric::BlockMover, public fabric::RankView {
  public:
-  // Both must outlive this.
-  TracingFabric(fabric::Fabric& inner, TraceLog& log) : inner_(inner), log_(log) {}
+  // All must outlive this.
+  TracingFabric(fabric::BlockMover& mover, fabric::RankView& ranks, TraceLog& log)
+      : mover_(mover), ranks_(ranks), log_(log) {}
 
   void move(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& completion) override;
   void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
               const Block& into, fabric::MoveCompletion& completion) override;
   void cancel(fabric::MoveCompletion& completion) override;
   void send_eager(const BlockId& name, const Block& from, SpId reader) override {
-    inner_.send_eager(name, from, reader);
+    mover_.send_eager(name, from, reader);
   }
-  void withdraw_eager(const BlockId& name) override { inner_.withdraw_eager(name); }
-  void forget_eager(const BlockId& name, SpId source) override { inner_.forget_eager(name, source); }
-  void send(SpId to, std::span<const std::byte> message) override { inner_.send(to, message); }
+  void withdraw_eager(const BlockId& name) override { mover_.withdraw_eager(name); }
+  void forget_eager(const BlockId& name, SpId source) override { mover_.forget_eager(name, source); }
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {
-    inner_.mark_delivered(destination, slot, source);
+    ranks_.mark_delivered(destination, slot, source);
   }
   [[nodiscard]] std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group) override {
-    return inner_.hold_calls(rank, group);
+    return ranks_.hold_calls(rank, group);
   }
   void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) override {
-    inner_.resume_calls(rank, group, plan);
+    ranks_.resume_calls(rank, group, plan);
   }
   [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override {
-    return inner_.has_passed(rank, operation, native_calls);
+    return ranks_.has_passed(rank, operation, native_calls);
   }
   void filled(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override {
-    inner_.filled(rank, slot, record);
+    ranks_.filled(rank, slot, record);
   }
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
 
@@ -71,7 +72,8 @@ class TracingFabric final : public fabric::Fabric {
   [[nodiscard]] Traced& keep(fabric::MoveCompletion& waiter, WorldRank from, WorldRank to);
   void end(Traced& traced);
 
-  fabric::Fabric& inner_;
+  fabric::BlockMover& mover_;
+  fabric::RankView& ranks_;
   TraceLog& log_;
   // First those under way, which are as few as moves may be, then those to be used again.
   std::vector<std::unique_ptr<Traced>> all_;

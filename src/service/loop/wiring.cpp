@@ -50,12 +50,6 @@ bool fits_this_node(const JobMap& job_map, std::uint32_t node, const ConfigureBo
   return known == job_map.nodes[node].ranks.size() || configuration.epoch > 1;
 }
 
-// Wherever its ranks are.
-fabric::Fabric& fabric_of_node(fabric::dpu::DpuFabric* dpu, fabric::HostFabric& host) {
-  if (dpu != nullptr) return *dpu;
-  return host;
-}
-
 }  // namespace
 
 Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts,
@@ -147,17 +141,14 @@ void Wiring::add_port(fabric::Port& port) {
   sleeper_.watch(port);
 }
 
-fabric::Fabric& Wiring::whole_fabric() {
-  fabric::Fabric& all = cluster_ ? static_cast<fabric::Fabric&>(*cluster_) : fabric_of_node(dpu_.get(), host_);
+fabric::Seams Wiring::seams() {
+  auto& ranks = of_node<fabric::RankView>();
+  const fabric::Seams all = cluster_ ? fabric::Seams{*cluster_, *cluster_, ranks}
+                                     : fabric::Seams{of_node<fabric::BlockMover>(), host_.rings(), ranks};
   if (!dpu_) return all;
-  marks_first_ = std::make_unique<fabric::dpu::MarksFirst>(all, dpu_->marks());
+  marks_first_ = std::make_unique<fabric::dpu::MarksFirst>(all.messenger, all.ranks, dpu_->marks());
   dpu_->marks().on_in_place = [this] { marks_first_->let_go(); };
-  return *marks_first_;
-}
-
-fabric::NodeMemory& Wiring::node_memory() {
-  if (dpu_) return *dpu_;
-  return host_;
+  return {all.mover, *marks_first_, *marks_first_};
 }
 
 // ---------------------------------------------------------------- ranks of this node
@@ -323,7 +314,7 @@ Status Wiring::open_wire() {
   options.on_silent = [this](SpId sp) { keeper_.tell(ControlKind::peer_silent, PeerBody{sp.value(), 0}); };
   options.links = [this] { return pulse_.links(); };
   options.on_route = [this](const WireRoute& route) { publish_route(route); };
-  Result<std::unique_ptr<Wire>> opened = Wire::open(std::move(options), node_memory());
+  Result<std::unique_ptr<Wire>> opened = Wire::open(std::move(options), of_node<fabric::NodeMemory>());
   if (!opened) return Error{opened.error()};
   wire_ = std::move(opened).value();
   add_port(*wire_);
@@ -376,7 +367,7 @@ Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
   }
   host_.rings().count_from(first);
   job_map_ = std::move(job_map).value();
-  cluster_.emplace(fabric_of_node(dpu_.get(), host_), *wire_, *job_map_, self_);
+  cluster_.emplace(of_node<fabric::BlockMover>(), host_.rings(), *wire_, *job_map_, self_);
   start_engine_when_complete();
   if (!engine_ && !again) return Error{"the job map came before the ranks of this node"};
   return Done{};
@@ -426,12 +417,12 @@ void Wiring::start_engine_when_complete() {
     config.node_of_sp.assign(configuration_->sp_count, 0);
   }
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
-  fabric::Fabric& all = whole_fabric();
+  const fabric::Seams all = seams();
   const bool traced = configuration_->traced != 0;
   engine_ = std::make_unique<engine::Engine>(std::move(config), traced ? tracing_.around(all, posts_) : all);
   if (!dpu_) (void)::prctl(PR_SET_PDEATHSIG, 0);  // from here on it can go on without its keeper
   courses_.start(*engine_);
-  posts_.start(*engine_, fabric_of_node(dpu_.get(), host_), configuration_->world_size);
+  posts_.start(*engine_, of_node<fabric::RankView>(), configuration_->world_size);
   for (const auto& [peer, epoch] : moved_) engine_->peer_restarted(peer, epoch);
   if (!again) return;
   for (const auto& [peer, epoch] : peer_epochs_)

@@ -16,6 +16,7 @@
 #include "fabric/dpu/marks_first.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "fabric/port.hpp"
+#include "fabric/seams.hpp"
 #include "fabric/ucx/cluster_fabric.hpp"
 #include "fabric/ucx/wire.hpp"
 #include "protocol/wire/control.hpp"
@@ -70,9 +71,13 @@ class Wiring {
   [[nodiscard]] Status take_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] bool complete() const;
   // What the engine works on, made once.
-  [[nodiscard]] fabric::Fabric& whole_fabric();
-  // Of this node, wherever its ranks are.
-  [[nodiscard]] fabric::NodeMemory& node_memory();
+  [[nodiscard]] fabric::Seams seams();
+  // Of this node, wherever its ranks are: a BlockMover, a RankView or the NodeMemory.
+  template <class Part>
+  [[nodiscard]] Part& of_node() {
+    if (dpu_) return *dpu_;
+    return host_;
+  }
 
   KeeperLink& keeper_;
   fabric::HostFabric& host_;

@@ -200,7 +200,7 @@ Service::Service(Machine& machine, ServiceWorld& world, const engine::EngineConf
       process_(machine.process_of_service(config.self.value())),
       burst_(processor_, process_),
       copy_(machine, processor_, process_),
-      engine_(std::make_unique<engine::Engine>(config, *this)) {
+      engine_(std::make_unique<engine::Engine>(config, fabric::Seams{*this, *this, *this})) {
   processor_.has_short_slices(process_);  // as outriggerd asks for (docs/algorithms.md)
 }
 

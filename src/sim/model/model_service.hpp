@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
-#include "fabric/fabric.hpp"
+#include "fabric/seams.hpp"
 #include "sim/model/core_copy.hpp"
 #include "sim/model/machine.hpp"
 
@@ -56,10 +56,10 @@ class ServiceWorld {
   ~ServiceWorld() = default;
 };
 
-class Service final : public fabric::Fabric {
+class Service final : public fabric::BlockMover, public fabric::PeerMessenger, public fabric::RankView {
  public:
   Service(Machine& machine, ServiceWorld& world, const engine::EngineConfig& config);
-  ~Service() override;
+  ~Service();
 
   // What a rank has put into its memory is here now.
   void post(engine::PostedOperation operation);
@@ -75,6 +75,14 @@ class Service final : public fabric::Fabric {
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
+  // The model's ranks wait for complete(), and are not held.
+  void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {}
+  std::optional<std::uint64_t> hold_calls(WorldRank /*rank*/, const GroupId& /*group*/) override { return {}; }
+  void resume_calls(WorldRank /*rank*/, const GroupId& /*group*/, const CoursePlan* /*plan*/) override {}
+  [[nodiscard]] bool has_passed(WorldRank /*rank*/, const OperationId& /*operation*/,
+                                std::uint32_t /*native_calls*/) override {
+    return false;
+  }
 
   [[nodiscard]] const engine::Engine& engine() const { return *engine_; }
 

@@ -208,11 +208,9 @@ TEST_F(DpuTakeOverTest, WhatIsPostedBeforeWhatWasFoundIsTakenIsNotFoundAsWhatWas
 }
 
 // Notes what has come to it.
-class Noting final : public fabric::Fabric {
+class Noting final : public fabric::PeerMessenger, public fabric::RankView {
  public:
-  Noting(fabric::Fabric& marks, std::vector<std::string>& said) : marks_(marks), said_(said) {}
-  void move(const Block&, const Block&, const BlockId*, fabric::MoveCompletion&) override {}
-  void cancel(fabric::MoveCompletion&) override {}
+  Noting(fabric::RankView& marks, std::vector<std::string>& said) : marks_(marks), said_(said) {}
   void send(SpId to, std::span<const std::byte>) override { said_.push_back("to " + std::to_string(to.value())); }
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {
     marks_.mark_delivered(destination, slot, source);
@@ -220,9 +218,13 @@ class Noting final : public fabric::Fabric {
   void complete(WorldRank, SlotIndex slot, const fabric::CompletionRecord&) override {
     said_.push_back("done " + std::to_string(slot.value()));
   }
+  void filled(WorldRank, SlotIndex, const fabric::CompletionRecord&) override {}
+  std::optional<std::uint64_t> hold_calls(WorldRank, const GroupId&) override { return {}; }
+  void resume_calls(WorldRank, const GroupId&, const CoursePlan*) override {}
+  bool has_passed(WorldRank, const OperationId&, std::uint32_t) override { return false; }
 
  private:
-  fabric::Fabric& marks_;
+  fabric::RankView& marks_;
   std::vector<std::string>& said_;
 };
 
@@ -234,7 +236,7 @@ TEST_F(DpuTakeOverTest, NobodyHearsOfABlockBeforeItsMarkIsInTheRanksMemory) {
   node_->slots().set_marks(kRank, SlotIndex{5}, mirror().slot(SlotIndex{5}).body.marks, 1);
   std::vector<std::string> said;
   Noting noting(*fabric_, said);
-  MarksFirst marks_first(noting, fabric_->marks());
+  MarksFirst marks_first(noting, noting, fabric_->marks());
   fabric_->marks().on_in_place = [&] { marks_first.let_go(); };
 
   marks_first.send(SpId{1}, {});
@@ -288,7 +290,7 @@ TEST_F(DpuTakeOverTest, MarksOfARankThatHasGoneHoldUpNobody) {
   run_until([&] { return mirror().header().ring_tail.load() == 1; });
   std::vector<std::string> said;
   Noting noting(*fabric_, said);
-  MarksFirst marks_first(noting, fabric_->marks());
+  MarksFirst marks_first(noting, noting, fabric_->marks());
   fabric_->marks().on_in_place = [&] { marks_first.let_go(); };
   fabric_->marks().add(kRank, SlotIndex{5}, GroupRank{0});
   marks_first.send(SpId{2}, {});

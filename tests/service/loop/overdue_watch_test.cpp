@@ -6,6 +6,8 @@
 #include <chrono>
 #include <vector>
 
+#include "fabric/sim/bare_fabric.hpp"
+
 namespace outrigger::service {
 namespace {
 
@@ -13,9 +15,10 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Rank 1 has left the call to its MPI.
-class PassedFabric final : public fabric::Fabric {
+class PassedFabric final : public fabric::sim::BareFabric {
  public:
-  void move(const Block& /*from*/, const Block& /*to*/, fabric::MoveCompletion& /*completion*/) override {}
+  void move(const Block& /*from*/, const Block& /*to*/, const BlockId* /*name*/,
+            fabric::MoveCompletion& /*completion*/) override {}
   void cancel(fabric::MoveCompletion& /*completion*/) override {}
   void send(SpId /*to*/, std::span<const std::byte> /*message*/) override {}
   void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override {}
@@ -48,7 +51,7 @@ engine::PostedOperation some_operation() {
 
 TEST(OverdueWatch, FailsAnOperationAfterASecond) {
   PassedFabric fabric;
-  engine::Engine engine(two_ranks(), fabric);
+  engine::Engine engine(two_ranks(), fabric.seams());
   OverdueWatch watch([&] { return &engine; });
   OverdueWatch::Clock::time_point now{seconds(1000)};
   EXPECT_FALSE(watch.sleep_limit(now)) << "nothing waits";

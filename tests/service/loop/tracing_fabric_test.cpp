@@ -6,12 +6,14 @@
 
 #include <vector>
 
+#include "fabric/sim/bare_fabric.hpp"
+
 namespace outrigger::service {
 namespace {
 
 using fabric::MoveCompletion;
 
-class Moves final : public fabric::Fabric {
+class Moves final : public fabric::sim::BareFabric {
  public:
   void move(const Block& /*from*/, const Block& /*to*/, const BlockId* /*name*/, MoveCompletion& completion) override {
     begun.push_back(&completion);
@@ -56,7 +58,7 @@ class TracedMoves : public ::testing::Test {
   trace::Memory memory_;
   Moves moves_;
   TraceLog log_;
-  TracingFabric traced_{moves_, log_};
+  TracingFabric traced_{moves_, moves_, log_};
 };
 
 TEST_F(TracedMoves, AreNotedInTheOrderInWhichTheyEnd) {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fabric/fabric.hpp"
+#include "fabric/block_mover.hpp"
 
 namespace outrigger::fabric {
 
