@@ -247,6 +247,10 @@ bool Replicas::has_delegates() const {
 
 // ---------------------------------------------------------------- other service processes
 
+Replicas::Incarnation Replicas::incarnation(SpId sp) const {
+  return {sp, operation_.context.epoch_of(sp)};
+}
+
 void Replicas::on_request(SpId from, const peer::ReplicaRequest& request) {
   const Segment::Key key{request.source, request.segment};
   // Before the members are known any source may be named.

@@ -48,9 +48,9 @@
 // (*) Forwarded to where the fetcher is forwarded, else to the delegate, which the first to ask becomes. Nowhere for
 // the one that is named, and for service processes of other nodes.
 //
-// Waiting never goes in a circle: routes have none, and a fetcher that is forwarded is not waited for. "Nowhere" is always a
-// right answer, because a rank releases a source only when it has the block: the source still has it. Holders of whole
-// blocks follow from the marks, so a restarted service process knows them; quiescence.hpp finds their readers.
+// Waiting never goes in a circle: routes have none, and a fetcher that is forwarded is not waited for. "Nowhere" is
+// always a right answer, because a rank releases a source only when it has the block: the source still has it. Holders
+// of whole blocks follow from the marks, so a restarted service process knows them; quiescence.hpp finds their readers.
 #pragma once
 
 #include <cstdint>
@@ -184,7 +184,7 @@ class Replicas {
   void erase_if_idle(const Entry& entry);
   [[nodiscard]] LocalRank* holder_of(const Segment::Key& key, std::uint64_t needed_bytes) const;
   [[nodiscard]] bool waits_for_maker(const Fetch& fetch) const;
-  [[nodiscard]] Incarnation incarnation(SpId sp) const { return {sp, operation_.context.epoch_of(sp)}; }
+  [[nodiscard]] Incarnation incarnation(SpId sp) const;
 
   [[nodiscard]] bool leave_queue(Entry& entry, Fetch& fetch);
   void ask_next(Entry& entry, Fetch& fetch);
