@@ -11,8 +11,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "mpi/job/job.hpp"
 #include "mpi/native/real.hpp"
-#include "mpi/start/job.hpp"
 
 namespace outrigger::mpi::test {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fake_mpi.hpp"
-#include "mpi/collectives/operation.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
 
 namespace outrigger::mpi::test {
 namespace {
