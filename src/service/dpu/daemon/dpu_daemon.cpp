@@ -335,7 +335,7 @@ class DpuDaemon {
   DpuLink link_;  // to the host's keeper, once it has been met
   bool met_ = false;
   ProcessStarter starter_;
-  ServiceProcesses services_{starter_, events_, StoppedServices::kTurnsUntilReplaced};
+  ServiceProcesses services_{starter_, events_};
   std::uint32_t places_ = 0;       // service processes that the job has; behind them the one that stands by
   std::uint32_t standing_by_ = 0;  // as the host's keeper calls it
   std::bitset<kMaxServices> configured_;

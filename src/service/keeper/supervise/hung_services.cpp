@@ -57,10 +57,10 @@ std::optional<std::string> HungServices::look(std::uint32_t sp, const ServiceSig
   watched.cpu += used;
   watched.asleep_looks = sleeps ? watched.asleep_looks + 1 : 0;
   const auto seconds = [](auto looks) { return std::chrono::duration<double>(looks * kBetweenLooks).count(); };
-  if (watched.asleep_looks >= looks_until_lost_) {
+  if (watched.asleep_looks >= kLooksUntilLost) {
     return fmt::format("has slept for {:.0f} s though work waits for it", seconds(watched.asleep_looks));
   }
-  if (watched.looks < looks_until_lost_ || watched.cpu < kLeastCpu) return std::nullopt;
+  if (watched.looks < kLooksUntilLost || watched.cpu < kLeastCpu) return std::nullopt;
   return fmt::format("has not got on for {:.0f} s (state {}, {:.1f} s of CPU time)", seconds(watched.looks),
                      sign.process.state, std::chrono::duration<double>(watched.cpu).count());
 }

@@ -33,13 +33,9 @@ struct ServiceSign {
 class HungServices {
  public:
   static constexpr std::chrono::milliseconds kBetweenLooks{2000};
+  static constexpr std::uint32_t kLooksUntilLost = std::chrono::seconds(12) / kBetweenLooks;
   // In all looks since its last turn: less may be one turn of a busy machine.
   static constexpr std::chrono::milliseconds kLeastCpu{4000};
-
-  static constexpr std::chrono::milliseconds kLimit{12000};
-
-  explicit HungServices(std::chrono::milliseconds limit = kLimit)
-      : looks_until_lost_(static_cast<std::uint32_t>(limit / kBetweenLooks)) {}
 
   // To be called at each look, kBetweenLooks apart. Looks are counted, not time: a whole job may be stopped for a while
   // and go on. The answer, for people: why it is lost.
@@ -61,7 +57,6 @@ class HungServices {
     }
   };
 
-  std::uint32_t looks_until_lost_;
   std::vector<Watched> watched_;
 };
 

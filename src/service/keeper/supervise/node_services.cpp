@@ -46,7 +46,7 @@ NodeServices::NodeServices(const KeeperConfig& config, LocalRanks& ranks, Events
                            OtherNodes& nodes)
     : Services(config, ranks, events),
       nodes_(nodes),
-      processes_(starter, events, StoppedServices::kTurnsUntilReplaced),
+      processes_(starter, events),
       claims_(config.claims),
       neighbours_(config.claims, events),
       topology_(read_topology()) {}

@@ -66,8 +66,7 @@ std::string where_it_was(const ServicePages* shown) {
                      name_of(static_cast<Collective>(collective)), last->sequence, last->group.high, last->group.low);
 }
 
-ServiceProcesses::ServiceProcesses(ServiceStarter& starter, Events& events, std::uint32_t turns_until_lost)
-    : starter_(starter), events_(events), stopped_(turns_until_lost), hung_(StoppedServices::kTurn * turns_until_lost) {
+ServiceProcesses::ServiceProcesses(ServiceStarter& starter, Events& events) : starter_(starter), events_(events) {
   if (starter_.state_event() >= 0) events_.watch(starter_.state_event(), {Source::service_state, 0});
 }
 

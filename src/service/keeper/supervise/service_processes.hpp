@@ -44,9 +44,7 @@ struct LostService {
 class ServiceProcesses {
  public:
   // Both must outlive this.
-  // `turns_until_lost`: of StoppedServices.
-  ServiceProcesses(ServiceStarter& starter, Events& events,
-                   std::uint32_t turns_until_lost = StoppedServices::kTurnsUntilLost);
+  ServiceProcesses(ServiceStarter& starter, Events& events);
   ~ServiceProcesses() { stop(); }
   ServiceProcesses(const ServiceProcesses&) = delete;
   ServiceProcesses& operator=(const ServiceProcesses&) = delete;

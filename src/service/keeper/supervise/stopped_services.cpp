@@ -18,7 +18,7 @@ std::optional<std::uint32_t> StoppedServices::look(ServiceStarter& starter, std:
     if (stopped && a_turn_has_passed) ++turns_[sp];
   }
   const auto longest = std::ranges::max_element(turns_);
-  if (longest == turns_.end() || *longest < turns_until_lost_) return std::nullopt;
+  if (longest == turns_.end() || *longest < kTurnsUntilLost) return std::nullopt;
   return static_cast<std::uint32_t>(longest - turns_.begin());
 }
 

@@ -16,10 +16,7 @@ class StoppedServices {
   using Clock = std::chrono::steady_clock;
 
   static constexpr std::chrono::milliseconds kTurn{1000};
-  static constexpr std::uint32_t kTurnsUntilLost = 5;
-  static constexpr std::uint32_t kTurnsUntilReplaced = 12;  // where another one can take its place
-
-  explicit StoppedServices(std::uint32_t turns_until_lost = kTurnsUntilLost) : turns_until_lost_(turns_until_lost) {}
+  static constexpr std::uint32_t kTurnsUntilLost = 12;
 
   // To be called when a child's state may have changed, and every turn as long as any() is true. Returns one that has
   // been stopped for too long. Turns are counted, not time: a whole job may be stopped for a while and go on.
@@ -28,7 +25,6 @@ class StoppedServices {
   [[nodiscard]] bool any() const { return any_; }
 
  private:
-  std::uint32_t turns_until_lost_;
   std::vector<std::uint32_t> turns_;  // for which each has been stopped
   Clock::time_point last_turn_;
   bool any_ = false;

@@ -22,8 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kLimit{12};
-constexpr std::uint32_t kLooks = kLimit / HungServices::kBetweenLooks;
+constexpr std::uint32_t kLooks = HungServices::kLooksUntilLost;
 
 class HungServicesTest : public ::testing::Test {
  protected:
@@ -38,7 +37,7 @@ class HungServicesTest : public ::testing::Test {
   }
   void turn() { ++sign_.turns; }
 
-  HungServices hung_{kLimit};
+  HungServices hung_;
   ServiceSign sign_;
 };
 

@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -24,7 +27,7 @@ class SocketStarter final : public ServiceStarter {
     service[sp] = ControlSocket(UniqueFd(fds[1]));
     StartedService started;
     started.control.reset(fds[0]);
-    started.pid = static_cast<pid_t>(100 + sp);
+    started.pid = pid_of_all != 0 ? pid_of_all : static_cast<pid_t>(100 + sp);
     return started;
   }
   [[nodiscard]] bool is_stopped(std::uint32_t) override { return false; }
@@ -34,6 +37,7 @@ class SocketStarter final : public ServiceStarter {
   void renumber(std::uint32_t from, std::uint32_t to) override { renumbered = {from, to}; }
   void stop_all() override {}
 
+  pid_t pid_of_all = 0;                            // 0: each has a number that means nothing
   std::map<std::uint32_t, ControlSocket> service;  // their ends
   std::pair<std::uint32_t, std::uint32_t> renumbered;
 };
@@ -68,7 +72,55 @@ class ServiceProcessesTest : public ::testing::Test {
   ServiceProcesses processes_{starter_, events_};
 };
 
+// Sleeps until it is killed.
+class SleepingChild {
+ public:
+  SleepingChild() : pid_(::fork()) {
+    while (pid_ == 0) ::pause();
+    std::optional<ProcessSign> sign;
+    do {
+      sign = sign_of_process(pid_);
+    } while (sign && sign->state != 'S');
+  }
+  SleepingChild(const SleepingChild&) = delete;
+  SleepingChild& operator=(const SleepingChild&) = delete;
+  ~SleepingChild() {
+    if (pid_ > 0) (void)::kill(pid_, SIGKILL);
+    if (pid_ > 0) (void)::waitpid(pid_, nullptr, 0);
+  }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  // How it has ended, once it has.
+  [[nodiscard]] int wait() {
+    int status = 0;
+    EXPECT_GT(::waitpid(std::exchange(pid_, -1), &status, 0), 0);
+    return status;
+  }
+
+ private:
+  pid_t pid_;
+};
+
 using Peers = std::multiset<std::uint32_t>;
+
+TEST_F(ServiceProcessesTest, OneThatSleepsThoughWorkWaitsIsKilledAfterTheLimit) {
+  SleepingChild child;
+  ASSERT_GT(child.pid(), 0);
+  starter_.pid_of_all = child.pid();
+  start(1);
+  processes_.show_pulse(0);
+  ASSERT_EQ(starter_.service[0].receive(0).event, ControlSocket::Event::message);
+  processes_.shown(0)->pulse.asleep.store(1);
+  constexpr std::uint32_t kLooksUntilLost = HungServices::kLooksUntilLost;
+  for (std::uint32_t look = 0; look < 10 * kLooksUntilLost; ++look) processes_.look_for_hung({});
+  for (std::uint32_t look = 1; look < kLooksUntilLost; ++look) processes_.look_for_hung({1});
+  EXPECT_TRUE(processes_.take_lost().empty());
+  processes_.look_for_hung({1});
+  const std::vector<LostService> lost = processes_.take_lost();
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].how, "has slept for 12 s though work waits for it");
+  const int status = child.wait();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
 
 TEST_F(ServiceProcessesTest, EachPairGetsItsRingsOnce) {
   start(3);
