@@ -8,7 +8,7 @@
 
 #include "protocol/reduction.hpp"
 #include "reduce/complex_product.hpp"
-#include "reduce/reduce.hpp"
+#include "reduce/kernel_tables.hpp"
 
 namespace outrigger::reduce {
 

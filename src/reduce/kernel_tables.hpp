@@ -1,9 +1,20 @@
 // The kernels of each instruction set, each compiled with its own options (CMakeLists.txt).
 #pragma once
 
-#include "reduce/reduce.hpp"
+#include <cstddef>
+
+#include "protocol/reduction.hpp"
 
 namespace outrigger::reduce {
+
+// into[i] = left[i] op right[i] for `elements` of them, at any alignment. `into` may be `left`; otherwise it overlaps
+// neither of the others.
+using Kernel = void (*)(const std::byte* left, const std::byte* right, std::byte* into, std::size_t elements);
+
+struct KernelTable {
+  // By index_of() of both; null where the operation is not defined for the type.
+  Kernel kernels[kReduceOperations.size()][kElementTypes.size()];
+};
 
 [[nodiscard]] const KernelTable& kernels_baseline();
 #if defined(__x86_64__)

@@ -2,7 +2,6 @@
 
 #include <cassert>
 
-#include "reduce/kernel_tables.hpp"
 
 namespace outrigger::reduce {
 namespace {

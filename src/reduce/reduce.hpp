@@ -19,17 +19,9 @@
 #include <vector>
 
 #include "protocol/reduction.hpp"
+#include "reduce/kernel_tables.hpp"
 
 namespace outrigger::reduce {
-
-// into[i] = left[i] op right[i] for `elements` of them, at any alignment. `into` may be `left`; otherwise it overlaps
-// neither of the others.
-using Kernel = void (*)(const std::byte* left, const std::byte* right, std::byte* into, std::size_t elements);
-
-struct KernelTable {
-  // By index_of() of both; null where the operation is not defined for the type.
-  Kernel kernels[kReduceOperations.size()][kElementTypes.size()];
-};
 
 enum class InstructionSet : std::uint8_t {
   baseline,   // what the compiler takes by itself: SSE2, NEON
