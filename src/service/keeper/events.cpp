@@ -6,10 +6,11 @@
 
 #include <array>
 #include <span>
+#include <utility>
 
 namespace outrigger::service {
 
-Events::Events() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+Events::Events(std::function<Clock::time_point()> now) : now_(std::move(now)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
 bool Events::watch(int fd, Event as, bool writable) {
   epoll_event event{};

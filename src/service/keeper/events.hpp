@@ -1,9 +1,11 @@
-// What a keeper, or `outriggerd dpu`, waits for: descriptors, each watched as one of these sources (epoll).
+// What a keeper, or `outriggerd dpu`, waits for: descriptors, each watched as one of these sources (epoll), and time.
 #pragma once
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -36,8 +38,13 @@ struct Event {
 // Thread rule: one thread.
 class Events {
  public:
-  Events();
+  using Clock = std::chrono::steady_clock;
 
+  // Tests have a clock of their own.
+  explicit Events(std::function<Clock::time_point()> now = Clock::now);
+
+  // By this clock everything that waits for these events measures time.
+  [[nodiscard]] Clock::time_point now() const { return now_(); }
   // From now on, or from now on differently. False: it cannot be waited for, as regular files cannot.
   bool watch(int fd, Event as, bool writable = false);
   // To be called before `fd` is closed; -1 is nothing.
@@ -47,6 +54,7 @@ class Events {
   [[nodiscard]] std::vector<Event> wait(int timeout_ms);
 
  private:
+  std::function<Clock::time_point()> now_;
   UniqueFd epoll_;
 };
 

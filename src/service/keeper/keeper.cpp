@@ -60,7 +60,7 @@ LiveDoor::Preparation figures_of(const std::unique_ptr<Services>& services) {
 Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
     : config_(std::move(config)),
       stop_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      attach_deadline_(Clock::now() + std::chrono::milliseconds(config_.init_timeout_ms)),
+      attach_deadline_(events_.now() + std::chrono::milliseconds(config_.init_timeout_ms)),
       door_(events_, std::move(listener), config_.secret),
       ranks_(events_, config_.world_size, config_.local_size),
       nodes_(config_, events_),
@@ -94,7 +94,7 @@ int Keeper::run() {
     for (const Event& event : events_.wait(timeout_ms())) {
       if (phase_ != Phase::over) handle(event);
     }
-    if (phase_ != Phase::over) look_at_clock(Clock::now());
+    if (phase_ != Phase::over) look_at_clock(events_.now());
   }
   write_traces();
   services_->stop();
@@ -104,7 +104,7 @@ int Keeper::run() {
 }
 
 void Keeper::show_trace(const LocalRank& rank) {
-  if (FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) return of_dpu->trace.show(rank);
+  if (FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) return of_dpu->trace.show(rank, events_.now());
   const int fd = rank.trace_fd.get();
   services_->send(rank.sp, encode_control(ControlKind::trace, RankBody{rank.hello.world_rank, 0}), std::span(&fd, 1));
 }
@@ -114,8 +114,8 @@ void Keeper::write_traces() {
   if (!traces_.left()) return;
   if (FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) {
     of_dpu->trace.begin_last_round();
-    const Clock::time_point deadline = Clock::now() + kForLastEvents;
-    while (!of_dpu->trace.last_round_is_over() && !services_->failure() && Clock::now() < deadline) {
+    const Clock::time_point deadline = events_.now() + kForLastEvents;
+    while (!of_dpu->trace.last_round_is_over() && !services_->failure() && events_.now() < deadline) {
       (void)services_->receive({Source::clock, 0});
       std::this_thread::sleep_for(kBetweenLooksForEvents);
     }
@@ -164,7 +164,7 @@ int Keeper::timeout_ms() const {
   if (phase_ <= Phase::attaching) at(attach_deadline_);
   if (phase_ == Phase::ending) at(job_end_.next_step());
   if (!next) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - events_.now()).count();
   return static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
 }
 
@@ -207,9 +207,9 @@ void Keeper::refuse_everybody(const std::string& reason) {
 
 void Keeper::start_services() {
   enter(Phase::attaching);
-  const Clock::time_point began = Clock::now();
+  const Clock::time_point began = events_.now();
   if (const Status started = services_->start(); !started) return refuse_everybody(started.error());
-  attach_deadline_ += Clock::now() - began;  // what has been waited for a DPU does not count
+  attach_deadline_ += events_.now() - began;  // what has been waited for a DPU does not count
 }
 
 void Keeper::welcome_when_attached() {
@@ -279,7 +279,7 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
     }
     case ControlKind::trace_settle:
       if (FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) {
-        of_dpu->trace.settle(ranks_[local_rank].hello.world_rank);
+        of_dpu->trace.settle(ranks_[local_rank].hello.world_rank, events_.now());
       } else {
         traces_.say_settled(local_rank);
       }
@@ -355,7 +355,7 @@ void Keeper::take_from_service(std::uint32_t sp, ControlMessage& message) {
       const Status answered = services_->region_added(sp, ranks_[*local_rank], body);
       return answered ? void() : disconnect_rank(*local_rank, answered.error());
     }
-    case ControlKind::peer_silent: return nodes_.ask(SpId{message.body<PeerBody>().sp}, Clock::now());
+    case ControlKind::peer_silent: return nodes_.ask(SpId{message.body<PeerBody>().sp}, events_.now());
     case ControlKind::protest: return take_protest(message.body<ProtestBody>());
     default: spdlog::error("service process {} sent a message of kind {}", sp, static_cast<int>(message.kind()));
   }
@@ -371,7 +371,7 @@ void Keeper::take_protest(ProtestBody protest) {
 }
 
 void Keeper::hear_of_nodes() {
-  nodes_.work(Clock::now());
+  nodes_.work(events_.now());
   for (const OtherNodes::ForServices& news : nodes_.take_news()) {
     const int fd = news.attached.get();
     for (std::uint32_t sp = 0; sp < services_->count(); ++sp) {
@@ -399,7 +399,7 @@ bool Keeper::leave_dpu(const std::string& what) {
   spdlog::warn("{}; ranks leave it", what);
   if (const FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) of_lost_dpu_ = of_dpu->figures.latest();
   services_->stop();
-  leaving_.emplace(ranks_, what, *rest, Clock::now());
+  leaving_.emplace(ranks_, what, *rest, events_.now());
   for (std::uint32_t sp = 0; sp < instead->count(); ++sp) nodes_.lost(sp, what);
   instead_of_dpu_ = instead.get();
   services_ = std::move(instead);
@@ -407,7 +407,7 @@ bool Keeper::leave_dpu(const std::string& what) {
 }
 
 void Keeper::go_on_without_dpu() {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = events_.now();
   if (leaving_->is_time_to_call(now)) {
     for (LocalRank& rank : ranks_) {
       if (rank.present) leaving_->call(rank, instead_of_dpu_->doorbell(rank.sp));
@@ -425,7 +425,7 @@ void Keeper::end_job(const std::string& why) {
   exit_status_ = 1;
   counts_.job_ends(why);
   nodes_.close();
-  job_end_.begin("outrigger: " + why + "; the job cannot go on");
+  job_end_.begin("outrigger: " + why + "; the job cannot go on", events_.now());
   end_when_empty();
 }
 

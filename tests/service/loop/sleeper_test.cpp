@@ -57,10 +57,12 @@ class Sleepers : public ::testing::Test {
   }
   // Has had nothing to do for very long.
   [[nodiscard]] bool may_sleep() {
-    const Clock::time_point now = Clock::now();
-    return sleeper_.may_sleep(now) || sleeper_.may_sleep(now + std::chrono::seconds(1));
+    if (sleeper_.may_sleep(now_)) return true;
+    now_ += std::chrono::seconds(1);
+    return sleeper_.may_sleep(now_);
   }
 
+  Clock::time_point now_{};
   FakePort one_;
   FakePort two_;
   fabric::Ports ports_;
@@ -79,6 +81,17 @@ TEST_F(Sleepers, NobodySleepsBeforeAllPortsMay) {
   EXPECT_TRUE(may_sleep());
 }
 
+TEST_F(Sleepers, ItSpinsForFiveMillisecondsOnItsOwnCoreAndForFiftyMicrosecondsOnASharedOne) {
+  EXPECT_FALSE(sleeper_.may_sleep(now_));
+  EXPECT_FALSE(sleeper_.may_sleep(now_ + milliseconds(5)));
+  EXPECT_TRUE(sleeper_.may_sleep(now_ + milliseconds(5) + microseconds(1)));
+  sleeper_.share_core(copy::CoreShare::shared);
+  sleeper_.stay_awake();
+  EXPECT_FALSE(sleeper_.may_sleep(now_));
+  EXPECT_FALSE(sleeper_.may_sleep(now_ + microseconds(50)));
+  EXPECT_TRUE(sleeper_.may_sleep(now_ + microseconds(51)));
+}
+
 TEST_F(Sleepers, WorkIsNewsForThoseWhoWereToldOfSleep) {
   sleeper_.stay_awake();
   EXPECT_EQ(one_.asked, "") << "nobody was told";
@@ -86,13 +99,13 @@ TEST_F(Sleepers, WorkIsNewsForThoseWhoWereToldOfSleep) {
   sleeper_.stay_awake();
   sleeper_.stay_awake();
   EXPECT_EQ(one_.asked, "w");
-  EXPECT_FALSE(sleeper_.may_sleep(Clock::now())) << "it is idle from now on";
+  EXPECT_FALSE(sleeper_.may_sleep(now_)) << "it is idle from now on";
 }
 
 TEST_F(Sleepers, APortWithSomethingToDoKeepsItAwake) {
   one_.limit = two_.limit = std::nullopt;  // it would sleep for ever
   two_.nothing_to_do = false;
-  EXPECT_FALSE(sleeper_.sleep(Clock::now()));
+  EXPECT_FALSE(sleeper_.sleep(now_));
   EXPECT_EQ(one_.asked, "aw");
   EXPECT_EQ(two_.asked, "aw");
 }
@@ -109,7 +122,7 @@ TEST_F(Sleepers, ItSleepsNoLongerThanAnyPortAllows) {
 TEST_F(Sleepers, PortsKeeperAndDoorbellWakeIt) {
   one_.limit = two_.limit = std::nullopt;
   raise_event(two_.event);
-  EXPECT_TRUE(sleeper_.sleep(Clock::now()));
+  EXPECT_TRUE(sleeper_.sleep(now_));
   std::uint64_t count = 0;
   ASSERT_GT(::read(two_.event.get(), &count, sizeof(count)), 0);
 
@@ -117,21 +130,21 @@ TEST_F(Sleepers, PortsKeeperAndDoorbellWakeIt) {
   const UniqueFd ring(::dup(doorbell.get()));
   sleeper_.watch_doorbell(std::move(doorbell));
   raise_event(ring);
-  EXPECT_TRUE(sleeper_.sleep(Clock::now()));
+  EXPECT_TRUE(sleeper_.sleep(now_));
   EXPECT_LT(::read(ring.get(), &count, sizeof(count)), 0) << "it would ring for ever";
 
   raise_event(control_);
-  EXPECT_TRUE(sleeper_.sleep(Clock::now()));
+  EXPECT_TRUE(sleeper_.sleep(now_));
 }
 
 TEST_F(Sleepers, AnEventIsAReasonToSpinALookIsNot) {
   ASSERT_TRUE(may_sleep());
   one_.limit = two_.limit = milliseconds(1);
-  EXPECT_TRUE(sleeper_.sleep(Clock::now()));
-  EXPECT_TRUE(sleeper_.may_sleep(Clock::now() + std::chrono::seconds(2))) << "at once: nothing has come";
+  EXPECT_TRUE(sleeper_.sleep(now_));
+  EXPECT_TRUE(sleeper_.may_sleep(now_ + std::chrono::seconds(2))) << "at once: nothing has come";
   raise_event(control_);
-  EXPECT_TRUE(sleeper_.sleep(Clock::now()));
-  EXPECT_FALSE(sleeper_.may_sleep(Clock::now() + std::chrono::seconds(2)));
+  EXPECT_TRUE(sleeper_.sleep(now_));
+  EXPECT_FALSE(sleeper_.may_sleep(now_ + std::chrono::seconds(2)));
 }
 
 TEST_F(Sleepers, WhereRanksComputeItSleepsAtOnce) {

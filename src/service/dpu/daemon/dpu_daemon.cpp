@@ -70,11 +70,11 @@ class DpuDaemon {
 
  private:
   struct Visitor {
-    Visitor(UniqueFd connected, const Secret& secret)
-        : socket(std::move(connected)), greeting(socket.get(), proof::DpuGreeting::Side::dpu, secret) {}
+    Visitor(UniqueFd connected, const Secret& secret, Clock::time_point now)
+        : socket(std::move(connected)), greeting(socket.get(), proof::DpuGreeting::Side::dpu, secret), came(now) {}
     UniqueFd socket;
     proof::DpuVisitor greeting;
-    Clock::time_point came = Clock::now();
+    Clock::time_point came;
   };
 
   void send_away(std::map<std::uint32_t, Visitor>::iterator visitor, const std::string& why) {
@@ -113,7 +113,7 @@ class DpuDaemon {
     if (visitors_.size() == kMostVisitors) send_away(visitors_.begin(), "too many at once");
     const std::uint32_t number = next_visitor_++;
     const int fd = socket.get();
-    visitors_.try_emplace(number, std::move(socket), secret_);
+    visitors_.try_emplace(number, std::move(socket), secret_, events_.now());
     events_.watch(fd, {Source::stranger, number});
     listen_to(number);
   }
@@ -132,14 +132,14 @@ class DpuDaemon {
   }
 
   void send_silent_away() {
-    const Clock::time_point now = Clock::now();
+    const Clock::time_point now = events_.now();
     while (!visitors_.empty() && now - visitors_.begin()->second.came > kGreetingTime) {
       send_away(visitors_.begin(), "it does not greet");
     }
   }
 
   void work() {
-    const Clock::time_point now = Clock::now();
+    const Clock::time_point now = events_.now();
     link_.work(now);
     while (const std::optional<DpuFrame> frame = link_.next()) take(*frame);
     look_for_hung(now);

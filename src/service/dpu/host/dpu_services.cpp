@@ -175,7 +175,7 @@ std::optional<std::chrono::milliseconds> DpuServices::replaceable_after() const 
 std::vector<ServiceMessage> DpuServices::receive(const Event&) {
   std::vector<ServiceMessage> messages;
   if (link_.open()) {
-    const Clock::time_point now = Clock::now();
+    const Clock::time_point now = events_.now();
     link_.work(now);
     while (const std::optional<DpuFrame> frame = link_.next()) take(*frame, messages);
     fetched_.trace.work(now);
@@ -186,8 +186,8 @@ std::vector<ServiceMessage> DpuServices::receive(const Event&) {
   } else if (!link_.problem().empty()) {
     fail(name() + " is lost: " + link_.problem());
   }
-  fill_places(Clock::now());
-  look_at_limits(Clock::now());
+  fill_places(events_.now());
+  look_at_limits(events_.now());
   return messages;
 }
 
@@ -195,7 +195,7 @@ void DpuServices::take(const DpuFrame& frame, std::vector<ServiceMessage>& messa
   if (frame.sp >= count() && frame.sp < dpu_stand_by(0)) return;
   if (frame.kind == DpuFrameKind::lost) return lost(frame.sp, frame);
   if (FetchedFromDpu::is_for(frame.kind)) {
-    if (const Status taken = fetched_.take(frame, Clock::now()); !taken) fail(name() + " says " + taken.error());
+    if (const Status taken = fetched_.take(frame, events_.now()); !taken) fail(name() + " says " + taken.error());
     return;
   }
   if (frame.kind != DpuFrameKind::control) return;
@@ -269,11 +269,11 @@ void DpuServices::lost(std::uint32_t called, const DpuFrame& frame) {
   spdlog::warn("the service process that stands by on {} {}", name(), said->how.data());
   processes_.erase(number);
   standing_by_.reset();
-  deaths_standing_by_.note(0, std::nullopt, Clock::now()) ? start_one_to_stand_by() : call_ranks();
+  deaths_standing_by_.note(0, std::nullopt, events_.now()) ? start_one_to_stand_by() : call_ranks();
 }
 
 void DpuServices::lost_place(std::uint32_t sp, const DpuLost& said) {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = events_.now();
   const std::string what = fmt::format("service process {} on {} {}", sp, name(), said.how.data());
   if (!attached_ || said.killed == 0 || !nodes_.can_be_told()) return fail(what);
   std::optional<OperationId> last;
@@ -322,7 +322,7 @@ void DpuServices::give_place(std::uint32_t sp, const std::string& instead_of) {
   Process& process = processes_[number];
   process.sp = sp;
   process.instead_of = instead_of;
-  process.limit = Clock::now() + kConnectLimit;
+  process.limit = events_.now() + kConnectLimit;
   if (process.unwired.empty()) processes_.erase(number);
 }
 
@@ -336,7 +336,7 @@ void DpuServices::look_at_limits(Clock::time_point now) {
 
 std::optional<Services::Clock::time_point> DpuServices::next_look() const {
   if (!link_.open()) return std::nullopt;
-  Clock::time_point next = Clock::now() + kLookAtDpu;
+  Clock::time_point next = events_.now() + kLookAtDpu;
   if (!vacant_.empty()) next = std::min(next, vacant_.front().from);
   return std::min(next, fetched_.trace.next_look().value_or(next));
 }

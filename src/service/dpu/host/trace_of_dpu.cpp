@@ -23,7 +23,7 @@ std::int64_t now_ns() {
 
 }  // namespace
 
-void TraceOfDpu::show(const LocalRank& rank) {
+void TraceOfDpu::show(const LocalRank& rank, Clock::time_point now) {
   const std::uint32_t world_rank = rank.hello.world_rank;
   Result<trace::Memory> opened = trace::Memory::open(rank.trace_fd);
   if (!opened) return spdlog::warn("no trace of the DPU for rank {}: {}", world_rank, opened.error());
@@ -31,13 +31,13 @@ void TraceOfDpu::show(const LocalRank& rank) {
   ranks_.insert_or_assign(world_rank, std::move(opened).value());
   const DpuTraced wanted{world_rank, 0};
   link_.send(DpuFrameKind::trace, rank.sp, std::as_bytes(std::span(&wanted, 1)));
-  next_ = Clock::now();
+  next_ = now;
   hurries_until_ = next_ + kHurry;
 }
 
-void TraceOfDpu::settle(std::uint32_t world_rank) {
+void TraceOfDpu::settle(std::uint32_t world_rank, Clock::time_point now) {
   waiting_.push_back(world_rank);
-  work(Clock::now());
+  work(now);
 }
 
 std::optional<TraceOfDpu::Clock::time_point> TraceOfDpu::next_look() const {

@@ -41,9 +41,9 @@ class TraceOfDpu {
   // For people.
   void name_dpu(std::string name) { dpu_ = std::move(name); }
   // A rank with memory for its events.
-  void show(const LocalRank& rank);
+  void show(const LocalRank& rank, Clock::time_point now);
   // What has been noted for the rank by now is to be in its memory; its header says when (Header::settled).
-  void settle(std::uint32_t world_rank);
+  void settle(std::uint32_t world_rank, Clock::time_point now);
   // trace_events or trace_told. Error: it makes no sense.
   [[nodiscard]] Status take(const DpuFrame& frame, Clock::time_point now);
   // Begins a round when it is time for one.

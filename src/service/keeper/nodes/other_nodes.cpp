@@ -52,7 +52,7 @@ void OtherNodes::take_job_map(const SharedBytesBody& body, std::vector<std::byte
   // Whoever has called before waits: nobody can be greeted without the secret.
   if (listener_.valid()) (void)events_.watch(listener_.get(), {Source::other_node, 0});
   for (const auto& [sp, own] : own_) {
-    if (own.epoch > Epoch{0}) tell_all_of(sp, Clock::now());
+    if (own.epoch > Epoch{0}) tell_all_of(sp, events_.now());
   }
 }
 
@@ -77,7 +77,7 @@ void OtherNodes::moved(std::uint32_t sp, Epoch epoch, std::vector<std::byte> add
   Own& own = own_[sp];
   own.epoch = epoch;
   own.address = std::move(address);
-  if (job_map_) tell_all_of(sp, Clock::now());
+  if (job_map_) tell_all_of(sp, events_.now());
 }
 
 void OtherNodes::tell_all_of(std::uint32_t sp, Clock::time_point now) {
@@ -276,8 +276,8 @@ void OtherNodes::watch(const NodeConnection& connection) {
 std::optional<OtherNodes::Clock::time_point> OtherNodes::next_look() const {
   if (!job_map_) return std::nullopt;
   const bool business = std::ranges::any_of(calls_, [](const auto& call) { return call.second.has_business(); });
-  if (business) return Clock::now() + kBetweenTries;
-  if (!calls_.empty() || !visitors_.empty()) return Clock::now() + seconds(1);
+  if (business) return events_.now() + kBetweenTries;
+  if (!calls_.empty() || !visitors_.empty()) return events_.now() + seconds(1);
   return std::nullopt;
 }
 

@@ -47,7 +47,7 @@ void LiveDoor::hear() {
   send_all();
   if (admits_from_ || !door_.valid()) return;
   events_.unwatch(door_.get());
-  admits_from_ = std::max(Clock::now(), admitted_ + kBetweenLooks);
+  admits_from_ = std::max(events_.now(), admitted_ + kBetweenLooks);
   preparation_.begin();
 }
 

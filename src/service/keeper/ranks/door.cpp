@@ -48,7 +48,7 @@ void Door::accept() {
     }
     const std::uint32_t stranger = next_stranger_++;
     events_.watch(fd.get(), {Source::stranger, stranger});
-    strangers_.emplace(stranger, Stranger{ControlSocket(std::move(fd)), peer.pid, Clock::now() + kStrangerPatience});
+    strangers_.emplace(stranger, Stranger{ControlSocket(std::move(fd)), peer.pid, events_.now() + kStrangerPatience});
   }
 }
 

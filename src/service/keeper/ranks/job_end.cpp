@@ -53,9 +53,9 @@ bool print_on_stderr_of(pid_t pid, int pidfd, const std::string& line, bool job_
 
 }  // namespace
 
-void JobEnd::begin(const std::string& text) {
+void JobEnd::begin(const std::string& text, Clock::time_point now) {
   spdlog::critical("{}", text);
-  began_ = Clock::now();
+  began_ = now;
   print_for_people(text, After::job_ends);
   for (const LocalRank& rank : ranks_) {
     if (rank.present) write_fatal(SegmentView(rank.segment.base()), text, FatalState::said);

@@ -19,7 +19,7 @@ class JobEnd {
   JobEnd(const KeeperConfig& config, const LocalRanks& ranks, const UniqueFd& leader)
       : config_(config), ranks_(ranks), leader_(leader) {}
 
-  void begin(const std::string& text);
+  void begin(const std::string& text, Clock::time_point now);
   // The job goes on, but people should know.
   void warn(const std::string& text) const;
   [[nodiscard]] Clock::time_point next_step() const;

@@ -88,7 +88,7 @@ bool Neighbours::drop_gone(UniqueFd& link) {
 }
 
 void Neighbours::look_soon(Clock::duration in) {
-  const Clock::time_point then = Clock::now() + in;
+  const Clock::time_point then = events_.now() + in;
   next_look_ = std::min(next_look_.value_or(then), then);
 }
 

@@ -255,7 +255,7 @@ void NodeServices::stop() {
 
 std::vector<ServiceMessage> NodeServices::receive(const Event& event) {
   if (event.source == Source::neighbour) neighbours_.hear();
-  if (neighbours_.time_to_look(Clock::now())) {
+  if (neighbours_.time_to_look(events_.now())) {
     for (const std::uint32_t sp : look_at_neighbours()) tell_core_share(sp);
   }
   look_for_hung();
@@ -266,7 +266,7 @@ std::vector<ServiceMessage> NodeServices::receive(const Event& event) {
 
 // Of what a rank has posted and nobody has taken its keeper sees the counts only.
 void NodeServices::look_for_hung() {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = events_.now();
   if (!running_ || now - looked_for_hung_ < HungServices::kBetweenLooks) return;
   looked_for_hung_ = now;
   ServiceSet have_posts;
@@ -303,14 +303,14 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
 
 std::optional<std::string> NodeServices::why_not_replaced(const LostService& lost) {
   if (!lost.killed || !nodes_.can_be_told()) return std::string();
-  if (deaths_.note(lost.sp, last_taken(processes_.shown(lost.sp)), Clock::now())) return std::nullopt;
+  if (deaths_.note(lost.sp, last_taken(processes_.shown(lost.sp)), events_.now())) return std::nullopt;
   return deaths_.how_many(lost.sp);
 }
 
 std::optional<Services::Clock::time_point> NodeServices::next_look() const {
   std::optional<Clock::time_point> next = neighbours_.next_look();
   const auto at = [&next](Clock::time_point time) { next = std::min(next.value_or(time), time); };
-  if (processes_.any_stopped()) at(Clock::now() + StoppedServices::kTurn);
+  if (processes_.any_stopped()) at(events_.now() + StoppedServices::kTurn);
   if (running_) at(looked_for_hung_ + HungServices::kBetweenLooks);
   return next;
 }

@@ -176,7 +176,7 @@ std::vector<ServiceMessage> ServiceProcesses::receive(const Event& event) {
     default: break;
   }
   if (of_one || (event.source != Source::service_state && !any_stopped())) return messages;
-  const auto stopped = stopped_.look(starter_, count(), StoppedServices::Clock::now());
+  const auto stopped = stopped_.look(starter_, count(), events_.now());
   if (stopped) give_up(*stopped, kStoppedForLong);
   return messages;
 }

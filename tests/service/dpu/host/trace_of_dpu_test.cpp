@@ -79,7 +79,7 @@ class TraceOfDpuTest : public ::testing::Test {
 TEST_F(TraceOfDpuTest, AllThatIsNotedWhenTheRankAsksIsInItsMemoryThen) {
   EXPECT_FALSE(trace_.next_look()) << "without a trace nothing is to be done";
   trace_.name_dpu("thor-bf01");
-  trace_.show(rank_);
+  trace_.show(rank_, Clock::now());
   EXPECT_EQ(report::text_in(header().about.dpu), "thor-bf01");
   KeptEvents kept;
   std::optional<trace::Memory> written;
@@ -111,7 +111,7 @@ TEST_F(TraceOfDpuTest, AllThatIsNotedWhenTheRankAsksIsInItsMemoryThen) {
 
   const std::int64_t began = now_ns();
   for (; noted < trace::kEvents + 5; ++noted) (void)written->service_buffer().add(moved_at(began, noted));
-  trace_.settle(kTracedRank);
+  trace_.settle(kTracedRank, Clock::now());
   EXPECT_FALSE(settled());
   until([&] { return settled(); });
   EXPECT_EQ(events(), trace::kEvents);
@@ -144,8 +144,8 @@ class AheadTest : public TraceOfDpuTest {
 };
 
 TEST_F(AheadTest, ItsTimesAreThoseOfThisNode) {
-  trace_.show(rank_);
-  trace_.settle(kTracedRank);
+  trace_.show(rank_, Clock::now());
+  trace_.settle(kTracedRank, Clock::now());
   const std::int64_t now = now_ns();
   while (answer({moved_at(now + kHourNs, 1)}).events == 0) ASSERT_TRUE(turn());
   ASSERT_TRUE(turn());
@@ -158,8 +158,8 @@ TEST_F(AheadTest, ItsTimesAreThoseOfThisNode) {
 }
 
 TEST_F(AheadTest, WhatNobodyHasAskedForIsRefused) {
-  trace_.show(rank_);
-  trace_.settle(kTracedRank);
+  trace_.show(rank_, Clock::now());
+  trace_.settle(kTracedRank, Clock::now());
   say({moved_at(1, 1)}, kTracedRank);
   EXPECT_FALSE(turn()) << "no clocks have been compared";
   while (answer({moved_at(1, 1)}, kTracedRank + 1).events == 0) ASSERT_TRUE(turn());
@@ -170,8 +170,8 @@ TEST_F(AheadTest, WhatNobodyHasAskedForIsRefused) {
 }
 
 TEST_F(TraceOfDpuTest, NobodyWaitsForADpuThatIsLeft) {
-  trace_.show(rank_);
-  trace_.settle(kTracedRank);
+  trace_.show(rank_, Clock::now());
+  trace_.settle(kTracedRank, Clock::now());
   trace_.begin_last_round();
   EXPECT_FALSE(settled());
   EXPECT_FALSE(trace_.last_round_is_over());

@@ -12,7 +12,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/shared_memory.hpp"
@@ -31,20 +30,18 @@ std::vector<std::byte> an_address(int of) {
 
 // A keeper's part in it. Node i has two service processes and world rank i.
 struct NearNode {
-  NearNode(std::uint32_t nodes, std::uint32_t number) : own_number(number) {
+  NearNode(std::uint32_t nodes, std::uint32_t number, Events& events) : own_number(number), others(config, events) {
     config.nodes = nodes;
     config.world_size = nodes;
     config.local_size = 1;
   }
   KeeperConfig config;
   std::uint32_t own_number;
-  Events events;
-  OtherNodes others{config, events};
+  OtherNodes others;
   KeeperPlace place;
   std::vector<ControlMessage> told;
 
   void work(Clock::time_point now) {
-    (void)events.wait(0);
     others.work(now);
     for (OtherNodes::ForServices& news : others.take_news()) take(news);
   }
@@ -81,7 +78,7 @@ class OtherNodesTest : public ::testing::Test {
  protected:
   void start(std::uint32_t nodes) {
     for (std::uint32_t i = 0; i < nodes; ++i) {
-      all_.emplace_back(nodes, i);
+      all_.emplace_back(nodes, i, events_);
       all_.back().place = all_.back().others.listen();
       ASSERT_NE(all_.back().place.port, 0);
       ASSERT_FALSE(all_.back().place.addresses.empty());
@@ -107,20 +104,29 @@ class OtherNodesTest : public ::testing::Test {
   void introduce_all() {
     for (std::uint32_t i = 0; i < all_.size(); ++i) introduce(i);
   }
-  bool run_until(const std::function<bool()>& done, milliseconds at_most = seconds(20)) {
-    const auto deadline = Clock::now() + at_most;
-    while (!done()) {
-      if (Clock::now() > deadline) return false;
-      for (NearNode& node : all_) node.work(Clock::now() + ahead_);
-      std::this_thread::sleep_for(milliseconds(1));
+  // Does something happen? Messages of this machine are there within the millisecond.
+  bool work() {
+    for (NearNode& node : all_) node.work(now_);
+    return !events_.wait(1).empty();
+  }
+  // Time passes while nothing happens.
+  bool run_until(const std::function<bool()>& done) {
+    for (int idle = 0; idle < 20'000;) {
+      const bool happens = work();
+      if (done()) return true;
+      if (happens) continue;
+      ++idle;
+      now_ += milliseconds(1);
     }
-    return true;
+    return false;
   }
-  void run_a_while() {
-    (void)run_until([] { return false; }, milliseconds(150));
+  // Until nothing happens any more, in no time.
+  void settle() {
+    while (work()) continue;
   }
+  Clock::time_point now_ = Clock::now();
+  Events events_{[this] { return now_; }};
   std::deque<NearNode> all_;
-  Clock::duration ahead_{};  // of the real time
 };
 
 TEST_F(OtherNodesTest, AllAreToldAndTellTheirNewOnes) {
@@ -129,7 +135,7 @@ TEST_F(OtherNodesTest, AllAreToldAndTellTheirNewOnes) {
   EXPECT_TRUE(all_[0].others.can_be_told());
   all_[1].others.moved(1, Epoch{2}, an_address(42));
   ASSERT_TRUE(run_until([&] { return !all_[0].moved().empty() && !all_[2].moved().empty(); }));
-  run_a_while();
+  settle();
   const std::vector<std::string> expected{"3 is in epoch 2 at 42"};
   EXPECT_EQ(all_[0].moved(), expected);
   EXPECT_EQ(all_[2].moved(), expected);
@@ -157,7 +163,7 @@ TEST_F(OtherNodesTest, SeveralAtOnceFromBothSidesAndOnlyTheNewestCounts) {
   all_[0].others.moved(1, Epoch{3}, an_address(4));
   all_[0].others.moved(1, Epoch{4}, an_address(5));
   ASSERT_TRUE(run_until([&] { return all_[1].moved().size() >= 3; }));
-  run_a_while();
+  settle();
   EXPECT_EQ(all_[1].moved().back(), "1 is in epoch 4 at 5");
   EXPECT_EQ(all_[0].moved(), std::vector<std::string>{"2 is in epoch 2 at 3"});
   all_[1].told.clear();
@@ -170,7 +176,7 @@ TEST_F(OtherNodesTest, WhoeverHasNoJobMapYetIsToldLater) {
   all_[0].others.moved(0, Epoch{2}, an_address(9));  // this one does not know whom to tell yet
   EXPECT_TRUE(all_[0].others.can_be_told());
   introduce(0);
-  run_a_while();
+  settle();
   EXPECT_TRUE(all_[1].moved().empty());  // and that one cannot know who it is
   introduce(1);
   ASSERT_TRUE(run_until([&] { return !all_[1].moved().empty(); }));
@@ -180,13 +186,13 @@ TEST_F(OtherNodesTest, ANodeSaysThatItIsThere) {
   start(3);
   introduce_all();
   for (int i = 0; i < 3; ++i) {
-    all_[0].others.ask(SpId{5}, Clock::now());
+    all_[0].others.ask(SpId{5}, now_);
     ASSERT_TRUE(run_until([&] { return all_[0].watched().size() == static_cast<std::size_t>(i + 1); }));
   }
   EXPECT_EQ(all_[0].watched().back(), 5U);
-  all_[0].others.ask(SpId{0}, Clock::now());  // its own
-  all_[0].others.ask(SpId{6}, Clock::now());  // nobody
-  run_a_while();
+  all_[0].others.ask(SpId{0}, now_);  // its own
+  all_[0].others.ask(SpId{6}, now_);  // nobody
+  settle();
   EXPECT_EQ(all_[0].watched().size(), 3U);
 }
 
@@ -211,12 +217,12 @@ TEST_F(OtherNodesTest, ANodeThatCannotBeToldEndsTheJobAfterATime) {
   all_[1].others.close();  // it has ended
   all_[0].others.lost(1, "service process 1 (pid 5) on node n0 was killed");
   all_[0].others.moved(1, Epoch{2}, an_address(1));
-  all_[0].others.ask(SpId{2}, Clock::now());
-  run_a_while();
+  all_[0].others.ask(SpId{2}, now_);
+  settle();
   EXPECT_FALSE(all_[0].others.failure());
   EXPECT_TRUE(all_[0].watched().empty());
-  ahead_ = seconds(16);
-  run_a_while();
+  now_ += seconds(16);
+  settle();
   ASSERT_TRUE(all_[0].others.failure());
   EXPECT_EQ(
       *all_[0].others.failure(),
@@ -228,8 +234,8 @@ TEST_F(OtherNodesTest, CountsComeToTheNodeOfRank0AlsoWhenBothHaveEnded) {
   introduce_all();
   for (NearNode& node : all_) node.others.close();
   const std::vector<std::byte> large(kMaxCountsBytes, std::byte{9});
-  all_[1].others.tell_counts(large, Clock::now());
-  all_[2].others.tell_counts(an_address(4), Clock::now());
+  all_[1].others.tell_counts(large, now_);
+  all_[2].others.tell_counts(an_address(4), now_);
   EXPECT_FALSE(all_[2].others.counts_are_told());
   ASSERT_TRUE(run_until([&] { return all_[1].others.counts_are_told() && all_[2].others.counts_are_told(); }));
   EXPECT_EQ(all_[0].others.others(), 2U);
@@ -238,20 +244,20 @@ TEST_F(OtherNodesTest, CountsComeToTheNodeOfRank0AlsoWhenBothHaveEnded) {
   EXPECT_EQ(all_[0].others.counts().at(2), an_address(4));
   EXPECT_TRUE(all_[1].others.counts().empty() && all_[2].others.counts().empty());
   // There is nobody else to tell.
-  all_[0].others.tell_counts(an_address(5), Clock::now());
+  all_[0].others.tell_counts(an_address(5), now_);
   EXPECT_TRUE(all_[0].others.counts_are_told());
-  all_[1].others.tell_counts(std::vector<std::byte>(kMaxCountsBytes + 1), Clock::now());
+  all_[1].others.tell_counts(std::vector<std::byte>(kMaxCountsBytes + 1), now_);
   EXPECT_TRUE(all_[1].others.counts_are_told());
 }
 
 TEST_F(OtherNodesTest, CountsAreGivenUpWhereNobodyTakesThem) {
   start(2);
   introduce(1);  // the other one knows of no job map, and so of no secret
-  all_[1].others.tell_counts(an_address(4), Clock::now());
-  run_a_while();
+  all_[1].others.tell_counts(an_address(4), now_);
+  settle();
   EXPECT_FALSE(all_[1].others.counts_are_told());
-  ahead_ = seconds(3);
-  run_a_while();
+  now_ += seconds(3);
+  settle();
   EXPECT_TRUE(all_[1].others.counts_are_told());
   EXPECT_FALSE(all_[1].others.failure());
 }
@@ -270,7 +276,7 @@ TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
   introduce(1, 8);  // another job's secret, at the same ports
   introduce(2);
   all_[1].others.moved(0, Epoch{2}, an_address(66));
-  all_[0].others.ask(SpId{2}, Clock::now());
+  all_[0].others.ask(SpId{2}, now_);
   // Somebody who only connects, somebody who talks nonsense, and somebody who has learnt the greeting's form.
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < 3; ++i) {
@@ -287,9 +293,9 @@ TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
   said.resize(said.size() + sizeof(proof::Mac));
   encode_node_news({NodeNewsKind::moved, 0, SpId{2}, Epoch{2}, an_address(67)}, said);
   ASSERT_GT(::send(strangers[2].get(), said.data(), said.size(), MSG_NOSIGNAL), 0);
-  run_a_while();
-  ahead_ = seconds(6);  // the silent one goes, too
-  run_a_while();
+  settle();
+  now_ += seconds(6);  // the silent one goes, too
+  settle();
   for (const UniqueFd& stranger : strangers) {
     std::array<char, 512> heard{};
     ssize_t got = 0;
@@ -311,8 +317,8 @@ TEST_F(OtherNodesTest, WhatIsForAnotherNodeIsNotTaken) {
   std::swap(all_[1].place, all_[2].place);
   introduce_all();
   all_[0].others.moved(0, Epoch{2}, an_address(1));
-  all_[0].others.ask(SpId{2}, Clock::now());
-  run_a_while();
+  all_[0].others.ask(SpId{2}, now_);
+  settle();
   EXPECT_TRUE(all_[1].moved().empty() && all_[2].moved().empty());
   EXPECT_TRUE(all_[0].watched().empty());
 }
