@@ -70,6 +70,10 @@ def test_the_interval_of_a_median(count: int, place: int) -> None:
     assert pairs.median_interval(list(reversed(values))) == (values[place], values[count - 1 - place])
 
 
+def test_few_values_have_no_interval_of_95_percent() -> None:
+    assert [pairs.interval_title(count) for count in (5, 6)] == ["lowest to highest", "95 % interval"]
+
+
 def test_both_sides_are_measured_in_turn(tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None]) -> None:
     """With an mpirun whose offloaded jobs fork at half the rate, and a library that says that nothing was offloaded."""
     placement = '{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}'

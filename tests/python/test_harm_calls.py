@@ -74,5 +74,15 @@ def test_the_table_names_calls_and_the_start() -> None:
     console = Console(file=text, width=120)
     console.print(harm_calls.table(calls))
     console.print(harm_calls.legend(calls))
-    for word in ("Comm_dup, free", "75 ns", "50.0 us", "60.0 ms", "20 descriptors", "20.0 MiB", "6 pairs"):
+    for word in (
+        "Comm_dup, free",
+        "75 ns",
+        "50.0 us",
+        "60.0 ms",
+        "20 descriptors",
+        "20.0 MiB",
+        "6 pairs",
+        "95 %",
+        "beyond noise: Barrier.",
+    ):
         assert word in text.getvalue()

@@ -191,7 +191,7 @@ def table(harm: Harm) -> Table:
     )
     result.add_column("test", no_wrap=True)
     result.add_column("rate in", no_wrap=True)
-    for name in ("native", "offloaded", "ratio", "95 % interval"):
+    for name in ("native", "offloaded", "ratio", pairs.interval_title(harm.pairs)):
         result.add_column(name, justify="right", no_wrap=True)
     for found in harm.tests:
         result.add_row(
@@ -200,7 +200,7 @@ def table(harm: Harm) -> Table:
             _rate(found.native),
             _rate(found.offloaded),
             _ratio(found),
-            f"{found.low:.3f} - {found.high:.3f}",
+            f"{found.low:.3f} to {found.high:.3f}",
         )
     return result
 
@@ -222,7 +222,10 @@ def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifact
     for bench, harm in interrupts.each(console, benches, lambda bench: bench.measure(console)):
         console.print(table(harm))
         if harm.not_offloaded:
-            console.print(f"[bold red]Not offloaded:[/] {harm.not_offloaded}. Both sides are native.")
+            console.print(
+                f"[bold red]Not offloaded:[/] {harm.not_offloaded}. Both columns are native; "
+                "--algorithm all=on offloads what may be offloaded."
+            )
         console.print(legend(harm, request), style="dim")
         if not harm.all_ended:
             console.print(jobs.unended(bench.pairs.job.mpi), style="yellow")

@@ -164,7 +164,7 @@ def table(calls: Calls) -> Table:
         pad_edge=False,
     )
     result.add_column("MPI_...", no_wrap=True)
-    for name in ("native", "with Outrigger", "more", "95 % interval"):
+    for name in ("native", "with Outrigger", "more", pairs.interval_title(calls.pairs)):
         result.add_column(name, justify="right", no_wrap=True)
     for found in calls.calls:
         result.add_row(
@@ -172,7 +172,7 @@ def table(calls: Calls) -> Table:
             _time(found.native_ns),
             _time(found.ours_ns),
             _more(found),
-            f"{_time(found.low_ns)} - {_time(found.high_ns)}",
+            f"{_time(found.low_ns)} to {_time(found.high_ns)}",
         )
     return result
 
@@ -183,7 +183,9 @@ def legend(calls: Calls) -> str:
         f"{name}: {start.init_ms:.1f} ms, {start.descriptors:.0f} descriptors, {start.resident_kib / 1024:.1f} MiB"
         for name, start in (("natively", calls.native), ("with Outrigger", calls.ours))
     )
+    slower = ", ".join(_TITLES.get(found.call, found.call) for found in calls.slower)
     return (
         f"{calls.pairs} pairs of jobs in turn. A call may cost {ALLOWED_NS:.0f} ns or {ALLOWED_PART:.0%} more than "
-        "natively, whichever is more.\nMPI_Init, and what is open and resident after it, " + "; ".join(starts) + "."
+        f"natively, whichever is more.\nSlower than that beyond noise: {slower or 'none'}.\n"
+        "MPI_Init, and what is open and resident after it, " + "; ".join(starts) + "."
     )

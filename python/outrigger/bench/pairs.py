@@ -35,6 +35,11 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     return ordered[outermost], ordered[count - 1 - outermost]
 
 
+def interval_title(count: int) -> str:
+    """Of a column of such intervals: few values have no interval of 95 %."""
+    return "95 % interval" if 2 * 0.5**count <= 0.05 else "lowest to highest"
+
+
 class Pairs(Generic[R]):
     """Runs one program under one MPI; `read` makes a run of its output."""
 
