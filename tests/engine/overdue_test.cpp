@@ -11,8 +11,8 @@
 namespace outrigger::engine::testing {
 namespace {
 
-constexpr std::uint64_t kBytes = 40;
-const std::array<std::vector<std::uint32_t>, 4> kPlacements{
+constexpr std::uint64_t kSmallBytes = 40;
+const std::array<std::vector<std::uint32_t>, 4> kPlacementsOfDiffering{
     std::vector<std::uint32_t>{0, 0}, {0, 1}, {0, 0, 1}, {0, 1, 2, 0, 1, 2}};
 
 using Post = std::function<PostedOperation(Cluster&, std::uint32_t rank)>;
@@ -20,23 +20,26 @@ using Post = std::function<PostedOperation(Cluster&, std::uint32_t rank)>;
 std::vector<Post> all_sized() {
   std::vector<Post> all;
   for (const std::uint32_t root : {0U, 1U}) {
-    all.push_back([root](Cluster& cluster, std::uint32_t rank) { return cluster.to_root(rank, 0, kBytes, root); });
-    all.push_back([root](Cluster& cluster, std::uint32_t rank) { return cluster.from_root(rank, 0, kBytes, root); });
-    all.push_back([root](Cluster& cluster, std::uint32_t rank) { return cluster.reduce(rank, 0, kBytes, root); });
+    all.push_back([root](Cluster& cluster, std::uint32_t rank) { return cluster.to_root(rank, 0, kSmallBytes, root); });
+    all.push_back(
+        [root](Cluster& cluster, std::uint32_t rank) { return cluster.from_root(rank, 0, kSmallBytes, root); });
+    all.push_back([root](Cluster& cluster, std::uint32_t rank) { return cluster.reduce(rank, 0, kSmallBytes, root); });
     for (const Algorithm algorithm : {Algorithm::flat, Algorithm::hierarchical}) {
       all.push_back(
-          [=](Cluster& cluster, std::uint32_t rank) { return cluster.bcast(rank, 0, kBytes, root, algorithm); });
+          [=](Cluster& cluster, std::uint32_t rank) { return cluster.bcast(rank, 0, kSmallBytes, root, algorithm); });
     }
   }
   for (const Algorithm algorithm : {Algorithm::ring_pull, Algorithm::scatter_dest}) {
-    all.push_back([=](Cluster& cluster, std::uint32_t rank) { return cluster.operation(rank, 0, kBytes, algorithm); });
+    all.push_back(
+        [=](Cluster& cluster, std::uint32_t rank) { return cluster.operation(rank, 0, kSmallBytes, algorithm); });
   }
   for (const Algorithm algorithm : {Algorithm::flat, Algorithm::node_pull, Algorithm::hierarchical}) {
-    all.push_back([=](Cluster& cluster, std::uint32_t rank) { return cluster.gather(rank, 0, kBytes, algorithm); });
+    all.push_back(
+        [=](Cluster& cluster, std::uint32_t rank) { return cluster.gather(rank, 0, kSmallBytes, algorithm); });
   }
-  all.push_back([](Cluster& cluster, std::uint32_t rank) { return cluster.allreduce(rank, 0, kBytes); });
+  all.push_back([](Cluster& cluster, std::uint32_t rank) { return cluster.allreduce(rank, 0, kSmallBytes); });
   all.push_back(
-      [](Cluster& cluster, std::uint32_t rank) { return cluster.prefix(rank, 0, kBytes, Collective::iscan); });
+      [](Cluster& cluster, std::uint32_t rank) { return cluster.prefix(rank, 0, kSmallBytes, Collective::iscan); });
   return all;
 }
 
@@ -52,7 +55,7 @@ bool some_wait(Cluster& cluster, const std::vector<std::uint32_t>& posted) {
 // Each rank in turn is native alone, and posts alone.
 TEST(Overdue, WhoWaitsForRanksThatWentNativeFails) {
   std::uint64_t failed = 0;
-  for (const auto& placement : kPlacements) {
+  for (const auto& placement : kPlacementsOfDiffering) {
     const auto ranks = static_cast<std::uint32_t>(placement.size());
     for (const Post& post : all_sized()) {
       for (std::uint32_t one = 0; one < 2 * ranks; ++one) {
@@ -88,23 +91,23 @@ TEST(Overdue, WhoWaitsForRanksThatWentNativeFails) {
 
 // It has left as many calls to its MPI as the others had, and computes.
 TEST(Overdue, WhoIsLateIsWaitedFor) {
-  for (const auto& placement : kPlacements) {
+  for (const auto& placement : kPlacementsOfDiffering) {
     const auto ranks = static_cast<std::uint32_t>(placement.size());
     for (std::uint32_t late = 0; late < ranks; ++late) {
       Cluster cluster(placement);
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         cluster.native_calls.emplace(rank, NativeCalls::after(rank == late ? 0 : 1).one_more().one_more());
-        PostedOperation operation = cluster.operation(rank, 0, kBytes, Algorithm::ring_pull);
+        PostedOperation operation = cluster.operation(rank, 0, kSmallBytes, Algorithm::ring_pull);
         operation.native_calls = 2;
         if (rank != late) cluster.post(operation);
       }
       for (int i = 0; i < 20; ++i) look(cluster);
       EXPECT_FALSE(cluster.completed((late + 1) % ranks, 0));
-      PostedOperation operation = cluster.operation(late, 0, kBytes, Algorithm::ring_pull);
+      PostedOperation operation = cluster.operation(late, 0, kSmallBytes, Algorithm::ring_pull);
       operation.native_calls = 2;
       cluster.post(operation);
       cluster.settle();
-      for (std::uint32_t rank = 0; rank < ranks; ++rank) EXPECT_TRUE(cluster.bytes_right(rank, 0, kBytes));
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) EXPECT_TRUE(cluster.bytes_right(rank, 0, kSmallBytes));
       EXPECT_TRUE(cluster.idle());
     }
   }
@@ -113,7 +116,7 @@ TEST(Overdue, WhoIsLateIsWaitedFor) {
 // A message to each service process after 2, 4, 8 and 16 looks.
 TEST(Overdue, IsAskedAboutLessAndLessOften) {
   Cluster cluster({0, 1, 2});
-  cluster.post(cluster.operation(0, 0, kBytes, Algorithm::ring_pull));
+  cluster.post(cluster.operation(0, 0, kSmallBytes, Algorithm::ring_pull));
   cluster.settle();
   const std::uint64_t sent = cluster.messages_sent;
   look(cluster);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/model/quantity.hpp"
+#include "sim/timing/largest_jobs.hpp"
 #include "sim/timing/native_side.hpp"
 #include "sim/timing/offloaded_side.hpp"
 #include "sim/timing/program.hpp"
@@ -18,8 +19,6 @@ namespace {
 
 // About an hour of one core. A million moves take some 20 million events.
 constexpr std::uint64_t kMostEvents = 4'000'000'000;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30U;
-constexpr std::uint32_t kMostRanks = 1U << 13U;
 constexpr std::uint32_t kMostRounds = 1000;
 constexpr std::uint64_t kSides = 2;  // in turn, each with buffers of its own, as in bench/mpi/orbench.c
 constexpr std::uint64_t kMostWork_ns = 3'600'000'000'000;

@@ -11,9 +11,9 @@ namespace {
 
 using fabric::sim::Random;
 
-class Run {
+class ScriptRun {
  public:
-  Run(model::Machine& machine, Side& side, const Script& script, const ScriptOptions& options)
+  ScriptRun(model::Machine& machine, Side& side, const Script& script, const ScriptOptions& options)
       : machine_(machine), side_(side), script_(script), options_(options), computation_(machine) {
     for (std::uint32_t rank = 0; rank < script.ranks; ++rank) {
       ranks_.emplace_back(Random(Random::mix(options.seed) ^ rank), script.requests);
@@ -148,7 +148,7 @@ class Run {
 
 Result<ScriptTimes> run_script(model::Machine& machine, Side& side, const Script& script,
                                const ScriptOptions& options) {
-  return Run(machine, side, script, options).run();
+  return ScriptRun(machine, side, script, options).run();
 }
 
 }  // namespace outrigger::sim::timing

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "sim/timing/largest_jobs.hpp"
 #include "sim/timing/script.hpp"
 
 namespace outrigger::sim::timing {
@@ -18,11 +19,9 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostFileBytes = std::size_t{4} << 20U;  // of a program; a larger one is refused
 constexpr std::uint32_t kVersion = 1;
-constexpr std::uint32_t kMostRanks = 1U << 13U;
 constexpr std::uint32_t kMostRepetitions = 10'000;
 constexpr std::size_t kMostSteps = 10'000;
 constexpr std::size_t kMostCommunicators = 64;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30U;
 constexpr double kMostWork_us = 3600e6;
 constexpr double kMostPart = 1000;
 
