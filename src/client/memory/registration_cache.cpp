@@ -47,8 +47,6 @@ std::optional<RegionId> RegistrationCache::use(std::uint64_t address, std::uint6
     ++registered_;
     if (notes_ != nullptr) ranges_.emplace(begin, *index);
     longest_ = std::max(longest_, end - begin);
-    lowest_.store(std::min(lowest_.load(), begin));
-    highest_.store(std::max(highest_.load(), end));
   }
   Place& place = places_[*index];
   ++place.users;

@@ -59,10 +59,6 @@ class RegistrationCache {
   // For tests.
   [[nodiscard]] std::size_t registered() const { return registered_; }
   [[nodiscard]] std::uint64_t hits() const { return hits_; }
-  // What note() need not be told of: ranges outside were never registered.
-  [[nodiscard]] bool may_hold(std::uint64_t begin, std::uint64_t end) const {
-    return begin < highest_.load(std::memory_order_relaxed) && end > lowest_.load(std::memory_order_relaxed);
-  }
 
  private:
   struct Place {
@@ -92,8 +88,6 @@ class RegistrationCache {
   std::uint64_t uses_ = 0;
   std::uint64_t hits_ = 0;
   std::size_t registered_ = 0;
-  std::atomic<std::uint64_t> lowest_{~std::uint64_t{0}};
-  std::atomic<std::uint64_t> highest_{0};
 };
 
 }  // namespace outrigger::client

@@ -140,7 +140,6 @@ class Peers {
   [[nodiscard]] Result<Replaced> replace(SpId sp, Epoch epoch, std::span<const std::byte> address);
   // Of those that are held back one that need not be any more: from now on it is not. Null: none.
   [[nodiscard]] Peer* next_let_go();
-  [[nodiscard]] bool any_held_back() const { return held_back_ != 0; }
   // Held back, or (null) nobody is.
   [[nodiscard]] const Peer* one_held_back() const;
   // One on another node.
