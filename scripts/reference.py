@@ -1,4 +1,4 @@
-"""Writes docs/reference.md: every variable, option and key, from the tables and the programs that read them."""
+"""Writes docs/using/reference.md: every variable, option and key, from the tables and the programs that read them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import commands
 from outrigger import artifacts, dpufile, hostfile, selection, tables
 
 WIDTH = 120
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "using" / "reference.md"
 HEAD = """# Reference
 
 Every environment variable, every option of the commands and every key of the files they read. Made by `./dev reference`
@@ -168,7 +168,7 @@ def main() -> int:
     if not arguments.check:
         PAGE.write_text(fresh, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != fresh:
-        print("docs/reference.md differs from what the programs say: ./dev reference", file=sys.stderr)
+        print("docs/using/reference.md differs from what the programs say: ./dev reference", file=sys.stderr)
         return 1
     return 0
 

@@ -1,6 +1,6 @@
-"""Runs outrigger-sim scale over sizes, algorithms and forms; writes the tables of docs/scaling.md and docs/scaling.png.
+"""Runs outrigger-sim scale over sizes, algorithms and forms; writes the tables of docs/inside/scaling.md and docs/inside/scaling.png.
 
-The text of docs/scaling.md stays; what stands between its markers is written anew. Every figure is counted, none is a
+The text of docs/inside/scaling.md stays; what stands between its markers is written anew. Every figure is counted, none is a
 time, so that the same code gives the same tables.
 """
 
@@ -20,7 +20,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "inside"
 NODES = (16, 256, 4096)
 SERVICES = (1, 4)
 CASES = tuple((algorithm, form) for algorithm in ("ring_pull", "scatter_dest") for form in ("regular", "v"))
@@ -187,7 +187,7 @@ def main() -> int:
     fresh = f"{before}{BEGIN}\n\n{tables(counts)}\n\n{passed_on}\n\n{END}{after}"
     if arguments.check:
         if fresh != text:
-            print("docs/scaling.md differs from what is counted now: ./dev scale", file=sys.stderr)
+            print("docs/inside/scaling.md differs from what is counted now: ./dev scale", file=sys.stderr)
         return int(fresh != text)
     page.write_text(fresh)
     draw(counts, DOCS / "scaling.png")

@@ -1,5 +1,5 @@
 ! Outrigger from inside a Fortran program: what outrigger.h says, with communicators as MPI has them in Fortran (an integer,
-! or %MPI_VAL of mpi_f08's type). Compile this file with the program, and link with -loutrigger. docs/api.md has more.
+! or %MPI_VAL of mpi_f08's type). Compile this file with the program, and link with -loutrigger. docs/using/api.md has more.
 module outrigger
   use, intrinsic :: iso_c_binding
   implicit none

@@ -13,7 +13,7 @@
  * Communicators are handed over as the Fortran handles that MPI_Comm_c2f gives, so that one library serves all MPIs.
  * For C with <mpi.h> included before this header, outrigger_comm_switch() and its like take an MPI_Comm.
  *
- * docs/api.md has more, with Fortran (outrigger.f90) and Python (outrigger.api).
+ * docs/using/api.md has more, with Fortran (outrigger.f90) and Python (outrigger.api).
  */
 #ifndef OUTRIGGER_OUTRIGGER_H
 #define OUTRIGGER_OUTRIGGER_H

@@ -1,6 +1,6 @@
 """Outrigger from inside a Python program: what outrigger.h offers, where the preload library is in the process.
 
-Without it nothing is active and nothing is counted; phases and the switch then do nothing. docs/api.md has more.
+Without it nothing is active and nothing is counted; phases and the switch then do nothing. docs/using/api.md has more.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Artifacts:
             return UserError(f"{path} is missing; build it with ./dev build, or name another build with --build DIR")
         return UserError(
             f"{path} is missing: this installation was made without it. Build and install Outrigger where what it "
-            "needs is there (see docs/install.md), or name another installation with --build DIR"
+            "needs is there (see docs/site/install.md), or name another installation with --build DIR"
         )
 
     def _existing(self, path: Path) -> Path:

@@ -21,7 +21,7 @@ Algorithm = Annotated[
     typer.Option(
         "--algorithm",
         metavar="RULES",
-        help="NAME, COLLECTIVE=NAME, NAME may be native; or rules from FILE.toml. See docs/reference.md.",
+        help="NAME, COLLECTIVE=NAME, NAME may be native; or rules from FILE.toml. See docs/using/reference.md.",
     ),
 ]
 Choice = Annotated[

@@ -8,7 +8,7 @@
 #
 # Installs emulators (scripts/packages-rdma.txt) and fetches Debian's kernels for them, both only if missing. Takes an
 # hour or so: an emulated machine is slow. OUTRIGGER_PATIENCE=3 triples all time limits, for a machine that has other work
-# to do. docs/testing.md says what is shown.
+# to do. docs/inside/testing.md says what is shown.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Count what a service process of a large job sends, moves and holds; writes docs/scaling.md and its plot.
+# Count what a service process of a large job sends, moves and holds; writes docs/inside/scaling.md and its plot.
 #
 # usage: ./dev scale [--check]
 #
-#   --check   only say whether docs/scaling.md is what this code gives
+#   --check   only say whether docs/inside/scaling.md is what this code gives
 #
 # One count: build/release/bin/outrigger-sim scale --help
 set -euo pipefail

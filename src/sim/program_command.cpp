@@ -130,7 +130,7 @@ ProgramCommand::ProgramCommand(CLI::App& parent) : arguments_(std::make_unique<A
   Arguments& arguments = *arguments_;
   LaneOptions& options = arguments.options;
   command_->add_option("--cluster", arguments.cluster, "the cluster's file, as those in clusters/")->required();
-  command_->add_option("--program", arguments.program, "a file of its steps (docs/prediction.md)")->required();
+  command_->add_option("--program", arguments.program, "a file of its steps (docs/using/prediction.md)")->required();
   command_->add_option("--nodes", arguments.nodes, "nodes of the job; unless given all of the cluster's");
   command_->add_option("--services", arguments.services,
                        "service processes on each; unless given as many as the cluster's file says");

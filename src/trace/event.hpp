@@ -1,4 +1,4 @@
-// What a timeline is made of: events of 64 bytes, each written once, when it has ended. docs/trace.md says what is made
+// What a timeline is made of: events of 64 bytes, each written once, when it has ended. docs/using/trace.md says what is made
 // of them.
 #pragma once
 

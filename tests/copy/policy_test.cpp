@@ -1,4 +1,4 @@
-// Who copies a block within a node, as a table: what docs/memory.md says.
+// Who copies a block within a node, as a table: what docs/inside/memory.md says.
 #include "copy/policy.hpp"
 
 #include <gtest/gtest.h>

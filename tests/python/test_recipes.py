@@ -182,6 +182,6 @@ def test_the_container_has_the_command_and_the_packages_that_it_depends_on() -> 
     own = set(re.findall(r"^Package: (\S+)$", _text("packaging/debian/control"), re.MULTILINE))
     needed = {"outrigger"} | (own & _debian("Depends").keys())
     taken = _text("packaging/Containerfile")
-    installed = _first(r"apt install (\./build/package/.*)", "docs/install.md")
+    installed = _first(r"apt install (\./build/package/.*)", "docs/site/install.md")
     assert set(re.findall(r"/packages/([\w-]+)_\*\.deb", taken)) == needed
     assert set(re.findall(r"([\w-]+)_\*\.deb", installed)) == needed

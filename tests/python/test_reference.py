@@ -1,4 +1,4 @@
-"""docs/reference.md: it is what the programs say, and no other page says what they do not."""
+"""docs/using/reference.md: it is what the programs say, and no other page says what they do not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from outrigger import tables
 from outrigger.artifacts import Artifacts
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "reference.md"
-PAGES = [path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")) if path != PAGE]
+PAGE = ROOT / "docs" / "using" / "reference.md"
+PAGES = [path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*/*.md")) if path != PAGE]
 
 
 def test_it_is_up_to_date(built: Artifacts) -> None:

@@ -1,4 +1,4 @@
-// What the allgathers and broadcasts send and move: exactly what docs/algorithms.md says.
+// What the allgathers and broadcasts send and move: exactly what docs/inside/algorithms.md says.
 #include "sim/whole_job.hpp"
 
 #include <gtest/gtest.h>

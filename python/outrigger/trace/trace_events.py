@@ -1,4 +1,4 @@
-"""A timeline as a file of trace events (JSON), as Perfetto and others open it, and back: docs/trace.md."""
+"""A timeline as a file of trace events (JSON), as Perfetto and others open it, and back: docs/using/trace.md."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 // (copier.hpp), by the same board.
 //
 // They do so where the program waits at once: once it has computed for some part of the time that the copies take, its
-// service process has most of them behind it, and help brings less than it costs (docs/memory.md).
+// service process has most of them behind it, and help brings less than it costs (docs/inside/memory.md).
 //
 // Where their service process has no core of its own there is no copier, and they do all of its work.
 //

@@ -1,7 +1,7 @@
 // Huge pages for the private memory that other processes copy from.
 //
 // Cross-memory attach looks up every page of the process that it reads, and in pages of 4 KiB that takes twice as long
-// as the copy itself (docs/memory.md). So buffers that operations send from again and again are collapsed into huge
+// as the copy itself (docs/inside/memory.md). So buffers that operations send from again and again are collapsed into huge
 // pages (MADV_COLLAPSE, Linux 6.1): the same memory, with the same contents, private to the process and copied on write
 // by fork() as before; only the page tables know. What the kernel cannot collapse stays as it is.
 //

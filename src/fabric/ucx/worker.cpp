@@ -44,7 +44,7 @@ void adjust_tcp() {
   adjust("UCX_TCP_CONN_NB", "y");
   // When a peer dies, what is sent from its place in memory may end twice, which ends this process, too: seen with UCX
   // 1.13, and uct_tcp_ep_sendv() of August 2026 reads alike. With so few pieces a send everything is copied first,
-  // which takes no longer (docs/reliability.md), into room for one chunk.
+  // which takes no longer (docs/site/reliability.md), into room for one chunk.
   adjust("UCX_TCP_MAX_IOV", "2");
   adjust("UCX_TCP_TX_SEG_SIZE", "64k");
 }

@@ -35,7 +35,7 @@ constexpr SelectionRule native_if_small(Collective collective) {
   return rule;
 }
 
-// Small blocks were measured to take several times as long by way of a service process (docs/algorithms.md).
+// Small blocks were measured to take several times as long by way of a service process (docs/inside/algorithms.md).
 constexpr std::array kSmall{native_if_small(Collective::ialltoall), native_if_small(Collective::iallgather),
                             native_if_small(Collective::ibcast),    native_if_small(Collective::iallreduce),
                             native_if_small(Collective::ireduce),   native_if_small(Collective::ireduce_scatter_block),
@@ -43,7 +43,7 @@ constexpr std::array kSmall{native_if_small(Collective::ialltoall), native_if_sm
                             native_if_small(Collective::ibarrier),  native_if_small(Collective::ireduce_scatter),
                             native_if_small(Collective::iscan),     native_if_small(Collective::iexscan)};
 
-// Between nodes `node_pull` was measured to be faster where they have one rank each (docs/algorithms.md). The rest is
+// Between nodes `node_pull` was measured to be faster where they have one rank each (docs/inside/algorithms.md). The rest is
 // by what crosses the network, not by measurements. With several ranks a node `flat` sends a block of an allgather once
 // to every rank of another node, `node_pull` once to the node. With several service processes a node the tree of `flat`
 // may bring a broadcast to a node once for each of them, `hierarchical` once. Where a node has one, they do not differ.

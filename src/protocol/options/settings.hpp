@@ -1,5 +1,5 @@
 // Every environment variable of the library, of outriggerd and of the `outrigger` command: one table, from which
-// messages, `outriggerd tables` and docs/reference.md are made.
+// messages, `outriggerd tables` and docs/using/reference.md are made.
 #pragma once
 
 #include <array>

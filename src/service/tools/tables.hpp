@@ -1,5 +1,5 @@
 // What a user can set and what is offloaded: the tables of src/protocol as JSON, for the launcher and for
-// docs/reference.md, so that each of them is written once.
+// docs/using/reference.md, so that each of them is written once.
 #pragma once
 
 #include <span>

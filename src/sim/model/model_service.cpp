@@ -201,7 +201,7 @@ Service::Service(Machine& machine, ServiceWorld& world, const engine::EngineConf
       burst_(processor_, process_),
       copy_(machine, processor_, process_),
       engine_(std::make_unique<engine::Engine>(config, fabric::Seams{*this, *this, *this})) {
-  processor_.has_short_slices(process_);  // as outriggerd asks for (docs/algorithms.md)
+  processor_.has_short_slices(process_);  // as outriggerd asks for (docs/inside/algorithms.md)
 }
 
 Service::~Service() {

@@ -5,7 +5,7 @@
 namespace outrigger::sim::timing {
 namespace {
 
-// Of service processes without a core (docs/memory.md): from so many bytes on, and for so long.
+// Of service processes without a core (docs/inside/memory.md): from so many bytes on, and for so long.
 constexpr std::uint64_t kLeastBytesToLeave = 16U << 10;
 constexpr std::uint64_t kRankPatience_ns = 2'000'000;
 
@@ -46,7 +46,7 @@ void OffloadedSide::post(std::uint32_t rank, std::uint32_t number, std::uint32_t
       operation.slot = SlotIndex{request};
       services_[machine_.places.service_of(rank)]->post(std::move(operation));
     });
-    // Where ranks share cores it lets others post before it computes (docs/memory.md).
+    // Where ranks share cores it lets others post before it computes (docs/inside/memory.md).
     poster.processor.run(poster.process, own_block_ns(call), [this, &poster, posted] {
       if (machine_.processors.rank_part() == 1) return posted();
       poster.processor.yield_and_run(poster.process, 0, posted);
