@@ -1,7 +1,7 @@
-"""Runs outrigger-sim scale over sizes, algorithms and forms; writes the tables of docs/inside/scaling.md and docs/inside/scaling.png.
+"""Runs outrigger-sim scale over sizes, algorithms and forms, and draws what it counts.
 
-The text of docs/inside/scaling.md stays; what stands between its markers is written anew. Every figure is counted, none is a
-time, so that the same code gives the same tables.
+Writes the tables of docs/inside/scaling.md and the picture beside them. The page's text stays; what stands between its
+markers is written anew. Every figure is counted, none is a time, so that the same code gives the same tables.
 """
 
 from __future__ import annotations
