@@ -1,4 +1,7 @@
-"""What a program can ask of Outrigger and tell it, in Python with mpi4py. Runs with and without it: see docs/using/api.md."""
+"""What a program can ask of Outrigger and tell it, in Python with mpi4py.
+
+Runs with and without it: see docs/using/api.md.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// What a timeline is made of: events of 64 bytes, each written once, when it has ended. docs/using/trace.md says what is made
-// of them.
+// What a timeline is made of: events of 64 bytes, each written once, when it has ended. docs/using/trace.md says what
+// is made of them.
 #pragma once
 
 #include <array>

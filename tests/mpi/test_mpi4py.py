@@ -17,8 +17,8 @@ from test_languages import python_environment
 RANKS = 3
 MODULES = "(test_cco_(nb_)?buf|test_request).py"
 LEFT_OUT = ("Self", "WorldDup", "Scan")
-"""Native in any case, or once more the same. docs/inside/testing.md says how to run everything, with the v- and w-forms, which
-have ten times as many operations."""
+"""Native in any case, or once more the same. docs/inside/testing.md says how to run everything, with the v- and
+w-forms, which have ten times as many operations."""
 FETCH_S = 60.0
 
 

@@ -1,9 +1,9 @@
 // Huge pages for the private memory that other processes copy from.
 //
 // Cross-memory attach looks up every page of the process that it reads, and in pages of 4 KiB that takes twice as long
-// as the copy itself (docs/inside/memory.md). So buffers that operations send from again and again are collapsed into huge
-// pages (MADV_COLLAPSE, Linux 6.1): the same memory, with the same contents, private to the process and copied on write
-// by fork() as before; only the page tables know. What the kernel cannot collapse stays as it is.
+// as the copy itself (docs/inside/memory.md). So buffers that operations send from again and again are collapsed into
+// huge pages (MADV_COLLAPSE, Linux 6.1): the same memory, with the same contents, private to the process and copied on
+// write by fork() as before; only the page tables know. What the kernel cannot collapse stays as it is.
 //
 // note_source() is for the thread that posts; the work is the copier's, some pages at a time, when it has nothing to
 // copy. The kernel waits for all processors then, whatever the number of pages, and some of them are busy.

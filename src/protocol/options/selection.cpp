@@ -43,10 +43,11 @@ constexpr std::array kSmall{native_if_small(Collective::ialltoall), native_if_sm
                             native_if_small(Collective::ibarrier),  native_if_small(Collective::ireduce_scatter),
                             native_if_small(Collective::iscan),     native_if_small(Collective::iexscan)};
 
-// Between nodes `node_pull` was measured to be faster where they have one rank each (docs/inside/algorithms.md). The rest is
-// by what crosses the network, not by measurements. With several ranks a node `flat` sends a block of an allgather once
-// to every rank of another node, `node_pull` once to the node. With several service processes a node the tree of `flat`
-// may bring a broadcast to a node once for each of them, `hierarchical` once. Where a node has one, they do not differ.
+// Between nodes `node_pull` was measured to be faster where they have one rank each (docs/inside/algorithms.md). The
+// rest is by what crosses the network, not by measurements. With several ranks a node `flat` sends a block of an
+// allgather once to every rank of another node, `node_pull` once to the node. With several service processes a node the
+// tree of `flat` may bring a broadcast to a node once for each of them, `hierarchical` once. Where a node has one, they
+// do not differ.
 constexpr std::array kBuiltIn = [] {
   std::array rules{built_in(Collective::iallgather, Algorithm::node_pull, 2),
                    built_in(Collective::iallgatherv, Algorithm::node_pull, 2),

@@ -151,8 +151,8 @@ class SelectionTable {
 };
 
 // Is the blocking form of a call offloaded where the user does not say? In the cases of a built-in table, of which a
-// measurement has shown that they leave the call sooner (docs/inside/algorithms.md). `block_bytes` where they are alike on all
-// ranks. Never on one node.
+// measurement has shown that they leave the call sooner (docs/inside/algorithms.md). `block_bytes` where they are alike
+// on all ranks. Never on one node.
 [[nodiscard]] bool blocking_pays(Collective collective, const GroupShape& shape,
                                  std::optional<std::uint64_t> block_bytes);
 

@@ -38,8 +38,8 @@ struct Script {
   std::vector<double> work_of_rank = {};  // parts of each Work that a rank takes; empty: 1
 };
 
-// Checked field by field; every error names the field and what is allowed. docs/using/prediction.md explains the format.
-// Calls have no algorithms yet.
+// Checked field by field; every error names the field and what is allowed. docs/using/prediction.md explains the
+// format. Calls have no algorithms yet.
 [[nodiscard]] Result<Script> parse_script(const std::string& text, const std::string& file_name);
 [[nodiscard]] Result<Script> read_script(const std::string& path);
 

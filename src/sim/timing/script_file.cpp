@@ -378,7 +378,8 @@ Result<Script> parse_script(const std::string& text, const std::string& file_nam
 
 Result<Script> read_script(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{fmt::format("{}: cannot be read; name a program, as docs/using/prediction.md describes it", path)};
+  if (!file)
+    return Error{fmt::format("{}: cannot be read; name a program, as docs/using/prediction.md describes it", path)};
   std::string text(kMostFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));

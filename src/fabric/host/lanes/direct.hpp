@@ -1,8 +1,8 @@
 // Between memory that this process has mapped: one copy.
 //
 // What fits in the processor's last cache is copied through it: the receiver finds its block there. What is much more
-// goes past it (non-temporal stores), which saves the read of every line that is to be overwritten. docs/inside/memory.md has
-// the figures of both.
+// goes past it (non-temporal stores), which saves the read of every line that is to be overwritten.
+// docs/inside/memory.md has the figures of both.
 #pragma once
 
 #include <cstddef>
