@@ -6,7 +6,7 @@ namespace outrigger::mpi {
 namespace {
 
 constinit std::atomic<Stage> current_stage = Stage::before_init;
-constinit std::atomic<const char*> reason = "MPI_Init has not been called";
+constinit std::atomic<const char*> native_reason = "MPI_Init has not been called";
 
 }  // namespace
 
@@ -15,17 +15,17 @@ Stage stage() {
 }
 
 const char* why_inactive() {
-  return reason.load(std::memory_order_acquire);
+  return native_reason.load(std::memory_order_acquire);
 }
 
 void note_started(const std::string& why_native) {
   // Once in a process, and asked for until its end.
-  reason.store(why_native.empty() ? "" : (new std::string(why_native))->c_str(), std::memory_order_release);
+  native_reason.store(why_native.empty() ? "" : (new std::string(why_native))->c_str(), std::memory_order_release);
   current_stage.store(Stage::running, std::memory_order_release);
 }
 
 void note_finalized() {
-  reason.store("MPI_Finalize has been called", std::memory_order_release);
+  native_reason.store("MPI_Finalize has been called", std::memory_order_release);
   current_stage.store(Stage::finalized, std::memory_order_release);
 }
 
