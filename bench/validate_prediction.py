@@ -382,7 +382,7 @@ _ERRORS = ("native total", "offloaded total", "both totals", "native pure", "off
 
 
 def table_of(verdicts: Sequence[tuple[Set, Verdict]]) -> str:
-    """In Markdown, for docs/using/prediction.md."""
+    """In Markdown, for docs/inside/prediction-accuracy.md."""
     lines = [_TITLES, ("---", "---", *["--:"] * (len(_TITLES) - 2))]
     for kept, verdict in verdicts:
         noise = kept.about["noise_percent"]
