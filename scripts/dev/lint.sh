@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Check formatting, clang-tidy, Python style and types, shell scripts, the arrows between the layers and within them, the
-# tables in the headers of algorithms, and the subjects of commits.
+# tables in the headers of algorithms, the prose of pages and comments, and the subjects of commits.
 #
 # usage: ./dev lint [--fast]
 #
@@ -35,6 +35,7 @@ configure_lint() { cmake --preset clang -S "$ROOT" -B "$ROOT/build/lint" -DOUTRI
 check "clang-format" format_check
 check "layers" "$VENV/bin/python" scripts/check_layers.py
 check "algorithms' headers" "$VENV/bin/python" scripts/check_algorithms.py
+check "prose" "$VENV/bin/python" scripts/check_prose.py
 check "commit subjects" "$VENV/bin/python" scripts/check_commits.py
 check "ruff check" "$VENV/bin/ruff" check "${PYTHON_SOURCES[@]}"
 check "ruff format" "$VENV/bin/ruff" format --check "${PYTHON_SOURCES[@]}"
