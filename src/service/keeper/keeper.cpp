@@ -288,7 +288,7 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
     case ControlKind::job_map: {
       const auto body = message.body<SharedBytesBody>();
       const int fd = message.fds()[0].get();
-      const Status taken = job_map_.take_job_map(local_rank, body, message.fds()[0]);
+      Status taken = job_map_.take_job_map(local_rank, body, message.fds()[0]);
       if (taken) services_->tell_all(ControlKind::job_map, body, std::span(&fd, 1));
       return taken;
     }
