@@ -3,6 +3,7 @@ keeps up with thousands of ranks."""
 
 from __future__ import annotations
 
+import http.client
 import itertools
 import json
 import os
@@ -63,6 +64,18 @@ def test_only_with_the_token():
         assert ask(port, "/..%2fwatch.py", Cookie=cookie.split(";")[0])[0] == 404
 
 
+@pytest.mark.parametrize("source", (Steps(4), lambda: answer.Told(())), ids=("job", "no job"))
+def test_the_first_event_arrives_at_once_uncompressed(source):
+    with running(watch.application(source, access(), 60.0)) as port:
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        link.request("GET", "/events", headers={"Authorization": f"Bearer {TOKEN}", "Accept-Encoding": "gzip, deflate"})
+        events = link.getresponse()
+        first = events.readline()
+        assert events.headers["Content-Encoding"] is None
+        assert len(json.loads(first.removeprefix(b"data: "))["jobs"]) == isinstance(source, Steps)
+        link.close()
+
+
 def test_the_page_needs_no_other_server():
     page = Path(watch.__file__).parent / "page"
     for file in page.iterdir():
@@ -117,12 +130,28 @@ def test_it_shows_what_is_said(browser, scheme, width):
         page.mouse.move(box["x"] + 4, box["y"] + 4)
         assert "rank 0 on node 0" in page.inner_text("#tip")
         page.mouse.move(0, 0)
+        cells = rows.first.locator("td").all()
+        edges = [cell.bounding_box() for cell in cells]
+        assert all(edge["x"] >= 0 and edge["x"] + edge["width"] <= width for edge in edges), "each cell can be seen"
+        if width == 400:
+            shown = cells[7].evaluate("cell => getComputedStyle(cell, '::before').content")
+            assert shown == '"exposed"', "a cell has its column's name"
         picture(page, f"watch-{scheme}-{width}")
         page.click("text=late")
         assert page.get_attribute("button[data-mode=late]", "aria-pressed") == "true"
         page.click("#theme")
         assert page.get_attribute("html", "data-theme") != scheme
         assert page.problems == []
+        page.close()
+
+
+@pytest.mark.slow
+def test_it_says_that_there_is_no_job(browser):
+    with running(watch.application(lambda: answer.Told(()), access(), 60.0)) as port:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{port}/?token={TOKEN}")
+        page.wait_for_selector("#empty", timeout=10_000)
+        assert "No running job publishes live data" in page.inner_text("#empty")
         page.close()
 
 

@@ -31,8 +31,8 @@ _VERY_WIDE = 150
 _NARROW = 100
 _VERY_NARROW = 72
 _NOTHING = (
-    "No job tells of itself here. Jobs do where their ranks count: `outrigger run --live`, or OUTRIGGER_REPORT=live in "
-    "their environment. Those of other users are seen by root alone, native ones not at all."
+    "No running job publishes live data here. Start one with `outrigger run --live`, or set OUTRIGGER_REPORT=live in "
+    "its environment. Only root sees jobs of other users; native jobs publish none."
 )
 
 

@@ -61,9 +61,8 @@ class Updates:
 
 
 async def _send(request: web.Request, updates: Updates) -> web.StreamResponse:
-    """Server-sent events until the page goes."""
+    """Server-sent events until the page goes. Uncompressed: aiohttp's compressor holds events back."""
     answer = web.StreamResponse(headers={**server.HEADERS, "Content-Type": "text/event-stream"})
-    answer.enable_compression()
     await answer.prepare(request)
     said = b""
     try:

@@ -74,7 +74,11 @@ function paper(canvas, width, height) {
 function rows(table, wanted, make, fill) {
   const body = $(table).tBodies[0];
   while (body.rows.length > wanted.length) body.deleteRow(-1);
-  while (body.rows.length < wanted.length) make(body.insertRow());
+  while (body.rows.length < wanted.length) {
+    const row = body.insertRow();
+    make(row);
+    [...$(table).tHead.rows[0].cells].forEach((head, at) => row.cells[at].dataset.label = head.textContent);  // narrow
+  }
   wanted.forEach((entry, at) => fill(body.rows[at].cells, entry));
 }
 
