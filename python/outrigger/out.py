@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 from outrigger import pictures
@@ -20,12 +22,33 @@ def directory(place: Path, *stale: str) -> Path:
     return place.absolute()
 
 
+_PROBE_BYTES = 4096
+
+
+def check_file(place: Path, option: str = "") -> Path:
+    """The absolute path, once a file could be written there: jobs and measurements must not run in vain."""
+    named = f"{option} {place}" if option else str(place)
+    path = place.absolute()
+    if not path.parent.is_dir():
+        raise UserError(f"{named}: there is no directory {path.parent}")
+    if path.is_dir():
+        raise UserError(f"{named}: that is a directory; name a file")
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device, into which nothing may be written before
+            if not os.access(path, os.W_OK):
+                raise PermissionError(0, "Permission denied")
+        else:
+            with tempfile.TemporaryFile(dir=path.parent) as probe:  # also finds a full file system
+                probe.write(bytes(_PROBE_BYTES))
+    except OSError as error:
+        raise UserError(f"{named}: cannot write in {path.parent}: {error.strerror}; name another place") from error
+    return path
+
+
 def check_place(place: Path | None) -> Path | None:
-    """Before anything is measured: what is measured for minutes must find a place where it can be written."""
-    if place is not None and not place.absolute().parent.is_dir():
-        raise UserError(f"{place}: there is no directory {place.absolute().parent}")
-    if place is not None and place.is_dir():
-        raise UserError(f"{place}: that is a directory; name a file")
+    """Of an option that may be missing, before anything is measured."""
+    if place is not None:
+        check_file(place)
     return place
 
 

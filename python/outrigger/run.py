@@ -37,6 +37,7 @@ from outrigger.errors import UserError
 from outrigger.hostfile import Host, is_this_host
 from outrigger.hosts import Hosts, dpu_shares, find_where, report_directory
 from outrigger.launch import Job
+from outrigger.out import check_file
 from outrigger.settings import Settings
 from outrigger.terminal import console, note
 from outrigger.trace import collect
@@ -110,7 +111,7 @@ class _Run:
         self._unknown = settings.check_names(found, environment)
         request.check()
         self._request = request
-        self._trace = None if request.trace_to is None else collect.check_path(request.trace_to)
+        self._trace = None if request.trace_to is None else check_file(Path(request.trace_to), "--trace")
         self._found = found
         self._program, self._others = sections.split(request.program)
         self._ranks = request.ranks + sum(section.ranks for section in self._others)
@@ -183,14 +184,25 @@ class _Run:
             collect.forget(self._trace)
         code = self._start_plan(planned, fleet.pass_on_logs)
         if self._trace is not None:
-            self._say(collect.finish(self._trace, planned.placement.cores))
+            with self._saying_errors():
+                self._say(collect.finish(self._trace, planned.placement.cores))
         if here and written is not None:
-            report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
+            with self._saying_errors():
+                report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
         for line in fleet.notes():
             self._say(line)
         if request.report_to == options.TO_TERMINAL and written is not None:
-            show_report(written)
+            with self._saying_errors():
+                show_report(written)
         return code
+
+    @contextlib.contextmanager
+    def _saying_errors(self) -> Iterator[None]:
+        """The program has run: one file that cannot be written keeps neither the others nor the exit code back."""
+        try:
+            yield
+        except UserError as error:
+            self._say(str(error))
 
     def run(self) -> int:
         """The exit code."""
@@ -221,9 +233,7 @@ def _report_path(report_to: str | None, place: Path | None) -> Iterator[Path | N
         with scratch.directory(place) as directory:
             yield directory / "report.json"
         return
-    path = Path(report_to).absolute() if report_to is not None else None
-    if path is not None and not path.parent.is_dir():
-        raise UserError(f"--report {report_to}: there is no directory {path.parent}")
+    path = check_file(Path(report_to), "--report") if report_to is not None else None
     scratch.sweep(place)
     yield path
 

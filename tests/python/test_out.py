@@ -41,6 +41,12 @@ def test_a_directory_is_no_file(tmp_path: Path) -> None:
         check_place(tmp_path)
 
 
+def test_a_place_where_nothing_can_be_written_is_refused() -> None:
+    with pytest.raises(UserError, match=r"^/proc/figures: cannot write in /proc: .+; name another place$"):
+        check_place(Path("/proc/figures"))
+    assert check_place(Path("/dev/null")) == Path("/dev/null")
+
+
 def test_a_picture_has_an_ending_that_can_be_drawn(tmp_path: Path) -> None:
     assert check_picture(tmp_path / "p.svg") == tmp_path / "p.svg"
     with pytest.raises(UserError, match=r"write .png, .svg or .pdf"):

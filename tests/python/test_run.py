@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,62 @@ def test_ranks_are_started_through_srun(files: Path, built: Artifacts) -> None:
         f"--kill-on-bad-exit=1 --cpu-bind=none --export=ALL --mpi=pmix {build}/bin/outriggerd exec --bind bunch "
         f"--keep=none --preload {build}/lib/liboutrigger-openmpi.so -- {files}/job.sh x y\n"
     )
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def started(tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None]) -> Run:
+    """`outrigger run` with these options; the script that is given takes mpiexec's place."""
+
+    def run(mpiexec: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        version = 'case $1 in --version) echo "HYDRA build details:"; echo "Version: 4.0.2"; exit ;; esac'
+        placement = '{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}'
+        write_programs(
+            {
+                "bin/outriggerd": f"echo '{placement}'",
+                "lib/liboutrigger-mpich.so": "",
+                "mpi/bin/mpiexec": f"{version}\n{mpiexec}",
+            }
+        )
+        words = ["run", "--build", str(tmp_path), "--mpi", str(tmp_path / "mpi"), *options, "--", "true"]
+        return subprocess.run(
+            [sys.executable, "-m", "outrigger", *words],
+            env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.mark.parametrize("option", ["--report", "--trace"])
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("/proc/x.json", "cannot write in /proc"),
+        ("/none/x.json", "there is no directory /none"),
+        ("here.json", "that is a directory"),
+    ],
+)
+def test_nothing_starts_where_its_files_cannot_be_written(
+    tmp_path: Path, started: Run, option: str, place: str, message: str
+) -> None:
+    (tmp_path / "here.json").mkdir()
+    result = started(f"touch {tmp_path}/called", option, str(tmp_path / place))
+    assert result.returncode == 2 and f"{option} {tmp_path / place}: {message}" in result.stderr, result.stderr
+    assert not (tmp_path / "called").exists()
+
+
+def test_the_exit_code_is_the_programs_whatever_cannot_be_written(tmp_path: Path, started: Run) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    kept = tmp_path / "report.json"
+    # The directory has gone at the end: the trace is lost, the report is not.
+    result = started(f"rm -r {place}; exit 3", "--report", str(kept), "--trace", str(place / "trace.json"))
+    assert result.returncode == 3, result.stderr
+    assert f"there is no trace {place / 'trace.json'}" in result.stderr
+    assert '"code": 3' in kept.read_text()
+    place.mkdir()
+    result = started(f"rm -r {place}; exit 3", "--report", str(place / "report.json"))
+    assert result.returncode == 3, result.stderr
+    assert f"the report {place / 'report.json'} cannot be written: No such file or directory" in result.stderr

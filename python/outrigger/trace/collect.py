@@ -20,16 +20,6 @@ def events_path(path: Path) -> Path:
     return path.with_name(path.name + ".events")
 
 
-def check_path(given: str) -> Path:
-    """Of --trace FILE."""
-    path = Path(given).absolute()
-    if not path.parent.is_dir():
-        raise UserError(f"--trace {given}: there is no directory {path.parent}")
-    if path.is_dir():
-        raise UserError(f"--trace {given}: that is a directory")
-    return path
-
-
 def _left(path: Path, of: str) -> list[Path]:
     """What keepers, or ranks alone, have written where MPI_Finalize was not reached."""
     events = events_path(path)
@@ -79,7 +69,10 @@ def finish(path: Path, cores: int = 0) -> str:
     """Makes the file, and says in a line what is in it. `cores`: of each node; 0: they are not known."""
     parts = read_written(path)
     if not parts:
-        return f"there is no trace {path}: no rank has reached MPI_Init under the library, or all were killed there"
+        return (
+            f"there is no trace {path}: no rank has reached MPI_Init under the library, all were killed there, or "
+            f"{path.parent} is full"
+        )
     made = timeline.build(parts)
     made.about["cores"] = cores
     trace_events.write(made, path)
