@@ -32,7 +32,7 @@ _SETTINGS = Settings(choice=FIXED)
 """What it takes to try both ways would be most of so short a run."""
 _SECONDS = 1
 _TIME_LIMIT_S = 120.0
-_RUNS = ("native", "native on all cores", "offloaded")
+_RUNS = ("native", "offloaded", "native on all cores")
 _MOST_RANKS = 4
 
 
@@ -43,25 +43,30 @@ def usual_ranks() -> int:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The same program three times: native, native on all cores, offloaded."""
+    """The same program three times: native, offloaded, native on all cores."""
 
     mpi: Mpi
     command: str
     native: list[Row]
-    native_all_cores: list[Row]
     offloaded: list[Row]
+    native_all_cores: list[Row] | None
+    """None: interrupted before."""
     placement: NodeBinding
     """Of the offloaded one."""
 
 
 class Demo:
-    """Runs the benchmark under one MPI after the other."""
+    """Runs the benchmark under one MPI."""
 
-    def __init__(self, artifacts: Artifacts, ranks: int, site: jobs.Site, shows: Callable[[str], None]) -> None:
+    def __init__(
+        self, artifacts: Artifacts, mpi: Mpi, ranks: int, site: jobs.Site, shows: Callable[[str], None]
+    ) -> None:
         self.artifacts = artifacts
+        self.mpi = mpi
         self.ranks = ranks
         self.site = site
         self._shows = shows
+        self.interrupted = False
 
     def _run(self, job: launch.Job, what: str) -> tuple[list[Row], launch.Plan]:
         plan = launch.make_plan(job, self.artifacts)
@@ -74,8 +79,9 @@ class Demo:
             )
         return rows, plan
 
-    def compare(self, mpi: Mpi) -> Comparison:
-        """Three runs; the second and third do the work that the first one chose."""
+    def compare(self) -> Comparison:
+        """Three runs; the second and third do the work that the first one chose. After a Ctrl-C the first two do."""
+        mpi = self.mpi
         program = (
             str(self.artifacts.benchmark(mpi.family, "alltoall_bench")),
             *("--sizes", ",".join(map(str, SIZES)), "--seconds", str(_SECONDS)),
@@ -84,9 +90,13 @@ class Demo:
         native, _ = self._run(job, _RUNS[0])
         work = ",".join(str(row.work_iterations) for row in native)
         job = replace(job, program=(*program, "--work", work))
-        all_cores, _ = self._run(replace(job, bind=binding.NONE), _RUNS[1])
-        offloaded, plan = self._run(replace(job, native=False), _RUNS[2])
-        return Comparison(mpi, shlex.join(plan.command), native, all_cores, offloaded, plan.placement)
+        offloaded, plan = self._run(replace(job, native=False), _RUNS[1])
+        all_cores = None
+        try:
+            all_cores, _ = self._run(replace(job, bind=binding.NONE), _RUNS[2])
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return Comparison(mpi, shlex.join(plan.command), native, offloaded, all_cores, plan.placement)
 
 
 def _hidden(native: Row, side: Row) -> float:
@@ -147,7 +157,7 @@ _WIDE = 104
 """Columns of a terminal on which the latencies have a place."""
 
 
-def _columns(native: Row, everywhere: Row, ours: Row) -> dict[str, str | Text]:
+def _columns(native: Row, ours: Row, everywhere: Row | None) -> dict[str, str | Text]:
     """A row's cells by their headings."""
 
     def bold(value: float) -> Text:
@@ -162,8 +172,14 @@ def _columns(native: Row, everywhere: Row, ours: Row) -> dict[str, str | Text]:
         "time\nsaved": _saved(native.total_us, ours.total_us),
         "CPU in MPI\nnative": microseconds(native.cpu_us),
         "CPU in MPI\noffloaded": bold(ours.cpu_us),
-        "native on\nall cores": Text(microseconds(everywhere.total_us), style="dim"),
+        "native on\nall cores": Text("-" if everywhere is None else microseconds(everywhere.total_us), style="dim"),
     }
+
+
+def _sides(comparison: Comparison) -> list[tuple[Row, Row, Row | None]]:
+    """Native, offloaded, native on all cores: by size."""
+    everywhere: Sequence[Row | None] = comparison.native_all_cores or [None] * len(comparison.native)
+    return list(zip(comparison.native, comparison.offloaded, everywhere, strict=True))
 
 
 def table(comparison: Comparison, ranks: int, width: int) -> Table:
@@ -176,8 +192,7 @@ def table(comparison: Comparison, ranks: int, width: int) -> Table:
         header_style="dim",
         pad_edge=False,
     )
-    sides = zip(comparison.native, comparison.native_all_cores, comparison.offloaded, strict=True)
-    rows = [_columns(*row) for row in sides]
+    rows = [_columns(*row) for row in _sides(comparison)]
     names = [name for name in rows[0] if width >= _WIDE or not name.startswith("latency")]
     for name in names:
         result.add_column(name, justify="right", no_wrap=True)
@@ -196,11 +211,9 @@ def as_measurement(comparison: Comparison, ranks: int) -> Measurement:
     configurations = tuple(
         Configuration(
             native.collective, "alloc_mem", native.bytes, ranks, 0, native.work_iterations, native.work_us,
-            _side(native), _side(offloaded), native_all_cores=all_cores.other_native,
+            _side(native), _side(offloaded), native_all_cores=None if all_cores is None else all_cores.other_native,
         )
-        for native, all_cores, offloaded in zip(
-            comparison.native, comparison.native_all_cores, comparison.offloaded, strict=True
-        )
+        for native, offloaded, all_cores in _sides(comparison)
     )  # fmt: skip
     return Measurement(comparison.mpi.family, comparison.mpi.title, comparison.command, True, "", configurations)
 
@@ -218,24 +231,15 @@ def explanation(placement: NodeBinding) -> str:
 
 
 def _compare_all(console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ranks: int) -> list[Comparison]:
-    """As many as there are at a Ctrl-C, which goes on where that is none."""
-    found: list[Comparison] = []
+    """As many as there are at a Ctrl-C."""
     with Bar(console, draws_itself=True) as bar:
         started = itertools.count()
 
         def shows(what: str) -> None:
             bar.counts(what, next(started), len(_RUNS) * len(mpis))
 
-        demo = Demo(artifacts, ranks, jobs.Site(), shows)
-        for mpi in mpis:
-            try:
-                found.append(demo.compare(mpi))
-            except KeyboardInterrupt:
-                if not found:
-                    raise
-                console.print(interrupts.SAID, style="yellow")
-                break
-    return found
+        demos = [Demo(artifacts, mpi, ranks, jobs.Site(), shows) for mpi in mpis]
+        return [found for _, found in interrupts.each(console, demos, Demo.compare)]
 
 
 def show(console: Console, comparisons: Sequence[Comparison], ranks: int) -> None:
@@ -276,3 +280,4 @@ def run(
     jobs.save_json(console, json_to, as_json(measured))
     _draw(console, measured, ranks, out / "alltoall.png")
     console.print(f"Offloaded run by hand: {comparisons[-1].command}", style="dim", soft_wrap=True, highlight=False)
+    interrupts.leave()

@@ -14,9 +14,10 @@ import pytest
 from rich.console import Console
 
 from outrigger.artifacts import Artifacts
-from outrigger.bench import example_commands, example_plot, examples
+from outrigger.bench import example_commands, example_plot, examples, interrupts
 from outrigger.bench.example_figures import (
     LANES,
+    Lane,
     LaneFigures,
     Run,
     hidden_percent,
@@ -120,6 +121,31 @@ def test_without_binding_there_are_no_lanes_on_all_cores(tmp_path: Path) -> None
     console.print(table(figures, "Title", "iteration"))
     assert isinstance(console.file, io.StringIO)
     assert "all cores" not in console.file.getvalue()
+
+
+def test_lanes_that_were_measured_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measuring = bench(tmp_path)
+    left = 3
+
+    def run(_lane: Lane, _trace: Path | None) -> Run:
+        nonlocal left
+        if not left:
+            raise KeyboardInterrupt
+        left -= 1
+        return Run(10, 5, 4, 1)
+
+    monkeypatch.setattr(measuring, "run", run)
+    console = Console(file=io.StringIO(), width=120)
+    found = measuring.measure(console, None)
+    assert list(found) == ["compute", "blocking", "nonblocking"] and measuring.interrupted and measuring.rounds == 1
+    monkeypatch.setattr(measuring, "why_native", lambda: "")
+    monkeypatch.setattr(interrupts, "_said", False)
+    left = 3
+    results = example_commands.run(console, [measuring], None, None)
+    assert list(results["mpich"]["hidden_percent"]) == ["nonblocking"]
+    left = 1
+    with pytest.raises(KeyboardInterrupt):
+        measuring.measure(console, None)
 
 
 def test_columns_are_what_the_program_says() -> None:

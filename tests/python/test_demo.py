@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from outrigger import demo
+from outrigger import demo, launch
+from outrigger.artifacts import Artifacts
+from outrigger.bench import jobs
 from outrigger.bench.figures import Row
 from outrigger.binding import BoundRank, BoundService, NodeBinding
 from outrigger.demo import Comparison, headline, show, spins
@@ -28,7 +30,7 @@ def placement(*, shared: bool) -> NodeBinding:
 NATIVE = [row(1024, 100, 200, 100), row(4096, 400, 800, 360)]
 OFFLOADED = [row(1024, 120, 150, 20), row(4096, 500, 480, 40)]
 EXAMPLE = Comparison(
-    Mpi("mpich", "4.0.2", Path("mpirun"), None), "mpirun x", NATIVE, NATIVE, OFFLOADED, placement(shared=False)
+    Mpi("mpich", "4.0.2", Path("mpirun"), None), "mpirun x", NATIVE, OFFLOADED, NATIVE, placement(shared=False)
 )
 
 
@@ -86,3 +88,24 @@ def test_a_native_that_cannot_give_way_is_named(
 def test_as_many_ranks_as_leave_a_core(monkeypatch: pytest.MonkeyPatch, cores: int, ranks: int) -> None:
     monkeypatch.setattr(demo, "allowed_cores", lambda: [(cpu,) for cpu in range(cores)])
     assert demo.usual_ranks() == ranks
+
+
+def test_a_ctrl_c_after_both_sides_keeps_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bench" / "mpich").mkdir(parents=True)
+    (tmp_path / "bench" / "mpich" / "alltoall_bench").touch()
+    runs = iter([NATIVE, OFFLOADED])
+
+    def run(_job: launch.Job, _what: str) -> tuple[list[Row], launch.Plan]:
+        try:
+            return next(runs), launch.Plan(Path(), ("mpirun",), {}, placement(shared=False))
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    measuring = demo.Demo(Artifacts(tmp_path), EXAMPLE.mpi, 2, jobs.Site(), print)
+    monkeypatch.setattr(measuring, "_run", run)
+    found = measuring.compare()
+    assert measuring.interrupted and (found.offloaded, found.native_all_cores) == (OFFLOADED, None)
+    console = Console(file=io.StringIO(), width=110)
+    show(console, [found], 2)
+    assert isinstance(console.file, io.StringIO) and "25 to 40 % of the time saved" in console.file.getvalue()
+    assert demo.as_measurement(found, 2).configurations[0].native_all_cores is None

@@ -14,13 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import typer
 from rich.console import Console
 
 from outrigger import bar, formats, launch
 from outrigger.artifacts import Artifacts
-from outrigger.bench import interrupts, jobs, pairs, runner
+from outrigger.bench import harm, interrupts, jobs, pairs, runner
 from outrigger.bench.figures import Configuration, Side
+from outrigger.chaos import command as chaos
+from outrigger.chaos.outcome import Outcome
+from outrigger.chaos.runs import Undisturbed
 from outrigger.mpis import Mpi
+from outrigger.settings import Settings
 
 MPI = Mpi("mpich", "4.0.2", Path("mpirun"), None)
 
@@ -75,15 +80,28 @@ class Bench:
         ([Bench("a"), Bench("b", measured=False), Bench("c")], ["a"], True),
     ],
 )
-def test_what_was_measured_is_kept(benches: list[Bench], names: list[str], said: bool) -> None:
+def test_what_was_measured_is_kept(
+    benches: list[Bench], names: list[str], said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interrupts, "_said", False)
     console = Console(file=io.StringIO())
     assert [found for _, found in interrupts.each(console, benches, Bench.measure)] == names
     assert (interrupts.SAID in written(console)) == said
 
 
 def test_nothing_measured_is_interrupted() -> None:
+    console = Console(file=io.StringIO())
     with pytest.raises(KeyboardInterrupt):
-        list(interrupts.each(Console(file=io.StringIO()), [Bench("a", measured=False)], Bench.measure))
+        list(interrupts.each(console, [Bench("a", measured=False)], Bench.measure))
+    assert interrupts.NOTHING in written(console)
+
+
+def test_an_interrupted_command_says_so_by_its_exit_code() -> None:
+    interrupts.leave()
+    interrupts.say(Console(file=io.StringIO()))
+    with pytest.raises(typer.Exit) as left:
+        interrupts.leave()
+    assert left.value.exit_code == 130
 
 
 def interrupted_pairs(after_runs: int, monkeypatch: pytest.MonkeyPatch) -> pairs.Pairs[int]:
@@ -110,6 +128,51 @@ def test_whole_pairs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.interrupted
     with pytest.raises(KeyboardInterrupt):
         interrupted_pairs(1, monkeypatch).measure(console, 9)
+
+
+def test_pairs_of_harm_are_kept_where_its_calls_are_interrupted(
+    tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_programs({f"bench/mpich/{name}": "" for name in ("harm", "calls")})
+    bench = harm.Bench(harm.Request(2, 1, 1, 64, Settings(), jobs.Site()), MPI, Artifacts(tmp_path))
+    one = harm.Run(2, 1, {"copy": harm.Rate("GiB/s", 1.0)})
+    monkeypatch.setattr(bench.pairs, "_run", lambda _job: one)
+    monkeypatch.setattr(bench.pairs, "why_native", lambda *_: "")
+    monkeypatch.setattr(bench.pairs, "command", lambda: "")
+
+    def interrupted(_job: launch.Job) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench._calls, "_run", interrupted)
+    found = bench.measure(Console(file=io.StringIO()))
+    assert (found.pairs, found.calls, bench.interrupted) == (1, None, True)
+
+
+@dataclass
+class ChaosRuns:
+    """Whose second disturbed run is interrupted."""
+
+    runs: int = 1
+
+    def undisturbed(self) -> Undisturbed:
+        return Undisturbed(1.0, b"")
+
+    def run(self, seed: str, _drawn: object, _undisturbed: Undisturbed) -> Outcome:
+        if not self.runs:
+            raise KeyboardInterrupt
+        self.runs -= 1
+        return Outcome(seed, 0, 0, 0, 1.0, (), None)
+
+
+def test_runs_of_chaos_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "_said", False)
+    wanted = chaos._Wanted(3, 1, stops=False, cuts=False)
+    console = Console(file=io.StringIO())
+    assert len(chaos._run_all(console, ChaosRuns(), wanted, "s")) == 1  # type: ignore[arg-type]
+    assert interrupts.SAID in written(console)
+    with pytest.raises(KeyboardInterrupt):
+        chaos._run_all(console, ChaosRuns(0), wanted, "s")  # type: ignore[arg-type]
+    assert interrupts.NOTHING in written(console)
 
 
 def test_configurations_that_were_printed_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,4 +232,4 @@ def test_ctrl_c_leaves_figures(tmp_path: Path, write_programs: Callable[[Mapping
     assert interrupts.SAID in out and "Medians of 1 jobs" in out, out
     (found,) = json.loads(figures.read_text())
     assert found["runs"] == 1
-    assert process.returncode == 0
+    assert process.returncode == interrupts.EXIT_CODE

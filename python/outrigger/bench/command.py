@@ -229,3 +229,4 @@ def run(
     if output.plot is not None:
         _draw(measurements, request.ranks, output.plot, output, side_by_side=output.compares)
         console.print(f"Plot: [bold]{output.plot}[/]", soft_wrap=True)
+    interrupts.leave()

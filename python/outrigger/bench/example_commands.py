@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,9 +23,9 @@ from outrigger.out import check_picture
 from outrigger.terminal import console
 
 
-def draw_timelines(console: Console, script: Path, traces: Path, family: str) -> None:
-    """One picture of the lanes that say most, where the script is there."""
-    shown = [lane for lane in LANES if lane.key == "blocking" or lane.key in OVERLAPPING]
+def draw_timelines(console: Console, script: Path, traces: Path, family: str, keys: Collection[str]) -> None:
+    """One picture of the lanes that say most, of those with these keys, where the script is there."""
+    shown = [lane for lane in LANES if lane.key in keys and lane.key in ("blocking", *OVERLAPPING)]
     picture = traces / f"{family}-timeline.png"
     words = [f"{lane.title}={traces / f'{family}-{lane.key}.json'}" for lane in shown]
     command = [sys.executable, str(script), "--out", str(picture), *words]
@@ -91,12 +91,12 @@ def run(console: Console, benches: Sequence[Bench], traces: Path | None, plot: P
         if not bench.all_ended:
             console.print(jobs.unended(bench.mpi), style="yellow")
         if traces is not None:
-            draw_timelines(console, bench.found.script("fft3d/timeline.py"), traces, bench.mpi.family)
+            draw_timelines(console, bench.found.script("fft3d/timeline.py"), traces, bench.mpi.family, figures)
         results[bench.mpi.family] = {
             "request": _as_written(request) | {"rounds": bench.rounds},
             "not_offloaded": verdict,
             "network_ms": network_ms(figures),
-            "hidden_percent": {key: hidden_percent(figures, key) for key in OVERLAPPING},
+            "hidden_percent": {key: hidden_percent(figures, key) for key in OVERLAPPING if key in figures},
             "lanes": {key: asdict(found) for key, found in figures.items()},
         }
     if plot is not None:
@@ -156,6 +156,7 @@ def _measure(example: Example, where: _Where, traces: Path | None = None) -> Non
     screen = console()
     results = run(screen, benches, _prepare(traces), where.plot)
     jobs.save_json(screen, where.json, formats.as_json(results))
+    interrupts.leave()
 
 
 def measure_fft3d(

@@ -33,6 +33,8 @@ LANES = (
     Lane("nonblocking_all_cores", "native, nonblocking, all cores", "nonblocking", all_cores=True),
     Lane("testing_all_cores", "native, nonblocking, MPI_Test, all cores", "testing", all_cores=True),
 )
+COMPARED_WITH = ("compute", "blocking")
+"""Lanes without which the others say nothing."""
 OVERLAPPING = ("nonblocking", "testing", "offloaded")
 """Lanes in the placement of `blocking` that may hide some of its network time."""
 

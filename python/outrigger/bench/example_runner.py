@@ -13,7 +13,7 @@ from rich.console import Console
 from outrigger import artifacts, cores, itself, report, scratch
 from outrigger.bar import Bar
 from outrigger.bench import jobs
-from outrigger.bench.example_figures import LANES, OFFLOADED, Lane, LaneFigures, Run, summarize
+from outrigger.bench.example_figures import COMPARED_WITH, LANES, OFFLOADED, Lane, LaneFigures, Run, summarize
 from outrigger.bench.examples import Example
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
@@ -101,7 +101,7 @@ class Bench:
             yield from ((number, lane) for lane in (lanes if number % 2 == 0 else reversed(lanes)))
 
     def measure(self, console: Console, traces: Path | None) -> dict[str, LaneFigures]:
-        """After a Ctrl-C what there is of all lanes; it goes on where one has nothing yet."""
+        """After a Ctrl-C the lanes that have a run; it goes on where those that all are compared with have none."""
         runs: dict[str, list[Run]] = {lane.key: [] for lane in self.request.lanes}
         of = len(runs) * self.request.rounds
         with Bar(console, draws_itself=True) as bar:
@@ -111,9 +111,10 @@ class Bench:
                 try:
                     runs[lane.key].append(self.run(lane, trace))
                 except KeyboardInterrupt:
-                    if not all(runs.values()):
+                    if not all(runs[key] for key in COMPARED_WITH):
                         raise
                     self.interrupted = True
                     break
-        self.rounds = min(map(len, runs.values()))
-        return {key: summarize(found) for key, found in runs.items()}
+        measured = {key: found for key, found in runs.items() if found}
+        self.rounds = min(map(len, measured.values()))
+        return {key: summarize(found) for key, found in measured.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Annotated
@@ -139,19 +140,15 @@ class Bench:
         words = ("--megabytes", str(request.megabytes), "--samples", str(request.samples))
         program = (str(found.benchmark(mpi.family, "harm")), *words)
         self.request = request
-        self._found = found
-        self._calls = found.benchmark(mpi.family, "calls")
-        self.pairs = pairs.Pairs(
-            request.site.job(program, request.ranks, mpi, request.settings),
-            found,
-            request.time_limit_s,
-            lambda output: read_run(output, request.ranks),
-        )
+        calls = (str(found.benchmark(mpi.family, "calls")), "--samples", str(_CALL_SAMPLES))
+        job = request.site.job(program, request.ranks, mpi, request.settings)
+        self.pairs = pairs.Pairs(job, found, request.time_limit_s, lambda output: read_run(output, request.ranks))
+        self._calls = harm_calls.pairs_of(replace(job, program=calls), found)
 
     @property
     def interrupted(self) -> bool:
         """Not all pairs were made."""
-        return self.pairs.interrupted
+        return self.pairs.interrupted or self._calls.interrupted
 
     def measure(self, console: Console) -> Harm:
         """All pairs."""
@@ -159,15 +156,14 @@ class Bench:
         verdict = self.pairs.why_native((*self.pairs.job.program[:-1], "1"), ("ialltoall",))
         runs = self.pairs.measure(console, request.pairs)
         native_threads, offloaded_threads = (max(pair[side].threads for pair in runs) for side in (0, 1))
-        calls = None if self.pairs.interrupted else self._measure_calls(console)
+        calls = None
+        if not self.pairs.interrupted:
+            with suppress(KeyboardInterrupt):  # the pairs above are kept
+                calls = harm_calls.measure(console, self._calls, request.pairs)
         return Harm(
             self.pairs.job.mpi.title, request.ranks, len(runs), self.pairs.command(), verdict, native_threads,
             offloaded_threads, compare(runs), self.pairs.all_ended, calls,
         )  # fmt: skip
-
-    def _measure_calls(self, console: Console) -> harm_calls.Calls:
-        job = replace(self.pairs.job, program=(str(self._calls), "--samples", str(_CALL_SAMPLES)))
-        return harm_calls.measure(console, job, self._found, self.request.pairs)
 
 
 def _rate(value: float) -> str:
@@ -260,3 +256,4 @@ def measure_harm(
     screen = console()
     results = run(screen, request, choose_mpis(mpi), found)
     jobs.save_json(screen, json, formats.as_json(results))
+    interrupts.leave()

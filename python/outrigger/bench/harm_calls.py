@@ -136,9 +136,14 @@ def _start(runs: Sequence[Run]) -> Start:
     )
 
 
-def measure(console: Console, job: launch.Job, found: artifacts.Artifacts, count: int) -> Calls:
-    """All pairs under the job's MPI. `job`: whose program is the one of the calls."""
-    running = pairs.Pairs(job, found, TIME_LIMIT_S, lambda output: read_run(output, job.ranks))
+def pairs_of(job: launch.Job, found: artifacts.Artifacts) -> pairs.Pairs[Run]:
+    """Under the job's MPI. `job`: whose program is the one of the calls."""
+    return pairs.Pairs(job, found, TIME_LIMIT_S, lambda output: read_run(output, job.ranks))
+
+
+def measure(console: Console, running: pairs.Pairs[Run], count: int) -> Calls:
+    """All pairs, or those until a Ctrl-C."""
+    job = running.job
     runs = running.measure(console, count)
     native, ours = (_start([pair[side] for pair in runs]) for side in (0, 1))
     return Calls(job.mpi.title, job.ranks, len(runs), running.command(), native, ours, compare(runs))

@@ -1,13 +1,17 @@
-"""Measuring that Ctrl-C ends early, with what there is."""
+"""Measuring that Ctrl-C ends early, with what there is, and with exit code 130."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
+import typer
 from rich.console import Console
 
 SAID = "Interrupted: these are the figures until then."
+NOTHING = "Interrupted before there was a figure."
+EXIT_CODE = 130
+_said = False
 
 
 class Measures(Protocol):
@@ -18,23 +22,39 @@ class Measures(Protocol):
         """What it gave is not all."""
 
 
+def say(console: Console) -> None:
+    """Before the figures that there are."""
+    global _said
+    _said = True
+    console.print(SAID, style="yellow")
+
+
+def leave() -> None:
+    """At the end of a command, when all is shown and written: with the exit code of an interrupted one if it is one."""
+    global _said
+    if _said:
+        _said = False
+        raise typer.Exit(EXIT_CODE)
+
+
 B = TypeVar("B", bound=Measures)
 R = TypeVar("R")
 
 
 def each(console: Console, benches: Iterable[B], measure: Callable[[B], R]) -> Iterator[tuple[B, R]]:
-    """What is measured of each, one after the other. After a Ctrl-C no more; where there is nothing yet it goes on."""
+    """What is measured of each, one after the other, until a Ctrl-C; KeyboardInterrupt: nothing was measured."""
     any_there = False
     for bench in benches:
         try:
             found = measure(bench)
         except KeyboardInterrupt:
             if not any_there:
+                console.print(NOTHING, style="yellow")
                 raise
-            console.print(SAID, style="yellow")
+            say(console)
             return
         any_there = True
         yield bench, found
         if bench.interrupted:
-            console.print(SAID, style="yellow")
+            say(console)
             return

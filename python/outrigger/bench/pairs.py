@@ -96,8 +96,8 @@ class Pairs(Generic[R]):
                 try:
                     made.append(self._pair(number))
                 except KeyboardInterrupt:
+                    self.interrupted = True
                     if not made:
                         raise
-                    self.interrupted = True
                     break
         return made

@@ -284,3 +284,4 @@ def measure_skew(
     screen = console()
     results = run(screen, request, command.choose_mpis(mpi), found)
     jobs.save_json(screen, json, formats.as_json(results))
+    interrupts.leave()

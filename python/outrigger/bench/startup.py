@@ -181,3 +181,4 @@ def run(
         if not result.all_ended:
             console.print(jobs.unended(bench.mpi), style="yellow")
     jobs.save_json(console, json_to, formats.as_json(results))
+    interrupts.leave()

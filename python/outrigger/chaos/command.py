@@ -17,6 +17,7 @@ from rich.table import Table
 
 from outrigger import artifacts, formats, options
 from outrigger.bar import Bar
+from outrigger.bench import interrupts, jobs
 from outrigger.chaos import strikes
 from outrigger.chaos.outcome import Outcome
 from outrigger.chaos.places import Here, OnCluster
@@ -42,6 +43,7 @@ class _Wanted:
 def _run_all(screen: Console, runs: Runs, wanted: _Wanted, seed: str) -> list[Outcome]:
     kills = wanted.kills
     outcomes: list[Outcome] = []
+    interrupted = False
     with Bar(screen) as bar:
         began = time.monotonic()
         undisturbed = runs.undisturbed()
@@ -55,6 +57,7 @@ def _run_all(screen: Console, runs: Runs, wanted: _Wanted, seed: str) -> list[Ou
             try:
                 outcomes.append(runs.run(one, drawn, undisturbed))
             except KeyboardInterrupt:
+                interrupted = True
                 break
             done += outcomes[-1].kills
             without = 0 if outcomes[-1].kills else without + 1
@@ -62,7 +65,12 @@ def _run_all(screen: Console, runs: Runs, wanted: _Wanted, seed: str) -> list[Ou
             spent_s = time.monotonic() - began
             what = f"{done} of {kills} kills, {len(outcomes)} runs, {wrong} wrong"
             bar.shows(what, spent_s, spent_s * kills / max(done, 1))
-    if not any(outcome.kills for outcome in outcomes):
+    if interrupted and not outcomes:
+        screen.print(interrupts.NOTHING, style="yellow")
+        raise KeyboardInterrupt
+    if interrupted:
+        interrupts.say(screen)
+    elif not any(outcome.kills for outcome in outcomes):
         raise UserError("no service process was met: the program is over too soon, or it runs natively")
     return outcomes
 
@@ -138,7 +146,7 @@ def chaos(
     """Run a program over and over while its service processes are killed: nothing must be wrong.
 
     At random moments, several at once, and while they start. Exit code 0: every run ended as it should; 1: some did
-    not, which are named; 2: wrong options, or nobody could be killed.
+    not, which are named; 2: wrong options, or nobody could be killed; 130: interrupted, with the runs until then.
     """
     screen = make_console()
     words = ["-n", str(ranks), "--choice", FIXED]
@@ -155,6 +163,6 @@ def chaos(
     seed = seed or secrets.token_hex(4)
     outcomes = _run_all(screen, runs, _Wanted(kills, kills_a_run, stops, cuts), seed)
     _show(screen, outcomes, seed)
-    if json_to is not None:
-        json_to.write_text(formats.as_json({"seed": seed, "runs": outcomes}))
+    jobs.save_json(screen, json_to, formats.as_json({"seed": seed, "runs": outcomes}))
+    interrupts.leave()
     raise typer.Exit(1 if any(outcome.wrong is not None for outcome in outcomes) else 0)

@@ -51,7 +51,7 @@ def _run(found: artifacts.Artifacts, asked: Study, screen: Console) -> Figures:
         except KeyboardInterrupt:
             if not runner.figures.times:
                 raise
-            screen.print(interrupts.SAID, style="yellow")
+            interrupts.say(screen)
     if not runner.figures.times:
         raise UserError("nothing of this can be predicted:\n" + "\n".join(dict.fromkeys(runner.figures.refused)))
     return runner.figures
@@ -117,6 +117,7 @@ def _repeat(directory: Path, found: artifacts.Artifacts, outputs: _Outputs) -> N
         screen.print(line, style="yellow")
     screen.print("Other figures than the study's." if different else "The same figures as the study's.")
     _write(asked, figures, said, screen, outputs)
+    interrupts.leave()
     if different:
         raise typer.Exit(1)
 
@@ -218,3 +219,4 @@ def predict(
     screen = console()
     figures = _run(found, asked, screen)
     _write(asked, figures, _show(asked, figures, screen), screen, outputs)
+    interrupts.leave()
