@@ -204,7 +204,7 @@ def ask_for_help(command: Sequence[str]) -> NodeBinding:
     UserError: the user's own list of CPUs cannot be.
     """
     try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=_HELP_S, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_HELP_S, check=False)
     except OSError as error:
         raise NotKnownError(f"cannot run {command[0]}: {error.strerror}") from error
     except subprocess.TimeoutExpired:

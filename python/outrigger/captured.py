@@ -23,7 +23,14 @@ def captured(
     """
     try:
         return subprocess.run(
-            command, capture_output=True, text=True, input=said, env=environment, timeout=timeout_s, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            input=said,
+            env=environment,
+            timeout=timeout_s,
+            check=False,
         )
     except OSError as error:
         raise UserError(f"cannot run {command[0]}: {error.strerror}{if_missing}") from error

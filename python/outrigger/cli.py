@@ -19,7 +19,7 @@ import typer
 import outrigger
 from outrigger import options
 from outrigger.errors import UserError
-from outrigger.terminal import NO_COLOR, note
+from outrigger.terminal import NO_COLOR, note, replace_what_cannot_be_shown
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,7 @@ def _uncolored(arguments: list[str]) -> list[str]:
 
 def main() -> None:
     """Entry point: errors of users become one message and exit code 2."""
+    replace_what_cannot_be_shown()
     first = _uncolored(sys.argv[1:])
     arguments = _join_words(_split_report(sys.argv[1 + len(first) :]))
     try:

@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 def parse(text: str | bytes, form: type[T], what: str, *, exact: bool = False) -> T:
     """JSON as a dataclass, its fields checked; `what` is named when it is none. Unless `exact` it may have others."""
+    if isinstance(text, bytes):  # names in it are of programs, which may use another encoding than UTF-8
+        text = text.decode(errors="replace")
     try:
         found = msgspec.json.decode(text, type=form)
         others = set(msgspec.json.decode(text)).difference(vars(found)) if exact else ()

@@ -69,7 +69,7 @@ def settle(path: Path, code: int, *, mpi: str, ranks: int) -> None:
         return _replace(path, {"version": VERSION, **asdict(blank)})
     report = _read_at_its_end(path)
     if report.ended.how in _UNSAID:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8", errors="replace"))
         rank = report.ended.rank
         _replace(path, data | {"ended": asdict(ended) | {"rank": rank}})
     return None

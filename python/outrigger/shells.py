@@ -46,7 +46,7 @@ def named(name: str) -> Shell | None:
 def calling() -> Shell:
     """The shell that has started this process, else what bash reads."""
     try:
-        name = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
+        name = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         name = ""
     return named(name) or _SHELLS["bash"]

@@ -138,7 +138,9 @@ class _Rules:
 def _ask(daemon: Path, words: Sequence[str], form: type[T]) -> T:
     command = [str(daemon), *words]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"cannot ask {daemon} what there is: {error}") from error
     if done.returncode != 0:

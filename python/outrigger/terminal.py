@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
 
@@ -10,6 +12,8 @@ from rich.console import Console
 NO_COLOR = "NO_COLOR"
 """Set, it means the same to all programs: https://no-color.org."""
 _COLUMNS_IN_FILES = 130
+_ASCII = str.maketrans("µ→✓✗·…█░▕▏●○", "u>+x.~#-||*o")
+"""As wide each, so that tables stay straight."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -18,6 +22,22 @@ def console(*, stderr: bool = False) -> Console:
     if made.is_terminal or "COLUMNS" in os.environ:
         return made
     return Console(highlight=False, width=_COLUMNS_IN_FILES, stderr=stderr)
+
+
+def _replacement(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(
+        shown if (shown := one.translate(_ASCII)).isascii() else "?" for one in error.object[error.start : error.end]
+    ), error.end
+
+
+def replace_what_cannot_be_shown() -> None:
+    """Characters that an output's encoding lacks, or that file names and programs spoil, end no command."""
+    codecs.register_error("outrigger", _replacement)
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):
+            output.reconfigure(errors="outrigger")
 
 
 def note(text: str) -> None:

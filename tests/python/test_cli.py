@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from test_report import EXAMPLE
 
-from outrigger import __version__, cli, formats, tables
+from outrigger import __version__, captured, cli, formats, tables
 from outrigger.artifacts import Artifacts
 from outrigger.cli import COMMANDS, _needed, _split_report, _uncolored
 from outrigger.info import HugePages, Reach, Wire, huge_pages_finding, reach_findings, wire_finding
@@ -175,3 +177,31 @@ def test_an_interrupt_while_modules_are_read_ends_without_a_traceback(monkeypatc
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 130
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_no_encoding_ends_a_command(tmp_path: Path, encoding: str) -> None:
+    """Neither that of the output nor that of the program, whose names are in the report."""
+    call = {
+        "call": "MPI_Ialltoall", "form": "nonblocking", "collective": "ialltoall", "communicator": "r\u00e4nge \u2192",
+        "size": 2, "calls": 3, "offloaded": 3, "native": {}, "bytes": {"calls": 3, "sum": 3, "min": 1, "max": 1},
+        "seconds": {"sum": 3e-6, "min": 1e-6, "max": 2e-6},
+    }  # fmt: skip
+    text = json.dumps(EXAMPLE | {"calls": [call]}, ensure_ascii=False).encode().replace(b"nge", b"ng\xff")
+    (tmp_path / "r.json").write_bytes(text)
+    result = subprocess.run(
+        [sys.executable, "-m", "outrigger", "report", str(tmp_path / "r.json")],
+        capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": encoding},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr.decode(errors="replace")
+    shown = result.stdout.decode(encoding)
+    assert {"ascii": "r?ng? >", "latin-1": "r\u00e4ng? >", "utf-8": "r\u00e4ng\ufffd \u2192"}[encoding] in shown
+    missing = subprocess.run(
+        [sys.executable, "-m", "outrigger", "report", tmp_path / os.fsdecode(b"\xff.json")],
+        capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": encoding},
+    )  # fmt: skip
+    assert missing.returncode == 2 and b"Traceback" not in missing.stderr, missing.stderr
+
+
+def test_programs_may_print_what_is_no_text() -> None:
+    assert captured.captured(["printf", r"a\377b"], 60).stdout == "a\ufffdb"

@@ -69,7 +69,9 @@ class Runner:
 
     def _run(self, job: Job, ways: list[Setup], program: Path, seed: int) -> list[Times] | None:
         """None: it cannot be, which is noted."""
-        done = subprocess.run(self._command(job, ways, program, seed), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            self._command(job, ways, program, seed), capture_output=True, text=True, errors="replace", check=False
+        )
         if done.returncode < 0:
             raise UserError(f"{self._program} ended with signal {-done.returncode}: {done.stderr.strip()}")
         if done.returncode != 0:
