@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import pwd
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,6 +29,8 @@ _HELP_S = 2.0
 # Told apart also without colours: each cell has the rank's or the service process's number.
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_cyan", "bright_green")
 _FREE = "grey50"
+_LONGEST_COMMAND = 60
+"""In characters, of another job."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,16 @@ class BoundService:
     core_is_free: bool
 
 
+def _user_and_command(pid: int, proc: Path = Path("/proc")) -> tuple[str, str]:
+    """Of a process; each is empty where it cannot be known."""
+    user, words = "", b""
+    with contextlib.suppress(OSError, KeyError):
+        words = (proc / str(pid) / "cmdline").read_bytes()
+        user = pwd.getpwuid((proc / str(pid)).stat().st_uid).pw_name
+    command = " ".join(words.replace(b"\0", b" ").decode(errors="replace").split())  # in one line
+    return user, command if len(command) <= _LONGEST_COMMAND else f"{command[:_LONGEST_COMMAND]}..."
+
+
 @dataclass(frozen=True)
 class OtherJob:
     """A core that another job has."""
@@ -65,7 +79,10 @@ class OtherJob:
     @property
     def who(self) -> str:
         """In words."""
-        return f"another job (process {self.pid})" if self.pid > 0 else "another job"
+        if self.pid <= 0:
+            return "another job"
+        user, command = _user_and_command(self.pid)
+        return f"another job{f' of {user}' if user else ''} (process {self.pid}{f': {command}' if command else ''})"
 
 
 @dataclass(frozen=True)

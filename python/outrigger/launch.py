@@ -13,6 +13,7 @@ from typing import IO
 from outrigger import binding, choice, claims, launchers, settings
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
+from outrigger.cores import format_cpu_list
 from outrigger.hostfile import is_this_host
 from outrigger.hosts import Where
 from outrigger.job_process import JobProcess
@@ -151,21 +152,25 @@ def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str], nod
     return [*words, "--"] if len(words) > 2 else []
 
 
-def _other_jobs_notes(node: NodeBinding) -> list[str]:
-    """What is shared with other jobs, since there are not enough other cores, or as the user wants it."""
-    notes = []
-    for job in node.other_jobs:
-        core = set(node.core_of(job.cpu))
-        if core & set(node.service_cpus):
-            notes.append(f"{job.who} has CPU {job.cpu}, too: service processes give way there")
-        elif core & set(node.rank_cpus):
-            notes.append(f"{job.who} has CPU {job.cpu}, too, where ranks of this one run")
-    return notes
+def _other_jobs_note(node: NodeBinding) -> list[str]:
+    """What is shared with other jobs, since there are not enough other cores, or as the user wants it: one note."""
+    parts = []
+    for who in dict.fromkeys(job.who for job in node.other_jobs):
+        cpus = [job.cpu for job in node.other_jobs if job.who == who]
+        services = [cpu for cpu in cpus if set(node.core_of(cpu)) & set(node.service_cpus)]
+        ranks = [cpu for cpu in cpus if cpu not in services and set(node.core_of(cpu)) & set(node.rank_cpus)]
+        shared = [
+            f"{'CPU' if len(found) == 1 else 'CPUs'} {format_cpu_list(found)}, where {what}"
+            for found, what in ((services, "service processes give way"), (ranks, "ranks of this job run"))
+            if found
+        ]
+        parts += [f"{who} also has {', and '.join(shared)}"] if shared else []
+    return ["; ".join(parts)] if parts else []
 
 
 def _notes(job: Job, node: NodeBinding) -> list[str]:
     """What the user should know of the placement."""
-    return [*_other_jobs_notes(node), *_services_notes(job, node)]
+    return [*_other_jobs_note(node), *_services_notes(job, node)]
 
 
 def _services_notes(job: Job, node: NodeBinding) -> list[str]:

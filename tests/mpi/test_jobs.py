@@ -198,6 +198,8 @@ def test_the_command_plans_around_other_jobs_and_says_what_is_shared(offload, tm
     )  # fmt: skip
     assert re.search(rf"service processes on CPUs? .*\b{first.process.pid}\b", planned.stdout), planned.stdout
     if len(os.sched_getaffinity(0)) == 2:
-        assert re.search(r"another job \(process \d+\) has CPU \d+, too: service processes give way", second.out)
+        assert re.search(
+            r"another job of \S+ \(process \d+: .+\) also has CPUs? [\d,-]+, where service processes", second.out
+        )
         assert "which another job has too" in " ".join(second.out.split()), second.out  # in lines of any width
     end(first)

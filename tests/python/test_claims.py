@@ -88,9 +88,10 @@ def test_what_is_too_little_is_shared_and_said(built: Artifacts, other: Other) -
     node = binding.ask(command(built, 7))
     assert node.service_cpus and node.services[0].cpu not in (0, 1)
     notes = _notes_of(node)
-    assert any(f"another job (process {other.process.pid}) has CPU 0, too, where ranks" in note for note in notes), (
-        notes
-    )
+    assert any(
+        f"(process {other.process.pid}: " in note and "CPUs 0-1,7, where ranks of this job run" in note
+        for note in notes
+    ), notes
 
 
 def test_who_comes_second_at_the_same_moment_plans_again(built: Artifacts) -> None:
@@ -186,10 +187,10 @@ def _notes_of(node: NodeBinding) -> list[str]:
 def test_a_shared_core_is_named() -> None:
     node = NodeBinding(
         domains=(((0,), (1, 3)),), ranks=(BoundRank((0,), 1, False, 0, 0),), services=(BoundService(1, False),),
-        service_cpus=(1,), other_jobs=(OtherJob(1, "service", 42),),
+        service_cpus=(1,), other_jobs=(OtherJob(1, "service", -1),),
     )  # fmt: skip
-    assert _notes_of(node) == ["another job (process 42) has CPU 1, too: service processes give way there"]
-    assert "on CPU 1, which another job (process 42) has, too" in str(binding._service_line(0, node, 0))
+    assert _notes_of(node) == ["another job also has CPU 1, where service processes give way"]
+    assert "on CPU 1, which another job has, too" in str(binding._service_line(0, node, 0))
 
 
 def test_info_shows_who_has_what() -> None:
