@@ -40,7 +40,7 @@ def replay(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE.png", show_default="beside FILE, as PNG",
+            "-o", "--out", metavar="FILE.png", show_default="beside FILE, as PNG",
             help="A picture (.png, .svg, .pdf), or a trace for Perfetto (.json, .json.gz) of events that the library "
             "has written without outrigger run.",
         ),
@@ -63,5 +63,7 @@ def replay(
         chosen = draw.Selection(begin_ms, end_ms, None if ranks is None else parse_ranks(ranks))
         draw.save(made, target, chosen)
     else:
-        raise UserError(f"-o {target}: a picture ends in {', '.join(pictures.SUFFIXES)}, a trace in .json or .json.gz")
+        raise UserError(
+            f"--out {target}: a picture ends in {', '.join(pictures.SUFFIXES)}, a trace in .json or .json.gz"
+        )
     note(f"{target} is written")

@@ -54,7 +54,7 @@ class _Output:
         """Before anything is measured."""
         if self.table.suffix != ".toml":
             raise UserError(
-                f"-o {self.table}: a file of rules ends with .toml, or --algorithm does not take it for one"
+                f"--out {self.table}: a file of rules ends with .toml, or --algorithm does not take it for one"
             )
         pictures.check("--plot", self.plot)
         for path in filter(None, (self.table, self.plot, self.json)):
@@ -143,7 +143,7 @@ def tune(
         list[str] | None,
         typer.Argument(help=f"Of {', '.join(COLLECTIVES)}; all.", show_default=" ".join(_UNLESS_NAMED)),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.toml", help="The table.")] = Path("tune.toml"),
+    output: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.toml", help="The table.")] = Path("tune.toml"),
     ranks: options.SomeRanks = 2,
     mpi: Annotated[
         str, typer.Option("--mpi", help="openmpi, mpich, intel, or where one is installed; auto: the first found.")
