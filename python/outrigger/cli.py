@@ -6,12 +6,14 @@ What a command needs is imported for that command alone: all of it takes a secon
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import takewhile
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -60,6 +62,22 @@ COMMANDS = {
     "cluster": Command("cluster.commands", "app"),
 }
 """By their words, in the order of the help."""
+_OTHER = Command("", "")
+
+
+_SWITCHES = (
+    "--native",
+    "--live",
+    "--oversubscribe",
+    "--no-bind",
+    "--show-binding",
+    "--dry-run",
+    "--stops",
+    "--cuts",
+    "--compare-output",
+)
+"""Of the commands that start programs."""
+_VALUES = ("true", "false", "on", "off", "yes", "no", "1", "0")
 
 
 def _say_version(wanted: bool) -> None:
@@ -108,6 +126,13 @@ def _needed(arguments: list[str]) -> Iterable[str]:
     return (first,) if first in COMMANDS else COMMANDS
 
 
+def _check_report(name: str) -> None:
+    if not name.endswith(".json"):
+        raise UserError(
+            f"--report {name}: a report is written as JSON, so its name ends in .json; --report alone prints tables"
+        )
+
+
 def _split_report(arguments: list[str]) -> list[str]:
     """Lets --report stand alone: typer's options always take a value."""
     result: list[str] = []
@@ -117,9 +142,23 @@ def _split_report(arguments: list[str]) -> list[str]:
         result.append(argument)
         if argument == "--report":
             following = arguments[index + 1] if index + 1 < len(arguments) else "--"
+            if Path(following).suffix and not following.startswith("-") and shutil.which(following) is None:
+                _check_report(following)
             if not following.endswith(".json"):
                 result.append(options.TO_TERMINAL)
     return result
+
+
+def check_switches(arguments: list[str]) -> None:
+    """`--native true PROGRAM` would start the program `true`."""
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "--":
+        at += 1 if arguments[at] in _SWITCHES or "=" in arguments[at] else 2
+    if not 0 < at < len(arguments) - 1:
+        return
+    switch, word = arguments[at - 1 : at + 1]
+    if switch in _SWITCHES and word in _VALUES:
+        raise UserError(f"{switch} {word}: {switch} takes no value; leave '{word}' out, and it is switched on")
 
 
 def _join_words(arguments: list[str]) -> list[str]:
@@ -140,8 +179,10 @@ def main() -> None:
     """Entry point: errors of users become one message and exit code 2."""
     replace_what_cannot_be_shown()
     first = _uncolored(sys.argv[1:])
-    arguments = _join_words(_split_report(sys.argv[1 + len(first) :]))
     try:
+        arguments = _join_words(_split_report(sys.argv[1 + len(first) :]))
+        if arguments and COMMANDS.get(arguments[0], _OTHER).starts_programs:
+            check_switches(arguments[1:])
         make_app(_needed(arguments))(args=[*first, *arguments], prog_name="outrigger")
     except UserError as error:
         note(str(error))

@@ -1,5 +1,18 @@
 """Errors that a user can do something about."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(Exception):
     """Printed as one message, without a traceback; the command ends with exit code 2."""
+
+
+def or_known(word: str, known: Iterable[str]) -> str:
+    """What to write in place of an unknown word: the name that is like it, else all."""
+    names = list(dict.fromkeys(known))
+    if close := difflib.get_close_matches(word, names, n=1):
+        return f"did you mean {close[0]}?"
+    return f"there are {', '.join(names)}"

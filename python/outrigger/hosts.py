@@ -96,7 +96,7 @@ def find_where(hosts: Hosts, ranks: int, implementation: str, environment: Mappi
         return Where(shares, slurm=True, mpi_type=mpi_type, as_allocated=whole)
     if len(shares) == 1 and is_this_host(shares[0].host.name):
         return Where(shares, launchers.SSH)  # all ranks here: no agent is needed for them
-    launchers.split_agent(hosts.agent)
+    launchers.check_names(hosts.agent, [share.host.name for share in shares])
     if implementation == "openmpi":
         here = next((share.host.name for share in shares if is_this_host(share.host.name)), "")
         shares = plan.with_first(shares, here)

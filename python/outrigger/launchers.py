@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import shutil
+import socket
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from outrigger.errors import UserError
 from outrigger.mpis import INTEL, Mpi
@@ -55,6 +59,33 @@ def split_agent(agent: str) -> tuple[str, ...]:
             "AGENT HOST COMMAND, like ssh"
         )
     return (path, *words[1:])
+
+
+def _is_known(ssh: str, name: str) -> bool:
+    """Also by an alias of ssh's own, or where ssh gets there by another host, which may know the name."""
+    asked = subprocess.run([ssh, "-G", name], capture_output=True, text=True, errors="replace", check=False)
+    told = dict(line.split(" ", 1) for line in asked.stdout.splitlines() if " " in line)
+    if asked.returncode != 0 or "hostname" not in told or {"proxyjump", "proxycommand"} & told.keys():
+        return True
+    with contextlib.suppress(OSError):
+        return bool(socket.getaddrinfo(told["hostname"], None))
+    return False
+
+
+def check_names(agent: str, names: Sequence[str]) -> None:
+    """Before an MPI is started, which says in twenty lines that ssh does not know a host."""
+    words = split_agent(agent)
+    if len(words) > 1 or Path(words[0]).name != SSH:
+        return
+    for name in names:
+        try:
+            socket.getaddrinfo(name, None)
+        except OSError as error:
+            if not _is_known(words[0], name):
+                raise UserError(
+                    f"host {name} is unknown ({error.strerror}); correct the name in --hostfile, or give its address "
+                    "in ~/.ssh/config"
+                ) from None
 
 
 def openmpi(start: Start) -> Started:

@@ -122,8 +122,8 @@ Bind = Annotated[
         rich_help_panel=BINDING,
     ),
 ]
-Ranks = Annotated[int, typer.Option("-n", help="Number of ranks.")]
-SomeRanks = Annotated[int, typer.Option("-n", min=2, help="Number of ranks.")]
+Ranks = Annotated[int, typer.Option("-n", "-np", help="Number of ranks.")]
+SomeRanks = Annotated[int, typer.Option("-n", "-np", min=2, help="Number of ranks.")]
 EachMpi = Annotated[
     str,
     typer.Option(

@@ -14,6 +14,7 @@ The first rule that fits decides; where none does, the built-in table. What a wo
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,18 @@ from typing import Any
 
 from outrigger import tables
 from outrigger.artifacts import Artifacts
-from outrigger.errors import UserError
+from outrigger.errors import UserError, or_known
+
+_UNKNOWN = re.compile(r"(no such \w+ as '([^']*)'); there are (.*)")
+_NAME = re.compile(r"\b(?!or\b)\w+")
+
+
+def _shortened(problem: str) -> str:
+    """With names that are like an unknown one in place of all."""
+    found = _UNKNOWN.search(problem)
+    if found is None or not (hint := or_known(found[2], _NAME.findall(found[3]))).startswith("did"):
+        return problem
+    return f"{problem[: found.end(1)]}; {hint}"
 
 
 def _checked_words(found: Artifacts, text: str) -> list[str]:
@@ -29,7 +41,7 @@ def _checked_words(found: Artifacts, text: str) -> list[str]:
     rules = tables.check_rules(found, [word.strip() for word in text.split(",")])
     for rule in rules:
         if rule.problem:
-            raise UserError(f"--algorithm {text}: write COLLECTIVE=ALGORITHM: {rule.problem}")
+            raise UserError(f"--algorithm {text}: write COLLECTIVE=ALGORITHM: {_shortened(rule.problem)}")
     return [rule.rule for rule in rules]
 
 
@@ -82,7 +94,7 @@ def _read_file(found: Artifacts, path: Path) -> list[str]:
     checked = tables.check_rules(found, [word for _, word in numbered])
     for (number, _), rule in zip(numbered, checked, strict=True):
         if problem := rule.problem or rule.hidden:
-            raise UserError(f"--algorithm {path}: rule {number}: {problem}")
+            raise UserError(f"--algorithm {path}: rule {number}: {_shortened(problem)}")
     return [rule.rule for rule in checked]
 
 

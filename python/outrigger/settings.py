@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from outrigger import selection, tables
 from outrigger.artifacts import Artifacts
-from outrigger.errors import UserError
+from outrigger.errors import UserError, or_known
 
 ENABLE = "OUTRIGGER_ENABLE"
 SERVICES = "OUTRIGGER_SERVICES"
@@ -82,7 +82,7 @@ def parse_reach(found: Artifacts, text: str) -> str:
     known = (*tables.read(found).selectable, *(aid.name for aid in tables.read(found).aids))
     for word in words:
         if word.removeprefix("-") not in known:
-            raise UserError(f"--reach {text}: '{word}' is none of {', '.join(known)}")
+            raise UserError(f"--reach {text}: '{word}' is no reach; {or_known(word.removeprefix('-'), known)}")
     return ",".join(words)
 
 
@@ -103,7 +103,7 @@ def uses_heap(environment: Mapping[str, str]) -> bool:
 def parse_choice(text: str | None) -> str | None:
     """Checks how it is decided what is offloaded; None was not given."""
     if text is not None and text not in CHOICES:
-        raise UserError(f"--choice {text}: there are {', '.join(CHOICES)}")
+        raise UserError(f"--choice {text}: no such choice; {or_known(text, CHOICES)}")
     return text
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from test_report import EXAMPLE
+from typer.testing import CliRunner
 
 from outrigger import __version__, captured, cli, formats, tables
 from outrigger.artifacts import Artifacts
 from outrigger.cli import COMMANDS, _needed, _split_report, _uncolored
+from outrigger.errors import UserError
 from outrigger.info import HugePages, Reach, Wire, huge_pages_finding, reach_findings, wire_finding
 
 
@@ -29,6 +31,62 @@ from outrigger.info import HugePages, Reach, Wire, huge_pages_finding, reach_fin
 )
 def test_report_may_stand_alone(given: list[str], parsed: list[str]) -> None:
     assert _split_report(given) == parsed
+
+
+def test_a_report_that_is_no_json_is_refused() -> None:
+    with pytest.raises(UserError, match=r"--report out\.txt: a report is written as JSON"):
+        _split_report(["run", "--report", "out.txt", "--", "p"])
+    assert _split_report(["run", "--report", sys.executable]) == ["run", "--report", "-", sys.executable]
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        (["--native", "true", "--", "p"], True),
+        (["-n", "2", "--live", "on", "p"], True),
+        (["-n2", "--native", "1", "p"], True),
+        (["--native", "true"], False),
+        (["--native", "--", "true", "p"], False),
+        (["-n", "2", "p", "--native", "true", "x"], False),
+        (["-n", "1", "p"], False),
+    ],
+)
+def test_a_switch_takes_no_value(given: list[str], refused: bool) -> None:
+    if not refused:
+        cli.check_switches(given)
+        return
+    with pytest.raises(UserError, match="takes no value"):
+        cli.check_switches(given)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("run --algorithm ialltoal=ring_pull -- true", "no such collective as 'ialltoal'; did you mean ialltoall?"),
+        ("run --algorithm ialltoall=ringpull -- true", "no such algorithm as 'ringpull'; did you mean ring_pull?"),
+        ("run --choice fixd -- true", "--choice fixd: no such choice; did you mean fixed?"),
+        ("run --choice x -- true", "--choice x: no such choice; there are measured, early, fixed"),
+        ("run --reach cam -- true", "did you mean cma?"),
+        ("bench iallgater", "did you mean iallgather?"),
+        ("bench fft3d --grid 3,4", "--grid 3,4: write 3 numbers"),
+        ("bench halo --grid 3,x", "--grid 3,x: write 2 numbers"),
+        ("bench halo --memory mallok", "did you mean malloc?"),
+        ("bench halo --memory malloc,alloc_mem", "an example uses one kind"),
+        ("demo --ranks 1", "--ranks 1: one rank exchanges nothing; the demo needs 2 or more"),
+        ("run -np 0 -- true", "-n 0: at least one rank"),
+        ("tune --out a.txt", "--out a.txt: a file of rules ends with .toml"),
+        ("calibrate -o a.txt", "--out a.txt: a cluster file ends with .toml"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(words: str, message: str) -> None:
+    found = CliRunner().invoke(cli.make_app(), cli._join_words(words.split()))
+    assert isinstance(found.exception, UserError) and message in str(found.exception), found.output
+
+
+@pytest.mark.parametrize("words", ["bench --iterations 0", "bench training --layers 0", "bench halo --pretend-nodes 0"])
+def test_numbers_that_cannot_be_are_refused(words: str) -> None:
+    found = CliRunner().invoke(cli.make_app(), cli._join_words(words.split()))
+    assert found.exit_code == 2 and f"Invalid value for '{words.split()[-2]}'" in found.output
 
 
 def outrigger(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -88,7 +146,7 @@ def test_commands_say_their_version(built: Artifacts) -> None:
         (("run", "--algorithm", "x", "--", "true"), "--algorithm x: write COLLECTIVE=ALGORITHM"),
         (
             ("run", "--reach", "telepathy", "--", "true"),
-            "'telepathy' is none of mapped, xpmem, cma, copier, rdma",
+            "'telepathy' is no reach; there are mapped, xpmem, cma, copier, rdma",
         ),
         (("run", "-n", "0", "--", "true"), "-n 0: at least one rank is needed"),
         (("run", "-n", "-2", "--", "true"), "-n -2: at least one rank is needed"),

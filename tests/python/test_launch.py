@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 from outrigger import artifacts, binding, launch, sections, settings, tables
 from outrigger.artifacts import Artifacts
-from outrigger.binding import NodeBinding
+from outrigger.binding import BoundRank, NodeBinding, OtherJob
 from outrigger.errors import UserError
 from outrigger.hostfile import Host
 from outrigger.hosts import Where
@@ -347,7 +348,9 @@ def test_every_reach_in_the_tables_can_be_asked_for(built: Artifacts) -> None:
 
 def test_other_reaches_are_refused(built: Artifacts) -> None:
     for word in ("telepathy", "relay", "wire", ""):
-        with pytest.raises(UserError, match=f"'{word}' is none of mapped, xpmem, cma, copier, rdma, alias, bounce, "):
+        with pytest.raises(
+            UserError, match=f"'{word}' is no reach; there are mapped, xpmem, cma, copier, rdma, alias, bounce, "
+        ):
             settings.make(built, reach=f"mapped,{word}")
 
 
@@ -395,9 +398,9 @@ def test_no_ranks_are_refused(build: Artifacts) -> None:
     [
         (0, [], None, "--services 0: from 1 to 64"),
         (None, ["ring"], None, "write COLLECTIVE=ALGORITHM"),
-        (None, ["ialltoallx=ring_pull"], None, "no such collective as 'ialltoallx'; there are ialltoall, ialltoallv, "),
+        (None, ["ialltoallx=ring_pull"], None, "no such collective as 'ialltoallx'; did you mean ialltoall?"),
         (None, ["ialltoall=flat"], None, "iallgather=flat or node_pull"),
-        (None, [], "mapped,magic", "'magic' is none of mapped, xpmem, cma, copier, rdma, alias, bounce"),
+        (None, [], "mapped,magic", "'magic' is no reach; there are mapped, xpmem, cma, copier, rdma, alias, bounce"),
     ],
 )
 def test_bad_settings_are_refused(
@@ -672,3 +675,18 @@ def test_each_of_several_programs_gets_the_library(build: Artifacts) -> None:
 def test_what_is_wrong_with_several_programs_is_said(words: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         sections.split(words.split())
+
+
+def test_another_jobs_cores_are_one_note_with_its_user_and_command() -> None:
+    here = os.getpid()
+    jobs = [OtherJob(0, "ranks", here), OtherJob(2, "ranks", here), OtherJob(3, "service", here)]
+    ranks = (BoundRank((0,), 1, shared=False, service=0, node=0),) * 2
+    node = NodeBinding((((0,), (1,), (2,), (3,)),), ranks, (), (2, 3), tuple(jobs))
+    (note,) = launch._other_jobs_note(node)
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert note.startswith(f"another job of {user} (process {here}: ") and "pytest" in note
+    assert note.endswith(
+        ") also has CPUs 2-3, where service processes give way, and CPU 0, where ranks of this job run"
+    )
+    assert launch._other_jobs_note(replace(node, other_jobs=(OtherJob(1, "ranks", here),))) == []
+    assert OtherJob(1, "ranks", -1).who == "another job"

@@ -116,6 +116,23 @@ def test_what_cannot_be_is_said(
     assert message in str(raised.value)
 
 
+def test_a_host_that_ssh_does_not_know_is_named(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str, _port: None) -> list[str]:
+        if name == "192.0.2.1":
+            return [name]
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    program(files / "ssh", 'echo "hostname $2"')
+    with pytest.raises(UserError, match=r"^host n1 is unknown \(Name or service not known\); correct the name in"):
+        find_where(Hosts(files / "hosts"), 4, "mpich", {})
+    program(files / "agent", "")
+    find_where(Hosts(files / "hosts", agent="agent"), 4, "mpich", {})  # what else starts commands may know it
+    for known in ("hostname 192.0.2.1", "hostname n1\nproxyjump gate"):
+        program(files / "ssh", f"printf '{known}\\n'")
+        find_where(Hosts(files / "hosts"), 4, "mpich", {})
+
+
 def test_variables() -> None:
     found = parse_variables(["A=1=2", "B=", "PATH"])
     assert found == Variables({"A": "1=2", "B": ""}, ("PATH",))

@@ -18,7 +18,7 @@ from outrigger.bench import plot as plotting
 from outrigger.bench.figures import CONTIGUOUS, Measurement, Row, as_json
 from outrigger.bench.runner import Request, Runner, least_work
 from outrigger.cluster import units
-from outrigger.errors import UserError
+from outrigger.errors import UserError, or_known
 from outrigger.mpis import FAMILIES, INTEL, Mpi, find_all_mpis, find_mpis
 
 ORDERS = (CONTIGUOUS, "strided")
@@ -59,7 +59,7 @@ _ALL = "all"
 def _of(words: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
     for word in words:
         if word not in known:
-            raise UserError(f"{what} '{word}': there are {', '.join(known)}")
+            raise UserError(f"{what} '{word}': not known; {or_known(word, known)}")
     return tuple(dict.fromkeys(words))
 
 

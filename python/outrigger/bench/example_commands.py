@@ -14,13 +14,15 @@ from rich.console import Console
 
 from outrigger import artifacts, binding, formats, options, settings
 from outrigger.bench import example_plot, examples, interrupts, jobs
-from outrigger.bench.command import choose_mpis
+from outrigger.bench.command import choose_mpis, parse_memories
 from outrigger.bench.example_figures import LANES, OVERLAPPING, hidden_percent, legend, network_ms, table
 from outrigger.bench.example_runner import Bench, Request
 from outrigger.bench.examples import Example
 from outrigger.errors import UserError
 from outrigger.out import check_picture
 from outrigger.terminal import console
+
+_LIKE = {2: "2048,2048", 3: "96,96,96"}
 
 
 def draw_timelines(console: Console, script: Path, traces: Path, family: str, keys: Collection[str]) -> None:
@@ -111,13 +113,28 @@ def _as_written(request: Request) -> dict[str, Any]:
     return {name: value for name, value in vars(request).items() if name != "example"} | told
 
 
+def _check_memory(text: str) -> str:
+    if len(parse_memories(text)) != 1:
+        raise UserError(f"--memory {text}: an example uses one kind")
+    return text
+
+
+def check_grid(text: str, dimensions: int) -> None:
+    """--grid, before a program is started with it."""
+    words = text.split(",")
+    if len(words) != dimensions or not all(word.isascii() and word.isdecimal() and int(word) > 0 for word in words):
+        raise UserError(
+            f"--grid {text}: write {dimensions} numbers of points with commas between, like {_LIKE[dimensions]}"
+        )
+
+
 Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Runs of each lane, in turn.")]
-Memory = Annotated[str, typer.Option("--memory", help="malloc or alloc_mem.")]
+Memory = Annotated[str, typer.Option("--memory", help="malloc or alloc_mem.", callback=_check_memory)]
 Agent = Annotated[str | None, typer.Option("--launch-agent", help="As for run.")]
-PretendNodes = Annotated[int | None, typer.Option("--pretend-nodes", help="As for run, when offloaded.")]
+PretendNodes = Annotated[int | None, typer.Option("--pretend-nodes", min=1, help="As for run, when offloaded.")]
 Bind = Annotated[str | None, typer.Option("--bind", metavar="HOW", help="As for run.")]
 Pieces = Annotated[
-    int, typer.Option("--pieces", min=1, help="Of the computation, with MPI_Test between, in that lane.")
+    int, typer.Option("--pieces", min=1, max=1_000_000, help="Of the computation, with MPI_Test between, in that lane.")
 ]
 
 
@@ -160,10 +177,10 @@ def _measure(example: Example, where: _Where, traces: Path | None = None) -> Non
 
 
 def measure_fft3d(
-    ranks: options.Ranks = 4,
+    ranks: options.Ranks = 2,
     grid: Annotated[str, typer.Option("--grid", help="Points along x, y and z.")] = "96,96,96",
-    variables: Annotated[int, typer.Option("--variables", help="Fields that are transformed.")] = 4,
-    iterations: Annotated[int, typer.Option("--iterations", help="Timed, in each run.")] = 20,
+    variables: Annotated[int, typer.Option("--variables", min=1, max=1000, help="Fields that are transformed.")] = 4,
+    iterations: Annotated[int, typer.Option("--iterations", min=1, max=1_000_000, help="Timed, in each run.")] = 20,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
     mpi: options.EachMpi = "auto",
@@ -181,6 +198,7 @@ def measure_fft3d(
     build: options.Build = None,
 ) -> None:
     """Time a pipelined 3D FFT: native blocking, native nonblocking and offloaded, in turn."""
+    check_grid(grid, 3)
     where = _Where(
         ranks, rounds, mpi, hostfile, agent, pretend_nodes, services, bind, algorithm, reach, json, plot, build
     )  # fmt: skip
@@ -188,10 +206,12 @@ def measure_fft3d(
 
 
 def measure_halo(
-    ranks: options.Ranks = 4,
+    ranks: options.Ranks = 2,
     grid: Annotated[str, typer.Option("--grid", help="Points along both dimensions.")] = "2048,2048",
-    fields: Annotated[int, typer.Option("--fields", help="Numbers of each point, exchanged together.")] = 4,
-    steps: Annotated[int, typer.Option("--steps", help="Timed, in each run.")] = 50,
+    fields: Annotated[
+        int, typer.Option("--fields", min=1, max=1000, help="Numbers of each point, exchanged together.")
+    ] = 4,
+    steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="Timed, in each run.")] = 50,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
     mpi: options.EachMpi = "auto",
@@ -208,6 +228,7 @@ def measure_halo(
     build: options.Build = None,
 ) -> None:
     """Time a stencil and its halo exchange: native blocking, native nonblocking and offloaded, in turn."""
+    check_grid(grid, 2)
     where = _Where(
         ranks, rounds, mpi, hostfile, agent, pretend_nodes, services, bind, algorithm, reach, json, plot, build
     )  # fmt: skip
@@ -215,12 +236,12 @@ def measure_halo(
 
 
 def measure_training(
-    ranks: options.Ranks = 4,
-    layers: Annotated[int, typer.Option("--layers", help="Hidden ones.")] = 6,
-    width: Annotated[int, typer.Option("--width", help="Of each layer.")] = 512,
-    samples: Annotated[int, typer.Option("--samples", help="Of a batch, over all ranks.")] = 256,
-    steps: Annotated[int, typer.Option("--steps", help="Timed, in each run.")] = 20,
-    bucket_kib: Annotated[int, typer.Option("--bucket-kib", help="Of gradients, for an MPI_Iallreduce.")] = 1024,
+    ranks: options.Ranks = 2,
+    layers: Annotated[int, typer.Option("--layers", min=1, help="Hidden ones.")] = 6,
+    width: Annotated[int, typer.Option("--width", min=1, help="Of each layer.")] = 512,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Of a batch, over all ranks.")] = 256,
+    steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="Timed, in each run.")] = 20,
+    bucket_kib: Annotated[int, typer.Option("--bucket-kib", min=1, help="Of gradients, for an MPI_Iallreduce.")] = 1024,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
     mpi: options.EachMpi = "auto",

@@ -236,7 +236,7 @@ def measure_never_slower(
     ] = None,
     mpi: options.EachMpi = _EACH_FOUND,
     ranks: Annotated[
-        int | None, typer.Option("-n", help="Number of ranks.", show_default="all cores but one, 2 at least")
+        int | None, typer.Option("-n", "-np", help="Number of ranks.", show_default="all cores but one, 2 at least")
     ] = None,
     budget: Annotated[str, typer.Option("--budget", help="For all of it: 15m, 90s, 1h.")] = _BUDGET,
     out: Annotated[Path, typer.Option("--out", help="Directory for figures, table and pictures.")] = Path(

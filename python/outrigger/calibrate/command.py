@@ -123,9 +123,12 @@ def _fit(screen: Console, readings: Readings, found: Artifacts, out: Path) -> No
 
 
 def calibrate(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.toml", help="The cluster file.")] = Path("cluster.toml"),
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.toml", help="The cluster file.")] = Path(
+        "cluster.toml"
+    ),
     ranks: Annotated[
-        str, typer.Option("-n", metavar="LIST", help="Numbers of ranks: 2,4. More than cores tell what turns cost.")
+        str,
+        typer.Option("-n", "-np", metavar="LIST", help="Numbers of ranks: 2,4. More than cores tell what turns cost."),
     ] = "2",
     mpi: Annotated[
         str, typer.Option("--mpi", help="openmpi, mpich, intel, or where one is installed; auto: the first found.")

@@ -32,8 +32,12 @@ def measure(
     memory: Annotated[
         str, typer.Option("--memory", help="Of alloc_mem,malloc: where buffers come from.")
     ] = "alloc_mem",
-    iterations: Annotated[int, typer.Option("--iterations", help="At most, for each size.")] = 200,
-    seconds: Annotated[int, typer.Option("--seconds", help="At most about so long for each size.")] = 3,
+    iterations: Annotated[
+        int, typer.Option("--iterations", min=1, max=1_000_000, help="At most, for each size.")
+    ] = 200,
+    seconds: Annotated[
+        int, typer.Option("--seconds", min=1, max=3600, help="At most about so long for each size.")
+    ] = 3,
     services: options.Services = None,
     algorithm: options.Algorithm = None,
     reach: options.Reach = None,
