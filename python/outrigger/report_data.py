@@ -47,7 +47,9 @@ class Collective:
     bytes: Mapping[str, int]
     late_announcements: int
     post_seconds: Spread
+    """In the starting calls, without what they do after the post (report_times.py)."""
     completion_seconds: Spread
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Call:
     """In the call and in what waits for it, of each rank."""
     tests: Tests = Tests()
     before_wait: BeforeWait = BeforeWait()
+    group: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

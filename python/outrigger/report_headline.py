@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from outrigger import report_times
 from outrigger.report_calls import percent
-from outrigger.report_data import Call, Report, format_seconds, plural
-
-
-def _served(report: Report) -> list[Call]:
-    """Rows that are mostly offloaded: of the others' time most is the MPI's."""
-    return [entry for entry in report.calls if entry.offloaded and 2 * entry.offloaded >= entry.calls]
+from outrigger.report_data import Report, format_seconds, plural
 
 
 def _of_a_rank(seconds: float, report: Report) -> float:
@@ -18,13 +14,13 @@ def _of_a_rank(seconds: float, report: Report) -> float:
 
 
 def computed_seconds(report: Report) -> float:
-    """What a rank did between the starts of offloaded operations and its waits for them, on the mean."""
-    return _of_a_rank(sum(entry.before_wait.seconds for entry in _served(report)), report)
+    """What a rank computed between the starts of offloaded operations and its waits for them, on the mean."""
+    return _of_a_rank(report_times.computed_seconds(report), report)
 
 
 def waited_seconds(report: Report) -> float:
     """What a rank spent in offloaded calls and their waits, on the mean: what is not hidden."""
-    return _of_a_rank(sum(entry.seconds.sum for entry in _served(report)), report)
+    return _of_a_rank(report_times.not_hidden_seconds(report), report)
 
 
 def counts(report: Report) -> tuple[int, int]:

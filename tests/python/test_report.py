@@ -314,13 +314,13 @@ def test_seconds(seconds: float, text: str) -> None:
 
 
 def with_calls(**fields: Any) -> dict[str, Any]:
-    """A nonblocking row and a blocking one; 1.6 s computed meanwhile, 0.4 s not hidden, of four ranks together."""
+    """A nonblocking row and a blocking one; 1.6 s before waits, 0.4 s in calls and waits, of four ranks together."""
     bytes_of = {"calls": 4, "sum": 4096, "min": 1024, "max": 1024}
     seconds = {"sum": 0.4, "min": 0.1, "max": 0.1, "min_rank": 0, "max_rank": 1, "ranks": 4}
     row = {
         "call": "MPI_Ialltoall", "form": "nonblocking", "collective": "ialltoall", "communicator": "MPI_COMM_WORLD",
-        "size": 4, "calls": 100, "offloaded": 96, "native": {"measured choice": 4}, "bytes": bytes_of,
-        "seconds": seconds, "before_wait": {"operations": 100, "seconds": 1.6},
+        "group": "0" * 32, "size": 4, "calls": 100, "offloaded": 96, "native": {"measured choice": 4},
+        "bytes": bytes_of, "seconds": seconds, "before_wait": {"operations": 100, "seconds": 1.6},
     }  # fmt: skip
     blocking = row | {
         "call": "MPI_Bcast", "form": "blocking", "calls": 8, "offloaded": 0, "native": {"blocking form": 8},
@@ -328,13 +328,14 @@ def with_calls(**fields: Any) -> dict[str, Any]:
     }  # fmt: skip
     process = {"node": 0, "number": 0, "core": 1, "core_is_free": True}
     run = {"sum": 8.0, "min": 2.0, "max": 2.0, "min_rank": 0, "max_rank": 0, "ranks": 4}
-    return {**EXAMPLE, "run_seconds": run, "services": [process], "calls": [row, blocking], **fields}
+    served = changed(post_seconds=SPREAD | {"sum": 0.02}, completion_seconds=SPREAD | {"sum": 0.3})
+    return {**served, "run_seconds": run, "services": [process], "calls": [row, blocking], **fields}
 
 
 def test_the_first_line_says_what_was_hidden_and_what_it_cost() -> None:
     first = shown(with_calls(), 400).splitlines()[0]
     assert first == (
-        "96 of 108 collective calls offloaded: a rank computed for 400 ms meanwhile, and 100 ms (5% of the run) was "
+        "96 of 108 collective calls offloaded: a rank computed for 379 ms meanwhile, and 96 ms (5% of the run) was "
         "not hidden. Cost: 1 service process on CPU 1, 125 ms of a rank's CPU time. `outrigger advise` measures how "
         "much faster that is."
     )
@@ -354,5 +355,52 @@ def test_the_first_line_of_what_stayed_native() -> None:
 def test_the_same_as_json() -> None:
     data = report.as_data(report.parse(json.dumps(with_calls())))
     assert (data["calls"], data["offloaded"]) == (108, 96)
-    assert data["computed_seconds"] == pytest.approx(0.4) and data["not_hidden_seconds"] == pytest.approx(0.1)
+    assert data["computed_seconds"] == pytest.approx(0.379) and data["not_hidden_seconds"] == pytest.approx(0.096)
     assert data["headline"] and isinstance(data["advice"], list)
+
+
+def test_few_offloaded_calls_have_their_share_of_the_first_line() -> None:
+    """A quarter of the calls: of 1.6 s before waits 0.4 s, of which 0.02 s in the posts; of 0.4 s in calls 0.1 s."""
+    row = with_calls()["calls"][0] | {"offloaded": 25, "native": {"measured choice": 75}}
+    data = report.as_data(report.parse(json.dumps(with_calls(calls=[row]))))
+    assert data["computed_seconds"] == pytest.approx((0.4 - 0.02) / 4)
+    assert data["not_hidden_seconds"] == pytest.approx(0.1 / 4)
+
+
+def timed(before_wait: float, **fields: Any) -> dict[str, Any]:
+    """Four ranks, 1 s each, all calls offloaded: 0.15 s in the call and 0.16 s in waits, a rank; posts end early."""
+    seconds = {"sum": 1.24, "min": 0.31, "max": 0.31, "ranks": 4}
+    row = with_calls()["calls"][0] | {
+        "calls": 400, "offloaded": 400, "native": {}, "seconds": seconds,
+        "before_wait": {"operations": 400, "seconds": before_wait},
+    }  # fmt: skip
+    served = changed(
+        calls=400,
+        offloaded=400,
+        native={},
+        post_seconds=SPREAD | {"sum": 0.02},
+        completion_seconds=SPREAD | {"sum": 0.64},
+    )
+    run = {"sum": 4.0, "min": 1.0, "max": 1.0, "ranks": 4}
+    return served | {"run_seconds": run, "calls": [row | fields]}
+
+
+def test_computed_and_not_hidden_are_no_more_than_the_run() -> None:
+    """Each rank computed for 0.67 s; the 0.84 s before its waits have the rest of its starting calls, too."""
+    data = report.as_data(report.parse(json.dumps(timed(4 * (0.67 + 0.15)))))
+    assert data["computed_seconds"] == pytest.approx(0.67) and data["not_hidden_seconds"] == pytest.approx(0.31)
+    several = report.as_data(report.parse(json.dumps(timed(40.0))))  # operations at the same time
+    assert several["computed_seconds"] == pytest.approx(1.0 - 0.31)
+
+
+def test_tests_are_no_computation() -> None:
+    tests = {"calls": 4000, "seconds": 0.4}
+    data = report.as_data(report.parse(json.dumps(timed(4 * (0.57 + 0.15) + 0.4, tests=tests))))
+    assert data["computed_seconds"] == pytest.approx(0.57)
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_whole_starting_call_is_shown(width: int) -> None:
+    text = shown(timed(3.0), width)
+    assert " 150 ms" in text and " 5 ms" not in text
+    assert " 5 ms" in shown(timed(3.0, form="blocking"), width)  # of these the wait is in the call
