@@ -16,6 +16,7 @@ from outrigger.report_data import (
     Collective,
     Phase,
     Report,
+    ServiceProcess,
     Spread,
     format_bytes,
     format_seconds,
@@ -156,7 +157,7 @@ def heap_line(report: Report) -> str:
     if heap is None:
         return ""
     refused = f"; {heap.refused:,} more became ordinary memory" if heap.refused else ""
-    forks = f"; {heap.forks:,} forks made what was there ordinary memory" if heap.forks else ""
+    forks = f"; {plural(heap.forks, 'fork')} made what was there ordinary memory" if heap.forks else ""
     return f"shared heap: {heap.allocations:,} large allocations, {format_bytes(heap.bytes)}{refused}{forks}\n"
 
 
@@ -172,11 +173,15 @@ def huge_pages_line(report: Report) -> str:
     return f"buffers moved to huge pages: {format_bytes(report.in_huge_pages)}\n" if report.in_huge_pages else ""
 
 
+def _of(process: ServiceProcess) -> str:
+    cpu = f"CPU {process.core} of " if process.core >= 0 else ""
+    return f"\nService process {process.number}, {cpu}node {process.node}: "
+
+
 def taken_lines(report: Report) -> str:
     """Service processes whose cores others had; empty where that was not measured."""
     lines = [
-        f"\nService process {process.number}, CPU {process.core} of node {process.node}: "
-        f"the service's core was taken by others for {process.core_taken:.0%} of the time."
+        f"{_of(process)}the service's core was taken by others for {process.core_taken:.0%} of the time."
         for process in report.services
         if process.core_taken is not None and process.core_taken >= _TAKEN
     ]
@@ -208,18 +213,22 @@ def other_job_lines(report: Report) -> str:
     for process in report.services:
         if process.other_job is not None:
             who = f" (process {process.other_job})" if process.other_job > 0 else ""
-            lines.append(
-                f"\nService process {process.number}, CPU {process.core} of node {process.node}: another job{who} had "
-                "the core, too."
-            )
+            lines.append(f"{_of(process)}another job{who} had the core, too.")
     return "".join(lines)
+
+
+def _offloads(report: Report) -> bool:
+    """Looking for offloaded requests takes time, too, where there are none."""
+    return any(entry.offloaded for entry in report.collectives)
 
 
 def _cpu_line(report: Report) -> str:
     calls, process = report.rank_cpu_seconds.offloaded_calls, report.rank_cpu_seconds.process
     all_ranks = process.ranks in (0, report.ranks)
-    of = f", of {_spread(process, report.ranks)} in all" if all_ranks else ""
-    return f"\nCPU time of a rank, mean (max): {_spread(calls, report.ranks)} in offloaded calls and their waits{of}."
+    whole = f"{_spread(process, report.ranks)} in all" if all_ranks else ""
+    inside = f"{_spread(calls, report.ranks)} in offloaded calls and their waits" if _offloads(report) else ""
+    parts = ", of ".join(filter(None, (inside, whole)))
+    return f"\nCPU time of a rank, mean (max): {parts}." if parts else ""
 
 
 def summary(report: Report) -> str:
@@ -238,7 +247,7 @@ def summary(report: Report) -> str:
     cma = "" if on_dpu or service.cross_memory_attach else "; cross-memory attach is not available"
     return (
         f"{heap_line(report)}{waiting_line(report)}{huge_pages_line(report)}{wire_line(report)}"
-        f"{report.ranks} ranks under {report.mpi}; {processes} per node{where}{xpmem}{cma}."
+        f"{plural(report.ranks, 'rank')} under {report.mpi}; {processes} per node{where}{xpmem}{cma}."
         f"{other_job_lines(report)}{restart_lines(report)}{warning_lines(report)}{taken_lines(report)}{_cpu_line(report)}"
     )
 

@@ -352,3 +352,13 @@ def test_live_counts_without_a_report_and_leaves_one_that_was_asked_for():
     assert live.environment({}) == {"OUTRIGGER_REPORT": "live"}
     assert live.environment({"OUTRIGGER_REPORT": "file"}) == {"OUTRIGGER_REPORT": "file"}
     assert Settings().environment({}) == {}
+
+
+def test_exposed_and_hidden_are_no_more_than_the_time():
+    """A rank was in collectives for 0.82 s of 1 s: of 0.22 s that went on meanwhile, 0.18 s can be hidden."""
+    row = msgspec.structs.replace(NODES[0].rows[0], exposed_ns=820_000_000, hidden_ns=220_000_000)
+    ranks = tuple(msgspec.structs.replace(rank, run_seconds=1.0) for rank in NODES[0].ranks[:1])
+    node = msgspec.structs.replace(NODES[0], ranks=ranks, rows=(msgspec.structs.replace(row, rank=0),))
+    (job,) = Tracker().update([node], 1.0).jobs
+    assert (job.exposed, job.hidden) == (pytest.approx(0.82), pytest.approx(0.18))
+    assert job.ranks.hidden == [pytest.approx(0.18)] and job.calls[0].hidden_seconds == pytest.approx(0.22)

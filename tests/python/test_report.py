@@ -266,7 +266,7 @@ def test_the_shared_heap_has_a_line() -> None:
     assert "shared heap" not in shown(EXAMPLE)
     assert (
         "shared heap: 1,200 large allocations, 3 GiB; 2 more became ordinary memory; "
-        "1 forks made what was there ordinary memory"
+        "1 fork made what was there ordinary memory"
     ) in shown(changed() | {"shared_heap": counts})
 
 
@@ -404,3 +404,12 @@ def test_the_whole_starting_call_is_shown(width: int) -> None:
     text = shown(timed(3.0), width)
     assert " 150 ms" in text and " 5 ms" not in text
     assert " 5 ms" in shown(timed(3.0, form="blocking"), width)  # of these the wait is in the call
+
+
+def test_one_rank_without_a_core_and_without_offloaded_calls() -> None:
+    process = {"node": 2, "number": 0, "core": -1, "core_is_free": False, "core_taken": 0.5, "other_job": 7}
+    data = changed(offloaded=0, native={"blocking form": 4000}) | {"ranks": 1, "services": [process]}
+    text = shown(data)
+    assert "1 rank under MPICH" in text and "-1" not in text
+    assert "Service process 0, node 2: the service's core was taken by others for 50% of the time." in text
+    assert "CPU time of a rank, mean (max): 8 s (2.1 s) in all." in text

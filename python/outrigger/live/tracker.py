@@ -91,6 +91,23 @@ def _service_parts(node: Node, before: _Seen | None, seconds: float) -> list[tup
     return parts
 
 
+def _without_overlap(node: Node, rows: Sequence[_Counts], seconds: float) -> list[_Counts]:
+    """What is hidden behind a rank's computing, once: keepers also count the rest of the posts, and that of several
+    operations at the same time."""
+    exposed, hidden = [0] * len(node.ranks), [0] * len(node.ranks)
+    for row, counts in zip(node.rows, rows, strict=True):
+        exposed[row.rank] += counts[2]
+        hidden[row.rank] += counts[3]
+    parts = [
+        min(1.0, max(0.0, seconds * 1e9 - spent) / max(behind, 1))
+        for spent, behind in zip(exposed, hidden, strict=True)
+    ]
+    return [
+        (calls, data, spent, round(behind * parts[row.rank]), late)
+        for row, (calls, data, spent, behind, late) in zip(node.rows, rows, strict=True)
+    ]
+
+
 def _change(node: Node, before: _Seen | None, now: _Seen) -> _Change:
     seconds = max((rank.run_seconds for rank in node.ranks), default=0.0)
     if before is not None:
@@ -101,6 +118,7 @@ def _change(node: Node, before: _Seen | None, now: _Seen) -> _Change:
         old = old_rows.get(key, (0, 0, 0, 0, 0))
         calls, data, exposed, hidden, late = (max(0, new - was) for new, was in zip(counts, old, strict=True))
         change.rows.append((calls, data, exposed, hidden, late))
+    change.rows = _without_overlap(node, change.rows, change.seconds)
     old_reached = before.reached if before is not None else {}
     change.reached = {way: max(0, sum_ - old_reached.get(way, 0)) for way, sum_ in now.reached.items()}
     change.links = rates(node, before.node if before is not None else None, change.seconds)

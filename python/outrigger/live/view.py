@@ -60,6 +60,7 @@ class CallView:
     exposed: float
     """Part of all ranks' time, over the last interval."""
     hidden: float
+    """With `exposed` of all calls at most the whole time."""
     late_seconds: float
     """After the first rank of the group, all ranks together."""
     latest_rank: int

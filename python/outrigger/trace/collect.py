@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from outrigger.errors import UserError
+from outrigger.report_data import plural
 from outrigger.trace import timeline, trace_events
 from outrigger.trace.events import Part, read_parts
 
@@ -85,7 +86,7 @@ def describe(made: timeline.Timeline, path: Path) -> str:
     """In a line."""
     about = made.about
     ranks, traced = about["ranks"], about["traced_ranks"]
-    whose = f"{ranks} ranks" if traced == ranks else f"{traced} of {ranks} ranks"
+    whose = plural(ranks, "rank") if traced == ranks else f"{traced} of {ranks} ranks"
     text = f"trace of {whose} in {path}: open it in ui.perfetto.dev, or draw it with outrigger replay {path.name}"
     dropped = about["dropped_events"] + about["dropped_service_events"]
     remarks = timeline.losses(made)

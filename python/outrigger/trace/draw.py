@@ -232,7 +232,8 @@ def _legend(timeline: Timeline, view: _View, phases: dict[str, str]) -> list[Any
 def _heading(timeline: Timeline, view: _View) -> str:
     about = timeline.about
     nodes = f" on {about['nodes']} nodes" if about.get("nodes", 1) > 1 else ""
-    text = f"{about.get('ranks', '?')} ranks{nodes}, {about.get('mpi', '?')}"
+    ranks = "1 rank" if about.get("ranks") == 1 else f"{about.get('ranks', '?')} ranks"
+    text = f"{ranks}{nodes}, {about.get('mpi', '?')}"
     why = why_nothing_is_offloaded(timeline)
     if why:
         text += f"; nothing was offloaded: {why}"

@@ -42,6 +42,10 @@ function count(value) {
   return Math.round(value).toLocaleString("en");
 }
 
+function plural(value, word) {
+  return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
+}
+
 function rate(value) {
   return value >= 10 ? count(value) : value.toFixed(1);
 }
@@ -366,7 +370,7 @@ function show() {
   $("main").hidden = !job && view.problems.length === 0 && !view.refused;
   $("empty").hidden = Boolean(job);
   for (const part of document.querySelectorAll(".tiles, .card")) part.hidden = !job;
-  put($("about"), job ? `${count(job.world)} ranks, ${count(job.nodes_of_job)} nodes, ${job.mpi}, ${seconds(job.run_seconds)}` : "");
+  put($("about"), job ? `${plural(job.world, "rank")}, ${plural(job.nodes_of_job, "node")}, ${job.mpi}, ${seconds(job.run_seconds)}` : "");
   for (const button of $("modes").children) button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
   if (!job) return;
   showTiles(job);
