@@ -20,6 +20,7 @@ from outrigger.report_data import (
     Spread,
     format_bytes,
     format_seconds,
+    in_words,
     offload_verdict,
     parse,
     plural,
@@ -48,7 +49,7 @@ def _starting(entry: Collective, report: Report) -> str:
 
 
 def _why_native(entry: Collective) -> str:
-    return "\n".join(f"{calls:,} {reason}" for reason, calls in entry.native.items() if calls) or "-"
+    return "\n".join(f"{calls:,} {in_words(reason)}" for reason, calls in entry.native.items() if calls) or "-"
 
 
 def _offloaded(entry: Collective) -> Text:

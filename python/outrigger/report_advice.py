@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrigger.report_calls import percent, share
-from outrigger.report_data import Call, Report, format_bytes, format_seconds
+from outrigger.report_data import Call, Report, format_bytes, format_seconds, in_words
 
 _LEAST_SHARE = 0.05
 """Of the run time. Less is not worth a line."""
@@ -17,7 +17,6 @@ _REASONS = {
     "blocking form": "blocking calls are left to the MPI unless asked for",
     "no offloaded form": "there is no offloaded form of it",
     "native job": "the whole job ran natively",
-    "selection table": "the algorithm table leaves it so",
     "switched off": "its communicator has the info key outrigger=off",
     "group too large": "its communicator has too many ranks",
     "unknown communicator": "its communicator is none of those that are known",
@@ -35,7 +34,7 @@ def _nonblocking(entry: Call) -> str:
 
 def _why(entry: Call) -> str:
     reason = max(entry.native, key=lambda name: entry.native[name], default="")
-    return _REASONS.get(reason, reason)
+    return _REASONS.get(reason, f"of {in_words(reason, entry.form)}")
 
 
 def _measured(entry: Call, report: Report) -> str:

@@ -8,7 +8,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from outrigger.report_data import Call, Ended, Report, format_bytes, format_seconds, plural
+from outrigger.report_data import Call, Ended, Report, format_bytes, format_seconds, in_words, plural
 
 WIDE = 100
 """Columns of a terminal on which the figures of a row fit on one line."""
@@ -99,7 +99,8 @@ def _served(entry: Call) -> str:
     parts = [f"[green]offloaded{'' if entry.offloaded == entry.calls else f' {entry.offloaded:,}'}[/]"]
     only = len(entry.native) == 1 and entry.offloaded == 0
     parts = parts if entry.offloaded else []
-    parts += [reason if only else f"{calls:,} {reason}" for reason, calls in entry.native.items() if calls]
+    native = [(in_words(reason, entry.form), calls) for reason, calls in entry.native.items() if calls]
+    parts += [reason if only else f"{calls:,} {reason}" for reason, calls in native]
     return "\n".join(parts)
 
 

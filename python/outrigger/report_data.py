@@ -254,7 +254,7 @@ def offload_verdict(report: Report, collectives: Sequence[str]) -> str:
             continue
         if report.native_because:
             return f"{name} stayed native, as the whole job: {report.native_because}"
-        reasons = dict.fromkeys(reason for entry in entries for reason in entry.native)
+        reasons = dict.fromkeys(in_words(reason) for entry in entries for reason in entry.native)
         return f"{name} stayed native: {', '.join(reasons) or 'it was not called'}"
     return ""
 
@@ -275,6 +275,13 @@ def format_seconds(seconds: float) -> str:
             value = seconds / size
             return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
     return "0" if seconds <= 0 else f"{seconds * 1e9:.0f} ns"
+
+
+def in_words(reason: str, form: str = "") -> str:
+    """Why calls stayed native. Only rules of the user's are counted as the table's, and --blocking off is one."""
+    if reason != "selection table":
+        return reason
+    return "your --blocking or --algorithm rule" if form == "blocking" else "your --algorithm rule"
 
 
 def plural(count: int, word: str) -> str:

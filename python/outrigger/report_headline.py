@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from outrigger import report_times
 from outrigger.report_calls import percent
-from outrigger.report_data import Report, format_seconds, plural
+from outrigger.report_data import Report, format_seconds, in_words, plural
 
 
 def _of_a_rank(seconds: float, report: Report) -> float:
@@ -57,7 +57,8 @@ def cost(report: Report) -> str:
 def _why_none(report: Report) -> str:
     reasons: dict[str, int] = {}
     for entry in report.calls:
-        for reason, calls in entry.native.items():
+        for name, calls in entry.native.items():
+            reason = in_words(name, entry.form)
             reasons[reason] = reasons.get(reason, 0) + calls
     reasons.pop("group of one", None)
     most = max(reasons, key=lambda reason: reasons[reason], default="")

@@ -352,6 +352,16 @@ def test_the_first_line_of_what_stayed_native() -> None:
     assert report_headline.headline(report.parse(json.dumps(EXAMPLE))) == ""  # it has no such rows
 
 
+def test_a_rule_of_the_user_is_named_by_its_option() -> None:
+    native = {"selection table": 8}
+    rows = [row | {"offloaded": 0, "calls": 8, "native": native} for row in with_calls()["calls"]]
+    assert "ran natively: your --algorithm rule." in shown(with_calls(calls=rows[:1]), 400)
+    assert "ran natively: your --blocking or --algorithm rule." in shown(with_calls(calls=rows[1:]), 400)
+    (line, _) = report_advice.advice(report.parse(json.dumps(with_calls(calls=rows))))
+    assert "native because of your --algorithm rule." in line
+    assert "selection table" not in shown(with_calls(calls=rows), 400)
+
+
 def test_the_same_as_json() -> None:
     data = report.as_data(report.parse(json.dumps(with_calls())))
     assert (data["calls"], data["offloaded"]) == (108, 96)

@@ -151,7 +151,7 @@ def test_a_job_that_has_offloaded_nothing_says_why_and_has_no_service_lanes(
     written = b"".join(part(rank, calls[: 3 - rank], serves=True) for rank in (0, 1))
     made = timeline.build(read_parts(written, "events"))
     assert {lane.kind for lane in made.lanes} == {"rank"}
-    why = "nothing was offloaded: blocking form of 4 calls, selection table of 1"
+    why = "nothing was offloaded: blocking form of 4 calls, your --algorithm rule of 1"
     assert collect.describe(made, tmp_path / "t.json").endswith(f"; {why}")
     draw.save(made, tmp_path / "trace.png", draw.Selection())
     assert drawn[0].axes[0].get_title(loc="left").endswith(f"; {why}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from outrigger import report_advice, report_calls
 from outrigger.advise import variants
 from outrigger.advise.figures import Ratio, Results
-from outrigger.report_data import Call, Report, format_bytes, format_seconds, plural
+from outrigger.report_data import Call, Report, format_bytes, format_seconds, in_words, plural
 
 _MOST = 8
 _LEAST_SHARE = 0.01
@@ -27,7 +27,7 @@ _REMEDIES = {
     "switched off": "take the info key outrigger=off from its communicator to have it offloaded",
     "invalid arguments": "look at its arguments, which the MPI was left to judge",
     "service core taken": "keep other processes off the service process's core",
-    "selection table": "the built-in table or a rule leaves it so; `outrigger tune` measures whether that is right",
+    "selection table": "`outrigger tune` measures whether that is right",
     "small blocks": "nothing: blocks of up to 8 KiB are faster natively",
 }
 
@@ -245,7 +245,8 @@ def _reasons(report: Report) -> Iterator[Advice]:
             continue
         for reason, calls in _native_calls(row):
             yield Advice(
-                f"{calls:,} of {row.calls:,} calls of {row.call} went natively ({reason}): {_REMEDIES[reason]}."
+                f"{calls:,} of {row.calls:,} calls of {row.call} went natively ({in_words(reason, row.form)}): "
+                f"{_REMEDIES[reason]}."
             )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from outrigger.report_data import in_words
 from outrigger.trace.events import OFFLOADED, Event, Kind, Part
 
 LATE_NS = 100_000
@@ -361,7 +362,7 @@ def why_nothing_is_offloaded(timeline: Timeline) -> str:
     calls = [one for one in timeline.slices if one.kind == "call"]
     if any(one.args.get("offloaded", True) for one in calls):
         return ""
-    reasons = Counter(str(one.args.get("native", "?")) for one in calls)
+    reasons = Counter(in_words(str(one.args.get("native", "?"))) for one in calls)
     if len(reasons) == 1:
         return next(iter(reasons))
     (first, most), *others = reasons.most_common()
