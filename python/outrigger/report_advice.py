@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrigger.report_calls import percent, share
+from outrigger.report_calls import could_block, percent, share
 from outrigger.report_data import Call, Report, format_bytes, format_seconds, in_words
 
 _LEAST_SHARE = 0.05
@@ -12,6 +12,7 @@ _UNEVEN = 2.0
 """The rank that is longest in a call against the one that is shortest."""
 _MEET = ("alltoall", "allgather", "allreduce", "reduce_scatter", "barrier")
 """No rank leaves these before the last has come."""
+_REDUCTIONS = ("iallreduce", "ireduce", "iscan", "iexscan")
 
 _REASONS = {
     "blocking form": "blocking calls are left to the MPI unless asked for",
@@ -55,11 +56,22 @@ def _late(entry: Call) -> str:
     )
 
 
+def _blocking_on(entry: Call) -> str:
+    """The report does not say which operation reduces what."""
+    collective = entry.collective or ""
+    if not collective.startswith(_REDUCTIONS):
+        return " `--blocking on` offloads it"
+    return (
+        f" `--blocking on` offloads it, floating-point sums and products only with `--algorithm {collective}=on`, as "
+        "that may round otherwise"
+    )
+
+
 def _what_to_do(entry: Call) -> str:
     time = format_seconds(entry.seconds.mean)
-    if entry.form == "blocking" and entry.collective is not None and "blocking form" in entry.native:
+    if could_block(entry):
         return (
-            f" `--blocking on` offloads it; posted earlier as {_nonblocking(entry)}, up to {time} of a rank "
+            f"{_blocking_on(entry)}; posted earlier as {_nonblocking(entry)}, up to {time} of a rank "
             "could be hidden behind what it computes."
         )
     if entry.form == "blocking" and entry.offloaded == entry.calls:

@@ -20,6 +20,23 @@ def share(entry: Call, report: Report) -> float:
     return entry.seconds.mean / run.mean if run is not None and run.mean > 0 else 0.0
 
 
+_SMALL_BYTES = 8192
+"""Of a block: those up to this size go natively whatever form is asked for (src/protocol/options/selection.hpp)."""
+_TO_EACH = ("ialltoall", "iscatter", "ineighbor_alltoall")
+"""What a rank hands over is as many blocks as there are ranks."""
+
+
+def could_block(entry: Call) -> bool:
+    """A blocking form that `--blocking on` would offload: not where all blocks are small."""
+    asked = entry.form == "blocking" and entry.collective is not None and "blocking form" in entry.native
+    return asked and _most_of_a_block(entry) > _SMALL_BYTES
+
+
+def _most_of_a_block(entry: Call) -> float:
+    blocks = entry.size if entry.collective is not None and entry.collective.startswith(_TO_EACH) else 1
+    return entry.bytes.max / max(blocks, 1)
+
+
 def percent(part: float) -> str:
     """Whole numbers, but for what would be 0."""
     if part >= 0.0095:

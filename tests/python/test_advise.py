@@ -140,6 +140,9 @@ def test_what_is_tried_next_is_what_the_report_asks_for() -> None:
     assert [one.given.shared_heap for one in variants.further(GIVEN, private, None)] == ["on"]
     blocking = made(call("ialltoall", 1.0), call("alltoall", 2.0, form="blocking", offloaded=False))
     assert [one.given.blocking for one in variants.further(GIVEN, blocking, None)] == ["on"]
+    small = {"calls": 400, "sum": 3200, "min": 8, "max": 8}
+    reduced = made(call("ialltoall", 1.0), call("allreduce", 2.0, form="blocking", offloaded=False, bytes=small))
+    assert variants.further(GIVEN, reduced, None) == []  # --blocking on would do nothing
     offloaded = made(call("ialltoall", 1.0), call("ibcast", 2.0))
     native = made(call("ialltoall", 3.0, offloaded=False), call("ibcast", 1.0, offloaded=False))
     (mixed,) = variants.further(GIVEN, offloaded, native)

@@ -161,6 +161,24 @@ def test_advice_has_figures_of_this_run_only() -> None:
     )
 
 
+def test_small_blocking_calls_are_not_told_to_be_offloaded() -> None:
+    """--blocking on leaves blocks of up to 8 KiB to the MPI."""
+
+    def advised(name: str, each: int) -> str:
+        bytes_of = {"calls": 4, "sum": 4 * each, "min": each, "max": each}
+        collective = f"i{name.removeprefix('MPI_').lower()}"
+        row = call(name, (12.4, 1.0, 4.0), collective=collective, bytes=bytes_of)
+        (line,) = report_advice.advice(report.parse(json.dumps(EXAMPLE | {"calls": [row], "run_seconds": RUN})))
+        return line
+
+    assert "--blocking" not in advised("MPI_Allreduce", 8)  # bytes, as a sum of one double
+    assert "--blocking" not in advised("MPI_Alltoall", 4 * 8192)  # to four ranks
+    assert "`--blocking on` offloads it; posted" in advised("MPI_Alltoall", 4 * 8193)
+    assert "`--blocking on` offloads it, floating-point sums and products only with `--algorithm iallreduce=on`" in (
+        advised("MPI_Allreduce", 8193)
+    )
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from outrigger import binding
 from outrigger.advise.given import Given
-from outrigger.report_calls import share
-from outrigger.report_data import Call, Report
+from outrigger.report_calls import could_block, share
+from outrigger.report_data import Report
 from outrigger.settings import FIXED
 
 NATIVE, ALL_CORES, DEFAULT, COUNTED = "native", "native-all-cores", "offloaded", "native-counted"
@@ -79,11 +79,6 @@ def private_bytes(report: Report) -> int:
 def received_bytes(report: Report) -> int:
     """By whatever reach; `bounce` is packed beside it."""
     return sum(count for entry in report.collectives for name, count in entry.bytes.items() if name != "bounce")
-
-
-def could_block(entry: Call) -> bool:
-    """A blocking form that would be offloaded if it were asked for."""
-    return entry.form == "blocking" and entry.collective is not None and "blocking form" in entry.native
 
 
 def _seconds(report: Report) -> dict[str, float]:
