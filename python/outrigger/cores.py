@@ -34,6 +34,17 @@ def format_cpu_list(cpus: Sequence[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
+def without_spare(ranks: int, cores: int) -> str:
+    """What to know where ranks need all cores of a machine; empty: they leave one."""
+    if ranks < cores:
+        return ""
+    have = f"{cores} core{'' if cores == 1 else 's'}"
+    return (
+        f"No spare core: {ranks} rank{'' if ranks == 1 else 's'}, {have}. A service process takes its time from ranks "
+        f"here, which seldom pays; it would need {ranks + 1} cores."
+    )
+
+
 def _siblings(cpu: int) -> list[int]:
     path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
     try:

@@ -36,6 +36,12 @@ _ALL_OF_IT = 1.05
 """Times the time of the posts: so little more is what it takes to count the call."""
 
 
+_NO_SPARE_CORE = (
+    "No spare core: the service process shares the ranks' cores and takes its time from them, which seldom pays. "
+    "Leave it a core on each node."
+)
+
+
 def _spread(spread: Spread, ranks: int) -> str:
     return f"{format_seconds(spread.sum / max(ranks, 1))} ({format_seconds(spread.max)})"
 
@@ -239,7 +245,7 @@ def summary(report: Report) -> str:
         return f"No service process.{_cpu_line(report)}"
     count = service.processes
     processes = "1 service process" if count == 1 else f"{count} service processes"
-    on_dpu = any(entry.bytes.get(reach) for entry in report.collectives for reach in ("rdma", "alias"))
+    on_dpu = report_headline.is_on_dpu(report)
     where = " on DPUs" if on_dpu else f" on CPU {service.core}" if service.core >= 0 else ""
     if where and not on_dpu and not service.core_is_free:
         first = [process for process in report.services if process.node == 0]
@@ -255,6 +261,8 @@ def summary(report: Report) -> str:
 
 def show(console: Console, report: Report) -> None:
     """Prints the report."""
+    if report_headline.has_no_spare_core(report):
+        console.print(f"[yellow]{_NO_SPARE_CORE}[/]")
     if line := report_headline.headline(report):
         console.print(f"[bold]{escape(line)}[/]")
     console.print(report_calls.heading(report))

@@ -40,6 +40,17 @@ def _hidden(report: Report) -> str:
     )
 
 
+def is_on_dpu(report: Report) -> bool:
+    """Service processes reach the ranks' memory as only a DPU's do."""
+    return any(entry.bytes.get(reach) for entry in report.collectives for reach in ("rdma", "alias"))
+
+
+def has_no_spare_core(report: Report) -> bool:
+    """Ranks need all cores of a node; other jobs are said elsewhere."""
+    of_job = any(process.other_job is not None for process in report.services)
+    return report.service.processes > 0 and not (report.service.core_is_free or of_job or is_on_dpu(report))
+
+
 def _cores(report: Report) -> Sequence[int]:
     return sorted({process.core for process in report.services if process.core >= 0 and process.core_is_free})
 
@@ -75,5 +86,5 @@ def headline(report: Report) -> str:
         return f"Nothing was offloaded: all {plural(calls, 'collective call')} ran natively{why}."
     return (
         f"{offloaded:,} of {plural(calls, 'collective call')} offloaded: {_hidden(report)}. "
-        f"Cost: {cost(report)}. `outrigger advise` measures how much faster that is."
+        f"Cost: {cost(report)}. `outrigger advise` measures whether that pays."
     )

@@ -24,7 +24,7 @@ def row(size: int, pure: float, total: float, exposed: float) -> Row:
 
 def placement(*, shared: bool) -> NodeBinding:
     ranks = (BoundRank((0,), 1, shared, 0, 0),) * 2
-    return NodeBinding((((0,), (1,)),), ranks, (BoundService(1, core_is_free=True),), (1,))
+    return NodeBinding((((0,), (1,), (2,)),), ranks, (BoundService(1, core_is_free=True),), (1,))
 
 
 NATIVE = [row(1024, 100, 200, 100), row(4096, 400, 800, 360)]
@@ -54,6 +54,24 @@ def test_it_comes_before_the_tables() -> None:
     first, second, *rest = console.file.getvalue().splitlines()
     assert first.startswith("MPICH 4.0.2: 25 to 40 %") and second.startswith("Open MPI 4.1.4: 25 to 40 %")
     assert any("MPI_Ialltoall, 2 ranks" in line for line in rest)
+
+
+def test_a_machine_without_a_spare_core_comes_first() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    show(console, [EXAMPLE], 3)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().startswith("No spare core: 3 ranks, 3 cores.")
+
+
+def test_time_is_saved_of_the_better_native() -> None:
+    """Native on all cores takes half: 100 and 400, offloaded 150 and 480."""
+    everywhere = [row(1024, 100, 100, 0), row(4096, 400, 400, 0)]
+    found = replace(EXAMPLE, native_all_cores=everywhere)
+    assert ": 20 to 50 % more time taken; " in headline(found)
+    console = Console(file=io.StringIO(), width=110)
+    console.print(demo.table(found, 2, console.width))
+    assert isinstance(console.file, io.StringIO)
+    assert "-50 %" in console.file.getvalue() and "-20 %" in console.file.getvalue()
 
 
 @pytest.mark.parametrize(("width", "has_latency"), [(80, False), (110, True)])

@@ -80,7 +80,10 @@ def test_what_is_not_well_is_said() -> None:
     data = copy.deepcopy(EXAMPLE)
     data["service"] |= {"core_is_free": False, "cross_memory_attach": False}
     text = shown(data)
+    assert text.startswith("No spare core: the service process shares the ranks' cores")
     assert "which ranks use too" in text
+    other = {"node": 0, "number": 0, "core": 1, "core_is_free": False, "other_job": 7}
+    assert "No spare core" not in shown(data | {"services": [other]}) and "No spare core" not in shown(EXAMPLE)
     assert "cross-memory attach is not available" in text
 
 
@@ -354,8 +357,8 @@ def test_the_first_line_says_what_was_hidden_and_what_it_cost() -> None:
     first = shown(with_calls(), 400).splitlines()[0]
     assert first == (
         "96 of 108 collective calls offloaded: a rank computed for 379 ms meanwhile, and 96 ms (5% of the run) was "
-        "not hidden. Cost: 1 service process on CPU 1, 125 ms of a rank's CPU time. `outrigger advise` measures how "
-        "much faster that is."
+        "not hidden. Cost: 1 service process on CPU 1, 125 ms of a rank's CPU time. `outrigger advise` measures "
+        "whether that pays."
     )
 
 
