@@ -14,7 +14,7 @@ from rich.console import Console
 from test_report import EXAMPLE
 
 from outrigger import report
-from outrigger.advise import sentences, show, variants
+from outrigger.advise import command, sentences, show, variants
 from outrigger.advise.figures import Results, Row, Trial, ratio_of
 from outrigger.advise.given import Given, added
 from outrigger.advise.trials import Limits, ProgramFailed, Trials
@@ -94,7 +94,7 @@ def test_ratios_are_of_the_same_round() -> None:
         ([9.99, 9.98, 9.97], 0),
         ([12.0, 12.5, 11.9], 1),
         ([9.5], 0),
-        ([5.0], -1),
+        ([5.0, 5.0], 0),
     ],
 )
 def test_a_difference_inside_noise_is_none(times: list[float], verdict: int) -> None:
@@ -113,6 +113,29 @@ def test_the_best_must_be_better_beyond_noise() -> None:
     assert "does not pay" in sentences.headline(worse).text and worse.best.variant.given.native
 
 
+def test_plain_run_is_used_where_it_is_as_fast_as_the_fastest() -> None:
+    fixed = row(variants.DEFAULT, [8.0, 8.1, 7.9], GIVEN)
+    assert results(NATIVE, fixed, row(variants.PLAIN, [8.1, 8.0, 8.0])).best.variant.key == variants.PLAIN
+    assert results(NATIVE, fixed, row(variants.PLAIN, [9.0, 9.1, 8.9])).best.variant.key == variants.DEFAULT
+    assert [one.given.choice for one in variants.first(GIVEN, Node(8, 4))[1:3]] == ["fixed", None]
+
+
+def test_few_runs_conclude_nothing() -> None:
+    few = results(NATIVE, row(variants.DEFAULT, [5.0, 5.0]), row(variants.TWO, [4.0, 4.0]))
+    assert not few.concluded and few.best is few.best_native
+    assert "the runs are too few to tell" in sentences.headline(few).text
+    assert "wo service" not in texts(sentences.of_results(few))
+    assert results(NATIVE, row(variants.DEFAULT, [5.0, 5.0, 5.0])).concluded
+    again = command._again(GIVEN, Limits(20.0, 2))
+    assert again == "outrigger advise -n 4 --budget=40s --runs=3 -- ./app big"
+
+
+def test_natively_the_command_is_the_mpis_own() -> None:
+    assert NATIVE.variant.given.typed() == "mpirun -n 4 ./app big"
+    many = Given(program=("./app",), ranks=4, native=True, mpi="mpich")
+    assert many.typed() == "outrigger run -n 4 --mpi mpich --native -- ./app" and GIVEN.typed() == GIVEN.command()
+
+
 def test_ratios_are_to_the_better_native() -> None:
     everywhere = row(variants.ALL_CORES, [7.0, 7.1, 6.9], Given(program=("./app",), native=True, bind="none"))
     found = results(NATIVE, everywhere, row(variants.DEFAULT, [8.0, 8.1, 7.9]))
@@ -122,12 +145,15 @@ def test_ratios_are_to_the_better_native() -> None:
 
 def test_what_is_tried_first_depends_on_the_cores() -> None:
     keys = [one.key for one in variants.first(GIVEN, Node(cores=2, ranks=4))]
-    assert keys == [variants.NATIVE, variants.DEFAULT, variants.ALL_CORES, variants.NO_CORE, variants.COUNTED]
+    assert keys == [
+        variants.NATIVE, variants.DEFAULT, variants.PLAIN, variants.ALL_CORES, variants.NO_CORE, variants.COUNTED
+    ]  # fmt: skip
     assert variants.TWO in [one.key for one in variants.first(GIVEN, Node(cores=8, ranks=4))]
     unbound = Given(program=("./app",), bind="none")
     assert [one.key for one in variants.first(unbound, Node(8, 4))] == [
         variants.NATIVE,
         variants.DEFAULT,
+        variants.PLAIN,
         variants.COUNTED,
     ]
     fixed = Given(program=("./app",), services=1)

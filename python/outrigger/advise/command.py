@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from outrigger.durations import parse_duration
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts
 from outrigger.launchers import SSH
+from outrigger.noise import FEWEST
 from outrigger.out import check_place, directory
 from outrigger.terminal import console as make_console
 from outrigger.terminal import note
@@ -43,6 +45,8 @@ def _run_all(console: Console, given: Given, found: Artifacts, limits: Limits, p
     many = given.hosts.hostfile is not None
     node = variants.Node(len(cores.allowed_cores()), given.ranks, many)
     chosen = variants.first(given, node, _yielding(given, many))
+    if not many and given.bind != binding.NONE and (why := cores.without_spare(node.ranks, node.cores)):
+        console.print(f"[yellow]{why}[/]", soft_wrap=True)
     busy.warn_of_others()
     with Bar(console) as bar:
         trials = Trials(found, place, limits, bar)
@@ -69,9 +73,16 @@ def _tell(console: Console, trials: Trials, given: Given, json_to: Path | None) 
     show.advice(console, advice)
     console.print(f"\n[dim]The program's output and the reports are in {trials.place}[/]", soft_wrap=True)
     jobs.save_json(console, json_to, json.dumps(show.as_data(results, advice), indent=2))
-    best = results.best.variant
-    native = best.given.native
-    show.command(console, best.given.command(), "Use from now on, natively" if native else "Use from now on")
+    if not results.concluded:
+        return show.command(console, _again(given, trials.limits), "To conclude, with time for more runs")
+    best = results.best.variant.given
+    return show.command(console, best.typed(), "Use from now on, natively" if best.native else "Use from now on")
+
+
+def _again(given: Given, limits: Limits) -> str:
+    """The same with three runs of each, for which there was no time or which were not asked for."""
+    enough = [f"--budget={2 * limits.budget_s:.0f}s", f"--runs={max(limits.runs, FEWEST)}"]
+    return shlex.join(["outrigger", "advise", "-n", str(given.ranks), *enough, *given.options(), "--", *given.program])
 
 
 def _is_native(read: report.Report) -> bool:

@@ -6,13 +6,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from outrigger.advise.variants import ALL_CORES, COUNTED, NATIVE, Variant
+from outrigger.advise.variants import ALL_CORES, COUNTED, NATIVE, PLAIN, Variant
 from outrigger.noise import Band, band_of
 from outrigger.report_data import Report
 
 _FLOOR = 0.01
 """Of the time. Less is no difference, however sure."""
-_FLOOR_OF_FEW = 0.1
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,9 @@ class Ratio:
 
     @property
     def verdict(self) -> int:
-        """-1: less, 1: more, 0: no difference beyond noise."""
+        """-1: less, 1: more, 0: no difference beyond noise, or too few runs to know."""
+        if not self.band.known:
+            return 0
         return (self.band.low > 1.0) - (self.band.high < 1.0)
 
     def __str__(self) -> str:
@@ -51,7 +52,7 @@ def ratio_of(trials: Sequence[Trial], base: Sequence[Trial]) -> Ratio | None:
     if not pairs:
         return None
     band = band_of([one / other for one, other in pairs])
-    floor = band.value * (_FLOOR if band.known else _FLOOR_OF_FEW)
+    floor = band.value * _FLOOR
     least = replace(band, low=min(band.low, band.value - floor), high=max(band.high, band.value + floor))
     return Ratio(least, *(statistics.median(times) for times in zip(*pairs, strict=True)))
 
@@ -127,16 +128,28 @@ class Results:
         return ratio_of(row.trials, self.best_native.trials)
 
     def between(self, key: str, base: str) -> Ratio | None:
-        """Of two variants."""
+        """Of two variants with enough runs."""
         one, other = self.rows.get(key), self.rows.get(base)
-        return ratio_of(one.trials, other.trials) if one is not None and other is not None else None
+        ratio = ratio_of(one.trials, other.trials) if one is not None and other is not None else None
+        return ratio if ratio is not None and ratio.band.known else None
 
     @property
     def best(self) -> Row:
-        """What to use: the fastest that is faster than native beyond noise; else native."""
+        """What to use: the fastest of those faster than native beyond noise, plain `outrigger run` if it is as fast.
+        Without any, native."""
         faster = [
             (ratio.band.value, row)
             for row in self.offloaded
             if (ratio := self.ratio(row)) is not None and ratio.verdict < 0
         ]
-        return min(faster, key=lambda pair: pair[0])[1] if faster else self.best_native
+        if not faster:
+            return self.best_native
+        fastest = min(faster, key=lambda pair: pair[0])[1]
+        plain = next((row for _, row in faster if row.variant.key == PLAIN), None)
+        against = self.between(fastest.variant.key, PLAIN)
+        return plain if plain is not None and against is not None and against.verdict == 0 else fastest
+
+    @property
+    def concluded(self) -> bool:
+        """There were enough runs of something offloaded to know."""
+        return any(ratio.band.known for row in self.offloaded if (ratio := self.ratio(row)) is not None)

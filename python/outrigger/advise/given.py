@@ -68,6 +68,12 @@ class Given:
         """To paste into a shell."""
         return shlex.join(["outrigger", "run", "-n", str(self.ranks), *self.options(), "--", *self.program])
 
+    def typed(self) -> str:
+        """What a user types for it: natively that is the MPI's own launcher, where no more is asked for."""
+        if not self.native or self.options() not in (["--native"], ["--bind", binding.NONE, "--native"]):
+            return self.command()
+        return shlex.join(["mpirun", "-n", str(self.ranks), *self.program])
+
     def request(self, found: Artifacts, report_to: Path | None) -> running.Request:
         """Checked."""
         return running.Request(

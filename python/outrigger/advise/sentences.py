@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from outrigger import report_advice, report_calls
+from outrigger import report_advice, report_calls, report_headline
 from outrigger.advise import variants
 from outrigger.advise.figures import Ratio, Results
 from outrigger.report_data import Call, Report, format_bytes, format_seconds, in_words, plural
@@ -54,6 +54,8 @@ def headline(results: Results) -> Advice:
     nearest = min(compared, key=lambda pair: pair[0].band.value)
     ratio, row = next((pair for pair in compared if pair[1] is best), nearest)
     what = {-1: "pays", 0: "makes no difference beyond noise", 1: "does not pay"}[ratio.verdict]
+    if not ratio.band.known:
+        what = "may pay or not, the runs are too few to tell,"
     return Advice(
         f"Outrigger {what} here: {format_seconds(ratio.seconds)} {row.variant.title}, "
         f"{format_seconds(ratio.base_seconds)} {native.variant.title}: {ratio} of the time, "
@@ -189,8 +191,7 @@ def _nothing_to_overlap(report: Report) -> Iterator[Advice]:
 
 def _has_no_core(report: Report) -> bool:
     """Ranks make the copies, in waits and tests."""
-    on_dpu = any(entry.bytes.get(reach) for entry in report.collectives for reach in ("rdma", "alias"))
-    return report.service.processes > 0 and not report.service.core_is_free and not on_dpu
+    return report.service.processes > 0 and not (report.service.core_is_free or report_headline.is_on_dpu(report))
 
 
 def _tests(report: Report) -> Iterator[Advice]:

@@ -201,7 +201,7 @@ class Trials:
         winners = [
             variant
             for variant in kept
-            if variant.key not in (variants.DEFAULT, variants.NATIVE, variants.ALL_CORES)
+            if variant.key not in (variants.DEFAULT, variants.PLAIN, variants.NATIVE, variants.ALL_CORES)
             and (ratio := results.between(variant.key, variants.DEFAULT)) is not None
             and ratio.verdict < 0
         ]

@@ -11,7 +11,9 @@ from outrigger.report_calls import could_block, share
 from outrigger.report_data import Report
 from outrigger.settings import FIXED
 
-NATIVE, ALL_CORES, DEFAULT, COUNTED = "native", "native-all-cores", "offloaded", "native-counted"
+NATIVE, ALL_CORES, DEFAULT, COUNTED, PLAIN = (
+    "native", "native-all-cores", "offloaded", "native-counted", "plain",
+)  # fmt: skip
 NO_CORE, TWO, HEAP, BLOCKING, MIXED, TOGETHER = (
     "no-core", "two-services", "shared-heap", "blocking", "some-native", "together",
 )  # fmt: skip
@@ -50,13 +52,16 @@ class Node:
 def first(given: Given, node: Node, yielding: Sequence[str] = ()) -> list[Variant]:
     """What is tried before anything is known of the program.
 
-    `yielding`: variables for ranks that share cores unbound. No run chooses by itself what this is to find out.
+    `yielding`: variables for ranks that share cores unbound. But for plain `outrigger run`, no run chooses by itself
+    what this is to find out.
     """
+    plain = Variant(PLAIN, "outrigger run, as given", given)
     given = replace(given, choice=FIXED)
     unbound = replace(given, bind=binding.NONE, variables=(*given.variables, *yielding))
     found = [
         Variant(NATIVE, "native, a core left free", replace(given, native=True)),
         Variant(DEFAULT, "offloaded, as given", given),
+        plain,
     ]
     if given.bind == binding.NONE:
         found[0] = replace(found[0], title="native")
