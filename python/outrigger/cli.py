@@ -44,6 +44,7 @@ COMMANDS = {
     "advise": Command("advise.command", "advise", starts_programs=True),
     "replay": Command("trace.command", "replay"),
     "tune": Command("tune.command", "tune"),
+    "cache": Command("commands.cache", "cache"),
     "predict": Command("predict.command", "predict"),
     "calibrate": Command("calibrate.command", "calibrate"),
     "top": Command("live.top", "top"),

@@ -1,0 +1,101 @@
+"""What earlier runs have measured, as the library keeps it for later ones (src/mpi/choice/learned.hpp)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+_TITLE = "outrigger-choices 2"
+_HEADER = ("machine ", "mpi ", "cores ")
+_FILES = "choices-*.txt"
+_WORDS = 8
+"""Of a line: collective, form, size class, ranks, nodes, ranks per node, service processes per node, way."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for one kind of call on one shape of communicator."""
+
+    collective: str
+    form: str
+    """`blocking` or `nonblocking`."""
+    size_class: int
+    """Blocks of more than half of 2 to its power, and up to that, in bytes."""
+    ranks: int
+    nodes: int
+    ranks_per_node: int
+    services: int
+    way: str
+    """`native`, or an algorithm of service processes."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A file: of one kind of machine, MPI and placement."""
+
+    path: Path
+    changed: datetime
+    """When a run last added to it."""
+    machine: str = ""
+    mpi: str = ""
+    cores: str = ""
+    choices: tuple[Choice, ...] = ()
+    readable: bool = True
+    """False: it is something else, and the library leaves it alone."""
+
+
+def size_class(block_bytes: float) -> int:
+    """As the library numbers them: 0 up to one byte, 1 up to 2, 2 up to 4."""
+    return max(int(block_bytes) - 1, 0).bit_length()
+
+
+def place(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The directory; None: there is no home, and nothing is kept."""
+    cache, home = environment.get("XDG_CACHE_HOME", ""), environment.get("HOME", "")
+    if cache.startswith("/"):
+        return Path(cache) / "outrigger"
+    return Path(home) / ".cache" / "outrigger" if home.startswith("/") else None
+
+
+def _choice(line: str) -> Choice | None:
+    words = line.split()
+    if len(words) != _WORDS or not all(word.isdecimal() for word in words[2:7]):
+        return None
+    collective, form, *numbers, way = words
+    return Choice(collective, form, *map(int, numbers), way)
+
+
+def read_file(path: Path) -> Kept:
+    """OSError where it cannot be read."""
+    changed = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
+    title, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
+    header, choices = lines[: len(_HEADER)], [_choice(line) for line in lines[len(_HEADER) :]]
+    named = len(header) == len(_HEADER) and all(map(str.startswith, header, _HEADER))
+    known = tuple(choice for choice in choices if choice is not None)
+    if title != _TITLE or not named or len(known) < len(choices):
+        return Kept(path, changed, readable=False)
+    words = [line.removeprefix(name) for line, name in zip(header, _HEADER, strict=True)]
+    return Kept(path, changed, *words, known)
+
+
+def read_all(directory: Path | None) -> list[Kept]:
+    """The newest first; without files that other users' runs keep from this one."""
+    kept = []
+    for path in directory.glob(_FILES) if directory is not None else ():
+        try:
+            kept.append(read_file(path))
+        except OSError:
+            continue
+    return sorted(kept, key=lambda each: each.changed, reverse=True)
+
+
+def clear(directory: Path | None) -> int:
+    """Removes all: how many files. Runs under way keep what they have read, and may write it again."""
+    files = sorted(directory.glob(_FILES)) if directory is not None else []
+    for path in files:
+        path.unlink(missing_ok=True)
+        path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
+    return len(files)
